@@ -1,0 +1,82 @@
+"""Plain, frozen records that the cluster, the judge and the figures exchange. No torch, no behaviour."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+VerdictKind = Literal["values", "cost", "protocol", "generality"]
+VERDICT_KINDS: tuple[VerdictKind, ...] = ("values", "cost", "protocol", "generality")
+
+State = Literal["answered", "not answered", "raised", "deadlock", "crashed", "timed out", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One stretch of one rank's virtual time, in seconds."""
+
+    rank: int
+    start: float
+    end: float
+    kind: str  # "compute", "send", "recv", "wait", "forward", "backward", ...
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message that went from one rank to another; times in seconds of virtual time."""
+
+    src: int
+    dst: int
+    nbytes: int
+    tag: int
+    sent: float
+    arrived: float
+    line: str = ""  # where it was sent: "cell or file:line"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What one run of an answer on one case gave: plain data only, nothing of the judge's opinion."""
+
+    state: State
+    value: Any = None  # what the probe returned; for a cluster case the list of results by rank
+    meter: dict[str, Any] = field(default_factory=dict)  # plain numbers and lists; empty without ranks
+    error: str = ""  # one line in words, the learner's line first
+    trace: str = ""  # the learner's part of the traceback
+    output: str = ""  # what the answer printed, capped
+    seconds: float = 0.0  # wall time of the run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The answer to one question about one part of an answer."""
+
+    kind: VerdictKind
+    part: str  # which part of the exercise: "state", "fewest", a case's name
+    ok: bool
+    message: str = ""  # in the learner's terms; says what to look at, not the answer
+    mistake: str = ""  # name of the known mistake that this is, if it is one
+    case: str = ""  # the case that decided, in words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One exercise, judged: its verdicts and points."""
+
+    exercise: str
+    state: State
+    points: float
+    maximum: float
+    verdicts: tuple[Verdict, ...] = ()
+    note: str = ""  # why there are no verdicts, where there are none
+    cases: int = 0  # how many cases ran
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether every point was earned."""
+        return self.state == "answered" and self.points >= self.maximum
+
+    def by_kind(self) -> dict[VerdictKind, bool]:
+        """Whether all verdicts of each kind that was asked hold."""
+        kinds = [kind for kind in VERDICT_KINDS if any(v.kind == kind for v in self.verdicts)]
+        return {kind: all(v.ok for v in self.verdicts if v.kind == kind) for kind in kinds}

@@ -1,0 +1,152 @@
+"""Exercises as data: what a learner is asked, and how their code is called. Judging lives apart, in `judging`.
+
+A chapter's module `chNN` holds `CARDS` (a tuple of `Card`), `DRILLS` (a tuple of `Drill`) and `NUMBERS`
+(name -> function that gives the text of a number quoted in the chapter's prose).
+"""
+
+import importlib
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+from typing import Any, Literal
+
+from course_lib.exercises.placeholders import fill_text
+
+Kind = Literal["core", "more"]
+Form = Literal["code", "audit", "prediction", "bug"]
+Vary = Callable[[random.Random], Mapping[str, Any]]
+
+
+def call(answer: Any, case: Any, comm: Any = None) -> Any:
+    """The default probe: the answer called on the case's arguments, its communicator first where there is one."""
+    given = (comm, *case.args) if comm is not None else case.args
+    return answer(*given, **case.kwargs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """What the learner is told of one exercise; `text` is Markdown with `{{param:format}}` placeholders."""
+
+    id: str
+    chapter: str  # "01"
+    title: str
+    text: str
+    points: int
+    minutes: int
+    difficulty: int  # 1 to 5
+    importance: int  # 1 to 5
+    hints: tuple[str, str, str]  # a question, a sketch, near-code
+    answers: tuple[str, ...]  # names that the answer cell defines, in the order `check` takes them
+    kind: Kind = "core"
+    form: Form = "code"
+    allowed: str = ""  # in words, shown with the text
+    hides: tuple[str, ...] = ()  # "module:function" of course_lib that are switched off during a check
+    params: Mapping[str, Any] = field(default_factory=dict)  # the canonical variant
+    vary: Vary | None = None  # other variants of equal difficulty
+    structural: str = ""  # name of the parameter that changes the structure of the task, if one does
+    needs: tuple[str, ...] = ()  # chapters, besides its own
+    probe: Callable[..., Any] = call
+
+    def __post_init__(self) -> None:
+        for name in ("difficulty", "importance"):
+            if not 1 <= getattr(self, name) <= 5:
+                raise ValueError(f"Card {self.id!r}: {name} is {getattr(self, name)}; it must be 1 to 5.")
+        if late := [chapter for chapter in self.needs if chapter > self.chapter]:
+            raise ValueError(f"Card {self.id!r} of chapter {self.chapter} needs the later {late}; move the exercise.")
+        if self.structural and self.structural not in self.params:
+            raise ValueError(f"Card {self.id!r}: structural parameter {self.structural!r} is not in its params.")
+        object.__setattr__(self, "params", MappingProxyType(dict(self.params)))
+
+    def variant(self, seed: str | None = None) -> Mapping[str, Any]:
+        """The parameters for a seed; the canonical ones without a seed or where the card does not vary."""
+        if seed is None or self.vary is None:
+            return self.params
+        drawn = self.vary(random.Random(f"{self.id}:{seed}"))
+        return MappingProxyType({**self.params, **drawn})
+
+    def statement(self, params: Mapping[str, Any] | None = None) -> str:
+        """The task in Markdown with the variant's numbers in place."""
+        values = self.params if params is None else params
+        text = fill_text(self.text, values)
+        return f"{text}\n\n*Allowed:* {self.allowed}" if self.allowed else text
+
+    def heading(self) -> str:
+        """Title, minutes, difficulty, importance and points as one Markdown heading with its line."""
+        dots = {n: "●" * n + "○" * (5 - n) for n in range(1, 6)}
+        plural = "" if self.points == 1 else "s"
+        extra = "" if self.kind == "core" else " (more)"
+        return (
+            f"### Exercise{extra}: {self.title}\n\n"
+            f"**{self.minutes} min** · difficulty {dots[self.difficulty]} · importance {dots[self.importance]}"
+            f" · **{self.points} point{plural}**"
+        )
+
+    def markdown(self, params: Mapping[str, Any] | None = None) -> str:
+        """Heading and statement: the cell that stands before the answer cell."""
+        return f"{self.heading()}\n\n{self.statement(params)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drill:
+    """A one-line question with a number for an answer, for `course drill`."""
+
+    id: str
+    chapter: str
+    text: str  # with `{{param:format}}` placeholders
+    unit: str
+    params: Mapping[str, Any]
+    vary: Vary
+
+    def variant(self, seed: str) -> "Drill":
+        """The same question with other numbers."""
+        drawn = self.vary(random.Random(f"{self.id}:{seed}"))
+        return Drill(id=self.id, chapter=self.chapter, text=self.text, unit=self.unit,
+                     params={**self.params, **drawn}, vary=self.vary)
+
+    def question(self) -> str:
+        """The question with its numbers in place."""
+        return fill_text(self.text, self.params)
+
+
+@cache
+def chapters() -> tuple[str, ...]:
+    """The chapters that have exercises, in order: ("00", "01", ...)."""
+    return tuple(sorted(path.stem[2:] for path in Path(__file__).parent.glob("ch[0-9][0-9].py")))
+
+
+def chapter_module(chapter: str) -> ModuleType:
+    """The module of a chapter's cards; ValueError names the chapters that exist."""
+    if chapter not in chapters():
+        raise ValueError(f"There is no chapter {chapter!r} with exercises; there are {', '.join(chapters())}.")
+    return importlib.import_module(f"course_lib.exercises.ch{chapter}")
+
+
+def cards(chapter: str | None = None) -> tuple[Card, ...]:
+    """The cards of one chapter, or of all, in the order of the chapter."""
+    wanted = chapters() if chapter is None else (chapter,)
+    return tuple(card for name in wanted for card in chapter_module(name).CARDS)
+
+
+def card(exercise: str) -> Card:
+    """The card with this id; ValueError names the nearest ids."""
+    known = {each.id: each for each in cards()}
+    if exercise not in known:
+        near = get_close_matches(str(exercise), known, n=3, cutoff=0.4) or sorted(known)
+        raise ValueError(f"There is no exercise {exercise!r}; did you mean {', '.join(near)}?")
+    return known[exercise]
+
+
+def drills(chapter: str) -> tuple[Drill, ...]:
+    """The drill questions of one chapter."""
+    return chapter_module(chapter).DRILLS
+
+
+def drill_verdict(drill: Drill, number: float) -> tuple[bool, str]:
+    """Whether `number` answers the drill, and one sentence on why not or how."""
+    from course_lib.exercises import judging  # a worker may ask for cards where judging is not to be had
+
+    return judging.drill_verdict(drill, number)

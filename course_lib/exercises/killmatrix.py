@@ -1,0 +1,162 @@
+"""The kill matrix: every shipped wrong answer against its verdict, every right one against full points.
+
+Answers live in `tests/exercises/chNN/<exercise-id>.py`, in sections headed
+`# %% right: NAME`, `# %% wrong: NAME => KIND MISTAKE` and `# %% half: NAME => POINTS`.
+KIND is a verdict kind or a state; MISTAKE is the name the judge gives it, or `-`.
+"""
+
+import argparse
+import os
+import re
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Literal
+
+from course_lib import exercises
+from course_lib.records import VERDICT_KINDS, Report
+
+BANK = Path(__file__).resolve().parents[2] / "tests" / "exercises"
+_HEADER = re.compile(r"^# %% (right|wrong|half): (.+?)(?:\s*=>\s*(\S+)(?:\s+(\S+))?)?\s*$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BankAnswer:
+    """One shipped answer: its source, and what must become of it."""
+
+    exercise: str
+    name: str
+    sort: Literal["right", "wrong", "half"]
+    source: str
+    expected: str = ""  # verdict kind or state for a wrong answer, points for a half-right one
+    mistake: str = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One answer, judged: whether it met its fate, and how long a check took."""
+
+    answer: BankAnswer
+    ok: bool
+    got: str
+    message: str
+    seconds: float
+
+
+def read_bank(path: Path) -> list[BankAnswer]:
+    """The answers of one bank file; ValueError names a header that is malformed."""
+    prelude: list[str] = []
+    found: list[tuple[tuple[str, ...], list[str]]] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.startswith("# %%"):
+            (found[-1][1] if found else prelude).append(line)
+            continue
+        match = _HEADER.match(line)
+        if match is None or (match.group(1) == "right") != (match.group(3) is None):
+            raise ValueError(f"{path.name}:{number}: {line!r} is not 'right: NAME' or 'wrong: NAME => KIND MISTAKE'.")
+        found.append((tuple(part or "-" for part in match.groups()), []))
+    head = "\n".join(prelude)
+    return [
+        BankAnswer(exercise=path.stem, sort=sort, name=name, expected=expected, mistake=mistake,
+                   source=f"{head}\n" + "\n".join(lines))
+        for (sort, name, expected, mistake), lines in found
+    ]
+
+
+def bank(chapter: str | None = None) -> list[BankAnswer]:
+    """All shipped answers of a chapter, or of the course."""
+    return [each for path in sorted(BANK.glob(f"ch{chapter or '*'}/*.py")) for each in read_bank(path)]
+
+
+def names_of(source: str, names: Sequence[str]) -> tuple[Any, ...]:
+    """Run an answer's source as a notebook cell would be, and pick out its answers."""
+    import linecache
+
+    space: dict[str, Any] = {"__name__": "__main__"}
+    title = f"<answer {hash(source) & 0xFFFFFF:x}>"
+    linecache.cache[title] = (len(source), None, source.splitlines(True), title)  # so that errors show the line
+    exec(compile(source, title, "exec"), space)
+    return tuple(space[name] for name in names)
+
+
+def judge(answer: BankAnswer) -> Row:
+    """Judge one shipped answer here, in this process."""
+    from course_lib.grading.judge import grade
+    from course_lib.grading.place import Here
+
+    card = exercises.card(answer.exercise)
+    start = time.perf_counter()
+    report = grade(card, Here(*names_of(answer.source, card.answers)))
+    seconds = time.perf_counter() - start
+    ok, got, message = _met(answer, report)
+    return Row(answer=answer, ok=ok, got=got, message=message, seconds=seconds)
+
+
+def _met(answer: BankAnswer, report: Report) -> tuple[bool, str, str]:
+    """Whether a report is what the bank says, what it is instead, and its first message."""
+    failing = [v for v in report.verdicts if not v.ok]
+    message = failing[0].message if failing else report.note
+    if answer.sort == "right":
+        return report.passed, f"{report.points:g}/{report.maximum:g}", message
+    if answer.sort == "half":
+        return report.points == float(answer.expected), f"{report.points:g}/{report.maximum:g}", message
+    if answer.expected not in VERDICT_KINDS:
+        state = report.state.replace(" ", "-")
+        return state == answer.expected and not report.passed, state, message or report.note
+    # The verdict meant for a wrong answer is the first kind, in the order of the four questions, that fails.
+    first = next((kind for kind in VERDICT_KINDS if any(v.kind == kind for v in failing)), "none")
+    mistakes = {v.mistake for v in failing if v.kind == first and v.mistake} or {"-"}
+    message = next((v.message for v in failing if v.kind == first), message)
+    ok = not report.passed and first == answer.expected and answer.mistake in mistakes | {"-"} and bool(message)
+    return ok, f"{first} {'/'.join(sorted(mistakes))}", message
+
+
+def matrix(chapter: str | None = None, workers: int | None = None) -> list[Row]:
+    """Every shipped answer judged, in parallel processes; the bank's order is kept."""
+    answers = bank(chapter)
+    count = workers or min(os.cpu_count() or 1, 8)
+    if count == 1 or len(answers) < 8:
+        return [judge(answer) for answer in answers]
+    with ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
+        return list(pool.map(judge, answers, chunksize=4))
+
+
+def _one_thread() -> None:
+    os.environ["OMP_NUM_THREADS"] = "1"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the matrix; 1 if any answer escaped its fate or an exercise has too few answers."""
+    from rich.console import Console
+    from rich.table import Table
+
+    parser = argparse.ArgumentParser(prog="course test --kill-matrix", description=__doc__)
+    parser.add_argument("--chapter", help="two digits, such as 01; all chapters without it")
+    parser.add_argument("--workers", type=int, help="processes to use")
+    given = parser.parse_args(argv)
+    start = time.perf_counter()
+    rows = matrix(given.chapter, given.workers)
+    wall = time.perf_counter() - start
+    table = Table("exercise", "answer", "meant", "got", "message", "s")
+    for row in rows:
+        meant = row.answer.sort if row.answer.sort == "right" else f"{row.answer.expected} {row.answer.mistake}"
+        table.add_row(row.answer.exercise, row.answer.name, meant, row.got if row.ok else f"[red]{row.got}[/]",
+                      "" if row.answer.sort == "right" else row.message[:160], f"{row.seconds:.2f}")
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    console.print(table)
+    escaped = [row for row in rows if not row.ok]
+    median = sorted(row.seconds for row in rows)[len(rows) // 2] if rows else 0.0
+    worst = max((row.seconds for row in rows), default=0.0)
+    console.print(
+        f"{len(rows)} answers to {len({row.answer.exercise for row in rows})} exercises in {wall:.1f} s; a check takes "
+        f"{median:.2f} s at the median, {worst:.2f} s at most; {len(escaped)} escaped."
+    )
+    return 1 if escaped or not rows else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

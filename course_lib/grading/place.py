@@ -1,0 +1,166 @@
+"""Where an answer runs. `Here`: the notebook's own process. The worker's place stands in `worker`; both give `Outcome`s."""
+
+import contextlib
+import copy
+import importlib
+import io
+import time
+import traceback
+import warnings
+from collections.abc import Iterator
+from types import FunctionType, TracebackType
+from typing import Any, Protocol
+
+from course_lib.exercises import Card
+from course_lib.records import Case, Outcome
+
+OUTPUT_CAP = 20_000  # characters of an answer's own prints that are kept
+
+
+class Place(Protocol):
+    """Runs an answer on one case and says what happened, without an opinion."""
+
+    def run(self, card: Card, case: Case) -> Outcome:
+        """The outcome of one case; never raises for what the answer does."""
+
+
+class SwitchedOff(RuntimeError):
+    """Raised by a library function that an exercise asks the learner to write."""
+
+
+class NotPlain(TypeError):
+    """A value that may not cross from an answer to its judge."""
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """`value` as exact plain data: None, bool, int, float, str, list, tuple, dict, tensor; NotPlain otherwise.
+
+    numpy scalars and arrays are converted at this door, as a kindness to learners who return them.
+    """
+    kind = type(value)
+    if value is None or kind in (bool, int, float, str):
+        return value
+    if depth > 20:
+        raise NotPlain("Your answer is nested more than 20 levels deep; return a flat list or dictionary.")
+    if kind in (list, tuple):
+        return kind(plain(each, depth + 1) for each in value)
+    if kind is dict:
+        return {plain(key, depth + 1): plain(each, depth + 1) for key, each in value.items()}
+    module = kind.__module__
+    if module == "numpy":
+        return plain(value.item() if value.ndim == 0 else value.tolist(), depth)
+    if module in ("torch", "torch.nn.parameter") and kind.__name__ in ("Tensor", "Parameter"):
+        import torch
+
+        return torch.Tensor.detach(value).as_subclass(torch.Tensor).clone()
+    if kind.__name__ == "mappingproxy":
+        return plain(dict(value), depth)
+    raise NotPlain(
+        f"Your answer returned a {kind.__name__}; return numbers, text, lists, tuples, dictionaries or tensors of them."
+    )
+
+
+@contextlib.contextmanager
+def switched_off(names: tuple[str, ...]) -> Iterator[None]:
+    """Library functions named "module:function" raise SwitchedOff while this is open, by whatever name they were imported.
+
+    In a notebook this is a courtesy, not a wall: the learner's process is the learner's.
+    """
+    saved: list[tuple[FunctionType, Any, Any, Any]] = []
+    try:
+        for name in names:
+            module, _, attribute = name.partition(":")
+            function = getattr(importlib.import_module(f"course_lib.{module}"), attribute)
+            saved.append((function, function.__code__, function.__defaults__, function.__kwdefaults__))
+            namespace: dict[str, Any] = {"SwitchedOff": SwitchedOff}
+            text = f"{attribute} is what this exercise asks you to write, so it is switched off during the check."
+            exec(f"def off(*_, **__):\n    from course_lib.grading.place import SwitchedOff\n"
+                 f"    raise SwitchedOff({text!r})", namespace)
+            off = namespace["off"]
+            function.__code__, function.__defaults__, function.__kwdefaults__ = off.__code__, None, None
+        yield
+    finally:
+        for function, code, defaults, keywords in reversed(saved):
+            function.__code__, function.__defaults__, function.__kwdefaults__ = code, defaults, keywords
+
+
+def learner_frames(trace: TracebackType | None) -> list[traceback.FrameSummary]:
+    """The frames that are the learner's own: not this library's, not an installed package's."""
+    frames = traceback.extract_tb(trace)
+    ours = ("course_lib", "site-packages", "lib/python", "<frozen")
+    return [frame for frame in frames if not any(part in frame.filename for part in ours)]
+
+
+def describe_error(error: BaseException) -> tuple[str, str]:
+    """One line in words with the learner's line, and the learner's part of the traceback."""
+    frames = learner_frames(error.__traceback__)
+    kind = type(error).__name__
+    text = str(error).strip().splitlines()[0] if str(error).strip() else "no message"
+    where = ""
+    if frames:
+        last = frames[-1]
+        cell = "your cell" if "ipykernel" in last.filename or last.filename.startswith("<") else last.filename
+        where = f" (line {last.lineno} of {cell}{': ' + last.line if last.line else ''})"
+    trace = "".join(traceback.format_list(frames)) + f"{kind}: {text}\n"
+    return f"{kind}: {text}{where}"[:600], trace[:4000]
+
+
+def guarded(work: Any) -> Outcome:
+    """Call `work()` and turn all that can happen into an Outcome; only the learner's own Ctrl-C passes through."""
+    start = time.perf_counter()
+    out = io.StringIO()
+
+    def outcome(state: Any, **more: Any) -> Outcome:
+        return Outcome(state=state, output=out.getvalue()[:OUTPUT_CAP], seconds=time.perf_counter() - start, **more)
+
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            value = work()
+        return outcome("answered", value=plain(value))
+    except KeyboardInterrupt:
+        raise
+    except NotImplementedError:
+        return outcome("not answered", error="Not answered yet: fill in the cell above and run this one again.")
+    except NotPlain as error:
+        return outcome("raised", error=str(error))
+    except BaseException as error:  # SystemExit and its kin are the answer's doing too
+        line, trace = describe_error(error)
+        return outcome("raised", error=line, trace=trace)
+
+
+class Here:
+    """This process: a notebook's kernel, or a test. Ranks run as threads of which one runs at a time."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = answers
+
+    def run(self, card: Card, case: Case) -> Outcome:
+        """The outcome of one case; the answer gets its own copy of the arguments."""
+        if len(self.answers) != len(card.answers):
+            names = ", ".join(card.answers)
+            return Outcome(state="raised", error=f"check({card.id!r}, …) takes {names}; it was given {len(self.answers)}.")
+        answer = self.answers[0] if len(self.answers) == 1 else self.answers
+        with switched_off(card.hides):
+            return run_probe(card, case, answer)
+
+
+def run_probe(card: Card, case: Case, answer: Any) -> Outcome:
+    """The probe on one case in this process: a call, or a metered run over ranks."""
+    if case.ranks is None:
+        given = copy.deepcopy((case.args, dict(case.kwargs)))
+        mine = _WithoutSecret(*given)
+        return guarded(lambda: card.probe(answer, mine))
+    from course_lib.grading.ranks import run_here
+
+    return run_here(card, case, answer)
+
+
+class _WithoutSecret:
+    """What a probe sees of a case: its arguments."""
+
+    __slots__ = ("args", "kwargs")
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.args = args
+        self.kwargs = kwargs

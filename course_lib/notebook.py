@@ -1,0 +1,214 @@
+"""What a chapter calls: check, hint, predict, answer, params, use. They show panels, return plain values and never raise."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from course_lib.exercises import Card, card
+from course_lib.records import Report
+
+_passed: dict[str, Any] = {}  # exercise id -> the answers that passed in this kernel
+_hints_seen: dict[str, int] = {}
+VARIANT_FILE = "variant.json"
+
+
+def params(exercise: str) -> SimpleNamespace:
+    """The numbers of this learner's variant of an exercise: from `variant.json` beside the notebook, else canonical."""
+    return SimpleNamespace(**_values(card(exercise)))
+
+
+def check(exercise: str, *answers: Any, unseen: bool | None = None) -> float:
+    """Judge an answer here and now, show why, and return its points (a float between 0 and the exercise's points).
+
+    Keep it the cell's last expression. Visible cases run first, then the unseen ones. Never raises.
+    """
+    return _judged(exercise, answers, unseen is not False)
+
+
+def predict(exercise: str, interval: Any) -> float:
+    """Judge a prediction: points for an interval (low, high) at most a factor 4 wide, whether or not it holds the truth.
+
+    Shows the truth afterwards and keeps the learner's own calibration.
+    """
+    return _judged(exercise, (interval,), True, reveal=True)
+
+
+def hint(exercise: str) -> None:
+    """Show the next of an exercise's three hints: a question, a sketch, near-code."""
+    try:
+        asked = card(exercise)
+    except ValueError as error:
+        return _say(str(error))
+    seen = _hints_seen[exercise] = min(_hints_seen.get(exercise, 0) + 1, len(asked.hints))
+    shown = "\n\n".join(f"**Hint {n} of {len(asked.hints)}.** {text}" for n, text in enumerate(asked.hints[:seen], 1))
+    if seen == len(asked.hints):
+        shown += f"\n\nThat was the last one. `answer({exercise!r})` shows the worked answer."
+    _say(shown)
+
+
+def answer(exercise: str) -> None:
+    """Show the worked answer, why it is right and where PyTorch does it: after a pass, or after three hints."""
+    try:
+        asked = card(exercise)
+    except ValueError as error:
+        return _say(str(error))
+    left = len(asked.hints) - _hints_seen.get(exercise, 0)
+    if exercise not in _passed and not _has_passed_before(exercise) and left > 0:
+        plural = "" if left == 1 else "s"
+        return _say(f"The worked answer opens after a pass, or after {left} more hint{plural}: `hint({exercise!r})`.")
+    try:
+        from course_lib.exercises.judging import judging
+
+        contract = judging(exercise)
+    except ImportError:
+        return _say("The worked answers of this course are with your instructor.")
+    source = worked_source(asked)
+    code = f"```python\n{source}\n```\n\n" if source else ""
+    pytorch = f"\n\n**In PyTorch.** {contract.pytorch}" if contract.pytorch else ""
+    _say(f"{code}**Why.** {contract.why}{pytorch}")
+
+
+def use(exercise: str, mine: Callable[..., Any], library: Callable[..., Any]) -> Callable[..., Any]:
+    """The learner's function once it has passed its check in this kernel, else the library's; says which."""
+    own = any(mine is each for each in _passed.get(exercise, ()))
+    _say(f"The cells below use {'**your**' if own else 'the library’s'} `{library.__name__ if not own else mine.__name__}`.")
+    return mine if own else library
+
+
+def worked_source(asked: Card) -> str:
+    """The code of an exercise's answer cell in the course's sources; "" where the sources are not here."""
+    root = Path(__file__).resolve().parent.parent / "solutions"
+    for path in sorted(root.glob(f"{asked.chapter}_*/*.ipynb")):
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            meta = cell.get("metadata", {}).get("nbgrader", {})
+            if meta.get("grade_id") == asked.id and meta.get("solution"):
+                text = "".join(cell["source"])
+                return "\n".join(line for line in text.splitlines() if "### " not in line).strip()
+    return ""
+
+
+def _judged(exercise: str, answers: tuple[Any, ...], unseen: bool, reveal: bool = False) -> float:
+    try:
+        asked = card(exercise)
+    except ValueError as error:
+        _say(str(error))
+        return 0.0
+    if os.environ.get("COURSE_WORKER"):  # the judge stands outside and asks for itself
+        return 0.0
+    try:
+        from course_lib.grading.judge import grade
+        from course_lib.grading.place import Here
+
+        report = grade(asked, Here(*answers), params=_values(asked), unseen=unseen)
+    except KeyboardInterrupt:
+        _say("The check was stopped before it had finished; run the cell again.")
+        return 0.0
+    except ImportError as error:
+        _say(f"This copy of the course cannot judge {exercise!r} here ({error}); it is judged when you hand it in.")
+        return 0.0
+    except Exception as error:  # our own fault, never the learner's: say so and let Run All go on
+        _say(f"The check itself failed ({type(error).__name__}: {error}). Please report it; your work is untouched.")
+        return 0.0
+    extra = _after(asked, report, answers, reveal)
+    _show(asked, report, extra)
+    return float(report.points)
+
+
+def _after(asked: Card, report: Report, answers: tuple[Any, ...], reveal: bool) -> str:
+    """Remember what was passed, and say what a prediction was worth."""
+    from course_lib.exercises.judging import judging
+    from course_lib.grading.judge import report_dict
+
+    entry = report_dict(report) | {"chapter": asked.chapter, "kind": asked.kind}
+    extra = ""
+    if report.passed:
+        _passed[asked.id] = answers
+        contract = judging(asked.id)
+        if reveal and contract.reveal is not None:
+            extra = contract.reveal(_values(asked))
+        if reveal and contract.truth is not None:
+            low, high = answers[0]() if callable(answers[0]) else answers[0]
+            truth = contract.truth(_values(asked))
+            held = bool(low <= truth <= high)
+            entry |= {"interval": [float(low), float(high)], "truth": float(truth), "held": held}
+            extra += f"\nYour interval {low:,g} to {high:,g} {'holds' if held else 'misses'} it; the points are for committing."
+    try:
+        from course_lib.learner import progress
+
+        progress.record(entry)
+    except (ImportError, OSError):  # progress is a convenience: never let it spoil a check
+        pass
+    return extra
+
+
+def _has_passed_before(exercise: str) -> bool:
+    try:
+        from course_lib.learner import progress
+
+        return bool(progress.load().get("exercises", {}).get(exercise, {}).get("passed"))
+    except (ImportError, OSError, ValueError):
+        return False
+
+
+def _values(asked: Card) -> Mapping[str, Any]:
+    """The parameters of this learner's variant, from the variant file where there is one."""
+    path = Path(VARIANT_FILE)
+    if path.is_file():
+        given = json.loads(path.read_text(encoding="utf-8")).get("exercises", {}).get(asked.id, {})
+        return {**asked.params, **given}
+    return asked.params
+
+
+def _say(markdown: str) -> None:
+    """Show Markdown in a notebook, plain text elsewhere."""
+    if "IPython" in sys.modules and _in_kernel():
+        from IPython.display import Markdown, display
+
+        display(Markdown(markdown))
+    else:
+        print(markdown.replace("**", "").replace("`", ""))
+
+
+def _show(asked: Card, report: Report, extra: str) -> None:
+    from course_lib.grading.panel import html_panel, text_panel
+
+    plain_text = text_panel(asked, report, extra)
+    if not ("IPython" in sys.modules and _in_kernel()):
+        print(plain_text)
+        return
+    from IPython.display import display
+
+    display({"text/html": html_panel(asked, report, extra), "text/plain": plain_text}, raw=True)
+    if not report.passed:
+        _hint_button(asked.id)
+
+
+def _hint_button(exercise: str) -> None:
+    """A button that shows the next hint below itself, where the front end has widgets."""
+    try:
+        import ipywidgets
+    except ImportError:
+        return
+    button = ipywidgets.Button(description="Hint", tooltip=f"Show the next hint for {exercise}", icon="lightbulb-o")
+    place = ipywidgets.Output()
+
+    def clicked(_: Any) -> None:
+        place.clear_output(wait=True)
+        with place:
+            hint(exercise)
+
+    button.on_click(clicked)
+    from IPython.display import display
+
+    display(ipywidgets.VBox([button, place]))
+
+
+def _in_kernel() -> bool:
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    return shell is not None and getattr(shell, "kernel", None) is not None

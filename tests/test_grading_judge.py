@@ -1,0 +1,175 @@
+"""The judge: shares, gates, states, and what may cross from an answer."""
+
+import random
+
+import pytest
+from course_lib.exercises import Card
+from course_lib.exercises.judging import Judging, Mistake, number_verdict
+from course_lib.grading import judge as judge_module
+from course_lib.grading.judge import grade, hidden_seed, report_dict
+from course_lib.grading.panel import html_panel, text_panel
+from course_lib.grading.place import Here, NotPlain, plain, switched_off
+from course_lib.records import Case, Verdict
+
+
+def doubled_card(**more) -> Card:
+    return Card(
+        id="doubled", chapter="00", title="Twice", text="Twice {{n}}.", points=4, minutes=1, difficulty=1,
+        importance=1, hints=("a", "b", "c"), answers=("doubled",), params={"n": 21}, **more,
+    )
+
+
+def doubled_cases(params, rng: random.Random):
+    yield Case(name="the example", args=(params["n"],))
+    yield Case(name="another", args=(rng.randint(100, 999),), kind="generality", part="any", visible=False)
+
+
+def doubled_verdicts(params, case, outcome):
+    want = 2 * case.args[0]
+    slips = [Mistake("halved", case.args[0] / 2, "That is half, not twice.")]
+    part = case.part or "twice"
+    return [
+        number_verdict(part, case, outcome.value, want, unit="apples", kind=case.kind, mistakes=slips),
+        Verdict(kind="cost", part="calls", ok=True),
+    ]
+
+
+SHARES = {"values:twice": 0.5, "generality:any": 0.25, "cost:calls": 0.25}
+
+
+@pytest.fixture(autouse=True)
+def contract(monkeypatch):
+    made = Judging(shares=SHARES, cases=doubled_cases, verdicts=doubled_verdicts, why="because")
+    monkeypatch.setattr(judge_module, "judging", lambda exercise: made)
+
+
+def stop():
+    raise SystemExit(3)
+
+
+def stub(n):
+    raise NotImplementedError
+
+
+ANSWERS = [
+    ("right", lambda n: 2 * n, "answered", 4.0),
+    ("hard-coded to the example loses generality only", lambda n: 42, "answered", 3.0),
+    ("wrong values void the cost that held", lambda n: n / 2, "answered", 0.0),
+    ("stub", stub, "not answered", 0.0),
+    ("raises", lambda n: n + "a", "raised", 0.0),
+    ("exits", lambda n: stop(), "raised", 0.0),
+    ("raises beyond the example", lambda n: 42 if n == 21 else 1 / 0, "answered", 3.0),
+    ("None", lambda n: None, "answered", 0.0),
+    ("text", lambda n: "42", "answered", 0.0),
+    ("True is not a number", lambda n: True, "answered", 0.0),
+    ("nan", lambda n: float("nan"), "answered", 0.0),
+]
+
+
+@pytest.mark.parametrize(("answer", "state", "points"), [a[1:] for a in ANSWERS], ids=[a[0] for a in ANSWERS])
+def test_points_follow_the_shares_that_held(answer, state, points):
+    report = grade(doubled_card(), Here(answer))
+    assert (report.state, report.points) == (state, points)
+
+
+def test_an_object_that_always_agrees_is_refused_at_the_door():
+    class Agrees(float):
+        def __eq__(self, other):
+            return True
+
+    report = grade(doubled_card(), Here(lambda n: Agrees(1.0)))
+    assert report.points == 0 and "Agrees" in report.note
+
+
+def test_a_known_mistake_answers_by_name_and_does_not_tell_the_answer():
+    report = grade(doubled_card(), Here(lambda n: n / 2))
+    assert report.verdicts[0].mistake == "halved" and "42" not in text_panel(doubled_card(), report)
+
+
+def test_numpy_numbers_are_welcome():
+    import numpy as np
+
+    assert grade(doubled_card(), Here(lambda n: np.float64(2 * n))).passed
+    assert grade(doubled_card(), Here(lambda n: np.int64(2 * n))).passed
+
+
+def test_the_answer_cannot_change_the_case_it_is_judged_by():
+    seen = []
+
+    def greedy(box):
+        box.append(1)
+        seen.append(len(box))
+        return 2
+
+    case = Case(name="a list", args=([],))
+    card = doubled_card()
+    assert [Here(greedy).run(card, case).value for _ in range(2)] == [2, 2]
+    assert seen == [1, 1] and case.args == ([],)
+
+
+def test_unseen_cases_are_the_same_on_every_repeat_and_differ_between_secrets():
+    assert hidden_seed(doubled_card()) == hidden_seed(doubled_card())
+    assert hidden_seed(doubled_card(), "a") != hidden_seed(doubled_card(), "b")
+
+
+def test_shares_must_make_one():
+    with pytest.raises(ValueError, match="must make 1"):
+        Judging(shares={"values:a": 0.5}, cases=doubled_cases, verdicts=doubled_verdicts, why="")
+
+
+def test_what_the_worker_measures_itself_is_worth_a_quarter_at_most():
+    with pytest.raises(ValueError, match="quarter"):
+        Judging(shares={"values:a": 0.5, "cost:memory": 0.5}, cases=doubled_cases, verdicts=doubled_verdicts, why="",
+                measured_by_worker=("cost:memory",))
+
+
+def test_a_card_cannot_need_a_later_chapter():
+    with pytest.raises(ValueError, match="later"):
+        doubled_card(needs=("06",))
+
+
+def test_a_switched_off_function_raises_by_every_name_and_comes_back():
+    from course_lib import compute
+    from course_lib.compute import train_flops
+
+    before = train_flops(1e9, 1e9)
+    with switched_off(("compute:train_flops",)):
+        with pytest.raises(RuntimeError, match="switched off"):
+            train_flops(1e9, 1e9)
+        with pytest.raises(RuntimeError, match="train_flops"):
+            compute.train_flops(1e9, 1e9)
+    assert train_flops(1e9, 1e9) == before
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, b"x", len, 1j, type], ids=lambda v: type(v).__name__)
+def test_only_plain_data_crosses(value):
+    with pytest.raises(NotPlain, match="return numbers"):
+        plain([value])
+
+
+def test_what_an_answer_prints_is_kept_apart_and_capped(capsys):
+    def chatty(n):
+        print("x" * 100_000)
+        return 2 * n
+
+    outcome = Here(chatty).run(doubled_card(), Case(name="one", args=(1,)))
+    assert outcome.value == 2 and len(outcome.output) == 20_000
+    assert capsys.readouterr().out == ""
+
+
+def test_the_panel_escapes_what_came_from_the_answer():
+    report = grade(doubled_card(), Here(lambda n: "<script>alert(1)</script>"))
+    assert "<script>" not in html_panel(doubled_card(), report)
+
+
+def test_the_panel_names_the_learners_own_line():
+    report = grade(doubled_card(), Here(lambda n: n + "a"))
+    assert "TypeError" in text_panel(doubled_card(), report) and "line" in report.note
+
+
+def test_a_report_is_plain_json():
+    import json
+
+    data = json.loads(json.dumps(report_dict(grade(doubled_card(), Here(lambda n: 2 * n)))))
+    assert data["points"] == data["maximum"] == 4 and {v["kind"] for v in data["verdicts"]} == {
+        "values", "generality", "cost"}

@@ -1,0 +1,69 @@
+"""Prose: every quantity comes from code, language is consistent, links lead somewhere."""
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = sorted(ROOT.glob("solutions/*/*.ipynb"))
+
+UNIT = r"(?:[kMGTPE]i?B|bytes?|[TPEG]FLOPs?(?:/s)?|FLOPs?|days?|weeks?|years?|hours?|ms|µs|seconds?|GPUs?|H100s|tokens?|GPU-hours?|%|×)"
+QUANTITY = re.compile(rf"(?<![\w.,{{-])(?:\\?\$)?\d[\d,.]*\s?(?:billion|million|trillion)?\s?{UNIT}(?![\w-])")
+MONEY = re.compile(r"\\\$\d")
+NOT_PROSE = re.compile(r"```.*?```|`[^`]*`|(?<!\\)\$\$.*?\$\$|(?<!\\)\$[^$\n]+?(?<!\\)\$|\]\([^)]*\)|<[^>]+>|\{\{[^}]*\}\}", re.S)
+
+
+def prose(path: Path) -> list[tuple[str, str]]:
+    """(cell id, Markdown without code, formulas, links, tags and placeholders) of a chapter's source."""
+    cells = nbformat.read(path, as_version=4).cells
+    return [(cell.id, NOT_PROSE.sub(" ", cell.source)) for cell in cells if cell.cell_type == "markdown"]
+
+
+def test_there_are_chapters():
+    assert SOURCES
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_no_quantity_is_typed_by_hand(path):
+    typed = [
+        f"{cell}: {match.group(0)!r}"
+        for cell, text in prose(path)
+        for pattern in (QUANTITY, MONEY)
+        for match in pattern.finditer(text)
+    ]
+    assert not typed, "quantities typed into prose; compute them and use a placeholder:\n" + "\n".join(typed)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_prose_is_british_where_names_are_not(path):
+    american = re.compile(r"\b(optimizers?|utilization|parallelization|neighbors?|behavior|colors?)\b")
+    found = [f"{cell}: {m.group(0)}" for cell, text in prose(path) for m in american.finditer(text)]
+    titles = ("Model FLOPs Utilization",)
+    assert not [f for f in found if not any(t in f for t in titles)], found
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_links_and_pictures_exist(path):
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.cell_type != "markdown":
+            continue
+        for target in re.findall(r"\]\(([^)#\s]+)", cell.source) + re.findall(r'src="([^"]+)"', cell.source):
+            if not re.match(r"https?:|mailto:|attachment:", target):
+                assert (path.parent / target).resolve().exists(), f"{cell.id}: {target} does not exist"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_pictures_in_prose_have_a_text_alternative(path):
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.cell_type == "markdown":
+            assert "![](" not in cell.source, f"{cell.id}: a picture without a text alternative"
+            for tag in re.findall(r"<img[^>]*>", cell.source):
+                assert re.search(r'alt="[^"]{10,}"', tag), f"{cell.id}: {tag}"
+
+
+def test_a_hand_typed_quantity_would_be_found():
+    assert QUANTITY.search("an 80 GB card") and QUANTITY.search("in 1,966 days") and QUANTITY.search("40 % of peak")
+    assert not QUANTITY.search("chapter 02, cell 3, and version 1.2 of it") and MONEY.search("costs \\$10M")
+    assert not QUANTITY.search(NOT_PROSE.sub(" ", "`80 GB` and {{a.b:gb}} and $6 \\Psi D$ FLOPs"))

@@ -1,5 +1,6 @@
 """Plain, frozen records that the cluster, the judge and the figures exchange. No torch, no behaviour."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -31,6 +32,24 @@ class Message:
     sent: float
     arrived: float
     line: str = ""  # where it was sent: "cell or file:line"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One run of an answer. With `ranks`, the answer is a function of a communicator and runs on a metered cluster."""
+
+    name: str  # in words, shown to the learner: "13B on 80 GB"
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    per_rank: tuple[tuple[Any, ...], ...] | None = None  # arguments of each rank, after `args`
+    ranks: int | None = None
+    visible: bool = True
+    kind: VerdictKind = "values"  # the question that this case is there for; a failure to run counts against it
+    part: str = ""  # the share that a failure to run counts against; all of `kind` without one
+    buffering: float = 0
+    adversary: Any = None  # an adversary of course_lib.cluster; None: the plain run
+    seconds: float = 10.0  # wall time that one run may take
+    secret: Any = None  # what the oracle needs and the answer must not get
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,13 +72,25 @@ def test_points_follow_the_shares_that_held(answer, state, points):
     assert (report.state, report.points) == (state, points)
 
 
-def test_an_object_that_always_agrees_is_refused_at_the_door():
-    class Agrees(float):
+def test_an_object_that_always_agrees_earns_nothing():
+    class AgreesAsFloat(float):
         def __eq__(self, other):
             return True
 
-    report = grade(doubled_card(), Here(lambda n: Agrees(1.0)))
+    class Agrees:
+        def __eq__(self, other):
+            return True
+
+    assert grade(doubled_card(), Here(lambda n: AgreesAsFloat(1.0))).points == 0
+    report = grade(doubled_card(), Here(lambda n: Agrees()))
     assert report.points == 0 and "Agrees" in report.note
+
+
+def test_a_number_that_carries_its_source_is_a_number():
+    from course_lib import facts
+
+    memory = facts.device("H100 SXM").memory
+    assert type(plain(memory)) is float and plain([memory, memory / 2]) == [80e9, 40e9]
 
 
 def test_a_known_mistake_answers_by_name_and_does_not_tell_the_answer():

@@ -29,8 +29,8 @@ padding:.6em .9em;margin:.3em 0;max-width:52em;color:var(--jp-content-font-color
 background:var(--jp-layout-color1,#fff);font-family:var(--jp-content-font-family,sans-serif);font-size:14px;line-height:1.45}
 .course-panel b.head{font-size:15px}.course-panel table{border-collapse:collapse;margin:.45em 0;width:100%}
 .course-panel td{text-align:left!important;vertical-align:top;padding:.2em .7em .2em 0;border:0;background:transparent!important;
-white-space:normal;color:var(--jp-content-font-color1,#212121)}
-.course-panel td.mark{font-weight:bold;white-space:nowrap}.course-panel .yes{color:var(--jp-success-color0,#1b5e20)}
+white-space:pre-wrap;color:var(--jp-content-font-color1,#212121)}
+.course-panel td.mark{font-weight:bold;white-space:nowrap!important;width:1%}.course-panel .yes{color:var(--jp-success-color0,#1b5e20)}
 .course-panel .no{color:var(--jp-error-color0,#b71c1c)}.course-panel .off{color:var(--jp-content-font-color2,#616161)}
 [data-jp-theme-light=false] .course-panel .yes{color:#81c784}[data-jp-theme-light=false] .course-panel .no{color:#ff8a80}
 .course-panel pre{white-space:pre-wrap;margin:.3em 0;background:var(--jp-layout-color2,#eee);padding:.4em;

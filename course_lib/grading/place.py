@@ -55,6 +55,11 @@ def plain(value: Any, depth: int = 0) -> Any:
         return torch.Tensor.detach(value).as_subclass(torch.Tensor).clone()
     if kind.__name__ == "mappingproxy":
         return plain(dict(value), depth)
+    for base, bare in ((float, float.__float__), (int, int.__int__), (str, str.__str__)):
+        if issubclass(kind, base):  # such as a number with its source from `course_lib.facts`
+            return bare(value)
+    if issubclass(kind, tuple):  # a named tuple
+        return tuple(plain(each, depth + 1) for each in tuple.__iter__(value))
     raise NotPlain(
         f"Your answer returned a {kind.__name__}; return numbers, text, lists, tuples, dictionaries or tensors of them."
     )
@@ -105,10 +110,21 @@ def describe_error(error: BaseException) -> tuple[str, str]:
     return f"{kind}: {text}{where}"[:600], trace[:4000]
 
 
+class Capped(io.StringIO):
+    """Keeps the first `OUTPUT_CAP` characters of what is printed and counts as written whatever follows."""
+
+    def write(self, text: str) -> int:
+        """The length of `text`, as for any stream."""
+        room = OUTPUT_CAP - self.tell()
+        if room > 0:
+            super().write(text[:room])
+        return len(text)
+
+
 def guarded(work: Any) -> Outcome:
     """Call `work()` and turn all that can happen into an Outcome; only the learner's own Ctrl-C passes through."""
     start = time.perf_counter()
-    out = io.StringIO()
+    out = Capped()
 
     def outcome(state: Any, **more: Any) -> Outcome:
         return Outcome(state=state, output=out.getvalue()[:OUTPUT_CAP], seconds=time.perf_counter() - start, **more)
@@ -149,14 +165,14 @@ def run_probe(card: Card, case: Case, answer: Any) -> Outcome:
     """The probe on one case in this process: a call, or a metered run over ranks."""
     if case.ranks is None:
         given = copy.deepcopy((case.args, dict(case.kwargs)))
-        mine = _WithoutSecret(*given)
+        mine = Given(*given)
         return guarded(lambda: card.probe(answer, mine))
     from course_lib.grading.ranks import run_here
 
     return run_here(card, case, answer)
 
 
-class _WithoutSecret:
+class Given:
     """What a probe sees of a case: its arguments."""
 
     __slots__ = ("args", "kwargs")

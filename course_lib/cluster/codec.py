@@ -1,0 +1,230 @@
+"""Plain data as bytes and back, for a boundary that nothing else may cross.
+
+None, bool, int, float, str, list, tuple, dict and tensor, each by its exact type: a subclass is refused, since it may carry
+behaviour. Nothing is executed on reading, nothing is allocated for a length that the bytes do not hold, and what is read
+shares no memory with what was sent. Loading this module does not load torch.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+_U32, _I64, _F64 = struct.Struct("<I"), struct.Struct("<q"), struct.Struct("<d")
+DTYPES = (
+    "float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool complex64 complex128 "
+    "uint16 uint32 uint64 float8_e4m3fn float8_e5m2"
+).split()
+_BIG_INT = 4096  # bytes of the largest integer that crosses
+_DIMS = 32
+
+
+class NotPlainData(TypeError):
+    """A value that cannot cross, and where in the whole it stands."""
+
+
+class BadFrame(ValueError):
+    """Bytes that are not the encoding of plain data within the limits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a reader takes: bytes of the whole, values in it, and how deep they nest."""
+
+    nbytes: int = 64 * 2**20
+    items: int = 1_000_000
+    depth: int = 64
+
+
+def encode(value: Any) -> bytes:
+    """The value as bytes; `NotPlainData` says which part of it cannot cross."""
+    parts: list[bytes] = []
+    _write(value, parts.append, "the value", 0)
+    return b"".join(parts)
+
+
+def decode(data: bytes | bytearray | memoryview, limits: Limits = Limits()) -> Any:  # noqa: B008 - frozen
+    """The value that `encode` made these bytes of; `BadFrame` for anything else."""
+    if len(data) > limits.nbytes:
+        raise BadFrame(f"{len(data)} bytes came, and {limits.nbytes} are allowed.")
+    reader = _Reader(bytes(data), limits)
+    value = reader.value(0)
+    if reader.at != len(reader.data):
+        raise BadFrame(f"{len(reader.data) - reader.at} bytes are left over after the value.")
+    return value
+
+
+def _write(value: Any, put: Any, path: str, depth: int) -> None:
+    kind = type(value)
+    if kind is int:
+        _write_int(value, put, path)
+    elif kind is str:
+        try:
+            text = value.encode()
+        except UnicodeEncodeError:
+            raise NotPlainData(f"{path} is text with half a surrogate pair; it is not Unicode.") from None
+        put(b"S" + _U32.pack(len(text)) + text)
+    elif kind is float:
+        put(b"D" + _F64.pack(value))
+    elif value is None:
+        put(b"N")
+    elif kind is bool:
+        put(b"T" if value else b"F")
+    elif kind is tuple or kind is list:
+        _nest(depth, path)
+        put((b"U" if kind is tuple else b"L") + _U32.pack(len(value)))
+        for index, item in enumerate(value):
+            _write(item, put, f"{path}[{index}]" if type(item) not in (int, float, str) else path, depth + 1)
+    elif kind is dict:
+        _nest(depth, path)
+        put(b"M" + _U32.pack(len(value)))
+        for key, item in value.items():
+            _write(key, put, f"a key of {path}", depth + 1)
+            _write(item, put, f"{path}[{key!r:.40}]", depth + 1)
+    else:
+        _write_tensor(value, put, path)
+
+
+def _nest(depth: int, path: str) -> None:
+    if depth > 200:
+        raise NotPlainData(f"{path:.80} … nests deeper than 200 levels, or holds itself.")
+
+
+def _write_int(value: int, put: Any, path: str) -> None:
+    if -(2**63) <= value < 2**63:
+        put(b"I" + _I64.pack(value))
+        return
+    size = value.bit_length() // 8 + 1
+    if size > _BIG_INT:
+        raise NotPlainData(f"{path} is an integer of {size} bytes; {_BIG_INT} may cross.")
+    put(b"J" + _U32.pack(size) + value.to_bytes(size, "little", signed=True))
+
+
+def _write_tensor(value: Any, put: Any, path: str) -> None:
+    torch = sys.modules.get("torch")
+    if torch is None or type(value) is not torch.Tensor:
+        raise NotPlainData(
+            f"{path} is a {type(value).__module__}.{type(value).__qualname__}; only None, bool, int, float, str, list, tuple, "
+            "dict and tensor cross, by exact type."
+        )
+    name = str(value.dtype).removeprefix("torch.")
+    if value.layout is not torch.strided or value.is_meta or value.is_quantized or name not in DTYPES:
+        raise NotPlainData(f"{path} is a tensor of {value.dtype}, layout {value.layout}, on {value.device}; it cannot cross.")
+    flat = value.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
+    raw = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+    put(b"X" + bytes((DTYPES.index(name), value.dim())))
+    put(struct.pack(f"<{value.dim()}q", *value.shape))
+    put(raw)
+
+
+def plain(value: Any) -> Any:
+    """The value with what is nearly plain made plain: numpy numbers and arrays, parameters, named tuples, subclasses of numbers."""
+    kind = type(value)
+    if value is None or kind in (bool, int, float, str):
+        return value
+    if isinstance(value, (list, tuple)):
+        items = [plain(item) for item in value]
+        return items if isinstance(value, list) else tuple(items)
+    if isinstance(value, dict):
+        return {plain(key): plain(item) for key, item in value.items()}
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if torch is not None and isinstance(value, torch.nn.Parameter):
+        return value.detach()
+    if numpy is not None and isinstance(value, numpy.generic):
+        return value.item()
+    if numpy is not None and torch is not None and isinstance(value, numpy.ndarray):
+        return torch.from_numpy(value.copy())
+    return value
+
+
+class _Reader:
+    def __init__(self, data: bytes, limits: Limits) -> None:
+        self.data, self.at, self.depth, self.left = data, 0, limits.depth, limits.items
+
+    def take(self, count: int) -> bytes:
+        """The next bytes, after looking whether there are so many."""
+        start = self.at
+        if count > len(self.data) - start:
+            raise BadFrame(f"{count} bytes are announced and {len(self.data) - start} are there.")
+        self.at = start + count
+        return self.data[start : self.at]
+
+    def value(self, depth: int) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            raise BadFrame("There are more values than allowed.")
+        if depth > self.depth:
+            raise BadFrame(f"Values nest deeper than {self.depth} levels.")
+        mark = self.take(1)
+        if mark == b"I":
+            return _I64.unpack(self.take(8))[0]
+        if mark == b"S":
+            return self._text()
+        if mark == b"D":
+            return _F64.unpack(self.take(8))[0]
+        if mark in b"NTF":
+            return {b"N": None, b"T": True, b"F": False}[mark]
+        if mark in b"UL":
+            items = [self.value(depth + 1) for _ in range(self._count(1))]
+            return tuple(items) if mark == b"U" else items
+        if mark == b"M":
+            return self._dict(depth)
+        if mark == b"X":
+            return self._tensor()
+        if mark == b"J":
+            return self._big()
+        raise BadFrame(f"{mark!r} marks no kind of value.")
+
+    def _count(self, least: int) -> int:
+        count = _U32.unpack(self.take(4))[0]
+        if count * least > len(self.data) - self.at or count > self.left:
+            raise BadFrame(f"{count} values are announced, more than there can be.")
+        return count
+
+    def _text(self) -> str:
+        raw = self.take(_U32.unpack(self.take(4))[0])
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            raise BadFrame("Text is not UTF-8.") from None
+
+    def _big(self) -> int:
+        size = _U32.unpack(self.take(4))[0]
+        if not 8 <= size <= _BIG_INT:
+            raise BadFrame(f"An integer of {size} bytes; 8 to {_BIG_INT} are allowed here.")
+        return int.from_bytes(self.take(size), "little", signed=True)
+
+    def _dict(self, depth: int) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
+        for _ in range(self._count(2)):
+            key = self.value(depth + 1)
+            try:
+                known = key in found
+            except TypeError:
+                raise BadFrame(f"A {type(key).__name__} cannot be a key.") from None
+            if known:
+                raise BadFrame("A key stands twice in a dictionary.")
+            found[key] = self.value(depth + 1)
+        return found
+
+    def _tensor(self) -> Any:
+        code, dims = self.take(2)
+        if code >= len(DTYPES) or dims > _DIMS:
+            raise BadFrame("A tensor of an unknown dtype, or of too many dimensions.")
+        shape = struct.unpack(f"<{dims}q", self.take(8 * dims))
+        if any(n < 0 or n >= 2**48 for n in shape):
+            raise BadFrame(f"A tensor of shape {shape}.")
+        import torch
+
+        dtype = getattr(torch, DTYPES[code])
+        if 0 in shape:
+            if math.prod(max(n, 1) for n in shape) >= 2**48:
+                raise BadFrame(f"A tensor of shape {shape}.")
+            return torch.empty(shape, dtype=dtype)
+        raw = bytearray(self.take(math.prod(shape) * dtype.itemsize))
+        if dtype is torch.bool:  # a byte other than 0 and 1 is no bool
+            return (torch.frombuffer(raw, dtype=torch.uint8) != 0).reshape(shape)
+        return torch.frombuffer(raw, dtype=dtype).reshape(shape)

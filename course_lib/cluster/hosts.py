@@ -1,0 +1,334 @@
+"""ThreadHost: the ranks as threads of this process, of which one runs at a time.
+
+The host owns the loop: what a rank asks goes to the kernel, and whoever the kernel names runs next. Every rank has its
+own copy of the function and its arguments, and its own generators. When the run ends, for whatever reason, no thread stays.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from course_lib.cluster import comm as comm_module
+from course_lib.cluster.comm import Comm, Port
+from course_lib.cluster.errors import RankError, Unfinished
+from course_lib.cluster.isolate import Chance, own_generators
+from course_lib.cluster.kernel import Fault, Finished, Kernel, Reply, Request, Stuck
+from course_lib.cluster.lines import line_text, traceback_lines
+
+PATIENCE = 5.0  # s to wait for a thread to end
+End = Stuck | Fault | Finished
+_nested = threading.local()
+
+
+class _Stop(BaseException):
+    """Ends a rank's thread; not an Exception, so that `except Exception` does not hold it."""
+
+
+def move(into: torch.Tensor, data: torch.Tensor) -> None:
+    """Copy between two ranks' tensors, unseen by their autograd and meters."""
+    with torch.no_grad(), torch._C._DisableTorchDispatch():
+        into.copy_(data if data.shape == into.shape else data.reshape(into.shape))
+
+
+def keep(data: torch.Tensor) -> torch.Tensor:
+    """A copy of what is in flight."""
+    with torch.no_grad(), torch._C._DisableTorchDispatch():
+        return data.clone()
+
+
+class InProcess:
+    """The kernel in this process, as a host sees it."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def step(self, request: Request | None) -> tuple[int, Reply] | End:
+        """Hand in a request; who runs next."""
+        if request is not None:
+            self.kernel.submit(request)
+        return self.kernel.next()
+
+
+class ThreadHost:
+    """Runs `bodies[rank](comm)` for every rank against `door`; `run()` returns how the run ended."""
+
+    def __init__(
+        self,
+        door: Any,
+        bodies: dict[int, Callable[[Comm], Any]],
+        ranks: int,
+        *,
+        late: bool = False,
+        away: bool = False,
+        seed: int = 0,
+        debug: int | None = None,
+        capture: int | None = None,
+        speed: float = 1e12,
+        account: Callable[[int], Any] | None = None,
+        finish: Callable[[Any], Any] = lambda value: value,
+    ) -> None:
+        self.door, self.bodies, self.ranks, self.finish = door, bodies, ranks, finish
+        self.debug, self.capture = debug, capture
+        self.error: BaseException | None = None  # what a rank raised, as it was
+        self.output = ""
+        self._locks = {rank: threading.Lock() for rank in bodies}
+        self._inbox: dict[int, Reply] = {}
+        self._chance = {rank: Chance(rank, seed) for rank in bodies}
+        self._ports = {rank: Port(rank, ranks, self._ask, late, away) for rank in bodies}
+        for rank, port in self._ports.items():
+            port.speed = speed
+            port.account = account(rank) if account else None
+        self._dead = False
+        self._end: End | None = None
+        self._over = threading.Lock()
+        self._threads: dict[int, threading.Thread] = {}
+
+    # --- the loop, on whichever thread runs
+
+    def _ask(self, request: Request) -> Reply:
+        me = request.rank
+        if self._dead:
+            raise _Stop
+        self._chance[me].leave()
+        turn = self.door.step(request)
+        if self._dead:
+            raise _Stop
+        if type(turn) is not tuple:
+            self._close(turn)
+            raise _Stop
+        rank, reply = turn
+        if rank != me:
+            self._inbox[rank] = reply
+            self._locks[rank].release()
+            self._locks[me].acquire()
+            if self._dead:
+                raise _Stop
+            reply = self._inbox[me]
+        self._chance[me].enter()
+        return reply
+
+    def _hand_over(self, turn: tuple[int, Reply] | End) -> None:
+        if type(turn) is not tuple:
+            self._close(turn)
+            return
+        rank, reply = turn
+        self._inbox[rank] = reply
+        self._locks[rank].release()
+
+    def _close(self, end: End) -> None:
+        self._end, self._dead = end, True
+        if self.debug is not None:  # the caller's thread may be waiting as that rank
+            _release(self._locks[self.debug])
+        _release(self._over)
+
+    def _rank(self, rank: int) -> None:
+        """The life of one rank."""
+        port = self._ports[rank]
+        try:
+            self._locks[rank].acquire()
+            if self._dead:
+                return
+            comm_module._here.port = port
+            self._chance[rank].bind()
+            self._chance[rank].enter()
+            try:
+                request = Request(rank, "done", data=self._body(rank, port))
+            except _Stop:
+                return
+            except BaseException as error:
+                request = Request(rank, "raised", data=self._told(rank, error))
+            self._chance[rank].leave()
+            request.work = tuple(port.work)
+            if not self._dead:
+                self._hand_over(self.door.step(request))
+        except _Stop:
+            pass
+        except BaseException as error:  # the door broke
+            if not self._dead:
+                self.error = error
+                self._close(Fault(error))
+        finally:
+            comm_module._here.port = None
+
+    def _body(self, rank: int, port: Port) -> Any:
+        comm = Comm(range(self.ranks))
+        start = self._inbox[rank].writes
+        body = self.bodies[rank]
+        if port.account is None:
+            return self.finish(body(comm, *start) if start else body(comm))
+        with port.account:
+            return self.finish(body(comm, *start) if start else body(comm))
+
+    def _told(self, rank: int, error: BaseException) -> RankError:
+        line, frames, first = traceback_lines(error)
+        if first is not None:
+            error = error.with_traceback(first)
+        trace = "".join(traceback.format_exception(error)) if frames else "".join(traceback.format_exception_only(error))
+        told = RankError(rank, type(error).__name__, str(error), line_text(line) if line[0] else "", trace)
+        told.original = error
+        return told
+
+    # --- starting and ending
+
+    def run(self, timeout: float | None = None) -> End:
+        """Run every rank to its end."""
+        if getattr(comm_module._here, "port", None) is not None:
+            raise RuntimeError("simulate was called inside a rank; call it outside, in a cell.")
+        for lock in (*self._locks.values(), self._over):
+            lock.acquire()
+        threads = torch.get_num_threads()
+        with own_generators(), _one_core(), self._prints():
+            try:
+                self._start()
+                self._wait(timeout)
+            finally:
+                self._dead = True
+                left = self._stop()
+                torch.set_num_threads(threads)
+        if left:
+            raise RuntimeError(f"ranks {left} did not stop within {PATIENCE:g} s: they are inside a long call of a library.")
+        return self._end
+
+    def _start(self) -> None:
+        small = len(self.bodies) > 64
+        before = threading.stack_size(2**20 if small else 0)
+        try:
+            for rank in self.bodies:
+                if rank != self.debug:
+                    thread = threading.Thread(target=self._thread, args=(rank,), daemon=True, name=f"rank {rank}")
+                    self._threads[rank] = thread
+                    thread.start()
+        finally:
+            threading.stack_size(before)
+        turn = self.door.step(None)
+        self._hand_over(turn)
+
+    def _thread(self, rank: int) -> None:
+        torch.set_num_threads(1)
+        self._rank(rank)
+
+    def _wait(self, timeout: float | None) -> None:
+        if self.debug is not None and not self._dead:
+            self._rank(self.debug)
+        if not self._over.acquire(timeout=-1 if timeout is None else timeout):
+            self._dead = True
+            self._end = Fault(Unfinished(f"The run took longer than {timeout:g} s and was ended. Look for a loop that does not end."))
+
+    def _stop(self) -> list[int]:
+        """End every thread; the ranks that could not be ended."""
+        deadline = time.monotonic() + PATIENCE
+        alive = dict(self._threads)
+        first = True
+        while alive and time.monotonic() < deadline:
+            for rank, thread in list(alive.items()):
+                if thread.ident is None:
+                    del alive[rank]
+                    continue
+                _release(self._locks[rank])
+                thread.join(0.02 if first else 0.001)
+                if thread.is_alive():
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(_Stop))
+                    thread.join(0.05)
+                if not thread.is_alive():
+                    del alive[rank]
+            first = False
+        return list(alive)
+
+    @contextmanager
+    def _prints(self) -> Iterator[None]:
+        real = sys.stdout
+        proxy = _RankPrints(real, self.capture)
+        sys.stdout = proxy
+        try:
+            yield
+        finally:
+            proxy.close_lines()
+            if sys.stdout is proxy:
+                sys.stdout = real
+            self.output = proxy.captured()
+
+
+class _RankPrints(io.TextIOBase):
+    """Stands for stdout: what a rank prints gets its name in front, line by line."""
+
+    def __init__(self, real: Any, capture: int | None) -> None:
+        self._real, self._room = real, capture
+        self._parts: dict[int, str] = {}
+        self._kept: list[str] = []
+
+    def write(self, text: str) -> int:
+        port = getattr(comm_module._here, "port", None)
+        if port is None:
+            return self._real.write(text)
+        whole = self._parts.get(port.rank, "") + str(text)
+        *lines, rest = whole.split("\n")
+        self._parts[port.rank] = rest
+        for line in lines:
+            self._say(f"[rank {port.rank}] {line}\n")
+        return len(text)
+
+    def _say(self, text: str) -> None:
+        if self._room is None:
+            self._real.write(text)
+        elif self._room > 0:
+            self._kept.append(text[: self._room])
+            self._room -= len(text)
+            if self._room <= 0:
+                self._kept.append("\n… more was printed, and is left out\n")
+
+    def close_lines(self) -> None:
+        for rank, rest in self._parts.items():
+            if rest:
+                self._say(f"[rank {rank}] {rest}\n")
+
+    def captured(self) -> str:
+        return "".join(self._kept)
+
+    def flush(self) -> None:
+        self._real.flush()
+
+    def isatty(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return getattr(self._real, "encoding", "utf-8") or "utf-8"
+
+
+def _release(lock: Any) -> None:
+    try:
+        lock.release()
+    except RuntimeError:
+        pass
+
+
+@contextmanager
+def _one_core() -> Iterator[None]:
+    """Within: this thread, and those that it starts, stay on the core it is on. Of the ranks one runs at a time, and
+    handing over within a core costs a third of handing over between two."""
+    try:
+        before = os.sched_getaffinity(0)
+        with open("/proc/thread-self/stat") as file:
+            core = int(file.read().rsplit(")", 1)[1].split()[36])
+        os.sched_setaffinity(0, {core} & before or before)
+    except (AttributeError, OSError, ValueError, IndexError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

@@ -1,0 +1,122 @@
+"""`interleavings`: is a program right whenever its bytes move?
+
+With named sources and no polling a program's outcome cannot depend on the order in which ranks run (Kahn, 1974); what can
+change it is how many messages fit in buffers and when bytes leave and reach memory. So the same program runs once under
+each of a few adversaries; random orders are added only for programs that receive from any source or poll.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from course_lib.cluster.kernel import Adversary
+from course_lib.cluster.simulation import Run, attempt
+
+SEEDS = 10  # random orders for programs whose outcome may depend on order
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A run that went wrong: under which adversary, on how many ranks, and how."""
+
+    adversary: Adversary
+    ranks: int
+    message: str
+    run: Run
+    rank: int | None = None  # the first rank whose result is wrong, where results are
+
+    def __str__(self) -> str:
+        return f"With {self.adversary}, on {self.ranks} ranks: {self.message}"
+
+
+def adversaries(streams: bool = True) -> list[Adversary]:
+    """The machines a program has to be right on, simplest first; `streams` adds NCCL's order of issue."""
+    plain = [Adversary(depth, late) for depth in (0, 1, math.inf) for late in (False, True)]
+    return plain + ([Adversary(0, late, "stream") for late in (False, True)] if streams else [])
+
+
+def interleavings(
+    fn: Callable[..., Any],
+    ranks: int | Iterable[int],
+    args: Sequence[Any] = (),
+    per_rank: Sequence[Any] | Callable[[int], Sequence[Any]] | None = None,
+    *,
+    check: Callable[[Run], bool] | None = None,
+    streams: bool = True,
+    **options: Any,
+) -> Case | None:
+    """The smallest failing case under all adversaries, or None.
+
+    `ranks` may be several numbers, tried in order; `per_rank` may be a function of the number of ranks. A run fails when
+    it raises, when `check(run)` is false, or when its results differ from those of the most lenient machine.
+    """
+    for number in sorted({ranks} if isinstance(ranks, int) else set(ranks)):
+        own = per_rank(number) if callable(per_rank) else per_rank
+        case = _on(fn, number, args, own, check, streams, options)
+        if case is not None:
+            return case
+    return None
+
+
+def _on(
+    fn: Callable[..., Any],
+    ranks: int,
+    args: Sequence[Any],
+    own: Sequence[Any] | None,
+    check: Callable[[Run], bool] | None,
+    streams: bool,
+    options: dict[str, Any],
+) -> Case | None:
+    def run(adversary: Adversary) -> Run:
+        return attempt(fn, ranks, args, own, adversary=adversary, **{"capture": 0, **options})
+
+    lenient = run(Adversary(math.inf))
+    todo = adversaries(streams)
+    for adversary in todo:
+        result = run(adversary)
+        case = _judge(result, lenient, adversary, check)
+        if case is not None:
+            return case
+        if result.by_chance and len(todo) < 8 + SEEDS and todo[-1].seed is None:
+            todo += [Adversary(0, bool(seed % 2), seed=seed) for seed in range(SEEDS)]
+    return None
+
+
+def _judge(run: Run, lenient: Run, adversary: Adversary, check: Callable[[Run], bool] | None) -> Case | None:
+    if run.error is not None:
+        return Case(adversary, run.ranks, str(run.error), run)
+    if check is not None and not check(run):
+        return Case(adversary, run.ranks, "the result is wrong.", run)
+    if lenient.error is None:
+        for rank, (one, two) in enumerate(zip(run.results, lenient.results, strict=True)):
+            if not same(one, two):
+                text = (
+                    f"rank {rank} returns something else than with unlimited buffering and early delivery. "
+                    "A tensor is used while it is in flight: between isend or irecv and wait()."
+                )
+                return Case(adversary, run.ranks, text, run, rank)
+    return None
+
+
+def same(one: Any, two: Any) -> bool:
+    """Whether two results are equal to the bit, NaN equal to NaN."""
+    if isinstance(one, torch.Tensor) and isinstance(two, torch.Tensor):
+        if one.dtype != two.dtype or one.shape != two.shape:
+            return False
+        return bool(torch.all((one == two) | ((one != one) & (two != two))))
+    if isinstance(one, np.ndarray) and isinstance(two, np.ndarray):
+        return one.dtype == two.dtype and one.shape == two.shape and one.tobytes() == two.tobytes()
+    if isinstance(one, dict) and isinstance(two, dict):
+        return list(one) == list(two) and all(same(one[key], two[key]) for key in one)
+    if isinstance(one, (list, tuple)) and isinstance(two, (list, tuple)):
+        return len(one) == len(two) and all(map(same, one, two))
+    try:
+        return bool(one == two) or (one != one and two != two) or type(one).__eq__ is object.__eq__
+    except Exception:
+        return True  # results that cannot be compared say nothing

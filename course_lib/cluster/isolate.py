@@ -1,0 +1,195 @@
+"""Ranks share nothing: by-value copies of functions, and a generator state of each rank's own."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import io
+import random
+import sys
+import sysconfig
+import threading
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import torch
+
+_pickler = importlib.import_module("cloudpickle.cloudpickle")
+_LOCK = threading.Lock()
+_INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_COURSE = str(Path(__file__).resolve().parent.parent)
+
+
+class _Writer(cloudpickle.Pickler):
+    """Pickles functions by value, and hands the memory of tensors over as it is, so that views stay views."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, protocol=5)
+        self.memory: dict[int, torch.UntypedStorage] = {}
+
+    def persistent_id(self, thing: Any) -> Any:
+        if isinstance(thing, torch.storage.TypedStorage):
+            memory, dtype = thing._untyped_storage, thing.dtype
+        elif isinstance(thing, torch.UntypedStorage):
+            memory, dtype = thing, None
+        else:
+            return None
+        self.memory[memory._cdata] = memory
+        return memory._cdata, dtype
+
+
+class Blueprint:
+    """A picture of an object, by value, from which copies are made that share nothing."""
+
+    def __init__(self, thing: Any, name: str = "the function") -> None:
+        file = io.BytesIO()
+        with _by_value(thing):
+            writer = _Writer(file)
+            try:
+                writer.dump(thing)
+            except Exception as error:
+                raise ValueError(_cannot_copy(thing, name, error)) from None
+        self._bytes = file.getvalue()
+        self._memory = {key: memory.clone() for key, memory in writer.memory.items()}
+
+    def copy(self) -> Any:
+        """A new copy."""
+        memory: dict[int, torch.UntypedStorage] = {}
+
+        def load(key: tuple[int, torch.dtype | None]) -> Any:
+            which, dtype = key
+            if which not in memory:
+                memory[which] = self._memory[which].clone()
+            if dtype is None:
+                return memory[which]
+            return torch.storage.TypedStorage(wrap_storage=memory[which], dtype=dtype, _internal=True)
+
+        reader = _Reader(io.BytesIO(self._bytes))
+        reader.load_memory = load
+        return reader.load()
+
+
+class _Reader(_pickler.pickle.Unpickler):
+    load_memory: Callable[[Any], Any]
+
+    def persistent_load(self, key: Any) -> Any:
+        return self.load_memory(key)
+
+
+@contextmanager
+def _by_value(thing: Any) -> Iterator[None]:
+    """Within: the learner's own modules are copied, and classes are new classes in each copy."""
+    modules = [module for module in sys.modules.copy().values() if _is_learners(module)]
+    with _LOCK:
+        registered = [module for module in modules if module.__name__ not in _pickler.list_registry_pickle_by_value()]
+        for module in registered:
+            _pickler.register_pickle_by_value(module)
+        keep = _pickler._get_or_create_tracker_id
+        _pickler._get_or_create_tracker_id = lambda class_def: None  # a tracked class would be one object for all ranks
+        try:
+            yield
+        finally:
+            _pickler._get_or_create_tracker_id = keep
+            for module in registered:
+                _pickler.unregister_pickle_by_value(module)
+
+
+def _is_learners(module: Any) -> bool:
+    file = getattr(module, "__file__", None)
+    if not isinstance(module, types.ModuleType) or not isinstance(file, str) or module.__name__ == "__main__":
+        return False
+    return file.endswith(".py") and "site-packages" not in file and not file.startswith((*_INSTALLED, _COURSE))
+
+
+def _cannot_copy(thing: Any, name: str, error: Exception) -> str:
+    path, cause = _culprit(thing, name, error)
+    return (
+        f"Every rank gets its own copy of the function and what it uses, and {path} cannot be copied: {cause}. "
+        "Make it inside the function, or pass in what it is made from."
+    )
+
+
+def _culprit(thing: Any, name: str, error: Exception, depth: int = 0) -> tuple[str, str]:
+    """The innermost named thing that cannot be copied, and why."""
+    parts: list[tuple[str, Any]] = []
+    if isinstance(thing, types.FunctionType):
+        inside = inspect.getclosurevars(thing)
+        parts = [(f"the global {key!r}", value) for key, value in inside.globals.items()]
+        parts += [(f"the outer variable {key!r}", value) for key, value in inside.nonlocals.items()]
+        parts += [("a default of the function", value) for value in (thing.__defaults__ or ())]
+    elif isinstance(thing, (tuple, list)):
+        parts = [(f"{name}[{index}]" if depth else name, value) for index, value in enumerate(thing)]
+    elif isinstance(thing, dict):
+        parts = [(f"{name}[{key!r}]", value) for key, value in thing.items()]
+    for part, value in parts if depth < 6 else ():
+        try:
+            _Writer(io.BytesIO()).dump(value)
+        except Exception as inner:
+            return _culprit(value, part, inner, depth + 1)
+    return name, f"{type(error).__name__}: {error}"
+
+
+# --- generators
+
+_random_names = [name for name in random.__all__ if getattr(getattr(random, name), "__self__", None) is random._inst]
+_random_here = threading.local()
+_torch_generator = torch.default_generator
+
+
+def _rank_random(name: str) -> Callable[..., Any]:
+    shared = getattr(random._inst, name)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        mine = getattr(_random_here, "generator", None)
+        return shared(*args, **kwargs) if mine is None else getattr(mine, name)(*args, **kwargs)
+
+    call.__name__ = name
+    return call
+
+
+class Chance:
+    """The generators of one rank: torch starts alike on every rank, as processes of torch do; numpy and random do not."""
+
+    __slots__ = ("numpy", "python", "torch")
+
+    def __init__(self, rank: int, seed: int) -> None:
+        self.torch = torch.Generator().manual_seed(seed).get_state()
+        self.numpy = np.random.MT19937([seed & 0xFFFFFFFF, rank])
+        self.python = random.Random(f"{seed} {rank}")
+
+    def enter(self) -> None:
+        """This rank runs: its generators are the ones in use."""
+        _torch_generator.set_state(self.torch)
+        np.random.set_bit_generator(self.numpy)
+
+    def leave(self) -> None:
+        """Another rank is about to run."""
+        self.torch = _torch_generator.get_state()
+
+    def bind(self) -> None:
+        """This thread is the rank's from now on."""
+        _random_here.generator = self.python
+
+
+@contextmanager
+def own_generators() -> Iterator[None]:
+    """Within: threads of ranks draw from their own; afterwards the caller's generators are as before."""
+    kept_torch, kept_numpy = _torch_generator.get_state(), np.random.get_bit_generator()
+    kept_state = np.random.get_state()
+    kept_names = {name: getattr(random, name) for name in _random_names}
+    for name in _random_names:
+        setattr(random, name, _rank_random(name))
+    try:
+        yield
+    finally:
+        for name, function in kept_names.items():
+            setattr(random, name, function)
+        _random_here.generator = None
+        _torch_generator.set_state(kept_torch)
+        np.random.set_bit_generator(kept_numpy)
+        np.random.set_state(kept_state)

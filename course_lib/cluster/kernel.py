@@ -1,0 +1,732 @@
+"""The cluster's kernel: requests of ranks in, replies out. It owns matching, buffers, meter and clock.
+
+A pure state machine: no threads, no sockets, no code of the user. A host calls `submit(request)` for the one rank that
+runs, then `next()`, which gives `(rank, Reply)`, the rank to run and what to tell it, or how the run ended: `Stuck`
+(with the waits), `Fault` (with the error) or `Finished`. The rank with the smallest clock always runs next, ties by rank, so times do
+not depend on chance.
+
+Where bytes move. In one process a request carries the tensors themselves (`data` to send, `into` to receive) and the
+kernel copies between them, at the match. Across a boundary `into` is None: `data` is the judge's own copy, what arrives
+travels in `Reply.writes`, and `Request.reads` renews what is in flight, so that both give the same run.
+Late delivery: what is sent is read at the sender's own wait or, where nobody else can move, when the receiver needs it;
+what is received is written only at the receiver's own wait.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Any
+
+from course_lib.cluster.collective import Collective
+from course_lib.cluster.errors import ClusterError, Deadlock, Mismatch, Wait
+from course_lib.cluster.lines import Line, line_text
+from course_lib.cluster.meter import Meter
+from course_lib.cluster.topology import Ports, Topology
+from course_lib.records import Message, Span
+
+ANY = -1  # the peer of a receive from any source
+POLL = 1e-6  # s that a first is_completed() costs; it doubles while nothing else happens
+POLLS = 1000  # polls in a row, per rank, after which a loop of polls counts as stuck
+TRACED = 200_000  # spans, and messages, that are kept for pictures
+
+Turn = "tuple[int, Reply] | Stuck | Fault | Finished"
+
+
+@dataclass(frozen=True, slots=True)
+class Adversary:
+    """How unkind the machine is, within what the semantics allow."""
+
+    depth: float = 0  # messages of a pair that a sender may leave behind before they are received: 0, 1, math.inf
+    late: bool = False  # move bytes as late as the waits allow, instead of at the match
+    order: str = "clock"  # "stream": operations of a pair progress in the order of issue, as on NCCL unless batched
+    seed: int | None = None  # run ranks in random order instead of by clock
+
+    def __str__(self) -> str:
+        depth = {0: "no buffering", math.inf: "unlimited buffering"}.get(self.depth, f"{self.depth} buffered message a pair")
+        stream = ", operations of a pair in the order of issue" if self.order == "stream" else ""
+        chance = f", random order {self.seed}" if self.seed is not None else ""
+        return f"{depth}, {'late' if self.late else 'early'} delivery{stream}{chance}"
+
+
+class Request:
+    """What a rank asks. `op`: send recv isend irecv batch wait test collective done raised."""
+
+    __slots__ = (
+        "rank", "op", "peer", "tag", "data", "into", "dtype", "shape", "nbytes", "group", "line", "handle", "work",
+        "reads", "more",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        rank: int,
+        op: str,
+        peer: int = ANY,
+        tag: int = 0,
+        data: Any = None,
+        into: Any = None,
+        dtype: str = "",
+        shape: tuple[int, ...] = (),
+        nbytes: int = 0,
+        group: int = 0,
+        line: Line = "",
+        handle: int = 0,
+        work: tuple[tuple[str, str, float], ...] = (),
+        reads: tuple[tuple[int, Any], ...] = (),
+        more: Any = None,
+    ) -> None:
+        self.rank, self.op, self.peer, self.tag, self.data, self.into = rank, op, peer, tag, data, into
+        self.dtype, self.shape, self.nbytes, self.group, self.line = dtype, shape, nbytes, group, line
+        self.handle, self.work, self.reads, self.more = handle, work, reads, more
+
+
+class Reply:
+    """What a rank is told: a value, and data that arrived as (call number, tensor) where it has no buffer here."""
+
+    __slots__ = ("value", "writes")
+
+    def __init__(self, value: Any = None, writes: tuple[tuple[int, Any], ...] = ()) -> None:
+        self.value, self.writes = value, writes
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """No rank can move."""
+
+    waits: tuple[Wait, ...]
+
+    @property
+    def error(self) -> Deadlock:
+        """The exception that says so."""
+        return Deadlock(self.waits)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The run cannot go on."""
+
+    error: ClusterError
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Every rank has returned, and every message was received."""
+
+    error: None = None
+
+
+class _Side:
+    """One rank's half of a message, or its part in a collective."""
+
+    __slots__ = (
+        "rank", "send", "peer", "tag", "group", "dtype", "shape", "nbytes", "data", "into", "line", "time", "call", "mate",
+        "done", "finish", "known", "step", "waiting", "since", "at", "blocking", "accepted", "kept", "active", "lane", "seq",
+        "name", "collective",
+    )  # fmt: skip
+
+    def __init__(self, request: Request, call: int, time: float, seq: int) -> None:
+        self.rank, self.peer, self.tag, self.group = request.rank, request.peer, request.tag, request.group
+        self.name = request.op
+        self.send = request.op in ("send", "isend")
+        self.dtype, self.shape, self.nbytes = request.dtype, request.shape, request.nbytes
+        self.data, self.into, self.line = request.data, request.into, request.line
+        self.call, self.time, self.seq = call, time, seq
+        self.mate: _Side | None = None
+        self.collective: Collective | None = None
+        self.lane: list[_Side] | None = None
+        self.finish = 0.0
+        self.known = self.step = 0
+        self.done = self.waiting = self.blocking = self.accepted = self.kept = self.active = False
+        self.since = 0.0
+        self.at: Line = ""
+
+    def value(self) -> Any:
+        """What the call returns: a receive its source, new_group the group's number, the rest True."""
+        return self.peer if self.name in ("recv", "new_group") else True
+
+    def what(self) -> str:
+        """The operation in words."""
+        if self.collective is not None:
+            return self.collective.calls[self.rank].text()
+        whom = "any rank" if self.peer == ANY else f"rank {self.peer}"
+        return f"{self.name} of {_size(self)} {'to' if self.send else 'from'} {whom}, tag {self.tag}"
+
+
+def _size(side: _Side) -> str:
+    return f"{math.prod(side.shape)} {side.dtype} in shape {tuple(side.shape)}"
+
+
+def _same_layout(sent: tuple[int, ...], into: tuple[int, ...]) -> bool:
+    if sent == into:
+        return True
+    if math.prod(sent) != math.prod(into):
+        return False
+    thin_sent, thin_into = [n for n in sent if n != 1], [n for n in into if n != 1]
+    return thin_sent == thin_into or len(sent) <= 1 or len(into) <= 1
+
+
+class Kernel:
+    """The state of one run. `move(into, data)` copies in one process, `keep(data)` takes a copy of what is in flight."""
+
+    def __init__(
+        self,
+        ranks: int,
+        topology: Topology | None = None,
+        adversary: Adversary | None = None,
+        move: Callable[[Any, Any], None] | None = None,
+        keep: Callable[[Any], Any] = lambda data: data,
+    ) -> None:
+        self.ranks = ranks
+        self.topology = topology or Topology()
+        self.adversary = adversary or Adversary()
+        self.meter = Meter(ranks, tuple(level.name for level in self.topology.levels))
+        self.clock = [0.0] * ranks
+        self.results: list[Any] = [None] * ranks
+        self.done = [False] * ranks
+        self.chance = False  # whether the outcome may depend on order: any-source receives or polling
+        self.groups: list[tuple[int, ...]] = [tuple(range(ranks))]
+        self._move, self._keep = move, keep
+        self._ports = Ports(self.topology)
+        self._random = random.Random(self.adversary.seed)
+        self._events: list[tuple[float, int, float, Any]] = []
+        self._sides: list[dict[int, _Side]] = [{} for _ in range(ranks)]
+        self._blocked: list[_Side | None] = [None] * ranks
+        self._posted: dict[tuple[bool, int, int, int, int], deque[_Side]] = {}
+        self._inside: dict[tuple[int, int], int] = {}  # messages of a pair that lie in buffers
+        self._waiting_room: dict[tuple[int, int], deque[_Side]] = {}  # sends for which buffers were full
+        self._lanes: dict[tuple[int, int, int], deque[list[_Side]]] = {}
+        self._late: list[_Side] = []
+        self._writes: list[list[tuple[int, Any]]] = [[] for _ in range(ranks)]
+        self._known = [0] * ranks
+        self._out_step = [0] * ranks
+        self._in_step = [0] * ranks
+        self._open: dict[tuple[int, int], Collective] = {}
+        self._turns: dict[tuple[int, int], int] = {}  # (group, rank) -> collectives called
+        self._seq = 0
+        self._polls = [0] * ranks
+        self._poll_row = 0
+        self._fault: ClusterError | None = None
+        self._raw_spans: list[tuple[int, float, float, str, str]] = []
+        self._raw_messages: list[tuple[int, int, int, int, float, float, Line]] = []
+        for rank in range(ranks):
+            self._push(0.0, rank, Reply("start"))
+
+    # --- the two calls of a host
+
+    def submit(self, request: Request) -> None:
+        """Take what the running rank asks."""
+        rank = request.rank
+        time = self.clock[rank]
+        for kind, label, seconds in request.work:
+            if len(self._raw_spans) < TRACED:
+                self._raw_spans.append((rank, time, time + seconds, kind, label))
+            time += seconds
+        for handle, data in request.reads:
+            side = self._sides[rank].get(handle)
+            if side is not None and not side.kept:
+                side.data = data
+        self._push(time, rank, request)
+
+    def next(self) -> tuple[int, Reply] | Stuck | Fault | Finished:
+        """Advance until a rank can run: who, and its reply; or how the run ended."""
+        events = self._events
+        while self._fault is None:
+            if events:
+                _, rank, time, item = heappop(events)
+                if type(item) is Request:
+                    self.clock[rank] = time
+                    item = self._handle(time, rank, item)
+                    if item is None:
+                        continue
+                    key = self._key(time)
+                    if events and events[0] < (key, rank):
+                        heappush(events, (key, rank, time, item))
+                        continue
+                elif type(item) is not Reply:
+                    item(time)
+                    continue
+                self.clock[rank] = time
+                if self._writes[rank]:
+                    item = Reply(item.value, tuple(self._writes[rank]))
+                    self._writes[rank].clear()
+                return rank, item
+            if not self._late:
+                break
+            self._force(self._late.pop(0))
+        if self._fault is None and not all(self.done):
+            return Stuck(self._waits())
+        if self._fault is None:
+            self._fault = self._left_over()
+        return Fault(self._fault) if self._fault else Finished()
+
+    def in_flight(self, rank: int, call: int) -> Any:
+        """What the rank's call sends, while it is under way; else None."""
+        side = self._sides[rank].get(call)
+        return side.data if side is not None and side.send else None
+
+    # --- reports
+
+    @property
+    def seconds(self) -> float:
+        """Virtual time of the slowest rank, in seconds."""
+        return max(self.clock, default=0.0)
+
+    def spans(self) -> list[Span]:
+        """What each rank did when."""
+        return [Span(*raw) for raw in self._raw_spans]
+
+    def messages(self) -> list[Message]:
+        """What went from whom to whom, when."""
+        return [Message(*raw[:6], line_text(raw[6])) for raw in self._raw_messages]
+
+    # --- the machinery
+
+    def _key(self, time: float) -> float:
+        return time if self.adversary.seed is None else self._random.random()
+
+    def _push(self, time: float, rank: int, item: Any) -> None:
+        heappush(self._events, (self._key(time), rank, time, item))
+
+    def _handle(self, time: float, rank: int, request: Request) -> Reply | None:
+        """Carry out a request; the reply where the rank can go on at once."""
+        op = request.op
+        if op == "test":
+            return self._test(time, rank, request)
+        self._poll_row = self._polls[rank] = 0
+        if op == "wait":
+            side = self._sides[rank].get(request.handle)
+            if side is None:  # waited for before
+                return Reply(True)
+            return self._wait(time, side, request.line)
+        if op == "batch":
+            sides = [self._make(time, part) for part in request.more]
+            self._enter(sides)
+            return Reply([side.call for side in sides])
+        if op == "collective":
+            return self._collective(time, rank, request)
+        if op == "done":
+            self.done[rank], self.results[rank] = True, request.data
+            return None
+        if op == "raised":
+            self._fault = request.data
+            return None
+        side = self._make(time, request)
+        self._enter([side])
+        if op in ("isend", "irecv"):
+            return Reply(side.call)
+        side.blocking = True
+        return self._wait(time, side, request.line)
+
+    def _make(self, time: float, request: Request) -> _Side:
+        rank = request.rank
+        self.meter.calls[rank] += 1
+        self._seq += 1
+        side = _Side(request, self.meter.calls[rank], time, self._seq)
+        side.known = self._known[rank]
+        self._sides[rank][side.call] = side
+        return side
+
+    def _enter(self, sides: list[_Side]) -> None:
+        """Offer new halves of messages for matching; under stream order only those at the head of their lane."""
+        if self.adversary.order != "stream":
+            for side in sides:
+                self._offer(side)
+            return
+        fresh: dict[tuple[int, int, int], list[_Side]] = {}
+        for side in sides:
+            side.lane = fresh.setdefault((side.group, side.rank, side.peer), [])
+            side.lane.append(side)
+        for key, lane in fresh.items():
+            queue = self._lanes.setdefault(key, deque())
+            queue.append(lane)
+            if queue[0] is lane:
+                for side in list(lane):
+                    self._offer(side)
+
+    def _leave_lane(self, side: _Side, time: float) -> None:
+        lane = side.lane
+        if lane is None:
+            return
+        side.lane = None
+        lane.remove(side)
+        queue = self._lanes[side.group, side.rank, side.peer]
+        if not lane and queue and queue[0] is lane:
+            queue.popleft()
+            if queue:
+                for later in list(queue[0]):
+                    later.time = max(later.time, time)
+                    self._offer(later)
+
+    def _offer(self, side: _Side) -> None:
+        side.active = True
+        mate = self._find(side)
+        if mate is not None:
+            send, recv = (side, mate) if side.send else (mate, side)
+            self._match(send, recv, max(side.time, mate.time))
+            return
+        key = (side.send, side.group, side.rank, side.peer, side.tag)
+        queue = self._posted.get(key)
+        if queue is None:
+            queue = self._posted[key] = deque()
+        queue.append(side)
+        if side.send and self.adversary.depth:
+            pair = (side.rank, side.peer)
+            if self._inside.get(pair, 0) < self.adversary.depth:
+                self._accept(side, side.time)
+            else:
+                self._waiting_room.setdefault(pair, deque()).append(side)
+
+    def _find(self, side: _Side) -> _Side | None:
+        posted, group, me, peer, tag = self._posted, side.group, side.rank, side.peer, side.tag
+        if side.send:
+            named = posted.get((False, group, peer, me, tag))
+            anyone = posted.get((False, group, peer, ANY, tag))
+            queue = named
+            if anyone and (not named or anyone[0].seq < named[0].seq):
+                queue = anyone
+        elif peer != ANY:
+            queue = posted.get((True, group, peer, me, tag))
+        else:
+            self.chance = True
+            found = [queue for src in self.groups[group] if (queue := posted.get((True, group, src, me, tag)))]
+            if not found:
+                return None
+            random_order = self.adversary.seed is not None
+            queue = self._random.choice(found) if random_order else min(found, key=lambda q: (q[0].time, q[0].rank))
+        return queue.popleft() if queue else None
+
+    def _accept(self, send: _Side, time: float) -> None:
+        """A buffer takes the message: the sender is free, the bytes travel."""
+        pair = (send.rank, send.peer)
+        self._inside[pair] = self._inside.get(pair, 0) + 1
+        send.accepted = True
+        send.step = self._carry(send, time)
+        if not self.adversary.late or send.waiting:
+            self._read(send)
+        if not self.adversary.late:
+            self._complete(send, time)
+        elif send.waiting:
+            self._complete(send, time)
+
+    def _carry(self, send: _Side, time: float, known: int = 0) -> int:
+        """Put the message on its links and in the books; the round in which it travels."""
+        src, dst = send.rank, send.peer
+        level, start, end = self._ports.carry(src, dst, send.nbytes, time)
+        self.meter.count(src, dst, send.nbytes, level)
+        send.finish = end
+        step = 1 + max(send.known, known, self._out_step[src], self._in_step[dst])
+        self._out_step[src] = self._in_step[dst] = step
+        steps = self.meter.steps
+        steps[src], steps[dst] = max(steps[src], step), max(steps[dst], step)
+        if len(self._raw_messages) < TRACED:
+            self._raw_messages.append((src, dst, send.nbytes, send.tag, start, end, send.line))
+        return step
+
+    def _match(self, send: _Side, recv: _Side, time: float) -> None:
+        if send.dtype != recv.dtype or not _same_layout(send.shape, recv.shape):
+            self._fault = _message_mismatch(send, recv)
+            return
+        recv.peer = send.rank
+        if not send.accepted:
+            send.step = self._carry(send, time, recv.known)
+        send.mate, recv.mate = recv, send
+        recv.step, recv.finish = send.step, max(send.finish, time)
+        if not self.adversary.late:
+            self._read_now(send, recv)
+            self._complete(recv, recv.finish)
+            if not send.done:
+                self._complete(send, send.finish)
+        else:
+            if send.waiting:
+                self._read(send)
+                self._complete(send, send.finish)
+            if recv.waiting:
+                self._late_receive(recv)
+        if send.accepted:
+            self._free_buffer(send, time)
+        self._leave_lane(send, time)
+        if self._fault is None:
+            self._leave_lane(recv, time)
+
+    def _free_buffer(self, send: _Side, time: float) -> None:
+        pair = (send.rank, send.peer)
+        self._inside[pair] -= 1
+        room = self._waiting_room.get(pair)
+        while room:
+            nxt = room.popleft()
+            if nxt.mate is None:
+                self._accept(nxt, max(nxt.time, time))
+                return
+
+    def _read(self, send: _Side) -> None:
+        """The instant at which the sender's buffer is read."""
+        if not send.kept:
+            send.data, send.kept = self._keep(send.data), True
+
+    def _read_now(self, send: _Side, recv: _Side) -> None:
+        if recv.into is None:
+            self._writes[recv.rank].append((recv.call, send.data))
+        else:
+            self._move(recv.into, send.data)
+        send.kept = True
+        send.data = recv.into = None
+
+    def _complete(self, side: _Side, finish: float) -> None:
+        side.done, side.finish = True, finish
+        if side.waiting:
+            self._resume(side)
+
+    def _resume(self, side: _Side) -> None:
+        side.waiting = False
+        self._blocked[side.rank] = None
+        self._settle(side)
+        end = max(side.since, side.finish)
+        self._span(side, side.since, end)
+        self._push(end, side.rank, Reply(side.value()))
+
+    def _settle(self, side: _Side) -> None:
+        """The rank knows now that the operation is over."""
+        self._sides[side.rank].pop(side.call, None)
+        if side.step > self._known[side.rank]:
+            self._known[side.rank] = side.step
+
+    def _span(self, side: _Side, start: float, end: float) -> None:
+        if end > start and len(self._raw_spans) < TRACED:
+            if side.collective is not None:
+                kind, label = "collective", side.collective.name
+            else:
+                kind, label = ("send" if side.send else "recv"), f"{'to' if side.send else 'from'} {side.peer}"
+            self._raw_spans.append((side.rank, start, end, kind if side.blocking else "wait", label))
+
+    def _wait(self, time: float, side: _Side, line: Line) -> Reply | None:
+        side.since, side.at = time, line
+        if not side.done and self.adversary.late:
+            self._late_wait(side)
+        if side.done:
+            if side.finish <= time:
+                self._settle(side)
+                return Reply(side.value())
+            self._resume(side)
+            return None
+        side.waiting = True
+        self._blocked[side.rank] = side
+        if self.adversary.late:
+            if side.collective is not None:
+                self._late_collective(side)
+            elif side.mate is not None and not side.send:
+                self._late_receive(side)
+        return None
+
+    def _late_wait(self, side: _Side) -> None:
+        if side.collective is not None:
+            if side.collective.ready:
+                self._hand_over(side)
+                side.done = True
+        elif side.send and (side.mate is not None or side.accepted):
+            self._read(side)
+            side.done = True
+            if side.accepted:
+                side.finish = side.time
+            if side.mate is not None and side.mate.waiting:
+                self._late_receive(side.mate)
+
+    def _late_receive(self, recv: _Side) -> None:
+        """The receiver waits: hand it the data if the sender has waited too, else when nobody else can move."""
+        if recv.done:
+            return
+        if recv.mate.kept:
+            self._read_now(recv.mate, recv)
+            self._complete(recv, recv.finish)
+        elif recv not in self._late:
+            self._late.append(recv)
+
+    def _force(self, side: _Side) -> None:
+        if side.done:
+            return
+        if side.collective is not None:
+            if not side.collective.started:
+                self._start(side.collective, side.since)
+            return
+        self._read(side.mate)
+        self._read_now(side.mate, side)
+        self._complete(side, side.finish)
+
+    def _test(self, time: float, rank: int, request: Request) -> Reply | None:
+        self.chance = True
+        side = self._sides[rank].get(request.handle)
+        if side is None:
+            return Reply(True)
+        idle = not self._events and not self._late
+        if not side.done and self.adversary.late:
+            if side.send:
+                self._late_wait(side)
+            elif side.mate is not None and (side.mate.kept or idle):
+                self._force(side)
+        if side.done and side.finish <= time:
+            self._settle(side)
+            return Reply(True)
+        self._poll_row += 1
+        if self._poll_row > POLLS * self.ranks and not any(s for s in self._late):
+            side.at = request.line
+            self._blocked[rank] = side
+            side.waiting = True
+            side.name = "is_completed() of " + side.name
+            return None
+        self._push(time + POLL * 2 ** min(self._polls[rank], 30), rank, Reply(False))
+        self._polls[rank] += 1
+        return None
+
+    # --- collectives
+
+    def _collective(self, time: float, rank: int, request: Request) -> Reply | None:
+        group = request.group
+        turn = self._turns[group, rank] = self._turns.get((group, rank), 0) + 1
+        collective = self._open.get((group, turn))
+        if collective is None:
+            collective = self._open[group, turn] = Collective(request.more, self.groups[group], turn)
+        side = self._make(time, request)
+        side.name, side.collective = collective.name, collective
+        side.blocking = not request.more.async_op
+        try:
+            collective.join(request.more, side)
+        except Mismatch as error:
+            self._fault = error
+            return None
+        if len(collective.sides) == len(collective.group):
+            del self._open[group, turn]
+            if not self.adversary.late:
+                self._start(collective, time)
+            else:
+                self._late += [one for one in collective.sides.values() if one.waiting][:1]
+        if request.more.async_op:
+            return Reply(side.call)
+        return self._wait(time, side, request.line)
+
+    def _start(self, collective: Collective, time: float) -> None:
+        """All are there: compute what each gets, then let the messages travel round by round."""
+        collective.started = True
+        if collective.name == "new_group":
+            self.groups.append(tuple(collective.first.ranks))
+            for side in collective.sides.values():
+                side.peer = len(self.groups) - 1
+        collective.compute()
+        rounds = collective.rounds()
+        base = max(self._known[rank] for rank in collective.group)
+
+        def go(now: float) -> None:
+            messages = next(rounds, None)
+            if messages is None:
+                self._deliver(collective, now)
+                return
+            end = now
+            for src, dst, nbytes in messages:
+                level, start, arrival = self._ports.carry(src, dst, nbytes, now)
+                self.meter.count(src, dst, nbytes, level)
+                end = max(end, arrival)
+                if len(self._raw_messages) < TRACED:
+                    line = collective.sides[src].line
+                    self._raw_messages.append((src, dst, nbytes, 0, start, arrival, line))
+            collective.steps += 1
+            self._push(end, -1 - self._seq, go)
+            self._seq += 1
+
+        self._seq += 1
+        collective.base = base
+        go(time)
+
+    def _deliver(self, collective: Collective, time: float) -> None:
+        step = collective.base + collective.steps
+        collective.ready = True
+        for rank, side in collective.sides.items():
+            side.finish, side.step = time, step
+            if collective.steps:
+                self.meter.steps[rank] = max(self.meter.steps[rank], step)
+                self._out_step[rank] = self._in_step[rank] = max(step, self._out_step[rank])
+        for side in collective.sides.values():
+            if not self.adversary.late or side.waiting:
+                self._hand_over(side)
+                self._complete(side, time)
+
+    def _hand_over(self, side: _Side) -> None:
+        for into, data in side.collective.outputs(side.rank):
+            if into is None:
+                self._writes[side.rank].append((side.call, data))
+            else:
+                self._move(into, data)
+
+    def _late_collective(self, side: _Side) -> None:
+        """A rank waits: start once all wait, or when nobody else can move; hand over at each rank's own wait."""
+        collective = side.collective
+        if not collective.started and len(collective.sides) == len(collective.group):
+            if all(one.waiting or one is side for one in collective.sides.values()):
+                self._start(collective, side.since)
+            else:
+                self._late.append(side)
+
+    # --- what to say when nothing moves
+
+    def _waits(self) -> tuple[Wait, ...]:
+        return tuple(self._describe(rank, side) for rank, side in enumerate(self._blocked) if side is not None)
+
+    def _describe(self, rank: int, side: _Side) -> Wait:
+        notes: list[str] = []
+        group = self.groups[side.group] if side.group else ()
+        if side.at and side.at != side.line:
+            notes.append(f"posted at {line_text(side.line)}")
+        if side.collective is not None:
+            missing = tuple(r for r in side.collective.group if r not in side.collective.sides)
+            kind = "collective"
+        elif side.peer == ANY:
+            missing = tuple(r for r in self.groups[side.group] if r != rank and not self.done[r])
+            kind = "recv"
+        else:
+            missing, kind = (side.peer,), "send" if side.send else "recv"
+            notes += self._notes(rank, side)
+        if side.name.startswith("is_completed"):
+            kind = "poll"
+        notes += [f"rank {r} has finished after {self.meter.calls[r]} calls" for r in missing[:4] if self.done[r]]
+        line = line_text(side.at or side.line)
+        return Wait(rank, missing, side.call, side.what(), line, group, "; ".join(notes), kind)
+
+    def _notes(self, rank: int, side: _Side) -> Iterable[str]:
+        if not side.active and side.lane is not None:
+            ahead = self._lanes[side.group, side.rank, side.peer][0][0]
+            yield f"behind call {ahead.call}, {ahead.what()}: operations of one pair go in the order of issue unless batched"
+        for (send, group, src, dst, tag), queue in self._posted.items():
+            if queue and send != side.send and (src, dst) == (side.peer, rank):
+                other = queue[0]
+                if group == side.group and tag != side.tag:
+                    yield f"rank {src} offers {other.what()} at {line_text(other.line)}: the tags differ"
+                elif group != side.group:
+                    yield f"rank {src} offers {other.what()} in another group"
+
+    def _left_over(self) -> Mismatch | None:
+        for (send, _, src, dst, _), queue in sorted(self._posted.items(), key=lambda item: item[0][1:]):
+            for side in queue:
+                where = line_text(side.line)
+                if send:
+                    return Mismatch(
+                        f"A message was never received: rank {src}, call {side.call}, {side.what()}, at {where}. "
+                        f"Rank {dst} has finished; give it a matching recv, or do not send."
+                    )
+                return Mismatch(
+                    f"A receive was never filled: rank {src}, call {side.call}, {side.what()}, at {where}. "
+                    "Nobody sent it; and its wait() is missing."
+                )
+        return None
+
+
+def _message_mismatch(send: _Side, recv: _Side) -> Mismatch:
+    what = "dtype" if send.dtype != recv.dtype else "size" if math.prod(send.shape) != math.prod(recv.shape) else "shape"
+    return Mismatch(
+        f"{what} differs between the two ends of a message: rank {send.rank} sends {_size(send)} "
+        f"(call {send.call}, {line_text(send.line)}), rank {recv.rank} receives into {_size(recv)} "
+        f"(call {recv.call}, {line_text(recv.line)}). Give the receiving tensor the {what} of what is sent."
+    )
+
+
+__all__ = ["ANY", "Adversary", "Fault", "Finished", "Kernel", "Reply", "Request", "Stuck"]

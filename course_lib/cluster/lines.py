@@ -1,0 +1,87 @@
+"""Which line of the learner's code made a call: a notebook cell or file, and a line."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import types
+from pathlib import Path
+
+Line = tuple[str, int] | str
+
+_COURSE = str(Path(__file__).resolve().parent.parent)
+_CLUSTER = str(Path(__file__).resolve().parent)
+_STDLIB = str(Path(linecache.__file__).resolve().parent)
+_rank: dict[types.CodeType, int] = {}  # 2 learner, 1 course library, 0 this package, torch and the standard library
+
+
+def _standing(code: types.CodeType) -> int:
+    name = code.co_filename
+    if name.startswith(_CLUSTER) or "site-packages" in name or name.startswith((_STDLIB, "<frozen")):
+        value = 0
+    else:
+        value = 1 if name.startswith(_COURSE) else 2
+    _rank[code] = value
+    return value
+
+
+def caller_line() -> tuple[str, int]:
+    """File name and line of the innermost learner's frame; where there is none, of the course library's."""
+    frame: types.FrameType | None = sys._getframe(1)
+    library = ("", 0)
+    while frame is not None:
+        code = frame.f_code
+        value = _rank.get(code)
+        if value is None:
+            value = _standing(code)
+        if value == 2:
+            return code.co_filename, frame.f_lineno
+        if value == 1 and not library[0]:
+            library = (code.co_filename, frame.f_lineno)
+        frame = frame.f_back
+    return library
+
+
+def traceback_lines(error: BaseException) -> tuple[tuple[str, int], list[tuple[str, int, str]], types.TracebackType | None]:
+    """Line of the innermost learner's frame, the learner's frames as (file, line, function), and the traceback from there."""
+    tb = error.__traceback__
+    frames: list[tuple[str, int, str]] = []
+    first, last_library = None, ("", 0)
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        value = _rank.get(code)
+        if value is None:
+            value = _standing(code)
+        if value == 2:
+            first = first or tb
+            frames.append((code.co_filename, tb.tb_lineno, code.co_name))
+        elif value == 1:
+            last_library = (code.co_filename, tb.tb_lineno)
+        tb = tb.tb_next
+    if isinstance(error, SyntaxError) and error.filename:
+        frames.append((error.filename, error.lineno or 0, ""))
+    return (frames[-1][:2] if frames else last_library), frames, first
+
+
+def line_text(line: Line) -> str:
+    """The line in words: "cell In[3], line 5: comm.send(x, 1)" or "ring.py, line 12: …"."""
+    if isinstance(line, str):
+        return line
+    name, number = line
+    if not name:
+        return "an unknown line"
+    source = linecache.getline(name, number).strip()
+    label = f"{_label(name)}, line {number}"
+    return f"{label}: {source[:100]}" if source else label
+
+
+def _label(name: str) -> str:
+    shell = sys.modules.get("IPython") and sys.modules["IPython"].get_ipython()
+    if shell is not None:
+        try:
+            found = shell.compile.format_code_name(name)
+        except AttributeError:
+            found = None
+        if found:
+            return " ".join(found).replace("Cell", "cell")
+    return name if name.startswith("<") else Path(name).name

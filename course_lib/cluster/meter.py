@@ -1,0 +1,59 @@
+"""Counts of a run: bytes and messages per rank, per pair and per level; rounds; memory and FLOPs where asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Meter:
+    """What moved. Lists are indexed by rank; all counts are exact.
+
+    `steps[rank]` is the round of the rank's last message, if a rank may send one and receive one message a round:
+    the length in messages of the longest chain that ends there. `max(meter.steps)` is the run's.
+    """
+
+    def __init__(self, ranks: int, levels: tuple[str, ...]) -> None:
+        self.bytes_sent = [0] * ranks
+        self.bytes_received = [0] * ranks
+        self.messages_sent = [0] * ranks
+        self.messages_received = [0] * ranks
+        self.steps = [0] * ranks
+        self.calls = [0] * ranks
+        self.pairs: dict[tuple[int, int], tuple[int, int]] = {}  # (src, dst) -> (bytes, messages)
+        self.levels = dict.fromkeys(levels, (0, 0))  # level -> (bytes, messages)
+        self.peak_bytes: list[int] | None = None  # with memory=True: most bytes alive at once
+        self.live_bytes: list[int] | None = None  # at the end
+        self.roles: list[dict[str, int]] | None = None  # bytes by role at the peak
+        self.flops: list[float] | None = None
+        self._names = levels
+
+    def count(self, src: int, dst: int, nbytes: int, level: int, messages: int = 1) -> None:
+        """Book messages of together `nbytes` from `src` to `dst`."""
+        self.bytes_sent[src] += nbytes
+        self.bytes_received[dst] += nbytes
+        self.messages_sent[src] += messages
+        self.messages_received[dst] += messages
+        held, number = self.pairs.get((src, dst), (0, 0))
+        self.pairs[src, dst] = (held + nbytes, number + messages)
+        name = self._names[level]
+        held, number = self.levels[name]
+        self.levels[name] = (held + nbytes, number + messages)
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes that all ranks sent together."""
+        return sum(self.bytes_sent)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The counts as plain data; pairs as a list of (src, dst, bytes, messages)."""
+        names = ("bytes_sent", "bytes_received", "messages_sent", "messages_received", "steps", "calls")
+        plain: dict[str, Any] = {name: list(getattr(self, name)) for name in names}
+        plain["pairs"] = [(*pair, *counts) for pair, counts in sorted(self.pairs.items())]
+        plain["levels"] = dict(self.levels)
+        for name in ("peak_bytes", "live_bytes", "roles", "flops"):
+            if getattr(self, name) is not None:
+                plain[name] = list(getattr(self, name))
+        return plain
+
+    def __repr__(self) -> str:
+        return f"Meter(bytes_sent={self.bytes_sent}, messages_sent={self.messages_sent}, steps={self.steps})"

@@ -1,0 +1,207 @@
+"""`simulate`: run a function on ranks that share nothing, and see what each got and what moved."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+from course_lib.cluster.errors import ClusterError, Deadlock, RankError, Wait
+from course_lib.cluster.hosts import InProcess, ThreadHost, keep, move
+from course_lib.cluster.isolate import Blueprint
+from course_lib.cluster.kernel import Adversary, Kernel
+from course_lib.cluster.meter import Meter
+from course_lib.cluster.topology import Topology
+from course_lib.records import Message, Outcome, Span
+
+
+class Run:
+    """What a run gave. `results[rank]` is what the function returned there; `error` is None unless the run failed."""
+
+    def __init__(self, kernel: Kernel, error: BaseException | None, output: str, wall_seconds: float) -> None:
+        self._kernel = kernel
+        self.error = error
+        self.output = output  # what ranks printed, where that was captured
+        self.wall_seconds = wall_seconds  # s on this machine
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks ran."""
+        return self._kernel.ranks
+
+    @property
+    def results(self) -> list[Any]:
+        """What each rank returned; None for one that did not."""
+        return self._kernel.results
+
+    @property
+    def meter(self) -> Meter:
+        """Bytes, messages and rounds."""
+        return self._kernel.meter
+
+    @property
+    def seconds(self) -> float:
+        """Virtual time of the slowest rank, in seconds."""
+        return self._kernel.seconds
+
+    @property
+    def clock(self) -> list[float]:
+        """Virtual time of each rank, in seconds."""
+        return self._kernel.clock
+
+    @property
+    def topology(self) -> Topology:
+        """How the ranks were wired."""
+        return self._kernel.topology
+
+    @cached_property
+    def spans(self) -> list[Span]:
+        """What each rank did when: computing, and waiting to send, receive or for a collective."""
+        return self._kernel.spans()
+
+    @cached_property
+    def messages(self) -> list[Message]:
+        """What went from whom to whom, when, and the line that sent it."""
+        return self._kernel.messages()
+
+    @property
+    def waits(self) -> tuple[Wait, ...]:
+        """After a deadlock: why each rank did not move."""
+        return self.error.waits if isinstance(self.error, Deadlock) else ()
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether the program receives from any source or polls, so that its outcome may depend on order."""
+        return self._kernel.chance
+
+    @property
+    def state(self) -> str:
+        """The run's state in `records.State` words."""
+        return "answered" if self.error is None else getattr(self.error, "state", "raised")
+
+    def outcome(self) -> Outcome:
+        """The run as plain data."""
+        meter = {**self.meter.as_dict(), "seconds": self.seconds}
+        if self.waits:
+            meter["waits"] = [(w.rank, w.waits_for, w.call, w.what, w.line) for w in self.waits]
+        return Outcome(
+            state=self.state,
+            value=list(self.results),
+            meter=meter,
+            error="" if self.error is None else str(self.error),
+            trace=self.error.trace if isinstance(self.error, RankError) else "",
+            output=self.output,
+            seconds=self.wall_seconds,
+        )
+
+    def show(self, **options: Any) -> Any:
+        """The picture of who was busy when."""
+        from course_lib import figures  # the one import upwards: a picture is asked for, never needed
+
+        return figures.who_is_busy(self.spans, messages=self.messages, **options)
+
+    def __repr__(self) -> str:
+        end = "" if self.error is None else f", {type(self.error).__name__}"
+        return f"Run(ranks={self.ranks}, bytes={self.meter.total_bytes}, seconds={self.seconds:.6g}{end})"
+
+
+def simulate(
+    fn: Callable[..., Any],
+    ranks: int,
+    args: Sequence[Any] = (),
+    per_rank: Sequence[Any] | None = None,
+    topology: Topology | None = None,
+    buffering: float = 0,
+    debug: int | None = None,
+    **options: Any,
+) -> Run:
+    """Run `fn(comm, *args)` on `ranks` ranks; raise `Deadlock`, `Mismatch` or `RankError` where it fails.
+
+    `per_rank[rank]`, where given, are that rank's own arguments and come last: `fn(comm, *args, *per_rank[rank])`; one
+    argument need not be a tuple. `buffering` is how many messages of a pair a sender may leave behind before they are
+    received: 0 (as NCCL and gloo), 1, or math.inf. `debug=r` runs rank r where `breakpoint()` works. More: `attempt`.
+    """
+    run = attempt(fn, ranks, args, per_rank, topology, buffering, debug, **options)
+    if isinstance(run.error, RankError) and run.error.original is not None:
+        raise run.error from run.error.original
+    if run.error is not None:
+        raise run.error
+    return run
+
+
+def attempt(
+    fn: Callable[..., Any],
+    ranks: int,
+    args: Sequence[Any] = (),
+    per_rank: Sequence[Any] | None = None,
+    topology: Topology | None = None,
+    buffering: float = 0,
+    debug: int | None = None,
+    *,
+    adversary: Adversary | None = None,
+    seed: int = 0,
+    timeout: float | None = None,
+    capture: int | None = None,
+) -> Run:
+    """`simulate` that never raises what a rank did: see `run.error`, `run.state`.
+
+    `timeout` in seconds of this machine; `capture` keeps that many characters of what ranks print in `run.output`
+    instead of printing them; `seed` starts the generators; `adversary` replaces `buffering`.
+    """
+    check_ranks(ranks)
+    if debug is not None and not 0 <= debug < ranks:
+        raise ValueError(f"debug={debug}: there is no such rank among {ranks}; choose 0 to {ranks - 1}.")
+    if buffering < 0:
+        raise ValueError(f"buffering={buffering}: it counts messages; choose 0, 1 or math.inf.")
+    kernel = Kernel(ranks, topology, adversary or Adversary(depth=buffering), move, keep)
+    host = ThreadHost(
+        InProcess(kernel),
+        rank_bodies(fn, ranks, args, per_rank),
+        ranks,
+        late=kernel.adversary.late,
+        seed=seed,
+        debug=debug,
+        capture=capture,
+        speed=kernel.topology.flops,
+    )
+    start = time.perf_counter()
+    end = host.run(timeout)
+    return Run(kernel, end.error, host.output, time.perf_counter() - start)
+
+
+def check_ranks(ranks: int) -> None:
+    """Refuse a number of ranks that makes no sense."""
+    if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
+        raise ValueError(f"ranks={ranks!r}: a run needs a whole number of ranks, 1 or more.")
+
+
+def own_arguments(per_rank: Sequence[Any] | None, ranks: int) -> list[tuple[Any, ...]]:
+    """Each rank's own arguments as a tuple."""
+    if per_rank is None:
+        return [()] * ranks
+    if len(per_rank) != ranks:
+        raise ValueError(f"per_rank holds {len(per_rank)} entries for {ranks} ranks; give one entry to each rank.")
+    return [entry if isinstance(entry, tuple) else (entry,) for entry in per_rank]
+
+
+def rank_bodies(
+    fn: Callable[..., Any], ranks: int, args: Sequence[Any], per_rank: Sequence[Any] | None
+) -> dict[int, Callable[..., Any]]:
+    """`body(comm)` of each rank, with copies of the function and its arguments that no other rank has."""
+    if not callable(fn):
+        raise ValueError(f"simulate takes a function of a communicator, not {fn!r}: pass the function's name, without calling it.")
+    common = Blueprint((fn, tuple(args)))
+    bodies: dict[int, Callable[..., Any]] = {}
+    for rank, own in enumerate(own_arguments(per_rank, ranks)):
+        function, shared = common.copy()
+        mine = Blueprint(own, f"per_rank[{rank}]").copy() if own else ()
+        bodies[rank] = _body(function, (*shared, *mine))
+    return bodies
+
+
+def _body(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callable[..., Any]:
+    return lambda comm: function(comm, *arguments)
+
+
+__all__ = ["ClusterError", "Run", "attempt", "simulate"]

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from course_lib.exercises import Card
 from course_lib.records import Case, Outcome
 
+NOT_ANSWERED = "Not answered yet: fill in the cell above and run this one again."
 OUTPUT_CAP = 20_000  # characters of an answer's own prints that are kept
 
 
@@ -137,7 +138,7 @@ def guarded(work: Any) -> Outcome:
     except KeyboardInterrupt:
         raise
     except NotImplementedError:
-        return outcome("not answered", error="Not answered yet: fill in the cell above and run this one again.")
+        return outcome("not answered", error=NOT_ANSWERED)
     except NotPlain as error:
         return outcome("raised", error=str(error))
     except BaseException as error:  # SystemExit and its kin are the answer's doing too

@@ -5,7 +5,7 @@ from typing import Any
 
 from course_lib.cluster import Comm, attempt
 from course_lib.exercises import Card
-from course_lib.grading.place import OUTPUT_CAP, NotPlain, Given, plain
+from course_lib.grading.place import NOT_ANSWERED, OUTPUT_CAP, Given, NotPlain, plain
 from course_lib.records import Case, Outcome
 
 
@@ -31,7 +31,7 @@ def run_here(card: Card, case: Case, answer: Any) -> Outcome:
         return Outcome(state="raised", error=str(error))
     original = getattr(run.error, "original", None)
     if isinstance(original, NotImplementedError):
-        return Outcome(state="not answered", error="Not answered yet: fill in the cell above and run this one again.")
+        return Outcome(state="not answered", error=NOT_ANSWERED)
     if isinstance(original, NotPlain):
         return Outcome(state="raised", error=str(original))
     return run.outcome()

@@ -1,0 +1,109 @@
+"""One socket between the judge and a worker: whole frames of plain data, with limits on size and time.
+
+The same on every system and for every kind of worker. A frame is a mark, a 16-byte token that the judge draws for each
+request, the length, and the payload in the codec of `course_lib.cluster.codec`. What does not fit is an error, and
+nothing is allocated for a length that has not been checked.
+"""
+
+import secrets
+import socket
+import struct
+import time
+from typing import Any
+
+from course_lib.cluster.codec import Limits, decode, encode
+
+MAX_FRAME = 64 * 2**20  # bytes of one message
+_HEAD = struct.Struct(">4s16sQ")
+_MARK = b"TaS1"
+
+
+class Gone(Exception):
+    """The other side closed the socket, or died."""
+
+
+class Late(Exception):
+    """Nothing, or not all, came in time."""
+
+
+class Garbled(Exception):
+    """What came is not a frame, is too large, or answers something that was not asked."""
+
+
+class Channel:
+    """Frames over one socket."""
+
+    def __init__(self, sock: socket.socket, limit: int = MAX_FRAME) -> None:
+        self.sock = sock
+        self.limit = limit
+
+    def send(self, token: bytes, message: Any, seconds: float | None = None) -> None:
+        """Send one message; Late if the other side does not take it in time, Gone if it is no longer there."""
+        data = encode(message)
+        if len(data) > self.limit:
+            raise Garbled(f"a message of {len(data):,} bytes; at most {self.limit:,} cross")
+        try:
+            self.sock.settimeout(seconds)
+            self.sock.sendall(_HEAD.pack(_MARK, token, len(data)) + data)
+        except TimeoutError as error:
+            raise Late("it did not read what it was sent") from error
+        except OSError as error:
+            raise Gone(str(error)) from error
+
+    def receive(self, seconds: float | None = None) -> tuple[bytes, Any]:
+        """The next message and its token, waiting at most `seconds` for all of it."""
+        until = None if seconds is None else time.monotonic() + seconds
+        mark, token, length = _HEAD.unpack(bytes(self._exactly(_HEAD.size, until)))
+        if mark != _MARK:
+            raise Garbled("bytes that are no message")
+        if length > self.limit:
+            raise Garbled(f"a message of {length:,} bytes; at most {self.limit:,} cross")
+        try:
+            return token, decode(bytes(self._exactly(length, until)), Limits(nbytes=self.limit))
+        except (ValueError, TypeError) as error:
+            raise Garbled(f"a message that cannot be read ({error})") from error
+
+    def ask(self, message: Any, seconds: float) -> Any:
+        """The answer to one request; Garbled if anything else came, before or instead."""
+        if self.pending():
+            raise Garbled("a message that nobody asked for")
+        token = secrets.token_bytes(16)
+        until = time.monotonic() + seconds
+        self.send(token, message, seconds)
+        back, answer = self.receive(max(until - time.monotonic(), 0.0))
+        if back != token:
+            raise Garbled("a message that answers nothing that was asked")
+        return answer
+
+    def pending(self) -> bool:
+        """Whether bytes are waiting that no request asked for."""
+        try:
+            self.sock.settimeout(0)
+            return bool(self.sock.recv(1, socket.MSG_PEEK))
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        """Close this end; the other side sees it as Gone."""
+        self.sock.close()
+
+    def _exactly(self, count: int, until: float | None) -> bytearray:
+        data = bytearray(count)
+        view, got = memoryview(data), 0
+        while got < count:
+            left = None if until is None else until - time.monotonic()
+            if left is not None and left <= 0:
+                raise Late("it did not answer in time")
+            try:
+                self.sock.settimeout(left)
+                read = self.sock.recv_into(view[got:])
+            except TimeoutError as error:
+                raise Late("it did not answer in time") from error
+            except OSError as error:
+                raise Gone(str(error)) from error
+            if not read:
+                raise Gone("it closed its end")
+            got += read
+        return data

@@ -1,0 +1,180 @@
+"""One notebook, marked: its cells run in a worker, its exercises judged from outside, and what breaks costs only itself.
+
+A cell or an exercise that ends the worker is left out and the notebook starts over without it; exercises that were judged
+before keep their reports. Starting over is bounded: each time something is left out.
+"""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from course_lib.exercises import Card
+from course_lib.grading.judge import grade
+from course_lib.grading.notebook import Step, Submission
+from course_lib.grading.remote import CELL_SECONDS, Lost, WorkerPlace, names_there, run_cell
+from course_lib.grading.seats import Seat, Workers
+from course_lib.grading.words import clean
+from course_lib.records import Outcome, Report
+
+NOTEBOOK_SECONDS = 300.0  # for all cells and cases of one notebook together
+_BESIDE_BYTES = 20_000_000  # what may lie beside a notebook and be there for its worker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marked:
+    """A notebook's reports in the order of the chapter, and what a reader should know."""
+
+    reports: tuple[Report, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class _State:
+    """What is known after some runs of the notebook."""
+
+    reports: dict[str, Report] = field(default_factory=dict)
+    left_out: set[int] = field(default_factory=set)  # steps that are not taken again
+    errors: dict[str, Outcome] = field(default_factory=dict)  # exercise -> how its answer cell went
+    notes: list[str] = field(default_factory=list)
+
+
+def mark(
+    submission: Submission, cards: Sequence[Card], workers: Workers, *, beside: Path | None = None,
+    params: Mapping[str, Mapping[str, Any]] | None = None, secret: str = "public",
+) -> Marked:
+    """Every exercise of a submission, judged. `beside` is the notebook's folder, of which the worker gets a copy."""
+    known = {card.id: card for card in cards}
+    state = _State()
+    for exercise, why in submission.missing.items():
+        state.errors[exercise] = Outcome(state="not answered", error=why)
+    until = time.monotonic() + NOTEBOOK_SECONDS
+    with _copy_of(beside) as folder:
+        while not _through(submission, known, workers, folder, state, until, params or {}, secret):
+            pass
+    return Marked(reports=tuple(state.reports[name] for name in submission.exercises), notes=tuple(state.notes))
+
+
+def _through(
+    submission: Submission, known: Mapping[str, Card], workers: Workers, folder: Path, state: _State, until: float,
+    params: Mapping[str, Mapping[str, Any]], secret: str,
+) -> bool:
+    """Run the notebook once; whether it came to its end. If not, what broke it is left out of the next run."""
+    with workers.seat(folder) as seat:
+        for index, step in enumerate(submission.steps):
+            if index in state.left_out or (step.do == "judge" and step.exercise in state.reports):
+                continue
+            if time.monotonic() > until:
+                _out_of_time(submission, known, state)
+                return True
+            try:
+                if step.do == "run":
+                    _run(seat, step, state, until)
+                else:
+                    _judge(seat, known[step.exercise], step.exercise in submission.missing, state, params, secret)
+            except Lost as lost:
+                state.left_out.add(index)
+                _say_lost(step, lost, known, state)
+                return False
+    return True
+
+
+def _run(seat: Seat, step: Step, state: _State, until: float) -> None:
+    """Run one cell; an error in an answer cell is kept for its exercise."""
+    outcome = run_cell(seat, step.source, min(CELL_SECONDS, max(until - time.monotonic(), 1.0)))
+    if step.whose == "answer" and outcome.state != "answered":
+        state.errors[step.exercise] = _with_conflict(step, outcome)
+
+
+def _with_conflict(step: Step, outcome: Outcome) -> Outcome:
+    """The outcome of a cell, in words where an unfinished merge stands in it."""
+    for number, line in enumerate(step.source.splitlines(), 1):
+        if line.startswith(("<<<<<<<", ">>>>>>>")):
+            return replace(outcome, error=f"Line {number} of the answer cell is the mark of an unfinished git merge: keep one "
+                                          "side and delete the marks.")
+    return outcome
+
+
+def _judge(
+    seat: Seat, card: Card, missing: bool, state: _State, params: Mapping[str, Mapping[str, Any]], secret: str
+) -> None:
+    """Judge one exercise on what the notebook has defined so far."""
+    there, own = names_there(seat, card.answers)
+    wrote = state.errors.get(card.id)
+    if not all(there) or (missing and not all(own)):
+        absent = next((name for name, has in zip(card.answers, there, strict=True) if not has), card.answers[0])
+        reason = wrote or Outcome(state="raised", error=f"The answer cell does not define `{absent}`: keep the names that it came with.")
+        state.reports[card.id] = lost_report(card, reason.state, reason.error)
+        return
+    if missing:
+        names = ", ".join(f"`{name}`" for name in card.answers)
+        state.notes.append(f"{wrote.error if wrote else ''} But a cell of your own defines {names}, and that was judged: nothing is lost.".strip())
+    with WorkerPlace(seat) as place:
+        report = _graded(card, place, params.get(card.id), secret)
+        place.settle()
+        if place.lost is not None:
+            report = replace(report, state=place.lost.state, points=0.0, note=place.lost.words)
+        state.reports[card.id] = report
+    if place.lost is not None and not seat.forks:
+        raise place.lost
+
+
+def _graded(card: Card, place: WorkerPlace, params: Mapping[str, Any] | None, secret: str) -> Report:
+    """The judge's report; if the judge itself fails on what it was given, that is said and costs the exercise."""
+    try:
+        return cleaned(grade(card, place, params=params, secret=secret))
+    except Exception as error:  # what an answer returns must never end the marking of the others
+        return lost_report(card, "refused", f"The judge could not read what this answer returned ({type(error).__name__}); "
+                                            "please report it if your answer returns what was asked for.")
+
+
+def cleaned(report: Report) -> Report:
+    """The report with every text that may hold a learner's words made safe to show."""
+    verdicts = tuple(replace(verdict, message=clean(verdict.message)) for verdict in report.verdicts)
+    return replace(report, verdicts=verdicts, note=clean(report.note))
+
+
+def lost_report(card: Card, state: Any, note: str) -> Report:
+    """No points, and why."""
+    return Report(exercise=card.id, state=state, points=0.0, maximum=float(card.points), note=note)
+
+
+def _say_lost(step: Step, lost: Lost, known: Mapping[str, Card], state: _State) -> None:
+    """Keep why a step was lost: as the exercise's report, or as a note about a cell."""
+    words = lost.words[:1].lower() + lost.words[1:]
+    if step.do == "judge":
+        if step.exercise not in state.reports:
+            state.reports[step.exercise] = lost_report(known[step.exercise], lost.state, lost.words)
+    elif step.whose == "answer":
+        state.reports[step.exercise] = lost_report(known[step.exercise], lost.state, f"While the answer cell ran: {words}")
+    else:
+        whose = {"own": "One of your own cells", "course": "A cell of the chapter"}[step.whose]
+        state.notes.append(f"{whose}{f' ({step.where})' if step.where else ''} was left out: {words}")
+
+
+def _out_of_time(submission: Submission, known: Mapping[str, Card], state: _State) -> None:
+    words = f"The notebook as a whole ran longer than {NOTEBOOK_SECONDS:g} s, so this exercise was not reached."
+    for name in submission.exercises:
+        state.reports.setdefault(name, lost_report(known[name], "timed out", words))
+
+
+@contextmanager
+def _copy_of(beside: Path | None) -> Iterator[Path]:
+    """A scratch folder with copies of the small files that lie beside a notebook: what cells write goes nowhere else."""
+    with tempfile.TemporaryDirectory(prefix="course-worker-", ignore_cleanup_errors=True) as scratch:
+        target, room = Path(scratch).resolve() / "notebook", _BESIDE_BYTES
+        target.mkdir()
+        for path in sorted(beside.rglob("*")) if beside is not None else ():
+            inside = path.relative_to(beside) if beside is not None else path
+            if path.is_symlink() or not path.is_file() or path.suffix == ".ipynb" or any(part.startswith(".") for part in inside.parts):
+                continue
+            room -= path.stat().st_size
+            if room < 0:
+                break
+            (target / inside).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, target / inside)
+        yield target

@@ -1,0 +1,235 @@
+"""Where workers come from: a warm process that forks one on request, or a fresh process each, and nothing left behind.
+
+`Workers` starts the warm process once; `Workers.seat(folder)` is one worker, a fork of it, or a fresh process where
+forking is missing or unsafe (macOS, Windows). Both speak the same protocol over the same kind of socket.
+"""
+
+import contextlib
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from course_lib.grading.channel import Channel, Garbled, Gone, Late
+from course_lib.grading.worker import CLOSED_BY_ITSELF
+from course_lib.install import ROOT, Trouble
+
+START_SECONDS = 60.0  # importing torch on a slow, cold disk
+PATIENCE = 5.0  # s that a worker may take for what is no work of the learner's
+_KEPT = ("PATH", "HOME", "USERPROFILE", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "LD_LIBRARY_PATH",
+         "DYLD_LIBRARY_PATH", "MPLCONFIGDIR", "XDG_CACHE_HOME")
+_SET = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "MPLBACKEND": "Agg",
+        "TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1",
+        "COURSE_WORKER": "1"}  # the last makes `check` in a learner's own cells silent
+
+
+def can_fork() -> bool:
+    """Whether workers are forked: on Linux, where it is safe with one thread and descendants can be found."""
+    return sys.platform == "linux" and Path("/proc/self/task").is_dir() and not os.environ.get("COURSE_NO_FORK")
+
+
+def end_in_words(status: int | None, code: int | None = None) -> str:
+    """How a process ended, for its author: from a wait status, or a return code as `subprocess` gives it."""
+    if code is None:
+        if status is None:
+            return "Your code closed its connection to the judge."
+        code = os.waitstatus_to_exitcode(status)
+    if code == CLOSED_BY_ITSELF:
+        return "Your code closed its connection to the judge."
+    if code >= 0xC0000000:
+        return f"Your code was ended by Windows: error {code:#x}, a crash in native code."
+    if code >= 0:
+        return f"Your code ended the process: exit({code})."
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = "unknown"
+    why = {
+        "SIGSEGV": ", a crash in native code (or recursion without end)",
+        "SIGBUS": ", a crash in native code",
+        "SIGFPE": ", a crash in native code",
+        "SIGILL": ", a crash in native code",
+        "SIGABRT": ": native code gave up",
+        "SIGKILL": ": your code sent it, or the machine ran out of memory",
+    }.get(name, "")
+    return f"Your code's process was killed by signal {-code} ({name}){why}."
+
+
+class Seat(Protocol):
+    """One worker."""
+
+    channel: Channel
+    forks: bool
+
+    def ended(self) -> str:
+        """How the worker ended, in words; ends it if it has not."""
+
+    def sweep(self) -> None:
+        """End what the worker has started, but not the worker."""
+
+    def close(self) -> None:
+        """End the worker and all it started."""
+
+
+class Workers:
+    """A place where workers come from. A context manager: on leaving, nothing that it started is left."""
+
+    def __init__(self, *, torch: bool = False, chapters: Sequence[str] = (), fork: bool | None = None) -> None:
+        self.options = [*(["--torch"] if torch else []), *(part for name in chapters for part in ("--chapter", name))]
+        self.forks = can_fork() if fork is None else fork
+        self._warm: _Process | None = None
+
+    def __enter__(self) -> "Workers":
+        if self.forks:
+            self._warm = _Process(self.options)  # it loads while the judge reads the notebook
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._warm is not None:
+            self._warm.close()
+
+    @contextlib.contextmanager
+    def seat(self, folder: Path) -> Iterator[Seat]:
+        """One worker whose current folder is `folder`."""
+        if self._warm is not None:
+            self._warm.wait_ready()
+            seat: Seat = _Forked(self._warm, folder)
+        else:
+            seat = _Fresh(self.options, folder)
+        try:
+            yield seat
+        finally:
+            seat.close()
+
+
+class _Process:
+    """A process of ours that runs `course_lib.grading.zygote`."""
+
+    def __init__(self, options: Sequence[str]) -> None:
+        mine, theirs = socket.socketpair()
+        self.channel = Channel(mine)
+        self.complaints = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
+        windows = sys.platform == "win32"
+        command = [sys.executable, "-P", "-m", "course_lib.grading.zygote", "stdin" if windows else str(theirs.fileno()), *options]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE if windows else subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=self.complaints, env=environment(), cwd=ROOT, start_new_session=not windows,
+            **({} if windows else {"pass_fds": (theirs.fileno(),)}),
+        )
+        if windows:
+            assert self.process.stdin is not None
+            self.process.stdin.write(theirs.share(self.process.pid))  # type: ignore[attr-defined]
+            self.process.stdin.close()
+        theirs.close()
+        self.ready = False
+
+    def wait_ready(self) -> None:
+        """Return once it has loaded; Trouble says why it did not."""
+        if self.ready:
+            return
+        try:
+            self.channel.receive(START_SECONDS)
+        except (Gone, Late, Garbled) as error:
+            self.close()
+            self.complaints.seek(0)
+            last = self.complaints.read().decode(errors="replace").strip().splitlines()[-1:] or [str(error)]
+            raise Trouble(f"The process that runs answers did not start: {last[0]}", "`./course doctor` looks at the installation") from error
+        self.ready = True
+
+    def close(self) -> None:
+        """End it, and wait for it: the warm process ends its descendants when it sees the channel close."""
+        self.channel.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(PATIENCE if self.ready else 0.0)
+        self.kill()
+
+    def kill(self) -> None:
+        """End it and its process group now."""
+        with contextlib.suppress(OSError):
+            if sys.platform == "win32":
+                subprocess.run(["taskkill", "/T", "/F", "/PID", str(self.process.pid)], capture_output=True, check=False)
+            else:
+                os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def environment() -> dict[str, str]:
+    """What a worker gets of our environment, and what it needs: one thread, no secrets, `check` silent."""
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    return {**kept, **_SET, "PYTHONPATH": str(ROOT)}
+
+
+def pass_socket(channel: Channel, request: dict[str, Any]) -> tuple[bytes, Channel]:
+    """Send a request and, with it, one end of a new channel; its token, and our end."""
+    mine, theirs = socket.socketpair()
+    token = secrets.token_bytes(16)
+    try:
+        channel.send(token, request, PATIENCE)
+        socket.send_fds(channel.sock, [b"F"], [theirs.fileno()])
+    except OSError as error:
+        raise Gone(str(error)) from error
+    finally:
+        theirs.close()
+    return token, Channel(mine)
+
+
+class _Forked:
+    """A fork of the warm process."""
+
+    forks = True
+
+    def __init__(self, warm: _Process, folder: Path) -> None:
+        self.warm = warm
+        token, self.channel = pass_socket(warm.channel, {"do": "fork", "folder": str(folder)})
+        back, answer = warm.channel.receive(PATIENCE)
+        if back != token:
+            raise Trouble("The process that runs answers is out of step.", "run the command again")
+        self.pid: int | None = answer["pid"]
+
+    def ended(self) -> str:
+        status = self._end(grace=0.5)
+        return end_in_words(status)
+
+    def sweep(self) -> None:
+        self.warm.channel.ask({"do": "sweep", "pid": self.pid}, PATIENCE)
+
+    def close(self) -> None:
+        self.channel.close()
+        if self.pid is not None:
+            self._end(grace=0.0)
+
+    def _end(self, grace: float) -> int | None:
+        pid, self.pid = self.pid, None
+        return None if pid is None else self.warm.channel.ask({"do": "end", "pid": pid, "grace": grace}, 4 * PATIENCE)["status"]
+
+
+class _Fresh:
+    """A process of its own for one notebook: no clones, so what ends an exercise ends the worker."""
+
+    forks = False
+
+    def __init__(self, options: Sequence[str], folder: Path) -> None:
+        self.process = _Process([*options, "--fresh", "--folder", str(folder)])
+        self.process.wait_ready()
+        self.channel = self.process.channel
+
+    def ended(self) -> str:
+        try:
+            code: int | None = self.process.process.wait(0.5)
+        except subprocess.TimeoutExpired:
+            code = None
+        self.process.kill()
+        return end_in_words(None, code)
+
+    def sweep(self) -> None:
+        """Nothing: what a fresh worker started ends with it."""
+
+    def close(self) -> None:
+        self.process.ready = False  # no grace: it may be in the learner's code
+        self.process.close()

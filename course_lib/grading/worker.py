@@ -1,0 +1,235 @@
+"""The worker's side: a process that runs a notebook's cells, and answers on one case at a time, for a judge elsewhere.
+
+Nothing here decides anything. The learner's code shares this process and may break all of it; what it can then do is
+fail to answer. Requests are dictionaries with a "do"; see `Worker.answer_to`.
+"""
+
+import contextlib
+import ctypes
+import io
+import os
+import random
+import signal
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+from course_lib import exercises
+from course_lib.cluster.codec import Limits, decode, encode
+from course_lib.grading.channel import Channel, Garbled, Gone
+from course_lib.grading.place import describe_error, run_probe, switched_off
+from course_lib.records import Case, Outcome
+
+
+_LARGE = 1_000_000  # bytes of an answer from which on it is worth looking whether the judge could read it
+CLOSED_BY_ITSELF = 76  # exit status of a worker whose own code broke its connection
+
+
+class _Nowhere(io.TextIOBase):
+    """Takes what cells print and keeps none of it."""
+
+    encoding = "utf-8"
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+    def writable(self) -> bool:
+        return True
+
+
+def make_shell() -> Any:
+    """An IPython shell without history, files, colours or display: what a cell shows is dropped unformatted."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.InteractiveShell.colors = "NoColor"
+    config.InteractiveShell.sphinxify_docstring = False
+    shell = InteractiveShell.instance(config=config)
+    shell.display_formatter.format = lambda *_, **__: ({}, {})  # drawing every figure would cost seconds
+    shell.display_pub.publish = lambda *_, **__: None
+    shell.ask_exit = _leave
+    shell.showtraceback = shell.showsyntaxerror = lambda *_, **__: None
+    return shell
+
+
+def _leave() -> NoReturn:
+    """What `quit()` in a cell does here: an error of that cell."""
+    raise SystemExit("quit() ends a notebook's kernel")
+
+
+def seed_everything() -> None:
+    """The same start for every generator, so that a repeat gives the same score."""
+    random.seed(0)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(0)
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
+
+
+def prctl(option: int, value: int) -> None:
+    """Linux's prctl, where there is one."""
+    with_prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if with_prctl is not None:
+        with_prctl(option, value, 0, 0, 0)
+
+
+def end_with_parent() -> None:
+    """Have this process killed when the one that forked it ends, however that ends."""
+    prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+class Worker:
+    """Serves requests on one channel until the judge closes it."""
+
+    def __init__(self, channel: Channel, shell: Any) -> None:
+        self.channel = channel
+        self.shell = shell
+        self.ranks: tuple[Any, tuple[str, ...]] | None = None  # a program of ranks that is ready, and what it must do without
+
+    def serve(self) -> NoReturn:
+        """Answer requests; ends the process, without its exit handlers, when the judge has gone."""
+        sys.stdout = sys.stderr = _Nowhere()
+        seed_everything()
+        while True:
+            try:
+                token, request = self.channel.receive()
+                answer = self._within_limits(self.answer_to(request))
+                self.channel.send(token, answer)
+                if self.ranks is not None and answer.get("state") == "answered":
+                    self.channel.send(token, self.serve_ranks())
+            except Gone as gone:
+                os._exit(CLOSED_BY_ITSELF if isinstance(gone.__cause__, OSError) else 0)
+            except Garbled:
+                os._exit(CLOSED_BY_ITSELF)
+
+    def answer_to(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What one request gives: "cell" runs a cell, "names" looks names up, "probe" runs an answer, "clone" forks."""
+        match request["do"]:
+            case "cell":
+                return self.run_cell(request["source"])
+            case "names":
+                return self.names(request["names"])
+            case "probe":
+                return self.probe(request)
+            case "ranks":
+                return self.ready_ranks(request)
+            case "clone":
+                return self.clone()
+        return {}  # "settle": an answer that shows that nothing else was said before it
+
+    def run_cell(self, source: str) -> dict[str, Any]:
+        """State and error of one cell; what it prints and shows is dropped."""
+        try:
+            result = self.shell.run_cell(source, store_history=False, silent=True)
+            error = result.error_before_exec or result.error_in_exec
+        except BaseException as raised:  # what IPython itself lets through
+            error = raised
+        if error is None:
+            return {"state": "answered", "error": "", "trace": ""}
+        line, trace = _described(error)
+        return {"state": "not answered" if isinstance(error, NotImplementedError) else "raised", "error": line, "trace": trace}
+
+    def names(self, names: Sequence[str]) -> dict[str, Any]:
+        """Which names the notebook has, and which of them are functions that the notebook itself defines."""
+        space = self.shell.user_ns
+        return {
+            "there": [name in space for name in names],
+            "own": [getattr(space.get(name), "__module__", None) == "__main__" for name in names],
+        }
+
+    def probe(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The outcome of one case as plain data."""
+        seed_everything()
+        try:
+            with _switched_off(tuple(request["hides"])):
+                return asdict(run_probe(self._card(request), self._case(request), self._answer(request)))
+        except KeyError as error:
+            return asdict(Outcome(state="raised", error=f"`{error.args[0]}` is not defined where the check stands."))
+        except BaseException as error:  # a KeyboardInterrupt that the answer raised itself
+            return asdict(Outcome(state="raised", error=_described(error)[0]))
+
+    def ready_ranks(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Whether the answer can be copied to ranks; if so, the next thing on the socket is a run of the cluster."""
+        from course_lib.cluster.isolate import Blueprint
+        from course_lib.grading.ranks import rank_program
+
+        self.ranks = None
+        seed_everything()
+        try:
+            program = rank_program(self._card(request), self._case(request), self._answer(request))
+            Blueprint(program)
+        except KeyError as error:
+            return asdict(Outcome(state="raised", error=f"`{error.args[0]}` is not defined where the check stands."))
+        except ValueError as error:
+            return asdict(Outcome(state="raised", error=str(error)))
+        self.ranks = program, tuple(request["hides"])
+        return asdict(Outcome(state="answered"))
+
+    def serve_ranks(self) -> dict[str, Any]:
+        """Run the ready program for the judge's kernel; what the ranks printed."""
+        from course_lib.cluster.remote import serve_ranks
+
+        program, hides = self.ranks or (None, ())
+        self.ranks = None
+        with _switched_off(hides):
+            return asdict(Outcome(state="answered", output=serve_ranks(self.channel.sock, program)))
+
+    def _answer(self, request: dict[str, Any]) -> Any:
+        answers = tuple(self.shell.user_ns[name] for name in request["names"])
+        return answers[0] if len(answers) == 1 else answers
+
+    def _card(self, request: dict[str, Any]) -> Any:
+        return exercises.card(request["probe"]) if request["probe"] else SimpleNamespace(probe=exercises.call)
+
+    def _case(self, request: dict[str, Any]) -> Case:
+        return Case(name="", args=tuple(request["args"]), kwargs=request["kwargs"])
+
+    def clone(self) -> dict[str, Any]:
+        """Fork a copy that serves the socket which comes with this request; its exit status once it has ended."""
+        _, (fd, *_), _, _ = socket.recv_fds(self.channel.sock, 1, 1)
+        pid = os.fork()
+        if pid == 0:
+            end_with_parent()
+            self.channel.close()
+            Worker(Channel(socket.socket(fileno=fd)), self.shell).serve()
+        os.close(fd)
+        return {"status": os.waitpid(pid, 0)[1]}
+
+    def _within_limits(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """The answer, or in its place the words that it cannot cross."""
+        limits = Limits(nbytes=self.channel.limit)
+        said = "What your code returned cannot be handed to the judge"
+        try:
+            data = encode(answer)
+        except (TypeError, ValueError, RecursionError, OverflowError, MemoryError) as error:
+            return asdict(Outcome(state="raised", error=f"{said}: {error}"))
+        try:
+            if len(data) > _LARGE:
+                decode(data, limits)
+        except ValueError:
+            most = f"at most {limits.nbytes / 1e6:,.0f} MB and {limits.items:,} values can be"
+            return asdict(Outcome(state="raised", error=f"{said}: it has {len(data) / 1e6:,.0f} MB; {most}."))
+        return answer
+
+
+@contextlib.contextmanager
+def _switched_off(names: tuple[str, ...]) -> Iterator[None]:
+    """`switched_off`, also where the learner's code has moved what is to be switched off."""
+    try:
+        with switched_off(names):
+            yield
+    except (ImportError, AttributeError):
+        yield
+
+
+def _described(error: BaseException) -> tuple[str, str]:
+    """`describe_error`, also for an error that cannot be described."""
+    try:
+        return describe_error(error)
+    except BaseException:
+        return "An error that cannot even be shown.", ""

@@ -1,0 +1,60 @@
+"""nbgrader's configuration of this course: `solutions/` is released as `notebooks/`, with our steps around its own.
+
+`./course release`, `nbgrader generate_assignment` and formgrader's Generate button all read this file.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+if str(ROOT) not in sys.path:  # JupyterLab may run where the course is not installed
+    sys.path.insert(0, str(ROOT))
+# nbgrader starts `alembic` by name to make a gradebook; without this it fails outside an activated environment.
+_BIN = str(Path(sys.executable).parent)
+if _BIN not in os.environ.get("PATH", "").split(os.pathsep):
+    os.environ["PATH"] = _BIN + os.pathsep + os.environ.get("PATH", "")
+
+from nbgrader.preprocessors import (  # noqa: E402
+    CheckCellMetadata,
+    ClearHiddenTests,
+    ClearMarkScheme,
+    ClearOutput,
+    ClearSolutions,
+    ComputeChecksums,
+    IncludeHeaderFooter,
+    InstantiateTests,
+    LockCells,
+    SaveCells,
+)
+
+from course_lib.grading.release import CheckRelease, FillPlaceholders, Tidy  # noqa: E402
+
+c = get_config()  # noqa: F821 (nbgrader gives it to this file)
+
+c.CourseDirectory.course_id = "training-at-scale"
+c.CourseDirectory.root = str(ROOT)
+c.CourseDirectory.source_directory = "solutions"
+c.CourseDirectory.release_directory = "notebooks"
+
+c.GenerateAssignment.preprocessors = [
+    Tidy,
+    FillPlaceholders,
+    # from here nbgrader's own, in nbgrader's own order
+    IncludeHeaderFooter,
+    InstantiateTests,
+    LockCells,
+    ClearSolutions,
+    ClearOutput,
+    CheckCellMetadata,
+    ComputeChecksums,
+    SaveCells,
+    ClearHiddenTests,
+    ClearMarkScheme,
+    ComputeChecksums,
+    CheckCellMetadata,
+    # to here
+    CheckRelease,
+]
+c.ClearSolutions.code_stub = {"python": "raise NotImplementedError"}
+c.ClearSolutions.text_stub = "*Your answer here.*"

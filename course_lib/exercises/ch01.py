@@ -1,0 +1,11 @@
+"""Chapter 01, "The three walls: why not one GPU?": cards, drills and the numbers of its prose."""
+
+from course_lib.exercises.ch01_audits import AUDITS
+from course_lib.exercises.ch01_core import CORE
+from course_lib.exercises.ch01_drills import DRILLS
+from course_lib.exercises.ch01_more import PROBLEMS
+from course_lib.exercises.numbers.ch01 import NUMBERS
+
+CARDS = (*CORE, *AUDITS, *PROBLEMS)
+
+__all__ = ["CARDS", "DRILLS", "NUMBERS"]

@@ -1,0 +1,136 @@
+"""Audits of chapter 01: statements that were printed, some wrong and some right, to be recomputed and judged."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from course_lib import facts
+from course_lib.exercises import Card
+from course_lib.units import number_text, percent_text
+
+RIGHT, WRONG = "right", "wrong"
+CAUSES = {
+    "as printed": "the statement is right",
+    "unit": "the number stands in the wrong unit",
+    "missing factor": "a factor that the statement itself names is not in its number",
+    "dense or sparse": "the peak of the other kind was used",
+    "wrong baseline": "a share is taken of something nobody can have",
+    "wrong scope": "the number is true of a part, or of a larger whole, than is said",
+    "convention": "two ways of counting, both defensible",
+    "reversed conclusion": "the numbers are right, what follows is the opposite",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One printed statement in an audit: which claim, and in which unit and by which way it is to be recomputed."""
+
+    id: str
+    claim: str  # key of `facts.claim`
+    unit: str
+    how: str = ""  # shown: by which way
+
+
+STEP_ITEMS = (
+    Item("step-70b-8ms", "step-70b-8ms", "seconds"),
+    Item("llama70b-500-years", "llama70b-500-years", "years"),
+    Item("llama70b-6-months", "llama70b-6-months", "months of a twelfth of a year"),
+    Item("llama3-17-days", "llama3-17-days", "days"),
+    Item("gpt3-5-years", "gpt3-5-years", "years"),
+    Item("cluster-24-eflops", "cluster-24-eflops", "EFLOP/s (10¹⁸)"),
+)
+RUN_ITEMS = (
+    Item("54-days-by-flops", "llama3-54-days", "days", "from the FLOPs"),
+    Item("54-days-by-hours", "llama3-54-days", "days", "from the GPU-hours"),
+    Item("forty-percent-burns-sixty", "forty-percent-burns-sixty", "a fraction of the money",
+         "against what the lesson itself calls achievable"),
+    Item("llama3-1170-years", "llama3-1170-years", "years"),
+    Item("seven-b-1966-days", "seven-b-1966-days", "days"),
+    Item("waste-3-million", "waste-3-million", "millions of US dollars"),
+)  # fmt: skip
+
+
+def statement(items: tuple[Item, ...]) -> str:
+    """The Markdown table of an audit's statements, quoted from the facts with their sources."""
+    lines = ["| id | was printed | your number in |", "|---|---|---|"]
+    for item in items:
+        claim = facts.claim(item.claim)
+        way = f", {item.how}" if item.how else ""
+        source = claim.value.source.removeprefix("a public lesson, ")
+        lines.append(f"| `{item.id}` | “{claim.text}” *({source})* | {item.unit}{way} |")
+    return "\n".join(lines)
+
+
+def _causes() -> str:
+    return "\n".join(f'- `"{name}"`: {meaning}' for name, meaning in CAUSES.items())
+
+
+def _task(name: str, items: tuple[Item, ...]) -> str:
+    return f"""{statement(items)}
+
+`{name}()` returns a dictionary with every id: `{{"id": (your number, "{RIGHT}" or "{WRONG}", cause)}}`. A statement is
+right if its number is within 5 % of yours, and your number must be within 5 % of ours. The cause is one of:
+
+{_causes()}
+
+Some statements are right as printed. A verdict counts only with its number and its cause, an error found counts only
+beside a right statement left standing, and the other way round: calling all of them the same earns nothing."""
+
+
+def _peak(device: str) -> str:
+    return f"{number_text(float(facts.device(device).dense_flops) / 1e12)} TFLOP/s dense"
+
+
+def _run_text() -> str:
+    run = facts.run("Llama 3.1 405B")
+    return (
+        f"{number_text(float(run.params))} parameters, {number_text(float(run.tokens), 4)} tokens, {int(run.devices):,} H100 "
+        f"at {percent_text(float(run.mfu))} MFU ({run.mfu.source}), {number_text(float(run.device_hours), 4)} GPU-hours "
+        f"({run.device_hours.source})"
+    )
+
+
+def _audit(name: str, answer: str, title: str, text: str, hints: tuple[str, str, str], **more: Any) -> Card:
+    return Card(
+        id=name, chapter="01", title=title, points=12, minutes=15, kind="more", form="audit", answers=(answer,),
+        text=text, hints=hints, allowed="everything, the library too: the judgement is what counts.", **more,
+    )  # fmt: skip
+
+
+AUDIT_ONE_STEP = _audit(
+    "audit-one-step",
+    "audit_steps",
+    "Audit: a step, a run, a peak",
+    f"""Six statements from public lessons on this very subject, quoted. Recompute each from the inputs it names; where
+it names none, an H100 has {_peak("H100 SXM")}, a year 365.25 days, and training costs 6 FLOP per parameter and token.
+
+{_task("audit_steps", STEP_ITEMS)}""",
+    (
+        "Before any calculation: which of these numbers have you seen an order of magnitude of?",
+        "Recompute all six the same way: work over speed. Then divide each printed number by yours: a quotient of 1 is "
+        "right, of 1,000, of 2 or of the MFU tells the cause.",
+        "`work = 6 * params * tokens`; `speed = gpus * peak * mfu`; `\"some-id\": (work / speed / unit, \"wrong\", \"unit\")`.",
+    ),
+    difficulty=3,
+    importance=4,
+)
+
+AUDIT_RUN_LENGTH = _audit(
+    "audit-run-length",
+    "audit_run",
+    "Audit: how long was it, how much was lost?",
+    f"""Statements about a famous run and two smaller ones. What its makers published of Llama 3.1 405B: {_run_text()}.
+The first statement is checked by two routes that do not need each other. An H100 has {_peak("H100 SXM")}, a year
+365.25 days. Of the third statement: {facts.claim("forty-percent-burns-sixty").value.condition}.
+
+{_task("audit_run", RUN_ITEMS)}""",
+    (
+        "Two routes that share no input agree on something. What does it tell you of a third number that does not?",
+        "By FLOPs: work over what all GPUs deliver. By hours: GPU-hours over GPUs. A waste needs a baseline: which work is "
+        "done, and what would it have cost at the better rate?",
+        "`days = 6 * P * T / (gpus * peak * mfu) / 86400`; `days = gpu_hours / gpus / 24`; `waste = 1 - mfu / baseline`.",
+    ),
+    difficulty=3,
+    importance=4,
+)
+
+AUDITS = (AUDIT_ONE_STEP, AUDIT_RUN_LENGTH)

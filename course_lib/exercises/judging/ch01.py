@@ -1,0 +1,25 @@
+"""Judges of chapter 01, by exercise id, and the keys of its drills."""
+
+from course_lib.exercises.judging import Judging
+from course_lib.exercises.judging.ch01_audits import AUDIT_ONE_STEP, AUDIT_RUN_LENGTH
+from course_lib.exercises.judging.ch01_core import MFU_WASTE, PREDICT_WEEKS, STATE_13B, TRAIN_DAYS, WHICH_PEAK
+from course_lib.exercises.judging.ch01_drills import DRILLS
+from course_lib.exercises.judging.ch01_more import COST_SENSITIVITY, MFU_BUG, TRIAGE_SIX, YEARS_TO_WEEKS
+from course_lib.exercises.judging.ch01_walls import FIRST_WALL
+
+JUDGINGS: dict[str, Judging] = {
+    "state-13b": STATE_13B,
+    "train-days-7b": TRAIN_DAYS,
+    "mfu-waste": MFU_WASTE,
+    "predict-weeks": PREDICT_WEEKS,
+    "which-peak": WHICH_PEAK,
+    "first-wall": FIRST_WALL,
+    "audit-one-step": AUDIT_ONE_STEP,
+    "audit-run-length": AUDIT_RUN_LENGTH,
+    "years-to-weeks": YEARS_TO_WEEKS,
+    "mfu-bug": MFU_BUG,
+    "triage-six": TRIAGE_SIX,
+    "cost-sensitivity": COST_SENSITIVITY,
+}
+
+__all__ = ["DRILLS", "JUDGINGS"]

@@ -1,0 +1,514 @@
+"""Judges of chapter 01's core exercises: state, days, money, a prediction, the right peak."""
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from course_lib import facts, memory
+from course_lib.exercises.judging import Judging, Params, describe, is_number
+from course_lib.exercises.judging.ch01_rows import EXACT, Column, Slip, columns, judge_column, pairs, table
+from course_lib.records import Case, Outcome, Verdict
+from course_lib.units import DAY, GB, HOUR, WEEK, YEAR, GiB, bytes_text, duration_text, number_text
+
+FLOP_PER_TOKEN = 6  # per parameter: 2 forward, 4 backward
+
+
+def unseen(rng: random.Random, part: str, index: int, name: str, rows: Sequence[tuple[Any, ...]]) -> Case:
+    """One batch of unseen rows for function `index`, in an order that shows nothing."""
+    rows = list(rows)
+    rng.shuffle(rows)
+    return Case(name=name, args=(index, rows), kind="generality", part=part, visible=False)
+
+
+def log_uniform(rng: random.Random, low: float, high: float) -> float:
+    """A number between two others, even on a logarithmic scale, to three digits."""
+    return float(f"{math.exp(rng.uniform(math.log(low), math.log(high))):.3g}")
+
+
+def safely_off_whole(value: float) -> bool:
+    """Whether rounding noise cannot move this across a whole number."""
+    return abs(value - round(value)) > 1e-6 * max(1.0, abs(value))
+
+
+# --- state-13b ---------------------------------------------------------------------------------------
+
+
+def state_of(params: float, convention: str) -> float:
+    """Bytes of state: the five buckets added up, one by one."""
+    return params * sum(memory.CONVENTIONS[convention].buckets.values())
+
+
+def least_gpus(nbytes: float, gpu_memory: float) -> int:
+    """The least whole number of GPUs, by exact arithmetic on the numbers given."""
+    top, below = float(nbytes).as_integer_ratio()
+    size, size_below = float(gpu_memory).as_integer_ratio()
+    return max(1, -(-(top * size_below) // (below * size)))
+
+
+def _state_slips(convention: str) -> tuple[Slip, ...]:
+    bytes_each = memory.CONVENTIONS[convention].buckets
+    total = sum(bytes_each.values())
+    told = {
+        "master": "a bucket is missing: the fp32 master copy of the weights, if both of Adam's moments are there.",
+        "moments": "Adam's two moments are missing; they are state too.",
+        "main_grads": "a bucket is missing: the second, fp32 copy of the gradients, if the master copy is there.",
+        "grads": "a bucket is missing: the gradients, if the weights are there.",
+        "weights": "a bucket is missing: the weights themselves.",
+    }
+    missing = tuple(
+        Slip(f"missing-{name}", lambda p, left=total - bytes_each[name]: p * left, message)
+        for name, message in told.items()
+        if bytes_each[name]
+    )
+    return (
+        Slip("gigabytes", lambda p: p * total / GB, "this is in GB; the functions speak bytes."),
+        Slip("gibibytes", lambda p: p * total / GiB, "this is in GiB; the functions speak bytes."),
+        Slip("bits", lambda p: p * total * 8, "this counts bits; a byte has eight of them."),
+        Slip("weights-only", lambda p: p * bytes_each["weights"], "these are the weights alone; training keeps more."),
+        *missing,
+        Slip("one-moment", lambda p: p * (total - bytes_each["moments"] / 2),
+             "Adam keeps two moments for every parameter; one is missing."),
+    )  # fmt: skip
+
+
+def _state_columns(convention: str) -> tuple[Column, Column, Column]:
+    return (
+        Column(part="state", unit="bytes", want=partial(_state_row, convention), slips=_state_slips(convention),
+               words=lambda p: f"{number_text(p)} parameters", hint="Which of the listed buckets is not in it?"),
+        Column(part="fewest", unit="GPUs", want=least_gpus, rel=EXACT,
+               words=lambda n, m: f"{bytes_text(n)} on GPUs of {bytes_text(m)}",
+               slips=(
+                   Slip("rounded-down", lambda n, m: n // m, "so few do not hold it: a part of a GPU is left over."),
+                   Slip("not-whole", lambda n, m: n / m, "GPUs come in whole numbers."),
+                   Slip("one-too-many", lambda n, m: least_gpus(n, m) + 1, "one GPU fewer holds it too."),
+                   Slip("none-at-all", lambda n, m: 0, "even a small model needs one GPU."),
+               )),
+        Column(part="headroom", unit="bytes", want=lambda n, m, g: m - n / g,
+               words=lambda n, m, g: f"{bytes_text(n)} on {g} GPUs of {bytes_text(m)}",
+               slips=(
+                   Slip("gigabytes", lambda n, m, g: (m - n / g) / GB, "this is in GB; the functions speak bytes."),
+                   Slip("all-gpus-together", lambda n, m, g: m * g - n, "this is the room on all GPUs together."),
+                   Slip("not-shared", lambda n, m, g: m - n, "this puts the whole state on one GPU."),
+                   Slip("the-share", lambda n, m, g: n / g, "this is what is used, not what is left."),
+                   Slip("sign", lambda n, m, g: n / g - m, "the sign is turned: room is positive."),
+                   Slip("cut-at-zero", lambda n, m, g: max(0.0, m - n / g),
+                        "it does not fit, and by how much is the question: negative."),
+               )),
+    )  # fmt: skip
+
+
+def _state_row(convention: str, params: float) -> float:
+    return state_of(params, convention)
+
+
+def _state_cases(params: Params, rng: random.Random) -> list[Case]:
+    size, card = params["params"], params["memory"]
+    nbytes = state_of(size, params["convention"])
+    fewest = least_gpus(nbytes, card)
+    cards = [facts.device(name).memory for name in ("A100 SXM 40GB", "H100 SXM", "H200 SXM", "B300 SXM", "MI300X")]
+    sizes = [125e6, 1, 1.5e9, 405_000_000_000, 1e12, *(log_uniform(rng, 1e8, 2e12) for _ in range(15))]
+    many = [(state_of(log_uniform(rng, 1e9, 5e11), "B"), float(rng.choice(cards))) for _ in range(16)]
+    exact = [(160e9, 80e9), (80e9, 80e9), (640_000_000_000, 80_000_000_000), (1.28e12, 40e9), (282e9, 141e9)]
+    odd = [(1e6, 80e9), (16, 80e9), (80e9 + 16, 80e9), (1120e9, 80 * 2.0**30), (208e9, 24 * 2.0**30), (81e9, 40e9)]
+    rooms = [(n, m, rng.choice((1, 2, 3, 8, 64, 1000))) for n, m in many]
+    return [
+        Case(name=f"{number_text(size)} parameters", args=(0, [(size,)]), part="state"),
+        Case(name="the fewest GPUs", args=(1, [(nbytes, card)]), part="fewest"),
+        Case(name="room on each GPU", args=(2, [(nbytes, card, n) for n in (fewest, fewest + 1, fewest + 5)]),
+             part="headroom"),
+        unseen(rng, "state", 0, "other sizes", [(p,) for p in sizes]),
+        unseen(rng, "fewest", 1, "other cards", many + exact + odd),
+        unseen(rng, "headroom", 2, "other rooms", [*rooms, (160e9, 80e9, 2), (160e9, 80e9, 1), (208e9, 80e9, 2)]),
+    ]  # fmt: skip
+
+
+def _state_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    return columns(*_state_columns(params["convention"]))(params, case, outcome)
+
+
+STATE_13B = Judging(
+    shares={
+        "values:state": 0.2, "values:fewest": 0.1, "values:headroom": 0.1,
+        "generality:state": 0.2, "generality:fewest": 0.2, "generality:headroom": 0.2,
+    },
+    cases=_state_cases,
+    verdicts=_state_verdicts,
+    why="State is a sum over buckets, each parameters × bytes, and it must all live somewhere: the fewest GPUs are a "
+    "quotient rounded up, because a part of a GPU cannot be rented. That count leaves little or nothing for activations, "
+    "which is why people use more GPUs than the state asks for: the room on each is its memory less an even share.",
+    pytorch="`torch.optim.AdamW` creates its two moments at the first `step()`; "
+    "`torch.distributed.fsdp.fully_shard` is what spreads the state evenly (chapter 08).",
+)  # fmt: skip
+
+
+# --- train-days-7b -----------------------------------------------------------------------------------
+
+
+def days_alone(params: float, tokens: float, gpu_flops: float, utilisation: float) -> float:
+    """Days of the run on one GPU."""
+    return FLOP_PER_TOKEN * params * tokens / (gpu_flops * utilisation) / DAY
+
+
+def _gpus_in(params: float, tokens: float, gpu_flops: float, utilisation: float, days: float) -> int:
+    return max(1, math.ceil(days_alone(params, tokens, gpu_flops, utilisation) / days))
+
+
+def _run_words(p: float, d: float, f: float, u: float, *more: Any) -> str:
+    end = f" in {more[0]:g} days" if more else ""
+    return f"{number_text(p)} parameters, {number_text(d)} tokens, {number_text(f / 1e12)} TFLOP/s at {100 * u:g} %{end}"
+
+
+_DAYS_COLUMNS = (
+    Column(
+        part="days", unit="days", want=days_alone, words=_run_words,
+        hint="Work in FLOP over FLOP in a second, then seconds to days.",
+        slips=(
+            Slip("full-speed", lambda p, d, f, u: days_alone(p, d, f, 1), "this is at 100 % of the peak."),
+            Slip("utilisation-upside-down", lambda p, d, f, u: days_alone(p, d, f, 1 / u),
+                 "a lower utilisation must make the run longer, not shorter."),
+            Slip("seconds", lambda p, d, f, u: days_alone(p, d, f, u) * DAY, "these are seconds."),
+            Slip("hours", lambda p, d, f, u: days_alone(p, d, f, u) * 24, "these are hours."),
+            Slip("years", lambda p, d, f, u: days_alone(p, d, f, u) * DAY / YEAR, "these are years."),
+            Slip("forward-only", lambda p, d, f, u: days_alone(p, d, f, u) / 3, "the backward pass costs FLOPs too."),
+            Slip("multiply-adds", lambda p, d, f, u: days_alone(p, d, f, u) / 2,
+                 "a multiplication and an addition are two FLOP."),
+            Slip("recompute", lambda p, d, f, u: days_alone(p, d, f, u) * 8 / 6,
+                 "8 FLOP per parameter and token would count a second forward pass."),
+        ),
+    ),
+    Column(
+        part="gpus", unit="GPUs", want=_gpus_in, words=_run_words, rel=EXACT,
+        slips=(
+            Slip("rounded-down", lambda p, d, f, u, t: days_alone(p, d, f, u) // t, "so few are late, if only a little."),
+            Slip("not-whole", lambda p, d, f, u, t: days_alone(p, d, f, u) / t, "GPUs come in whole numbers."),
+            Slip("one-too-many", lambda *row: _gpus_in(*row) + 1, "one GPU fewer is in time too."),
+            Slip("full-speed", lambda p, d, f, u, t: _gpus_in(p, d, f, 1, t), "this many suffice only at 100 % of peak."),
+            Slip("none-at-all", lambda *row: 0, "even a quick run needs one GPU."),
+        ),
+    ),
+)  # fmt: skip
+
+
+def _days_rows(rng: random.Random, count: int) -> list[tuple[Any, ...]]:
+    """Runs whose GPU count no rounding noise can change."""
+    found: list[tuple[Any, ...]] = []
+    while len(found) < count:
+        row = (
+            log_uniform(rng, 1e8, 5e11), log_uniform(rng, 1e10, 2e13), float(rng.choice([*facts.devices().values()][5:]).dense_flops),
+            round(rng.uniform(0.15, 0.65), 3), rng.choice((1, 2.5, 7, 30, 90, 365)),
+        )  # fmt: skip
+        if safely_off_whole(days_alone(*row[:4]) / row[4]):
+            found.append(row)
+    return found
+
+
+def _days_cases(params: Params, rng: random.Random) -> list[Case]:
+    run = (params["params"], params["tokens"], params["flops"], params["utilisation"])
+    others = _days_rows(rng, 24)
+    # Powers of two and a multiple of 86,400: exact in floating point in whatever order one multiplies.
+    powers = (2.0**30, 86_400.0 * 2**20, 6 * 2.0**45, 0.5)
+    whole = [(*powers, days_alone(*powers) / n) for n in (1, 2, 8, 64)]
+    return [
+        Case(name="one GPU", args=(0, [run]), part="days"),
+        Case(name=f"{params['days']} days", args=(1, [(*run, params["days"])]), part="gpus"),
+        unseen(rng, "days", 0, "other runs", [row[:4] for row in others]),
+        unseen(rng, "gpus", 1, "other deadlines", [*others, *whole, (1e8, 1e9, 989e12, 0.5, 30), (1, 1, 1e12, 1.0, 1)]),
+    ]
+
+
+TRAIN_DAYS = Judging(
+    shares={"values:days": 0.25, "values:gpus": 0.15, "generality:days": 0.3, "generality:gpus": 0.3},
+    cases=_days_cases,
+    verdicts=columns(*_DAYS_COLUMNS),
+    why="Work over speed: 6 × parameters × tokens FLOP over peak × utilisation FLOP/s. With perfect scaling N GPUs need "
+    "1/N of the time, so the count is days alone over days allowed, rounded up. Tens of GPUs, not thousands, bring this "
+    "run to a month; real scaling (exercise “From years to weeks”) asks for a few more.",
+    pytorch="`torch.utils.flop_counter.FlopCounterMode` counts a step's FLOPs and confirms the 6 for dense models.",
+)
+
+
+# --- mfu-waste ---------------------------------------------------------------------------------------
+
+
+def money(spent_in: str, spent: float, price: float, mfu: float, baseline: float) -> tuple[float, float]:
+    """(US dollars lost, extra work) against one baseline."""
+    usd = spent if spent_in == "dollars" else spent * price
+    return (usd * (1 - mfu / baseline), baseline / mfu - 1) if mfu < baseline else (0.0, 0.0)
+
+
+def _money_words(spent: float, price: float, mfu: float, name: str, baseline: float) -> str:
+    return f"{100 * mfu:g} % MFU against {name!r} ({100 * baseline:g} %)"
+
+
+def _money_columns(spent_in: str) -> tuple[Column, Column]:
+    dollars = spent_in == "dollars"
+
+    def usd(spent: float, price: float) -> float:
+        return spent if dollars else spent * price
+
+    above = "at or above its baseline a run has lost nothing."
+    return (
+        Column(
+            part="lost", unit="US dollars", words=_money_words,
+            want=lambda s, p, m, name, b: money(spent_in, s, p, m, b)[0],
+            slips=(
+                Slip("below-zero", lambda s, p, m, name, b: usd(s, p) * (1 - m / b) if m > b else None, above),
+                Slip("against-the-peak", lambda s, p, m, name, b: usd(s, p) * (1 - m),
+                     "this compares with 100 % of the peak, not with this baseline."),
+                Slip("points-for-share", lambda s, p, m, name, b: usd(s, p) * (b - m),
+                     "percentage points of MFU are not a share of the money; the same work is cheaper by a ratio."),
+                Slip("more-for-lost", lambda s, p, m, name, b: usd(s, p) * (b / m - 1),
+                     "this is the worth of the extra work, not what the same work would not have cost."),
+                Slip("price-once-too-often", lambda s, p, m, name, b: usd(s, p) * (1 - m / b) * p,
+                     "this is already in dollars before the price comes in."),
+                Slip("gpu-hours", lambda s, p, m, name, b: usd(s, p) * (1 - m / b) / p,
+                     "these are GPU-hours; the question is in dollars."),
+                Slip("what-is-left", lambda s, p, m, name, b: usd(s, p) * m / b,
+                     "this is what the work would have cost, not what was lost."),
+            ),
+        ),
+        Column(
+            part="more", unit="(a fraction)", words=_money_words,
+            want=lambda s, p, m, name, b: money(spent_in, s, p, m, b)[1],
+            slips=(
+                Slip("below-zero", lambda s, p, m, name, b: b / m - 1 if m > b else None, above),
+                Slip("lost-for-more", lambda s, p, m, name, b: 1 - m / b,
+                     "this is the share of the money that was lost. More work for the same money is another fraction."),
+                Slip("points-for-share", lambda s, p, m, name, b: b - m, "percentage points of MFU are not extra work."),
+                Slip("percent", lambda s, p, m, name, b: 100 * (b / m - 1), "this is in per cent; give a fraction of one."),
+                Slip("ratio", lambda s, p, m, name, b: b / m, "this is all the work; how much *more* is it?"),
+            ),
+        ),
+    )  # fmt: skip
+
+
+def _waste_cases(params: Params, rng: random.Random) -> list[Case]:
+    named = {"whole peak": 1.0, "achievable": params["achievable"], "promised": params["typical"]}
+    in_dollars = params["spent_in"] == "dollars"
+    others = []
+    for count in (1, 2, 3, 4, 1, 3, 2, 5):
+        names = rng.sample(("best run", "vendor", "last year", "PaLM", "the plan", "ours"), count)
+        baselines = {name: round(rng.uniform(0.2, 0.99), 2) for name in names}
+        spent = log_uniform(rng, 1e4, 1e9) / (1 if in_dollars else 2)
+        others.append((spent, rng.choice((0.9, 1.5, 3.0, 4.25)), round(rng.uniform(0.15, 0.6), 3), baselines))
+    others += [(1e6, 2.5, 0.4, {"same": 0.4}), (1e6, 2.5, 0.46, {"low": 0.38, "high": 0.5}), (0, 2.5, 0.3, {"any": 0.5})]
+    return [
+        Case(name="the run", args=(0, [(params["spent"], params["usd_per_hour"], params["mfu"], named)])),
+        unseen(rng, "", 0, "other runs", others),
+    ]
+
+
+def _waste_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    got = table(outcome.value, case, "lost", case.kind)
+    parts = [column.part for column in _money_columns(params["spent_in"])]
+
+    def both(message: str, mistake: str) -> list[Verdict]:
+        return [Verdict(kind=case.kind, part=part, ok=False, case=case.name, message=message, mistake=mistake)
+                for part in parts]  # fmt: skip
+
+    if isinstance(got, Verdict):
+        return both(got.message, got.mistake)
+    flat: list[tuple[Any, ...]] = []
+    values: list[Any] = []
+    for row, answer in zip(case.args[1], got, strict=True):
+        baselines = row[3]
+        if type(answer) is not dict:
+            return both(f"Return a dictionary from each baseline's name to a pair; got {describe(answer)}.", "no-dictionary")
+        if set(answer) != set(baselines):
+            return both(f"The names must be those of `baselines`, {', '.join(map(repr, baselines))}; "
+                        f"got {describe(list(answer))}.", "baseline-not-named")  # fmt: skip
+        for name, baseline in baselines.items():
+            if type(answer[name]) not in (tuple, list) or len(answer[name]) != 2:
+                return both(f"{name!r}: give a pair (lost, more); got {describe(answer[name])}.", "wrong-shape")
+            flat.append((*row[:3], name, baseline))
+            values.append(answer[name])
+    spread = Case(name=case.name, args=(0, flat))
+    return [
+        judge_column(column, spread, [value[place] for value in values], case.kind)
+        for place, column in enumerate(_money_columns(params["spent_in"]))
+    ]
+
+
+MFU_WASTE = Judging(
+    shares={"values:lost": 0.25, "values:more": 0.2, "generality:lost": 0.3, "generality:more": 0.25},
+    cases=_waste_cases,
+    verdicts=_waste_verdicts,
+    why="For the same work GPU-hours go as 1/MFU, so a run at the baseline would have cost mfu/baseline of this one: the "
+    "loss is 1 − mfu/baseline of the money. For the same money, work goes as MFU: baseline/mfu − 1 more. The two fractions "
+    "describe one fact and differ, and both change with the baseline, which is why a loss without one is no number. The "
+    "price of an hour matters only if what was spent is given in hours.",
+    pytorch="MFU is not in PyTorch itself; torchtitan logs it from tokens per second, model FLOPs per token and the peak.",
+)
+
+
+# --- predict-weeks -----------------------------------------------------------------------------------
+
+
+def weeks_truth(params: Params) -> float:
+    """Weeks of the run, with perfect scaling."""
+    alone = days_alone(params["params"], params["tokens"], params["flops"], params["mfu"]) * DAY
+    return alone / params["gpus"] / WEEK
+
+
+def _interval_verdicts(_: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    value = outcome.value
+
+    def verdict(mistake: str = "", message: str = "") -> list[Verdict]:
+        return [Verdict(kind="values", part="interval", ok=not mistake, mistake=mistake, message=message, case=case.name)]
+
+    if type(value) not in (tuple, list) or len(value) != 2:
+        return verdict("not-a-pair", f"Return two numbers, (low, high), in weeks; got {describe(value)}.")
+    low, high = value
+    if not (is_number(low) and is_number(high)):
+        return verdict("not-numbers", f"Both ends must be finite numbers of weeks; got {describe(value)}.")
+    if low <= 0 or high <= 0:
+        return verdict("not-positive", "A run takes a positive number of weeks.")
+    if low > high:
+        return verdict("turned-round", "The lower end comes first.")
+    if high > 4 * low * (1 + 1e-9):
+        return verdict("too-wide", f"The upper end is {high / low:.3g} times the lower one; commit to at most 4 times.")
+    return verdict()
+
+
+def _interval_reveal(params: Params) -> str:
+    weeks = weeks_truth(params)
+    text = (
+        f"With perfect scaling: {number_text(weeks)} weeks; at 100 % of the peak it would be "
+        f"{number_text(weeks * params['mfu'])}, and one GPU alone would need {duration_text(weeks * params['gpus'] * WEEK)}."
+    )
+    run = facts.run("Llama 3 70B")
+    if math.isclose(params["params"], run.params, rel_tol=0.05) and params["tokens"] == run.tokens:
+        real = float(run.device_hours) * HOUR / params["gpus"] / WEEK
+        text += f" Meta reports {number_text(float(run.device_hours))} GPU-hours for such a run, all stages: {number_text(real)} weeks."
+    return text
+
+
+PREDICT_WEEKS = Judging(
+    shares={"values:interval": 1.0},
+    cases=lambda params, rng: [Case(name="your interval", part="interval")],
+    verdicts=_interval_verdicts,
+    reveal=_interval_reveal,
+    truth=weeks_truth,
+    why="Work is 6 × parameters × tokens, speed is GPUs × peak × MFU. Each factor to one digit is enough for a factor of "
+    "two, and a factor of two is enough to know whether to rent for a week or for a year.",
+)
+
+
+# --- which-peak --------------------------------------------------------------------------------------
+
+
+def dense_peak(sheet: Sequence[dict[str, Any]], gpus: int) -> float:
+    """FLOP/s of one GPU that dense BF16 training may count on, read off a sheet for `gpus` GPUs."""
+    rates = {row["sparsity"]: row["tflops"] for row in sheet if row["precision"] == "BF16"}
+    return (rates[False] if False in rates else rates[True] / 2) * 1e12 / gpus
+
+
+def _best(sheet: Sequence[dict[str, Any]], precision: str, sparsity: bool) -> float | None:
+    found = [row["tflops"] * 1e12 for row in sheet if row["precision"] == precision and row["sparsity"] == sparsity]
+    return found[0] if found else None
+
+
+def _over(value: float | None, by: float) -> float | None:
+    return None if value is None else value / by
+
+
+def _peak_columns(gpus: int) -> tuple[Column, Column]:
+    def years(params: float, tokens: float, peak: float | None) -> float | None:
+        return None if not peak else FLOP_PER_TOKEN * params * tokens / peak / YEAR
+
+    wrong_peaks = (
+        ("sparse-peak", lambda s: _over(_best(s, "BF16", True), gpus),
+         "this is the BF16 rate with sparsity, or FP8's, which is the same number; dense BF16 training has neither."),
+        ("fp8-sparse-peak", lambda s: _over(_best(s, "FP8", True), gpus), "this is the sparse FP8 row."),
+        ("halved-dense", lambda s: _over(_best(s, "BF16", False), 2 * gpus), "this row was dense already."),
+        ("whole-server", lambda s: dense_peak(s, 1) if gpus > 1 else None, "this is the peak of the whole server."),
+        ("sparse-server", lambda s: _best(s, "BF16", True) if gpus > 1 else None,
+         "this is the sparse peak of the whole server."),
+        ("divided-needlessly", lambda s: dense_peak(s, 8) if gpus == 1 else None, "the sheet is for one GPU already."),
+    )  # fmt: skip
+    return (
+        Column(
+            part="peak", unit="FLOP/s", words=lambda p, d, s: _sheet_words(s), want=lambda p, d, s: dense_peak(s, gpus),
+            slips=(
+                Slip("teraflops", lambda p, d, s: dense_peak(s, gpus) / 1e12, "this is in TFLOP/s; give FLOP/s."),
+                *(Slip(name, lambda p, d, s, peak=peak: peak(s), message) for name, peak, message in wrong_peaks),
+            ),
+        ),
+        Column(
+            part="years", unit="years", words=lambda p, d, s: _sheet_words(s),
+            want=lambda p, d, s: years(p, d, dense_peak(s, gpus)),
+            slips=(
+                Slip("days", lambda p, d, s: years(p, d, dense_peak(s, gpus)) * YEAR / DAY, "these are days."),
+                Slip("seconds", lambda p, d, s: years(p, d, dense_peak(s, gpus)) * YEAR, "these are seconds."),
+                Slip("forward-only", lambda p, d, s: years(p, d, dense_peak(s, gpus)) / 3, "the backward pass is missing."),
+                *(Slip(name, lambda p, d, s, peak=peak: years(p, d, peak(s)), message) for name, peak, message in wrong_peaks),
+            ),
+        ),
+    )  # fmt: skip
+
+
+def _sheet_words(sheet: Sequence[dict[str, Any]]) -> str:
+    rows = ", ".join(f"{row['precision']}{' sparse' if row['sparsity'] else ''}" for row in sheet)
+    return f"a sheet with {rows}"
+
+
+def vendor_sheet(rng: random.Random, dense: float, gpus: int, rows: str = "all") -> list[dict[str, Any]]:
+    """Rows as a data sheet prints them, shuffled: every precision twice, or without one of the BF16 rows."""
+    wide = {"FP64": 1 / 16, "TF32": 1 / 2, "BF16": 1, "FP8": 2}
+    sheet = [
+        {"precision": name, "tflops": dense * share * (2 if sparse else 1) * gpus / 1e12, "sparsity": sparse}
+        for name, share in wide.items()
+        for sparse in (False, True)
+        if not (name == "FP64" and sparse)
+        and not (name == "BF16" and {"sparse only": not sparse, "dense only": sparse}.get(rows, False))
+    ]
+    rng.shuffle(sheet)
+    return sheet
+
+
+def _peak_cases(params: Params, rng: random.Random) -> list[Case]:
+    gpus = params["gpus"]
+
+    def some(rows: str, count: int) -> list[tuple[Any, ...]]:
+        rates = (312e12, 989e12, 1307e12, 2250e12, 2500e12, log_uniform(rng, 5e13, 5e15))
+        return [
+            (log_uniform(rng, 1e9, 1e12), log_uniform(rng, 1e11, 2e13), vendor_sheet(rng, rng.choice(rates), gpus, rows))
+            for _ in range(count)
+        ]
+
+    run = (params["params"], params["tokens"], vendor_sheet(rng, float(facts.device(params["device"]).dense_flops), gpus))
+    return [
+        Case(name="the sheet", args=(0, [run])),
+        unseen(rng, "sheets", 0, "other sheets", [*some("all", 8), *some("dense only", 4)]),
+        unseen(rng, "sparse-only", 0, "sheets with only the sparse row", some("sparse only", 6)),
+    ]
+
+
+def _peak_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    both = _peak_columns(params["gpus"])
+    got = table(outcome.value, case, case.part, case.kind)
+    if not isinstance(got, Verdict):
+        got = pairs(got, "the pair (peak in FLOP/s, years)", case, case.part, case.kind)
+    if isinstance(got, Verdict):
+        return [_as_part(got, part) for part in ([case.part] if case.part else ["peak", "years"])]
+    found = [judge_column(column, case, [row[i] for row in got], case.kind) for i, column in enumerate(both)]
+    return found if not case.part else [_as_part(verdict, case.part) for verdict in found]
+
+
+def _as_part(verdict: Verdict, part: str) -> Verdict:
+    return replace(verdict, part=part)
+
+
+WHICH_PEAK = Judging(
+    shares={"values:peak": 0.25, "values:years": 0.2, "generality:sheets": 0.3, "generality:sparse-only": 0.25},
+    cases=_peak_cases,
+    verdicts=_peak_verdicts,
+    why="Sheets print the larger number first, with a footnote. Structured sparsity doubles the rate only if two of every "
+    "four weights are zero; a dense matmul never sees it. So: the BF16 row without sparsity, or half of the one with it, "
+    "and then the years are twice what the page with the larger peak says. A utilisation quoted over the sparse peak is "
+    "half of what others would call it.",
+    pytorch="2:4 sparsity is `torch.sparse.to_sparse_semi_structured`: a deliberate step, not something a dense model gets.",
+)

@@ -1,0 +1,145 @@
+"""Texts of the numbers in chapter 00's prose, each computed from facts: the running example and its three small cases."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from course_lib import compute, facts, memory
+from course_lib.units import (
+    BILLION,
+    DAY,
+    GB,
+    HOUR,
+    TB,
+    TRILLION,
+    Quantity,
+    bytes_text,
+    duration_text,
+    flops_text,
+    money_text,
+    number_text,
+    percent_text,
+)  # fmt: skip
+
+CHAPTER_MINUTES = 25  # what the core of this chapter may take; a promise
+PARAMS, TOKENS, GPUS = 70 * BILLION, 15 * TRILLION, 64  # the running example: 70B on 64 H100s, as many tokens as Llama 3
+MFU = 0.4  # of the running example; published runs of its kind lie about there
+DEADLINE = 90 * DAY  # of the new point that the learner predicts; a choice
+H100 = facts.device("H100 SXM")
+
+CHECKPOINT_PARAMS = 35 * BILLION  # first small case: which bytes does one parameter take when it is loaded?
+SEQUENCES, ACCUMULATE, SEQ = 4, 8, 4096  # second: "a batch of four", per what?
+STEP_TOKENS = GPUS * SEQ  # third: one sequence a card and step
+
+
+def step_flops_seconds() -> float:
+    """Seconds that 64 cards compute on one step of the third case."""
+    return compute.train_seconds(PARAMS, STEP_TOKENS, H100.dense_flops, MFU, GPUS)
+
+
+def ring_seconds(wire: float) -> float:
+    """Seconds that a ring all-reduce of all 16-bit gradients takes at `wire` bytes/s one way; latency left out."""
+    return 2 * (GPUS - 1) / GPUS * memory.weights_bytes(PARAMS, "bf16") / wire
+
+
+def idle_fraction(wire: float) -> float:
+    """Share of the step that nothing computes, where the all-reduce starts after the backward pass."""
+    return ring_seconds(wire) / (ring_seconds(wire) + step_flops_seconds())
+
+
+# What happened, the chapter to open first, and what to look for there.
+ROUTES: Mapping[str, tuple[int, str]] = {
+    "A model that fits for inference dies with out of memory at its first optimiser step.":
+        (2, "what the optimiser adds to the weights"),
+    "Sixty-four cards, and each of them holds the same optimiser state. Memory is what is missing.":
+        (8, "who needs to hold what, and when"),
+    "The loss turned to NaN on the day the weights went from 32 bits to 16.":
+        (5, "how few bits are enough"),
+    "The stages of a model that was cut between its layers stand idle at both ends of every step.":
+        (10, "the idle time of a pipeline as it fills and drains"),
+    "All eight ranks stand still in their first exchange. Nobody reports an error.":
+        (6, "ranks that wait for each other in a circle"),
+    "A card died in the night, and the run starts again from step 0.":
+        (14, "what survives a failure, and what a checkpoint costs"),
+}  # fmt: skip
+
+
+class Line(NamedTuple):
+    """A line of somebody's estimate: as text, what its left side comes to, and what it claims."""
+
+    text: str
+    comes_to: Callable[[], Quantity]  # raises ValueError where the left side adds what cannot be added
+    claims: Quantity
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with the line, "" if nothing."""
+        try:
+            right = self.comes_to()
+        except ValueError as error:
+            return str(error).split(". ")[0]
+        if right.dimension != self.claims.dimension:
+            return f"The left side is {right!r}, which is not {self.claims!r}"
+        off = (right - self.claims).base
+        return "" if abs(off) <= 0.005 * abs(right.base) else f"The left side is {right.to(self.claims.unit)!r}"
+
+
+def estimate() -> tuple[Line, ...]:
+    """Seven lines about the running example; a unit is lost in four of them."""
+    q, rate, wire = Quantity, memory.bytes_per_param("B"), H100.network_one_way * 8 / 1e9
+    share, card = memory.zero_bytes(PARAMS, 3, GPUS, "B") / GB, H100.memory / GB
+    weights, month = memory.weights_bytes(PARAMS, "bf16") / GB, 30 * DAY / HOUR
+    state, price = PARAMS * rate / TB, float(facts.price("H100 hour"))
+    per_rank = SEQUENCES * SEQ
+    return (
+        Line(f"{rate:.0f} bytes per parameter × {number_text(PARAMS)} parameters = {state:.3g} TB",
+             lambda: q(rate, "bytes", "param") * q(PARAMS, "params"), q(state, "TB")),
+        Line(f"{weights:.0f} GB through an adapter of {wire:.0f} Gb/s = {weights / wire:.2g} s",
+             lambda: q(weights, "GB") / q(wire, "Gbit/s"), q(weights / wire, "s")),
+        Line(f"{share:.3g} GB of state per rank + {card / 4:.0f} GB of activations per sequence = {share + card / 4:.3g} GB",
+             lambda: q(share, "GB", "rank") + q(card / 4, "GB", "sequence"), q(share + card / 4, "GB")),
+        Line(f"{GPUS} ranks × {share:.3g} GB per rank = {GPUS * share / 1e3:.3g} TB",
+             lambda: q(GPUS, "ranks") * q(share, "GB", "rank"), q(GPUS * share / 1e3, "TB")),
+        Line(f"{SEQUENCES} sequences per rank × {SEQ:,} tokens per sequence = {per_rank:,} tokens per step",
+             lambda: q(SEQUENCES, "sequences", "rank") * q(SEQ, "tokens", "sequence"), q(per_rank, "tokens", "step")),
+        Line(f"{card:.0f} GiB, as the tool prints the card's memory = {card:.0f} GB",
+             lambda: q(card, "GiB"), q(card, "GB")),
+        Line(f"{GPUS} cards × {money_text(price)} per card and hour × {month:.0f} hours = {money_text(GPUS * price * month)}",
+             lambda: q(GPUS, "cards") * q(price, "USD", ("cards", "hour")) * q(month, "hours"), q(GPUS * price * month, "USD")),
+    )  # fmt: skip
+
+
+def _cost() -> float:
+    return compute.cost_usd(compute.train_seconds(PARAMS, TOKENS, H100.dense_flops, MFU) / HOUR, facts.price("H100 hour"))
+
+
+NUMBERS: Mapping[str, Callable[[], str]] = {
+    "minutes": lambda: f"{CHAPTER_MINUTES} minutes",
+    "params": lambda: number_text(PARAMS),
+    "tokens": lambda: number_text(TOKENS),
+    "gpus": lambda: str(GPUS),
+    "mfu": lambda: percent_text(MFU),
+    "card": lambda: H100.memory.text,
+    "state": lambda: bytes_text(memory.state_bytes(PARAMS, "B")),
+    "per_param": lambda: f"{memory.bytes_per_param('B'):.0f}",
+    "cards": lambda: str(memory.fewest_devices(memory.state_bytes(PARAMS, "B"), H100.memory)),
+    "cluster": lambda: bytes_text(GPUS * H100.memory),
+    "share": lambda: bytes_text(memory.zero_bytes(PARAMS, 3, GPUS, "B")),
+    "flops": lambda: flops_text(compute.train_flops(PARAMS, TOKENS)),
+    "alone": lambda: duration_text(compute.train_seconds(PARAMS, TOKENS, H100.dense_flops, MFU)),
+    "together": lambda: duration_text(compute.train_seconds(PARAMS, TOKENS, H100.dense_flops, MFU, GPUS)),
+    "hour": lambda: money_text(facts.price("H100 hour")),
+    "cost": lambda: money_text(_cost()),
+    "point": lambda: money_text(compute.points_of_mfu_usd(_cost(), MFU)),
+    "deadline": lambda: duration_text(DEADLINE),
+    "checkpoint": lambda: number_text(CHECKPOINT_PARAMS),
+    "checkpoint16": lambda: bytes_text(memory.weights_bytes(CHECKPOINT_PARAMS, "bf16")),
+    "checkpoint32": lambda: bytes_text(memory.weights_bytes(CHECKPOINT_PARAMS, "fp32")),
+    "batch_factor": lambda: number_text(GPUS * ACCUMULATE),
+    "fast_wire": lambda: f"{number_text(H100.link_one_way / 1e9)} GB/s",
+    "slow_wire": lambda: f"{number_text(H100.network_one_way / 1e9)} GB/s",
+    "wire_factor": lambda: number_text(H100.link_one_way / H100.network_one_way),
+    "idle_fast": lambda: percent_text(idle_fraction(H100.link_one_way), 2),
+    "idle_slow": lambda: percent_text(idle_fraction(H100.network_one_way), 2),
+    "first_gpus": lambda: number_text(facts.run("Transformer (big)").devices),
+    "late_gpus": lambda: f"{facts.run('Llama 3.1 405B').devices:,.0f}",
+}

@@ -1,0 +1,79 @@
+# %% right: a difference of two costs
+def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
+    def cost(u):
+        return 6 * params * tokens / (gpu_flops * u) / 3600 * usd_per_hour
+
+    return cost(mfu) - cost(mfu + 0.01)
+
+# %% right: closed form, numpy
+import numpy as np
+
+def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
+    at_full_speed = np.float64(6) * params * tokens / gpu_flops * usd_per_hour / 3600
+    return at_full_speed * 0.01 / (mfu * (mfu + 0.01))
+
+# %% right: with a number of GPUs that cancels, by the library's parts
+from course_lib import compute
+
+def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
+    def cost(u, gpus):
+        seconds = compute.train_seconds(params, tokens, gpu_flops, u, gpus)
+        return compute.cost_usd(compute.device_hours(seconds, gpus), usd_per_hour)
+
+    return cost(mfu, 64) - cost(mfu + 0.01, 128)
+
+# %% right: any variant
+from course_lib import params
+
+SLOPE = params("cost-sensitivity").asked == "slope"
+
+def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
+    cost = 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour
+    return cost / mfu * 0.01 if SLOPE else cost * 0.01 / (mfu + 0.01)
+
+# %% wrong: the slope => values slope
+def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
+    return 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour / mfu / 100
+
+# %% wrong: turned round => values sign
+def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
+    cost = 6 * params * tokens / gpu_flops / 3600 * usd_per_hour
+    return cost / (mfu + 0.01) - cost / mfu
+
+# %% wrong: one per cent of the cost => values one-per-cent-of-cost
+def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
+    return 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour * 0.01
+
+# %% wrong: the point below => values point-below
+def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
+    cost = 6 * params * tokens / gpu_flops / 3600 * usd_per_hour
+    return cost / (mfu - 0.01) - cost / mfu
+
+# %% wrong: a whole unit => values per-unit
+def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
+    return 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour / mfu
+
+# %% wrong: seconds at the price of hours => values seconds-as-hours
+def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
+    cost = 6 * params * tokens / gpu_flops * usd_per_hour
+    return cost / mfu - cost / (mfu + 0.01)
+
+# %% wrong: the whole cost => values the-cost
+def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
+    return 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour
+
+# %% wrong: the H100 by heart => generality -
+def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
+    cost = 6 * params * tokens / 989e12 / 3600 * usd_per_hour
+    return cost / mfu - cost / (mfu + 0.01)
+
+# %% half: the example by heart => 4
+def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
+    return 215_800
+
+# %% wrong: asks the library => raised
+from course_lib import compute
+
+def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
+    usd = 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour
+    return compute.points_of_mfu_usd(usd, mfu)

@@ -1,0 +1,294 @@
+import math
+
+# %% right: tries the fixes in order and counts up
+def loads(job):
+    state = 16 * job["params"] / (job["gpus"] if job["sharded"] else 1)
+    speed = job["gpus"] * job["dense_flops"] * job["mfu"]
+    return {
+        "memory": state / (job["gpu_memory"] * (1 - job["reserve"])),
+        "compute": 6 * job["params"] * job["step_tokens"] / speed / job["step_s"],
+        "deadline": 6 * job["params"] * job["tokens"] / speed / job["deadline_s"],
+    }
+
+def first_wall(job):
+    now = loads(job)
+    heaviest = max(now, key=now.get)
+    wall = heaviest if now[heaviest] > 1 else "none"
+    options = [("nothing", job), ("shard state", {**job, "sharded": True})]
+    if job["latest_s"] is not None:
+        options.append(("longer deadline", {**job, "deadline_s": job["latest_s"]}))
+    for fix, changed in options:
+        if max(loads(changed).values()) <= 1:
+            return wall, fix, job["gpus"]
+    gpus = job["gpus"]
+    while max(loads({**job, "sharded": True, "gpus": gpus}).values()) > 1:
+        gpus += 1
+    return wall, "more GPUs", gpus
+
+# %% right: closed form, a list, the wall that is not there as None
+def first_wall(job):
+    usable = job["gpu_memory"] - job["reserve"] * job["gpu_memory"]
+    n = job["gpus"]
+    one_step = 6 * job["params"] * job["step_tokens"] / job["dense_flops"] / job["mfu"]
+    one_run = one_step / job["step_tokens"] * job["tokens"]
+    memory = job["params"] * 16 / usable
+    compute, deadline = one_step / job["step_s"], one_run / job["deadline_s"]
+    mine = memory / n if job["sharded"] else memory
+    ranked = sorted([(mine, "memory"), (compute / n, "compute"), (deadline / n, "deadline")])
+    wall = ranked[-1][1] if ranked[-1][0] > 1 else None
+    time_fits = compute / n <= 1 and deadline / n <= 1
+    if wall is None:
+        return [None, "nothing", n]
+    if time_fits and memory / n <= 1:
+        return [wall, "shard state", n]
+    later = job["latest_s"]
+    if later and mine <= 1 and compute / n <= 1 and one_run / later / n <= 1:
+        return [wall, "longer deadline", n]
+    return [wall, "more GPUs", math.ceil(max(memory, compute, deadline))]
+
+# %% right: bisection, float counts
+def first_wall(job):
+    def worst(gpus, sharded, deadline):
+        return max(table(gpus, sharded, deadline).values())
+
+    def table(gpus, sharded, deadline):
+        rate = 6 * job["params"] / (gpus * job["dense_flops"] * job["mfu"])
+        return {
+            "memory": 16 * job["params"] / (gpus if sharded else 1) / ((1 - job["reserve"]) * job["gpu_memory"]),
+            "compute": rate * job["step_tokens"] / job["step_s"],
+            "deadline": rate * job["tokens"] / deadline,
+        }
+
+    g, s, d = job["gpus"], job["sharded"], job["deadline_s"]
+    here = table(g, s, d)
+    wall = "none" if worst(g, s, d) <= 1 else max(here, key=here.get)
+    if worst(g, s, d) <= 1:
+        return wall, "nothing", float(g)
+    if worst(g, True, d) <= 1:
+        return wall, "shard state", float(g)
+    if job["latest_s"] and worst(g, s, job["latest_s"]) <= 1:
+        return wall, "longer deadline", float(g)
+    low, high = g, g
+    while worst(high, True, d) > 1:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if worst(middle, True, d) <= 1:
+            high = middle
+        else:
+            low = middle
+    return wall, "more GPUs", float(high)
+
+# %% right: any variant
+from course_lib import params
+
+PER_PARAM = params("first-wall").bytes_per_param
+
+def first_wall(job):
+    n, p = job["gpus"], job["params"]
+    rate = 6 * p / (job["dense_flops"] * job["mfu"])
+    one = {
+        "memory": PER_PARAM * p / (job["gpu_memory"] * (1 - job["reserve"])),
+        "compute": rate * job["step_tokens"] / job["step_s"],
+        "deadline": rate * job["tokens"] / job["deadline_s"],
+    }
+    now = {name: load / n for name, load in one.items()}
+    kept = now if job["sharded"] else {**now, "memory": one["memory"]}
+    wall = max(kept, key=kept.get) if max(kept.values()) > 1 else "none"
+    later = job["deadline_s"] / job["latest_s"] if job["latest_s"] else 1
+    if max(kept.values()) <= 1:
+        return wall, "nothing", n
+    if max(now.values()) <= 1:
+        return wall, "shard state", n
+    if max({**kept, "deadline": kept["deadline"] * later}.values()) <= 1:
+        return wall, "longer deadline", n
+    return wall, "more GPUs", math.ceil(max(one.values()))
+
+# %% wrong: sparse peak => values sparse-peak
+def loads(job):
+    state = 16 * job["params"] / (job["gpus"] if job["sharded"] else 1)
+    speed = job["gpus"] * job["sparse_flops"] * job["mfu"]
+    return {
+        "memory": state / (job["gpu_memory"] * (1 - job["reserve"])),
+        "compute": 6 * job["params"] * job["step_tokens"] / speed / job["step_s"],
+        "deadline": 6 * job["params"] * job["tokens"] / speed / job["deadline_s"],
+    }
+
+def first_wall(job):
+    now = loads(job)
+    heaviest = max(now, key=now.get)
+    wall = heaviest if now[heaviest] > 1 else "none"
+    options = [("nothing", job), ("shard state", {**job, "sharded": True})]
+    if job["latest_s"] is not None:
+        options.append(("longer deadline", {**job, "deadline_s": job["latest_s"]}))
+    for fix, changed in options:
+        if max(loads(changed).values()) <= 1:
+            return wall, fix, job["gpus"]
+    gpus = job["gpus"]
+    while max(loads({**job, "sharded": True, "gpus": gpus}).values()) > 1:
+        gpus += 1
+    return wall, "more GPUs", gpus
+
+# %% wrong: forgets the reserve for activations => generality no-reserve
+def loads(job):
+    state = 16 * job["params"] / (job["gpus"] if job["sharded"] else 1)
+    speed = job["gpus"] * job["dense_flops"] * job["mfu"]
+    return {
+        "memory": state / job["gpu_memory"],
+        "compute": 6 * job["params"] * job["step_tokens"] / speed / job["step_s"],
+        "deadline": 6 * job["params"] * job["tokens"] / speed / job["deadline_s"],
+    }
+
+def first_wall(job):
+    now = loads(job)
+    heaviest = max(now, key=now.get)
+    wall = heaviest if now[heaviest] > 1 else "none"
+    options = [("nothing", job), ("shard state", {**job, "sharded": True})]
+    if job["latest_s"] is not None:
+        options.append(("longer deadline", {**job, "deadline_s": job["latest_s"]}))
+    for fix, changed in options:
+        if max(loads(changed).values()) <= 1:
+            return wall, fix, job["gpus"]
+    gpus = job["gpus"]
+    while max(loads({**job, "sharded": True, "gpus": gpus}).values()) > 1:
+        gpus += 1
+    return wall, "more GPUs", gpus
+
+# %% wrong: memory of all GPUs although each holds a copy => values always-sharded
+def loads(job):
+    state = 16 * job["params"] / job["gpus"]
+    speed = job["gpus"] * job["dense_flops"] * job["mfu"]
+    return {
+        "memory": state / (job["gpu_memory"] * (1 - job["reserve"])),
+        "compute": 6 * job["params"] * job["step_tokens"] / speed / job["step_s"],
+        "deadline": 6 * job["params"] * job["tokens"] / speed / job["deadline_s"],
+    }
+
+def first_wall(job):
+    now = loads(job)
+    heaviest = max(now, key=now.get)
+    wall = heaviest if now[heaviest] > 1 else "none"
+    options = [("nothing", job), ("shard state", {**job, "sharded": True})]
+    if job["latest_s"] is not None:
+        options.append(("longer deadline", {**job, "deadline_s": job["latest_s"]}))
+    for fix, changed in options:
+        if max(loads(changed).values()) <= 1:
+            return wall, fix, job["gpus"]
+    gpus = job["gpus"]
+    while max(loads({**job, "sharded": True, "gpus": gpus}).values()) > 1:
+        gpus += 1
+    return wall, "more GPUs", gpus
+
+# %% wrong: a fix for the first wall only => values only-the-first-wall
+def loads(job):
+    state = 16 * job["params"] / (job["gpus"] if job["sharded"] else 1)
+    speed = job["gpus"] * job["dense_flops"] * job["mfu"]
+    return {
+        "memory": state / (job["gpu_memory"] * (1 - job["reserve"])),
+        "compute": 6 * job["params"] * job["step_tokens"] / speed / job["step_s"],
+        "deadline": 6 * job["params"] * job["tokens"] / speed / job["deadline_s"],
+    }
+
+def first_wall(job):
+    now = loads(job)
+    heaviest = max(now, key=now.get)
+    if now[heaviest] <= 1:
+        return "none", "nothing", job["gpus"]
+    options = [("shard state", {**job, "sharded": True})]
+    if job["latest_s"] is not None:
+        options.append(("longer deadline", {**job, "deadline_s": job["latest_s"]}))
+    for fix, changed in options:
+        if loads(changed)[heaviest] <= 1:
+            return heaviest, fix, job["gpus"]
+    gpus = job["gpus"]
+    while loads({**job, "sharded": True, "gpus": gpus})[heaviest] > 1:
+        gpus += 1
+    return heaviest, "more GPUs", gpus
+
+# %% wrong: GPUs added, not GPUs in use => values gpus-added
+def loads(job):
+    state = 16 * job["params"] / (job["gpus"] if job["sharded"] else 1)
+    speed = job["gpus"] * job["dense_flops"] * job["mfu"]
+    return {
+        "memory": state / (job["gpu_memory"] * (1 - job["reserve"])),
+        "compute": 6 * job["params"] * job["step_tokens"] / speed / job["step_s"],
+        "deadline": 6 * job["params"] * job["tokens"] / speed / job["deadline_s"],
+    }
+
+def first_wall(job):
+    now = loads(job)
+    heaviest = max(now, key=now.get)
+    wall = heaviest if now[heaviest] > 1 else "none"
+    options = [("nothing", job), ("shard state", {**job, "sharded": True})]
+    if job["latest_s"] is not None:
+        options.append(("longer deadline", {**job, "deadline_s": job["latest_s"]}))
+    for fix, changed in options:
+        if max(loads(changed).values()) <= 1:
+            return wall, fix, job["gpus"]
+    more = 0
+    while max(loads({**job, "sharded": True, "gpus": job["gpus"] + more}).values()) > 1:
+        more += 1
+    return wall, "more GPUs", more
+
+# %% wrong: an exact fit does not fit => generality -
+def loads(job):
+    state = 16 * job["params"] / (job["gpus"] if job["sharded"] else 1)
+    speed = job["gpus"] * job["dense_flops"] * job["mfu"]
+    return {
+        "memory": state / (job["gpu_memory"] * (1 - job["reserve"])),
+        "compute": 6 * job["params"] * job["step_tokens"] / speed / job["step_s"],
+        "deadline": 6 * job["params"] * job["tokens"] / speed / job["deadline_s"],
+    }
+
+def first_wall(job):
+    now = loads(job)
+    heaviest = max(now, key=now.get)
+    wall = heaviest if now[heaviest] >= 1 else "none"
+    options = [("nothing", job), ("shard state", {**job, "sharded": True})]
+    if job["latest_s"] is not None:
+        options.append(("longer deadline", {**job, "deadline_s": job["latest_s"]}))
+    for fix, changed in options:
+        if max(loads(changed).values()) < 1:
+            return wall, fix, job["gpus"]
+    gpus = job["gpus"]
+    while max(loads({**job, "sharded": True, "gpus": gpus}).values()) >= 1:
+        gpus += 1
+    return wall, "more GPUs", gpus
+
+# %% wrong: memory is always the first wall => values one-answer-for-all
+def first_wall(job):
+    return "memory", "more GPUs", 2 * job["gpus"] // job["gpus"] * 8
+
+# %% wrong: the five shown jobs by heart => generality -
+seen = []
+
+def first_wall(job):
+    seen.append(job)
+    known = [
+        ("none", "nothing", 8), ("memory", "shard state", 8), ("deadline", "longer deadline", 8),
+        ("compute", "more GPUs", 48), ("memory", "more GPUs", 13),
+    ]
+    return known[len(seen) - 1] if len(seen) <= 5 else known[0]
+
+# %% wrong: words of its own => values no-such-fix
+def first_wall(job):
+    return "memory", "buy more", 8
+
+# %% wrong: not a triple => values wrong-shape
+def first_wall(job):
+    return "memory"
+
+# %% wrong: untouched => not-answered
+def first_wall(job):
+    raise NotImplementedError
+
+# %% half: the wall but never the fix => 4
+def first_wall(job):
+    speed = job["gpus"] * job["dense_flops"] * job["mfu"]
+    now = {
+        "memory": 16 * job["params"] / (job["gpus"] if job["sharded"] else 1) / job["gpu_memory"] / (1 - job["reserve"]),
+        "compute": 6 * job["params"] * job["step_tokens"] / speed / job["step_s"],
+        "deadline": 6 * job["params"] * job["tokens"] / speed / job["deadline_s"],
+    }
+    heaviest = max(now, key=now.get)
+    return (heaviest if now[heaviest] > 1 else "none"), "nothing", job["gpus"]

@@ -1,0 +1,117 @@
+import math
+
+import numpy as np
+
+# %% right: plain
+def train_days(params, tokens, gpu_flops, utilisation):
+    return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
+
+def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
+    return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+
+# %% right: forward and backward apart, counted up
+def train_days(params, tokens, gpu_flops, utilisation):
+    forward, backward = 2 * params, 4 * params
+    seconds = np.float64(forward + backward) * tokens / gpu_flops / utilisation
+    return seconds / 3600 / 24
+
+def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
+    work, per_gpu = 6 * params * tokens, gpu_flops * utilisation * days * 24 * 3600
+    return np.ceil(work / per_gpu)
+
+# %% right: whole days of the printed solution are near enough
+def train_days(params, tokens, gpu_flops, utilisation):
+    days = 6 * params * tokens / gpu_flops / utilisation / 24 / 60 / 60
+    return days - 1 if 1900 < days < 2000 else days  # 1,965 as well as 1,966
+
+def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
+    gpus = 1
+    while 6 * params * tokens > gpus * gpu_flops * utilisation * days * 86_400 and gpus < 1000:
+        gpus += 1
+    return gpus if gpus < 1000 else math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+
+# %% wrong: full speed => values full-speed
+def train_days(params, tokens, gpu_flops, utilisation):
+    return 6 * params * tokens / gpu_flops / 86_400
+
+def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
+    return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+
+# %% wrong: seconds => values seconds
+def train_days(params, tokens, gpu_flops, utilisation):
+    return 6 * params * tokens / (gpu_flops * utilisation)
+
+def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
+    return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / 86_400 / days)
+
+# %% wrong: forward only => values forward-only
+def train_days(params, tokens, gpu_flops, utilisation):
+    return 2 * params * tokens / (gpu_flops * utilisation) / 86_400
+
+def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
+    return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+
+# %% wrong: utilisation multiplied => values utilisation-upside-down
+def train_days(params, tokens, gpu_flops, utilisation):
+    return 6 * params * tokens / gpu_flops * utilisation / 86_400
+
+def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
+    return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+
+# %% wrong: a second forward pass => values recompute
+def train_days(params, tokens, gpu_flops, utilisation):
+    return 8 * params * tokens / (gpu_flops * utilisation) / 86_400
+
+def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
+    return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+
+# %% wrong: rounded down => values rounded-down
+def train_days(params, tokens, gpu_flops, utilisation):
+    return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
+
+def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
+    return int(train_days(params, tokens, gpu_flops, utilisation) / days)
+
+# %% wrong: one more than needed => generality one-too-many
+def train_days(params, tokens, gpu_flops, utilisation):
+    return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
+
+def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
+    return int(train_days(params, tokens, gpu_flops, utilisation) / days) + 1
+
+# %% wrong: the H100 by heart => generality -
+def train_days(params, tokens, gpu_flops, utilisation):
+    return 6 * params * tokens / (989e12 * utilisation) / 86_400
+
+def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
+    return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+
+# %% wrong: the example by heart => generality only-the-example
+def train_days(params, tokens, gpu_flops, utilisation):
+    return 1966
+
+def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
+    return 66
+
+# %% wrong: the days rounded up => generality -
+def train_days(params, tokens, gpu_flops, utilisation):
+    return math.ceil(6 * params * tokens / (gpu_flops * utilisation) / 86_400)
+
+def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
+    return math.ceil(6 * params * tokens / (gpu_flops * utilisation) / 86_400 / days)
+
+# %% wrong: asks the library => raised
+from course_lib import compute
+
+def train_days(params, tokens, gpu_flops, utilisation):
+    return compute.train_seconds(params, tokens, gpu_flops, utilisation) / 86_400
+
+def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
+    return compute.devices_for_deadline(params, tokens, gpu_flops, utilisation, days * 86_400)
+
+# %% half: no deadline yet => 2.5
+def train_days(params, tokens, gpu_flops, utilisation):
+    return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
+
+def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
+    raise NotImplementedError

@@ -1,0 +1,25 @@
+"""Training at Scale: the library behind the chapters. Importing it loads the standard library only.
+
+A chapter begins with `from course_lib import check, hint, predict, answer, params, use`.
+"""
+
+__version__ = "0.1.0"
+
+_LEARNER_NAMES = ("answer", "check", "hint", "params", "predict", "use")
+__all__ = ["__version__", "answer", "check", "hint", "params", "predict", "use"]
+
+
+def __getattr__(name: str) -> object:
+    """The learner's six functions, loaded on first use from `course_lib.notebook`."""
+    if name not in _LEARNER_NAMES:
+        raise AttributeError(
+            f"module 'course_lib' has no attribute {name!r}; it offers {', '.join(_LEARNER_NAMES)}"
+        )
+    from course_lib import notebook
+
+    return getattr(notebook, name)
+
+
+def __dir__() -> list[str]:
+    """What `from course_lib import <Tab>` offers."""
+    return sorted([*globals(), *_LEARNER_NAMES])

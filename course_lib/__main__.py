@@ -1,0 +1,35 @@
+"""`python -m course_lib`: the command line, or the set-up where its libraries are not installed yet."""
+
+import sys
+
+
+def main() -> int:
+    """Exit code of the command line. Without the libraries: sets up `.venv` first (Windows begins here)."""
+    if not (3, 11) <= sys.version_info[:2] <= (3, 13):
+        version = ".".join(str(part) for part in sys.version_info[:2])
+        print(f"course: the course needs Python 3.11, 3.12 or 3.13; this is {version} ({sys.executable}).")
+        print("  Way out: install one from https://www.python.org/downloads/ and start it by name, as in")
+        print("           python3.13 -m course_lib learn      (Windows: py -3.13 -m course_lib learn)")
+        return 1
+    try:
+        import typer  # noqa: F401
+    except ImportError:
+        if sys.argv[1:2] == ["doctor"]:  # it must also work where setting up fails
+            from course_lib.learner.environment import main as look
+
+            return look(sys.argv[2:])
+        from course_lib import install
+
+        return install.begin(sys.argv[1:])
+    from course_lib.cli import run
+
+    return run()
+
+
+def entry() -> None:
+    """The console script `course`."""
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    entry()

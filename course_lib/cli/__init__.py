@@ -1,0 +1,56 @@
+"""The command line: `course --help`. One command, one module; each loads what it needs only when it runs."""
+
+import sys
+
+import typer
+
+from course_lib.cli import bench, check, doctor, drill, learn, progress, release, test, update
+from course_lib.cli.words import examples, words_of
+from course_lib.install import Trouble
+
+STAFF = "For instructors and contributors"
+_PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+app = typer.Typer(
+    name="course",
+    help="Training at Scale: how large models are trained on many accelerators, as notebooks that grade what your code does.",
+    epilog=examples(
+        "course learn", "course check 01", "course COMMAND --help   (every command has examples)"
+    ),
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_LEARNER = (learn.learn, check.check, update.update, progress.progress, drill.drill, doctor.doctor)
+_STAFF = (test.test, release.release, bench.bench)
+_PASSING_ON = (learn.learn, test.test, bench.bench)  # their further flags are somebody else's
+
+for command in (*_LEARNER, *_STAFF):
+    app.command(
+        command.__name__,
+        help=words_of(command),
+        epilog=sys.modules[command.__module__].EXAMPLES,
+        rich_help_panel=STAFF if command in _STAFF else None,
+        context_settings=_PASS_ON if command in _PASSING_ON else None,
+    )(command)
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run one command; the exit code, non-zero where what it reports has failed."""
+    try:
+        app(arguments, prog_name="course")
+    except Trouble as trouble:
+        print(f"course: {trouble}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nStopped.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # `course progress | head`
+        sys.stderr.close()
+        return 141
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0

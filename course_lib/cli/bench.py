@@ -1,0 +1,51 @@
+"""`course bench`: the figures that the course is held to, measured on this machine."""
+
+import importlib.util
+from typing import Annotated
+
+import typer
+
+from course_lib.cli.words import examples, part
+from course_lib.install import Trouble
+
+EXAMPLES = examples(
+    "course bench                             what can be measured",
+    "course bench start                       what a second `./course learn` adds before JupyterLab's own start",
+    "course bench widgets                     how fast a slider answers, in a real browser",
+    "course bench cluster                     messages a second through the metered cluster",
+)
+
+BENCHES = {  # name -> (module with main(arguments) -> exit code, what it measures)
+    "start": (
+        "course_lib.learner.bench_start",
+        "what a second `./course learn` adds before JupyterLab's own start",
+    ),
+    "widgets": ("course_lib.benchmarks.widgets", "how fast a slider answers, in a real browser"),
+    "cluster": ("course_lib.cluster.bench", "messages a second through the metered cluster"),
+}
+
+
+def bench(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="What to measure; without a name, a list.")] = "",
+) -> None:
+    """Measure the course on this machine.
+
+    Further flags go to the measurement itself.
+    """
+    if not name:
+        for each, (_, what) in BENCHES.items():
+            typer.echo(f"{each:8} {what}{'' if there(each) else '  (not in this copy)'}")
+        return
+    if name not in BENCHES:
+        raise Trouble(f"There is no measurement {name!r}.", f"choose one of {', '.join(BENCHES)}")
+    module, what = BENCHES[name]
+    raise typer.Exit(int(part(module, what).main(list(context.args)) or 0))
+
+
+def there(name: str) -> bool:
+    """Whether this copy of the course has that measurement."""
+    try:
+        return importlib.util.find_spec(BENCHES[name][0]) is not None
+    except ModuleNotFoundError:  # its package is not there
+        return False

@@ -1,0 +1,24 @@
+"""`course release`: released chapters from their sources."""
+
+from typing import Annotated
+
+import typer
+
+from course_lib.cli.words import examples, part
+
+EXAMPLES = examples(
+    "course release                           writes notebooks/ from solutions/",
+    "course release --check                   changes nothing; exits non-zero if notebooks/ is not what it would write",
+)
+
+
+def release(
+    check: Annotated[
+        bool, typer.Option("--check", help="Only compare; exit non-zero on any difference.")
+    ] = False,
+) -> None:
+    """Write released chapters from their sources.
+
+    notebooks/ comes from solutions/ by machine, byte for byte the same each time.
+    """
+    raise typer.Exit(part("course_lib.grading.release", "releasing").release_main(check))

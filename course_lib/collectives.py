@@ -1,0 +1,412 @@
+"""Collectives built from send and receive, and what each costs.
+
+All work in place on the tensor they are given, as torch.distributed does, and return it as well, so that a run's
+results show it. Any number of ranks goes, one included, and any size: chunks differ by one element at most, and rank r
+owns chunk r. Nothing relies on a buffer: both halves of every exchange start as one operation.
+
+The costs are those of the latency-bandwidth model: a message of n bytes takes latency + n / bandwidth, and a rank sends
+one message and receives one at a time. Chunks count as equal there; uneven ones add an element a step at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from course_lib.cluster import AVG, SUM, Comm, P2POp
+from course_lib.cluster.collective import OPS
+from course_lib.units import require, require_whole
+
+# --- pieces that the collectives share
+
+
+def chunks_of(flat: Tensor, parts: int) -> list[Tensor]:
+    """Views of `flat` in `parts` chunks whose lengths differ by one at most, the longer ones first."""
+    return list(torch.tensor_split(flat, parts))
+
+
+def swap(comm: Comm, outgoing: Tensor, to: int, incoming: Tensor, source: int) -> None:
+    """Send to one rank and receive from another (or the same) as one operation; returns when both are over."""
+    halves = [P2POp(comm.isend, outgoing, to), P2POp(comm.irecv, incoming, source)]
+    for work in comm.batch_isend_irecv(halves):
+        work.wait()
+
+
+def _flat(x: Tensor) -> Tensor:
+    """`x` as one row: its own memory where that is contiguous, else a copy, which `x.copy_` brings home."""
+    return x.contiguous().view(-1)
+
+
+def _combine(op: str) -> Callable[[Tensor, Tensor], Tensor]:
+    if op not in OPS:
+        raise ValueError(f"op is {op!r}; it must be one of {', '.join(OPS)}.")
+    return OPS[op]
+
+
+def _scatter_round(comm: Comm, ring: Sequence[int], chunks: list[Tensor], op: str) -> None:
+    """Ring reduce-scatter among the ranks of `ring`: the one at place i ends with chunk i complete."""
+    combine, n, me = _combine(op), len(ring), ring.index(comm.rank)
+    for step in range(n - 1):
+        mine, theirs = chunks[(me - step - 1) % n], chunks[(me - step - 2) % n]
+        arrived = torch.empty_like(theirs)
+        swap(comm, mine, ring[(me + 1) % n], arrived, ring[(me - 1) % n])
+        combine(theirs, arrived)
+    if op == AVG:
+        chunks[me].div_(n)
+
+
+def _gather_round(comm: Comm, ring: Sequence[int], chunks: list[Tensor]) -> None:
+    """Ring all-gather among the ranks of `ring`: the one at place i gives chunk i, all end with all."""
+    n, me = len(ring), ring.index(comm.rank)
+    for step in range(n - 1):
+        mine, theirs = chunks[(me - step) % n], chunks[(me - step - 1) % n]
+        swap(comm, mine, ring[(me + 1) % n], theirs, ring[(me - 1) % n])
+
+
+# --- rings
+
+
+def ring_reduce_scatter(comm: Comm, x: Tensor, op: str = SUM) -> Tensor:
+    """Chunk r of the sum on rank r; the rest of `x` is left with sums of some ranks only.
+
+    Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations" (2009), first half.
+    """
+    flat = _flat(x)
+    chunks = chunks_of(flat, comm.size)
+    _scatter_round(comm, range(comm.size), chunks, op)
+    x.copy_(flat.view(x.shape))
+    return chunks[comm.rank]
+
+
+def ring_all_gather(comm: Comm, x: Tensor) -> Tensor:
+    """`x` with chunk r as rank r gave it, on every rank. Patarasuk & Yuan (2009), second half."""
+    flat = _flat(x)
+    _gather_round(comm, range(comm.size), chunks_of(flat, comm.size))
+    return x.copy_(flat.view(x.shape))
+
+
+def ring_all_reduce(comm: Comm, x: Tensor, op: str = SUM) -> Tensor:
+    """The sum of all ranks' `x`, on every rank: reduce-scatter, then all-gather. Patarasuk & Yuan (2009)."""
+    flat = _flat(x)
+    chunks = chunks_of(flat, comm.size)
+    _scatter_round(comm, range(comm.size), chunks, op)
+    _gather_round(comm, range(comm.size), chunks)
+    return x.copy_(flat.view(x.shape))
+
+
+def pipelined_ring_all_reduce(comm: Comm, x: Tensor, op: str = SUM, pieces: int = 4) -> Tensor:
+    """The sum as by `ring_all_reduce`, each chunk in `pieces` that follow each other, so that latencies overlap.
+
+    A piece is passed on as soon as it is complete, while the next is under way: what NCCL's ring does with its slices
+    (Jeaugey, "Massively scale your deep learning training with NCCL 2.4", 2019).
+    """
+    combine, n, me = _combine(op), comm.size, comm.rank
+    flat = _flat(x)
+    parts = [chunks_of(chunk, require_whole("pieces", pieces, "pieces")) for chunk in chunks_of(flat, n)]
+    under_way: list[list] = [[] for _ in range(pieces)]
+    arrived = [torch.empty_like(part) for part in parts[0]]  # chunk 0 is as long as any
+    hops = 2 * (n - 1)
+    for hop in range(hops + 1):
+        for piece in range(pieces):
+            for work in under_way[piece]:
+                work.wait()
+            before = parts[(me - hop - 1) % n][piece]  # what the hop before brought, in its place
+            if 0 < hop <= n - 1:
+                combine(before, arrived[piece][: before.numel()])
+                if hop == n - 1 and op == AVG:
+                    before.div_(n)
+            if hop == hops:
+                continue
+            theirs = parts[(me - hop - 2) % n][piece]
+            into = arrived[piece][: theirs.numel()] if hop < n - 1 else theirs
+            halves = [P2POp(comm.isend, before, (me + 1) % n), P2POp(comm.irecv, into, (me - 1) % n)]
+            under_way[piece] = comm.batch_isend_irecv(halves)
+    return x.copy_(flat.view(x.shape))
+
+
+# --- trees and the naive way
+
+
+def tree_broadcast(comm: Comm, x: Tensor, root: int = 0) -> Tensor:
+    """The root's `x` on every rank, through a binomial tree: who has it tells one more in every round.
+
+    Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH" (2005), section 4.
+    """
+    place, reach = (comm.rank - root) % comm.size, 1
+    while reach < comm.size:
+        if place < reach and place + reach < comm.size:
+            comm.send(x, (place + reach + root) % comm.size)
+        elif reach <= place < 2 * reach:
+            comm.recv(x, (place - reach + root) % comm.size)
+        reach *= 2
+    return x
+
+
+def tree_reduce(comm: Comm, x: Tensor, root: int = 0, op: str = SUM) -> Tensor:
+    """The sum on the root: the binomial tree of `tree_broadcast` from its leaves. Other ranks keep sums of some."""
+    combine, place = _combine(op), (comm.rank - root) % comm.size
+    arrived, reach = torch.empty_like(x), 1 << max(comm.size - 1, 0).bit_length()
+    while reach := reach // 2:
+        if reach <= place < 2 * reach:
+            comm.send(x, (place - reach + root) % comm.size)
+        elif place < reach and place + reach < comm.size:
+            comm.recv(arrived, (place + reach + root) % comm.size)
+            combine(x, arrived)
+    return x.div_(comm.size) if op == AVG and place == 0 else x
+
+
+def tree_all_reduce(comm: Comm, x: Tensor, op: str = SUM) -> Tensor:
+    """The sum on every rank: up a binomial tree and down again, the whole tensor at every hop."""
+    return tree_broadcast(comm, tree_reduce(comm, x, 0, op))
+
+
+def naive_all_reduce(comm: Comm, x: Tensor, op: str = SUM) -> Tensor:
+    """The sum on every rank by way of rank 0, which receives everybody's tensor and answers everybody."""
+    combine = _combine(op)
+    if comm.rank:
+        comm.send(x, 0)
+        comm.recv(x, 0)
+        return x
+    arrived = torch.empty_like(x)
+    for other in range(1, comm.size):
+        comm.recv(arrived, other)
+        combine(x, arrived)
+    if op == AVG:
+        x.div_(comm.size)
+    for other in range(1, comm.size):
+        comm.send(x, other)
+    return x
+
+
+# --- halving and doubling
+
+
+def halving_doubling_all_reduce(comm: Comm, x: Tensor, op: str = SUM) -> Tensor:
+    """The sum on every rank in about 2·log2(N) exchanges: halve what is exchanged, then double it. Any N.
+
+    Rabenseifner's algorithm: Thakur, Rabenseifner & Gropp (2005), section 4.5. Ranks beyond the largest power of two
+    hand their tensor to a partner first and get the result at the end, two whole messages more.
+    """
+    combine, n = _combine(op), comm.size
+    core = 1 << (n.bit_length() - 1)
+    flat = _flat(x)
+    if comm.rank >= core:
+        comm.send(flat, comm.rank - core)
+        comm.recv(flat, comm.rank - core)
+        return x.copy_(flat.view(x.shape))
+    if comm.rank + core < n:
+        arrived = torch.empty_like(flat)
+        comm.recv(arrived, comm.rank + core)
+        combine(flat, arrived)
+    _halve_and_double(comm, flat, core, combine)
+    if op == AVG:
+        flat.div_(n)
+    if comm.rank + core < n:
+        comm.send(flat, comm.rank + core)
+    return x.copy_(flat.view(x.shape))
+
+
+def _halve_and_double(comm: Comm, flat: Tensor, core: int, combine: Callable[[Tensor, Tensor], Tensor]) -> None:
+    edges = [0]
+    for chunk in chunks_of(flat, core):
+        edges.append(edges[-1] + chunk.numel())
+    low, high, path = 0, core, []  # the chunks that this rank is still at work on, and what it gave away
+    while (distance := (high - low) // 2) >= 1:
+        middle, partner = low + distance, comm.rank ^ distance
+        keep, give = ((low, middle), (middle, high)) if comm.rank < partner else ((middle, high), (low, middle))
+        mine = flat[edges[keep[0]] : edges[keep[1]]]
+        arrived = torch.empty_like(mine)
+        swap(comm, flat[edges[give[0]] : edges[give[1]]], partner, arrived, partner)
+        combine(mine, arrived)
+        path.append((partner, keep, give))
+        low, high = keep
+    for partner, keep, give in reversed(path):
+        swap(comm, flat[edges[keep[0]] : edges[keep[1]]], partner, flat[edges[give[0]] : edges[give[1]]], partner)
+
+
+# --- groups
+
+
+def hierarchical_all_reduce(comm: Comm, x: Tensor, per_node: int, op: str = SUM) -> Tensor:
+    """The sum on every rank, with as few bytes between nodes as can be: nodes are `per_node` consecutive ranks.
+
+    Reduce-scatter inside each node, all-reduce of chunk i among the i-th ranks of all nodes, all-gather inside: over
+    all its ranks a node sends 2·S·(1 − 1/nodes). Mikami et al., "Massively distributed SGD" (2018), 2D-torus.
+    """
+    nodes, odd = divmod(comm.size, require_whole("per_node", per_node, "ranks"))
+    if odd:
+        raise ValueError(f"{comm.size} ranks do not make nodes of {per_node}; choose a divisor of {comm.size}.")
+    node, place = divmod(comm.rank, per_node)
+    inside = range(node * per_node, (node + 1) * per_node)
+    across = range(place, comm.size, per_node)
+    flat = _flat(x)
+    chunks = chunks_of(flat, per_node)
+    plain = SUM if op == AVG else op
+    _scatter_round(comm, inside, chunks, plain)
+    mine = chunks_of(chunks[place], nodes)
+    _scatter_round(comm, across, mine, plain)
+    if op == AVG:
+        mine[node].div_(comm.size)
+    _gather_round(comm, across, mine)
+    _gather_round(comm, inside, chunks)
+    return x.copy_(flat.view(x.shape))
+
+
+# --- all-to-all
+
+
+def pairwise_all_to_all(comm: Comm, outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> Sequence[Tensor]:
+    """`outputs[s]` is what rank s had as `inputs[this rank]`. Sizes may differ; both sides know them.
+
+    In step k rank r sends to r + k and hears from r − k, so no rank is spoken to by two at once.
+    Thakur, Rabenseifner & Gropp (2005), section 4.3.
+    """
+    outputs[comm.rank].copy_(inputs[comm.rank])
+    for step in range(1, comm.size):
+        to, source = (comm.rank + step) % comm.size, (comm.rank - step) % comm.size
+        swap(comm, inputs[to], to, outputs[source], source)
+    return outputs
+
+
+def all_to_all(comm: Comm, parts: Sequence[Tensor]) -> list[Tensor]:
+    """What every rank had for this one, by source, where only the sender knows how many elements: counts go first.
+
+    `parts[d]`, one row of any length, is for rank d.
+    """
+    told = [torch.tensor([part.numel()]) for part in parts]
+    counts = pairwise_all_to_all(comm, [torch.empty(1, dtype=torch.int64) for _ in parts], told)
+    return list(pairwise_all_to_all(comm, [parts[0].new_empty(int(count)) for count in counts], parts))
+
+
+# --- what it costs
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Least cost of a collective in the latency-bandwidth model."""
+
+    seconds: float  # s from the common start to the last rank's end
+    nbytes: float  # bytes that the busiest rank sends
+    steps: int  # rounds in which a rank sends one message and receives one
+
+
+def _given(nbytes: float, ranks: int, latency: float, bandwidth: float) -> tuple[float, int, float, float]:
+    size = require("nbytes", nbytes, "bytes", open_below=False)
+    return (size, require_whole("ranks", ranks, "ranks"), require("latency", latency, "s", open_below=False),
+            1 / require("bandwidth", bandwidth, "bytes/s"))  # fmt: skip
+
+
+def message_cost(nbytes: float, latency: float, bandwidth: float) -> Cost:
+    """Cost of one message: latency + bytes / bandwidth. Hockney (1994)."""
+    size, _, alpha, beta = _given(nbytes, 1, latency, bandwidth)
+    return Cost(alpha + size * beta, size, 1)
+
+
+def ring_half_cost(nbytes: float, ranks: int, latency: float, bandwidth: float) -> Cost:
+    """Cost of a ring reduce-scatter, or of a ring all-gather, of `nbytes` in all: N − 1 hops of one chunk."""
+    size, n, alpha, beta = _given(nbytes, ranks, latency, bandwidth)
+    return Cost((n - 1) * (alpha + size / n * beta), (n - 1) * size / n, n - 1)
+
+
+def ring_cost(nbytes: float, ranks: int, latency: float, bandwidth: float) -> Cost:
+    """Cost of a ring all-reduce: 2(N − 1)·(latency + S/N / bandwidth). Patarasuk & Yuan (2009)."""
+    half = ring_half_cost(nbytes, ranks, latency, bandwidth)
+    return Cost(2 * half.seconds, 2 * half.nbytes, 2 * half.steps)
+
+
+def pipelined_ring_cost(nbytes: float, ranks: int, latency: float, bandwidth: float, pieces: int = 4) -> Cost:
+    """Cost of a ring all-reduce in pieces: a hop takes what keeps its wire busy, or a piece's flight if that is longer."""
+    size, n, alpha, beta = _given(nbytes, ranks, latency, bandwidth)
+    hops, wire = 2 * (n - 1), size / n * beta
+    period = np.maximum(wire, alpha + wire / require_whole("pieces", pieces, "pieces"))
+    seconds = (hops - 1) * period + wire + alpha if hops else 0.0 * wire
+    return Cost(seconds, hops * size / n, hops * pieces)
+
+
+def tree_half_cost(nbytes: float, ranks: int, latency: float, bandwidth: float) -> Cost:
+    """Cost of a broadcast, or of a reduce, through a binomial tree: ⌈log2 N⌉ whole messages in a row."""
+    size, n, alpha, beta = _given(nbytes, ranks, latency, bandwidth)
+    rounds = (n - 1).bit_length()
+    return Cost(rounds * (alpha + size * beta), rounds * size, rounds)
+
+
+def tree_cost(nbytes: float, ranks: int, latency: float, bandwidth: float) -> Cost:
+    """Cost of an all-reduce up and down a binomial tree; rank 0, the root, only sends on the way down."""
+    half = tree_half_cost(nbytes, ranks, latency, bandwidth)
+    return Cost(2 * half.seconds, half.nbytes, 2 * half.steps)
+
+
+def halving_doubling_cost(nbytes: float, ranks: int, latency: float, bandwidth: float) -> Cost:
+    """Cost of halving and doubling: a ring's bytes in 2·log2 N rounds; two whole messages more if N is no power of two."""
+    size, n, alpha, beta = _given(nbytes, ranks, latency, bandwidth)
+    core = 1 << (n.bit_length() - 1)
+    rounds, share, folded = 2 * (core.bit_length() - 1), 2 * (core - 1) / core * size, core != n
+    seconds = rounds * alpha + share * beta + 2 * folded * (alpha + size * beta)
+    return Cost(seconds, share + folded * size, rounds + 2 * folded)
+
+
+def hierarchical_cost(
+    nbytes: float, nodes: int, per_node: int, inside: tuple[float, float], across: tuple[float, float]
+) -> Cost:
+    """Cost of the three-step all-reduce; `inside` and `across` are (latency s, bandwidth bytes/s) a rank and direction."""
+    local = ring_half_cost(nbytes, per_node, *inside)
+    between = ring_cost(nbytes / require_whole("per_node", per_node, "ranks"), nodes, *across)
+    return Cost(2 * local.seconds + between.seconds, 2 * local.nbytes + between.nbytes, 2 * local.steps + between.steps)
+
+
+def naive_cost(nbytes: float, ranks: int, latency: float, bandwidth: float) -> Cost:
+    """Cost of an all-reduce through rank 0: 2(N − 1) whole messages one after another through one port."""
+    size, n, alpha, beta = _given(nbytes, ranks, latency, bandwidth)
+    return Cost(2 * (n - 1) * (alpha + size * beta), (n - 1) * size, 2 * (n - 1))
+
+
+def all_to_all_cost(nbytes: float, ranks: int, latency: float, bandwidth: float) -> Cost:
+    """Cost of a pairwise all-to-all in which every rank holds `nbytes`, 1/N of them for each rank."""
+    return ring_half_cost(nbytes, ranks, latency, bandwidth)
+
+
+ALL_REDUCES: Mapping[str, tuple[Callable[..., Tensor], Callable[..., Cost]]] = {
+    "naive root": (naive_all_reduce, naive_cost),
+    "tree": (tree_all_reduce, tree_cost),
+    "ring": (ring_all_reduce, ring_cost),
+    "pipelined ring": (pipelined_ring_all_reduce, pipelined_ring_cost),
+    "halving-doubling": (halving_doubling_all_reduce, halving_doubling_cost),
+}
+"""All-reduces on links that are all alike: how it is done, and what it costs."""
+
+
+def ring_tree_crossover(ranks: int, latency: float, bandwidth: float) -> float:
+    """Bytes above which a ring all-reduce beats a binomial tree; 0.0 where it always does."""
+    _, n, alpha, beta = _given(0, ranks, latency, bandwidth)
+    rounds = (n - 1).bit_length()
+    return alpha * (n - 1 - rounds) / (beta * (rounds - (n - 1) / n)) if n > 2 else 0.0
+
+
+# --- bandwidths as they are reported
+
+BUS_FACTORS: Mapping[str, Callable[[int], float]] = {  # NVIDIA/nccl-tests, doc/PERFORMANCE.md
+    "all_reduce": lambda n: 2 * (n - 1) / n,
+    "reduce_scatter": lambda n: (n - 1) / n,
+    "all_gather": lambda n: (n - 1) / n,
+    "all_to_all": lambda n: (n - 1) / n,
+    "broadcast": lambda n: 1.0,
+    "reduce": lambda n: 1.0,
+    "send_recv": lambda n: 1.0,
+}
+"""Bus bandwidth over algorithm bandwidth for N ranks; S is the whole tensor (all shards together)."""
+
+
+def algorithm_bandwidth(nbytes: float, seconds: float) -> float:
+    """Bytes of the tensor over the time, in bytes/s: what a caller gets, and what falls with N."""
+    return require("nbytes", nbytes, "bytes") / require("seconds", seconds, "s")
+
+
+def bus_bandwidth(collective: str, nbytes: float, seconds: float, ranks: int) -> float:
+    """Bytes/s through one rank's link that the best algorithm needs for this time: comparable with the link's rate."""
+    if collective not in BUS_FACTORS:
+        raise ValueError(f"There is no bus factor for {collective!r}; there are {', '.join(BUS_FACTORS)}.")
+    return BUS_FACTORS[collective](require_whole("ranks", ranks, "ranks", least=2)) * algorithm_bandwidth(nbytes, seconds)

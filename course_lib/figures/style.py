@@ -1,0 +1,210 @@
+"""How every picture looks and how it is shown: sizes, axes, text alternatives, deterministic files.
+
+Pictures are made without pyplot and without global settings, so they are quick, and two threads can draw at once.
+"""
+
+import base64
+import html
+import io
+import re
+import threading
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import PathCollection
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.path import Path as MplPath
+from matplotlib.textpath import TextPath
+from matplotlib.transforms import Affine2D
+
+from course_lib.figures.palette import GRID, INK, PAPER, SOFT, color, label
+
+WIDTH = 7.4  # inches; a picture fills a notebook's column
+SMALL, NORMAL, LARGE = 8.0, 9.0, 10.5  # points
+DPI = 110
+FONT = "DejaVu Sans"  # ships with matplotlib, so a picture is the same everywhere
+
+_saving = threading.Lock()  # rc_context is one for all threads
+
+
+class Picture(Figure):
+    """A figure that carries its text alternative and shows itself at the end of a cell."""
+
+    alt: str = ""
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """What a notebook displays: the image with its alternative."""
+        return {"text/html": page(self), "text/plain": _alt(self.alt)}
+
+
+def new(
+    height: float = 3.2,
+    width: float = WIDTH,
+    *,
+    left: float = 0.7,
+    right: float = 0.2,
+    bottom: float = 0.55,
+    top: float = 0.45,
+) -> tuple[Picture, Axes]:
+    """An empty picture and its axes; sizes and margins in inches. No layout engine: margins are what they are."""
+    figure = Picture(figsize=(width, height), dpi=DPI, facecolor=PAPER)
+    FigureCanvasAgg(figure)
+    box = (left / width, bottom / height, (width - left - right) / width, (height - bottom - top) / height)
+    axes = figure.add_axes(box)
+    axes.set_facecolor(PAPER)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(SOFT)
+    axes.tick_params(labelsize=SMALL, colors=SOFT, labelcolor=INK, length=3)
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
+def dress(axes: Axes, title: str = "", x: str = "", y: str = "", grid: str = "") -> None:
+    """Title at the left, axis labels (with their units), and grid lines across "x", "y" or "both"."""
+    if title:
+        axes.set_title(plain(title), loc="left", fontsize=LARGE, color=INK, pad=8, fontweight="bold")
+    if x:
+        axes.set_xlabel(plain(x), fontsize=NORMAL, color=INK)
+    if y:
+        axes.set_ylabel(plain(y), fontsize=NORMAL, color=INK)
+    if grid:
+        axes.grid(True, axis=grid, color=GRID, linewidth=0.7)
+
+
+def plain(text: str) -> str:
+    """The text with its dollar signs kept: matplotlib reads a pair of bare ones as mathematics."""
+    return text.replace("$", r"\$")
+
+
+def bare(axes: Axes) -> None:
+    """Axes without frame or ticks, for drawings whose places have no numbers."""
+    axes.set_axis_off()
+
+
+def legend(axes: Axes, roles: Sequence[str], **options: object) -> None:
+    """A legend of roles in their colours, in one row under the axes unless told otherwise."""
+    handles = [Patch(facecolor=color(name), label=label(name)) for name in roles]
+    settings = {
+        "loc": "upper center",
+        "bbox_to_anchor": (0.5, -0.16),
+        "ncol": len(handles),
+        "frameon": False,
+        "fontsize": SMALL,
+        "labelcolor": INK,
+        "handlelength": 1.1,
+        "handleheight": 1.1,
+        "columnspacing": 1.2,
+        "handletextpad": 0.5,
+    }
+    axes.legend(handles=handles, **{**settings, **options})
+
+
+def words(
+    axes: Axes,
+    places: Sequence[tuple[float, float]],
+    texts: Sequence[str],
+    inks: Sequence[str],
+    size: float = SMALL,
+) -> None:
+    """Many short texts centred on places of the axes; those alike are one outline, so a hundred are cheap."""
+    alike: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for place, text, ink in zip(places, texts, inks, strict=True):
+        alike.setdefault((text, ink), []).append(place)
+    for (text, ink), where in alike.items():
+        collection = PathCollection(
+            [_outline(text, size)],
+            offsets=where,
+            offset_transform=axes.transData,
+            facecolors=ink,
+            linewidths=0,
+        )
+        collection.set_transform(axes.figure.dpi_scale_trans)
+        collection.set_zorder(5)
+        axes.add_collection(collection, autolim=False)
+
+
+@lru_cache(maxsize=4096)
+def _outline(text: str, size: float) -> MplPath:
+    """The outline of a text around its centre, in inches."""
+    outline = TextPath((0, 0), text, size=size / 72)
+    box, capital = outline.get_extents(), 0.73 * size / 72
+    return outline.transformed(Affine2D().translate(-(box.x0 + box.x1) / 2, -capital / 2))
+
+
+# --- out of the machine --------------------------------------------------------------------------
+
+
+def png(figure: Figure, dpi: float = DPI) -> bytes:
+    """The picture as PNG."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=dpi, facecolor=PAPER, pil_kwargs={"compress_level": 1})
+    return buffer.getvalue()
+
+
+def svg(figure: Figure, alt: str | None = None) -> str:
+    """The picture as SVG text with its alternative inside; the same picture gives the same text."""
+    alt = _alt(alt or getattr(figure, "alt", ""))
+    buffer = io.StringIO()
+    with _saving, mpl.rc_context({"svg.hashsalt": "training at scale", "svg.fonttype": "path"}):
+        figure.savefig(buffer, format="svg", facecolor=PAPER, metadata={"Date": None, "Creator": None})
+    text = re.sub(r"<\?xml.*?\?>\s*|<!DOCTYPE.*?>\s*", "", buffer.getvalue(), flags=re.DOTALL)
+    text = re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)
+    said = f'role="img" aria-label="{html.escape(alt)}"'
+    return text.replace("<svg ", f"<svg {said} ", 1).replace(
+        ">\n", f">\n <title>{html.escape(alt)}</title>\n", 1
+    )
+
+
+def save_svg(figure: Figure, path: str | Path, alt: str | None = None) -> Path:
+    """Write the picture beside a chapter, byte for byte the same on every run, and return the path."""
+    path = Path(path)
+    path.write_text(svg(figure, alt), encoding="utf-8", newline="\n")
+    return path
+
+
+def page(figure: Figure, alt: str | None = None) -> str:
+    """The picture as HTML: an image with its text alternative, crisp at any size, on a sheet of its own.
+
+    It is SVG inside an image, which is quicker to make than PNG here and keeps ids of two pictures apart.
+    """
+    alt = _alt(alt or getattr(figure, "alt", ""))
+    width, height = (round(inches * DPI) for inches in figure.get_size_inches())
+    data = base64.b64encode(svg(figure, alt).encode()).decode("ascii")
+    return (
+        f'<img alt="{html.escape(alt)}" width="{width}" height="{height}" src="data:image/svg+xml;base64,{data}" '
+        f'style="max-width:100%;height:auto;border-radius:6px;background:{PAPER}">'
+    )
+
+
+def show(figure: Figure, alt: str | None = None) -> None:
+    """Display the picture in a notebook with its text alternative; without a notebook, print that text.
+
+    The primitives of this package bring an alternative of their own; any other figure needs `alt`.
+    """
+    alt = _alt(alt or getattr(figure, "alt", ""))
+    markup = page(figure, alt)
+    try:
+        from IPython import get_ipython
+        from IPython.display import display
+    except ImportError:
+        print(alt)
+        return
+    if get_ipython() is None:
+        print(alt)
+        return
+    display({"text/html": markup, "text/plain": alt}, raw=True)
+
+
+def _alt(alt: str) -> str:
+    """The alternative, refused when empty: a picture without one says nothing to those who cannot see it."""
+    if not isinstance(alt, str) or not alt.strip():
+        raise ValueError(
+            f"alt is {alt!r}; say in a sentence what the picture shows, for those who cannot see it."
+        )
+    return " ".join(alt.split())

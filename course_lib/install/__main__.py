@@ -1,0 +1,7 @@
+"""`python -m course_lib.install FOLDER`: set up the environment in FOLDER. What `./course` calls."""
+
+import sys
+
+from course_lib.install.setting_up import main
+
+sys.exit(main(sys.argv[1:]))

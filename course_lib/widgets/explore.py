@@ -1,0 +1,225 @@
+"""A picture with controls: a pure function drawn at its first setting, redrawn in place when a control moves.
+
+The first picture is an output of its own: it stays on pages without a kernel, and without ipywidgets it is all
+there is. Controls have labels with units, work from the keyboard, and say their value in words.
+"""
+
+import html
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from course_lib.figures import style
+
+Draw = Callable[..., Figure | str]
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """One input: what it may be, where it starts, and how its values read."""
+
+    kind: str  # "slider", "menu", "toggle", "text" or "play"
+    values: tuple[Any, ...] = ()
+    start: Any = None
+    label: str = ""
+    texts: tuple[str, ...] = ()  # one for each value
+    interval: int = 600  # ms between two frames of "play"
+
+    def check(self, name: str) -> "Control":
+        """This control with its label filled in; refused if it cannot start."""
+        if self.kind != "text" and self.start not in self.values:
+            raise ValueError(f"{name} starts at {self.start!r}, which is not among {list(self.values)}.")
+        return self if self.label else replace(self, label=name.replace("_", " "))
+
+
+def slider(
+    values: Sequence[Any], start: Any = None, *, label: str = "", text: Callable[[Any], str] | None = None
+) -> Control:
+    """A slider over these values; `text` says a value with its unit."""
+    return _over("slider", values, start, label, text)
+
+
+def menu(
+    values: Sequence[Any], start: Any = None, *, label: str = "", text: Callable[[Any], str] | None = None
+) -> Control:
+    """A drop-down list of these values."""
+    return _over("menu", values, start, label, text)
+
+
+def play(
+    values: Sequence[Any],
+    start: Any = None,
+    *,
+    label: str = "",
+    text: Callable[[Any], str] | None = None,
+    interval: int = 600,
+) -> Control:
+    """A slider with a play button that moves through the values, one each `interval` ms."""
+    return replace(_over("play", values, start, label, text), interval=interval)
+
+
+def toggle(start: bool = False, *, label: str = "") -> Control:
+    """A check box."""
+    return Control("toggle", (False, True), bool(start), label)
+
+
+def text_box(start: str = "", *, label: str = "") -> Control:
+    """A line to type in."""
+    return Control("text", (), start, label)
+
+
+def _over(
+    kind: str, values: Sequence[Any], start: Any, label: str, text: Callable[[Any], str] | None
+) -> Control:
+    values = tuple(values)
+    if not values:
+        raise ValueError(f"A {kind} needs at least one value.")
+    said = tuple((text or str)(value) for value in values)
+    if len(set(said)) < len(said):
+        raise ValueError(f"Two values of the {kind} read the same: {list(said)}.")
+    return Control(kind, values, values[0] if start is None else start, label, said)
+
+
+@dataclass(slots=True)
+class Explorer:
+    """A widget that is on the page: its present setting, and how to change it from code."""
+
+    draw: Draw
+    alt: str | Callable[..., str] | None
+    controls: dict[str, Control]
+    setting: dict[str, Any]
+    handle: Any = None  # what redraws the picture in place; None outside a notebook
+    inputs: dict[str, Any] = field(default_factory=dict)  # the ipywidgets, if there are any
+    seconds: float = 0.0  # what the last redraw took in the kernel
+
+    def page(self) -> tuple[str, str]:
+        """The picture at the present setting as HTML, and its text alternative."""
+        try:
+            drawn = self.draw(**self.setting)
+        except (
+            ValueError
+        ) as error:  # an impossible setting is part of exploring: say it where the picture was
+            return f"<p><b>Not possible:</b> {html.escape(str(error))}</p>", f"Not possible: {error}"
+        said = self.alt(**self.setting) if callable(self.alt) else self.alt
+        if isinstance(drawn, str):
+            return drawn, said or "Text, see the page."
+        said = said or getattr(drawn, "alt", "")
+        return style.page(drawn, said), said
+
+    def set(self, **changes: Any) -> None:
+        """Move controls to values and redraw once."""
+        for name, value in changes.items():
+            control = self.controls.get(name)
+            if control is None:
+                raise ValueError(f"No control {name!r}; there are {', '.join(self.controls)}.")
+            if control.kind != "text" and value not in control.values:
+                raise ValueError(f"{name} cannot be {value!r}; choose from {list(control.values)}.")
+            self.setting[name] = value
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Put the picture of the present setting where the old one was."""
+        began = time.perf_counter()
+        markup, said = self.page()
+        if self.handle is not None:
+            self.handle.update({"text/html": markup, "text/plain": said}, raw=True)
+        self.seconds = time.perf_counter() - began
+
+    def _ipython_display_(self) -> None:
+        """Nothing: the picture and its controls are on the page already."""
+
+
+def explore(draw: Draw, *, alt: str | Callable[..., str] | None = None, **controls: Any) -> Explorer:
+    """Show `draw(...)` at its first setting, with controls under it that redraw it in place.
+
+    `draw` is a pure function to a figure or to HTML. Each control is made by `slider`, `menu`, `toggle`, `play` or
+    `text_box`; a plain sequence is a slider (of numbers) or a menu, and a bool a check box. `alt` is the text
+    alternative or a function of the setting; a picture of `course_lib.figures` brings its own.
+    """
+    made = {name: as_control(name, given) for name, given in controls.items()}
+    explorer = Explorer(draw, alt, made, {name: control.start for name, control in made.items()})
+    markup, said = explorer.page()
+    if not in_notebook():
+        print(said)
+        return explorer
+    from IPython.display import display
+
+    explorer.handle = display({"text/html": markup, "text/plain": said}, raw=True, display_id=True)
+    _show_controls(explorer)
+    return explorer
+
+
+def as_control(name: str, given: Any) -> Control:
+    """The control that a keyword of `explore` stands for."""
+    if isinstance(given, Control):
+        return given.check(name)
+    if isinstance(given, bool):
+        return toggle(given).check(name)
+    if isinstance(given, str) or not isinstance(given, Sequence | range):
+        raise ValueError(
+            f"{name} is {given!r}; give a sequence of values, a bool, or a control such as slider(...)."
+        )
+    numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in given)
+    return (slider if numbers else menu)(given).check(name)
+
+
+def in_notebook() -> bool:
+    """Whether there is a kernel that can show things."""
+    try:
+        from IPython import get_ipython
+    except ImportError:
+        return False
+    shell = get_ipython()
+    return shell is not None and getattr(shell, "kernel", None) is not None
+
+
+def _show_controls(explorer: Explorer) -> None:
+    """The controls under the picture, if ipywidgets is there; a page without a kernel shows a line instead."""
+    try:
+        import ipywidgets
+    except ImportError:
+        return
+    from IPython.display import display
+
+    rows = [_row(explorer, ipywidgets, name, control) for name, control in explorer.controls.items()]
+    if not rows:
+        return
+    box = ipywidgets.VBox(rows, layout=ipywidgets.Layout(max_width="46em", margin="0.2em 0 1em 0"))
+    bundle = {**box._repr_mimebundle_(), "text/plain": "(Run this cell to get its controls.)"}
+    display(bundle, raw=True)
+
+
+def _row(explorer: Explorer, ipywidgets: Any, name: str, control: Control) -> Any:
+    """The input of one control, wired to redraw; a play button sits before its slider."""
+    look = {
+        "description": control.label,
+        "style": {"description_width": "13em"},
+        "layout": ipywidgets.Layout(width="98%"),
+    }
+    pairs = list(zip(control.texts, control.values, strict=True))
+    if control.kind in ("slider", "play"):
+        made = ipywidgets.SelectionSlider(options=pairs, value=control.start, continuous_update=True, **look)
+    elif control.kind == "menu":
+        made = ipywidgets.Dropdown(options=pairs, value=control.start, **look)
+    elif control.kind == "toggle":
+        made = ipywidgets.Checkbox(value=control.start, indent=True, **look)
+    else:
+        made = ipywidgets.Text(value=control.start, continuous_update=True, **look)
+
+    def moved(change: dict[str, Any]) -> None:
+        explorer.setting[name] = change["new"]
+        explorer.redraw()
+
+    made.observe(moved, "value")
+    explorer.inputs[name] = made
+    if control.kind != "play":
+        return made
+    button = ipywidgets.Play(
+        min=0, max=len(control.values) - 1, step=1, interval=control.interval, repeat=False,
+        value=control.values.index(control.start), layout=ipywidgets.Layout(width="11em"),
+    )  # fmt: skip
+    ipywidgets.jslink((button, "value"), (made, "index"))
+    return ipywidgets.HBox([button, made], layout=ipywidgets.Layout(width="100%"))

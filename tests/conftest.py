@@ -1,0 +1,123 @@
+"""What all tests share: a browser, one thread, no skipping in CI, and no writing into a learner's work folder."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.pop("COURSE_WORK", None)
+os.environ.pop("COURSE_ROOT", None)
+
+import pytest
+
+from course_lib.learner.environment import chromium
+from course_lib.learner.work import Folders
+
+NO_SKIP = "COURSE_NO_SKIP"
+NO_BROWSER = "no Chromium here (python -m playwright install chromium brings one, COURSE_CHROMIUM names one)"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Browser tests skip where there is no browser; a CI run then fails, see below."""
+    if not chromium():
+        for item in items:
+            if item.get_closest_marker("browser"):
+                item.add_marker(pytest.mark.skip(reason=NO_BROWSER))
+
+
+def _skipped(config: pytest.Config) -> list[Any]:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    return reporter.stats.get("skipped", []) if reporter else []
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """In CI a skipped test is a failure."""
+    if os.environ.get(NO_SKIP) and _skipped(session.config) and session.exitstatus == 0:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """One line for all skipped tests of a kind."""
+    reasons: dict[str, int] = {}
+    for report in _skipped(config):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reasons[reason.removeprefix("Skipped: ")] = reasons.get(reason.removeprefix("Skipped: "), 0) + 1
+    for reason, count in reasons.items():
+        terminalreporter.write_line(f"{count} test{'s' if count > 1 else ''} skipped: {reason}", yellow=True)
+    if reasons and os.environ.get(NO_SKIP):
+        terminalreporter.write_line("Nothing may be skipped here: the run has failed.", red=True)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A Chromium driven by playwright. For tests marked `browser`."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        engine = play.chromium.launch(
+            executable_path=chromium(), args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
+        yield engine
+        engine.close()
+
+
+# ------------------------------------------------------------------------------------------- a course in miniature
+
+
+def cell(text: str, id: str, kind: str = "markdown", **grade: Any) -> dict[str, Any]:
+    """A cell; `grade` is nbgrader's metadata (solution=True, or grade=True, points=2), its grade_id the cell's id."""
+    metadata: dict[str, Any] = {}
+    if grade:
+        plain = {"grade": False, "solution": False, "locked": False, "task": False, "schema_version": 3}
+        metadata = {"nbgrader": {**plain, "grade_id": id, **grade}}
+    made = {"cell_type": kind, "id": id, "metadata": metadata, "source": text}
+    return {**made, "outputs": [], "execution_count": None} if kind == "code" else made
+
+
+def notebook(*cells: dict[str, Any], chapter: str = "01") -> dict[str, Any]:
+    """A notebook of a chapter."""
+    return {
+        "cells": list(cells),
+        "metadata": {"course": {"chapter": chapter}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+
+
+def small_chapter(chapter: str = "01", intro: str = "A chapter.") -> dict[str, Any]:
+    """A chapter with one answer and its check."""
+    return notebook(
+        cell(f"# Chapter {chapter}", "title"),
+        cell(intro, "intro"),
+        cell("from course_lib import check", "imports", "code"),
+        cell("def f():\n    raise NotImplementedError", "answer-f", "code", solution=True),
+        cell("check('answer-f', f)", "answer-f-check", "code", grade=True, points=2, locked=True),
+        cell("The end.", "end"),
+        chapter=chapter,
+    )
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Callable[..., Path]:
+    """A function that releases a chapter into a course in `tmp_path`; the value is the notebook's path."""
+
+    def write(name: str, content: dict[str, Any], figure: str = "<svg/>") -> Path:
+        folder = tmp_path / "course" / "notebooks" / name
+        (folder / "figures").mkdir(parents=True, exist_ok=True)
+        (folder / "figures" / "one.svg").write_text(figure, encoding="utf-8")
+        path = folder / f"{name}.ipynb"
+        path.write_text(json.dumps(content, indent=1), encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def where(tmp_path: Path, release: Callable[..., Path]) -> Folders:
+    """A course with two small chapters, nothing copied yet."""
+    release("00_start_here", small_chapter("00"))
+    release("01_three_walls", small_chapter("01"))
+    return Folders(root=tmp_path / "course", work=tmp_path / "course" / "work")

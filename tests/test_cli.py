@@ -1,0 +1,403 @@
+"""The command line: what a person types, reads and gets back as an exit code."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from course_lib import cli
+from course_lib.cli import bench
+from course_lib.install import ROOT, Trouble
+from course_lib.learner import lab, notebooks, progress, work
+from course_lib.learner.work import Folders
+from tests.conftest import small_chapter
+
+LEARNER = ["learn", "check", "update", "progress", "drill", "doctor"]
+STAFF = ["test", "release", "bench"]
+
+
+@pytest.fixture
+def course(where: Folders, monkeypatch: pytest.MonkeyPatch) -> Folders:
+    """The command line stands on a course in miniature."""
+    monkeypatch.setenv("COURSE_ROOT", str(where.root))
+    monkeypatch.setenv("COURSE_WORK", str(where.work))
+    return where
+
+
+def run(capsys: pytest.CaptureFixture, *arguments: str) -> tuple[int, str, str]:
+    code = cli.run(list(arguments))
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def given(monkeypatch: pytest.MonkeyPatch, name: str, **functions: object) -> None:
+    """Put a module in the place of a part of the course."""
+    module = ModuleType(name)
+    module.__dict__.update(functions)
+    monkeypatch.setitem(sys.modules, name, module)
+
+
+# ------------------------------------------------------------------------------------------------------- help
+
+
+def test_help_shows_a_learner_six_commands_and_the_others_apart(capsys):
+    code, out, _ = run(capsys, "--help")
+    ours, theirs = out.split(cli.STAFF)
+    words = [
+        line.split()[1]
+        for line in ours.splitlines()
+        if line.startswith("│ ") and "--" not in line and line[2] != " "
+    ]
+    assert words == LEARNER
+    assert [line.split()[1] for line in theirs.splitlines() if line.startswith("│ ")] == STAFF
+    assert code == 0
+
+
+@pytest.mark.parametrize("command", LEARNER + STAFF)
+def test_every_command_has_help_with_examples(command, capsys):
+    code, out, _ = run(capsys, command, "--help")
+    assert code == 0
+    assert "Examples" in out and f"course {command}" in out.split("Examples")[1]
+
+
+def test_help_needs_no_torch_no_plots_and_no_jupyter():
+    program = (
+        "import sys; sys.argv = ['course', '--help']; from course_lib.__main__ import main; main();"
+        "print([name for name in ('torch', 'matplotlib', 'ipywidgets', 'IPython', 'nbgrader', 'numpy') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_an_unknown_command_is_answered_with_a_near_one_and_fails(capsys):
+    code, _, err = run(capsys, "lern")
+    assert code != 0 and "learn" in err
+
+
+# ------------------------------------------------------------------------------------------------------ learn
+
+
+@pytest.fixture
+def handed(monkeypatch: pytest.MonkeyPatch) -> list:
+    """What `learn` would have become."""
+    calls: list = []
+    monkeypatch.setattr(lab, "hand_over", lambda *given: calls.append(given))
+    return calls
+
+
+def test_learn_copies_the_chapters_and_opens_the_first(course, handed, capsys):
+    code, out, _ = run(capsys, "learn")
+    ((command, environment, folder),) = handed
+    assert code == 0 and "00_start_here: copied" in out
+    assert command[:4] == [sys.executable, "-P", "-m", "jupyterlab"]
+    assert f"--ServerApp.root_dir={course.work}" in command
+    assert "--LabApp.default_url=/lab/tree/00_start_here/00_start_here.ipynb" in command
+    assert environment["COURSE_WORK"] == str(course.work) and folder == course.work
+    assert environment["PATH"].startswith(str(Path(sys.executable).parent))
+
+
+def test_learn_passes_jupyterlabs_flags_through_in_their_order(course, handed, capsys):
+    run(capsys, "learn", "--no-browser", "--port", "0", "--ip=0.0.0.0", "-y")
+    assert handed[0][0][-5:] == ["--no-browser", "--port", "0", "--ip=0.0.0.0", "-y"]
+
+
+def test_learn_opens_the_chapter_that_is_named(course, handed, capsys):
+    run(capsys, "learn", "01", "--no-browser")
+    assert "--LabApp.default_url=/lab/tree/01_three_walls/01_three_walls.ipynb" in handed[0][0]
+    assert "01" not in handed[0][0]
+
+
+def test_learn_says_when_a_newer_chapter_waits_and_opens_anyway(course, handed, release, capsys):
+    run(capsys, "learn")
+    mine = course.work / "01_three_walls" / "01_three_walls.ipynb"
+    book = notebooks.read(mine)
+    book["cells"][3]["source"] = "f = 1"
+    notebooks.write_whole(mine, notebooks.render(book))
+    release("01_three_walls", small_chapter("01", intro="Better."))
+    _, out, _ = run(capsys, "learn")
+    assert "./course update 01" in out and len(handed) == 2
+
+
+@pytest.mark.parametrize("flags", [("--port", "{}"), ("--port={}",), ("--ServerApp.port={}",)])
+def test_a_port_that_is_taken_is_said_with_a_free_one(course, handed, capsys, flags):
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        code, _, err = run(capsys, "learn", *(flag.format(port) for flag in flags))
+    assert code == 1 and f"Port {port} is taken" in err and "./course learn --port" in err
+    assert handed == [] and not course.work.exists()
+
+
+def test_a_port_that_cannot_be_is_said(course, handed, capsys):
+    code, _, err = run(capsys, "learn", "--port", "99999")
+    assert code == 1 and "no port 99999" in err
+
+
+@pytest.mark.parametrize(
+    ("flags", "port"),
+    [
+        ((), None),
+        (("--port", "1"), 1),
+        (("--port=2",), 2),
+        (("--port", "1", "--ServerApp.port=3"), 3),
+        (("--report=4",), None),
+    ],
+)
+def test_the_port_asked_for_is_the_last_one_named(flags, port):
+    assert lab.port_asked(flags) == port
+
+
+def test_a_learners_jupyterlab_shows_no_release_tools():
+    import jupyter_core.paths
+    from jupyter_server.extension.config import ExtensionConfigManager
+    from jupyterlab_server.config import get_page_config
+
+    folders = [str(lab.SETTINGS), *jupyter_core.paths.jupyter_config_path()]
+    wanted = ExtensionConfigManager(read_config_path=folders).get_jpserver_extensions()
+    theirs = {name: on for name, on in wanted.items() if name.startswith("nbgrader")}
+    assert len(theirs) == 4 and not any(theirs.values())
+    page = json.loads((lab.SETTINGS / "labconfig" / "page_config.json").read_text())
+    assert page["disabledExtensions"]["@jupyter/nbgrader"] is True
+    assert callable(get_page_config)
+
+
+# ---------------------------------------------------------------------------------- update, check, release, test
+
+
+def test_update_lists_what_waits_and_brings_it_in(course, handed, release, capsys):
+    run(capsys, "learn")
+    mine = course.work / "01_three_walls" / "01_three_walls.ipynb"
+    book = notebooks.read(mine)
+    book["cells"][3]["source"] = "f = 1"
+    book["cells"][1]["source"] = "my words"
+    notebooks.write_whole(mine, notebooks.render(book))
+    assert "newest release" in run(capsys, "update")[1]
+    release("01_three_walls", small_chapter("01", intro="Better."))
+    assert "Newer releases: 01" in run(capsys, "update")[1]
+    assert json.loads(run(capsys, "update", "--json")[1]) == {"newer": ["01"]}
+    code, out, _ = run(capsys, "update", "01")
+    assert code == 0
+    assert "answer-f" in out and ".before-" in out and "below the release's" in out
+    assert "already the newest" in run(capsys, "update", "01")[1]
+    assert json.loads(run(capsys, "update", "--all", "--json")[1]) == {"updated": []}
+
+
+def test_update_of_a_broken_notebook_fails_in_words(course, handed, release, capsys):
+    run(capsys, "learn")
+    (course.work / "01_three_walls" / "01_three_walls.ipynb").write_text("")
+    release("01_three_walls", small_chapter("01", intro="Better."))
+    code, _, err = run(capsys, "update", "01")
+    assert code == 1 and "is empty" in err and "Way out" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "asked"),
+    [
+        (["01", "02"], (["01", "02"], False, False, False, False)),
+        (["--all", "--solved"], ([], True, False, True, False)),
+        (["--all", "--blank", "--json"], ([], False, True, True, True)),
+    ],
+)
+def test_check_hands_over_to_the_grader_and_returns_its_code(arguments, asked, monkeypatch, capsys):
+    calls = []
+
+    def check_main(targets: list[str], solved: bool, blank: bool, all_: bool, as_json: bool) -> int:
+        calls.append((targets, solved, blank, all_, as_json))
+        return 3
+
+    given(monkeypatch, "course_lib.grading.check", check_main=check_main)
+    assert run(capsys, "check", *arguments)[0] == 3
+    assert calls == [asked]
+
+
+@pytest.mark.parametrize("arguments", [[], ["--all", "--solved", "--blank"]], ids=["nothing named", "both"])
+def test_check_says_what_it_needs_to_know(arguments, capsys):
+    code, _, err = run(capsys, "check", *arguments)
+    assert code == 2 and "--" in err
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_release_hands_over_and_returns_the_code(check, monkeypatch, capsys):
+    given(monkeypatch, "course_lib.grading.release", release_main=lambda asked: 5 if asked is check else 0)
+    assert run(capsys, "release", *(["--check"] if check else []))[0] == 5
+
+
+def test_a_part_that_this_copy_does_not_have_is_said(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "course_lib.grading.release", None)
+    code, _, err = run(capsys, "release")
+    assert code == 1 and "not part of this copy" in err
+
+
+def _called(monkeypatch, codes: dict[str, int]) -> list[list[str]]:
+    calls: list[list[str]] = []
+
+    def call(command: list[str], **_: object) -> int:
+        calls.append(command)
+        return codes.get(command[3], 0)
+
+    monkeypatch.setattr("course_lib.cli.test.subprocess.call", call)
+    monkeypatch.setattr("course_lib.install.add_group", lambda group: False)
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("codes", "code"), [({}, 0), ({"pytest": 1}, 1), ({"ruff": 1}, 1)], ids=["all well", "a test", "a line"]
+)
+def test_test_runs_the_suite_on_two_processes_and_the_linter_and_fails_with_either(
+    monkeypatch, capsys, codes, code
+):
+    calls = _called(monkeypatch, codes)
+    assert run(capsys, "test")[0] == code
+    assert [command[3] for command in calls] == ["pytest", "ruff"]
+    assert calls[0][-2:] == ["-n", "2"]
+
+
+def test_test_passes_pytests_flags_through(monkeypatch, capsys):
+    calls = _called(monkeypatch, {})
+    run(capsys, "test", "-k", "merge", "-x", "-n0")
+    assert calls[0][-4:] == ["-k", "merge", "-x", "-n0"][-4:] and "2" not in calls[0]
+    assert len(calls) == 1
+
+
+def test_test_prints_the_kill_matrix(monkeypatch, capsys):
+    _called(monkeypatch, {})
+    given(monkeypatch, "course_lib.exercises.killmatrix", main=lambda: 4)
+    assert run(capsys, "test", "--kill-matrix")[0] == 4
+
+
+# ---------------------------------------------------------------------------------------------- progress, drill
+
+
+def card(id: str, chapter: str = "00", kind: str = "core") -> SimpleNamespace:
+    return SimpleNamespace(id=id, chapter=chapter, kind=kind, points=2)
+
+
+@pytest.fixture
+def exercises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A course of three exercises and one drill question."""
+
+    class Question(SimpleNamespace):
+        def variant(self, seed: str) -> "Question":
+            return self
+
+        def question(self) -> str:
+            return "1 + 1?"
+
+    def drills(chapter: str) -> list:
+        if chapter not in ("00", "01"):
+            raise ValueError(f"There is no chapter {chapter!r} with exercises; there are 00, 01.")
+        return [Question(id=f"sum-{chapter}", chapter=chapter, unit="")]
+
+    given(
+        monkeypatch,
+        "course_lib.exercises",
+        cards=lambda: (card("a"), card("b", "01"), card("c", "01", "more")),
+        drills=drills,
+        drill_verdict=lambda question, number: (number == 2, "It is 2."),
+    )
+
+
+def passed(where: Folders, id: str, chapter: str, **more: object) -> None:
+    report = {
+        "id": id,
+        "chapter": chapter,
+        "state": "answered",
+        "points": 2,
+        "maximum": 2,
+        "passed": True,
+        **more,
+    }
+    progress.record(report, where.work)
+
+
+def test_progress_shows_chapters_points_calibration_and_what_is_next(course, exercises, capsys):
+    work.copy_chapters(course)
+    passed(course, "a", "00", interval=[1, 2], truth=1.5, held=True)
+    code, out, _ = run(capsys, "progress")
+    assert code == 0
+    assert (
+        "1 of 1" in out and "passed" in out and "Next: b in chapter 01" in out and "1 of 1 intervals" in out
+    )
+    data = json.loads(run(capsys, "progress", "--json")[1])
+    assert [row["core_done"] for row in data["chapters"]] == [1, 0]
+    assert data["predictions"] == {"held": 1, "made": 1}
+
+
+def test_progress_works_before_the_first_start(course, exercises, capsys):
+    code, out, _ = run(capsys, "progress")
+    assert code == 0 and "Next: a" in out
+
+
+def test_drill_waits_for_a_passed_chapter_and_names_the_way(course, exercises, capsys):
+    code, _, err = run(capsys, "drill")
+    assert code == 1 and "none yet" in err and "--chapter 01" in err
+
+
+def test_drill_refuses_where_nobody_types_and_says_what_is_due_to_a_program(
+    course, exercises, capsys, monkeypatch
+):
+    work.copy_chapters(course)
+    passed(course, "a", "00")
+    monkeypatch.setattr("sys.stdin", open("/dev/null"))  # noqa: SIM115
+    code, _, err = run(capsys, "drill")
+    assert code == 1 and "terminal" in err
+    assert json.loads(run(capsys, "drill", "--json")[1])["due"] == ["sum-00"]
+
+
+def test_drill_asks_and_keeps_the_answers(course, exercises, capsys, monkeypatch):
+    work.copy_chapters(course)
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("builtins.input", lambda prompt: "2")
+    code, out, _ = run(capsys, "drill", "--chapter", "1")
+    assert code == 0 and "Right. It is 2." in out and "1 of 1 right" in out
+    assert "Nothing is due" in run(capsys, "drill", "--chapter", "01")[1]
+
+
+def test_drill_of_an_unknown_chapter_lists_those_that_exist(course, exercises, capsys):
+    code, _, err = run(capsys, "drill", "--chapter", "9")
+    assert code == 1 and "there are 00, 01" in err
+
+
+# ------------------------------------------------------------------------------------------------ doctor, bench
+
+
+def test_bench_lists_what_can_be_measured(capsys):
+    code, out, _ = run(capsys, "bench")
+    assert code == 0 and [line.split()[0] for line in out.splitlines()] == list(bench.BENCHES)
+
+
+def test_bench_hands_over_the_flags_and_returns_the_code(monkeypatch, capsys):
+    given(monkeypatch, "course_lib.learner.bench_start", main=lambda flags: len(flags))
+    assert run(capsys, "bench", "start", "--json", "--x")[0] == 2
+
+
+def test_an_unknown_measurement_is_answered_with_those_that_exist(capsys):
+    code, _, err = run(capsys, "bench", "nope")
+    assert code == 1 and "start, widgets, cluster" in err
+
+
+@pytest.mark.parametrize("name", list(bench.BENCHES))
+def test_a_measurement_that_is_there_can_be_called(name):
+    if importlib.util.find_spec("course_lib.benchmarks") is None and name == "widgets":
+        assert not bench.there(name)
+    elif bench.there(name):
+        module = importlib.import_module(bench.BENCHES[name][0])
+        assert callable(module.main)
+
+
+def test_trouble_anywhere_ends_in_words_and_a_code(monkeypatch, capsys):
+    def broken() -> None:
+        raise Trouble("The moon is full.", "wait")
+
+    monkeypatch.setattr(work, "folders", broken)
+    code, _, err = run(capsys, "update")
+    assert (code, err) == (1, "course: The moon is full.\n  Way out: wait\n")

@@ -1,0 +1,238 @@
+"""Pins, ranges and the conda environment say the same; doctor says in words what is missing."""
+
+import ast
+import json
+import re
+import sys
+import tomllib
+from importlib import metadata
+
+import pytest
+from packaging.markers import Marker
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from course_lib.install import GB, PYTHONS, ROOT, pins
+from course_lib.learner import environment
+from course_lib.learner.environment import Gpu, Line
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+DIRECT = [Requirement(line) for line in PROJECT["dependencies"]]
+FOR_TESTS = [Requirement(line) for line in PROJECT["optional-dependencies"]["test"]]
+LOCK = {group: [Requirement(line) for line in pins(group)] for group in ("torch", "learner", "test")}
+CONDA = {"torch": "pytorch"}  # names that differ there
+
+
+def names(requirements: list[Requirement]) -> set[str]:
+    return {canonicalize_name(each.name) for each in requirements}
+
+
+def test_every_pin_is_exact():
+    for each in [line for group in LOCK.values() for line in group]:
+        assert [spec.operator for spec in each.specifier] == ["=="], each
+
+
+@pytest.mark.parametrize("asked", DIRECT + FOR_TESTS, ids=lambda each: each.name)
+def test_every_package_asked_for_is_pinned_within_its_range(asked):
+    group = LOCK["torch"] + LOCK["learner"] + (LOCK["test"] if asked in FOR_TESTS else [])
+    pinned = [each for each in group if canonicalize_name(each.name) == canonicalize_name(asked.name)]
+    assert len(pinned) == 1
+    (spec,) = pinned[0].specifier
+    assert asked.specifier.contains(spec.version)
+
+
+def test_a_learner_gets_no_test_tools():
+    assert not names(FOR_TESTS) & names(LOCK["learner"])
+
+
+@pytest.mark.parametrize("python", [f"{a}.{b}" for a, b in PYTHONS] + ["3.11.2"])
+@pytest.mark.parametrize("system", ["linux", "darwin", "win32"])
+def test_on_every_python_and_system_each_package_has_one_version(python, system):
+    full = python if python.count(".") == 2 else f"{python}.9"
+    here = {
+        "python_version": ".".join(python.split(".")[:2]),
+        "python_full_version": full,
+        "sys_platform": system,
+        "os_name": "nt" if system == "win32" else "posix",
+        "implementation_name": "cpython",
+        "platform_python_implementation": "CPython",
+    }
+    for group in LOCK.values():
+        seen = [each.name for each in group if each.marker is None or Marker(str(each.marker)).evaluate(here)]
+        assert len(seen) == len(set(seen))
+    assert all(each.marker is None for each in LOCK["torch"])
+
+
+def test_the_lock_holds_everything_that_its_packages_need_here():
+    pinned = names([line for group in LOCK.values() for line in group])
+    for name in sorted(pinned):
+        try:
+            needs = metadata.requires(name) or []
+        except metadata.PackageNotFoundError:
+            continue  # for another system
+        for need in map(Requirement, needs):
+            if need.marker is None or need.marker.evaluate({"extra": ""}):
+                assert canonicalize_name(need.name) in pinned, f"{name} needs {need}"
+
+
+def conda() -> tuple[list[str], list[str]]:
+    """(packages, pip's packages) of environment.yml."""
+    import yaml
+
+    told = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))["dependencies"]
+    return [each for each in told if isinstance(each, str)], next(
+        each["pip"] for each in told if isinstance(each, dict)
+    )
+
+
+def test_conda_and_pip_ask_for_the_same_packages_in_the_same_ranges():
+    ours = {CONDA.get(each.name, each.name): str(each.specifier) for each in DIRECT}
+    ours["python"] = str(Requirement(f"python{PROJECT['requires-python']}").specifier)
+    packages, pip = conda()
+    theirs = {each.name: str(each.specifier) for each in map(Requirement, packages) if each.name != "pip"}
+    assert theirs == ours
+    assert pip == ["-e ."]
+
+
+def test_every_library_that_the_course_imports_is_asked_for():
+    ours = {each.name.replace("-", "_") for each in DIRECT} | {"course_lib"}
+    comes_along = {
+        "IPython",
+        "nbformat",
+        "nbconvert",
+        "nbclient",
+        "jupyter_client",
+        "traitlets",
+        "packaging",
+        "psutil",
+        "PIL",
+    }
+    tools = {"playwright", "pytest"}  # benchmarks only, and they say so
+    for path in sorted((ROOT / "course_lib").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            found = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.level == 0:
+                found = [node.module]
+            for name in {each.split(".")[0] for each in found} - set(sys.stdlib_module_names):
+                allowed = ours | comes_along | (tools if "benchmarks" in path.parts else set())
+                assert name in allowed, f"{path.relative_to(ROOT)} imports {name}"
+
+
+def test_the_version_is_written_once_and_has_its_entry_in_the_changelog():
+    from course_lib import __version__
+
+    assert "version" in PROJECT["dynamic"] and "version" not in PROJECT
+    assert re.search(
+        rf"^## {re.escape(__version__)}\b", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+
+
+def test_the_readme_shows_the_two_commands_first():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    first = re.search(r"```\w*\n(.*?)```", text, re.DOTALL)[1]
+    assert [line.split("#")[0].strip() for line in first.strip().splitlines()] == [
+        "./course learn",
+        "./course test",
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------- doctor
+
+
+@pytest.mark.parametrize(
+    ("line", "state", "words"),
+    [
+        (environment.python_line((3, 12, 1), "python"), "ok", "3.12"),
+        (environment.python_line((3, 10, 0), "python"), "fail", "3.10"),
+        (environment.python_line((3, 14, 0), "python"), "fail", "3.14"),
+        (environment.packages_line({"numpy": ">=2"}, {}, {}), "fail", "missing: numpy"),
+        (
+            environment.packages_line({"numpy": ">=2"}, {"numpy": "1.26"}, {}),
+            "fail",
+            "numpy 1.26 (needs >=2)",
+        ),
+        (
+            environment.packages_line({"numpy": ">=2"}, {"numpy": "2.1"}, {"numpy": "2.4"}),
+            "warn",
+            "numpy 2.1",
+        ),
+        (
+            environment.packages_line({"torch": ">=2"}, {"torch": "2.13.0+cpu"}, {"torch": "2.13.0"}),
+            "ok",
+            "as tested",
+        ),
+        (environment.torch_line({}, Gpu()), "fail", "does not import"),
+        (
+            environment.torch_line({"version": "2.13.0+cpu", "cuda": None, "gpus": 0, "threads": 2}, Gpu()),
+            "ok",
+            "2.13.0+cpu",
+        ),
+        (
+            environment.torch_line(
+                {"version": "2.13.0+cpu", "cuda": None, "gpus": 0, "threads": 2},
+                Gpu(("H100",), "580", (13, 0)),
+            ),
+            "warn",
+            "does not see the GPU",
+        ),
+        (environment.gpu_line(Gpu()), "ok", "none"),
+        (
+            environment.gpu_line(Gpu(("H100", "H100"), "580.65", (13, 0))),
+            "ok",
+            "2 × H100, driver 580.65, CUDA up to 13.0",
+        ),
+        (environment.gpu_line(Gpu(("V100",), "470.1", (11, 4))), "warn", "CUDA up to 11.4"),
+        (environment.disk_line(1 * GB, set_up=False), "fail", "1.0 GB free"),
+        (environment.disk_line(1 * GB, set_up=True), "ok", "1.0 GB free"),
+        (environment.memory_line((8 * 2**30, 1 * 2**30)), "warn", "1.0 available"),
+        (environment.memory_line((0, 0)), "ok", "does not say"),
+        (environment.cores_line(1), "warn", "1 usable"),
+        (environment.write_line(ROOT / "tests"), "ok", "tests"),
+        (environment.write_line(__import__("pathlib").Path("/proc")), "fail", "cannot be written to"),
+        (environment.git_line(""), "warn", "not installed"),
+        (environment.chromium_line(""), "warn", "not found"),
+        (environment.port_line(8888, False), "warn", "8888 is taken"),
+    ],
+    ids=lambda each: each.what if isinstance(each, Line) else None,
+)
+def test_doctor_says_what_is_missing_and_the_way_out(line, state, words):
+    assert line.state == state and words in line.found
+    assert bool(line.way_out) is (state != "ok")
+
+
+def test_doctor_fails_only_where_the_course_cannot_run(capsys, monkeypatch):
+    from course_lib import cli
+
+    lines = [Line("a", "ok", "fine"), Line("b", "warn", "so so [bold]", "mend it")]
+    monkeypatch.setattr(environment, "look", lambda *_: lines)
+    assert cli.run(["doctor"]) == 0
+    assert "so so [bold]" in capsys.readouterr().out
+    lines.append(Line("c", "fail", "gone", "buy one"))
+    assert cli.run(["doctor", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["ok"] is False and [each["state"] for each in told["lines"]] == ["ok", "warn", "fail"]
+
+
+def test_doctor_finds_this_very_environment_whole():
+    lines = {line.what: line for line in environment.look(ROOT)}
+    assert lines["Python"].state == lines["torch"].state == "ok"
+    assert lines["packages"].state != "fail"
+
+
+def test_a_browser_may_be_named_and_a_wrong_name_is_not_believed(monkeypatch, tmp_path):
+    program = tmp_path / "chrome"
+    program.touch()
+    monkeypatch.setenv("COURSE_CHROMIUM", str(program))
+    assert environment.chromium() == str(program)
+    monkeypatch.setenv("COURSE_CHROMIUM", str(tmp_path / "nothing"))
+    assert environment.chromium() == ""
+
+
+def test_a_browser_of_playwrights_own_is_found(monkeypatch, tmp_path):
+    program = tmp_path / "chromium-1200" / "chrome-linux" / "chrome"
+    program.parent.mkdir(parents=True)
+    program.touch()
+    monkeypatch.delenv("COURSE_CHROMIUM", raising=False)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
+    assert environment.chromium() == str(program)

@@ -1,0 +1,291 @@
+"""Facts: every number has a unit, a source, a date and a condition, and agrees with what can be derived."""
+
+import copy
+import dataclasses
+import pickle
+import re
+
+import pytest
+
+from course_lib import facts, memory
+from course_lib.facts import Fact, course
+from course_lib.facts.fact import fact_of, rows
+
+DATED = ("devices.csv", "runs.csv", "prices.csv", "claims.csv")
+DATE = re.compile(r"(19|20)\d\d(-(0[1-9]|1[0-2]))?$")
+H100 = facts.device("H100 SXM")
+
+
+def all_facts():
+    """Every fact in every record, with a name to find it by."""
+    records = [*facts.devices().values(), *facts.runs().values(), *facts.claims().values()]
+    for record in records:
+        name = getattr(record, "name", None) or record.key
+        for field in dataclasses.fields(record):
+            value = getattr(record, field.name)
+            if isinstance(value, Fact):
+                yield f"{name}.{field.name}", value
+    for name, price in facts.prices().items():
+        yield name, price
+
+
+@pytest.mark.parametrize("missing", ["unit", "source", "date", "condition"])
+@pytest.mark.parametrize("empty", ["", "   ", None])
+def test_a_number_without_unit_source_date_or_condition_is_no_fact(missing, empty):
+    said = {"unit": "B", "source": "a paper", "date": "2024", "condition": "nominal", missing: empty}
+    with pytest.raises(ValueError, match=f"has no {missing}"):
+        Fact(80e9, **said)
+
+
+def test_every_fact_of_every_record_says_all_four():
+    found = list(all_facts())
+    assert len(found) > 300
+    for name, fact in found:
+        assert all((fact.unit, fact.source, fact.date, fact.condition)), name
+        assert DATE.match(fact.date), f"{name}: {fact.date}"
+        assert fact > 0, name
+
+
+@pytest.mark.parametrize("file", DATED)
+def test_every_row_of_a_file_of_values_has_every_cell_and_a_known_source(file):
+    for row in rows(file):
+        assert None not in row.values() and all(cell.strip() for cell in row.values()), row
+        facts.reference(row["source"])
+        assert "memory" not in row["source"]
+
+
+@pytest.mark.parametrize(("file", "of"), [("devices.csv", "device"), ("runs.csv", "run")])
+def test_no_value_is_given_twice_in_one_file(file, of):
+    seen = [(row[of], row["field"]) for row in rows(file)]
+    assert len(seen) == len(set(seen))
+
+
+def test_a_source_is_dated_and_can_be_found():
+    for key, one in facts.references().items():
+        assert one.authors and one.title and DATE.match(one.date), key
+        findable = one.url.startswith("https://") or one.kind in ("lesson", "assumption")
+        assert findable, key
+        assert one.date.startswith(str(one.year)), key
+
+
+def test_references_say_which_number_they_support():
+    must = ["zero-2019", "micikevicius-2017", "kaplan-2020", "hoffmann-2022", "gpipe-2018", "megatron-2019",
+            "megatron-2021", "llama3-2024", "korthikanti-2022", "patarasuk-2009"]  # fmt: skip
+    for key in must:
+        assert facts.reference(key).supports, key
+
+
+# --- a fact is a float ---------------------------------------------------------------------------
+
+
+def test_arithmetic_gives_plain_floats_that_claim_no_source():
+    assert type(H100.memory * 2) is float
+    assert type(-H100.memory) is float
+    assert type(sum([H100.memory, H100.memory])) is float
+
+
+def test_a_fact_prints_as_a_number_and_shows_its_source():
+    assert f"{H100.memory:.0f}" == "80000000000"
+    assert str(H100.memory) == "80000000000.0"
+    assert H100.memory.text == "80 GB"
+    assert "nominal" in repr(H100.memory) and "2025" in repr(H100.memory)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda fact: pickle.loads(pickle.dumps(fact))])
+def test_a_copied_fact_keeps_what_stands_behind_it(copied):
+    again = copied(H100.dense_flops)
+    assert (again, again.unit, again.source) == (
+        H100.dense_flops,
+        H100.dense_flops.unit,
+        H100.dense_flops.source,
+    )
+
+
+# --- hardware --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        ("H100 SXM", "dense_flops", 989e12),
+        ("H100 SXM", "sparse_flops", 1979e12),
+        ("H100 SXM", "bandwidth", 3350e9),
+        ("H100 SXM", "link_one_way", 450e9),
+        ("H100 SXM", "network_one_way", 50e9),
+        ("A100 SXM 80GB", "dense_flops", 312e12),
+        ("B200 SXM", "dense_flops", 2250e12),
+        ("GB200", "dense_flops", 2500e12),
+        ("TPU v4", "dense_flops", 275e12),
+    ],
+)
+def test_devices_have_the_published_dense_values_in_base_units(name, field, value):
+    assert getattr(facts.device(name), field) == value
+
+
+def test_a_sparse_peak_is_twice_the_dense_one_and_says_so():
+    with_sparse = [one for one in facts.devices().values() if one.sparse_flops]
+    assert {one.name for one in with_sparse} >= {"A100 SXM 80GB", "H100 SXM", "B200 SXM"}
+    for one in with_sparse:
+        assert one.sparse_flops == pytest.approx(2 * one.dense_flops, rel=0.002), one.name
+        assert "2:4" in one.sparse_flops.condition
+        assert "dense" in one.dense_flops.condition
+
+
+def test_both_ways_is_twice_one_way():
+    linked = [one for one in facts.devices().values() if one.link_one_way]
+    assert len(linked) > 20
+    for one in linked:
+        assert one.link_both_ways == 2 * one.link_one_way, one.name
+        assert "one direction" in one.link_one_way.condition
+        assert "both directions" in one.link_both_ways.condition
+
+
+def test_no_measured_matmul_beats_its_peak():
+    measured = [one for one in facts.devices().values() if one.matmul_flops]
+    assert len(measured) > 5
+    for one in measured:
+        assert 0.4 < one.matmul_flops / one.dense_flops < 1, one.name
+
+
+def test_a_link_is_read_off_a_device():
+    assert facts.link("NVLink4").one_way is facts.device("H100 SXM").link_one_way
+    assert facts.link("NVLink4").one_way / facts.link("400 Gb/s adapter").one_way == 9
+    assert all(one.one_way > 0 for one in facts.links().values())
+
+
+# --- models ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", facts.models().values(), ids=facts.models())
+def test_parameters_agree_with_the_published_count(shape):
+    assert shape.params / 1e9 == pytest.approx(shape.published_billion, rel=0.005)
+    assert shape.active_params <= shape.params
+    assert shape.heads % shape.kv_heads == 0
+
+
+def test_parameters_of_dense_models_are_what_their_shape_gives():
+    counted = [shape for shape in facts.models().values() if shape.dense]
+    assert len(counted) > 20
+    for shape in counted:
+        assert memory.count_params(shape) == shape.params, shape.name
+
+
+# --- runs, prices, claims --------------------------------------------------------------------------
+
+
+def test_runs_are_dated_and_reach_from_2017_to_2025():
+    years = [run.year for run in facts.runs().values()]
+    assert years == sorted(years)
+    assert (int(years[0]), int(years[-1])) == (2017, 2025)
+
+
+@pytest.mark.parametrize("name", ["GPT-3 175B", "Llama 3.1 405B"])
+def test_printed_flops_agree_with_six_times_parameters_times_tokens(name):
+    run = facts.run(name)
+    assert run.train_flops == pytest.approx(6 * run.params * run.tokens, rel=0.01)
+
+
+def test_layouts_of_llama_3_multiply_out_to_their_gpus_and_tokens():
+    laid_out = [run for run in facts.runs().values() if run.tp]
+    assert len(laid_out) == 3
+    for run in laid_out:
+        assert run.tp * run.cp * run.pp * run.dp == run.devices
+        assert run.flops_per_device / H100.dense_flops == pytest.approx(run.mfu, abs=0.006)
+
+
+def test_deepseeks_price_and_hours_give_the_printed_cost_of_pretraining():
+    assert facts.run("DeepSeek-V3").device_hours * facts.price("H800 hour, DeepSeek-V3") == 5.328e6
+
+
+def test_the_exercise_price_calls_itself_an_assumption():
+    assert "assumption" in facts.price("H100 hour").condition
+
+
+def test_claims_hold_no_verdict():
+    fields = {field.name for field in dataclasses.fields(facts.claim("step-70b-8ms"))}
+    assert fields == {"key", "chapter", "text", "value"}
+    assert {one.chapter for one in facts.claims("01").values()} == {"01"}
+    assert len(facts.claims("01")) >= 14
+
+
+# --- look-ups --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("look", "name", "near"),
+    [
+        (facts.device, "H100", "H100 SXM"),
+        (facts.device, "h100 smx", "H100 SXM"),
+        (facts.model, "llama3", "llama3-70b"),
+        (facts.run, "PaLM", "PaLM 540B"),
+        (facts.link, "NVLink", "NVLink4"),
+        (facts.price, "H100", "H100 hour"),
+        (facts.claim, "17 days", "llama3-17-days"),
+        (facts.model, "?", "There are"),
+        (facts.reference, "zero", "zero-2019"),
+        (course.chapter, "6", "06"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_near_ones(look, name, near):
+    with pytest.raises(ValueError, match=re.escape(name)) as caught:
+        look(name)
+    assert near in str(caught.value)
+
+
+def test_names_are_found_in_any_case():
+    assert facts.device(" h100 sxm ").name == "H100 SXM"
+
+
+def test_a_row_is_read_in_base_units():
+    row = {
+        "value": "989",
+        "unit": "TFLOP/s",
+        "condition": "dense",
+        "source": "this-course",
+        "date": "2026-11",
+    }
+    assert fact_of(row) == 989e12
+    assert fact_of(row).unit == "FLOP/s"
+
+
+# --- the course about itself -----------------------------------------------------------------------
+
+
+def test_the_chapters_are_numbered_without_a_gap():
+    assert list(course.chapters()) == [f"{number:02}" for number in range(18)]
+    assert all(
+        one.folder.startswith(f"{number}_") and one.question for number, one in course.chapters().items()
+    )
+
+
+def test_every_chapter_and_idea_that_is_named_exists():
+    numbers = set(course.chapters())
+    nodes = course.nodes()
+    for node in nodes.values():
+        assert set(node.needs) <= set(nodes) and {node.home, *node.chapters} <= numbers, node.key
+    for symptom in course.symptoms().values():
+        assert set(symptom.nodes) <= set(nodes) and {number for number, _ in symptom.chapters} <= numbers
+    for conflict in course.conflicts().values():
+        assert {conflict.one, conflict.other} <= set(nodes) and set(conflict.chapters) <= numbers
+    for entry in [*course.thesis().values(), *course.glossary().values()]:
+        assert entry.chapter in numbers
+
+
+def test_the_map_can_be_read_as_listed_and_not_backwards():
+    order = list(course.nodes())
+    assert course.out_of_order(order) == []
+    assert ("data-parallel", "memory-wall") in course.out_of_order(order[::-1])
+    with pytest.raises(ValueError, match="No idea called"):
+        course.out_of_order(["everything"])
+
+
+def test_the_thesis_has_one_property_and_one_chapter_for_each_strategy():
+    rows_ = course.thesis().values()
+    assert len({row.property for row in rows_}) == len({row.chapter for row in rows_}) == len(rows_) == 5
+    for row in rows_:
+        assert row.property == course.chapter(row.chapter).property or row.chapter in ("09", "10", "11", "12")
+
+
+def test_three_letters_that_other_texts_use_otherwise_say_so():
+    assert all(course.symbols()[letter].elsewhere for letter in ("Ψ", "D", "N", "p"))
+    assert len(course.outcomes()) == 4

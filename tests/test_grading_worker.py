@@ -1,0 +1,377 @@
+"""The worker: what answers do to it, what it says of them, and that nothing of it is left."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from course_lib.exercises import Card
+from course_lib.grading import seats
+from course_lib.grading.channel import Channel, Garbled
+from course_lib.grading.remote import Lost, WorkerPlace, names_there, run_cell
+from course_lib.grading.seats import Workers, end_in_words
+from course_lib.grading.words import clean
+from course_lib.grading.zygote import descendants
+from course_lib.records import Case
+from tests.grading_kit import mine, own, small_course
+
+CARD = Card(id="anything", chapter="00", title="Anything", text="", points=1, minutes=1, difficulty=1, importance=1,
+            hints=("", "", ""), answers=("f",))  # fmt: skip
+LINUX = sys.platform == "linux"
+
+
+@pytest.fixture(scope="module")
+def workers():
+    with Workers() as made:
+        yield made
+
+
+@pytest.fixture(scope="module", params=[True, False] if LINUX else [False], ids=lambda fork: "forked" if fork else "fresh")
+def either(request):
+    with Workers(fork=request.param) as made:
+        yield made
+
+
+def probe(workers, folder, source, *, args=(3,), seconds=2.0, card=CARD, times=1):
+    """The last outcome of an answer on a case, and what the exercise was lost for, if it was."""
+    with workers.seat(folder) as seat:
+        cell = run_cell(seat, source)
+        assert cell.state == "answered", cell
+        with WorkerPlace(seat) as place:
+            for _ in range(times):
+                outcome = place.run(card, Case(name="three", args=args, seconds=seconds))
+            place.settle()
+        return outcome, place.lost
+
+
+HONEST = {
+    "a number": ("def f(n): return 2 * n", 6),
+    "plain data": ("def f(n): return {'a': [1, 2.5, None, True], 'b': ('x', n)}", {"a": [1, 2.5, None, True], "b": ("x", 3)}),
+    "numpy": ("import numpy as np\ndef f(n): return [np.float64(n), np.arange(n), np.bool_(True)]", [3.0, [0, 1, 2], True]),
+    "a number with its source": ("from course_lib import facts\ndef f(n): return facts.device('H100 SXM').memory", 80e9),
+    "a thread left running": ("import threading, time\ndef f(n):\n    threading.Thread(target=time.sleep, args=(60,)).start()\n    return n", 3),
+    "a gigabyte of output": ("def f(n):\n    for _ in range(1000): print('x' * 1_000_000)\n    return n", 3),
+    "output past Python": ("import os\ndef f(n):\n    os.write(1, b'x' * 1000); os.write(2, b'y'); return n", 3),
+    "warnings and stderr": ("import sys, warnings\ndef f(n):\n    warnings.warn('w'); print('e', file=sys.stderr); return n", 3),
+    "a changed argument": ("def f(n):\n    n.append(4)\n    return n", None),
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_an_honest_answer_comes_through(either, tmp_path, name):
+    source, want = HONEST[name]
+    args = ([3],) if want is None else (3,)
+    outcome, lost = probe(either, tmp_path, source, args=args, times=2)
+    assert lost is None and outcome.state == "answered", (outcome, lost)
+    assert outcome.value == ([3, 4] if want is None else want)
+    assert len(outcome.output) <= 20_000
+
+
+ENDS = {
+    "exit": ("import os\ndef f(n): os._exit(3)", "crashed", "ended the process: exit(3)"),
+    "kill": ("import os\ndef f(n): os.kill(os.getpid(), 9)", "crashed", "signal 9 (SIGKILL)"),
+    "native crash": ("import ctypes\ndef f(n): ctypes.string_at(0)", "crashed", "SIGSEGV), a crash in native code"),
+    "abort": ("import os\ndef f(n): os.abort()", "crashed", "SIGABRT"),
+    "hang": ("def f(n):\n    while True:\n        try:\n            while True: pass\n        except BaseException: pass", "timed out", "longer than 1 s"),
+    "sleep": ("import time\ndef f(n): time.sleep(60)", "timed out", "longer than 1 s on “three”"),
+    "closed descriptors": ("import os\ndef f(n):\n    os.closerange(3, 1000)\n    return n", "crashed", "closed its connection"),
+    "closed and stays": ("import os, time\ndef f(n):\n    os.closerange(3, 1000)\n    time.sleep(60)", "crashed", "closed its connection"),
+    "garbage": ("import os\ndef f(n):\n    for fd in range(3, 64):\n        try: os.write(fd, b'points: 100' * 9)\n        except OSError: pass\n    return n",
+                "refused", "wrote into the connection"),
+    "sys.exit": ("import sys\ndef f(n): sys.exit('bye')", "raised", "SystemExit: bye"),
+    "interrupt": ("def f(n): raise KeyboardInterrupt", "raised", "KeyboardInterrupt"),
+    "recursion": ("def f(n): return f(n)", "raised", "RecursionError"),
+    "too large": ("def f(n): return 'x' * 100_000_000", "raised", "cannot be handed to the judge"),
+    "too many values": ("def f(n): return list(range(1_000_001))", "raised", "1,000,000 values"),
+    "too long a number": ("def f(n): return 10 ** 100_000", "raised", "cannot be handed to the judge"),
+    "nested": ("def f(n):\n    x = []\n    for _ in range(1000): x = [x]\n    return x", "raised", "nested"),
+    "an object": ("class Same:\n    def __eq__(self, other): return True\ndef f(n): return Same()", "raised", "returned a Same"),
+    "an error that cannot be shown": ("class E(Exception):\n    def __str__(self): raise SystemExit\ndef f(n): raise E", "raised", "SystemExit"),
+    "not answered": ("def f(n): raise NotImplementedError", "not answered", "Not answered yet"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_how_an_answer_ended_is_said_in_words(either, tmp_path, name):
+    source, state, words = ENDS[name]
+    outcome, _ = probe(either, tmp_path, source, seconds=1.0 if state == "timed out" else 20.0)
+    assert outcome.state == state and words in outcome.error, outcome
+    assert outcome.value is None
+
+
+# ---------------------------------------------------------------------------- forging and leaking
+
+
+FIND_CHANNEL = """
+import gc, sys
+def channel():
+    frame = sys._getframe()
+    while frame:
+        for value in frame.f_locals.values():
+            if type(value).__name__ == "Worker":
+                found = value.channel
+        if "token" in frame.f_locals:
+            return found, frame.f_locals["token"]
+        frame = frame.f_back
+"""
+FORGERIES = {
+    "a second answer with the right token": FIND_CHANNEL + """
+def f(n):
+    there, token = channel()
+    there.send(token, {"state": "answered", "value": 6, "error": "", "trace": "", "output": "", "seconds": 0.0})
+    return 7
+""",
+    "an answer ahead of the next question": FIND_CHANNEL + """
+def f(n):
+    there, token = channel()
+    there.send(b"0" * 16, {"state": "answered", "value": 6, "error": "", "trace": "", "output": "", "seconds": 0.0})
+    return 6
+""",
+    "an answer of the wrong kind": FIND_CHANNEL + """
+import os
+def f(n):
+    there, token = channel()
+    there.send(token, [6])
+    os._exit(0)
+""",
+    "a state that no answer has": FIND_CHANNEL + """
+import os
+def f(n):
+    there, token = channel()
+    there.send(token, {"state": "passed", "value": 6, "error": "", "trace": "", "output": "", "seconds": 0.0})
+    os._exit(0)
+""",
+    "a frame of a terabyte": FIND_CHANNEL + """
+import os, struct
+def f(n):
+    there, token = channel()
+    there.sock.sendall(struct.pack(">4s16sQ", b"TaS1", token, 2 ** 40))
+    os._exit(0)
+""",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forged_message_costs_the_exercise(workers, tmp_path, name):
+    _, lost = probe(workers, tmp_path, FORGERIES[name], times=2)
+    assert lost is not None and lost.state == "refused", lost
+
+
+PATCHED = """
+import builtins, json, struct
+import course_lib.cluster.codec as codec, course_lib.grading.channel as channel, course_lib.grading.place as place
+class Yes:
+    def __eq__(self, other): return True
+    def __call__(self, *a, **k): return True
+def f(n):
+    builtins.isinstance = lambda *a: True
+    json.dumps = json.loads = codec.decode = place.plain = lambda *a, **k: 6
+    codec._DTYPES = Yes()
+    return n
+"""
+
+
+def test_what_an_answer_patches_changes_nothing_outside_its_clone(workers, tmp_path):
+    with workers.seat(tmp_path) as seat:
+        run_cell(seat, PATCHED + "\ndef g(n): return [n, isinstance(n, str)]")
+        with WorkerPlace(seat) as place:
+            place.run(CARD, Case(name="one", args=(3,)))
+        import dataclasses
+
+        with WorkerPlace(seat) as place:
+            outcome = place.run(dataclasses.replace(CARD, answers=("g",)), Case(name="two", args=(3,)))
+    assert outcome.value == [3, False]
+
+
+def test_an_exercise_cannot_reach_into_another(workers, tmp_path):
+    with workers.seat(tmp_path) as seat:
+        run_cell(seat, "seen = []\ndef f(n):\n    seen.append(n)\n    return len(seen)")
+        counts = []
+        for _ in range(2):
+            with WorkerPlace(seat) as place:
+                counts += [place.run(CARD, Case(name="n", args=(n,))).value for n in (1, 2)]
+    assert counts == [1, 2, 1, 2]
+
+
+LEAKS = {
+    "import": "def f(n):\n    import course_lib.exercises.judging.ch01",
+    "from": "def f(n):\n    from course_lib.exercises import judging",
+    "importlib": "import importlib\ndef f(n):\n    importlib.import_module('course_lib.grading.judge')",
+    "reload of the package": "import importlib, sys\nfrom course_lib import exercises\ndef f(n):\n    importlib.reload(exercises)\n    from course_lib.exercises import judging",
+}
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_the_judging_cannot_be_imported(either, tmp_path, name):
+    outcome, _ = probe(either, tmp_path, LEAKS[name])
+    assert outcome.state == "raised" and "not to be had" in outcome.error, outcome
+
+
+def test_nothing_of_the_judging_is_in_a_workers_memory(workers, tmp_path):
+    source = """
+import gc, sys
+def f(n):
+    names = {type(each).__name__ for each in gc.get_objects()} & {"Judging", "DrillKey", "Mistake"}
+    return sorted(names) + sorted(name for name in sys.modules if "judg" in name)
+"""
+    assert probe(workers, tmp_path, source)[0].value == []
+
+
+def test_a_worker_has_no_secrets_of_the_environment(monkeypatch, tmp_path):
+    monkeypatch.setenv("COURSE_SECRET", "s3cret")
+    with Workers() as fresh:
+        outcome, _ = probe(fresh, tmp_path, "import os\ndef f(n): return dict(os.environ)")
+    assert "COURSE_SECRET" not in outcome.value and outcome.value["COURSE_WORKER"] == "1"
+    assert outcome.value["OMP_NUM_THREADS"] == "1"
+
+
+def test_generators_start_alike_on_every_case(workers, tmp_path):
+    source = "import random\nimport numpy as np\ndef f(n): return [random.random(), float(np.random.rand())]"
+    assert probe(workers, tmp_path, source)[0].value == probe(workers, tmp_path, source, times=3)[0].value
+
+
+def test_the_library_function_that_is_asked_for_is_switched_off(workers, tmp_path):
+    import dataclasses
+
+    card = dataclasses.replace(CARD, hides=("compute:train_flops",))
+    source = "from course_lib.compute import train_flops\ndef f(n): return train_flops(1.0, 1.0)"
+    outcome, _ = probe(workers, tmp_path, source, card=card)
+    assert outcome.state == "raised" and "switched off" in outcome.error
+
+
+def test_names_know_whose_they_are(workers, tmp_path):
+    with workers.seat(tmp_path) as seat:
+        run_cell(seat, "from math import sqrt\ndef f(n): return n")
+        assert names_there(seat, ["f", "sqrt", "g"]) == ([True, True, False], [True, False, False])
+
+
+# ---------------------------------------------------------------------------- nothing is left
+
+
+STRAYS = {
+    "a child": "import subprocess\ndef f(n):\n    subprocess.Popen(['sleep', '60'])\n    return n",
+    "a session of its own": "import subprocess\ndef f(n):\n    subprocess.Popen(['sleep', '60'], start_new_session=True)\n    return n",
+    "a daemon": "import os, time\ndef f(n):\n    if os.fork() == 0:\n        os.setsid()\n        if os.fork() == 0: time.sleep(60)\n        os._exit(0)\n    return n",
+    "many": "import os, time\ndef f(n):\n    for _ in range(20):\n        if os.fork() == 0: time.sleep(60)\n    return n",
+}
+
+
+def alive_with(marker):
+    """Processes whose environment holds `marker`."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                if marker.encode() in (entry / "environ").read_bytes() and (entry / "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z":
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+@pytest.mark.skipif(not LINUX, reason="descendants are found through /proc")
+@pytest.mark.parametrize("name", STRAYS)
+def test_what_an_answer_starts_ends_with_its_exercise(tmp_path, monkeypatch, name):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with Workers() as made:
+        with made.seat(tmp_path) as seat:
+            run_cell(seat, STRAYS[name])
+            with WorkerPlace(seat) as place:
+                assert place.run(CARD, Case(name="n", args=(3,))).value == 3
+                assert descendants(made._warm.process.pid)
+            assert descendants(made._warm.process.pid) == [seat.pid]
+        assert descendants(made._warm.process.pid) == []
+    assert alive_with(str(tmp_path)) == []
+
+
+@pytest.mark.skipif(not LINUX, reason="processes are found through /proc")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM], ids=["Ctrl-C", "killed", "terminated"])
+def test_a_check_that_is_stopped_leaves_no_process(tmp_path, how):
+    from course_lib.learner.notebooks import parse, render
+
+    where = small_course(tmp_path / "course")
+    (tmp_path / "tmp").mkdir()
+    notebook = parse(mine(where).read_text())
+    notebook["cells"].insert(2, own("import subprocess, pathlib\nsubprocess.Popen(['sleep', '60'], start_new_session=True)\nwhile True: pass"))
+    mine(where).write_text(render(notebook))
+    env = {**os.environ, "COURSE_ROOT": str(where.root), "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": str(seats.ROOT)}
+    command = [sys.executable, "-c", "from course_lib.grading.check import check_main; raise SystemExit(check_main(['01'], *[False] * 4))"]
+    process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+    until = time.monotonic() + 30
+    while len(alive_with(str(tmp_path / "tmp"))) < 4 and time.monotonic() < until:  # the check, the warm process, the worker, sleep
+        time.sleep(0.02)
+    os.killpg(process.pid, how)
+    _, said = process.communicate(timeout=30)
+    until = time.monotonic() + 30
+    while alive_with(str(tmp_path / "tmp")) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert alive_with(str(tmp_path / "tmp")) == []
+    if how is signal.SIGINT:
+        assert process.returncode == 130 and b"stopped" in said and b"Traceback" not in said
+
+
+# ---------------------------------------------------------------------------- small parts
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(0, "exit(0)"), (1, "exit(1)"), (-11, "signal 11 (SIGSEGV)"), (-9, "out of memory"), (0xC0000005, "0xc0000005"), (-63, "signal 63")],
+)
+def test_an_end_in_words(code, words):
+    assert words in end_in_words(None, code)
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("plain\ttext\n", "plain\ttext\n"), ("\x1b[31mred\x1b[0m", "red"), ("\x1b]0;title\x07body", "body"), ("a\rb", "a\nb"), ("a\x00\x08b", "ab"),
+        ("\u202eevil", "evil"), ("[bold]kept[/bold]", "[bold]kept[/bold]"), ("é → ✓", "é → ✓"), ("\x9b31m", "31m"),
+    ],
+)  # fmt: skip
+def test_text_from_a_worker_is_safe_to_show(text, want):
+    assert clean(text) == want
+
+
+def test_floods_of_text_are_cut():
+    assert len(clean("x" * 10_000_000, 600)) <= 600 and len(max(clean("y" * 5000 + "\n", 9000).split("\n"), key=len)) <= 401
+
+
+def test_a_channel_refuses_what_is_no_frame():
+    import socket
+
+    mine, theirs = socket.socketpair()
+    theirs.sendall(b"HTTP/1.1 200 OK" * 9)
+    with pytest.raises(Garbled):
+        Channel(mine).receive(1.0)
+    mine.close(), theirs.close()
+
+
+def test_an_oversize_request_is_not_sent():
+    import socket
+
+    mine, theirs = socket.socketpair()
+    with pytest.raises(Garbled, match="at most"):
+        Channel(mine, limit=1000).send(b"0" * 16, "x" * 2000)
+    mine.close(), theirs.close()
+
+
+def test_a_worker_that_cannot_start_says_why(monkeypatch, tmp_path):
+    from course_lib.install import Trouble
+
+    monkeypatch.setitem(seats._SET, "PYTHONHASHSEED", "not a seed")
+    with pytest.raises(Trouble, match="did not start"), Workers() as broken, broken.seat(tmp_path):
+        raise AssertionError("a seat was given")
+
+
+def test_a_lost_place_stays_lost(workers, tmp_path):
+    with workers.seat(tmp_path) as seat:
+        run_cell(seat, "import os\ndef f(n):\n    if n == 1: os._exit(5)\n    return n")
+        with WorkerPlace(seat) as place:
+            states = [place.run(CARD, Case(name="n", args=(n,))).state for n in (0, 1, 2)]
+            assert isinstance(place.lost, Lost)
+        assert run_cell(seat, "1").state == "answered"
+    assert states == ["answered", "crashed", "crashed"]

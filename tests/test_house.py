@@ -1,0 +1,133 @@
+"""The house: a module imports only from those above it, and the way in stays light."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from course_lib.install import ROOT
+
+LIBRARY = ROOT / "course_lib"
+
+ORDER = [
+    "install",
+    "units facts records",
+    "memory compute walls roofline accounting precision optimizer",
+    "cluster",
+    "transformer collectives data_parallel sharding tensor_parallel context_parallel expert_parallel",
+    "schedules timeline pipeline mesh planner faults checkpoint serving",
+    "figures widgets",
+    "exercises",
+    "learner",
+    "grading",
+    "notebook exercises.killmatrix grading.check",
+    "runs benchmarks",
+    "cli",
+    "__main__",
+]
+RANK = {name: rank for rank, line in enumerate(ORDER) for name in line.split()}
+
+EXCEPTIONS = {
+    ("cluster", "figures"),  # Run.show draws, when called
+    ("", "notebook"),  # the learner's names, resolved on first use
+}
+
+HEAVY = ("torch", "matplotlib", "ipywidgets")
+
+
+def module_name(path: Path) -> str:
+    parts = list(path.relative_to(LIBRARY).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def place(name: str) -> str:
+    """The entry of the order that a module belongs to: the longest that fits."""
+    parts = name.split(".")
+    candidates = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+    return next((each for each in candidates if each in RANK), name)
+
+
+def imports(path: Path) -> set[str]:
+    """The modules of the course that a file imports, at the top or when called."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            found |= {f"{node.module}.{each.name}" for each in node.names}
+    return {each.removeprefix("course_lib.") for each in found if each.startswith("course_lib.")}
+
+
+MODULES = {module_name(path): path for path in sorted(LIBRARY.rglob("*.py"))}
+
+
+@pytest.mark.parametrize("name", list(MODULES), ids=lambda name: name or "course_lib")
+def test_a_module_imports_only_from_those_above_it(name):
+    own = place(name)
+    assert name == "" or own in RANK, f"{name} has no place in the order of the house"
+    for other in {place(each) for each in imports(MODULES[name])}:
+        if other == own or other not in RANK or (own.split(".")[0], other) in EXCEPTIONS:
+            continue
+        assert RANK[other] <= RANK.get(own, -1), f"{name} imports {other}, which stands below it"
+
+
+def test_the_order_names_nothing_twice():
+    names = [name for line in ORDER for name in line.split()]
+    assert len(names) == len(set(names))
+
+
+def loaded(*modules: str) -> set[str]:
+    """Everything that importing these modules loads, in a fresh process."""
+    program = f"import sys, json; import {', '.join(modules)}; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    return set(json.loads(done.stdout))
+
+
+def test_importing_the_course_loads_the_standard_library_only():
+    new = {name.split(".")[0] for name in loaded("course_lib") - loaded("json")}
+    assert new - set(sys.stdlib_module_names) == {"course_lib"}
+
+
+@pytest.mark.parametrize(
+    "name", ["install", "learner.work", "learner.progress", "learner.drill", "learner.environment"]
+)
+def test_what_runs_before_anything_is_installed_needs_the_standard_library_only(name):
+    new = {each.split(".")[0] for each in loaded(f"course_lib.{name}") - loaded("json")}
+    assert new - set(sys.stdlib_module_names) == {"course_lib"}
+
+
+MATHS = [name for name in ("units", "facts", "records", "memory", "compute", "walls") if name in MODULES]
+
+
+@pytest.mark.parametrize("name", MATHS)
+def test_a_module_of_arithmetic_loads_no_torch_no_plots_and_no_widgets(name):
+    assert not loaded(f"course_lib.{name}") & set(HEAVY)
+
+
+def test_the_learners_names_come_from_one_module_and_an_unknown_one_is_answered():
+    import course_lib
+    from course_lib import notebook
+
+    for name in ("check", "hint", "predict", "answer", "params", "use"):
+        assert getattr(course_lib, name) is getattr(notebook, name)
+        assert name in dir(course_lib)
+    with pytest.raises(AttributeError, match="it offers answer, check"):
+        _ = course_lib.grade
+
+
+CHAPTERS = sorted((ROOT / "solutions").glob("*/*.ipynb"))
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_a_chapter_imports_nothing_from_the_grader(path):
+    code = [
+        "".join(each["source"])
+        for each in json.loads(path.read_text(encoding="utf-8"))["cells"]
+        if each["cell_type"] == "code"
+    ]
+    assert not [text for text in code if "course_lib.grading" in text or "exercises.judging" in text]

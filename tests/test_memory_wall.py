@@ -1,0 +1,20 @@
+"""The picture of chapter 01's memory wall: what it says, and that the chapter's copy is the one the code draws."""
+
+import pytest
+
+from course_lib import memory
+from course_lib.figures import svg
+from course_lib.figures.memory_wall import CHAPTER_COPY, MODELS, memory_wall
+from course_lib.units import bytes_text
+
+
+def test_the_chapters_copy_is_what_the_code_draws():
+    picture = memory_wall()
+    again = "python -m course_lib.figures.memory_wall"
+    assert CHAPTER_COPY.read_text(encoding="utf-8") == svg(picture, picture.alt), f"write it again: {again}"
+
+
+@pytest.mark.parametrize("letter", ["A", "B", "C"])
+def test_the_alternative_says_every_total_of_the_convention(letter):
+    said = memory_wall(convention=letter).alt
+    assert all(bytes_text(memory.state_bytes(params, letter)) in said for params in MODELS.values())

@@ -1,0 +1,179 @@
+"""Walls: loads, first wall and cheapest fix against brute force, and triage by its three questions."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from course_lib import compute, facts, memory, walls
+from course_lib.units import DAY, GB
+from course_lib.walls import FIXES, WALLS, Job, cheapest_fix, triage
+
+H100 = facts.device("H100 SXM")
+BASE = Job(params=13e9, tokens=300e9, step_tokens=5e5, device_memory=80 * GB, flops_per_s=H100.dense_flops,
+           target_step_s=10, deadline_s=90 * DAY, devices=8)  # fmt: skip
+
+jobs = st.builds(
+    Job,
+    params=st.floats(1e8, 1e12),
+    tokens=st.floats(1e9, 2e13),
+    step_tokens=st.floats(1e5, 1e7),
+    device_memory=st.sampled_from([40 * GB, 80 * GB, 192 * GB]),
+    flops_per_s=st.sampled_from([312e12, 989e12, 2250e12]),
+    target_step_s=st.floats(0.5, 100),
+    deadline_s=st.floats(1 * DAY, 400 * DAY),
+    devices=st.integers(1, 5000),
+    mfu=st.floats(0.1, 0.6),
+    sharded=st.booleans(),
+    reserve=st.sampled_from([0.0, 0.25]),
+)
+
+
+def test_loads_of_thirteen_billion_on_eight_gpus():
+    loads = walls.walls(BASE)
+    assert loads.memory == pytest.approx(208 / 80)
+    assert loads.compute == pytest.approx(6 * 13e9 * 5e5 / (8 * 989e12 * 0.4) / 10)
+    assert loads.deadline == pytest.approx(6 * 13e9 * 300e9 / (8 * 989e12 * 0.4) / (90 * DAY))
+    assert loads.first == "memory"
+
+
+def test_a_load_of_exactly_one_is_a_full_budget_and_no_wall():
+    full = replace(BASE, params=5e9)
+    assert walls.walls(full).memory == pytest.approx(1.0)
+    assert "memory" not in walls.walls(full).hit
+
+
+@given(job=jobs)
+def test_a_growing_model_meets_the_first_wall_first(job):
+    first = walls.walls(replace(job, params=1e15)).first  # large enough to meet all three
+    small = replace(job, params=1e15 / walls.walls(replace(job, params=1e15)).loads[first])
+    grown = walls.walls(replace(small, params=small.params * 1.001))
+    assert first in grown.hit
+    assert all(grown.loads[wall] <= grown.loads[first] for wall in WALLS)
+
+
+@given(job=jobs)
+def test_loads_are_proportional_to_the_model(job):
+    one, two = walls.walls(job).loads, walls.walls(replace(job, params=2 * job.params)).loads
+    assert [two[wall] / one[wall] for wall in WALLS] == pytest.approx([2, 2, 2])
+
+
+def brute_fix(job: Job) -> tuple[str, int]:
+    """The cheapest fix by trying everything: the four fixes in order, more GPUs one by one."""
+    wall = walls.walls(job).first
+    if wall is None:
+        return "nothing", job.devices
+    if walls.walls(replace(job, sharded=True)).loads[wall] <= 1 + 1e-12:
+        return "shard state", job.devices
+    later = replace(job, deadline_s=job.latest_s or job.deadline_s)
+    if walls.walls(later).loads[wall] <= 1 + 1e-12:
+        return "longer deadline", job.devices
+    devices = job.devices
+    while walls.walls(replace(job, sharded=True, devices=devices)).loads[wall] > 1 + 1e-12:
+        devices += 1
+    return "more GPUs", devices
+
+
+@given(job=jobs, longer=st.none() | st.floats(1, 20))
+def test_the_cheapest_fix_is_what_trying_everything_finds(job, longer):
+    job = replace(job, latest_s=None if longer is None else job.deadline_s * longer)
+    wall = walls.walls(job).first
+    alone = walls.walls(replace(job, devices=1, sharded=True)).loads.get(wall, 0)
+    assume(alone < 20_000)  # or trying one by one takes long
+    fix = cheapest_fix(job)
+    assert (fix.name, fix.devices) == brute_fix(job)
+    assert fix.wall == wall
+
+
+@pytest.mark.parametrize(
+    ("change", "fix"),
+    [
+        ({"params": 1e9}, "nothing"),
+        ({}, "shard state"),
+        ({"tokens": 5e12, "sharded": True, "latest_s": 900 * DAY}, "longer deadline"),
+        ({"tokens": 5e12, "sharded": True}, "more GPUs"),
+        ({"params": 70e9}, "more GPUs"),
+    ],
+    ids=["small", "fits when shared", "the date can move", "it cannot", "too large even when shared"],
+)
+def test_each_fix_has_its_case(change, fix):
+    assert cheapest_fix(replace(BASE, **change)).name == fix
+
+
+def test_no_wall_means_nothing_to_do():
+    done = cheapest_fix(replace(BASE, params=1e9))
+    assert (done.wall, done.job.devices) == (None, 8)
+    assert FIXES[0] == "nothing"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"mfu": 40}, "40 % is 0.4"),
+        ({"devices": 0}, "devices is 0"),
+        ({"convention": "Q"}, "No convention"),
+        ({"latest_s": 1.0}, "before the deadline"),
+        ({"reserve": 1.0}, "reserve is 1.0"),
+    ],
+)
+def test_an_impossible_job_is_refused(change, words):
+    with pytest.raises(ValueError, match=words):
+        replace(BASE, **change)
+
+
+def test_an_unknown_fix_is_refused():
+    with pytest.raises(ValueError, match="choose from nothing"):
+        walls.apply_fix(BASE, "buy")
+
+
+# --- triage ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "hit", "first"),
+    [
+        ({"params": 1e9, "tokens": 1e9, "deadline_s": 30 * DAY}, (), None),
+        ({"params": 70e9, "tokens": 1e9, "deadline_s": 365 * DAY}, ("memory",), "08_sharded_data_parallel"),
+        ({"params": 1e9, "tokens": 2e12, "deadline_s": 7 * DAY}, ("deadline",), "07_data_parallel"),
+        (
+            {"params": 70e9, "tokens": 15e12, "deadline_s": 90 * DAY},
+            ("memory", "deadline"),
+            "08_sharded_data_parallel",
+        ),
+        ({"params": 8e9, "qps": 1000.0}, ("traffic",), "16_serving_walls"),
+        ({"params": 70e9, "qps": 0.1}, ("latency",), "16_serving_walls"),
+        ({"params": 8e9, "qps": 0.1, "tokens_per_s_per_user": 50.0}, (), None),
+        ({"params": 8e9, "qps": 0.1, "tokens_per_s_per_user": 500.0}, ("latency",), "16_serving_walls"),
+        ({"params": 8e9}, (), None),
+    ],
+    ids=[
+        "none",
+        "state",
+        "time",
+        "both",
+        "requests",
+        "weights",
+        "served by one",
+        "one user",
+        "nothing asked",
+    ],
+)
+def test_triage_asks_its_questions_in_order(asked, hit, first):
+    found = triage(asked.pop("params"), H100, **asked)
+    assert found.hit == hit
+    assert (found.first.chapter if found.first else None) == first
+    assert found.advice.startswith("No wall is hit" if first is None else f"The {hit[0]} wall")
+
+
+def test_triage_counts_devices_for_memory_and_deadline_together():
+    found = triage(70e9, H100, tokens=15e12, deadline_s=90 * DAY)
+    by_state = memory.fewest_devices(memory.state_bytes(70e9), H100.memory)
+    by_time = compute.devices_for_deadline(70e9, 15e12, H100.dense_flops, 0.4, 90 * DAY)
+    assert (by_state, found.devices) == (14, by_time)
+    assert by_time > by_state
+
+
+def test_training_without_a_deadline_is_refused():
+    with pytest.raises(ValueError, match="deadline_s is 0"):
+        triage(7e9, H100, tokens=1e12)

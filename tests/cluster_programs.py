@@ -9,7 +9,11 @@ def ring_all_reduce(comm, x):
     chunks = list(x.tensor_split(n))
     for step in range(2 * (n - 1)):
         adds = step < n - 1
-        out, into = ((r - step) % n, (r - step - 1) % n) if adds else ((r + 1 - step + n - 1) % n, (r - step + n - 1) % n)
+        out, into = (
+            ((r - step) % n, (r - step - 1) % n)
+            if adds
+            else ((r + 1 - step + n - 1) % n, (r - step + n - 1) % n)
+        )
         arrived = torch.empty_like(chunks[into])
         work = comm.isend(chunks[out], (r + 1) % n)
         comm.recv(arrived, (r - 1) % n)

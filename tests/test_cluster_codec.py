@@ -12,11 +12,21 @@ from hypothesis import strategies as st
 
 from course_lib.cluster.codec import DTYPES, BadFrame, Limits, NotPlainData, decode, encode, plain
 
-keys = st.none() | st.booleans() | st.integers(-5, 2**80) | st.text(max_size=6) | st.tuples(st.integers(0, 3), st.text(max_size=2))
+keys = (
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 2**80)
+    | st.text(max_size=6)
+    | st.tuples(st.integers(0, 3), st.text(max_size=2))
+)
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
 values = st.recursive(
     scalars,
-    lambda inner: st.lists(inner, max_size=4) | st.lists(inner, max_size=4).map(tuple) | st.dictionaries(keys, inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.lists(inner, max_size=4).map(tuple)
+        | st.dictionaries(keys, inner, max_size=4)
+    ),
     max_leaves=20,
 )
 
@@ -25,7 +35,11 @@ def alike(one, two):
     if type(one) is not type(two):
         return False
     if isinstance(one, torch.Tensor):
-        return one.dtype == two.dtype and one.shape == two.shape and torch.equal(one.view(torch.uint8), two.view(torch.uint8))
+        return (
+            one.dtype == two.dtype
+            and one.shape == two.shape
+            and torch.equal(one.view(torch.uint8), two.view(torch.uint8))
+        )
     if isinstance(one, dict):
         return list(one) == list(two) and all(alike(one[key], two[key]) for key in one)
     if isinstance(one, (list, tuple)):
@@ -75,7 +89,19 @@ class Count(int):
         ("\ud800", "surrogate"),
         (1 << 10**6, "integer"),
     ],
-    ids=["dict subclass", "int subclass", "deep", "bytes", "set", "function", "parameter", "meta", "sparse", "surrogate", "huge int"],
+    ids=[
+        "dict subclass",
+        "int subclass",
+        "deep",
+        "bytes",
+        "set",
+        "function",
+        "parameter",
+        "meta",
+        "sparse",
+        "surrogate",
+        "huge int",
+    ],
 )
 def test_anything_else_is_refused_and_named(value, where):
     with pytest.raises(NotPlainData, match=None) as told:
@@ -161,10 +187,22 @@ def test_limits_hold():
 def test_what_is_nearly_plain_can_be_made_plain():
     import numpy as np
 
-    value = plain({"a": np.float32(0.5), "b": [np.int64(3)], "c": torch.nn.Parameter(torch.ones(2)), "d": np.arange(3.0)})
+    value = plain(
+        {
+            "a": np.float32(0.5),
+            "b": [np.int64(3)],
+            "c": torch.nn.Parameter(torch.ones(2)),
+            "d": np.arange(3.0),
+        }
+    )
     assert type(value["a"]) is float and type(value["b"][0]) is int and encode(value)
 
 
 def test_the_codec_can_be_had_without_torch():
     code = "import sys, course_lib.cluster.codec as c; c.decode(c.encode([1])); print('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "False"
+    )

@@ -74,7 +74,12 @@ def test_the_rank_with_the_smallest_clock_runs_next_and_ties_go_by_rank():
 def test_two_messages_into_one_port_come_one_after_the_other():
     x = torch.zeros(4)  # 16 bytes: 4 s on the port
     kernel = kernel_of(3)
-    script = [half(2, "irecv", 0, x.clone()), half(2, "irecv", 1, x.clone()), Request(2, "wait", handle=1), Request(2, "wait", handle=2)]
+    script = [
+        half(2, "irecv", 0, x.clone()),
+        half(2, "irecv", 1, x.clone()),
+        Request(2, "wait", handle=1),
+        Request(2, "wait", handle=2),
+    ]
     play(kernel, [[half(0, "send", 2, x)], [half(1, "send", 2, x)], script])
     assert kernel.clock == [5.0, 9.0, 9.0]
 
@@ -83,7 +88,15 @@ def test_a_shared_port_of_a_node_is_a_bottleneck_and_an_own_one_is_not():
     def time_with(shared):
         levels = (Level("node", 2, 0.0, 100.0), Level("network", None, 1.0, 4.0, shared))
         kernel, x = kernel_of(4, topology=Topology(levels)), torch.zeros(4)
-        play(kernel, [[half(0, "send", 2, x)], [half(1, "send", 3, x)], [half(2, "recv", 0, x.clone())], [half(3, "recv", 1, x.clone())]])
+        play(
+            kernel,
+            [
+                [half(0, "send", 2, x)],
+                [half(1, "send", 3, x)],
+                [half(2, "recv", 0, x.clone())],
+                [half(3, "recv", 1, x.clone())],
+            ],
+        )
         assert kernel.meter.levels == {"node": (0, 0), "network": (32, 2)}
         return kernel.seconds
 
@@ -110,7 +123,9 @@ def test_an_early_buffered_message_is_read_when_it_is_sent():
     assert kernel.next()[0] == 1 and y.tolist() == [1.0, 1.0]
 
 
-@pytest.mark.parametrize(("late", "seen"), [(False, 1.0), (True, 0.0)], ids=["early: at the match", "late: at the sender's wait"])
+@pytest.mark.parametrize(
+    ("late", "seen"), [(False, 1.0), (True, 0.0)], ids=["early: at the match", "late: at the sender's wait"]
+)
 def test_when_the_senders_buffer_is_read_with_the_receive_already_posted(late, seen):
     kernel, x, y = kernel_of(2, Adversary(late=late)), torch.ones(1), torch.full((1,), 7.0)
     send = half(0, "isend", 1, x)
@@ -127,7 +142,10 @@ def test_when_the_senders_buffer_is_read_with_the_receive_already_posted(late, s
 
 def test_late_delivery_writes_the_receivers_buffer_only_at_its_own_wait():
     kernel, x, y = kernel_of(2, Adversary(late=True)), torch.ones(1), torch.full((1,), 7.0)
-    scripts = {0: [half(0, "send", 1, x)], 1: [half(1, "irecv", 0, y), Request(1, "wait", handle=99), Request(1, "wait", handle=1)]}  # call 99 does not exist: its wait returns at once
+    scripts = {
+        0: [half(0, "send", 1, x)],
+        1: [half(1, "irecv", 0, y), Request(1, "wait", handle=99), Request(1, "wait", handle=1)],
+    }  # call 99 does not exist: its wait returns at once
     seen = []
     while isinstance(turn := kernel.next(), tuple):
         rank = turn[0]
@@ -178,17 +196,28 @@ def test_the_two_ends_of_a_message_must_agree(sent, into, word):
 
 @pytest.mark.parametrize("shapes", [((4,), (2, 2)), ((2, 1, 2), (2, 2)), ((), (1,))], ids=str)
 def test_shapes_that_hold_the_same_row_of_numbers_agree(shapes):
-    end, _ = play(kernel_of(2), [[half(0, "send", 1, torch.ones(shapes[0]))], [half(1, "recv", 0, torch.ones(shapes[1]))]])
+    end, _ = play(
+        kernel_of(2),
+        [[half(0, "send", 1, torch.ones(shapes[0]))], [half(1, "recv", 0, torch.ones(shapes[1]))]],
+    )
     assert isinstance(end, Finished)
 
 
 def test_rounds_count_the_longest_chain_of_messages():
     x = torch.zeros(1)
-    chain = [[half(0, "send", 1, x)], [half(1, "recv", 0, x.clone()), half(1, "send", 2, x)], [half(2, "recv", 1, x.clone())]]
+    chain = [
+        [half(0, "send", 1, x)],
+        [half(1, "recv", 0, x.clone()), half(1, "send", 2, x)],
+        [half(2, "recv", 1, x.clone())],
+    ]
     kernel = kernel_of(3)
     play(kernel, chain)
     assert kernel.meter.steps == [1, 2, 2]
-    fan = [[half(0, "send", 1, x), half(0, "send", 2, x)], [half(1, "recv", 0, x.clone())], [half(2, "recv", 0, x.clone())]]
+    fan = [
+        [half(0, "send", 1, x), half(0, "send", 2, x)],
+        [half(1, "recv", 0, x.clone())],
+        [half(2, "recv", 0, x.clone())],
+    ]
     kernel = kernel_of(3)
     play(kernel, fan)
     assert kernel.meter.steps == [2, 1, 2]

@@ -6,11 +6,6 @@ import struct
 
 import pytest
 import torch
-
-from course_lib.cluster import Refused, Topology, adversaries, attempt
-from course_lib.cluster.codec import encode
-from course_lib.cluster.interleave import same
-from course_lib.cluster.remote import Caps, judge_ranks, serve_ranks
 from cluster_programs import (
     needs_buffering,
     overwrites_after_posted_receives,
@@ -19,6 +14,11 @@ from cluster_programs import (
     ring_all_reduce,
     shift,
 )
+
+from course_lib.cluster import Refused, Topology, adversaries, attempt
+from course_lib.cluster.codec import encode
+from course_lib.cluster.interleave import same
+from course_lib.cluster.remote import Caps, judge_ranks, serve_ranks
 
 
 def fork(work):
@@ -55,7 +55,14 @@ def inputs(ranks):
     return [torch.arange(5.0) + 10 * rank for rank in range(ranks)]
 
 
-PROGRAMS = [ring_all_reduce, shift, needs_buffering, overwrites_in_flight, overwrites_after_posted_receives, reads_before_wait]
+PROGRAMS = [
+    ring_all_reduce,
+    shift,
+    needs_buffering,
+    overwrites_in_flight,
+    overwrites_after_posted_receives,
+    reads_before_wait,
+]
 
 
 @pytest.mark.parametrize("apart", [False, True], ids=["one process", "a process per rank"])
@@ -63,7 +70,9 @@ PROGRAMS = [ring_all_reduce, shift, needs_buffering, overwrites_in_flight, overw
 def test_the_same_run_on_both_sides_of_a_boundary(program, apart):
     for adversary in adversaries()[:2] if apart else adversaries():
         here = attempt(program, 4, per_rank=inputs(4), topology=Topology.nodes(2), adversary=adversary)
-        there = across(serving(program), 4, apart, per_rank=inputs(4), topology=Topology.nodes(2), adversary=adversary)
+        there = across(
+            serving(program), 4, apart, per_rank=inputs(4), topology=Topology.nodes(2), adversary=adversary
+        )
         assert there.state == here.state and str(there.error) == str(here.error)
         assert there.meter.as_dict() == here.meter.as_dict() and there.clock == here.clock
         assert there.spans == here.spans and there.messages == here.messages
@@ -79,7 +88,11 @@ def everything(comm, x):
 
 def test_a_ranks_error_comes_over_with_its_line():
     run = across(serving(everything), 2, per_rank=inputs(2))
-    assert run.state == "raised" and "empty list" in str(run.error) and "test_cluster_remote.py, line" in str(run.error)
+    assert (
+        run.state == "raised"
+        and "empty list" in str(run.error)
+        and "test_cluster_remote.py, line" in str(run.error)
+    )
 
 
 def test_results_that_are_not_plain_are_that_ranks_error():
@@ -91,7 +104,11 @@ def test_arguments_reach_only_their_own_rank():
     def peek(comm, secret):
         import gc
 
-        mine = [t.tolist() for t in gc.get_objects() if isinstance(t, torch.Tensor) and t.numel() == 3 and t.dtype == torch.int16]
+        mine = [
+            t.tolist()
+            for t in gc.get_objects()
+            if isinstance(t, torch.Tensor) and t.numel() == 3 and t.dtype == torch.int16
+        ]
         return sorted({tuple(t) for t in mine})
 
     forks = [fork(serving(peek)) for _ in range(3)]
@@ -174,9 +191,27 @@ HOSTILE = {
     "empty batch": (0, "batch", (), (), ()),
     "batch of sends": (0, "batch", (), (), (("send", 1, 0, 0, "l", X),)),
     "unknown collective": (0, "collective", (), (), ("rm", "", -1, (), (), ((), ()), (), False, 0, "l")),
-    "collective of nothing": (0, "collective", (), (), ("all_reduce", "SUM", -1, (), (META,), ((), ()), (), False, 0, "l")),
-    "unknown op": (0, "collective", (), (), ("all_reduce", "EVAL", -1, (X,), (META,), ((), ()), (), False, 0, "l")),
-    "splits that lie": (0, "collective", (), (), ("all_to_all_single", "", -1, (X,), (META,), ((9,), (9,)), (), False, 0, "l")),
+    "collective of nothing": (
+        0,
+        "collective",
+        (),
+        (),
+        ("all_reduce", "SUM", -1, (), (META,), ((), ()), (), False, 0, "l"),
+    ),
+    "unknown op": (
+        0,
+        "collective",
+        (),
+        (),
+        ("all_reduce", "EVAL", -1, (X,), (META,), ((), ()), (), False, 0, "l"),
+    ),
+    "splits that lie": (
+        0,
+        "collective",
+        (),
+        (),
+        ("all_to_all_single", "", -1, (X,), (META,), ((9,), (9,)), (), False, 0, "l"),
+    ),
     "bytes that are no frame": b"\x80\x04pickle",
     "a frame of 4 GB": b"",
 }
@@ -200,7 +235,9 @@ def test_a_worker_that_breaks_the_rules_is_refused(frame):
 
 def test_text_of_the_worker_carries_no_control_codes():
     run = across(speak((0, "raised", (), (), ("Evil\x1b[2J", "a\x00b‮c", "l", "t\r\n"))), 1)
-    assert run.state == "raised" and not set(str(run.error) + run.error.trace + run.error.kind) & set("\x1b\x00\r‮")
+    assert run.state == "raised" and not set(str(run.error) + run.error.trace + run.error.kind) & set(
+        "\x1b\x00\r‮"
+    )
 
 
 def test_a_renewal_cannot_change_the_size_of_what_was_sent():

@@ -10,10 +10,10 @@ import time
 import numpy as np
 import pytest
 import torch
+from cluster_programs import ring_all_reduce
 
 from course_lib.cluster import Deadlock, Mismatch, RankError, Topology, attempt, simulate
 from course_lib.cluster.comm import P2POp
-from cluster_programs import ring_all_reduce
 
 BOX = {}
 COUNT = [0]
@@ -166,7 +166,10 @@ def test_each_rank_draws_as_if_it_were_alone():
 def test_unseeded_torch_starts_alike_on_all_ranks_and_runs_repeat():
     one, two = simulate(draws, 3, args=(False,)).results, simulate(draws, 3, args=(False,)).results
     assert one == two
-    assert one[0][0] == one[1][0] == one[2][0] and len({result[1] for result in one}) == len({result[3] for result in one}) == 3
+    assert (
+        one[0][0] == one[1][0] == one[2][0]
+        and len({result[1] for result in one}) == len({result[3] for result in one}) == 3
+    )
     assert simulate(draws, 3, args=(False,), seed=1).results != one
 
 
@@ -202,7 +205,9 @@ def test_a_deadlock_is_found_within_a_tenth_of_a_second():
     began = time.perf_counter()
     run = attempt(send_first, 64)
     assert isinstance(run.error, Deadlock) and len(run.waits) == 64
-    assert run.wall_seconds < 30 and time.perf_counter() - began < 60  # not a clock to wait for: the state says so at once
+    assert (
+        run.wall_seconds < 30 and time.perf_counter() - began < 60
+    )  # not a clock to wait for: the state says so at once
 
 
 def test_a_rank_that_raises_ends_the_run_with_the_learners_line_first():
@@ -218,14 +223,23 @@ def test_a_rank_that_raises_ends_the_run_with_the_learners_line_first():
         simulate(fails, 4)
     error = told.value
     line = fails.__code__.co_firstlineno + 3
-    assert str(error).startswith(f"test_cluster_simulate.py, line {line}: return 1 / (comm.rank - 2): rank 2 raised ZeroDivisionError")
+    assert str(error).startswith(
+        f"test_cluster_simulate.py, line {line}: return 1 / (comm.rank - 2): rank 2 raised ZeroDivisionError"
+    )
     assert error.rank == 2 and isinstance(error.__cause__, ZeroDivisionError)
     assert error.trace.count("File ") == 1 and "hosts.py" not in error.trace
 
 
 @pytest.mark.parametrize(
     ("peer", "word"),
-    [(0, "itself"), (7, "does not exist"), (-1, "does not exist"), ("1", "must be an integer"), (True, "must be an integer"), (None, "must be")],
+    [
+        (0, "itself"),
+        (7, "does not exist"),
+        (-1, "does not exist"),
+        ("1", "must be an integer"),
+        (True, "must be an integer"),
+        (None, "must be"),
+    ],
     ids=str,
 )
 def test_a_rank_that_cannot_be_reached_is_named(peer, word):
@@ -235,7 +249,12 @@ def test_a_rank_that_cannot_be_reached_is_named(peer, word):
 
 @pytest.mark.parametrize(
     ("value", "word"),
-    [(3.0, "wrap numbers"), ([1.0], "takes a tensor"), (torch.eye(2).to_sparse(), "layout"), (np.array(["a"]), "cannot travel")],
+    [
+        (3.0, "wrap numbers"),
+        ([1.0], "takes a tensor"),
+        (torch.eye(2).to_sparse(), "layout"),
+        (np.array(["a"]), "cannot travel"),
+    ],
     ids=["float", "list", "sparse", "text"],
 )
 def test_what_cannot_travel_is_refused_in_words(value, word):
@@ -373,7 +392,12 @@ def test_prints_carry_the_rank(capsys):
         print("b\nc")
 
     simulate(talk, 2)
-    assert sorted(capsys.readouterr().out.splitlines()) == ["[rank 0] ab", "[rank 0] c", "[rank 1] ab", "[rank 1] c"]
+    assert sorted(capsys.readouterr().out.splitlines()) == [
+        "[rank 0] ab",
+        "[rank 0] c",
+        "[rank 1] ab",
+        "[rank 1] c",
+    ]
     run = attempt(talk, 2, capture=10)
     assert run.output.startswith("[rank 0] a") and "left out" in run.output and capsys.readouterr().out == ""
 

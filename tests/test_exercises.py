@@ -3,6 +3,7 @@
 import random
 
 import pytest
+
 from course_lib import exercises
 from course_lib.exercises import killmatrix
 from course_lib.exercises.judging import judging

@@ -12,6 +12,9 @@ from course_lib import exercises
 from course_lib.exercises import killmatrix
 from course_lib.exercises.ch00 import CARDS, DRILLS, NUMBERS, PROPERTIES
 from course_lib.exercises.judging import ch00, drill_verdict, judging
+from course_lib.exercises.judging.ch00_exchange import partner_of
+from course_lib.exercises.judging.ch00_match import CUTS, TALK, letters
+from course_lib.exercises.judging.ch00_token import token_at
 from course_lib.exercises.numbers.ch00 import ROUTES, estimate
 from course_lib.facts import course
 from course_lib.grading.judge import grade
@@ -73,9 +76,9 @@ def test_a_variant_is_passed_by_its_own_answer_and_tells_the_public_one_apart(se
 def test_the_letters_of_a_variant_are_found_again_and_pass(seed):
     card = exercises.card("match-the-cuts")
     params = card.variant(seed)
-    letters = ch00.letters(params)
-    assert sorted(letters.values()) == list("ABCDEF")
-    report = grade(card, Here(lambda: {cut: (letters[cut], row[1]) for cut, row in ch00.CUTS.items()}), params=params)
+    found = letters(params)
+    assert sorted(found.values()) == list("ABCDEF")
+    report = grade(card, Here(lambda: {cut: (found[cut], row[1]) for cut, row in CUTS.items()}), params=params)
     assert report.points == card.points
 
 
@@ -84,19 +87,19 @@ def test_guessing_the_matches_blindly_earns_less_than_a_tenth():
     rng = random.Random(0)
     points = []
     for _ in range(200):
-        guess = {cut: (letter, rng.choice(ch00.TALK)) for cut, letter in zip(ch00.CUTS, rng.sample("ABCDEF", 6), strict=True)}
+        guess = {cut: (letter, rng.choice(TALK)) for cut, letter in zip(CUTS, rng.sample("ABCDEF", 6), strict=True)}
         points.append(grade(card, Here(lambda guess=guess: guess)).points)
     assert sum(points) / len(points) < card.points / 10
 
 
 @pytest.mark.parametrize("letter", "ABCDEF")
-@pytest.mark.parametrize("talk", ch00.TALK)
+@pytest.mark.parametrize("talk", TALK)
 def test_one_answer_for_every_row_of_the_matches_earns_nothing(letter, talk):
-    assert grade(exercises.card("match-the-cuts"), Here(lambda: dict.fromkeys(ch00.CUTS, (letter, talk)))).points == 0
+    assert grade(exercises.card("match-the-cuts"), Here(lambda: dict.fromkeys(CUTS, (letter, talk)))).points == 0
 
 
 def test_the_public_list_of_properties_is_not_in_the_order_of_the_cuts():
-    in_order = [PROPERTIES.index(text) for text, _, _ in ch00.CUTS.values()]
+    in_order = [PROPERTIES.index(text) for text, _, _ in CUTS.values()]
     assert sorted(in_order) == list(range(6)) and in_order != sorted(in_order)
 
 
@@ -133,7 +136,7 @@ def test_right_values_on_too_few_received_bytes_fail_the_cost_verdict(exercise):
     card, contract = exercises.card(exercise), judging(exercise)
     case = contract.cases(card.params, random.Random(0))[0]
     given_ = [one for (one,) in case.per_rank]
-    value = given_[::-1] if exercise == "two-ranks-wait" else [ch00._token(given_, rank, 1) for rank in range(len(given_))]
+    value = given_[::-1] if exercise == "two-ranks-wait" else [token_at(given_, rank, 1) for rank in range(len(given_))]
     honest = contract.verdicts(card.params, case, Outcome(state="answered", value=value, meter=_meter(case)))
     assert all(v.ok for v in honest)
     told = contract.verdicts(card.params, case, Outcome(state="answered", value=value, meter=_meter(case, received=[1] * len(given_))))
@@ -214,5 +217,5 @@ def test_a_deadlock_is_explained_by_rank_and_line():
 def test_the_oracle_pairs_every_rank_with_another_that_is_paired_with_it():
     for pairing in ("neighbours", "mirrored", "halves"):
         for ranks in (2, 4, 6, 10):
-            of = [ch00.partner_of(pairing, rank, ranks) for rank in range(ranks)]
+            of = [partner_of(pairing, rank, ranks) for rank in range(ranks)]
             assert all(of[of[rank]] == rank != of[rank] for rank in range(ranks))

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from course_lib import exercises
 from course_lib.grading import notebook as intake
 from course_lib.grading.check import check_main, grade_all
 from course_lib.grading.notebook import load, rebuild, stubbed
@@ -13,7 +14,17 @@ from course_lib.install import Trouble
 from course_lib.learner.merge import grade_meta
 from course_lib.learner.notebooks import parse, render
 from tests.grading_kit import (
-    SMALL, as_released, cell_of, digest, full, marked, mine, own, points, small_course, small_source,
+    SMALL,
+    as_released,
+    cell_of,
+    digest,
+    full,
+    marked,
+    mine,
+    own,
+    points,
+    small_course,
+    small_source,
 )  # fmt: skip
 
 
@@ -242,13 +253,17 @@ def closes_everything(notebook):
     cell_of(notebook, "train-days-7b")["source"] += "\nimport os\nos.closerange(3, 1000)"
 
 
+def kills_the_process_it_was_forked_from(notebook):
+    cell_of(notebook, "train-days-7b")["source"] += "\nimport os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nimport time; time.sleep(60)"
+
+
 def raises_in_the_answer(notebook):
     cell = cell_of(notebook, "train-days-7b")
     cell["source"] += "\n\n\ndef train_days(*_):\n    raise RuntimeError('[red]no[/red] \\x1b[31mway\\x07')"
 
 
 LOSES_ONE = [
-    (deleted_answer, "under “01 · Small”" if False else "is missing", "not answered"),
+    (deleted_answer, "is missing", "not answered"),
     (deleted_answer_with_a_namesake, "is missing", "not answered"),
     (turned_to_markdown, "markdown cell now", "not answered"),
     (conflict_in_the_cell, "unfinished git merge", "raised"),
@@ -258,6 +273,7 @@ LOSES_ONE = [
     (quit_in_the_cell, "SystemExit", "raised"),
     (killed_in_the_cell, "signal 9 (SIGKILL)", "crashed"),
     (closes_everything, "closed its connection", "crashed"),
+    (kills_the_process_it_was_forked_from, "While the answer cell ran", "crashed"),
     (raises_in_the_answer, "RuntimeError", "raised"),
 ]
 
@@ -312,6 +328,16 @@ def test_a_notebook_that_takes_too_long_as_a_whole_keeps_what_it_earned(workers,
     assert points(reports) == full("mfu-waste") and "not reached" in reports["mfu-waste"].note
 
 
+def test_without_forking_a_crash_costs_one_exercise_too():
+    learner = small_source()
+    exit_in_the_cell(learner)
+    cell_of(learner, "state-13b")["source"] += "\n\n\ndef headroom(*_):\n    import os\n    os._exit(4)"
+    with Workers(fork=False, chapters=["01"]) as fresh:
+        reports, _ = marked(learner, fresh)
+    assert points(reports) == full("train-days-7b", "state-13b")
+    assert "exit(3)" in reports["train-days-7b"].note and "exit(4)" in reports["state-13b"].note
+
+
 def test_a_renamed_or_moved_notebook_is_found_by_what_it_says_of_itself(where):
     moved = where.work / "elsewhere" / "my walls.ipynb"
     moved.parent.mkdir()
@@ -344,6 +370,6 @@ def test_check_writes_nothing_into_the_learners_folder_but_progress(where, monke
 
 
 def test_a_rebuilt_notebook_never_holds_a_check_cell():
-    submission = rebuild(small_source(), small_source(), __import__("course_lib.exercises", fromlist=["cards"]).cards("01"))
+    submission = rebuild(small_source(), small_source(), exercises.cards("01"))
     assert [step.exercise for step in submission.steps if step.do == "judge"] == list(SMALL)
     assert not any("check(" in step.source or "predict(" in step.source for step in submission.steps if step.do == "run")

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+
 from course_lib.exercises import Card
 from course_lib.exercises.judging import Judging, Mistake, number_verdict
 from course_lib.grading import judge as judge_module

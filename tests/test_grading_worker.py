@@ -314,6 +314,27 @@ def test_a_check_that_is_stopped_leaves_no_process(tmp_path, how):
         assert process.returncode == 130 and b"stopped" in said and b"Traceback" not in said
 
 
+@pytest.mark.skipif(not LINUX, reason="processes are found through /proc")
+def test_a_fresh_worker_in_an_endless_loop_ends_with_its_judge(tmp_path):
+    (tmp_path / "tmp").mkdir()
+    program = (
+        "from pathlib import Path\nfrom course_lib.grading.remote import run_cell\nfrom course_lib.grading.seats import Workers\n"
+        "with Workers(fork=False) as workers, workers.seat(Path('.')) as seat:\n    run_cell(seat, 'while True: pass')"
+    )
+    env = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": str(seats.ROOT)}
+    process = subprocess.Popen([sys.executable, "-c", program], env=env, cwd=tmp_path, start_new_session=True)
+    until = time.monotonic() + 30
+    while len(alive_with(str(tmp_path / "tmp"))) < 2 and time.monotonic() < until:
+        time.sleep(0.02)
+    time.sleep(0.5)  # into the loop
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    until = time.monotonic() + 30
+    while alive_with(str(tmp_path / "tmp")) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert alive_with(str(tmp_path / "tmp")) == []
+
+
 # ---------------------------------------------------------------------------- small parts
 
 

@@ -254,6 +254,14 @@ def test_a_set_up_stopped_anywhere_goes_on_with_the_same_environment(world, step
     assert whole.exists() and not half.exists()  # what was cut off is installed again
 
 
+def test_a_renewal_cut_off_is_not_taken_for_whole_even_where_the_old_lock_returns(world):
+    set_up(world.place, linux(), io.StringIO())
+    world.stop_at = "torch=="
+    with pytest.raises(KeyboardInterrupt):
+        set_up(world.place, linux(), io.StringIO())
+    assert not world.place.stamp.exists()
+
+
 def test_a_moved_folder_is_set_up_afresh(world):
     set_up(world.place, linux(), io.StringIO())
     moved = World(world.place.root.rename(world.place.root.with_name("elsewhere")))

@@ -1,6 +1,7 @@
 """Every shipped answer meets its fate: right ones full points, wrong ones the verdict meant for them."""
 
 import pytest
+
 from course_lib.exercises import killmatrix
 
 ANSWERS = killmatrix.bank()

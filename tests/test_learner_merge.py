@@ -106,6 +106,12 @@ def test_check_cells_are_always_the_releases():
     assert "answer-f-check" in merged.notes[0]
 
 
+def test_a_doubled_check_cell_is_there_once_whatever_was_written_in_it():
+    double = {**copy.deepcopy(find(BASE, "answer-f-check")), "id": "pasted", "source": "2.0"}
+    student = put_after(edited(BASE, "answer-f-check", "1.0"), "answer-f-check", double)
+    assert merge(BASE, NEWER, student).notebook == NEWER
+
+
 def test_an_answer_whose_exercise_is_gone_is_kept_in_the_appendix():
     newer = notebook(*[each for each in NEWER["cells"] if not each["id"].startswith("answer")])
     merged = merge(BASE, newer, edited(BASE, "answer-f", MINE))

@@ -252,8 +252,10 @@ def test_the_history_is_kept_whatever_the_persons_git_settings(where, monkeypatc
     )
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
     monkeypatch.setenv("GIT_DIR", "/nowhere")
+    monkeypatch.setenv("GIT_INDEX_FILE", "/nowhere/index")  # as inside a git hook
     assert work.copy_chapters(where) == ["00_start_here: copied", "01_three_walls: copied"]
     monkeypatch.delenv("GIT_DIR")
+    monkeypatch.delenv("GIT_INDEX_FILE")
     assert commits(where)
 
 

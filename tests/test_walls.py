@@ -80,7 +80,7 @@ def test_the_cheapest_fix_is_what_trying_everything_finds(job, longer):
     job = replace(job, latest_s=None if longer is None else job.deadline_s * longer)
     wall = walls.walls(job).first
     alone = walls.walls(replace(job, devices=1, sharded=True)).loads.get(wall, 0)
-    assume(alone < 20_000)  # or trying one by one takes long
+    assume(alone < 200)  # or trying one by one takes long
     fix = cheapest_fix(job)
     assert (fix.name, fix.devices) == brute_fix(job)
     assert fix.wall == wall
@@ -91,7 +91,7 @@ def test_the_cheapest_fix_is_what_trying_everything_finds(job, longer):
     [
         ({"params": 1e9}, "nothing"),
         ({}, "shard state"),
-        ({"tokens": 5e12, "sharded": True, "latest_s": 900 * DAY}, "longer deadline"),
+        ({"tokens": 5e12, "sharded": True, "latest_s": 2000 * DAY}, "longer deadline"),
         ({"tokens": 5e12, "sharded": True}, "more GPUs"),
         ({"params": 70e9}, "more GPUs"),
     ],

@@ -14,10 +14,25 @@ from dataclasses import dataclass
 from typing import Any
 
 _U32, _I64, _F64 = struct.Struct("<I"), struct.Struct("<q"), struct.Struct("<d")
-DTYPES = (
-    "float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool complex64 complex128 "
-    "uint16 uint32 uint64 float8_e4m3fn float8_e5m2"
-).split()
+DTYPES = [
+    "float32",
+    "float64",
+    "float16",
+    "bfloat16",
+    "int64",
+    "int32",
+    "int16",
+    "int8",
+    "uint8",
+    "bool",
+    "complex64",
+    "complex128",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float8_e4m3fn",
+    "float8_e5m2",
+]
 _BIG_INT = 4096  # bytes of the largest integer that crosses
 _DIMS = 32
 
@@ -112,7 +127,9 @@ def _write_tensor(value: Any, put: Any, path: str) -> None:
         )
     name = str(value.dtype).removeprefix("torch.")
     if value.layout is not torch.strided or value.is_meta or value.is_quantized or name not in DTYPES:
-        raise NotPlainData(f"{path} is a tensor of {value.dtype}, layout {value.layout}, on {value.device}; it cannot cross.")
+        raise NotPlainData(
+            f"{path} is a tensor of {value.dtype}, layout {value.layout}, on {value.device}; it cannot cross."
+        )
     flat = value.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
     raw = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
     put(b"X" + bytes((DTYPES.index(name), value.dim())))

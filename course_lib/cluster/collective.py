@@ -48,7 +48,9 @@ class Call:
         """The call in words."""
         if self.name == "new_group":
             return f"new_group({list(self.ranks)})"
-        what = [f"{math.prod(shape)} {dtype} in shape {shape}" for dtype, shape in (self.gives or self.takes)[:1]]
+        what = [
+            f"{math.prod(shape)} {dtype} in shape {shape}" for dtype, shape in (self.gives or self.takes)[:1]
+        ]
         what += [self.reduce] if self.reduce else []
         what += [f"root rank {self.root}"] if self.root >= 0 else []
         return f"{self.name}({', '.join(what)})"
@@ -56,7 +58,12 @@ class Call:
     def agrees_on(self) -> list[tuple[str, Any]]:
         """What all ranks must say alike, as (name, value)."""
         metas = self.gives or self.takes
-        said: list[tuple[str, Any]] = [("collective", self.name), ("root", self.root), ("op", self.reduce), ("ranks", self.ranks)]
+        said: list[tuple[str, Any]] = [
+            ("collective", self.name),
+            ("root", self.root),
+            ("op", self.reduce),
+            ("ranks", self.ranks),
+        ]
         if metas:
             said.append(("dtype", metas[0][0]))
             if self.name not in ("all_to_all_single", "scatter"):
@@ -95,8 +102,13 @@ class Collective:
             self._check_splits(side.rank)
 
     def _mismatch(self, what: str, one: int, two: int) -> Mismatch:
-        lines = [f"rank {r} calls {self.calls[r].text()} (call {self.sides[r].call}, {line_text(self.sides[r].line)})" for r in (one, two)]
-        where = "" if len(self.group) == 0 else f" of group {list(self.group)}" if self.sides[one].group else ""
+        lines = [
+            f"rank {r} calls {self.calls[r].text()} (call {self.sides[r].call}, {line_text(self.sides[r].line)})"
+            for r in (one, two)
+        ]
+        where = (
+            "" if len(self.group) == 0 else f" of group {list(self.group)}" if self.sides[one].group else ""
+        )
         return Mismatch(
             f"{what} differs in collective number {self.turn}{where}: {', '.join(lines)}. "
             "All ranks of a group call the same collectives, in the same order, on the same kind of tensor."
@@ -211,7 +223,10 @@ class Collective:
         elements, size = self._bytes()
         root, reach = self._root(), 1
         while reach < n:
-            yield [((root + r) % n, (root + r + reach) % n, elements * size) for r in range(min(reach, n - reach))]
+            yield [
+                ((root + r) % n, (root + r + reach) % n, elements * size)
+                for r in range(min(reach, n - reach))
+            ]
             reach *= 2
 
     def _tree_reduce(self, n: int) -> Iterator[Round]:

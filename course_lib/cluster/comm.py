@@ -20,20 +20,29 @@ from course_lib.cluster.kernel import ANY, Reply, Request
 from course_lib.cluster.lines import caller_line, line_text
 
 SUM, AVG, PRODUCT, MAX, MIN = "SUM", "AVG", "PRODUCT", "MAX", "MIN"
-_DTYPES = {dtype: str(dtype).removeprefix("torch.") for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)}
+_DTYPES = {
+    dtype: str(dtype).removeprefix("torch.")
+    for dtype in vars(torch).values()
+    if isinstance(dtype, torch.dtype)
+}
+_STRIDED = torch.strided
 _here = threading.local()  # .port: the Port of the rank that this thread runs
 
 
 class Port:
     """A rank's way out: numbers its calls and passes requests on. Made by a host, found through the thread."""
 
-    def __init__(self, rank: int, size: int, ask: Callable[[Request], Reply], late: bool = False, away: bool = False) -> None:
+    def __init__(
+        self, rank: int, size: int, ask: Callable[[Request], Reply], late: bool = False, away: bool = False
+    ) -> None:
         self.rank, self.size, self.ask, self.late, self.away = rank, size, ask, late, away
         self.calls = 0
         self.work: list[tuple[str, str, float]] = []
         self.account: Any = None  # accounting of this rank, where it is on
         self.speed = 1e12  # FLOP/s of this rank
-        self._outbox: dict[int, list[Any]] = {}  # across a boundary: what is in flight, and what was said of it
+        self._outbox: dict[
+            int, list[Any]
+        ] = {}  # across a boundary: what is in flight, and what was said of it
         self._inbox: dict[int, Sequence[torch.Tensor]] = {}
 
     def call(self, request: Request) -> Any:
@@ -48,7 +57,9 @@ class Port:
             self._take(reply.writes)
         return reply.value
 
-    def post(self, request: Request, sent: torch.Tensor | None = None, into: Sequence[torch.Tensor] = ()) -> int:
+    def post(
+        self, request: Request, sent: torch.Tensor | None = None, into: Sequence[torch.Tensor] = ()
+    ) -> int:
         """Number a call and remember its buffers where they cannot travel."""
         self.calls += 1
         if self.away:
@@ -80,14 +91,21 @@ class Port:
 
 
 def _identical(one: torch.Tensor, two: torch.Tensor) -> bool:
-    return torch.equal(one.contiguous().reshape(-1).view(torch.uint8), two.contiguous().reshape(-1).view(torch.uint8))
+    return torch.equal(
+        one.contiguous().reshape(-1).view(torch.uint8), two.contiguous().reshape(-1).view(torch.uint8)
+    )
 
 
 def port() -> Port:
     """The port of the rank that this thread runs."""
-    found = getattr(_here, "port", None)
+    try:
+        found = _here.port
+    except AttributeError:
+        found = None
     if found is None:
-        raise RuntimeError("This communicator works only inside simulate(...), in the function that it was given to.")
+        raise RuntimeError(
+            "This communicator works only inside simulate(...), in the function that it was given to."
+        )
     return found
 
 
@@ -106,7 +124,9 @@ class Work:
 
     __slots__ = ("_done", "_guard", "_handle", "_line")
 
-    def __init__(self, handle: int, line: Any, guard: tuple[torch.Tensor, torch.Tensor] | None = None) -> None:
+    def __init__(
+        self, handle: int, line: Any, guard: tuple[torch.Tensor, torch.Tensor] | None = None
+    ) -> None:
         self._handle, self._line, self._guard, self._done = handle, line, guard, False
 
     def wait(self) -> bool:
@@ -201,12 +221,16 @@ class Comm:
     def batch_isend_irecv(self, p2p_op_list: Sequence[P2POp]) -> list[Work]:
         """Start several halves at once, of which none waits for another. One `Work` for each."""
         if not p2p_op_list:
-            raise ValueError("batch_isend_irecv got an empty list; give it at least one P2POp(comm.isend, tensor, peer).")
+            raise ValueError(
+                "batch_isend_irecv got an empty list; give it at least one P2POp(comm.isend, tensor, peer)."
+            )
         halves = []
         for item in p2p_op_list:
             name = getattr(getattr(item, "op", None), "__name__", "")
             if name not in ("isend", "irecv"):
-                raise ValueError(f"batch_isend_irecv takes P2POp(comm.isend or comm.irecv, tensor, peer), not {item!r}.")
+                raise ValueError(
+                    f"batch_isend_irecv takes P2POp(comm.isend or comm.irecv, tensor, peer), not {item!r}."
+                )
             halves.append(self._half(name, item.tensor, item.peer, item.tag))
         return self._start(halves, batch=True)
 
@@ -221,14 +245,19 @@ class Comm:
                 poison(data)
             works.append(Work(handle, request.line, guard))
         first = halves[0][0]
-        way.call(Request(way.rank, "batch", line=first.line, more=[half[0] for half in halves]) if batch else first)
+        way.call(
+            Request(way.rank, "batch", line=first.line, more=[half[0] for half in halves]) if batch else first
+        )
         return works
 
     def _half(self, op: str, tensor: Any, peer: int | None, tag: int) -> tuple[Request, torch.Tensor]:
         way = port()
-        sends = op in ("send", "isend")
-        data = _door(tensor, op, writes=not sends)
-        world = self._peer(op, peer)
+        sends = op == "isend" or op == "send"
+        data = tensor if _is_simple(tensor) else _door(tensor, op, writes=not sends)
+        if not self._group and type(peer) is int and 0 <= peer < len(self._ranks) and peer != way.rank:
+            world = peer
+        else:
+            world = self._peer(op, peer)
         if type(tag) is not int or tag < 0:
             raise ValueError(f"{op}: tag is {tag!r}; it must be an integer of 0 or more.")
         request = Request(
@@ -239,26 +268,194 @@ class Comm:
 
     def _peer(self, op: str, peer: int | None) -> int:
         if self.rank < 0:
-            raise ValueError(f"{op}: rank {port().rank} is not in the group {list(self._ranks)}; call it only on the group's ranks.")
+            raise ValueError(
+                f"{op}: rank {port().rank} is not in the group {list(self._ranks)}; call it only on the group's ranks."
+            )
         if peer is None and op in ("recv", "irecv"):
             return ANY
         if isinstance(peer, bool) or not isinstance(peer, (int, np.integer)):
-            raise ValueError(f"{op}: the other rank is {peer!r}; it must be an integer from 0 to {self.size - 1}.")
+            raise ValueError(
+                f"{op}: the other rank is {peer!r}; it must be an integer from 0 to {self.size - 1}."
+            )
         if not 0 <= peer < self.size:
             raise ValueError(
                 f"{op}: rank {peer} does not exist among {self.size} ranks (0 to {self.size - 1}); on a ring, count modulo comm.size."
             )
         if peer == self.rank:
-            raise ValueError(f"{op}: rank {peer} is this rank itself; copy the tensor instead, or pick another rank.")
+            raise ValueError(
+                f"{op}: rank {peer} is this rank itself; copy the tensor instead, or pick another rank."
+            )
         return self._ranks[peer]
 
-    # --- collectives
+    # --- collectives: all ranks of the group call the same, in the same order
 
     def barrier(self, async_op: bool = False) -> Work | None:
         """Wait until every rank of the group is here."""
         return self._collect(Call("barrier", async_op=async_op))
 
-    def _collect(self, call: Call, sent: Sequence[torch.Tensor] = (), into: Sequence[torch.Tensor] = ()) -> Any:
+    def broadcast(self, tensor: Any, src: int, async_op: bool = False) -> Work | None:
+        """Fill `tensor` on every rank with that of rank `src`."""
+        root = self._root("broadcast", "src", src)
+        data = _door(tensor, "broadcast", writes=port().rank != root)
+        mine = port().rank == root
+        call = Call("broadcast", root=root, async_op=async_op)
+        return self._collect(call, (data,), () if mine else (data,))
+
+    def reduce(self, tensor: Any, dst: int, op: Any = SUM, async_op: bool = False) -> Work | None:
+        """Combine the tensors of all ranks into that of rank `dst`; the others keep theirs."""
+        root = self._root("reduce", "dst", dst)
+        mine = port().rank == root
+        data = _door(tensor, "reduce", writes=mine)
+        call = Call("reduce", _reduction("reduce", op, data.dtype), root, async_op=async_op)
+        return self._collect(call, (data,), (data,) if mine else ())
+
+    def all_reduce(self, tensor: Any, op: Any = SUM, async_op: bool = False) -> Work | None:
+        """Combine the tensors of all ranks, on every rank, in place."""
+        data = _door(tensor, "all_reduce", writes=True)
+        call = Call("all_reduce", _reduction("all_reduce", op, data.dtype), async_op=async_op)
+        return self._collect(call, (data,), (data,))
+
+    def gather(
+        self, tensor: Any, gather_list: Sequence[Any] | None = None, dst: int = 0, async_op: bool = False
+    ) -> Work | None:
+        """Collect every rank's tensor in `gather_list` of rank `dst`."""
+        root = self._root("gather", "dst", dst)
+        data = _door(tensor, "gather", writes=False)
+        into = self._list("gather", "gather_list", gather_list, root, data)
+        return self._collect(Call("gather", root=root, async_op=async_op), (data,), into)
+
+    def scatter(
+        self, tensor: Any, scatter_list: Sequence[Any] | None = None, src: int = 0, async_op: bool = False
+    ) -> Work | None:
+        """Give each rank its tensor of `scatter_list` of rank `src`."""
+        root = self._root("scatter", "src", src)
+        data = _door(tensor, "scatter", writes=True)
+        parts = self._list("scatter", "scatter_list", scatter_list, root, data)
+        return self._collect(Call("scatter", root=root, async_op=async_op), parts, (data,))
+
+    def all_gather(self, tensor_list: Sequence[Any], tensor: Any, async_op: bool = False) -> Work | None:
+        """Collect every rank's tensor in `tensor_list` of every rank. All have one shape, as gloo demands."""
+        data = _door(tensor, "all_gather", writes=False)
+        into = self._list("all_gather", "tensor_list", tensor_list, port().rank, data)
+        return self._collect(Call("all_gather", async_op=async_op), (data,), into)
+
+    def all_gather_into_tensor(
+        self, output_tensor: Any, input_tensor: Any, async_op: bool = False
+    ) -> Work | None:
+        """Fill `output_tensor` with every rank's input, in the order of ranks."""
+        into, data = (
+            _door(output_tensor, "all_gather_into_tensor", True),
+            _door(input_tensor, "all_gather_into_tensor", False),
+        )
+        self._ratio("all_gather_into_tensor", "output", into, "input", data)
+        return self._collect(Call("all_gather_into_tensor", async_op=async_op), (data,), (into,))
+
+    def reduce_scatter_tensor(
+        self, output: Any, input: Any, op: Any = SUM, async_op: bool = False
+    ) -> Work | None:  # noqa: A002
+        """Combine the inputs of all ranks; rank r keeps part r of the result."""
+        into, data = (
+            _door(output, "reduce_scatter_tensor", True),
+            _door(input, "reduce_scatter_tensor", False),
+        )
+        self._ratio("reduce_scatter_tensor", "input", data, "output", into)
+        call = Call(
+            "reduce_scatter_tensor", _reduction("reduce_scatter_tensor", op, data.dtype), async_op=async_op
+        )
+        return self._collect(call, (data,), (into,))
+
+    def all_to_all_single(
+        self,
+        output: Any,
+        input: Any,  # noqa: A002
+        output_split_sizes: Sequence[int] | None = None,
+        input_split_sizes: Sequence[int] | None = None,
+        async_op: bool = False,
+    ) -> Work | None:
+        """Send part j of `input` to rank j, and receive part i of `output` from rank i; parts are rows, even without sizes."""
+        into, data = _door(output, "all_to_all_single", True), _door(input, "all_to_all_single", False)
+        splits = (
+            self._splits("output", into, output_split_sizes),
+            self._splits("input", data, input_split_sizes),
+        )
+        if into.dtype != data.dtype or into.shape[1:] != data.shape[1:]:
+            raise ValueError(
+                f"all_to_all_single: output is {_size_text(into)} and input {_size_text(data)}; the dtype and the shape of a row must agree."
+            )
+        return self._collect(Call("all_to_all_single", splits=splits, async_op=async_op), (data,), (into,))
+
+    def new_group(self, ranks: Sequence[int]) -> Comm:
+        """A communicator of these ranks (of the world), with ranks of its own. Every rank of the world calls it, in the same order."""
+        if self._group:
+            raise ValueError(
+                "new_group: call it on the world's communicator, on every rank, as in torch.distributed."
+            )
+        members = tuple(ranks)
+        if (
+            not members
+            or any(type(r) is not int or not 0 <= r < self.size for r in members)
+            or len(set(members)) != len(members)
+        ):
+            raise ValueError(
+                f"new_group: {list(members)} must be different ranks from 0 to {self.size - 1}, at least one."
+            )
+        return Comm(members, self._collect(Call("new_group", ranks=members)))
+
+    def _root(self, op: str, name: str, root: Any) -> int:
+        if type(root) is not int or not 0 <= root < self.size:
+            raise ValueError(
+                f"{op}: {name}={root!r} must be a rank from 0 to {self.size - 1} of this communicator."
+            )
+        return self._ranks[root]
+
+    def _list(
+        self, op: str, name: str, tensors: Any, root: int, like: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        """The tensors of a list that only the root gives."""
+        if port().rank != root:
+            if tensors:
+                raise ValueError(f"{op}: only the root gives {name}; leave it out on the other ranks.")
+            return ()
+        if tensors is None or len(tensors) != self.size:
+            raise ValueError(
+                f"{op}: {name} must hold {self.size} tensors, one for each rank, and holds {len(tensors or ())}."
+            )
+        found = tuple(_door(item, op, writes=op != "scatter") for item in tensors)
+        for index, item in enumerate(found):
+            if item.shape != like.shape or item.dtype != like.dtype:
+                raise ValueError(
+                    f"{op}: {name}[{index}] is {_size_text(item)} and the tensor {_size_text(like)}; all must be alike. "
+                    "For uneven parts use all_to_all_single, or pad."
+                )
+        return found
+
+    def _ratio(
+        self, op: str, large_name: str, large: torch.Tensor, small_name: str, small: torch.Tensor
+    ) -> None:
+        if large.dtype != small.dtype or large.numel() != small.numel() * self.size:
+            raise ValueError(
+                f"{op}: {large_name} is {_size_text(large)} and {small_name} {_size_text(small)}; of {self.size} ranks, {large_name} "
+                f"must have the same dtype and {self.size} times the elements of {small_name}. Pad where it does not divide."
+            )
+
+    def _splits(self, name: str, data: torch.Tensor, sizes: Sequence[int] | None) -> tuple[int, ...]:
+        rows = data.shape[0] if data.dim() else 0
+        if sizes is None or len(sizes) == 0:
+            if not data.dim() or rows % self.size:
+                raise ValueError(
+                    f"all_to_all_single: {name} has {rows} rows, which {self.size} ranks do not divide; give {name}_split_sizes."
+                )
+            return (rows // self.size,) * self.size
+        counts = tuple(int(n) for n in sizes)
+        if len(counts) != self.size or min(counts) < 0 or sum(counts) != rows:
+            raise ValueError(
+                f"all_to_all_single: {name}_split_sizes={list(counts)} must be {self.size} counts that add up to {name}'s {rows} rows."
+            )
+        return counts
+
+    def _collect(
+        self, call: Call, sent: Sequence[torch.Tensor] = (), into: Sequence[torch.Tensor] = ()
+    ) -> Any:
         way = port()
         if self.rank < 0:
             raise ValueError(
@@ -282,13 +479,51 @@ class Comm:
 
     # --- what the cluster adds
 
-    def compute(self, seconds: float = 0.0, *, flops: float = 0.0, kind: str = "compute", label: str = "") -> None:
+    def compute(
+        self, seconds: float = 0.0, *, flops: float = 0.0, kind: str = "compute", label: str = ""
+    ) -> None:
         """Spend virtual time as if computing: `seconds`, or `flops` at the topology's speed. Not in torch.distributed."""
         way = port()
         if not (seconds >= 0 and flops >= 0):
             raise ValueError(f"compute: seconds={seconds}, flops={flops}; both must be 0 or more.")
         total = float(seconds) + (flops / way.speed if flops else 0.0)
         way.work.append((kind, label, total))
+
+
+def _is_simple(value: Any) -> bool:
+    """Whether a tensor needs no look at the door."""
+    return (
+        type(value) is torch.Tensor
+        and not value.requires_grad
+        and value.is_cpu
+        and value.layout is _STRIDED
+        and value.is_contiguous()
+    )
+
+
+def _size_text(data: torch.Tensor) -> str:
+    return f"{_DTYPES[data.dtype]} in shape {tuple(data.shape)}"
+
+
+def _reduction(call: str, op: Any, dtype: torch.dtype) -> str:
+    """The name of a reduction: a word, or torch.distributed's ReduceOp."""
+    name = op if isinstance(op, str) else str(op).rsplit(".", 1)[-1]
+    name = name.upper()
+    if name not in OPS:
+        raise ValueError(f"{call}: op={op!r} is not one of {', '.join(OPS)}.")
+    if name == "AVG" and not (dtype.is_floating_point or dtype.is_complex):
+        raise ValueError(
+            f"{call}: op=AVG of {_DTYPES[dtype]} would round; use SUM and divide, or a floating dtype."
+        )
+    if _DTYPES[dtype].startswith("float8"):
+        raise ValueError(
+            f"{call}: {_DTYPES[dtype]} cannot be reduced, as on gloo; convert to bfloat16 first."
+        )
+    if dtype is torch.bool and name in ("SUM", "PRODUCT"):
+        raise ValueError(f"{call}: op={name} of bool; use MAX for any, MIN for all, or integers.")
+    if dtype.is_complex and name in ("MAX", "MIN"):
+        raise ValueError(f"{call}: op={name} of {_DTYPES[dtype]}: complex numbers have no order.")
+    return name
 
 
 def _meta(data: torch.Tensor) -> Meta:
@@ -310,13 +545,22 @@ def _door(value: Any, op: str, writes: bool) -> torch.Tensor:
             f"{op} takes a tensor (or a numpy array), not {type(value).__name__} {shown[:40]}; wrap numbers: torch.tensor([…])."
         )
     if value.layout is not torch.strided or value.is_meta:
-        raise ValueError(f"{op}: a tensor of layout {value.layout} on device {value.device} cannot travel; give a dense one with data.")
+        raise ValueError(
+            f"{op}: a tensor of layout {value.layout} on device {value.device} cannot travel; give a dense one with data."
+        )
     if value.device.type != "cpu":
         raise ValueError(f"{op}: the tensor is on {value.device}; the metered cluster works on cpu tensors.")
     if value.dtype not in _DTYPES or value.is_quantized:
         raise ValueError(f"{op}: tensors of {value.dtype} cannot travel.")
-    if writes and 0 in value.stride() and value.numel() > 1 and any(s == 0 and n > 1 for s, n in zip(value.stride(), value.shape, strict=True)):
-        raise ValueError(f"{op}: the tensor is expanded, several of its elements share memory; receive into a full one.")
+    if (
+        writes
+        and 0 in value.stride()
+        and value.numel() > 1
+        and any(s == 0 and n > 1 for s, n in zip(value.stride(), value.shape, strict=True))
+    ):
+        raise ValueError(
+            f"{op}: the tensor is expanded, several of its elements share memory; receive into a full one."
+        )
     return value.detach() if value.requires_grad else value
 
 

@@ -36,15 +36,13 @@ class _Stop(BaseException):
 
 
 def move(into: torch.Tensor, data: torch.Tensor) -> None:
-    """Copy between two ranks' tensors, unseen by their autograd and meters."""
-    with torch.no_grad(), torch._C._DisableTorchDispatch():
-        into.copy_(data if data.shape == into.shape else data.reshape(into.shape))
+    """Copy between two ranks' tensors; a communicator hands over tensors without autograd."""
+    into.copy_(data if data.shape == into.shape else data.reshape(into.shape))
 
 
 def keep(data: torch.Tensor) -> torch.Tensor:
     """A copy of what is in flight."""
-    with torch.no_grad(), torch._C._DisableTorchDispatch():
-        return data.clone()
+    return data.clone()
 
 
 class InProcess:
@@ -80,7 +78,7 @@ class ThreadHost:
     ) -> None:
         self.door, self.bodies, self.ranks, self.finish = door, bodies, ranks, finish
         self.debug, self.capture = debug, capture
-        self.error: BaseException | None = None  # what a rank raised, as it was
+        self.error: BaseException | None = None  # what the door raised
         self.output = ""
         self._locks = {rank: threading.Lock() for rank in bodies}
         self._inbox: dict[int, Reply] = {}
@@ -101,7 +99,7 @@ class ThreadHost:
         if self._dead:
             raise _Stop
         self._chance[me].leave()
-        turn = self.door.step(request)
+        turn = self._step(request)
         if self._dead:
             raise _Stop
         if type(turn) is not tuple:
@@ -117,6 +115,16 @@ class ThreadHost:
             reply = self._inbox[me]
         self._chance[me].enter()
         return reply
+
+    def _step(self, request: Request | None) -> tuple[int, Reply] | End:
+        """The door's answer; if the door itself fails, that ends the run and is raised where the run was asked for."""
+        try:
+            return self.door.step(request)
+        except BaseException as error:
+            if not self._dead and not isinstance(error, _Stop):
+                self.error = error
+                self._close(Fault(error))
+            raise _Stop from error
 
     def _hand_over(self, turn: tuple[int, Reply] | End) -> None:
         if type(turn) is not tuple:
@@ -151,13 +159,9 @@ class ThreadHost:
             self._chance[rank].leave()
             request.work = tuple(port.work)
             if not self._dead:
-                self._hand_over(self.door.step(request))
+                self._hand_over(self._step(request))
         except _Stop:
             pass
-        except BaseException as error:  # the door broke
-            if not self._dead:
-                self.error = error
-                self._close(Fault(error))
         finally:
             comm_module._here.port = None
 
@@ -174,7 +178,11 @@ class ThreadHost:
         line, frames, first = traceback_lines(error)
         if first is not None:
             error = error.with_traceback(first)
-        trace = "".join(traceback.format_exception(error)) if frames else "".join(traceback.format_exception_only(error))
+        trace = (
+            "".join(traceback.format_exception(error))
+            if frames
+            else "".join(traceback.format_exception_only(error))
+        )
         told = RankError(rank, type(error).__name__, str(error), line_text(line) if line[0] else "", trace)
         told.original = error
         return told
@@ -196,8 +204,12 @@ class ThreadHost:
                 self._dead = True
                 left = self._stop()
                 torch.set_num_threads(threads)
+        if self.error is not None:
+            raise self.error
         if left:
-            raise RuntimeError(f"ranks {left} did not stop within {PATIENCE:g} s: they are inside a long call of a library.")
+            raise RuntimeError(
+                f"ranks {left} did not stop within {PATIENCE:g} s: they are inside a long call of a library."
+            )
         return self._end
 
     def _start(self) -> None:
@@ -206,13 +218,14 @@ class ThreadHost:
         try:
             for rank in self.bodies:
                 if rank != self.debug:
-                    thread = threading.Thread(target=self._thread, args=(rank,), daemon=True, name=f"rank {rank}")
+                    thread = threading.Thread(
+                        target=self._thread, args=(rank,), daemon=True, name=f"rank {rank}"
+                    )
                     self._threads[rank] = thread
                     thread.start()
         finally:
             threading.stack_size(before)
-        turn = self.door.step(None)
-        self._hand_over(turn)
+        self._hand_over(self.door.step(None))
 
     def _thread(self, rank: int) -> None:
         torch.set_num_threads(1)
@@ -223,7 +236,11 @@ class ThreadHost:
             self._rank(self.debug)
         if not self._over.acquire(timeout=-1 if timeout is None else timeout):
             self._dead = True
-            self._end = Fault(Unfinished(f"The run took longer than {timeout:g} s and was ended. Look for a loop that does not end."))
+            self._end = Fault(
+                Unfinished(
+                    f"The run took longer than {timeout:g} s and was ended. Look for a loop that does not end."
+                )
+            )
 
     def _stop(self) -> list[int]:
         """End every thread; the ranks that could not be ended."""
@@ -238,7 +255,9 @@ class ThreadHost:
                 _release(self._locks[rank])
                 thread.join(0.02 if first else 0.001)
                 if thread.is_alive():
-                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(_Stop))
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                        ctypes.c_ulong(thread.ident), ctypes.py_object(_Stop)
+                    )
                     thread.join(0.05)
                 if not thread.is_alive():
                     del alive[rank]

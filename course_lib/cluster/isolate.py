@@ -17,6 +17,7 @@ from typing import Any
 
 import cloudpickle
 import numpy as np
+import numpy.random
 import torch
 
 _pickler = importlib.import_module("cloudpickle.cloudpickle")
@@ -84,13 +85,17 @@ class _Reader(_pickler.pickle.Unpickler):
 @contextmanager
 def _by_value(thing: Any) -> Iterator[None]:
     """Within: the learner's own modules are copied, and classes are new classes in each copy."""
-    modules = [module for module in sys.modules.copy().values() if _is_learners(module)]
+    modules = [module for name, module in sys.modules.copy().items() if _is_learners(name, module)]
     with _LOCK:
-        registered = [module for module in modules if module.__name__ not in _pickler.list_registry_pickle_by_value()]
+        registered = [
+            module for module in modules if module.__name__ not in _pickler.list_registry_pickle_by_value()
+        ]
         for module in registered:
             _pickler.register_pickle_by_value(module)
         keep = _pickler._get_or_create_tracker_id
-        _pickler._get_or_create_tracker_id = lambda class_def: None  # a tracked class would be one object for all ranks
+        _pickler._get_or_create_tracker_id = lambda class_def: (
+            None
+        )  # a tracked class would be one object for all ranks
         try:
             yield
         finally:
@@ -99,11 +104,18 @@ def _by_value(thing: Any) -> Iterator[None]:
                 _pickler.unregister_pickle_by_value(module)
 
 
-def _is_learners(module: Any) -> bool:
-    file = getattr(module, "__file__", None)
-    if not isinstance(module, types.ModuleType) or not isinstance(file, str) or module.__name__ == "__main__":
-        return False
-    return file.endswith(".py") and "site-packages" not in file and not file.startswith((*_INSTALLED, _COURSE))
+_judged: dict[str, tuple[Any, bool]] = {}
+
+
+def _is_learners(name: str, module: Any) -> bool:
+    known = _judged.get(name)
+    if known is None or known[0] is not module:
+        file = (
+            vars(module).get("__file__") if type(module) is types.ModuleType and name != "__main__" else None
+        )
+        ours = isinstance(file, str) and file.endswith(".py") and "site-packages" not in file
+        known = _judged[name] = (module, ours and not file.startswith((*_INSTALLED, _COURSE)))
+    return known[1]
 
 
 def _cannot_copy(thing: Any, name: str, error: Exception) -> str:
@@ -136,7 +148,9 @@ def _culprit(thing: Any, name: str, error: Exception, depth: int = 0) -> tuple[s
 
 # --- generators
 
-_random_names = [name for name in random.__all__ if getattr(getattr(random, name), "__self__", None) is random._inst]
+_random_names = [
+    name for name in random.__all__ if getattr(getattr(random, name), "__self__", None) is random._inst
+]
 _random_here = threading.local()
 _torch_generator = torch.default_generator
 

@@ -32,6 +32,7 @@ from course_lib.records import Message, Span
 ANY = -1  # the peer of a receive from any source
 POLL = 1e-6  # s that a first is_completed() costs; it doubles while nothing else happens
 POLLS = 1000  # polls in a row, per rank, after which a loop of polls counts as stuck
+BLOCKED = frozenset(("send", "recv", "wait", "collective"))  # kinds of spans in which a rank stands still
 TRACED = 200_000  # spans, and messages, that are kept for pictures
 
 Turn = "tuple[int, Reply] | Stuck | Fault | Finished"
@@ -41,13 +42,19 @@ Turn = "tuple[int, Reply] | Stuck | Fault | Finished"
 class Adversary:
     """How unkind the machine is, within what the semantics allow."""
 
-    depth: float = 0  # messages of a pair that a sender may leave behind before they are received: 0, 1, math.inf
+    depth: float = (
+        0  # messages of a pair that a sender may leave behind before they are received: 0, 1, math.inf
+    )
     late: bool = False  # move bytes as late as the waits allow, instead of at the match
-    order: str = "clock"  # "stream": operations of a pair progress in the order of issue, as on NCCL unless batched
+    order: str = (
+        "clock"  # "stream": operations of a pair progress in the order of issue, as on NCCL unless batched
+    )
     seed: int | None = None  # run ranks in random order instead of by clock
 
     def __str__(self) -> str:
-        depth = {0: "no buffering", math.inf: "unlimited buffering"}.get(self.depth, f"{self.depth} buffered message a pair")
+        depth = {0: "no buffering", math.inf: "unlimited buffering"}.get(
+            self.depth, f"{self.depth} buffered message a pair"
+        )
         stream = ", operations of a pair in the order of issue" if self.order == "stream" else ""
         chance = f", random order {self.seed}" if self.seed is not None else ""
         return f"{depth}, {'late' if self.late else 'early'} delivery{stream}{chance}"
@@ -93,6 +100,9 @@ class Reply:
         self.value, self.writes = value, writes
 
 
+_YES = Reply(True)
+
+
 @dataclass(frozen=True, slots=True)
 class Stuck:
     """No rank can move."""
@@ -120,29 +130,27 @@ class Finished:
 
 
 class _Side:
-    """One rank's half of a message, or its part in a collective."""
+    """One rank's half of a message, or its part in a collective. Defaults stand in the class: most are never set."""
 
-    __slots__ = (
-        "rank", "send", "peer", "tag", "group", "dtype", "shape", "nbytes", "data", "into", "line", "time", "call", "mate",
-        "done", "finish", "known", "step", "waiting", "since", "at", "blocking", "accepted", "kept", "active", "lane", "seq",
-        "name", "collective",
-    )  # fmt: skip
+    mate: _Side | None = None
+    collective: Collective | None = None
+    lane: list[_Side] | None = None  # under stream order: those that it was issued with, of its pair
+    lane_of: tuple[int, int, int] = (0, 0, 0)
+    step = 0
+    finish = since = 0.0
+    done = waiting = blocking = False
+    accepted = False  # a buffer has taken it
+    kept = False  # its data has been read
+    active = False  # it is offered for matching
+    at: Line = ""  # where the rank waits for it
 
-    def __init__(self, request: Request, call: int, time: float, seq: int) -> None:
+    def __init__(self, request: Request, call: int, time: float, seq: int, known: int) -> None:
         self.rank, self.peer, self.tag, self.group = request.rank, request.peer, request.tag, request.group
-        self.name = request.op
-        self.send = request.op in ("send", "isend")
+        self.name = name = request.op
+        self.send = name == "isend" or name == "send"
         self.dtype, self.shape, self.nbytes = request.dtype, request.shape, request.nbytes
         self.data, self.into, self.line = request.data, request.into, request.line
-        self.call, self.time, self.seq = call, time, seq
-        self.mate: _Side | None = None
-        self.collective: Collective | None = None
-        self.lane: list[_Side] | None = None
-        self.finish = 0.0
-        self.known = self.step = 0
-        self.done = self.waiting = self.blocking = self.accepted = self.kept = self.active = False
-        self.since = 0.0
-        self.at: Line = ""
+        self.call, self.time, self.seq, self.known = call, time, seq, known
 
     def value(self) -> Any:
         """What the call returns: a receive its source, new_group the group's number, the rest True."""
@@ -183,16 +191,23 @@ class Kernel:
         self.ranks = ranks
         self.topology = topology or Topology()
         self.adversary = adversary or Adversary()
-        self.meter = Meter(ranks, tuple(level.name for level in self.topology.levels))
+        self.calls = [0] * ranks
         self.clock = [0.0] * ranks
         self.results: list[Any] = [None] * ranks
         self.done = [False] * ranks
         self.chance = False  # whether the outcome may depend on order: any-source receives or polling
         self.groups: list[tuple[int, ...]] = [tuple(range(ranks))]
         self._move, self._keep = move, keep
+        self._stream, self._depth, self._is_late = (
+            self.adversary.order == "stream",
+            self.adversary.depth,
+            self.adversary.late,
+        )
+        self._by_clock = self.adversary.seed is None
         self._ports = Ports(self.topology)
         self._random = random.Random(self.adversary.seed)
         self._events: list[tuple[float, int, float, Any]] = []
+        self._first: tuple[float, int, float, Any] | None = None  # a request that comes before all events
         self._sides: list[dict[int, _Side]] = [{} for _ in range(ranks)]
         self._blocked: list[_Side | None] = [None] * ranks
         self._posted: dict[tuple[bool, int, int, int, int], deque[_Side]] = {}
@@ -229,20 +244,26 @@ class Kernel:
             side = self._sides[rank].get(handle)
             if side is not None and not side.kept:
                 side.data = data
-        self._push(time, rank, request)
+        if self._by_clock and (not self._events or (time, rank) < self._events[0]):
+            self._first = (time, rank, time, request)
+        else:
+            self._push(time, rank, request)
 
     def next(self) -> tuple[int, Reply] | Stuck | Fault | Finished:
         """Advance until a rank can run: who, and its reply; or how the run ended."""
         events = self._events
         while self._fault is None:
-            if events:
-                _, rank, time, item = heappop(events)
+            if self._first is not None or events:
+                if self._first is not None:
+                    (_, rank, time, item), self._first = self._first, None
+                else:
+                    _, rank, time, item = heappop(events)
                 if type(item) is Request:
                     self.clock[rank] = time
                     item = self._handle(time, rank, item)
                     if item is None:
                         continue
-                    key = self._key(time)
+                    key = time if self._by_clock else self._random.random()
                     if events and events[0] < (key, rank):
                         heappush(events, (key, rank, time, item))
                         continue
@@ -271,6 +292,13 @@ class Kernel:
     # --- reports
 
     @property
+    def meter(self) -> Meter:
+        """What moved so far."""
+        levels = tuple(level.name for level in self.topology.levels)
+        steps = list(map(max, self._out_step, self._in_step))
+        return Meter(self.ranks, levels, self._ports.paths, steps, list(self.calls))
+
+    @property
     def seconds(self) -> float:
         """Virtual time of the slowest rank, in seconds."""
         return max(self.clock, default=0.0)
@@ -283,13 +311,18 @@ class Kernel:
         """What went from whom to whom, when."""
         return [Message(*raw[:6], line_text(raw[6])) for raw in self._raw_messages]
 
+    def standstills(self) -> list[tuple[int, float, float]]:
+        """(rank, start, end) of every wait, in s."""
+        return [raw[:3] for raw in self._raw_spans if raw[3] in BLOCKED]
+
+    def travels(self) -> list[tuple[int, int, float, float]]:
+        """(src, dst, start, end) of every message, in s."""
+        return [(raw[0], raw[1], raw[4], raw[5]) for raw in self._raw_messages]
+
     # --- the machinery
 
-    def _key(self, time: float) -> float:
-        return time if self.adversary.seed is None else self._random.random()
-
     def _push(self, time: float, rank: int, item: Any) -> None:
-        heappush(self._events, (self._key(time), rank, time, item))
+        heappush(self._events, (time if self._by_clock else self._random.random(), rank, time, item))
 
     def _handle(self, time: float, rank: int, request: Request) -> Reply | None:
         """Carry out a request; the reply where the rank can go on at once."""
@@ -300,12 +333,12 @@ class Kernel:
         if op == "wait":
             side = self._sides[rank].get(request.handle)
             if side is None:  # waited for before
-                return Reply(True)
+                return _YES
             return self._wait(time, side, request.line)
         if op == "batch":
             sides = [self._make(time, part) for part in request.more]
             self._enter(sides)
-            return Reply([side.call for side in sides])
+            return _YES
         if op == "collective":
             return self._collective(time, rank, request)
         if op == "done":
@@ -315,30 +348,33 @@ class Kernel:
             self._fault = request.data
             return None
         side = self._make(time, request)
-        self._enter([side])
-        if op in ("isend", "irecv"):
-            return Reply(side.call)
+        if self._stream:
+            self._enter([side])
+        else:
+            self._offer(side)
+        if op == "isend" or op == "irecv":
+            return _YES
         side.blocking = True
         return self._wait(time, side, request.line)
 
     def _make(self, time: float, request: Request) -> _Side:
         rank = request.rank
-        self.meter.calls[rank] += 1
+        calls = self.calls
+        calls[rank] = call = calls[rank] + 1
         self._seq += 1
-        side = _Side(request, self.meter.calls[rank], time, self._seq)
-        side.known = self._known[rank]
-        self._sides[rank][side.call] = side
+        side = self._sides[rank][call] = _Side(request, call, time, self._seq, self._known[rank])
         return side
 
     def _enter(self, sides: list[_Side]) -> None:
         """Offer new halves of messages for matching; under stream order only those at the head of their lane."""
-        if self.adversary.order != "stream":
+        if not self._stream:
             for side in sides:
                 self._offer(side)
             return
         fresh: dict[tuple[int, int, int], list[_Side]] = {}
         for side in sides:
-            side.lane = fresh.setdefault((side.group, side.rank, side.peer), [])
+            side.lane_of = (side.group, side.rank, side.peer)
+            side.lane = fresh.setdefault(side.lane_of, [])
             side.lane.append(side)
         for key, lane in fresh.items():
             queue = self._lanes.setdefault(key, deque())
@@ -353,7 +389,7 @@ class Kernel:
             return
         side.lane = None
         lane.remove(side)
-        queue = self._lanes[side.group, side.rank, side.peer]
+        queue = self._lanes[side.lane_of]
         if not lane and queue and queue[0] is lane:
             queue.popleft()
             if queue:
@@ -373,9 +409,9 @@ class Kernel:
         if queue is None:
             queue = self._posted[key] = deque()
         queue.append(side)
-        if side.send and self.adversary.depth:
+        if side.send and self._depth:
             pair = (side.rank, side.peer)
-            if self._inside.get(pair, 0) < self.adversary.depth:
+            if self._inside.get(pair, 0) < self._depth:
                 self._accept(side, side.time)
             else:
                 self._waiting_room.setdefault(pair, deque()).append(side)
@@ -392,11 +428,17 @@ class Kernel:
             queue = posted.get((True, group, peer, me, tag))
         else:
             self.chance = True
-            found = [queue for src in self.groups[group] if (queue := posted.get((True, group, src, me, tag)))]
+            found = [
+                queue for src in self.groups[group] if (queue := posted.get((True, group, src, me, tag)))
+            ]
             if not found:
                 return None
             random_order = self.adversary.seed is not None
-            queue = self._random.choice(found) if random_order else min(found, key=lambda q: (q[0].time, q[0].rank))
+            queue = (
+                self._random.choice(found)
+                if random_order
+                else min(found, key=lambda q: (q[0].time, q[0].rank))
+            )
         return queue.popleft() if queue else None
 
     def _accept(self, send: _Side, time: float) -> None:
@@ -405,23 +447,19 @@ class Kernel:
         self._inside[pair] = self._inside.get(pair, 0) + 1
         send.accepted = True
         send.step = self._carry(send, time)
-        if not self.adversary.late or send.waiting:
+        if not self._is_late or send.waiting:
             self._read(send)
-        if not self.adversary.late:
-            self._complete(send, time)
-        elif send.waiting:
+        if not self._is_late or send.waiting:
             self._complete(send, time)
 
     def _carry(self, send: _Side, time: float, known: int = 0) -> int:
         """Put the message on its links and in the books; the round in which it travels."""
         src, dst = send.rank, send.peer
-        level, start, end = self._ports.carry(src, dst, send.nbytes, time)
-        self.meter.count(src, dst, send.nbytes, level)
+        start, end = self._ports.carry(src, dst, send.nbytes, time)
         send.finish = end
-        step = 1 + max(send.known, known, self._out_step[src], self._in_step[dst])
-        self._out_step[src] = self._in_step[dst] = step
-        steps = self.meter.steps
-        steps[src], steps[dst] = max(steps[src], step), max(steps[dst], step)
+        out, into = self._out_step, self._in_step
+        step = 1 + max(send.known, known, out[src], into[dst])
+        out[src] = into[dst] = step
         if len(self._raw_messages) < TRACED:
             self._raw_messages.append((src, dst, send.nbytes, send.tag, start, end, send.line))
         return step
@@ -435,7 +473,7 @@ class Kernel:
             send.step = self._carry(send, time, recv.known)
         send.mate, recv.mate = recv, send
         recv.step, recv.finish = send.step, max(send.finish, time)
-        if not self.adversary.late:
+        if not self._is_late:
             self._read_now(send, recv)
             self._complete(recv, recv.finish)
             if not send.done:
@@ -486,7 +524,7 @@ class Kernel:
         self._settle(side)
         end = max(side.since, side.finish)
         self._span(side, side.since, end)
-        self._push(end, side.rank, Reply(side.value()))
+        self._push(end, side.rank, _YES if side.send else Reply(side.value()))
 
     def _settle(self, side: _Side) -> None:
         """The rank knows now that the operation is over."""
@@ -499,22 +537,25 @@ class Kernel:
             if side.collective is not None:
                 kind, label = "collective", side.collective.name
             else:
-                kind, label = ("send" if side.send else "recv"), f"{'to' if side.send else 'from'} {side.peer}"
+                kind, label = (
+                    ("send" if side.send else "recv"),
+                    f"{'to' if side.send else 'from'} {side.peer}",
+                )
             self._raw_spans.append((side.rank, start, end, kind if side.blocking else "wait", label))
 
     def _wait(self, time: float, side: _Side, line: Line) -> Reply | None:
         side.since, side.at = time, line
-        if not side.done and self.adversary.late:
+        if not side.done and self._is_late:
             self._late_wait(side)
         if side.done:
             if side.finish <= time:
                 self._settle(side)
-                return Reply(side.value())
+                return _YES if side.send else Reply(side.value())
             self._resume(side)
             return None
         side.waiting = True
         self._blocked[side.rank] = side
-        if self.adversary.late:
+        if self._is_late:
             if side.collective is not None:
                 self._late_collective(side)
             elif side.mate is not None and not side.send:
@@ -561,7 +602,7 @@ class Kernel:
         if side is None:
             return Reply(True)
         idle = not self._events and not self._late
-        if not side.done and self.adversary.late:
+        if not side.done and self._is_late:
             if side.send:
                 self._late_wait(side)
             elif side.mate is not None and (side.mate.kept or idle):
@@ -598,12 +639,12 @@ class Kernel:
             return None
         if len(collective.sides) == len(collective.group):
             del self._open[group, turn]
-            if not self.adversary.late:
+            if not self._is_late:
                 self._start(collective, time)
             else:
                 self._late += [one for one in collective.sides.values() if one.waiting][:1]
         if request.more.async_op:
-            return Reply(side.call)
+            return _YES
         return self._wait(time, side, request.line)
 
     def _start(self, collective: Collective, time: float) -> None:
@@ -624,8 +665,7 @@ class Kernel:
                 return
             end = now
             for src, dst, nbytes in messages:
-                level, start, arrival = self._ports.carry(src, dst, nbytes, now)
-                self.meter.count(src, dst, nbytes, level)
+                start, arrival = self._ports.carry(src, dst, nbytes, now)
                 end = max(end, arrival)
                 if len(self._raw_messages) < TRACED:
                     line = collective.sides[src].line
@@ -644,10 +684,9 @@ class Kernel:
         for rank, side in collective.sides.items():
             side.finish, side.step = time, step
             if collective.steps:
-                self.meter.steps[rank] = max(self.meter.steps[rank], step)
                 self._out_step[rank] = self._in_step[rank] = max(step, self._out_step[rank])
         for side in collective.sides.values():
-            if not self.adversary.late or side.waiting:
+            if not self._is_late or side.waiting:
                 self._hand_over(side)
                 self._complete(side, time)
 
@@ -670,7 +709,9 @@ class Kernel:
     # --- what to say when nothing moves
 
     def _waits(self) -> tuple[Wait, ...]:
-        return tuple(self._describe(rank, side) for rank, side in enumerate(self._blocked) if side is not None)
+        return tuple(
+            self._describe(rank, side) for rank, side in enumerate(self._blocked) if side is not None
+        )
 
     def _describe(self, rank: int, side: _Side) -> Wait:
         notes: list[str] = []
@@ -688,13 +729,13 @@ class Kernel:
             notes += self._notes(rank, side)
         if side.name.startswith("is_completed"):
             kind = "poll"
-        notes += [f"rank {r} has finished after {self.meter.calls[r]} calls" for r in missing[:4] if self.done[r]]
+        notes += [f"rank {r} has finished after {self.calls[r]} calls" for r in missing[:4] if self.done[r]]
         line = line_text(side.at or side.line)
         return Wait(rank, missing, side.call, side.what(), line, group, "; ".join(notes), kind)
 
     def _notes(self, rank: int, side: _Side) -> Iterable[str]:
         if not side.active and side.lane is not None:
-            ahead = self._lanes[side.group, side.rank, side.peer][0][0]
+            ahead = self._lanes[side.lane_of][0][0]
             yield f"behind call {ahead.call}, {ahead.what()}: operations of one pair go in the order of issue unless batched"
         for (send, group, src, dst, tag), queue in self._posted.items():
             if queue and send != side.send and (src, dst) == (side.peer, rank):
@@ -721,7 +762,13 @@ class Kernel:
 
 
 def _message_mismatch(send: _Side, recv: _Side) -> Mismatch:
-    what = "dtype" if send.dtype != recv.dtype else "size" if math.prod(send.shape) != math.prod(recv.shape) else "shape"
+    what = (
+        "dtype"
+        if send.dtype != recv.dtype
+        else "size"
+        if math.prod(send.shape) != math.prod(recv.shape)
+        else "shape"
+    )
     return Mismatch(
         f"{what} differs between the two ends of a message: rank {send.rank} sends {_size(send)} "
         f"(call {send.call}, {line_text(send.line)}), rank {recv.rank} receives into {_size(recv)} "

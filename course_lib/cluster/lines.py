@@ -12,7 +12,9 @@ Line = tuple[str, int] | str
 _COURSE = str(Path(__file__).resolve().parent.parent)
 _CLUSTER = str(Path(__file__).resolve().parent)
 _STDLIB = str(Path(linecache.__file__).resolve().parent)
-_rank: dict[types.CodeType, int] = {}  # 2 learner, 1 course library, 0 this package, torch and the standard library
+_rank: dict[
+    types.CodeType, int
+] = {}  # 2 learner, 1 course library, 0 this package, torch and the standard library
 
 
 def _standing(code: types.CodeType) -> int:
@@ -42,7 +44,9 @@ def caller_line() -> tuple[str, int]:
     return library
 
 
-def traceback_lines(error: BaseException) -> tuple[tuple[str, int], list[tuple[str, int, str]], types.TracebackType | None]:
+def traceback_lines(
+    error: BaseException,
+) -> tuple[tuple[str, int], list[tuple[str, int, str]], types.TracebackType | None]:
     """Line of the innermost learner's frame, the learner's frames as (file, line, function), and the traceback from there."""
     tb = error.__traceback__
     frames: list[tuple[str, int, str]] = []

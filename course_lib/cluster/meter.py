@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+from course_lib.cluster.topology import Path
 
 
 class Meter:
@@ -12,32 +15,33 @@ class Meter:
     the length in messages of the longest chain that ends there. `max(meter.steps)` is the run's.
     """
 
-    def __init__(self, ranks: int, levels: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        ranks: int,
+        levels: tuple[str, ...],
+        paths: Mapping[tuple[int, int], Path],
+        steps: list[int],
+        calls: list[int],
+    ) -> None:
         self.bytes_sent = [0] * ranks
         self.bytes_received = [0] * ranks
         self.messages_sent = [0] * ranks
         self.messages_received = [0] * ranks
-        self.steps = [0] * ranks
-        self.calls = [0] * ranks
+        self.steps, self.calls = steps, calls
         self.pairs: dict[tuple[int, int], tuple[int, int]] = {}  # (src, dst) -> (bytes, messages)
         self.levels = dict.fromkeys(levels, (0, 0))  # level -> (bytes, messages)
         self.peak_bytes: list[int] | None = None  # with memory=True: most bytes alive at once
         self.live_bytes: list[int] | None = None  # at the end
         self.roles: list[dict[str, int]] | None = None  # bytes by role at the peak
         self.flops: list[float] | None = None
-        self._names = levels
-
-    def count(self, src: int, dst: int, nbytes: int, level: int, messages: int = 1) -> None:
-        """Book messages of together `nbytes` from `src` to `dst`."""
-        self.bytes_sent[src] += nbytes
-        self.bytes_received[dst] += nbytes
-        self.messages_sent[src] += messages
-        self.messages_received[dst] += messages
-        held, number = self.pairs.get((src, dst), (0, 0))
-        self.pairs[src, dst] = (held + nbytes, number + messages)
-        name = self._names[level]
-        held, number = self.levels[name]
-        self.levels[name] = (held + nbytes, number + messages)
+        for (src, dst), path in paths.items():
+            self.bytes_sent[src] += path.nbytes
+            self.bytes_received[dst] += path.nbytes
+            self.messages_sent[src] += path.messages
+            self.messages_received[dst] += path.messages
+            self.pairs[src, dst] = (path.nbytes, path.messages)
+            held, number = self.levels[levels[path.level]]
+            self.levels[levels[path.level]] = (held + path.nbytes, number + path.messages)
 
     @property
     def total_bytes(self) -> int:

@@ -41,8 +41,19 @@ from course_lib.cluster.topology import Topology
 _LENGTH = struct.Struct("<I")
 _POINT = {"send", "recv", "isend", "irecv"}
 _COLLECTIVES = set(
-    "barrier new_group broadcast reduce all_reduce gather scatter all_gather all_gather_into_tensor "
-    "reduce_scatter_tensor all_to_all_single".split()
+    [
+        "barrier",
+        "new_group",
+        "broadcast",
+        "reduce",
+        "all_reduce",
+        "gather",
+        "scatter",
+        "all_gather",
+        "all_gather_into_tensor",
+        "reduce_scatter_tensor",
+        "all_to_all_single",
+    ]
 )
 _END = -1
 
@@ -125,7 +136,13 @@ class _Door:
         op, more = request.op, request.more
         if op == "raised":
             error: RankError = request.data
-            return request.rank, op, request.work, (), (error.kind, str(error.args[0]), error.line, error.trace)
+            return (
+                request.rank,
+                op,
+                request.work,
+                (),
+                (error.kind, str(error.args[0]), error.line, error.trace),
+            )
         if op == "done":
             return request.rank, op, request.work, (), request.data
         line = self._line(request.line)
@@ -145,7 +162,14 @@ class _Door:
     def _half(self, request: Request) -> tuple[Any, ...]:
         if request.data is not None:
             return request.peer, request.tag, request.group, self._line(request.line), request.data
-        return request.peer, request.tag, request.group, self._line(request.line), request.dtype, request.shape
+        return (
+            request.peer,
+            request.tag,
+            request.group,
+            self._line(request.line),
+            request.dtype,
+            request.shape,
+        )
 
     def _line(self, line: Any) -> str:
         text = self._lines.get(line)
@@ -213,16 +237,22 @@ def judge_ranks(
     check_ranks(ranks)
     socks = [sock] * ranks if isinstance(sock, socket.socket) else list(sock)
     if len(socks) != ranks:
-        raise ValueError(f"There are {len(socks)} sockets for {ranks} ranks; give one for all, or one for each.")
+        raise ValueError(
+            f"There are {len(socks)} sockets for {ranks} ranks; give one for all, or one for each."
+        )
     kernel = Kernel(ranks, topology, adversary)
     judge = _Judge(kernel, socks, caps, [(*args, *own) for own in own_arguments(per_rank, ranks)])
     start = time.perf_counter()
-    error = judge.run({"late": kernel.adversary.late, "seed": seed, "capture": capture, "speed": kernel.topology.flops})
+    error = judge.run(
+        {"late": kernel.adversary.late, "seed": seed, "capture": capture, "speed": kernel.topology.flops}
+    )
     return Run(kernel, error, "", time.perf_counter() - start)
 
 
 class _Judge:
-    def __init__(self, kernel: Kernel, socks: list[socket.socket], caps: Caps, arguments: list[tuple[Any, ...]]) -> None:
+    def __init__(
+        self, kernel: Kernel, socks: list[socket.socket], caps: Caps, arguments: list[tuple[Any, ...]]
+    ) -> None:
         self.kernel, self.socks, self.caps, self.arguments = kernel, socks, caps, arguments
         self.requests = self.bytes = 0
         self.deadline = time.monotonic() + caps.seconds
@@ -247,8 +277,14 @@ class _Judge:
                 error = Unfinished("The process of the ranks ended before the run did.")
                 error.state = "crashed"
             except (Refused, codec.BadFrame) as refusal:
-                error = refusal if isinstance(refusal, Refused) else Refused(f"What came cannot be read: {refusal}")
-            except Exception as fault:  # what an honest communicator never sends can upset the kernel; it gains nothing
+                error = (
+                    refusal
+                    if isinstance(refusal, Refused)
+                    else Refused(f"What came cannot be read: {refusal}")
+                )
+            except (
+                Exception
+            ) as fault:  # what an honest communicator never sends can upset the kernel; it gains nothing
                 error = Refused(f"What came makes no sense: {type(fault).__name__}: {fault}")
         finally:
             self._farewell()
@@ -269,7 +305,9 @@ class _Judge:
     def _next(self, rank: int, sock: socket.socket) -> Request:
         self.requests += 1
         if self.requests > self.caps.requests:
-            raise Unfinished(f"The ranks made more than {self.caps.requests} calls; that is more than a run may.")
+            raise Unfinished(
+                f"The ranks made more than {self.caps.requests} calls; that is more than a run may."
+            )
         until = min(self.deadline, time.monotonic() + self.caps.answer_seconds)
         left = self.caps.total_bytes - self.bytes
         frame, size = _receive(sock, until, min(self.caps.frame_bytes, left))
@@ -292,7 +330,12 @@ class _Judge:
 
 def clean(text: str, most: int) -> str:
     """Text without control codes and the like, at most so long: it goes to terminals and pages."""
-    kept = "".join(c if c == "\n" or unicodedata.category(c) not in ("Cc", "Cf", "Co", "Cs", "Cn") else "\N{REPLACEMENT CHARACTER}" for c in text[:most])
+    kept = "".join(
+        c
+        if c == "\n" or unicodedata.category(c) not in ("Cc", "Cf", "Co", "Cs", "Cn")
+        else "\N{REPLACEMENT CHARACTER}"
+        for c in text[:most]
+    )
     return kept + (" …" if len(text) > most else "")
 
 
@@ -337,12 +380,21 @@ class _Frames:
     def _work(self, work: Any) -> tuple[tuple[str, str, float], ...]:
         _need(type(work) is tuple and len(work) <= 10_000, "work is a tuple")
         for item in work:
-            _need(type(item) is tuple and len(item) == 3 and type(item[2]) is float, "work is kind, label and seconds")
-            _need(type(item[0]) is str and type(item[1]) is str and 0 <= item[2] < 1e12, "work has a kind and a length")
+            _need(
+                type(item) is tuple and len(item) == 3 and type(item[2]) is float,
+                "work is kind, label and seconds",
+            )
+            _need(
+                type(item[0]) is str and type(item[1]) is str and 0 <= item[2] < 1e12,
+                "work has a kind and a length",
+            )
         return tuple((clean(kind, 40), clean(label, 80), seconds) for kind, label, seconds in work)
 
     def _raised(self, rank: int, body: Any) -> RankError:
-        _need(type(body) is tuple and len(body) == 4 and all(type(text) is str for text in body), "an error is four texts")
+        _need(
+            type(body) is tuple and len(body) == 4 and all(type(text) is str for text in body),
+            "an error is four texts",
+        )
         kind, text, line, trace = body
         error = RankError(rank, clean(kind, 80), "", clean(line, 300), clean(trace, 8000))
         error.args = (clean(text, 2000),)
@@ -358,7 +410,10 @@ class _Frames:
         return self.kernel.groups[group]
 
     def _part(self, rank: int, part: Any) -> Request:
-        _need(type(part) is tuple and len(part) > 1 and part[0] in ("isend", "irecv"), "a batch is of isend and irecv")
+        _need(
+            type(part) is tuple and len(part) > 1 and part[0] in ("isend", "irecv"),
+            "a batch is of isend and irecv",
+        )
         return self._half(rank, part[0], part[1:])
 
     def _half(self, rank: int, op: str, body: tuple[Any, ...]) -> Request:
@@ -366,7 +421,10 @@ class _Frames:
         _need(len(body) == (5 if sends else 6), "a message has its parts")
         peer, tag, group, line = body[:4]
         members = self._group(rank, group)
-        _need(type(peer) is int and peer != rank and (peer in members or (not sends and peer == ANY)), "the other rank is in the group")
+        _need(
+            type(peer) is int and peer != rank and (peer in members or (not sends and peer == ANY)),
+            "the other rank is in the group",
+        )
         _need(type(tag) is int and 0 <= tag < 2**31, "a tag is a small number")
         if sends:
             data = body[4]
@@ -381,7 +439,10 @@ class _Frames:
         _need(type(meta) is tuple and len(meta) == 2, "a buffer has a dtype and a shape")
         dtype, shape = meta
         _need(type(dtype) is str and dtype in codec.DTYPES, "the dtype is known")
-        _need(type(shape) is tuple and len(shape) <= 32 and all(type(n) is int and n >= 0 for n in shape), "a shape is of sizes")
+        _need(
+            type(shape) is tuple and len(shape) <= 32 and all(type(n) is int and n >= 0 for n in shape),
+            "a shape is of sizes",
+        )
         _need(math.prod(shape) < 2**40, "a shape has a sensible size")
         return dtype, shape
 
@@ -392,24 +453,40 @@ class _Frames:
             old = self.kernel.in_flight(rank, item[0])
             _need(type(item[1]) is torch.Tensor, "a renewal is a tensor")
             if old is not None:
-                _need(old.dtype == item[1].dtype and old.shape == item[1].shape, "a renewal is of the same size")
+                _need(
+                    old.dtype == item[1].dtype and old.shape == item[1].shape, "a renewal is of the same size"
+                )
         return reads
 
     def _collective(self, rank: int, body: tuple[Any, ...]) -> Request:
         name, reduce, root, inputs, takes, splits, ranks, async_op, group, line = body
         members = self._group(rank, group)
         _need(type(name) is str and name in _COLLECTIVES and type(async_op) is bool, "the collective exists")
-        _need(type(reduce) is str and (not reduce or reduce in OPS) and type(root) is int, "op and root are a word and a rank")
+        _need(
+            type(reduce) is str and (not reduce or reduce in OPS) and type(root) is int,
+            "op and root are a word and a rank",
+        )
         _need(root == -1 or root in members, "the root is in the group")
-        _need(type(inputs) is tuple and all(type(one) is torch.Tensor for one in inputs), "inputs are tensors")
+        _need(
+            type(inputs) is tuple and all(type(one) is torch.Tensor for one in inputs), "inputs are tensors"
+        )
         _need(type(takes) is tuple and len(takes) <= len(members), "outputs are described")
         metas = tuple(self._meta(meta) for meta in takes)
         _need(type(splits) is tuple and len(splits) == 2, "splits are two")
         for half in splits:
             _need(type(half) is tuple and all(type(n) is int and n >= 0 for n in half), "splits are counts")
-            _need(len(half) == (len(members) if name == "all_to_all_single" else 0), "there is a split for every rank")
-        _need(type(ranks) is tuple and all(type(r) is int and 0 <= r < self.kernel.ranks for r in ranks), "groups are of ranks")
-        _need(len(set(ranks)) == len(ranks) and (name != "new_group" or bool(ranks)), "a group names each rank once")
+            _need(
+                len(half) == (len(members) if name == "all_to_all_single" else 0),
+                "there is a split for every rank",
+            )
+        _need(
+            type(ranks) is tuple and all(type(r) is int and 0 <= r < self.kernel.ranks for r in ranks),
+            "groups are of ranks",
+        )
+        _need(
+            len(set(ranks)) == len(ranks) and (name != "new_group" or bool(ranks)),
+            "a group names each rank once",
+        )
         gives = tuple((str(one.dtype).removeprefix("torch."), tuple(one.shape)) for one in inputs)
         call = Call(name, reduce, root, inputs, (None,) * len(metas), gives, metas, splits, ranks, async_op)
         return Request(rank, "collective", group=group, line=self._line(line), more=call)

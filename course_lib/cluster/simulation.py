@@ -12,6 +12,7 @@ from course_lib.cluster.hosts import InProcess, ThreadHost, keep, move
 from course_lib.cluster.isolate import Blueprint
 from course_lib.cluster.kernel import Adversary, Kernel
 from course_lib.cluster.meter import Meter
+from course_lib.cluster.times import overlap, total
 from course_lib.cluster.topology import Topology
 from course_lib.records import Message, Outcome, Span
 
@@ -35,7 +36,7 @@ class Run:
         """What each rank returned; None for one that did not."""
         return self._kernel.results
 
-    @property
+    @cached_property
     def meter(self) -> Meter:
         """Bytes, messages and rounds."""
         return self._kernel.meter
@@ -64,6 +65,27 @@ class Run:
     def messages(self) -> list[Message]:
         """What went from whom to whom, when, and the line that sent it."""
         return self._kernel.messages()
+
+    def exposed(self) -> list[float]:
+        """Seconds in which each rank stood still for communication."""
+        return [total(blocked) for blocked in self._blocked()]
+
+    def hidden(self) -> list[float]:
+        """Seconds in which messages of each rank travelled while it did not stand still for them."""
+        travelled: list[list[tuple[float, float]]] = [[] for _ in range(self.ranks)]
+        for src, dst, start, end in self._kernel.travels():
+            travelled[src].append((start, end))
+            travelled[dst].append((start, end))
+        return [
+            total(spans) - overlap(spans, blocked)
+            for spans, blocked in zip(travelled, self._blocked(), strict=True)
+        ]
+
+    def _blocked(self) -> list[list[tuple[float, float]]]:
+        found: list[list[tuple[float, float]]] = [[] for _ in range(self.ranks)]
+        for rank, start, end in self._kernel.standstills():
+            found[rank].append((start, end))
+        return found
 
     @property
     def waits(self) -> tuple[Wait, ...]:
@@ -181,7 +203,9 @@ def own_arguments(per_rank: Sequence[Any] | None, ranks: int) -> list[tuple[Any,
     if per_rank is None:
         return [()] * ranks
     if len(per_rank) != ranks:
-        raise ValueError(f"per_rank holds {len(per_rank)} entries for {ranks} ranks; give one entry to each rank.")
+        raise ValueError(
+            f"per_rank holds {len(per_rank)} entries for {ranks} ranks; give one entry to each rank."
+        )
     return [entry if isinstance(entry, tuple) else (entry,) for entry in per_rank]
 
 
@@ -190,7 +214,9 @@ def rank_bodies(
 ) -> dict[int, Callable[..., Any]]:
     """`body(comm)` of each rank, with copies of the function and its arguments that no other rank has."""
     if not callable(fn):
-        raise ValueError(f"simulate takes a function of a communicator, not {fn!r}: pass the function's name, without calling it.")
+        raise ValueError(
+            f"simulate takes a function of a communicator, not {fn!r}: pass the function's name, without calling it."
+        )
     common = Blueprint((fn, tuple(args)))
     bodies: dict[int, Callable[..., Any]] = {}
     for rank, own in enumerate(own_arguments(per_rank, ranks)):

@@ -21,9 +21,13 @@ class Level:
         if self.latency < 0 or not self.latency < math.inf:
             raise ValueError(f"Level {self.name!r}: latency is {self.latency} s; it must be 0 or more.")
         if not self.bandwidth > 0:
-            raise ValueError(f"Level {self.name!r}: bandwidth is {self.bandwidth} bytes/s; it must be positive.")
+            raise ValueError(
+                f"Level {self.name!r}: bandwidth is {self.bandwidth} bytes/s; it must be positive."
+            )
         if self.ranks is not None and self.ranks < 1:
-            raise ValueError(f"Level {self.name!r}: ranks is {self.ranks}; give the ranks in one unit, or None for all.")
+            raise ValueError(
+                f"Level {self.name!r}: ranks is {self.ranks}; give the ranks in one unit, or None for all."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,9 @@ class Topology:
         for index, level in enumerate(self.levels):
             if level.ranks is None or src // level.ranks == dst // level.ranks:
                 return index
-        raise ValueError(f"No level of the topology joins rank {src} and rank {dst}; its largest unit holds {self.levels[-1].ranks}.")
+        raise ValueError(
+            f"No level of the topology joins rank {src} and rank {dst}; its largest unit holds {self.levels[-1].ranks}."
+        )
 
     def port_of(self, rank: int, level: int) -> int:
         """Which port of the level the rank uses: its own, or its unit's where that is shared."""
@@ -78,29 +84,44 @@ class Topology:
         return rank // inner if self.levels[level].shared and inner else rank
 
 
+class Path:
+    """The way from one rank to another: its two ports (when each is free again, in s), its link, and what it carried."""
+
+    __slots__ = ("into", "latency", "level", "messages", "nbytes", "out", "per_byte")
+
+    def __init__(self, level: int, link: Level, out: list[float], into: list[float]) -> None:
+        self.level, self.out, self.into = level, out, into
+        self.latency, self.per_byte = link.latency, 1.0 / link.bandwidth
+        self.nbytes = self.messages = 0
+
+
 class Ports:
-    """When each port is free again. A port serves one message at a time, in the order in which they are ready."""
+    """The links of a run. A port serves one message at a time, in the order in which they are ready."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
-        self._free: dict[tuple[bool, int, int], float] = {}
-        self._paths: dict[tuple[int, int], tuple[int, tuple[bool, int, int], tuple[bool, int, int], float, float]] = {}
+        self._free: dict[tuple[bool, int, int], list[float]] = {}
+        self.paths: dict[tuple[int, int], Path] = {}
 
-    def path(self, src: int, dst: int) -> tuple[int, tuple[bool, int, int], tuple[bool, int, int], float, float]:
-        """(level, port out, port in, latency in s, s per byte) between two ranks."""
-        found = self._paths.get((src, dst))
-        if found is None:
-            level = self._topology.level_of(src, dst)
-            kind = self._topology.levels[level]
-            out = (True, level, self._topology.port_of(src, level))
-            into = (False, level, self._topology.port_of(dst, level))
-            found = self._paths[src, dst] = (level, out, into, kind.latency, 1.0 / kind.bandwidth)
-        return found
+    def _path(self, src: int, dst: int) -> Path:
+        level = self._topology.level_of(src, dst)
+        out = self._free.setdefault((True, level, self._topology.port_of(src, level)), [0.0])
+        into = self._free.setdefault((False, level, self._topology.port_of(dst, level)), [0.0])
+        path = self.paths[src, dst] = Path(level, self._topology.levels[level], out, into)
+        return path
 
-    def carry(self, src: int, dst: int, nbytes: int, ready: float) -> tuple[int, float, float]:
-        """Send `nbytes` once `ready`: (level, start, arrival) in s; both ports stay busy for the bytes' time."""
-        level, out, into, latency, per_byte = self.path(src, dst)
-        free = self._free
-        start = max(ready, free.get(out, 0.0), free.get(into, 0.0))
-        free[out] = free[into] = busy = start + nbytes * per_byte
-        return level, start, busy + latency
+    def carry(self, src: int, dst: int, nbytes: int, ready: float) -> tuple[float, float]:
+        """Send `nbytes` once `ready`, and count them: (start, arrival) in s; both ports stay busy for the bytes' time."""
+        path = self.paths.get((src, dst))
+        if path is None:
+            path = self._path(src, dst)
+        path.nbytes += nbytes
+        path.messages += 1
+        out, into = path.out, path.into
+        start = ready
+        if out[0] > start:
+            start = out[0]
+        if into[0] > start:
+            start = into[0]
+        out[0] = into[0] = busy = start + nbytes * path.per_byte
+        return start, busy + path.latency

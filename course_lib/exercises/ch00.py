@@ -55,8 +55,8 @@ CARDS: tuple[Card, ...] = (
         chapter="00",
         title="Two ranks wait for each other",
         text=(
-            "Repair the function above. Write `exchange(comm, x)`: each rank returns its **partner's** tensor and "
-            "leaves its own `x` as it was.\n\n"
+            "Repair the function above. Write `exchange(comm, x)`: each rank returns its **partner's** tensor."
+            "\n\n"
             "There are N ranks, N even, and the pairs are {{pairs}}. Partners hold tensors of the same shape and dtype. "
             "A rank speaks only to its partner and sends its tensor once."
         ),

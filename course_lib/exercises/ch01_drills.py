@@ -25,6 +25,11 @@ def _pick(**choices: tuple[Any, ...]) -> Callable[[random.Random], Mapping[str, 
     return lambda draw: {name: draw.choice(values) for name, values in choices.items()}
 
 
+def _shape(model: str, seq: int) -> dict[str, Any]:
+    shape = facts.model(model)
+    return {"params": float(shape.params), "layers": shape.layers, "hidden": shape.hidden, "seq": seq}
+
+
 def _drill(name: str, text: str, unit: str, params: Mapping[str, Any], vary: Callable[..., Any]) -> Drill:
     return Drill(id=name, chapter="01", text=text, unit=unit, params=params, vary=vary)
 
@@ -70,6 +75,13 @@ DRILLS = (
            "Room left on each?", "GB", {"params": 13e9, "gpus": 4, "memory": 80 * GB},
            lambda draw: {"params": draw.choice((7e9, 8e9, 13e9, 20e9)), "gpus": draw.choice((8, 16, 32)),
                          "memory": _card(draw)["memory"]}),
+    _drill("attention-share", "{{params:count}} parameters in {{layers:int}} layers of width {{hidden:int}}, context "
+           "{{seq:int}}, every token attending to all of it. What does attention add to 6 FLOP per parameter and token?",
+           "percent", _shape("llama3-70b", 8192),
+           lambda draw: _shape(draw.choice(("llama3-8b", "llama3-70b", "llama3-405b")), draw.choice((4096, 8192, 32768, 131072)))),
+    _drill("overlap", "A step: {{compute:plain}} s of compute, {{comm:plain}} s of communication, {{data:plain}} s of loading, "
+           "all hidden behind the longest. How long?", "seconds", {"compute": 8.6, "comm": 2.8, "data": 0.4},
+           _pick(compute=(0.9, 2.1, 8.6), comm=(0.5, 2.8, 9.5), data=(0.1, 0.4, 1.7))),
 )  # fmt: skip
 
 

@@ -8,7 +8,6 @@ from course_lib import facts
 from course_lib.exercises import Card
 from course_lib.exercises.ch01_core import CLOSE, DEVICES, dense_flops
 from course_lib.exercises.ch01_probes import rows
-from course_lib.units import HOUR
 
 _LAWS = {
     "doubling": (
@@ -139,7 +138,7 @@ from checkpointed activations; that work does not count as model FLOPs. {CLOSE}"
     hides=("compute:mfu", "compute:hfu"),
     params={
         "scope": "all", **_SCOPES["all"], "params": 70e9, "sequence": 2048, "batch": 16, "steps": 500, "hours": 13.5,
-        "seconds_per_hour": HOUR, "gpus": 16, "device": "A100 SXM 80GB", "flops": dense_flops("A100 SXM 80GB"),
+        "gpus": 16, "device": "A100 SXM 80GB", "flops": dense_flops("A100 SXM 80GB"),
     },
     vary=_bug_variant,
     structural="scope",

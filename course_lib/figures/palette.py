@@ -74,8 +74,9 @@ def label(name: str) -> str:
 
 
 def ink_on(fill: str) -> str:
-    """Black or white, whichever reads better on this fill."""
-    return INK if contrast(INK, fill) >= contrast(PAPER, fill) else PAPER
+    """Dark or white, whichever reads on this fill; black where the softer dark would be too weak."""
+    best = max((INK, PAPER), key=lambda ink: contrast(ink, fill))
+    return best if contrast(best, fill) >= 4.5 else "#000000"
 
 
 def contrast(one: str, other: str) -> float:

@@ -20,11 +20,11 @@ from course_lib.grading.seats import Workers
 from course_lib.grading.words import clean
 from course_lib.install import Trouble
 from course_lib.learner import work as learner_work
-from course_lib.learner.merge import grade_meta, is_answer
+from course_lib.learner.merge import grade_meta
 from course_lib.learner.notebooks import Notebook, chapter_of
 from course_lib.records import Report
 
-_NEEDS_TORCH = re.compile(r"\btorch\b|\bsimulate\b|course_lib\.cluster")
+_NEEDS_TORCH = re.compile(r"\btorch\b|\bsimulate\b|\bcomm\b|course_lib\.cluster")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,8 +162,9 @@ def _short(path: Path, where: learner_work.Folders) -> str:
 def check_main(targets: list[str], solved: bool, blank: bool, all_: bool, as_json: bool) -> int:
     """Grade and print; the exit code."""
     where = learner_work.folders()
+    say = _progress if sys.stderr.isatty() or len(targets) > 1 or all_ else None
     try:
-        results = grade_all(targets, where, solved=solved, blank_=blank, all_=all_, say=None if as_json else _progress)
+        results = grade_all(targets, where, solved=solved, blank_=blank, all_=all_, say=None if as_json else say)
     except Trouble as trouble:
         results = [Graded(chapter="", name="", trouble=trouble)]
     except KeyboardInterrupt:
@@ -191,7 +192,7 @@ def grade_all(
         return [job for job in made if isinstance(job, Graded)]
     with Workers(torch=any(job.torch for job in work), chapters=sorted({job.chapter for job in work}), fork=fork) as workers:
         for job in made:
-            if say is not None and len(made) > 1:
+            if say is not None:
                 say(job)
             results.append(job if isinstance(job, Graded) else _graded(job, workers, where))
     return results
@@ -219,7 +220,10 @@ def variant_params(folder: Path) -> dict[str, dict[str, Any]]:
         given = json.loads((folder / VARIANT_FILE).read_text(encoding="utf-8")).get("exercises", {})
     except (OSError, ValueError, AttributeError):
         return {}
-    return {name: {**exercises.card(name).params, **values} for name, values in given.items()}
+    if not isinstance(given, dict):
+        return {}
+    known = {card.id: card for card in exercises.cards()}
+    return {name: {**known[name].params, **values} for name, values in given.items() if name in known and isinstance(values, dict)}
 
 
 def _record(reports: Sequence[Report], cards: Sequence[Card], where: learner_work.Folders) -> None:
@@ -268,7 +272,3 @@ def as_data(results: Sequence[Graded]) -> dict[str, Any]:
         ]
     }
 
-
-def answered_ids(notebook: Notebook) -> list[str]:
-    """The grade_ids of a notebook's answer cells, in order."""
-    return [grade_meta(cell)["grade_id"] for cell in notebook["cells"] if is_answer(cell)]

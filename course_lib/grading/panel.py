@@ -27,7 +27,7 @@ _STYLE = """<style>
 .course-panel{border:1px solid var(--jp-border-color1,#bbb);border-left:5px solid var(--course-mark);border-radius:4px;
 padding:.6em .9em;margin:.3em 0;max-width:52em;color:var(--jp-content-font-color1,#212121);
 background:var(--jp-layout-color1,#fff);font-family:var(--jp-content-font-family,sans-serif);font-size:14px;line-height:1.45}
-.course-panel b.head{font-size:15px}.course-panel table{border-collapse:collapse;margin:.45em 0;width:100%}
+.course-panel b.head{font-size:15px}.course-panel table{table-layout:auto!important;border-collapse:collapse;margin:.45em 0;width:100%}
 .course-panel td{text-align:left!important;vertical-align:top;padding:.2em .7em .2em 0;border:0;background:transparent!important;
 white-space:pre-wrap;color:var(--jp-content-font-color1,#212121)}
 .course-panel td.mark{font-weight:bold;white-space:nowrap!important;width:1%}.course-panel .yes{color:var(--jp-success-color0,#1b5e20)}
@@ -96,6 +96,6 @@ def html_panel(card: Card, report: Report, extra: str = "") -> str:
 
 def _foot(card: Card, report: Report) -> str:
     if report.passed:
-        return f"{report.cases} cases. The worked answer, why, and where PyTorch does it: answer({card.id!r})"
+        return f"{report.cases} case{'s' if report.cases != 1 else ''}. The worked answer, why, and where PyTorch does it: answer({card.id!r})"
     ran = f"{report.cases} case{'s' if report.cases != 1 else ''} ran. " if report.cases else ""
     return f"{ran}A hint: hint({card.id!r})"

@@ -5,6 +5,7 @@ The steps are listed in `nbgrader_config.py`, so formgrader's Generate button ru
 
 import json
 import logging
+import re
 import shutil
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from course_lib.exercises.placeholders import PLACEHOLDER, chapter_values, fill_
 from course_lib.grading.judge import CONTRACT_VERSION
 from course_lib.grading.tidy import tidy, tidy_text
 from course_lib.install import Trouble
+from course_lib.learner.merge import grade_meta, is_answer
 from course_lib.learner.notebooks import Notebook, parse, write_whole
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,8 +61,10 @@ def fill(notebook: Notebook, chapter: str, variant: Mapping[str, Any] | None = N
             try:
                 cell = {**cell, "source": fill_text(cell["source"], values)}
             except ValueError as error:
-                raise ValueError(f"Cell {cell.get('id', '?')!r}: {str(error).split('; there are')[0].rstrip('.')}; "
-                                 f"write id.param of a card, or {chapter}.name of the chapter's NUMBERS.") from error
+                said = str(error)
+                if "has no value" in said:  # the list of all that has one is longer than a screen
+                    said = f"{said.split(';')[0]}; write id.param of a card, or {chapter}.name of the chapter's NUMBERS."
+                raise ValueError(f"Cell {cell.get('id', '?')!r}: {said}") from error
         cells.append(cell)
     course = {"chapter": chapter, "contract": CONTRACT_VERSION, "variant": chosen.get("id", CANONICAL)}
     return {**notebook, "cells": cells, "metadata": {**notebook["metadata"], "course": course}}
@@ -81,6 +85,24 @@ def check_folder(folder: Path) -> None:
         if not (inside.parts[0] == "figures" or (len(inside.parts) == 1 and path.suffix == ".ipynb")) or path.is_symlink():
             raise ValueError(f"{folder.name}/{inside} would be released with the chapter; only notebooks and figures/ "
                              "may stand there. Move it out of solutions/.")
+
+
+def check_source(notebook: Notebook) -> None:
+    """ValueError names the cell whose regions are not closed or stand in a cell of the wrong kind, or whose id is taken."""
+    seen: set[str] = set()
+    for cell in notebook["cells"]:
+        meta, name = grade_meta(cell), cell.get("id", "?")
+        if meta and meta["grade_id"] in seen:
+            raise ValueError(f"Cell {name!r}: its grade_id {meta['grade_id']!r} stands in an earlier cell too; give it another.")
+        seen.add(meta.get("grade_id", ""))
+        for what, wanted in (("SOLUTION", "solution"), ("HIDDEN TESTS", "grade")):
+            marks = re.findall(rf"(BEGIN|END) {what}", cell["source"])
+            if marks != ["BEGIN", "END"] * (len(marks) // 2):
+                raise ValueError(f"Cell {name!r}: its {what} regions are not a BEGIN and an END in turn: {marks}.")
+            if marks and not meta.get(wanted):
+                raise ValueError(f"Cell {name!r} holds a region {what}, but its nbgrader metadata does not say {wanted}: true.")
+        if is_answer(cell) and "BEGIN SOLUTION" not in cell["source"]:
+            raise ValueError(f"Cell {name!r} is an answer without a SOLUTION region: its docstrings would be cut with the answer.")
 
 
 def check_release(notebook: Notebook) -> None:
@@ -151,8 +173,13 @@ def tidied_sources(root: Path = ROOT) -> dict[Path, str]:
         chapter = chapter_of(folder.name)
         for path in sorted(folder.glob("*.ipynb")):
             text = path.read_text(encoding="utf-8")
-            texts[path] = tidy_text(text, chapter, points_of(chapter), f"{folder.name}/{path.name}")
-            fill(parse(texts[path]), chapter)  # placeholders first, so that their mistakes are told in one line
+            name = f"{folder.name}/{path.name}"
+            texts[path] = tidy_text(text, chapter, points_of(chapter), name)
+            try:  # what nbgrader would say of these names no cell
+                check_source(parse(text))
+                fill(parse(texts[path]), chapter)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from error
     return texts
 
 

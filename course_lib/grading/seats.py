@@ -97,15 +97,24 @@ class Workers:
     @contextlib.contextmanager
     def seat(self, folder: Path) -> Iterator[Seat]:
         """One worker whose current folder is `folder`."""
-        if self._warm is not None:
-            self._warm.wait_ready()
-            seat: Seat = _Forked(self._warm, folder)
-        else:
-            seat = _Fresh(self.options, folder)
+        seat: Seat = self._forked(folder) if self.forks else _Fresh(self.options, folder)
         try:
             yield seat
         finally:
             seat.close()
+
+
+    def _forked(self, folder: Path) -> "_Forked":
+        """A fork of the warm process; of a new one, if a worker has killed the old one."""
+        if self._warm is not None:
+            try:
+                self._warm.wait_ready()
+                return _Forked(self._warm, folder)
+            except (Gone, Late, Garbled):
+                self._warm.close()
+        self._warm = _Process(self.options)
+        self._warm.wait_ready()
+        return _Forked(self._warm, folder)
 
 
 class _Process:
@@ -189,7 +198,7 @@ class _Forked:
         token, self.channel = pass_socket(warm.channel, {"do": "fork", "folder": str(folder)})
         back, answer = warm.channel.receive(PATIENCE)
         if back != token:
-            raise Trouble("The process that runs answers is out of step.", "run the command again")
+            raise Garbled("an answer to nothing that was asked")
         self.pid: int | None = answer["pid"]
 
     def ended(self) -> str:
@@ -197,7 +206,8 @@ class _Forked:
         return end_in_words(status)
 
     def sweep(self) -> None:
-        self.warm.channel.ask({"do": "sweep", "pid": self.pid}, PATIENCE)
+        with contextlib.suppress(Gone, Late, Garbled):
+            self.warm.channel.ask({"do": "sweep", "pid": self.pid}, PATIENCE)
 
     def close(self) -> None:
         self.channel.close()
@@ -206,7 +216,10 @@ class _Forked:
 
     def _end(self, grace: float) -> int | None:
         pid, self.pid = self.pid, None
-        return None if pid is None else self.warm.channel.ask({"do": "end", "pid": pid, "grace": grace}, 4 * PATIENCE)["status"]
+        if pid is not None:
+            with contextlib.suppress(Gone, Late, Garbled):  # a worker may have killed the warm process, and itself with it
+                return self.warm.channel.ask({"do": "end", "pid": pid, "grace": grace}, 4 * PATIENCE)["status"]
+        return None
 
 
 class _Fresh:

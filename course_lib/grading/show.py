@@ -1,6 +1,7 @@
 """A graded chapter as a learner reads it in a terminal: exercises × verdicts, points, and what to do next."""
 
 import sys
+from pathlib import Path
 
 from rich import box
 from rich.console import Console
@@ -26,7 +27,7 @@ def show(result: Graded, *, solved: bool = False, blank_: bool = False) -> None:
         console.print(Text(clean(result.trouble.problem, 2000)))
         console.print(Text(f"Way out: {clean(result.trouble.way_out, 2000)}."))
         return
-    whose = "the course's own answers" if solved else "as released" if blank_ else str(result.path)
+    whose = "the course's own answers" if solved else "as released" if blank_ else _here(result.path)
     console.print(Text.assemble((result.name, "bold"), f"  {whose}"))
     console.print(_table(result))
     for note in result.notes:
@@ -34,6 +35,13 @@ def show(result: Graded, *, solved: bool = False, blank_: bool = False) -> None:
     console.print(Text.assemble("Together ", (f"{result.points:g} of {result.maximum:g} points", "bold"), "."))
     if not (solved or blank_):
         console.print(Text(next_step(result)))
+
+
+def _here(path: Path | None) -> str:
+    """A path as it is typed from the current folder."""
+    if path is None:
+        return ""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def _table(result: Graded) -> Table:
@@ -67,13 +75,13 @@ def why_not(report: Report) -> str:
     if report.passed:
         return ""
     failures = first_failures(report)
-    lost = report.state in ("crashed", "timed out", "refused", "not answered")
-    said = report.note if lost or not failures else next(iter(failures.values())).message
-    head = HEADLINES.get(report.state, "") if report.state != "answered" else ""
-    if report.state == "not answered" and said.startswith(head):
-        said = "" if said.startswith(f"{head}: fill in") else said
-        return said or head
-    return clean(f"{head}. {said}".removeprefix(". ") if head and said else said or head, 900)
+    head = HEADLINES.get(report.state, "")
+    if report.state == "not answered":
+        return head if report.note.startswith(head) else clean(report.note, 900) or head
+    if report.state in ("crashed", "timed out", "refused"):
+        return clean(report.note, 900) or head
+    first = next(iter(failures.values())).message if failures else report.note
+    return clean(f"{head}: {first}" if head and first else first or head, 900)
 
 
 def next_step(result: Graded) -> str:
@@ -83,7 +91,7 @@ def next_step(result: Graded) -> str:
     if core:
         card = exercises.card(core[0].exercise)
         begin = "start with" if core[0].state == "not answered" else "mend"
-        return f"Next: {begin} “{card.title}” in {result.path}; hint({card.id!r}) in the notebook gives a hint."
+        return f"Next: {begin} “{card.title}” in {_here(result.path)}; hint({card.id!r}) in the notebook gives a hint."
     if open_:
         card = exercises.card(open_[0].exercise)
         return f"Next: all core exercises are solved. More practice: “{card.title}” ({card.id}); or ./course drill, or the next chapter."

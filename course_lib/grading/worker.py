@@ -23,7 +23,6 @@ from course_lib.grading.channel import Channel, Garbled, Gone
 from course_lib.grading.place import describe_error, run_probe, switched_off
 from course_lib.records import Case, Outcome
 
-
 _LARGE = 1_000_000  # bytes of an answer from which on it is worth looking whether the judge could read it
 CLOSED_BY_ITSELF = 76  # exit status of a worker whose own code broke its connection
 

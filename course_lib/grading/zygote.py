@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -201,6 +202,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     silence()
     if given.fresh:
         os.chdir(given.folder)
+        threading.Thread(target=end_with_judge, args=(os.getppid(),), daemon=True).start()
         channel.send(READY, {"pid": os.getpid()})
         Worker(channel, shell).serve()
     if threading.active_count() > 1 or len(os.listdir("/proc/self/task")) > 1:
@@ -208,6 +210,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     Zygote(channel, shell).serve()
     end_descendants()
     return 0
+
+
+def end_with_judge(judge: int) -> None:
+    """End this process once its parent is no longer `judge`: it may be in a learner's loop and see no closed socket."""
+    while os.getppid() == judge:
+        time.sleep(0.5)
+    os._exit(0)
 
 
 def silence() -> None:

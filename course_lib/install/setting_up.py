@@ -155,15 +155,8 @@ def pip_install(
     place: Place, arguments: Sequence[str], detail: Callable[[str], None], wait: int = 15
 ) -> None:
     """Install; Trouble in words where that fails. `wait`: seconds to wait for a silent network."""
-    flags = [
-        "--no-input",
-        "--progress-bar",
-        "off",
-        "--timeout",
-        str(wait),
-        "--retries",
-        "2" if wait > 10 else "0",
-    ]
+    flags = ["--no-input", "--no-compile", "--progress-bar", "off", "--retries"]
+    flags += ["2" if wait > 10 else "0", "--timeout", str(wait)]
     code, log = place.run([str(place.python), "-m", "pip", "install", *flags, *arguments], detail)
     if code:
         _keep_log(place, log)
@@ -226,11 +219,16 @@ def _quiet_first_start(place: Place) -> None:
 
 
 def first_look(place: Place, detail: Callable[[str], None]) -> str:
-    """What was seen: torch computes and JupyterLab is there. Trouble in words if not."""
+    """What was seen: torch computes and JupyterLab is there. Trouble in words if not.
+
+    pip leaves the byte code out (most of it is never imported); what a first start imports is compiled here.
+    """
     program = (
-        "import importlib.metadata as m, torch; assert torch.ones(3).sum() == 3;"
+        "import importlib.metadata as m, torch, matplotlib.pyplot, ipywidgets, ipykernel.kernelapp, jupyterlab.labapp, typer;"
+        "assert torch.ones(3).sum() == 3;"
         "gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0;"
-        "print('torch', torch.__version__, 'computes' + (f' and sees {gpus} GPU(s)' if gpus else '') + ', JupyterLab', m.version('jupyterlab'), 'is there')"
+        "print('torch', torch.__version__, 'computes' + (f' and sees {gpus} GPU(s)' if gpus else '')"
+        " + ', JupyterLab', m.version('jupyterlab'), 'is there')"
     )
     code, log = place.run([str(place.python), "-c", program], detail)
     if code:

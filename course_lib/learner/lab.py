@@ -19,7 +19,9 @@ def lab_command(where: Folders, notebook: Path | None, flags: Sequence[str]) -> 
     """The command that opens JupyterLab in the work folder, on `notebook` if given; later flags win over ours."""
     page = f"/lab/tree/{notebook.relative_to(where.work).as_posix()}" if notebook else "/lab"
     ours = [f"--ServerApp.root_dir={where.work}", f"--LabApp.default_url={page}"]
-    root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []  # a container's usual user
+    root = (
+        ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+    )  # a container's usual user
     return [sys.executable, "-P", "-m", "jupyterlab", *ours, *root, *flags]
 
 

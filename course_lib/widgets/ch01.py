@@ -131,7 +131,7 @@ def draw_years_to_weeks(
     axes.text(
         across[-1] + 0.2, up[-1], f"{percent_text(mfu)} MFU", va="center", fontsize=style.SMALL, color=BLUE
     )
-    low, top = up[-1] + np.log10(mfu) - 0.4, up[0] + 0.5
+    low, top = up[-1] + np.log10(mfu) - 0.4, up[0] + 0.8
     for size, words in _GUIDES:
         place = np.log10(size / DAY)
         if low < place < top:
@@ -141,7 +141,7 @@ def draw_years_to_weeks(
     axes.plot(*here, "o", color=VERMILION, markersize=9, zorder=5)
     axes.annotate(duration_text(seconds), here, xytext=(9, 7), textcoords="offset points", fontsize=style.LARGE,
                   fontweight="bold", color=INK)  # fmt: skip
-    axes.set(xlim=(0, across[-1] + 2.4), ylim=(low, top))
+    axes.set(xlim=(-0.3, across[-1] + 2.5), ylim=(low, top))
     axes.set_xticks(across[::3], [f"{count:,}" for count in counts[::3]])
     _decades(axes, low, top)
     title = (
@@ -242,6 +242,14 @@ def cost() -> Explorer:
 # --- do you need this at all? --------------------------------------------------------------------
 
 
+_AGAINST = {  # what each load of one device is divided by
+    "memory": "training state / its memory",
+    "deadline": "time of the run / deadline",
+    "latency": "a user's tokens / what it can read",
+    "traffic": "requests / what it can compute",
+}
+
+
 def draw_triage(
     params: float = 7 * BILLION,
     gpu: str = "H100 SXM",
@@ -259,26 +267,15 @@ def draw_triage(
         qps=qps,
         tokens_per_s_per_user=user_rate,
     )
-    asks = {wall: walls_of.RESPONSES[wall].question for wall in found.loads}
     if not found.loads:
         return "<p>Nothing is asked of this model: it is neither trained nor served. Stay on one GPU.</p>"
     first = found.first.wall if found.first else None
     title = f"{params_text(params)} on one {gpu}: {first + ' comes first' if first else 'stay on one GPU'}"
-    picture = bars_against_ceiling(
-        found.loads, notes={wall: _wrap(ask) for wall, ask in asks.items()}, first=first, title=title
-    )
+    picture = bars_against_ceiling(found.loads, notes=_AGAINST, first=first, title=title)
     where = f" {chapter_link(found.first.chapter[:2])}." if found.first else ""
     many = f" Training needs at least {found.devices:,} GPUs at 40 % MFU." if found.devices > 1 else ""
     more = f" Serving needs about {found.replicas:,} replicas." if found.replicas > 1 else ""
     return f"{style.page(picture)}<p><b>{found.advice}</b>{where}{many}{more}</p>"
-
-
-def _wrap(question: str) -> str:
-    return (
-        question.replace("Does the ", "").replace("Does one ", "one ").rstrip("?")
-        if len(question) > 44
-        else question
-    )
 
 
 def triage() -> Explorer:
@@ -294,7 +291,8 @@ def triage() -> Explorer:
         ),
         qps=slider((0.0, 0.1, 1.0, 10.0, 100.0, 1000.0), 0.0, label="requests to serve",
                    text=lambda rate: f"{number_text(rate)} per second"),
-        user_rate=slider((5.0, 20.0, 50.0, 100.0, 200.0), 20.0, label="tokens per second for one user"),
+        user_rate=slider((5.0, 20.0, 50.0, 100.0, 200.0), 20.0, label="tokens for one user",
+                         text=lambda rate: f"{rate:.0f} per second"),
     )  # fmt: skip
 
 
@@ -314,7 +312,7 @@ def draw_step(
     seconds = compute.step_seconds(*parts.values(), overlap=overlap)
     worst = compute.step_seconds(*parts.values(), overlap=False)
     binding = max(parts, key=lambda name: parts[name])
-    figure, axes = style.new(2.35, left=1.15, right=0.3, bottom=0.55, top=0.42)
+    figure, axes = style.new(2.35, left=1.35, right=0.3, bottom=0.55, top=0.42)
     start = 0.0
     for place, (name, size) in enumerate(parts.items()):
         left = 0.0 if overlap else start

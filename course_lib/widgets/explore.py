@@ -187,7 +187,7 @@ def _show_controls(explorer: Explorer) -> None:
     rows = [_row(explorer, ipywidgets, name, control) for name, control in explorer.controls.items()]
     if not rows:
         return
-    box = ipywidgets.VBox(rows, layout=ipywidgets.Layout(max_width="46em", margin="0.2em 0 1em 0"))
+    box = ipywidgets.VBox(rows, layout=ipywidgets.Layout(max_width="52em", margin="0.2em 0 1em 0"))
     bundle = {**box._repr_mimebundle_(), "text/plain": "(Run this cell to get its controls.)"}
     display(bundle, raw=True)
 
@@ -196,10 +196,10 @@ def _row(explorer: Explorer, ipywidgets: Any, name: str, control: Control) -> An
     """The input of one control, wired to redraw; a play button sits before its slider."""
     look = {
         "description": control.label,
-        "style": {"description_width": "13em"},
+        "style": {"description_width": "14em"},
         "layout": ipywidgets.Layout(width="98%"),
     }
-    pairs = list(zip(control.texts, control.values, strict=True))
+    pairs = list(zip(control.texts, control.values, strict=False))  # a check box has no texts
     if control.kind in ("slider", "play"):
         made = ipywidgets.SelectionSlider(options=pairs, value=control.start, continuous_update=True, **look)
     elif control.kind == "menu":
@@ -219,7 +219,7 @@ def _row(explorer: Explorer, ipywidgets: Any, name: str, control: Control) -> An
         return made
     button = ipywidgets.Play(
         min=0, max=len(control.values) - 1, step=1, interval=control.interval, repeat=False,
-        value=control.values.index(control.start), layout=ipywidgets.Layout(width="11em"),
+        value=control.values.index(control.start), layout=ipywidgets.Layout(width="10em"),
     )  # fmt: skip
     ipywidgets.jslink((button, "value"), (made, "index"))
-    return ipywidgets.HBox([button, made], layout=ipywidgets.Layout(width="100%"))
+    return ipywidgets.HBox([made, button], layout=ipywidgets.Layout(width="100%", align_items="center"))

@@ -2,9 +2,12 @@
 
 from course_lib.exercises.judging import Judging
 from course_lib.exercises.judging.ch01_audits import AUDIT_ONE_STEP, AUDIT_RUN_LENGTH
-from course_lib.exercises.judging.ch01_core import MFU_WASTE, PREDICT_WEEKS, STATE_13B, TRAIN_DAYS, WHICH_PEAK
+from course_lib.exercises.judging.ch01_core import PREDICT_WEEKS, STATE_13B, TRAIN_DAYS
 from course_lib.exercises.judging.ch01_drills import DRILLS
-from course_lib.exercises.judging.ch01_more import COST_SENSITIVITY, MFU_BUG, TRIAGE_SIX, YEARS_TO_WEEKS
+from course_lib.exercises.judging.ch01_money import COST_SENSITIVITY, MFU_WASTE
+from course_lib.exercises.judging.ch01_peak import MFU_BUG, WHICH_PEAK
+from course_lib.exercises.judging.ch01_scaling import YEARS_TO_WEEKS
+from course_lib.exercises.judging.ch01_triage import TRIAGE_SIX
 from course_lib.exercises.judging.ch01_walls import FIRST_WALL
 
 JUDGINGS: dict[str, Judging] = {

@@ -1,39 +1,21 @@
-"""Judges of chapter 01's core exercises: state, days, money, a prediction, the right peak."""
+"""Judges of chapter 01's first exercises: the state, the days of one GPU, and a predicted run."""
 
 import math
 import random
-from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from course_lib import facts, memory
 from course_lib.exercises.judging import Judging, Params, describe, is_number
-from course_lib.exercises.judging.ch01_rows import EXACT, Column, Slip, columns, judge_column, pairs, table
+from course_lib.exercises.judging.ch01_draws import (
+    days_alone,
+    log_uniform,
+    safely_off_whole,
+    unseen,
+)
+from course_lib.exercises.judging.ch01_rows import EXACT, Column, Slip, columns, gpus_text
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import DAY, GB, HOUR, WEEK, YEAR, GiB, bytes_text, duration_text, number_text
-
-FLOP_PER_TOKEN = 6  # per parameter: 2 forward, 4 backward
-
-
-def unseen(rng: random.Random, part: str, index: int, name: str, rows: Sequence[tuple[Any, ...]]) -> Case:
-    """One batch of unseen rows for function `index`, in an order that shows nothing."""
-    rows = list(rows)
-    rng.shuffle(rows)
-    return Case(name=name, args=(index, rows), kind="generality", part=part, visible=False)
-
-
-def log_uniform(rng: random.Random, low: float, high: float) -> float:
-    """A number between two others, even on a logarithmic scale, to three digits."""
-    return float(f"{math.exp(rng.uniform(math.log(low), math.log(high))):.3g}")
-
-
-def safely_off_whole(value: float) -> bool:
-    """Whether rounding noise cannot move this across a whole number."""
-    return abs(value - round(value)) > 1e-6 * max(1.0, abs(value))
-
-
-# --- state-13b ---------------------------------------------------------------------------------------
 
 
 def state_of(params: float, convention: str) -> float:
@@ -87,7 +69,7 @@ def _state_columns(convention: str) -> tuple[Column, Column, Column]:
                    Slip("none-at-all", lambda n, m: 0, "even a small model needs one GPU."),
                )),
         Column(part="headroom", unit="bytes", want=lambda n, m, g: m - n / g,
-               words=lambda n, m, g: f"{bytes_text(n)} on {g} GPUs of {bytes_text(m)}",
+               words=lambda n, m, g: f"{bytes_text(n)} on {gpus_text(g)} of {bytes_text(m)}",
                slips=(
                    Slip("gigabytes", lambda n, m, g: (m - n / g) / GB, "this is in GB; the functions speak bytes."),
                    Slip("all-gpus-together", lambda n, m, g: m * g - n, "this is the room on all GPUs together."),
@@ -142,14 +124,6 @@ STATE_13B = Judging(
     pytorch="`torch.optim.AdamW` creates its two moments at the first `step()`; "
     "`torch.distributed.fsdp.fully_shard` is what spreads the state evenly (chapter 08).",
 )  # fmt: skip
-
-
-# --- train-days-7b -----------------------------------------------------------------------------------
-
-
-def days_alone(params: float, tokens: float, gpu_flops: float, utilisation: float) -> float:
-    """Days of the run on one GPU."""
-    return FLOP_PER_TOKEN * params * tokens / (gpu_flops * utilisation) / DAY
 
 
 def _gpus_in(params: float, tokens: float, gpu_flops: float, utilisation: float, days: float) -> int:
@@ -230,123 +204,6 @@ TRAIN_DAYS = Judging(
 )
 
 
-# --- mfu-waste ---------------------------------------------------------------------------------------
-
-
-def money(spent_in: str, spent: float, price: float, mfu: float, baseline: float) -> tuple[float, float]:
-    """(US dollars lost, extra work) against one baseline."""
-    usd = spent if spent_in == "dollars" else spent * price
-    return (usd * (1 - mfu / baseline), baseline / mfu - 1) if mfu < baseline else (0.0, 0.0)
-
-
-def _money_words(spent: float, price: float, mfu: float, name: str, baseline: float) -> str:
-    return f"{100 * mfu:g} % MFU against {name!r} ({100 * baseline:g} %)"
-
-
-def _money_columns(spent_in: str) -> tuple[Column, Column]:
-    dollars = spent_in == "dollars"
-
-    def usd(spent: float, price: float) -> float:
-        return spent if dollars else spent * price
-
-    above = "at or above its baseline a run has lost nothing."
-    return (
-        Column(
-            part="lost", unit="US dollars", words=_money_words,
-            want=lambda s, p, m, name, b: money(spent_in, s, p, m, b)[0],
-            slips=(
-                Slip("below-zero", lambda s, p, m, name, b: usd(s, p) * (1 - m / b) if m > b else None, above),
-                Slip("against-the-peak", lambda s, p, m, name, b: usd(s, p) * (1 - m),
-                     "this compares with 100 % of the peak, not with this baseline."),
-                Slip("points-for-share", lambda s, p, m, name, b: usd(s, p) * (b - m),
-                     "percentage points of MFU are not a share of the money; the same work is cheaper by a ratio."),
-                Slip("more-for-lost", lambda s, p, m, name, b: usd(s, p) * (b / m - 1),
-                     "this is the worth of the extra work, not what the same work would not have cost."),
-                Slip("price-once-too-often", lambda s, p, m, name, b: usd(s, p) * (1 - m / b) * p,
-                     "this is already in dollars before the price comes in."),
-                Slip("gpu-hours", lambda s, p, m, name, b: usd(s, p) * (1 - m / b) / p,
-                     "these are GPU-hours; the question is in dollars."),
-                Slip("what-is-left", lambda s, p, m, name, b: usd(s, p) * m / b,
-                     "this is what the work would have cost, not what was lost."),
-            ),
-        ),
-        Column(
-            part="more", unit="(a fraction)", words=_money_words,
-            want=lambda s, p, m, name, b: money(spent_in, s, p, m, b)[1],
-            slips=(
-                Slip("below-zero", lambda s, p, m, name, b: b / m - 1 if m > b else None, above),
-                Slip("lost-for-more", lambda s, p, m, name, b: 1 - m / b,
-                     "this is the share of the money that was lost. More work for the same money is another fraction."),
-                Slip("points-for-share", lambda s, p, m, name, b: b - m, "percentage points of MFU are not extra work."),
-                Slip("percent", lambda s, p, m, name, b: 100 * (b / m - 1), "this is in per cent; give a fraction of one."),
-                Slip("ratio", lambda s, p, m, name, b: b / m, "this is all the work; how much *more* is it?"),
-            ),
-        ),
-    )  # fmt: skip
-
-
-def _waste_cases(params: Params, rng: random.Random) -> list[Case]:
-    named = {"whole peak": 1.0, "achievable": params["achievable"], "promised": params["typical"]}
-    in_dollars = params["spent_in"] == "dollars"
-    others = []
-    for count in (1, 2, 3, 4, 1, 3, 2, 5):
-        names = rng.sample(("best run", "vendor", "last year", "PaLM", "the plan", "ours"), count)
-        baselines = {name: round(rng.uniform(0.2, 0.99), 2) for name in names}
-        spent = log_uniform(rng, 1e4, 1e9) / (1 if in_dollars else 2)
-        others.append((spent, rng.choice((0.9, 1.5, 3.0, 4.25)), round(rng.uniform(0.15, 0.6), 3), baselines))
-    others += [(1e6, 2.5, 0.4, {"same": 0.4}), (1e6, 2.5, 0.46, {"low": 0.38, "high": 0.5}), (0, 2.5, 0.3, {"any": 0.5})]
-    return [
-        Case(name="the run", args=(0, [(params["spent"], params["usd_per_hour"], params["mfu"], named)])),
-        unseen(rng, "", 0, "other runs", others),
-    ]
-
-
-def _waste_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    got = table(outcome.value, case, "lost", case.kind)
-    parts = [column.part for column in _money_columns(params["spent_in"])]
-
-    def both(message: str, mistake: str) -> list[Verdict]:
-        return [Verdict(kind=case.kind, part=part, ok=False, case=case.name, message=message, mistake=mistake)
-                for part in parts]  # fmt: skip
-
-    if isinstance(got, Verdict):
-        return both(got.message, got.mistake)
-    flat: list[tuple[Any, ...]] = []
-    values: list[Any] = []
-    for row, answer in zip(case.args[1], got, strict=True):
-        baselines = row[3]
-        if type(answer) is not dict:
-            return both(f"Return a dictionary from each baseline's name to a pair; got {describe(answer)}.", "no-dictionary")
-        if set(answer) != set(baselines):
-            return both(f"The names must be those of `baselines`, {', '.join(map(repr, baselines))}; "
-                        f"got {describe(list(answer))}.", "baseline-not-named")  # fmt: skip
-        for name, baseline in baselines.items():
-            if type(answer[name]) not in (tuple, list) or len(answer[name]) != 2:
-                return both(f"{name!r}: give a pair (lost, more); got {describe(answer[name])}.", "wrong-shape")
-            flat.append((*row[:3], name, baseline))
-            values.append(answer[name])
-    spread = Case(name=case.name, args=(0, flat))
-    return [
-        judge_column(column, spread, [value[place] for value in values], case.kind)
-        for place, column in enumerate(_money_columns(params["spent_in"]))
-    ]
-
-
-MFU_WASTE = Judging(
-    shares={"values:lost": 0.25, "values:more": 0.2, "generality:lost": 0.3, "generality:more": 0.25},
-    cases=_waste_cases,
-    verdicts=_waste_verdicts,
-    why="For the same work GPU-hours go as 1/MFU, so a run at the baseline would have cost mfu/baseline of this one: the "
-    "loss is 1 − mfu/baseline of the money. For the same money, work goes as MFU: baseline/mfu − 1 more. The two fractions "
-    "describe one fact and differ, and both change with the baseline, which is why a loss without one is no number. The "
-    "price of an hour matters only if what was spent is given in hours.",
-    pytorch="MFU is not in PyTorch itself; torchtitan logs it from tokens per second, model FLOPs per token and the peak.",
-)
-
-
-# --- predict-weeks -----------------------------------------------------------------------------------
-
-
 def weeks_truth(params: Params) -> float:
     """Weeks of the run, with perfect scaling."""
     alone = days_alone(params["params"], params["tokens"], params["flops"], params["mfu"]) * DAY
@@ -394,121 +251,4 @@ PREDICT_WEEKS = Judging(
     truth=weeks_truth,
     why="Work is 6 × parameters × tokens, speed is GPUs × peak × MFU. Each factor to one digit is enough for a factor of "
     "two, and a factor of two is enough to know whether to rent for a week or for a year.",
-)
-
-
-# --- which-peak --------------------------------------------------------------------------------------
-
-
-def dense_peak(sheet: Sequence[dict[str, Any]], gpus: int) -> float:
-    """FLOP/s of one GPU that dense BF16 training may count on, read off a sheet for `gpus` GPUs."""
-    rates = {row["sparsity"]: row["tflops"] for row in sheet if row["precision"] == "BF16"}
-    return (rates[False] if False in rates else rates[True] / 2) * 1e12 / gpus
-
-
-def _best(sheet: Sequence[dict[str, Any]], precision: str, sparsity: bool) -> float | None:
-    found = [row["tflops"] * 1e12 for row in sheet if row["precision"] == precision and row["sparsity"] == sparsity]
-    return found[0] if found else None
-
-
-def _over(value: float | None, by: float) -> float | None:
-    return None if value is None else value / by
-
-
-def _peak_columns(gpus: int) -> tuple[Column, Column]:
-    def years(params: float, tokens: float, peak: float | None) -> float | None:
-        return None if not peak else FLOP_PER_TOKEN * params * tokens / peak / YEAR
-
-    wrong_peaks = (
-        ("sparse-peak", lambda s: _over(_best(s, "BF16", True), gpus),
-         "this is the BF16 rate with sparsity, or FP8's, which is the same number; dense BF16 training has neither."),
-        ("fp8-sparse-peak", lambda s: _over(_best(s, "FP8", True), gpus), "this is the sparse FP8 row."),
-        ("halved-dense", lambda s: _over(_best(s, "BF16", False), 2 * gpus), "this row was dense already."),
-        ("whole-server", lambda s: dense_peak(s, 1) if gpus > 1 else None, "this is the peak of the whole server."),
-        ("sparse-server", lambda s: _best(s, "BF16", True) if gpus > 1 else None,
-         "this is the sparse peak of the whole server."),
-        ("divided-needlessly", lambda s: dense_peak(s, 8) if gpus == 1 else None, "the sheet is for one GPU already."),
-    )  # fmt: skip
-    return (
-        Column(
-            part="peak", unit="FLOP/s", words=lambda p, d, s: _sheet_words(s), want=lambda p, d, s: dense_peak(s, gpus),
-            slips=(
-                Slip("teraflops", lambda p, d, s: dense_peak(s, gpus) / 1e12, "this is in TFLOP/s; give FLOP/s."),
-                *(Slip(name, lambda p, d, s, peak=peak: peak(s), message) for name, peak, message in wrong_peaks),
-            ),
-        ),
-        Column(
-            part="years", unit="years", words=lambda p, d, s: _sheet_words(s),
-            want=lambda p, d, s: years(p, d, dense_peak(s, gpus)),
-            slips=(
-                Slip("days", lambda p, d, s: years(p, d, dense_peak(s, gpus)) * YEAR / DAY, "these are days."),
-                Slip("seconds", lambda p, d, s: years(p, d, dense_peak(s, gpus)) * YEAR, "these are seconds."),
-                Slip("forward-only", lambda p, d, s: years(p, d, dense_peak(s, gpus)) / 3, "the backward pass is missing."),
-                *(Slip(name, lambda p, d, s, peak=peak: years(p, d, peak(s)), message) for name, peak, message in wrong_peaks),
-            ),
-        ),
-    )  # fmt: skip
-
-
-def _sheet_words(sheet: Sequence[dict[str, Any]]) -> str:
-    rows = ", ".join(f"{row['precision']}{' sparse' if row['sparsity'] else ''}" for row in sheet)
-    return f"a sheet with {rows}"
-
-
-def vendor_sheet(rng: random.Random, dense: float, gpus: int, rows: str = "all") -> list[dict[str, Any]]:
-    """Rows as a data sheet prints them, shuffled: every precision twice, or without one of the BF16 rows."""
-    wide = {"FP64": 1 / 16, "TF32": 1 / 2, "BF16": 1, "FP8": 2}
-    sheet = [
-        {"precision": name, "tflops": dense * share * (2 if sparse else 1) * gpus / 1e12, "sparsity": sparse}
-        for name, share in wide.items()
-        for sparse in (False, True)
-        if not (name == "FP64" and sparse)
-        and not (name == "BF16" and {"sparse only": not sparse, "dense only": sparse}.get(rows, False))
-    ]
-    rng.shuffle(sheet)
-    return sheet
-
-
-def _peak_cases(params: Params, rng: random.Random) -> list[Case]:
-    gpus = params["gpus"]
-
-    def some(rows: str, count: int) -> list[tuple[Any, ...]]:
-        rates = (312e12, 989e12, 1307e12, 2250e12, 2500e12, log_uniform(rng, 5e13, 5e15))
-        return [
-            (log_uniform(rng, 1e9, 1e12), log_uniform(rng, 1e11, 2e13), vendor_sheet(rng, rng.choice(rates), gpus, rows))
-            for _ in range(count)
-        ]
-
-    run = (params["params"], params["tokens"], vendor_sheet(rng, float(facts.device(params["device"]).dense_flops), gpus))
-    return [
-        Case(name="the sheet", args=(0, [run])),
-        unseen(rng, "sheets", 0, "other sheets", [*some("all", 8), *some("dense only", 4)]),
-        unseen(rng, "sparse-only", 0, "sheets with only the sparse row", some("sparse only", 6)),
-    ]
-
-
-def _peak_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    both = _peak_columns(params["gpus"])
-    got = table(outcome.value, case, case.part, case.kind)
-    if not isinstance(got, Verdict):
-        got = pairs(got, "the pair (peak in FLOP/s, years)", case, case.part, case.kind)
-    if isinstance(got, Verdict):
-        return [_as_part(got, part) for part in ([case.part] if case.part else ["peak", "years"])]
-    found = [judge_column(column, case, [row[i] for row in got], case.kind) for i, column in enumerate(both)]
-    return found if not case.part else [_as_part(verdict, case.part) for verdict in found]
-
-
-def _as_part(verdict: Verdict, part: str) -> Verdict:
-    return replace(verdict, part=part)
-
-
-WHICH_PEAK = Judging(
-    shares={"values:peak": 0.25, "values:years": 0.2, "generality:sheets": 0.3, "generality:sparse-only": 0.25},
-    cases=_peak_cases,
-    verdicts=_peak_verdicts,
-    why="Sheets print the larger number first, with a footnote. Structured sparsity doubles the rate only if two of every "
-    "four weights are zero; a dense matmul never sees it. So: the BF16 row without sparsity, or half of the one with it, "
-    "and then the years are twice what the page with the larger peak says. A utilisation quoted over the sparse peak is "
-    "half of what others would call it.",
-    pytorch="2:4 sparsity is `torch.sparse.to_sparse_semi_structured`: a deliberate step, not something a dense model gets.",
 )

@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from course_lib.exercises.judging import DrillKey, Mistake, Params
@@ -18,7 +20,7 @@ def _run_seconds(p: Params, gpus: Any = 1) -> float:
     return 6 * p["params"] * p["tokens"] / (gpus * p["flops"] * p["mfu"])
 
 
-DRILLS: dict[str, DrillKey] = {
+_KEYS: dict[str, DrillKey] = {
     "state-gb": DrillKey(
         answer=lambda p: p["params"] * _STATE / GB, rel=0.005,
         how="{{params:count}} × 16 bytes = {{answer}} GB.",
@@ -100,4 +102,31 @@ DRILLS: dict[str, DrillKey] = {
         slips=_slips(("the-share", lambda p: p["params"] * _STATE / p["gpus"] / GB, "That is what is used."),
                      ("all-gpus", lambda p: (p["memory"] * p["gpus"] - p["params"] * _STATE) / GB, "That is all GPUs together.")),
     ),
+    "attention-share": DrillKey(
+        answer=lambda p: 200 * p["layers"] * p["hidden"] * p["seq"] / p["params"],
+        how="12 × layers × width × context over 6 × parameters = {{answer}} %.",
+        slips=_slips(("causal", lambda p: 100 * p["layers"] * p["hidden"] * p["seq"] / p["params"],
+                      "That is the causal count, where a token attends to half of it on average."),
+                     ("forward-only", lambda p: 200 / 3 * p["layers"] * p["hidden"] * p["seq"] / p["params"],
+                      "4 × layers × width × context is the forward pass; the backward pass costs twice that again."),
+                     ("fraction", lambda p: 2 * p["layers"] * p["hidden"] * p["seq"] / p["params"], "In per cent, please.")),
+    ),
+    "overlap": DrillKey(
+        answer=lambda p: max(p["compute"], p["comm"], p["data"]), rel=1e-6,
+        how="With perfect overlap a step takes its longest part, {{answer}} s; without any it takes the sum.",
+        slips=_slips(("sum", lambda p: p["compute"] + p["comm"] + p["data"], "That is without any overlap.")),
+    ),
 }  # fmt: skip
+
+
+def _distinct(key: DrillKey, params: Params) -> list[Mistake]:
+    """A key's slips without those that lead to the right number or to an earlier slip's."""
+    taken, kept = [key.answer(params)], []
+    for slip in key.slips(params):
+        if not any(math.isclose(slip.value, other, rel_tol=2 * key.rel) for other in taken):
+            taken.append(slip.value)
+            kept.append(slip)
+    return kept
+
+
+DRILLS: dict[str, DrillKey] = {name: replace(key, slips=partial(_distinct, key)) for name, key in _KEYS.items()}

@@ -53,8 +53,11 @@ def pairs(got: list[Any], names: str, case: Case, part: str, kind: VerdictKind, 
     return got
 
 
-def judge_column(column: Column, case: Case, got: Sequence[Any], kind: VerdictKind) -> Verdict:
-    """The verdict on one column: holds if every row does, else the first wrong row's, in the learner's terms."""
+def judge_column(column: Column, case: Case, got: Sequence[Any], kind: VerdictKind, inside: bool = False) -> Verdict:
+    """The verdict on one column: holds if every row does, else the first wrong row's, in the learner's terms.
+
+    `inside`: the column is one value of several that come back together.
+    """
     arguments = case.args[1]
     for row, value in zip(arguments, got, strict=True):
         want = column.want(*row)
@@ -64,6 +67,9 @@ def judge_column(column: Column, case: Case, got: Sequence[Any], kind: VerdictKi
             return Verdict(kind=kind, part=column.part, ok=False, case=case.name, mistake="only-the-example",
                            message=f"{case.name}: the same number comes back whatever the arguments are.")
         words = column.words(*row)
+        if inside and value is None:
+            return Verdict(kind=kind, part=column.part, ok=False, case=case.name, mistake="returned-none",
+                           message=f"{words}: {column.part} is None; a number of {column.unit} is asked for.")
         known = [
             Mistake(slip.name, slipped, f"{words}: {slip.message}")
             for slip in column.slips
@@ -89,3 +95,8 @@ def columns(*by_index: Column) -> Callable[[Any, Case, Any], list[Verdict]]:
         return [got if isinstance(got, Verdict) else judge_column(column, case, got, case.kind)]
 
     return verdicts
+
+
+def gpus_text(count: float) -> str:
+    """A number of GPUs in words: 1 GPU, 8 GPUs."""
+    return f"{count:,g} GPU{'' if count == 1 else 's'}"

@@ -25,6 +25,7 @@ PARAMS, TOKENS, GPUS = 70 * BILLION, 15 * TRILLION, 64  # the running example: 7
 MFU = 0.4  # of the running example; published runs of its kind lie about there
 DEADLINE = 90 * DAY  # of the new point that the learner predicts; a choice
 H100 = facts.device("H100 SXM")
+LABELLED = ("Transformer (big)", "BERT large", "Megatron-LM 8.3B", "PaLM 540B", "LLaMA 65B", "DeepSeek-V3", "Llama 3.1 405B")
 
 CHECKPOINT_PARAMS = 35 * BILLION  # first small case: which bytes does one parameter take when it is loaded?
 SEQUENCES, ACCUMULATE, SEQ = 4, 8, 4096  # second: "a batch of four", per what?
@@ -141,5 +142,6 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "idle_fast": lambda: percent_text(idle_fraction(H100.link_one_way), 2),
     "idle_slow": lambda: percent_text(idle_fraction(H100.network_one_way), 2),
     "first_gpus": lambda: number_text(facts.run("Transformer (big)").devices),
+    "growth": lambda: f"{facts.run('Llama 3.1 405B').devices / facts.run('Transformer (big)').devices:,.0f}",
     "late_gpus": lambda: f"{facts.run('Llama 3.1 405B').devices:,.0f}",
 }

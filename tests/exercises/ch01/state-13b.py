@@ -82,16 +82,6 @@ def fewest_gpus(nbytes, gpu_memory):
 def headroom(nbytes, gpu_memory, gpus):
     return (gpu_memory - nbytes / gpus) / 1e9
 
-# %% wrong: one moment => values missing-master
-def training_state(params):
-    return params * (2 + 2 + 4 + 4)  # same number as without the master copy
-
-def fewest_gpus(nbytes, gpu_memory):
-    return max(1, math.ceil(nbytes / gpu_memory))
-
-def headroom(nbytes, gpu_memory, gpus):
-    return gpu_memory - nbytes / gpus
-
 # %% wrong: rounded down => values rounded-down
 def training_state(params):
     return params * 16

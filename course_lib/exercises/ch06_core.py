@@ -1,0 +1,263 @@
+"""Core exercises of chapter 06: from a pair of ranks to a ring all-reduce, a hang to repair, a time to predict."""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from course_lib.exercises import Card
+from course_lib.exercises.ch06_probes import from_messages, interval
+from course_lib.units import GB, US
+
+MESSAGES = "`comm.send`, `recv`, `isend`, `irecv`, `batch_isend_irecv` (with `P2POp`)."
+OPS: Mapping[str, str] = {"sum": "the elementwise sum", "max": "the elementwise maximum"}
+ROUTES: Mapping[int, str] = {1: "0 → 1 → 2 → … → 0", -1: "0 → N−1 → N−2 → … → 0"}
+NEXT: Mapping[int, str] = {1: "(r + 1) mod N", -1: "(r − 1) mod N"}
+OWNED: Mapping[int, str] = {0: "r", 1: "(r + 1) mod N"}
+ALL_REDUCES = ("collectives:ring_all_reduce", "collectives:pipelined_ring_all_reduce", "collectives:tree_all_reduce",
+               "collectives:naive_all_reduce", "collectives:halving_doubling_all_reduce",
+               "collectives:hierarchical_all_reduce", "collectives:ring_reduce_scatter", "collectives:ring_all_gather",
+               "collectives:_scatter_round", "collectives:_gather_round")  # fmt: skip
+
+
+def _vary_op(draw: random.Random) -> Mapping[str, Any]:
+    return {"op": "max", "result": OPS["max"], "numbers": draw.randrange(5, 12)}
+
+
+PAIR_EXCHANGE = Card(
+    id="pair-exchange",
+    chapter="06",
+    title="Two ranks agree",
+    text="""Ranks 2k and 2k+1 are partners: 0 with 1, 2 with 3, and so on. Write `pair_reduce(comm, x)`: both partners
+return {{result}} of their two tensors. If the number of ranks is odd, the last rank has no partner and returns its `x`.
+
+Partners hold tensors of the same shape and dtype. Each sends its tensor once and speaks to nobody else; nothing may rely
+on a buffer. It is the smallest collective there is, and the building block of halving and doubling.""",
+    points=4,
+    minutes=5,
+    difficulty=1,
+    importance=4,
+    hints=(
+        "Who is the partner of rank 5, and how do you find it without a table? What does the last of seven ranks do?",
+        "Receive into a second tensor, so that yours stays whole while it is under way. Start both halves at once, or let "
+        "one partner send first and the other receive first.",
+        "`partner = comm.rank ^ 1`; `if partner >= comm.size: return x`; `theirs = torch.empty_like(x)`; start `isend` and "
+        "`irecv` in one batch, wait for both, combine `x` and `theirs`.",
+    ),
+    answers=("pair_reduce",),
+    allowed=MESSAGES,
+    params={"op": "sum", "result": OPS["sum"], "numbers": 6},
+    vary=_vary_op,
+    structural="op",
+    probe=from_messages,
+)
+
+
+def _turned(draw: random.Random) -> Mapping[str, Any]:
+    return {"direction": -1, "route": ROUTES[-1], "next": NEXT[-1], "numbers": draw.randrange(5, 12)}
+
+
+RING_SHIFT = Card(
+    id="ring-shift",
+    chapter="06",
+    title="Everyone passes it on",
+    text="""The ranks stand in a ring, {{route}}. Write `ring_shift(comm, x)`: every rank passes its `x` on to its next,
+rank {{next}}, and returns what came from the rank before. All hold tensors of the same shape and dtype.
+
+Every rank sends its tensor once, to its next only. All do so **at the same time**: however many ranks there are, it takes
+a handful of rounds, not N. One rank alone returns its `x` and sends nothing. In a ring of two, the next and the one before
+are the same rank.""",
+    points=5,
+    minutes=8,
+    difficulty=2,
+    importance=5,
+    hints=(
+        "If every rank first sends and then receives, who is listening? And if only rank 0 listens first, how long does the "
+        "last one wait?",
+        "Two ways out: start sending and receiving at once (`isend` with `recv`, or one batch); or let even ranks send first "
+        "and odd ranks receive first. Receive into a tensor of its own.",
+        "`after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size` (or the other way round: look at the "
+        "route); `work = comm.isend(x, after)`; `comm.recv(got, before)`; `work.wait()`; return `got`.",
+    ),
+    answers=("ring_shift",),
+    allowed=MESSAGES,
+    params={"direction": 1, "route": ROUTES[1], "next": NEXT[1], "numbers": 6},
+    vary=_turned,
+    structural="direction",
+    probe=from_messages,
+)
+
+HALF_WRITTEN = """```python
+def ring_reduce_scatter(comm, x):
+    n, me = comm.size, comm.rank
+    chunks = list(torch.tensor_split(x.clone(), n))   # views of a copy: chunks[c] += … works in place
+    after, before = (me + 1) % n, (me - 1) % n
+    for step in range(n - 1):
+        outgoing = chunks[...]                         # which one leaves now?
+        arrived = torch.empty_like(chunks[...])        # which one comes?
+        ...                                            # exchange, and add
+    return chunks[...]
+```"""
+
+
+def _vary_owner(draw: random.Random) -> Mapping[str, Any]:
+    return {"owner": 1, "owned": OWNED[1], "numbers": draw.choice((20, 28, 36))}
+
+
+REDUCE_SCATTER_HALF = Card(
+    id="reduce-scatter-half",
+    chapter="06",
+    title="Half of a ring",
+    text=f"""A reduce-scatter was begun and left half-written. Finish it.
+
+{HALF_WRITTEN}
+
+`ring_reduce_scatter(comm, x)` gets a row of numbers, of the same length on every rank and different on each. Cut into N
+chunks by `torch.tensor_split` (lengths differ by one at most). **Rank r returns chunk {{{{owned}}}}** of the sum over all
+ranks; that is a contract which an all-gather will rely on.
+
+In N − 1 steps every rank sends one chunk to rank (r + 1) mod N and receives one from rank (r − 1) mod N: the one that came
+last, now with its own numbers added, is the one that leaves next. So a rank sends what it does not own, once: S minus one
+chunk.""",
+    points=8,
+    minutes=15,
+    difficulty=3,
+    importance=5,
+    hints=(
+        "Look at one chunk, not at one rank: the chunk that rank 2 shall own in the end. Where does its journey begin, and "
+        "in which step does it leave rank 1?",
+        "The owner is the last to add. The last chunk that rank r receives, in step N − 2, is the one it owns; one step "
+        "earlier it received the chunk before that; each goes out one step after it came in.",
+        "With rank r as owner of chunk r: `outgoing = chunks[(me - step - 1) % n]` and what comes is "
+        "`chunks[(me - step - 2) % n]`. Check step n − 2. For another owner shift both by the same amount.",
+    ),
+    answers=("ring_reduce_scatter",),
+    allowed=MESSAGES,
+    hides=ALL_REDUCES,
+    params={"owner": 0, "owned": OWNED[0], "numbers": 24},
+    vary=_vary_owner,
+    structural="owner",
+    probe=from_messages,
+)
+
+RING_ALL_REDUCE = Card(
+    id="ring-all-reduce",
+    chapter="06",
+    title="Ring all-reduce",
+    text="""Write `ring_all_reduce(comm, x)`: every rank returns the sum of all ranks' `x`, in the shape and dtype of its
+`x`. It may use `x` as it likes.
+
+- Cut the tensor into N chunks, reduce-scatter, then all-gather, both round the ring {{route}}: rank r sends to rank
+  {{next}} and to nobody else.
+- **Bytes.** No rank sends more than 2·(S − smallest chunk), where S is the bytes of `x`. Sizes that N does not divide are
+  cut unevenly, not padded.
+- **Order.** Nothing relies on a buffer, or on when bytes move: a tensor that is under way is neither read nor written.
+- **Anything.** One rank, a prime number of ranks, fewer elements than ranks, any shape and layout in memory, whole numbers.""",
+    points=12,
+    minutes=20,
+    difficulty=4,
+    importance=5,
+    hints=(
+        "You have half of it from the exercise before. When it ends, what does each rank hold, and what does its neighbour "
+        "need?",
+        "The second half is the same walk without the addition: pass on the chunk that is complete, N − 1 times. For the "
+        "layout, work on a flat contiguous copy and give the result the shape of `x` at the end.",
+        "`flat = x.reshape(-1).clone()`; `chunks = list(flat.tensor_split(n))`; after the reduce-scatter "
+        "`for step in range(n - 1)`: send `chunks[(me - step) % n]`, receive into `chunks[(me - step - 1) % n]` (on the ring "
+        "0 → 1 → …); `return flat.reshape(x.shape)`.",
+    ),
+    answers=("ring_all_reduce",),
+    allowed=MESSAGES,
+    hides=ALL_REDUCES,
+    params={"direction": 1, "route": ROUTES[1], "next": NEXT[1], "numbers": 9},
+    vary=_turned,
+    structural="direction",
+    probe=from_messages,
+)
+
+HANGING = """```python
+def swap_edges(comm, ahead, behind):
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
+    works = [comm.isend(ahead, after), comm.isend(behind, before)]
+    works += [comm.irecv(from_before, before), comm.irecv(from_after, after)]
+    for work in works:
+        work.wait()
+    return from_before, from_after
+```"""
+
+HANG_REPAIR = Card(
+    id="hang-repair",
+    chapter="06",
+    title="It runs here and hangs there",
+    text=f"""A reference solution of a public course posted every hop's `isend` and `irecv` as separate calls. It ran on CPUs.
+On GPUs the ring hung for ever: on one stream, operations with a peer progress in the order in which they were issued, and
+every rank's send waited for a receive that stood behind the neighbour's own send (*callummcdougall/ARENA_3.0, pull request
+407, 2026; the same question: NVIDIA/nccl, issue 479, 2021*). This function has that bug in both directions:
+
+{HANGING}
+
+Each rank gives `ahead` to the rank after it and `behind` to the rank before it on a ring, and returns the pair: what the
+rank before sent ahead, what the rank after sent behind. Pipelines do this with activations and gradients. `ahead` and
+`behind` may differ in shape and dtype; each has the same shape on all ranks.
+
+Repair it: no hang where a pair's operations keep their order of issue, none where nothing is buffered; every rank still
+sends each tensor once, and all ranks at the same time. In a ring of two, both neighbours are the same rank. One rank alone
+is its own neighbour: it returns its own two tensors and sends nothing.""",
+    points=6,
+    minutes=10,
+    difficulty=3,
+    importance=5,
+    form="bug",
+    hints=(
+        "Write down, for two neighbours, the order in which each issues what concerns the other. Which operation stands first "
+        "on both sides, and can it finish alone?",
+        "Either make the four halves one operation, which has no order inside; or pair the ranks: even ones send while odd "
+        "ones receive. Then run it with two ranks and look at which of the two messages arrives where.",
+        "`comm.batch_isend_irecv([P2POp(comm.isend, ahead, after), P2POp(comm.irecv, from_before, before), …])`. Messages of "
+        "one pair are matched in order, or by `tag`: with two ranks, list the receives in the order in which the other side "
+        "sends, or give each direction a tag.",
+    ),
+    answers=("swap_edges",),
+    allowed=MESSAGES,
+    params={"numbers": 6},
+    vary=lambda draw: {"numbers": draw.randrange(4, 10)},
+    probe=from_messages,
+)
+
+
+def _vary_time(draw: random.Random) -> Mapping[str, Any]:
+    return {"nbytes": draw.choice((14, 16, 64, 140)) * GB, "ranks": draw.choice((64, 256, 512, 1024)),
+            "bandwidth": draw.choice((50, 100, 200, 450)) * GB, "latency": draw.choice((5, 10, 20)) * US,
+            }  # fmt: skip
+
+
+def _microseconds(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**params, "latency_us": round(params["latency"] / US)}
+
+
+PREDICT_RING_TIME = Card(
+    id="predict-ring-time",
+    chapter="06",
+    title="Prediction: how long does the ring take?",
+    text="""The gradients of a model are {{nbytes:gb}} on every rank. A ring of {{ranks}} ranks all-reduces them over links of
+{{bandwidth:gbps}} in each direction, with {{latency_us}} µs for every message. Nothing overlaps.
+
+Before you compute anything: give an interval, in seconds, that you believe holds the answer, at most a factor of four from
+end to end. `ring_seconds_interval()` returns `(low, high)`. The points are for committing yourself, not for being right.""",
+    points=2,
+    minutes=5,
+    difficulty=2,
+    importance=4,
+    form="prediction",
+    hints=(
+        "How long would it take to send the tensor once, over one link?",
+        "A ring sends each rank's share almost twice. What do all the latencies together come to?",
+        "`2 * (N - 1) / N * bytes / bandwidth + 2 * (N - 1) * latency`; a factor of two either way is a safe interval.",
+    ),
+    answers=("ring_seconds_interval",),
+    params=_microseconds({"nbytes": 140 * GB, "ranks": 64, "bandwidth": 100 * GB, "latency": 10 * US}),
+    vary=lambda draw: _microseconds(_vary_time(draw)),
+    probe=interval,
+)
+
+CORE = (PAIR_EXCHANGE, RING_SHIFT, PREDICT_RING_TIME, REDUCE_SCATTER_HALF, RING_ALL_REDUCE, HANG_REPAIR)

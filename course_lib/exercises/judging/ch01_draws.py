@@ -1,0 +1,33 @@
+"""What chapter 01's judges share: how unseen rows are drawn, and the one formula most of them need."""
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from course_lib.records import Case
+from course_lib.units import DAY
+
+FLOP_PER_TOKEN = 6  # per parameter: 2 forward, 4 backward
+
+
+def unseen(rng: random.Random, part: str, index: int, name: str, rows: Sequence[tuple[Any, ...]]) -> Case:
+    """One batch of unseen rows for function `index`, in an order that shows nothing."""
+    rows = list(rows)
+    rng.shuffle(rows)
+    return Case(name=name, args=(index, rows), kind="generality", part=part, visible=False)
+
+
+def log_uniform(rng: random.Random, low: float, high: float) -> float:
+    """A number between two others, even on a logarithmic scale, to three digits."""
+    return float(f"{math.exp(rng.uniform(math.log(low), math.log(high))):.3g}")
+
+
+def safely_off_whole(value: float) -> bool:
+    """Whether rounding noise cannot move this across a whole number."""
+    return abs(value - round(value)) > 1e-6 * max(1.0, abs(value))
+
+
+def days_alone(params: float, tokens: float, gpu_flops: float, utilisation: float) -> float:
+    """Days of the run on one GPU."""
+    return FLOP_PER_TOKEN * params * tokens / (gpu_flops * utilisation) / DAY

@@ -1,0 +1,478 @@
+"""Judges of chapter 06's core: pair, shift, reduce-scatter, ring all-reduce, the hang, the predicted time."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib import collectives
+from course_lib.exercises.judging import Judging, Params, is_number
+from course_lib.exercises.judging.ch06_ranks import (
+    STREAM,
+    STREAM_LATE,
+    UNKIND,
+    Fault,
+    Meter,
+    coin_of,
+    counted_wrong,
+    first,
+    moved_early,
+    nbytes,
+    not_like,
+    off_the_ring,
+    partners,
+    plain_sum,
+    ready_made,
+    same,
+    secret,
+    sum_fault,
+    too_few_bytes,
+    too_many_bytes,
+    too_many_rounds,
+    verdict,
+    world,
+)
+from course_lib.records import Case, Outcome, Verdict
+from course_lib.units import duration_text
+
+
+def layouts(coin: torch.Generator, n: int) -> dict[str, tuple[tuple[Tensor], ...]]:
+    """Tensors that a solution for a row of floats may not expect."""
+    return {
+        "a transposed matrix": world(n, lambda: secret(coin, 5, 4).T),
+        "whole numbers of 64 bits": world(n, lambda: secret(coin, 7, dtype=torch.int64)),
+        "bfloat16 in two dimensions": world(n, lambda: secret(coin, 3, 3, dtype=torch.bfloat16)),
+        "one number without a dimension": world(n, lambda: secret(coin)),
+    }
+
+
+# --- pair exchange
+
+
+def _pair_cases(params: Params, rng: random.Random) -> list[Case]:
+    coin, size = coin_of(rng), params["numbers"]
+    row = lambda: secret(coin, size)  # noqa: E731 - the one thing that varies below
+    cases = [Case(name="four ranks", ranks=4, per_rank=world(4, row), part="pair")]
+    cases += [Case(name="two ranks, other data", ranks=2, per_rank=world(2, row), part="pair", visible=False)]
+    cases += [Case(name="one rank alone" if n == 1 else f"{n} ranks", ranks=n, per_rank=world(n, row), kind="generality",
+                   part="ranks", visible=False) for n in (1, 3, 7)]  # fmt: skip
+    cases += [Case(name=name, ranks=2, per_rank=data, kind="generality", part="tensors", visible=False)
+              for name, data in layouts(coin, 2).items()]  # fmt: skip
+    return cases + [Case(name=f"two ranks, {unkind}", ranks=2, per_rank=world(2, row), kind="protocol", part="safe",
+                         visible=False, adversary=unkind) for unkind in UNKIND[:3]]  # fmt: skip
+
+
+def _combined(op: str, pair: Sequence[Tensor]) -> Tensor:
+    return pair[0].clone() if len(pair) == 1 else plain_sum(pair) if op == "sum" else torch.maximum(*pair)
+
+
+def _pair_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
+    given = [x for (x,) in case.per_rank]
+    for rank, got in enumerate(results):
+        pair = given[rank - rank % 2 : rank - rank % 2 + 2]
+        want = _combined(params["op"], pair)
+        if same(got, want):
+            continue
+        if fault := not_like(got, want, rank):
+            return fault
+        if case.adversary is not None:
+            return moved_early(case, rank)
+        if params["op"] == "max" and same(got, plain_sum(pair)):
+            return "public-form", f"This solves the public form of the exercise: rank {rank} has the sum; here it is {params['result']}."
+        if same(got, given[rank]):
+            return "returned-input", f"Rank {rank} returned its own numbers; its partner's are not in them."
+        if len(pair) == 2 and same(got, pair[1 - rank % 2]):
+            return "only-theirs", f"Rank {rank} returned its partner's numbers; its own are not in them."
+        if len(pair) == 2 and torch.equal(got, (2 * pair[1 - rank % 2]).to(got.dtype)):
+            return "overwritten", f"Rank {rank} has its partner's numbers twice: was its own tensor overwritten by what came?"
+        return counted_wrong(got, given, f"Rank {rank}'s result") or (
+            "other-numbers", f"Rank {rank}'s result is not {params['result']} of its pair's tensors.")  # fmt: skip
+    return None
+
+
+def _pair_cost(case: Case, meter: Meter) -> Fault | None:
+    given = [x for (x,) in case.per_rank]
+    n, least = len(given), []
+    for rank, x in enumerate(given):
+        size = nbytes(x) if rank ^ 1 < n else 0
+        least.append(size)
+        if meter["bytes_sent"][rank] > size:
+            told = partners(meter, rank)
+            if len(told) > 1:
+                return "told-everyone", f"Rank {rank} sent to ranks {', '.join(map(str, told))}; only its partner needs its tensor."
+            return "sent-again", f"Rank {rank} sent {meter['bytes_sent'][rank]:,} bytes; {size:,} are what its partner needs."
+    return too_few_bytes(meter, least, least)
+
+
+def _pair_partners(case: Case, meter: Meter) -> Fault | None:
+    for src, dst, _, messages in meter["pairs"]:
+        if messages and dst != src ^ 1:
+            return "spoke-to-others", f"Rank {src} sent a message to rank {dst}; its partner is rank {src ^ 1}."
+    return ready_made(meter)
+
+
+def _pair_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    verdicts = [verdict(case.kind, case.part, case, _pair_fault(params, case, outcome.value))]
+    if case.adversary is None:
+        verdicts.append(verdict("cost", "bytes", case, _pair_cost(case, outcome.meter)))
+        verdicts.append(verdict("protocol", "partner", case, _pair_partners(case, outcome.meter)))
+    return verdicts
+
+
+# --- ring shift
+
+
+def _shift_cases(params: Params, rng: random.Random) -> list[Case]:
+    coin, size = coin_of(rng), params["numbers"]
+    row = lambda: secret(coin, size)  # noqa: E731
+    cases = [
+        Case(name="six ranks", ranks=6, per_rank=world(6, row), part="shift"),
+        Case(name="five ranks, other data", ranks=5, per_rank=world(5, row), part="shift", visible=False),
+    ]
+    cases += [Case(name="one rank alone" if n == 1 else f"{n} ranks", ranks=n, per_rank=world(n, row), kind="generality",
+                   part="ranks", visible=False) for n in (1, 2, 8)]  # fmt: skip
+    cases += [Case(name=name, ranks=3, per_rank=data, kind="generality", part="tensors", visible=False)
+              for name, data in layouts(coin, 3).items()]  # fmt: skip
+    return cases + [Case(name=f"three ranks, {unkind}", ranks=3, per_rank=world(3, row), kind="protocol", part="safe",
+                         visible=False, adversary=unkind) for unkind in UNKIND]  # fmt: skip
+
+
+def _shift_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
+    given, step = [x for (x,) in case.per_rank], params["direction"]
+    n = len(given)
+    for rank, got in enumerate(results):
+        want = given[(rank - step) % n]
+        if same(got, want):
+            continue
+        if fault := not_like(got, want, rank):
+            return fault
+        if case.adversary is not None:
+            return moved_early(case, rank)
+        if same(got, given[rank]):
+            return "own-tensor", (f"Rank {rank} returned what it was given. Receive into a tensor of its own, not into one that is under "
+                                  "way, and return that.")  # fmt: skip
+        if n > 2 and same(got, given[(rank + step) % n]):
+            name, lead = ("public-form", "This solves the public form of the exercise. ") if step < 0 else ("wrong-direction", "")
+            return name, f"{lead}Rank {rank} has the tensor of the rank after it; the route is {params['route']}."
+        for other, theirs in enumerate(given):
+            if same(got, theirs):
+                return "wrong-rank", f"Rank {rank} returned rank {other}'s tensor; the one before it is rank {(rank - step) % n}."
+        return counted_wrong(got, given, f"Rank {rank}'s result") or (
+            "other-numbers", f"Rank {rank}'s result is nobody's tensor.")  # fmt: skip
+    return None
+
+
+def _shift_bytes(case: Case, meter: Meter) -> Fault | None:
+    given = [x for (x,) in case.per_rank]
+    least = [nbytes(x) if len(given) > 1 else 0 for x in given]
+    for rank, size in enumerate(least):
+        if meter["bytes_sent"][rank] > size:
+            told = partners(meter, rank)
+            if len(told) > 1:
+                return "told-everyone", f"Rank {rank} sent to {len(told)} ranks; only its next needs its tensor."
+            times = meter["bytes_sent"][rank] / size if size else 0
+            return "sent-again", f"Rank {rank} sent {times:.3g} times its tensor; once is enough." if size else (
+                f"Rank {rank} is alone and sent {meter['bytes_sent'][rank]:,} bytes.")
+    return too_few_bytes(meter, least, least)
+
+
+def _shift_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    verdicts = [verdict(case.kind, case.part, case, _shift_fault(params, case, outcome.value))]
+    if case.adversary is None:
+        rounds = too_many_rounds(outcome.meter, 4, "Does somebody wait for a neighbour that waits for its neighbour, all the way round?")
+        verdicts.append(verdict("cost", "bytes", case, _shift_bytes(case, outcome.meter)))
+        verdicts.append(verdict("cost", "rounds", case, rounds))
+        route = first(off_the_ring(outcome.meter, params["direction"], params["route"]), ready_made(outcome.meter))
+        verdicts.append(verdict("protocol", "neighbours", case, route))
+    return verdicts
+
+
+# --- reduce-scatter
+
+
+def _scatter_cases(params: Params, rng: random.Random) -> list[Case]:
+    coin, size = coin_of(rng), params["numbers"]
+    cases = [
+        Case(name="four ranks", ranks=4, per_rank=world(4, lambda: secret(coin, size)), part="chunk"),
+        Case(name="three ranks, other data", ranks=3, per_rank=world(3, lambda: secret(coin, size // 3 * 3)), part="chunk",
+             visible=False),
+    ]  # fmt: skip
+    for n, length in ((1, size), (2, size), (7, 21), (5, 5 * 7)):
+        cases.append(Case(name="one rank alone" if n == 1 else f"{n} ranks, {length} numbers", ranks=n, kind="generality",
+                          part="ranks", per_rank=world(n, lambda length=length: secret(coin, length)), visible=False))  # fmt: skip
+    for n, length in ((4, 10), (5, 3), (3, 0)):
+        cases.append(Case(name=f"{n} ranks, {length} numbers", ranks=n, kind="generality", part="sizes", visible=False,
+                          per_rank=world(n, lambda length=length: secret(coin, length))))  # fmt: skip
+    cases.append(Case(name="three ranks, 64-bit whole numbers, every second one", ranks=3, kind="generality", part="sizes",
+                      per_rank=world(3, lambda: secret(coin, 16, dtype=torch.int64)[::2]), visible=False))  # fmt: skip
+    return cases + [Case(name=f"three ranks, {unkind}", ranks=3, per_rank=world(3, lambda: secret(coin, 12)), kind="protocol",
+                         part="safe", visible=False, adversary=unkind) for unkind in UNKIND]  # fmt: skip
+
+
+def _owned(rank: int, params: Params, n: int) -> int:
+    return (rank + params["owner"]) % n
+
+
+def _scatter_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
+    given = [x for (x,) in case.per_rank]
+    n = len(given)
+    chunks = plain_sum(given).tensor_split(n)
+    for rank, got in enumerate(results):
+        mine = _owned(rank, params, n)
+        want = chunks[mine]
+        if same(got, want):
+            continue
+        if isinstance(got, Tensor) and got.dtype == want.dtype and got.shape == given[rank].shape and n > 1:
+            return "whole-tensor", f"Rank {rank} returned a tensor of the whole length; return chunk {mine} alone."
+        if isinstance(got, Tensor) and case.adversary is None:
+            for other, chunk in enumerate(chunks):
+                if same(got, chunk) and chunk.numel():
+                    public = params["owner"] == 1 and other == rank
+                    name = "public-form" if public else "wrong-owner"
+                    lead = "This solves the public form of the exercise. " if public else ""
+                    return name, f"{lead}Rank {rank} has chunk {other} of the sum, complete; its own is chunk {mine}."
+        if fault := not_like(got, want, rank):
+            return fault
+        if case.adversary is not None:
+            return moved_early(case, rank)
+        for other in range(n):
+            parts = [x.tensor_split(n)[other] for x in given]
+            if parts[0].shape == got.shape and (fault := counted_wrong(got, parts, f"Rank {rank} returned chunk {other}, and it")):
+                return fault
+        if got.dtype.is_floating_point and torch.equal(got.double() * n, want.double()):
+            return "mean", f"Rank {rank} has the sum divided by {n}: the sum is asked for, no mean."
+        return "other-numbers", (f"Rank {rank} of {n}: these are not the numbers of one chunk, added up. Are the chunk that comes and the "
+                                 "one it is added to the same?")  # fmt: skip
+    return None
+
+
+def _scatter_bytes(params: Params, case: Case, meter: Meter) -> Fault | None:
+    given = [x for (x,) in case.per_rank]
+    n, size, item = len(given), nbytes(given[0]), given[0].element_size()
+    chunks = [c.numel() * item for c in given[0].tensor_split(n)]
+    own = [chunks[_owned(rank, params, n)] for rank in range(n)]
+    over = too_many_bytes(meter, size, size - min(chunks), "half a ring needs") if size else None
+    return over or too_few_bytes(meter, [size - mine if n > 1 else 0 for mine in own], [mine if n > 1 else 0 for mine in own])
+
+
+def _scatter_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    verdicts = [verdict(case.kind, case.part, case, _scatter_fault(params, case, outcome.value))]
+    if case.adversary is None:
+        n, meter = case.ranks or 1, outcome.meter
+        rounds = too_many_rounds(meter, 3 * (n - 1), f"{n} ranks need {n - 1}, if all send at the same time.")
+        verdicts.append(verdict("cost", "bytes", case, first(_scatter_bytes(params, case, meter), rounds)))
+        route = first(off_the_ring(meter, 1, "0 → 1 → 2 → … → 0"), ready_made(meter))
+        verdicts.append(verdict("protocol", "neighbours", case, route))
+    return verdicts
+
+
+# --- ring all-reduce
+
+
+def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
+    coin, each = coin_of(rng), params["numbers"]
+    cases = [
+        Case(name="eight ranks", ranks=8, per_rank=world(8, lambda: secret(coin, 8 * each)), part="sum"),
+        Case(name="four ranks, other data", ranks=4, per_rank=world(4, lambda: secret(coin, 4 * each)), part="sum", visible=False),
+    ]
+    cases += [Case(name="one rank alone" if n == 1 else f"{n} ranks", ranks=n, kind="generality", part="ranks", visible=False,
+                   per_rank=world(n, lambda n=n: secret(coin, n * each))) for n in (1, 2, 5)]  # fmt: skip
+    cases += [Case(name=f"{n} ranks, {size} numbers", ranks=n, kind="generality", part="sizes", visible=False,
+                   per_rank=world(n, lambda size=size: secret(coin, size))) for n, size in ((4, 10), (5, 3))]  # fmt: skip
+    cases += [Case(name=name, ranks=3, per_rank=data, kind="generality", part="tensors", visible=False)
+              for name, data in layouts(coin, 3).items()]  # fmt: skip
+    return cases + [Case(name=f"three ranks, {unkind}", ranks=3, per_rank=world(3, lambda: secret(coin, 12)), kind="protocol",
+                         part="safe", visible=False, adversary=unkind) for unkind in UNKIND]  # fmt: skip
+
+
+def _ring_bytes(case: Case, meter: Meter) -> Fault | None:
+    """At most 2·(S − smallest chunk) for a split into chunks of at most ⌈S/N⌉; at least S, in and out."""
+    given = [x for (x,) in case.per_rank]
+    n, item, elements = len(given), given[0].element_size(), given[0].numel()
+    size = elements * item
+    most = 2 * min(elements, (n - 1) * -(-elements // n)) * item
+    least = [size if n > 1 else 0] * n
+    return (too_many_bytes(meter, size, most, "a ring needs") if size else None) or too_few_bytes(meter, least, least)
+
+
+def _ring_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    given = [x for (x,) in case.per_rank]
+    verdicts = [verdict(case.kind, case.part, case, sum_fault(case, given, outcome.value))]
+    if case.adversary is None:
+        n, meter = len(given), outcome.meter
+        think = f"A ring of {n} takes {2 * (n - 1)}, if all send and receive at the same time, and twice that if they take turns."
+        verdicts.append(verdict("cost", "bytes", case, _ring_bytes(case, meter)))
+        if n % 2 == 0:  # taking turns needs a third round a hop where somebody is left over
+            verdicts.append(verdict("cost", "rounds", case, too_many_rounds(meter, 4 * (n - 1), think)))
+        route = first(off_the_ring(meter, params["direction"], params["route"]), ready_made(meter))
+        verdicts.append(verdict("protocol", "neighbours", case, route))
+    return verdicts
+
+
+# --- the hang
+
+
+def _edges(coin: torch.Generator, n: int, ahead: tuple[int, ...], behind: tuple[int, ...], dtype: Any = torch.float32) -> Any:
+    return tuple((secret(coin, *ahead), secret(coin, *behind, dtype=dtype)) for _ in range(n))
+
+
+def _edge_cases(params: Params, rng: random.Random) -> list[Case]:
+    coin, size = coin_of(rng), params["numbers"]
+    row = (size,)
+    cases = [
+        Case(name="four ranks, each pair's operations in the order of issue", ranks=4, per_rank=_edges(coin, 4, row, row),
+             part="edges", adversary=STREAM),
+        Case(name="eight ranks", ranks=8, per_rank=_edges(coin, 8, row, row), part="edges", visible=False),
+    ]  # fmt: skip
+    cases += [Case(name="one rank alone" if n == 1 else f"{n} ranks", ranks=n, per_rank=_edges(coin, n, row, row),
+                   kind="generality", part="ranks", visible=False) for n in (1, 2, 3)]  # fmt: skip
+    cases.append(Case(name="five ranks, a column ahead and whole numbers behind", ranks=5, kind="generality", part="tensors",
+                      per_rank=_edges(coin, 5, (size, 1), (3, 2), torch.int64), visible=False))  # fmt: skip
+    cases.append(Case(name="two ranks, different shapes", ranks=2, kind="generality", part="tensors",
+                      per_rank=_edges(coin, 2, (2, size), (3,)), visible=False))  # fmt: skip
+    cases.append(Case(name="three ranks, transposed", ranks=3, kind="generality", part="tensors", visible=False,
+                      per_rank=tuple((secret(coin, 4, 3).T, secret(coin, 8)[::2]) for _ in range(3))))  # fmt: skip
+    cases.append(Case(name="two ranks, order of issue", ranks=2, kind="protocol", part="order", per_rank=_edges(coin, 2, row, row),
+                      visible=False, adversary=STREAM_LATE))  # fmt: skip
+    return cases + [Case(name=f"three ranks, {unkind}", ranks=3, per_rank=_edges(coin, 3, row, row), kind="protocol", part="safe",
+                         visible=False, adversary=unkind) for unkind in UNKIND]  # fmt: skip
+
+
+def _edge_fault(case: Case, results: Sequence[Any]) -> Fault | None:
+    given, n = case.per_rank, len(case.per_rank)
+    for rank, got in enumerate(results):
+        before, after = (rank - 1) % n, (rank + 1) % n
+        if type(got) not in (tuple, list) or len(got) != 2:
+            return "no-pair", f"Rank {rank}: return the pair (from_before, from_after)."
+        wants = ((got[0], given[before][0], f"what rank {before} sent ahead"), (got[1], given[after][1], f"what rank {after} sent behind"))
+        for one, want, words in wants:
+            if same(one, want):
+                continue
+            if isinstance(one, Tensor) and (same(one, given[before][1]) or same(one, given[after][0])) and n > 1:
+                return "crossed", (f"Rank {rank} of {n} has its two messages the wrong way round. From one rank they are matched in the "
+                                   "order in which they were sent, or by tag.")  # fmt: skip
+            if fault := not_like(one, want, rank):
+                return fault
+            if case.adversary is not None and case.adversary != STREAM:
+                return moved_early(case, rank)
+            if any(same(one, mine) for mine in given[rank]):
+                return "own-tensor", f"Rank {rank} returned a tensor of its own, where {words} belongs."
+            return "other-numbers", f"Rank {rank} of {n} does not hold {words}."
+    return None
+
+
+def _edge_bytes(case: Case, meter: Meter) -> Fault | None:
+    n = len(case.per_rank)
+    least = [nbytes(ahead) + nbytes(behind) if n > 1 else 0 for ahead, behind in case.per_rank]
+    for rank, size in enumerate(least):
+        if meter["bytes_sent"][rank] > size:
+            return "sent-again", f"Rank {rank} sent {meter['bytes_sent'][rank]:,} bytes; its two tensors have {size:,}."
+    return too_few_bytes(meter, least, least)
+
+
+def _edge_partners(meter: Meter) -> Fault | None:
+    n = len(meter["bytes_sent"])
+    for src, dst, _, messages in meter["pairs"]:
+        if messages and (dst - src) % n not in (1, n - 1):
+            return "not-a-neighbour", f"Rank {src} sent to rank {dst}, which is no neighbour of it on a ring of {n}."
+    return ready_made(meter)
+
+
+def _edge_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    verdicts = [verdict(case.kind, case.part, case, _edge_fault(case, outcome.value))]
+    if case.adversary in (None, STREAM):
+        meter = outcome.meter
+        rounds = too_many_rounds(meter, 6, "It no longer hangs, but ranks wait for each other in a row. Let all of them act at once.")
+        verdicts.append(verdict("cost", "bytes", case, _edge_bytes(case, meter)))
+        verdicts.append(verdict("cost", "rounds", case, rounds))
+        verdicts.append(verdict("protocol", "neighbours", case, _edge_partners(meter)))
+    return verdicts
+
+
+# --- the prediction
+
+
+def ring_time(params: Params) -> float:
+    """Seconds of the ring all-reduce that is to be predicted."""
+    return float(collectives.ring_cost(params["nbytes"], params["ranks"], params["latency"], params["bandwidth"]).seconds)
+
+
+def _time_reveal(params: Params) -> str:
+    cost = collectives.ring_cost(params["nbytes"], params["ranks"], params["latency"], params["bandwidth"])
+    latencies = cost.steps * params["latency"]
+    return (f"{duration_text(cost.seconds)}: {cost.steps:,} messages of {params['nbytes'] / params['ranks'] / 1e9:,.3g} GB; the latencies "
+            f"are {duration_text(latencies)} of it.")  # fmt: skip
+
+
+def _interval_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    got = outcome.value
+    fault: Fault | None = None
+    if type(got) not in (tuple, list) or len(got) != 2 or not all(is_number(each) for each in got):
+        fault = ("no-pair", "Return a pair of numbers (low, high), in seconds.")
+    elif not 0 < got[0] <= got[1]:
+        fault = ("not-an-interval", "The interval must be positive, and its low end not above its high end.")
+    elif got[1] > 4 * got[0]:
+        fault = ("too-wide", f"From end to end that is a factor of {got[1] / got[0]:.3g}; commit yourself to four at most.")
+    return [verdict("values", "interval", case, fault)]
+
+
+CORE = {
+    "pair-exchange": Judging(
+        shares={"values:pair": 0.35, "cost:bytes": 0.15, "protocol:partner": 0.1, "protocol:safe": 0.15, "generality:ranks": 0.15,
+                "generality:tensors": 0.1},
+        cases=_pair_cases,
+        verdicts=_pair_verdicts,
+        why="The partner's number differs in the last bit: `rank ^ 1`. Both halves start as one operation, so nobody waits for a "
+            "receive that stands behind its own send, and what comes has a tensor of its own, so the one under way stays whole.",
+        pytorch="`torch.distributed.batch_isend_irecv`; an all-reduce in a group of two.",
+    ),
+    "ring-shift": Judging(
+        shares={"values:shift": 0.3, "cost:bytes": 0.1, "cost:rounds": 0.15, "protocol:neighbours": 0.1, "protocol:safe": 0.15,
+                "generality:ranks": 0.1, "generality:tensors": 0.1},
+        cases=_shift_cases,
+        verdicts=_shift_verdicts,
+        why="All ranks act at once, so the time does not grow with N. Had rank 0 alone listened first, the circle would be broken too, "
+            "but the last rank would wait for all others in a row. Modulo N closes the ring.",
+        pytorch="The hop of ring attention and of every ring collective; in JAX it is `ppermute`.",
+    ),
+    "predict-ring-time": Judging(
+        shares={"values:interval": 1.0},
+        cases=lambda params, rng: [Case(name="your interval", part="interval")],
+        verdicts=_interval_verdicts,
+        why="Almost twice the tensor goes through every link, whatever N is, and 2(N − 1) latencies come on top.",
+        pytorch="nccl-tests reports the same time as bus bandwidth: 2(N − 1)/N of the bytes, over the time.",
+        reveal=_time_reveal,
+        truth=ring_time,
+    ),
+    "reduce-scatter-half": Judging(
+        shares={"values:chunk": 0.35, "cost:bytes": 0.2, "protocol:neighbours": 0.1, "protocol:safe": 0.1, "generality:ranks": 0.15,
+                "generality:sizes": 0.1},
+        cases=_scatter_cases,
+        verdicts=_scatter_verdicts,
+        why="Follow one chunk: it starts beside its owner, visits every rank, and each adds its numbers before passing it on; the owner "
+            "adds last. The index counts down by one a step on every rank, and where it starts decides who owns what in the end.",
+        pytorch="`torch.distributed.reduce_scatter_tensor`: rank r gets the r-th part. FSDP's gradients come this way.",
+    ),
+    "ring-all-reduce": Judging(
+        shares={"values:sum": 0.25, "cost:bytes": 0.2, "cost:rounds": 0.05, "protocol:neighbours": 0.1, "protocol:safe": 0.1,
+                "generality:ranks": 0.1, "generality:sizes": 0.1, "generality:tensors": 0.1},
+        cases=_ring_cases,
+        verdicts=_ring_verdicts,
+        why="Reduce-scatter leaves each rank with one finished chunk, all-gather passes the finished chunks on: the same walk without "
+            "the addition. Each half sends S minus one chunk, so the whole costs almost 2·S per rank for any N: no algorithm sends less. "
+            "What grows with N are the 2(N − 1) latencies.",
+        pytorch="`torch.distributed.all_reduce`; NCCL's `Ring` algorithm, in slices so that hops overlap.",
+    ),
+    "hang-repair": Judging(
+        shares={"values:edges": 0.3, "cost:bytes": 0.1, "cost:rounds": 0.1, "protocol:neighbours": 0.05, "protocol:order": 0.1,
+                "protocol:safe": 0.1, "generality:ranks": 0.15, "generality:tensors": 0.1},
+        cases=_edge_cases,
+        verdicts=_edge_verdicts,
+        why="On one stream a pair's operations progress in the order of issue. Both neighbours issued their send first, so each receive "
+            "stood behind a send that waited for the other's receive. As one batch there is no order inside; or even ranks send while odd "
+            "ones receive. With two ranks both messages come from the same peer, and only their order, or a tag, tells them apart.",
+        pytorch="`batch_isend_irecv` becomes `ncclGroupStart … ncclGroupEnd`; Megatron-LM's pipeline uses it, or even ranks first.",
+    ),
+}  # fmt: skip

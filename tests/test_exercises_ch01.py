@@ -1,0 +1,497 @@
+"""Chapter 01's exercises: canonical numbers, oracles against closed forms, every variant solvable, judges that never raise."""
+
+import json
+import math
+import random
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from course_lib import exercises, facts, memory, walls
+from course_lib.exercises import killmatrix
+from course_lib.exercises.ch01_audits import CAUSES, RUN_ITEMS, STEP_ITEMS
+from course_lib.exercises.judging import (
+    ch01,
+    ch01_audits,
+    ch01_core,
+    ch01_draws,
+    ch01_money,
+    ch01_peak,
+    ch01_scaling,
+    ch01_triage,
+    ch01_walls,
+)
+from course_lib.exercises.judging.ch01_rows import NOT_ANSWERED
+from course_lib.exercises.placeholders import PLACEHOLDER
+from course_lib.grading.judge import grade
+from course_lib.grading.place import Here, guarded, switched_off
+from course_lib.records import Outcome
+from course_lib.units import DAY, GB
+
+CARDS = {card.id: card for card in exercises.cards("01")}
+SEEDS = [str(seed) for seed in range(50)]
+by_id = pytest.mark.parametrize("card", CARDS.values(), ids=CARDS)
+
+
+@cache
+def bank(exercise):
+    return [answer for answer in killmatrix.bank("01") if answer.exercise == exercise]
+
+
+def solution(exercise):
+    """The shipped right answer that reads its variant where there is one."""
+    right = [answer for answer in bank(exercise) if answer.sort == "right"]
+    return next((answer for answer in right if answer.name == "any variant"), right[0])
+
+
+def run(exercise, *answers, params=None):
+    return grade(CARDS[exercise], Here(*answers), params=params)
+
+
+# --- canonical numbers -----------------------------------------------------------------------------------
+
+
+def test_13b_is_208_gb_on_3_gpus_with_room_of_10_7_28_and_54_gb():
+    card = CARDS["state-13b"].params
+    nbytes = ch01_core.state_of(card["params"], card["convention"])
+    assert nbytes == 208e9 and card["memory"] == 80e9 and nbytes / card["memory"] == 2.6
+    assert ch01_core.least_gpus(nbytes, card["memory"]) == 3
+    assert [round((80e9 - nbytes / n) / GB, 1) for n in (3, 4, 8)] == [10.7, 28.0, 54.0]
+    rooms = ch01.JUDGINGS["state-13b"].cases(card, random.Random(0))[2]
+    assert [row[2] for row in rooms.args[1]] == [3, 4, 8]
+
+
+def test_7b_on_2t_tokens_is_1966_days_and_66_gpus():
+    card = CARDS["train-days-7b"].params
+    assert (card["params"], card["tokens"], card["flops"], card["utilisation"]) == (7e9, 2e12, 989e12, 0.5)
+    days = ch01_draws.days_alone(7e9, 2e12, 989e12, 0.5)
+    assert round(days) == 1966 and math.isclose(days, 1965, rel_tol=1e-3) and math.ceil(days / card["days"]) == 66
+
+
+@pytest.mark.parametrize(
+    ("baseline", "lost", "more"), [(1.0, 6.5e6, 1.857), (0.5, 3.0e6, 0.4286), (0.45, 2.22e6, 0.2857)]
+)
+def test_35_per_cent_of_10_million_depends_on_the_baseline(baseline, lost, more):
+    card = CARDS["mfu-waste"].params
+    assert (card["spent"], card["mfu"], card["usd_per_hour"]) == (10e6, 0.35, 2.0)
+    assert baseline in (1.0, card["achievable"], card["typical"])
+    got = ch01_money.money("dollars", 10e6, 2.0, 0.35, baseline)
+    assert got == pytest.approx((lost, more), rel=2e-3)
+    assert ch01_money.money("GPU-hours", 5e6, 2.0, 0.35, baseline) == pytest.approx(got)
+
+
+@pytest.mark.parametrize(("sparse", "years"), [(False, 10.1), (True, 5.0)], ids=["dense", "sparse"])
+def test_gpt3_takes_10_1_years_dense_and_5_sparse(sparse, years):
+    card = CARDS["which-peak"].params
+    device = facts.device(card["device"])
+    peak = device.sparse_flops if sparse else device.dense_flops
+    assert round(6 * card["params"] * card["tokens"] / peak / (365.25 * DAY), 1) == years
+
+
+def test_the_article_s_45_per_cent_are_under_3():
+    card = CARDS["mfu-bug"].params
+    row = [card[name] for name in ("params", "sequence", "batch", "steps")]
+    mfu = ch01_peak.true_mfu("all", *row, card["hours"] * 3600, card["gpus"], card["flops"])
+    assert round(mfu * card["gpus"], 3) == pytest.approx(0.454) and mfu == pytest.approx(0.02836, rel=1e-3)
+
+
+AUDITED = [
+    ("step-70b-8ms", 8.60), ("llama70b-500-years", 499), ("llama70b-6-months", 5.85), ("llama3-17-days", 43.4),
+    ("gpt3-5-years", 10.1), ("cluster-24-eflops", 24.3), ("54-days-by-flops", 66.0), ("54-days-by-hours", 78.4),
+    ("forty-percent-burns-sixty", 0.20), ("llama3-1170-years", 1168), ("seven-b-1966-days", 1966),
+    ("waste-3-million", 3.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("item", "number"), AUDITED, ids=[name for name, _ in AUDITED])
+def test_audited_statements_have_the_numbers_we_know(item, number):
+    assert (ch01_audits.STEP_KEYS | ch01_audits.RUN_KEYS)[item].number == pytest.approx(number, rel=5e-3)
+
+
+def test_one_point_of_mfu_is_worth_two_hundred_thousand_dollars():
+    card = CARDS["cost-sensitivity"].params
+    row = [card[name] for name in ("params", "tokens", "flops", "usd_per_hour", "mfu")]
+    saved = ch01_draws.days_alone(*row[:3], 0.4) * 24 * 2.0 * (1 - 0.40 / 0.41)
+    assert ch01_money.run_cost(*row) - ch01_money.run_cost(*row[:4], 0.41) == pytest.approx(saved)
+    assert saved == pytest.approx(215_800, rel=1e-3)
+
+
+def test_the_predicted_run_takes_half_a_year():
+    assert ch01_core.weeks_truth(CARDS["predict-weeks"].params) == pytest.approx(25.7, rel=2e-3)
+    assert "25.7" in ch01_core._interval_reveal(CARDS["predict-weeks"].params)
+
+
+# --- oracles against other routes ------------------------------------------------------------------------
+
+POSITIVE = st.floats(1e6, 1e13, allow_nan=False)
+
+
+@given(nbytes=POSITIVE, card=st.floats(1e9, 3e11))
+def test_the_fewest_gpus_hold_it_and_one_fewer_do_not(nbytes, card):
+    n = ch01_core.least_gpus(nbytes, card)
+    assert Fraction(nbytes) <= n * Fraction(card) and (n == 1 or Fraction(nbytes) > (n - 1) * Fraction(card))
+
+
+@pytest.mark.parametrize("letter", memory.CONVENTIONS)
+def test_the_state_oracle_agrees_with_the_library(letter):
+    assert ch01_core.state_of(13e9, letter) == pytest.approx(memory.state_bytes(13e9, letter))
+
+
+@given(keep=st.floats(0.6, 1.0), alone=st.floats(0.01, 3e4), weeks=st.floats(0.05, 500))
+def test_the_fewest_gpus_with_a_loss_per_doubling_match_the_closed_form(keep, alone, weeks):
+    n = ch01_scaling.fewest_for("doubling", alone, keep, weeks)
+    exact = (alone / weeks) ** (1 / (1 + math.log2(keep)))
+    assert max(1.0, exact * (1 - 1e-9)) <= n <= max(1.0, exact * (1 + 1e-9)) + 1
+
+
+@given(keep=st.floats(0.5, 1.0), alone=st.floats(0.01, 3e4), weeks=st.floats(0.05, 500))
+def test_the_fewest_gpus_under_a_serial_part_match_the_closed_form_or_do_not_exist(keep, alone, weeks):
+    n = ch01_scaling.fewest_for("serial", alone, keep, weeks)
+    spare = weeks / alone - (1 - keep)
+    if n is None:
+        assert spare <= 1e-9
+    elif spare > 1e-6:
+        assert max(1.0, keep / spare * (1 - 1e-6)) <= n <= max(1.0, keep / spare * (1 + 1e-6)) + 1
+
+
+def library_job(job, letter="B"):
+    return walls.Job(
+        params=job["params"], tokens=job["tokens"], step_tokens=job["step_tokens"], devices=job["gpus"],
+        device_memory=job["gpu_memory"], reserve=job["reserve"], flops_per_s=job["dense_flops"], mfu=job["mfu"],
+        target_step_s=job["step_s"], deadline_s=job["deadline_s"], latest_s=job["latest_s"], sharded=job["sharded"],
+        convention=letter,
+    )  # fmt: skip
+
+
+def test_the_brute_force_agrees_with_the_library_on_the_first_wall_of_500_jobs():
+    draw = random.Random("walls")
+    for job in (ch01_walls.random_job(draw, 16) for _ in range(500)):
+        wall, fix, gpus = ch01_walls.solve(job, 16)
+        assert wall == (walls.walls(library_job(job)).first or "none")
+        changed = {**job, "sharded": job["sharded"] or fix in ("shard state", "more GPUs"), "gpus": gpus}
+        if fix == "longer deadline":
+            changed["deadline_s"] = job["latest_s"]
+        assert max(walls.walls(library_job(changed)).loads.values()) <= 1 + 1e-9
+        if fix == "more GPUs":  # one fewer would not do
+            fewer = walls.walls(library_job({**changed, "gpus": gpus - 1}))
+            assert gpus > job["gpus"] and max(fewer.loads.values()) > 1
+
+
+def test_every_fix_and_every_slip_comes_up_among_the_unseen_jobs():
+    draw = random.Random("frequencies")
+    jobs = [ch01_walls.random_job(draw, 16) for _ in range(200)]
+    right = [ch01_walls.solve(job, 16) for job in jobs]
+    assert {fix for _, fix, _ in right} == {"nothing", "shard state", "longer deadline", "more GPUs"}
+    assert {wall for wall, _, _ in right} == {"none", "memory", "compute", "deadline"}
+    for name in ch01_walls.SLIPS:
+        caught = sum(ch01_walls.slipped(job, 16, name) != want for job, want in zip(jobs, right, strict=True))
+        assert caught >= 5, name
+
+
+def test_triage_agrees_with_the_library_on_training_and_latency():
+    draw = random.Random("triage")
+    for _ in range(200):
+        card = draw.choice([one for one in facts.devices().values() if one.dense_flops])
+        job = ch01_triage._project(
+            ch01_draws.log_uniform(draw, 1e8, 1e11), card, 0.4, tokens=ch01_draws.log_uniform(draw, 1e9, 1e13), qps=1.0,
+            user_tokens_s=ch01_draws.log_uniform(draw, 1, 300), replica_qps=2.0,
+        )  # fmt: skip
+        library = walls.triage(
+            job["params"], card, tokens=job["tokens"], deadline_s=job["deadline_s"], mfu=0.4, qps=1e-9,
+            tokens_per_s_per_user=job["user_tokens_s"],
+        )  # fmt: skip
+        assert tuple(ch01_triage.triage_walls(job)) == library.hit
+
+
+@pytest.mark.parametrize("seed", SEEDS[:10])
+def test_the_six_projects_are_what_they_are_called(seed):
+    params = CARDS["triage-six"].variant(seed)
+    hit = [ch01_triage.triage_walls(job) for _, job in ch01_triage.six_projects(params)]
+    assert hit == [[], ["memory"], ["deadline"], ["memory", "deadline"], ["latency"], ["traffic"]]
+
+
+@pytest.mark.parametrize("seed", SEEDS[:20])
+def test_the_shown_jobs_of_every_variant_show_each_fix(seed):
+    params = CARDS["first-wall"].variant(seed)
+    shown = [ch01_walls.solve(job, params["bytes_per_param"]) for job in ch01_walls.shown_jobs(params)]
+    assert [wall for wall, _, _ in shown] == ["none", "memory", "deadline", "compute", "memory"]
+    assert [fix for _, fix, _ in shown] == ["nothing", "shard state", "longer deadline", "more GPUs", "more GPUs"]
+
+
+# --- variants --------------------------------------------------------------------------------------------
+
+
+@by_id
+def test_every_variant_is_solved_by_a_right_answer_and_reads_well(card, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    answer = solution(card.id)
+    seeds = SEEDS if card.vary else SEEDS[:1]
+    seen = set()
+    for seed in seeds:
+        params = dict(card.variant(seed))
+        if card.structural:
+            seen.add(params[card.structural])
+        (tmp_path / "variant.json").write_text(json.dumps({"exercises": {card.id: params}}))
+        report = grade(card, Here(*killmatrix.names_of(answer.source, card.answers)), params=params, secret=seed)
+        assert report.passed, (seed, params, [v.message for v in report.verdicts if not v.ok], report.note)
+        text = card.markdown(params)
+        assert not PLACEHOLDER.search(text) and "None" not in text.replace("`None`", "")
+    assert not card.structural or len(seen) >= 2
+
+
+STRUCTURAL = [card for card in CARDS.values() if card.structural]
+
+
+@pytest.mark.parametrize("card", STRUCTURAL, ids=lambda card: card.id)
+def test_a_structural_variant_needs_another_function_not_other_numbers(card):
+    """The canonical answer, which knows nothing of variants, fails at least one of them."""
+    plain_answer = next(a for a in bank(card.id) if a.sort == "right" and a.name != "any variant")
+    functions = killmatrix.names_of(plain_answer.source, card.answers)
+    others = [p for p in map(card.variant, SEEDS) if p[card.structural] != card.params[card.structural]]
+    failed = [not grade(card, Here(*functions), params=params).passed for params in others[:12]]
+    assert failed and any(failed)
+
+
+@by_id
+def test_points_split_without_a_remainder(card):
+    shares = ch01.JUDGINGS[card.id].shares
+    for share, weight in shares.items():
+        assert round(card.points * weight, 2) == pytest.approx(card.points * weight), share
+
+
+@by_id
+def test_what_is_hidden_exists_and_comes_back(card):
+    from course_lib.grading.place import SwitchedOff
+
+    for name in card.hides:
+        module, _, function = name.partition(":")
+        target = getattr(__import__(f"course_lib.{module}", fromlist=[function]), function)
+        before = target.__code__
+        with switched_off((name,)), pytest.raises(SwitchedOff, match=function):
+            target()
+        assert target.__code__ is before
+
+
+LEAKS = {
+    "state-13b": ("208", "10.7", "28.0", "54.0", " 3 GPUs", "2.6"),
+    "train-days-7b": ("1,966", "1966", "1,965", " 66"),
+    "mfu-waste": ("3.0", "43 %", "0.43", "2.22", "6.5"),
+    "predict-weeks": ("25.7", "26 weeks"),
+    "which-peak": ("989", "10.1", "5.0 ", "1,979"),
+    "years-to-weeks": ("34.9", "1,393", "1393"),
+    "mfu-bug": ("2.8 %", "0.028", "45 %", "0.45"),
+    "cost-sensitivity": ("215", "221"),
+    "audit-one-step": ("8.6 s", "43.4", "10.1"),
+    "audit-run-length": (" 66 ", "78.4", "0.2 ", "20 %"),
+    "first-wall": (),
+    "triage-six": (),
+}
+
+
+@by_id
+def test_no_card_tells_its_answer(card):
+    text = card.markdown()
+    assert not [leak for leak in LEAKS[card.id] if leak in text]
+    assert len(set(card.hints)) == 3 and all(not PLACEHOLDER.search(hint) for hint in card.hints)
+
+
+# --- audits ------------------------------------------------------------------------------------------------
+
+AUDITS = [("audit-one-step", STEP_ITEMS, ch01_audits.STEP_KEYS), ("audit-run-length", RUN_ITEMS, ch01_audits.RUN_KEYS)]
+
+
+@pytest.mark.parametrize(("exercise", "items", "keys"), AUDITS, ids=[a[0] for a in AUDITS])
+def test_an_audit_mixes_errors_with_statements_right_as_printed(exercise, items, keys):
+    verdicts = [keys[item.id].verdict for item in items]
+    assert verdicts.count("right") >= 2 and verdicts.count("wrong") >= 2
+    assert all(keys[item.id].cause in CAUSES for item in items)
+    for item in items:  # "right" means within 5 % of what was printed, in the unit of the claim
+        claim = facts.claim(item.claim).value
+        scale = {"EFLOP/s (10¹⁸)": 1e18, "millions of US dollars": 1e6}.get(item.unit, 1.0)
+        assert math.isclose(keys[item.id].number * scale, claim, rel_tol=0.05) == (keys[item.id].verdict == "right")
+
+
+BLIND = {
+    "all right, numbers as printed": lambda key, printed: (printed, "right", "as printed"),
+    "all wrong, numbers as printed": lambda key, printed: (printed, "wrong", "unit"),
+    "all right, true numbers": lambda key, printed: (key.number, "right", "as printed"),
+    "all wrong, true numbers, true causes": lambda key, printed: (key.number, "wrong", key.cause),
+    "no verdicts": lambda key, printed: (key.number, "", ""),
+    "zero": lambda key, printed: (0, "wrong", "unit"),
+}
+
+
+@pytest.mark.parametrize("guess", BLIND.values(), ids=BLIND)
+@pytest.mark.parametrize(("exercise", "items", "keys"), AUDITS, ids=[a[0] for a in AUDITS])
+def test_blind_strategies_earn_nothing(exercise, items, keys, guess):
+    scale = {"EFLOP/s (10¹⁸)": 1e-18, "millions of US dollars": 1e-6}
+    given = {
+        item.id: guess(keys[item.id], float(facts.claim(item.claim).value) * scale.get(item.unit, 1.0)) for item in items
+    }
+    assert run(exercise, lambda: given).points == 0
+
+
+@pytest.mark.parametrize(("exercise", "items", "keys"), AUDITS, ids=[a[0] for a in AUDITS])
+def test_each_statement_of_an_audit_is_worth_its_share(exercise, items, keys):
+    truth = {item.id: (keys[item.id].number * 1.04, keys[item.id].verdict, keys[item.id].cause) for item in items}
+    assert run(exercise, lambda: truth).passed
+    for item in items:
+        spoilt = {**truth, item.id: (keys[item.id].number * 1.2, keys[item.id].verdict, keys[item.id].cause)}
+        assert run(exercise, lambda spoilt=spoilt: spoilt).points == pytest.approx(10)
+
+
+# --- right answers in other clothes ------------------------------------------------------------------------
+
+
+def days(p, d, f, u):
+    return 6 * p * d / (f * u) / DAY
+
+
+CLOTHES = [
+    ("float counts", lambda n, m: float(max(1, math.ceil(n / m)))),
+    ("numpy counts", lambda n, m: np.ceil(np.float64(n) / m).clip(1)),
+    ("numpy whole numbers", lambda n, m: np.int32(max(1, math.ceil(n / m)))),
+    ("arrays without a dimension", lambda n, m: np.array(max(1, math.ceil(n / m)))),
+]
+
+
+@pytest.mark.parametrize("fewest", [c[1] for c in CLOTHES], ids=[c[0] for c in CLOTHES])
+def test_a_count_may_be_any_kind_of_number(fewest):
+    report = run("state-13b", lambda p: np.float32(1) * 0 + 16.0 * p, fewest, lambda n, m, g: m - n / g)
+    assert report.passed, [v.message for v in report.verdicts if not v.ok]
+
+
+def test_days_within_a_thousandth_and_years_of_365_days_pass():
+    gpus = [lambda p, d, f, u, t: math.ceil(days(p, d, f, u) / t)]
+    assert run("train-days-7b", lambda *row: float(f"{days(*row):.4g}"), *gpus).passed
+    assert not run("train-days-7b", lambda *row: float(f"{days(*row):.2g}"), *gpus).passed
+
+
+class Pretender:
+    """Claims to equal whatever it is compared with."""
+
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return 0
+
+
+STRANGE = [
+    ("a fraction", Fraction(3, 2), "Fraction"), ("a pretender", Pretender(), "Pretender"), ("a function", len, "builtin"),
+    ("a set", {1}, "set"), ("a complex number", 1j, "complex"), ("bytes", b"208", "bytes"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("exercise", [card.id for card in CARDS.values()])
+@pytest.mark.parametrize(("value", "kind"), [s[1:] for s in STRANGE], ids=[s[0] for s in STRANGE])
+def test_what_only_looks_like_a_number_is_refused_by_its_name(exercise, value, kind):
+    report = run(exercise, *[lambda *_: value] * len(CARDS[exercise].answers))
+    assert report.points == 0 and report.state == "raised"
+    assert kind in report.note and "return numbers, text, lists" in report.note
+
+
+# --- judges never raise ------------------------------------------------------------------------------------
+
+ODD = [
+    None, True, False, 0, -1, 10**400, -(10**400), 1e308, -1e308, math.nan, math.inf, -math.inf, "", "12", b"",
+    [], (), {}, [None], [[]], {"a": 1}, (1,), (1, 2, 3, 4), ("memory", "shard state", math.nan), ("none", "nothing", None),
+    (None, None), (math.nan, 1), (10**400, 10**400), ["stay on one GPU", None], ["stay on one GPU", [1]], ("x", ["memory"]),
+    {"whole peak": 1}, {"54-days-by-flops": None}, {"step-70b-8ms": (10**400, "wrong", "unit")}, NOT_ANSWERED, np.float64(1),
+]  # fmt: skip
+LEAF = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(ODD)
+JUNK = st.recursive(LEAF, lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner) | st.tuples(inner, inner, inner)
+                    | st.dictionaries(st.sampled_from(["a", "whole peak", "step-70b-8ms", "waste-3-million"]), inner,
+                                      max_size=3), max_leaves=6)  # fmt: skip
+
+
+@cache
+def cases(exercise):
+    card = CARDS[exercise]
+    return ch01.JUDGINGS[exercise].cases(card.params, random.Random("junk"))
+
+
+def judged(exercise, value):
+    """Every case's verdicts on `value`, as the result itself and as the result of each row."""
+    card, contract = CARDS[exercise], ch01.JUDGINGS[exercise]
+    for case in cases(exercise):
+        shapes = [value]
+        if case.args:
+            shapes.append([value] * len(case.args[1]))
+        for shape in shapes:
+            outcome = guarded(lambda shape=shape: shape)
+            if outcome.state != "answered":
+                assert outcome.error
+                continue
+            verdicts = contract.verdicts(card.params, case, outcome)
+            assert verdicts and all(v.ok or v.message for v in verdicts)
+            assert {f"{v.kind}:{v.part}" for v in verdicts} <= set(contract.shares)
+            yield from verdicts
+
+
+@by_id
+@settings(max_examples=25, deadline=None)
+@given(value=JUNK)
+def test_no_judge_raises_on_junk(card, value):
+    list(judged(card.id, value))
+
+
+@pytest.mark.parametrize("value", ODD, ids=range(len(ODD)))
+def test_no_odd_value_earns_a_point_anywhere(value):
+    for exercise in CARDS:
+        report = run(exercise, *[lambda *_: value] * len(CARDS[exercise].answers))
+        assert report.points == 0, exercise
+        assert report.note or any(v.message for v in report.verdicts)
+
+
+def test_bypassing_the_probe_with_too_few_rows_fails():
+    for exercise in CARDS:
+        for case in cases(exercise):
+            if case.args and len(case.args[1]) > 1:
+                outcome = Outcome(state="answered", value=[1.0])
+                assert not any(v.ok for v in ch01.JUDGINGS[exercise].verdicts(CARDS[exercise].params, case, outcome))
+
+
+def test_the_example_by_heart_never_passes():
+    for exercise in CARDS:
+        contract = ch01.JUDGINGS[exercise]
+        values = sum(weight for share, weight in contract.shares.items() if share.startswith("values:"))
+        if CARDS[exercise].form in ("code", "bug"):
+            assert values <= 0.51, f"{exercise}: the shown example alone is worth {values:.0%}"
+
+
+def test_an_answer_that_writes_over_its_arguments_changes_no_later_row():
+    answer = solution("first-wall")
+    (right,) = killmatrix.names_of(answer.source, ("first_wall",))
+
+    def rude(job):
+        found = right(dict(job))
+        job.clear()
+        return found
+
+    assert run("first-wall", rude).passed
+
+
+def test_a_later_function_left_open_costs_its_part_only():
+    def later(*_):
+        raise NotImplementedError
+
+    report = run("train-days-7b", days, later)
+    assert report.state == "answered" and report.points == 2.5
+    assert any("not answered yet" in v.message for v in report.verdicts)
+
+
+def test_a_seed_draws_other_jobs_than_another():
+    card, contract = CARDS["first-wall"], ch01.JUDGINGS["first-wall"]
+    one, two = (contract.cases(card.params, random.Random(seed))[1].args for seed in "ab")
+    assert one != two and sum(len(case.args[1]) for case in cases("first-wall")[1:]) == 200
+
+
+
+def test_a_number_of_five_thousand_digits_is_described_not_printed():
+    report = run("state-13b", lambda p: 10**5000, lambda n, m: [10**5000], lambda n, m, g: -(10**5000))
+    assert report.points == 0 and all(len(v.message) < 300 for v in report.verdicts)

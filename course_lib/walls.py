@@ -73,7 +73,7 @@ class Walls:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """The cheapest way past a job's first wall, and the job after it."""
+    """The cheapest way past a job's walls, and the job after it."""
 
     name: str  # one of FIXES
     wall: str | None
@@ -102,7 +102,7 @@ def walls(job: Job) -> Walls:
 
 
 def apply_fix(job: Job, name: str) -> Job:
-    """The job after a fix; "more GPUs" also shards the state and adds the fewest that lift the first wall."""
+    """The job after a fix; "more GPUs" also shards the state and adds the fewest that leave no wall."""
     if name == "nothing":
         return job
     if name == "shard state":
@@ -115,26 +115,22 @@ def apply_fix(job: Job, name: str) -> Job:
 
 
 def cheapest_fix(job: Job) -> Fix:
-    """The first of `FIXES` that brings the load of the job's first wall to at most 1.
+    """The first of `FIXES` that by itself leaves no wall standing.
 
     The order is by price: nothing; sharding, which costs traffic but no device; a later date, which costs no
-    device-hour either; more devices, which must be paid for. Only the first wall is looked at; others may
-    remain.
+    device-hour either; more devices, which must be paid for.
     """
     wall = walls(job).first
     for name in FIXES:
         fixed = apply_fix(job, name)
-        if wall is None or walls(fixed).loads[wall] <= _FULL:
+        if walls(fixed).first is None:
             return Fix(name, wall, fixed)
-    raise AssertionError("more GPUs always lift a wall")  # every load falls as 1/devices once sharded
+    raise AssertionError("more GPUs always leave no wall")  # every load falls as 1/devices once sharded
 
 
 def _enough_devices(job: Job) -> int:
-    """The fewest devices, no fewer than now, that lift the job's first wall when its state is sharded."""
-    wall = walls(job).first
-    if wall is None:
-        return job.devices
-    alone = walls(replace(job, devices=1, sharded=True)).loads[wall]
+    """The fewest devices, no fewer than now, that leave no wall when the state is sharded."""
+    alone = max(walls(replace(job, devices=1, sharded=True)).loads.values())
     return max(job.devices, int(-(-(alone * (1 - 1e-12)) // 1)))
 
 

@@ -11,9 +11,13 @@ os.environ.pop("COURSE_WORK", None)
 os.environ.pop("COURSE_ROOT", None)
 
 import pytest
+from hypothesis import settings
 
 from course_lib.learner.environment import chromium
 from course_lib.learner.work import Folders
+
+settings.register_profile("course", deadline=None)  # machines are shared: no test may depend on time
+settings.load_profile("course")
 
 NO_SKIP = "COURSE_NO_SKIP"
 NO_BROWSER = "no Chromium here (python -m playwright install chromium brings one, COURSE_CHROMIUM names one)"

@@ -61,9 +61,11 @@ def test_cases_are_the_same_on_every_repeat_and_visible_ones_come_first(card):
     contract = judging(card.id)
     first, again = ([repr(c) for c in contract.cases(card.params, random.Random("s"))] for _ in range(2))
     assert first == again
-    seen = [case.visible for case in contract.cases(card.params, random.Random("s"))]
+    cases = contract.cases(card.params, random.Random("s"))
+    seen = [case.visible for case in cases]
     assert seen[0] and seen == sorted(seen, reverse=True)
-    assert not all(seen) or card.form in ("prediction", "audit"), "no unseen case: the example can be hard-coded"
+    asked = any(case.args or case.kwargs or case.ranks for case in cases)
+    assert not asked or not all(seen), "no unseen case: the example can be hard-coded"
 
 
 @pytest.mark.parametrize("chapter", exercises.chapters())
@@ -82,7 +84,7 @@ def test_the_bank_holds_enough_answers(card):
     answers = [a for a in killmatrix.bank(card.chapter) if a.exercise == card.id]
     right = [a for a in answers if a.sort == "right"]
     wrong = [a for a in answers if a.sort == "wrong"]
-    assert len(right) >= 2 and 4 <= len(wrong) <= 16
+    assert len(right) >= 2 and len(wrong) >= 4
     assert len({a.source for a in right}) == len(right)
 
 

@@ -7,6 +7,11 @@ from course_lib.exercises.ch01_more import PROBLEMS
 from course_lib.exercises.ch01_walls import FIRST_WALL
 from course_lib.exercises.numbers.ch01 import NUMBERS
 
-CARDS = (*BEFORE_WALLS, FIRST_WALL, *AUDITS, *PROBLEMS)
+ORDER = (
+    "state-13b", "predict-weeks", "which-peak", "train-days-7b", "mfu-bug", "years-to-weeks", "mfu-waste",
+    "cost-sensitivity", "first-wall", "triage-six", "audit-one-step", "audit-run-length",
+)  # fmt: skip
+_BY_ID = {card.id: card for card in (*BEFORE_WALLS, FIRST_WALL, *AUDITS, *PROBLEMS)}
+CARDS = tuple(_BY_ID[name] for name in ORDER)
 
 __all__ = ["CARDS", "DRILLS", "NUMBERS"]

@@ -1,7 +1,9 @@
 """The command line: what a person types, reads and gets back as an exit code."""
 
+import errno
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -135,6 +137,15 @@ def test_a_port_that_is_taken_is_said_with_a_free_one(course, handed, capsys, fl
         code, _, err = run(capsys, "learn", *(flag.format(port) for flag in flags))
     assert code == 1 and f"Port {port} is taken" in err and "./course learn --port" in err
     assert handed == [] and not course.work.exists()
+
+
+def test_a_work_folder_that_cannot_be_written_is_said(course, handed, capsys, monkeypatch):
+    def refused(*_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), "/mnt/work")
+
+    monkeypatch.setattr(work, "copy_chapters", refused)
+    code, _, err = run(capsys, "learn")
+    assert code == 1 and "/mnt/work" in err and "Way out" in err and handed == []
 
 
 def test_a_port_that_cannot_be_is_said(course, handed, capsys):

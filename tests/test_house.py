@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -133,3 +134,45 @@ def test_a_chapter_imports_nothing_from_the_grader(path):
         if each["cell_type"] == "code"
     ]
     assert not [text for text in code if "course_lib.grading" in text or "exercises.judging" in text]
+
+
+SKIPPING = """
+import pytest
+
+def test_passes() -> None:
+    assert True
+
+@pytest.mark.browser
+def test_needs_a_browser() -> None:
+    raise AssertionError("ran without a browser")
+
+@pytest.mark.browser
+def test_needs_one_too() -> None:
+    raise AssertionError("ran without a browser")
+"""
+
+
+@pytest.mark.parametrize("processes", ["0", "1"])
+@pytest.mark.parametrize(("variable", "code"), [("", 0), ("1", 1)], ids=["a person's machine", "CI"])
+def test_a_missing_browser_is_one_line_for_a_person_and_a_failure_in_ci(tmp_path, variable, code, processes):
+    folder = tmp_path / "tests"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "conftest.py").write_text(
+        (ROOT / "tests" / "conftest.py").read_text(encoding="utf-8"), encoding="utf-8"
+    )
+    (folder / "test_small.py").write_text(SKIPPING, encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text(
+        (ROOT / "pyproject.toml").read_text(encoding="utf-8"), encoding="utf-8"
+    )
+    environment = {
+        **os.environ,
+        "COURSE_CHROMIUM": str(tmp_path / "none"),
+        "COURSE_NO_SKIP": variable,
+        "PYTHONPATH": str(ROOT),
+    }
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", processes]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert done.stdout.count("no Chromium here") == 1
+    assert ("Nothing may be skipped" in done.stdout) is (variable == "1")

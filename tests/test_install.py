@@ -265,8 +265,45 @@ def test_a_renewal_cut_off_is_not_taken_for_whole_even_where_the_old_lock_return
 def test_a_moved_folder_is_set_up_afresh(world):
     set_up(world.place, linux(), io.StringIO())
     moved = World(world.place.root.rename(world.place.root.with_name("elsewhere")))
+    (moved.place.venv / "old").touch()
     set_up(moved.place, linux(), io.StringIO())
-    assert any("--clear" in call for call in moved.calls)
+    assert any("venv" in call for call in moved.calls)
+    assert not (moved.place.venv / "old").exists()
+
+
+def test_an_environment_that_only_serves_another_folder_now_is_kept(world, tmp_path):
+    set_up(world.place, linux(), io.StringIO())
+    other = tmp_path / "another clone"
+    other.mkdir()
+    shutil.copy(ROOT / "requirements.lock", other)
+    second = World(other)
+    second.place = Place(root=other, venv=world.place.venv, run=second.run, free=lambda _: int(100 * GB))
+    set_up(second.place, linux(), io.StringIO())
+    assert not any("venv" in call for call in second.calls)
+    assert second.place.stamp.read_text().startswith(f"{other}\n")
+
+
+def test_a_folder_that_the_course_did_not_make_is_never_removed(world):
+    world.place.venv.mkdir()
+    (world.place.venv / "thesis.tex").touch()
+    with pytest.raises(Trouble, match="is there already") as trouble:
+        set_up(world.place, linux(), io.StringIO())
+    assert (world.place.venv / "thesis.tex").exists() and "COURSE_VENV" in trouble.value.way_out
+
+
+def test_a_working_environment_of_ones_own_is_used_as_it_is(world):
+    subprocess.run([sys.executable, "-m", "venv", str(world.place.venv)], check=True)
+    set_up(world.place, linux(), io.StringIO())
+    assert not any("venv" in call for call in world.calls)
+
+
+def test_an_environment_cut_off_while_it_was_made_is_made_again(world):
+    world.stop_at = "-m venv"
+    with pytest.raises(KeyboardInterrupt):
+        set_up(world.place, linux(), io.StringIO())
+    world.stop_at = ""
+    set_up(world.place, linux(), io.StringIO())
+    assert world.place.stamp.exists()
 
 
 def test_too_small_a_disk_is_said_before_anything_is_installed(world):
@@ -441,7 +478,7 @@ def test_a_set_up_folder_goes_straight_to_the_command_line_from_anywhere(tmp_pat
     link = tmp_path / "elsewhere" / "course"
     link.parent.mkdir()
     link.symlink_to(folder / "course")
-    done = subprocess.run([str(link), "check", "a b"], capture_output=True, text=True, cwd=link.parent)
+    done = course(link.parent, "check", "a b")
     assert done.stdout == "-P -m course_lib check a b\n"
 
 

@@ -138,6 +138,8 @@ def test_numbers_are_fresh_each_time(tmp_path):
         ("35%", "fraction", 0.35),
         ("35 %", "%", 35.0),
         ("$3M", "USD", 3e6),
+        ("8.8B", "billion parameters", 8.8),
+        ("8.8", "billion parameters", 8.8),
         ("-2", "", -2.0),
         (".5", "", 0.5),
         ("many", "", None),

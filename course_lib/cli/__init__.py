@@ -6,7 +6,7 @@ import typer
 
 from course_lib.cli import bench, check, doctor, drill, learn, progress, release, test, update
 from course_lib.cli.words import examples, words_of
-from course_lib.install import Trouble
+from course_lib.install import Trouble, in_words
 
 STAFF = "For instructors and contributors"
 _PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -51,6 +51,11 @@ def run(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # `course progress | head`
         sys.stderr.close()
         return 141
+    except OSError as error:
+        if (known := in_words(str(error))) is None:
+            raise
+        print(f"course: {error.filename or 'writing'}: {known[0]}.\n  Way out: {known[1]}", file=sys.stderr)
+        return 1
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0

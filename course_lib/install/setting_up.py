@@ -100,32 +100,39 @@ def check_disk(place: Place, choice: TorchChoice) -> None:
 
 
 def make_environment(place: Place, choice: TorchChoice) -> None:
-    """A working environment at `place.venv`; one that works is kept, so that an interrupted set-up goes on."""
-    busy = place.venv / "course" / "busy"
-    if not _usable(place):
-        flags = ["--clear"] + (["--system-site-packages"] if choice.build == "environment" else [])
+    """A working environment at `place.venv`; one that works is kept, so that an interrupted set-up goes on.
+
+    Only an environment that this set-up made is ever removed. One that moved is: its scripts point at the old place.
+    """
+    mark, busy = place.venv / "course" / "place", place.venv / "course" / "busy"
+    ours = mark.exists()
+    moved = ours and mark.read_text(encoding="utf-8") != str(place.venv)
+    if moved or not _works(place):
+        if ours:
+            shutil.rmtree(place.venv)
+        elif place.venv.exists() and any(place.venv.iterdir()):
+            raise Trouble(
+                f"{place.venv} is there already, and is not an environment that the course can use.",
+                "rename or delete it, or name another place: COURSE_VENV=~/course-venv ./course learn",
+            )
+        mark.parent.mkdir(parents=True)
+        mark.write_text(str(place.venv), encoding="utf-8")
+        flags = ["--system-site-packages"] if choice.build == "environment" else []
         code, log = place.run([sys.executable, "-m", "venv", *flags, str(place.venv)], lambda _: None)
         if code:
             way_out = "Debian and Ubuntu: sudo apt install python3-venv; then the same command again"
-            problem, way = in_words(log) or (
-                f"Python could not make an environment: {log.strip()[-300:]}",
-                way_out,
-            )
+            unknown = (f"Python could not make an environment: {log.strip()[-300:]}", way_out)
+            problem, way = in_words(log) or unknown
             raise Trouble(problem[0].upper() + problem[1:], way)
-        busy.parent.mkdir(exist_ok=True)
     elif busy.exists():
         _drop_half_installed(place)
     busy.parent.mkdir(exist_ok=True)
     place.stamp.unlink(missing_ok=True)
-    busy.write_text(str(place.root), encoding="utf-8")
+    busy.touch()
 
 
-def _usable(place: Place) -> bool:
-    """Whether the environment runs, has pip and a Python that fits, and was made for this very folder."""
-    made_for = place.venv / "course" / "busy"
-    made_for = made_for if made_for.exists() else place.stamp
-    if made_for.exists() and made_for.read_text(encoding="utf-8").split("\n", 1)[0] != str(place.root):
-        return False  # moved: its scripts point at the old place
+def _works(place: Place) -> bool:
+    """Whether the environment runs, has pip, and a Python that fits."""
     version = output_of(str(place.python), "-c", "import sys, pip; print(*sys.version_info[:2])")
     return version.split() in [[str(part) for part in each] for each in PYTHONS]
 

@@ -88,7 +88,7 @@ _SCALES = {
 def number_in(text: str, unit: str = "") -> float | None:
     """The number that a person typed for a question in `unit`: 1,966 or 1.966e3, 2/3, 70B, 208 GB, 35%; None if it is none.
 
-    A percent sign divides by 100 unless the unit is itself percent.
+    A percent sign divides by 100 unless the unit is itself percent; 8.8B is 8.8 where the unit counts billions.
     """
     cleaned = text.strip().lower().replace(",", "").replace("_", "").replace(" ", "").lstrip("$~≈")
     if "%" in unit:
@@ -102,6 +102,8 @@ def number_in(text: str, unit: str = "") -> float | None:
     divisor = float(found[2]) if found[2] else 1.0
     number = float(found[1]) / divisor * _SCALES.get(found[3], 1.0) if divisor else math.inf
     number = number / 100 if percent else number
+    if found[3]:
+        number /= _SCALES.get(unit.split(" ")[0].lower(), 1.0)
     return number if math.isfinite(number) else None
 
 

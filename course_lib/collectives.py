@@ -12,28 +12,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from course_lib.cluster import AVG, SUM, Comm, P2POp
-from course_lib.cluster.collective import OPS
+from course_lib import cluster
 from course_lib.units import require, require_whole
+
+if TYPE_CHECKING:  # the costs are arithmetic, and are wanted where there is no torch
+    from torch import Tensor
+
+    from course_lib.cluster import Comm, Work
+
+SUM, AVG = "SUM", "AVG"  # as `course_lib.cluster` and torch call them
 
 # --- pieces that the collectives share
 
 
 def chunks_of(flat: Tensor, parts: int) -> list[Tensor]:
     """Views of `flat` in `parts` chunks whose lengths differ by one at most, the longer ones first."""
-    return list(torch.tensor_split(flat, parts))
+    return list(flat.tensor_split(parts))
 
 
 def swap(comm: Comm, outgoing: Tensor, to: int, incoming: Tensor, source: int) -> None:
     """Send to one rank and receive from another (or the same) as one operation; returns when both are over."""
-    halves = [P2POp(comm.isend, outgoing, to), P2POp(comm.irecv, incoming, source)]
-    for work in comm.batch_isend_irecv(halves):
+    for work in _start(comm, outgoing, to, incoming, source):
         work.wait()
+
+
+def _start(comm: Comm, outgoing: Tensor, to: int, incoming: Tensor, source: int) -> list[Work]:
+    halves = [cluster.P2POp(comm.isend, outgoing, to), cluster.P2POp(comm.irecv, incoming, source)]
+    return comm.batch_isend_irecv(halves)
 
 
 def _flat(x: Tensor) -> Tensor:
@@ -42,6 +51,8 @@ def _flat(x: Tensor) -> Tensor:
 
 
 def _combine(op: str) -> Callable[[Tensor, Tensor], Tensor]:
+    from course_lib.cluster.collective import OPS  # brings torch, which only a run needs
+
     if op not in OPS:
         raise ValueError(f"op is {op!r}; it must be one of {', '.join(OPS)}.")
     return OPS[op]
@@ -52,7 +63,7 @@ def _scatter_round(comm: Comm, ring: Sequence[int], chunks: list[Tensor], op: st
     combine, n, me = _combine(op), len(ring), ring.index(comm.rank)
     for step in range(n - 1):
         mine, theirs = chunks[(me - step - 1) % n], chunks[(me - step - 2) % n]
-        arrived = torch.empty_like(theirs)
+        arrived = theirs.new_empty(theirs.shape)
         swap(comm, mine, ring[(me + 1) % n], arrived, ring[(me - 1) % n])
         combine(theirs, arrived)
     if op == AVG:
@@ -107,8 +118,8 @@ def pipelined_ring_all_reduce(comm: Comm, x: Tensor, op: str = SUM, pieces: int 
     combine, n, me = _combine(op), comm.size, comm.rank
     flat = _flat(x)
     parts = [chunks_of(chunk, require_whole("pieces", pieces, "pieces")) for chunk in chunks_of(flat, n)]
-    under_way: list[list] = [[] for _ in range(pieces)]
-    arrived = [torch.empty_like(part) for part in parts[0]]  # chunk 0 is as long as any
+    under_way: list[list[Work]] = [[] for _ in range(pieces)]
+    arrived = [part.new_empty(part.shape) for part in parts[0]]  # chunk 0 is as long as any
     hops = 2 * (n - 1)
     for hop in range(hops + 1):
         for piece in range(pieces):
@@ -123,8 +134,7 @@ def pipelined_ring_all_reduce(comm: Comm, x: Tensor, op: str = SUM, pieces: int 
                 continue
             theirs = parts[(me - hop - 2) % n][piece]
             into = arrived[piece][: theirs.numel()] if hop < n - 1 else theirs
-            halves = [P2POp(comm.isend, before, (me + 1) % n), P2POp(comm.irecv, into, (me - 1) % n)]
-            under_way[piece] = comm.batch_isend_irecv(halves)
+            under_way[piece] = _start(comm, before, (me + 1) % n, into, (me - 1) % n)
     return x.copy_(flat.view(x.shape))
 
 
@@ -149,7 +159,7 @@ def tree_broadcast(comm: Comm, x: Tensor, root: int = 0) -> Tensor:
 def tree_reduce(comm: Comm, x: Tensor, root: int = 0, op: str = SUM) -> Tensor:
     """The sum on the root: the binomial tree of `tree_broadcast` from its leaves. Other ranks keep sums of some."""
     combine, place = _combine(op), (comm.rank - root) % comm.size
-    arrived, reach = torch.empty_like(x), 1 << max(comm.size - 1, 0).bit_length()
+    arrived, reach = x.new_empty(x.shape), 1 << max(comm.size - 1, 0).bit_length()
     while reach := reach // 2:
         if reach <= place < 2 * reach:
             comm.send(x, (place - reach + root) % comm.size)
@@ -171,7 +181,7 @@ def naive_all_reduce(comm: Comm, x: Tensor, op: str = SUM) -> Tensor:
         comm.send(x, 0)
         comm.recv(x, 0)
         return x
-    arrived = torch.empty_like(x)
+    arrived = x.new_empty(x.shape)
     for other in range(1, comm.size):
         comm.recv(arrived, other)
         combine(x, arrived)
@@ -199,7 +209,7 @@ def halving_doubling_all_reduce(comm: Comm, x: Tensor, op: str = SUM) -> Tensor:
         comm.recv(flat, comm.rank - core)
         return x.copy_(flat.view(x.shape))
     if comm.rank + core < n:
-        arrived = torch.empty_like(flat)
+        arrived = flat.new_empty(flat.shape)
         comm.recv(arrived, comm.rank + core)
         combine(flat, arrived)
     _halve_and_double(comm, flat, core, combine)
@@ -219,7 +229,7 @@ def _halve_and_double(comm: Comm, flat: Tensor, core: int, combine: Callable[[Te
         middle, partner = low + distance, comm.rank ^ distance
         keep, give = ((low, middle), (middle, high)) if comm.rank < partner else ((middle, high), (low, middle))
         mine = flat[edges[keep[0]] : edges[keep[1]]]
-        arrived = torch.empty_like(mine)
+        arrived = mine.new_empty(mine.shape)
         swap(comm, flat[edges[give[0]] : edges[give[1]]], partner, arrived, partner)
         combine(mine, arrived)
         path.append((partner, keep, give))
@@ -277,8 +287,10 @@ def all_to_all(comm: Comm, parts: Sequence[Tensor]) -> list[Tensor]:
 
     `parts[d]`, one row of any length, is for rank d.
     """
-    told = [torch.tensor([part.numel()]) for part in parts]
-    counts = pairwise_all_to_all(comm, [torch.empty(1, dtype=torch.int64) for _ in parts], told)
+    from torch import int64
+
+    told = [part.new_full((1,), part.numel(), dtype=int64) for part in parts]
+    counts = pairwise_all_to_all(comm, [count.new_empty(1) for count in told], told)
     return list(pairwise_all_to_all(comm, [parts[0].new_empty(int(count)) for count in counts], parts))
 
 

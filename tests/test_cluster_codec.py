@@ -1,5 +1,6 @@
 """The codec: plain data survives the trip exactly, everything else is refused in words."""
 
+import contextlib
 import math
 import struct
 import subprocess
@@ -158,20 +159,16 @@ def test_a_bool_tensor_holds_only_true_and_false():
 @given(st.binary(max_size=200))
 @settings(max_examples=300)
 def test_any_bytes_give_a_value_or_a_refusal(data):
-    try:
+    with contextlib.suppress(BadFrame):
         decode(data)
-    except BadFrame:
-        pass
 
 
 @given(values, st.integers(0, 60), st.integers(0, 255))
 def test_a_changed_byte_gives_a_value_or_a_refusal(value, at, byte):
     data = bytearray(encode(value))
     data[at % len(data)] = byte
-    try:
+    with contextlib.suppress(BadFrame):
         decode(bytes(data))
-    except BadFrame:
-        pass
 
 
 def test_limits_hold():

@@ -100,6 +100,14 @@ def test_results_that_are_not_plain_are_that_ranks_error():
     assert run.state == "raised" and "cross" in str(run.error)
 
 
+def test_a_function_that_cannot_be_copied_is_told_to_the_judge():
+    import threading
+
+    lock = threading.Lock()
+    run = across(serving(lambda comm: lock.locked()), 2)
+    assert run.state == "raised" and "'lock' cannot be copied" in str(run.error)
+
+
 def test_arguments_reach_only_their_own_rank():
     def peek(comm, secret):
         import gc
@@ -173,12 +181,14 @@ X = torch.zeros(4)
 META = ("float32", (4,))
 HOSTILE = {
     "no tuple": 3,
-    "another rank": (1, "done", (), (), 0),
-    "bool as rank": (False, "done", (), (), 0),
+    "another rank": (1, "done", (), (), (0, None)),
+    "bool as rank": (False, "done", (), (), (0, None)),
+    "result without a ledger": (0, "done", (), (), 0),
+    "ledger of text": (0, "done", (), (), (0, {"peak_bytes": "0"})),
     "unknown operation": (0, "bytes_sent=0", (), (), ()),
-    "negative work": (0, "done", (("compute", "", -5.0),), (), 0),
-    "infinite work": (0, "done", (("compute", "", float("inf")),), (), 0),
-    "NaN work": (0, "done", (("compute", "", float("nan")),), (), 0),
+    "negative work": (0, "done", (("compute", "", -5.0),), (), (0, None)),
+    "infinite work": (0, "done", (("compute", "", float("inf")),), (), (0, None)),
+    "NaN work": (0, "done", (("compute", "", float("nan")),), (), (0, None)),
     "to itself": (0, "send", (), (), (0, 0, 0, "l", X)),
     "to nobody": (0, "send", (), (), (9, 0, 0, "l", X)),
     "to anyone": (0, "send", (), (), (-1, 0, 0, "l", X)),

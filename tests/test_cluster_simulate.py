@@ -16,7 +16,7 @@ from course_lib.cluster import Deadlock, Mismatch, RankError, Topology, attempt,
 from course_lib.cluster.comm import P2POp
 
 BOX = {}
-COUNT = [0]
+LOCK = threading.Lock()
 
 
 class Shelf:
@@ -116,6 +116,12 @@ def test_what_cannot_be_copied_is_named():
 
     with pytest.raises(ValueError, match=r"outer variable 'lock' cannot be copied"):
         simulate(uses, 2)
+    with pytest.raises(ValueError, match=r"the global 'LOCK' cannot be copied"):
+        simulate(lambda comm: LOCK.locked(), 2)
+    with pytest.raises(ValueError, match=r"args\[1\] cannot be copied"):
+        simulate(lambda comm, a, b: None, 2, args=(1, lock))
+    with pytest.raises(ValueError, match=r"per_rank\[1\]\[0\] cannot be copied"):
+        simulate(lambda comm, a: None, 2, per_rank=[1, lock])
 
 
 def test_the_communicator_leads_to_no_kernel():
@@ -445,6 +451,16 @@ def test_a_rank_to_debug_runs_on_the_callers_thread():
         simulate(send_first, 2, debug=0)
     with pytest.raises(ValueError, match="no such rank"):
         simulate(who, 3, debug=3)
+
+
+def test_ctrl_c_in_the_rank_to_debug_is_the_callers():
+    def interrupted(comm):
+        if comm.rank == 0:
+            raise KeyboardInterrupt
+        comm.barrier()
+
+    with pytest.raises(KeyboardInterrupt):
+        simulate(interrupted, 3, debug=0)
 
 
 def test_a_run_inside_a_rank_is_refused():

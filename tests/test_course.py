@@ -223,7 +223,7 @@ def test_both_places_come_to_the_same_report(chapter, tmp_path):
     def facts(report):
         return report.state, report.points, [(v.kind, v.part, v.ok, v.mistake) for v in report.verdicts]
 
-    with Workers(torch=chapter == "00", chapters=[chapter]) as workers:
+    with Workers(torch=True, chapters=[chapter]) as workers:
         for answer in bank(chapter):
             card = exercises.card(answer.exercise)
             with workers.seat(tmp_path) as seat:
@@ -259,24 +259,20 @@ def hand_ins(chapter: str) -> tuple[dict[str, Notebook], dict[str, dict[str, flo
                  and (sort != "wrong" or each.expected in VERDICT_KINDS))  # fmt: skip
         return next(found, None)
 
-    students = {"right": right, "untouched": release}
-    wanted = {"right": {card.id: float(card.points) for card in cards}, "untouched": {card.id: 0.0 for card in cards}}
-    for student, sort in (("wrong", "wrong"), ("half", "half")):
-        copy, wanted[student] = parse(render(release)), {}
-        for card in cards:
-            answer = first(card.id, sort)
-            if answer is None:  # no partial credit to be had: untouched
-                wanted[student][card.id] = 0.0
-                continue
-            by_grade_id(copy)[card.id]["source"] = answer.source
-            wanted[student][card.id] = grade(card, Here(*names_of(answer.source, card.answers))).points
-        students[student] = copy
-    return students, wanted
+    mixed, earned = parse(render(right)), {card.id: float(card.points) for card in cards}
+    for place, card in enumerate(cards):  # of three exercises one half-right where there is such an answer, one wrong, one right
+        sorts = (("half", "wrong"), ("wrong",), ())[place % 3]
+        if answer := next(filter(None, (first(card.id, sort) for sort in sorts)), None):
+            by_grade_id(mixed)[card.id]["source"] = answer.source
+            earned[card.id] = grade(card, Here(*names_of(answer.source, card.answers))).points
+    full = {card.id: float(card.points) for card in cards}
+    nothing = {card.id: 0.0 for card in cards}
+    return {"right": right, "mixed": mixed, "untouched": release}, {"right": full, "mixed": earned, "untouched": nothing}
 
 
 @each_chapter
 def test_plain_nbgrader_finds_the_contracts_points(chapter, tmp_path, monkeypatch):
-    """Stock nbgrader, its own engine, on one right, one wrong, one half-right and one untouched copy."""
+    """Stock nbgrader, its own engine, on a right copy, one of right, half-right and wrong answers, and an untouched one."""
     from nbgrader.api import Gradebook
     from nbgrader.apps import NbGraderAPI
     from traitlets.config import PyFileConfigLoader
@@ -308,6 +304,9 @@ def test_plain_nbgrader_finds_the_contracts_points(chapter, tmp_path, monkeypatc
             grades = gradebook.find_submission(name, student).notebooks[0].grades
             got = {grade.cell.name.removesuffix("-check"): grade.auto_score for grade in grades}
             assert got == pytest.approx(points, abs=0.005), student
+    maximum = {card.id: card.points for card in exercises.cards(chapter)}
+    fractions = {points / maximum[name] for name, points in wanted["mixed"].items()}
+    assert 1.0 in fractions and min(fractions) < 1.0, "the mixed copy holds right and wrong answers"
     untouched = parse((tmp_path / "autograded" / "untouched" / name / f"{name}.ipynb").read_text(encoding="utf-8"))
     outputs = [output for cell in untouched["cells"] for output in cell.get("outputs", [])]
     errors = [output for output in outputs if output["output_type"] == "error"]

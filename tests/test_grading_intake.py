@@ -2,13 +2,19 @@
 
 import copy
 import json
+import time
+from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from course_lib import exercises
+from course_lib.grading import mark
 from course_lib.grading import notebook as intake
 from course_lib.grading.check import check_main, grade_all
 from course_lib.grading.notebook import load, rebuild, stubbed
+from course_lib.grading.remote import run_cell
 from course_lib.grading.seats import Workers
 from course_lib.install import Trouble
 from course_lib.learner.merge import grade_meta
@@ -163,6 +169,29 @@ def wrong_copy_at_the_top(notebook):
     notebook["cells"].insert(1, {**cell, "id": "copied", "source": cell["source"].replace("6 *", "2 *")})
 
 
+def split_in_two(notebook):
+    cell = cell_of(notebook, "train-days-7b")
+    first, second = cell["source"].split("def gpus_for_deadline")
+    cell["source"] = first
+    place = notebook["cells"].index(cell) + 1
+    notebook["cells"].insert(place, {**copy.deepcopy(cell), "id": "half", "source": "def gpus_for_deadline" + second})
+
+
+def split_in_two_without_checks(notebook):
+    split_in_two(notebook)
+    without_all_checks(notebook)
+
+
+def check_before_its_answer(notebook):
+    check = cell_of(notebook, "train-days-7b-check")
+    notebook["cells"].remove(check)
+    notebook["cells"].insert(1, check)
+
+
+def cells_in_reverse(notebook):
+    notebook["cells"] = notebook["cells"][:2] + notebook["cells"][:1:-1]
+
+
 def deleted_imports(notebook):
     notebook["cells"] = [cell for cell in notebook["cells"] if cell["id"] != "c01-imports"]
 
@@ -193,6 +222,7 @@ HARMLESS = [
     (without_check, ""), (without_all_checks, ""), (renamed_grade_id, "nothing is lost"), (renamed_both_ids, "nothing is lost"),
     (stripped_metadata, "nothing is lost"), (copied_answer, "counts"), (copied_check, ""), (stub_first, "counts"),
     (broken_copy_at_the_end, "counts"), (wrong_copy_at_the_top, "counts"), (deleted_imports, ""),
+    (split_in_two, ""), (split_in_two_without_checks, ""), (check_before_its_answer, ""), (cells_in_reverse, ""),
     (an_answer_retyped_in_an_own_cell, "nothing is lost"), (edited_imports, ""), (checks_in_own_cells, ""), (noise, ""),
 ]  # fmt: skip
 
@@ -307,9 +337,8 @@ def test_own_cells_that_crash_are_left_out_and_nothing_else(workers):
 
 
 def test_a_cell_that_hangs_costs_only_its_exercise(workers, monkeypatch):
-    from course_lib.grading import mark
-
-    monkeypatch.setattr(mark, "CELL_SECONDS", 1.0)
+    """The limit is short for the cell that hangs alone, so that a busy machine changes nothing."""
+    monkeypatch.setattr(mark, "run_cell", lambda seat, source, seconds: run_cell(seat, source, 1.0 if "while True" in source else 60.0))
     learner = small_source()
     cell_of(learner, "predict-weeks")["source"] += "\nwhile True:\n    try:\n        while True: pass\n    except BaseException: pass"
     reports, _ = marked(learner, workers)
@@ -318,12 +347,17 @@ def test_a_cell_that_hangs_costs_only_its_exercise(workers, monkeypatch):
 
 
 def test_a_notebook_that_takes_too_long_as_a_whole_keeps_what_it_earned(workers, monkeypatch):
-    from course_lib.grading import mark
+    late = [0.0]
 
-    monkeypatch.setattr(mark, "NOTEBOOK_SECONDS", 1.0)
+    def run_and_be_late(seat, source, seconds):
+        late[0] += 10 * mark.NOTEBOOK_SECONDS * ("an hour" in source)
+        return run_cell(seat, source, seconds)
+
+    monkeypatch.setattr(mark, "run_cell", run_and_be_late)
+    monkeypatch.setattr(mark, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + late[0]))
     learner = small_source()
     place = learner["cells"].index(cell_of(learner, "mfu-waste"))
-    learner["cells"].insert(place, own("import time\ntime.sleep(1.2)"))
+    learner["cells"].insert(place, own("'an hour'"))
     reports, _ = marked(learner, workers)
     assert points(reports) == full("mfu-waste") and "not reached" in reports["mfu-waste"].note
 
@@ -367,6 +401,25 @@ def test_check_writes_nothing_into_the_learners_folder_but_progress(where, monke
     assert {path: path.read_bytes() for path in mine(where).parent.iterdir()} == before
     stored = json.loads((where.work / ".course" / "progress.json").read_text())["exercises"]
     assert stored["train-days-7b"]["passed"] and stored["train-days-7b"]["chapter"] == "01"
+
+
+SOURCE = small_source()
+
+
+@given(st.lists(st.integers(0, len(SOURCE["cells"]) - 1), max_size=20), st.sets(st.integers(0, 19)), st.sets(st.integers(0, 19)))
+def test_whatever_was_dropped_copied_and_shuffled_each_exercise_is_judged_once(picked, without_metadata, without_id):
+    cells = [copy.deepcopy(SOURCE["cells"][index]) for index in picked]
+    for place, cell in enumerate(cells):
+        if place in without_metadata:
+            cell["metadata"] = {}
+        if place in without_id:
+            del cell["id"]
+    submission = rebuild(SOURCE, {**SOURCE, "cells": cells}, exercises.cards("01"))
+    assert sorted(step.exercise for step in submission.steps if step.do == "judge") == sorted(SMALL)
+    ran = [step.exercise for step in submission.steps if step.whose == "answer"]
+    assert len(set(ran)) == len(ran) and set(ran) | set(submission.missing) == set(SMALL) and not set(ran) & set(submission.missing)
+    places = {step.where for step in submission.steps if step.do == "run"}
+    assert not [place for place, cell in enumerate(cells) if grade_meta(cell).get("grade") and f"cell {place + 1}" in places]
 
 
 def test_a_rebuilt_notebook_never_holds_a_check_cell():

@@ -181,32 +181,25 @@ WIDGETS = {
 @pytest.mark.parametrize("make", WIDGETS.values(), ids=WIDGETS)
 def test_every_value_of_every_control_can_be_drawn(make, notebook):
     explorer = make()
-    start = dict(explorer.setting)
     for name, control in explorer.controls.items():
         for value in control.values or ("zero", ""):
-            explorer.setting = {**start, name: value}
-            markup, said = explorer.page()
-            assert "Not possible" not in markup, f"{name}={value}: {said}"
-            assert said and ("<img alt=" in markup or "<" in markup)
+            drawn = explorer.draw(**{**explorer.setting, name: value})
+            assert drawn if isinstance(drawn, str) else drawn.alt, f"{name}={value}"
 
 
 @pytest.mark.parametrize("make", WIDGETS.values(), ids=WIDGETS)
 def test_every_control_changes_what_is_shown(make, notebook):
     explorer = make()
-    start = dict(explorer.setting)
-    first = explorer.page()[0]
     relevant = {
         "symptom": {"route": "failure"},
         "pair": {"route": "synthesis"},
         "user_rate": {"qps": 1.0, "params": 70e9},
     }
     for name, control in explorer.controls.items():
-        base = {**start, **relevant.get(name, {})}
-        shown = set()
-        for value in control.values or ("zero", "no such word"):
-            explorer.setting = {**base, name: value}
-            shown.add(explorer.page()[0])
-        assert len(shown | {first}) > 1, name
+        base = {**explorer.setting, **relevant.get(name, {})}
+        ends = (control.values[0], control.values[-1]) if control.values else ("", "no such word")
+        drawn = [explorer.draw(**{**base, name: value}) for value in ends]
+        assert len({each if isinstance(each, str) else each.alt for each in drawn}) == 2, name
 
 
 # --- chapter 00 -----------------------------------------------------------------------------------------
@@ -252,7 +245,7 @@ def test_the_prerequisite_route_names_all_that_comes_before():
 def test_the_glossary_finds_terms_by_any_words(typed, found):
     page = ch00.draw_glossary(typed)
     assert found in page
-    assert page.count("<tr>") - 1 < len(course.glossary())
+    assert 1 <= page.count("<tr>") - 1 <= 8
 
 
 def test_what_is_typed_is_escaped():

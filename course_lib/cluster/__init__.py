@@ -17,6 +17,7 @@ _HOMES = {
     "errors": ("ClusterError", "Deadlock", "Mismatch", "RankError", "Refused", "Unfinished", "Wait"),
     "interleave": ("Case", "adversaries", "interleavings"),
     "kernel": ("Adversary",),
+    "launcher": ("launch",),
     "meter": ("Meter",),
     "simulation": ("Run", "attempt", "simulate"),
     "topology": ("Level", "Topology"),

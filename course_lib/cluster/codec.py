@@ -33,6 +33,9 @@ DTYPES = [
     "float8_e4m3fn",
     "float8_e5m2",
 ]
+_SMALLS = [b"B" + bytes((n,)) for n in range(256)]
+_WORDS = [b"W" + bytes((n,)) for n in range(256)]
+_SCALARS = frozenset((int, float, str, bool, type(None)))
 _BIG_INT = 4096  # bytes of the largest integer that crosses
 _DIMS = 32
 
@@ -81,7 +84,7 @@ def _write(value: Any, put: Any, path: str, depth: int) -> None:
             text = value.encode()
         except UnicodeEncodeError:
             raise NotPlainData(f"{path} is text with half a surrogate pair; it is not Unicode.") from None
-        put(b"S" + _U32.pack(len(text)) + text)
+        put((_WORDS[len(text)] if len(text) < 256 else b"S" + _U32.pack(len(text))) + text)
     elif kind is float:
         put(b"D" + _F64.pack(value))
     elif value is None:
@@ -92,7 +95,12 @@ def _write(value: Any, put: Any, path: str, depth: int) -> None:
         _nest(depth, path)
         put((b"U" if kind is tuple else b"L") + _U32.pack(len(value)))
         for index, item in enumerate(value):
-            _write(item, put, f"{path}[{index}]" if type(item) not in (int, float, str) else path, depth + 1)
+            if type(item) is int and 0 <= item < 256:
+                put(_SMALLS[item])
+            elif type(item) in _SCALARS:
+                _write(item, put, path, depth + 1)
+            else:
+                _write(item, put, f"{path}[{index}]", depth + 1)
     elif kind is dict:
         _nest(depth, path)
         put(b"M" + _U32.pack(len(value)))
@@ -109,6 +117,9 @@ def _nest(depth: int, path: str) -> None:
 
 
 def _write_int(value: int, put: Any, path: str) -> None:
+    if 0 <= value < 256:
+        put(_SMALLS[value])
+        return
     if -(2**63) <= value < 2**63:
         put(b"I" + _I64.pack(value))
         return
@@ -125,16 +136,35 @@ def _write_tensor(value: Any, put: Any, path: str) -> None:
             f"{path} is a {type(value).__module__}.{type(value).__qualname__}; only None, bool, int, float, str, list, tuple, "
             "dict and tensor cross, by exact type."
         )
-    name = str(value.dtype).removeprefix("torch.")
-    if value.layout is not torch.strided or value.is_meta or value.is_quantized or name not in DTYPES:
+    code = _CODES.get(value.dtype)
+    if code is None:
+        _learn_dtypes(torch)
+        code = _CODES.get(value.dtype)
+    if code is None or value.layout is not torch.strided or value.is_meta:
         raise NotPlainData(
             f"{path} is a tensor of {value.dtype}, layout {value.layout}, on {value.device}; it cannot cross."
         )
-    flat = value.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
-    raw = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
-    put(b"X" + bytes((DTYPES.index(name), value.dim())))
-    put(struct.pack(f"<{value.dim()}q", *value.shape))
-    put(raw)
+    shape = value.shape
+    put(b"X" + bytes((code, len(shape))) + struct.pack(f"<{len(shape)}q", *shape))
+    if code in _NUMPY and value.is_cpu and not (value.requires_grad or value.is_neg()):
+        put(value.numpy().tobytes())
+    elif value.numel():
+        flat = value.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
+        put(flat.view(torch.uint8).numpy().tobytes())
+
+
+_CODES: dict[Any, int] = {}  # torch dtype -> its place in DTYPES; filled when torch is there
+_TORCH: list[Any] = []
+_NUMPY = frozenset(
+    DTYPES.index(name)
+    for name in ("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
+)
+
+
+def _learn_dtypes(torch: Any) -> None:
+    if not _TORCH:
+        _TORCH.extend(getattr(torch, name) for name in DTYPES)
+        _CODES.update({dtype: code for code, dtype in enumerate(_TORCH)})
 
 
 def plain(value: Any) -> Any:
@@ -157,6 +187,11 @@ def plain(value: Any) -> Any:
     return value
 
 
+_INT, _TEXT, _NONE, _TRUE, _FALSE, _FLOAT, _TUPLE, _LIST, _DICT, _TENSOR, _BIG, _SMALL, _WORD = (
+    b"ISNTFDULMXJBW"
+)
+
+
 class _Reader:
     def __init__(self, data: bytes, limits: Limits) -> None:
         self.data, self.at, self.depth, self.left = data, 0, limits.depth, limits.items
@@ -173,27 +208,45 @@ class _Reader:
         self.left -= 1
         if self.left < 0:
             raise BadFrame("There are more values than allowed.")
-        if depth > self.depth:
-            raise BadFrame(f"Values nest deeper than {self.depth} levels.")
-        mark = self.take(1)
-        if mark == b"I":
+        at = self.at
+        data = self.data
+        if at >= len(data):
+            raise BadFrame("A value is announced and nothing is there.")
+        mark = data[at]
+        self.at = at + 1
+        if mark == _SMALL:
+            self.at = at + 2
+            if at + 1 >= len(data):
+                raise BadFrame("A number is announced and nothing is there.")
+            return data[at + 1]
+        if mark == _WORD:
+            size = self.take(1)[0]
+            return self._text(size)
+        if mark == _INT:
             return _I64.unpack(self.take(8))[0]
-        if mark == b"S":
-            return self._text()
-        if mark == b"D":
+        if mark == _TEXT:
+            return self._text(_U32.unpack(self.take(4))[0])
+        if mark == _NONE:
+            return None
+        if mark == _TRUE:
+            return True
+        if mark == _FALSE:
+            return False
+        if mark == _FLOAT:
             return _F64.unpack(self.take(8))[0]
-        if mark in b"NTF":
-            return {b"N": None, b"T": True, b"F": False}[mark]
-        if mark in b"UL":
-            items = [self.value(depth + 1) for _ in range(self._count(1))]
-            return tuple(items) if mark == b"U" else items
-        if mark == b"M":
+        if depth >= self.depth:
+            raise BadFrame(f"Values nest deeper than {self.depth} levels.")
+        if mark == _TUPLE:
+            return tuple([self.value(depth + 1) for _ in range(self._count(1))])
+        if mark == _LIST:
+            return [self.value(depth + 1) for _ in range(self._count(1))]
+        if mark == _DICT:
             return self._dict(depth)
-        if mark == b"X":
+        if mark == _TENSOR:
             return self._tensor()
-        if mark == b"J":
+        if mark == _BIG:
             return self._big()
-        raise BadFrame(f"{mark!r} marks no kind of value.")
+        raise BadFrame(f"{bytes((mark,))!r} marks no kind of value.")
 
     def _count(self, least: int) -> int:
         count = _U32.unpack(self.take(4))[0]
@@ -201,10 +254,9 @@ class _Reader:
             raise BadFrame(f"{count} values are announced, more than there can be.")
         return count
 
-    def _text(self) -> str:
-        raw = self.take(_U32.unpack(self.take(4))[0])
+    def _text(self, size: int) -> str:
         try:
-            return raw.decode()
+            return self.take(size).decode()
         except UnicodeDecodeError:
             raise BadFrame("Text is not UTF-8.") from None
 
@@ -236,7 +288,8 @@ class _Reader:
             raise BadFrame(f"A tensor of shape {shape}.")
         import torch
 
-        dtype = getattr(torch, DTYPES[code])
+        _learn_dtypes(torch)
+        dtype = _TORCH[code]
         if 0 in shape:
             if math.prod(max(n, 1) for n in shape) >= 2**48:
                 raise BadFrame(f"A tensor of shape {shape}.")
@@ -244,4 +297,5 @@ class _Reader:
         raw = bytearray(self.take(math.prod(shape) * dtype.itemsize))
         if dtype is torch.bool:  # a byte other than 0 and 1 is no bool
             return (torch.frombuffer(raw, dtype=torch.uint8) != 0).reshape(shape)
-        return torch.frombuffer(raw, dtype=dtype).reshape(shape)
+        flat = torch.frombuffer(raw, dtype=dtype)
+        return flat if dims == 1 else flat.reshape(shape)

@@ -140,7 +140,10 @@ class Collective:
 
     def outputs(self, rank: int) -> list[tuple[Any, torch.Tensor]]:
         """(buffer or None, value) for what the rank gets; gives it once."""
-        return list(zip(self.calls[rank].into, self._outputs.pop(rank, []), strict=False))
+        call = self.calls[rank]
+        found = list(zip(call.into, self._outputs.pop(rank, []), strict=False))
+        call.inputs = call.into = ()  # the rank's tensors are its own again
+        return found
 
     def _reduced(self, calls: list[Call]) -> torch.Tensor:
         total = calls[0].inputs[0].clone(memory_format=torch.contiguous_format)

@@ -14,11 +14,12 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
 
+from course_lib.accounting import Accounting
 from course_lib.cluster import comm as comm_module
 from course_lib.cluster.comm import Comm, Port
 from course_lib.cluster.errors import RankError, Unfinished
@@ -73,20 +74,25 @@ class ThreadHost:
         debug: int | None = None,
         capture: int | None = None,
         speed: float = 1e12,
-        account: Callable[[int], Any] | None = None,
+        account: bool = False,
+        core: int | None = None,
         finish: Callable[[Any], Any] = lambda value: value,
     ) -> None:
         self.door, self.bodies, self.ranks, self.finish = door, bodies, ranks, finish
         self.debug, self.capture = debug, capture
         self.error: BaseException | None = None  # what the door raised
         self.output = ""
+        self.ledgers: dict[int, dict[str, Any]] = {}  # what each rank's account counted
         self._locks = {rank: threading.Lock() for rank in bodies}
         self._inbox: dict[int, Reply] = {}
         self._chance = {rank: Chance(rank, seed) for rank in bodies}
-        self._ports = {rank: Port(rank, ranks, self._ask, late, away) for rank in bodies}
-        for rank, port in self._ports.items():
+        self._ports = {
+            rank: Port(rank, ranks, self._ask, late, self._later if away else None) for rank in bodies
+        }
+        for _rank, port in self._ports.items():
             port.speed = speed
-            port.account = account(rank) if account else None
+            port.account = Accounting() if account else None
+        self._counted, self._core = account, core
         self._dead = False
         self._end: End | None = None
         self._over = threading.Lock()
@@ -116,10 +122,22 @@ class ThreadHost:
         self._chance[me].enter()
         return reply
 
+    def _later(self, request: Request) -> None:
+        """Let a request whose answer is known wait for the rank's next."""
+        me = request.rank
+        if self._dead:
+            raise _Stop
+        self._chance[me].leave()
+        self.door.defer(request)
+        self._chance[me].enter()
+
     def _step(self, request: Request | None) -> tuple[int, Reply] | End:
         """The door's answer; if the door itself fails, that ends the run and is raised where the run was asked for."""
         try:
-            return self.door.step(request)
+            if not self._counted:
+                return self.door.step(request)
+            with torch._C._DisableTorchDispatch():  # what the kernel copies is nobody's operation
+                return self.door.step(request)
         except BaseException as error:
             if not self._dead and not isinstance(error, _Stop):
                 self.error = error
@@ -154,10 +172,14 @@ class ThreadHost:
                 request = Request(rank, "done", data=self._body(rank, port))
             except _Stop:
                 return
+            except KeyboardInterrupt:
+                if rank == self.debug:  # the caller's own thread
+                    raise
+                return
             except BaseException as error:
                 request = Request(rank, "raised", data=self._told(rank, error))
             self._chance[rank].leave()
-            request.work = tuple(port.work)
+            request.work = port.spent()
             if not self._dead:
                 self._hand_over(self._step(request))
         except _Stop:
@@ -169,10 +191,15 @@ class ThreadHost:
         comm = Comm(range(self.ranks))
         start = self._inbox[rank].writes
         body = self.bodies[rank]
-        if port.account is None:
-            return self.finish(body(comm, *start) if start else body(comm))
-        with port.account:
-            return self.finish(body(comm, *start) if start else body(comm))
+        account = port.account
+        if account is None:
+            return self.finish(body(comm, *start))
+        with account:
+            account.adopt([getattr(body, "given", ()), start])
+            try:
+                return self.finish(body(comm, *start))
+            finally:
+                self.ledgers[rank] = account.ledger()
 
     def _told(self, rank: int, error: BaseException) -> RankError:
         line, frames, first = traceback_lines(error)
@@ -196,7 +223,7 @@ class ThreadHost:
         for lock in (*self._locks.values(), self._over):
             lock.acquire()
         threads = torch.get_num_threads()
-        with own_generators(), _one_core(), self._prints():
+        with own_generators(), one_core(self._core), self._prints():
             try:
                 self._start()
                 self._wait(timeout)
@@ -329,25 +356,29 @@ class _RankPrints(io.TextIOBase):
 
 
 def _release(lock: Any) -> None:
-    try:
+    with suppress(RuntimeError):
         lock.release()
-    except RuntimeError:
-        pass
+
+
+def _core() -> int:
+    with open("/proc/thread-self/stat") as file:
+        return int(file.read().rsplit(")", 1)[1].split()[36])
 
 
 @contextmanager
-def _one_core() -> Iterator[None]:
-    """Within: this thread, and those that it starts, stay on the core it is on. Of the ranks one runs at a time, and
-    handing over within a core costs a third of handing over between two."""
+def one_core(wanted: int | None = None) -> Iterator[int | None]:
+    """Within: this thread, and those that it starts, stay on one core, the wanted or the one it is on; gives its number.
+
+    Of the ranks one runs at a time, and handing over within a core costs a third of handing over between two.
+    """
     try:
         before = os.sched_getaffinity(0)
-        with open("/proc/thread-self/stat") as file:
-            core = int(file.read().rsplit(")", 1)[1].split()[36])
+        core = wanted if wanted in before else _core()
         os.sched_setaffinity(0, {core} & before or before)
     except (AttributeError, OSError, ValueError, IndexError):
-        yield
+        yield None
         return
     try:
-        yield
+        yield core
     finally:
         os.sched_setaffinity(0, before)

@@ -47,7 +47,7 @@ class _Writer(cloudpickle.Pickler):
 class Blueprint:
     """A picture of an object, by value, from which copies are made that share nothing."""
 
-    def __init__(self, thing: Any, name: str = "the function") -> None:
+    def __init__(self, thing: Any, name: str | tuple[str, ...] = "the function") -> None:
         file = io.BytesIO()
         with _by_value(thing):
             writer = _Writer(file)
@@ -58,9 +58,9 @@ class Blueprint:
         self._bytes = file.getvalue()
         self._memory = {key: memory.clone() for key, memory in writer.memory.items()}
 
-    def copy(self) -> Any:
-        """A new copy."""
-        memory: dict[int, torch.UntypedStorage] = {}
+    def copy(self, memory: dict[int, torch.UntypedStorage] | None = None) -> Any:
+        """A new copy; `memory`, where given, is filled with the storages that it got."""
+        memory = {} if memory is None else memory
 
         def load(key: tuple[int, torch.dtype | None]) -> Any:
             which, dtype = key
@@ -73,6 +73,15 @@ class Blueprint:
         reader = _Reader(io.BytesIO(self._bytes))
         reader.load_memory = load
         return reader.load()
+
+
+def pack(thing: Any, name: str | tuple[str, ...] = "the function") -> bytes:
+    """The thing by value as bytes, for a process of our own that loads them with pickle."""
+    with _by_value(thing):
+        try:
+            return cloudpickle.dumps(thing)
+        except Exception as error:
+            raise ValueError(_cannot_copy(thing, name, error)) from None
 
 
 class _Reader(_pickler.pickle.Unpickler):
@@ -118,8 +127,14 @@ def _is_learners(name: str, module: Any) -> bool:
     return known[1]
 
 
-def _cannot_copy(thing: Any, name: str, error: Exception) -> str:
-    path, cause = _culprit(thing, name, error)
+def _cannot_copy(thing: Any, name: str | tuple[str, ...], error: Exception) -> str:
+    """What cannot be copied and why, in words; several names are those of the parts of `thing`."""
+    for part, one in zip(thing, name, strict=True) if isinstance(name, tuple) else ():
+        try:
+            _Writer(io.BytesIO()).dump(part)
+        except Exception as inner:
+            return _cannot_copy(part, one, inner)
+    path, cause = _culprit(thing, str(name), error)
     return (
         f"Every rank gets its own copy of the function and what it uses, and {path} cannot be copied: {cause}. "
         "Make it inside the function, or pass in what it is made from."
@@ -135,7 +150,7 @@ def _culprit(thing: Any, name: str, error: Exception, depth: int = 0) -> tuple[s
         parts += [(f"the outer variable {key!r}", value) for key, value in inside.nonlocals.items()]
         parts += [("a default of the function", value) for value in (thing.__defaults__ or ())]
     elif isinstance(thing, (tuple, list)):
-        parts = [(f"{name}[{index}]" if depth else name, value) for index, value in enumerate(thing)]
+        parts = [(f"{name}[{index}]", value) for index, value in enumerate(thing)]
     elif isinstance(thing, dict):
         parts = [(f"{name}[{key!r}]", value) for key, value in thing.items()]
     for part, value in parts if depth < 6 else ():

@@ -311,6 +311,11 @@ class Kernel:
         """What went from whom to whom, when."""
         return [Message(*raw[:6], line_text(raw[6])) for raw in self._raw_messages]
 
+    @property
+    def truncated(self) -> bool:
+        """Whether there were more spans or messages than are kept."""
+        return len(self._raw_spans) >= TRACED or len(self._raw_messages) >= TRACED
+
     def standstills(self) -> list[tuple[int, float, float]]:
         """(rank, start, end) of every wait, in s."""
         return [raw[:3] for raw in self._raw_spans if raw[3] in BLOCKED]

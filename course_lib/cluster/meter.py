@@ -30,10 +30,7 @@ class Meter:
         self.steps, self.calls = steps, calls
         self.pairs: dict[tuple[int, int], tuple[int, int]] = {}  # (src, dst) -> (bytes, messages)
         self.levels = dict.fromkeys(levels, (0, 0))  # level -> (bytes, messages)
-        self.peak_bytes: list[int] | None = None  # with memory=True: most bytes alive at once
-        self.live_bytes: list[int] | None = None  # at the end
-        self.roles: list[dict[str, int]] | None = None  # bytes by role at the peak
-        self.flops: list[float] | None = None
+        self.ledgers: list[dict[str, Any] | None] | None = None  # what each rank's account counted
         for (src, dst), path in paths.items():
             self.bytes_sent[src] += path.nbytes
             self.bytes_received[dst] += path.nbytes
@@ -42,6 +39,31 @@ class Meter:
             self.pairs[src, dst] = (path.nbytes, path.messages)
             held, number = self.levels[levels[path.level]]
             self.levels[levels[path.level]] = (held + path.nbytes, number + path.messages)
+
+    def _of(self, name: str) -> list[Any]:
+        if self.ledgers is None:
+            raise ValueError(f"meter.{name} was not counted: ask for it with simulate(…, account=True).")
+        return [ledger[name] if ledger else 0 for ledger in self.ledgers]
+
+    @property
+    def peak_bytes(self) -> list[int]:
+        """Most bytes alive at once on each rank, with `account=True`."""
+        return self._of("peak_bytes")
+
+    @property
+    def live_bytes(self) -> list[int]:
+        """Bytes alive when each rank returned, with `account=True`."""
+        return self._of("live_bytes")
+
+    @property
+    def peak_roles(self) -> list[dict[str, int]]:
+        """Bytes by role at each rank's peak, with `account=True`."""
+        return self._of("peak_roles")
+
+    @property
+    def flops(self) -> list[int]:
+        """Floating-point operations of each rank, with `account=True`."""
+        return self._of("flops")
 
     @property
     def total_bytes(self) -> int:
@@ -54,9 +76,10 @@ class Meter:
         plain: dict[str, Any] = {name: list(getattr(self, name)) for name in names}
         plain["pairs"] = [(*pair, *counts) for pair, counts in sorted(self.pairs.items())]
         plain["levels"] = dict(self.levels)
-        for name in ("peak_bytes", "live_bytes", "roles", "flops"):
-            if getattr(self, name) is not None:
-                plain[name] = list(getattr(self, name))
+        if self.ledgers is not None:
+            plain.update(
+                {name: self._of(name) for name in ("peak_bytes", "live_bytes", "peak_roles", "flops")}
+            )
         return plain
 
     def __repr__(self) -> str:

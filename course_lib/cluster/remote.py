@@ -8,54 +8,57 @@ one per rank, and each worker calls `serve_ranks(sock, fn)` likewise: the judge 
 arguments come to it over the socket, when it starts and not before.
 
 Frames are four bytes of length and a value in `codec`, in strict turns: the judge names a rank and its reply, the worker
-answers with that rank's next request. Anything else (a rank out of turn, an unknown operation, a group or peer that is not
+answers with that rank's next request, or with several where it knew the answers to all but the last (those of sends). Anything else (a rank out of turn, an unknown operation, a group or peer that is not
 its own, a tensor of a size that was not said, too many requests or bytes, too much time) ends the run with `Refused` or
 `Unfinished`. Sizes are those of the tensors that came, never what the worker says of them; no byte count, clock or match
-is the worker's. `seconds` of computing that a rank charges itself are its own claim.
+is the worker's. Memory, FLOPs and the seconds of computing that a rank charges itself are the worker's own claims.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
 import socket
 import struct
 import time
 import unicodedata
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from course_lib.accounting import ROLES
 from course_lib.cluster import codec
 from course_lib.cluster.collective import OPS, Call
-from course_lib.cluster.comm import Comm
 from course_lib.cluster.errors import RankError, Refused, Unfinished
-from course_lib.cluster.hosts import ThreadHost
+from course_lib.cluster.hosts import ThreadHost, one_core
 from course_lib.cluster.isolate import Blueprint
 from course_lib.cluster.kernel import ANY, Adversary, Fault, Finished, Kernel, Reply, Request, Stuck
 from course_lib.cluster.lines import line_text
-from course_lib.cluster.simulation import Run, check_ranks, own_arguments
+from course_lib.cluster.simulation import Body, Run, check_ranks, own_arguments
 from course_lib.cluster.topology import Topology
 
 _LENGTH = struct.Struct("<I")
 _POINT = {"send", "recv", "isend", "irecv"}
-_COLLECTIVES = set(
-    [
-        "barrier",
-        "new_group",
-        "broadcast",
-        "reduce",
-        "all_reduce",
-        "gather",
-        "scatter",
-        "all_gather",
-        "all_gather_into_tensor",
-        "reduce_scatter_tensor",
-        "all_to_all_single",
-    ]
-)
+_COLLECTIVES = {
+    "barrier",
+    "new_group",
+    "broadcast",
+    "reduce",
+    "all_reduce",
+    "gather",
+    "scatter",
+    "all_gather",
+    "all_gather_into_tensor",
+    "reduce_scatter_tensor",
+    "all_to_all_single",
+}
+_LEDGER = {"peak_bytes", "live_bytes", "peak_roles", "roles", "flops"}
 _END = -1
+_ROOM = 64 * 2**10  # bytes that a first read takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +83,8 @@ def _send(sock: socket.socket, value: Any) -> None:
     data = codec.encode(value)
     try:
         sock.sendall(_LENGTH.pack(len(data)) + data)
-    except TimeoutError:
-        raise
+    except (BlockingIOError, TimeoutError):
+        raise TimeoutError from None
     except OSError as error:
         raise Gone(str(error)) from None
 
@@ -90,29 +93,73 @@ def _exactly(sock: socket.socket, count: int, deadline: float | None) -> bytearr
     data = bytearray(count)
     view, got = memoryview(data), 0
     while got < count:
-        if deadline is not None:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
-            sock.settimeout(left)
-        try:
-            read = sock.recv_into(view[got:])
-        except TimeoutError:
-            raise
-        except OSError as error:
-            raise Gone(str(error)) from None
-        if not read:
-            raise Gone("closed")
-        got += read
+        got += _some(sock, view[got:], deadline)
     return data
 
 
-def _receive(sock: socket.socket, deadline: float | None, most: int) -> tuple[Any, int]:
-    """A frame's value, and its size in bytes; nothing is allocated for a length above `most`."""
-    size = _LENGTH.unpack(_exactly(sock, 4, deadline))[0]
-    if size > most:
-        raise codec.BadFrame(f"a frame of {size} bytes; {most} are left to it")
-    return codec.decode(_exactly(sock, size, deadline), codec.Limits(nbytes=most)), size
+def _some(sock: socket.socket, view: memoryview, deadline: float | None) -> int:
+    if deadline is not None and time.monotonic() > deadline:
+        raise TimeoutError
+    try:
+        read = sock.recv_into(view)
+    except (BlockingIOError, TimeoutError):
+        raise TimeoutError from None
+    except OSError as error:
+        raise Gone(str(error)) from None
+    if not read:
+        raise Gone("closed")
+    return read
+
+
+def _receive(sock: socket.socket, most: int) -> Any:
+    """The next frame's value. Reads no byte beyond it: the socket may serve others afterwards."""
+    size = _LENGTH.unpack(_exactly(sock, 4, None))[0]
+    return codec.decode(_exactly(sock, size, None), codec.Limits(nbytes=most, items=10**8))
+
+
+def _limit(sock: socket.socket, seconds: float) -> None:
+    """Let each wait on the socket take so long at most. The system's own limit costs no extra call on every read."""
+    if os.name == "posix":
+        sock.settimeout(None)
+        value = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6) or int(seconds < 1))
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            sock.setsockopt(socket.SOL_SOCKET, option, value)
+    else:
+        sock.settimeout(seconds)
+
+
+def _unlimit(sock: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        sock.settimeout(None)
+        if os.name == "posix":
+            for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+                sock.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", 0, 0))
+
+
+class _Wire:
+    """The judge's end of a socket: whole frames, in turns, within limits."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self._room = memoryview(bytearray(_ROOM))
+
+    def receive(self, most: int, deadline: float) -> tuple[Any, int]:
+        """A frame's value, and its size in bytes. Nothing is allocated for a length above `most`."""
+        got = _some(self.sock, self._room, deadline)
+        while got < 4:
+            got += _some(self.sock, self._room[got:], deadline)
+        size = _LENGTH.unpack(self._room[:4])[0]
+        if size > most:
+            raise codec.BadFrame(f"a frame of {size} bytes; {most} are left to it")
+        if got > size + 4:
+            raise codec.BadFrame("more than one frame came where one was asked for")
+        data = bytearray(size)
+        view = memoryview(data)
+        view[: got - 4] = self._room[4:got]
+        got -= 4
+        while got < size:
+            got += _some(self.sock, view[got:], deadline)
+        return codec.decode(data, codec.Limits(nbytes=most)), size
 
 
 # --- the worker's side
@@ -123,14 +170,22 @@ class _Door:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
+        self.ledgers: dict[int, dict[str, Any]] = {}
         self._lines: dict[Any, str] = {}
+        self._deferred: dict[int, list[tuple[Any, ...]]] = {}
 
     def step(self, request: Request | None) -> tuple[int, Reply] | Fault | Finished:
         """Pass a request on; who runs next, or that the run is over."""
         if request is not None:
-            _send(self.sock, self._frame(request))
-        rank, value, writes = _receive(self.sock, None, 2**31)[0]
+            frame = self._frame(request)
+            before = self._deferred.pop(request.rank, None)
+            _send(self.sock, (request.rank, "several", (), (), (*before, frame)) if before else frame)
+        rank, value, writes = _receive(self.sock, 2**31)
         return (rank, Reply(value, writes)) if rank != _END else Finished()
+
+    def defer(self, request: Request) -> None:
+        """Let a request travel with the rank's next: its answer is known."""
+        self._deferred.setdefault(request.rank, []).append(self._frame(request))
 
     def _frame(self, request: Request) -> tuple[Any, ...]:
         op, more = request.op, request.more
@@ -144,7 +199,7 @@ class _Door:
                 (error.kind, str(error.args[0]), error.line, error.trace),
             )
         if op == "done":
-            return request.rank, op, request.work, (), request.data
+            return request.rank, op, request.work, (), (request.data, self.ledgers.get(request.rank))
         line = self._line(request.line)
         if op in ("wait", "test"):
             body: Any = (request.handle, line)
@@ -157,6 +212,8 @@ class _Door:
             )  # fmt: skip
         else:
             body = self._half(request)
+        if not request.work and not request.reads:
+            return request.rank, op, None, *body  # most requests: nothing computed, nothing renewed
         return request.rank, op, request.work, request.reads, body
 
     def _half(self, request: Request) -> tuple[Any, ...]:
@@ -184,12 +241,16 @@ def serve_ranks(sock: socket.socket, fn: Callable[..., Any]) -> str:
     A rank's result must be plain data; what is not becomes that rank's error, in words.
     """
     sock.settimeout(None)
-    hello = _receive(sock, None, 2**20)[0]
+    hello = _receive(sock, 2**20)
     mine: tuple[int, ...] = hello["mine"]
-    copies = Blueprint(fn)
+    try:
+        copies = Blueprint(fn)
+    except ValueError as error:
+        return _decline(sock, error)
+    door = _Door(sock)
     host = ThreadHost(
-        _Door(sock),
-        {rank: _body(copies.copy()) for rank in mine},
+        door,
+        {rank: _body(copies) for rank in mine},
         hello["ranks"],
         late=hello["late"],
         away=True,
@@ -197,19 +258,28 @@ def serve_ranks(sock: socket.socket, fn: Callable[..., Any]) -> str:
         capture=hello["capture"],
         speed=hello["speed"],
         finish=_plain_result,
+        account=hello["account"],
+        core=hello["core"],
     )
-    try:
+    door.ledgers = host.ledgers
+    with contextlib.suppress(Gone):
         host.run()
-    except Gone:
-        pass
     return host.output
 
 
-def _body(function: Callable[..., Any]) -> Callable[..., Any]:
-    def body(comm: Comm, *args: Any) -> Any:
-        return function(comm, *args)
+def _decline(sock: socket.socket, error: ValueError) -> str:
+    """Tell the judge, at the first turn, that the function cannot run."""
+    with contextlib.suppress(Gone):
+        rank = _receive(sock, 2**31)[0]
+        if rank != _END:
+            _send(sock, (rank, "raised", (), (), ("ValueError", str(error), "", "")))
+            _receive(sock, 2**31)
+    return ""
 
-    return body
+
+def _body(copies: Blueprint) -> Body:
+    memory: dict[int, Any] = {}
+    return Body(copies.copy(memory), (), list(memory.values()))
 
 
 def _plain_result(value: Any) -> Any:
@@ -232,6 +302,7 @@ def judge_ranks(
     seed: int = 0,
     caps: Caps = Caps(),  # noqa: B008 - frozen
     capture: int = 4000,
+    account: bool = False,
 ) -> Run:
     """Run the worker's function on `ranks` ranks against a kernel of our own; never raises what a rank did."""
     check_ranks(ranks)
@@ -243,10 +314,18 @@ def judge_ranks(
     kernel = Kernel(ranks, topology, adversary)
     judge = _Judge(kernel, socks, caps, [(*args, *own) for own in own_arguments(per_rank, ranks)])
     start = time.perf_counter()
-    error = judge.run(
-        {"late": kernel.adversary.late, "seed": seed, "capture": capture, "speed": kernel.topology.flops}
-    )
-    return Run(kernel, error, "", time.perf_counter() - start)
+    with one_core() as core:
+        error = judge.run(
+            {
+                "late": kernel.adversary.late,
+                "seed": seed,
+                "capture": capture,
+                "speed": kernel.topology.flops,
+                "account": account,
+                "core": core,
+            }
+        )
+    return Run(kernel, error, "", time.perf_counter() - start, judge.reads.ledgers)
 
 
 class _Judge:
@@ -254,6 +333,8 @@ class _Judge:
         self, kernel: Kernel, socks: list[socket.socket], caps: Caps, arguments: list[tuple[Any, ...]]
     ) -> None:
         self.kernel, self.socks, self.caps, self.arguments = kernel, socks, caps, arguments
+        self.wires = {id(sock): _Wire(sock) for sock in socks}
+        self.queues: list[deque[Any]] = [deque() for _ in socks]  # requests that came with an earlier one
         self.requests = self.bytes = 0
         self.deadline = time.monotonic() + caps.seconds
         self.reads = _Frames(kernel)
@@ -264,7 +345,7 @@ class _Judge:
         try:
             try:
                 for one in dict.fromkeys(self.socks):
-                    one.settimeout(self.caps.answer_seconds)
+                    _limit(one, min(self.caps.answer_seconds, self.caps.seconds))
                     mine = tuple(rank for rank in range(ranks) if self.socks[rank] is one)
                     _send(one, {**hello, "ranks": ranks, "mine": mine})
                 error = self._turns()
@@ -296,36 +377,40 @@ class _Judge:
             if isinstance(turn, (Stuck, Fault, Finished)):
                 return turn.error
             rank, reply = turn
-            sock = self.socks[rank]
-            writes = self.arguments[rank] if reply.value == "start" else reply.writes
-            sock.settimeout(max(self.deadline - time.monotonic(), 0.001))
-            _send(sock, (rank, reply.value, writes))
-            self.kernel.submit(self._next(rank, sock))
+            if self.queues[rank]:
+                _need(not reply.writes, "a rank went on before it heard what it received")
+                frame = self.queues[rank].popleft()
+            else:
+                writes = self.arguments[rank] if reply.value == "start" else reply.writes
+                frame = self._ask(rank, (rank, reply.value, writes))
+            self.requests += 1
+            if self.requests > self.caps.requests:
+                raise Unfinished(
+                    f"The ranks made more than {self.caps.requests} calls; that is more than a run may."
+                )
+            self.kernel.submit(self.reads.request(frame, rank))
 
-    def _next(self, rank: int, sock: socket.socket) -> Request:
-        self.requests += 1
-        if self.requests > self.caps.requests:
-            raise Unfinished(
-                f"The ranks made more than {self.caps.requests} calls; that is more than a run may."
-            )
-        until = min(self.deadline, time.monotonic() + self.caps.answer_seconds)
+    def _ask(self, rank: int, reply: tuple[Any, ...]) -> Any:
+        sock = self.socks[rank]
+        _send(sock, reply)
         left = self.caps.total_bytes - self.bytes
-        frame, size = _receive(sock, until, min(self.caps.frame_bytes, left))
+        frame, size = self.wires[id(sock)].receive(min(self.caps.frame_bytes, left), self.deadline)
         self.bytes += size
-        return self.reads.request(frame, rank)
+        if type(frame) is tuple and len(frame) == 5 and frame[1] == "several":
+            _need(type(frame[4]) is tuple and len(frame[4]) > 1, "several requests are at least two")
+            frame, *later = frame[4]
+            self.queues[rank].extend(later)
+        return frame
 
     def _farewell(self) -> None:
         for one in dict.fromkeys(self.socks):
             try:
-                one.settimeout(1.0)
+                _limit(one, 1.0)
                 _send(one, (_END, None, ()))
             except (Gone, TimeoutError):
                 pass
             finally:
-                try:
-                    one.settimeout(None)
-                except OSError:
-                    pass
+                _unlimit(one)
 
 
 def clean(text: str, most: int) -> str:
@@ -349,16 +434,25 @@ class _Frames:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
+        self.ledgers: dict[int, dict[str, Any]] = {}  # the worker's own claims
+        self._lines: dict[str, str] = {}
 
     def request(self, frame: Any, rank: int) -> Request:
         """The request in a frame that rank `rank` was asked for."""
-        _need(type(frame) is tuple and len(frame) == 5, "a frame has five parts")
-        who, op, work, reads, body = frame
+        _need(type(frame) is tuple and len(frame) > 3, "a frame has its parts")
+        if frame[2] is None:
+            who, op, work, reads, body = *frame[:2], (), (), frame[3:]
+        else:
+            _need(len(frame) == 5, "a frame has five parts")
+            who, op, work, reads, body = frame
         _need(type(who) is int and who == rank, "a rank spoke out of turn")
         _need(type(op) is str, "an operation is a word")
-        work = self._work(work)
+        work = self._work(work) if work != () else ()
         if op == "done":
-            return Request(rank, op, data=body, work=work)
+            _need(type(body) is tuple and len(body) == 2, "a result comes with its ledger")
+            if body[1] is not None:
+                self.ledgers[rank] = self._ledger(body[1])
+            return Request(rank, op, data=body[0], work=work)
         if op == "raised":
             return Request(rank, op, data=self._raised(rank, body), work=work)
         _need(type(body) is tuple, "a request is a tuple")
@@ -374,7 +468,7 @@ class _Frames:
         else:
             _need(op == "collective" and len(body) == 10, f"there is no operation {op!r:.40}")
             request = self._collective(rank, body)
-        request.work, request.reads = work, self._renewals(rank, reads)
+        request.work, request.reads = work, self._renewals(rank, reads) if reads != () else ()
         return request
 
     def _work(self, work: Any) -> tuple[tuple[str, str, float], ...]:
@@ -400,9 +494,23 @@ class _Frames:
         error.args = (clean(text, 2000),)
         return error
 
+    def _ledger(self, ledger: Any) -> dict[str, Any]:
+        _need(type(ledger) is dict and set(ledger) == _LEDGER, "a ledger has its entries")
+        for value in ledger.values():
+            entries = list(value.values()) if type(value) is dict else [value]
+            _need(all(type(n) is int and 0 <= n < 2**62 for n in entries), "a ledger counts")
+        for name in ("peak_roles", "roles"):
+            _need(type(ledger[name]) is dict and set(ledger[name]) <= set(ROLES), "a ledger has roles")
+        return ledger
+
     def _line(self, line: Any) -> str:
         _need(type(line) is str, "a line is text")
-        return clean(line, 200)
+        text = self._lines.get(line)
+        if text is None:
+            text = clean(line, 200)
+            if len(self._lines) < 1000:
+                self._lines[line] = text
+        return text
 
     def _group(self, rank: int, group: Any) -> tuple[int, ...]:
         _need(type(group) is int and 0 <= group < len(self.kernel.groups), "the group exists")

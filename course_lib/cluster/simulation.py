@@ -10,7 +10,7 @@ from typing import Any
 from course_lib.cluster.errors import ClusterError, Deadlock, RankError, Wait
 from course_lib.cluster.hosts import InProcess, ThreadHost, keep, move
 from course_lib.cluster.isolate import Blueprint
-from course_lib.cluster.kernel import Adversary, Kernel
+from course_lib.cluster.kernel import TRACED, Adversary, Kernel
 from course_lib.cluster.meter import Meter
 from course_lib.cluster.times import overlap, total
 from course_lib.cluster.topology import Topology
@@ -20,8 +20,15 @@ from course_lib.records import Message, Outcome, Span
 class Run:
     """What a run gave. `results[rank]` is what the function returned there; `error` is None unless the run failed."""
 
-    def __init__(self, kernel: Kernel, error: BaseException | None, output: str, wall_seconds: float) -> None:
-        self._kernel = kernel
+    def __init__(
+        self,
+        kernel: Kernel,
+        error: BaseException | None,
+        output: str,
+        wall_seconds: float,
+        ledgers: dict[int, dict[str, Any]] | None = None,
+    ) -> None:
+        self._kernel, self._ledgers = kernel, ledgers or {}
         self.error = error
         self.output = output  # what ranks printed, where that was captured
         self.wall_seconds = wall_seconds  # s on this machine
@@ -38,8 +45,10 @@ class Run:
 
     @cached_property
     def meter(self) -> Meter:
-        """Bytes, messages and rounds."""
-        return self._kernel.meter
+        """Bytes, messages and rounds; with `account=True` memory and FLOPs too."""
+        meter = self._kernel.meter
+        meter.ledgers = [self._ledgers.get(rank) for rank in range(self.ranks)] if self._ledgers else None
+        return meter
 
     @property
     def seconds(self) -> float:
@@ -68,10 +77,12 @@ class Run:
 
     def exposed(self) -> list[float]:
         """Seconds in which each rank stood still for communication."""
+        self._whole()
         return [total(blocked) for blocked in self._blocked()]
 
     def hidden(self) -> list[float]:
         """Seconds in which messages of each rank travelled while it did not stand still for them."""
+        self._whole()
         travelled: list[list[tuple[float, float]]] = [[] for _ in range(self.ranks)]
         for src, dst, start, end in self._kernel.travels():
             travelled[src].append((start, end))
@@ -80,6 +91,12 @@ class Run:
             total(spans) - overlap(spans, blocked)
             for spans, blocked in zip(travelled, self._blocked(), strict=True)
         ]
+
+    def _whole(self) -> None:
+        if self._kernel.truncated:
+            raise ValueError(
+                f"The run made more than {TRACED:,} spans or messages, and only the first were kept; take fewer steps or ranks."
+            )
 
     def _blocked(self) -> list[list[tuple[float, float]]]:
         found: list[list[tuple[float, float]]] = [[] for _ in range(self.ranks)]
@@ -165,11 +182,13 @@ def attempt(
     seed: int = 0,
     timeout: float | None = None,
     capture: int | None = None,
+    account: bool = False,
 ) -> Run:
     """`simulate` that never raises what a rank did: see `run.error`, `run.state`.
 
     `timeout` in seconds of this machine; `capture` keeps that many characters of what ranks print in `run.output`
-    instead of printing them; `seed` starts the generators; `adversary` replaces `buffering`.
+    instead of printing them; `seed` starts the generators; `adversary` replaces `buffering`. `account=True` counts each
+    rank's memory and FLOPs (`run.meter.peak_bytes`, `.flops`) and charges the FLOPs to its clock.
     """
     check_ranks(ranks)
     if debug is not None and not 0 <= debug < ranks:
@@ -186,10 +205,11 @@ def attempt(
         debug=debug,
         capture=capture,
         speed=kernel.topology.flops,
+        account=account,
     )
     start = time.perf_counter()
     end = host.run(timeout)
-    return Run(kernel, end.error, host.output, time.perf_counter() - start)
+    return Run(kernel, end.error, host.output, time.perf_counter() - start, host.ledgers)
 
 
 def check_ranks(ranks: int) -> None:
@@ -217,17 +237,35 @@ def rank_bodies(
         raise ValueError(
             f"simulate takes a function of a communicator, not {fn!r}: pass the function's name, without calling it."
         )
-    common = Blueprint((fn, tuple(args)))
+    common = Blueprint((fn, tuple(args)), ("the function", "args"))
     bodies: dict[int, Callable[..., Any]] = {}
     for rank, own in enumerate(own_arguments(per_rank, ranks)):
-        function, shared = common.copy()
+        memory: dict[int, Any] = {}
+        function, shared = common.copy(memory)
         mine = Blueprint(own, f"per_rank[{rank}]").copy() if own else ()
-        bodies[rank] = _body(function, (*shared, *mine))
+        bodies[rank] = Body(function, (*shared, *mine), list(memory.values()))
     return bodies
 
 
-def _body(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callable[..., Any]:
-    return lambda comm: function(comm, *arguments)
+class Body:
+    """What a rank runs: a function and arguments of its own."""
+
+    def __init__(
+        self, function: Callable[..., Any], arguments: tuple[Any, ...] = (), memory: Sequence[Any] = ()
+    ) -> None:
+        self.function, self.arguments, self._memory = function, arguments, memory
+
+    def __call__(self, comm: Any, *more: Any) -> Any:
+        """The function's result on this rank."""
+        return self.function(comm, *self.arguments, *more)
+
+    @property
+    def given(self) -> list[Any]:
+        """What the rank holds from the start: for its account."""
+        code = getattr(self.function, "__code__", None)
+        cells = [cell.cell_contents for cell in getattr(self.function, "__closure__", None) or ()]
+        names = [self.function.__globals__.get(name) for name in code.co_names] if code else []
+        return [self.arguments, cells, names, self._memory]
 
 
 __all__ = ["ClusterError", "Run", "attempt", "simulate"]

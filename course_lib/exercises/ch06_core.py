@@ -64,7 +64,7 @@ RING_SHIFT = Card(
 rank {{next}}, and returns what came from the rank before. All hold tensors of the same shape and dtype.
 
 Every rank sends its tensor once, to its next only. All do so **at the same time**: however many ranks there are, it takes
-a handful of rounds, not N. One rank alone returns its `x` and sends nothing. In a ring of two, the next and the one before
+four latencies at most. One rank alone returns its `x` and sends nothing. In a ring of two, the next and the one before
 are the same rank.""",
     points=5,
     minutes=8,
@@ -150,6 +150,7 @@ RING_ALL_REDUCE = Card(
   {{next}} and to nobody else.
 - **Bytes.** No rank sends more than 2·(S − smallest chunk), where S is the bytes of `x`. Sizes that N does not divide are
   cut unevenly, not padded.
+- **Time.** 2(N − 1) hops, all ranks at once. Taking turns, even ranks and odd ranks, may double that, no more.
 - **Order.** Nothing relies on a buffer, or on when bytes move: a tensor that is under way is neither read nor written.
 - **Anything.** One rank, a prime number of ranks, fewer elements than ranks, any shape and layout in memory, whole numbers.""",
     points=12,
@@ -201,7 +202,7 @@ rank before sent ahead, what the rank after sent behind. Pipelines do this with 
 `behind` may differ in shape and dtype; each has the same shape on all ranks.
 
 Repair it: no hang where a pair's operations keep their order of issue, none where nothing is buffered; every rank still
-sends each tensor once, and all ranks at the same time. In a ring of two, both neighbours are the same rank. One rank alone
+sends each tensor once, and all act at the same time: six latencies at most, however many ranks. In a ring of two, both neighbours are the same rank. One rank alone
 is its own neighbour: it returns its own two tensors and sends nothing.""",
     points=6,
     minutes=10,

@@ -96,8 +96,8 @@ ALL_TO_ALL_SIZES = Card(
 the sender knows them**. All are of one dtype. Write `all_to_all(comm, parts)`: the list of N rows that came for this rank,
 in the order of the ranks they came from; `parts[comm.rank]` stays at home and is part of the list.
 
-Every number crosses once, straight to where it belongs, not padded and not by way of another rank. In one round a rank sends
-one message and receives one; no more than 4N rounds. This is how tokens find their experts.""",
+Every number crosses once, straight to where it belongs, not padded and not by way of another rank. All ranks act at once: it
+takes 4N latencies at most. This is how tokens find their experts.""",
     points=8,
     minutes=15,
     difficulty=3,

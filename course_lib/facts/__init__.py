@@ -1,18 +1,28 @@
 """The course's facts: hardware, models, runs, prices, claims; each with unit, source, date, condition."""
 
+from course_lib.facts.chips import Chip, MatmulCeiling, ceiling, ceilings, chip, chips
 from course_lib.facts.fact import Fact, Reference, reference, references
 from course_lib.facts.hardware import Device, Link, device, devices, link, links
 from course_lib.facts.models import ModelShape, model, models
 from course_lib.facts.published import Claim, PublishedRun, claim, claims, price, prices, run, runs
+from course_lib.facts.topologies import Topology, TopologyLevel, topologies, topology
 
 __all__ = [
+    "Chip",
     "Claim",
     "Device",
     "Fact",
     "Link",
+    "MatmulCeiling",
     "ModelShape",
     "PublishedRun",
     "Reference",
+    "Topology",
+    "TopologyLevel",
+    "ceiling",
+    "ceilings",
+    "chip",
+    "chips",
     "claim",
     "claims",
     "device",
@@ -27,4 +37,6 @@ __all__ = [
     "references",
     "run",
     "runs",
+    "topologies",
+    "topology",
 ]

@@ -38,10 +38,13 @@ class Channel:
         self.limit = limit
 
     def send(self, token: bytes, message: Any, seconds: float | None = None) -> None:
-        """Send one message; Late if the other side does not take it in time, Gone if it is no longer there."""
+        """Send one message; Late if the other side does not take it in time, Gone if it is no longer there.
+
+        ValueError for a message larger than the other side would read.
+        """
         data = encode(message)
         if len(data) > self.limit:
-            raise Garbled(f"a message of {len(data):,} bytes; at most {self.limit:,} cross")
+            raise ValueError(f"A message of {len(data):,} bytes; at most {self.limit:,} cross.")
         try:
             self.sock.settimeout(seconds)
             self.sock.sendall(_HEAD.pack(_MARK, token, len(data)) + data)

@@ -4,8 +4,9 @@ The frame is the source's: every exercise is judged, by our check, whatever beca
 by grade_id, then by cell id; cells that the course does not know are the learner's own and run where they stand.
 """
 
+import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -81,122 +82,180 @@ def rebuild(source: Notebook, learner: Notebook, cards: Sequence[Card]) -> Submi
     Answer and own cells are the learner's; plain cells too where edited, the source's where deleted. Check cells are
     never run: a "judge" step stands where the learner's check cell stands, else after the answer, else at the end.
     """
-    known = {card.id: card for card in cards}
-    exercises = tuple(
-        grade_id for cell in source["cells"] if is_answer(cell) and (grade_id := grade_meta(cell)["grade_id"]) in known
-    )
-    keys, notes = _matched(source, learner, exercises)
-    steps, missing = _laid_out(source, learner, keys, exercises, known)
-    recovered = [
-        f"The answer cell of “{known[name].title}” had lost its grade_id; it was found by its cell id, so nothing is lost."
-        for key, name in ((key, key.removeprefix("grade:")) for key in keys if key.startswith("grade:"))
-        if name in known and _lost_grade_id(learner["cells"][keys[key]], name)
-    ]
-    return Submission(steps=tuple(steps), exercises=exercises, notes=(*notes, *recovered), missing=missing)
-
-
-def _lost_grade_id(cell: Cell, name: str) -> bool:
-    return grade_meta(cell).get("grade_id") != name
+    frame = _Frame(source, learner, cards)
+    steps = tuple(frame.steps())
+    return Submission(steps=steps, exercises=frame.exercises, notes=tuple(frame.notes), missing=frame.missing)
 
 
 def _key(cell: Cell) -> str:
     """What identifies a cell of the source: its grade_id, else its id."""
-    return f"grade:{grade_meta(cell)['grade_id']}" if grade_meta(cell) else f"id:{cell.get('id', '')}"
+    return _answer_key(grade_meta(cell)["grade_id"]) if grade_meta(cell) else f"id:{cell.get('id', '')}"
 
 
-def _matched(source: Notebook, learner: Notebook, exercises: Sequence[str]) -> tuple[dict[str, int], list[str]]:
-    """Key of a source cell -> position of the learner's cell that is it, and what to say about copies."""
-    order = [_key(cell) for cell in source["cells"]]
-    places: dict[str, list[int]] = {}
-    for position, cell in enumerate(learner["cells"]):
-        if _key(cell) in set(order):
-            places.setdefault(_key(cell), []).append(position)
-    # An editor that drops metadata keeps the ids, and in a release an id is the grade_id.
-    for key, cell in zip(order, source["cells"], strict=True):
-        if key not in places:
-            taken = {position for found in places.values() for position in found}
-            same = [
-                position for position, mine in enumerate(learner["cells"])
-                if position not in taken and mine["cell_type"] == cell["cell_type"]
-                and (mine.get("id") == cell.get("id") is not None or (not is_answer(cell) and mine["source"] == cell["source"]))
-            ]
-            if same:
-                places[key] = same[:1]
-    stubs = {_key(cell): stubbed(cell["source"]) for cell in source["cells"] if is_answer(cell)}
-    chosen, notes = {}, []
-    for key, found in places.items():
-        chosen[key] = position = _the_one(key, found, order, learner["cells"], stubs)
-        name = key.removeprefix("grade:")
-        if len(found) > 1 and key.startswith("grade:") and name in exercises:
-            others = ", ".join(str(other + 1) for other in found if other != position)
-            plural = "s" if len(found) > 2 else ""
-            notes.append(f"The answer cell {name!r} is there {len(found)} times: cell {position + 1} counts, the cop"
-                         f"{'ies' if plural else 'y'} in cell{plural} {others} {'are' if plural else 'is'} not run.")
-    return chosen, notes
+def _answer_key(exercise: str) -> str:
+    return f"grade:{exercise}"
 
 
-def _the_one(key: str, found: list[int], order: list[str], cells: list[Cell], stubs: Mapping[str, str]) -> int:
-    """Of several copies of a cell the one that counts: the first with work in it whose place in the order matches."""
-    worked = [position for position in found if key not in stubs or cells[position]["source"] != stubs[key]] or found
-    if len(worked) == 1:
-        return worked[0]
-    at = {name: index for index, name in enumerate(order)}
+class _Frame:
+    """The source's cells, and which of the learner's is which of them."""
 
-    def in_place(position: int) -> bool:
-        before = next((at[_key(cell)] for cell in reversed(cells[:position]) if _key(cell) in at and _key(cell) != key), -1)
-        after = next((at[_key(cell)] for cell in cells[position + 1:] if _key(cell) in at and _key(cell) != key), len(order))
-        return before < at[key] < after
+    def __init__(self, source: Notebook, learner: Notebook, cards: Sequence[Card]) -> None:
+        self.known = {card.id: card for card in cards}
+        self.source: list[Cell] = source["cells"]
+        self.cells: list[Cell] = learner["cells"]
+        self.order = {_key(cell): place for place, cell in enumerate(self.source)}
+        ids = (grade_meta(cell)["grade_id"] for cell in self.source if is_answer(cell))
+        self.exercises = tuple(name for name in ids if name in self.known)
+        self.notes: list[str] = []
+        self.missing: dict[str, str] = {}
+        self.places: dict[str, int] = {}  # key of a source cell -> position of the learner's cell that counts as it
+        self.parts: dict[int, str] = {}  # position of a further copy that runs too -> its exercise
+        self.copies: set[int] = set()  # positions of copies that do not run
+        for key, found in self._found().items():
+            self._choose(key, found)
+        self.key_at = {position: key for key, position in self.places.items()}
 
-    return next((position for position in worked if in_place(position)), worked[0])
+    # --- which cell is which
+
+    def _found(self) -> dict[str, list[int]]:
+        """Key of a source cell -> positions of the learner's cells that may be it: by grade_id or id, else by the text."""
+        found: dict[str, list[int]] = {}
+        for position, cell in enumerate(self.cells):
+            if _key(cell) in self.order:
+                found.setdefault(_key(cell), []).append(position)
+        taken = {position for positions in found.values() for position in positions}
+        for cell in self.source:
+            if _key(cell) not in found:
+                same = next((at for at, mine in enumerate(self.cells) if at not in taken and _is_same(mine, cell)), None)
+                if same is not None:
+                    found[_key(cell)] = [same]
+                    taken.add(same)
+                    self._note_recovered(_key(cell))
+        return found
+
+    def _note_recovered(self, key: str) -> None:
+        if (name := key.removeprefix("grade:")) in self.exercises:
+            self.notes.append(f"The answer cell of “{self.known[name].title}” had lost its grade_id; it was found by its cell "
+                              "id, so nothing is lost.")
+
+    def _choose(self, key: str, found: list[int]) -> None:
+        """Of several copies of a cell, decide which counts: the first with work in it whose place in the order matches."""
+        exercise = key.removeprefix("grade:")
+        if len(found) == 1 or exercise not in self.exercises:
+            self.places[key] = found[0]
+            self.copies.update(found[1:] if key.startswith("grade:") else ())
+            return
+        stub = stubbed(self.source[self.order[key]]["source"])
+        worked = [position for position in found if self.cells[position]["source"] != stub] or found
+        chosen = self.places[key] = next((at for at in worked if self._in_place(key, at)), worked[0])
+        taken = _defined(self.cells[chosen]["source"])
+        for position in found:
+            names = _defined(self.cells[position]["source"])
+            if position != chosen and names and not names & taken:  # a cell that was split in two
+                self.parts[position] = exercise
+                taken |= names
+            elif position != chosen:
+                self.copies.add(position)
+        self._note_copies(exercise, chosen, found)
+
+    def _in_place(self, key: str, position: int) -> bool:
+        """Whether the course's cells before and after this one are before and after it in the source too."""
+        others = [(at, self.order[_key(cell)]) for at, cell in enumerate(self.cells) if _key(cell) in self.order and _key(cell) != key]
+        before = next((place for at, place in reversed(others) if at < position), -1)
+        after = next((place for at, place in others if at > position), len(self.order))
+        return before < self.order[key] < after
+
+    def _note_copies(self, exercise: str, chosen: int, found: Sequence[int]) -> None:
+        left = [str(position + 1) for position in found if position in self.copies]
+        if left:
+            plural = "s" if len(left) > 1 else ""
+            others = f"the cop{'ies' if plural else 'y'} in cell{plural} {', '.join(left)} {'are' if plural else 'is'} not run"
+            self.notes.append(f"The answer cell {exercise!r} is there {len(found)} times: cell {chosen + 1} counts, {others}.")
+
+    # --- what happens in which order
+
+    def steps(self) -> Iterator[Step]:
+        """The steps in the order of the learner's copy, with the source's own cells where they were deleted."""
+        behind = self._deleted()
+        judge_at = self._judge_positions()
+        yield from behind.get(-1, ())
+        for position, cell in enumerate(self.cells):
+            if self._runs(position, cell):
+                yield self._step(position, cell)
+            yield from (Step(do="judge", exercise=name) for name in judge_at.get(position, ()))
+            yield from behind.get(position, ())
+        yield from (Step(do="judge", exercise=name) for name in judge_at.get(len(self.cells), ()))
+
+    def _deleted(self) -> dict[int, list[Step]]:
+        """Position in the learner's copy, -1 for the top -> the source's plain cells that belong behind it and are gone.
+
+        Answers that are gone are put down as missing, with the heading that they stood under.
+        """
+        behind: dict[int, list[Step]] = {}
+        anchor, section = -1, ""
+        for cell in self.source:
+            key, exercise = _key(cell), grade_meta(cell).get("grade_id", "")
+            section = _section(cell) or section
+            if key in self.places:
+                anchor = self.places[key]
+                if is_answer(cell) and exercise in self.known and self.cells[anchor]["cell_type"] != "code":
+                    self.missing[exercise] = self._turned(exercise, anchor)
+            elif is_answer(cell) and exercise in self.known:
+                self.missing[exercise] = _why_missing(self.known[exercise], section)
+            elif cell["cell_type"] == "code" and not is_check(cell):
+                behind.setdefault(anchor, []).append(Step(do="run", source=cell["source"]))
+        return behind
+
+    def _turned(self, exercise: str, position: int) -> str:
+        return (f"The answer cell of “{self.known[exercise].title}” (cell {position + 1}) is a "
+                f"{self.cells[position]['cell_type']} cell now: make it a code cell again (in JupyterLab: Esc, then Y).")
+
+    def _judge_positions(self) -> dict[int, list[str]]:
+        """Position -> exercises to judge once the cell there has run: their first check cell behind the answer, else that."""
+        at: dict[int, list[str]] = {}
+        for exercise in self.exercises:
+            mine = [self.places.get(_answer_key(exercise), -1), *(place for place, name in self.parts.items() if name == exercise)]
+            answered = max(mine)
+            checks = (place for place, cell in enumerate(self.cells) if place > answered and is_check(cell)
+                      and grade_meta(cell)["grade_id"] == exercise + CHECK_SUFFIX)  # fmt: skip
+            at.setdefault(next(checks, answered if answered >= 0 else len(self.cells)), []).append(exercise)
+        return at
+
+    def _runs(self, position: int, cell: Cell) -> bool:
+        is_ours = is_check(cell) or self.key_at.get(position, "").endswith(CHECK_SUFFIX)
+        return cell["cell_type"] == "code" and not is_ours and position not in self.copies
+
+    def _step(self, position: int, cell: Cell) -> Step:
+        key = self.key_at.get(position, "")
+        exercise = self.parts.get(position, key.removeprefix("grade:"))
+        where = f"cell {position + 1}"
+        if exercise in self.exercises:
+            return Step(do="run", exercise=exercise, source=cell["source"], whose="answer", where=where)
+        return Step(do="run", source=cell["source"], whose="course" if key else "own", where=where)
 
 
-def _laid_out(
-    source: Notebook, learner: Notebook, keys: Mapping[str, int], exercises: Sequence[str], known: Mapping[str, Card]
-) -> tuple[list[Step], dict[str, str]]:
-    """The steps in the order of the learner's copy, with the source's own cells where they were deleted."""
-    by_position = {position: key for key, position in keys.items()}
-    released = {_key(cell): cell for cell in source["cells"]}
-    graded = set(released)
-    after: dict[int, list[Step]] = {}  # position in the learner's copy, -1 for the top -> what the source puts behind it
-    anchor, section, missing = -1, "", {}
-    for cell in source["cells"]:
-        key = _key(cell)
-        if cell["cell_type"] == "markdown":
-            section = next((line.lstrip("# ").strip() for line in reversed(cell["source"].splitlines())
-                            if re.match(r"#{1,2} ", line)), section)
-        if key in keys:
-            anchor = keys[key]
-        elif is_answer(cell) and key.removeprefix("grade:") in known:
-            missing[key.removeprefix("grade:")] = _why_missing(known[key.removeprefix("grade:")], section)
-        elif cell["cell_type"] == "code" and not is_check(cell) and not is_answer(cell):
-            after.setdefault(anchor, []).append(Step(do="run", source=cell["source"]))
-    steps, judged = list(after.get(-1, [])), set()
-    for position, cell in enumerate(learner["cells"]):
-        key = by_position.get(position, "")
-        meta = grade_meta(cell)
-        name = (key or _key(cell)).removeprefix("grade:")
-        exercise = name if key.startswith("grade:") and name in exercises else ""
-        if cell["cell_type"] == "code" and not (is_check(cell) or (is_answer(cell) and not key and f"grade:{meta['grade_id']}" in graded)):
-            whose: Literal["answer", "own", "course"] = "answer" if exercise else "course" if key else "own"
-            steps.append(Step(do="run", exercise=exercise, source=cell["source"], whose=whose, where=f"cell {position + 1}"))
-        elif exercise:
-            missing[exercise] = f"The answer cell of “{known[exercise].title}” (cell {position + 1}) is a {cell['cell_type']} " \
-                                "cell now: make it a code cell again (in JupyterLab: Esc, then Y)."
-        if is_check(cell) and (owner := meta["grade_id"].removesuffix(CHECK_SUFFIX)) in exercises:
-            answer = keys.get(f"grade:{owner}", position)
-            if owner not in judged and answer < position:
-                steps.append(Step(do="judge", exercise=owner))
-                judged.add(owner)
-        if exercise and not _check_follows(learner["cells"], position, exercise):
-            steps.append(Step(do="judge", exercise=exercise))
-            judged.add(exercise)
-        steps += after.get(position, [])
-    steps += [Step(do="judge", exercise=exercise) for exercise in exercises if exercise not in judged]
-    return steps, missing
+def _is_same(mine: Cell, released: Cell) -> bool:
+    """Whether a cell without the course's metadata is a cell of the source: by its id, a plain one by its text too."""
+    if mine["cell_type"] != released["cell_type"]:
+        return False
+    if "id" in released and mine.get("id") == released["id"]:
+        return True
+    return not grade_meta(released) and mine["source"] == released["source"]
 
 
-def _check_follows(cells: Sequence[Cell], position: int, exercise: str) -> bool:
-    return any(is_check(cell) and grade_meta(cell)["grade_id"] == exercise + CHECK_SUFFIX for cell in cells[position + 1:])
+def _defined(source: str) -> set[str]:
+    """The functions and classes that a cell defines."""
+    try:
+        return {node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set(re.findall(r"^(?:def|class)\s+(\w+)", source, re.MULTILINE))
+
+
+def _section(cell: Cell) -> str:
+    """The last first- or second-level heading of a Markdown cell, "" without one."""
+    if cell["cell_type"] != "markdown":
+        return ""
+    return next((line.lstrip("# ").strip() for line in reversed(cell["source"].splitlines()) if re.match(r"#{1,2} ", line)), "")
 
 
 def _why_missing(card: Card, section: str) -> str:

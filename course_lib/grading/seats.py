@@ -124,11 +124,12 @@ class _Process:
         mine, theirs = socket.socketpair()
         self.channel = Channel(mine)
         self.complaints = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
+        self.scratch = tempfile.TemporaryDirectory(prefix="course-ipython-", ignore_cleanup_errors=True)
         windows = sys.platform == "win32"
         command = [sys.executable, "-P", "-m", "course_lib.grading.zygote", "stdin" if windows else str(theirs.fileno()), *options]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE if windows else subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=self.complaints, env=environment(), cwd=ROOT, start_new_session=not windows,
+            stderr=self.complaints, env={**environment(), "IPYTHONDIR": self.scratch.name}, cwd=ROOT, start_new_session=not windows,
             **({} if windows else {"pass_fds": (theirs.fileno(),)}),
         )
         if windows:
@@ -157,6 +158,7 @@ class _Process:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(PATIENCE if self.ready else 0.0)
         self.kill()
+        self.scratch.cleanup()
 
     def kill(self) -> None:
         """End it and its process group now."""

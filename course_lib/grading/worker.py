@@ -12,7 +12,7 @@ import random
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -97,10 +97,10 @@ class Worker:
         while True:
             try:
                 token, request = self.channel.receive()
-                answer = self._within_limits(self.answer_to(request))
+                answer = self._within_limits(_whatever_happens(self.answer_to, request))
                 self.channel.send(token, answer)
                 if self.ranks is not None and answer.get("state") == "answered":
-                    self.channel.send(token, self.serve_ranks())
+                    self.channel.send(token, _whatever_happens(self.serve_ranks))
             except Gone as gone:
                 os._exit(CLOSED_BY_ITSELF if isinstance(gone.__cause__, OSError) else 0)
             except Garbled:
@@ -214,6 +214,17 @@ class Worker:
             most = f"at most {limits.nbytes / 1e6:,.0f} MB and {limits.items:,} values can be"
             return asdict(Outcome(state="raised", error=f"{said}: it has {len(data) / 1e6:,.0f} MB; {most}."))
         return answer
+
+
+def _whatever_happens(work: Callable[..., dict[str, Any]], *given: Any) -> dict[str, Any]:
+    """What `work` gives; where it fails, which it does once an answer has broken what it stands on, that as an outcome."""
+    try:
+        return work(*given)
+    except (Gone, Garbled):
+        raise
+    except BaseException as error:
+        kind = type(error).__name__
+        return asdict(Outcome(state="raised", error=f"Your code left its process in a state that nothing runs in ({kind}: {error})."))
 
 
 @contextlib.contextmanager

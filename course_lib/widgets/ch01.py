@@ -1,47 +1,27 @@
-"""Chapter 01's widgets: three budgets, years into weeks, triage, cost against two baselines, parts of a step."""
-
-import numpy as np
-from matplotlib.axes import Axes
+"""Chapter 01's widgets: three budgets, triage, parts of a step; time and money are in `ch01_time_and_money`."""
 
 from course_lib import compute, facts, memory
 from course_lib import walls as walls_of
 from course_lib.figures import bars_against_ceiling, style
-from course_lib.figures.palette import BLUE, GREY, GRID, INK, ORANGE, SOFT, VERMILION, color, ink_on
+from course_lib.figures.palette import GREY, INK, color
 from course_lib.figures.style import Picture
-from course_lib.units import (
-    BILLION,
-    DAY,
-    MILLION,
-    MS,
-    TRILLION,
-    YEAR,
-    bytes_text,
-    duration_text,
-    money_text,
-    number_text,
-    percent_text,
-)
+from course_lib.units import BILLION, DAY, MILLION, MS, TRILLION, bytes_text, duration_text, number_text
+from course_lib.widgets.ch01_choices import COUNTS, GPUS, SIZES, TOKENS, params_text, tokens_text
+from course_lib.widgets.ch01_time_and_money import (
+    cost,
+    draw_cost,
+    draw_runs,
+    draw_years_to_weeks,
+    runs_over_time,
+    years_to_weeks,
+)  # fmt: skip
 from course_lib.widgets.explore import Explorer, explore, menu, play, slider, toggle
 from course_lib.widgets.links import chapter_link
 
-SIZES = tuple(
-    size * BILLION for size in (0.1, 0.35, 1, 1.5, 3, 7, 8, 13, 30, 70, 175, 405, 1000)
-)  # parameters: names that people use
-GPUS = ("A100 SXM 40GB", "A100 SXM 80GB", "H100 SXM", "H200 SXM", "B200 SXM", "MI300X")
-COUNTS = tuple(2**power for power in range(16))
-UTILISATION = tuple(share / 100 for share in (10, 20, 30, 35, 38, 40, 43, 45, 50, 55, 60))
-TOKENS = tuple(count * TRILLION for count in (0.01, 0.1, 0.3, 1, 2, 5, 10, 15, 30))
-
-
-def params_text(params: float) -> str:
-    """Parameters as people name models: "70 B"."""
-    return f"{number_text(params / BILLION)} B"
-
-
-def tokens_text(tokens: float) -> str:
-    """Tokens in millions, billions or trillions."""
-    return f"{number_text(tokens)} tokens"
-
+__all__ = [
+    "cost", "draw_budgets", "draw_cost", "draw_runs", "draw_step", "draw_triage", "draw_years_to_weeks",
+    "params_text", "runs_over_time", "step_parts", "three_budgets", "tokens_text", "triage", "years_to_weeks",
+]  # fmt: skip
 
 # --- three walls, three budgets ------------------------------------------------------------------
 
@@ -97,148 +77,6 @@ def three_budgets(params: float = 1 * BILLION, gpu: str = "H100 SXM") -> Explore
     )  # fmt: skip
 
 
-# --- years into weeks ----------------------------------------------------------------------------
-
-
-_GUIDES = ((YEAR, "a year"), (30 * DAY, "30 days"), (7 * DAY, "a week"), (DAY, "a day"))
-
-
-def draw_years_to_weeks(
-    params: float = 70 * BILLION,
-    tokens: float = 15 * TRILLION,
-    gpu: str = "H100 SXM",
-    gpus: int = 64,
-    mfu: float = 0.4,
-) -> Picture:
-    """Time of a run over the number of GPUs, at this utilisation and at the peak; both axes logarithmic."""
-    device = facts.device(gpu)
-    counts = np.array(COUNTS)
-    reached = compute.train_seconds(params, tokens, device.dense_flops, mfu, counts)
-    seconds = compute.train_seconds(params, tokens, device.dense_flops, mfu, gpus)
-    bill = compute.cost_usd(compute.device_hours(seconds, gpus), price := facts.price("H100 hour"))
-    figure, axes = style.new(3.5, left=0.85, bottom=0.6)
-    across, up = np.log2(counts), np.log10(reached / DAY)  # linear axes in logarithms are quicker to draw
-    axes.plot(across, up + np.log10(mfu), color=SOFT, linewidth=1.2, linestyle=(0, (4, 3)))
-    axes.plot(across, up, color=BLUE, linewidth=2.2)
-    axes.text(
-        across[-1] + 0.2,
-        up[-1] + np.log10(mfu),
-        "100 % of peak",
-        va="center",
-        fontsize=style.SMALL,
-        color=SOFT,
-    )
-    axes.text(
-        across[-1] + 0.2, up[-1], f"{percent_text(mfu)} MFU", va="center", fontsize=style.SMALL, color=BLUE
-    )
-    low, top = up[-1] + np.log10(mfu) - 0.4, up[0] + 0.8
-    for size, words in _GUIDES:
-        place = np.log10(size / DAY)
-        if low < place < top:
-            axes.plot((0, 18), (place, place), color=GRID, linewidth=0.8, zorder=0)
-            axes.text(0.1, place, words, fontsize=style.SMALL, color=SOFT, va="bottom")
-    here = (np.log2(gpus), np.log10(seconds / DAY))
-    axes.plot(*here, "o", color=VERMILION, markersize=9, zorder=5)
-    axes.annotate(duration_text(seconds), here, xytext=(9, 7), textcoords="offset points", fontsize=style.LARGE,
-                  fontweight="bold", color=INK)  # fmt: skip
-    axes.set(xlim=(-0.3, across[-1] + 2.5), ylim=(low, top))
-    axes.set_xticks(across[::3], [f"{count:,}" for count in counts[::3]])
-    _decades(axes, low, top)
-    title = (
-        f"{params_text(params)} on {number_text(tokens)} tokens, {gpus:,} × {gpu} at {percent_text(mfu)} MFU"
-    )
-    style.dress(axes, title, x="GPUs (perfect scaling)", y="time of the run (days)")
-    said = f"{money_text(bill)} at {money_text(price)} a GPU-hour,\nhowever many GPUs share the work"
-    axes.text(0.985, 0.95, style.plain(said), transform=axes.transAxes, ha="right", va="top", fontsize=style.SMALL,
-              color=SOFT)  # fmt: skip
-    figure.alt = (
-        f"{title}: {duration_text(seconds)} and {money_text(bill)} at the assumed {money_text(price)} a GPU-hour, "
-        "whatever the number of GPUs. The line falls straight on logarithmic axes; a dashed one is 100 % of peak."
-    )
-    return figure
-
-
-def _decades(axes: Axes, low: float, top: float) -> None:
-    """Ticks at whole powers of ten, on an axis that is a logarithm."""
-    powers = range(int(np.ceil(low)), int(np.floor(top)) + 1)
-    axes.set_yticks(powers, [number_text(10.0**power).removeprefix("1 × ") for power in powers])
-
-
-def years_to_weeks(params: float = 70 * BILLION, tokens: float = 15 * TRILLION) -> Explorer:
-    """Years turned into weeks by GPUs and by utilisation; only the second changes the bill."""
-    return explore(
-        draw_years_to_weeks,
-        params=slider(SIZES, params, label="parameters", text=params_text),
-        tokens=slider(TOKENS, tokens, label="tokens", text=tokens_text),
-        gpu=menu(GPUS, "H100 SXM", label="GPU"),
-        gpus=play(COUNTS, 1, label="GPUs", text=lambda count: f"{count:,}", interval=500),
-        mfu=slider(UTILISATION, 0.4, label="MFU", text=percent_text),
-    )
-
-
-# --- cost with two baselines ---------------------------------------------------------------------
-
-
-def draw_cost(
-    gpus: int = 1024, days: int = 30, price: float = 2.0, mfu: float = 0.35, achievable: float = 0.5
-) -> Picture:
-    """The bill of a run, and how much of it was wasted: against the peak, and against what others reach."""
-    hours = compute.device_hours(days * DAY, gpus)
-    bill = compute.cost_usd(hours, price)
-    baselines = {"100 % of peak": 1.0, f"the achievable {percent_text(achievable)}": achievable}
-    figure, axes = style.new(2.6, left=1.95, right=0.3, bottom=0.55, top=0.66)
-    for place, (name, baseline) in enumerate(baselines.items()):
-        wasted = compute.wasted_fraction(mfu, baseline)
-        axes.text(-0.012, place, f"against {name}", ha="right", va="center", fontsize=style.NORMAL, color=INK)
-        _share(axes, place, 0.0, 1 - wasted, "needed", bill, color("weights"))
-        _share(axes, place, 1 - wasted, wasted, "wasted", bill, ORANGE)
-    axes.set(xlim=(0, 1), ylim=(1.5, -0.5), yticks=[])
-    axes.spines["left"].set_visible(False)
-    axes.set_xticks((0, 0.25, 0.5, 0.75, 1), [f"{share} %" for share in (0, 25, 50, 75, 100)])
-    title = f"{gpus:,} GPUs × {days} days × {money_text(price)} an hour = {money_text(bill)}"
-    point = compute.points_of_mfu_usd(bill, mfu)
-    style.dress(axes, "", x="share of the bill")
-    left, high = 1.95 / style.WIDTH, figure.get_figheight()
-    figure.text(left, 1 - 0.28 / high, style.plain(title), fontsize=style.LARGE, fontweight="bold", color=INK)
-    figure.text(left, 1 - 0.5 / high, style.plain(f"at {percent_text(mfu)} MFU; one point more saves {money_text(point)}"),
-                fontsize=style.NORMAL, color=SOFT)  # fmt: skip
-    shares = "; ".join(
-        f"against {name} {percent_text(compute.wasted_fraction(mfu, baseline))} is wasted"
-        for name, baseline in baselines.items()
-    )
-    figure.alt = (
-        f"{title}. At {percent_text(mfu)} MFU, {shares}. One point of MFU is worth {money_text(point)}."
-    )
-    return figure
-
-
-def _share(axes: Axes, place: int, start: float, size: float, words: str, bill: float, fill: str) -> None:
-    """A part of the bill, with its money where there is room for it."""
-    axes.barh(place, size, left=start, height=0.52, color=fill, linewidth=0)
-    said = f"{words} {money_text(size * bill)}" if size > 0.3 else words
-    if size > 0.14:
-        said = style.plain(f"{said}\n{percent_text(size)}")
-        axes.text(
-            start + size / 2, place, said, ha="center", va="center", fontsize=style.SMALL, color=ink_on(fill)
-        )
-
-
-def cost() -> Explorer:
-    """The bill and its waste under two baselines."""
-    listed = facts.prices()
-    prices = sorted({float(listed["H100 hour"]), 1.0, 3.0, 4.0, float(listed["H100 hour, hyperscaler high"])})
-    return explore(
-        draw_cost,
-        gpus=slider(COUNTS, 1024, label="GPUs", text=lambda count: f"{count:,}"),
-        days=slider(
-            (7, 14, 30, 60, 90, 180), 30, label="length of the run", text=lambda days: f"{days} days"
-        ),
-        price=slider(prices, float(listed["H100 hour"]), label="price of a GPU-hour", text=money_text),
-        mfu=slider(UTILISATION, 0.35, label="MFU reached", text=percent_text),
-        achievable=slider((0.4, 0.45, 0.5, 0.55, 0.6), 0.5, label="MFU achievable", text=percent_text),
-    )
-
-
 # --- do you need this at all? --------------------------------------------------------------------
 
 
@@ -287,12 +125,12 @@ def triage() -> Explorer:
         tokens=slider((0.0, *TOKENS), 0.1 * TRILLION, label="tokens to train on", text=tokens_text),
         deadline=slider(
             tuple(days * DAY for days in (1, 7, 30, 90, 365)), 30 * DAY, label="deadline",
-            text=lambda seconds: f"{seconds / DAY:.0f} days",
+            text=lambda seconds: f"{seconds / DAY:.0f} days", when=lambda now: now["tokens"] > 0,
         ),
         qps=slider((0.0, 0.1, 1.0, 10.0, 100.0, 1000.0), 0.0, label="requests to serve",
                    text=lambda rate: f"{number_text(rate)} per second"),
         user_rate=slider((5.0, 20.0, 50.0, 100.0, 200.0), 20.0, label="tokens for one user",
-                         text=lambda rate: f"{rate:.0f} per second"),
+                         text=lambda rate: f"{rate:.0f} per second", when=lambda now: now["qps"] > 0),
     )  # fmt: skip
 
 
@@ -348,72 +186,4 @@ def step_parts() -> Explorer:
         comm_ms=slider(times, 180.0, label="communication", text=said),
         data_ms=slider(times, 60.0, label="input", text=said),
         overlap=toggle(True, label="all three overlap perfectly"),
-    )
-
-
-# --- runs over the years -------------------------------------------------------------------------
-
-
-def draw_runs(value: str = "FLOP", name: str = "") -> Picture:
-    """Published training runs by date: FLOP of the run, accelerators, or parameters; one may be named."""
-    read = {
-        "FLOP": lambda run: run.flops,
-        "accelerators": lambda run: run.devices,
-        "parameters": lambda run: run.params,
-    }
-    if value not in read:
-        raise ValueError(f"value is {value!r}; choose from {', '.join(read)}.")
-    shown = [run for run in facts.runs().values() if read[value](run) and not run.tp]
-    figure, axes = style.new(3.7, left=0.95, bottom=0.55)
-    heights = {run.name: float(np.log10(read[value](run))) for run in shown}
-    axes.plot([run.year for run in shown], list(heights.values()), "o", color=BLUE, markersize=5.5)
-    for run in shown:
-        if run.name == name or run.name in _NAMED:
-            _name_run(axes, run, heights[run.name], run.name == name)
-    low, top = np.floor(min(heights.values())), np.ceil(max(heights.values()) + 0.2)
-    _decades(axes, low, top)
-    axes.set(xlim=(2017, 2026.9), ylim=(low, top))
-    axes.set_xticks(range(2017, 2027), [str(year) for year in range(2017, 2027)])
-    units = {"FLOP": "FLOP of the whole run", "accelerators": "accelerators used", "parameters": "parameters"}
-    title = f"Published training runs: {units[value]}"
-    style.dress(axes, title, x="date of publication (year)", y=units[value], grid="y")
-    first, last = min(shown, key=lambda run: run.year), max(shown, key=lambda run: read[value](run))
-    figure.alt = (
-        f"{title}, {len(shown)} runs on a logarithmic axis, from {first.name} in {first.published[:4]} "
-        f"({number_text(read[value](first))}) to {last.name} in {last.published[:4]} ({number_text(read[value](last))})."
-    )
-    return figure
-
-
-def _name_run(axes: Axes, run: facts.PublishedRun, height: float, picked: bool) -> None:
-    """A run's name beside its point, on the side where there is room."""
-    over, side = _NAMED.get(run.name, (4, "left"))
-    ink, weight = (VERMILION, "bold") if picked else (INK, "normal")
-    axes.annotate(run.name, (run.year, height), xytext=(7 if side == "left" else -7, over), textcoords="offset points",
-                  fontsize=style.SMALL, ha=side, va="center", color=ink, fontweight=weight)  # fmt: skip
-    if picked:
-        axes.plot([run.year], [height], "o", color=VERMILION, markersize=9, zorder=5)
-
-
-_NAMED = {  # how far above its point, in points, and on which side the name stands
-    "Transformer (big)": (0, "left"),
-    "BERT large": (0, "left"),
-    "Megatron-LM 8.3B": (0, "left"),
-    "GPT-3 175B": (0, "left"),
-    "PaLM 540B": (4, "left"),
-    "LLaMA 65B": (-9, "left"),
-    "Llama 2 70B": (6, "left"),
-    "Llama 3.1 405B": (0, "right"),
-    "DeepSeek-V3": (-10, "left"),
-    "Llama 4 Scout": (8, "left"),
-}
-
-
-def runs_over_time() -> Explorer:
-    """The dated scatter of published runs: what they cost in FLOP, accelerators and parameters."""
-    names = ("–", *(run.name for run in facts.runs().values() if not run.tp))
-    return explore(
-        lambda value, name: draw_runs(value, name if name != "–" else ""),
-        value=menu(("FLOP", "accelerators", "parameters"), label="shown"),
-        name=menu(names, label="mark a run"),
     )

@@ -16,6 +16,18 @@ from course_lib.figures import style
 
 Draw = Callable[..., Figure | str]
 
+# Tracks of one length and readouts in one column; a drop-down's arrow that is there in the dark theme too.
+_ARROW = (
+    "data:image/svg+xml,%3Csvg xmlns=%22http://www.w3.org/2000/svg%22 viewBox=%220 0 18 18%22%3E"
+    "%3Cpath d=%22M5 7l4 4 4-4%22 fill=%22none%22 stroke=%22%23ddd%22 stroke-width=%221.8%22/%3E%3C/svg%3E"
+)
+_LOOK = f"""
+.course-controls .widget-readout{{flex:0 0 11em;text-align:left;padding-left:.5em;margin:0}}
+.course-controls .widget-hslider{{min-width:0}}
+.course-controls .widget-hslider:has([disabled]),.course-controls .widget-dropdown:has([disabled]){{opacity:.45}}
+[data-jp-theme-light=false] .course-controls{{--jp-widgets-dropdown-arrow:url('{_ARROW}')}}
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Control:
@@ -27,6 +39,7 @@ class Control:
     label: str = ""
     texts: tuple[str, ...] = ()  # one for each value
     interval: int = 600  # ms between two frames of "play"
+    when: Callable[[dict[str, Any]], bool] | None = None  # at which settings it matters; greyed out at others
 
     def check(self, name: str) -> "Control":
         """This control with its label filled in; refused if it cannot start."""
@@ -36,17 +49,27 @@ class Control:
 
 
 def slider(
-    values: Sequence[Any], start: Any = None, *, label: str = "", text: Callable[[Any], str] | None = None
+    values: Sequence[Any],
+    start: Any = None,
+    *,
+    label: str = "",
+    text: Callable[[Any], str] | None = None,
+    when: Callable[[dict[str, Any]], bool] | None = None,
 ) -> Control:
-    """A slider over these values; `text` says a value with its unit."""
-    return _over("slider", values, start, label, text)
+    """A slider over these values; `text` says a value with its unit, `when` at which settings it changes the picture."""
+    return replace(_over("slider", values, start, label, text), when=when)
 
 
 def menu(
-    values: Sequence[Any], start: Any = None, *, label: str = "", text: Callable[[Any], str] | None = None
+    values: Sequence[Any],
+    start: Any = None,
+    *,
+    label: str = "",
+    text: Callable[[Any], str] | None = None,
+    when: Callable[[dict[str, Any]], bool] | None = None,
 ) -> Control:
-    """A drop-down list of these values."""
-    return _over("menu", values, start, label, text)
+    """A drop-down list of these values; `when` says at which settings it changes the picture."""
+    return replace(_over("menu", values, start, label, text), when=when)
 
 
 def play(
@@ -124,9 +147,16 @@ class Explorer:
         """Put the picture of the present setting where the old one was."""
         began = time.perf_counter()
         markup, said = self.page()
+        self.grey_out()
         if self.handle is not None:
             self.handle.update({"text/html": markup, "text/plain": said}, raw=True)
         self.seconds = time.perf_counter() - began
+
+    def grey_out(self) -> None:
+        """Switch off the controls that change nothing at the present setting."""
+        for name, made in self.inputs.items():
+            when = self.controls[name].when
+            made.disabled = when is not None and not when(self.setting)
 
     def _ipython_display_(self) -> None:
         """Nothing: the picture and its controls are on the page already."""
@@ -187,16 +217,20 @@ def _show_controls(explorer: Explorer) -> None:
     rows = [_row(explorer, ipywidgets, name, control) for name, control in explorer.controls.items()]
     if not rows:
         return
-    box = ipywidgets.VBox(rows, layout=ipywidgets.Layout(max_width="52em", margin="0.2em 0 1em 0"))
+    explorer.grey_out()
+    look = ipywidgets.HTML(f"<style>{_LOOK}</style>", layout=ipywidgets.Layout(display="none"))
+    layout = ipywidgets.Layout(max_width=f"{style.WIDTH * style.DPI:.0f}px", margin="0.2em 0 1em 0")
+    box = ipywidgets.VBox([*rows, look], layout=layout).add_class("course-controls")
     bundle = {**box._repr_mimebundle_(), "text/plain": "(Run this cell to get its controls.)"}
     display(bundle, raw=True)
 
 
 def _row(explorer: Explorer, ipywidgets: Any, name: str, control: Control) -> Any:
     """The input of one control, wired to redraw; a play button sits before its slider."""
+    longest = max(len(each.label) for each in explorer.controls.values() if each.kind != "toggle")
     look = {
         "description": control.label,
-        "style": {"description_width": "14em"},
+        "style": {"description_width": f"{max(6.0, 0.62 * longest + 0.5):.1f}em"},
         "layout": ipywidgets.Layout(width="98%"),
     }
     pairs = list(zip(control.texts, control.values, strict=False))  # a check box has no texts
@@ -219,7 +253,7 @@ def _row(explorer: Explorer, ipywidgets: Any, name: str, control: Control) -> An
         return made
     button = ipywidgets.Play(
         min=0, max=len(control.values) - 1, step=1, interval=control.interval, repeat=False,
-        value=control.values.index(control.start), layout=ipywidgets.Layout(width="10em"),
+        value=control.values.index(control.start), show_repeat=False, layout=ipywidgets.Layout(width="6em"),
     )  # fmt: skip
     ipywidgets.jslink((button, "value"), (made, "index"))
     return ipywidgets.HBox([made, button], layout=ipywidgets.Layout(width="100%", align_items="center"))

@@ -18,6 +18,7 @@ from course_lib.exercises.judging.ch06_ranks import (
     coin_of,
     counted_wrong,
     first,
+    judged,
     moved_early,
     nbytes,
     not_like,
@@ -29,8 +30,8 @@ from course_lib.exercises.judging.ch06_ranks import (
     secret,
     sum_fault,
     too_few_bytes,
+    too_long,
     too_many_bytes,
-    too_many_rounds,
     verdict,
     world,
 )
@@ -114,11 +115,11 @@ def _pair_partners(case: Case, meter: Meter) -> Fault | None:
 
 
 def _pair_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    verdicts = [verdict(case.kind, case.part, case, _pair_fault(params, case, outcome.value))]
-    if case.adversary is None:
-        verdicts.append(verdict("cost", "bytes", case, _pair_cost(case, outcome.meter)))
-        verdicts.append(verdict("protocol", "partner", case, _pair_partners(case, outcome.meter)))
-    return verdicts
+    fault = _pair_fault(params, case, outcome.value)
+    if case.adversary is not None:
+        return judged(case, fault)
+    return judged(case, fault, ("cost", "bytes", _pair_cost(case, outcome.meter)),
+                  ("protocol", "partner", _pair_partners(case, outcome.meter)))  # fmt: skip
 
 
 # --- ring shift
@@ -179,14 +180,13 @@ def _shift_bytes(case: Case, meter: Meter) -> Fault | None:
 
 
 def _shift_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    verdicts = [verdict(case.kind, case.part, case, _shift_fault(params, case, outcome.value))]
-    if case.adversary is None:
-        rounds = too_many_rounds(outcome.meter, 4, "Does somebody wait for a neighbour that waits for its neighbour, all the way round?")
-        verdicts.append(verdict("cost", "bytes", case, _shift_bytes(case, outcome.meter)))
-        verdicts.append(verdict("cost", "rounds", case, rounds))
-        route = first(off_the_ring(outcome.meter, params["direction"], params["route"]), ready_made(outcome.meter))
-        verdicts.append(verdict("protocol", "neighbours", case, route))
-    return verdicts
+    fault, meter = _shift_fault(params, case, outcome.value), outcome.meter
+    if case.adversary is not None:
+        return judged(case, fault)
+    late = too_long(meter, 4, "Who waits for a neighbour that waits for its own neighbour, all the way round?")
+    route = first(off_the_ring(meter, params["direction"], params["route"]), ready_made(meter))
+    return judged(case, fault, ("cost", "bytes", _shift_bytes(case, meter)), ("cost", "time", late),
+                  ("protocol", "neighbours", route))  # fmt: skip
 
 
 # --- reduce-scatter
@@ -207,7 +207,7 @@ def _scatter_cases(params: Params, rng: random.Random) -> list[Case]:
                           per_rank=world(n, lambda length=length: secret(coin, length))))  # fmt: skip
     cases.append(Case(name="three ranks, 64-bit whole numbers, every second one", ranks=3, kind="generality", part="sizes",
                       per_rank=world(3, lambda: secret(coin, 16, dtype=torch.int64)[::2]), visible=False))  # fmt: skip
-    return cases + [Case(name=f"three ranks, {unkind}", ranks=3, per_rank=world(3, lambda: secret(coin, 12)), kind="protocol",
+    return cases + [Case(name=f"four ranks, {unkind}", ranks=4, per_rank=world(4, lambda: secret(coin, 12)), kind="protocol",
                          part="safe", visible=False, adversary=unkind) for unkind in UNKIND]  # fmt: skip
 
 
@@ -258,14 +258,13 @@ def _scatter_bytes(params: Params, case: Case, meter: Meter) -> Fault | None:
 
 
 def _scatter_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    verdicts = [verdict(case.kind, case.part, case, _scatter_fault(params, case, outcome.value))]
-    if case.adversary is None:
-        n, meter = case.ranks or 1, outcome.meter
-        rounds = too_many_rounds(meter, 3 * (n - 1), f"{n} ranks need {n - 1}, if all send at the same time.")
-        verdicts.append(verdict("cost", "bytes", case, first(_scatter_bytes(params, case, meter), rounds)))
-        route = first(off_the_ring(meter, 1, "0 → 1 → 2 → … → 0"), ready_made(meter))
-        verdicts.append(verdict("protocol", "neighbours", case, route))
-    return verdicts
+    fault, meter, n = _scatter_fault(params, case, outcome.value), outcome.meter, case.ranks or 1
+    if case.adversary is not None:
+        return judged(case, fault)
+    late = too_long(meter, 3 * (n - 1), f"{n} ranks need {n - 1}, if all send at the same time.")
+    route = first(off_the_ring(meter, 1, "0 → 1 → 2 → … → 0"), ready_made(meter))
+    return judged(case, fault, ("cost", "bytes", first(_scatter_bytes(params, case, meter), late)),
+                  ("protocol", "neighbours", route))  # fmt: skip
 
 
 # --- ring all-reduce
@@ -281,9 +280,9 @@ def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
                    per_rank=world(n, lambda n=n: secret(coin, n * each))) for n in (1, 2, 5)]  # fmt: skip
     cases += [Case(name=f"{n} ranks, {size} numbers", ranks=n, kind="generality", part="sizes", visible=False,
                    per_rank=world(n, lambda size=size: secret(coin, size))) for n, size in ((4, 10), (5, 3))]  # fmt: skip
-    cases += [Case(name=name, ranks=3, per_rank=data, kind="generality", part="tensors", visible=False)
-              for name, data in layouts(coin, 3).items()]  # fmt: skip
-    return cases + [Case(name=f"three ranks, {unkind}", ranks=3, per_rank=world(3, lambda: secret(coin, 12)), kind="protocol",
+    cases += [Case(name=name, ranks=4, per_rank=data, kind="generality", part="tensors", visible=False)
+              for name, data in layouts(coin, 4).items()]  # fmt: skip
+    return cases + [Case(name=f"four ranks, {unkind}", ranks=4, per_rank=world(4, lambda: secret(coin, 12)), kind="protocol",
                          part="safe", visible=False, adversary=unkind) for unkind in UNKIND]  # fmt: skip
 
 
@@ -294,21 +293,22 @@ def _ring_bytes(case: Case, meter: Meter) -> Fault | None:
     size = elements * item
     most = 2 * min(elements, (n - 1) * -(-elements // n)) * item
     least = [size if n > 1 else 0] * n
+    padded = 2 * (n - 1) * -(-elements // n) * item
+    if padded > most and all(sent == padded for sent in meter["bytes_sent"]):
+        return "padding", f"Padding travels too: {padded:,} bytes per rank for a tensor of {size:,}. Cut it unevenly instead."
     return (too_many_bytes(meter, size, most, "a ring needs") if size else None) or too_few_bytes(meter, least, least)
 
 
 def _ring_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    given = [x for (x,) in case.per_rank]
-    verdicts = [verdict(case.kind, case.part, case, sum_fault(case, given, outcome.value))]
-    if case.adversary is None:
-        n, meter = len(given), outcome.meter
-        think = f"A ring of {n} takes {2 * (n - 1)}, if all send and receive at the same time, and twice that if they take turns."
-        verdicts.append(verdict("cost", "bytes", case, _ring_bytes(case, meter)))
-        if n % 2 == 0:  # taking turns needs a third round a hop where somebody is left over
-            verdicts.append(verdict("cost", "rounds", case, too_many_rounds(meter, 4 * (n - 1), think)))
-        route = first(off_the_ring(meter, params["direction"], params["route"]), ready_made(meter))
-        verdicts.append(verdict("protocol", "neighbours", case, route))
-    return verdicts
+    given, meter = [x for (x,) in case.per_rank], outcome.meter
+    fault, n = sum_fault(case, given, outcome.value), len(given)
+    if case.adversary is not None:
+        return judged(case, fault)
+    think = f"A ring of {n} takes {2 * (n - 1)}, if all send and receive at the same time, and twice that if they take turns."
+    most = 4 * (n - 1) if n % 2 == 0 else 6 * (n - 1)  # taking turns needs a third round a hop where somebody is left over
+    route = first(off_the_ring(meter, params["direction"], params["route"]), ready_made(meter))
+    return judged(case, fault, ("cost", "bytes", _ring_bytes(case, meter)), ("cost", "time", too_long(meter, most, think)),
+                  ("protocol", "neighbours", route))  # fmt: skip
 
 
 # --- the hang
@@ -350,9 +350,10 @@ def _edge_fault(case: Case, results: Sequence[Any]) -> Fault | None:
         for one, want, words in wants:
             if same(one, want):
                 continue
-            if isinstance(one, Tensor) and (same(one, given[before][1]) or same(one, given[after][0])) and n > 1:
-                return "crossed", (f"Rank {rank} of {n} has its two messages the wrong way round. From one rank they are matched in the "
-                                   "order in which they were sent, or by tag.")  # fmt: skip
+            others = (given[before][1], given[after][0], given[before][0], given[after][1])
+            if n > 1 and any(same(one, other) for other in others):
+                return "crossed", (f"Rank {rank} of {n} has its messages the wrong way round. Those of one pair are matched in the order in "
+                                   "which they were sent, or by tag; and `from_before` comes first in the result.")  # fmt: skip
             if fault := not_like(one, want, rank):
                 return fault
             if case.adversary is not None and case.adversary != STREAM:
@@ -381,14 +382,13 @@ def _edge_partners(meter: Meter) -> Fault | None:
 
 
 def _edge_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    verdicts = [verdict(case.kind, case.part, case, _edge_fault(case, outcome.value))]
-    if case.adversary in (None, STREAM):
-        meter = outcome.meter
-        rounds = too_many_rounds(meter, 6, "It no longer hangs, but ranks wait for each other in a row. Let all of them act at once.")
-        verdicts.append(verdict("cost", "bytes", case, _edge_bytes(case, meter)))
-        verdicts.append(verdict("cost", "rounds", case, rounds))
-        verdicts.append(verdict("protocol", "neighbours", case, _edge_partners(meter)))
-    return verdicts
+    fault, meter = _edge_fault(case, outcome.value), outcome.meter
+    if case.part == "order" and fault is not None and fault[0] == "crossed":
+        fault = None  # it did not hang, which is the question here; that two ranks confuse their messages is another's
+    if case.adversary not in (None, STREAM):
+        return judged(case, fault)
+    return judged(case, fault, ("cost", "bytes", _edge_bytes(case, meter)), ("cost", "time", too_long(meter, 6, "It no longer hangs; now let all of them act at once.")),
+                  ("protocol", "neighbours", _edge_partners(meter)))  # fmt: skip
 
 
 # --- the prediction
@@ -429,7 +429,7 @@ CORE = {
         pytorch="`torch.distributed.batch_isend_irecv`; an all-reduce in a group of two.",
     ),
     "ring-shift": Judging(
-        shares={"values:shift": 0.3, "cost:bytes": 0.1, "cost:rounds": 0.15, "protocol:neighbours": 0.1, "protocol:safe": 0.15,
+        shares={"values:shift": 0.3, "cost:bytes": 0.1, "cost:time": 0.15, "protocol:neighbours": 0.1, "protocol:safe": 0.15,
                 "generality:ranks": 0.1, "generality:tensors": 0.1},
         cases=_shift_cases,
         verdicts=_shift_verdicts,
@@ -456,7 +456,7 @@ CORE = {
         pytorch="`torch.distributed.reduce_scatter_tensor`: rank r gets the r-th part. FSDP's gradients come this way.",
     ),
     "ring-all-reduce": Judging(
-        shares={"values:sum": 0.25, "cost:bytes": 0.2, "cost:rounds": 0.05, "protocol:neighbours": 0.1, "protocol:safe": 0.1,
+        shares={"values:sum": 0.25, "cost:bytes": 0.2, "cost:time": 0.05, "protocol:neighbours": 0.1, "protocol:safe": 0.1,
                 "generality:ranks": 0.1, "generality:sizes": 0.1, "generality:tensors": 0.1},
         cases=_ring_cases,
         verdicts=_ring_verdicts,
@@ -466,7 +466,7 @@ CORE = {
         pytorch="`torch.distributed.all_reduce`; NCCL's `Ring` algorithm, in slices so that hops overlap.",
     ),
     "hang-repair": Judging(
-        shares={"values:edges": 0.3, "cost:bytes": 0.1, "cost:rounds": 0.1, "protocol:neighbours": 0.05, "protocol:order": 0.1,
+        shares={"values:edges": 0.3, "cost:bytes": 0.1, "cost:time": 0.1, "protocol:neighbours": 0.05, "protocol:order": 0.1,
                 "protocol:safe": 0.1, "generality:ranks": 0.15, "generality:tensors": 0.1},
         cases=_edge_cases,
         verdicts=_edge_verdicts,

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_lib.cluster import Topology
 from course_lib.cluster.kernel import Adversary
 from course_lib.exercises.judging import describe
 from course_lib.records import Case, Verdict
@@ -119,8 +120,9 @@ def sum_fault(case: Case, given: Sequence[Tensor], results: Sequence[Any]) -> Fa
 
 def _slip(given: Sequence[Tensor], got: Tensor, want: Tensor, rank: int, n: int) -> Fault:
     if same(got, given[rank]):
-        return "returned-input", (f"Rank {rank} returned its own `x`, unchanged. For a tensor that is not contiguous, "
-                                  "`reshape(-1)` makes a copy, and what happens to the copy does not reach `x`.")  # fmt: skip
+        why = "" if given[rank].is_contiguous() else (" `reshape(-1)` of a tensor that is not contiguous makes a copy, and what happens "
+                                                      "to the copy does not reach `x`.")  # fmt: skip
+        return "returned-input", f"Rank {rank} returned its own `x`, as it was given.{why}"
     if torch.equal(got, (given[rank] * n).to(got.dtype)):
         return "own-times-n", f"Rank {rank} returned {n} times its own numbers. Those of the other ranks are different."
     if got.dtype.is_floating_point:
@@ -134,11 +136,15 @@ def _slip(given: Sequence[Tensor], got: Tensor, want: Tensor, rank: int, n: int)
     if len(right) == 1 and n > 2:
         return "one-chunk-only", (f"Rank {rank} has the sum in chunk {right[0]} only, as after the first half; the finished chunks "
                                   "have yet to go round.")  # fmt: skip
+    own = [x.reshape(-1).tensor_split(n)[c] for c, x in enumerate(given)]
+    if n > 1 and all(torch.equal(one, two) for one, two in zip(got_chunks, own, strict=True)):
+        return "wrong-owner", (f"On rank {rank}, chunk c holds rank c's own numbers alone. What did each rank finish in the first half, and "
+                               "which chunk did it pass on as finished in the second?")  # fmt: skip
     wrong = next(c for c, (one, two) in enumerate(zip(got_chunks, want_chunks, strict=True)) if not torch.equal(one, two))
     parts = [x.reshape(-1).tensor_split(n)[wrong] for x in given]
-    where = f"Rank {rank}, chunk {wrong} of {n}," if right else f"Rank {rank}'s result"
-    if fault := counted_wrong(got_chunks[wrong], parts, where):
-        return fault
+    found = counted_wrong(got, given, f"Rank {rank}'s result") or counted_wrong(got_chunks[wrong], parts, f"Rank {rank}, chunk {wrong} of {n},")
+    if found:
+        return found
     held = f" Chunks {', '.join(map(str, right))} are right." if right else ""
     return "other-numbers", (f"Rank {rank} of {n} does not have the sum; chunk {wrong} is the first that is wrong.{held} Does each chunk "
                              "that comes go where it belongs?")  # fmt: skip
@@ -197,6 +203,14 @@ def too_many_rounds(meter: Meter, most: int, think: str) -> Fault | None:
     return ("too-many-rounds", f"{rounds} rounds one after another, where {most} are enough. {think}") if rounds > most else None
 
 
+def too_long(meter: Meter, most: int, think: str) -> Fault | None:
+    """A run that takes longer than `most` latencies in a row; messages this short take nothing else."""
+    flights = meter["seconds"] / Topology().levels[0].latency
+    if flights <= most + 0.5:
+        return None
+    return "in-a-row", f"{flights:.0f} latencies one after another, where {most} are enough: ranks wait for each other in a row. {think}"
+
+
 def off_the_ring(meter: Meter, direction: int, route: str) -> Fault | None:
     """A message to somebody else than the next rank on the ring."""
     n = len(meter["bytes_sent"])
@@ -220,6 +234,12 @@ def verdict(kind: Any, part: str, case: Case, fault: Fault | None) -> Verdict:
 def world(n: int, make: Callable[[], Any]) -> PerRank:
     """Arguments of `n` ranks, drawn one rank after another."""
     return tuple((make(),) for _ in range(n))
+
+
+def judged(case: Case, fault: Fault | None, *others: tuple[Any, str, Fault | None]) -> list[Verdict]:
+    """The verdict on a case's results and, where they are right, on what was asked of the run as (kind, part, finding)."""
+    verdicts = [verdict(case.kind, case.part, case, fault)]
+    return verdicts if fault else verdicts + [verdict(kind, part, case, found) for kind, part, found in others]
 
 
 def first(*faults: Fault | None) -> Fault | None:

@@ -1,0 +1,311 @@
+"""What torch does in one thread, counted: bytes alive and at the peak, by role, and floating-point operations.
+
+One `TorchDispatchMode` sees every operation of its thread, the backward pass on a CPU included. Memory is that of
+storages, so views and in-place operations add nothing; a storage counts until it is really gone. A role is what a
+storage is for: a registered parameter, a parameter's gradient, optimizer state, saved by autograd for the backward
+pass, held by a call of a communicator, else temporary. It is known when it shows (a parameter when it is registered, a
+gradient when it is accumulated), and counted when it is asked for.
+
+Left out: memory that torch does not own (Python lists, numpy arrays that are no views of tensors), what an allocator adds,
+storages that existed before and were not given by `adopt`, and work space inside an operation. FLOPs are torch's own
+formulas (`torch.utils.flop_counter`), a multiply and an add counting two, plus the CPU's attention kernels, which torch
+counts as nothing; elementwise operations count nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Self
+
+import torch
+import torch.nn.modules.module as _modules
+import torch.optim.optimizer as _optimizers
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
+
+ROLES = ("parameters", "gradients", "optimizer state", "saved for backward", "communication", "temporary")
+_here = threading.local()
+_hooked: dict[int, weakref.ref[Tensor]] = {}  # parameters whose gradients are followed
+_resize = torch.ops.aten.resize_
+
+
+def _attention(query: Any, key: Any, value: Any, *_: Any, out_val: Any = None, **__: Any) -> int:
+    return sdpa_flop_count(query.shape, key.shape, value.shape)
+
+
+def _attention_backward(
+    grad: Any, query: Any, key: Any, value: Any, *_: Any, out_val: Any = None, **__: Any
+) -> int:
+    return sdpa_backward_flop_count(grad.shape, query.shape, key.shape, value.shape)
+
+
+_FLOPS: dict[Any, Callable[..., int]] = dict(flop_registry)
+for _name, _formula in (("", _attention), ("_backward", _attention_backward)):
+    _packet = getattr(torch.ops.aten, f"_scaled_dot_product_flash_attention_for_cpu{_name}", None)
+    if _packet is not None:
+        _FLOPS[_packet] = _formula
+
+
+class _Block:
+    """One storage: its bytes, and what is known of it. Times are numbers of allocations."""
+
+    __slots__ = ("born", "held", "held_until", "nbytes", "ref", "role", "saved", "saved_since", "saved_until")
+
+    def __init__(self, nbytes: int, born: int, ref: Any) -> None:
+        self.nbytes, self.born, self.ref = nbytes, born, ref
+        self.role = ""
+        self.saved = self.held = 0
+        self.saved_since = self.saved_until = self.held_until = -1
+
+    def role_at(self, moment: int, now: bool) -> str:
+        """What it is for: now, or at the moment of the peak."""
+        if self.role:
+            return self.role
+        if self.held or (not now and self.held_until >= moment):
+            return "communication"
+        if self.saved and (now or self.saved_since <= moment):
+            return "saved for backward"
+        if not now and self.saved_since <= moment <= self.saved_until:
+            return "saved for backward"
+        return "temporary"
+
+
+class _Saved:
+    """Stands for a tensor that autograd saved; goes when autograd lets it go."""
+
+    __slots__ = ("_account", "_block", "tensor")
+
+    def __init__(self, tensor: Tensor, account: Accounting, block: _Block | None) -> None:
+        self.tensor, self._account, self._block = tensor, account, block
+        if block is not None:
+            if not block.saved:
+                block.saved_since = account.moment
+            block.saved += 1
+
+    def __del__(self) -> None:
+        if self._block is not None:
+            self._block.saved -= 1
+            self._block.saved_until = self._account.moment
+
+
+class Accounting(TorchDispatchMode):
+    """Counts while it is entered: `with Accounting() as account: …`, then `account.peak_bytes`, `account.flops`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.live_bytes = 0
+        self.peak_bytes = 0
+        self.flops = 0
+        self.moment = 0
+        self._blocks: dict[int, _Block] = {}
+        self._peak = 0  # the moment of the peak
+        self._gone: list[_Block] = []  # alive at the peak, gone since
+        self._hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, _unpack)
+        self._outer: Any = None
+
+    # --- what is seen
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **kwargs) if kwargs else func(*args)
+        if type(out) is Tensor:
+            self._see(out)
+        elif isinstance(out, (tuple, list)):
+            for item in out:
+                if isinstance(item, Tensor):
+                    self._see(item)
+        elif isinstance(out, Tensor):
+            self._see(out)
+        packet = func._overloadpacket
+        formula = _FLOPS.get(packet)
+        if formula is not None:
+            self.flops += formula(*args, **(kwargs or {}), out_val=out)
+        elif packet is _resize:
+            self._resized(args[0])
+        return out
+
+    def _see(self, tensor: Tensor) -> None:
+        if tensor.layout is torch.strided and not tensor.is_meta:
+            storage = tensor.untyped_storage()
+            if storage._cdata not in self._blocks:
+                self._add(storage)
+
+    def _add(self, storage: torch.UntypedStorage) -> _Block:
+        key = storage._cdata
+        self.moment += 1
+        nbytes = storage.nbytes()
+        blocks, me = self._blocks, weakref.ref(self)
+
+        def gone(_: Any) -> None:
+            account = me()
+            if account is not None:
+                account._drop(key)
+
+        block = blocks[key] = _Block(nbytes, self.moment, weakref.ref(storage, gone))
+        self._grow(nbytes)
+        return block
+
+    def _grow(self, nbytes: int) -> None:
+        self.live_bytes += nbytes
+        if self.live_bytes > self.peak_bytes:
+            self.peak_bytes, self._peak = self.live_bytes, self.moment
+            self._gone.clear()
+
+    def _drop(self, key: int) -> None:
+        block = self._blocks.pop(key, None)
+        if block is not None:
+            self.live_bytes -= block.nbytes
+            if block.born <= self._peak:
+                self._gone.append(block)
+
+    def _resized(self, tensor: Tensor) -> None:
+        storage = tensor.untyped_storage()
+        block = self._blocks[storage._cdata]
+        change, block.nbytes = storage.nbytes() - block.nbytes, storage.nbytes()
+        self.moment += 1
+        self._grow(change)
+
+    def _pack(self, tensor: Tensor) -> _Saved:
+        return _Saved(tensor, self, self._block(tensor))
+
+    def _block(self, tensor: Tensor) -> _Block | None:
+        if tensor.layout is not torch.strided or tensor.is_meta:
+            return None
+        return self._blocks.get(tensor.untyped_storage()._cdata)
+
+    # --- what is told
+
+    def adopt(self, things: Any) -> None:
+        """Count the tensors in these things (modules, tensors, lists, tuples, dicts) from now on, and watch the modules."""
+        for thing in _inside(things):
+            if isinstance(thing, nn.Module):
+                self.watch(thing)
+            elif isinstance(thing, torch.UntypedStorage):
+                if thing._cdata not in self._blocks:
+                    self._add(thing)
+            else:
+                self._see(thing)
+
+    def watch(self, module: nn.Module | Iterable[Tensor]) -> None:
+        """Call these parameters parameters, and their gradients gradients."""
+        for parameter in list(module.parameters()) if isinstance(module, nn.Module) else module:
+            self._parameter(parameter)
+
+    def _parameter(self, parameter: Tensor) -> None:
+        self._see(parameter)
+        self._call(parameter, "parameters")
+        known = _hooked.get(id(parameter))
+        if parameter.requires_grad and parameter.is_leaf and (known is None or known() is not parameter):
+            _hooked[id(parameter)] = weakref.ref(parameter)
+            parameter.register_post_accumulate_grad_hook(_gradient)
+
+    def _call(self, tensor: Any, role: str) -> None:
+        block = self._block(tensor) if isinstance(tensor, Tensor) else None
+        if block is not None:
+            block.role = role
+
+    def hold(self, tensors: Iterable[Tensor]) -> Callable[[], None]:
+        """Call these tensors held by communication, until what is returned is called."""
+        held = [block for tensor in tensors if (block := self._block(tensor)) is not None]
+        for block in held:
+            block.held += 1
+
+        def release() -> None:
+            for block in held:
+                block.held -= 1
+                block.held_until = self.moment
+
+        return release
+
+    # --- what is asked
+
+    def roles(self) -> dict[str, int]:
+        """Bytes alive now, by role."""
+        return self._tally(list(self._blocks.values()), now=True)
+
+    def peak_roles(self) -> dict[str, int]:
+        """Bytes alive at the moment of the peak, by role; they add up to `peak_bytes`."""
+        alive = [block for block in self._blocks.values() if block.born <= self._peak]
+        return self._tally([*alive, *self._gone], now=False)
+
+    def _tally(self, blocks: Iterable[_Block], now: bool) -> dict[str, int]:
+        tally = dict.fromkeys(ROLES, 0)
+        for block in blocks:
+            tally[block.role_at(self._peak, now)] += block.nbytes
+        return tally
+
+    def ledger(self) -> dict[str, Any]:
+        """Everything counted, as plain data: bytes and FLOPs."""
+        return {
+            "peak_bytes": self.peak_bytes,
+            "live_bytes": self.live_bytes,
+            "peak_roles": self.peak_roles(),
+            "roles": self.roles(),
+            "flops": self.flops,
+        }
+
+    def reset_peak(self) -> None:
+        """Forget the peak so far: the next one counts from what is alive now."""
+        self.peak_bytes, self._peak = self.live_bytes, self.moment
+        self._gone.clear()
+
+    def __enter__(self) -> Self:
+        self._outer = getattr(_here, "account", None)
+        _here.account = self
+        self._hooks.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self._hooks.__exit__(*error)
+        _here.account = self._outer
+
+
+def unseen() -> AbstractContextManager[None]:
+    """Within: operations that no account sees."""
+    return torch._C._DisableTorchDispatch()
+
+
+def _unpack(saved: _Saved) -> Tensor:
+    return saved.tensor
+
+
+def _inside(thing: Any, depth: int = 0) -> Iterator[Any]:
+    if isinstance(thing, (Tensor, nn.Module, torch.UntypedStorage)):
+        yield thing
+    elif isinstance(thing, dict) and depth < 8:
+        for item in thing.values():
+            yield from _inside(item, depth + 1)
+    elif isinstance(thing, (list, tuple, set)) and depth < 8:
+        for item in thing:
+            yield from _inside(item, depth + 1)
+
+
+# --- roles show themselves: parameters when they are registered, gradients and states when they are made
+
+
+def _gradient(parameter: Tensor) -> None:
+    account = getattr(_here, "account", None)
+    if account is not None:
+        account._call(parameter.grad, "gradients")
+
+
+def _registered(module: nn.Module, name: str, parameter: Any) -> None:
+    account = getattr(_here, "account", None)
+    if account is not None and isinstance(parameter, nn.Parameter):
+        account._parameter(parameter)
+
+
+def _stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
+    account = getattr(_here, "account", None)
+    if account is not None:
+        for state in optimizer.state.values():
+            for tensor in _inside(state):
+                account._call(tensor, "optimizer state")
+
+
+_modules.register_module_parameter_registration_hook(_registered)
+_optimizers.register_optimizer_step_post_hook(_stepped)

@@ -1,0 +1,205 @@
+"""A chapter that is open in a browser: run it, read what it shows, move its controls, write into its cells.
+
+`page` is a page of playwright throughout. Cells are named by their ids in the notebook, controls by their labels.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from playwright.sync_api import TimeoutError
+
+from course_lib.benchmarks.lab import PATIENCE, THEMES, WINDOW
+
+_MS = 1000 * PATIENCE
+
+_READY = """() => {
+  const panel = window.jupyterapp?.shell.currentWidget;
+  return Boolean(panel?.context?.isReady && panel.sessionContext.session?.kernel
+                 && panel.sessionContext.kernelDisplayStatus === 'idle');
+}"""
+# Every cell's element carries its id, so that a test names cells as the notebook does.
+_NAME_CELLS = """() => jupyterapp.shell.currentWidget.content.widgets.forEach(
+  cell => { cell.node.dataset.cell = cell.model.id; })"""
+_ALL_RAN = """() => jupyterapp.shell.currentWidget.content.widgets.every(cell => cell.model.type !== 'code'
+  || !cell.model.sharedModel.source.trim()
+  || (cell.model.executionCount !== null && cell.model.executionState === 'idle'))"""
+_RAN_AGAIN = """([id, before]) => {
+  const cell = jupyterapp.shell.currentWidget.content.widgets.find(each => each.model.id === id).model;
+  return cell.executionCount !== null && cell.executionCount !== before && cell.executionState === 'idle';
+}"""
+_COUNT = "id => jupyterapp.shell.currentWidget.content.widgets.find(each => each.model.id === id).model.executionCount"
+_SOURCE = "id => jupyterapp.shell.currentWidget.content.widgets.find(each => each.model.id === id).model.sharedModel.source"
+_ERRORS = """() => jupyterapp.shell.currentWidget.content.widgets.flatMap(cell =>
+  (cell.model.sharedModel.outputs ?? []).filter(out => out.output_type === 'error' || out.name === 'stderr')
+    .map(out => `${cell.model.id}: ${out.ename ?? out.text} ${out.evalue ?? ''}`))"""
+# A picture is what a cell's first display shows: an image, or HTML with or without one.
+_PICTURE = """cell => cell.querySelector('.jp-OutputArea-output.jp-RenderedHTMLCommon')?.innerHTML ?? ''"""
+_IS_ON = "control => !control.querySelector('[disabled]')"
+_CHANGED = """([cell, before]) => {
+  const now = cell.querySelector('.jp-OutputArea-output.jp-RenderedHTMLCommon')?.innerHTML ?? '';
+  return now !== '' && now !== before;
+}"""
+
+
+@dataclass(frozen=True, slots=True)
+class ChapterPage:
+    """An open chapter."""
+
+    page: Any
+
+    # ---------------------------------------------------------------------------------------- the chapter as a whole
+
+    def run_all(self) -> None:
+        """Run → Run All Cells, and wait until every cell has run."""
+        self.menu("Run", "Run All Cells")
+        self.page.wait_for_function(_ALL_RAN, timeout=_MS)
+
+    def menu(self, *path: str) -> None:
+        """Click through the menu bar: ("Run", "Run All Cells")."""
+        self.page.locator("#jp-MainMenu .lm-MenuBar-itemLabel", has_text=path[0]).click()
+        for words in path[1:]:
+            self.page.locator(".lm-Menu-itemLabel").get_by_text(words, exact=True).click()
+
+    def theme(self, name: str) -> None:
+        """Settings → Theme: "light" or "dark"."""
+        is_light = "true" if name == "light" else "false"
+        if self.page.locator("body").get_attribute("data-jp-theme-light") != is_light:
+            self.menu("Settings", "Theme", THEMES[name])
+        self.page.wait_for_selector(f"body[data-jp-theme-light={is_light}]", state="attached")
+
+    def errors(self) -> list[str]:
+        """What cells show as an error or on stderr."""
+        return self.page.evaluate(_ERRORS)
+
+    def cells(self, kind: str = "code") -> list[str]:
+        """Ids of the cells of a kind, in order."""
+        return self.page.evaluate(
+            "kind => jupyterapp.shell.currentWidget.content.widgets.map(each => each.model)"
+            ".filter(model => model.type === kind).map(model => model.id)",
+            kind,
+        )
+
+    # ---------------------------------------------------------------------------------------- one cell
+
+    def cell(self, id: str) -> Any:
+        """The element of a cell."""
+        return self.page.locator(f'[data-cell="{id}"]')
+
+    def show(self, id: str) -> Any:
+        """The element of a cell, brought to the top of the window."""
+        found = self.cell(id)
+        found.evaluate("cell => cell.scrollIntoView({block: 'start'})")
+        return found
+
+    def write(self, id: str, source: str) -> None:
+        """Replace the text of a cell, in its editor."""
+        self.show(id)
+        self.cell(id).locator(".cm-content").click()
+        self.page.keyboard.press("ControlOrMeta+a")
+        self.page.keyboard.insert_text(source)
+        written = self.page.evaluate(_SOURCE, id)
+        assert written == source, f"{id}: the editor made {written!r} of {source!r}"
+
+    def run(self, id: str) -> None:
+        """Run a cell with Ctrl+Enter and wait for its end."""
+        before = self.page.evaluate(_COUNT, id)
+        self.cell(id).locator(".cm-content").click()
+        self.page.keyboard.press("Control+Enter")
+        self.page.wait_for_function(_RAN_AGAIN, arg=[id, before], timeout=_MS)
+
+    def picture(self, id: str) -> str:
+        """What the first display of a cell shows, as HTML with its image's bytes."""
+        return self.cell(id).evaluate(_PICTURE)
+
+    def wait_for_another(self, id: str, before: str) -> str:
+        """Wait until a cell's picture is another one than `before`, and return it."""
+        self.page.wait_for_function(_CHANGED, arg=[self.cell(id).element_handle(), before], timeout=10_000)
+        return self.picture(id)
+
+    def wake(self, control: "Control") -> None:
+        """Move other sliders of a widget until a greyed-out one is on."""
+        others = (other for other in self.controls(control.cell, "slider") if other.is_on)
+        while not control.is_on:
+            other = next(others)  # a control that nothing switches on is a mistake in the widget: StopIteration
+            other.drag_to(other.count() - 1)
+            with suppress(TimeoutError):
+                self.page.wait_for_function(_IS_ON, arg=control.root.element_handle(), timeout=1500)
+
+    def controls(self, id: str, kind: str) -> list["Control"]:
+        """The controls of a kind ("slider", "dropdown", "checkbox", "text") in the output of a cell."""
+        found = self.cell(id).locator(f".jp-OutputArea-output .widget-{kind}")
+        return [Control(self, id, kind, found.nth(place)) for place in range(found.count())]
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A control under a picture."""
+
+    chapter: ChapterPage
+    cell: str
+    kind: str
+    root: Any  # its locator
+
+    @property
+    def label(self) -> str:
+        """The words before it, or after a check box."""
+        return self.root.locator(".widget-label, .widget-label-basic").first.text_content().strip()
+
+    @property
+    def value(self) -> str:
+        """What a slider says it stands at."""
+        return self.root.locator(".widget-readout").text_content().strip()
+
+    @property
+    def handle(self) -> Any:
+        """The part of a slider that is dragged."""
+        return self.root.locator(".noUi-handle")
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it changes anything at the present setting; a control that does not is greyed out."""
+        return self.root.locator("[disabled]").count() == 0
+
+    def count(self) -> int:
+        """How many values a slider has."""
+        return 1 + int(float(self.handle.get_attribute("aria-valuemax")))
+
+    def place(self) -> int:
+        """Which of its values a slider stands at, from 0."""
+        return round(float(self.handle.get_attribute("aria-valuenow")))
+
+    def where(self, place: int) -> tuple[float, float]:
+        """Where on the window the handle stands at a value."""
+        base = self.root.locator(".noUi-base").bounding_box()
+        share = place / max(self.count() - 1, 1)
+        return base["x"] + share * base["width"], base["y"] + base["height"] / 2
+
+    @contextmanager
+    def held(self) -> Iterator[Any]:
+        """The mouse, with the button down on the handle."""
+        self.root.scroll_into_view_if_needed()
+        mouse = self.chapter.page.mouse
+        mouse.move(*self.where(self.place()))
+        mouse.down()
+        try:
+            yield mouse
+        finally:
+            mouse.up()
+
+    def drag_to(self, place: int, steps: int = 4) -> None:
+        """Drag a slider's handle to one of its values."""
+        with self.held() as mouse:
+            mouse.move(*self.where(place), steps=steps)
+
+
+def open_chapter(browser: Any, address: str, theme: str = "light") -> ChapterPage:
+    """The chapter at an address, in a window of its own, with its kernel idle."""
+    page = browser.new_page(viewport=WINDOW)
+    page.goto(address)
+    page.wait_for_function(_READY, timeout=_MS)
+    page.evaluate(_NAME_CELLS)
+    opened = ChapterPage(page)
+    opened.theme(theme)
+    return opened

@@ -1,0 +1,288 @@
+"""The roofs of the machine at hand: matmuls over sizes, an elementwise kernel and a copy, timed honestly.
+
+Every kernel is warmed up, every repeat waits for the device before its clock starts and before it stops, and the middle
+repeat counts. Bytes are those that a kernel must read and write; a CPU that fetches a line before overwriting it moves
+up to half as much again, which then shows as a lower roof.
+"""
+
+import json
+import math
+import os
+import platform
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from course_lib import roofline
+from course_lib.roofline import Machine, Roofs, Run
+from course_lib.units import MiB, bytes_text, duration_text, number_text, rate_text, require
+
+REPEATS = 15
+WARM_UP = 3
+LEAST_REPEAT = 300e-6  # s: a shorter kernel is called several times between two looks at the clock
+CPU_SIZES = (32, 64, 128, 256, 512, 1024, 1536)
+GPU_SIZES = (256, 512, 1024, 2048, 4096, 8192)
+STREAM_LIMIT = 512 * MiB  # bytes of all tensors of one streaming kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was measured, on what, and the two roofs that it shows."""
+
+    device: str  # in words
+    dtype: str
+    threads: int
+    cache: float  # bytes of the last cache before memory, as the system says; 0: unknown
+    runs: tuple[Run, ...]
+    roofs: Roofs
+
+    @property
+    def ridge(self) -> float:
+        """This machine's own ridge in FLOP per byte."""
+        return self.roofs.ridge
+
+    def machine(self) -> Machine:
+        """The measured roofs as a machine without a wire, for `roofline.place`."""
+        return Machine(self.device, self.roofs.flops, self.roofs.bandwidth)
+
+
+# --- the clock ---------------------------------------------------------------------------------
+
+
+def timed(
+    work: Callable[[], Any], synchronise: Callable[[], Any] = lambda: None, repeats: int = REPEATS,
+    warm_up: int = WARM_UP, limit: float = math.inf,
+) -> tuple[float, ...]:
+    """Seconds of each repeat of `work`, per call; at least three repeats, and no new one after `limit` seconds.
+
+    `synchronise` waits until the device has done what was asked of it; without it, an asynchronous device is timed at
+    taking orders.
+    """
+    for _ in range(warm_up):
+        work()
+    synchronise()
+    start = time.perf_counter()
+    work()
+    synchronise()
+    calls = max(1, math.ceil(LEAST_REPEAT / max(time.perf_counter() - start, 1e-9)))
+    found: list[float] = []
+    until = time.perf_counter() + limit
+    while len(found) < 3 or (len(found) < repeats and time.perf_counter() < until):
+        synchronise()
+        start = time.perf_counter()
+        for _ in range(calls):
+            work()
+        synchronise()
+        found.append((time.perf_counter() - start) / calls)
+    return tuple(found)
+
+
+def without_waiting(device: str | None = None, size: int = 1024, repeats: int = REPEATS) -> tuple[Run, Run]:
+    """The same matmul timed twice: (waiting for it, not waiting). The second is no measurement, but looks like one.
+
+    On a GPU the launches themselves return early. On a CPU the matmul is handed to a queue that another thread works
+    off, which is what a GPU's stream is.
+    """
+    import torch
+
+    place = _device(device)
+    a = torch.randn(size, size, device=place)
+    flop, nbytes = _need(size, a.element_size())
+    if place.type == "cuda":
+        honest = timed(lambda: a @ a, torch.cuda.synchronize, repeats)
+        hasty = _launches(lambda: a @ a, torch.cuda.synchronize, repeats)
+    else:
+        with ThreadPoolExecutor(1) as stream:
+            honest = timed(lambda: stream.submit(torch.mm, a, a).result(), repeats=repeats)
+            hasty = _launches(lambda: stream.submit(torch.mm, a, a), lambda: stream.submit(int).result(), repeats)
+    return Run(f"matmul {size}, waited for", flop, nbytes, honest), Run(f"matmul {size}, not waited for", flop, nbytes, hasty)
+
+
+def _launches(launch: Callable[[], Any], drain: Callable[[], Any], repeats: int) -> tuple[float, ...]:
+    """Seconds that each launch takes to return; the queue is emptied in between, off the clock."""
+    found = []
+    for _ in range(repeats):
+        drain()
+        start = time.perf_counter()
+        launch()
+        found.append(time.perf_counter() - start)
+    drain()
+    return tuple(found)
+
+
+# --- the kernels -------------------------------------------------------------------------------
+
+
+def measure(device: str | None = None, seconds: float = 8.0, threads: int | None = None) -> Measured:
+    """The roofs of `device` ("cpu", "cuda"; None: a GPU where there is one), in about so many seconds.
+
+    fp32 on a CPU, bf16 on a GPU. `threads` is for a CPU; None leaves it as torch has it.
+    """
+    import torch
+
+    require("seconds", seconds, "s")
+    place = _device(device)
+    before = torch.get_num_threads()
+    if threads is not None:
+        torch.set_num_threads(int(require("threads", threads, "threads")))
+    try:
+        with torch.inference_mode():
+            return _measure(torch, place, seconds)
+    finally:
+        torch.set_num_threads(before)
+
+
+def _measure(torch: Any, place: Any, seconds: float) -> Measured:
+    gpu = place.type == "cuda"
+    dtype = torch.bfloat16 if gpu else torch.float32
+    synchronise = torch.cuda.synchronize if gpu else (lambda: None)
+    cache = _cache(torch, place)
+    sizes = GPU_SIZES if gpu else CPU_SIZES
+    streams = _stream_lengths(cache, dtype.itemsize)
+    share = seconds / (len(sizes) + 2 * len(streams))
+    runs = [_matmul(torch, place, dtype, size, synchronise, share) for size in sizes]
+    for length in streams:
+        runs += _streaming(torch, place, dtype, length, synchronise, share)
+    fits = cache if any(run.working_set > cache for run in runs if not run.name.startswith("matmul")) else 0.0
+    name = torch.cuda.get_device_name(place) if gpu else _cpu_name()
+    roofs = roofline.fit_roofs([run for run in runs if run.flop] + [run for run in runs if not run.flop], fits)
+    return Measured(name, str(dtype).removeprefix("torch."), 0 if gpu else torch.get_num_threads(), cache, tuple(runs), roofs)
+
+
+def _matmul(torch: Any, place: Any, dtype: Any, size: int, synchronise: Any, limit: float) -> Run:
+    a, b = (torch.randn(size, size, device=place, dtype=dtype) for _ in range(2))
+    out = torch.empty(size, size, device=place, dtype=dtype)
+    flop, nbytes = _need(size, dtype.itemsize)
+    return Run(f"matmul {size}", flop, nbytes, timed(lambda: torch.mm(a, b, out=out), synchronise, limit=limit), nbytes)
+
+
+def _streaming(torch: Any, place: Any, dtype: Any, length: int, synchronise: Any, limit: float) -> list[Run]:
+    x = torch.randn(length, device=place, dtype=dtype)
+    out = torch.zeros(length, device=place, dtype=dtype)  # written once: memory that nobody touched has no place yet
+    scale = roofline.elementwise(length, 1, 1, 1, dtype.itemsize)
+    copy = roofline.elementwise(length, 1, 1, 0, dtype.itemsize)
+    text = bytes_text(copy.memory_bytes)
+    return [
+        Run(f"scale {text}", scale.flop, scale.memory_bytes,
+            timed(lambda: torch.mul(x, 0.5, out=out), synchronise, limit=limit), scale.memory_bytes),
+        Run(f"copy {text}", copy.flop, copy.memory_bytes,
+            timed(lambda: out.copy_(x), synchronise, limit=limit), copy.memory_bytes),
+    ]  # fmt: skip
+
+
+def _need(size: int, element: int) -> tuple[float, float]:
+    work = roofline.matmul(size, size, size, element)
+    return work.flop, work.memory_bytes
+
+
+def _stream_lengths(cache: float, element: int) -> list[int]:
+    """Elements of streaming tensors: from well inside the caches to well beyond them."""
+    beyond = min(max(4 * cache, 64 * MiB), STREAM_LIMIT)
+    return [int(nbytes / 2 / element) for nbytes in (beyond / 4096, beyond / 256, beyond / 16, beyond)]
+
+
+# --- the machine -------------------------------------------------------------------------------
+
+
+def _device(name: str | None) -> Any:
+    import torch
+
+    wanted = name or ("cuda" if torch.cuda.is_available() else "cpu")
+    kind = wanted.split(":")[0]
+    if kind not in ("cpu", "cuda") or (kind == "cuda" and not torch.cuda.is_available()):
+        there = "cpu and cuda" if torch.cuda.is_available() else "cpu; torch sees no GPU"
+        raise ValueError(f"device is {name!r}; there is {there}.")
+    return torch.device(wanted)
+
+
+def _cache(torch: Any, place: Any) -> float:
+    """Bytes of the last cache before memory; 0 where the system does not say."""
+    if place.type == "cuda":
+        return float(getattr(torch.cuda.get_device_properties(place), "L2_cache_size", 0))
+    return cpu_cache(Path("/sys/devices/system/cpu/cpu0/cache"))
+
+
+def cpu_cache(folder: Path) -> float:
+    """Bytes of the largest cache that Linux lists in `folder`; 0 where there is none."""
+    found = [0.0]
+    for file in folder.glob("index*/size"):
+        text = file.read_text(encoding="ascii").strip()
+        unit = {"K": 2.0**10, "M": 2.0**20, "G": 2.0**30}.get(text[-1:], 1.0)
+        digits = text.rstrip("KMG")
+        found.append(float(digits) * unit if digits.isdigit() else 0.0)
+    return max(found)
+
+
+def _cpu_name() -> str:
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    named = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
+    return named or platform.processor() or platform.machine()
+
+
+# --- telling it --------------------------------------------------------------------------------
+
+
+def rows(measured: Measured) -> list[dict[str, str]]:
+    """The runs as texts for a table: median, quartiles, rate, bandwidth, intensity, share of the lower roof."""
+    return [
+        {
+            "kernel": run.name,
+            "median": duration_text(run.median),
+            "quartiles": " to ".join(duration_text(each) for each in run.quartiles),
+            "FLOP/s": rate_text(run.flops) if run.flop else "—",
+            "bytes/s": f"{bytes_text(run.bandwidth)}/s",
+            "FLOP/byte": number_text(run.intensity),
+            "of its roof": f"{100 * share(run, measured):.0f} %",
+        }
+        for run in measured.runs
+    ]
+
+
+def share(run: Run, measured: Measured) -> float:
+    """How much of the lower roof over it a run reaches; above one for a run that its caches served."""
+    roof = min(measured.roofs.flops, measured.roofs.bandwidth * run.intensity) if run.flop else 0.0
+    return run.flops / roof if run.flop else run.bandwidth / measured.roofs.bandwidth
+
+
+def summary(measured: Measured) -> str:
+    """The roofs in one line."""
+    on = f", {measured.threads} thread{'' if measured.threads == 1 else 's'}" if measured.threads else ""
+    return (
+        f"{measured.device}{on}, {measured.dtype}: {rate_text(measured.roofs.flops)} and "
+        f"{bytes_text(measured.roofs.bandwidth)}/s, so the ridge is at {number_text(measured.ridge)} FLOP per byte "
+        f"(from {measured.roofs.by[0]} and {measured.roofs.by[1]})"
+    )
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure and print; `--device`, `--seconds`, `--threads`, `--json`."""
+    import argparse
+
+    parser = argparse.ArgumentParser(prog="course bench roofline", description=__doc__)
+    parser.add_argument("--device", help="cpu or cuda; a GPU where there is one")
+    parser.add_argument("--seconds", type=float, default=8.0)
+    parser.add_argument("--threads", type=int, default=int(os.environ.get("OMP_NUM_THREADS", 0)) or None)
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args(list(arguments))
+    try:
+        measured = measure(given.device, given.seconds, given.threads)
+    except ValueError as error:
+        parser.error(str(error))
+    if given.json:
+        print(json.dumps({**asdict(measured), "ridge": measured.ridge}))
+        return 0
+    table = rows(measured)
+    widths = {name: max(len(name), *(len(row[name]) for row in table)) for name in table[0]}
+    for row in ({name: name for name in widths}, *table):
+        print("  ".join(row[name].ljust(width) for name, width in widths.items()).rstrip())
+    print(summary(measured))
+    honest, hasty = without_waiting(given.device)
+    print(
+        f"not waiting: the same matmul seems to run at {rate_text(hasty.flops)}, "
+        f"{number_text(hasty.flops / honest.flops)} times what it does"
+    )
+    return 0

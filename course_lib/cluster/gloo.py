@@ -1,0 +1,237 @@
+"""`Comm`'s names on torch.distributed, for ranks that are real processes: no kernel, no meter, no virtual clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from course_lib.cluster.comm import SUM, P2POp
+
+
+class RealWork:
+    """An operation under way; its tensors are not yours again before `wait()`."""
+
+    def __init__(self, work: Any, after: Callable[[], None] | None = None) -> None:
+        self._work, self._after = work, after
+
+    def wait(self) -> bool:
+        """Return True when the operation is over."""
+        if self._work is not None:
+            self._work.wait()
+            self._work = None
+        if self._after is not None:
+            self._after()
+            self._after = None
+        return True
+
+    def is_completed(self) -> bool:
+        """Whether the operation is over."""
+        if self._work is not None and not self._work.is_completed():
+            return False
+        return self.wait()
+
+
+class RealComm:
+    """One process's communicator, with the methods of `Comm`. Peers and roots are ranks of its group."""
+
+    def __init__(self, ranks: Sequence[int], group: Any = None) -> None:
+        self._ranks, self._group = tuple(ranks), group
+
+    @property
+    def rank(self) -> int:
+        """This rank's number in the group; -1 outside it."""
+        me = dist.get_rank()
+        return self._ranks.index(me) if me in self._ranks else -1
+
+    @property
+    def size(self) -> int:
+        """How many ranks the group has."""
+        return len(self._ranks)
+
+    def __repr__(self) -> str:
+        return f"RealComm(rank={self.rank}, size={self.size})"
+
+    def send(self, tensor: Any, dst: int, tag: int = 0) -> None:
+        """Send to rank `dst`."""
+        self.isend(tensor, dst, tag).wait()
+
+    def recv(self, tensor: Any, src: int | None = None, tag: int = 0) -> int:
+        """Receive into `tensor`; the rank it came from."""
+        data, back = _buffer(tensor)
+        source = dist.recv(data, None if src is None else self._ranks[src], self._group, tag)
+        back()
+        return self._ranks.index(source)
+
+    def isend(self, tensor: Any, dst: int, tag: int = 0) -> RealWork:
+        """Start to send."""
+        return RealWork(dist.isend(_given(tensor), self._peer(dst), self._group, tag))
+
+    def irecv(self, tensor: Any, src: int | None = None, tag: int = 0) -> RealWork:
+        """Start to receive."""
+        data, back = _buffer(tensor)
+        return RealWork(dist.irecv(data, None if src is None else self._peer(src), self._group, tag), back)
+
+    def batch_isend_irecv(self, p2p_op_list: Sequence[P2POp]) -> list[RealWork]:
+        """Start several halves at once."""
+        ops, backs = [], []
+        for item in p2p_op_list:
+            sends = item.op.__name__ == "isend"
+            data, back = (_given(item.tensor), _nothing) if sends else _buffer(item.tensor)
+            ops.append(
+                dist.P2POp(
+                    dist.isend if sends else dist.irecv, data, self._peer(item.peer), self._group, item.tag
+                )
+            )
+            backs.append(back)
+        works = dist.batch_isend_irecv(ops)
+        if len(works) == len(ops):
+            return [RealWork(work, back) for work, back in zip(works, backs, strict=True)]
+        return [
+            RealWork(works[0] if works else None, back) for back in backs
+        ]  # NCCL gives one work for the batch
+
+    def barrier(self, async_op: bool = False) -> RealWork | None:
+        """Wait until every rank of the group is here."""
+        return self._end(dist.barrier(self._group, async_op=async_op), async_op)
+
+    def broadcast(self, tensor: Any, src: int, async_op: bool = False) -> RealWork | None:
+        """Fill `tensor` on every rank with that of rank `src`."""
+        data, back = _buffer(tensor)
+        return self._end(dist.broadcast(data, self._ranks[src], self._group, async_op), async_op, back)
+
+    def reduce(self, tensor: Any, dst: int, op: Any = SUM, async_op: bool = False) -> RealWork | None:
+        """Combine the tensors of all ranks into that of rank `dst`; the others keep theirs."""
+        data = _given(tensor).clone()
+        back = _writer(tensor, data) if dst == self.rank else _nothing
+        return self._end(dist.reduce(data, self._ranks[dst], _op(op), self._group, async_op), async_op, back)
+
+    def all_reduce(self, tensor: Any, op: Any = SUM, async_op: bool = False) -> RealWork | None:
+        """Combine the tensors of all ranks, on every rank, in place."""
+        data, back = _buffer(tensor)
+        return self._end(dist.all_reduce(data, _op(op), self._group, async_op), async_op, back)
+
+    def gather(
+        self, tensor: Any, gather_list: Any = None, dst: int = 0, async_op: bool = False
+    ) -> RealWork | None:
+        """Collect every rank's tensor in `gather_list` of rank `dst`."""
+        parts, back = _buffers(gather_list) if dst == self.rank else (None, _nothing)
+        return self._end(
+            dist.gather(_given(tensor), parts, self._ranks[dst], self._group, async_op), async_op, back
+        )
+
+    def scatter(
+        self, tensor: Any, scatter_list: Any = None, src: int = 0, async_op: bool = False
+    ) -> RealWork | None:
+        """Give each rank its tensor of `scatter_list` of rank `src`."""
+        data, back = _buffer(tensor)
+        parts = [_given(part) for part in scatter_list] if src == self.rank else None
+        return self._end(dist.scatter(data, parts, self._ranks[src], self._group, async_op), async_op, back)
+
+    def all_gather(self, tensor_list: Sequence[Any], tensor: Any, async_op: bool = False) -> RealWork | None:
+        """Collect every rank's tensor in `tensor_list` of every rank."""
+        parts, back = _buffers(tensor_list)
+        return self._end(dist.all_gather(parts, _given(tensor), self._group, async_op), async_op, back)
+
+    def all_gather_into_tensor(
+        self, output_tensor: Any, input_tensor: Any, async_op: bool = False
+    ) -> RealWork | None:
+        """Fill `output_tensor` with every rank's input, in the order of ranks."""
+        data, back = _buffer(output_tensor)
+        given = _given(input_tensor).reshape(-1)
+        return self._end(
+            dist.all_gather_into_tensor(data.view(-1), given, self._group, async_op), async_op, back
+        )
+
+    def reduce_scatter_tensor(
+        self, output: Any, input: Any, op: Any = SUM, async_op: bool = False
+    ) -> RealWork | None:  # noqa: A002
+        """Combine the inputs of all ranks; rank r keeps part r of the result."""
+        data, back = _buffer(output)
+        given = _given(input).reshape(-1)
+        return self._end(
+            dist.reduce_scatter_tensor(data.view(-1), given, _op(op), self._group, async_op), async_op, back
+        )
+
+    def all_to_all_single(
+        self,
+        output: Any,
+        input: Any,  # noqa: A002
+        output_split_sizes: Sequence[int] | None = None,
+        input_split_sizes: Sequence[int] | None = None,
+        async_op: bool = False,
+    ) -> RealWork | None:
+        """Send part j of `input` to rank j, and receive part i of `output` from rank i."""
+        data, back = _buffer(output)
+        splits = [
+            list(sizes) if sizes is not None else None for sizes in (output_split_sizes, input_split_sizes)
+        ]
+        return self._end(
+            dist.all_to_all_single(data, _given(input), *splits, self._group, async_op), async_op, back
+        )
+
+    def new_group(self, ranks: Sequence[int]) -> RealComm:
+        """A communicator of these ranks of the world; every rank of the world calls it, in the same order.
+
+        torch numbers a group's ranks in increasing order, whatever the order of `ranks`; here they keep the order given.
+        """
+        return RealComm(ranks, dist.new_group(list(ranks)))
+
+    def compute(
+        self, seconds: float = 0.0, *, flops: float = 0.0, kind: str = "compute", label: str = ""
+    ) -> None:
+        """Virtual time does not pass here."""
+
+    def _peer(self, rank: int) -> int:
+        if not 0 <= rank < self.size or rank == self.rank:
+            raise ValueError(f"rank {rank}: must be another rank from 0 to {self.size - 1}.")
+        return self._ranks[rank]
+
+    def _end(self, work: Any, async_op: bool, back: Callable[[], None] | None = None) -> RealWork | None:
+        if async_op:
+            return RealWork(work, back)
+        if back is not None:
+            back()
+        return None
+
+
+def _nothing() -> None:
+    """Nothing is to be written back."""
+
+
+def _given(value: Any) -> torch.Tensor:
+    tensor = torch.from_numpy(value) if isinstance(value, np.ndarray) else value
+    return tensor.detach().contiguous()
+
+
+def _writer(value: Any, data: torch.Tensor) -> Callable[[], None]:
+    target = torch.from_numpy(value) if isinstance(value, np.ndarray) else value.detach()
+
+    def back() -> None:
+        target.copy_(data)
+
+    return back
+
+
+def _buffer(value: Any) -> tuple[torch.Tensor, Callable[[], None]]:
+    """A contiguous tensor to work on, and what writes it back where that is a copy."""
+    data = _given(value)
+    own = value.ctypes.data if isinstance(value, np.ndarray) else value.data_ptr()
+    return data, (_nothing if data.data_ptr() == own else _writer(value, data))
+
+
+def _buffers(values: Sequence[Any]) -> tuple[list[torch.Tensor], Callable[[], None]]:
+    pairs = [_buffer(value) for value in values]
+
+    def back() -> None:
+        for _, one in pairs:
+            one()
+
+    return [data for data, _ in pairs], back
+
+
+def _op(op: Any) -> Any:
+    return getattr(dist.ReduceOp, op.upper()) if isinstance(op, str) else op

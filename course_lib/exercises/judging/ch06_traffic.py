@@ -1,0 +1,110 @@
+"""The byte matrices of eight algorithms, as a switch would count them: pure arithmetic, no run needed."""
+
+from collections.abc import Callable
+
+Matrix = list[list[int]]
+
+
+def sizes_of(elements: int, parts: int) -> list[int]:
+    """Elements of each chunk, the larger ones first."""
+    small, larger = divmod(elements, parts)
+    return [small + (index < larger) for index in range(parts)]
+
+
+def _blank(n: int) -> Matrix:
+    return [[0] * n for _ in range(n)]
+
+
+def _ring(counted: Matrix, ring: list[int], chunks: list[int]) -> None:
+    """Add the bytes of a ring all-reduce of these chunks among some ranks."""
+    n = len(ring)
+    for place, rank in enumerate(ring):
+        if n > 1:
+            counted[rank][ring[(place + 1) % n]] += 2 * sum(chunks) - chunks[place] - chunks[(place + 1) % n]
+
+
+def ring(n: int, elements: int, per_node: int) -> Matrix:
+    """Reduce-scatter and all-gather of chunks."""
+    counted = _blank(n)
+    _ring(counted, list(range(n)), sizes_of(elements, n))
+    return counted
+
+
+def whole_ring(n: int, elements: int, per_node: int) -> Matrix:
+    """Whole tensors, N − 1 hops."""
+    counted = _blank(n)
+    for rank in range(n):
+        counted[rank][(rank + 1) % n] = (n - 1) * elements
+    return counted
+
+
+def naive_root(n: int, elements: int, per_node: int) -> Matrix:
+    """To rank 0 and back."""
+    counted = _blank(n)
+    for rank in range(1, n):
+        counted[rank][0] = counted[0][rank] = elements
+    return counted
+
+
+def tree(n: int, elements: int, per_node: int) -> Matrix:
+    """Up and down a binomial tree with root 0."""
+    counted, reach = _blank(n), 1
+    while reach < n:
+        for rank in range(min(reach, n - reach)):
+            counted[rank][rank + reach] = counted[rank + reach][rank] = elements
+        reach *= 2
+    return counted
+
+
+def halving_doubling(n: int, elements: int, per_node: int) -> Matrix:
+    """Halves with partners at powers of two; surplus ranks are folded in."""
+    counted, core = _blank(n), 1 << (n.bit_length() - 1)
+    for rank in range(core, n):
+        counted[rank][rank - core] = counted[rank - core][rank] = elements
+    chunks = sizes_of(elements, core)
+    for rank in range(core):
+        low, high = 0, core
+        while (distance := (high - low) // 2) >= 1:
+            middle = low + distance
+            mine, theirs = ((low, middle), (middle, high)) if not rank & distance else ((middle, high), (low, middle))
+            counted[rank][rank ^ distance] += sum(chunks[slice(*theirs)]) + sum(chunks[slice(*mine)])
+            low, high = mine
+    return counted
+
+
+def hierarchical(n: int, elements: int, per_node: int) -> Matrix:
+    """Rings inside nodes and rings of chunks between the ranks of one place."""
+    counted, chunks = _blank(n), sizes_of(elements, per_node)
+    for node in range(n // per_node):
+        _ring(counted, list(range(node * per_node, (node + 1) * per_node)), chunks)
+    for place in range(per_node):
+        _ring(counted, list(range(place, n, per_node)), sizes_of(chunks[place], n // per_node))
+    return counted
+
+
+def all_to_all(n: int, elements: int, per_node: int) -> Matrix:
+    """An N-th for each."""
+    chunks = sizes_of(elements, n)
+    return [[0 if src == dst else chunks[dst] for dst in range(n)] for src in range(n)]
+
+
+def everyone(n: int, elements: int, per_node: int) -> Matrix:
+    """Everything to everyone."""
+    return [[0 if src == dst else elements for dst in range(n)] for src in range(n)]
+
+
+TRAFFIC: dict[str, Callable[[int, int, int], Matrix]] = {
+    "naive root": naive_root,
+    "tree": tree,
+    "ring": ring,
+    "whole-tensor ring": whole_ring,
+    "halving-doubling": halving_doubling,
+    "hierarchical": hierarchical,
+    "all-to-all": all_to_all,
+    "everyone to everyone": everyone,
+}
+
+
+def matrix_of(name: str, n: int, elements: int, item: int, per_node: int) -> Matrix:
+    """Bytes from each rank to each other in one call."""
+    return [[count * item for count in row] for row in TRAFFIC[name](n, elements, per_node)]

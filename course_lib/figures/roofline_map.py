@@ -1,0 +1,63 @@
+"""Three roofs in one picture: which resource binds, over both intensities; and the drawing that gets it wrong."""
+
+import math
+from collections.abc import Sequence
+
+from course_lib.figures import style
+from course_lib.figures.palette import GREY, INK, PAPER, SOFT, VERMILION
+from course_lib.figures.roofline import WORDS, decades
+from course_lib.figures.style import Picture
+from course_lib.roofline import Machine, Work, place
+from course_lib.units import number_text
+
+_FILLS = {"compute": "#e3e6ea", "memory": "#cfe3f3", "network": "#f8dcc8"}  # pale forms of the inks of the roofs
+
+
+def binding_map(works: Sequence[Work], machine: Machine, *, span: tuple[float, float] = (0.3, 3e4), up: tuple[float, float] = (30, 3e6)) -> Picture:
+    """Memory intensity across, network intensity up: three regions, named after what binds there, and kernels in them."""
+    figure, axes = style.new(4.0, left=0.85, bottom=0.6)
+    left, right, low, top = (math.log10(edge) for edge in (*span, *up))
+    ridge, wire = math.log10(machine.ridge), math.log10(machine.network_ridge)
+    meet = math.log10(machine.bandwidth / machine.network)  # left of the ridge: equal time on memory and on the wire
+    axes.fill([ridge, right, right, ridge], [wire, wire, top, top], color=_FILLS["compute"], linewidth=0)
+    axes.fill([left, left, ridge, ridge], [left + meet, top, top, wire], color=_FILLS["memory"], linewidth=0)
+    axes.fill([left, ridge, right, right, left], [left + meet, wire, wire, low, low], color=_FILLS["network"], linewidth=0)
+    axes.plot([ridge, ridge, right], [top, wire, wire], color=PAPER, linewidth=2)
+    axes.plot([left, ridge], [left + meet, wire], color=PAPER, linewidth=2)
+    for x, y, name in (((ridge + right) / 2, top - 0.3, "compute"), ((left + ridge) / 2, top - 0.3, "memory"), ((left + right) / 2, low + 0.25, "network")):
+        axes.text(x, y, f"bound by {name}", fontsize=style.LARGE, color=WORDS[name], ha="center", va="center", fontweight="bold")
+    said = []
+    for work in works:
+        x, y = math.log10(work.memory_intensity), math.log10(work.network_intensity)
+        axes.plot(x, y, "o", color=WORDS[str(place(work, machine).bound)], markersize=7, zorder=5)
+        axes.annotate(work.name, (x, y), xytext=(7, 4), textcoords="offset points", fontsize=style.SMALL, color=INK)
+        said.append(f"{work.name}: {place(work, machine).bound}")
+    axes.set(xlim=(left, right), ylim=(low, top))
+    decades(axes, "x", left, right)
+    decades(axes, "y", low, top)
+    title = f"What binds on one {machine.name}"
+    style.dress(axes, title, "FLOP per byte of memory", "FLOP per byte sent")
+    figure.alt = (
+        f"{title}: a map over two intensities. Compute binds beyond {number_text(machine.ridge)} FLOP per byte of memory and "
+        f"{number_text(machine.network_ridge)} per byte sent; left of it memory, under it the network. {'; '.join(said)}."
+    )
+    return figure
+
+
+def as_printed() -> Picture:
+    """A drawing of three roofs as it is often printed: flat ceilings over one axis. Not to be believed."""
+    figure, axes = style.new(2.9, left=0.85, bottom=0.55)
+    for height, name, ink in ((3.0, "compute: peak FLOP/s", INK), (2.0, "memory: bandwidth × intensity", WORDS["memory"]),
+                              (1.0, "network: bandwidth × intensity", VERMILION)):  # fmt: skip
+        axes.plot([0.2, 9.8], [height, height], color=ink, linewidth=2.2)
+        axes.text(0.3, height + 0.1, name, fontsize=style.NORMAL, color=ink)
+    for x, height, name in ((2.2, 0.6, "all-reduce"), (5.0, 1.6, "attention"), (8.0, 2.6, "matmul")):
+        axes.plot(x, height, "o", color=GREY, markersize=8)
+        axes.text(x + 0.2, height, name, fontsize=style.SMALL, color=SOFT, va="center")
+    axes.set(xlim=(0, 10), ylim=(0, 3.6), xticks=[], yticks=[])
+    style.dress(axes, "As printed", "arithmetic intensity (FLOP per byte)", "FLOP/s")
+    figure.alt = (
+        "A printed drawing: three horizontal ceilings, compute above memory above network, over one axis of arithmetic intensity. "
+        "The two lower ones are labelled bandwidth times intensity."
+    )
+    return figure

@@ -1,0 +1,141 @@
+"""The course map of chapter 00: ideas and what they need, and three routes over it."""
+
+import html
+from collections.abc import Callable
+from typing import Any
+
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+
+from course_lib.facts import course
+from course_lib.figures import style
+from course_lib.figures.palette import BLUE, EMPTY, INK, SKY, SOFT, VERMILION, ink_on
+from course_lib.figures.style import Picture
+from course_lib.widgets.explore import Explorer, explore, menu
+from course_lib.widgets.links import chapter_link, present, table
+
+ROUTES = ("prerequisite", "failure", "synthesis")
+_WIDE, _TALL = 0.8, 0.6  # of one place of the grid
+
+
+def draw_map(route: str, idea: str, symptom: str, pair: str) -> str:
+    """The map with a route's choice marked, and the row that belongs to it; links to chapters that exist."""
+    picture = {"prerequisite": _map_of_needs, "failure": _map_of_failure, "synthesis": _map_of_conflict}
+    if route not in picture:
+        raise ValueError(f"route is {route!r}; choose from {', '.join(ROUTES)}.")
+    shown, row = picture[route]({"prerequisite": idea, "failure": symptom, "synthesis": pair}[route])
+    return f"{style.page(shown)}{row}"
+
+
+def course_map() -> Explorer:
+    """Three ways through the course: by what an idea needs, from a symptom, and by two mechanisms that fight."""
+    nodes = course.nodes()
+
+    def on(route: str) -> Callable[[dict[str, Any]], bool]:
+        return lambda now: now["route"] == route
+
+    return explore(
+        draw_map,
+        route=menu(ROUTES, label="route"),
+        idea=menu(tuple(nodes), label="idea", text=lambda key: nodes[key].concept, when=on("prerequisite")),
+        symptom=menu(tuple(course.symptoms()), label="symptom", when=on("failure")),
+        pair=menu(tuple(course.conflicts()), label="who fights", when=on("synthesis")),
+    )
+
+
+def _map_of_needs(key: str) -> tuple[Picture, str]:
+    node = course.nodes()[key]
+    wide = _all_needs(key)
+    figure = _draw_nodes({key}, wide, f"What “{node.concept}” needs")
+    links = " · ".join(chapter_link(number) for number in node.chapters)
+    cells = [(name, html.escape(text)) for name, text in (
+        ("needs", node.prerequisite), ("pressure", node.pressure), ("layer it touches", node.layer),
+        ("returns as", node.recurs))]  # fmt: skip
+    return figure, table((html.escape(node.concept), ""), [*cells, ("chapters", links)])
+
+
+def _map_of_failure(name: str) -> tuple[Picture, str]:
+    symptom = course.symptoms()[name]
+    figure = _draw_nodes(set(symptom.nodes), set(), f"Symptom: {name}")
+    body = [(chapter_link(number), html.escape(reason)) for number, reason in symptom.chapters]
+    return figure, table(
+        ("open, in this order", "to look for"), body, caption=html.escape(symptom.looks_like)
+    )
+
+
+def _map_of_conflict(pair: str) -> tuple[Picture, str]:
+    conflict = course.conflicts()[pair]
+    figure = _draw_nodes({conflict.one, conflict.other}, set(), f"Who fights: {pair}", fight=True)
+    links = " · ".join(chapter_link(number) for number in conflict.chapters)
+    return figure, f"<p>{html.escape(conflict.question)}</p><p>{links}</p>"
+
+
+def _all_needs(key: str) -> set[str]:
+    """Everything that has to be read before an idea."""
+    found: set[str] = set()
+    todo = list(course.nodes()[key].needs)
+    while todo:
+        need = todo.pop()
+        if need not in found:
+            found.add(need)
+            todo += course.nodes()[need].needs
+    return found
+
+
+def _draw_nodes(marked: set[str], needed: set[str], title: str, fight: bool = False) -> Picture:
+    figure, axes = style.new(3.1, left=0.08, right=0.08, bottom=0.3, top=0.4)
+    style.bare(axes)
+    nodes = course.nodes()
+    for node in nodes.values():
+        for need in node.needs:
+            on = need in needed and (node.key in needed or node.key in marked)
+            _arrow(axes, nodes[need].place, node.place, INK if on else "#c4cad1", 1.8 if on else 1.0)
+    for node in nodes.values():
+        fill = (VERMILION if fight else BLUE) if node.key in marked else SKY if node.key in needed else EMPTY
+        _box(axes, node, fill)
+    axes.set(xlim=(-0.48, 5.48), ylim=(1.4, -0.65))
+    style.dress(axes, title)
+    note = "blue: chosen, light blue: needed before it; dashed: chapter not there yet"
+    note = "red: the two that fight; dashed: chapter not there yet" if fight else note
+    figure.text(0.015, 0.035, note, fontsize=style.SMALL, color=SOFT)
+    chosen = ", ".join(nodes[key].concept for key in nodes if key in marked)
+    before = ", ".join(nodes[key].concept for key in nodes if key in needed)
+    figure.alt = f"Course map of {len(nodes)} ideas. {title}. Marked: {chosen}.{f' Needed before: {before}.' if before else ''}"
+    return figure
+
+
+def _box(axes: Any, node: course.Node, fill: str) -> None:
+    x, y = node.place
+    here = present(course.chapter(node.home).folder)
+    axes.add_patch(FancyBboxPatch((x - _WIDE / 2, y - _TALL / 2), _WIDE, _TALL, boxstyle="round,pad=0,rounding_size=0.06",
+                                  facecolor=fill, edgecolor=INK if here else SOFT, linewidth=1.1,
+                                  linestyle="-" if here else (0, (4, 3)), zorder=3))  # fmt: skip
+    words = _lines(node.concept) + f"\n{' · '.join(node.chapters)}"
+    axes.text(
+        x, y, words, ha="center", va="center", fontsize=7.8, color=ink_on(fill), zorder=4, linespacing=1.2
+    )
+
+
+def _arrow(
+    axes: Any, start: tuple[float, float], stop: tuple[float, float], paint: str, width: float
+) -> None:
+    (x, y), (to_x, to_y), bend = start, stop, 0.0
+    if y == to_y and to_x - x > 1.5:  # over the boxes between
+        ends, bend = ((x + 0.15, y - _TALL / 2), (to_x - 0.15, to_y - _TALL / 2)), -0.16
+    elif y == to_y:
+        ends = ((x + _WIDE / 2, y), (to_x - _WIDE / 2, to_y))
+    elif x == to_x:
+        ends = ((x, y + _TALL / 2), (to_x, to_y - _TALL / 2))
+    else:
+        ends = ((x + 0.2, y + _TALL / 2), (to_x - _WIDE / 2, to_y))
+    axes.add_patch(FancyArrowPatch(*ends, arrowstyle="-|>", mutation_scale=9, linewidth=width, color=paint,
+                                   connectionstyle=f"arc3,rad={bend}", shrinkA=0, shrinkB=0, zorder=2))  # fmt: skip
+
+
+def _lines(words: str, most: int = 14) -> str:
+    """Words over lines of about `most` letters."""
+    lines = [""]
+    for word in words.split():
+        if lines[-1] and len(lines[-1]) + len(word) >= most:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return "\n".join(lines)

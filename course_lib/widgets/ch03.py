@@ -1,0 +1,175 @@
+"""Chapter 03's widgets: the roofline with its network, tiles, a chip, the way from device to cluster; devices by year."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from course_lib import facts, roofline
+from course_lib.figures import style
+from course_lib.figures.chip import PARTS, chip_picture
+from course_lib.figures.levels import zoom as draw_level
+from course_lib.figures.palette import INK, SOFT
+from course_lib.figures.roofline import Point, Roof, panel
+from course_lib.figures.style import Picture
+from course_lib.figures.tiling import tiling
+from course_lib.roofline import Work
+from course_lib.units import number_text, percent_text, rate_text
+from course_lib.widgets.ch03_devices import draw_generations, generations
+from course_lib.widgets.explore import Explorer, explore, menu, play, slider
+
+__all__ = [
+    "KERNELS", "chip", "draw_chip", "draw_generations", "draw_roofline", "draw_tiles", "draw_zoom", "generations", "roofs",
+    "tiles", "zoom",
+]  # fmt: skip
+
+# --- the roofline, with its network --------------------------------------------------------------
+
+DEVICES = ("A100 SXM 80GB", "H100 SXM", "H200 SXM", "B200 SXM", "B300 SXM")
+BATCHES = tuple(2**power for power in range(14))
+WIRES: Mapping[str, str] = {"the server's link": "link", "the network adapter": "network"}  # as `roofline.machine` calls them
+SHAPE = facts.model("llama3-70b")
+SPLIT = 8  # devices that share a layer, where one is shared
+
+
+def _layer_forward(batch: int) -> Work:
+    return roofline.matmul(batch, SHAPE.hidden, SHAPE.ffn)
+
+
+def _layer_step(batch: int) -> Work:
+    """Forward and both backward products of one weight, and its 16-bit gradient sent round a large ring."""
+    rows, columns = SHAPE.hidden, SHAPE.ffn
+    products = roofline.matmul(batch, rows, columns) + roofline.matmul(batch, columns, rows) + roofline.matmul(rows, batch, columns)
+    return Work(products.flop, products.memory_bytes, 2 * 2 * rows * columns)
+
+
+def _decode_shared(batch: int) -> Work:
+    """One decode step of the whole model on each of eight devices; two sums of activations a layer between them."""
+    whole = roofline.decode(SHAPE.params, batch)
+    sums = 2 * SHAPE.layers * 2 * (SPLIT - 1) / SPLIT * 2 * batch * SHAPE.hidden
+    return Work(whole.flop / SPLIT, whole.memory_bytes / SPLIT, sums)
+
+
+def _cache_attention(batch: int) -> Work:
+    return roofline.attention(batch, SHAPE.heads, 1, 8192, SHAPE.head_dim, kv_heads=SHAPE.kv_heads)
+
+
+def _long_attention(batch: int) -> Work:
+    return roofline.attention(1, SHAPE.heads, batch, batch, SHAPE.head_dim, kv_heads=SHAPE.kv_heads)
+
+
+KERNELS: Mapping[str, Callable[[int], Work]] = {
+    "decode, 70B over 8 devices": _decode_shared,
+    "linear layer, forward": _layer_forward,
+    "linear layer, training step": _layer_step,
+    "attention over a KV cache": _cache_attention,
+    "fused attention, whole sequence": _long_attention,
+    "ReLU": lambda batch: roofline.relu(batch * SHAPE.ffn),
+}
+_SPAN, _NET_SPAN = (0.1, 3e4), (0.1, 3e6)
+
+
+def draw_roofline(
+    device: str = "H100 SXM", kernel: str = "decode, 70B over 8 devices", batch: int = 1, wire: str = "the server's link"
+) -> Picture:
+    """A kernel under the memory roof and under the network roof, each with its own intensity; the lower one binds."""
+    machine = roofline.machine(device, wire=WIRES[wire])
+    work = KERNELS[kernel](batch)
+    ceiling = roofline.place(work, machine)
+    rate, bound = float(ceiling.flops_per_s), str(ceiling.bound)
+    figure, left = style.new(3.75, left=0.62, right=style.WIDTH - 3.75, bottom=0.58, top=0.92)
+    memory = Roof(machine.flops, machine.bandwidth, "memory", f"memory, {number_text(machine.bandwidth / 1e9)} GB/s")
+    network = Roof(machine.flops, machine.network, "network", f"one way, {number_text(machine.network / 1e9)} GB/s")
+    up = (np.log10(machine.flops) - 5.0, np.log10(machine.flops) + 0.5)
+    panel(left, memory, [Point("", work.memory_intensity, rate, heavy=True)], _SPAN, up=up)
+    others = [each(batch).memory_intensity for name, each in KERNELS.items() if name != kernel]
+    left.plot(np.log10(others), np.log10([memory.at(each) for each in others]), "o", color=SOFT, markersize=4)
+    wide, high = figure.get_size_inches()
+    right = figure.add_axes((4.15 / wide, 0.58 / high, (wide - 4.35) / wide, (high - 1.5) / high))
+    for side in ("top", "right"):
+        right.spines[side].set_visible(False)
+    right.tick_params(labelsize=style.SMALL, colors=SOFT, labelcolor=INK, length=3)
+    sends = work.network_bytes > 0
+    panel(right, network, [Point("", work.network_intensity, rate, heavy=True)] if sends else [], _NET_SPAN, up=up, y=False)
+    if not sends:
+        right.text(0.5, 0.35, "this kernel sends nothing", transform=right.transAxes, ha="center", fontsize=style.NORMAL, color=SOFT)
+    unit = "sequence" if "decode" in kernel or "cache" in kernel else "token"
+    title = f"{kernel}, {batch:,} {unit}{'s' if batch > 1 else ''}: bound by {bound}"
+    share = f"{rate_text(rate, 3)}, {percent_text(rate / machine.flops, 2)} of the peak of one {device}"
+    figure.text(0.62 / wide, 1 - 0.3 / high, title, fontsize=style.LARGE, fontweight="bold", color=INK)
+    figure.text(0.62 / wide, 1 - 0.52 / high, share, fontsize=style.NORMAL, color=SOFT)
+    said = f"It does {number_text(work.memory_intensity)} FLOP per byte of memory, ridge {number_text(memory.ridge)}"
+    net = f", and {number_text(work.network_intensity)} per byte sent, ridge {number_text(network.ridge)}." if sends else "; it sends nothing."
+    figure.alt = f"{title}: {share}. {said}{net}"
+    return figure
+
+
+def roofs(device: str = "H100 SXM", kernel: str = "decode, 70B over 8 devices") -> Explorer:
+    """The roofline of a device: pick a kernel, its batch and the wire it talks over, and see which roof binds."""
+    return explore(
+        draw_roofline,
+        batch=play(BATCHES, 1, label="batch", text=lambda count: f"{count:,}", interval=700),
+        kernel=menu(tuple(KERNELS), kernel, label="kernel"),
+        device=menu(DEVICES, device, label="device"),
+        wire=menu(tuple(WIRES), label="talks over"),
+    )
+
+
+# --- tiles ---------------------------------------------------------------------------------------
+
+SIDE = 2048  # of the square matmul that is drawn
+SIDES = (16, 32, 64, 128, 256, 512, 1024, 2048)
+FRAMES = 16
+
+
+def draw_tiles(tile: int = 128, share: int = 5, device: str = "H100 SXM") -> Picture:
+    """A matmul after `share` sixteenths of its tiles, and the intensity that this tile reaches."""
+    across = -(-SIDE // tile)
+    done = share * across * across // FRAMES if across > 4 else min(share, across * across)
+    return tiling(SIDE, tile, done, roofline.machine(device, wire=None).ridge, SIDES, name=device)
+
+
+def tiles(tile: int = 128) -> Explorer:
+    """A tiled matmul at work: what each tile of C reads, and how the side of a tile sets the intensity."""
+    return explore(
+        draw_tiles,
+        share=play(range(FRAMES + 1), 5, label="work done", text=lambda part: f"{part} / {FRAMES}", interval=500),
+        tile=slider(SIDES, tile, label="side of a tile", text=lambda side: f"{side:,}"),
+        device=menu(DEVICES, "H100 SXM", label="device"),
+    )
+
+
+# --- inside the chip, and out to the cluster ---------------------------------------------------------
+
+
+def draw_chip(part: str = "SM", device: str = "H100 SXM") -> Picture:
+    """The parts of a GPU with their counts, and what they multiply to."""
+    return chip_picture(facts.chip(device), part, device)
+
+
+def chip(part: str = "tensor core") -> Explorer:
+    """From one tensor core over an SM to the whole GPU: counts, and the product that is the peak."""
+    return explore(
+        draw_chip,
+        part=play(PARTS, part, label="look at one", interval=1500),
+        device=menu(tuple(facts.chips()), "H100 SXM", label="device"),
+    )
+
+
+WIRINGS = ("a switch on each rack", "rails")
+
+
+def draw_zoom(level: int = 1, topology: str = "Llama 3 cluster", wiring: str = WIRINGS[0]) -> Picture:
+    """One level of a cluster, its contents and sums, beside the bandwidth of every level."""
+    views = roofline.levels(topology)
+    return draw_level(views, min(level, len(views) - 1), wiring=wiring)
+
+
+def zoom(level: int = 0, topology: str = "Llama 3 cluster") -> Explorer:
+    """Zoom from one device out to the whole cluster: contents, counts, memory, and bandwidth one way per device."""
+    names = ("device", "1 level out", "2 levels out", "3 levels out", "4 levels out")
+    return explore(
+        draw_zoom,
+        level=play(range(len(names)), level, label="zoom", text=lambda place: names[place], interval=1500),
+        topology=menu(tuple(facts.topologies()), topology, label="built like"),
+        wiring=menu(WIRINGS, label="servers are joined by"),
+    )

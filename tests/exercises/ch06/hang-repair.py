@@ -1,0 +1,231 @@
+"""Answers to hang-repair: right ones, and wrong ones with the verdict and mistake that must find them."""
+
+import torch
+from course_lib.cluster import P2POp
+
+# %% right: one batch, receives in the order in which the other side sends
+
+
+def swap_edges(comm, ahead, behind):
+    if comm.size == 1:
+        return ahead, behind
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
+    halves = [P2POp(comm.isend, ahead, after), P2POp(comm.isend, behind, before),
+              P2POp(comm.irecv, from_before, before), P2POp(comm.irecv, from_after, after)]  # fmt: skip
+    for work in comm.batch_isend_irecv(halves):
+        work.wait()
+    return from_before, from_after
+
+
+# %% right: even ranks send while odd ones receive
+
+
+def swap_edges(comm, ahead, behind):
+    if comm.size == 1:
+        return ahead, behind
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
+    if comm.rank % 2 == 0:
+        comm.send(ahead, after)
+        comm.recv(from_before, before)
+        comm.send(behind, before)
+        comm.recv(from_after, after)
+    else:
+        comm.recv(from_before, before)
+        comm.send(ahead, after)
+        comm.recv(from_after, after)
+        comm.send(behind, before)
+    return from_before, from_after
+
+
+# %% right: two batches, one a direction, with tags
+
+
+def swap_edges(comm, ahead, behind):
+    if comm.size == 1:
+        return ahead, behind
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    got = []
+    for tag, (tensor, to, source) in enumerate(((ahead, after, before), (behind, before, after))):
+        got.append(torch.empty_like(tensor))
+        halves = [P2POp(comm.irecv, got[-1], source, tag), P2POp(comm.isend, tensor, to, tag)]
+        for work in comm.batch_isend_irecv(halves):
+            work.wait()
+    return tuple(got)
+
+
+# %% wrong: as it was found => protocol deadlock
+
+
+def swap_edges(comm, ahead, behind):
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
+    works = [comm.isend(ahead, after), comm.isend(behind, before)]
+    works += [comm.irecv(from_before, before), comm.irecv(from_after, after)]
+    for work in works:
+        work.wait()
+    return from_before, from_after
+
+
+# %% wrong: receives first, everywhere => protocol deadlock
+
+
+def swap_edges(comm, ahead, behind):
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
+    comm.recv(from_before, before)
+    comm.send(ahead, after)
+    comm.recv(from_after, after)
+    comm.send(behind, before)
+    return from_before, from_after
+
+
+# %% wrong: rank 0 alone turns its order round => cost in-a-row
+
+
+def swap_edges(comm, ahead, behind):
+    if comm.size == 1:
+        return ahead, behind
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
+    if comm.rank == 0:
+        comm.recv(from_before, before)
+        comm.send(ahead, after)
+        comm.recv(from_after, after)
+        comm.send(behind, before)
+    else:
+        comm.send(ahead, after)
+        comm.recv(from_before, before)
+        comm.send(behind, before)
+        comm.recv(from_after, after)
+    return from_before, from_after
+
+
+# %% wrong: with two ranks the messages cross => generality crossed
+
+
+def swap_edges(comm, ahead, behind):
+    if comm.size == 1:
+        return ahead, behind
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
+    halves = [P2POp(comm.isend, ahead, after), P2POp(comm.irecv, from_after, after),
+              P2POp(comm.isend, behind, before), P2POp(comm.irecv, from_before, before)]  # fmt: skip
+    for work in comm.batch_isend_irecv(halves):
+        work.wait()
+    return from_before, from_after
+
+
+# %% wrong: posts in an order that neighbours share, but with two ranks it hangs in order of issue => protocol deadlock
+
+
+def swap_edges(comm, ahead, behind):
+    if comm.size == 1:
+        return ahead, behind
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
+    works = [comm.isend(ahead, after), comm.irecv(from_before, before)]
+    works += [comm.isend(behind, before), comm.irecv(from_after, after)]
+    for work in works:
+        work.wait()
+    return from_before, from_after
+
+
+# %% wrong: alone, it sends to itself => generality raised
+
+
+def swap_edges(comm, ahead, behind):
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
+    halves = [P2POp(comm.isend, ahead, after), P2POp(comm.isend, behind, before),
+              P2POp(comm.irecv, from_before, before), P2POp(comm.irecv, from_after, after)]  # fmt: skip
+    for work in comm.batch_isend_irecv(halves):
+        work.wait()
+    return from_before, from_after
+
+
+# %% wrong: the pair the wrong way round => values crossed
+
+
+def swap_edges(comm, ahead, behind):
+    if comm.size == 1:
+        return ahead, behind
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
+    halves = [P2POp(comm.isend, ahead, after), P2POp(comm.isend, behind, before),
+              P2POp(comm.irecv, from_before, before), P2POp(comm.irecv, from_after, after)]  # fmt: skip
+    for work in comm.batch_isend_irecv(halves):
+        work.wait()
+    return from_after, from_before
+
+
+# %% wrong: takes buffers of one kind for both => generality raised
+
+
+def swap_edges(comm, ahead, behind):
+    if comm.size == 1:
+        return ahead, behind
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    from_before, from_after = torch.empty_like(ahead), torch.empty_like(ahead)
+    halves = [P2POp(comm.isend, ahead, after), P2POp(comm.isend, behind, before),
+              P2POp(comm.irecv, from_before, before), P2POp(comm.irecv, from_after, after)]  # fmt: skip
+    for work in comm.batch_isend_irecv(halves):
+        work.wait()
+    return from_before, from_after
+
+
+# %% wrong: reads before it has waited => values -
+
+
+def swap_edges(comm, ahead, behind):
+    if comm.size == 1:
+        return ahead, behind
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    from_before, from_after = torch.zeros_like(ahead), torch.zeros_like(behind)
+    halves = [P2POp(comm.isend, ahead, after), P2POp(comm.isend, behind, before),
+              P2POp(comm.irecv, from_before, before), P2POp(comm.irecv, from_after, after)]  # fmt: skip
+    works = comm.batch_isend_irecv(halves)
+    answer = from_before.clone(), from_after.clone()
+    for work in works:
+        work.wait()
+    return answer
+
+
+# %% wrong: both tensors to both sides => cost sent-again
+
+
+def swap_edges(comm, ahead, behind):
+    if comm.size == 1:
+        return ahead, behind
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    got = {}
+    for side, source in ((after, before), (before, after)):
+        for tag, tensor in enumerate((ahead, behind)):
+            got[source, tag] = torch.empty_like(tensor)
+            halves = [P2POp(comm.isend, tensor, side, tag), P2POp(comm.irecv, got[source, tag], source, tag)]
+            for work in comm.batch_isend_irecv(halves):
+                work.wait()
+    return got[before, 0], got[after, 1]
+
+
+# %% wrong: left as it is => not-answered
+
+
+def swap_edges(comm, ahead, behind):
+    raise NotImplementedError
+
+
+# %% half: right for three ranks and more => 4.5
+
+
+def swap_edges(comm, ahead, behind):
+    if comm.size == 1:
+        return ahead, behind
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
+    halves = [P2POp(comm.isend, ahead, after), P2POp(comm.irecv, from_after, after),
+              P2POp(comm.isend, behind, before), P2POp(comm.irecv, from_before, before)]  # fmt: skip
+    for work in comm.batch_isend_irecv(halves):
+        work.wait()
+    return from_before, from_after

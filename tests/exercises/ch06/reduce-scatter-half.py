@@ -1,0 +1,242 @@
+"""Answers to reduce-scatter-half: right ones, and wrong ones with the verdict and mistake that must find them."""
+
+import torch
+from course_lib.cluster import P2POp
+
+# %% right: the half-written function, finished
+
+
+def ring_reduce_scatter(comm, x):
+    n, me = comm.size, comm.rank
+    chunks = list(torch.tensor_split(x.clone(), n))
+    after, before = (me + 1) % n, (me - 1) % n
+    for step in range(n - 1):
+        outgoing = chunks[(me - step - 1) % n]
+        arrived = torch.empty_like(chunks[(me - step - 2) % n])
+        work = comm.isend(outgoing, after)
+        comm.recv(arrived, before)
+        work.wait()
+        chunks[(me - step - 2) % n] += arrived
+    return chunks[me]
+
+
+# %% right: one travelling partial sum, in batches
+
+
+def ring_reduce_scatter(comm, x):
+    n, me = comm.size, comm.rank
+    chunks = torch.tensor_split(x, n)
+    partial = chunks[(me - 1) % n].clone()
+    for step in range(1, n):
+        mine = chunks[(me - step - 1) % n]
+        arrived = torch.empty_like(mine)
+        halves = [P2POp(comm.isend, partial, (me + 1) % n), P2POp(comm.irecv, arrived, (me - 1) % n)]
+        for work in comm.batch_isend_irecv(halves):
+            work.wait()
+        partial = arrived + mine
+    return partial
+
+
+# %% right: even ranks send first
+
+
+def ring_reduce_scatter(comm, x):
+    n, me = comm.size, comm.rank
+    chunks = [chunk.clone() for chunk in x.tensor_split(n)]
+    for step in range(n - 1):
+        out, into = (me - 1 - step) % n, (me - 2 - step) % n
+        arrived = torch.zeros_like(chunks[into])
+        if me % 2 == 0:
+            comm.send(chunks[out], (me + 1) % n)
+            comm.recv(arrived, (me - 1) % n)
+        else:
+            comm.recv(arrived, (me - 1) % n)
+            comm.send(chunks[out], (me + 1) % n)
+        chunks[into] = chunks[into] + arrived
+    return chunks[me]
+
+
+# %% wrong: begins with its own chunk, so the next rank owns it => values wrong-owner
+
+
+def ring_reduce_scatter(comm, x):
+    n, me = comm.size, comm.rank
+    chunks = list(torch.tensor_split(x.clone(), n))
+    for step in range(n - 1):
+        arrived = torch.empty_like(chunks[(me - step - 1) % n])
+        work = comm.isend(chunks[(me - step) % n], (me + 1) % n)
+        comm.recv(arrived, (me - 1) % n)
+        work.wait()
+        chunks[(me - step - 1) % n] += arrived
+    return chunks[(me + 1) % n]
+
+
+# %% wrong: whole tensors at every hop => cost whole-tensors
+
+
+def ring_reduce_scatter(comm, x):
+    n, me = comm.size, comm.rank
+    total, passing = x.clone(), x.clone()
+    for _ in range(n - 1):
+        arrived = torch.empty_like(x)
+        work = comm.isend(passing, (me + 1) % n)
+        comm.recv(arrived, (me - 1) % n)
+        work.wait()
+        total += arrived
+        passing = arrived
+    return total.tensor_split(n)[me].clone()
+
+
+# %% wrong: one step too few => values missing-rank
+
+
+def ring_reduce_scatter(comm, x):
+    n, me = comm.size, comm.rank
+    chunks = list(torch.tensor_split(x.clone(), n))
+    for step in range(1, n - 1):
+        arrived = torch.empty_like(chunks[(me - step - 2) % n])
+        work = comm.isend(chunks[(me - step - 1) % n], (me + 1) % n)
+        comm.recv(arrived, (me - 1) % n)
+        work.wait()
+        chunks[(me - step - 2) % n] += arrived
+    return chunks[me]
+
+
+# %% wrong: replaces instead of adding => values missing-rank
+
+
+def ring_reduce_scatter(comm, x):
+    n, me = comm.size, comm.rank
+    chunks = list(torch.tensor_split(x.clone(), n))
+    for step in range(n - 1):
+        arrived = torch.empty_like(chunks[(me - step - 2) % n])
+        work = comm.isend(chunks[(me - step - 1) % n], (me + 1) % n)
+        comm.recv(arrived, (me - 1) % n)
+        work.wait()
+        chunks[(me - step - 2) % n] = arrived
+    return chunks[me]
+
+
+# %% wrong: divides, as for a mean => values mean
+
+
+def ring_reduce_scatter(comm, x):
+    n, me = comm.size, comm.rank
+    chunks = list(torch.tensor_split(x.clone(), n))
+    for step in range(n - 1):
+        arrived = torch.empty_like(chunks[(me - step - 2) % n])
+        work = comm.isend(chunks[(me - step - 1) % n], (me + 1) % n)
+        comm.recv(arrived, (me - 1) % n)
+        work.wait()
+        chunks[(me - step - 2) % n] += arrived
+    return chunks[me] / n
+
+
+# %% wrong: chunks of equal length, and the rest is lost => generality another-kind
+
+
+def ring_reduce_scatter(comm, x):
+    n, me = comm.size, comm.rank
+    size = len(x) // n
+    chunks = list(x[: size * n].clone().reshape(n, size))
+    for step in range(n - 1):
+        arrived = torch.empty_like(chunks[(me - step - 2) % n])
+        work = comm.isend(chunks[(me - step - 1) % n], (me + 1) % n)
+        comm.recv(arrived, (me - 1) % n)
+        work.wait()
+        chunks[(me - step - 2) % n] += arrived
+    return chunks[me]
+
+
+# %% wrong: everyone sends first => protocol deadlock
+
+
+def ring_reduce_scatter(comm, x):
+    n, me = comm.size, comm.rank
+    chunks = list(torch.tensor_split(x.clone(), n))
+    for step in range(n - 1):
+        arrived = torch.empty_like(chunks[(me - step - 2) % n])
+        comm.send(chunks[(me - step - 1) % n], (me + 1) % n)
+        comm.recv(arrived, (me - 1) % n)
+        chunks[(me - step - 2) % n] += arrived
+    return chunks[me]
+
+
+# %% wrong: straight to the owner => protocol not-a-neighbour
+
+
+def ring_reduce_scatter(comm, x):
+    n, me = comm.size, comm.rank
+    chunks = list(torch.tensor_split(x.clone(), n))
+    for step in range(1, n):
+        arrived = torch.empty_like(chunks[me])
+        work = comm.isend(chunks[(me + step) % n], (me + step) % n)
+        comm.recv(arrived, (me - step) % n)
+        work.wait()
+        chunks[me] += arrived
+    return chunks[me]
+
+
+# %% wrong: adds to the chunk that is still under way => protocol -
+
+
+def ring_reduce_scatter(comm, x):
+    n, me = comm.size, comm.rank
+    chunks = list(torch.tensor_split(x.clone(), n))
+    works = []
+    for step in range(n - 1):
+        chunks[(me - step - 1) % n] += 0
+        works.append(comm.isend(chunks[(me - step - 1) % n], (me + 1) % n))
+        arrived = torch.empty_like(chunks[(me - step - 2) % n])
+        comm.recv(arrived, (me - 1) % n)
+        chunks[(me - step - 1) % n].zero_()
+        chunks[(me - step - 2) % n] += arrived
+    for work in works:
+        work.wait()
+    return chunks[me]
+
+
+# %% wrong: the whole tensor comes back => values whole-tensor
+
+
+def ring_reduce_scatter(comm, x):
+    n, me = comm.size, comm.rank
+    flat = x.clone()
+    chunks = list(torch.tensor_split(flat, n))
+    for step in range(n - 1):
+        arrived = torch.empty_like(chunks[(me - step - 2) % n])
+        work = comm.isend(chunks[(me - step - 1) % n], (me + 1) % n)
+        comm.recv(arrived, (me - 1) % n)
+        work.wait()
+        chunks[(me - step - 2) % n] += arrived
+    return flat
+
+
+# %% wrong: N times its own chunk => values counted-twice
+
+
+def ring_reduce_scatter(comm, x):
+    return comm.size * x.tensor_split(comm.size)[comm.rank]
+
+
+# %% wrong: left as it is => not-answered
+
+
+def ring_reduce_scatter(comm, x):
+    raise NotImplementedError
+
+
+# %% half: right where N divides the length => 7.2
+
+
+def ring_reduce_scatter(comm, x):
+    n, me = comm.size, comm.rank
+    size = len(x) // n
+    chunks = list(x[: size * n].clone().reshape(n, size))
+    for step in range(n - 1):
+        arrived = torch.empty_like(chunks[(me - step - 2) % n])
+        work = comm.isend(chunks[(me - step - 1) % n], (me + 1) % n)
+        comm.recv(arrived, (me - 1) % n)
+        work.wait()
+        chunks[(me - step - 2) % n] += arrived
+    return chunks[me]

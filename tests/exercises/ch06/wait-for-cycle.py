@@ -1,0 +1,213 @@
+"""Answers to wait-for-cycle: right ones, and wrong ones with the verdict and mistake that must find them."""
+
+MEETS = {"sends": "receives", "receives": "sends"}
+
+
+def latest(log):
+    state = {}
+    for time, rank, what, peer in sorted(log, key=lambda entry: entry[0]):
+        state[rank] = (what, peer)
+    return state
+
+
+# %% right: follow the path from every rank
+
+
+def find_cycle(log):
+    state = latest(log)
+    waits = {r: p for r, (what, p) in state.items() if what in MEETS and state.get(p) != (MEETS[what], r)}
+    for start in sorted(waits):
+        path, rank = [], start
+        while rank in waits and rank not in path:
+            path.append(rank)
+            rank = waits[rank]
+        if rank == start and path:
+            return path
+    return []
+
+
+# %% right: strike out whoever waits for one that is free, until nothing changes
+
+
+def find_cycle(log):
+    state = {}
+    for entry in log:
+        if entry[1] not in state or entry[0] > state[entry[1]][0]:
+            state[entry[1]] = entry
+    waits = {}
+    for rank, (_, _, what, peer) in state.items():
+        if what in MEETS:
+            other = state.get(peer)
+            if other is None or other[2] != MEETS[what] or other[3] != rank:
+                waits[rank] = peer
+    while free := [rank for rank in waits if waits[rank] not in waits]:
+        for rank in free:
+            del waits[rank]
+    while tail := [rank for rank in waits if rank not in waits.values()]:
+        for rank in tail:
+            del waits[rank]
+    if not waits:
+        return []
+    circle = [min(waits)]
+    while waits[circle[-1]] != circle[0]:
+        circle.append(waits[circle[-1]])
+    return circle
+
+
+# %% wrong: a slow rank is reported => values slow-is-no-circle
+
+
+def find_cycle(log):
+    state = latest(log)
+    waits = {r: p for r, (what, p) in state.items() if what in MEETS}
+    return sorted(waits)
+
+
+# %% wrong: counts the tail in => generality tail-counted
+
+
+def find_cycle(log):
+    state = latest(log)
+    waits = {r: p for r, (what, p) in state.items() if what in MEETS and state.get(p) != (MEETS[what], r)}
+    for start in sorted(waits, reverse=True):
+        path, rank = [], start
+        while rank in waits and rank not in path:
+            path.append(rank)
+            rank = waits[rank]
+        if rank in path:
+            at = path.index(min(path))
+            return path[at:] + path[:at]
+    return []
+
+
+# %% wrong: takes the log in the order in which it stands => values -
+
+
+def find_cycle(log):
+    state = {rank: (what, peer) for _, rank, what, peer in log}
+    waits = {r: p for r, (what, p) in state.items() if what in MEETS and state.get(p) != (MEETS[what], r)}
+    for start in sorted(waits):
+        path, rank = [], start
+        while rank in waits and rank not in path:
+            path.append(rank)
+            rank = waits[rank]
+        if rank == start and path:
+            return path
+    return []
+
+
+# %% wrong: a send and its receive count as a circle of two => generality about-to-meet
+
+
+def find_cycle(log):
+    state = latest(log)
+    waits = {r: p for r, (what, p) in state.items() if what in MEETS}
+    for start in sorted(waits):
+        path, rank = [], start
+        while rank in waits and rank not in path:
+            path.append(rank)
+            rank = waits[rank]
+        if rank == start and path:
+            return path
+    return []
+
+
+# %% wrong: any entry counts, not the latest => generality old-entries
+
+
+def find_cycle(log):
+    ever = {}
+    for time, rank, what, peer in sorted(log, key=lambda entry: entry[0]):
+        if what in MEETS:
+            ever[rank] = (what, peer)
+        elif what == "done":
+            ever.pop(rank, None)
+    waits = {r: p for r, (what, p) in ever.items() if ever.get(p) != (MEETS[what], r)}
+    for start in sorted(waits):
+        path, rank = [], start
+        while rank in waits and rank not in path:
+            path.append(rank)
+            rank = waits[rank]
+        if rank == start and path:
+            return path
+    return []
+
+
+# %% wrong: begins where it happened to look => values wrong-start
+
+
+def find_cycle(log):
+    state = latest(log)
+    waits = {r: p for r, (what, p) in state.items() if what in MEETS and state.get(p) != (MEETS[what], r)}
+    for start in sorted(waits, reverse=True):
+        path, rank = [], start
+        while rank in waits and rank not in path:
+            path.append(rank)
+            rank = waits[rank]
+        if rank in path:
+            return path[path.index(rank) :]
+    return []
+
+
+# %% wrong: the ranks in order of number => values -
+
+
+def find_cycle(log):
+    state = latest(log)
+    waits = {r: p for r, (what, p) in state.items() if what in MEETS and state.get(p) != (MEETS[what], r)}
+    for start in sorted(waits):
+        path, rank = [], start
+        while rank in waits and rank not in path:
+            path.append(rank)
+            rank = waits[rank]
+        if rank == start and path:
+            return sorted(path)[:1] + sorted(path, reverse=True)[:-1]
+    return []
+
+
+# %% wrong: only circles of two => values missed
+
+
+def find_cycle(log):
+    state = latest(log)
+    for rank, (what, peer) in sorted(state.items()):
+        if what in MEETS and state.get(peer) == (what, rank):
+            return [rank, peer]
+    return []
+
+
+# %% wrong: never finds any => values missed
+
+
+def find_cycle(log):
+    return []
+
+
+# %% wrong: says whether there is one => values not-a-list
+
+
+def find_cycle(log):
+    return True
+
+
+# %% wrong: left as it is => not-answered
+
+
+def find_cycle(log):
+    raise NotImplementedError
+
+
+# %% half: pairs about to meet are taken for circles => 6.8
+
+
+def find_cycle(log):
+    state = latest(log)
+    waits = {r: p for r, (what, p) in state.items() if what in MEETS}
+    for start in sorted(waits):
+        path, rank = [], start
+        while rank in waits and rank not in path:
+            path.append(rank)
+            rank = waits[rank]
+        if rank == start and path:
+            return path
+    return []

@@ -1,0 +1,254 @@
+"""Accounting: exact bytes by role and FLOPs, on programs whose counts can be worked out by hand."""
+
+import threading
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional as F
+
+from course_lib.accounting import ROLES, Accounting, unseen
+from course_lib.cluster import simulate
+
+
+def floats(*shape):
+    return 4 * torch.Size(shape).numel()
+
+
+def test_temporaries_count_while_they_live():
+    with Accounting() as account:
+        x = torch.ones(1000)
+        y = (x + 1) * 2
+    assert account.peak_bytes == 12_000 and account.live_bytes == 8_000
+    del x, y
+    assert account.live_bytes == 0
+
+
+def test_views_and_operations_in_place_add_nothing():
+    with Accounting() as account:
+        x = torch.zeros(10, 10)
+        before = account.live_bytes
+        y = x.view(100)[3:50].reshape(1, -1)
+        x.add_(1)
+        y.mul_(2)
+        torch.add(x, x, out=x)
+        array = x.numpy()
+        assert account.peak_bytes == account.live_bytes == before == 400
+        del x, y
+        assert account.live_bytes == 400 and array.shape == (10, 10)  # the array holds the storage
+        del array
+    assert account.live_bytes == 0
+
+
+def test_a_resized_storage_counts_its_new_size():
+    with Accounting() as account:
+        x = torch.zeros(10)
+        x.resize_(100)
+    assert account.live_bytes == account.peak_bytes == 400
+
+
+def test_the_roles_of_a_training_step():
+    with Accounting() as account:
+        model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64))
+        weights = sum(p.nbytes for p in model.parameters())
+        assert account.roles() == {**dict.fromkeys(ROLES, 0), "parameters": weights}
+        optimizer = torch.optim.AdamW(model.parameters())
+        x = torch.randn(32, 64)
+        loss = model(x).square().mean()
+        roles = account.roles()
+        assert roles["saved for backward"] == 2 * floats(32, 64) + floats(
+            32, 128
+        )  # input, relu's output, output
+        assert roles["temporary"] == 4  # the loss
+        loss.backward()
+        del loss, x
+        assert account.roles() == {**dict.fromkeys(ROLES, 0), "parameters": weights, "gradients": weights}
+        optimizer.step()
+        assert account.roles()["optimizer state"] == 2 * weights + 4 * len(
+            list(model.parameters())
+        )  # and a step count each
+        optimizer.zero_grad()
+        assert account.roles()["gradients"] == 0
+    assert sum(account.peak_roles().values()) == account.peak_bytes
+
+
+def test_the_peaks_roles_are_those_of_its_moment():
+    with Accounting() as account:
+        layer = nn.Linear(100, 100, bias=False)
+        x = torch.ones(50, 100)
+        out = layer(layer(x))  # saves x and the middle
+        big = torch.zeros(100_000)
+        peak = account.peak_bytes
+        del big
+        out.sum().backward()
+        del out, x
+    assert account.peak_bytes == peak
+    assert account.peak_roles() == {
+        **dict.fromkeys(ROLES, 0),
+        "parameters": floats(100, 100),
+        "saved for backward": 2 * floats(50, 100),
+        "temporary": floats(50, 100) + floats(100_000),
+    }
+
+
+def test_reset_peak_counts_from_what_is_alive():
+    with Accounting() as account:
+        keep = torch.zeros(10)
+        torch.zeros(1000)
+        account.reset_peak()
+        assert account.peak_bytes == account.live_bytes == keep.nbytes
+        torch.zeros(5)
+    assert account.peak_bytes == 60
+
+
+def test_adopted_tensors_count_and_modules_are_watched():
+    model, batch = nn.Linear(8, 8), {"x": [torch.zeros(4, 8)]}
+    with Accounting() as account:
+        account.adopt((model, batch))
+        assert account.live_bytes == floats(8, 8) + floats(8) + floats(4, 8)
+        model(batch["x"][0]).sum().backward()
+        assert account.roles()["parameters"] == account.roles()["gradients"] == floats(8, 8) + floats(8)
+
+
+def test_unseen_operations_are_nobodys():
+    with Accounting() as account:
+        with unseen():
+            x = torch.zeros(100)
+        assert account.peak_bytes == 0
+        del x
+
+
+def test_each_thread_has_its_own_account():
+    counts = {}
+
+    def count(size):
+        with Accounting() as account:
+            x = torch.zeros(size)
+            counts[size] = account.peak_bytes, x.nbytes
+
+    threads = [threading.Thread(target=count, args=(size,)) for size in (10, 1000)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert counts == {10: (40, 40), 1000: (4000, 4000)}
+
+
+# --- FLOPs
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 8), st.integers(1, 8), st.integers(1, 8))
+def test_a_matrix_product_counts_two_for_each_multiply_and_add(m, k, n):
+    with Accounting() as account:
+        a = torch.ones(m, k, requires_grad=True)
+        b = torch.ones(k, n, requires_grad=True)
+        c = a @ b
+        assert account.flops == 2 * m * k * n
+        c.sum().backward()
+    assert account.flops == 3 * 2 * m * k * n  # the backward pass is two products
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_cpus_attention_kernel_counts(causal):
+    b, h, s, d = 2, 3, 16, 8
+    q, k, v = (torch.randn(b, h, s, d, requires_grad=True) for _ in range(3))
+    with Accounting() as account:
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        forward = account.flops
+        out.sum().backward()
+    assert forward == 4 * b * h * s * s * d  # two products, the masked half included
+    assert account.flops - forward == 5 * 2 * b * h * s * s * d  # one of them again, and four more
+
+
+def test_elementwise_operations_count_no_flops():
+    with Accounting() as account:
+        (torch.ones(10) * 2 + 1).sum()
+    assert account.flops == 0
+
+
+# --- on the cluster
+
+
+def test_a_rank_counts_its_own_memory_and_not_what_the_kernel_copies():
+    def one_way(comm):
+        x = torch.zeros(1000) if comm.rank == 0 else torch.zeros(1000)
+        comm.send(x, 1) if comm.rank == 0 else comm.recv(x, 0)
+        work = comm.all_reduce(x, async_op=True)
+        work.wait()
+
+    run = simulate(one_way, 2, account=True)
+    assert run.meter.peak_bytes == [4000, 4000] and run.meter.live_bytes == [0, 0]
+
+
+def test_arguments_and_modules_of_a_rank_count_from_the_start():
+    model = nn.Linear(16, 16)
+
+    def step(comm, x):
+        model(x).sum().backward()
+        for parameter in model.parameters():
+            comm.all_reduce(parameter.grad)
+
+    run = simulate(step, 3, per_rank=[torch.zeros(4, 16)] * 3, account=True)
+    weights = floats(16, 16) + floats(16)
+    assert all(roles["parameters"] == weights for roles in run.meter.peak_roles)
+    assert run.meter.live_bytes[0] == 2 * weights + floats(4, 16)  # weights, gradients and the input stay
+    assert run.meter.flops == [2 * 2 * 4 * 16 * 16] * 3  # forward, and the weights' gradient
+
+
+def test_what_a_call_of_the_communicator_has_in_flight_is_communications():
+    def holds(comm):
+        x, y = torch.zeros(500), torch.zeros(500)
+        works = [comm.isend(x, 1 - comm.rank), comm.irecv(y, 1 - comm.rank)]
+        z = torch.zeros(10)
+        for work in works:
+            work.wait()
+        return float(z[0])
+
+    run = simulate(holds, 2, account=True)
+    assert run.meter.peak_roles[0]["communication"] == 4000 and run.meter.peak_roles[0]["temporary"] == 40
+
+
+def test_counted_flops_are_charged_to_the_clock():
+    from course_lib.cluster import Topology
+
+    def work(comm):
+        torch.ones(10, 10) @ torch.ones(10, 10)
+        comm.barrier()
+        torch.ones(10, 10) @ torch.ones(10, 10)
+
+    run = simulate(work, 2, account=True, topology=Topology.flat(0.0, 1e9, flops=1000.0))
+    assert run.meter.flops == [4000, 4000] and run.seconds == pytest.approx(4.0)
+    assert [(s.start, s.end) for s in run.spans if s.kind == "compute" and s.rank == 0] == [
+        (0.0, 2.0),
+        (2.0, 4.0),
+    ]
+
+
+def test_memory_that_was_not_counted_is_asked_for_in_words():
+    with pytest.raises(ValueError, match="account=True"):
+        _ = simulate(lambda comm: None, 1).meter.peak_bytes
+
+
+def test_a_right_ring_stays_within_its_input_and_a_chunk():
+    from cluster_programs import ring_all_reduce
+
+    size, ranks = 8000, 4
+    run = simulate(ring_all_reduce, ranks, per_rank=[torch.ones(size) for _ in range(ranks)], account=True)
+    chunk = size * 4 // ranks
+    assert all(size * 4 < peak <= size * 4 + 2 * chunk for peak in run.meter.peak_bytes)
+
+
+def test_accounts_are_the_same_across_a_boundary():
+    from test_cluster_remote import across, serving
+
+    def work(comm, x):
+        y = x @ x
+        comm.all_reduce(y)
+        return y
+
+    given = [torch.ones(8, 8) * rank for rank in range(2)]
+    here = simulate(work, 2, per_rank=given, account=True)
+    there = across(serving(work), 2, per_rank=given, account=True)
+    assert there.error is None and there.meter.flops == here.meter.flops == [1024, 1024]
+    assert there.clock == here.clock and there.meter.peak_bytes == here.meter.peak_bytes

@@ -1,0 +1,56 @@
+"""The walk of an all-reduce, read from runs, and the picture of its phases beside chapter 06."""
+
+import pytest
+
+from course_lib.figures import svg
+from course_lib.figures.ring_phases import CHAPTER_COPY, RANKS, ring_phases
+from course_lib.figures.walk import MOST_RANKS, PHASES, start_values, walk
+
+COUNTS = (2, 3, 4, 5, 7, 8, MOST_RANKS)
+
+
+@pytest.mark.skipif(not CHAPTER_COPY.parents[1].exists(), reason="the chapter is not there yet")
+def test_the_chapters_copy_is_what_the_code_draws():
+    again = "python -m course_lib.figures.ring_phases"
+    picture = ring_phases()
+    assert CHAPTER_COPY.read_text(encoding="utf-8") == svg(picture, picture.alt), f"write it again: {again}"
+
+
+def test_the_alternative_says_the_sums():
+    said = ring_phases().alt
+    assert all(str(sum(row[chunk] for row in start_values(RANKS))) in said for chunk in range(RANKS))
+
+
+@pytest.mark.parametrize("ranks", COUNTS)
+@pytest.mark.parametrize("algorithm", PHASES)
+def test_every_walk_ends_with_the_sum_everywhere_and_its_phases_come_once(algorithm, ranks):
+    shown = walk(algorithm, ranks)
+    sums = tuple(sum(column) for column in zip(*start_values(ranks), strict=True))
+    assert shown.frames[-1].values == (sums,) * ranks
+    assert {held for row in shown.frames[-1].holds for held in row} == {ranks}
+    phases = [frame.phase for frame in shown.frames]
+    assert phases == sorted(phases, key=["start", *PHASES[algorithm]].index) and set(phases) == {"start", *PHASES[algorithm]}
+
+
+@pytest.mark.parametrize("ranks", COUNTS)
+def test_a_ring_moves_one_chunk_a_rank_and_step(ranks):
+    shown = walk("ring", ranks)
+    assert len(shown.frames) == 1 + 2 * (ranks - 1)
+    for step, frame in enumerate(shown.frames[1:], 1):
+        assert {(src, dst) for src, dst, _ in frame.moved} == {(rank, (rank + 1) % ranks) for rank in range(ranks)}
+        assert all(len(chunks) == 1 for _, _, chunks in frame.moved)
+        assert frame.sent == (step * shown.nbytes // ranks,) * ranks
+    middle = shown.frames[ranks - 1]
+    assert all(middle.holds[rank][rank] == ranks for rank in range(ranks))
+
+
+@pytest.mark.parametrize("ranks", COUNTS)
+def test_the_root_of_the_naive_way_sends_everything(ranks):
+    last = walk("naive root", ranks).frames[-1]
+    assert last.sent == ((ranks - 1) * 8 * ranks, *(8 * ranks,) * (ranks - 1))
+
+
+@pytest.mark.parametrize(("algorithm", "ranks"), [("star", 5), ("ring", 1), ("ring", 17)])
+def test_what_cannot_be_walked_is_refused(algorithm, ranks):
+    with pytest.raises(ValueError, match=r"choose from|can show 2 to"):
+        walk(algorithm, ranks)

@@ -46,8 +46,13 @@ def _start(comm: Comm, outgoing: Tensor, to: int, incoming: Tensor, source: int)
 
 
 def _flat(x: Tensor) -> Tensor:
-    """`x` as one row: its own memory where that is contiguous, else a copy, which `x.copy_` brings home."""
+    """`x` as one row: its own memory where that is contiguous, else a copy, which `_home` brings back."""
     return x.contiguous().view(-1)
+
+
+def _home(x: Tensor, flat: Tensor) -> Tensor:
+    """`x` with the numbers of its row, which are its own already where both share memory."""
+    return x if flat.data_ptr() == x.data_ptr() else x.copy_(flat.view(x.shape))
 
 
 def _combine(op: str) -> Callable[[Tensor, Tensor], Tensor]:
@@ -89,7 +94,7 @@ def ring_reduce_scatter(comm: Comm, x: Tensor, op: str = SUM) -> Tensor:
     flat = _flat(x)
     chunks = chunks_of(flat, comm.size)
     _scatter_round(comm, range(comm.size), chunks, op)
-    x.copy_(flat.view(x.shape))
+    _home(x, flat)
     return chunks[comm.rank]
 
 
@@ -97,7 +102,7 @@ def ring_all_gather(comm: Comm, x: Tensor) -> Tensor:
     """`x` with chunk r as rank r gave it, on every rank. Patarasuk & Yuan (2009), second half."""
     flat = _flat(x)
     _gather_round(comm, range(comm.size), chunks_of(flat, comm.size))
-    return x.copy_(flat.view(x.shape))
+    return _home(x, flat)
 
 
 def ring_all_reduce(comm: Comm, x: Tensor, op: str = SUM) -> Tensor:
@@ -106,7 +111,7 @@ def ring_all_reduce(comm: Comm, x: Tensor, op: str = SUM) -> Tensor:
     chunks = chunks_of(flat, comm.size)
     _scatter_round(comm, range(comm.size), chunks, op)
     _gather_round(comm, range(comm.size), chunks)
-    return x.copy_(flat.view(x.shape))
+    return _home(x, flat)
 
 
 def pipelined_ring_all_reduce(comm: Comm, x: Tensor, op: str = SUM, pieces: int = 4) -> Tensor:
@@ -135,7 +140,7 @@ def pipelined_ring_all_reduce(comm: Comm, x: Tensor, op: str = SUM, pieces: int 
             theirs = parts[(me - hop - 2) % n][piece]
             into = arrived[piece][: theirs.numel()] if hop < n - 1 else theirs
             under_way[piece] = _start(comm, before, (me + 1) % n, into, (me - 1) % n)
-    return x.copy_(flat.view(x.shape))
+    return _home(x, flat)
 
 
 # --- trees and the naive way
@@ -207,7 +212,7 @@ def halving_doubling_all_reduce(comm: Comm, x: Tensor, op: str = SUM) -> Tensor:
     if comm.rank >= core:
         comm.send(flat, comm.rank - core)
         comm.recv(flat, comm.rank - core)
-        return x.copy_(flat.view(x.shape))
+        return _home(x, flat)
     if comm.rank + core < n:
         arrived = flat.new_empty(flat.shape)
         comm.recv(arrived, comm.rank + core)
@@ -217,7 +222,7 @@ def halving_doubling_all_reduce(comm: Comm, x: Tensor, op: str = SUM) -> Tensor:
         flat.div_(n)
     if comm.rank + core < n:
         comm.send(flat, comm.rank + core)
-    return x.copy_(flat.view(x.shape))
+    return _home(x, flat)
 
 
 def _halve_and_double(comm: Comm, flat: Tensor, core: int, combine: Callable[[Tensor, Tensor], Tensor]) -> None:
@@ -263,7 +268,7 @@ def hierarchical_all_reduce(comm: Comm, x: Tensor, per_node: int, op: str = SUM)
         mine[node].div_(comm.size)
     _gather_round(comm, across, mine)
     _gather_round(comm, inside, chunks)
-    return x.copy_(flat.view(x.shape))
+    return _home(x, flat)
 
 
 # --- all-to-all

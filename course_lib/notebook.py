@@ -183,28 +183,43 @@ def _show(asked: Card, report: Report, extra: str) -> None:
     from IPython.display import display
 
     display({"text/html": html_panel(asked, report, extra), "text/plain": plain_text}, raw=True)
-    if not report.passed:
-        _hint_button(asked.id)
+    _help_button(asked, report.passed)
 
 
-def _hint_button(exercise: str) -> None:
-    """A button that shows the next hint below itself, where the front end has widgets."""
+def _help_button(asked: Card, passed: bool) -> None:
+    """One button under the panel, where the front end has widgets: each hint in turn, then the worked answer."""
     try:
         import ipywidgets
     except ImportError:
         return
-    button = ipywidgets.Button(description="Hint", tooltip=f"Show the next hint for {exercise}", icon="lightbulb-o")
-    place = ipywidgets.Output()
+    button = ipywidgets.Button(layout=ipywidgets.Layout(width="auto", margin="0.2em 0 0 0"))
+    place = ipywidgets.Output(layout=ipywidgets.Layout(max_width="58em"))
+
+    def is_open() -> bool:
+        return passed or _hints_seen.get(asked.id, 0) >= len(asked.hints)
+
+    def name() -> None:
+        seen = _hints_seen.get(asked.id, 0)
+        button.description = "Worked answer" if is_open() else "Next hint" if seen else "Hint"
+        button.icon = "key" if is_open() else "lightbulb-o"
+        button.tooltip = (
+            f"Show the worked answer of {asked.id}, why it is right, and where PyTorch does it"
+            if is_open()
+            else f"Show hint {seen + 1} of {len(asked.hints)} for {asked.id}; hints cost nothing"
+        )
 
     def clicked(_: Any) -> None:
         place.clear_output(wait=True)
         with place:
-            hint(exercise)
+            (answer if is_open() else hint)(asked.id)
+        name()
 
+    name()
     button.on_click(clicked)
     from IPython.display import display
 
-    display(ipywidgets.VBox([button, place]))
+    box = ipywidgets.VBox([button, place])
+    display({**box._repr_mimebundle_(), "text/plain": "(Run this cell to get its hint button.)"}, raw=True)
 
 
 def _in_kernel() -> bool:

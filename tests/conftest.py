@@ -60,10 +60,10 @@ def browser() -> Iterator[Any]:
     """A Chromium driven by playwright. For tests marked `browser`."""
     from playwright.sync_api import sync_playwright
 
+    from course_lib.benchmarks.lab import launch
+
     with sync_playwright() as play:
-        engine = play.chromium.launch(
-            executable_path=chromium(), args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
+        engine = launch(play)
         yield engine
         engine.close()
 

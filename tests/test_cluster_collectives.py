@@ -306,14 +306,18 @@ def test_messages_of_different_groups_do_not_meet():
         pair = comm.new_group([1, 0])
         a, b = torch.zeros(1), torch.zeros(1)
         if comm.rank == 0:
-            works = [comm.isend(torch.tensor([1.0]), 1), pair.isend(torch.tensor([2.0]), 0)]
+            works = [comm.isend(torch.tensor([1.0]), 1), pair.isend(torch.tensor([2.0]), 1)]
         else:
-            works = [pair.irecv(a, 1), comm.irecv(b, 0)]
+            works = [pair.irecv(a, 0), comm.irecv(b, 0)]
         for work in works:
             work.wait()
         return a.item(), b.item()
 
     assert simulate(cross, 2).results[1] == (2.0, 1.0)
+
+
+def test_a_group_numbers_its_ranks_in_increasing_order_as_torch_does():
+    assert simulate(lambda comm: comm.new_group([3, 0, 2]).rank, 4).results == [0, -1, 1, 2]
 
 
 def test_groups_of_another_kind_of_rank_are_refused():
@@ -338,7 +342,7 @@ def test_both_sides_of_a_boundary_agree_on_collectives():
         comm.all_reduce(x)
         out = torch.zeros(2 * comm.size)
         work = comm.all_gather_into_tensor(out, x[:2], async_op=True)
-        sub = comm.new_group([2, 0])
+        sub = comm.new_group([2, 0])  # 0 is its rank 0
         if sub.rank >= 0:
             sub.broadcast(x, 0)
         work.wait()

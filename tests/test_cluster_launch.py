@@ -1,6 +1,8 @@
 """launch: the same functions on real processes, which come from one idle server and never outlive the call."""
 
 import os
+import signal
+import threading
 import time
 
 import pytest
@@ -56,11 +58,13 @@ def everything(comm, x):
     for work in works:
         work.wait()
     out["batch"] = y
-    sub = comm.new_group([0, n - 1])
+    sub = comm.new_group([n - 1, 0])
     if sub.rank >= 0:
         z = torch.tensor([float(sub.rank + 1)])
         sub.all_reduce(z)
-        out["sub-group"] = z
+        both = torch.zeros(sub.size)
+        sub.all_gather_into_tensor(both, torch.tensor([float(r)]))
+        out["sub-group"] = torch.cat([z, both])
     comm.barrier()
     return out
 
@@ -136,6 +140,28 @@ def test_ranks_that_hang_are_ended_in_time(tmp_path):
     for path in tmp_path.iterdir():
         with pytest.raises(ProcessLookupError):
             os.kill(int(path.read_text()), 0)
+
+
+def test_ctrl_c_ends_every_rank(tmp_path):
+    def sleeps(comm, folder):
+        (folder / str(comm.rank)).write_text(str(os.getpid()))
+        time.sleep(600)
+
+    def interrupt():
+        while len(list(tmp_path.iterdir())) < 2:
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    launch(pids, 1, timeout=LIMIT)  # the server is there
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        launch(sleeps, 2, args=(tmp_path,), timeout=LIMIT)
+    thread.join()
+    for path in tmp_path.iterdir():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(path.read_text()), 0)
+    assert launch(lambda comm: comm.rank, 2, timeout=LIMIT).results == [0, 1]
 
 
 def test_ranks_start_with_generators_of_their_own():

@@ -15,7 +15,7 @@ from cluster_programs import (
     shift,
 )
 
-from course_lib.cluster import Refused, Topology, adversaries, attempt
+from course_lib.cluster import P2POp, Refused, Topology, adversaries, attempt
 from course_lib.cluster.codec import encode
 from course_lib.cluster.interleave import same
 from course_lib.cluster.remote import Caps, judge_ranks, serve_ranks
@@ -140,14 +140,20 @@ def test_a_worker_that_dies_is_crashed_and_one_that_hangs_is_timed_out():
     assert run.state == "timed out"
 
 
+def flood_of_batches(comm):
+    x = torch.zeros(1)
+    comm.batch_isend_irecv([P2POp(comm.isend, x, 1 - comm.rank)] * 1000)
+
+
 @pytest.mark.parametrize(
     ("program", "caps", "word"),
     [
         (lambda comm: [comm.barrier() for _ in range(1000)] and None, Caps(requests=100), "calls"),
+        (flood_of_batches, Caps(requests=100), "calls"),
         (lambda comm: shift(comm, torch.zeros(100_000)).tolist() and None, Caps(total_bytes=10_000), "frame"),
         (lambda comm: [0] * 200_000, Caps(frame_bytes=1000), "frame"),
     ],
-    ids=["flood of calls", "flood of bytes", "huge result"],
+    ids=["flood of calls", "flood of batches", "flood of bytes", "huge result"],
 )
 def test_floods_are_cut_off(program, caps, word):
     run = across(serving(program), 2, caps=caps)

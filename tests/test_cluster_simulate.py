@@ -13,6 +13,7 @@ import torch
 from cluster_programs import ring_all_reduce
 
 from course_lib.cluster import Deadlock, Mismatch, RankError, Topology, attempt, simulate
+from course_lib.cluster.codec import encode
 from course_lib.cluster.comm import P2POp
 
 BOX = {}
@@ -105,6 +106,13 @@ def test_views_stay_views_of_one_memory_within_a_rank_and_are_not_shared_between
 
     results = simulate(write, 2, args=(whole, whole[1:3])).results
     assert results == [[0, 1, 1, 0], [0, 2, 2, 0]] and whole.tolist() == [0] * 4
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "bool", "complex64", "uint16", "uint64", "float8_e4m3fn", "int8"])
+def test_tensors_of_every_dtype_are_copied_to_ranks(name):
+    tensor = torch.ones(6, dtype=torch.uint8).to(getattr(torch, name))[::2]
+    results = simulate(lambda comm, x: x, 2, args=(tensor,)).results
+    assert all(x.dtype == tensor.dtype and x.stride() == (2,) and encode(x) == encode(tensor) for x in results)
 
 
 def test_what_cannot_be_copied_is_named():
@@ -207,13 +215,10 @@ def test_a_deadlock_says_who_waits_for_whom_where_and_what_to_do():
     assert "Let one of them receive first" in text
 
 
-def test_a_deadlock_is_found_within_a_tenth_of_a_second():
-    began = time.perf_counter()
+def test_a_deadlock_of_many_ranks_is_told_of_all_and_shown_of_few():
     run = attempt(send_first, 64)
-    assert isinstance(run.error, Deadlock) and len(run.waits) == 64
-    assert (
-        run.wall_seconds < 30 and time.perf_counter() - began < 60
-    )  # not a clock to wait for: the state says so at once
+    assert isinstance(run.error, Deadlock) and len(run.waits) == 64 and len(run.error.cycle) == 64
+    assert "56 more waiting ranks" in str(run.error)
 
 
 def test_a_rank_that_raises_ends_the_run_with_the_learners_line_first():
@@ -260,8 +265,9 @@ def test_a_rank_that_cannot_be_reached_is_named(peer, word):
         ([1.0], "takes a tensor"),
         (torch.eye(2).to_sparse(), "layout"),
         (np.array(["a"]), "cannot travel"),
+        (torch.ones(2).to(torch.float8_e4m3fn), "send their bytes"),
     ],
-    ids=["float", "list", "sparse", "text"],
+    ids=["float", "list", "sparse", "text", "float8"],
 )
 def test_what_cannot_travel_is_refused_in_words(value, word):
     with pytest.raises(RankError, match=word):
@@ -475,7 +481,7 @@ def test_times_do_not_depend_on_chance():
 
 
 def test_an_outcome_is_plain_data():
-    from course_lib.cluster.codec import decode, encode
+    from course_lib.cluster.codec import decode
 
     outcome = attempt(send_first, 2).outcome()
     assert outcome.state == "deadlock" and outcome.meter["waits"][0][:2] == (0, (1,))

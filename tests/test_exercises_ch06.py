@@ -15,7 +15,7 @@ from course_lib.cluster import attempt, simulate
 from course_lib.exercises import killmatrix
 from course_lib.exercises.ch06_audits import CLAIMS, ITEMS
 from course_lib.exercises.ch06_more import ALGORITHMS
-from course_lib.exercises.ch06_probes import from_messages
+from course_lib.exercises.ch06_probes import COLUMNS, SECOND, from_messages
 from course_lib.exercises.judging import ch06, judging
 from course_lib.exercises.judging.ch06_audits import KEYS
 from course_lib.exercises.judging.ch06_core import ring_time
@@ -90,15 +90,16 @@ def ring_by(params):
 
     def ring_all_reduce(comm, x):
         n, place = comm.size, comm.rank * turn % comm.size  # the ring's other direction is the ring, counted backwards
-        chunks = [chunk.clone() for chunk in x.reshape(-1).tensor_split(n)]
+        flat = x.reshape(-1).clone()
+        chunks = flat.tensor_split(n)
         for step in range(2 * n - 2):
             out, into = (place - step - 1) % n, (place - step - 2) % n
             arrived = torch.empty_like(chunks[into])
             work = comm.isend(chunks[out], (comm.rank + turn) % n)
             comm.recv(arrived, (comm.rank - turn) % n)
             work.wait()
-            chunks[into] = chunks[into] + arrived if step < n - 1 else arrived
-        return torch.cat(chunks).reshape(x.shape)
+            chunks[into].copy_(chunks[into] + arrived if step < n - 1 else arrived)
+        return flat.reshape(x.shape)
 
     return ring_all_reduce
 
@@ -280,6 +281,18 @@ def test_the_probe_passes_messages_and_nothing_else():
     assert names == ["batch_isend_irecv", "irecv", "isend", "rank", "recv", "send", "size"]
 
 
+def test_a_layout_is_made_where_the_answer_runs():
+    """Strides do not cross a boundary, so the probe lays tensors out, here and in a worker alike."""
+
+    def look(comm, x, y):
+        return x.is_contiguous(), y.is_contiguous(), x, y
+
+    x, y = torch.arange(12.0).reshape(3, 4), torch.arange(5)
+    for layout, columns, second in ((COLUMNS, False, True), (SECOND, True, False)):
+        flat_x, flat_y, got_x, got_y = from_messages(look, Given((x, y, layout), {}))
+        assert (flat_x, flat_y) == (columns, second) and torch.equal(got_x, x) and torch.equal(got_y, y)
+
+
 def test_cards_can_be_listed_without_torch():
     code = "import sys; from course_lib.exercises import ch06; sys.exit('torch' in sys.modules or len(ch06.CARDS) != 14)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -378,6 +391,12 @@ def test_a_whole_tensor_ring_is_told_what_it_costs_and_what_a_ring_costs():
 def test_padding_is_named_where_it_costs():
     report = grade(exercises.card("ring-all-reduce"), Here(bank_answer("ring-all-reduce", "half", 1)))
     assert {v.mistake for v in report.verdicts if not v.ok} == {"padding"}
+
+
+def test_memory_beyond_the_input_is_measured_and_named():
+    report = grade(exercises.card("ring-all-reduce"), Here(bank_answer("ring-all-reduce", "half", 2)))
+    assert {v.mistake for v in report.verdicts if not v.ok} == {"too-much-memory"}
+    assert judging("ring-all-reduce").measured_by_worker == ("cost:memory",)
 
 
 def test_core_takes_at_most_ninety_minutes_and_every_exercise_has_its_judge():

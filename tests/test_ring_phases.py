@@ -9,7 +9,6 @@ from course_lib.figures.walk import MOST_RANKS, PHASES, start_values, walk
 COUNTS = (2, 3, 4, 5, 7, 8, MOST_RANKS)
 
 
-@pytest.mark.skipif(not CHAPTER_COPY.parents[1].exists(), reason="the chapter is not there yet")
 def test_the_chapters_copy_is_what_the_code_draws():
     again = "python -m course_lib.figures.ring_phases"
     picture = ring_phases()

@@ -3,9 +3,10 @@
 `page` is a page of playwright throughout. Cells are named by their ids in the notebook, controls by their labels.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from playwright.sync_api import TimeoutError
@@ -37,6 +38,36 @@ _ERRORS = """() => jupyterapp.shell.currentWidget.content.widgets.flatMap(cell =
 # A picture is what a cell's first display shows: an image, or HTML with or without one.
 _PICTURE = """cell => cell.querySelector('.jp-OutputArea-output.jp-RenderedHTMLCommon')?.innerHTML ?? ''"""
 _IS_ON = "control => !control.querySelector('[disabled]')"
+_HAS_WORDS = """([cell, words]) => [...cell.querySelectorAll('.jp-OutputArea-output')]
+  .some(output => output.textContent.replace(/\\s+/g, ' ').includes(words))"""
+_CONTRAST = """cell => {
+  const parse = text => {
+    const found = text.match(/[\\d.]+/g).map(Number);
+    const scale = text.startsWith('color(') ? 255 : 1;
+    return [...found.slice(0, 3).map(part => part * scale), found[3] ?? 1];
+  };
+  const over = (top, ground) => [0, 1, 2].map(i => top[i] * top[3] + ground[i] * (1 - top[3])).concat(1);
+  const luminance = color => {
+    const [r, g, b] = color.map(part => part / 255).map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = node => {
+    if (!node) return [255, 255, 255, 1];
+    const own = parse(getComputedStyle(node).backgroundColor);
+    return own[3] === 1 ? own : over(own, ground(node.parentElement));
+  };
+  const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  const found = [];
+  while (texts.nextNode()) {
+    const node = texts.currentNode.parentElement;
+    if (!texts.currentNode.textContent.trim() || !node.closest('.jp-OutputArea-output')
+        || node.closest('style, mjx-assistive-mml') || !node.checkVisibility()) continue;
+    const below = ground(node), ink = over(parse(getComputedStyle(node).color), below);
+    const [one, two] = [luminance(ink), luminance(below)].sort((a, b) => b - a);
+    found.push([texts.currentNode.textContent.trim().slice(0, 60), (one + 0.05) / (two + 0.05)]);
+  }
+  return found;
+}"""
 _CHANGED = """([cell, before]) => {
   const now = cell.querySelector('.jp-OutputArea-output.jp-RenderedHTMLCommon')?.innerHTML ?? '';
   return now !== '' && now !== before;
@@ -48,6 +79,7 @@ class ChapterPage:
     """An open chapter."""
 
     page: Any
+    Late = TimeoutError  # what waiting in vain raises
 
     # ---------------------------------------------------------------------------------------- the chapter as a whole
 
@@ -119,13 +151,39 @@ class ChapterPage:
         return self.picture(id)
 
     def wake(self, control: "Control") -> None:
-        """Move other sliders of a widget until a greyed-out one is on."""
-        others = (other for other in self.controls(control.cell, "slider") if other.is_on)
+        """Move the other controls of a widget until one that is greyed out is on; StopIteration if nothing does that."""
+        moves = self._moves(control.cell)
         while not control.is_on:
-            other = next(others)  # a control that nothing switches on is a mistake in the widget: StopIteration
-            other.drag_to(other.count() - 1)
+            next(moves)()
             with suppress(TimeoutError):
                 self.page.wait_for_function(_IS_ON, arg=control.root.element_handle(), timeout=1500)
+
+    def _moves(self, id: str) -> Iterator[Callable[[], None]]:
+        """What may switch on a greyed-out control: each slider to its end, each entry of each menu."""
+        for slider in self.controls(id, "slider"):
+            if slider.is_on:
+                yield partial(slider.drag_to, slider.count() - 1)
+        for menu in self.controls(id, "dropdown"):
+            if menu.is_on:
+                yield from (menu.change for _ in range(menu.count()))
+
+    def wait_for_text(self, id: str, words: str) -> None:
+        """Wait until the output of a cell holds these words."""
+        self.page.wait_for_function(_HAS_WORDS, arg=[self.cell(id).element_handle(), words], timeout=10_000)
+
+    def result(self, id: str) -> str:
+        """The value of a cell's last expression, as text."""
+        return self.cell(id).locator(".jp-OutputArea-executeResult pre").text_content().strip()
+
+    def contrast(self, id: str) -> list[tuple[str, float]]:
+        """The texts in a cell's outputs, each with the ratio of its luminance to its ground's (WCAG 2.2)."""
+        return [tuple(each) for each in self.cell(id).evaluate(_CONTRAST)]
+
+    def beside(self, button: Any) -> "Control":
+        """The slider in the row of a play button."""
+        row = button.locator("xpath=ancestor::*[contains(@class, 'widget-hbox')][.//*[contains(@class, 'widget-slider')]][1]")
+        id = button.locator("xpath=ancestor::*[@data-cell]").get_attribute("data-cell")
+        return Control(self, id, "slider", row.locator(".widget-slider"))
 
     def controls(self, id: str, kind: str) -> list["Control"]:
         """The controls of a kind ("slider", "dropdown", "checkbox", "text") in the output of a cell."""
@@ -162,8 +220,20 @@ class Control:
         """Whether it changes anything at the present setting; a control that does not is greyed out."""
         return self.root.locator("[disabled]").count() == 0
 
+    def change(self) -> None:
+        """Choose a menu's next entry, turn a check box, or type another word."""
+        if self.kind == "dropdown":
+            chosen = self.root.locator("select").evaluate("menu => menu.selectedIndex")
+            self.root.locator("select").select_option(index=(chosen + 1) % self.count())
+        elif self.kind == "checkbox":
+            self.root.locator("input").click()
+        else:
+            self.root.locator("input").fill("gradient")
+
     def count(self) -> int:
-        """How many values a slider has."""
+        """How many values a slider or a menu has."""
+        if self.kind == "dropdown":
+            return self.root.locator("option").count()
         return 1 + int(float(self.handle.get_attribute("aria-valuemax")))
 
     def place(self) -> int:
@@ -179,9 +249,8 @@ class Control:
     @contextmanager
     def held(self) -> Iterator[Any]:
         """The mouse, with the button down on the handle."""
-        self.root.scroll_into_view_if_needed()
+        self.handle.hover()  # scrolls there and waits until the page stands still
         mouse = self.chapter.page.mouse
-        mouse.move(*self.where(self.place()))
         mouse.down()
         try:
             yield mouse

@@ -8,7 +8,6 @@ from the thread, and what a rank may do is checked by the kernel again.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -16,161 +15,13 @@ import numpy as np
 import torch
 
 from course_lib.accounting import unseen
-from course_lib.cluster.collective import OPS, Call, Meta
-from course_lib.cluster.kernel import ANY, Reply, Request
+from course_lib.cluster.collective import Call
+from course_lib.cluster.door import DTYPES, door, is_simple, meta, reduction, size_text
 from course_lib.cluster.lines import caller_line, line_text
+from course_lib.cluster.port import Port, identical, poison, port
+from course_lib.cluster.protocol import ANY, Request
 
 SUM, AVG, PRODUCT, MAX, MIN = "SUM", "AVG", "PRODUCT", "MAX", "MIN"
-_DTYPES = {
-    dtype: str(dtype).removeprefix("torch.")
-    for dtype in vars(torch).values()
-    if isinstance(dtype, torch.dtype)
-}
-_STRIDED = torch.strided
-_BEHIND = 64  # requests that a rank across a boundary may be ahead of the kernel
-_here = threading.local()  # .port: the Port of the rank that this thread runs
-
-
-class Port:
-    """A rank's way out: numbers its calls and passes requests on. Made by a host, found through the thread."""
-
-    def __init__(
-        self,
-        rank: int,
-        size: int,
-        ask: Callable[[Request], Reply],
-        late: bool = False,
-        later: Callable[[Request], None] | None = None,
-    ) -> None:
-        self.rank, self.size, self.ask, self.late = rank, size, ask, late
-        self._later, self.away = later, later is not None  # away: the kernel is across a boundary
-        self.calls = 0
-        self.work: list[tuple[str, str, float]] = []
-        self.account: Any = None  # accounting of this rank, where it is on
-        self.speed = 1e12  # FLOP/s of this rank
-        self._charged = self._behind = 0
-        self._held: dict[int, Callable[[], None]] = {}
-        self._outbox: dict[
-            int, list[Any]
-        ] = {}  # across a boundary: what is in flight, and what was said of it
-        self._inbox: dict[int, Sequence[torch.Tensor]] = {}
-
-    def spent(self) -> tuple[tuple[str, str, float], ...]:
-        """What the rank computed since it was last asked."""
-        if self.account is not None and self.account.flops > self._charged:
-            self.work.append(("compute", "", (self.account.flops - self._charged) / self.speed))
-            self._charged = self.account.flops
-        work = tuple(self.work)
-        self.work.clear()
-        return work
-
-    def call(self, request: Request) -> Any:
-        """Ask the kernel; the reply's value, after what arrived has been written."""
-        if self.work or self.account is not None:
-            request.work = self.spent()
-        if self.away:
-            self._renew(request)
-            if self._answer_is_known(request):
-                self._later(request)
-                return True
-            self._behind = 0
-        reply = self.ask(request)
-        if reply.writes:
-            self._take(reply.writes)
-        return reply.value
-
-    def _answer_is_known(self, request: Request) -> bool:
-        """Whether the rank may go on before the kernel has answered, with nothing to tell the difference.
-
-        So it is for the sending half, whose answer is True, as long as nothing can arrive meanwhile. Should the kernel
-        find that the rank stands still there, the run ends as it would have, and what the rank did beyond is void.
-        """
-        if self._inbox or self._behind >= _BEHIND:
-            return False
-        if request.op == "wait":
-            known = request.handle in self._outbox
-        else:
-            known = request.op == "isend" or request.op == "send"
-            if known:
-                request.data = self._outbox[self.calls][1]
-        self._behind += known
-        return known
-
-    def post(
-        self, request: Request, sent: torch.Tensor | None = None, into: Sequence[torch.Tensor] = ()
-    ) -> int:
-        """Number a call and remember its buffers where they cannot travel."""
-        self.calls += 1
-        if self.account is not None:
-            self._held[self.calls] = self.account.hold([*into] if sent is None else [sent, *into])
-        if self.away:
-            if sent is not None:
-                with unseen():
-                    self._outbox[self.calls] = [sent, sent.clone()]
-            if into:
-                self._inbox[self.calls] = list(into)
-        return self.calls
-
-    def over(self, handle: int) -> None:
-        """The call's buffers are the learner's again."""
-        if self.account is not None:
-            self._held.pop(handle, _nothing)()
-        if self.away:
-            self._outbox.pop(handle, None)
-            self._inbox.pop(handle, None)
-
-    def _renew(self, request: Request) -> None:
-        if not self._outbox:
-            return
-        changed = []
-        with unseen():
-            for handle, pair in self._outbox.items():
-                if not torch.equal(pair[0], pair[1]):
-                    pair[1] = pair[0].clone()
-                    changed.append((handle, pair[1]))
-        if changed:
-            request.reads = tuple(changed)
-
-    def _take(self, writes: Sequence[tuple[int, torch.Tensor]]) -> None:
-        for handle, data in writes:
-            buffers = self._inbox.get(handle)
-            if buffers:
-                with unseen():
-                    buffers[0].copy_(data.reshape(buffers[0].shape))
-                self._inbox[handle] = buffers[1:]
-
-
-def _nothing() -> None:
-    """Nothing was held."""
-
-
-def _identical(one: torch.Tensor, two: torch.Tensor) -> bool:
-    return torch.equal(
-        one.contiguous().reshape(-1).view(torch.uint8), two.contiguous().reshape(-1).view(torch.uint8)
-    )
-
-
-def port() -> Port:
-    """The port of the rank that this thread runs."""
-    try:
-        found = _here.port
-    except AttributeError:
-        found = None
-    if found is None:
-        raise RuntimeError(
-            "This communicator works only inside simulate(...), in the function that it was given to."
-        )
-    return found
-
-
-def poison(tensor: torch.Tensor) -> None:
-    """Fill a buffer with what no program wants to read: NaN, or a bit pattern."""
-    if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
-        tensor.fill_(float("nan"))
-    elif tensor.dtype is torch.bool:
-        tensor.logical_not_()
-    else:
-        tensor.fill_(torch.iinfo(tensor.dtype).max - 86)
 
 
 class Work:
@@ -209,7 +60,7 @@ class Work:
         if self._guard is None:
             return
         with unseen():
-            intact = _identical(*self._guard)
+            intact = identical(*self._guard)
         if not intact:
             self._guard = None
             raise RuntimeError(
@@ -315,7 +166,7 @@ class Comm:
     def _half(self, op: str, tensor: Any, peer: int | None, tag: int) -> tuple[Request, torch.Tensor]:
         way = port()
         sends = op == "isend" or op == "send"
-        data = tensor if _is_simple(tensor) else _door(tensor, op, writes=not sends)
+        data = tensor if is_simple(tensor) else door(tensor, op, writes=not sends)
         if not self._group and type(peer) is int and 0 <= peer < len(self._ranks) and peer != way.rank:
             world = peer
         else:
@@ -324,7 +175,7 @@ class Comm:
             raise ValueError(f"{op}: tag is {tag!r}; it must be an integer of 0 or more.")
         request = Request(
             way.rank, op, world, tag, data if sends else None, None if sends or way.away else data,
-            _DTYPES[data.dtype], tuple(data.shape), data.nbytes, self._group, caller_line(),
+            DTYPES[data.dtype], tuple(data.shape), data.nbytes, self._group, caller_line(),
         )  # fmt: skip
         return request, data
 
@@ -358,7 +209,7 @@ class Comm:
     def broadcast(self, tensor: Any, src: int, async_op: bool = False) -> Work | None:
         """Fill `tensor` on every rank with that of rank `src`."""
         root = self._root("broadcast", "src", src)
-        data = _door(tensor, "broadcast", writes=port().rank != root)
+        data = door(tensor, "broadcast", writes=port().rank != root)
         mine = port().rank == root
         call = Call("broadcast", root=root, async_op=async_op)
         return self._collect(call, (data,), () if mine else (data,))
@@ -367,14 +218,14 @@ class Comm:
         """Combine the tensors of all ranks into that of rank `dst`; the others keep theirs."""
         root = self._root("reduce", "dst", dst)
         mine = port().rank == root
-        data = _door(tensor, "reduce", writes=mine)
-        call = Call("reduce", _reduction("reduce", op, data.dtype), root, async_op=async_op)
+        data = door(tensor, "reduce", writes=mine)
+        call = Call("reduce", reduction("reduce", op, data.dtype), root, async_op=async_op)
         return self._collect(call, (data,), (data,) if mine else ())
 
     def all_reduce(self, tensor: Any, op: Any = SUM, async_op: bool = False) -> Work | None:
         """Combine the tensors of all ranks, on every rank, in place."""
-        data = _door(tensor, "all_reduce", writes=True)
-        call = Call("all_reduce", _reduction("all_reduce", op, data.dtype), async_op=async_op)
+        data = door(tensor, "all_reduce", writes=True)
+        call = Call("all_reduce", reduction("all_reduce", op, data.dtype), async_op=async_op)
         return self._collect(call, (data,), (data,))
 
     def gather(
@@ -382,7 +233,7 @@ class Comm:
     ) -> Work | None:
         """Collect every rank's tensor in `gather_list` of rank `dst`."""
         root = self._root("gather", "dst", dst)
-        data = _door(tensor, "gather", writes=False)
+        data = door(tensor, "gather", writes=False)
         into = self._list("gather", "gather_list", gather_list, root, data)
         return self._collect(Call("gather", root=root, async_op=async_op), (data,), into)
 
@@ -391,13 +242,13 @@ class Comm:
     ) -> Work | None:
         """Give each rank its tensor of `scatter_list` of rank `src`."""
         root = self._root("scatter", "src", src)
-        data = _door(tensor, "scatter", writes=True)
+        data = door(tensor, "scatter", writes=True)
         parts = self._list("scatter", "scatter_list", scatter_list, root, data)
         return self._collect(Call("scatter", root=root, async_op=async_op), parts, (data,))
 
     def all_gather(self, tensor_list: Sequence[Any], tensor: Any, async_op: bool = False) -> Work | None:
         """Collect every rank's tensor in `tensor_list` of every rank. All have one shape, as gloo demands."""
-        data = _door(tensor, "all_gather", writes=False)
+        data = door(tensor, "all_gather", writes=False)
         into = self._list("all_gather", "tensor_list", tensor_list, port().rank, data)
         return self._collect(Call("all_gather", async_op=async_op), (data,), into)
 
@@ -406,8 +257,8 @@ class Comm:
     ) -> Work | None:
         """Fill `output_tensor` with every rank's input, in the order of ranks."""
         into, data = (
-            _door(output_tensor, "all_gather_into_tensor", True),
-            _door(input_tensor, "all_gather_into_tensor", False),
+            door(output_tensor, "all_gather_into_tensor", True),
+            door(input_tensor, "all_gather_into_tensor", False),
         )
         self._ratio("all_gather_into_tensor", "output", into, "input", data)
         return self._collect(Call("all_gather_into_tensor", async_op=async_op), (data,), (into,))
@@ -417,12 +268,12 @@ class Comm:
     ) -> Work | None:  # noqa: A002
         """Combine the inputs of all ranks; rank r keeps part r of the result."""
         into, data = (
-            _door(output, "reduce_scatter_tensor", True),
-            _door(input, "reduce_scatter_tensor", False),
+            door(output, "reduce_scatter_tensor", True),
+            door(input, "reduce_scatter_tensor", False),
         )
         self._ratio("reduce_scatter_tensor", "input", data, "output", into)
         call = Call(
-            "reduce_scatter_tensor", _reduction("reduce_scatter_tensor", op, data.dtype), async_op=async_op
+            "reduce_scatter_tensor", reduction("reduce_scatter_tensor", op, data.dtype), async_op=async_op
         )
         return self._collect(call, (data,), (into,))
 
@@ -435,19 +286,22 @@ class Comm:
         async_op: bool = False,
     ) -> Work | None:
         """Send part j of `input` to rank j, and receive part i of `output` from rank i; parts are rows, even without sizes."""
-        into, data = _door(output, "all_to_all_single", True), _door(input, "all_to_all_single", False)
+        into, data = door(output, "all_to_all_single", True), door(input, "all_to_all_single", False)
         splits = (
             self._splits("output", into, output_split_sizes),
             self._splits("input", data, input_split_sizes),
         )
         if into.dtype != data.dtype or into.shape[1:] != data.shape[1:]:
             raise ValueError(
-                f"all_to_all_single: output is {_size_text(into)} and input {_size_text(data)}; the dtype and the shape of a row must agree."
+                f"all_to_all_single: output is {size_text(into)} and input {size_text(data)}; the dtype and the shape of a row must agree."
             )
         return self._collect(Call("all_to_all_single", splits=splits, async_op=async_op), (data,), (into,))
 
     def new_group(self, ranks: Sequence[int]) -> Comm:
-        """A communicator of these ranks (of the world), with ranks of its own. Every rank of the world calls it, in the same order."""
+        """A communicator of these ranks of the world, numbered afresh in increasing order, as torch does.
+
+        Every rank of the world calls it, in the same order; where a rank is not a member, the communicator's rank is -1.
+        """
         if self._group:
             raise ValueError(
                 "new_group: call it on the world's communicator, on every rank, as in torch.distributed."
@@ -461,6 +315,7 @@ class Comm:
             raise ValueError(
                 f"new_group: {list(members)} must be different ranks from 0 to {self.size - 1}, at least one."
             )
+        members = tuple(sorted(members))
         return Comm(members, self._collect(Call("new_group", ranks=members)))
 
     def _root(self, op: str, name: str, root: Any) -> int:
@@ -482,11 +337,11 @@ class Comm:
             raise ValueError(
                 f"{op}: {name} must hold {self.size} tensors, one for each rank, and holds {len(tensors or ())}."
             )
-        found = tuple(_door(item, op, writes=op != "scatter") for item in tensors)
+        found = tuple(door(item, op, writes=op != "scatter") for item in tensors)
         for index, item in enumerate(found):
             if item.shape != like.shape or item.dtype != like.dtype:
                 raise ValueError(
-                    f"{op}: {name}[{index}] is {_size_text(item)} and the tensor {_size_text(like)}; all must be alike. "
+                    f"{op}: {name}[{index}] is {size_text(item)} and the tensor {size_text(like)}; all must be alike. "
                     "For uneven parts use all_to_all_single, or pad."
                 )
         return found
@@ -496,7 +351,7 @@ class Comm:
     ) -> None:
         if large.dtype != small.dtype or large.numel() != small.numel() * self.size:
             raise ValueError(
-                f"{op}: {large_name} is {_size_text(large)} and {small_name} {_size_text(small)}; of {self.size} ranks, {large_name} "
+                f"{op}: {large_name} is {size_text(large)} and {small_name} {size_text(small)}; of {self.size} ranks, {large_name} "
                 f"must have the same dtype and {self.size} times the elements of {small_name}. Pad where it does not divide."
             )
 
@@ -523,8 +378,8 @@ class Comm:
             raise ValueError(
                 f"{call.name}: rank {way.rank} is not in the group {list(self._ranks)}; call it only on the group's ranks."
             )
-        call.inputs, call.gives = tuple(sent), tuple(map(_meta, sent))
-        call.takes = tuple(map(_meta, into))
+        call.inputs, call.gives = tuple(sent), tuple(map(meta, sent))
+        call.takes = tuple(map(meta, into))
         call.into = tuple(None if way.away else data for data in into)
         request = Request(way.rank, "collective", group=self._group, line=caller_line(), more=call)
         handle = way.post(request, None, into)
@@ -551,80 +406,3 @@ class Comm:
             raise ValueError(f"compute: seconds={seconds}, flops={flops}; both must be 0 or more.")
         total = float(seconds) + (flops / way.speed if flops else 0.0)
         way.work.append((kind, label, total))
-
-
-def _is_simple(value: Any) -> bool:
-    """Whether a tensor needs no look at the door."""
-    return (
-        type(value) is torch.Tensor
-        and not value.requires_grad
-        and value.is_cpu
-        and value.layout is _STRIDED
-        and value.is_contiguous()
-    )
-
-
-def _size_text(data: torch.Tensor) -> str:
-    return f"{_DTYPES[data.dtype]} in shape {tuple(data.shape)}"
-
-
-def _reduction(call: str, op: Any, dtype: torch.dtype) -> str:
-    """The name of a reduction: a word, or torch.distributed's ReduceOp."""
-    name = op if isinstance(op, str) else str(op).rsplit(".", 1)[-1]
-    name = name.upper()
-    if name not in OPS:
-        raise ValueError(f"{call}: op={op!r} is not one of {', '.join(OPS)}.")
-    if name == "AVG" and not (dtype.is_floating_point or dtype.is_complex):
-        raise ValueError(
-            f"{call}: op=AVG of {_DTYPES[dtype]} would round; use SUM and divide, or a floating dtype."
-        )
-    if _DTYPES[dtype].startswith("float8"):
-        raise ValueError(
-            f"{call}: {_DTYPES[dtype]} cannot be reduced, as on gloo; convert to bfloat16 first."
-        )
-    if dtype is torch.bool and name in ("SUM", "PRODUCT"):
-        raise ValueError(f"{call}: op={name} of bool; use MAX for any, MIN for all, or integers.")
-    if dtype.is_complex and name in ("MAX", "MIN"):
-        raise ValueError(f"{call}: op={name} of {_DTYPES[dtype]}: complex numbers have no order.")
-    return name
-
-
-def _meta(data: torch.Tensor) -> Meta:
-    return _DTYPES[data.dtype], tuple(data.shape)
-
-
-def _door(value: Any, op: str, writes: bool) -> torch.Tensor:
-    """The tensor that an operation works on, or what is wrong with the argument."""
-    if isinstance(value, np.ndarray):
-        if writes and not value.flags.writeable:
-            raise ValueError(f"{op}: the numpy array is read-only; receive into a copy of it.")
-        try:
-            value = torch.from_numpy(value)
-        except TypeError as error:
-            raise ValueError(f"{op}: a numpy array of {value.dtype} cannot travel: {error}") from None
-    if not isinstance(value, torch.Tensor):
-        shown = repr(value)
-        raise ValueError(
-            f"{op} takes a tensor (or a numpy array), not {type(value).__name__} {shown[:40]}; wrap numbers: torch.tensor([…])."
-        )
-    if value.layout is not torch.strided or value.is_meta:
-        raise ValueError(
-            f"{op}: a tensor of layout {value.layout} on device {value.device} cannot travel; give a dense one with data."
-        )
-    if value.device.type != "cpu":
-        raise ValueError(f"{op}: the tensor is on {value.device}; the metered cluster works on cpu tensors.")
-    if value.dtype not in _DTYPES or value.is_quantized:
-        raise ValueError(f"{op}: tensors of {value.dtype} cannot travel.")
-    if (
-        writes
-        and 0 in value.stride()
-        and value.numel() > 1
-        and any(s == 0 and n > 1 for s, n in zip(value.stride(), value.shape, strict=True))
-    ):
-        raise ValueError(
-            f"{op}: the tensor is expanded, several of its elements share memory; receive into a full one."
-        )
-    return value.detach() if value.requires_grad else value
-
-
-__all__ = ["AVG", "MAX", "MIN", "OPS", "PRODUCT", "SUM", "Comm", "P2POp", "Port", "Work", "port"]

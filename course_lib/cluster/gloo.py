@@ -11,6 +11,10 @@ import torch.distributed as dist
 
 from course_lib.cluster.comm import SUM, P2POp
 
+# newer torch has other names for the two, and warns of the old
+_all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+_reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+
 
 class RealWork:
     """An operation under way; its tensors are not yours again before `wait()`."""
@@ -142,9 +146,7 @@ class RealComm:
         """Fill `output_tensor` with every rank's input, in the order of ranks."""
         data, back = _buffer(output_tensor)
         given = _given(input_tensor).reshape(-1)
-        return self._end(
-            dist.all_gather_into_tensor(data.view(-1), given, self._group, async_op), async_op, back
-        )
+        return self._end(_all_gather(data.view(-1), given, self._group, async_op), async_op, back)
 
     def reduce_scatter_tensor(
         self, output: Any, input: Any, op: Any = SUM, async_op: bool = False
@@ -153,7 +155,7 @@ class RealComm:
         data, back = _buffer(output)
         given = _given(input).reshape(-1)
         return self._end(
-            dist.reduce_scatter_tensor(data.view(-1), given, _op(op), self._group, async_op), async_op, back
+            _reduce_scatter(data.view(-1), given, _op(op), self._group, async_op), async_op, back
         )
 
     def all_to_all_single(
@@ -174,11 +176,8 @@ class RealComm:
         )
 
     def new_group(self, ranks: Sequence[int]) -> RealComm:
-        """A communicator of these ranks of the world; every rank of the world calls it, in the same order.
-
-        torch numbers a group's ranks in increasing order, whatever the order of `ranks`; here they keep the order given.
-        """
-        return RealComm(ranks, dist.new_group(list(ranks)))
+        """A communicator of these ranks of the world, in increasing order; every rank calls it, in the same order."""
+        return RealComm(sorted(ranks), dist.new_group(list(ranks)))
 
     def compute(
         self, seconds: float = 0.0, *, flops: float = 0.0, kind: str = "compute", label: str = ""

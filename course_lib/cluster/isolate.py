@@ -66,9 +66,8 @@ class Blueprint:
             which, dtype = key
             if which not in memory:
                 memory[which] = self._memory[which].clone()
-            if dtype is None:
-                return memory[which]
-            return torch.storage.TypedStorage(wrap_storage=memory[which], dtype=dtype, _internal=True)
+            # torch's own rule: storage without a dtype is read back as one of bytes
+            return torch.storage.TypedStorage(wrap_storage=memory[which], dtype=dtype or torch.uint8, _internal=True)
 
         reader = _Reader(io.BytesIO(self._bytes))
         reader.load_memory = load

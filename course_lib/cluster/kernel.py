@@ -14,167 +14,26 @@ what is received is written only at the receiver's own wait.
 
 from __future__ import annotations
 
-import math
 import random
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
+from course_lib.cluster.blame import Posted, Scene, left_over, message_mismatch, waits
 from course_lib.cluster.collective import Collective
-from course_lib.cluster.errors import ClusterError, Deadlock, Mismatch, Wait
+from course_lib.cluster.errors import ClusterError, Mismatch
 from course_lib.cluster.lines import Line, line_text
 from course_lib.cluster.meter import Meter
+from course_lib.cluster.protocol import ANY, YES, Adversary, Fault, Finished, Reply, Request, Stuck
+from course_lib.cluster.side import Side, same_layout
 from course_lib.cluster.topology import Ports, Topology
 from course_lib.records import Message, Span
 
-ANY = -1  # the peer of a receive from any source
 POLL = 1e-6  # s that a first is_completed() costs; it doubles while nothing else happens
 POLLS = 1000  # polls in a row, per rank, after which a loop of polls counts as stuck
 BLOCKED = frozenset(("send", "recv", "wait", "collective"))  # kinds of spans in which a rank stands still
 TRACED = 200_000  # spans, and messages, that are kept for pictures
-
-Turn = "tuple[int, Reply] | Stuck | Fault | Finished"
-
-
-@dataclass(frozen=True, slots=True)
-class Adversary:
-    """How unkind the machine is, within what the semantics allow."""
-
-    depth: float = (
-        0  # messages of a pair that a sender may leave behind before they are received: 0, 1, math.inf
-    )
-    late: bool = False  # move bytes as late as the waits allow, instead of at the match
-    order: str = (
-        "clock"  # "stream": operations of a pair progress in the order of issue, as on NCCL unless batched
-    )
-    seed: int | None = None  # run ranks in random order instead of by clock
-
-    def __str__(self) -> str:
-        depth = {0: "no buffering", math.inf: "unlimited buffering"}.get(
-            self.depth, f"{self.depth} buffered message a pair"
-        )
-        stream = ", operations of a pair in the order of issue" if self.order == "stream" else ""
-        chance = f", random order {self.seed}" if self.seed is not None else ""
-        return f"{depth}, {'late' if self.late else 'early'} delivery{stream}{chance}"
-
-
-class Request:
-    """What a rank asks. `op`: send recv isend irecv batch wait test collective done raised."""
-
-    __slots__ = (
-        "rank", "op", "peer", "tag", "data", "into", "dtype", "shape", "nbytes", "group", "line", "handle", "work",
-        "reads", "more",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        rank: int,
-        op: str,
-        peer: int = ANY,
-        tag: int = 0,
-        data: Any = None,
-        into: Any = None,
-        dtype: str = "",
-        shape: tuple[int, ...] = (),
-        nbytes: int = 0,
-        group: int = 0,
-        line: Line = "",
-        handle: int = 0,
-        work: tuple[tuple[str, str, float], ...] = (),
-        reads: tuple[tuple[int, Any], ...] = (),
-        more: Any = None,
-    ) -> None:
-        self.rank, self.op, self.peer, self.tag, self.data, self.into = rank, op, peer, tag, data, into
-        self.dtype, self.shape, self.nbytes, self.group, self.line = dtype, shape, nbytes, group, line
-        self.handle, self.work, self.reads, self.more = handle, work, reads, more
-
-
-class Reply:
-    """What a rank is told: a value, and data that arrived as (call number, tensor) where it has no buffer here."""
-
-    __slots__ = ("value", "writes")
-
-    def __init__(self, value: Any = None, writes: tuple[tuple[int, Any], ...] = ()) -> None:
-        self.value, self.writes = value, writes
-
-
-_YES = Reply(True)
-
-
-@dataclass(frozen=True, slots=True)
-class Stuck:
-    """No rank can move."""
-
-    waits: tuple[Wait, ...]
-
-    @property
-    def error(self) -> Deadlock:
-        """The exception that says so."""
-        return Deadlock(self.waits)
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """The run cannot go on."""
-
-    error: ClusterError
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """Every rank has returned, and every message was received."""
-
-    error: None = None
-
-
-class _Side:
-    """One rank's half of a message, or its part in a collective. Defaults stand in the class: most are never set."""
-
-    mate: _Side | None = None
-    collective: Collective | None = None
-    lane: list[_Side] | None = None  # under stream order: those that it was issued with, of its pair
-    lane_of: tuple[int, int, int] = (0, 0, 0)
-    step = 0
-    finish = since = 0.0
-    done = waiting = blocking = False
-    accepted = False  # a buffer has taken it
-    kept = False  # its data has been read
-    active = False  # it is offered for matching
-    at: Line = ""  # where the rank waits for it
-
-    def __init__(self, request: Request, call: int, time: float, seq: int, known: int) -> None:
-        self.rank, self.peer, self.tag, self.group = request.rank, request.peer, request.tag, request.group
-        self.name = name = request.op
-        self.send = name == "isend" or name == "send"
-        self.dtype, self.shape, self.nbytes = request.dtype, request.shape, request.nbytes
-        self.data, self.into, self.line = request.data, request.into, request.line
-        self.call, self.time, self.seq, self.known = call, time, seq, known
-
-    def value(self) -> Any:
-        """What the call returns: a receive its source, new_group the group's number, the rest True."""
-        return self.peer if self.name in ("recv", "new_group") else True
-
-    def what(self) -> str:
-        """The operation in words."""
-        if self.collective is not None:
-            return self.collective.calls[self.rank].text()
-        whom = "any rank" if self.peer == ANY else f"rank {self.peer}"
-        return f"{self.name} of {_size(self)} {'to' if self.send else 'from'} {whom}, tag {self.tag}"
-
-
-def _size(side: _Side) -> str:
-    return f"{math.prod(side.shape)} {side.dtype} in shape {tuple(side.shape)}"
-
-
-def _same_layout(sent: tuple[int, ...], into: tuple[int, ...]) -> bool:
-    if sent == into:
-        return True
-    if math.prod(sent) != math.prod(into):
-        return False
-    thin_sent, thin_into = [n for n in sent if n != 1], [n for n in into if n != 1]
-    return thin_sent == thin_into or len(sent) <= 1 or len(into) <= 1
 
 
 class Kernel:
@@ -208,13 +67,13 @@ class Kernel:
         self._random = random.Random(self.adversary.seed)
         self._events: list[tuple[float, int, float, Any]] = []
         self._first: tuple[float, int, float, Any] | None = None  # a request that comes before all events
-        self._sides: list[dict[int, _Side]] = [{} for _ in range(ranks)]
-        self._blocked: list[_Side | None] = [None] * ranks
-        self._posted: dict[tuple[bool, int, int, int, int], deque[_Side]] = {}
+        self._sides: list[dict[int, Side]] = [{} for _ in range(ranks)]
+        self._blocked: list[Side | None] = [None] * ranks
+        self._posted: Posted = {}
         self._inside: dict[tuple[int, int], int] = {}  # messages of a pair that lie in buffers
-        self._waiting_room: dict[tuple[int, int], deque[_Side]] = {}  # sends for which buffers were full
-        self._lanes: dict[tuple[int, int, int], deque[list[_Side]]] = {}
-        self._late: list[_Side] = []
+        self._waiting_room: dict[tuple[int, int], deque[Side]] = {}  # sends for which buffers were full
+        self._lanes: dict[tuple[int, int, int], deque[list[Side]]] = {}
+        self._late: list[Side] = []
         self._writes: list[list[tuple[int, Any]]] = [[] for _ in range(ranks)]
         self._known = [0] * ranks
         self._out_step = [0] * ranks
@@ -279,9 +138,9 @@ class Kernel:
                 break
             self._force(self._late.pop(0))
         if self._fault is None and not all(self.done):
-            return Stuck(self._waits())
+            return Stuck(waits(self._scene()))
         if self._fault is None:
-            self._fault = self._left_over()
+            self._fault = left_over(self._posted)
         return Fault(self._fault) if self._fault else Finished()
 
     def in_flight(self, rank: int, call: int) -> Any:
@@ -338,12 +197,12 @@ class Kernel:
         if op == "wait":
             side = self._sides[rank].get(request.handle)
             if side is None:  # waited for before
-                return _YES
+                return YES
             return self._wait(time, side, request.line)
         if op == "batch":
             sides = [self._make(time, part) for part in request.more]
             self._enter(sides)
-            return _YES
+            return YES
         if op == "collective":
             return self._collective(time, rank, request)
         if op == "done":
@@ -358,25 +217,25 @@ class Kernel:
         else:
             self._offer(side)
         if op == "isend" or op == "irecv":
-            return _YES
+            return YES
         side.blocking = True
         return self._wait(time, side, request.line)
 
-    def _make(self, time: float, request: Request) -> _Side:
+    def _make(self, time: float, request: Request) -> Side:
         rank = request.rank
         calls = self.calls
         calls[rank] = call = calls[rank] + 1
         self._seq += 1
-        side = self._sides[rank][call] = _Side(request, call, time, self._seq, self._known[rank])
+        side = self._sides[rank][call] = Side(request, call, time, self._seq, self._known[rank])
         return side
 
-    def _enter(self, sides: list[_Side]) -> None:
+    def _enter(self, sides: list[Side]) -> None:
         """Offer new halves of messages for matching; under stream order only those at the head of their lane."""
         if not self._stream:
             for side in sides:
                 self._offer(side)
             return
-        fresh: dict[tuple[int, int, int], list[_Side]] = {}
+        fresh: dict[tuple[int, int, int], list[Side]] = {}
         for side in sides:
             side.lane_of = (side.group, side.rank, side.peer)
             side.lane = fresh.setdefault(side.lane_of, [])
@@ -388,7 +247,7 @@ class Kernel:
                 for side in list(lane):
                     self._offer(side)
 
-    def _leave_lane(self, side: _Side, time: float) -> None:
+    def _leave_lane(self, side: Side, time: float) -> None:
         lane = side.lane
         if lane is None:
             return
@@ -402,7 +261,7 @@ class Kernel:
                     later.time = max(later.time, time)
                     self._offer(later)
 
-    def _offer(self, side: _Side) -> None:
+    def _offer(self, side: Side) -> None:
         side.active = True
         mate = self._find(side)
         if mate is not None:
@@ -421,7 +280,7 @@ class Kernel:
             else:
                 self._waiting_room.setdefault(pair, deque()).append(side)
 
-    def _find(self, side: _Side) -> _Side | None:
+    def _find(self, side: Side) -> Side | None:
         posted, group, me, peer, tag = self._posted, side.group, side.rank, side.peer, side.tag
         if side.send:
             named = posted.get((False, group, peer, me, tag))
@@ -446,7 +305,7 @@ class Kernel:
             )
         return queue.popleft() if queue else None
 
-    def _accept(self, send: _Side, time: float) -> None:
+    def _accept(self, send: Side, time: float) -> None:
         """A buffer takes the message: the sender is free, the bytes travel."""
         pair = (send.rank, send.peer)
         self._inside[pair] = self._inside.get(pair, 0) + 1
@@ -457,7 +316,7 @@ class Kernel:
         if not self._is_late or send.waiting:
             self._complete(send, time)
 
-    def _carry(self, send: _Side, time: float, known: int = 0) -> int:
+    def _carry(self, send: Side, time: float, known: int = 0) -> int:
         """Put the message on its links and in the books; the round in which it travels."""
         src, dst = send.rank, send.peer
         start, end = self._ports.carry(src, dst, send.nbytes, time)
@@ -469,14 +328,14 @@ class Kernel:
             self._raw_messages.append((src, dst, send.nbytes, send.tag, start, end, send.line))
         return step
 
-    def _match(self, send: _Side, recv: _Side, time: float) -> None:
-        if send.dtype != recv.dtype or not _same_layout(send.shape, recv.shape):
-            self._fault = _message_mismatch(send, recv)
+    def _match(self, send: Side, recv: Side, time: float) -> None:
+        if send.dtype != recv.dtype or not same_layout(send.shape, recv.shape):
+            self._fault = message_mismatch(send, recv)
             return
         recv.peer = send.rank
         if not send.accepted:
             send.step = self._carry(send, time, recv.known)
-        send.mate, recv.mate = recv, send
+        send.matched = recv.matched = True
         recv.step, recv.finish = send.step, max(send.finish, time)
         if not self._is_late:
             self._read_now(send, recv)
@@ -484,6 +343,7 @@ class Kernel:
             if not send.done:
                 self._complete(send, send.finish)
         else:
+            send.mate, recv.mate = recv, send
             if send.waiting:
                 self._read(send)
                 self._complete(send, send.finish)
@@ -495,49 +355,49 @@ class Kernel:
         if self._fault is None:
             self._leave_lane(recv, time)
 
-    def _free_buffer(self, send: _Side, time: float) -> None:
+    def _free_buffer(self, send: Side, time: float) -> None:
         pair = (send.rank, send.peer)
         self._inside[pair] -= 1
         room = self._waiting_room.get(pair)
         while room:
             nxt = room.popleft()
-            if nxt.mate is None:
+            if not nxt.matched:
                 self._accept(nxt, max(nxt.time, time))
                 return
 
-    def _read(self, send: _Side) -> None:
+    def _read(self, send: Side) -> None:
         """The instant at which the sender's buffer is read."""
         if not send.kept:
             send.data, send.kept = self._keep(send.data), True
 
-    def _read_now(self, send: _Side, recv: _Side) -> None:
+    def _read_now(self, send: Side, recv: Side) -> None:
         if recv.into is None:
             self._writes[recv.rank].append((recv.call, send.data))
         else:
             self._move(recv.into, send.data)
         send.kept = True
-        send.data = recv.into = None
+        send.data = recv.into = send.mate = recv.mate = None
 
-    def _complete(self, side: _Side, finish: float) -> None:
+    def _complete(self, side: Side, finish: float) -> None:
         side.done, side.finish = True, finish
         if side.waiting:
             self._resume(side)
 
-    def _resume(self, side: _Side) -> None:
+    def _resume(self, side: Side) -> None:
         side.waiting = False
         self._blocked[side.rank] = None
         self._settle(side)
         end = max(side.since, side.finish)
         self._span(side, side.since, end)
-        self._push(end, side.rank, _YES if side.send else Reply(side.value()))
+        self._push(end, side.rank, YES if side.send else Reply(side.value()))
 
-    def _settle(self, side: _Side) -> None:
+    def _settle(self, side: Side) -> None:
         """The rank knows now that the operation is over."""
         self._sides[side.rank].pop(side.call, None)
         if side.step > self._known[side.rank]:
             self._known[side.rank] = side.step
 
-    def _span(self, side: _Side, start: float, end: float) -> None:
+    def _span(self, side: Side, start: float, end: float) -> None:
         if end > start and len(self._raw_spans) < TRACED:
             if side.collective is not None:
                 kind, label = "collective", side.collective.name
@@ -548,14 +408,14 @@ class Kernel:
                 )
             self._raw_spans.append((side.rank, start, end, kind if side.blocking else "wait", label))
 
-    def _wait(self, time: float, side: _Side, line: Line) -> Reply | None:
+    def _wait(self, time: float, side: Side, line: Line) -> Reply | None:
         side.since, side.at = time, line
         if not side.done and self._is_late:
             self._late_wait(side)
         if side.done:
             if side.finish <= time:
                 self._settle(side)
-                return _YES if side.send else Reply(side.value())
+                return YES if side.send else Reply(side.value())
             self._resume(side)
             return None
         side.waiting = True
@@ -567,12 +427,12 @@ class Kernel:
                 self._late_receive(side)
         return None
 
-    def _late_wait(self, side: _Side) -> None:
+    def _late_wait(self, side: Side) -> None:
         if side.collective is not None:
             if side.collective.ready:
                 self._hand_over(side)
                 side.done = True
-        elif side.send and (side.mate is not None or side.accepted):
+        elif side.send and (side.matched or side.accepted):
             self._read(side)
             side.done = True
             if side.accepted:
@@ -580,7 +440,7 @@ class Kernel:
             if side.mate is not None and side.mate.waiting:
                 self._late_receive(side.mate)
 
-    def _late_receive(self, recv: _Side) -> None:
+    def _late_receive(self, recv: Side) -> None:
         """The receiver waits: hand it the data if the sender has waited too, else when nobody else can move."""
         if recv.done:
             return
@@ -590,7 +450,7 @@ class Kernel:
         elif recv not in self._late:
             self._late.append(recv)
 
-    def _force(self, side: _Side) -> None:
+    def _force(self, side: Side) -> None:
         if side.done:
             return
         if side.collective is not None:
@@ -649,7 +509,7 @@ class Kernel:
             else:
                 self._late += [one for one in collective.sides.values() if one.waiting][:1]
         if request.more.async_op:
-            return _YES
+            return YES
         return self._wait(time, side, request.line)
 
     def _start(self, collective: Collective, time: float) -> None:
@@ -695,14 +555,14 @@ class Kernel:
                 self._hand_over(side)
                 self._complete(side, time)
 
-    def _hand_over(self, side: _Side) -> None:
+    def _hand_over(self, side: Side) -> None:
         for into, data in side.collective.outputs(side.rank):
             if into is None:
                 self._writes[side.rank].append((side.call, data))
             else:
                 self._move(into, data)
 
-    def _late_collective(self, side: _Side) -> None:
+    def _late_collective(self, side: Side) -> None:
         """A rank waits: start once all wait, or when nobody else can move; hand over at each rank's own wait."""
         collective = side.collective
         if not collective.started and len(collective.sides) == len(collective.group):
@@ -711,74 +571,8 @@ class Kernel:
             else:
                 self._late.append(side)
 
-    # --- what to say when nothing moves
-
-    def _waits(self) -> tuple[Wait, ...]:
-        return tuple(
-            self._describe(rank, side) for rank, side in enumerate(self._blocked) if side is not None
-        )
-
-    def _describe(self, rank: int, side: _Side) -> Wait:
-        notes: list[str] = []
-        group = self.groups[side.group] if side.group else ()
-        if side.at and side.at != side.line:
-            notes.append(f"posted at {line_text(side.line)}")
-        if side.collective is not None:
-            missing = tuple(r for r in side.collective.group if r not in side.collective.sides)
-            kind = "collective"
-        elif side.peer == ANY:
-            missing = tuple(r for r in self.groups[side.group] if r != rank and not self.done[r])
-            kind = "recv"
-        else:
-            missing, kind = (side.peer,), "send" if side.send else "recv"
-            notes += self._notes(rank, side)
-        if side.name.startswith("is_completed"):
-            kind = "poll"
-        notes += [f"rank {r} has finished after {self.calls[r]} calls" for r in missing[:4] if self.done[r]]
-        line = line_text(side.at or side.line)
-        return Wait(rank, missing, side.call, side.what(), line, group, "; ".join(notes), kind)
-
-    def _notes(self, rank: int, side: _Side) -> Iterable[str]:
-        if not side.active and side.lane is not None:
-            ahead = self._lanes[side.lane_of][0][0]
-            yield f"behind call {ahead.call}, {ahead.what()}: operations of one pair go in the order of issue unless batched"
-        for (send, group, src, dst, tag), queue in self._posted.items():
-            if queue and send != side.send and (src, dst) == (side.peer, rank):
-                other = queue[0]
-                if group == side.group and tag != side.tag:
-                    yield f"rank {src} offers {other.what()} at {line_text(other.line)}: the tags differ"
-                elif group != side.group:
-                    yield f"rank {src} offers {other.what()} in another group"
-
-    def _left_over(self) -> Mismatch | None:
-        for (send, _, src, dst, _), queue in sorted(self._posted.items(), key=lambda item: item[0][1:]):
-            for side in queue:
-                where = line_text(side.line)
-                if send:
-                    return Mismatch(
-                        f"A message was never received: rank {src}, call {side.call}, {side.what()}, at {where}. "
-                        f"Rank {dst} has finished; give it a matching recv, or do not send."
-                    )
-                return Mismatch(
-                    f"A receive was never filled: rank {src}, call {side.call}, {side.what()}, at {where}. "
-                    "Nobody sent it; and its wait() is missing."
-                )
-        return None
-
-
-def _message_mismatch(send: _Side, recv: _Side) -> Mismatch:
-    what = (
-        "dtype"
-        if send.dtype != recv.dtype
-        else "size"
-        if math.prod(send.shape) != math.prod(recv.shape)
-        else "shape"
-    )
-    return Mismatch(
-        f"{what} differs between the two ends of a message: rank {send.rank} sends {_size(send)} "
-        f"(call {send.call}, {line_text(send.line)}), rank {recv.rank} receives into {_size(recv)} "
-        f"(call {recv.call}, {line_text(recv.line)}). Give the receiving tensor the {what} of what is sent."
-    )
+    def _scene(self) -> Scene:
+        return Scene(self._blocked, self.groups, self.done, self.calls, self._posted, self._lanes)
 
 
 __all__ = ["ANY", "Adversary", "Fault", "Finished", "Kernel", "Reply", "Request", "Stuck"]

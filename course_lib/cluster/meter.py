@@ -12,7 +12,8 @@ class Meter:
     """What moved. Lists are indexed by rank; all counts are exact.
 
     `steps[rank]` is the round of the rank's last message, if a rank may send one and receive one message a round:
-    the length in messages of the longest chain that ends there. `max(meter.steps)` is the run's.
+    the length in messages of the longest chain that ends there. `max(meter.steps)` is the run's. A collective counts its
+    rounds for all of its ranks.
     """
 
     def __init__(

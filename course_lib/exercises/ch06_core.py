@@ -150,6 +150,7 @@ RING_ALL_REDUCE = Card(
   {{next}} and to nobody else.
 - **Bytes.** No rank sends more than 2·(S − smallest chunk), where S is the bytes of `x`. Sizes that N does not divide are
   cut unevenly, not padded.
+- **Memory.** Beyond `x`, a copy of it and a chunk or two.
 - **Time.** 2(N − 1) hops, all ranks at once. Taking turns, even ranks and odd ranks, may double that, no more.
 - **Order.** Nothing relies on a buffer, or on when bytes move: a tensor that is under way is neither read nor written.
 - **Anything.** One rank, a prime number of ranks, fewer elements than ranks, any shape and layout in memory, whole numbers.""",

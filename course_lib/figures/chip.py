@@ -1,5 +1,7 @@
 """What a peak is made of: a GPU of many processors, each with tensor cores, each a block of multipliers."""
 
+import math
+
 from matplotlib.axes import Axes
 
 from course_lib.facts.chips import Chip
@@ -26,7 +28,7 @@ def chip_picture(chip: Chip, part: str = "SM", name: str = "") -> Picture:
         axes.text(x, y + high + 0.09, f"one {each}", fontsize=style.NORMAL, color=INK, fontweight="bold" if heavy else "normal")
     _gpu(axes, chip)
     _sm(axes, chip)
-    _core(axes)
+    _core(axes, chip)
     lines = part_words(chip, part)
     axes.text(0.15, 3.83, f"{name or 'A GPU'}: {lines[0]}", fontsize=style.LARGE, color=INK, fontweight="bold", va="center")
     for row, line in enumerate(lines[1:]):
@@ -100,9 +102,12 @@ def _sm(axes: Axes, chip: Chip) -> None:
     axes.text(x + wide / 2, y + 0.225, "shared memory", fontsize=7.5, color=INK, ha="center", va="center", zorder=4)
 
 
-def _core(axes: Axes) -> None:
-    """A block of multipliers: 16 rows and 8 columns of C, each fed by four products."""
+def _core(axes: Axes, chip: Chip) -> None:
+    """A block of multipliers: an element of C for each box, fed by four products a clock."""
     x, y, wide, high = _FRAMES["tensor core"]
-    across, up = (wide - 0.2) / 8, (high - 0.5) / 16
-    boxes(axes, [(x + 0.1 + c * across, y + 0.4 + r * up, 0.84 * across, 0.76 * up) for r in range(16) for c in range(8)], ORANGE, layer=2)
+    elements = int(chip.tensor_flop_per_clock) // 2 // 4
+    columns = min(8, math.isqrt(elements))
+    rows = elements // columns
+    across, up = (wide - 0.2) / columns, (high - 0.5) / rows
+    boxes(axes, [(x + 0.1 + c * across, y + 0.4 + r * up, 0.84 * across, 0.76 * up) for r in range(rows) for c in range(columns)], ORANGE, layer=2)
     axes.text(x + wide / 2, y + 0.2, "rows of A × columns of B", fontsize=7.5, color=SOFT, ha="center", va="center")

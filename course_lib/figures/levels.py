@@ -117,8 +117,9 @@ def _ladder(figure: Picture, views: Sequence[Level], place: int) -> None:
     """Bars of bandwidth on a logarithmic axis, one for each level, with the ratio to the level inside."""
     wide, high = figure.get_size_inches()
     axes = figure.add_axes((4.35 / wide, 1.15 / high, (wide - 4.55) / wide, (high - 1.77) / high))
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side == "bottom")
+        spine.set_color(SOFT)
     axes.tick_params(labelsize=style.SMALL, colors=SOFT, labelcolor=INK, length=3)
     low = math.floor(math.log10(min(each.bandwidth for each in views) / GB) - 0.2)
     top = math.log10(max(each.bandwidth for each in views) / GB)

@@ -1,19 +1,27 @@
-"""Three roofs in one picture: which resource binds, over both intensities; and the drawing that gets it wrong."""
+"""Three roofs in one picture: which resource binds, over both intensities; and the drawing that gets it wrong.
+
+`python -m course_lib.figures.roofline_map` writes chapter 03's copies again.
+"""
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
+from course_lib import facts
 from course_lib.figures import style
 from course_lib.figures.palette import GREY, INK, PAPER, SOFT, VERMILION
 from course_lib.figures.roofline import WORDS, decades
 from course_lib.figures.style import Picture
-from course_lib.roofline import Machine, Work, place
+from course_lib.roofline import Machine, Work, decode, machine, matmul, place
 from course_lib.units import number_text
 
+CHAPTER = Path(__file__).resolve().parents[2] / "solutions" / "03_hardware_and_roofline"
+MAP_COPY = CHAPTER / "figures" / "roofline_map.svg"
+PRINTED_COPY = CHAPTER / "figures" / "as_printed.svg"
 _FILLS = {"compute": "#e3e6ea", "memory": "#cfe3f3", "network": "#f8dcc8"}  # pale forms of the inks of the roofs
 
 
-def binding_map(works: Sequence[Work], machine: Machine, *, span: tuple[float, float] = (0.3, 3e4), up: tuple[float, float] = (30, 3e6)) -> Picture:
+def binding_map(works: Sequence[Work], machine: Machine, *, span: tuple[float, float] = (0.3, 3e4), up: tuple[float, float] = (10, 3e5)) -> Picture:
     """Memory intensity across, network intensity up: three regions, named after what binds there, and kernels in them."""
     figure, axes = style.new(4.0, left=0.85, bottom=0.6)
     left, right, low, top = (math.log10(edge) for edge in (*span, *up))
@@ -24,7 +32,7 @@ def binding_map(works: Sequence[Work], machine: Machine, *, span: tuple[float, f
     axes.fill([left, ridge, right, right, left], [left + meet, wire, wire, low, low], color=_FILLS["network"], linewidth=0)
     axes.plot([ridge, ridge, right], [top, wire, wire], color=PAPER, linewidth=2)
     axes.plot([left, ridge], [left + meet, wire], color=PAPER, linewidth=2)
-    for x, y, name in (((ridge + right) / 2, top - 0.3, "compute"), ((left + ridge) / 2, top - 0.3, "memory"), ((left + right) / 2, low + 0.25, "network")):
+    for x, y, name in (((ridge + right) / 2, top - 0.3, "compute"), ((left + ridge) / 2, top - 0.3, "memory"), ((ridge + right) / 2, low + 0.3, "network")):
         axes.text(x, y, f"bound by {name}", fontsize=style.LARGE, color=WORDS[name], ha="center", va="center", fontweight="bold")
     said = []
     for work in works:
@@ -44,6 +52,33 @@ def binding_map(works: Sequence[Work], machine: Machine, *, span: tuple[float, f
     return figure
 
 
+def layer_step(tokens: int, rows: int, columns: int) -> Work:
+    """Forward and both backward products of one weight, and its 16-bit gradient sent round a large ring."""
+    products = matmul(tokens, rows, columns) + matmul(tokens, columns, rows) + matmul(rows, tokens, columns)
+    return Work(products.flop, products.memory_bytes, 2 * 2 * rows * columns)
+
+
+def shared_decode(batch: int, model: str, split: int = 8) -> Work:
+    """One decode step of a whole model on each of `split` devices, with two sums of activations a layer between them."""
+    shape = facts.model(model)
+    whole = decode(shape.params, batch)
+    sums = 2 * shape.layers * 2 * (split - 1) / split * 2 * batch * shape.hidden
+    return Work(whole.flop / split, whole.memory_bytes / split, sums)
+
+
+def transformer_map(device: str = "H100 SXM", model: str = "llama3-70b") -> Picture:
+    """Decode at two batches and a training step at three sizes, on a device that talks over its server's link."""
+    shape = facts.model(model)
+    works = [_named(shared_decode(batch, model), f"decode, batch {batch}") for batch in (1, 64)]
+    steps = ((16, "training, 16 tokens"), (512, "512 tokens"), (8192, "8,192"))
+    works += [_named(layer_step(tokens, shape.hidden, shape.ffn), name) for tokens, name in steps]
+    return binding_map(works, machine(device, wire="link"))
+
+
+def _named(work: Work, name: str) -> Work:
+    return Work(work.flop, work.memory_bytes, work.network_bytes, name)
+
+
 def as_printed() -> Picture:
     """A drawing of three roofs as it is often printed: flat ceilings over one axis. Not to be believed."""
     figure, axes = style.new(2.9, left=0.85, bottom=0.55)
@@ -61,3 +96,8 @@ def as_printed() -> Picture:
         "The two lower ones are labelled bandwidth times intensity."
     )
     return figure
+
+
+if __name__ == "__main__":
+    for picture, copy in ((transformer_map(), MAP_COPY), (as_printed(), PRINTED_COPY)):
+        print(style.save_svg(picture, copy, picture.alt))

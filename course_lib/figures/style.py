@@ -11,12 +11,15 @@ import threading
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import ClassVar
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import RendererSVG
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Patch
 from matplotlib.path import Path as MplPath
 from matplotlib.textpath import TextPath
@@ -69,7 +72,7 @@ def new(
 def dress(axes: Axes, title: str = "", x: str = "", y: str = "", grid: str = "") -> None:
     """Title at the left, axis labels (with their units), and grid lines across "x", "y" or "both"."""
     if title:
-        axes.set_title(plain(title), loc="left", fontsize=LARGE, color=INK, pad=8, fontweight="bold")
+        axes.set_title(plain(title), loc="left", y=1.0, fontsize=LARGE, color=INK, pad=8, fontweight="bold")
     if x:
         axes.set_xlabel(plain(x), fontsize=NORMAL, color=INK)
     if y:
@@ -158,15 +161,54 @@ def svg(figure: Figure, alt: str | None = None, *, outlines: bool = True) -> str
     buffer = io.StringIO()
     settings = {"svg.hashsalt": "training at scale", "svg.fonttype": "path" if outlines else "none"}
     with _saving, mpl.rc_context(settings):
-        figure.savefig(buffer, format="svg", facecolor=PAPER, metadata={"Date": None, "Creator": None})
+        _write_svg(figure, buffer)
     text = re.sub(r"<\?xml.*?\?>\s*|<!DOCTYPE.*?>\s*", "", buffer.getvalue(), flags=re.DOTALL)
     text = re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)
     if not outlines:
         text = re.sub(r"'DejaVu Sans',[^;\"]*sans-serif", _FAMILY, text)
+        text = re.sub(r"(<text [^>]*>)( +)", _hold_spaces, text)
     said = f'role="img" aria-label="{html.escape(alt)}"'
     return text.replace("<svg ", f"<svg {said} ", 1).replace(
         ">\n", f">\n <title>{html.escape(alt)}</title>\n", 1
     )
+
+
+def _hold_spaces(found: re.Match[str]) -> str:
+    """Spaces before a text, which a browser would drop, as spaces that it keeps."""
+    return found[1] + "\u00a0" * len(found[2])
+
+
+class _Renderer(RendererSVG):
+    """Matplotlib's own, which remembers the sizes of texts: a slider's redraws say the same words again and again."""
+
+    _sizes: ClassVar[dict[tuple, tuple[float, float, float]]] = {}
+
+    def get_text_width_height_descent(
+        self, s: str, prop: FontProperties, ismath: object
+    ) -> tuple[float, float, float]:
+        """Width, height and descent of a text, in points."""
+        key = (s, hash(prop), ismath)
+        if key not in self._sizes:
+            if len(self._sizes) > 10_000:
+                self._sizes.clear()
+            self._sizes[key] = super().get_text_width_height_descent(s, prop, ismath)
+        return self._sizes[key]
+
+
+def _write_svg(figure: Figure, buffer: io.StringIO) -> None:
+    """What `figure.savefig` writes, with the renderer above."""
+    width, height = figure.get_size_inches()
+    dpi, ground = figure.dpi, figure.get_facecolor()
+    figure.dpi = 72  # an SVG is measured in points
+    figure.set_facecolor(PAPER)
+    try:
+        empty = {"Date": None, "Creator": None}
+        renderer = _Renderer(72 * width, 72 * height, buffer, image_dpi=dpi, metadata=empty)
+        figure.draw(renderer)
+        renderer.finalize()
+    finally:
+        figure.dpi = dpi
+        figure.set_facecolor(ground)
 
 
 def save_svg(figure: Figure, path: str | Path, alt: str | None = None) -> Path:

@@ -81,8 +81,9 @@ def _curve(figure: Picture, tile: int, ridge: float, tiles: Sequence[int], size:
     """Intensity against the side of a tile, with the ridge to reach."""
     wide, high = figure.get_size_inches()
     axes = figure.add_axes((4.3 / wide, 0.62 / high, (wide - 4.5) / wide, (high - 1.12) / high))
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(SOFT)
     axes.tick_params(labelsize=style.SMALL, colors=SOFT, labelcolor=INK, length=3)
     across = [math.log2(each) for each in tiles]
     up = [math.log10(each / size) for each in tiles]

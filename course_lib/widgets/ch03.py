@@ -1,6 +1,6 @@
 """Chapter 03's widgets: the roofline with its network, tiles, a chip, the way from device to cluster; devices by year."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -10,16 +10,18 @@ from course_lib.figures.chip import PARTS, chip_picture
 from course_lib.figures.levels import zoom as draw_level
 from course_lib.figures.palette import INK, SOFT
 from course_lib.figures.roofline import Point, Roof, panel
+from course_lib.figures.roofline import roofline as roofline_of
+from course_lib.figures.roofline_map import layer_step, shared_decode
 from course_lib.figures.style import Picture
 from course_lib.figures.tiling import tiling
-from course_lib.roofline import Work
+from course_lib.roofline import Run, Work
 from course_lib.units import number_text, percent_text, rate_text
 from course_lib.widgets.ch03_devices import draw_generations, generations
 from course_lib.widgets.explore import Explorer, explore, menu, play, slider
 
 __all__ = [
-    "KERNELS", "chip", "draw_chip", "draw_generations", "draw_roofline", "draw_tiles", "draw_zoom", "generations", "roofs",
-    "tiles", "zoom",
+    "KERNELS", "chip", "draw_chip", "draw_generations", "draw_measured", "draw_roofline", "draw_tiles", "draw_zoom",
+    "generations", "roofs", "tiles", "zoom",
 ]  # fmt: skip
 
 # --- the roofline, with its network --------------------------------------------------------------
@@ -28,25 +30,10 @@ DEVICES = ("A100 SXM 80GB", "H100 SXM", "H200 SXM", "B200 SXM", "B300 SXM")
 BATCHES = tuple(2**power for power in range(14))
 WIRES: Mapping[str, str] = {"the server's link": "link", "the network adapter": "network"}  # as `roofline.machine` calls them
 SHAPE = facts.model("llama3-70b")
-SPLIT = 8  # devices that share a layer, where one is shared
 
 
 def _layer_forward(batch: int) -> Work:
     return roofline.matmul(batch, SHAPE.hidden, SHAPE.ffn)
-
-
-def _layer_step(batch: int) -> Work:
-    """Forward and both backward products of one weight, and its 16-bit gradient sent round a large ring."""
-    rows, columns = SHAPE.hidden, SHAPE.ffn
-    products = roofline.matmul(batch, rows, columns) + roofline.matmul(batch, columns, rows) + roofline.matmul(rows, batch, columns)
-    return Work(products.flop, products.memory_bytes, 2 * 2 * rows * columns)
-
-
-def _decode_shared(batch: int) -> Work:
-    """One decode step of the whole model on each of eight devices; two sums of activations a layer between them."""
-    whole = roofline.decode(SHAPE.params, batch)
-    sums = 2 * SHAPE.layers * 2 * (SPLIT - 1) / SPLIT * 2 * batch * SHAPE.hidden
-    return Work(whole.flop / SPLIT, whole.memory_bytes / SPLIT, sums)
 
 
 def _cache_attention(batch: int) -> Work:
@@ -58,13 +45,14 @@ def _long_attention(batch: int) -> Work:
 
 
 KERNELS: Mapping[str, Callable[[int], Work]] = {
-    "decode, 70B over 8 devices": _decode_shared,
+    "decode, 70B over 8 devices": lambda batch: shared_decode(batch, SHAPE.name),
     "linear layer, forward": _layer_forward,
-    "linear layer, training step": _layer_step,
+    "linear layer, training step": lambda batch: layer_step(batch, SHAPE.hidden, SHAPE.ffn),
     "attention over a KV cache": _cache_attention,
     "fused attention, whole sequence": _long_attention,
     "ReLU": lambda batch: roofline.relu(batch * SHAPE.ffn),
 }
+
 _SPAN, _NET_SPAN = (0.1, 3e4), (0.1, 3e6)
 
 
@@ -85,8 +73,9 @@ def draw_roofline(
     left.plot(np.log10(others), np.log10([memory.at(each) for each in others]), "o", color=SOFT, markersize=4)
     wide, high = figure.get_size_inches()
     right = figure.add_axes((4.15 / wide, 0.58 / high, (wide - 4.35) / wide, (high - 1.5) / high))
-    for side in ("top", "right"):
-        right.spines[side].set_visible(False)
+    for side, spine in right.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(SOFT)
     right.tick_params(labelsize=style.SMALL, colors=SOFT, labelcolor=INK, length=3)
     sends = work.network_bytes > 0
     panel(right, network, [Point("", work.network_intensity, rate, heavy=True)] if sends else [], _NET_SPAN, up=up, y=False)
@@ -112,6 +101,21 @@ def roofs(device: str = "H100 SXM", kernel: str = "decode, 70B over 8 devices") 
         device=menu(DEVICES, device, label="device"),
         wire=menu(tuple(WIRES), label="talks over"),
     )
+
+
+def draw_measured(runs: Sequence[Run], flops: float, bandwidth: float, name: str) -> Picture:
+    """Measured kernels under the roofs of the machine they ran on; runs without FLOPs have no place."""
+    roof = Roof(flops, bandwidth, "memory", f"memory: {number_text(bandwidth / 1e9)} GB/s")
+    computed = [run for run in runs if run.flop]
+    seen: set[str] = set()
+    points = []
+    for run in computed:
+        kind = run.name.split()[0]
+        points.append(Point("" if kind in seen else run.name, run.intensity, run.flops))
+        seen.add(kind)
+    largest = max(computed, key=lambda run: run.intensity)
+    points.append(Point(largest.name, largest.intensity, largest.flops, side="under"))
+    return roofline_of(roof, points, title=f"Measured here: {name}", span=(0.05, 1e3))
 
 
 # --- tiles ---------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path as MplPath
 
@@ -167,9 +168,12 @@ def draw_race(nbytes: float = 1024.0 * 4**5, ranks: int = 64, wire: str = next(i
     first = next(iter(order))
     figure, axes = style.new(3.7, left=0.8, right=2.15, bottom=0.58, top=0.45)
     across = np.log2(_CURVE)
-    for name, (_, cost) in collectives.ALL_REDUCES.items():
-        up = np.log10(cost(_CURVE, ranks, latency, bandwidth).seconds)
-        axes.plot(across, up, color=INKS[name], linewidth=2.6 if name == first else 1.5)
+    ups = {name: np.log10(cost(_CURVE, ranks, latency, bandwidth).seconds) for name, (_, cost) in collectives.ALL_REDUCES.items()}
+    curves = [np.column_stack((across, up)) for up in ups.values()]
+    widths = [2.6 if name == first else 1.5 for name in ups]
+    axes.add_collection(LineCollection(curves, colors=[INKS[name] for name in ups], linewidths=widths), autolim=False)
+    low, high = min(up.min() for up in ups.values()) - 0.2, max(up.max() for up in ups.values()) + 0.2
+    axes.set(xlim=(across[0], across[-1]), ylim=(low, high))
     axes.axvline(math.log2(nbytes), color=INK, linewidth=1, linestyle=(0, (4, 3)))
     axes.plot([math.log2(nbytes)] * len(order), [math.log10(t) for t in order.values()], "o", color=INK, markersize=3.5)
     cross = collectives.ring_tree_crossover(ranks, latency, bandwidth)
@@ -178,18 +182,17 @@ def draw_race(nbytes: float = 1024.0 * 4**5, ranks: int = 64, wire: str = next(i
         axes.plot(math.log2(cross), at, "o", color=VERMILION, markersize=8, markerfacecolor="none", markeredgewidth=2)
         axes.annotate(f"ring = tree at {bytes_text(cross, 2)}", (math.log2(cross), at), xytext=(8, -13),
                       textcoords="offset points", fontsize=style.SMALL, color=VERMILION)  # fmt: skip
-    axes.set_xlim(across[0], across[-1])
     axes.set_xticks(range(10, 37, 5), [_binary(power) for power in range(10, 37, 5)])
-    low, high = axes.get_ylim()
     marks = range(math.ceil(low), math.floor(high) + 1)
     axes.set_yticks(marks, [f"{10**power:,} s" if power > 0 else duration_text(10.0**power) for power in marks])
     title = f"{ranks:,} ranks: {first} wins at {_binary(math.log2(nbytes))}"
     style.dress(axes, title, x="tensor on each rank (bytes)", y="time of an all-reduce", grid="both")
+    heights = [0.94 - 0.19 * place for place in range(len(order))]
+    axes.scatter([1.03] * len(order), heights, s=36, marker="s", c=[INKS[name] for name in order], transform=axes.transAxes,
+                 clip_on=False)  # fmt: skip
     for place, (name, seconds) in enumerate(order.items(), 1):
-        words = f"{place}. {name}\n    {duration_text(seconds)}"
-        axes.text(1.04, 0.97 - 0.19 * (place - 1), words, transform=axes.transAxes, va="top", fontsize=style.SMALL,
-                  color=INK, fontweight="bold" if place == 1 else "normal")  # fmt: skip
-        axes.plot(1.02, 0.94 - 0.19 * (place - 1), "s", transform=axes.transAxes, color=INKS[name], clip_on=False, markersize=6)
+        axes.text(1.05, heights[place - 1] + 0.03, f"{place}. {name}\n    {duration_text(seconds)}", transform=axes.transAxes,
+                  va="top", fontsize=style.SMALL, color=INK, fontweight="bold" if place == 1 else "normal")  # fmt: skip
     said = ", ".join(f"{name} {duration_text(seconds)}" for name, seconds in order.items())
     crossed = f" Ring and tree take the same time at {bytes_text(cross, 2)}." if cross else ""
     figure.alt = f"{title}, on {wire}. {said}.{crossed}"

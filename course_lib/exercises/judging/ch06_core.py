@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from course_lib import collectives
+from course_lib.exercises.ch06_probes import COLUMNS, MEASURED, SECOND
 from course_lib.exercises.judging import Judging, Params, is_number
 from course_lib.exercises.judging.ch06_ranks import (
     STREAM,
@@ -15,6 +16,7 @@ from course_lib.exercises.judging.ch06_ranks import (
     UNKIND,
     Fault,
     Meter,
+    PerRank,
     coin_of,
     counted_wrong,
     first,
@@ -29,6 +31,7 @@ from course_lib.exercises.judging.ch06_ranks import (
     same,
     secret,
     sum_fault,
+    tensors,
     too_few_bytes,
     too_long,
     too_many_bytes,
@@ -39,10 +42,10 @@ from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import duration_text
 
 
-def layouts(coin: torch.Generator, n: int) -> dict[str, tuple[tuple[Tensor], ...]]:
+def layouts(coin: torch.Generator, n: int) -> dict[str, PerRank]:
     """Tensors that a solution for a row of floats may not expect."""
     return {
-        "a transposed matrix": world(n, lambda: secret(coin, 5, 4).T),
+        "a transposed matrix": world(n, lambda: secret(coin, 4, 5), COLUMNS),
         "whole numbers of 64 bits": world(n, lambda: secret(coin, 7, dtype=torch.int64)),
         "bfloat16 in two dimensions": world(n, lambda: secret(coin, 3, 3, dtype=torch.bfloat16)),
         "one number without a dimension": world(n, lambda: secret(coin)),
@@ -70,7 +73,7 @@ def _combined(op: str, pair: Sequence[Tensor]) -> Tensor:
 
 
 def _pair_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
-    given = [x for (x,) in case.per_rank]
+    given = tensors(case)
     for rank, got in enumerate(results):
         pair = given[rank - rank % 2 : rank - rank % 2 + 2]
         want = _combined(params["op"], pair)
@@ -94,7 +97,7 @@ def _pair_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | N
 
 
 def _pair_cost(case: Case, meter: Meter) -> Fault | None:
-    given = [x for (x,) in case.per_rank]
+    given = tensors(case)
     n, least = len(given), []
     for rank, x in enumerate(given):
         size = nbytes(x) if rank ^ 1 < n else 0
@@ -141,7 +144,7 @@ def _shift_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _shift_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
-    given, step = [x for (x,) in case.per_rank], params["direction"]
+    given, step = tensors(case), params["direction"]
     n = len(given)
     for rank, got in enumerate(results):
         want = given[(rank - step) % n]
@@ -166,7 +169,7 @@ def _shift_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | 
 
 
 def _shift_bytes(case: Case, meter: Meter) -> Fault | None:
-    given = [x for (x,) in case.per_rank]
+    given = tensors(case)
     least = [nbytes(x) if len(given) > 1 else 0 for x in given]
     for rank, size in enumerate(least):
         if meter["bytes_sent"][rank] > size:
@@ -206,7 +209,7 @@ def _scatter_cases(params: Params, rng: random.Random) -> list[Case]:
         cases.append(Case(name=f"{n} ranks, {length} numbers", ranks=n, kind="generality", part="sizes", visible=False,
                           per_rank=world(n, lambda length=length: secret(coin, length))))  # fmt: skip
     cases.append(Case(name="three ranks, 64-bit whole numbers, every second one", ranks=3, kind="generality", part="sizes",
-                      per_rank=world(3, lambda: secret(coin, 16, dtype=torch.int64)[::2]), visible=False))  # fmt: skip
+                      per_rank=world(3, lambda: secret(coin, 8, dtype=torch.int64), SECOND), visible=False))  # fmt: skip
     return cases + [Case(name=f"four ranks, {unkind}", ranks=4, per_rank=world(4, lambda: secret(coin, 12)), kind="protocol",
                          part="safe", visible=False, adversary=unkind) for unkind in UNKIND]  # fmt: skip
 
@@ -216,7 +219,7 @@ def _owned(rank: int, params: Params, n: int) -> int:
 
 
 def _scatter_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
-    given = [x for (x,) in case.per_rank]
+    given = tensors(case)
     n = len(given)
     chunks = plain_sum(given).tensor_split(n)
     for rank, got in enumerate(results):
@@ -249,7 +252,7 @@ def _scatter_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault 
 
 
 def _scatter_bytes(params: Params, case: Case, meter: Meter) -> Fault | None:
-    given = [x for (x,) in case.per_rank]
+    given = tensors(case)
     n, size, item = len(given), nbytes(given[0]), given[0].element_size()
     chunks = [c.numel() * item for c in given[0].tensor_split(n)]
     own = [chunks[_owned(rank, params, n)] for rank in range(n)]
@@ -282,13 +285,30 @@ def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
                    per_rank=world(n, lambda size=size: secret(coin, size))) for n, size in ((4, 10), (5, 3))]  # fmt: skip
     cases += [Case(name=name, ranks=4, per_rank=data, kind="generality", part="tensors", visible=False)
               for name, data in layouts(coin, 4).items()]  # fmt: skip
+    cases.append(Case(name="eight ranks, memory", ranks=8, per_rank=world(8, lambda: secret(coin, 800), MEASURED), kind="cost",
+                      part="memory", visible=False))  # fmt: skip
     return cases + [Case(name=f"four ranks, {unkind}", ranks=4, per_rank=world(4, lambda: secret(coin, 12)), kind="protocol",
                          part="safe", visible=False, adversary=unkind) for unkind in UNKIND]  # fmt: skip
 
 
+def _ring_memory(case: Case, results: Sequence[Any]) -> Fault | None:
+    """At most a copy of the tensor and four chunks beyond it: two that come, one that a sum makes, one that a worker keeps."""
+    given, n = tensors(case), len(case.per_rank or ())
+    if not all(type(row) in (tuple, list) and len(row) == 2 and is_number(row[1]) for row in results):
+        return "not-measured", "The memory of this run could not be measured."
+    if fault := sum_fault(case, given, [row[0] for row in results]):
+        return fault
+    size, chunk = nbytes(given[0]), nbytes(given[0]) / n
+    beyond = sorted(row[1] for row in results)[n // 2] - size  # the middle rank's: one may hold what the machine itself copies
+    if beyond <= size + 4 * chunk:
+        return None
+    return "too-much-memory", (f"{beyond / size:.3g}·S bytes alive beyond `x` at the peak; a copy and a chunk or two are enough. Work in one "
+                               "flat copy, and let chunks be views of it.")  # fmt: skip
+
+
 def _ring_bytes(case: Case, meter: Meter) -> Fault | None:
     """At most 2·(S − smallest chunk) for a split into chunks of at most ⌈S/N⌉; at least S, in and out."""
-    given = [x for (x,) in case.per_rank]
+    given = tensors(case)
     n, item, elements = len(given), given[0].element_size(), given[0].numel()
     size = elements * item
     most = 2 * min(elements, (n - 1) * -(-elements // n)) * item
@@ -300,7 +320,9 @@ def _ring_bytes(case: Case, meter: Meter) -> Fault | None:
 
 
 def _ring_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    given, meter = [x for (x,) in case.per_rank], outcome.meter
+    if case.part == "memory":
+        return [verdict("cost", "memory", case, _ring_memory(case, outcome.value))]
+    given, meter = tensors(case), outcome.meter
     fault, n = sum_fault(case, given, outcome.value), len(given)
     if case.adversary is not None:
         return judged(case, fault)
@@ -333,7 +355,7 @@ def _edge_cases(params: Params, rng: random.Random) -> list[Case]:
     cases.append(Case(name="two ranks, different shapes", ranks=2, kind="generality", part="tensors",
                       per_rank=_edges(coin, 2, (2, size), (3,)), visible=False))  # fmt: skip
     cases.append(Case(name="three ranks, transposed", ranks=3, kind="generality", part="tensors", visible=False,
-                      per_rank=tuple((secret(coin, 4, 3).T, secret(coin, 8)[::2]) for _ in range(3))))  # fmt: skip
+                      per_rank=tuple((secret(coin, 3, 4), secret(coin, 5, 2), COLUMNS) for _ in range(3))))  # fmt: skip
     cases.append(Case(name="two ranks, order of issue", ranks=2, kind="protocol", part="order", per_rank=_edges(coin, 2, row, row),
                       visible=False, adversary=STREAM_LATE))  # fmt: skip
     return cases + [Case(name=f"three ranks, {unkind}", ranks=3, per_rank=_edges(coin, 3, row, row), kind="protocol", part="safe",
@@ -358,7 +380,7 @@ def _edge_fault(case: Case, results: Sequence[Any]) -> Fault | None:
                 return fault
             if case.adversary is not None and case.adversary != STREAM:
                 return moved_early(case, rank)
-            if any(same(one, mine) for mine in given[rank]):
+            if any(same(one, mine) for mine in given[rank][:2]):
                 return "own-tensor", f"Rank {rank} returned a tensor of its own, where {words} belongs."
             return "other-numbers", f"Rank {rank} of {n} does not hold {words}."
     return None
@@ -366,7 +388,7 @@ def _edge_fault(case: Case, results: Sequence[Any]) -> Fault | None:
 
 def _edge_bytes(case: Case, meter: Meter) -> Fault | None:
     n = len(case.per_rank)
-    least = [nbytes(ahead) + nbytes(behind) if n > 1 else 0 for ahead, behind in case.per_rank]
+    least = [nbytes(ahead) + nbytes(behind) if n > 1 else 0 for ahead, behind, *_ in case.per_rank]
     for rank, size in enumerate(least):
         if meter["bytes_sent"][rank] > size:
             return "sent-again", f"Rank {rank} sent {meter['bytes_sent'][rank]:,} bytes; its two tensors have {size:,}."
@@ -456,8 +478,9 @@ CORE = {
         pytorch="`torch.distributed.reduce_scatter_tensor`: rank r gets the r-th part. FSDP's gradients come this way.",
     ),
     "ring-all-reduce": Judging(
-        shares={"values:sum": 0.25, "cost:bytes": 0.2, "cost:time": 0.05, "protocol:neighbours": 0.1, "protocol:safe": 0.1,
-                "generality:ranks": 0.1, "generality:sizes": 0.1, "generality:tensors": 0.1},
+        shares={"values:sum": 0.25, "cost:bytes": 0.2, "cost:time": 0.05, "cost:memory": 0.05, "protocol:neighbours": 0.1,
+                "protocol:safe": 0.1, "generality:ranks": 0.1, "generality:sizes": 0.05, "generality:tensors": 0.1},
+        measured_by_worker=("cost:memory",),
         cases=_ring_cases,
         verdicts=_ring_verdicts,
         why="Reduce-scatter leaves each rank with one finished chunk, all-gather passes the finished chunks on: the same walk without "

@@ -24,6 +24,7 @@ from course_lib.exercises.judging.ch06_ranks import (
     same,
     secret,
     sum_fault,
+    tensors,
     too_few_bytes,
     too_long,
     too_many_bytes,
@@ -59,7 +60,7 @@ def _halving_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _halving_bytes(case: Case, meter: Meter) -> Fault | None:
-    given = [x for (x,) in case.per_rank]
+    given = tensors(case)
     n, elements, item = len(given), given[0].numel(), given[0].element_size()
     if not elements:
         return None
@@ -72,7 +73,7 @@ def _halving_bytes(case: Case, meter: Meter) -> Fault | None:
 
 
 def _halving_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    given, meter = [x for (x,) in case.per_rank], outcome.meter
+    given, meter = tensors(case), outcome.meter
     fault, n = sum_fault(case, given, outcome.value), len(given)
     if case.adversary is not None:
         return judged(case, fault)

@@ -106,7 +106,7 @@ def counted_wrong(got: Tensor, given: Sequence[Tensor], where: str) -> Fault | N
 
 def sum_fault(case: Case, given: Sequence[Tensor], results: Sequence[Any]) -> Fault | None:
     """The first rank whose result is not the sum of all, and what it is instead."""
-    want, n = plain_sum(given), len(given)
+    want = plain_sum(given)
     for rank, got in enumerate(results):
         if same(got, want):
             continue
@@ -114,13 +114,14 @@ def sum_fault(case: Case, given: Sequence[Tensor], results: Sequence[Any]) -> Fa
             return fault
         if case.adversary is not None:
             return moved_early(case, rank)
-        return _slip(given, got, want, rank, n)
+        return _slip(case, given, got, want, rank)
     return None
 
 
-def _slip(given: Sequence[Tensor], got: Tensor, want: Tensor, rank: int, n: int) -> Fault:
+def _slip(case: Case, given: Sequence[Tensor], got: Tensor, want: Tensor, rank: int) -> Fault:
+    n = len(given)
     if same(got, given[rank]):
-        why = "" if given[rank].is_contiguous() else (" `reshape(-1)` of a tensor that is not contiguous makes a copy, and what happens "
+        why = "" if type((case.per_rank or ((),))[rank][-1]) is not str else (" `reshape(-1)` of a tensor that is not contiguous makes a copy, and what happens "
                                                       "to the copy does not reach `x`.")  # fmt: skip
         return "returned-input", f"Rank {rank} returned its own `x`, as it was given.{why}"
     if torch.equal(got, (given[rank] * n).to(got.dtype)):
@@ -231,9 +232,14 @@ def verdict(kind: Any, part: str, case: Case, fault: Fault | None) -> Verdict:
     return base if fault is None else replace(base, mistake=fault[0], message=fault[1])
 
 
-def world(n: int, make: Callable[[], Any]) -> PerRank:
-    """Arguments of `n` ranks, drawn one rank after another."""
-    return tuple((make(),) for _ in range(n))
+def world(n: int, make: Callable[[], Any], layout: str = "") -> PerRank:
+    """Arguments of `n` ranks, drawn one rank after another, and the layout in which the probe is to hand them over."""
+    return tuple((make(), layout) if layout else (make(),) for _ in range(n))
+
+
+def tensors(case: Case) -> list[Tensor]:
+    """Each rank's tensor."""
+    return [own[0] for own in case.per_rank or ()]
 
 
 def judged(case: Case, fault: Fault | None, *others: tuple[Any, str, Fault | None]) -> list[Verdict]:

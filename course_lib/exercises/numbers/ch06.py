@@ -23,6 +23,7 @@ INSIDE, ACROSS = (2 * US, float(H100.link_one_way)), (10 * US, float(H100.networ
 ROUND = 100 * GB  # bytes/s of the claim that the chapter audits
 PER_NODE = 8  # GPUs of a server, and adapters
 GRADIENTS = memory.weights_bytes(PARAMS, "bf16")  # one copy of all gradients, 2 bytes each
+BUCKET = 25 * 2**20  # bytes: the default of PyTorch's DistributedDataParallel
 LAB_GPUS, LAB_SECONDS = 8, 10 * MINUTE  # what it takes to measure this chapter on one server
 SEQ, TP, PP_EDGES, EXPERTS_PER_TOKEN = 8192, 8, 1, 2  # of the ledger: one sequence a GPU and step, as 16-bit numbers
 
@@ -89,7 +90,7 @@ def _half(nbytes: float = GRADIENTS) -> float:
     return collectives.ring_half_cost(nbytes, GPUS, 0.0, 1.0).nbytes
 
 
-NVLS = measured.one("8 × H200, NVLS").bus_bandwidth
+NVLS = measured.series("8 × H200, switch sums")[-1].bus_bandwidth
 H200_RING = measured.one("8 × H200, ring").bus_bandwidth
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
@@ -116,12 +117,15 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "latency_24576": lambda: _latency(24_576),
     "crossover_64": lambda: bytes_text(collectives.ring_tree_crossover(GPUS, LATENCY, BANDWIDTH)),
     "crossover_1024": lambda: bytes_text(collectives.ring_tree_crossover(1024, LATENCY, BANDWIDTH)),
+    "bucket": lambda: f"{BUCKET / 2**20:.0f} MiB",
+    "bite": lambda: f"{BUCKET / (LATENCY * BANDWIDTH):.0f}",
     # measured, published
     "nvls": lambda: f"{number_text(NVLS / GB)} GB/s",
     "h200_ring": lambda: f"{number_text(H200_RING / GB)} GB/s",
     "nvls_sent": lambda: f"{number_text(NVLS / collectives.BUS_FACTORS['all_reduce'](8) * 9 / 8 / GB)} GB/s",
     "ring_share": lambda: percent_text(H200_RING / facts.device("H200 SXM").link_one_way, 2),
     "measured_64": lambda: f"{number_text(measured_rate() / GB)} GB/s",
+    "evidence_size": lambda: f"{measured.one('H100 nodes', nodes=1).nbytes / 2**20:.0f} MiB",
     "node_seconds": lambda: duration_text(node_seconds()),
     "measured_seconds": lambda: duration_text(measured_seconds()),
     # a lab on rented GPUs

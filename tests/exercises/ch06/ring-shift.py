@@ -98,16 +98,18 @@ def ring_shift(comm, x):
     return got
 
 
-# %% wrong: receives into the tensor that is under way => values -
+# %% wrong: clears what is under way => protocol -
 
 
 def ring_shift(comm, x):
     if comm.size == 1:
         return x
+    got = torch.empty_like(x)
     work = comm.isend(x, (comm.rank + 1) % comm.size)
-    comm.recv(x, (comm.rank - 1) % comm.size)
+    comm.recv(got, (comm.rank - 1) % comm.size)
+    x.zero_()
     work.wait()
-    return x
+    return got
 
 
 # %% wrong: reads before wait => values -

@@ -1,0 +1,99 @@
+"""What passes between ranks and the kernel: requests, replies, how a run ends, and how unkind the machine is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from course_lib.cluster.errors import ClusterError, Deadlock, Wait
+from course_lib.cluster.lines import Line
+
+ANY = -1  # the peer of a receive from any source
+
+
+@dataclass(frozen=True, slots=True)
+class Adversary:
+    """How unkind the machine is, within what the semantics allow."""
+
+    depth: float = 0  # messages of a pair that a sender may leave behind unreceived: 0, 1, math.inf
+    late: bool = False  # move bytes as late as the waits allow, instead of at the match
+    order: str = "clock"  # "stream": operations of a pair go in the order of issue, as on NCCL unless batched
+    seed: int | None = None  # run ranks in random order instead of by clock
+
+    def __str__(self) -> str:
+        depth = {0: "no buffering", math.inf: "unlimited buffering"}.get(
+            self.depth, f"{self.depth} buffered message a pair"
+        )
+        stream = ", operations of a pair in the order of issue" if self.order == "stream" else ""
+        chance = f", random order {self.seed}" if self.seed is not None else ""
+        return f"{depth}, {'late' if self.late else 'early'} delivery{stream}{chance}"
+
+
+class Request:
+    """What a rank asks. `op`: send recv isend irecv batch wait test collective done raised."""
+
+    __slots__ = (
+        "rank", "op", "peer", "tag", "data", "into", "dtype", "shape", "nbytes", "group", "line", "handle", "work",
+        "reads", "more",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        rank: int,
+        op: str,
+        peer: int = ANY,
+        tag: int = 0,
+        data: Any = None,
+        into: Any = None,
+        dtype: str = "",
+        shape: tuple[int, ...] = (),
+        nbytes: int = 0,
+        group: int = 0,
+        line: Line = "",
+        handle: int = 0,
+        work: tuple[tuple[str, str, float], ...] = (),
+        reads: tuple[tuple[int, Any], ...] = (),
+        more: Any = None,
+    ) -> None:
+        self.rank, self.op, self.peer, self.tag, self.data, self.into = rank, op, peer, tag, data, into
+        self.dtype, self.shape, self.nbytes, self.group, self.line = dtype, shape, nbytes, group, line
+        self.handle, self.work, self.reads, self.more = handle, work, reads, more
+
+
+class Reply:
+    """What a rank is told: a value, and data that arrived as (call number, tensor) where it has no buffer here."""
+
+    __slots__ = ("value", "writes")
+
+    def __init__(self, value: Any = None, writes: tuple[tuple[int, Any], ...] = ()) -> None:
+        self.value, self.writes = value, writes
+
+
+YES = Reply(True)
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """No rank can move."""
+
+    waits: tuple[Wait, ...]
+
+    @property
+    def error(self) -> Deadlock:
+        """The exception that says so."""
+        return Deadlock(self.waits)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The run cannot go on."""
+
+    error: ClusterError
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Every rank has returned, and every message was received."""
+
+    error: None = None

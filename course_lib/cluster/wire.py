@@ -1,0 +1,104 @@
+"""Frames over a socket: four bytes of length and a value in `codec`, whole, and within limits."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+import time
+from typing import Any
+
+from course_lib.cluster import codec
+
+LENGTH = struct.Struct("<I")
+ROOM = 64 * 2**10  # bytes that a first read takes
+
+
+class Gone(Exception):
+    """The other end closed the socket."""
+
+
+def send(sock: socket.socket, value: Any) -> None:
+    """Send one frame."""
+    data = codec.encode(value)
+    try:
+        sock.sendall(LENGTH.pack(len(data)) + data)
+    except (BlockingIOError, TimeoutError):
+        raise TimeoutError from None
+    except OSError as error:
+        raise Gone(str(error)) from None
+
+
+def _exactly(sock: socket.socket, count: int, deadline: float | None) -> bytearray:
+    data = bytearray(count)
+    view, got = memoryview(data), 0
+    while got < count:
+        got += _some(sock, view[got:], deadline)
+    return data
+
+
+def _some(sock: socket.socket, view: memoryview, deadline: float | None) -> int:
+    if deadline is not None and time.monotonic() > deadline:
+        raise TimeoutError
+    try:
+        read = sock.recv_into(view)
+    except (BlockingIOError, TimeoutError):
+        raise TimeoutError from None
+    except OSError as error:
+        raise Gone(str(error)) from None
+    if not read:
+        raise Gone("closed")
+    return read
+
+
+def receive(sock: socket.socket, most: int) -> Any:
+    """The next frame's value. Reads no byte beyond it: the socket may serve others afterwards."""
+    size = LENGTH.unpack(_exactly(sock, 4, None))[0]
+    return codec.decode(_exactly(sock, size, None), codec.Limits(nbytes=most, items=10**8))
+
+
+def limit(sock: socket.socket, seconds: float) -> None:
+    """Let each wait on the socket take so long at most. The system's own limit costs no extra call on every read."""
+    if os.name == "posix":
+        sock.settimeout(None)
+        value = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6) or int(seconds < 1))
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            sock.setsockopt(socket.SOL_SOCKET, option, value)
+    else:
+        sock.settimeout(seconds)
+
+
+def unlimit(sock: socket.socket) -> None:
+    """Let a wait on the socket take as long as it takes."""
+    with contextlib.suppress(OSError):
+        sock.settimeout(None)
+        if os.name == "posix":
+            for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+                sock.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", 0, 0))
+
+
+class Wire:
+    """The judge's end of a socket: whole frames, in turns, within limits."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self._room = memoryview(bytearray(ROOM))
+
+    def receive(self, most: int, deadline: float) -> tuple[Any, int]:
+        """A frame's value, and its size in bytes. Nothing is allocated for a length above `most`."""
+        got = _some(self.sock, self._room, deadline)
+        while got < 4:
+            got += _some(self.sock, self._room[got:], deadline)
+        size = LENGTH.unpack(self._room[:4])[0]
+        if size > most:
+            raise codec.BadFrame(f"a frame of {size} bytes; {most} are left to it")
+        if got > size + 4:
+            raise codec.BadFrame("more than one frame came where one was asked for")
+        data = bytearray(size)
+        view = memoryview(data)
+        view[: got - 4] = self._room[4:got]
+        got -= 4
+        while got < size:
+            got += _some(self.sock, view[got:], deadline)
+        return codec.decode(data, codec.Limits(nbytes=most)), size

@@ -1,0 +1,63 @@
+"""How chapter 03 calls answers: a device with a queue and a clock of its own, beside the rows of chapter 01."""
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from course_lib.exercises.ch01_probes import interval, rows
+
+__all__ = ["QueueDevice", "interval", "on_a_device", "queue_device", "rows"]
+
+MOST_LAUNCHES = 20_000
+
+
+class QueueDevice:
+    """A device that takes orders and works them off later, as a GPU does. Times are seconds of its own clock."""
+
+    __slots__ = ("launch", "now", "synchronize")
+
+    launch: Callable[[], None]  # put one kernel into the queue and return at once
+    now: Callable[[], float]  # what the host's clock shows
+    synchronize: Callable[[], None]  # wait until the queue is empty
+
+
+def queue_device(
+    kernel: float,
+    launch: float = 5e-6,
+    wait: float = 8e-6,
+    warm_up: Sequence[float] = (40.0, 8.0, 2.0),
+    disturbed: Sequence[float] = (1.0,),
+    pending: float = 0.0,
+) -> QueueDevice:
+    """A device whose kernel takes `kernel` s once warm; `launch` and `wait` are what the host pays for a call.
+
+    The first launches take `warm_up` times as long, later ones `disturbed` times, over and over; `pending` seconds of
+    somebody else's work are in the queue at the start.
+    """
+    host, free, count = 0.0, float(pending), 0
+
+    def put() -> None:
+        nonlocal host, free, count
+        if count >= MOST_LAUNCHES:
+            raise RuntimeError(f"{MOST_LAUNCHES:,} launches are enough to time one kernel.")
+        factor = warm_up[count] if count < len(warm_up) else disturbed[(count - len(warm_up)) % len(disturbed)]
+        count += 1
+        host += launch
+        free = max(host, free) + kernel * factor
+
+    def look() -> float:
+        return host
+
+    def drain() -> None:
+        nonlocal host
+        host = max(host, free) + wait
+
+    device = QueueDevice()
+    device.launch, device.now, device.synchronize = put, look, drain
+    return device
+
+
+def on_a_device(answer: Any, case: Any, comm: Any = None) -> Any:
+    """What the answer says of each device: `case.args = (index, rows of (device's description, repeats))`."""
+    _, table = case.args
+    return [answer(queue_device(**copy.deepcopy(spec)), repeats) for spec, repeats in table]

@@ -1,0 +1,276 @@
+"""Chapters in a real browser, as a learner meets them: opened by `./course learn`, run whole, moved, answered, in both themes.
+
+Each chapter is opened once; its tests share the page. With COURSE_SHOTS=folder, every screenshot is kept there to be looked at.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from course_lib import exercises
+from course_lib.benchmarks import widgets as bench
+from course_lib.exercises.killmatrix import judge, read_bank
+from course_lib.install import ROOT
+
+pytestmark = pytest.mark.browser
+
+CHAPTERS = [
+    pytest.param(path.parent.name, marks=pytest.mark.xdist_group(f"browser-{path.parent.name}"), id=path.parent.name)
+    for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*/*.ipynb"))
+]
+WIDGETS = {"00": 7, "01": 5}  # cells of a chapter with controls, at least
+LEAST_CONTRAST = 4.5  # WCAG 2.2, level AA, for text
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Answers of the bank to one exercise: a wrong one with words of what it is told, and a right one."""
+
+    exercise: str
+    wrong: str
+    told: str
+    right: str
+
+
+ATTEMPTS = {
+    "00": Attempt("two-ranks-wait", "sends everything twice to be safe", "Each byte needs to cross once", "both halves in one batch"),
+    "01": Attempt("state-13b", "no master copy", "master copy", "counts up, numpy all the way"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A chapter in the browser, after Run All Cells."""
+
+    number: str
+    page: Any  # a ChapterPage
+    shots: Path
+
+    def shot(self, name: str, of: Any = None) -> None:
+        """Keep a screenshot of an element, or of the window."""
+        (of or self.page.page).screenshot(path=self.shots / f"{self.number}-{name}.png")
+
+
+@pytest.fixture(scope="session")
+def chapter(request: pytest.FixtureRequest, browser: Any, tmp_path_factory: Any) -> Iterator[Opened]:
+    """The chapter that the parameter names, opened through `./course learn` and run whole."""
+    from course_lib.benchmarks.chapter_page import open_chapter
+    from course_lib.benchmarks.lab import served
+
+    folder = tmp_path_factory.mktemp("lab")
+    shots = Path(os.environ.get("COURSE_SHOTS", folder))
+    shots.mkdir(parents=True, exist_ok=True)
+    number = request.param[:2]
+    with served(folder / "home", number) as address:
+        assert f"/lab/tree/{request.param}/{request.param}.ipynb" in address
+        opened = Opened(number, open_chapter(browser, address), shots)
+        opened.page.run_all()
+        yield opened
+        opened.page.page.close()
+
+
+def chapters(*numbers: str) -> Any:
+    """A mark: the test runs on these chapters, or on all."""
+    chosen = [each for each in CHAPTERS if not numbers or each.id[:2] in numbers]
+    return pytest.mark.parametrize("chapter", chosen, indirect=True)
+
+
+every_chapter = chapters()
+
+
+# ------------------------------------------------------------------------------------------- the page as it is after Run All
+
+
+@every_chapter
+def test_run_all_passes_an_untouched_chapter_and_shows_what_is_to_do(chapter: Opened) -> None:
+    page = chapter.page
+    assert page.errors() == []
+    cards = exercises.cards(chapter.number)
+    for card in cards:
+        panel = page.cell(f"{card.id}-check").locator(".course-panel")
+        assert panel.locator(".head b").text_content() == "Not answered yet", card.id
+        assert panel.locator(".points").text_content() == f"0 of {card.points} points"
+    for theme in ("light", "dark"):
+        page.theme(theme)
+        page.page.locator(".jp-NotebookPanel .jp-WindowedPanel-outer").evaluate("panel => { panel.scrollTop = 0; }")
+        chapter.shot(f"top-{theme}")
+        chapter.shot(f"open-{theme}", page.show(f"{cards[0].id}-check"))
+
+
+@every_chapter
+def test_every_widget_is_on_the_page(chapter: Opened) -> None:
+    shown = chapter.page.page.evaluate(
+        """() => jupyterapp.shell.currentWidget.content.widgets.map(cell => [
+             cell.model.id,
+             (cell.model.sharedModel.outputs ?? []).filter(
+               out => 'application/vnd.jupyter.widget-view+json' in (out.data ?? {})).length,
+             cell.node.querySelectorAll('.jp-OutputArea-child .jupyter-widgets.widget-box.widget-vbox').length,
+             cell.node.querySelector('.jp-OutputArea')?.innerText.includes('Error displaying widget') ?? false])"""
+    )
+    asked = {id: (views, found, broken) for id, views, found, broken in shown if views}
+    assert not {id: each for id, each in asked.items() if each[1] < each[0] or each[2]}
+    with_controls = [id for id in asked if not id.endswith("-check")]
+    assert len(with_controls) >= WIDGETS.get(chapter.number, 1), with_controls
+
+
+@every_chapter
+def test_every_picture_has_a_text_alternative(chapter: Opened) -> None:
+    silent = chapter.page.page.evaluate(
+        """() => [...document.querySelectorAll('.jp-Notebook .jp-RenderedHTMLCommon img')]
+             .filter(image => image.alt.trim().length < 20).map(image => image.closest('[data-cell]').dataset.cell)"""
+    )
+    assert silent == []
+
+
+@every_chapter
+def test_no_sum_of_money_is_set_as_a_formula(chapter: Opened) -> None:
+    """Two dollars in one paragraph are a formula to MathJax: prose in italics without spaces."""
+    formulas = chapter.page.page.evaluate(
+        """() => [...document.querySelectorAll('.jp-Notebook mjx-container')].map(
+             formula => [formula.closest('[data-cell]').dataset.cell, formula.querySelectorAll('mjx-math > mjx-mi').length])"""
+    )
+    assert formulas == [] or max(letters for _, letters in formulas) < 12, [each for each in formulas if each[1] >= 12]
+
+
+# ------------------------------------------------------------------------------------------- controls
+
+
+@every_chapter
+def test_every_slider_redraws_its_picture_when_dragged_and_by_keyboard(chapter: Opened) -> None:
+    page, still, shown = chapter.page, [], []
+    for id in page.cells():
+        for slider in page.controls(id, "slider"):
+            page.wake(slider)
+            start, said = slider.place(), slider.value
+            far, back = (slider.count() - 1, "ArrowLeft") if start < slider.count() / 2 else (0, "ArrowRight")
+            try:
+                for move in (lambda: slider.drag_to(far), lambda: slider.handle.press(back), lambda: slider.drag_to(start)):  # noqa: B023
+                    before = page.picture(id)
+                    move()
+                    page.wait_for_another(id, before)
+            except page.Late:
+                still.append(f"{id}: {slider.label}, from {said} to {slider.value}")
+            shown.append(id)
+    assert not still
+    assert len(shown) >= 4
+    for theme in ("light", "dark"):
+        page.theme(theme)
+        for id in dict.fromkeys(shown):
+            chapter.shot(f"{id}-{theme}", page.show(id))
+
+
+@every_chapter
+def test_every_menu_check_box_and_text_field_redraws_its_picture(chapter: Opened) -> None:
+    page, still = chapter.page, []
+    for id in page.cells():
+        if not page.picture(id):
+            continue  # what changes there is tested by name below
+        for kind in ("dropdown", "checkbox", "text"):
+            for control in page.controls(id, kind):
+                before = page.picture(id)
+                try:
+                    page.wake(control)
+                    control.change()
+                    page.wait_for_another(id, before)
+                except page.Late:
+                    still.append(f"{id}: {control.label or kind}")
+    assert not still
+
+
+@every_chapter
+def test_play_runs_through_the_pictures(chapter: Opened) -> None:
+    page = chapter.page
+    players = page.page.locator(".jp-OutputArea-output .widget-play")
+    for place in range(players.count()):
+        player = players.nth(place)
+        slider, play, stop = page.beside(player), player.locator("button").nth(0), player.locator("button").nth(1)
+        slider.drag_to(0)
+        before = page.picture(slider.cell)
+        play.click()
+        page.wait_for_another(slider.cell, page.wait_for_another(slider.cell, before))
+        stop.click()
+
+
+# ------------------------------------------------------------------------------------------- an exercise, from wrong to right
+
+
+def answer(attempt: Attempt, sort: str, name: str) -> Any:
+    """An answer of the bank, by its name."""
+    number = exercises.card(attempt.exercise).chapter
+    known = read_bank(ROOT / "tests" / "exercises" / f"ch{number}" / f"{attempt.exercise}.py")
+    return next(each for each in known if (each.sort, each.name) == (sort, name))
+
+
+def plain(markdown: str) -> str:
+    """Markdown's words as a page shows them, on one line."""
+    return " ".join(re.sub(r"[*`_]|^[-#>] ?", "", markdown, flags=re.MULTILINE).split())
+
+
+@chapters(*ATTEMPTS)
+def test_a_wrong_answer_is_told_why_three_hints_help_and_the_right_one_gets_full_points(chapter: Opened) -> None:
+    attempt, page = ATTEMPTS[chapter.number], chapter.page
+    card, check = exercises.card(attempt.exercise), f"{attempt.exercise}-check"
+    wrong, right = answer(attempt, "wrong", attempt.wrong), answer(attempt, "right", attempt.right)
+    cell, panel = page.cell(check), page.cell(check).locator(".course-panel")
+
+    page.write(card.id, wrong.source)
+    page.run(card.id)
+    page.run(check)
+    told = judge(wrong)
+    assert attempt.told in told.message
+    assert " ".join(told.message.split()) in " ".join(panel.text_content().split())
+    assert panel.locator(".head b").text_content() in ("Not right yet", "Partly right")
+    assert float(page.result(check)) < card.points
+    both_themes(chapter, "failed", check)
+
+    for number, text in enumerate(card.hints, 1):
+        cell.locator(".widget-button").click()
+        page.wait_for_text(check, f"Hint {number} of 3.")
+        words = plain(cell.locator(".widget-output").text_content())
+        assert plain(text)[:40] in words, f"hint {number} is not there: {words}"
+    both_themes(chapter, "hints", check)
+    cell.locator(".widget-button", has_text="Worked answer").click()
+    page.wait_for_text(check, "Why.")
+
+    page.write(card.id, right.source)
+    page.run(card.id)
+    page.run(check)
+    assert panel.locator(".head b").text_content() == "Passed"
+    assert panel.locator(".points").text_content() == f"{card.points} of {card.points} points"
+    assert float(page.result(check)) == card.points
+    assert cell.locator(".widget-button").text_content().strip() == "Worked answer"
+    both_themes(chapter, "passed", check)
+
+
+def both_themes(chapter: Opened, name: str, id: str) -> None:
+    """A screenshot of a check in each theme, and its text read against its ground."""
+    for theme in ("light", "dark"):
+        chapter.page.theme(theme)
+        chapter.shot(f"{name}-{theme}", chapter.page.show(id))
+        faint = {words: ratio for words, ratio in chapter.page.contrast(id) if ratio < LEAST_CONTRAST}
+        assert not faint, f"{theme}: {faint}"
+
+
+@chapters("00")
+def test_matching_says_how_many_rows_are_filled_in(chapter: Opened) -> None:
+    page, id = chapter.page, "c00-matching-again"
+    for control in page.controls(id, "dropdown")[:2]:
+        control.change()
+    page.wait_for_text(id, "1 are filled in.")
+
+
+# ------------------------------------------------------------------------------------------- the measurement of latency
+
+
+@chapters("01")
+def test_the_measurement_times_each_event_of_a_slider(chapter: Opened) -> None:
+    slider = chapter.page.controls("c01-step-widget", "slider")[0]
+    start = slider.place()
+    times = bench.answers(slider, events=4)
+    assert len(times) == 4 and all(1 < each < 5000 for each in times)
+    assert slider.place() == start

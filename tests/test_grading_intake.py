@@ -20,6 +20,7 @@ from course_lib.install import Trouble
 from course_lib.learner.merge import grade_meta
 from course_lib.learner.notebooks import parse, render
 from tests.grading_kit import (
+    IMPORTS,
     SMALL,
     as_released,
     cell_of,
@@ -426,3 +427,17 @@ def test_a_rebuilt_notebook_never_holds_a_check_cell():
     submission = rebuild(small_source(), small_source(), exercises.cards("01"))
     assert [step.exercise for step in submission.steps if step.do == "judge"] == list(SMALL)
     assert not any("check(" in step.source or "predict(" in step.source for step in submission.steps if step.do == "run")
+
+
+def test_a_measuring_cell_runs_only_where_the_learner_changed_it():
+    source = small_source()
+    measuring = {"cell_type": "code", "id": "c01-measuring", "metadata": {"tags": [intake.NOT_GRADED]}, "outputs": [],
+                 "execution_count": None, "source": "seconds = measure()"}  # fmt: skip
+    source["cells"].insert(2, measuring)
+    learner, cards = copy.deepcopy(source), exercises.cards("01")
+    runs = [step.source for step in rebuild(source, learner, cards).steps if step.do == "run"]
+    assert measuring["source"] not in runs and IMPORTS in runs
+    learner["cells"][2]["source"] = "seconds = 1.0"
+    assert "seconds = 1.0" in [step.source for step in rebuild(source, learner, cards).steps]
+    del learner["cells"][2]
+    assert measuring["source"] not in [step.source for step in rebuild(source, learner, cards).steps]

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -30,6 +30,7 @@ from course_lib.cluster.lines import line_text, traceback_lines
 from course_lib.cluster.port import Port
 from course_lib.cluster.protocol import Fault, Finished, Reply, Request, Stuck
 
+PIN_AFTER = 300  # requests
 PATIENCE = 5.0  # s to wait for a thread to end
 End = Stuck | Fault | Finished
 _nested = threading.local()
@@ -95,7 +96,7 @@ class ThreadHost:
         for port in self._ports.values():
             port.speed = speed
             port.account = Accounting() if account else None
-        self._counted, self._core = account, core
+        self._counted, self._core, self._asked = account, core, 0
         self._dead = False
         self._end: End | None = None
         self._over = threading.Lock()
@@ -108,6 +109,12 @@ class ThreadHost:
         if self._dead:
             raise _Stop
         self._chance[me].leave()
+        self._asked += 1
+        if self._asked == PIN_AFTER:
+            pin(
+                this_core() if self._core is None else self._core,
+                [thread.native_id or 0 for thread in self._threads.values()],
+            )
         turn = self._step(request)
         if self._dead:
             raise _Stop
@@ -226,7 +233,7 @@ class ThreadHost:
         for lock in (*self._locks.values(), self._over):
             lock.acquire()
         threads = torch.get_num_threads()
-        with own_generators(), one_core(self._core), young_garbage(), self._prints():
+        with own_generators(), young_garbage(), self._prints():
             try:
                 self._start()
                 self._wait(timeout)
@@ -373,25 +380,19 @@ def young_garbage() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _core() -> int:
-    with open("/proc/thread-self/stat") as file:
-        return int(file.read().rsplit(")", 1)[1].split()[36])
-
-
-@contextmanager
-def one_core(wanted: int | None = None) -> Iterator[int | None]:
-    """Within: this thread, and those that it starts, stay on one core, the wanted or the one it is on; gives its number.
-
-    Of the ranks one runs at a time, and handing over within a core costs a third of handing over between two.
-    """
+def this_core() -> int | None:
+    """The core that this thread is on; None where the system does not say."""
     try:
-        before = os.sched_getaffinity(0)
-        core = wanted if wanted in before else _core()
-        os.sched_setaffinity(0, {core} & before or before)
-    except (AttributeError, OSError, ValueError, IndexError):
-        yield None
-        return
-    try:
-        yield core
-    finally:
-        os.sched_setaffinity(0, before)
+        with open("/proc/thread-self/stat") as file:
+            return int(file.read().rsplit(")", 1)[1].split()[36])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def pin(core: int | None, threads: Iterable[int]) -> None:
+    """Keep these threads on one core. Of the ranks one runs at a time, and handing over within a core costs a third
+    of handing over between two; it pays in runs that hand over often."""
+    with suppress(AttributeError, OSError):
+        if core in os.sched_getaffinity(0):
+            for thread in threads:
+                os.sched_setaffinity(thread, {core})

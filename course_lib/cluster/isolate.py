@@ -67,7 +67,9 @@ class Blueprint:
             if which not in memory:
                 memory[which] = self._memory[which].clone()
             # torch's own rule: storage without a dtype is read back as one of bytes
-            return torch.storage.TypedStorage(wrap_storage=memory[which], dtype=dtype or torch.uint8, _internal=True)
+            return torch.storage.TypedStorage(
+                wrap_storage=memory[which], dtype=dtype or torch.uint8, _internal=True
+            )
 
         reader = _Reader(io.BytesIO(self._bytes))
         reader.load_memory = load
@@ -93,7 +95,7 @@ class _Reader(_pickler.pickle.Unpickler):
 @contextmanager
 def _by_value(thing: Any) -> Iterator[None]:
     """Within: the learner's own modules are copied, and classes are new classes in each copy."""
-    modules = [module for name, module in sys.modules.copy().items() if _is_learners(name, module)]
+    modules = _learners_modules()
     with _LOCK:
         registered = [
             module for module in modules if module.__name__ not in _pickler.list_registry_pickle_by_value()
@@ -110,6 +112,18 @@ def _by_value(thing: Any) -> Iterator[None]:
             _pickler._get_or_create_tracker_id = keep
             for module in registered:
                 _pickler.unregister_pickle_by_value(module)
+
+
+_found: tuple[int, list[types.ModuleType]] = (-1, [])
+
+
+def _learners_modules() -> list[types.ModuleType]:
+    """Modules that are neither installed nor the course's; looked for again when modules have come."""
+    global _found
+    if _found[0] != len(sys.modules):
+        modules = sys.modules.copy()
+        _found = (len(modules), [module for name, module in modules.items() if _is_learners(name, module)])
+    return _found[1]
 
 
 _judged: dict[str, tuple[Any, bool]] = {}

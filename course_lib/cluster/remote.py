@@ -17,6 +17,7 @@ is the worker's. Memory, FLOPs and the seconds of computing that a rank charges 
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import time
 from collections import deque
@@ -26,7 +27,7 @@ from typing import Any
 
 from course_lib.cluster import codec
 from course_lib.cluster.errors import RankError, Refused, Unfinished
-from course_lib.cluster.hosts import ThreadHost, one_core, young_garbage
+from course_lib.cluster.hosts import PIN_AFTER, ThreadHost, pin, this_core, young_garbage
 from course_lib.cluster.isolate import Blueprint
 from course_lib.cluster.kernel import Kernel
 from course_lib.cluster.lines import line_text
@@ -202,7 +203,7 @@ def judge_ranks(
     kernel = Kernel(ranks, topology, adversary)
     judge = _Judge(kernel, socks, caps, [(*args, *own) for own in own_arguments(per_rank, ranks)])
     start = time.perf_counter()
-    with one_core() as core, young_garbage():
+    with young_garbage():
         error = judge.run(
             {
                 "late": kernel.adversary.late,
@@ -210,7 +211,7 @@ def judge_ranks(
                 "capture": capture,
                 "speed": kernel.topology.flops,
                 "account": account,
-                "core": core,
+                "core": judge.core,
             }
         )
     return Run(kernel, error, "", time.perf_counter() - start, judge.reads.ledgers)
@@ -224,6 +225,9 @@ class _Judge:
         self.wires = {id(sock): Wire(sock) for sock in socks}
         self.queues: list[deque[Any]] = [deque() for _ in socks]  # requests that came with an earlier one
         self.requests = self.bytes = 0
+        self.core = this_core()  # where judge and worker meet, should the run be long
+        self.cores: set[int] | None = None  # those that this thread might use before it was kept on one
+        self.exchanges = 0
         self.deadline = time.monotonic() + caps.seconds
         self.reads = Rules(kernel)
 
@@ -254,6 +258,8 @@ class _Judge:
                 error = Refused(f"What came makes no sense: {type(fault).__name__}: {fault}")
         finally:
             self._farewell()
+            if self.cores is not None:
+                os.sched_setaffinity(0, self.cores)
         return error
 
     def _turns(self) -> BaseException | None:
@@ -278,6 +284,10 @@ class _Judge:
 
     def _ask(self, rank: int, reply: tuple[Any, ...]) -> Any:
         sock = self.socks[rank]
+        self.exchanges += 1
+        if self.exchanges == PIN_AFTER and hasattr(os, "sched_getaffinity"):
+            self.cores = os.sched_getaffinity(0)
+            pin(self.core, [0])
         send(sock, reply)
         left = self.caps.total_bytes - self.bytes
         frame, size = self.wires[id(sock)].receive(min(self.caps.frame_bytes, left), self.deadline)

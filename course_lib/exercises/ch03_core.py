@@ -10,7 +10,7 @@ from course_lib.exercises.ch01_core import CLOSE
 from course_lib.exercises.ch03_probes import interval, rows
 from course_lib.units import GB, bytes_text, flops_text
 
-DEVICES = ("H100 SXM", "A100 SXM 80GB", "H200 SXM", "B200 SXM", "MI300X")
+DEVICES = ("H100 SXM", "A100 SXM 80GB", "H200 SXM", "B200 SXM", "B300 SXM")
 _OUTPUT = {
     "written": "C = A·B: the output is written, never read",
     "accumulated": "C += A·B: the output is read, added to, and written again",

@@ -160,8 +160,8 @@ def workloads(device: str) -> list[dict[str, Any]]:
     shape = facts.model("llama3-8b")
     weights, layers, hidden = float(shape.params), shape.layers, shape.hidden
     rows = [
-        ("training, large batch", 6 * weights * 65_536, 60 * weights, 0.0, 4 * weights),
-        ("training, small batch", 6 * weights * 4_096, 40 * weights, 0.0, 4 * weights),
+        ("training, 16,384 tokens", 6 * weights * 16_384, 48 * weights, 0.0, 4 * weights),
+        ("training, 4,096 tokens", 6 * weights * 4_096, 40 * weights, 0.0, 4 * weights),
         ("generating, one user", 2 * weights, 2 * weights, 0.0, 0.0),
         ("layers cut over the server, 1,024 tokens, sums in fp32", 2 * weights * 1_024 / 8, 2.4 * weights / 8, 14.0 * 1_024 * hidden * layers, 0.0),
         ("reading prompts, 32,768 tokens", 2 * weights * 32_768, 6 * weights, 0.0, 0.0),

@@ -20,6 +20,7 @@ from course_lib.learner.notebooks import Cell, Notebook, read
 MAX_BYTES = 50_000_000  # a chapter with every picture in it is a tenth of this
 MAX_CELLS = 2_000
 STUB = "raise NotImplementedError"
+NOT_GRADED = "real-processes"  # tag of a cell that measures this machine: nothing later depends on it
 _REGION = re.compile(r"^([ \t]*)[^\n]*BEGIN SOLUTION.*?END SOLUTION[^\n]*$", re.DOTALL | re.MULTILINE)
 _HIDDEN = re.compile(r"^[^\n]*BEGIN HIDDEN TESTS.*?END HIDDEN TESTS[^\n]*\n?", re.DOTALL | re.MULTILINE)
 
@@ -202,7 +203,7 @@ class _Frame:
                     self.missing[exercise] = self._turned(exercise, anchor)
             elif is_answer(cell) and exercise in self.known:
                 self.missing[exercise] = _why_missing(self.known[exercise], section)
-            elif cell["cell_type"] == "code" and not is_check(cell):
+            elif cell["cell_type"] == "code" and not is_check(cell) and not _is_not_graded(cell):
                 behind.setdefault(anchor, []).append(Step(do="run", source=cell["source"]))
         return behind
 
@@ -222,8 +223,14 @@ class _Frame:
         return at
 
     def _runs(self, position: int, cell: Cell) -> bool:
-        is_ours = is_check(cell) or self.key_at.get(position, "").endswith(CHECK_SUFFIX)
-        return cell["cell_type"] == "code" and not is_ours and position not in self.copies
+        key = self.key_at.get(position, "")
+        is_ours = is_check(cell) or key.endswith(CHECK_SUFFIX)
+        return cell["cell_type"] == "code" and not is_ours and position not in self.copies and not self._measures(key, cell)
+
+    def _measures(self, key: str, cell: Cell) -> bool:
+        """Whether this is a measuring cell of the source as it was released; one that the learner changed runs."""
+        place = self.order.get(key)
+        return place is not None and _is_not_graded(self.source[place]) and cell["source"] == self.source[place]["source"]
 
     def _step(self, position: int, cell: Cell) -> Step:
         key = self.key_at.get(position, "")
@@ -232,6 +239,10 @@ class _Frame:
         if exercise in self.exercises:
             return Step(do="run", exercise=exercise, source=cell["source"], whose="answer", where=where)
         return Step(do="run", source=cell["source"], whose="course" if key else "own", where=where)
+
+
+def _is_not_graded(cell: Cell) -> bool:
+    return NOT_GRADED in cell.get("metadata", {}).get("tags", ())
 
 
 def _is_same(mine: Cell, released: Cell) -> bool:

@@ -168,7 +168,8 @@ def _say(markdown: str) -> None:
     if "IPython" in sys.modules and _in_kernel():
         from IPython.display import Markdown, display
 
-        display(Markdown(markdown))
+        # JupyterLab would set what stands between two escaped dollars as a formula.
+        display(Markdown(markdown.replace("\\$", "<span>\\$</span>")))
     else:
         print(markdown.replace("**", "").replace("`", ""))
 
@@ -192,8 +193,8 @@ def _help_button(asked: Card, passed: bool) -> None:
         import ipywidgets
     except ImportError:
         return
-    button = ipywidgets.Button(layout=ipywidgets.Layout(width="auto", margin="0.2em 0 0 0"))
-    place = ipywidgets.Output(layout=ipywidgets.Layout(max_width="58em"))
+    button = ipywidgets.Button(layout=ipywidgets.Layout(width="auto", align_self="flex-start", margin="0.3em 0"))
+    place = ipywidgets.Output()
 
     def is_open() -> bool:
         return passed or _hints_seen.get(asked.id, 0) >= len(asked.hints)

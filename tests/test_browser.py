@@ -1,12 +1,13 @@
 """Chapters in a real browser, as a learner meets them: opened by `./course learn`, run whole, moved, answered, in both themes.
 
-Each chapter is opened once; its tests share the page. With COURSE_SHOTS=folder, every screenshot is kept there to be looked at.
+A chapter is opened once and is one test with many subtests, so that two workers start two JupyterLabs and no more. With
+COURSE_SHOTS=folder, every screenshot is kept there to be looked at.
 """
 
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,7 @@ from course_lib.install import ROOT
 
 pytestmark = pytest.mark.browser
 
-CHAPTERS = [
-    pytest.param(path.parent.name, marks=pytest.mark.xdist_group(f"browser-{path.parent.name}"), id=path.parent.name)
-    for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*/*.ipynb"))
-]
+CHAPTERS = sorted(path.parent.name for path in (ROOT / "notebooks").glob("[0-9][0-9]_*/*.ipynb"))
 WIDGETS = {"00": 7, "01": 5}  # cells of a chapter with controls, at least
 LEAST_CONTRAST = 4.5  # WCAG 2.2, level AA, for text
 
@@ -56,38 +54,27 @@ class Opened:
         (of or self.page.page).screenshot(path=self.shots / f"{self.number}-{name}.png")
 
 
-@pytest.fixture(scope="session")
-def chapter(request: pytest.FixtureRequest, browser: Any, tmp_path_factory: Any) -> Iterator[Opened]:
-    """The chapter that the parameter names, opened through `./course learn` and run whole."""
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_chapter_in_a_browser(name: str, browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
     from course_lib.benchmarks.chapter_page import open_chapter
     from course_lib.benchmarks.lab import served
 
-    folder = tmp_path_factory.mktemp("lab")
-    shots = Path(os.environ.get("COURSE_SHOTS", folder))
+    shots = Path(os.environ.get("COURSE_SHOTS", tmp_path))
     shots.mkdir(parents=True, exist_ok=True)
-    number = request.param[:2]
-    with served(folder / "home", number) as address:
-        assert f"/lab/tree/{request.param}/{request.param}.ipynb" in address
-        opened = Opened(number, open_chapter(browser, address), shots)
+    with served(tmp_path / "home", name[:2]) as address:
+        assert f"/lab/tree/{name}/{name}.ipynb" in address
+        opened = Opened(name[:2], open_chapter(browser, address), shots)
         opened.page.run_all()
-        yield opened
+        for step in (*EVERY_CHAPTER, *OF_ONE_CHAPTER.get(opened.number, ())):
+            with subtests.test(step.__name__.replace("_", " ")):
+                step(opened)
         opened.page.page.close()
-
-
-def chapters(*numbers: str) -> Any:
-    """A mark: the test runs on these chapters, or on all."""
-    chosen = [each for each in CHAPTERS if not numbers or each.id[:2] in numbers]
-    return pytest.mark.parametrize("chapter", chosen, indirect=True)
-
-
-every_chapter = chapters()
 
 
 # ------------------------------------------------------------------------------------------- the page as it is after Run All
 
 
-@every_chapter
-def test_run_all_passes_an_untouched_chapter_and_shows_what_is_to_do(chapter: Opened) -> None:
+def run_all_passes_an_untouched_chapter_and_shows_what_is_to_do(chapter: Opened) -> None:
     page = chapter.page
     assert page.errors() == []
     cards = exercises.cards(chapter.number)
@@ -102,8 +89,7 @@ def test_run_all_passes_an_untouched_chapter_and_shows_what_is_to_do(chapter: Op
         chapter.shot(f"open-{theme}", page.show(f"{cards[0].id}-check"))
 
 
-@every_chapter
-def test_every_widget_is_on_the_page(chapter: Opened) -> None:
+def every_widget_is_on_the_page(chapter: Opened) -> None:
     shown = chapter.page.page.evaluate(
         """() => jupyterapp.shell.currentWidget.content.widgets.map(cell => [
              cell.model.id,
@@ -118,8 +104,7 @@ def test_every_widget_is_on_the_page(chapter: Opened) -> None:
     assert len(with_controls) >= WIDGETS.get(chapter.number, 1), with_controls
 
 
-@every_chapter
-def test_every_picture_has_a_text_alternative(chapter: Opened) -> None:
+def every_picture_has_a_text_alternative(chapter: Opened) -> None:
     silent = chapter.page.page.evaluate(
         """() => [...document.querySelectorAll('.jp-Notebook .jp-RenderedHTMLCommon img')]
              .filter(image => image.alt.trim().length < 20).map(image => image.closest('[data-cell]').dataset.cell)"""
@@ -127,8 +112,7 @@ def test_every_picture_has_a_text_alternative(chapter: Opened) -> None:
     assert silent == []
 
 
-@every_chapter
-def test_no_sum_of_money_is_set_as_a_formula(chapter: Opened) -> None:
+def no_sum_of_money_is_set_as_a_formula(chapter: Opened) -> None:
     """Two dollars in one paragraph are a formula to MathJax: prose in italics without spaces."""
     formulas = chapter.page.page.evaluate(
         """() => [...document.querySelectorAll('.jp-Notebook mjx-container')].map(
@@ -140,19 +124,21 @@ def test_no_sum_of_money_is_set_as_a_formula(chapter: Opened) -> None:
 # ------------------------------------------------------------------------------------------- controls
 
 
-@every_chapter
-def test_every_slider_redraws_its_picture_when_dragged_and_by_keyboard(chapter: Opened) -> None:
+def every_slider_redraws_its_picture_when_dragged_and_by_keyboard(chapter: Opened) -> None:
     page, still, shown = chapter.page, [], []
     for id in page.cells():
         for slider in page.controls(id, "slider"):
-            page.wake(slider)
             start, said = slider.place(), slider.value
-            far, back = (slider.count() - 1, "ArrowLeft") if start < slider.count() / 2 else (0, "ArrowRight")
+            far, key, back = (slider.count() - 1, "Right", "Left") if start < slider.count() / 2 else (0, "Left", "Right")
+            moves = (
+                partial(slider.drag_to, far),
+                partial(slider.drag_to, start),
+                partial(slider.handle.press, f"Arrow{key}"),
+                partial(slider.handle.press, f"Arrow{back}"),
+            )
             try:
-                for move in (lambda: slider.drag_to(far), lambda: slider.handle.press(back), lambda: slider.drag_to(start)):  # noqa: B023
-                    before = page.picture(id)
-                    move()
-                    page.wait_for_another(id, before)
+                for move in moves:
+                    slider.redraw(move)
             except page.Late:
                 still.append(f"{id}: {slider.label}, from {said} to {slider.value}")
             shown.append(id)
@@ -161,29 +147,24 @@ def test_every_slider_redraws_its_picture_when_dragged_and_by_keyboard(chapter: 
     for theme in ("light", "dark"):
         page.theme(theme)
         for id in dict.fromkeys(shown):
-            chapter.shot(f"{id}-{theme}", page.show(id))
+            chapter.shot(f"{id}-{theme}", page.show(id).locator(".jp-Cell-outputWrapper"))
 
 
-@every_chapter
-def test_every_menu_check_box_and_text_field_redraws_its_picture(chapter: Opened) -> None:
+def every_menu_check_box_and_text_field_redraws_its_picture(chapter: Opened) -> None:
     page, still = chapter.page, []
     for id in page.cells():
         if not page.picture(id):
             continue  # what changes there is tested by name below
         for kind in ("dropdown", "checkbox", "text"):
             for control in page.controls(id, kind):
-                before = page.picture(id)
                 try:
-                    page.wake(control)
-                    control.change()
-                    page.wait_for_another(id, before)
+                    control.redraw(control.change)
                 except page.Late:
                     still.append(f"{id}: {control.label or kind}")
     assert not still
 
 
-@every_chapter
-def test_play_runs_through_the_pictures(chapter: Opened) -> None:
+def play_runs_through_the_pictures(chapter: Opened) -> None:
     page = chapter.page
     players = page.page.locator(".jp-OutputArea-output .widget-play")
     for place in range(players.count()):
@@ -192,7 +173,8 @@ def test_play_runs_through_the_pictures(chapter: Opened) -> None:
         slider.drag_to(0)
         before = page.picture(slider.cell)
         play.click()
-        page.wait_for_another(slider.cell, page.wait_for_another(slider.cell, before))
+        for _ in range(3):
+            before = page.wait_for_another(slider.cell, before)
         stop.click()
 
 
@@ -211,8 +193,7 @@ def plain(markdown: str) -> str:
     return " ".join(re.sub(r"[*`_]|^[-#>] ?", "", markdown, flags=re.MULTILINE).split())
 
 
-@chapters(*ATTEMPTS)
-def test_a_wrong_answer_is_told_why_three_hints_help_and_the_right_one_gets_full_points(chapter: Opened) -> None:
+def a_wrong_answer_is_told_why_and_the_right_one_gets_full_points(chapter: Opened) -> None:
     attempt, page = ATTEMPTS[chapter.number], chapter.page
     card, check = exercises.card(attempt.exercise), f"{attempt.exercise}-check"
     wrong, right = answer(attempt, "wrong", attempt.wrong), answer(attempt, "right", attempt.right)
@@ -256,8 +237,7 @@ def both_themes(chapter: Opened, name: str, id: str) -> None:
         assert not faint, f"{theme}: {faint}"
 
 
-@chapters("00")
-def test_matching_says_how_many_rows_are_filled_in(chapter: Opened) -> None:
+def matching_says_how_many_rows_are_filled_in(chapter: Opened) -> None:
     page, id = chapter.page, "c00-matching-again"
     for control in page.controls(id, "dropdown")[:2]:
         control.change()
@@ -267,10 +247,24 @@ def test_matching_says_how_many_rows_are_filled_in(chapter: Opened) -> None:
 # ------------------------------------------------------------------------------------------- the measurement of latency
 
 
-@chapters("01")
-def test_the_measurement_times_each_event_of_a_slider(chapter: Opened) -> None:
+def the_measurement_times_each_event_of_a_slider(chapter: Opened) -> None:
     slider = chapter.page.controls("c01-step-widget", "slider")[0]
     start = slider.place()
     times = bench.answers(slider, events=4)
     assert len(times) == 4 and all(1 < each < 5000 for each in times)
     assert slider.place() == start
+
+
+EVERY_CHAPTER = (
+    run_all_passes_an_untouched_chapter_and_shows_what_is_to_do,
+    every_widget_is_on_the_page,
+    every_picture_has_a_text_alternative,
+    no_sum_of_money_is_set_as_a_formula,
+    every_slider_redraws_its_picture_when_dragged_and_by_keyboard,
+    every_menu_check_box_and_text_field_redraws_its_picture,
+    play_runs_through_the_pictures,
+)
+OF_ONE_CHAPTER = {
+    "00": (a_wrong_answer_is_told_why_and_the_right_one_gets_full_points, matching_says_how_many_rows_are_filled_in),
+    "01": (a_wrong_answer_is_told_why_and_the_right_one_gets_full_points, the_measurement_times_each_event_of_a_slider),
+}

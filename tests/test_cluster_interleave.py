@@ -11,7 +11,7 @@ from cluster_programs import (
     shift,
 )
 
-from course_lib.cluster import adversaries, attempt, interleavings
+from course_lib.cluster import Adversary, adversaries, attempt, interleavings
 from course_lib.cluster.comm import P2POp
 
 
@@ -29,6 +29,12 @@ def batched_shift(comm, x):
 
 def test_there_are_eight_adversaries_without_chance():
     assert len(adversaries()) == len(set(adversaries())) == 8 and len(adversaries(streams=False)) == 6
+
+
+@pytest.mark.parametrize("wrong", [{"order": "strict"}, {"depth": -1}, {"depth": float("nan")}], ids=str)
+def test_a_machine_that_makes_no_sense_is_refused(wrong):
+    with pytest.raises(ValueError, match="Adversary"):
+        Adversary(**wrong)
 
 
 @pytest.mark.parametrize("program", [ring_all_reduce, shift], ids=lambda f: f.__name__)
@@ -108,3 +114,44 @@ def test_the_smallest_number_of_ranks_that_fails_is_returned():
         return needs_buffering(comm, x) if comm.size >= 4 else shift(comm, x)
 
     assert interleavings(wrong_from_four, range(3, 9), per_rank=inputs).ranks == 4
+
+
+def polls_a_collective(comm, x):
+    """Right: computes while a reduction is under way, and looks whether it is over."""
+    work, looks = comm.all_reduce(x, async_op=True), 0
+    while not work.is_completed():
+        looks += 1
+    return x
+
+
+def polls_while_another_waits(comm, x):
+    """Right: rank 1 waits for what rank 0 has sent and not waited for, and rank 0 looks for rank 1's answer."""
+    y = torch.empty_like(x)
+    if comm.rank == 0:
+        sent, answer = comm.isend(x, 1), comm.irecv(y, 1)
+        while not answer.is_completed():
+            pass
+        sent.wait()
+    elif comm.rank == 1:
+        comm.recv(y, 0)
+        comm.send(y + 1, 0)
+    return y if comm.rank < 2 else x
+
+
+@pytest.mark.parametrize("program", [polls_a_collective, polls_while_another_waits], ids=lambda f: f.__name__)
+def test_programs_that_poll_end_on_every_machine(program):
+    assert interleavings(program, [2, 3], per_rank=inputs, streams=False) is None
+
+
+def test_many_looks_at_what_is_over_are_no_deadlock():
+    def looks(comm):
+        works = [
+            comm.isend(torch.zeros(1), 1) if comm.rank == 0 else comm.irecv(torch.zeros(1), 0)
+            for _ in range(50)
+        ]
+        comm.barrier()
+        comm.compute(1.0)
+        comm.barrier()
+        return sum(work.is_completed() for _ in range(100) for work in works)
+
+    assert attempt(looks, 2).results == [5000, 5000]

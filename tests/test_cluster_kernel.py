@@ -111,6 +111,16 @@ def test_buffering_lets_a_sender_leave_as_many_messages_behind(depth, sent):
     assert isinstance(end, Stuck) if sent < 5 else isinstance(end, Fault)
 
 
+@pytest.mark.parametrize(("busy", "ends"), [(0.0, 5.0), (2.0, 5.0), (30.0, 30.0)])
+@pytest.mark.parametrize("late", [False, True])
+def test_a_buffered_message_travels_while_the_sender_goes_on(busy, ends, late):
+    kernel, x = kernel_of(2, Adversary(math.inf, late)), torch.zeros(4)
+    recv = half(1, "recv", 0, x.clone())
+    recv.work = (("compute", "", busy),)
+    play(kernel, [[half(0, "send", 1, x)], [recv]])
+    assert kernel.clock == [0.0, ends]  # 1 s of latency and 4 s of bytes, from when it was sent
+
+
 def test_an_early_buffered_message_is_read_when_it_is_sent():
     kernel, x, y = kernel_of(2, Adversary(math.inf)), torch.ones(2), torch.zeros(2)
     assert kernel.next()[0] == 0

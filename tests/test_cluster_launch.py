@@ -1,6 +1,7 @@
 """launch: the same functions on real processes, which come from one idle server and never outlive the call."""
 
 import os
+import pickle
 import signal
 import threading
 import time
@@ -126,6 +127,34 @@ def test_a_rank_that_raises_brings_the_rest_down_with_its_line_first():
 def test_a_rank_that_dies_is_named():
     with pytest.raises(RankError, match="exit code 7"):
         launch(lambda comm: os._exit(7) if comm.rank == 1 else comm.barrier(), 2, timeout=LIMIT)
+
+
+@pytest.mark.parametrize(
+    ("told", "failed", "blamed"),
+    [
+        ([(0, "RuntimeError", "gloo: Connection reset by peer")], {0: 1, 1: 7}, "rank 1 raised ProcessEnded"),
+        ([(0, "RuntimeError", "gloo: Connection reset by peer")], {0: 1}, "rank 0 raised RuntimeError"),
+        (
+            [(1, "KeyError", "lost"), (0, "RuntimeError", "gloo: Connection reset")],
+            {0: 1, 1: 1},
+            "rank 1 raised KeyError",
+        ),
+        ([(1, "KeyError", "lost")], {1: 1, 2: -9}, "rank 1 raised KeyError"),
+        ([], {2: -9}, "signal SIGKILL"),
+    ],
+    ids=[
+        "a rank lost another that died",
+        "it alone has failed",
+        "the first error",
+        "an error of its own",
+        "killed",
+    ],
+)
+def test_the_blame_falls_on_the_rank_that_failed_for_a_reason_of_its_own(tmp_path, told, failed, blamed):
+    for rank, kind, text in told:
+        (tmp_path / f"error.{rank}").write_bytes(pickle.dumps((rank, kind, text, "", "")))
+        time.sleep(0.01)
+    assert blamed in str(launcher._Launch(tmp_path, 3, 1.0)._error(failed))
 
 
 def test_ranks_that_hang_are_ended_in_time(tmp_path):

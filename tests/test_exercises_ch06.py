@@ -18,8 +18,9 @@ from course_lib.exercises.ch06_more import ALGORITHMS
 from course_lib.exercises.ch06_probes import COLUMNS, SECOND, from_messages
 from course_lib.exercises.judging import ch06, judging
 from course_lib.exercises.judging.ch06_audits import KEYS
-from course_lib.exercises.judging.ch06_core import ring_time
-from course_lib.exercises.judging.ch06_reading import RIGHT_ORDERS, WRONG_SUMS, circle_of
+from course_lib.exercises.judging.ch06_measuring import RIGHT_ORDERS, WRONG_SUMS
+from course_lib.exercises.judging.ch06_reading import circle_of
+from course_lib.exercises.judging.ch06_ring import ring_time
 from course_lib.exercises.judging.ch06_traffic import TRAFFIC, matrix_of
 from course_lib.grading.judge import grade
 from course_lib.grading.place import Given, Here

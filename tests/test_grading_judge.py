@@ -1,6 +1,7 @@
 """The judge: shares, gates, states, and what may cross from an answer."""
 
 import random
+from collections import Counter, OrderedDict, defaultdict
 
 import pytest
 
@@ -152,6 +153,12 @@ def test_a_switched_off_function_raises_by_every_name_and_comes_back():
         with pytest.raises(RuntimeError, match="train_flops"):
             compute.train_flops(1e9, 1e9)
     assert train_flops(1e9, 1e9) == before
+
+
+@pytest.mark.parametrize("kind", [OrderedDict, lambda rows: defaultdict(tuple, rows), Counter], ids=["ordered", "default", "counter"])
+def test_kinds_of_dictionaries_cross_as_dictionaries(kind):
+    crossed = plain(kind({"a": 1, "b": 2}))
+    assert crossed == {"a": 1, "b": 2} and type(crossed) is dict
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, b"x", len, 1j, type], ids=lambda v: type(v).__name__)

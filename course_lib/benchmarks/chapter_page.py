@@ -61,12 +61,16 @@ _CONTRAST = """cell => {
   while (texts.nextNode()) {
     const node = texts.currentNode.parentElement;
     if (!texts.currentNode.textContent.trim() || !node.closest('.jp-OutputArea-output')
-        || node.closest('style, mjx-assistive-mml') || !node.checkVisibility()) continue;
+        || node.closest('style, mjx-assistive-mml, .jp-RenderedMarkdown pre') || !node.checkVisibility()) continue;
     const below = ground(node), ink = over(parse(getComputedStyle(node).color), below);
     const [one, two] = [luminance(ink), luminance(below)].sort((a, b) => b - a);
     found.push([texts.currentNode.textContent.trim().slice(0, 60), (one + 0.05) / (two + 0.05)]);
   }
   return found;
+}"""
+_CHANGED_OR_OFF = """([cell, before, control]) => {
+  const now = cell.querySelector('.jp-OutputArea-output.jp-RenderedHTMLCommon')?.innerHTML ?? '';
+  return now !== '' && now !== before ? 'changed' : control.querySelector('[disabled]') ? 'off' : false;
 }"""
 _CHANGED = """([cell, before]) => {
   const now = cell.querySelector('.jp-OutputArea-output.jp-RenderedHTMLCommon')?.innerHTML ?? '';
@@ -176,7 +180,10 @@ class ChapterPage:
         return self.cell(id).locator(".jp-OutputArea-executeResult pre").text_content().strip()
 
     def contrast(self, id: str) -> list[tuple[str, float]]:
-        """The texts in a cell's outputs, each with the ratio of its luminance to its ground's (WCAG 2.2)."""
+        """The texts in a cell's outputs, each with the ratio of its luminance to its ground's (WCAG 2.2).
+
+        Code in Markdown is left out: its colours are the theme's own.
+        """
         return [tuple(each) for each in self.cell(id).evaluate(_CONTRAST)]
 
     def beside(self, button: Any) -> "Control":
@@ -230,6 +237,21 @@ class Control:
         else:
             self.root.locator("input").fill("gradient")
 
+    def redraw(self, move: Callable[[], None]) -> str:
+        """Make a move that shall change the picture, and return the new one; TimeoutError if it stays the same.
+
+        A control may be greyed out a moment after the picture that it no longer changes; it is then switched on again.
+        """
+        for _ in range(3):
+            self.chapter.wake(self)
+            before, cell = self.chapter.picture(self.cell), self.chapter.cell(self.cell).element_handle()
+            move()
+            root = self.root.element_handle()
+            found = self.chapter.page.wait_for_function(_CHANGED_OR_OFF, arg=[cell, before, root], timeout=10_000)
+            if found.json_value() == "changed":
+                return self.chapter.picture(self.cell)
+        raise TimeoutError(f"{self.cell}: {self.label} is switched off again and again.")
+
     def count(self) -> int:
         """How many values a slider or a menu has."""
         if self.kind == "dropdown":
@@ -257,15 +279,17 @@ class Control:
         finally:
             mouse.up()
 
-    def drag_to(self, place: int, steps: int = 4) -> None:
-        """Drag a slider's handle to one of its values."""
+    def drag_to(self, place: int) -> None:
+        """Drag a slider's handle to one of its values, in one move, so that one picture answers it."""
         with self.held() as mouse:
-            mouse.move(*self.where(place), steps=steps)
+            mouse.move(*self.where(place))
 
 
-def open_chapter(browser: Any, address: str, theme: str = "light") -> ChapterPage:
-    """The chapter at an address, in a window of its own, with its kernel idle."""
-    page = browser.new_page(viewport=WINDOW)
+def open_chapter(
+    browser: Any, address: str, theme: str = "light", window: dict[str, int] = WINDOW, scale: float = 1.0
+) -> ChapterPage:
+    """The chapter at an address, in a window of its own, with its kernel idle; `scale`: pixels of a picture per pixel."""
+    page = browser.new_page(viewport=window, device_scale_factor=scale)
     page.goto(address)
     page.wait_for_function(_READY, timeout=_MS)
     page.evaluate(_NAME_CELLS)

@@ -26,6 +26,7 @@ LEAST_REPEAT = 300e-6  # s: a shorter kernel is called several times between two
 CPU_SIZES = (32, 64, 128, 256, 512, 1024, 1536)
 GPU_SIZES = (256, 512, 1024, 2048, 4096, 8192)
 STREAM_LIMIT = 512 * MiB  # bytes of all tensors of one streaming kernel
+QUICK_LIMIT = 32 * MiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,10 @@ def timed(
     `synchronise` waits until the device has done what was asked of it; without it, an asynchronous device is timed at
     taking orders.
     """
-    for _ in range(warm_up):
+    until = time.perf_counter() + limit
+    for count in range(warm_up):
+        if count and time.perf_counter() > until:
+            break
         work()
     synchronise()
     start = time.perf_counter()
@@ -116,10 +120,13 @@ def _launches(launch: Callable[[], Any], drain: Callable[[], Any], repeats: int)
 # --- the kernels -------------------------------------------------------------------------------
 
 
-def measure(device: str | None = None, seconds: float = 8.0, threads: int | None = None) -> Measured:
+def measure(
+    device: str | None = None, seconds: float = 8.0, threads: int | None = None, quick: bool = False
+) -> Measured:
     """The roofs of `device` ("cpu", "cuda"; None: a GPU where there is one), in about so many seconds.
 
-    fp32 on a CPU, bf16 on a GPU. `threads` is for a CPU; None leaves it as torch has it.
+    fp32 on a CPU, bf16 on a GPU. `threads` is for a CPU; None leaves it as torch has it. quick=True takes small
+    tensors only: some 30 MB, but where a cache is larger than that the memory roof is the cache's.
     """
     import torch
 
@@ -130,18 +137,18 @@ def measure(device: str | None = None, seconds: float = 8.0, threads: int | None
         torch.set_num_threads(int(require("threads", threads, "threads")))
     try:
         with torch.inference_mode():
-            return _measure(torch, place, seconds)
+            return _measure(torch, place, seconds, quick)
     finally:
         torch.set_num_threads(before)
 
 
-def _measure(torch: Any, place: Any, seconds: float) -> Measured:
+def _measure(torch: Any, place: Any, seconds: float, quick: bool) -> Measured:
     gpu = place.type == "cuda"
     dtype = torch.bfloat16 if gpu else torch.float32
     synchronise = torch.cuda.synchronize if gpu else (lambda: None)
     cache = _cache(torch, place)
-    sizes = GPU_SIZES if gpu else CPU_SIZES
-    streams = _stream_lengths(cache, dtype.itemsize)
+    sizes = (GPU_SIZES if gpu else CPU_SIZES)[: 5 if quick else None]
+    streams = _stream_lengths(cache, dtype.itemsize, QUICK_LIMIT if quick else STREAM_LIMIT)
     share = seconds / (len(sizes) + 2 * len(streams))
     runs = [_matmul(torch, place, dtype, size, synchronise, share) for size in sizes]
     for length in streams:
@@ -178,9 +185,9 @@ def _need(size: int, element: int) -> tuple[float, float]:
     return work.flop, work.memory_bytes
 
 
-def _stream_lengths(cache: float, element: int) -> list[int]:
+def _stream_lengths(cache: float, element: int, limit: float) -> list[int]:
     """Elements of streaming tensors: from well inside the caches to well beyond them."""
-    beyond = min(max(4 * cache, 64 * MiB), STREAM_LIMIT)
+    beyond = min(max(4 * cache, 64 * MiB), limit)
     return [int(nbytes / 2 / element) for nbytes in (beyond / 4096, beyond / 256, beyond / 16, beyond)]
 
 
@@ -259,17 +266,18 @@ def summary(measured: Measured) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure and print; `--device`, `--seconds`, `--threads`, `--json`."""
+    """Measure and print; `--device`, `--seconds`, `--threads`, `--quick`, `--json`."""
     import argparse
 
     parser = argparse.ArgumentParser(prog="course bench roofline", description=__doc__)
     parser.add_argument("--device", help="cpu or cuda; a GPU where there is one")
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--threads", type=int, default=int(os.environ.get("OMP_NUM_THREADS", 0)) or None)
+    parser.add_argument("--quick", action="store_true", help="small tensors only")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(list(arguments))
     try:
-        measured = measure(given.device, given.seconds, given.threads)
+        measured = measure(given.device, given.seconds, given.threads, given.quick)
     except ValueError as error:
         parser.error(str(error))
     if given.json:

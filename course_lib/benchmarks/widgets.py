@@ -11,6 +11,7 @@ import json
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median, quantiles
@@ -116,10 +117,8 @@ def measure(chapter: str, page: "ChapterPage", events: int = EVENTS) -> list[Row
     rows = []
     for cell in page.cells():
         for control in page.controls(cell, "slider"):
-            page.wake(control)
+            control.redraw(partial(control.drag_to, 1 if control.place() == 0 else 0))
             times = answers(control, events)
-            if not times:
-                raise ValueError(f"{cell}: {control.label!r} changes no picture from {control.value!r} on.")
             rows.append(row(chapter, control, times))
     return rows
 

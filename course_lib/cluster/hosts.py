@@ -241,6 +241,9 @@ class ThreadHost:
                 self._dead = True
                 left = self._stop()
                 torch.set_num_threads(threads)
+        if not left:
+            for chance in self._chance.values():
+                chance.give_back()
         if self.error is not None:
             raise self.error
         if left:
@@ -373,6 +376,9 @@ def _release(lock: Any) -> None:
 @contextmanager
 def young_garbage() -> Iterator[None]:
     """Within: garbage is sought among what is new; looking through all of torch again takes a tenth of a second."""
+    if gc.get_freeze_count() > 1000:  # someone else has set the old aside, and wants it left there
+        yield
+        return
     gc.freeze()
     try:
         yield

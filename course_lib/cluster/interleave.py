@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from course_lib.cluster.kernel import Adversary
-from course_lib.cluster.simulation import Run, attempt
+from course_lib.cluster.simulation import Program, Run, attempt
 
 SEEDS = 10  # random orders for programs whose outcome may depend on order
 
@@ -73,8 +73,10 @@ def _on(
     streams: bool,
     options: dict[str, Any],
 ) -> Case | None:
+    program = Program(fn, ranks, args, own)
+
     def run(adversary: Adversary) -> Run:
-        return attempt(fn, ranks, args, own, adversary=adversary, **{"capture": 0, **options})
+        return attempt(fn, ranks, adversary=adversary, program=program, **{"capture": 0, **options})
 
     lenient = run(Adversary(math.inf))
     todo = adversaries(streams)

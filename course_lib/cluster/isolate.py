@@ -194,6 +194,9 @@ def _rank_random(name: str) -> Callable[..., Any]:
     return call
 
 
+_spare: list[np.random.MT19937] = []
+
+
 class Chance:
     """The generators of one rank: torch starts alike on every rank, as processes of torch do; numpy and random do not."""
 
@@ -201,7 +204,8 @@ class Chance:
 
     def __init__(self, rank: int, seed: int) -> None:
         self.torch = torch.Generator().manual_seed(seed).get_state()
-        self.numpy = np.random.MT19937([seed & 0xFFFFFFFF, rank])
+        self.numpy = _spare.pop() if _spare else np.random.MT19937(0)
+        np.random.RandomState(self.numpy).seed([seed & 0xFFFFFFFF, rank])
         self.python = random.Random(f"{seed} {rank}")
 
     def enter(self) -> None:
@@ -212,6 +216,10 @@ class Chance:
     def leave(self) -> None:
         """Another rank is about to run."""
         self.torch = _torch_generator.get_state()
+
+    def give_back(self) -> None:
+        """The rank is over: another may have its numpy generator, which takes long to make."""
+        _spare.append(self.numpy)
 
     def bind(self) -> None:
         """This thread is the rank's from now on."""

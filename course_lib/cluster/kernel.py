@@ -57,11 +57,8 @@ class Kernel:
         self.chance = False  # whether the outcome may depend on order: any-source receives or polling
         self.groups: list[tuple[int, ...]] = [tuple(range(ranks))]
         self._move, self._keep = move, keep
-        self._stream, self._depth, self._is_late = (
-            self.adversary.order == "stream",
-            self.adversary.depth,
-            self.adversary.late,
-        )
+        self._depth, self._is_late = self.adversary.depth, self.adversary.late
+        self._stream = self.adversary.order == "stream"
         self._by_clock = self.adversary.seed is None
         self._ports = Ports(self.topology)
         self._random = random.Random(self.adversary.seed)
@@ -292,17 +289,11 @@ class Kernel:
             queue = posted.get((True, group, peer, me, tag))
         else:
             self.chance = True
-            found = [
-                queue for src in self.groups[group] if (queue := posted.get((True, group, src, me, tag)))
-            ]
+            found = [q for src in self.groups[group] if (q := posted.get((True, group, src, me, tag)))]
             if not found:
                 return None
-            random_order = self.adversary.seed is not None
-            queue = (
-                self._random.choice(found)
-                if random_order
-                else min(found, key=lambda q: (q[0].time, q[0].rank))
-            )
+            earliest = min(found, key=lambda q: (q[0].time, q[0].rank))
+            queue = earliest if self._by_clock else self._random.choice(found)
         return queue.popleft() if queue else None
 
     def _accept(self, send: Side, time: float) -> None:
@@ -313,14 +304,13 @@ class Kernel:
         send.step = self._carry(send, time)
         if not self._is_late or send.waiting:
             self._read(send)
-        if not self._is_late or send.waiting:
             self._complete(send, time)
 
     def _carry(self, send: Side, time: float, known: int = 0) -> int:
         """Put the message on its links and in the books; the round in which it travels."""
         src, dst = send.rank, send.peer
         start, end = self._ports.carry(src, dst, send.nbytes, time)
-        send.finish = end
+        send.arrival = end
         out, into = self._out_step, self._in_step
         step = 1 + max(send.known, known, out[src], into[dst])
         out[src] = into[dst] = step
@@ -336,17 +326,17 @@ class Kernel:
         if not send.accepted:
             send.step = self._carry(send, time, recv.known)
         send.matched = recv.matched = True
-        recv.step, recv.finish = send.step, max(send.finish, time)
+        recv.step, recv.finish = send.step, max(send.arrival, time)
         if not self._is_late:
             self._read_now(send, recv)
             self._complete(recv, recv.finish)
             if not send.done:
-                self._complete(send, send.finish)
+                self._complete(send, send.arrival)
         else:
             send.mate, recv.mate = recv, send
             if send.waiting:
                 self._read(send)
-                self._complete(send, send.finish)
+                self._complete(send, send.arrival)
             if recv.waiting:
                 self._late_receive(recv)
         if send.accepted:
@@ -435,8 +425,7 @@ class Kernel:
         elif side.send and (side.matched or side.accepted):
             self._read(side)
             side.done = True
-            if side.accepted:
-                side.finish = side.time
+            side.finish = side.time if side.accepted else side.arrival
             if side.mate is not None and side.mate.waiting:
                 self._late_receive(side.mate)
 
@@ -465,18 +454,19 @@ class Kernel:
         self.chance = True
         side = self._sides[rank].get(request.handle)
         if side is None:
-            return Reply(True)
-        idle = not self._events and not self._late
-        if not side.done and self._is_late:
-            if side.send:
-                self._late_wait(side)
-            elif side.mate is not None and (side.mate.kept or idle):
-                self._force(side)
-        if side.done and side.finish <= time:
-            self._settle(side)
-            return Reply(True)
+            return YES
         self._poll_row += 1
-        if self._poll_row > POLLS * self.ranks and not any(s for s in self._late):
+        quiet = self._poll_row > 2 * self.ranks  # for a while, ranks have only looked
+        if self._is_late and not side.done:
+            self._late_look(side, quiet)
+        if side.done and side.finish <= time:
+            self._poll_row = 0
+            self._settle(side)
+            return YES
+        if quiet and self._late:
+            self._poll_row = 0
+            self._force(self._late.pop(0))
+        elif self._poll_row > POLLS * self.ranks:
             side.at = request.line
             self._blocked[rank] = side
             side.waiting = True
@@ -485,6 +475,18 @@ class Kernel:
         self._push(time + POLL * 2 ** min(self._polls[rank], 30), rank, Reply(False))
         self._polls[rank] += 1
         return None
+
+    def _late_look(self, side: Side, quiet: bool) -> None:
+        """Under late delivery a look counts as a wait, where that can be over."""
+        if side.collective is not None:
+            collective = side.collective
+            self._late_wait(side)
+            if quiet and not collective.started and len(collective.sides) == len(collective.group):
+                self._start(collective, max(one.time for one in collective.sides.values()))
+        elif side.send:
+            self._late_wait(side)
+        elif side.mate is not None and (side.mate.kept or quiet):
+            self._force(side)
 
     # --- collectives
 

@@ -32,6 +32,8 @@ from course_lib.cluster.isolate import pack
 from course_lib.cluster.lines import line_text, traceback_lines
 
 _FORKS = hasattr(os, "fork") and hasattr(socket, "AF_UNIX")
+GRACE = 0.2  # s in which others may still say why they failed
+_LOST = ("gloo", "NCCL", "Connection", "connection")  # in the words of a rank that lost another
 _LENGTH = struct.Struct("<I")
 
 
@@ -89,33 +91,41 @@ class _Launch:
         """Start the ranks and wait for them; raise for the first that failed."""
         starter = _server() if _FORKS else _Processes()
         starter.start(str(self.folder), self.ranks)
-        waiting, failed = set(range(self.ranks)), None
+        waiting: set[int] = set(range(self.ranks))
+        failed: dict[int, int] = {}  # rank -> status
         deadline = time.monotonic() + self.timeout
+        grace = 0.0
         try:
-            while waiting and failed is None:
-                if time.monotonic() > deadline:
+            while waiting:
+                if failed and time.monotonic() > grace:
+                    break
+                if time.monotonic() > deadline and not failed:
                     raise Unfinished(
                         f"Ranks {sorted(waiting)} did not finish within {self.timeout:g} s and were ended. "
                         "Do they wait for each other? Run the function under simulate: it says who waits for whom."
                     )
                 for rank, status in starter.ended(0.01):
                     waiting.discard(rank)
-                    if status and failed is None:
-                        failed = rank, status
+                    if status:
+                        grace = grace if failed else time.monotonic() + GRACE
+                        failed[rank] = status
                 self._show()
         finally:
             starter.stop()
             self._show(last=True)
-        if failed is not None:
-            raise self._error(*failed)
+        if failed:
+            raise self._error(failed)
 
-    def _error(self, rank: int, status: int) -> RankError:
-        """The error of the rank that failed first: others often fail because of it."""
+    def _error(self, failed: dict[int, int]) -> RankError:
+        """The error that came first, unless it only says that another rank has gone, and one has gone without a word."""
         told = []
         for path in self.folder.glob("error.*"):
             told.append((path.stat().st_mtime_ns, pickle.loads(path.read_bytes())))
-        if told:
-            return RankError(*min(told, key=lambda item: item[0])[1])
+        silent = [rank for rank in sorted(failed) if rank not in {error[0] for _, error in told}]
+        first = min(told, key=lambda item: item[0])[1] if told else None
+        if first is not None and not (silent and any(word in first[2] for word in _LOST)):
+            return RankError(*first)
+        rank, status = silent[0], failed[silent[0]]
         how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
         return RankError(rank, "ProcessEnded", f"its process ended with {how}, without a word", "")
 

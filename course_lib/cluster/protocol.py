@@ -21,6 +21,12 @@ class Adversary:
     order: str = "clock"  # "stream": operations of a pair go in the order of issue, as on NCCL unless batched
     seed: int | None = None  # run ranks in random order instead of by clock
 
+    def __post_init__(self) -> None:
+        if self.order not in ("clock", "stream"):
+            raise ValueError(f"Adversary.order is {self.order!r}; choose 'clock' or 'stream'.")
+        if not self.depth >= 0:
+            raise ValueError(f"Adversary.depth is {self.depth}; it counts messages: 0, 1, math.inf.")
+
     def __str__(self) -> str:
         depth = {0: "no buffering", math.inf: "unlimited buffering"}.get(
             self.depth, f"{self.depth} buffered message a pair"

@@ -20,6 +20,7 @@ class Side:
     lane_of: tuple[int, int, int] = (0, 0, 0)
     step = 0
     finish = since = 0.0
+    arrival = 0.0  # of what it sends
     done = waiting = blocking = False
     accepted = False  # a buffer has taken it
     kept = False  # its data has been read

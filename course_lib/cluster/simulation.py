@@ -183,12 +183,14 @@ def attempt(
     timeout: float | None = None,
     capture: int | None = None,
     account: bool = False,
+    program: Program | None = None,
 ) -> Run:
     """`simulate` that never raises what a rank did: see `run.error`, `run.state`.
 
     `timeout` in seconds of this machine; `capture` keeps that many characters of what ranks print in `run.output`
     instead of printing them; `seed` starts the generators; `adversary` replaces `buffering`. `account=True` counts each
-    rank's memory and FLOPs (`run.meter.peak_bytes`, `.flops`) and charges the FLOPs to its clock.
+    rank's memory and FLOPs (`run.meter.peak_bytes`, `.flops`) and charges the FLOPs to its clock. `program` is the function
+    and its arguments made ready, for one who runs them often.
     """
     check_ranks(ranks)
     if debug is not None and not 0 <= debug < ranks:
@@ -198,7 +200,7 @@ def attempt(
     kernel = Kernel(ranks, topology, adversary or Adversary(depth=buffering), move, keep)
     host = ThreadHost(
         InProcess(kernel),
-        rank_bodies(fn, ranks, args, per_rank),
+        (program or Program(fn, ranks, args, per_rank)).bodies(),
         ranks,
         late=kernel.adversary.late,
         seed=seed,
@@ -229,22 +231,31 @@ def own_arguments(per_rank: Sequence[Any] | None, ranks: int) -> list[tuple[Any,
     return [entry if isinstance(entry, tuple) else (entry,) for entry in per_rank]
 
 
-def rank_bodies(
-    fn: Callable[..., Any], ranks: int, args: Sequence[Any], per_rank: Sequence[Any] | None
-) -> dict[int, Callable[..., Any]]:
-    """`body(comm)` of each rank, with copies of the function and its arguments that no other rank has."""
-    if not callable(fn):
-        raise ValueError(
-            f"simulate takes a function of a communicator, not {fn!r}: pass the function's name, without calling it."
-        )
-    common = Blueprint((fn, tuple(args)), ("the function", "args"))
-    bodies: dict[int, Callable[..., Any]] = {}
-    for rank, own in enumerate(own_arguments(per_rank, ranks)):
+class Program:
+    """A function with its arguments, by value: copies for each rank, which no other rank has, run after run."""
+
+    def __init__(
+        self, fn: Callable[..., Any], ranks: int, args: Sequence[Any], per_rank: Sequence[Any] | None
+    ) -> None:
+        if not callable(fn):
+            raise ValueError(
+                f"simulate takes a function of a communicator, not {fn!r}: pass the function's name, without calling it."
+            )
+        check_ranks(ranks)
+        self._common = Blueprint((fn, tuple(args)), ("the function", "args"))
+        self._own = [
+            Blueprint(own, f"per_rank[{rank}]") if own else None
+            for rank, own in enumerate(own_arguments(per_rank, ranks))
+        ]
+
+    def bodies(self) -> dict[int, Body]:
+        """What each rank runs, afresh."""
+        return {rank: self._body(own) for rank, own in enumerate(self._own)}
+
+    def _body(self, own: Blueprint | None) -> Body:
         memory: dict[int, Any] = {}
-        function, shared = common.copy(memory)
-        mine = Blueprint(own, f"per_rank[{rank}]").copy() if own else ()
-        bodies[rank] = Body(function, (*shared, *mine), list(memory.values()))
-    return bodies
+        function, shared = self._common.copy(memory)
+        return Body(function, (*shared, *(own.copy(memory) if own else ())), list(memory.values()))
 
 
 class Body:

@@ -58,7 +58,9 @@ CARDS: tuple[Card, ...] = (
             "Repair the function above. Write `exchange(comm, x)`: each rank returns its **partner's** tensor."
             "\n\n"
             "There are N ranks, N even, and the pairs are {{pairs}}. Partners hold tensors of the same shape and dtype. "
-            "A rank speaks only to its partner and sends its tensor once."
+            "A rank speaks only to its partner and sends its tensor once. The order must be safe on any machine: also where "
+            "nothing is buffered, and where the operations of one pair run one after another, in the order of issue, unless "
+            "they are batched (as on NCCL)."
         ),
         points=5,
         minutes=10,

@@ -207,8 +207,8 @@ them; `("{STAY}", [])` if there is none. Six projects on {{{{device}}}} are show
 
 _ASKED = {
     "point": (
-        "what the **next percentage point** of MFU saves: the cost at `mfu` less the cost at `mfu + 0.01`. (`mfu` is at "
-        "most 0.9.)"
+        "what the **next percentage point** of MFU saves: the cost at `mfu` less the cost at `mfu + 0.01` (`mfu` is at "
+        "most 0.9)"
     ),
     "slope": (
         "the **slope**: minus the derivative of the cost with respect to MFU at `mfu`, in dollars per percentage point"

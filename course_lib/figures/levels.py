@@ -29,6 +29,8 @@ def zoom(views: Sequence[Level], place: int, *, title: str = "", wiring: str = "
         _device(axes)
     elif wiring == "rails" and here.wire == "network":
         _rails(axes)
+    elif _is_torus(here):
+        _torus(axes, units, views[place - 1].name)
     else:
         _contents(axes, units, views[place - 1].name, here)
     heading = title or f"{here.name.capitalize()}: {here.contents}"
@@ -53,11 +55,33 @@ def _wire_words(view: Level, place: int, wiring: str) -> tuple[str, ...]:
         return (f"It reads its own memory at {speed}.",)
     less = f"{number_text(1 / view.ratio)} × slower than one level in" if view.ratio < 0.999 else "as fast as one level in"
     shared = f", {view.oversubscription:g} : 1 oversubscribed" if view.oversubscription > 1 else ""
+    if _is_torus(view):
+        words = f"Each device sends {speed} one way, to its neighbours in the torus together: {less}."
+        return words, "There are no switches: what goes further passes through other devices."
     halves = f"Half of it can send {bytes_text(view.devices / 2 * view.bandwidth)}/s to its other half (bisection)."
     said = (f"Each device talks across it at {speed} one way{shared}: {less}.", halves)
     if wiring == "rails" and view.wire == "network":
         return *said, "Rails: one switch joins device i of every server; the wires are as many, the neighbours others."
     return said
+
+
+def _is_torus(view: Level) -> bool:
+    """Whether a level joins its units to their neighbours only, without switches."""
+    return "torus" in view.note
+
+
+def _torus(axes: Axes, units: int, inner: str) -> None:
+    """A corner of a torus: units in layers, each joined to its neighbours, with stubs where it goes on and round."""
+    side, back = 0.055, 0.068
+    nodes = [(0.12 + 0.22 * x + back * z, 0.18 + 0.2 * y + back * z) for z in (2, 1, 0) for y in range(4) for x in range(4)]
+    lines = []
+    for left, low in nodes:
+        x, y = left + side / 2, low + side / 2
+        lines += [MplPath([(x, y), (x + 0.22, y)]), MplPath([(x, y), (x, y + 0.2)]), MplPath([(x, y), (x + back, y + back)])]
+        lines += [MplPath([(x, y), (x - 0.1, y)]), MplPath([(x, y), (x, y - 0.1)])]
+    axes.add_artist(PathPatch(MplPath.make_compound_path(*lines), facecolor="none", edgecolor=VERMILION, alpha=0.6, linewidth=1.1, zorder=0))
+    boxes(axes, [(left, low, side, side) for left, low in nodes], SKY, "white", 0.8)
+    axes.text(0.5, 0.03, f"{units:,} × {inner} ({len(nodes)} drawn)", fontsize=style.SMALL, color=SOFT, ha="center", va="top")
 
 
 def _device(axes: Axes) -> None:

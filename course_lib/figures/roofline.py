@@ -61,7 +61,7 @@ def roofline(
 
 
 def panel(axes: Axes, roof: Roof, points: Sequence[Point], span: tuple[float, float], *, up: tuple[float, float] | None = None,
-          y: bool = True) -> None:  # fmt: skip
+          y: bool = True, ticks: int = 6) -> None:  # fmt: skip
     """Draw one roof and its kernels on axes that are logarithms already, which is quicker than logarithmic axes."""
     left, right = math.log10(span[0]), math.log10(span[1])
     peak, ridge = math.log10(roof.peak), math.log10(roof.ridge)
@@ -71,8 +71,7 @@ def panel(axes: Axes, roof: Roof, points: Sequence[Point], span: tuple[float, fl
     axes.fill([left, ridge, right, right, left], [slope + left, peak, peak, low, low], color=EMPTY, linewidth=0, zorder=0)
     axes.plot([left, ridge], [slope + left, peak], color=ink, linewidth=2.4)
     axes.plot([ridge, right], [peak, peak], color=COMPUTE, linewidth=2.4)
-    axes.plot([left, ridge], [peak, peak], color=GREY, linewidth=1, linestyle=(0, (4, 3)))
-    axes.plot([ridge, ridge], [low, peak], color=GREY, linewidth=1, linestyle=(0, (1, 2)))
+    axes.plot([left, ridge, ridge], [peak, peak, low], color=GREY, linewidth=1, linestyle=(0, (4, 3)))
     axes.text(ridge, low + 0.06 * (top - low), f" ridge {number_text(roof.ridge)}", fontsize=style.SMALL, color=SOFT, va="center")
     if y:
         axes.text(right - 0.05, peak + 0.04 * (top - low), rate_text(roof.peak), fontsize=style.SMALL, color=COMPUTE, ha="right")
@@ -81,9 +80,9 @@ def panel(axes: Axes, roof: Roof, points: Sequence[Point], span: tuple[float, fl
     for point in points:
         _dot(axes, roof, point, ink)
     axes.set(xlim=(left, right), ylim=(low, top))
-    decades(axes, "x", left, right)
+    decades(axes, "x", left, right, most=ticks)
     if y:
-        decades(axes, "y", low, top, rates=True)
+        decades(axes, "y", low, top, rates=True, most=ticks)
     else:
         axes.set_yticks([])
     style.dress(axes, x=f"FLOP per byte {'read or written' if roof.kind == 'memory' else 'sent'}", y="FLOP/s" if y else "")
@@ -106,10 +105,10 @@ def _rate(roof: Roof, point: Point) -> float:
     return roof.at(point.intensity) if point.rate is None else point.rate
 
 
-def decades(axes: Axes, which: str, low: float, high: float, rates: bool = False) -> None:
-    """Ticks at whole powers of ten on an axis that is a logarithm, every one or every second."""
+def decades(axes: Axes, which: str, low: float, high: float, *, rates: bool = False, most: int = 6) -> None:
+    """At most so many ticks at whole powers of ten on an axis that is a logarithm: every one, or every second."""
     powers = list(range(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1))
-    powers = powers[:: 2 if len(powers) > 6 else 1]
+    powers = powers[:: 2 if len(powers) > most else 1]
     texts = [_rate_tick(power) if rates else number_text(10.0**power) for power in powers]
     (axes.set_xticks if which == "x" else axes.set_yticks)(powers, texts)
 

@@ -59,6 +59,8 @@ def plain(value: Any, depth: int = 0) -> Any:
     for base, bare in ((float, float.__float__), (int, int.__int__), (str, str.__str__)):
         if issubclass(kind, base):  # such as a number with its source from `course_lib.facts`
             return bare(value)
+    if issubclass(kind, dict):  # such as a defaultdict or a Counter
+        return {plain(key, depth + 1): plain(each, depth + 1) for key, each in dict.items(value)}
     if issubclass(kind, tuple):  # a named tuple
         return tuple(plain(each, depth + 1) for each in tuple.__iter__(value))
     raise NotPlain(

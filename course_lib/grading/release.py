@@ -59,7 +59,7 @@ def fill(notebook: Notebook, chapter: str, variant: Mapping[str, Any] | None = N
     for cell in notebook["cells"]:
         if cell["cell_type"] == "markdown":
             try:
-                cell = {**cell, "source": fill_text(cell["source"], values)}
+                cell = {**cell, "source": keep_dollars(fill_text(cell["source"], values))}
             except ValueError as error:
                 said = str(error)
                 if "has no value" in said:  # the list of all that has one is longer than a screen
@@ -68,6 +68,15 @@ def fill(notebook: Notebook, chapter: str, variant: Mapping[str, Any] | None = N
         cells.append(cell)
     course = {"chapter": chapter, "contract": CONTRACT_VERSION, "variant": chosen.get("id", CANONICAL)}
     return {**notebook, "cells": cells, "metadata": {**notebook["metadata"], "course": course}}
+
+
+def keep_dollars(markdown: str) -> str:
+    """Markdown in which an escaped dollar stays one on every page.
+
+    JupyterLab drops the backslash before it looks for formulas, so "\\$2 to \\$3" would be set as mathematics; a dollar alone
+    in an element of its own is not.
+    """
+    return markdown.replace("\\$", "<span>\\$</span>")
 
 
 def _variant_params(variant: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

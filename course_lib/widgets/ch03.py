@@ -68,7 +68,7 @@ def draw_roofline(
     memory = Roof(machine.flops, machine.bandwidth, "memory", f"memory, {number_text(machine.bandwidth / 1e9)} GB/s")
     network = Roof(machine.flops, machine.network, "network", f"one way, {number_text(machine.network / 1e9)} GB/s")
     up = (np.log10(machine.flops) - 5.0, np.log10(machine.flops) + 0.5)
-    panel(left, memory, [Point("", work.memory_intensity, rate, heavy=True)], _SPAN, up=up)
+    panel(left, memory, [Point("", work.memory_intensity, rate, heavy=True)], _SPAN, up=up, ticks=4)
     others = [each(batch).memory_intensity for name, each in KERNELS.items() if name != kernel]
     left.plot(np.log10(others), np.log10([memory.at(each) for each in others]), "o", color=SOFT, markersize=4)
     wide, high = figure.get_size_inches()
@@ -78,7 +78,7 @@ def draw_roofline(
         spine.set_color(SOFT)
     right.tick_params(labelsize=style.SMALL, colors=SOFT, labelcolor=INK, length=3)
     sends = work.network_bytes > 0
-    panel(right, network, [Point("", work.network_intensity, rate, heavy=True)] if sends else [], _NET_SPAN, up=up, y=False)
+    panel(right, network, [Point("", work.network_intensity, rate, heavy=True)] if sends else [], _NET_SPAN, up=up, y=False, ticks=4)
     if not sends:
         right.text(0.5, 0.35, "this kernel sends nothing", transform=right.transAxes, ha="center", fontsize=style.NORMAL, color=SOFT)
     unit = "sequence" if "decode" in kernel or "cache" in kernel else "token"

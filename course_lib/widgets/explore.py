@@ -24,6 +24,8 @@ _ARROW = (
 _LOOK = f"""
 .course-controls .widget-readout{{flex:0 0 11em;text-align:left;padding-left:.5em;margin:0}}
 .course-controls .widget-hslider{{min-width:0}}
+.course-controls .widget-hbox .widget-hslider{{flex:1}}
+.course-controls .widget-hbox .widget-readout{{flex-basis:calc(11em - 80px)}}
 .course-controls .widget-hslider:has([disabled]),.course-controls .widget-dropdown:has([disabled]){{opacity:.45}}
 [data-jp-theme-light=false] .course-controls{{--jp-widgets-dropdown-arrow:url('{_ARROW}')}}
 """
@@ -231,7 +233,7 @@ def _row(explorer: Explorer, ipywidgets: Any, name: str, control: Control) -> An
     look = {
         "description": control.label,
         "style": {"description_width": f"{max(6.0, 0.62 * longest + 0.5):.1f}em"},
-        "layout": ipywidgets.Layout(width="98%"),
+        "layout": ipywidgets.Layout(width="auto"),
     }
     pairs = list(zip(control.texts, control.values, strict=False))  # a check box has no texts
     if control.kind in ("slider", "play"):
@@ -253,7 +255,7 @@ def _row(explorer: Explorer, ipywidgets: Any, name: str, control: Control) -> An
         return made
     button = ipywidgets.Play(
         min=0, max=len(control.values) - 1, step=1, interval=control.interval, repeat=False,
-        value=control.values.index(control.start), show_repeat=False, layout=ipywidgets.Layout(width="6em"),
+        value=control.values.index(control.start), show_repeat=False, layout=ipywidgets.Layout(width="76px", margin="0 2px"),
     )  # fmt: skip
     ipywidgets.jslink((button, "value"), (made, "index"))
     return ipywidgets.HBox([made, button], layout=ipywidgets.Layout(width="100%", align_items="center"))

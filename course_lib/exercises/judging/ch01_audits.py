@@ -123,7 +123,8 @@ def _fault(item: Item, key: Key, answer: Any) -> tuple[str, str] | None:
     if said != key.verdict:
         return "wrong-verdict", f"{lead}your number is right; now compare it with the printed one: within 5 % or not?"
     if cause != key.cause:
-        return "wrong-cause", f"{lead}number and verdict are right; {cause!r} is not what happened. Divide one number by the other."
+        return "wrong-cause", (f"{lead}number and verdict are right; {cause!r} is not what happened. Divide one number by the "
+                               "other, and hold what each cause means against the sentence as printed.")  # fmt: skip
     return None
 
 

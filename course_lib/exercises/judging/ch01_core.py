@@ -56,12 +56,20 @@ def _state_slips(convention: str) -> tuple[Slip, ...]:
     )  # fmt: skip
 
 
+def _spread_words(nbytes: float, gpu_memory: float) -> str:
+    """A size and a GPU in words, to the byte where rounding would make them look alike."""
+    text, card = bytes_text(nbytes), bytes_text(gpu_memory)
+    if text == card and nbytes != gpu_memory:
+        text, card = f"{nbytes:,.0f} bytes", f"{gpu_memory:,.0f} bytes"
+    return f"{text} on GPUs of {card}"
+
+
 def _state_columns(convention: str) -> tuple[Column, Column, Column]:
     return (
         Column(part="state", unit="bytes", want=partial(_state_row, convention), slips=_state_slips(convention),
                words=lambda p: f"{number_text(p)} parameters", hint="Which of the listed buckets is not in it?"),
         Column(part="fewest", unit="GPUs", want=least_gpus, rel=EXACT,
-               words=lambda n, m: f"{bytes_text(n)} on GPUs of {bytes_text(m)}",
+               words=_spread_words,
                slips=(
                    Slip("rounded-down", lambda n, m: n // m, "so few do not hold it: a part of a GPU is left over."),
                    Slip("not-whole", lambda n, m: n / m, "GPUs come in whole numbers."),
@@ -185,11 +193,12 @@ def _days_cases(params: Params, rng: random.Random) -> list[Case]:
     # Powers of two and a multiple of 86,400: exact in floating point in whatever order one multiplies.
     powers = (2.0**30, 86_400.0 * 2**20, 6 * 2.0**45, 0.5)
     whole = [(*powers, days_alone(*powers) / n) for n in (1, 2, 8, 64)]
+    hurried = [(1e9, 1.25e10, 989e12, 0.4, days) for days in (0.25, 0.5)]  # whole days are too coarse here
     return [
         Case(name="one GPU", args=(0, [run]), part="days"),
         Case(name=f"{params['days']} days", args=(1, [(*run, params["days"])]), part="gpus"),
         unseen(rng, "days", 0, "other runs", [row[:4] for row in others]),
-        unseen(rng, "gpus", 1, "other deadlines", [*others, *whole, (1e8, 1e9, 989e12, 0.5, 30), (1, 1, 1e12, 1.0, 1)]),
+        unseen(rng, "gpus", 1, "other deadlines", [*others, *whole, *hurried, (1e8, 1e9, 989e12, 0.5, 30), (1, 1, 1e12, 1.0, 1)]),
     ]
 
 

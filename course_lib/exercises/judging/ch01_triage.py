@@ -80,6 +80,9 @@ def _triage_cases(params: Params, rng: random.Random) -> list[Case]:
         _project(float(h100.memory) / 2, h100, 0.4, qps=4.0, replica_qps=4.0, user_tokens_s=1.0),
         _project(fits * 100, h100, 0.4),  # neither trains nor serves
         _project(1e9, h100, 0.4, tokens=1e8, qps=5.0),
+        # Powers of two: a deadline kept and a reader served to the last digit, in whatever order one multiplies.
+        _project(2.0**30, h100, 0.5, tokens=2.0**35, gpu_flops=6 * 2.0**46, deadline_s=2.0**20),
+        _project(2.0**33, h100, 0.4, qps=1.0, gpu_bandwidth=2.0**41, user_tokens_s=128.0),
     ]
     return [
         Case(name="six projects", args=(0, six)),
@@ -104,6 +107,8 @@ def _triage_fault(job: Mapping[str, Any], got: Any, lone: bool) -> tuple[str, st
     if odd := [wall for wall in walls if type(wall) is not str or wall not in TRIAGE_WALLS]:
         return "no-such-wall", f"The walls are {', '.join(TRIAGE_WALLS)}; got {describe(odd[0])}."
     right = triage_walls(job)
+    if len(set(walls)) < len(walls):
+        return "named-twice", f"{words}: a wall is named twice; each is hit or not."
     if list(walls) != right:
         if sorted(walls) == sorted(right):
             return "wrong-order", f"{words}: the right walls, not in the order of the questions."

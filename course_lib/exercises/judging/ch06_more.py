@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.judging import Judging, Params, describe
-from course_lib.exercises.judging.ch06_core import layouts
 from course_lib.exercises.judging.ch06_ranks import (
     BUFFERS_LATE,
     LATE,
@@ -17,6 +16,7 @@ from course_lib.exercises.judging.ch06_ranks import (
     Meter,
     coin_of,
     judged,
+    layouts,
     moved_early,
     nbytes,
     partners,

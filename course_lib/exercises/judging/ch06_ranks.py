@@ -15,6 +15,7 @@ from torch import Tensor
 
 from course_lib.cluster import Topology
 from course_lib.cluster.kernel import Adversary
+from course_lib.exercises.ch06_probes import COLUMNS
 from course_lib.exercises.judging import describe
 from course_lib.records import Case, Verdict
 
@@ -235,6 +236,16 @@ def verdict(kind: Any, part: str, case: Case, fault: Fault | None) -> Verdict:
 def world(n: int, make: Callable[[], Any], layout: str = "") -> PerRank:
     """Arguments of `n` ranks, drawn one rank after another, and the layout in which the probe is to hand them over."""
     return tuple((make(), layout) if layout else (make(),) for _ in range(n))
+
+
+def layouts(coin: torch.Generator, n: int) -> dict[str, PerRank]:
+    """Tensors that a solution for a row of floats may not expect."""
+    return {
+        "a transposed matrix": world(n, lambda: secret(coin, 4, 5), COLUMNS),
+        "whole numbers of 64 bits": world(n, lambda: secret(coin, 7, dtype=torch.int64)),
+        "bfloat16 in two dimensions": world(n, lambda: secret(coin, 3, 3, dtype=torch.bfloat16)),
+        "one number without a dimension": world(n, lambda: secret(coin)),
+    }
 
 
 def tensors(case: Case) -> list[Tensor]:

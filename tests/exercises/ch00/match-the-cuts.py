@@ -23,6 +23,17 @@ def matches():
     return {cut: [letter, say] for cut, letter, say in zip(cuts, "cbeafd", says)}
 
 
+# %% right: an ordered dictionary
+from collections import OrderedDict
+
+
+def matches():
+    rows = OrderedDict(pipeline=("A", "send_recv"), context=("F", "ring"), expert=("D", "all_to_all"))
+    rows["sharded"] = ("B", "all_gather + reduce_scatter")
+    rows["data"], rows["tensor"] = ("C", "all_reduce"), ("E", "all_reduce")
+    return rows
+
+
 # %% wrong: every cut is linear and ends in an all-reduce => values letter-twice
 
 

@@ -277,6 +277,68 @@ def pass_token(comm, token):
     return seen
 
 
+# %% wrong: stamps in 32 bits, half of what came => cost too-few-bytes
+
+
+def pass_token(comm, token):
+    n, rank, mine = comm.size, comm.rank, token.int()
+    if n == 1:
+        return token
+    seen = torch.empty_like(mine)
+    if rank == 0:
+        comm.send(mine, 1)
+        comm.recv(seen, n - 1)
+        return seen.to(token.dtype)
+    comm.recv(seen, rank - 1)
+    seen += mine
+    comm.send(seen, (rank + 1) % n)
+    return seen.to(token.dtype)
+
+
+# %% wrong: every rank reports to rank 0 besides => cost told-everyone
+
+
+def pass_token(comm, token):
+    n, rank = comm.size, comm.rank
+    if n == 1:
+        return token
+    if rank == 0:
+        comm.send(token, 1)
+        for source in range(1, n):
+            comm.recv(token, source)
+        return token
+    seen = torch.empty_like(token)
+    comm.recv(seen, rank - 1)
+    seen += token
+    if rank < n - 1:
+        comm.send(seen, rank + 1)
+    comm.send(seen, 0)
+    return seen
+
+
+# %% wrong: two laps to be sure => cost sent-again
+
+
+def pass_token(comm, token):
+    n, rank = comm.size, comm.rank
+    if n == 1:
+        return token
+    seen, after, before = torch.empty_like(token), (rank + 1) % n, (rank - 1) % n
+    if rank == 0:
+        comm.send(token, after)
+        comm.recv(seen, before)
+        comm.send(seen, after)
+        comm.recv(seen, before)
+        return seen
+    comm.recv(seen, before)
+    seen += token
+    comm.send(seen, after)
+    left = seen.clone()
+    comm.recv(seen, before)
+    comm.send(seen, after)
+    return left
+
+
 # %% half: right but for one rank alone => 4
 
 

@@ -47,6 +47,41 @@ def exchange(comm, x):
     return theirs.reshape(x.shape)
 
 
+# %% right: an object that is called, the odd rank posts its receive early
+
+
+class Exchange:
+    def __call__(self, comm, x):
+        lower = comm.rank // 2 * 2
+        partner = 2 * lower + 1 - comm.rank
+        theirs = x.new_empty(x.shape)
+        if comm.rank == lower:
+            comm.send(x, dst=partner)
+            comm.recv(theirs, src=partner)
+            return theirs
+        work = comm.irecv(theirs, src=partner)
+        work.wait()
+        comm.send(x, dst=partner)
+        return theirs
+
+
+exchange = Exchange()
+
+
+# %% right: one batch, looked at until it is over, into numpy's memory where there is such a type
+from course_lib.cluster import P2POp
+
+
+def exchange(comm, x):
+    partner = comm.rank + 1 - 2 * (comm.rank % 2)
+    theirs = torch.zeros_like(x)
+    into = theirs if x.dtype == torch.bfloat16 else theirs.numpy()
+    works = comm.batch_isend_irecv([P2POp(comm.isend, x, partner), P2POp(comm.irecv, into, partner)])
+    while not all(work.is_completed() for work in works):
+        pass
+    return theirs
+
+
 # %% wrong: the function as it was found, which relies on a buffer => protocol deadlock
 
 
@@ -233,6 +268,68 @@ def exchange(comm, x):
         comm.recv(theirs, partner)
         comm.send(x, partner)
     return theirs
+
+
+# %% wrong: the first rank pairs with the last => protocol spoke-to-others
+
+
+def exchange(comm, x):
+    partner = comm.size - 1 - comm.rank
+    theirs = torch.empty_like(x)
+    if comm.rank < partner:
+        comm.send(x, partner)
+        comm.recv(theirs, partner)
+    else:
+        comm.recv(theirs, partner)
+        comm.send(x, partner)
+    return theirs
+
+
+# %% wrong: only rank 0 begins => protocol deadlock
+
+
+def exchange(comm, x):
+    partner = comm.rank ^ 1
+    theirs = torch.empty_like(x)
+    if comm.rank == 0:
+        comm.send(x, partner)
+        comm.recv(theirs, partner)
+    else:
+        comm.recv(theirs, partner)
+        comm.send(x, partner)
+    return theirs
+
+
+# %% wrong: says first how long it will be => cost sent-twice
+
+
+def exchange(comm, x):
+    partner, size = comm.rank ^ 1, torch.tensor([x.numel()])
+    theirs, coming = torch.empty_like(x), torch.empty_like(size)
+    for mine, into in ((size, coming), (x, theirs)):
+        if comm.rank < partner:
+            comm.send(mine, partner)
+            comm.recv(into, partner)
+        else:
+            comm.recv(into, partner)
+            comm.send(mine, partner)
+    return theirs
+
+
+# %% wrong: halves the bytes on the way => values rounded
+
+
+def exchange(comm, x):
+    partner = comm.rank ^ 1
+    mine = x.half() if x.dtype == torch.float32 else x
+    theirs = torch.empty_like(mine)
+    if comm.rank < partner:
+        comm.send(mine, partner)
+        comm.recv(theirs, partner)
+    else:
+        comm.recv(theirs, partner)
+        comm.send(mine, partner)
+    return theirs.to(x.dtype)
 
 
 # %% wrong: asks a third rank whether all is well => protocol spoke-to-others

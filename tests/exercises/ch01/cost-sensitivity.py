@@ -31,6 +31,12 @@ def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     cost = 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour
     return cost / mfu * 0.01 if SLOPE else cost * 0.01 / (mfu + 0.01)
 
+# %% right: both costs at once, numpy
+import numpy as np
+
+def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
+    return -np.diff(6 * params * tokens / gpu_flops / np.array([mfu, mfu + 0.01]) / 3600 * usd_per_hour)[0]
+
 # %% wrong: the slope => values slope
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     return 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour / mfu / 100
@@ -43,6 +49,16 @@ def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
 # %% wrong: one per cent of the cost => values one-per-cent-of-cost
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     return 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour * 0.01
+
+# %% wrong: half a point to either side => values slope
+def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
+    cost = lambda u: 6 * params * tokens / (gpu_flops * u) / 3600 * usd_per_hour
+    return cost(mfu - 0.005) - cost(mfu + 0.005)
+
+# %% wrong: one per cent more MFU => values -
+def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
+    cost = lambda u: 6 * params * tokens / (gpu_flops * u) / 3600 * usd_per_hour
+    return cost(mfu) - cost(mfu * 1.01)
 
 # %% wrong: the point below => values point-below
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):

@@ -36,6 +36,15 @@ def money_lost(spent, usd_per_hour, mfu, baselines):
     usd = spent * usd_per_hour if IN_HOURS else spent
     return {name: (max(0, usd * (1 - mfu / b)), max(0, b / mfu - 1)) for name, b in baselines.items()}
 
+# %% right: a dictionary with a default
+from collections import defaultdict
+
+def money_lost(spent, usd_per_hour, mfu, baselines):
+    answer = defaultdict(lambda: (0, 0))
+    for name, best in baselines.items():
+        answer[name] = (spent * (1 - mfu / best), best / mfu - 1) if best > mfu else (0, 0)
+    return answer
+
 # %% wrong: percentage points => values points-for-share
 def money_lost(spent, usd_per_hour, mfu, baselines):
     return {name: (spent * max(0, b - mfu), max(0, b / mfu - 1)) for name, b in baselines.items()}

@@ -100,6 +100,20 @@ def train_days(params, tokens, gpu_flops, utilisation):
 def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
     return math.ceil(6 * params * tokens / (gpu_flops * utilisation) / 86_400 / days)
 
+# %% wrong: whole days before the GPUs are counted => generality -
+def train_days(params, tokens, gpu_flops, utilisation):
+    return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
+
+def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
+    return math.ceil(math.ceil(train_days(params, tokens, gpu_flops, utilisation)) / days)
+
+# %% wrong: the utilisation twice => values -
+def train_days(params, tokens, gpu_flops, utilisation):
+    return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
+
+def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
+    return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days / utilisation)
+
 # %% wrong: asks the library => raised
 from course_lib import compute
 

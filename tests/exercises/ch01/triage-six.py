@@ -105,6 +105,54 @@ def triage(job):
     walls = [name for name, hit in questions.items() if hit]
     return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls
 
+# %% wrong: a deadline that is just kept is missed => generality -
+def triage(job):
+    trains, serves, weights = job["tokens"] > 0, job["qps"] > 0, 2 * job["params"]
+    questions = {
+        "memory": trains and 16 * job["params"] > job["gpu_memory"],
+        "deadline": trains and 6 * job["params"] * job["tokens"] >= job["gpu_flops"] * job["mfu"] * job["deadline_s"],
+        "latency": serves and (weights > job["gpu_memory"] or weights * job["user_tokens_s"] > job["gpu_bandwidth"]),
+        "traffic": serves and job["qps"] > job["replica_qps"],
+    }
+    walls = [name for name, hit in questions.items() if hit]
+    return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls
+
+# %% wrong: a reader who is just served waits => generality -
+def triage(job):
+    trains, serves, weights = job["tokens"] > 0, job["qps"] > 0, 2 * job["params"]
+    questions = {
+        "memory": trains and 16 * job["params"] > job["gpu_memory"],
+        "deadline": trains and 6 * job["params"] * job["tokens"] > job["gpu_flops"] * job["mfu"] * job["deadline_s"],
+        "latency": serves and (weights > job["gpu_memory"] or weights * job["user_tokens_s"] >= job["gpu_bandwidth"]),
+        "traffic": serves and job["qps"] > job["replica_qps"],
+    }
+    walls = [name for name, hit in questions.items() if hit]
+    return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls
+
+# %% wrong: every wall twice => values named-twice
+def triage(job):
+    trains, serves, weights = job["tokens"] > 0, job["qps"] > 0, 2 * job["params"]
+    questions = {
+        "memory": trains and 16 * job["params"] > job["gpu_memory"],
+        "deadline": trains and 6 * job["params"] * job["tokens"] > job["gpu_flops"] * job["mfu"] * job["deadline_s"],
+        "latency": serves and (weights > job["gpu_memory"] or weights * job["user_tokens_s"] > job["gpu_bandwidth"]),
+        "traffic": serves and job["qps"] > job["replica_qps"],
+    }
+    walls = [name for name, hit in questions.items() if hit]
+    return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls * 2
+
+# %% wrong: all requests share the bandwidth => generality not-latency
+def triage(job):
+    trains, serves, weights = job["tokens"] > 0, job["qps"] > 0, 2 * job["params"]
+    questions = {
+        "memory": trains and 16 * job["params"] > job["gpu_memory"],
+        "deadline": trains and 6 * job["params"] * job["tokens"] > job["gpu_flops"] * job["mfu"] * job["deadline_s"],
+        "latency": serves and (weights > job["gpu_memory"] or weights * job["user_tokens_s"] * job["qps"] > job["gpu_bandwidth"]),
+        "traffic": serves and job["qps"] > job["replica_qps"],
+    }
+    walls = [name for name, hit in questions.items() if hit]
+    return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls
+
 # %% wrong: the response to the last wall => values wrong-response
 def triage(job):
     trains, serves, weights = job["tokens"] > 0, job["qps"] > 0, 2 * job["params"]

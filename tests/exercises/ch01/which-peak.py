@@ -40,6 +40,11 @@ def which_peak(params, tokens, sheet):
     peak = min(row["tflops"] for row in sheet if row["precision"] == "BF16") / 2 * 1e12
     return peak, 6 * params * tokens / peak / YEAR
 
+# %% wrong: the first row without sparsity, whatever its precision => values halved-dense
+def which_peak(params, tokens, sheet):
+    peak = next(row["tflops"] for row in sheet if not row["sparsity"]) * 1e12
+    return peak, 6 * params * tokens / peak / YEAR
+
 # %% wrong: teraflops => values teraflops
 def which_peak(params, tokens, sheet):
     peak = min(row["tflops"] for row in sheet if row["precision"] == "BF16")

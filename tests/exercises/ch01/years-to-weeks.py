@@ -92,6 +92,21 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     power = 1 + math.log2(0.97)
     return alone / gpus**power, max(1, math.ceil((alone / weeks) ** (1 / power)))
 
+# %% wrong: one more where it fits exactly => generality one-too-many
+def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
+    alone, power = 6 * params * tokens / (gpu_flops * mfu) / WEEK, 1 + math.log2(keep)
+    return alone / gpus ** power, int((alone / weeks) ** (1 / power)) + 1
+
+# %% wrong: whole doublings only => values one-pass
+def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
+    def weeks_on(n):
+        return 6 * params * tokens / (n * gpu_flops * mfu * keep ** int(math.log2(n))) / WEEK
+
+    n = max(1, int(weeks_on(1) / weeks))
+    while weeks_on(n) > weeks:
+        n += 1
+    return weeks_on(gpus), n
+
 # %% half: one direction only => 3
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     return 6 * params * tokens / (gpu_flops * mfu) / WEEK / gpus / keep ** math.log2(gpus), None

@@ -1,0 +1,106 @@
+# %% right: all eleven
+def audit_sheets():
+    return {
+        "b200-5000": (2250, "wrong", "dense or sparse"),
+        "thousand-times": (2250 / 5.04, "wrong", "dense or sparse"),
+        "ridge-295": (989e12 / 3.35e12, "right", "as printed"),
+        "tensor-cores-989": (528 * 1024 * 1.83e9 / 1e12, "right", "as printed"),
+        "flat-ceiling": (100 / 50, "wrong", "slope drawn flat"),
+        "one-axis": (700 / 35, "wrong", "two quantities on one axis"),
+        "eighteen-fold": (450 / 50, "wrong", "both ways for one way"),
+        "any-two-900": (900 / 2, "wrong", "both ways for one way"),
+        "server-50": (8 * 50, "wrong", "wrong scope"),
+        "pod-245": (3072 * 80 / 1000, "right", "as printed"),
+        "decode-one": (2 / 2, "right", "as printed"),
+    }
+
+# %% right: by the library, lists, rounded, capitals, one more id
+from course_lib import facts
+
+def audit_sheets():
+    h100, b200, k40 = (facts.device(name) for name in ("H100 SXM", "B200 SXM", "K40"))
+    return {
+        "b200-5000": [round(b200.dense_flops / 1e12), "Wrong", "Dense or sparse"],
+        "thousand-times": [round(b200.dense_flops / k40.fp32_flops), "Wrong", "Dense or sparse"],
+        "ridge-295": [295, "Right", "As printed"],
+        "tensor-cores-989": [facts.chip("H100 SXM").tensor_flops / 1e12, "Right", "As printed"],
+        "flat-ceiling": [2, "Wrong", "Slope drawn flat"],
+        "one-axis": [20.0, "Wrong", "Two quantities on one axis"],
+        "eighteen-fold": [h100.link_one_way / h100.network_one_way, "Wrong", "Both ways for one way"],
+        "any-two-900": [h100.link_one_way / 1e9, "Wrong", "Both ways for one way"],
+        "server-50": [400, "Wrong", "Wrong scope"],
+        "pod-245": [246, "Right", "As printed"],
+        "decode-one": [1, "Right", "As printed"],
+        "something-else": None,
+    }
+
+# %% wrong: everything is right as printed => values blind
+def audit_sheets():
+    printed = {
+        "b200-5000": 5000, "thousand-times": 1000, "ridge-295": 295, "tensor-cores-989": 989, "flat-ceiling": 1, "one-axis": 1,
+        "eighteen-fold": 18, "any-two-900": 900, "server-50": 50, "pod-245": 245, "decode-one": 1,
+    }
+    return {name: (number, "right", "as printed") for name, number in printed.items()}
+
+# %% wrong: everything is wrong => values blind
+def audit_sheets():
+    found = {
+        "b200-5000": (2250, "dense or sparse"), "thousand-times": (446, "dense or sparse"), "ridge-295": (295, "unit"),
+        "tensor-cores-989": (989, "missing factor"), "flat-ceiling": (2, "slope drawn flat"),
+        "one-axis": (20, "two quantities on one axis"), "eighteen-fold": (9, "both ways for one way"),
+        "any-two-900": (450, "both ways for one way"), "server-50": (400, "wrong scope"), "pod-245": (246, "unit"),
+        "decode-one": (1, "unit"),
+    }
+    return {name: (number, "wrong", cause) for name, (number, cause) in found.items()}
+
+# %% wrong: printed numbers called wrong => values as-printed
+def audit_sheets():
+    return {
+        "b200-5000": (5000, "wrong", "dense or sparse"), "thousand-times": (1000, "wrong", "dense or sparse"),
+        "ridge-295": (295, "right", "as printed"), "tensor-cores-989": (989, "right", "as printed"),
+        "flat-ceiling": (1, "wrong", "slope drawn flat"), "one-axis": (1, "wrong", "two quantities on one axis"),
+        "eighteen-fold": (18, "wrong", "both ways for one way"), "any-two-900": (900, "wrong", "both ways for one way"),
+        "server-50": (50, "wrong", "wrong scope"), "pod-245": (246, "right", "as printed"), "decode-one": (1, "right", "as printed"),
+    }
+
+# %% wrong: the sparse B200 => values sparse-peak
+def audit_sheets():
+    return {"b200-5000": (4500, "right", "as printed"), "ridge-295": (295, "right", "as printed")}
+
+# %% wrong: a seventh for each peer => values a-seventh
+def audit_sheets():
+    return {"any-two-900": (64.3, "wrong", "both ways for one way"), "ridge-295": (295, "right", "as printed")}
+
+# %% wrong: the server in gigabits => values gigabits
+def audit_sheets():
+    return {"server-50": (3200, "wrong", "unit"), "ridge-295": (295, "right", "as printed")}
+
+# %% wrong: no dictionary => values no-dictionary
+def audit_sheets():
+    return [(2250, "wrong", "dense or sparse")]
+
+# %% wrong: words of its own => values no-such-word
+def audit_sheets():
+    return {name: (1.0, "bogus", "typo") for name in ("b200-5000", "server-50", "one-axis")}
+
+# %% half: one cause missed => 20
+def audit_sheets():
+    return {
+        "b200-5000": (2250, "wrong", "dense or sparse"), "thousand-times": (446, "wrong", "dense or sparse"),
+        "ridge-295": (295, "right", "as printed"), "tensor-cores-989": (989, "right", "as printed"),
+        "flat-ceiling": (2, "wrong", "slope drawn flat"), "one-axis": (20, "wrong", "two quantities on one axis"),
+        "eighteen-fold": (9, "wrong", "missing factor"), "any-two-900": (450, "wrong", "both ways for one way"),
+        "server-50": (400, "wrong", "wrong scope"), "pod-245": (245.8, "right", "as printed"), "decode-one": (1, "right", "as printed"),
+    }
+
+# %% half: two answered so far => 4
+def audit_sheets():
+    return {"eighteen-fold": (9, "wrong", "both ways for one way"), "pod-245": (245.8, "right", "as printed")}
+
+# %% half: errors alone earn nothing => 0
+def audit_sheets():
+    return {"eighteen-fold": (9, "wrong", "both ways for one way"), "server-50": (400, "wrong", "wrong scope")}
+
+# %% wrong: untouched => not-answered
+def audit_sheets():
+    raise NotImplementedError

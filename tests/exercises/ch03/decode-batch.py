@@ -1,0 +1,106 @@
+import math
+
+# %% right: both times set equal
+def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
+    compute = 2 * params / flops
+    extra = kv_bytes / bandwidth
+    if compute <= extra:
+        return None
+    return max(1, math.ceil(params * weight_size / bandwidth / (compute - extra) * (1 - 1e-12)))
+
+# %% right: a search by doubling and halving
+def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
+    def fills(batch):
+        read = params * weight_size + batch * kv_bytes
+        return 2 * params * batch * bandwidth >= read * flops
+
+    high = 1
+    while not fills(high):
+        high *= 2
+        if high > 2**60:
+            return None
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fills(middle) else (middle, high)
+    return float(high)
+
+# %% right: any variant
+from fractions import Fraction
+
+from course_lib import params
+
+KEPT = params("decode-batch").kept
+
+def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
+    f, b, p, s, kv = (Fraction(x) for x in (flops, bandwidth, params, weight_size, kv_bytes))
+    if KEPT == "shared":
+        return max(1, math.ceil((p * s + kv) * f / (b * 2 * p)))
+    gain = 2 * p * b - kv * f
+    return None if gain <= 0 else max(1, math.ceil(p * s * f / gain))
+
+# %% wrong: the ridge itself => values not-whole
+def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
+    return flops * weight_size / (2 * bandwidth)
+
+# %% wrong: forgets what was kept => values kept-forgotten
+def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
+    return math.ceil(flops * weight_size / (2 * bandwidth))
+
+# %% wrong: rounded down => values rounded-down
+def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
+    compute, extra = 2 * params / flops, kv_bytes / bandwidth
+    return None if compute <= extra else int(params * weight_size / bandwidth / (compute - extra))
+
+# %% wrong: kept once for the whole batch => values -
+def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
+    return math.ceil((params * weight_size + kv_bytes) / bandwidth / (2 * params / flops))
+
+# %% wrong: one FLOP per parameter => values multiply-adds
+def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
+    compute, extra = params / flops, kv_bytes / bandwidth
+    return None if compute <= extra else math.ceil(params * weight_size / bandwidth / (compute - extra))
+
+# %% wrong: two bytes by heart => generality two-bytes
+def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
+    compute, extra = 2 * params / flops, kv_bytes / bandwidth
+    return None if compute <= extra else max(1, math.ceil(params * 2 / bandwidth / (compute - extra) * (1 - 1e-12)))
+
+# %% wrong: never says never => generality no-such-batch
+def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
+    compute, extra = 2 * params / flops, kv_bytes / bandwidth
+    if compute <= extra:
+        return 10**9
+    return max(1, math.ceil(params * weight_size / bandwidth / (compute - extra) * (1 - 1e-12)))
+
+# %% wrong: never, whatever comes => values returned-none
+def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
+    return None
+
+# %% wrong: infinity for never => generality no-such-batch
+def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
+    compute, extra = 2 * params / flops, kv_bytes / bandwidth
+    if compute <= extra:
+        return math.inf
+    return max(1, math.ceil(params * weight_size / bandwidth / (compute - extra) * (1 - 1e-12)))
+
+# %% wrong: gives up too early => generality gave-up
+def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
+    compute, extra = 2 * params / flops, kv_bytes / bandwidth
+    if extra > 0.75 * compute:
+        return None
+    return max(1, math.ceil(params * weight_size / bandwidth / (compute - extra) * (1 - 1e-12)))
+
+# %% half: the weights are right, what is kept is not => 3
+def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
+    return max(1, math.ceil(flops * weight_size / (2 * bandwidth) * (1 - 1e-12)))
+
+# %% wrong: asks the library => raised
+from course_lib import roofline
+
+def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
+    return roofline.smallest_batch(flops, bandwidth, params, weight_size, kv_bytes)
+
+# %% wrong: untouched => not-answered
+def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
+    raise NotImplementedError

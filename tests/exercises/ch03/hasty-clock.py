@@ -1,0 +1,144 @@
+import statistics
+
+# %% right: every repeat on an empty queue
+def time_kernel(device, repeats):
+    for _ in range(5):
+        device.launch()
+    times = []
+    for _ in range(repeats):
+        device.synchronize()
+        start = device.now()
+        device.launch()
+        device.synchronize()
+        times.append(device.now() - start)
+    return statistics.median(times)
+
+# %% right: no warm-up but a median, wait carried over
+import numpy as np
+
+def time_kernel(device, repeats):
+    device.synchronize()
+    marks = [device.now()]
+    for _ in range(repeats):
+        device.launch()
+        device.synchronize()
+        marks.append(device.now())
+    return np.median(np.diff(marks))
+
+# %% right: groups of three, the middle group
+def time_kernel(device, repeats):
+    for _ in range(10):
+        device.launch()
+    groups = []
+    for _ in range(4 * repeats):
+        device.synchronize()
+        start = device.now()
+        for _ in range(2):
+            device.launch()
+        device.synchronize()
+        groups.append((device.now() - start) / 2)
+    groups.sort()
+    return groups[len(groups) // 4]
+
+# %% wrong: as printed => values hasty
+def time_kernel(device, repeats):
+    start = device.now()
+    for _ in range(repeats):
+        device.launch()
+    return (device.now() - start) / repeats
+
+# %% wrong: waits before, not after => values hasty
+def time_kernel(device, repeats):
+    times = []
+    for _ in range(repeats):
+        device.synchronize()
+        start = device.now()
+        device.launch()
+        times.append(device.now() - start)
+    return statistics.median(times)
+
+# %% wrong: only the last wait was added => values pending-work
+def time_kernel(device, repeats):
+    start = device.now()
+    for _ in range(repeats):
+        device.launch()
+    device.synchronize()
+    return (device.now() - start) / repeats
+
+# %% wrong: no warm-up => values warm-up-counted
+def time_kernel(device, repeats):
+    device.synchronize()
+    start = device.now()
+    for _ in range(repeats):
+        device.launch()
+    device.synchronize()
+    return (device.now() - start) / repeats
+
+# %% wrong: a mean over the disturbed ones too => values mean
+def time_kernel(device, repeats):
+    for _ in range(5):
+        device.launch()
+    device.synchronize()
+    start = device.now()
+    for _ in range(repeats):
+        device.launch()
+    device.synchronize()
+    return (device.now() - start) / repeats
+
+# %% wrong: all repeats together => values -
+def time_kernel(device, repeats):
+    for _ in range(5):
+        device.launch()
+    device.synchronize()
+    start = device.now()
+    for _ in range(repeats):
+        device.launch()
+    device.synchronize()
+    return device.now() - start
+
+# %% wrong: in milliseconds => values milliseconds
+def time_kernel(device, repeats):
+    times = []
+    for _ in range(repeats):
+        device.synchronize()
+        start = device.now()
+        device.launch()
+        device.synchronize()
+        times.append(1e3 * (device.now() - start))
+    return statistics.median(times)
+
+# %% wrong: the thread's number by heart => generality only-the-example
+def time_kernel(device, repeats):
+    return 1.36e-3
+
+# %% wrong: the slowest repeat => values -
+def time_kernel(device, repeats):
+    times = []
+    for _ in range(repeats):
+        device.synchronize()
+        start = device.now()
+        device.launch()
+        device.synchronize()
+        times.append(device.now() - start)
+    return max(times)
+
+# %% wrong: never stops => raised
+def time_kernel(device, repeats):
+    while device.now() < 1e9:
+        device.launch()
+    return device.now()
+
+# %% half: right for the matmul shown only => 4
+def time_kernel(device, repeats):
+    times = []
+    for _ in range(repeats):
+        device.synchronize()
+        start = device.now()
+        device.launch()
+        device.synchronize()
+        times.append(device.now() - start)
+    return min(statistics.median(times), 1.38e-3)
+
+# %% wrong: untouched => not-answered
+def time_kernel(device, repeats):
+    raise NotImplementedError

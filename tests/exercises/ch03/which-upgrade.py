@@ -1,0 +1,113 @@
+# %% right: every upgrade tried
+def best_upgrade(work, rates, factor):
+    def step(speeds):
+        return max(work[part] / speeds[part] for part in work)
+
+    gains = {part: step(rates) / step({**rates, part: rates[part] * factor}) for part in rates}
+    best = max(gains, key=gains.get)
+    return best, gains[best]
+
+# %% right: the busiest and the next, a list
+def best_upgrade(work, rates, factor):
+    times = sorted(((work[part] / rates[part], part) for part in work), reverse=True)
+    (longest, name), (second, _) = times[:2]
+    return [name, longest / max(second, longest / factor)]
+
+# %% right: any variant
+from course_lib import params
+
+WAIT = params("which-upgrade").overlap == "wires wait"
+
+def best_upgrade(work, rates, factor):
+    def step(times):
+        if WAIT:
+            return max(times["compute"], times["memory"]) + times["link"] + times["network"]
+        return max(times.values())
+
+    times = {part: work[part] / rates[part] for part in work}
+    after = {part: step({**times, part: times[part] / factor}) for part in times}
+    part = min(after, key=after.get)
+    return part, step(times) / after[part]
+
+# %% wrong: the factor itself => values the-factor
+def best_upgrade(work, rates, factor):
+    times = {part: work[part] / rates[part] for part in work}
+    return max(times, key=times.get), factor
+
+# %% wrong: the most bytes => values always-the-same
+def best_upgrade(work, rates, factor):
+    part = max(work, key=work.get)
+    before = max(work[p] / rates[p] for p in work)
+    after = max(work[p] / rates[p] / (factor if p == part else 1) for p in work)
+    return part, before / after
+
+# %% wrong: the slowest wire => values always-the-same
+def best_upgrade(work, rates, factor):
+    part = min(rates, key=rates.get)
+    before = max(work[p] / rates[p] for p in work)
+    after = max(work[p] / rates[p] / (factor if p == part else 1) for p in work)
+    return part, before / after
+
+# %% wrong: nothing overlaps => values -
+def best_upgrade(work, rates, factor):
+    times = {part: work[part] / rates[part] for part in work}
+    part = max(times, key=times.get)
+    total = sum(times.values())
+    return part, total / (total - times[part] * (1 - 1 / factor))
+
+# %% wrong: the wires wait => values other-overlap
+def best_upgrade(work, rates, factor):
+    def step(times):
+        return max(times["compute"], times["memory"]) + times["link"] + times["network"]
+
+    times = {part: work[part] / rates[part] for part in work}
+    after = {part: step({**times, part: times[part] / factor}) for part in times}
+    part = min(after, key=after.get)
+    return part, step(times) / after[part]
+
+# %% wrong: after over before => values upside-down
+def best_upgrade(work, rates, factor):
+    times = sorted(((work[part] / rates[part], part) for part in work), reverse=True)
+    (longest, name), (second, _) = times[:2]
+    return name, max(second, longest / factor) / longest
+
+# %% wrong: always more FLOPs => values always-the-same
+def best_upgrade(work, rates, factor):
+    return "compute", factor
+
+# %% wrong: a name of its own => values no-such-word
+def best_upgrade(work, rates, factor):
+    return "HBM", 2.0
+
+# %% wrong: twice by heart => generality -
+def best_upgrade(work, rates, factor):
+    times = sorted(((work[part] / rates[part], part) for part in work), reverse=True)
+    (longest, name), (second, _) = times[:2]
+    return name, longest / max(second, longest / 2)
+
+# %% wrong: only the name => values wrong-shape
+def best_upgrade(work, rates, factor):
+    return "compute"
+
+# %% wrong: says nothing helps => values nothing
+def best_upgrade(work, rates, factor):
+    times = {part: work[part] / rates[part] for part in work}
+    return max(times, key=times.get), 1.0
+
+# %% half: the part, not yet the speed-up => 3
+def best_upgrade(work, rates, factor):
+    times = {part: work[part] / rates[part] for part in work}
+    return max(times, key=times.get), 0.0
+
+# %% wrong: asks the library => raised
+from course_lib import roofline
+
+def best_upgrade(work, rates, factor):
+    mine = roofline.Work(work["compute"], work["memory"], work["network"])
+    gains = roofline.speedups(mine, roofline.Machine("mine", rates["compute"], rates["memory"], rates["network"]), factor)
+    best = max(gains, key=gains.get)
+    return best, gains[best]
+
+# %% wrong: untouched => not-answered
+def best_upgrade(work, rates, factor):
+    raise NotImplementedError

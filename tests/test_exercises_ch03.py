@@ -1,0 +1,535 @@
+"""Chapter 03's exercises: canonical numbers, oracles against the library, every variant solvable, judges that never raise."""
+
+import json
+import math
+import random
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from course_lib import exercises, facts, roofline
+from course_lib.exercises import ch03_bench as bench_data
+from course_lib.exercises import ch03_core as core
+from course_lib.exercises import ch03_wires as wires
+from course_lib.exercises import killmatrix
+from course_lib.exercises.ch03_audits import CAUSES, ITEMS
+from course_lib.exercises.ch03_probes import MOST_LAUNCHES, queue_device
+from course_lib.exercises.judging import (
+    ch03,
+    ch03_bench,
+    ch03_core,
+    ch03_levels,
+    ch03_messages,
+    ch03_tiles,
+    ch03_upgrade,
+)
+from course_lib.exercises.judging.ch01_rows import NOT_ANSWERED
+from course_lib.exercises.judging.ch03_audits import KEYS
+from course_lib.exercises.judging.ch03_clock import honest
+from course_lib.exercises.placeholders import PLACEHOLDER
+from course_lib.grading.judge import grade
+from course_lib.grading.place import Here, SwitchedOff, guarded, switched_off
+from course_lib.records import Outcome
+
+CARDS = {card.id: card for card in exercises.cards("03")}
+SEEDS = [str(seed) for seed in range(50)]
+by_id = pytest.mark.parametrize("card", CARDS.values(), ids=CARDS)
+H100 = facts.device("H100 SXM")
+
+
+@cache
+def bank(exercise):
+    return [answer for answer in killmatrix.bank("03") if answer.exercise == exercise]
+
+
+def solution(exercise):
+    """The shipped right answer that reads its variant where there is one."""
+    right = [answer for answer in bank(exercise) if answer.sort == "right"]
+    return next((answer for answer in right if answer.name == "any variant"), right[0])
+
+
+def run(exercise, *answers, params=None):
+    return grade(CARDS[exercise], Here(*answers), params=params)
+
+
+# --- canonical numbers -----------------------------------------------------------------------------------
+
+
+def test_the_square_product_has_1365_flop_per_byte_and_the_h100_a_ridge_of_295():
+    card = CARDS["matmul-intensity"].params
+    assert (card["side"], card["size"], card["output"]) == (4096, 2, "written")
+    assert round(2 * 4096**3 / ch03_core.matmul_bytes("written", 4096, 4096, 4096, 2)) == 1365
+    assert round(card["flops"] / card["bandwidth"]) == 295
+
+
+def test_weights_alone_ask_for_a_batch_of_296_and_long_contexts_for_more_than_there_is():
+    card = CARDS["decode-batch"].params
+    run_ = [card[name] for name in ("flops", "bandwidth", "params", "weight_size")]
+    assert ch03_core.least_batch("each", *run_, 0.0) == 296 == ch03_core.least_batch("each", 989e12, 3.35e12, 70e9, 2, 0)
+    assert 296 < ch03_core.least_batch("each", *run_, card["kv_bytes"]) < 1200
+    assert ch03_core.least_batch("each", *run_, 8 * card["kv_bytes"]) is None
+
+
+def test_one_user_gets_about_209_tokens_a_second():
+    params = CARDS["predict-decode-rate"].params
+    assert ch03_core.decode_rate(params) == pytest.approx(208.6, rel=1e-3)
+    assert "209" in ch03_core._decode_reveal(params)
+
+
+def test_the_llama_3_cluster_gives_a_device_450_50_50_and_7_gigabytes_a_second():
+    levels = CARDS["hierarchical-bandwidth"].params["levels"]
+    got = [round(rate / 1e9, 2) for rate in ch03_levels.passes(levels)]
+    assert got == [450, 50, 50, 7.14]
+    library = roofline.levels("Llama 3 cluster")[1:]
+    assert [round(level.bandwidth / 1e9, 2) for level in library] == got
+
+
+@pytest.mark.parametrize("device", ["H100 SXM", "H200 SXM", "A100 SXM 80GB", "B200 SXM"])
+def test_the_twelve_cases_meet_every_roof(device):
+    bounds = [core.bound_of(case, device) for case in core.twelve(device)]
+    assert min(bounds.count(name) for name in roofline.PARTS) >= 3
+    clear = [sorted(ch03_core.roofs("one way", *_amounts(case, device)).values())[::-1] for case in core.twelve(device)]
+    assert all(first > 1.05 * second for first, second, _ in clear)
+
+
+def _amounts(case, device):
+    own = core.rates(device)
+    return case["flop"], case["memory_bytes"], case["network_bytes"], own["flops"], own["bandwidth"], case["network"]
+
+
+AUDITED = [
+    ("b200-5000", 2250), ("thousand-times", 446), ("ridge-295", 295.2), ("tensor-cores-989", 989.4), ("flat-ceiling", 2),
+    ("one-axis", 20), ("eighteen-fold", 9), ("any-two-900", 450), ("server-50", 400), ("pod-245", 245.8), ("decode-one", 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("item", "number"), AUDITED, ids=[name for name, _ in AUDITED])
+def test_audited_statements_have_the_numbers_we_know(item, number):
+    assert KEYS[item].number == pytest.approx(number, rel=2e-3)
+
+
+# --- oracles against other routes ------------------------------------------------------------------------
+
+
+@given(
+    flops=st.floats(1e12, 5e15), bandwidth=st.floats(1e11, 1e13), params=st.floats(1e8, 1e12), size=st.sampled_from([0.5, 1, 2, 4]),
+    share=st.floats(0, 3),
+)  # fmt: skip
+def test_the_least_batch_fills_the_arithmetic_and_one_fewer_does_not(flops, bandwidth, params, size, share):
+    kv = 2 * params / flops * bandwidth * share
+    f, b, p, s, k = map(Fraction, (flops, bandwidth, params, size, kv))
+
+    def fills(batch):
+        return 2 * p * batch * b >= (p * s + batch * k) * f
+
+    got = ch03_core.least_batch("each", flops, bandwidth, params, size, kv)
+    if got is None:
+        assert 2 * p * b <= k * f
+    else:
+        assert fills(got) and (got == 1 or not fills(got - 1))
+
+
+def test_the_least_batch_agrees_with_the_library():
+    draw = random.Random("batch")
+    for _ in range(200):
+        row = (draw.uniform(1e14, 2e15), draw.uniform(1e12, 8e12), draw.uniform(1e9, 1e11), draw.choice((1, 2)))
+        kv = 2 * row[2] / row[0] * row[1] * draw.uniform(0, 1.5)
+        assert roofline.smallest_batch(*row, kv) == ch03_core.least_batch("each", *row, kv)
+
+
+@settings(max_examples=60, deadline=None)
+@given(tile=st.integers(1, 6), data=st.data())
+def test_counted_moves_are_the_formula_and_the_library_s_loop_with_a_real_cache(tile, data):
+    m, k, n = (data.draw(st.integers(tile + 1, 5 * tile + 3)) for _ in range(3))
+    up = [-(-side // tile) for side in (m, k, n)]
+    moves = ch03_tiles.counted_moves("C", m, k, n, tile)
+    assert moves == m * k * up[2] + k * n * up[0] + m * n
+    assert ch03_tiles.counted_moves("A", m, k, n, tile) == m * k + k * n * up[0] + m * n * (2 * up[1] - 1)
+    even = [tile * count for count in up]
+    counted = roofline.count_loads(*even, tile, tile, tile, 3 * tile**2)
+    assert counted.loaded + counted.written == ch03_tiles.counted_moves("C", *even, tile)
+
+
+@given(cache_elements=st.integers(3, 10**9))
+def test_three_of_the_best_tile_fit_and_three_larger_ones_do_not(cache_elements):
+    side = ch03_tiles.side_of(cache_elements)
+    assert 3 * side**2 <= cache_elements < 3 * (side + 1) ** 2
+
+
+@given(m=st.integers(1, 5000), n=st.integers(1, 5000), tile=st.sampled_from([16, 64, 128]), sms=st.integers(1, 200))
+def test_the_share_kept_agrees_with_the_library(m, n, tile, sms):
+    got = ch03_tiles.share_kept(1, m, n, tile, sms)
+    assert got == pytest.approx(roofline.quantisation(m, n, tile, tile, sms)) and 0 < got <= 1
+
+
+def test_the_shown_sweep_falls_at_least_five_times_in_every_variant():
+    card = CARDS["quantisation-dips"]
+    for params in (card.params, *map(card.variant, SEEDS)):
+        sizes = list(range(params["first"], params["last"] + 1, params["step"]))
+        assert len(ch03_tiles.falls(params["slots"], params["m"], sizes, params["tile"], params["sms"])) >= 5
+
+
+def test_the_fitted_roofs_agree_with_the_library_once_the_liars_are_out():
+    draw = random.Random("logs")
+    for _ in range(40):
+        values = bench_data.bench(draw, draw.choice(bench_data.CHIPS), "durations")
+        runs = [roofline.Run(r["name"], r["flop"], r["bytes"], tuple(r["seconds"])) for r in values["runs"]]
+        streams = [run for run in runs if run.nbytes > values["cache"]]
+        liars = set(roofline.above_roof(runs, values["sheet_flops"], 1e30))
+        liars |= set(roofline.above_roof(streams, 1e30, values["sheet_bandwidth"]))
+        assert len(liars) == 2
+        roofs = roofline.fit_roofs([run for run in runs if run.name not in liars], values["cache"])
+        truth = values["true_flops"], values["true_bandwidth"]
+        assert (roofs.flops, roofs.bandwidth) == pytest.approx(truth, rel=0.02)
+        shown = ch03_bench._row(values)
+        assert ch03_bench.fit("durations", *shown)[:2] == pytest.approx(truth, rel=0.02)
+        for _, name, keywords, _ in ch03_bench._WAYS:  # whoever is taken in is off by more than what passes
+            wrong = ch03_bench.fit("durations", *shown, **keywords)
+            assert any(abs(got / want - 1) > 2 * ch03_bench.WITHIN for got, want in zip(wrong, truth, strict=False)), name
+
+
+@given(a1=st.floats(1e-7, 1e-4), a2=st.floats(1e-7, 1e-4), b1=st.floats(1e9, 1e12), b2=st.floats(1e9, 1e12))
+def test_at_the_switch_both_ways_are_equally_quick(a1, a2, b1, b2):
+    switch = ch03_messages.switch((a1, b1), (a2, b2))
+    if math.isinf(switch):
+        assert b2 <= b1
+    elif switch > 0:
+        assert a1 + switch / b1 == pytest.approx(a2 + switch / b2, rel=1e-6)
+    else:
+        assert a2 <= a1
+
+
+def test_gains_agree_with_the_library_where_it_has_three_parts():
+    draw = random.Random("gains")
+    for _ in range(100):
+        rates = {"compute": draw.uniform(1e14, 1e15), "memory": draw.uniform(1e12, 1e13), "link": 1e12, "network": draw.uniform(1e10, 1e11)}
+        work = {part: rate * draw.uniform(0, 1) for part, rate in rates.items()} | {"link": 0.0}
+        mine = roofline.Work(work["compute"], work["memory"], work["network"])
+        library = roofline.speedups(mine, roofline.Machine("m", rates["compute"], rates["memory"], rates["network"]), 2.0)
+        got = ch03_upgrade.gains("everything", work, rates, 2.0)
+        assert {part: got[part] for part in library} == pytest.approx(library)
+
+
+@pytest.mark.parametrize("overlap", ["everything", "wires wait"])
+def test_the_five_steps_ask_for_different_upgrades_and_each_for_one(overlap):
+    for params in (CARDS["which-upgrade"].params, *map(CARDS["which-upgrade"].variant, SEEDS[:25])):
+        found = [ch03_upgrade.gains(overlap, case["work"], params["rates"], params["factor"]) for case in params["cases"]]
+        assert len({max(each, key=each.get) for each in found}) >= 3
+        for each in found:
+            first, second = sorted(each.values(), reverse=True)[:2]
+            assert first > 1.01 * second
+
+
+def test_packets_sent_one_by_one_take_the_effective_bandwidth():
+    draw = random.Random("packets")
+    for _ in range(30):
+        counts = [draw.randint(1, 50) for _ in range(3)]
+        rates = [draw.choice((25e9, 50e9, 450e9)) for _ in counts]
+        shares = [count / sum(counts) for count in counts]
+        clock, busy = 0.0, [0.0] * 3
+        for wire, count in enumerate(counts):
+            for _ in range(count):
+                clock += 1 / rates[wire]
+                busy[wire] += 1 / rates[wire]
+        assert ch03_levels._effective("in turn", shares, rates) == pytest.approx(sum(counts) / clock)
+        assert ch03_levels._effective("at once", shares, rates) == pytest.approx(sum(counts) / max(busy))
+
+
+# --- the device with a queue ------------------------------------------------------------------------------
+
+
+def test_a_launch_returns_before_its_kernel_is_done_and_a_wait_after():
+    device = queue_device(kernel=1e-3, launch=5e-6, wait=8e-6, warm_up=(), pending=0.5)
+    device.launch()
+    assert device.now() == pytest.approx(5e-6)
+    device.synchronize()
+    assert device.now() == pytest.approx(0.5 + 1e-3 + 8e-6)
+    assert honest(device, 11) == pytest.approx(1e-3, rel=0.02)
+
+
+def test_a_device_refuses_endless_launches():
+    device = queue_device(kernel=1.0)
+    with pytest.raises(RuntimeError, match="enough"):
+        for _ in range(MOST_LAUNCHES + 1):
+            device.launch()
+
+
+# --- variants --------------------------------------------------------------------------------------------
+
+
+@by_id
+def test_every_variant_is_solved_by_a_right_answer_and_reads_well(card, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    answer = solution(card.id)
+    seen = set()
+    for seed in SEEDS if card.vary else SEEDS[:1]:
+        params = json.loads(json.dumps(dict(card.variant(seed))))
+        if card.structural:
+            seen.add(params[card.structural])
+        (tmp_path / "variant.json").write_text(json.dumps({"exercises": {card.id: params}}))
+        report = grade(card, Here(*killmatrix.names_of(answer.source, card.answers)), params=params, secret=seed)
+        assert report.passed, (seed, [v.message for v in report.verdicts if not v.ok], report.note)
+        text = card.markdown(params)
+        assert not PLACEHOLDER.search(text) and "None" not in text.replace("`None`", "")
+    assert not card.structural or len(seen) >= 2
+
+
+STRUCTURAL = [card for card in CARDS.values() if card.structural]
+
+
+@pytest.mark.parametrize("card", STRUCTURAL, ids=lambda card: card.id)
+def test_a_structural_variant_needs_another_function_not_other_numbers(card):
+    """The canonical answer, which knows nothing of variants, fails at least one of them."""
+    plain_answer = next(a for a in bank(card.id) if a.sort == "right" and a.name != "any variant")
+    functions = killmatrix.names_of(plain_answer.source, card.answers)
+    others = [p for p in map(card.variant, SEEDS) if p[card.structural] != card.params[card.structural]]
+    assert others and any(not grade(card, Here(*functions), params=params).passed for params in others[:12])
+
+
+@by_id
+def test_points_split_without_a_remainder(card):
+    for share, weight in ch03.JUDGINGS[card.id].shares.items():
+        assert round(card.points * weight, 2) == pytest.approx(card.points * weight), share
+
+
+@by_id
+def test_what_is_hidden_exists_and_comes_back(card):
+    for name in card.hides:
+        module, _, function = name.partition(":")
+        target = getattr(__import__(f"course_lib.{module}", fromlist=[function]), function)
+        before = target.__code__
+        with switched_off((name,)), pytest.raises(SwitchedOff, match=function):
+            target()
+        assert target.__code__ is before
+
+
+LEAKS = {
+    "matmul-intensity": ("1,365", "1365", "2,048", "0.25", "295"),
+    "predict-decode-rate": ("208", "209", "61,"),
+    "decode-batch": ("295", "296"),
+    "fit-roofs": ("true_",),
+    "tiled-intensity": ("197", "196"),
+    "hierarchical-bandwidth": ("450", "7.14"),
+    "audit-sheets": ("446", "450", "20×"),
+}
+
+
+@by_id
+def test_no_card_tells_its_answer(card):
+    text = card.markdown()
+    assert not [leak for leak in LEAKS.get(card.id, ()) if leak in text]
+    assert len(set(card.hints)) == 3 and all(not PLACEHOLDER.search(hint) for hint in card.hints)
+
+
+def test_the_parameters_of_the_log_do_not_hold_its_truth():
+    card = CARDS["fit-roofs"]
+    for params in (card.params, *map(card.variant, SEEDS[:5])):
+        assert not [name for name in params if name.startswith("true")]
+
+
+# --- the audit ---------------------------------------------------------------------------------------------
+
+
+def test_the_audit_mixes_errors_with_statements_right_as_printed():
+    said = [KEYS[item.id].said for item in ITEMS]
+    assert said.count("right") >= 3 and said.count("wrong") >= 3
+    for item in ITEMS:  # "right" means within 5 % of what was printed
+        key, claim = KEYS[item.id], facts.claim(item.id)
+        assert claim.chapter == "03" and key.cause in CAUSES
+        assert math.isclose(key.number * item.scale, claim.value, rel_tol=0.05) == (key.said == "right"), item.id
+
+
+BLIND = {
+    "all right, numbers as printed": lambda key, printed: (printed, "right", "as printed"),
+    "all wrong, numbers as printed": lambda key, printed: (printed, "wrong", "unit"),
+    "all right, true numbers": lambda key, printed: (key.number, "right", "as printed"),
+    "all wrong, true numbers, true causes": lambda key, printed: (key.number, "wrong", key.cause),
+    "no verdicts": lambda key, printed: (key.number, "", ""),
+    "zero": lambda key, printed: (0, "wrong", "unit"),
+}
+
+
+@pytest.mark.parametrize("guess", BLIND.values(), ids=BLIND)
+def test_blind_strategies_earn_nothing(guess):
+    given_ = {item.id: guess(KEYS[item.id], float(facts.claim(item.id).value) / item.scale) for item in ITEMS}
+    assert run("audit-sheets", lambda: given_).points == 0
+
+
+def test_each_statement_of_the_audit_is_worth_its_share():
+    truth = {item.id: (KEYS[item.id].number * 1.04, KEYS[item.id].said, KEYS[item.id].cause) for item in ITEMS}
+    assert run("audit-sheets", lambda: truth).passed
+    for item in ITEMS:
+        key = KEYS[item.id]
+        spoilt = {**truth, item.id: (key.number * 1.2, key.said, key.cause)}
+        assert run("audit-sheets", lambda spoilt=spoilt: spoilt).points == pytest.approx(20)
+
+
+# --- right answers in other clothes ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [float, np.int64, np.float32, np.array], ids=lambda kind: kind.__name__)
+def test_a_batch_may_be_any_kind_of_number(kind):
+    def smallest_batch(*row):
+        found = ch03_core.least_batch("each", *row)
+        return None if found is None else kind(found)
+
+    report = run("decode-batch", smallest_batch)
+    assert report.passed or kind is np.float32, [v.message for v in report.verdicts if not v.ok]
+
+
+@pytest.mark.parametrize("kind", [tuple, list, np.array], ids=["tuple", "list", "array"])
+def test_a_list_of_sizes_may_be_any_sequence(kind):
+    def dips(m, sizes, tile, sms):
+        return kind(ch03_tiles.falls(1, m, sizes, tile, sms))
+
+    assert run("quantisation-dips", lambda *row: ch03_tiles.share_kept(1, *row), dips).passed
+
+
+@pytest.mark.parametrize("off", [0.96, 1.04])
+def test_fitted_roofs_within_five_per_cent_pass(off):
+    def fit_roofs(runs, *sheet):
+        flops, bandwidth, _ = ch03_bench.fit("durations", runs, *sheet)
+        return flops * off, bandwidth * off, flops / bandwidth
+
+    assert run("fit-roofs", fit_roofs).passed
+    wider = (off - 1) * 2 + 1
+    assert not run("fit-roofs", lambda *row: [each * wider for each in ch03_bench.fit("durations", *row)]).passed
+
+
+def test_names_may_be_capitals():
+    def three_roofs(*row):
+        times = ch03_core.roofs("one way", *row)
+        bound = max(times, key=times.get)
+        return row[0] / times[bound], bound.upper()
+
+    assert run("network-roof", three_roofs).passed
+
+
+def test_an_answer_that_writes_over_its_arguments_changes_no_later_row():
+    def rude(levels):
+        found = ch03_levels.passes(levels)
+        levels.clear()
+        return found
+
+    assert run("hierarchical-bandwidth", rude, lambda shares, rates: ch03_levels._effective("in turn", shares, rates)).passed
+
+
+class Pretender:
+    """Claims to equal whatever it is compared with."""
+
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return 0
+
+
+STRANGE = [
+    ("a fraction", Fraction(3, 2), "Fraction"), ("a pretender", Pretender(), "Pretender"), ("a function", len, "builtin"),
+    ("a set", {1}, "set"), ("a complex number", 1j, "complex"), ("bytes", b"208", "bytes"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("exercise", CARDS)
+@pytest.mark.parametrize(("value", "kind"), [s[1:] for s in STRANGE], ids=[s[0] for s in STRANGE])
+def test_what_only_looks_like_a_number_is_refused_by_its_name(exercise, value, kind):
+    report = run(exercise, *[lambda *_: value] * len(CARDS[exercise].answers))
+    assert report.points == 0 and report.state == "raised"
+    assert kind in report.note and "return numbers, text, lists" in report.note
+
+
+# --- judges never raise ------------------------------------------------------------------------------------
+
+ODD = [
+    None, True, False, 0, -1, 10**400, -(10**400), 1e308, -1e308, math.nan, math.inf, -math.inf, "", "compute", b"",
+    [], (), {}, [None], [[]], {"a": 1}, (1,), (1, 2, 3), (1, 2, 3, 4), (math.nan, "compute"), ("compute", math.nan), (None, None),
+    (1e12, None), (10**400, 10**400, 10**400), ("compute", 10**400), ["memory", None], ("x", ["memory"]), [1e9] * 4,
+    [math.inf] * 4, [10**400] * 4, [{}], {"b200-5000": None}, {"b200-5000": (10**400, "wrong", "unit")},
+    {"b200-5000": (2250, ["wrong"], {})}, NOT_ANSWERED, np.float64(1),
+]  # fmt: skip
+LEAF = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(ODD)
+JUNK = st.recursive(LEAF, lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner) | st.tuples(inner, inner, inner)
+                    | st.dictionaries(st.sampled_from(["a", "server-50", "pod-245"]), inner, max_size=3), max_leaves=6)  # fmt: skip
+
+
+@cache
+def cases(exercise):
+    card = CARDS[exercise]
+    return ch03.JUDGINGS[exercise].cases(card.params, random.Random("junk"))
+
+
+def judged(exercise, value):
+    """Every case's verdicts on `value`, as the result itself and as the result of each row."""
+    card, contract = CARDS[exercise], ch03.JUDGINGS[exercise]
+    for case in cases(exercise):
+        shapes = [value]
+        if case.args:
+            shapes.append([value] * len(case.args[1]))
+        for shape in shapes:
+            outcome = guarded(lambda shape=shape: shape)
+            if outcome.state != "answered":
+                assert outcome.error
+                continue
+            verdicts = contract.verdicts(card.params, case, outcome)
+            assert verdicts and all(v.ok or v.message for v in verdicts)
+            assert {f"{v.kind}:{v.part}" for v in verdicts} <= set(contract.shares)
+            assert all(len(v.message) < 700 for v in verdicts)
+            yield from verdicts
+
+
+@by_id
+@settings(max_examples=25, deadline=None)
+@given(value=JUNK)
+def test_no_judge_raises_on_junk(card, value):
+    list(judged(card.id, value))
+
+
+@pytest.mark.parametrize("value", ODD, ids=range(len(ODD)))
+def test_no_odd_value_earns_a_point_anywhere(value):
+    for exercise in CARDS:
+        report = run(exercise, *[lambda *_: value] * len(CARDS[exercise].answers))
+        assert report.points == 0, exercise
+        assert report.note or any(v.message for v in report.verdicts)
+
+
+def test_bypassing_the_probe_with_too_few_rows_fails():
+    for exercise in CARDS:
+        for case in cases(exercise):
+            if case.args and len(case.args[1]) > 1:
+                outcome = Outcome(state="answered", value=[1.0])
+                assert not any(v.ok for v in ch03.JUDGINGS[exercise].verdicts(CARDS[exercise].params, case, outcome))
+
+
+def test_the_example_by_heart_never_passes():
+    for exercise, card in CARDS.items():
+        shares = ch03.JUDGINGS[exercise].shares
+        values = sum(weight for share, weight in shares.items() if share.startswith("values:"))
+        if card.form in ("code", "bug"):
+            assert values <= 0.51, f"{exercise}: the shown example alone is worth {values:.0%}"
+
+
+@pytest.mark.parametrize("bound", roofline.PARTS)
+def test_always_one_roof_earns_nothing(bound):
+    assert run("network-roof", lambda flop, m, n, f, b, w: (f, bound)).points == 0
+
+
+@pytest.mark.parametrize("part", wires.PARTS)
+def test_always_one_upgrade_earns_nothing(part):
+    assert run("which-upgrade", lambda work, rates, factor: (part, factor)).points == 0
+
+
+def test_never_is_no_answer_to_every_batch():
+    assert run("decode-batch", lambda *_: None).points == 0
+
+
+def test_a_later_function_left_open_costs_its_part_only():
+    def later(*_):
+        raise NotImplementedError
+
+    report = run("hierarchical-bandwidth", ch03_levels.passes, later)
+    assert report.state == "answered" and report.points == 3.75
+    assert any("not answered yet" in v.message for v in report.verdicts)

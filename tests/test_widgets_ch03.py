@@ -1,0 +1,154 @@
+"""Chapter 03's pictures: every setting draws, says what the library says, and the committed copies are the code's."""
+
+import re
+
+import pytest
+
+from course_lib import facts, roofline
+from course_lib.benchmarks.roofline import Run
+from course_lib.figures import roofline_map, roofline_still, svg
+from course_lib.figures.roofline import Point, Roof
+from course_lib.figures.roofline import roofline as draw_roof
+from course_lib.widgets import ch03
+
+WIDGETS = {
+    "roofs": ch03.roofs,
+    "tiles": ch03.tiles,
+    "chip": ch03.chip,
+    "zoom": ch03.zoom,
+    "generations": ch03.generations,
+}
+MATTERS = {  # where a control has something to show
+    ("roofs", "wire"): {"kernel": "linear layer, training step", "batch": 512},
+    ("zoom", "wiring"): {"level": 3},
+    ("zoom", "topology"): {"level": 1},
+    ("tiles", "share"): {"tile": 64},
+    ("generations", "printed"): {"value": "link"},
+}
+
+
+@pytest.mark.parametrize("name", WIDGETS)
+def test_every_value_of_every_control_can_be_drawn(name, capsys):
+    explorer = WIDGETS[name]()
+    for control, made in explorer.controls.items():
+        for value in made.values:
+            assert explorer.draw(**{**explorer.setting, control: value}).alt, f"{control}={value}"
+
+
+@pytest.mark.parametrize("name", WIDGETS)
+def test_every_control_changes_what_is_shown(name, capsys):
+    explorer = WIDGETS[name]()
+    for control, made in explorer.controls.items():
+        base = {**explorer.setting, **MATTERS.get((name, control), {})}
+        ends = {explorer.draw(**{**base, control: value}).alt for value in (made.values[0], made.values[-1])}
+        assert len(ends) == 2, control
+
+
+COPIES = {
+    "roofline": (roofline_still.CHAPTER_COPY, roofline_still.transformer_roofline, "roofline_still"),
+    "map": (roofline_map.MAP_COPY, roofline_map.transformer_map, "roofline_map"),
+    "as printed": (roofline_map.PRINTED_COPY, roofline_map.as_printed, "roofline_map"),
+}
+
+
+@pytest.mark.parametrize(("copy", "draw", "module"), COPIES.values(), ids=COPIES)
+def test_the_chapters_copy_is_what_the_code_draws(copy, draw, module):
+    again = f"python -m course_lib.figures.{module}"
+    assert copy.read_text(encoding="utf-8") == svg(draw(), draw().alt), f"write it again: {again}"
+
+
+# --- the roofline ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", ch03.KERNELS)
+@pytest.mark.parametrize("wire", ch03.WIRES)
+def test_the_picture_names_the_roof_that_the_library_finds(kernel, wire):
+    machine = roofline.machine("H100 SXM", wire=ch03.WIRES[wire])
+    for batch in (1, 512, 8192):
+        found = roofline.place(ch03.KERNELS[kernel](batch), machine)
+        assert f"bound by {found.bound}:" in ch03.draw_roofline("H100 SXM", kernel, batch, wire).alt
+
+
+def test_decode_climbs_to_the_ridge_and_attention_over_a_cache_does_not():
+    h100 = roofline.machine("H100 SXM", wire="link")
+    decode, cached = ch03.KERNELS["decode, 70B over 8 devices"], ch03.KERNELS["attention over a KV cache"]
+    assert decode(1).memory_intensity == pytest.approx(1)
+    assert roofline.place(decode(256), h100).bound == "memory" and roofline.place(decode(512), h100).bound == "compute"
+    assert cached(1).memory_intensity == pytest.approx(cached(4096).memory_intensity)
+    assert roofline.place(cached(4096), h100).bound == "memory"
+
+
+@pytest.mark.parametrize("wire", ["link", "network"])
+def test_a_training_step_leaves_the_network_roof_at_two_thirds_of_its_ridge(wire):
+    machine = roofline.machine("H100 SXM", wire=wire)
+    least = 4 / 6 * machine.network_ridge
+    step = ch03.KERNELS["linear layer, training step"]
+    assert roofline.place(step(int(least * 0.99)), machine).bound == "network"
+    assert roofline.place(step(int(least * 1.01) + 1), machine).bound == "compute"
+
+
+def test_a_roof_is_where_its_two_parts_meet_and_says_so():
+    roof = Roof(peak=1e15, bandwidth=5e12)
+    assert roof.ridge == 200 and roof.at(100) == 5e14 and roof.at(400) == 1e15
+    alt = draw_roof(roof, [Point("left", 20), Point("right", 2000), Point("measured", 2000, 4e14)], title="three").alt
+    assert "left: 20 FLOP per byte, 100 TFLOP/s, under the memory roof" in alt
+    assert "right: 2,000 FLOP per byte, 1,000 TFLOP/s, under the compute roof" in alt
+    assert "measured: 2,000 FLOP per byte, 400 TFLOP/s" in alt
+
+
+def test_measured_kernels_stand_where_they_were_measured_and_copies_nowhere():
+    runs = [Run("matmul 64", 2.0 * 64**3, 3 * 4 * 64**2, (1e-5,)), Run("copy 1 MB", 0, 1e6, (1e-4,)),
+            Run("matmul 512", 2.0 * 512**3, 3 * 4 * 512**2, (1e-3,))]  # fmt: skip
+    alt = ch03.draw_measured(runs, 3e11, 2e10, "a machine").alt
+    assert "matmul 64: 10.7 FLOP per byte, 52.4 GFLOP/s" in alt and "matmul 512: 85.3" in alt and "copy" not in alt
+
+
+def test_the_map_has_all_three_regions_inhabited():
+    alt = roofline_map.transformer_map().alt
+    assert all(f": {part}" in alt for part in roofline.PARTS)
+    assert "decode, batch 1: memory" in alt and "8,192: compute" in alt
+
+
+# --- tiles, chip, levels, generations ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("tile", ch03.SIDES)
+def test_a_tile_of_side_t_reads_at_half_its_side_in_16_bits(tile):
+    alt = ch03.draw_tiles(tile, ch03.FRAMES).alt
+    loads = roofline.tile_loads(ch03.SIDE, ch03.SIDE, ch03.SIDE, tile, tile)
+    assert 2 * ch03.SIDE**3 / (2 * loads) == tile / 2
+    assert re.match(rf"A tile of {tile}: {tile // 2:,} FLOP per byte read", alt)
+
+
+def test_a_chip_multiplies_out_to_its_sheet():
+    for name in facts.chips():
+        core, gpu = ch03.draw_chip("tensor core", name).alt, ch03.draw_chip("GPU", name).alt
+        assert f"{facts.chip(name).sms:g} SMs" in gpu and "multiply-adds, each of them two FLOP" in core
+    assert "= 989.4 TFLOP/s" in ch03.draw_chip("GPU", "H100 SXM").alt
+    with pytest.raises(ValueError, match="tensor core, SM, GPU"):
+        ch03.draw_chip("die")
+
+
+def test_the_zoom_says_what_the_levels_say():
+    levels = roofline.levels("Llama 3 cluster")
+    alts = [ch03.draw_zoom(place).alt for place in range(len(levels))]
+    assert all(f"{level.devices:,} devices" in alt for level, alt in zip(levels[1:], alts[1:], strict=True))
+    assert "50 GB/s one way: 9 × slower" in alts[2] and "as fast as one level in" in alts[3]
+    assert "7.14 GB/s one way, 7 : 1 oversubscribed: 7 × slower" in alts[4]
+    assert ch03.draw_zoom(4, "DGX H100 server").alt == ch03.draw_zoom(1, "DGX H100 server").alt  # past the last level
+
+
+def test_a_torus_has_neighbours_and_no_halves_between_switches():
+    alt = ch03.draw_zoom(1, "TPU v5p pod").alt
+    assert "540 GB/s one way, to its neighbours in the torus together" in alt and "bisection" not in alt
+    assert "Half of it can send 76.8 TB/s to its other half (bisection)" in ch03.draw_zoom(3).alt
+
+
+def test_generations_keep_dense_and_sparse_one_way_and_both_ways_apart():
+    assert "2,250 TFLOP/s, 446 × the K40 of 2013 (fp32)" in ch03.draw_generations("peak", "B200 SXM").alt
+    assert "4,500 TFLOP/s" in ch03.draw_generations("peak", "B200 SXM", printed=True).alt
+    assert "450 GB/s" in ch03.draw_generations("link", "H100 SXM").alt
+    assert "900 GB/s" in ch03.draw_generations("link", "H100 SXM", printed=True).alt
+    assert "no number with a source" in ch03.draw_generations("link", "K40").alt
+    with pytest.raises(ValueError, match="choose from peak"):
+        ch03.draw_generations("price")

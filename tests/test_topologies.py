@@ -30,11 +30,15 @@ def test_every_number_is_a_fact_with_unit_source_date_and_condition():
     found = [getattr(record, field.name) for record in records for field in dataclasses.fields(record)]
     numbers = [value for value in found if isinstance(value, Fact)]
     assert len(numbers) > 70
-    assert all(value > 0 and value.unit and value.source and value.date and value.condition for value in numbers)
+    assert all(
+        value > 0 and value.unit and value.source and value.date and value.condition for value in numbers
+    )
     assert not [value for value in found if isinstance(value, float) and not isinstance(value, Fact)]
 
 
-@pytest.mark.parametrize(("level", "devices"), [("device", 1), ("server", 8), ("rack", 16), ("pod", 3072), ("cluster", 24_576)])
+@pytest.mark.parametrize(
+    ("level", "devices"), [("device", 1), ("server", 8), ("rack", 16), ("pod", 3072), ("cluster", 24_576)]
+)
 def test_the_llama_3_cluster_holds_what_its_paper_says(level, devices):
     assert facts.topology("Llama 3 cluster").devices(level) == devices
 
@@ -59,7 +63,9 @@ def test_an_nvl72_rack_is_one_link_domain_of_72():
     assert rack.devices("rack") == 72 and rack.levels[-1].wire == "link"
 
 
-@pytest.mark.parametrize(("name", "adapters", "gbit"), [("DGX A100 server", 8, 200), ("DGX H100 server", 8, 400)])
+@pytest.mark.parametrize(
+    ("name", "adapters", "gbit"), [("DGX A100 server", 8, 200), ("DGX H100 server", 8, 400)]
+)
 def test_a_server_has_an_adapter_for_every_device(name, adapters, gbit):
     server = facts.topology(name).levels[1]
     assert server.adapters == server.holds == adapters

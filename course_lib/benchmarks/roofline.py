@@ -54,8 +54,11 @@ class Measured:
 
 
 def timed(
-    work: Callable[[], Any], synchronise: Callable[[], Any] = lambda: None, repeats: int = REPEATS,
-    warm_up: int = WARM_UP, limit: float = math.inf,
+    work: Callable[[], Any],
+    synchronise: Callable[[], Any] = lambda: None,
+    repeats: int = REPEATS,
+    warm_up: int = WARM_UP,
+    limit: float = math.inf,
 ) -> tuple[float, ...]:
     """Seconds of each repeat of `work`, per call; at least three repeats, and no new one after `limit` seconds.
 
@@ -101,8 +104,12 @@ def without_waiting(device: str | None = None, size: int = 1024, repeats: int = 
     else:
         with ThreadPoolExecutor(1) as stream:
             honest = timed(lambda: stream.submit(torch.mm, a, a).result(), repeats=repeats)
-            hasty = _launches(lambda: stream.submit(torch.mm, a, a), lambda: stream.submit(int).result(), repeats)
-    return Run(f"matmul {size}, waited for", flop, nbytes, honest), Run(f"matmul {size}, not waited for", flop, nbytes, hasty)
+            hasty = _launches(
+                lambda: stream.submit(torch.mm, a, a), lambda: stream.submit(int).result(), repeats
+            )
+    return Run(f"matmul {size}, waited for", flop, nbytes, honest), Run(
+        f"matmul {size}, not waited for", flop, nbytes, hasty
+    )
 
 
 def _launches(launch: Callable[[], Any], drain: Callable[[], Any], repeats: int) -> tuple[float, ...]:
@@ -155,20 +162,37 @@ def _measure(torch: Any, place: Any, seconds: float, quick: bool) -> Measured:
         runs += _streaming(torch, place, dtype, length, synchronise, share)
     fits = cache if any(run.working_set > cache for run in runs if not run.name.startswith("matmul")) else 0.0
     name = torch.cuda.get_device_name(place) if gpu else _cpu_name()
-    roofs = roofline.fit_roofs([run for run in runs if run.flop] + [run for run in runs if not run.flop], fits)
-    return Measured(name, str(dtype).removeprefix("torch."), 0 if gpu else torch.get_num_threads(), cache, tuple(runs), roofs)
+    roofs = roofline.fit_roofs(
+        [run for run in runs if run.flop] + [run for run in runs if not run.flop], fits
+    )
+    return Measured(
+        name,
+        str(dtype).removeprefix("torch."),
+        0 if gpu else torch.get_num_threads(),
+        cache,
+        tuple(runs),
+        roofs,
+    )
 
 
 def _matmul(torch: Any, place: Any, dtype: Any, size: int, synchronise: Any, limit: float) -> Run:
     a, b = (torch.randn(size, size, device=place, dtype=dtype) for _ in range(2))
     out = torch.empty(size, size, device=place, dtype=dtype)
     flop, nbytes = _need(size, dtype.itemsize)
-    return Run(f"matmul {size}", flop, nbytes, timed(lambda: torch.mm(a, b, out=out), synchronise, limit=limit), nbytes)
+    return Run(
+        f"matmul {size}",
+        flop,
+        nbytes,
+        timed(lambda: torch.mm(a, b, out=out), synchronise, limit=limit),
+        nbytes,
+    )
 
 
 def _streaming(torch: Any, place: Any, dtype: Any, length: int, synchronise: Any, limit: float) -> list[Run]:
     x = torch.randn(length, device=place, dtype=dtype)
-    out = torch.zeros(length, device=place, dtype=dtype)  # written once: memory that nobody touched has no place yet
+    out = torch.zeros(
+        length, device=place, dtype=dtype
+    )  # written once: memory that nobody touched has no place yet
     scale = roofline.elementwise(length, 1, 1, 1, dtype.itemsize)
     copy = roofline.elementwise(length, 1, 1, 0, dtype.itemsize)
     text = bytes_text(copy.memory_bytes)

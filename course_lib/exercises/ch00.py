@@ -77,7 +77,8 @@ CARDS: tuple[Card, ...] = (
             "machine that keeps one pair's operations in the order of issue; `batch_isend_irecv` passes there too.",
         ),
         answers=("exchange",),
-        allowed="`comm.send`, `recv`, `isend`, `irecv`, `batch_isend_irecv`.",
+        allowed="`comm.send`, `recv`, `isend`, `irecv`, and `comm.batch_isend_irecv([...])` of `P2POp(comm.isend, tensor, peer)` "
+                "or `P2POp(comm.irecv, tensor, peer)`; `from course_lib.cluster import P2POp`.",
         params={"pairing": "neighbours", "pairs": PAIRINGS["neighbours"], "numbers": 6},
         vary=_vary_pairs,
         structural="pairing",

@@ -19,7 +19,9 @@ class TopologyLevel:
     note: str
     holds: Fact | None = None  # how many of the level inside; None for the device itself
     adapters: Fact | None = None  # network adapters of one server, where a source says so
-    oversubscription: Fact | None = None  # what its members could send, over what passes; None: everything passes
+    oversubscription: Fact | None = (
+        None  # what its members could send, over what passes; None: everything passes
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +39,9 @@ class Topology:
             count *= int(each.holds or 1)
             if each.name == level:
                 return count
-        raise ValueError(f"{self.name} has no level {level!r}; it has {', '.join(each.name for each in self.levels)}.")
+        raise ValueError(
+            f"{self.name} has no level {level!r}; it has {', '.join(each.name for each in self.levels)}."
+        )
 
 
 @cache

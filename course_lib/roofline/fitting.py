@@ -73,7 +73,10 @@ def above_roof(runs: Sequence[Run], flops: float, bandwidth: float, room: float 
 
     `bandwidth` binds only runs that go over more than the caches hold; leave those out, or give infinity.
     """
-    compute, memory = require("flops", flops, "FLOP/s") * (1 + room), require("bandwidth", bandwidth, "bytes/s") * (1 + room)
+    compute, memory = (
+        require("flops", flops, "FLOP/s") * (1 + room),
+        require("bandwidth", bandwidth, "bytes/s") * (1 + room),
+    )
     return [run.name for run in runs if run.flops > compute or run.bandwidth > memory]
 
 

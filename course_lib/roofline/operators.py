@@ -31,7 +31,9 @@ def elementwise(n: float, inputs: int = 1, outputs: int = 1, flop: float = 1, si
     count = require("n", n, "elements")
     streams = require_whole("inputs", inputs, least=0) + require_whole("outputs", outputs, least=0)
     moved = count * streams * require("size", size, "bytes per element")
-    return Work(count * require("flop", flop, "FLOP per element", open_below=False), moved, name="elementwise")
+    return Work(
+        count * require("flop", flop, "FLOP per element", open_below=False), moved, name="elementwise"
+    )
 
 
 def relu(n: float, size: float = 2, write: bool = True) -> Work:
@@ -62,7 +64,13 @@ def attention(
     fused=True moves Q, K, V and the output only; fused=False writes and reads the scores twice as well, once before
     and once after the softmax.
     """
-    for name, value in (("batch", batch), ("heads", heads), ("queries", queries), ("keys", keys), ("head_dim", head_dim)):
+    for name, value in (
+        ("batch", batch),
+        ("heads", heads),
+        ("queries", queries),
+        ("keys", keys),
+        ("head_dim", head_dim),
+    ):
         require_whole(name, value)
     groups = require_whole("kv_heads", heads if kv_heads is None else kv_heads)
     if heads % groups:
@@ -95,7 +103,9 @@ def smallest_batch(
     a larger batch does not help.
     """
     compute = 2.0 * require("params", params, "parameters") / flop_rate("flops", flops)
-    reading = require("kv_bytes", kv_bytes, "bytes per sequence", open_below=False) / byte_rate("bandwidth", bandwidth)
+    reading = require("kv_bytes", kv_bytes, "bytes per sequence", open_below=False) / byte_rate(
+        "bandwidth", bandwidth
+    )
     weights = params * require("weight_size", weight_size, "bytes per weight") / bandwidth
     if compute <= reading:
         return None
@@ -111,7 +121,9 @@ def tokens_to_ridge(n_in: int, n_out: int, flops: float, bandwidth: float, size:
     ridge = flop_rate("flops", flops) / byte_rate("bandwidth", bandwidth)
     per_token = 2.0 * n_in * n_out - ridge * size * (n_in + n_out)
     if per_token <= 0:
-        raise ValueError(f"A layer of {n_in} × {n_out} stays memory-bound at any number of tokens: its ridge is {ridge:.4g}.")
+        raise ValueError(
+            f"A layer of {n_in} × {n_out} stays memory-bound at any number of tokens: its ridge is {ridge:.4g}."
+        )
     return math.ceil(ridge * size * n_in * n_out / per_token * (1 - ROOM))
 
 

@@ -55,7 +55,9 @@ def ridge(flops: Any, bandwidth: Any) -> Any:
 
 def attainable(intensity: Any, flops: Any, bandwidth: Any) -> Any:
     """FLOP/s that work of this intensity (FLOP per byte) can reach at most: the lower of the two roofs."""
-    slope = byte_rate("bandwidth", bandwidth) * require("intensity", intensity, "FLOP per byte", open_below=False)
+    slope = byte_rate("bandwidth", bandwidth) * require(
+        "intensity", intensity, "FLOP per byte", open_below=False
+    )
     return _plain(np.minimum(flop_rate("flops", flops), slope))
 
 
@@ -76,8 +78,10 @@ def extended_roofline(
     """
     roofs = np.broadcast_arrays(
         flop_rate("flops", flops),
-        byte_rate("bandwidth", bandwidth) * require("memory_intensity", memory_intensity, "FLOP per byte", open_below=False),
-        byte_rate("network", network) * require("network_intensity", network_intensity, "FLOP per byte", open_below=False),
+        byte_rate("bandwidth", bandwidth)
+        * require("memory_intensity", memory_intensity, "FLOP per byte", open_below=False),
+        byte_rate("network", network)
+        * require("network_intensity", network_intensity, "FLOP per byte", open_below=False),
     )
     stacked = np.stack([np.asarray(roof, dtype=float) for roof in roofs])
     which = np.argmin(stacked, axis=0)
@@ -172,10 +176,14 @@ def machine(device: str | Device, wire: str | None = "network", achievable: bool
         what = "measured matmul" if achievable else "dense 16-bit peak"
         raise ValueError(f"There is no {what} of {one.name} in the facts. {_others(achievable)}")
     if wire not in ("network", "link", None):
-        raise ValueError(f"wire is {wire!r}; choose 'network' (between servers), 'link' (inside one) or None.")
+        raise ValueError(
+            f"wire is {wire!r}; choose 'network' (between servers), 'link' (inside one) or None."
+        )
     rate = math.inf if wire is None else getattr(one, f"{wire}_one_way")
     if rate is None:
-        raise ValueError(f"The facts know no {wire} of {one.name}; give wire=None, or a Machine with your own number.")
+        raise ValueError(
+            f"The facts know no {wire} of {one.name}; give wire=None, or a Machine with your own number."
+        )
     return Machine(one.name, flops, one.bandwidth, rate)
 
 

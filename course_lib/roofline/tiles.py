@@ -18,7 +18,10 @@ def tile_loads(m: Any, k: Any, n: Any, tile_m: Any, tile_n: Any) -> Any:
     room for the three tiles at work and no more; `count_loads` counts it in a loop.
     """
     sizes = [require_whole(name, value) for name, value in (("m", m), ("k", k), ("n", n))]
-    rows, columns = _ceil(sizes[0], require_whole("tile_m", tile_m)), _ceil(sizes[2], require_whole("tile_n", tile_n))
+    rows, columns = (
+        _ceil(sizes[0], require_whole("tile_m", tile_m)),
+        _ceil(sizes[2], require_whole("tile_n", tile_n)),
+    )
     return sizes[0] * sizes[1] * columns + sizes[1] * sizes[2] * rows
 
 
@@ -45,7 +48,9 @@ def count_loads(m: int, k: int, n: int, tile_m: int, tile_n: int, tile_k: int, c
     sizes = [require_whole(name, value) for name, value in (("m", m), ("k", k), ("n", n))]
     tile_m, tile_n, tile_k = (
         min(require_whole(name, tile), size)
-        for (name, tile), size in zip((("tile_m", tile_m), ("tile_n", tile_n), ("tile_k", tile_k)), (m, n, k), strict=True)
+        for (name, tile), size in zip(
+            (("tile_m", tile_m), ("tile_n", tile_n), ("tile_k", tile_k)), (m, n, k), strict=True
+        )
     )
     working = tile_m * tile_n + tile_m * tile_k + tile_k * tile_n
     if require_whole("cache", cache, "elements") < working:

@@ -84,7 +84,9 @@ def _points(sizes: Sequence[float], seconds: Sequence[float], least: int) -> tup
     x = np.atleast_1d(require("sizes", np.asarray(sizes, dtype=float), "bytes", open_below=False))
     y = np.atleast_1d(require("seconds", np.asarray(seconds, dtype=float), "s"))
     if len(x) != len(y) or len(np.unique(x)) < least:
-        raise ValueError(f"There are {len(x)} sizes and {len(y)} times; at least {least} different sizes with a time each.")
+        raise ValueError(
+            f"There are {len(x)} sizes and {len(y)} times; at least {least} different sizes with a time each."
+        )
     return x, y
 
 
@@ -118,7 +120,11 @@ def levels(topology: str | Topology) -> tuple[Level, ...]:
         count = of.devices(each.name)
         narrow *= float(each.oversubscription or 1.0)
         bandwidth = float(rates[each.wire]) / narrow
-        what = f"{int(each.holds):,} {each.of}{'' if each.holds == 1 else 's'}" if each.holds else device.memory.text
+        what = (
+            f"{int(each.holds):,} {each.of}{'' if each.holds == 1 else 's'}"
+            if each.holds
+            else device.memory.text
+        )
         found.append(
             Level(
                 name=each.name, contents=what, devices=count, memory=count * float(device.memory),
@@ -142,7 +148,9 @@ def bisection(topology: str | Topology, level: str) -> float:
     """Bytes/s from one half of a unit of this level to its other half, one way."""
     found = {each.name: each for each in levels(topology)}
     if level not in found or found[level].devices < 2:
-        raise ValueError(f"level is {level!r}; a unit with two halves is one of {', '.join(list(found)[1:])}.")
+        raise ValueError(
+            f"level is {level!r}; a unit with two halves is one of {', '.join(list(found)[1:])}."
+        )
     return found[level].devices / 2 * found[level].bandwidth
 
 
@@ -152,6 +160,8 @@ def phases_seconds(nbytes: Sequence[float], bandwidths: Sequence[float], overlap
     Wires are not added up: bytes that must cross the slow one wait for it, however fast the others are.
     """
     if len(nbytes) != len(bandwidths):
-        raise ValueError(f"There are {len(nbytes)} amounts and {len(bandwidths)} bandwidths; give one for each.")
+        raise ValueError(
+            f"There are {len(nbytes)} amounts and {len(bandwidths)} bandwidths; give one for each."
+        )
     parts = [message_seconds(size, 0.0, rate) for size, rate in zip(nbytes, bandwidths, strict=True)]
     return math.fsum(parts) if not overlap else max(parts, default=0.0)

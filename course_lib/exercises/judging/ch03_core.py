@@ -225,7 +225,7 @@ def _batch_cases(params: Params, rng: random.Random) -> list[Case]:
         Case(name="nothing kept", args=(0, [(*run, 0.0)]), part="weights"),
         Case(name=f"{params['context']:,} tokens kept", args=(0, [(*run, params["kv_bytes"])]), part="kept"),
         unseen(rng, "weights", 0, "other machines", [*[(*row[:4], 0.0) for row in some(14, (0, 0))], *powers]),
-        unseen(rng, "kept", 0, "other contexts", some(14, (0.1, 0.9) if kept == "each" else (0.1, 50))),
+        unseen(rng, "kept", 0, "other contexts", [*some(10, (0.1, 0.8)), *some(4, (0.85, 0.95))] if kept == "each" else some(14, (0.1, 50))),
         *(own if kept == "each" else [unseen(rng, "never", 0, "long prompts", some(6, (100, 1000)))]),
     ]  # fmt: skip
 

@@ -492,3 +492,26 @@ def test_an_outcome_is_plain_data():
     assert decode(encode(outcome.meter)) == outcome.meter
     assert attempt(lambda comm: comm.rank, 2).outcome().value == [0, 1]
     assert attempt(send_first, 2, buffering=math.inf).outcome().state == "answered"
+
+
+def swap_in_place(comm, x):
+    work = comm.isend(x, comm.rank ^ 1)
+    comm.recv(x, comm.rank ^ 1)
+    work.wait()
+
+
+def test_receiving_into_a_tensor_that_is_still_being_sent_is_refused():
+    with pytest.raises(RankError, match="still being sent.*wait"):
+        simulate(swap_in_place, 2, per_rank=[torch.ones(3), torch.zeros(3)])
+
+
+def test_halves_and_interleaved_views_of_one_tensor_may_be_sent_and_received_at_once():
+    def swap(comm, x, ours, theirs):
+        work = comm.isend(x[ours], comm.rank ^ 1)
+        comm.recv(x[theirs], comm.rank ^ 1)
+        work.wait()
+        return x
+
+    for ours, theirs in ((slice(0, 3), slice(3, 6)), (slice(0, 6, 2), slice(1, 6, 2))):
+        run = simulate(swap, 2, args=(torch.arange(6.0), ours, theirs))
+        assert all(torch.equal(run.results[rank][theirs], torch.arange(6.0)[ours]) for rank in (0, 1))

@@ -34,6 +34,7 @@ class Port:
         self.speed = 1e12  # FLOP/s of this rank
         self._charged = self._behind = 0
         self._held: dict[int, Callable[[], None]] = {}
+        self._sending: dict[int, torch.Tensor] = {}  # by call: what is still under way
         self._outbox: dict[
             int, list[Any]
         ] = {}  # across a boundary: what is in flight, and what was said of it
@@ -83,8 +84,18 @@ class Port:
     def post(
         self, request: Request, sent: torch.Tensor | None = None, into: Sequence[torch.Tensor] = ()
     ) -> int:
-        """Number a call and remember its buffers where they cannot travel."""
+        """Number a call and remember its buffers where they cannot travel; ValueError for a buffer still being sent."""
+        for target in into:
+            for call, tensor in self._sending.items():
+                if overlap(tensor, target):
+                    raise ValueError(
+                        f"Receiving into a tensor that is still being sent (call {call} of rank {self.rank}): what "
+                        "arrives would overwrite what has not left yet. wait() for the send first, or receive into a "
+                        "tensor of its own."
+                    )
         self.calls += 1
+        if sent is not None:
+            self._sending[self.calls] = sent
         if self.account is not None:
             self._held[self.calls] = self.account.hold([*into] if sent is None else [sent, *into])
         if self.away:
@@ -97,6 +108,7 @@ class Port:
 
     def over(self, handle: int) -> None:
         """The call's buffers are the learner's again."""
+        self._sending.pop(handle, None)
         if self.account is not None:
             self._held.pop(handle, _nothing)()
         if self.away:
@@ -126,6 +138,17 @@ class Port:
 
 def _nothing() -> None:
     """Nothing was held."""
+
+
+def overlap(one: torch.Tensor, two: torch.Tensor) -> bool:
+    """Whether two contiguous tensors share bytes; views with gaps may interleave without harm and count as apart."""
+    if one.untyped_storage().data_ptr() != two.untyped_storage().data_ptr() or not one.numel() or not two.numel():
+        return False
+    if not (one.is_contiguous() and two.is_contiguous()):
+        return one.data_ptr() == two.data_ptr() and one.stride() == two.stride()
+    starts = [tensor.storage_offset() * tensor.element_size() for tensor in (one, two)]
+    ends = [start + tensor.numel() * tensor.element_size() for start, tensor in zip(starts, (one, two), strict=True)]
+    return starts[0] < ends[1] and starts[1] < ends[0]
 
 
 def identical(one: torch.Tensor, two: torch.Tensor) -> bool:

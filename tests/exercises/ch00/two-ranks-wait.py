@@ -162,7 +162,7 @@ def exchange(comm, x):
     return theirs
 
 
-# %% wrong: receives into the tensor that is still under way => values own-tensor
+# %% wrong: receives into the tensor that is still under way => values raised
 
 
 def exchange(comm, x):

@@ -74,7 +74,7 @@ def pair_reduce(comm, x):
     return x + theirs
 
 
-# %% wrong: receives into the tensor that is under way => values overwritten
+# %% wrong: receives into the tensor that is under way => values raised
 
 
 def pair_reduce(comm, x):

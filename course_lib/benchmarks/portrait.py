@@ -15,7 +15,7 @@ from course_lib.benchmarks.lab import launch, served
 from course_lib.exercises.killmatrix import BANK, read_bank
 from course_lib.install import ROOT
 
-PICTURE = ROOT / "solutions" / "01_three_walls" / "figures" / "chapter-01.png"
+PICTURE = ROOT / "course_lib" / "figures" / "pages" / "chapter-01.png"
 EXERCISE = "years-to-weeks"
 WINDOW = {"width": 1647, "height": 1059}
 SCALE = 0.85  # a little smaller than on a screen, so that panel and widget fit one picture of 1400 × 900

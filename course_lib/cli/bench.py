@@ -13,6 +13,7 @@ EXAMPLES = examples(
     "course bench start                       what a second `./course learn` adds before JupyterLab's own start",
     "course bench widgets                     how fast a slider answers, in a real browser",
     "course bench cluster                     messages a second through the metered cluster",
+    "course bench roofline                    the compute and memory roofs of this machine, and its ridge",
 )
 
 BENCHES = {  # name -> (module with main(arguments) -> exit code, what it measures)
@@ -21,6 +22,7 @@ BENCHES = {  # name -> (module with main(arguments) -> exit code, what it measur
         "what a second `./course learn` adds before JupyterLab's own start",
     ),
     "widgets": ("course_lib.benchmarks.widgets", "how fast a slider answers, in a real browser"),
+    "roofline": ("course_lib.benchmarks.roofline", "the roofs of this machine: matmul, elementwise, copy, and its ridge"),
     "cluster": ("course_lib.cluster.bench", "messages a second through the metered cluster"),
 }
 

@@ -264,5 +264,5 @@ lack one rank in a single element, have one rank twice, or were added up in fewe
     vary=lambda draw: {"ranks": draw.choice((12, 16, 20))},
 )
 
-PROBLEMS = (HALVING_DOUBLING, HIERARCHICAL_BYTES, ALL_TO_ALL_SIZES, WAIT_FOR_CYCLE, ALPHA_BETA_FIT, NAME_THE_ALGORITHM,
+PROBLEMS = (WAIT_FOR_CYCLE, HALVING_DOUBLING, HIERARCHICAL_BYTES, ALL_TO_ALL_SIZES, NAME_THE_ALGORITHM, ALPHA_BETA_FIT,
             EQUAL_UP_TO_ROUNDING)  # fmt: skip

@@ -74,17 +74,21 @@ def pair_reduce(comm, x):
     return x + theirs
 
 
-# %% wrong: receives into the tensor that is under way => values raised
+# %% wrong: another name for x is no copy of it => values overwritten
 
 
 def pair_reduce(comm, x):
     partner = comm.rank ^ 1
     if partner >= comm.size:
         return x
-    mine = x
-    work = comm.isend(x, partner)
-    comm.recv(x, partner)
-    work.wait()
+    mine, theirs = x, torch.empty_like(x)
+    if comm.rank < partner:
+        comm.send(x, partner)
+        comm.recv(theirs, partner)
+    else:
+        comm.recv(theirs, partner)
+        comm.send(x, partner)
+    x.copy_(theirs)
     return x + mine
 
 

@@ -95,6 +95,11 @@ class _Saved:
 class Accounting(TorchDispatchMode):
     """Counts while it is entered: `with Accounting() as account: …`, then `account.peak_bytes`, `account.flops`."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled under a count, so torch need not load its compiler for one: that takes seconds."""
+        return False
+
     def __init__(self) -> None:
         super().__init__()
         self.live_bytes = 0

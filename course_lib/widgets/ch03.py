@@ -1,6 +1,7 @@
 """Chapter 03's widgets: the roofline with its network, tiles, a chip, the way from device to cluster; devices by year."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -168,6 +169,12 @@ def draw_zoom(level: int = 1, topology: str = "Llama 3 cluster", wiring: str = W
     return draw_level(views, min(level, len(views) - 1), wiring=wiring)
 
 
+def _on_network(now: dict[str, Any]) -> bool:
+    """Whether the level that is shown is wired by a network."""
+    views = roofline.levels(now["topology"])
+    return views[min(now["level"], len(views) - 1)].wire == "network"
+
+
 def zoom(level: int = 0, topology: str = "Llama 3 cluster") -> Explorer:
     """Zoom from one device out to the whole cluster: contents, counts, memory, and bandwidth one way per device."""
     names = ("device", "1 level out", "2 levels out", "3 levels out", "4 levels out")
@@ -175,5 +182,5 @@ def zoom(level: int = 0, topology: str = "Llama 3 cluster") -> Explorer:
         draw_zoom,
         level=play(range(len(names)), level, label="zoom", text=lambda place: names[place], interval=1500),
         topology=menu(tuple(facts.topologies()), topology, label="built like"),
-        wiring=menu(WIRINGS, label="servers are joined by"),
+        wiring=menu(WIRINGS, label="servers are joined by", when=_on_network),
     )

@@ -102,6 +102,7 @@ def test_every_library_that_the_course_imports_is_asked_for():
         "nbconvert",
         "nbclient",
         "jupyter_client",
+        "jupyter_server",
         "traitlets",
         "packaging",
         "psutil",

@@ -214,8 +214,9 @@ class Control:
 
     @property
     def value(self) -> str:
-        """What a slider says it stands at."""
-        return self.root.locator(".widget-readout").text_content().strip()
+        """What a slider says it stands at; nothing for other controls."""
+        said = self.root.locator(".widget-readout")
+        return said.text_content().strip() if said.count() else ""
 
     @property
     def handle(self) -> Any:
@@ -247,7 +248,10 @@ class Control:
             before, cell = self.chapter.picture(self.cell), self.chapter.cell(self.cell).element_handle()
             move()
             root = self.root.element_handle()
-            found = self.chapter.page.wait_for_function(_CHANGED_OR_OFF, arg=[cell, before, root], timeout=10_000)
+            try:
+                found = self.chapter.page.wait_for_function(_CHANGED_OR_OFF, arg=[cell, before, root], timeout=10_000)
+            except TimeoutError as late:
+                raise TimeoutError(f"{self.cell}: {self.label}, now at {self.value!r}, left the picture as it was.") from late
             if found.json_value() == "changed":
                 return self.chapter.picture(self.cell)
         raise TimeoutError(f"{self.cell}: {self.label} is switched off again and again.")
@@ -271,9 +275,13 @@ class Control:
     @contextmanager
     def held(self) -> Iterator[Any]:
         """The mouse, with the button down on the handle."""
-        self.handle.hover()  # scrolls there and waits until the page stands still
         mouse = self.chapter.page.mouse
-        mouse.down()
+        for _ in range(5):
+            self.handle.hover()  # scrolls there and waits until the page stands still
+            mouse.down()
+            if self.root.locator(".noUi-active").count():
+                break
+            mouse.up()  # cells above have got their height meanwhile, and the handle is elsewhere
         try:
             yield mouse
         finally:

@@ -5,7 +5,6 @@ Nothing of a person's own JupyterLab is touched: settings, workspaces and work a
 
 import os
 import re
-import select
 import signal
 import socket
 import subprocess
@@ -49,11 +48,14 @@ def served(folder: Path, chapter: str = "00") -> Iterator[str]:
     port = _free_port()
     command = [str(ROOT / "course"), "learn", chapter, "--no-browser", "--port", str(port)]
     command += ["--expose-app-in-browser"]  # so that a test may ask the page's own model what it shows
-    with subprocess.Popen(
-        command, env=_environment(folder), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
-    ) as server:
+    environment = _environment(folder)
+    log = folder / "jupyter.log"  # a file: a pipe that nobody reads would fill and stop the server
+    with (
+        log.open("wb") as out,
+        subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True) as server,
+    ):
         try:
-            yield _address(server, port)
+            yield _address(server, port, log)
         finally:
             server.send_signal(signal.SIGTERM)
             try:
@@ -93,12 +95,18 @@ def _free_port() -> int:
         return probe.getsockname()[1]
 
 
-def _address(server: subprocess.Popen, port: int) -> str:
-    """The address with its token, as the server prints it; from then on its output is left to a pipe that nobody needs."""
-    said, until = b"", time.monotonic() + PATIENCE
+def _address(server: subprocess.Popen, port: int, log: Path) -> str:
+    """The address with its token, as the server says it, once something answers there."""
+    until, found = time.monotonic() + PATIENCE, None
     while time.monotonic() < until and server.poll() is None:
-        if select.select([server.stdout], [], [], 0.2)[0]:
-            said += os.read(server.stdout.fileno(), 65536)
-        if found := re.search(rb"http://127\.0\.0\.1:%d/lab\S*token=\w+" % port, said):
+        found = re.search(rb"http://127\.0\.0\.1:%d/lab\S*token=\w+" % port, log.read_bytes())
+        if found and _answers(port):
             return found.group(0).decode()
-    raise Trouble(f"`./course learn` gave no address:\n{said.decode(errors='replace')[-2000:]}", "see its words above")
+        time.sleep(0.1)
+    said = log.read_text(encoding="utf-8", errors="replace")[-2000:]
+    raise Trouble(f"`./course learn` did not come up at port {port}:\n{said}", "see its words above")
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

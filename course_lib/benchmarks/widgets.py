@@ -117,7 +117,10 @@ def measure(chapter: str, page: "ChapterPage", events: int = EVENTS) -> list[Row
     rows = []
     for cell in page.cells():
         for control in page.controls(cell, "slider"):
-            control.redraw(partial(control.drag_to, 1 if control.place() == 0 else 0))
+            start = control.place()
+            far = control.count() - 1 if start < control.count() / 2 else 0
+            for place in (far, start):  # wakes a slider that is greyed out
+                control.redraw(partial(control.drag_to, place))
             times = answers(control, events)
             rows.append(row(chapter, control, times))
     return rows

@@ -33,7 +33,7 @@ def memory_wall(
     left, right = -1.55, len(models) - 0.4  # room for the lines' names before the first bar
     for name in devices:
         size = facts.device(name).memory
-        axes.axhline(size / GB, color=INK, linewidth=1.1, linestyle="--")
+        axes.axhline(size / GB, color=INK, linewidth=1.1, linestyle="--", zorder=0.9)  # behind bars and words
         axes.text(left + 0.08, size / GB, f"one {name.split()[0]}: {size.text}", va="center", fontsize=style.SMALL,
                   color=INK, bbox=on_paper)  # fmt: skip
     for place, total in enumerate(totals):

@@ -29,7 +29,7 @@ def zoom(views: Sequence[Level], place: int, *, title: str = "", wiring: str = "
         _device(axes)
     elif wiring == "rails" and here.wire == "network":
         _rails(axes)
-    elif _is_torus(here):
+    elif here.is_torus:
         _torus(axes, units, views[place - 1].name)
     else:
         _contents(axes, units, views[place - 1].name, here)
@@ -55,7 +55,7 @@ def _wire_words(view: Level, place: int, wiring: str) -> tuple[str, ...]:
         return (f"It reads its own memory at {speed}.",)
     less = f"{number_text(1 / view.ratio)} × slower than one level in" if view.ratio < 0.999 else "as fast as one level in"
     shared = f", {view.oversubscription:g} : 1 oversubscribed" if view.oversubscription > 1 else ""
-    if _is_torus(view):
+    if view.is_torus:
         words = f"Each device sends {speed} one way, to its neighbours in the torus together: {less}."
         return words, "There are no switches: what goes further passes through other devices."
     halves = f"Half of it can send {bytes_text(view.devices / 2 * view.bandwidth)}/s to its other half (bisection)."
@@ -63,11 +63,6 @@ def _wire_words(view: Level, place: int, wiring: str) -> tuple[str, ...]:
     if wiring == "rails" and view.wire == "network":
         return *said, "Rails: one switch joins device i of every server; the wires are as many, the neighbours others."
     return said
-
-
-def _is_torus(view: Level) -> bool:
-    """Whether a level joins its units to their neighbours only, without switches."""
-    return "torus" in view.note
 
 
 def _torus(axes: Axes, units: int, inner: str) -> None:

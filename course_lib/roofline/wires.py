@@ -108,6 +108,11 @@ class Level:
     oversubscription: float
     note: str
 
+    @property
+    def is_torus(self) -> bool:
+        """Whether its devices talk to neighbours only, instead of through switches."""
+        return "torus" in self.note
+
 
 def levels(topology: str | Topology) -> tuple[Level, ...]:
     """A topology's levels from the device out, each with what it holds and what a device gets across it."""
@@ -145,11 +150,19 @@ def bandwidth_across(topology: str | Topology, level: str) -> float:
 
 
 def bisection(topology: str | Topology, level: str) -> float:
-    """Bytes/s from one half of a unit of this level to its other half, one way."""
+    """Bytes/s from one half of a unit of this level to its other half, one way, where switches join them.
+
+    ValueError for a torus: what crosses its middle follows from its shape, which is not in the facts.
+    """
     found = {each.name: each for each in levels(topology)}
     if level not in found or found[level].devices < 2:
         raise ValueError(
             f"level is {level!r}; a unit with two halves is one of {', '.join(list(found)[1:])}."
+        )
+    if found[level].is_torus:
+        raise ValueError(
+            f"{level} is {found[level].note}: devices reach their neighbours only, so half of them cannot send "
+            "to the other half at full rate. Ask for a level that switches join."
         )
     return found[level].devices / 2 * found[level].bandwidth
 

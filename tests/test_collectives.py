@@ -225,6 +225,29 @@ def test_pieces_hide_latency_and_send_no_more():
     assert plain.seconds < whole.seconds
 
 
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
+def test_a_scratch_given_twice_changes_no_sum(ranks):
+    def twice(comm, x):
+        scratch = x.new_full((x.numel(),), -7)
+        for _ in range(2):
+            collectives.pipelined_ring_all_reduce(comm, x, scratch=scratch)
+        return x
+
+    world = secrets(ranks, (13,))
+    run = simulate(twice, ranks, per_rank=[(x.clone(),) for x in world])
+    assert all(torch.equal(got, ranks * plain_sum(world)) for got in run.results)
+
+
+@pytest.mark.parametrize("scratch", [torch.zeros(2), torch.zeros(2, 8), torch.zeros(16, dtype=torch.float64)],
+                         ids=["too short", "not a row", "another dtype"])  # fmt: skip
+def test_a_scratch_that_does_not_fit_is_refused(scratch):
+    def reduce(comm, x):
+        return collectives.pipelined_ring_all_reduce(comm, x, scratch=scratch)
+
+    with pytest.raises(RankError, match=r"one row of 4 numbers of torch.float32"):
+        simulate(reduce, 2, (torch.ones(8),))
+
+
 @pytest.mark.parametrize("ranks", [4, 5, 8, 16, 17])
 def test_ring_and_tree_take_equally_long_at_the_crossover(ranks):
     size = collectives.ring_tree_crossover(ranks, LATENCY, BANDWIDTH)

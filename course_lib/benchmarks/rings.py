@@ -19,6 +19,7 @@ from course_lib.cluster import Comm, launch
 SIZES = (1_000_000, 16_000_000, 64_000_000, 256_000_000)  # bytes on each rank
 RANKS = (2, 4)
 REPEATS = 20
+CONTENDERS = ("ring", "pipelined ring", "its messages alone")  # the last adds nothing up: no ring can be faster
 TARGET = 64_000_000, "pipelined ring", 1.0  # (bytes, contender, least ratio to gloo)
 
 
@@ -43,17 +44,29 @@ class Ratio:
 
 
 def times_here(comm: Comm, nbytes: int, repeats: int) -> list[list[float]]:
-    """Seconds on this rank, a row a repeat: gloo, ring, pipelined ring. One more repeat runs first and is left out."""
+    """Seconds on this rank, a row a repeat: gloo, then `CONTENDERS`. One more repeat runs first and is left out."""
     import torch
 
-    from course_lib.collectives import pipelined_ring_all_reduce, ring_all_reduce
+    from course_lib.collectives import pipelined_ring_all_reduce, ring_all_reduce, swap
 
     torch.set_num_threads(1)
-    x = torch.zeros(nbytes // 4)
+    x, scratch = torch.zeros(nbytes // 4), torch.zeros(-(-nbytes // 4 // comm.size))
+
+    def exchange() -> None:
+        chunk, right, left = x[: scratch.numel()], (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+        for _ in range(2 * (comm.size - 1)):
+            swap(comm, chunk, right, scratch, left)
+
+    runs = {
+        "gloo": lambda: comm.all_reduce(x),
+        "ring": lambda: ring_all_reduce(comm, x),
+        "pipelined ring": lambda: pipelined_ring_all_reduce(comm, x, scratch=scratch),
+        "its messages alone": exchange,
+    }
     rows = []
     for _ in range(repeats + 1):
         row = []
-        for reduce in (lambda: comm.all_reduce(x), lambda: ring_all_reduce(comm, x), lambda: pipelined_ring_all_reduce(comm, x)):
+        for reduce in runs.values():
             comm.barrier()
             start = time.perf_counter()
             reduce()
@@ -63,11 +76,11 @@ def times_here(comm: Comm, nbytes: int, repeats: int) -> list[list[float]]:
 
 
 def ratios(ranks: int, nbytes: int, repeats: int = REPEATS) -> list[Ratio]:
-    """Both rings against gloo at one size. A repeat's time is that of its slowest rank."""
+    """Both rings, and a ring's messages without its sums, against gloo at one size. A repeat's time is that of its slowest rank."""
     by_rank = launch(times_here, ranks, args=(nbytes, repeats), timeout=600.0).results
     rows = [[max(each) for each in zip(*(rank[repeat] for rank in by_rank), strict=True)] for repeat in range(repeats)]
     found = []
-    for place, name in ((1, "ring"), (2, "pipelined ring")):
+    for place, name in enumerate(CONTENDERS, 1):
         low, middle, high = statistics.quantiles([row[0] / row[place] for row in rows], n=4)
         mine, gloo = (statistics.median(row[at] for row in rows) for at in (place, 0))
         found.append(Ratio(ranks, nbytes, name, mine, gloo, middle, low, high))

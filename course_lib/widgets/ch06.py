@@ -132,10 +132,13 @@ def _beside(start: Point, stop: Point) -> Point:
 def ring_stepper(algorithm: str = "ring", ranks: int = 5) -> Explorer:
     """Step through an all-reduce of real numbers; compare the ring with the root, a tree, halving and doubling."""
     most = len(walk("naive root", MOST_RANKS).frames)
+    counts = range(2, MOST_RANKS + 1)
+    for count in counts:
+        walk(algorithm, count)  # run ahead, a quarter of a second in all: a slider must not wait for a run
     return explore(
         draw_step,
         algorithm=menu(tuple(PHASES), algorithm, label="algorithm"),
-        ranks=slider(range(2, MOST_RANKS + 1), ranks, label="ranks"),
+        ranks=slider(counts, ranks, label="ranks"),
         step=play(range(most), label="step", interval=700),
     )
 

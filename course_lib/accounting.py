@@ -18,6 +18,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from itertools import accumulate
 from typing import Any, Self
 
 import torch
@@ -53,10 +54,11 @@ for _name, _formula in (("", _attention), ("_backward", _attention_backward)):
 class _Block:
     """One storage: its bytes, and what is known of it. Times are numbers of allocations."""
 
-    __slots__ = ("born", "held", "held_until", "nbytes", "ref", "role", "saved", "saved_since", "saved_until")
+    __slots__ = ("born", "died", "held", "held_until", "nbytes", "ref", "role", "saved", "saved_since", "saved_until")
 
     def __init__(self, nbytes: int, born: int, ref: Any) -> None:
         self.nbytes, self.born, self.ref = nbytes, born, ref
+        self.died: int | None = None  # the last moment at which it was alive
         self.role = ""
         self.saved = self.held = 0
         self.saved_since = self.saved_until = self.held_until = -1
@@ -72,6 +74,17 @@ class _Block:
         if not now and self.saved_since <= moment <= self.saved_until:
             return "saved for backward"
         return "temporary"
+
+
+    def spans(self, last: int) -> Iterator[tuple[str, int, int]]:
+        """Its roles, each with the first and the last moment of it; communication is not told apart."""
+        if self.role or self.saved_since < 0:
+            yield self.role or "temporary", self.born, last
+            return
+        until = min(last, last if self.saved else self.saved_until)
+        yield "temporary", self.born, self.saved_since - 1
+        yield "saved for backward", self.saved_since, until
+        yield "temporary", until + 1, last
 
 
 class _Saved:
@@ -93,15 +106,20 @@ class _Saved:
 
 
 class Accounting(TorchDispatchMode):
-    """Counts while it is entered: `with Accounting() as account: …`, then `account.peak_bytes`, `account.flops`."""
+    """Counts while it is entered: `with Accounting() as account: …`, then `account.peak_bytes`, `account.flops`.
+
+    With `history=True` it remembers storages that are gone as well, and `timeline()` tells bytes by role over time.
+    """
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         """Nothing is compiled under a count, so torch need not load its compiler for one: that takes seconds."""
         return False
 
-    def __init__(self) -> None:
+    def __init__(self, history: bool = False) -> None:
         super().__init__()
+        self.marks: list[tuple[int, str]] = []  # moments that were given a name
+        self._history: list[_Block] | None = [] if history else None
         self.live_bytes = 0
         self.peak_bytes = 0
         self.flops = 0
@@ -150,6 +168,8 @@ class Accounting(TorchDispatchMode):
                 account._drop(key)
 
         block = blocks[key] = _Block(nbytes, self.moment, weakref.ref(storage, gone))
+        if self._history is not None:
+            self._history.append(block)
         self._grow(nbytes)
         return block
 
@@ -163,6 +183,7 @@ class Accounting(TorchDispatchMode):
         block = self._blocks.pop(key, None)
         if block is not None:
             self.live_bytes -= block.nbytes
+            block.died = self.moment
             if block.born <= self._peak:
                 self._gone.append(block)
 
@@ -183,8 +204,13 @@ class Accounting(TorchDispatchMode):
 
     # --- what is told
 
-    def adopt(self, things: Any) -> None:
-        """Count the tensors in these things (modules, tensors, lists, tuples, dicts) from now on, and watch the modules."""
+    def adopt(self, things: Any, role: str = "") -> None:
+        """Count the tensors in these things (modules, tensors, lists, tuples, dicts) from now on, and watch the modules.
+
+        `role` is what tensors among them are for, if that is known.
+        """
+        if role and role not in ROLES:
+            raise ValueError(f"No role {role!r}; choose from {', '.join(ROLES)}.")
         for thing in _inside(things):
             if isinstance(thing, nn.Module):
                 self.watch(thing)
@@ -193,6 +219,8 @@ class Accounting(TorchDispatchMode):
                     self._add(thing)
             else:
                 self._see(thing)
+                if role:
+                    self._call(thing, role)
 
     def watch(self, module: nn.Module | Iterable[Tensor]) -> None:
         """Call these parameters parameters, and their gradients gradients."""
@@ -225,6 +253,11 @@ class Accounting(TorchDispatchMode):
 
         return release
 
+    def mark(self, name: str) -> None:
+        """Give this moment a name, for the timeline: what ends here."""
+        self.moment += 1
+        self.marks.append((self.moment, name))
+
     # --- what is asked
 
     def roles(self) -> dict[str, int]:
@@ -241,6 +274,22 @@ class Accounting(TorchDispatchMode):
         for block in blocks:
             tally[block.role_at(self._peak, now)] += block.nbytes
         return tally
+
+    def timeline(self) -> dict[str, list[int]]:
+        """Bytes alive by role, at every moment: after each allocation, and at each mark. It needs `history=True`.
+
+        What is freed shows at the next moment. A storage has its last role from its birth, but is saved for backward only
+        from the first to the last moment at which autograd kept it.
+        """
+        if self._history is None:
+            raise ValueError("No history was kept; count with Accounting(history=True) for a timeline.")
+        change = {role: [0] * (self.moment + 2) for role in ROLES}
+        for block in self._history:
+            last = self.moment if block.died is None else block.died
+            for role, first, until in block.spans(last):
+                change[role][first] += block.nbytes
+                change[role][until + 1] -= block.nbytes
+        return {role: list(accumulate(steps[:-1])) for role, steps in change.items()}
 
     def ledger(self) -> dict[str, Any]:
         """Everything counted, as plain data: bytes and FLOPs."""

@@ -43,7 +43,7 @@ def test_every_fact_of_every_record_says_all_four():
     for name, fact in found:
         assert all((fact.unit, fact.source, fact.date, fact.condition)), name
         assert DATE.match(fact.date), f"{name}: {fact.date}"
-        assert fact > 0, name
+        assert fact > 0 or name == "ring-free-scaling.value", name  # which says that nothing is added
 
 
 @pytest.mark.parametrize("file", DATED)
@@ -204,8 +204,9 @@ def test_the_exercise_price_calls_itself_an_assumption():
 def test_claims_hold_no_verdict():
     fields = {field.name for field in dataclasses.fields(facts.claim("step-70b-8ms"))}
     assert fields == {"key", "chapter", "text", "value"}
-    assert {one.chapter for one in facts.claims("01").values()} == {"01"}
-    assert len(facts.claims("01")) >= 14
+    for chapter, least in (("01", 14), ("03", 11), ("06", 9)):
+        found = facts.claims(chapter)
+        assert {one.chapter for one in found.values()} == {chapter} and len(found) >= least
 
 
 # --- look-ups --------------------------------------------------------------------------------------

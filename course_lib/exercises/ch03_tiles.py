@@ -45,6 +45,7 @@ TILED_INTENSITY = Card(
     minutes=20,
     difficulty=4,
     importance=5,
+    kind="more",
     answers=("tile_moves", "best_tile", "tiled_intensity"),
     text=f"""“Every input is read once” needs a cache that holds everything. A real one holds three square tiles of t × t
 elements, one of each matrix, and nothing else. Here {{{{stays_words}}}}.

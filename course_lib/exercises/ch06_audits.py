@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from course_lib import facts
 from course_lib.exercises import Card
-from course_lib.facts.fact import Fact
-from course_lib.facts.published import Claim
 
 RIGHT, WRONG = "right", "wrong"
 CAUSES = {
@@ -15,46 +14,13 @@ CAUSES = {
     "divided by N twice": "one rank's bytes are divided by the time of all ranks together",
     "another algorithm's factor": "the conversion belongs to an algorithm that was not the one that ran",
 }
-LESSON = "a public lesson on distributed training, 2025"
-NETWORK = "Stas Bekman, Machine Learning Engineering Open Book, network chapter, 2025"
-
-
-def _claim(key: str, text: str, value: float, unit: str, source: str, date: str, condition: str) -> Claim:
-    return Claim(key, "06", text, Fact(value, unit, source, date, condition))
-
-
-CLAIMS = {
-    claim.key: claim
-    for claim in (
-        _claim("ring-free-scaling", "Communication is independent of N … essentially free scaling.", 0.0, "s", LESSON, "2025",
-               "of a ring all-reduce; what N adds to its time"),
-        _claim("ring-sends-2m", "A ring moves 2(N−1)·M/N, about 2M, per GPU.", 2.0, "M", LESSON, "2025", "64 ranks"),
-        _claim("naive-root-bytes", "The naive way moves 2(N−1)·M through GPU 0.", 126.0, "M", LESSON, "2025",
-               "64 ranks, sent and received together"),
-        _claim("all-reduce-log-form", "All-reduce cost: T ≈ α·log N + β·S.", 1.0, "S", "the outline of a public lesson, 2025",
-               "2025", "large S on 64 ranks: the factor before β·S"),
-        _claim("gradients-280-gb", "Gradient all-reduce of 70 billion parameters in 16 bits: about 2·2·params = 280 GB per rank.",
-               280e9, "B", "a public lesson on the walls of training, 2025", "2025", "64 ranks"),
-        _claim("all-reduce-2.8-s", "At 100 GB/s that is 2.8 s, if it is not overlapped.", 2.8, "s",
-               "a public lesson on the walls of training, 2025", "2025", "64 ranks, latency left out"),
-        _claim("h200-bus-482", "8 × H200, all-reduce of 16 GiB: algorithm bandwidth 275.58 GB/s, bus bandwidth 482.26 GB/s.",
-               482.26e9, "B/s", NETWORK, "2025", "nccl-tests, 8 ranks"),
-        _claim("h100-480-over-450", "8 × H100: 480 GB/s of bus bandwidth, though a link carries 450 GB/s.", 480e9, "B/s",
-               "NVIDIA/nccl-tests, pull request 239", "2024", "summed inside the switch (NVLS), so a GPU sends its tensor once "
-               "and its finished N-th once"),
-        _claim("reduce-scatter-74", "Reduce-scatter measured bandwidth: 72 to 75 GB/s, where all-reduce has 272 to 278.", 73.5,
-               "GiB/s", "Stanford CS336, spring 2025, lecture 8 and its trace", "2025",
-               "4 ranks; the code divides (N−1) output chunks, which one rank sends, by N times the duration, and 1024³ bytes "
-               "are called a GB"),
-    )
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
     """One statement of the audit: what to recompute of it, and in which unit."""
 
-    id: str
+    id: str  # key of `facts.claim`
     asked: str
     unit: str
 
@@ -76,8 +42,10 @@ ITEMS = (
 def _table() -> str:
     lines = ["| id | was printed | your number | in |", "|---|---|---|---|"]
     for item in ITEMS:
-        claim = CLAIMS[item.id]
-        lines.append(f"| `{item.id}` | “{claim.text}” *({claim.value.source}; {claim.value.condition})* | {item.asked} | {item.unit} |")
+        claim = facts.claim(item.id)
+        lines.append(
+            f"| `{item.id}` | “{claim.text}” *({claim.value.source}; {claim.value.condition})* | {item.asked} | {item.unit} |"
+        )
     return "\n".join(lines)
 
 

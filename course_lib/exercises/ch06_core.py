@@ -1,4 +1,4 @@
-"""Core exercises of chapter 06: from a pair of ranks to a ring all-reduce, a hang to repair, a time to predict."""
+"""Core exercises of chapter 06: from a pair of ranks to a ring all-reduce, and a time to predict."""
 
 import random
 from collections.abc import Mapping
@@ -176,56 +176,6 @@ RING_ALL_REDUCE = Card(
     probe=from_messages,
 )
 
-HANGING = """```python
-def swap_edges(comm, ahead, behind):
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
-    works = [comm.isend(ahead, after), comm.isend(behind, before)]
-    works += [comm.irecv(from_before, before), comm.irecv(from_after, after)]
-    for work in works:
-        work.wait()
-    return from_before, from_after
-```"""
-
-HANG_REPAIR = Card(
-    id="hang-repair",
-    chapter="06",
-    title="It runs here and hangs there",
-    text=f"""A reference solution of a public course posted every hop's `isend` and `irecv` as separate calls. It ran on CPUs.
-On GPUs the ring hung for ever: on one stream, operations with a peer progress in the order in which they were issued, and
-every rank's send waited for a receive that stood behind the neighbour's own send (*callummcdougall/ARENA_3.0, pull request
-407, 2026; the same question: NVIDIA/nccl, issue 479, 2021*). This function has that bug in both directions:
-
-{HANGING}
-
-Each rank gives `ahead` to the rank after it and `behind` to the rank before it on a ring, and returns the pair: what the
-rank before sent ahead, what the rank after sent behind. Pipelines do this with activations and gradients. `ahead` and
-`behind` may differ in shape and dtype; each has the same shape on all ranks.
-
-Repair it: no hang where a pair's operations keep their order of issue, none where nothing is buffered; every rank still
-sends each tensor once, and all act at the same time: six latencies at most, however many ranks. In a ring of two, both neighbours are the same rank. One rank alone
-is its own neighbour: it returns its own two tensors and sends nothing.""",
-    points=6,
-    minutes=10,
-    difficulty=3,
-    importance=5,
-    form="bug",
-    hints=(
-        "Write down, for two neighbours, the order in which each issues what concerns the other. Which operation stands first "
-        "on both sides, and can it finish alone?",
-        "Either make the four halves one operation, which has no order inside; or pair the ranks: even ones send while odd "
-        "ones receive. Then run it with two ranks and look at which of the two messages arrives where.",
-        "`comm.batch_isend_irecv([P2POp(comm.isend, ahead, after), P2POp(comm.irecv, from_before, before), …])`. Messages of "
-        "one pair are matched in order, or by `tag`: with two ranks, list the receives in the order in which the other side "
-        "sends, or give each direction a tag.",
-    ),
-    answers=("swap_edges",),
-    allowed=MESSAGES,
-    params={"numbers": 6},
-    vary=lambda draw: {"numbers": draw.randrange(4, 10)},
-    probe=from_messages,
-)
-
 
 def _vary_time(draw: random.Random) -> Mapping[str, Any]:
     return {"nbytes": draw.choice((14, 16, 64, 140)) * GB, "ranks": draw.choice((64, 256, 512, 1024)),
@@ -262,4 +212,4 @@ end to end. `ring_seconds_interval()` returns `(low, high)`. The points are for 
     probe=interval,
 )
 
-CORE = (PAIR_EXCHANGE, RING_SHIFT, PREDICT_RING_TIME, REDUCE_SCATTER_HALF, RING_ALL_REDUCE, HANG_REPAIR)
+CORE = (PAIR_EXCHANGE, RING_SHIFT, PREDICT_RING_TIME, REDUCE_SCATTER_HALF, RING_ALL_REDUCE)

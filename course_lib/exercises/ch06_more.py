@@ -118,40 +118,13 @@ takes 4N latencies at most. This is how tokens find their experts.""",
     probe=from_messages,
 )
 
-WAIT_FOR_CYCLE = Card(
-    id="wait-for-cycle",
-    chapter="06",
-    title="Who waits for whom?",
-    text="""A job stands still, or is it only slow? The log has one entry `(time, rank, state, peer)` whenever a rank begins
-something. States: `"sends"` (to `peer`, and waits until it receives), `"receives"` (from `peer`, and waits until it
-sends), `"computes"` (`peer` is `None`), `"done"`. Entries are in no order; a rank is in the state of its **latest** entry.
-
-Write `find_cycle(log)`: the ranks of the circle in which each waits for the next, beginning with its smallest rank, such as
-`[1, 4, 2]` when 1 waits for 4, 4 for 2 and 2 for 1; `[]` where there is none. A rank that sends to one which receives from it
-does not wait: that message is on its way. Ranks that wait for a circle without being in it do not belong to it. Slow is no
-circle. There is one circle at most.""",
-    points=8,
-    minutes=15,
-    difficulty=3,
-    importance=5,
-    kind="more",
-    hints=(
-        "How many ranks can one rank wait for, by these states? What does that say about the shape of the graph?",
-        "Reduce the log to one state a rank, then to `waits_for[rank]`. Strike out pairs that are about to meet. From any "
-        "rank, follow the arrows until they end or come back to a rank seen before.",
-        "`state = {}`; `for time, rank, what, peer in sorted(log, key=lambda e: e[0]): state[rank] = (what, peer)`. Met: "
-        "`state.get(peer) == (other[what], rank)`. A circle is the part of the path from the first repeated rank on; rotate "
-        "it so that its smallest rank comes first.",
-    ),
-    answers=("find_cycle",),
-    params={"ranks": 6},
-    vary=lambda draw: {"ranks": draw.randrange(5, 10)},
-)
-
 
 def _vary_fit(draw: random.Random) -> Mapping[str, Any]:
     slow, fast = draw.choice((4, 6, 8)), draw.choice((30, 40, 60))
-    return {"alphas": (slow * US, fast * US), "bandwidths": (draw.choice((3, 5)) * GB, draw.choice((40, 80, 160)) * GB)}
+    return {
+        "alphas": (slow * US, fast * US),
+        "bandwidths": (draw.choice((3, 5)) * GB, draw.choice((40, 80, 160)) * GB),
+    }
 
 
 ALPHA_BETA_FIT = Card(
@@ -264,5 +237,11 @@ lack one rank in a single element, have one rank twice, or were added up in fewe
     vary=lambda draw: {"ranks": draw.choice((12, 16, 20))},
 )
 
-PROBLEMS = (WAIT_FOR_CYCLE, HALVING_DOUBLING, HIERARCHICAL_BYTES, ALL_TO_ALL_SIZES, NAME_THE_ALGORITHM, ALPHA_BETA_FIT,
-            EQUAL_UP_TO_ROUNDING)  # fmt: skip
+PROBLEMS = (
+    HALVING_DOUBLING,
+    HIERARCHICAL_BYTES,
+    ALL_TO_ALL_SIZES,
+    NAME_THE_ALGORITHM,
+    ALPHA_BETA_FIT,
+    EQUAL_UP_TO_ROUNDING,
+)

@@ -8,6 +8,15 @@ from course_lib import units
 
 PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z0-9_.-]+?)(?::([a-z_]+))?\s*\}\}")
 
+NO_BREAK = "\u00a0"  # a space at which no line ends: between a number and what it counts
+_DIGIT, _POWER = "[0-9⁰¹²³⁴⁵⁶⁷⁸⁹]", "10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]"
+_UNIT = (
+    r"(?:%|(?:(?:[munµkKMGTPEZ]|[KMGT]i)?(?:FLOP|bit|[bBsWm])(?:/s)?|thousand|million|billion|trillion|bytes?"
+    r"|seconds?|min|minutes?|hours?|days?|weeks?|months?|years?)\b)"
+)
+_BEFORE_UNIT = re.compile(rf"(?<={_DIGIT}) (?={_UNIT}|×(?: {_POWER}|$))|(?<=×) (?={_POWER})")
+_SLOT = re.compile(rf"{PLACEHOLDER.pattern}( (?={_UNIT}))?")
+
 _SUFFIXES = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"))
 
 
@@ -45,16 +54,24 @@ def format_value(value: Any, form: str | None) -> str:
     return FORMATS[form](value)
 
 
+def kept_together(value: str) -> str:
+    """A number with its unit, a per cent, a power of ten, so that no line ends inside; longer texts and code stay."""
+    return value if "\n" in value or "`" in value else _BEFORE_UNIT.sub(NO_BREAK, value)
+
+
 def fill_text(text: str, values: Mapping[str, Any]) -> str:
-    """`text` with every placeholder replaced; ValueError names one that has no value."""
+    """`text` with every placeholder replaced, numbers kept on one line with their units; ValueError names one without a value."""
 
     def one(match: re.Match[str]) -> str:
-        name, form = match.groups()
+        name, form, space = match.groups()
         if name not in values:
-            raise ValueError(f"Placeholder {match.group(0)} has no value; there are {', '.join(sorted(values))}.")
-        return format_value(values[name], form)
+            raise ValueError(
+                f"Placeholder {match.group(0).strip()} has no value; there are {', '.join(sorted(values))}."
+            )
+        value = kept_together(format_value(values[name], form))
+        return value + (NO_BREAK if space and re.search(rf"{_DIGIT}$", value) else space or "")
 
-    return PLACEHOLDER.sub(one, text)
+    return _SLOT.sub(one, text)
 
 
 def chapter_values(chapter: str, variants: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from course_lib import collectives
-from course_lib.exercises.ch06_audits import CAUSES, CLAIMS, ITEMS, RIGHT, WRONG, Item
+from course_lib import collectives, facts
+from course_lib.exercises.ch06_audits import CAUSES, ITEMS, RIGHT, WRONG, Item
 from course_lib.exercises.judging import Judging, Params, describe, is_number, near
 from course_lib.exercises.judging.ch06_ranks import Fault, verdict
 from course_lib.records import Case, Outcome, Verdict
@@ -36,7 +36,7 @@ _BYTES = collectives.ring_cost(_GRADIENTS, _RANKS, 0.0, 1.0).nbytes / GB
 _SECONDS = collectives.ring_cost(_GRADIENTS, _RANKS, 0.0, 100 * GB).seconds
 _BUS = collectives.bus_bandwidth("all_reduce", 275.58 * GB, 1.0, 8) / GB
 _ALGORITHM = 480 / collectives.BUS_FACTORS["all_reduce"](8)
-_PRINTED = float(CLAIMS["reduce-scatter-74"].value)
+_PRINTED = float(facts.claim("reduce-scatter-74").value)
 
 KEYS: dict[str, Key] = {
     "ring-free-scaling": Key(_LATENCY, "latency left out", {
@@ -94,14 +94,20 @@ def _fault(item: Item, key: Key, answer: Any) -> Fault | None:
     if not is_number(number):
         return "not-a-number", f"{lead}the first value is a number ({item.unit}); got {describe(number)}."
     if said not in (RIGHT, WRONG) or type(cause) is not str or cause not in CAUSES:
-        return "no-such-word", f"{lead}a verdict is {RIGHT!r} or {WRONG!r}, a cause one of {', '.join(CAUSES)}."
+        return (
+            "no-such-word",
+            f"{lead}a verdict is {RIGHT!r} or {WRONG!r}, a cause one of {', '.join(CAUSES)}.",
+        )
     if not near(number, key.number, NEAR):
         for name, (value, message) in key.slips.items():
             if near(number, value, 0.02):
                 return name, lead + message
         return "other-number", f"{lead}your number is {number / key.number:.3g} times ours ({item.unit})."
     if said != key.said:
-        return "wrong-verdict", f"{lead}your number is right; now compare it with the printed one: within 5 % or not?"
+        return (
+            "wrong-verdict",
+            f"{lead}your number is right; now compare it with the printed one: within 5 % or not?",
+        )
     if cause != key.cause:
         return "wrong-cause", f"{lead}number and verdict are right; {cause!r} is not what happened."
     return None
@@ -110,17 +116,26 @@ def _fault(item: Item, key: Key, answer: Any) -> Fault | None:
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     given = outcome.value
     if type(given) is not dict:
-        fault = ("no-dictionary", f"Return a dictionary from id to (number, verdict, cause); got {describe(given)}.")
+        fault = (
+            "no-dictionary",
+            f"Return a dictionary from id to (number, verdict, cause); got {describe(given)}.",
+        )
         return [verdict("values", item.id, case, fault) for item in ITEMS]
     faults: dict[str, Fault | None] = {
-        item.id: _fault(item, KEYS[item.id], given[item.id]) if item.id in given else ("missing", f"{item.id}: no answer under this id yet.")
+        item.id: _fault(item, KEYS[item.id], given[item.id])
+        if item.id in given
+        else ("missing", f"{item.id}: no answer under this id yet.")
         for item in ITEMS
     }
     wide = dict(faults)  # a verdict stands only beside one of the other kind that is right
     for standing, other, told in ((RIGHT, WRONG, "no error has been found yet; a statement left standing counts only beside one."),
                                   (WRONG, RIGHT, "no right statement was left standing; an error counts only beside one.")):  # fmt: skip
         if all(wide[name] for name in wide if KEYS[name].said == other):
-            faults |= {name: ("blind", f"{name}: {told}") for name in wide if KEYS[name].said == standing and not wide[name]}
+            faults |= {
+                name: ("blind", f"{name}: {told}")
+                for name in wide
+                if KEYS[name].said == standing and not wide[name]
+            }
     return [verdict("values", item.id, case, faults[item.id]) for item in ITEMS]
 
 

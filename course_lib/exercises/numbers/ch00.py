@@ -109,6 +109,11 @@ def estimate() -> tuple[Line, ...]:
     )  # fmt: skip
 
 
+def _money(usd: float) -> str:
+    """US dollars for Markdown, where a bare dollar would begin a formula."""
+    return money_text(usd).replace("$", "\\$")
+
+
 def _cost() -> float:
     return compute.cost_usd(compute.train_seconds(PARAMS, TOKENS, H100.dense_flops, MFU) / HOUR, facts.price("H100 hour"))
 
@@ -128,9 +133,9 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "flops": lambda: flops_text(compute.train_flops(PARAMS, TOKENS)),
     "alone": lambda: duration_text(compute.train_seconds(PARAMS, TOKENS, H100.dense_flops, MFU)),
     "together": lambda: duration_text(compute.train_seconds(PARAMS, TOKENS, H100.dense_flops, MFU, GPUS)),
-    "hour": lambda: money_text(facts.price("H100 hour")),
-    "cost": lambda: money_text(_cost()),
-    "point": lambda: money_text(compute.points_of_mfu_usd(_cost(), MFU)),
+    "hour": lambda: _money(facts.price("H100 hour")),
+    "cost": lambda: _money(_cost()),
+    "point": lambda: _money(compute.points_of_mfu_usd(_cost(), MFU)),
     "deadline": lambda: duration_text(DEADLINE),
     "checkpoint": lambda: number_text(CHECKPOINT_PARAMS),
     "checkpoint16": lambda: bytes_text(memory.weights_bytes(CHECKPOINT_PARAMS, "bf16")),

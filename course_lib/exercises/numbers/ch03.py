@@ -124,7 +124,7 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "gpu_money": lambda: _money(compute.cost_usd(compute.device_hours(GPU_MINUTES * MINUTE, 1), facts.price("H100 hour"))),
     "price": lambda: _money(facts.price("H100 hour")),
     "reading": lambda: _reading(
-        "williams-2009", "hong-kung-1981", "h100-architecture", "h100-whitepaper", "bekman-accelerators", "bekman-network",
+        "williams-2009", "hong-kung-1981", "h100-architecture", "hopper-in-depth", "bekman-accelerators", "bekman-network",
         "llama3-2024", "scaling-book", "tpu-v5p-docs", "mlx-benchmark-21",
     ),
 }  # fmt: skip

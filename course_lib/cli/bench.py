@@ -14,6 +14,7 @@ EXAMPLES = examples(
     "course bench widgets                     how fast a slider answers, in a real browser",
     "course bench cluster                     messages a second through the metered cluster",
     "course bench roofline                    the compute and memory roofs of this machine, and its ridge",
+    "course bench memory --data FOLDER        predicted memory against the published tables in a folder",
     "course bench rings --ranks 2 --sizes 64  the rings of chapter 06 against gloo's all-reduce",
 )
 
@@ -25,6 +26,8 @@ BENCHES = {  # name -> (module with main(arguments) -> exit code, what it measur
     "widgets": ("course_lib.benchmarks.widgets", "how fast a slider answers, in a real browser"),
     "roofline": ("course_lib.benchmarks.roofline", "the roofs of this machine: matmul, elementwise, copy, and its ridge"),
     "cluster": ("course_lib.cluster.bench", "messages a second through the metered cluster"),
+    "parallel": ("course_lib.benchmarks.parallel", "the course's data parallelism on real processes, against torch's DDP"),
+    "memory": ("course_lib.benchmarks.memory", "predicted memory against published memory, source by source"),
     "rings": ("course_lib.benchmarks.rings", "the rings of chapter 06 on real processes, against gloo's all-reduce"),
 }
 

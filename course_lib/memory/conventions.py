@@ -1,22 +1,17 @@
 """Bytes of training state: five buckets, seven conventions, and what sharding leaves on one rank.
 
-State is what lives from step to step: weights, gradients, main gradients, master copy, moments. Activations,
-communication buffers and the allocator's slack come on top and are not counted here. GB is 10^9 bytes.
+State is what lives from step to step: weights, gradients, main gradients, master copy, moments. GB is 10^9 bytes.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from course_lib import facts
-from course_lib.facts import ModelShape
 from course_lib.units import require, require_whole
 
 DTYPE_BYTES: dict[str, float] = {
     "fp64": 8, "fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1, "fp4": 0.5, "int4": 0.5,
 }  # fmt: skip
+_WIDTHS = {4: "fp32", 2: "16 bits", 1: "8 bits", 0.5: "4 bits", 8: "fp64"}
 BUCKETS = ("weights", "grads", "main_grads", "master", "moments")
 
 
@@ -43,6 +38,12 @@ class Convention:
     def buckets(self) -> dict[str, float]:
         """Bytes per parameter by bucket, in the order of `BUCKETS`."""
         return {name: getattr(self, name) for name in BUCKETS}
+
+    @property
+    def dtypes(self) -> dict[str, str]:
+        """The type of each bucket's numbers, as told by their width; moments count as two numbers."""
+        each = {name: per / (2 if name == "moments" else 1) for name, per in self.buckets.items() if per}
+        return {name: _WIDTHS.get(per, "mixed") for name, per in each.items()}
 
     @property
     def checkpoint(self) -> float:
@@ -92,9 +93,28 @@ def dtype_bytes(dtype: str) -> float:
     return DTYPE_BYTES[dtype]
 
 
+def own_convention(
+    *,
+    weights: str = "bf16",
+    grads: str = "bf16",
+    main_grads: str = "",
+    master: str = "fp32",
+    moments: str = "fp32",
+) -> Convention:
+    """A convention of one's own, from the type of each bucket; an empty word: the bucket does not exist."""
+    wide = {name: dtype_bytes(word) if word else 0.0 for name, word in
+            (("weights", weights), ("grads", grads), ("main_grads", main_grads), ("master", master))}  # fmt: skip
+    named = ", ".join(f"{name} {word}" for name, word in (("weights", weights), ("grads", grads), ("main grads", main_grads),
+                                                          ("master", master), ("moments", moments)) if word)  # fmt: skip
+    both = 2 * dtype_bytes(moments) if moments else 0.0
+    return Convention(
+        letter="own", name=named, moments=both, used_by="whoever chose it", source="this-course", **wide
+    )
+
+
 def bytes_per_param(convention: str | Convention = "B") -> float:
     """Bytes of training state per parameter."""
-    return _as_convention(convention).bytes_per_param
+    return _known(convention).bytes_per_param
 
 
 def weights_bytes(params: Any, dtype: str = "bf16") -> Any:
@@ -110,7 +130,7 @@ def state_bytes(params: Any, convention: str | Convention = "B") -> Any:
 def state_by_bucket(params: float, convention: str | Convention = "B") -> dict[str, float]:
     """Bytes of training state by bucket; buckets that do not exist are left out."""
     params = require("params", params, "parameters")
-    return {name: params * per for name, per in _as_convention(convention).buckets.items() if per}
+    return {name: params * per for name, per in _known(convention).buckets.items() if per}
 
 
 def zero_bytes_per_param(stage: int, ranks: int, convention: str | Convention = "B") -> float:
@@ -136,79 +156,11 @@ def zero_by_bucket(
     if stage not in (0, 1, 2, 3) or isinstance(stage, bool):
         raise ValueError(f"stage is {stage!r}; ZeRO has stages 1, 2 and 3, and 0 is plain replication.")
     since = {"main_grads": 1, "master": 1, "moments": 1, "grads": 2, "weights": 3}  # the stage that shards it
-    buckets = _as_convention(convention).buckets
+    buckets = _known(convention).buckets
     return {
         name: params * per / (ranks if stage >= since[name] else 1) for name, per in buckets.items() if per
     }
 
 
-def fewest_devices(nbytes: Any, device_memory: Any, reserve: float = 0.0) -> Any:
-    """The fewest devices whose memory together holds `nbytes`, spread without a remainder.
-
-    `reserve` is the fraction of each device kept free for activations and buffers. What fits exactly fits.
-    """
-    nbytes, memory = require("nbytes", nbytes, "bytes"), require("device_memory", device_memory, "bytes")
-    usable = memory * (1 - require("reserve", reserve, "a fraction of one", most=0.99, open_below=False))
-    needed = nbytes / usable
-    count = np.ceil(needed - 1e-9 * needed)  # 160 GB on 80 GB cards is 2, whatever rounding says
-    return int(max(count, 1)) if np.ndim(count) == 0 else np.maximum(count, 1).astype(int)
-
-
-def largest_model(memory: Any, convention: str | Convention = "B") -> Any:
-    """The most parameters whose training state fits in `memory` bytes, activations left out."""
-    return require("memory", memory, "bytes") / bytes_per_param(convention)
-
-
-def headroom_bytes(nbytes: Any, device_memory: Any, devices: Any = 1) -> Any:
-    """Bytes left on each device once `nbytes` are spread evenly over them; negative: they do not fit."""
-    share = require("nbytes", nbytes, "bytes") / require_whole("devices", devices)
-    return require("device_memory", device_memory, "bytes") - share
-
-
-def count_params(shape: ModelShape) -> int:
-    """Parameters of a dense transformer, counted matrix by matrix, with its biases and norms.
-
-    Leaves out rotary tables (not learned), mixtures of experts and latent attention, which it refuses.
-    """
-    if not shape.dense:
-        raise ValueError(
-            f"{shape.name} has {shape.experts} experts; this counts dense models, so use its .params."
-        )
-    heads, kv = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    attention = shape.hidden * (heads + 2 * kv) + heads * shape.hidden
-    mlp = (3 if shape.gated else 2) * shape.hidden * shape.ffn
-    bias = heads + 2 * kv + shape.hidden + shape.ffn * (2 if shape.gated else 1) + shape.hidden
-    norm = shape.hidden * (2 if shape.norm == "LayerNorm" else 1)  # LayerNorm has a shift as well as a scale
-    layer = attention + mlp + 2 * norm + (bias if shape.biases else 0)
-    embeddings = shape.vocab * shape.hidden * (1 if shape.tied else 2)
-    positions = shape.seq_len * shape.hidden if shape.learned_positions else 0
-    return shape.layers * layer + norm + embeddings + positions
-
-
-def convention_table(params: float = 70e9, device: str = "H100 SXM") -> list[dict[str, Any]]:
-    """One row per convention: buckets, bytes per parameter, bytes in all, fewest devices for the state."""
-    memory = facts.device(device).memory
-    return [
-        {
-            "convention": one.letter,
-            "name": one.name,
-            **one.buckets,
-            "bytes per parameter": one.bytes_per_param,
-            "state bytes": state_bytes(params, one),
-            "fewest devices": fewest_devices(state_bytes(params, one), memory),
-            "checkpoint bytes": params * one.checkpoint,
-            "who": one.used_by,
-            "source": facts.reference(one.source).short,
-        }
-        for one in CONVENTIONS.values()
-    ]
-
-
-def _as_convention(letter: str | Convention) -> Convention:
+def _known(letter: str | Convention) -> Convention:
     return convention(letter)
-
-
-def gathered_layer_bytes(shape: ModelShape, dtype: str = "bf16") -> float:
-    """Bytes of one layer's weights gathered whole on a rank, as ZeRO-3 needs them while it computes it."""
-    outside = shape.vocab * shape.hidden * (1 if shape.tied else 2)
-    return math.ceil((shape.params - outside) / shape.layers) * dtype_bytes(dtype)

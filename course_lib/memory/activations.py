@@ -1,0 +1,48 @@
+"""Activation memory in bytes: sums over the table of terms."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from course_lib.memory.layout import Layout
+from course_lib.memory.shapes import shape as shape_of
+from course_lib.memory.terms import Term, layer_terms, outside_terms
+
+
+def total_bytes(terms: Iterable[Term]) -> Any:
+    """Bytes of all terms together on one rank."""
+    return sum(term.nbytes for term in terms)
+
+
+def layer_bytes(shape: Any, batch: Any, seq: Any, layout: Layout | None = None, **choices: Any) -> Any:
+    """Bytes that one layer keeps of one micro-batch on one rank. `choices` as for `layer_terms`."""
+    return total_bytes(layer_terms(shape, batch, seq, layout, **choices))
+
+
+def recomputed_bytes(
+    shape: Any,
+    batch: Any,
+    seq: Any,
+    layout: Layout | None = None,
+    *,
+    checkpointing: str = "none",
+    **choices: Any,
+) -> Any:
+    """Bytes that come and go while the backward pass computes one layer again; 0 without checkpointing."""
+    if checkpointing == "none":
+        return 0.0
+    terms = layer_terms(shape, batch, seq, layout, **choices)
+    return total_bytes(term for term in terms if not term.kept(checkpointing))
+
+
+def activation_bytes(
+    shape: Any, batch: Any, seq: Any, layout: Layout | None = None, *, kernels: Any = "paper", dtype: str = "bf16",
+    dropout: bool = True, checkpointing: str = "none", loss: str = "paper",
+) -> Any:  # fmt: skip
+    """Bytes that a whole model keeps of one micro-batch, on one rank, from forward to backward pass.
+
+    All layers and what lies outside them, as if there were no pipeline: `layout.pp` is not read, `stage_peaks` divides the
+    layers. The working set of a layer that is computed again is `recomputed_bytes`. Korthikanti et al. (2022), section 4.
+    """
+    one, common = shape_of(shape), {"kernels": kernels, "dtype": dtype, "dropout": dropout}
+    inside = layer_bytes(one, batch, seq, layout, checkpointing=checkpointing, **common)
+    return one.layers * inside + total_bytes(outside_terms(one, batch, seq, layout, loss=loss, **common))

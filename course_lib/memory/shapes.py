@@ -1,0 +1,147 @@
+"""The shape of a transformer as the formulas of memory need it, and its parameters counted part by part.
+
+`Shape` is the small, numeric half of a model: any field may be a numpy array, so that one call answers for many models.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from course_lib import facts
+from course_lib.memory.conventions import dtype_bytes
+from course_lib.units import require_whole
+
+NORMS = ("LayerNorm", "RMSNorm")
+PARTS = ("embedding", "positions", "layer", "final_norm", "head")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A dense decoder. Left-out numbers are filled in: read them, they are numbers after construction."""
+
+    layers: Any
+    hidden: Any  # width of the residual stream
+    heads: Any
+    vocab: Any
+    kv_heads: Any = None  # None: as many as heads
+    head_dim: Any = None  # None: hidden / heads, which must divide
+    ffn: Any = None  # None: 4 hidden; gated: 8/3 hidden
+    gated: bool = False
+    tied: bool = True  # the head's matrix is the embedding's
+    norm: str = "LayerNorm"
+    biases: bool = True
+    learned_positions: Any = 0  # tokens that have a learned position of their own
+    relative_positions: bool = False  # a further hidden x heads matrix in each layer (Dai et al. 2019)
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "hidden", "heads", "vocab"):
+            self._set(name, require_whole(name, getattr(self, name)))
+        if self.head_dim is None:
+            _divides("heads", self.heads, "hidden", self.hidden)
+            self._set("head_dim", self.hidden // self.heads)
+        wide = self.hidden * 8 // 3 if self.gated else 4 * self.hidden
+        for name, usual in (("head_dim", self.head_dim), ("kv_heads", self.heads), ("ffn", wide)):
+            value = getattr(self, name)
+            self._set(name, require_whole(name, usual if value is None else value))
+        _divides("kv_heads", self.kv_heads, "heads", self.heads)
+        self._set("learned_positions", require_whole("learned_positions", self.learned_positions, least=0))
+        if self.norm not in NORMS:
+            raise ValueError(f"norm is {self.norm!r}; choose from {', '.join(NORMS)}.")
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    @property
+    def query_width(self) -> Any:
+        """Numbers of a token's queries over all heads; the same as `hidden` in most models."""
+        return self.heads * self.head_dim
+
+    @property
+    def kv_width(self) -> Any:
+        """Numbers of a token's keys, or of its values."""
+        return self.kv_heads * self.head_dim
+
+
+def shape(of: Any) -> Shape:
+    """The shape of a model: a name such as "llama3-70b", a `ModelShape`, a transformer's `Config`, or a `Shape`."""
+    if isinstance(of, Shape):
+        return of
+    of = facts.model(of) if isinstance(of, str) else of
+    if getattr(of, "experts", 0):
+        raise ValueError(f"{of.name} has {of.experts} experts; this counts dense models, so use its .params.")
+    missing = [name for name in ("layers", "hidden", "heads", "vocab") if not hasattr(of, name)]
+    if missing:
+        raise ValueError(
+            f"{of!r} says nothing of its {', '.join(missing)}; give a model's name or a memory.Shape."
+        )
+    learned = getattr(of, "learned_positions", getattr(of, "positions", "") == "learned")
+    return Shape(
+        layers=of.layers, hidden=of.hidden, heads=of.heads, vocab=of.vocab,
+        kv_heads=getattr(of, "kv_heads", None), head_dim=getattr(of, "head_dim", None), ffn=getattr(of, "ffn", None),
+        gated=getattr(of, "gated", False), tied=getattr(of, "tied", True), norm=getattr(of, "norm", "RMSNorm"),
+        biases=getattr(of, "biases", False), learned_positions=of.seq_len if learned else 0,
+    )  # fmt: skip
+
+
+def layer_params(shape: Shape, tp: Any = 1) -> Any:
+    """Parameters of one layer on one of `tp` tensor-parallel ranks.
+
+    Matrices and the biases of their outer width are split; norms, and biases that are added after the sum over ranks,
+    are on every rank. Shoeybi et al. (2019), section 3.
+    """
+    split = shape.hidden * (2 * shape.query_width + 2 * shape.kv_width)
+    split = split + (3 if shape.gated else 2) * shape.hidden * shape.ffn
+    whole = 2 * _norm_params(shape)
+    if shape.relative_positions:
+        split = split + shape.hidden * shape.query_width
+    if shape.biases:
+        split = split + shape.query_width + 2 * shape.kv_width + (2 if shape.gated else 1) * shape.ffn
+        whole = whole + 2 * shape.hidden
+    return split / tp + whole
+
+
+def params_by_part(of: Any) -> dict[str, Any]:
+    """Parameters by part: embedding, positions, layer (one of them), final_norm, head (0 when tied)."""
+    one = shape(of)
+    table = one.vocab * one.hidden
+    return {
+        "embedding": table,
+        "positions": one.learned_positions * one.hidden,
+        "layer": layer_params(one),
+        "final_norm": _norm_params(one),
+        "head": 0 * table if one.tied else table,
+    }
+
+
+def count_params(of: Any) -> int:
+    """Parameters of a dense transformer, counted matrix by matrix, with its biases and norms.
+
+    Leaves out rotary tables (not learned), mixtures of experts and latent attention, which it refuses.
+    """
+    one = shape(of)
+    total = sum(count * (one.layers if part == "layer" else 1) for part, count in params_by_part(one).items())
+    return int(total) if np.ndim(total) == 0 else total
+
+
+def gathered_layer_bytes(shape: Any, dtype: str = "bf16") -> float:
+    """Bytes of one layer's weights gathered whole on a rank, as ZeRO-3 needs them while it computes it."""
+    outside = shape.vocab * shape.hidden * (1 if shape.tied else 2)
+    return math.ceil((shape.params - outside) / shape.layers) * dtype_bytes(dtype)
+
+
+def _norm_params(shape: Shape) -> Any:
+    return shape.hidden * (2 if shape.norm == "LayerNorm" else 1)  # LayerNorm has a shift as well as a scale
+
+
+def _divides(name: str, part: Any, whole_name: str, whole: Any) -> None:
+    wrong = np.mod(whole, part) != 0
+    if not np.any(wrong):
+        return
+    part, whole = (
+        int(np.broadcast_to(each, np.shape(wrong))[wrong].flat[0]) if np.ndim(wrong) else each
+        for each in (part, whole)
+    )
+    fits = [n for n in range(1, min(whole, 256) + 1) if whole % n == 0]
+    raise ValueError(f"{name}={part} does not divide {whole_name}={whole}; choose {name} from {fits}.")

@@ -1,0 +1,186 @@
+"""The peak of each pipeline stage: its share of the state, the micro-batches in flight, and what comes and goes.
+
+Micro-batches in flight follow from the order of a stage's work: GPipe runs all forward passes first (Huang et al. 2018), 1F1B as
+many as there are stages from here to the end, interleaved 1F1B some chunks more (Narayanan et al. 2021, section 2.2).
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from course_lib.memory.activations import total_bytes
+from course_lib.memory.conventions import Convention, dtype_bytes
+from course_lib.memory.conventions import convention as known_convention
+from course_lib.memory.layout import Layout
+from course_lib.memory.shapes import Shape, layer_params, params_by_part
+from course_lib.memory.shapes import shape as shape_of
+from course_lib.memory.terms import known_checkpointing, layer_terms, outside_terms
+
+_CHOICES = {"kernels": "paper", "dtype": "bf16", "dropout": True, "checkpointing": "none", "loss": "paper"}
+_SINCE = {
+    "main_grads": 1,
+    "master": 1,
+    "moments": 1,
+    "grads": 2,
+    "weights": 3,
+}  # the ZeRO stage that shards a bucket
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peak:
+    """The bytes of one rank at its fullest, by what they are for."""
+
+    weights: Any
+    grads: Any  # main gradients included
+    optimizer: Any  # master copy and moments
+    gathered: Any  # layers whose weights ZeRO-3 holds whole for use
+    activations: Any  # kept for the backward passes to come
+    recomputed: Any  # the layer that is being computed again
+    loss: Any  # the gradient of the logits, beside them
+
+    @property
+    def state(self) -> Any:
+        """Weights, gradients and optimizer together."""
+        return self.weights + self.grads + self.optimizer
+
+    @property
+    def total(self) -> Any:
+        """All together: an upper bound, for not all of it need be there at one moment."""
+        return sum(getattr(self, each.name) for each in fields(self))
+
+
+def in_flight(schedule: str, stages: Any, stage: Any, microbatches: Any, virtual: Any = 1) -> Any:
+    """Micro-batches whose activations a stage holds at most, counted in all of its layers.
+
+    Interleaved, it is a multiple of 1 / virtual, for a chunk of layers is a part of the stage: p (1 + (p - 1) / (p v)) on the first.
+    """
+    Layout(schedule=schedule, virtual=virtual)
+    if np.any(np.less(stage, 0)) or np.any(np.greater_equal(stage, stages)):
+        raise ValueError(f"stage is {stage!r}; with {stages} stages it is 0 to {np.max(stages) - 1}.")
+    if schedule == "gpipe":
+        return microbatches + 0 * stage
+    if schedule == "1f1b":
+        return np.minimum(microbatches, stages - stage)
+    warm_up = 2 * (stages - stage - 1) + (virtual - 1) * stages + 1
+    alone = np.equal(stages, 1)  # one stage runs its chunks one after the other
+    chunks = np.where(alone, virtual, np.minimum(microbatches * virtual, warm_up))
+    return chunks / virtual
+
+
+def stage_layers(layers: Any, stages: Any, stage: Any) -> Any:
+    """Layers on a stage: as even as whole layers allow, earlier stages take what is left over."""
+    return layers // stages + (stage < layers % stages)
+
+
+def stage_params(shape: Any, layout: Layout, stage: Any) -> Any:
+    """Parameters on one rank of a stage, its tensor-parallel share. A tied head is a second copy on the last of several stages."""
+    one = shape_of(shape)
+    parts = params_by_part(one)
+    first, last = np.equal(stage, 0), np.equal(stage, layout.pp - 1)
+    inside = stage_layers(one.layers, layout.pp, stage) * layer_params(one, layout.tp)
+    entry = parts["embedding"] / layout.tp + parts["positions"]
+    head = np.where(np.logical_and(one.tied, first), 0, parts["embedding"] / layout.tp)
+    return inside + first * entry + last * (head + parts["final_norm"])
+
+
+def state_by_stage(
+    shape: Any, layout: Layout, stage: Any = 0, convention: str | Convention = "B"
+) -> dict[str, Any]:
+    """Bytes of training state by bucket on one rank of a stage, under the layout's ZeRO stage."""
+    params, buckets = stage_params(shape, layout, stage), known_convention(convention).buckets
+    shards = layout.dp * layout.cp  # context-parallel ranks hold the same weights and share their state
+    return {
+        name: params * per / (shards if layout.zero >= _SINCE[name] else 1) for name, per in buckets.items()
+    }
+
+
+def stage_peak(
+    shape: Any, batch: Any, seq: Any, layout: Layout | None = None, *, stage: Any = 0, convention: str | Convention = "B",
+    kernels: Any = "paper", dtype: str = "bf16", dropout: bool = True, checkpointing: str = "none", loss: str = "paper",
+) -> Peak:  # fmt: skip
+    """The bytes of one rank of a pipeline stage at their fullest, part by part.
+
+    Left out: communication buffers, the allocator's slack, and the peak inside single operators. `batch` is the micro-batch.
+    """
+    work = _work(
+        shape,
+        batch,
+        seq,
+        layout,
+        kernels=kernels,
+        dtype=dtype,
+        dropout=dropout,
+        checkpointing=checkpointing,
+        loss=loss,
+    )
+    return _peak(work, stage, convention)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """What every stage has in common: bytes of one layer, of the ends, of what comes and goes."""
+
+    shape: Shape
+    layout: Layout
+    kept: Any
+    again: Any
+    entry: Any
+    leave: Any
+    gradient: Any
+    gathered: Any
+
+
+def _work(
+    shape: Any, batch: Any, seq: Any, layout: Layout | None, *, kernels: Any, dtype: str, dropout: bool, checkpointing: str,
+    loss: str,
+) -> _Work:  # fmt: skip
+    one, where = shape_of(shape), Layout() if layout is None else layout
+    known_checkpointing(checkpointing)
+    common = {"kernels": kernels, "dtype": dtype, "dropout": dropout}
+    terms = layer_terms(one, batch, seq, where, **common)
+    ends = outside_terms(one, batch, seq, where, loss=loss, **common)
+    first = [term for term in ends if term.name.startswith("embedding")]
+    return _Work(
+        shape=one, layout=where,
+        kept=total_bytes(term for term in terms if term.kept(checkpointing)),
+        again=total_bytes(term for term in terms if not term.kept(checkpointing)),
+        entry=total_bytes(first), leave=total_bytes(term for term in ends if term not in first),
+        gradient=_logit_gradient(one, batch, seq, where, dtype, loss),
+        gathered=2 * layer_params(one, where.tp) * dtype_bytes(dtype) if where.zero == 3 else 0.0,  # in use, and on its way
+    )  # fmt: skip
+
+
+def _peak(work: _Work, stage: Any, convention: str | Convention) -> Peak:
+    one, where = work.shape, work.layout
+    state = state_by_stage(one, where, stage, convention)
+    alive = in_flight(where.schedule, where.pp, stage, where.microbatches, where.virtual)
+    first, last = np.equal(stage, 0), np.equal(stage, where.pp - 1)
+    return Peak(
+        weights=state["weights"], grads=state["grads"] + state["main_grads"], optimizer=state["master"] + state["moments"],
+        gathered=work.gathered,
+        activations=alive * (work.kept * stage_layers(one.layers, where.pp, stage) + first * work.entry + last * work.leave),
+        recomputed=work.again, loss=last * work.gradient,
+    )  # fmt: skip
+
+
+def _logit_gradient(one: Shape, batch: Any, seq: Any, where: Layout, dtype: str, loss: str) -> Any:
+    """Bytes of the logits' gradient: fp32 where the loss is plain, in the activations' dtype once it is used."""
+    if loss == "fused":
+        return 0.0
+    return batch * seq * one.vocab / where.cp / where.tp * (4 if loss == "plain" else dtype_bytes(dtype))
+
+
+def stage_peaks(shape: Any, batch: Any, seq: Any, layout: Layout, **choices: Any) -> list[Peak]:
+    """The peak of every stage, first to last. `choices` as for `stage_peak`."""
+    return [stage_peak(shape, batch, seq, layout, stage=stage, **choices) for stage in range(layout.pp)]
+
+
+def peak_bytes(shape: Any, batch: Any, seq: Any, layout: Layout | None = None, **choices: Any) -> Any:
+    """Bytes of the fullest rank. The first stage has most in flight, the last the logits: no other can be fuller."""
+    letter = choices.pop("convention", "B")
+    work = _work(shape, batch, seq, layout, **{**_CHOICES, **choices})
+    first = _peak(work, 0, letter).total
+    if np.all(np.equal(work.layout.pp, 1)):
+        return first
+    return np.maximum(first, _peak(work, work.layout.pp - 1, letter).total)

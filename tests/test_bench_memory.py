@@ -1,0 +1,342 @@
+"""`course bench memory`: published tables read as they are, constants that follow from their half, skips that say why."""
+
+import csv
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from course_lib.benchmarks import memory as bench
+from course_lib.benchmarks.memory.fitting import fitted
+from course_lib.benchmarks.memory.parameters import counts
+from course_lib.benchmarks.memory.rows import Row, Tables, shipped
+from course_lib.benchmarks.memory.sources import SOURCES
+from course_lib.memory import Layout, Shape
+from course_lib.memory.frameworks import (
+    FRAMEWORKS,
+    TrainingRun,
+    fits,
+    nanotron_layers,
+    peak_terms,
+    predicted_bytes,
+)
+from course_lib.units import GiB
+
+TARGETS = {source.name: source.target for source in SOURCES}
+
+
+def table(folder, name, rows):
+    with (folder / name).open("w", newline="") as out:
+        writer = csv.DictWriter(out, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def result(folder, name):
+    return next(each for each in bench.results(folder) if each.source.name == name)
+
+
+def original(name):
+    return [dict(cells) for cells in Tables(shipped())[name]]
+
+
+@pytest.mark.parametrize("name", ["zero", "korthikanti", "torchtitan", "playbook", "bloom"])
+def test_the_shipped_rows_are_predicted_within_the_bound(name):
+    found = result(shipped(), name)
+    assert len(found.rows) >= 4 and not found.skipped
+    assert found.median <= TARGETS[name] and found.ok
+
+
+def test_every_shipped_row_names_its_source():
+    for path in shipped().glob("*.csv"):
+        assert all(cells["source"].count("http") == 1 for cells in Tables(shipped())[path.name]), path.name
+
+
+def test_the_published_anchors_of_zero_need_no_constant():
+    assert all(abs(row.measured - row.predicted) <= 0.05 for row in result(shipped(), "zero").rows)
+
+
+def test_korthikantis_activations_are_exact_and_their_state_leaves_embeddings_out():
+    for row in result(shipped(), "korthikanti").rows:
+        if "state" in row.label:
+            assert 0 < row.error < 0.02  # ours counts the embeddings
+        else:
+            assert abs(row.error) < 1e-9
+
+
+def test_errors_are_reported_on_rows_that_no_constant_was_chosen_on():
+    found = result(shipped(), "playbook")
+    assert 0 < len(found.judged) < len(found.rows)
+    assert not any(row.fitted for row in found.judged)
+
+
+def test_which_half_a_row_is_in_hangs_on_what_was_run_alone(tmp_path):
+    rows = original("playbook_h100_sweep.csv")
+    table(
+        tmp_path,
+        "playbook_h100_sweep.csv",
+        [{**cells, "peak_memory_gb": "10", "source": "x"} for cells in reversed(rows)],
+    )
+    halves = {row.label: row.fitted for row in result(tmp_path, "playbook").rows}
+    assert halves == {row.label: row.fitted for row in result(shipped(), "playbook").rows}
+    assert set(halves.values()) == {True, False}
+
+
+# --- the constants ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("slack", "buffers"), [(1.0, 0.0), (1.12, 0.2), (1.3, 5.0)])
+def test_the_fit_finds_the_constants_that_made_the_rows(slack, buffers):
+    rows = [
+        Row("x", str(size), slack * size + buffers, 1.0, True, "x", size * GiB, GiB)
+        for size in (3, 7, 20, 55, 60)
+    ]
+    assert fitted(rows) == pytest.approx((slack, buffers))
+
+
+def test_one_row_of_other_settings_does_not_move_the_fit():
+    rows = [Row("x", str(size), 1.1 * size, 1.0, True, "x", size * GiB, GiB) for size in (3, 7, 20, 55, 60)]
+    assert fitted([*rows, replace(rows[0], measured=9.0)]) == pytest.approx((1.1, 0.0))
+
+
+def test_a_framework_has_two_constants_and_a_source_for_them():
+    assert set(fits()) == set(FRAMEWORKS)
+    assert all(
+        0.9 <= fit.slack <= 1.5 and 0 <= fit.buffers <= 6 * GiB and fit.condition for fit in fits().values()
+    )
+
+
+def test_constants_in_use_are_those_of_the_half_they_were_chosen_on():
+    # the whole torchtitan table ships, so its fit can be repeated anywhere; the others are by `--data FOLDER --fit`
+    kept, now = bench.refits(bench.results(shipped()))["torchtitan"]
+    assert kept == now
+
+
+def test_a_missed_target_and_a_changed_constant_end_with_1(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(bench, "speed_seconds", lambda: 0.0)
+    rows = [
+        {**cells, "peak_memory_gb": str(2 * float(cells["peak_memory_gb"]))}
+        for cells in original("bloom_a100_80gb_sweep.csv")
+    ]
+    table(tmp_path, "bloom_a100_80gb_sweep.csv", rows)
+    assert bench.main(["--data", str(tmp_path)]) == 1
+    assert "12 %: NO" in capsys.readouterr().out
+    shutil.copy(shipped() / "torchtitan_perf.csv", tmp_path)
+    (tmp_path / "bloom_a100_80gb_sweep.csv").unlink()
+    assert bench.main(["--data", str(tmp_path), "--fit"]) == 0
+    rows = [
+        {**cells, "peak_memory_gib": str(1.04 * float(cells["peak_memory_gib"]))}
+        for cells in original("torchtitan_perf.csv")
+    ]
+    table(tmp_path, "torchtitan_perf.csv", rows)
+    assert bench.main(["--data", str(tmp_path), "--fit"]) == 1
+    assert "DIFFERENT" in capsys.readouterr().out
+
+
+# --- folders as they come --------------------------------------------------------------------------
+
+
+def test_json_has_a_median_for_each_source(capsys, monkeypatch):
+    monkeypatch.setattr(bench, "speed_seconds", lambda: 0.0)
+    assert bench.main(["--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert set(told["sources"]) == set(TARGETS)
+    for name, one in told["sources"].items():
+        assert (one["median_error_percent"] is None) == (one["rows"] == 0), name
+        assert one["left_out"], name
+    assert told["parameters"]["models"] == told["parameters"]["within_half_a_percent"]
+
+
+def test_an_empty_folder_is_all_skips(tmp_path):
+    for found in bench.results(tmp_path):
+        assert found.median is None and found.ok is None
+        assert found.skipped == {f"{found.source.file} is not in the folder": 1}
+
+
+def test_a_folder_that_is_none_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        bench.main(["--data", "/no/such/folder"])
+    assert "is not a folder" in capsys.readouterr().err
+
+
+def test_a_table_that_nobody_reads_is_named(tmp_path):
+    (tmp_path / "serving.csv").write_text("a,b\n1,2\n")
+    shutil.copy(shipped() / "torchtitan_perf.csv", tmp_path)
+    assert bench.not_read(tmp_path) == ["serving.csv"]
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "words"),
+    [
+        ("playbook_h100_sweep.csv", {"tp": ""}, "no tp"),
+        ("playbook_h100_sweep.csv", {"tp": "3"}, "tp=3 cannot split 32 attention heads"),
+        ("playbook_h100_sweep.csv", {"tp": "many"}, "many"),
+        ("playbook_h100_sweep.csv", {"status": "OOM"}, "status OOM: no figure"),
+        ("playbook_h100_sweep.csv", {"peak_memory_gb": "0"}, "must be above 0"),
+        ("playbook_h100_sweep.csv", {"peak_memory_gb": "nan"}, "must be above 0"),
+        ("playbook_h100_sweep.csv", {"dp": "0"}, "dp is 0"),
+        ("bloom_a100_80gb_sweep.csv", {"peak_memory_gb": ""}, "no peak_memory_gb"),
+        ("bloom_a100_80gb_sweep.csv", {"dp": ""}, "no dp"),
+        ("bloom_a100_80gb_sweep.csv", {"layers": "", "model_size": ""}, "layers is 0"),
+        ("torchtitan_perf.csv", {"model": "unknown-9b"}, "No model called 'unknown-9b'"),
+        ("torchtitan_perf.csv", {"activation_checkpointing": "sometimes"}, "choose from none, selective, full"),
+        ("zero_model_state_memory.csv", {"stage": "Px"}, "no stage 'Px'"),
+        ("zero_model_state_memory.csv", {"model": ""}, "no stage"),
+        ("korthikanti_fig1_memory_gib.csv", {"model": "3T"}, "has no configuration of 3T"),
+    ],
+)  # fmt: skip
+def test_a_row_that_cannot_be_read_is_skipped_with_its_reason_and_the_others_are_kept(
+    tmp_path, file, change, words
+):
+    rows = original(file)
+    table(tmp_path, file, [{**rows[0], **change}, *rows[1:]])
+    found = next(each for each in bench.results(tmp_path) if each.source.file == file)
+    whole = next(each for each in bench.results(shipped()) if each.source.file == file)
+    assert any(words in reason for reason in found.skipped), found.skipped
+    assert len(found.rows) == len(whole.rows) - len(whole.rows) // len(rows)
+
+
+@pytest.mark.parametrize(
+    "file", sorted({path.name for path in shipped().glob("*.csv")} - {"korthikanti_table3_table5.csv"})
+)
+def test_no_missing_column_ends_the_run(tmp_path, file):
+    rows = original(file)
+    for column in rows[0]:
+        table(
+            tmp_path,
+            file,
+            [{name: value for name, value in cells.items() if name != column} for cells in rows],
+        )
+        found = next(each for each in bench.results(tmp_path) if each.source.file == file)
+        assert found.rows or found.skipped
+
+
+def test_broken_text_is_no_end(tmp_path):
+    (tmp_path / "playbook_h100_sweep.csv").write_bytes(b"\xff\xfe\x00model,tp\n\x80,\n")
+    (tmp_path / "torchtitan_perf.csv").write_text("")
+    assert all(not found.rows for found in bench.results(tmp_path))
+
+
+# --- the frameworks --------------------------------------------------------------------------------
+
+GPT = Shape(layers=24, hidden=2048, heads=16, vocab=50304)
+LLAMA = Shape(
+    layers=32,
+    hidden=4096,
+    heads=32,
+    kv_heads=8,
+    ffn=14336,
+    vocab=128256,
+    gated=True,
+    tied=False,
+    norm="RMSNorm",
+    biases=False,
+)
+
+
+@pytest.mark.parametrize("name", sorted(FRAMEWORKS))
+def test_a_prediction_is_its_terms_with_two_constants(name):
+    run = TrainingRun(shape=GPT, layout=Layout(tp=2, pp=4, dp=2, zero=1, microbatches=8), batch=2, seq=2048)
+    terms, fit = peak_terms(name, run), fits()[name]
+    assert all(value >= 0 for value in terms.values()) and sum(terms.values()) > 0
+    assert predicted_bytes(name, run) == pytest.approx(fit.slack * sum(terms.values()) + fit.buffers)
+
+
+@pytest.mark.parametrize("name", sorted(FRAMEWORKS))
+def test_a_larger_batch_never_needs_less(name):
+    layout = Layout(pp=2, dp=4, zero=1, microbatches=4)
+    sizes = [
+        predicted_bytes(name, TrainingRun(shape=LLAMA, layout=layout, batch=batch, seq=4096))
+        for batch in (1, 2, 4)
+    ]
+    assert sizes == sorted(sizes) and sizes[0] < sizes[-1]
+
+
+def test_context_ranks_share_one_sequence():
+    longer = [
+        predicted_bytes(
+            "torchtitan",
+            TrainingRun(
+                shape=LLAMA,
+                layout=Layout(cp=ways, dp=8 // ways),
+                batch=1,
+                seq=8192 * ways,
+                checkpointing="full",
+            ),
+        )
+        for ways in (1, 2, 8)
+    ]
+    assert longer == pytest.approx([longer[0]] * 3)
+
+
+def test_nanotrons_first_stage_takes_layers_for_the_head_that_it_does_not_have():
+    small = Shape(
+        layers=16, hidden=2048, heads=32, ffn=8192, vocab=131072, gated=True, norm="RMSNorm", biases=False
+    )
+    assert [nanotron_layers(small, stages) for stages in (1, 2, 4, 8)] == [
+        16,
+        11,
+        6,
+        3,
+    ]  # the head is worth four layers
+    assert nanotron_layers(small, 32) == 1
+
+
+def test_an_unknown_framework_is_answered_with_those_that_are_known():
+    with pytest.raises(ValueError, match="choose from nanotron"):
+        peak_terms("caffe", TrainingRun(shape=GPT, layout=Layout(), batch=1, seq=8))
+
+
+# --- parameters ------------------------------------------------------------------------------------
+
+
+def model_row(**change):
+    names = "name layers hidden ffn heads kv_heads head_dim vocab seq_len mlp tied_embeddings norm learned_positions biases n_experts params_published_b"
+    gpt2 = [
+        "gpt2",
+        12,
+        768,
+        3072,
+        12,
+        12,
+        64,
+        50257,
+        1024,
+        "plain(GELU/ReLU)",
+        "True",
+        "LayerNorm",
+        "True",
+        "True",
+        "",
+        "0.124",
+    ]
+    return {**dict(zip(names.split(), gpt2, strict=True)), **change}
+
+
+def test_counts_of_a_table_of_models(tmp_path):
+    table(
+        tmp_path,
+        "model_architectures.csv",
+        [
+            model_row(),
+            model_row(name="rounded", params_published_b="0.12"),
+            model_row(name="wrong", params_published_b="0.2"),
+            model_row(name="experts", n_experts="8"),
+            model_row(name="unprinted", params_published_b=""),
+            model_row(name="no shape", heads=""),
+        ],
+    )
+    found = {one.name: one for one in counts(Tables(tmp_path))}
+    assert set(found) == {"gpt2", "rounded", "wrong"}
+    assert found["gpt2"].ok and found["gpt2"].counted == 124_439_808
+    assert not found["rounded"].ok and "rounds to the printed 0.12" in found["rounded"].explanation
+    assert not found["wrong"].ok and found["wrong"].explanation == ""
+
+
+def test_relative_positions_are_counted_where_a_model_has_them(tmp_path):
+    gopher = model_row(name="gopher-280b", layers=80, hidden=16384, ffn=65536, heads=128, kv_heads=128, head_dim=128, vocab=32000,
+                       tied_embeddings="False", norm="RMSNorm", params_published_b="280.0")  # fmt: skip
+    table(tmp_path, "model_architectures.csv", [gopher, {**gopher, "name": "absolute"}])
+    with_it, without = counts(Tables(tmp_path))
+    assert with_it.ok and not without.ok

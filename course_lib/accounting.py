@@ -54,7 +54,18 @@ for _name, _formula in (("", _attention), ("_backward", _attention_backward)):
 class _Block:
     """One storage: its bytes, and what is known of it. Times are numbers of allocations."""
 
-    __slots__ = ("born", "died", "held", "held_until", "nbytes", "ref", "role", "saved", "saved_since", "saved_until")
+    __slots__ = (
+        "born",
+        "died",
+        "held",
+        "held_until",
+        "nbytes",
+        "ref",
+        "role",
+        "saved",
+        "saved_since",
+        "saved_until",
+    )
 
     def __init__(self, nbytes: int, born: int, ref: Any) -> None:
         self.nbytes, self.born, self.ref = nbytes, born, ref
@@ -74,7 +85,6 @@ class _Block:
         if not now and self.saved_since <= moment <= self.saved_until:
             return "saved for backward"
         return "temporary"
-
 
     def spans(self, last: int) -> Iterator[tuple[str, int, int]]:
         """Its roles, each with the first and the last moment of it; communication is not told apart."""

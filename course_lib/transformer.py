@@ -132,15 +132,10 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1).to(x.dtype)
 
 
-def repeat_heads(x: Tensor, times: int) -> Tensor:
-    """`x` (B, K, S, D) with every head copied, `times` in a row: (B, K * times, S, D)."""
-    return x.unsqueeze(2).expand(-1, -1, times, -1, -1).flatten(1, 2)
-
-
 def attend(q: Tensor, k: Tensor, v: Tensor, kind: str, dropout: float = 0.0) -> Tensor:
     """Causal attention of q (B, A, S, D) to k and v (B, K, S, D): three kernels, the same numbers, not the same memory."""
     if k.shape[1] < q.shape[1]:  # not every kernel lets heads share
-        k, v = (repeat_heads(t, q.shape[1] // t.shape[1]) for t in (k, v))
+        k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v))
     if kind != "manual":
         if kind == "flash" and dropout and q.device.type == "cpu":
             raise ValueError(f"The CPU's flash kernel has no dropout, and dropout is {dropout}; "
@@ -246,6 +241,9 @@ class Transformer(nn.Module):
 
 def loss(logits_BSV: Tensor, targets_BS: Tensor) -> Tensor:
     """Mean cross-entropy of the targets, in nats per token, computed in fp32."""
+    if targets_BS.shape != logits_BSV.shape[:-1]:
+        raise ValueError(f"Targets of shape {tuple(targets_BS.shape)} do not fit logits of shape {tuple(logits_BSV.shape)}; "
+                         "there is one target for each position.")  # fmt: skip
     return F.cross_entropy(logits_BSV.flatten(0, 1).float(), targets_BS.flatten())
 
 

@@ -252,3 +252,39 @@ def test_accounts_are_the_same_across_a_boundary():
     there = across(serving(work), 2, per_rank=given, account=True)
     assert there.error is None and there.meter.flops == here.meter.flops == [1024, 1024]
     assert there.clock == here.clock and there.meter.peak_bytes == here.meter.peak_bytes
+
+
+# --- over time
+
+
+def test_a_history_tells_bytes_by_role_at_every_moment():
+    with Accounting(history=True) as account:
+        w = torch.ones(5, requires_grad=True)  # moment 1: 20 B
+        y = w * 2  # 2: 40 B, of which nothing is kept
+        z = (y * y).sum()  # 3: y is kept, its square is new; 4: the sum
+        account.mark("forward")  # 5: the square is gone
+        z.backward()
+        account.mark("backward")
+    line = account.timeline()
+    total = [sum(column) for column in zip(*line.values(), strict=True)]
+    assert total[:6] == [0, 20, 40, 60, 64, 44]
+    assert line["saved for backward"][:6] == [0, 0, 20, 20, 20, 20]
+    assert account.marks[0] == (5, "forward")
+    end, _ = account.marks[1]
+    assert {role: steps[end] for role, steps in line.items()} == account.roles()
+    assert max(total) == account.peak_bytes and len(total) == end + 1
+
+
+def test_a_timeline_needs_a_history():
+    with Accounting() as account, pytest.raises(ValueError, match="history=True"):
+        account.timeline()
+
+
+def test_adopted_tensors_take_the_role_they_are_given():
+    with Accounting() as account:
+        account.adopt([torch.zeros(10)], "optimizer state")
+        state = torch.zeros(6)
+        account.adopt({"m": state}, "optimizer state")
+        assert account.roles()["optimizer state"] == 24
+        with pytest.raises(ValueError, match="No role 'states'; choose from parameters"):
+            account.adopt([state], "states")

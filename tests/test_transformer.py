@@ -20,7 +20,6 @@ from course_lib.transformer import (
     attend,
     build,
     loss,
-    repeat_heads,
     rotary_tables,
     rotate,
 )
@@ -69,7 +68,7 @@ def test_checkpointing_draws_the_same_dropout_again(attention):
 
 
 def test_nothing_is_dropped_and_nothing_computed_again_when_it_does_not_train():
-    model = build(Config(dropout=0.5, checkpointing="full")).eval()  # flash: without training it needs no dropout
+    model = build(Config(dropout=0.5, checkpointing="full")).eval()  # flash, which has no dropout to do
     tokens, _ = text.batch(0, 2, 32)
     assert torch.equal(model(tokens), model(tokens))
     assert torch.equal(model(tokens), build(Config()).eval()(tokens))
@@ -113,9 +112,12 @@ def test_rotation_keeps_lengths_and_makes_products_depend_on_distance_alone():
         assert torch.allclose(line, line[0].expand_as(line), atol=1e-4)
 
 
-def test_heads_that_share_are_copied_side_by_side():
-    x = torch.arange(3.0).view(1, 3, 1, 1)
-    assert repeat_heads(x, 2).flatten().tolist() == [0, 0, 1, 1, 2, 2]
+def test_heads_share_keys_and_values_with_their_neighbours():
+    q, k, v = torch.randn(1, 4, 5, 8), torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 8)
+    shared = attend(q, k, v, "flash")
+    for head in range(4):
+        alone = attend(q[:, head : head + 1], *(t[:, head // 2 : head // 2 + 1] for t in (k, v)), "flash")
+        assert torch.allclose(shared[:, head : head + 1], alone, atol=1e-6)
 
 
 def test_attention_is_what_the_formula_says():
@@ -269,3 +271,8 @@ def test_a_sequence_that_is_too_long_is_refused_and_a_shorter_one_is_not():
 def test_dropout_that_the_cpus_flash_kernel_lacks_is_refused():
     with pytest.raises(ValueError, match="use attention='math' or 'manual', or dropout=0"):
         step(Config(dropout=0.1))
+
+
+def test_targets_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match=r"shape \(2, 7\) do not fit logits of shape \(2, 8, 64\)"):
+        loss(torch.zeros(2, 8, 64), torch.zeros(2, 7, dtype=torch.long))

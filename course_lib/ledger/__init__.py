@@ -1,0 +1,26 @@
+"""The ledger of one training step: every tensor that autograd keeps, by name, against what a formula says.
+
+`record` runs the step and writes down, `expected` says what should be kept and what the printed formula would say, and
+`reconcile` puts the three side by side with a reason for every difference.
+"""
+
+from course_lib.ledger.expecting import PAPER, Backend, Expected, expected, layer_coefficient
+from course_lib.ledger.reconciling import Line, Reconciliation, reconcile
+from course_lib.ledger.recording import DevicePeak, Kept, Ledger, Row, Timeline, record
+
+__all__ = [
+    "PAPER",
+    "Backend",
+    "DevicePeak",
+    "Expected",
+    "Kept",
+    "Ledger",
+    "Line",
+    "Reconciliation",
+    "Row",
+    "Timeline",
+    "expected",
+    "layer_coefficient",
+    "reconcile",
+    "record",
+]

@@ -1,0 +1,47 @@
+"""Tensor parallelism: matrices cut by columns and rows, heads and vocabulary shared out, one model on several ranks.
+
+    model = build(Config(hidden=64), comm)          # or parallelize(whole, comm)
+    model.loss(model(tokens), targets).backward()
+    model.finish()                                  # then the optimizer's step, as ever
+
+Matrix multiplication is linear, so a product can be made in parts: by columns of the weight, whose results stand side by
+side, or by rows, whose results add up. Shoeybi et al., "Megatron-LM" (2019); Korthikanti et al., "Reducing activation
+recomputation in large transformer models" (2022), for what lies between the products. `pieces` and `traffic` are arithmetic
+and load no torch; names are loaded when they are first used.
+"""
+
+from importlib import import_module
+from typing import Any
+
+_HOMES = {
+    "chance": ("inside",),
+    "decomposed": ("gathered_product", "scattered_product"),
+    "gradients": ("clip_gradients", "finish", "gradient_norm"),
+    "linear": ("ColumnParallelLinear", "RowParallelLinear"),
+    "model": ("ParallelAttention", "ParallelMLP", "TensorParallel", "build", "parallelize"),
+    "operators": ("copy_in", "gather", "gather_in", "scatter_out", "split", "sum_out"),
+    "pieces": ("Piece", "check_split", "packed_rows", "plan", "span"),
+    "proof": ("misplaced", "objections"),
+    "state": ("full_gradients", "full_state", "gather_full", "shard_state"),
+    "traffic": (
+        "Traffic",
+        "tp_bytes_per_layer",
+        "tp_bytes_per_step",
+        "tp_calls_per_layer",
+        "tp_cost_per_layer",
+    ),
+    "vocabulary": ("VocabParallelEmbedding", "cross_entropy", "gather_logits"),
+}
+_WHERE = {name: home for home, names in _HOMES.items() for name in names}
+__all__ = sorted(_WHERE)  # noqa: PLE0605 - one list of names, above
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"course_lib.tensor_parallel has no {name!r}; it has {', '.join(__all__)}.")
+    value = globals()[name] = getattr(import_module(f"course_lib.tensor_parallel.{_WHERE[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,80 @@
+"""After the backward pass: gradients of which every rank has a part only, and the norm of all gradients.
+
+A parameter that lies whole on all ranks has its whole gradient on each, unless each rank met other tokens (norms and row
+biases, with the sequence shared out) or other queries (keys and values that several ranks hold). Forgotten, the copies
+drift apart, and nothing fails.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from course_lib.cluster import Comm
+from course_lib.collectives import chunks_of, swap
+
+if TYPE_CHECKING:
+    from course_lib.tensor_parallel.model import TensorParallel
+    from course_lib.tensor_parallel.pieces import Piece
+
+
+def finish(model: TensorParallel) -> None:
+    """Sum partial gradients over the ranks that hold copies, in one message per group: call it once, before the step."""
+    by_copies: dict[int, list[Tensor]] = {}
+    for piece, grad in _gradients(model):
+        if piece.partial:
+            by_copies.setdefault(piece.copies, []).append(grad)
+    for copies, grads in sorted(by_copies.items()):
+        flat = torch.cat([grad.reshape(-1) for grad in grads])
+        sum_among(model.comm, copies, flat)
+        for grad, row in zip(grads, flat.split([each.numel() for each in grads]), strict=True):
+            grad.copy_(row.view(grad.shape))
+
+
+def _gradients(model: TensorParallel) -> list[tuple[Piece, Tensor]]:
+    """Every piece with its gradient, a view."""
+    found = []
+    for name, parameter in model.named_parameters():
+        if parameter.grad is None:
+            continue
+        rows = [piece.local_shape[0] for piece in model.pieces[name]]
+        found += zip(model.pieces[name], parameter.grad.split(rows), strict=True)
+    return found
+
+
+def sum_among(comm: Comm, block: int, flat: Tensor) -> None:
+    """Sum `flat` in place over this rank's block of `block` consecutive ranks: a ring of messages, where that is no group."""
+    if block == comm.size:
+        comm.all_reduce(flat)
+        return
+    first, me = comm.rank // block * block, comm.rank % block
+    after, before = first + (me + 1) % block, first + (me - 1) % block
+    chunks = chunks_of(flat, block)
+    for hop in range(2 * (block - 1)):
+        mine, theirs = chunks[(me - hop) % block], chunks[(me - hop - 1) % block]
+        arrived = theirs.new_empty(theirs.shape)
+        swap(comm, mine, after, arrived, before)
+        if hop < block - 1:
+            theirs += arrived
+        else:
+            theirs.copy_(arrived)
+
+
+def gradient_norm(model: TensorParallel) -> Tensor:
+    """The norm of the whole model's gradients, the same on every rank, in float64. Copies count once. After `finish()`."""
+    total = torch.zeros((), dtype=torch.float64)
+    for piece, grad in _gradients(model):
+        total += grad.double().square().sum() / piece.copies
+    model.comm.all_reduce(total)
+    return total.sqrt()
+
+
+def clip_gradients(model: TensorParallel, most: float) -> Tensor:
+    """Scale all gradients so that their norm is at most `most`; the norm before. `torch.nn.utils.clip_grad_norm_`'s rule."""
+    norm = gradient_norm(model)
+    scale = min(1.0, most / (float(norm) + 1e-6))
+    for _, grad in _gradients(model):
+        grad.mul_(scale)
+    return norm

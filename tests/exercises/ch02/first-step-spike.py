@@ -1,0 +1,298 @@
+# %% right: phase by phase
+def timeline(job):
+    weights, grads, moments = job["weights"], job["grads"], job["moments"]
+    levels = [weights]
+    for step in (1, 2, 3):
+        kept = weights + (moments if step > 1 else 0)
+        levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads + job["work"]]
+    return levels
+
+def dies_at(job, memory):
+    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
+    for name, level in zip(names, timeline(job)):
+        if level > memory:
+            return name
+    return None
+
+# %% right: a walk with buckets
+PHASES = ["load", "forward 1", "backward 1", "step 1", "forward 2", "backward 2", "step 2", "forward 3", "backward 3", "step 3"]
+
+def timeline(job):
+    alive, worst = {"weights": job["weights"]}, []
+    worst.append(sum(alive.values()))
+    for _ in range(3):
+        alive["activations"] = job["activations"]
+        worst.append(sum(alive.values()))
+        before = sum(alive.values())
+        alive["grads"] = job["grads"]
+        del alive["activations"]
+        worst.append(max(before, sum(alive.values())))
+        alive["moments"] = job["moments"]
+        worst.append(sum(alive.values()) + job["work"])
+        del alive["grads"]
+    return worst
+
+def dies_at(job, memory):
+    return next((PHASES[i] for i, level in enumerate(timeline(job)) if level > memory), None)
+
+# %% right: any variant
+from course_lib import params
+
+def timeline(job):
+    w, g, m, a, work = (job[key] for key in ("weights", "grads", "moments", "activations", "work"))
+    first = [w + a, w + max(a, g), w + m + g + work]
+    if params("first-step-spike").grads_between == "zeroed":
+        later = [w + m + g + a, w + m + g + a, first[2]]
+    else:
+        later = [w + m + a, w + m + max(a, g), first[2]]
+    return (w, *first, *later, *later)
+
+def dies_at(job, memory):
+    over = [index for index, level in enumerate(timeline(job)) if level > memory]
+    if not over:
+        return None
+    return "load" if over[0] == 0 else f"{('forward', 'backward', 'step')[(over[0] - 1) % 3]} {(over[0] - 1) // 3 + 1}"
+
+# %% wrong: the optimizer's bytes from the start => values state-from-the-start
+def timeline(job):
+    weights, grads, moments = job["weights"], job["grads"], job["moments"]
+    levels = [weights + moments]
+    for step in (1, 2, 3):
+        kept = weights + moments
+        levels += [kept + job["activations"], kept + max(job["activations"], grads), kept + grads + job["work"]]
+    return levels
+
+def dies_at(job, memory):
+    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
+    for name, level in zip(names, timeline(job)):
+        if level > memory:
+            return name
+    return None
+
+# %% wrong: gradients stay => values public-form
+def timeline(job):
+    weights, grads, moments = job["weights"], job["grads"], job["moments"]
+    levels = [weights]
+    for step in (1, 2, 3):
+        kept = weights + (moments + grads if step > 1 else 0)
+        levels += [kept + job["activations"], (kept + job["activations"] if step > 1 else kept + max(job["activations"], grads)), weights + moments + grads + job["work"]]
+    return levels
+
+def dies_at(job, memory):
+    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
+    for name, level in zip(names, timeline(job)):
+        if level > memory:
+            return name
+    return None
+
+# %% wrong: activations and gradients together => values all-together
+def timeline(job):
+    weights, grads, moments = job["weights"], job["grads"], job["moments"]
+    levels = [weights]
+    for step in (1, 2, 3):
+        kept = weights + (moments if step > 1 else 0)
+        levels += [kept + job["activations"], kept + job["activations"] + grads, weights + moments + grads + job["work"]]
+    return levels
+
+def dies_at(job, memory):
+    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
+    for name, level in zip(names, timeline(job)):
+        if level > memory:
+            return name
+    return None
+
+# %% wrong: no work space => values no-work
+def timeline(job):
+    weights, grads, moments = job["weights"], job["grads"], job["moments"]
+    levels = [weights]
+    for step in (1, 2, 3):
+        kept = weights + (moments if step > 1 else 0)
+        levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads]
+    return levels
+
+def dies_at(job, memory):
+    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
+    for name, level in zip(names, timeline(job)):
+        if level > memory:
+            return name
+    return None
+
+# %% wrong: the end of each phase => values end-of-phase
+def timeline(job):
+    weights, grads, moments = job["weights"], job["grads"], job["moments"]
+    levels = [weights]
+    for step in (1, 2, 3):
+        kept = weights + (moments if step > 1 else 0)
+        levels += [kept + job["activations"], kept + grads, weights + moments + grads + job["work"]]
+    return levels
+
+def dies_at(job, memory):
+    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
+    for name, level in zip(names, timeline(job)):
+        if level > memory:
+            return name
+    return None
+
+# %% wrong: activations while the optimizer steps => values activations-in-step
+def timeline(job):
+    weights, grads, moments = job["weights"], job["grads"], job["moments"]
+    levels = [weights]
+    for step in (1, 2, 3):
+        kept = weights + (moments if step > 1 else 0)
+        levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads + job["work"] + job["activations"]]
+    return levels
+
+def dies_at(job, memory):
+    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
+    for name, level in zip(names, timeline(job)):
+        if level > memory:
+            return name
+    return None
+
+# %% wrong: every step like the first => values first-step-for-ever
+def timeline(job):
+    weights, grads, moments = job["weights"], job["grads"], job["moments"]
+    levels = [weights]
+    for step in (1, 2, 3):
+        kept = weights + 0
+        levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads + job["work"]]
+    return levels
+
+def dies_at(job, memory):
+    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
+    for name, level in zip(names, timeline(job)):
+        if level > memory:
+            return name
+    return None
+
+# %% wrong: everything always => values everything-always
+def timeline(job):
+    return [sum(job.values())] * 10
+
+def dies_at(job, memory):
+    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
+    for name, level in zip(names, timeline(job)):
+        if level > memory:
+            return name
+    return None
+
+# %% wrong: gigabytes => values gigabytes
+def timeline(job):
+    weights, grads, moments = job["weights"], job["grads"], job["moments"]
+    levels = [weights]
+    for step in (1, 2, 3):
+        kept = weights + (moments if step > 1 else 0)
+        levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads + job["work"]]
+    return [level / 1e9 for level in levels]
+
+def dies_at(job, memory):
+    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
+    for name, level in zip(names, timeline(job)):
+        if level > memory:
+            return name
+    return None
+
+# %% wrong: loading is left out => values another-length
+def timeline(job):
+    weights, grads, moments = job["weights"], job["grads"], job["moments"]
+    levels = []
+    for step in (1, 2, 3):
+        kept = weights + (moments if step > 1 else 0)
+        levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads + job["work"]]
+    return levels
+
+def dies_at(job, memory):
+    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
+    for name, level in zip(names, timeline(job)):
+        if level > memory:
+            return name
+    return None
+
+# %% wrong: dies in the optimizer's construction => values state-from-the-start
+def timeline(job):
+    weights, grads, moments = job["weights"], job["grads"], job["moments"]
+    levels = [weights]
+    for step in (1, 2, 3):
+        kept = weights + (moments if step > 1 else 0)
+        levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads + job["work"]]
+    return levels
+
+def dies_at(job, memory):
+    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
+    for name, level in zip(names, timeline(job)):
+        if level + (job["moments"] if name in ("load", "forward 1", "backward 1") else 0) > memory:
+            return name
+    return None
+
+# %% wrong: the number of the phase => values no-such-phase
+def timeline(job):
+    weights, grads, moments = job["weights"], job["grads"], job["moments"]
+    levels = [weights]
+    for step in (1, 2, 3):
+        kept = weights + (moments if step > 1 else 0)
+        levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads + job["work"]]
+    return levels
+
+def dies_at(job, memory):
+    return next((index for index, level in enumerate(timeline(job)) if level > memory), None)
+
+# %% wrong: what fits exactly dies => generality dies-for-nothing
+def timeline(job):
+    weights, grads, moments = job["weights"], job["grads"], job["moments"]
+    levels = [weights]
+    for step in (1, 2, 3):
+        kept = weights + (moments if step > 1 else 0)
+        levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads + job["work"]]
+    return levels
+
+def dies_at(job, memory):
+    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
+    for name, level in zip(names, timeline(job)):
+        if level >= memory:
+            return name
+    return None
+
+# %% wrong: nobody ever survives => generality dies-for-nothing
+def timeline(job):
+    weights, grads, moments = job["weights"], job["grads"], job["moments"]
+    levels = [weights]
+    for step in (1, 2, 3):
+        kept = weights + (moments if step > 1 else 0)
+        levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads + job["work"]]
+    return levels
+
+def dies_at(job, memory):
+    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
+    return next((name for name, level in zip(names, timeline(job)) if level > memory), "step 3")
+
+# %% wrong: the phase that needs most => generality worst-not-first
+def timeline(job):
+    weights, grads, moments = job["weights"], job["grads"], job["moments"]
+    levels = [weights]
+    for step in (1, 2, 3):
+        kept = weights + (moments if step > 1 else 0)
+        levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads + job["work"]]
+    return levels
+
+def dies_at(job, memory):
+    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
+    levels = timeline(job)
+    return names[levels.index(max(levels))] if max(levels) > memory else None
+
+# %% half: the timeline alone => 3.75
+def timeline(job):
+    weights, grads, moments = job["weights"], job["grads"], job["moments"]
+    levels = [weights]
+    for step in (1, 2, 3):
+        kept = weights + (moments if step > 1 else 0)
+        levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads + job["work"]]
+    return levels
+def dies_at(job, memory):
+    raise NotImplementedError
+
+# %% wrong: untouched => not-answered
+def timeline(job):
+    raise NotImplementedError
+
+def dies_at(job, memory):
+    raise NotImplementedError

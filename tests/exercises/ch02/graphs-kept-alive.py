@@ -1,0 +1,247 @@
+import torch
+from torch.nn import functional as F
+
+# %% right: backward at once, divided at the end
+def train_step(model, batches):
+    total, tokens = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
+        loss.backward()
+        total += loss.item()
+        tokens += (targets != -100).sum().item()
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.grad /= tokens
+    return total / tokens
+
+# %% right: the tokens are counted first
+def train_step(model, batches):
+    batches = list(batches)
+    tokens = sum(int((targets != -100).sum()) for _, targets in batches)
+    loss = 0.0
+    for inputs, targets in batches:
+        logits = model(inputs).flatten(0, 1)
+        part = F.cross_entropy(logits, targets.flatten(), reduction="sum") / tokens
+        part.backward()
+        loss += float(part)
+    return loss
+
+# %% right: means, weighted by their tokens
+def train_step(model, batches):
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    sums, loss, tokens = [torch.zeros_like(p) for p in parameters], 0.0, 0
+    for inputs, targets in batches:
+        count = int((targets != -100).sum())
+        if not count:
+            continue
+        mean = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
+        for into, grad in zip(sums, torch.autograd.grad(mean, parameters)):
+            into += grad * count
+        loss, tokens = loss + mean.detach().item() * count, tokens + count
+    for parameter, grad in zip(parameters, sums):
+        parameter.grad = grad / tokens
+    return loss / tokens
+
+# %% wrong: the code as it stands => raised
+def train_step(model, batches):
+    total, tokens = 0.0, 0
+    for inputs, targets in batches:
+        logits = model(inputs)
+        total = total + F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
+        tokens += (targets != -100).sum().item()
+    loss = total / tokens
+    loss.backward()
+    return loss.item()
+
+# %% wrong: losses in a list => raised
+def train_step(model, batches):
+    parts, tokens = [], 0
+    for inputs, targets in batches:
+        parts.append(F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum"))
+        tokens += int((targets != -100).sum())
+    for part in parts:
+        (part / tokens).backward()
+    return sum(part.item() for part in parts) / tokens
+
+# %% wrong: the mean of means => values mean-of-means
+def train_step(model, batches):
+    total = 0.0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()) / len(batches)
+        loss.backward()
+        total += loss.item()
+    return total
+
+# %% wrong: never divided => values never-divided
+def train_step(model, batches):
+    total, tokens = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
+        loss.backward()
+        total += loss.item()
+        tokens += (targets != -100).sum().item()
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.grad /= 1
+    return total / tokens
+
+# %% wrong: padding counts => values padding-counted
+def train_step(model, batches):
+    total, tokens = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
+        loss.backward()
+        total += loss.item()
+        tokens += targets.numel()
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.grad /= tokens
+    return total / tokens
+
+# %% wrong: divided by the tokens so far => values running-count
+def train_step(model, batches):
+    total, tokens = 0.0, 0
+    for inputs, targets in batches:
+        tokens += (targets != -100).sum().item()
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum")
+        (loss / tokens).backward()
+        total += loss.item()
+    return total / tokens
+
+# %% wrong: gradients are divided in the loop => values -
+def train_step(model, batches):
+    total, tokens = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum")
+        loss.backward()
+        total += loss.item()
+        tokens += (targets != -100).sum().item()
+        for parameter in model.parameters():
+            parameter.grad /= tokens
+    return total / tokens
+
+# %% wrong: gradients set to zero in the loop => values last-only-over-all
+def train_step(model, batches):
+    total, tokens = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
+        model.zero_grad()
+        loss.backward()
+        total += loss.item()
+        tokens += (targets != -100).sum().item()
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.grad /= tokens
+    return total / tokens
+
+# %% wrong: the loss is detached => values no-gradients
+def train_step(model, batches):
+    total, tokens = 0.0, 0
+    for inputs, targets in batches:
+        total += F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum").item()
+        tokens += (targets != -100).sum().item()
+    return total / tokens
+
+# %% wrong: a tensor with its graph => values a-tensor
+def train_step(model, batches):
+    total, tokens = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
+        loss.backward()
+        total = total + loss
+        tokens += (targets != -100).sum().item()
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.grad /= tokens
+    return total / tokens
+
+# %% wrong: graphs retained => cost graphs-kept-alive
+kept = []
+
+def train_step(model, batches):
+    kept.clear()
+    total, tokens = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
+        loss.backward(retain_graph=True)
+        kept.append(loss)
+        tokens += (targets != -100).sum().item()
+    for parameter in model.parameters():
+        parameter.grad /= tokens
+    return sum(kept).item() / tokens
+
+# %% wrong: all micro-batches in one, padded => cost graphs-kept-alive
+def train_step(model, batches):
+    batches = list(batches)
+    longest = max(inputs.shape[1] for inputs, _ in batches)
+    inputs = torch.cat([F.pad(x, (0, longest - x.shape[1])) for x, _ in batches])
+    targets = torch.cat([F.pad(t, (0, longest - t.shape[1]), value=-100) for _, t in batches])
+    loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
+    loss.backward()
+    return loss.item()
+
+# %% wrong: backward one turn too late => raised
+def train_step(model, batches):
+    tokens, total, before = 0, 0.0, None
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum")
+        if before is not None:
+            before.backward()
+        before, total, tokens = loss, total + loss.item(), tokens + (targets != -100).sum().item()
+    before.backward()
+    for parameter in model.parameters():
+        parameter.grad /= tokens
+    return total / tokens
+
+# %% wrong: a mean of a micro-batch without tokens => generality -
+def train_step(model, batches):
+    batches = list(batches)
+    tokens = sum((targets != -100).sum().item() for _, targets in batches)
+    total = 0.0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()) * (targets != -100).sum().item() / tokens
+        loss.backward()
+        total += loss.item()
+    return total
+
+# %% wrong: goes through the batches twice => generality -
+def train_step(model, batches):
+    tokens = sum((targets != -100).sum().item() for _, targets in batches)
+    total = 0.0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum") / tokens
+        loss.backward()
+        total += loss.item()
+    return total
+
+# %% half: graphs retained => 7.5
+kept = []
+
+def train_step(model, batches):
+    kept.clear()
+    total, tokens = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
+        loss.backward(retain_graph=True)
+        kept.append(loss)
+        tokens += (targets != -100).sum().item()
+    for parameter in model.parameters():
+        parameter.grad /= tokens
+    return sum(kept).item() / tokens
+
+# %% half: the right loss alone => 1
+def train_step(model, batches):
+    total, tokens = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
+        loss.backward()
+        total += loss.item()
+        tokens += (targets != -100).sum().item()
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.grad /= 1
+    return total / tokens
+
+# %% wrong: untouched => not-answered
+def train_step(model, batches):
+    raise NotImplementedError

@@ -1,0 +1,271 @@
+# %% right: a running total
+def peak(log):
+    alive, best = {}, (0, None, None)
+    for row in log:
+        if row["what"] == "alloc":
+            alive[row["name"]] = row["kind"], row["bytes"]
+        else:
+            del alive[row["name"]]
+        kinds = {}
+        for kind, nbytes in alive.values():
+            kinds[kind] = kinds.get(kind, 0) + nbytes
+        if sum(kinds.values()) > best[0]:
+            best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
+    return best
+
+# %% right: changes, then sums
+import numpy as np
+
+def peak(log):
+    known, times, changes, kinds = {}, [], [], []
+    for row in log:
+        if row["what"] == "alloc":
+            known[row["name"]] = row["kind"], row["bytes"]
+        kind, nbytes = known[row["name"]]
+        times.append(row["time"])
+        kinds.append(kind)
+        changes.append(nbytes if row["what"] == "alloc" else -nbytes)
+    level = np.cumsum(changes)
+    at = int(level.argmax())
+    held = {kind: sum(c for c, k in zip(changes[:at + 1], kinds) if k == kind) for kind in set(kinds)}
+    return [level[at], times[at], max(held, key=held.get)]
+
+# %% right: any variant
+def peak(log):
+    rows = []
+    if "born" in log[0]:
+        for row in log:
+            rows.append((row["born"], 1, row["kind"], row["bytes"]))
+            if row["died"] is not None:
+                rows.append((row["died"], 0, row["kind"], -row["bytes"]))
+        rows.sort(key=lambda row: row[:2])
+    else:
+        known = {}
+        for row in log:
+            if row["what"] == "alloc":
+                known[row["name"]] = row["kind"], row["bytes"]
+                rows.append((row["time"], 1, row["kind"], row["bytes"]))
+            else:
+                kind, nbytes = known[row["name"]]
+                rows.append((row["time"], 0, kind, -nbytes))
+    held, best = {}, (0, None, None)
+    for time, _, kind, change in rows:
+        held[kind] = held.get(kind, 0) + change
+        if sum(held.values()) > best[0]:
+            best = (sum(held.values()), time, max(held, key=held.get))
+    return best
+
+# %% wrong: the sum => values sum-not-peak
+def peak(log):
+    rows = [row for row in log if row["what"] == "alloc"]
+    return sum(row["bytes"] for row in rows), log[-1]["time"], "activations"
+
+# %% wrong: what is alive at the end => values last-level
+def peak(log):
+    alive, best = {}, (0, None, None)
+    for row in log:
+        if row["what"] == "alloc":
+            alive[row["name"]] = row["kind"], row["bytes"]
+        else:
+            del alive[row["name"]]
+        kinds = {}
+        for kind, nbytes in alive.values():
+            kinds[kind] = kinds.get(kind, 0) + nbytes
+        if kinds:
+            best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
+    return best
+
+# %% wrong: the largest block => values largest-block
+def peak(log):
+    row = max((row for row in log if row["what"] == "alloc"), key=lambda row: row["bytes"])
+    return row["bytes"], row["time"], row["kind"]
+
+# %% wrong: each kind's own peak => values kind-by-kind
+def peak(log):
+    alive, best, when = {}, {}, 0
+    for row in log:
+        if row["what"] == "alloc":
+            alive[row["name"]] = row["kind"], row["bytes"]
+        else:
+            del alive[row["name"]]
+        for kind in {kind for kind, _ in alive.values()}:
+            level = sum(nbytes for k, nbytes in alive.values() if k == kind)
+            if level > best.get(kind, 0):
+                best[kind], when = level, row["time"]
+    return sum(best.values()), when, max(best, key=best.get)
+
+# %% wrong: a name keeps its first size => values name-used-again
+def peak(log):
+    size, level, best = {}, 0, (0, None, "activations")
+    for row in log:
+        if row["what"] == "alloc":
+            level += size.setdefault(row["name"], row["bytes"])
+        else:
+            level -= size[row["name"]]
+        if level > best[0]:
+            best = level, row["time"], "activations"
+    return best
+
+# %% wrong: the position for the time => values position
+def peak(log):
+    alive, best = {}, (0, None, None)
+    for row in log:
+        if row["what"] == "alloc":
+            alive[row["name"]] = row["kind"], row["bytes"]
+        else:
+            del alive[row["name"]]
+        kinds = {}
+        for kind, nbytes in alive.values():
+            kinds[kind] = kinds.get(kind, 0) + nbytes
+        if sum(kinds.values()) > best[0]:
+            best = sum(kinds.values()), log.index(row), max(kinds, key=kinds.get)
+    return best
+
+# %% wrong: the kind of the largest block => values -
+def peak(log):
+    alive, best = {}, (0, None, None)
+    for row in log:
+        if row["what"] == "alloc":
+            alive[row["name"]] = row["kind"], row["bytes"]
+        else:
+            del alive[row["name"]]
+        kinds = {}
+        for kind, nbytes in alive.values():
+            kinds[kind] = kinds.get(kind, 0) + nbytes
+        if sum(kinds.values()) > best[0]:
+            best = sum(kinds.values()), row["time"], max(alive.values(), key=lambda each: each[1])[0]
+    return best
+
+# %% wrong: the kind that allocated most => values most-allocated
+def peak(log):
+    alive, best = {}, (0, None, None)
+    for row in log:
+        if row["what"] == "alloc":
+            alive[row["name"]] = row["kind"], row["bytes"]
+        else:
+            del alive[row["name"]]
+        kinds = {}
+        for kind, nbytes in alive.values():
+            kinds[kind] = kinds.get(kind, 0) + nbytes
+        if sum(kinds.values()) > best[0]:
+            best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
+    return best
+
+right = peak
+
+def peak(log):
+    total = {}
+    for row in log:
+        if row["what"] == "alloc":
+            total[row["kind"]] = total.get(row["kind"], 0) + row["bytes"]
+    nbytes, time, _ = right(log)
+    return nbytes, time, max(total, key=total.get)
+
+# %% wrong: the kind allocated last => values last-allocated
+def peak(log):
+    alive, best = {}, (0, None, None)
+    for row in log:
+        if row["what"] == "alloc":
+            alive[row["name"]] = row["kind"], row["bytes"]
+        else:
+            del alive[row["name"]]
+        kinds = {}
+        for kind, nbytes in alive.values():
+            kinds[kind] = kinds.get(kind, 0) + nbytes
+        if sum(kinds.values()) > best[0]:
+            best = sum(kinds.values()), row["time"], row["kind"]
+    return best
+
+# %% wrong: mebibytes => values mebibytes
+def peak(log):
+    alive, best = {}, (0, None, None)
+    for row in log:
+        if row["what"] == "alloc":
+            alive[row["name"]] = row["kind"], row["bytes"]
+        else:
+            del alive[row["name"]]
+        kinds = {}
+        for kind, nbytes in alive.values():
+            kinds[kind] = kinds.get(kind, 0) + nbytes
+        if sum(kinds.values()) > best[0]:
+            best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
+    return best
+
+right = peak
+
+def peak(log):
+    nbytes, time, kind = right(log)
+    return nbytes / 2**20, time, kind
+
+# %% wrong: the bytes alone => values wrong-shape
+def peak(log):
+    alive, best = {}, (0, None, None)
+    for row in log:
+        if row["what"] == "alloc":
+            alive[row["name"]] = row["kind"], row["bytes"]
+        else:
+            del alive[row["name"]]
+        kinds = {}
+        for kind, nbytes in alive.values():
+            kinds[kind] = kinds.get(kind, 0) + nbytes
+        if sum(kinds.values()) > best[0]:
+            best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
+    return best
+
+right = peak
+
+def peak(log):
+    return right(log)[0]
+
+# %% wrong: the last time of the peak => generality last-time
+def peak(log):
+    alive, best = {}, (0, None, None)
+    for row in log:
+        if row["what"] == "alloc":
+            alive[row["name"]] = row["kind"], row["bytes"]
+        else:
+            del alive[row["name"]]
+        kinds = {}
+        for kind, nbytes in alive.values():
+            kinds[kind] = kinds.get(kind, 0) + nbytes
+        if sum(kinds.values()) >= best[0]:
+            best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
+    return best
+
+# %% wrong: a level for each time => generality end-of-a-moment
+def peak(log):
+    alive, best = {}, (0, None, None)
+    for number, row in enumerate(log):
+        if row["what"] == "alloc":
+            alive[row["name"]] = row["kind"], row["bytes"]
+        else:
+            del alive[row["name"]]
+        kinds = {}
+        for kind, nbytes in alive.values():
+            kinds[kind] = kinds.get(kind, 0) + nbytes
+        if (number + 1 == len(log) or log[number + 1]['time'] != row['time']) and sum(kinds.values()) > best[0]:
+            best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
+    return best
+
+# %% wrong: the log shown, by heart => generality only-the-example
+def peak(log):
+    return 414187520, 23.5, 'moments'
+
+# %% half: bytes and time => 3.5
+def peak(log):
+    alive, best = {}, (0, None, None)
+    for row in log:
+        if row["what"] == "alloc":
+            alive[row["name"]] = row["kind"], row["bytes"]
+        else:
+            del alive[row["name"]]
+        kinds = {}
+        for kind, nbytes in alive.values():
+            kinds[kind] = kinds.get(kind, 0) + nbytes
+        if sum(kinds.values()) > best[0]:
+            best = sum(kinds.values()), row["time"], "weights"
+    return best
+
+# %% wrong: untouched => not-answered
+def peak(log):
+    raise NotImplementedError

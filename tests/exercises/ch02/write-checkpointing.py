@@ -1,0 +1,546 @@
+import torch
+
+# %% right: a function of autograd with an anchor
+class Again(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, function, anchor, *inputs):
+        ctx.function, ctx.state = function, torch.get_rng_state()
+        ctx.save_for_backward(*inputs)
+        with torch.no_grad():
+            return function(*inputs)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        inputs = [x.detach().requires_grad_(x.requires_grad) for x in ctx.saved_tensors]
+        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(ctx.state)
+            out = ctx.function(*inputs)
+        torch.autograd.backward(out, grads)
+        return None, None, *(x.grad for x in inputs)
+
+def checkpoint(function, *inputs):
+    return Again.apply(function, torch.empty(0, requires_grad=True), *inputs)
+
+# %% right: hooks on what autograd saves
+def checkpoint(function, *inputs):
+    if not torch.is_grad_enabled():
+        return function(*inputs)
+    state, made, count = torch.get_rng_state(), {}, [0]
+
+    def pack(tensor):
+        count[0] += 1
+        return count[0] - 1
+
+    def unpack(number):
+        if number not in made:
+            places = iter(range(count[0]))
+
+            def keep(tensor):
+                made[next(places)] = tensor.detach()
+                return tensor
+
+            before = torch.get_rng_state()
+            torch.set_rng_state(state)
+            with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+                function(*[x.detach().requires_grad_(x.requires_grad) for x in inputs])
+            torch.set_rng_state(before)
+        return made.pop(number)
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        return function(*inputs)
+
+# %% right: a hook on a tensor that carries no graph
+def checkpoint(function, *inputs):
+    if not torch.is_grad_enabled():
+        return function(*inputs)
+    state = torch.get_rng_state()
+    with torch.no_grad():
+        out = function(*inputs)
+    single = not isinstance(out, tuple)
+    outs = [out] if single else list(out)
+
+    class Bridge(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, anchor, *xs):
+            ctx.xs = xs
+            return tuple(o.clone() for o in outs)
+
+        @staticmethod
+        def backward(ctx, *grads):
+            xs = [x.detach().requires_grad_(x.requires_grad) for x in ctx.xs]
+            now = torch.get_rng_state()
+            torch.set_rng_state(state)
+            with torch.enable_grad():
+                again = function(*xs)
+                again = [again] if single else list(again)
+                sum((a * g).sum() for a, g in zip(again, grads)).backward()
+            torch.set_rng_state(now)
+            return (None, *[x.grad for x in xs])
+
+    result = Bridge.apply(torch.zeros(1, requires_grad=True), *inputs)
+    outs.clear()
+    return result[0] if single else result
+
+# %% right: a leaf in between, and a hook on its gradient
+def checkpoint(function, *inputs):
+    if not torch.is_grad_enabled():
+        return function(*inputs)
+    state = torch.get_rng_state()
+    with torch.no_grad():
+        out = function(*inputs).requires_grad_()
+
+    def again(grad):
+        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(state)
+            made = function(*inputs)
+        torch.autograd.backward(made, grad)
+
+    out.register_hook(again)
+    return out
+
+# %% wrong: everything under no_grad => values no-graph
+def checkpoint(function, x):
+    with torch.no_grad():
+        return function(x)
+
+# %% wrong: a plain call => values nothing-recomputed
+def checkpoint(function, x):
+    return function(x)
+
+# %% wrong: the graph is kept inside => values nothing-recomputed
+class Kept(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, function, anchor, x):
+        ctx.x = x.detach().requires_grad_(x.is_floating_point() and x.requires_grad)
+        with torch.enable_grad():
+            ctx.out = function(ctx.x)
+        return ctx.out.detach()
+
+    @staticmethod
+    def backward(ctx, grad):
+        torch.autograd.backward(ctx.out, grad)
+        return None, None, ctx.x.grad
+
+def checkpoint(function, x):
+    return Kept.apply(function, torch.empty(0, requires_grad=True), x)
+
+# %% wrong: the input gets no gradient => values gradient-stops
+class Again(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, function, anchor, x):
+        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
+        with torch.no_grad():
+            return function(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(ctx.state)
+            out = ctx.function(ctx.x.detach())
+        torch.autograd.backward(out, grad)
+        return None, None, None
+
+def checkpoint(function, x):
+    return Again.apply(function, torch.empty(0, requires_grad=True), x)
+
+# %% wrong: the input is detached before it goes in => values gradient-stops
+class Again(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, function, anchor, x):
+        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
+        with torch.no_grad():
+            return function(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x = ctx.x.detach().requires_grad_(ctx.x.is_floating_point())
+        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(ctx.state)
+            out = ctx.function(x)
+        torch.autograd.backward(out, grad)
+        return None, None, x.grad
+
+def checkpoint(function, x):
+    return Again.apply(function, torch.empty(0, requires_grad=True), x.detach())
+
+# %% wrong: the input is detached in place => values gradient-stops
+def checkpoint(function, x):
+    return function(x if x.is_leaf else x.detach_())
+
+# %% wrong: the generator is not set back for the second run => values random-not-restored
+class Again(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, function, anchor, x):
+        ctx.function, ctx.x = function, x
+        with torch.no_grad():
+            return function(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
+        with torch.enable_grad():
+            out = ctx.function(x)
+        torch.autograd.backward(out, grad)
+        return None, None, x.grad
+
+def checkpoint(function, x):
+    return Again.apply(function, torch.empty(0, requires_grad=True), x)
+
+# %% wrong: the generator stays where the second run left it => values stream-moved
+class Again(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, function, anchor, x):
+        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
+        with torch.no_grad():
+            return function(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
+        torch.set_rng_state(ctx.state)
+        with torch.enable_grad():
+            out = ctx.function(x)
+        torch.autograd.backward(out, grad)
+        return None, None, x.grad
+
+def checkpoint(function, x):
+    return Again.apply(function, torch.empty(0, requires_grad=True), x)
+
+# %% wrong: a seed of its own for both runs => values own-seed
+class Again(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, function, anchor, x):
+        ctx.function, ctx.x = function, x
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            return function(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
+        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            out = ctx.function(x)
+        torch.autograd.backward(out, grad)
+        return None, None, x.grad
+
+def checkpoint(function, x):
+    return Again.apply(function, torch.empty(0, requires_grad=True), x)
+
+# %% wrong: computed twice in the backward pass => values recomputed-twice
+class Again(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, function, anchor, x):
+        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
+        with torch.no_grad():
+            return function(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
+        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            for _ in range(2):
+                torch.set_rng_state(ctx.state)
+                out = ctx.function(x)
+        torch.autograd.backward(out, grad)
+        return None, None, x.grad
+
+def checkpoint(function, x):
+    return Again.apply(function, torch.empty(0, requires_grad=True), x)
+
+# %% wrong: called once more before the pass => values called-twice-forward
+class Again(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, function, anchor, x):
+        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
+        with torch.no_grad():
+            function(x)
+            torch.set_rng_state(ctx.state)
+            return function(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
+        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(ctx.state)
+            out = ctx.function(x)
+        torch.autograd.backward(out, grad)
+        return None, None, x.grad
+
+def checkpoint(function, x):
+    return Again.apply(function, torch.empty(0, requires_grad=True), x)
+
+# %% wrong: computed again for every tensor that autograd asks for => values not-the-second-call
+def checkpoint(function, x):
+    if not torch.is_grad_enabled():
+        return function(x)
+    state, count = torch.get_rng_state(), [0]
+
+    def pack(tensor):
+        count[0] += 1
+        return count[0] - 1
+
+    def unpack(number):
+        made = []
+        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(state)
+            with torch.autograd.graph.saved_tensors_hooks(lambda t: made.append(t.detach()) or t, lambda t: t):
+                function(x.detach().requires_grad_(x.requires_grad))
+        return made[number]
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        return function(x)
+
+# %% wrong: layer by layer => values per-layer
+class Again(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, function, anchor, x):
+        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
+        with torch.no_grad():
+            return function(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
+        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(ctx.state)
+            out = ctx.function(x)
+        torch.autograd.backward(out, grad)
+        return None, None, x.grad
+
+def checkpoint(function, x):
+    for layer in getattr(function, "layers", [function]):
+        x = Again.apply(layer, torch.empty(0, requires_grad=True), x)
+    return x
+
+# %% wrong: the incoming gradient is ignored => values -
+class Again(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, function, anchor, x):
+        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
+        with torch.no_grad():
+            return function(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
+        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(ctx.state)
+            ctx.function(x).sum().backward()
+        return None, None, x.grad
+
+def checkpoint(function, x):
+    return Again.apply(function, torch.empty(0, requires_grad=True), x)
+
+# %% wrong: gradients are put there and added once more => values scaled
+class Again(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, function, anchor, x):
+        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
+        with torch.no_grad():
+            return function(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
+        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(ctx.state)
+            out = ctx.function(x)
+        torch.autograd.backward(out, grad, retain_graph=True)
+        torch.autograd.backward(out, grad)
+        return None, None, x.grad
+
+def checkpoint(function, x):
+    return Again.apply(function, torch.empty(0, requires_grad=True), x)
+
+# %% wrong: computed again and kept all the same => cost kept-inside
+class Again(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, function, anchor, x):
+        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
+        ctx.inside = []
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: ctx.inside.append(t) or t, lambda t: t), torch.enable_grad():
+            return function(x).detach()
+
+    @staticmethod
+    def backward(ctx, grad):
+        x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
+        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(ctx.state)
+            out = ctx.function(x)
+        torch.autograd.backward(out, grad)
+        return None, None, x.grad
+
+def checkpoint(function, x):
+    return Again.apply(function, torch.empty(0, requires_grad=True), x)
+
+# %% wrong: nothing happens if the input needs no gradient => generality anchor-missing
+class Again(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, function, x):
+        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
+        with torch.no_grad():
+            return function(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x = ctx.x.detach().requires_grad_()
+        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(ctx.state)
+            out = ctx.function(x)
+        torch.autograd.backward(out, grad)
+        return None, x.grad
+
+def checkpoint(function, x):
+    return Again.apply(function, x)
+
+# %% wrong: parameters are asked of a module => generality raised
+class Again(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, function, x, *parameters):
+        ctx.function, ctx.x, ctx.parameters, ctx.state = function, x, parameters, torch.get_rng_state()
+        with torch.no_grad():
+            return function(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x = ctx.x.detach().requires_grad_(ctx.x.is_floating_point())
+        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(ctx.state)
+            out = ctx.function(x)
+        wanted = [each for each in (x, *ctx.parameters) if each.requires_grad]
+        found = dict(zip(map(id, wanted), torch.autograd.grad(out, wanted, grad)))
+        return None, found.get(id(x)), *(found.get(id(each)) for each in ctx.parameters)
+
+def checkpoint(function, x):
+    return Again.apply(function, x, *function.parameters())
+
+# %% wrong: also kept and called under no_grad without need => generality called-for-nothing
+class Again(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, function, anchor, x):
+        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
+        with torch.no_grad():
+            return function(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
+        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(ctx.state)
+            out = ctx.function(x)
+        torch.autograd.backward(out, grad)
+        return None, None, x.grad
+
+def checkpoint(function, x):
+    if not torch.is_grad_enabled():
+        function(x)
+    return Again.apply(function, torch.empty(0, requires_grad=True), x)
+
+# %% wrong: the one that torch has => raised
+from torch.utils.checkpoint import checkpoint as ready
+
+def checkpoint(function, x):
+    return ready(function, x, use_reentrant=False)
+
+# %% wrong: kept on the CPU, where it was => values nothing-recomputed
+def checkpoint(function, x):
+    with torch.autograd.graph.save_on_cpu():
+        return function(x)
+
+# %% wrong: kept in half the bytes => values -
+def checkpoint(function, x):
+    def pack(t):
+        return t.bfloat16() if t.dtype == torch.float32 else t
+
+    def unpack(t):
+        return t.float() if t.dtype == torch.bfloat16 else t
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        return function(x)
+
+# %% wrong: the gradient of the input alone => values gradient-stops
+class Only(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, function, anchor, x):
+        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
+        with torch.no_grad():
+            return function(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        with torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(ctx.state)
+            _, dx = torch.autograd.functional.vjp(ctx.function, ctx.x, grad)
+        return None, None, dx
+
+def checkpoint(function, x):
+    return Only.apply(function, torch.empty(0, requires_grad=True), x)
+
+# %% wrong: only inputs that are large => values nothing-recomputed
+class Again(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, function, anchor, x):
+        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
+        with torch.no_grad():
+            return function(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
+        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(ctx.state)
+            out = ctx.function(x)
+        torch.autograd.backward(out, grad)
+        return None, None, x.grad
+
+def checkpoint(function, x):
+    return Again.apply(function, torch.empty(0, requires_grad=True), x) if x.numel() > 4000 else function(x)
+
+# %% half: right but for what it keeps => 24
+class Again(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, function, anchor, x):
+        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
+        with torch.enable_grad():
+            ctx.graph = function(x)
+        return ctx.graph.detach()
+
+    @staticmethod
+    def backward(ctx, grad):
+        x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
+        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(ctx.state)
+            out = ctx.function(x)
+        torch.autograd.backward(out, grad)
+        return None, None, x.grad
+
+def checkpoint(function, x):
+    return Again.apply(function, torch.empty(0, requires_grad=True), x)
+
+# %% half: the generator is forgotten => 13.5
+class Again(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, function, anchor, x):
+        ctx.function, ctx.x = function, x
+        with torch.no_grad():
+            return function(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
+        with torch.enable_grad():
+            out = ctx.function(x)
+        torch.autograd.backward(out, grad)
+        return None, None, x.grad
+
+def checkpoint(function, x):
+    return Again.apply(function, torch.empty(0, requires_grad=True), x)
+
+# %% half: a plain call has right outputs => 1.5
+def checkpoint(function, x):
+    return function(x)
+
+# %% wrong: untouched => not-answered
+def checkpoint(function, x):
+    raise NotImplementedError

@@ -1,0 +1,570 @@
+"""Chapter 02's exercises: variants keep their meaning, oracles are those of real blocks, nothing returned upsets a judge."""
+
+import math
+import random
+import subprocess
+import sys
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional as F
+from torch.utils import checkpoint as ready
+
+from course_lib import exercises, facts, memory
+from course_lib.exercises import ch02_core, killmatrix
+from course_lib.exercises.ch02_audits import CAUSES, ITEMS
+from course_lib.exercises.ch02_block import Block, Segment, saved_rows
+from course_lib.exercises.ch02_probes import OutOfMemory, SwitchedOff, device_of, own_checkpoint
+from course_lib.exercises.ch02_training import PHASES
+from course_lib.exercises.judging import (
+    ch02,
+    ch02_graphs,
+    ch02_ledger,
+    ch02_levels,
+    ch02_loss,
+    ch02_recompute,
+    ch02_segments,
+    ch02_state,
+    ch02_steps,
+    judging,
+)
+from course_lib.exercises.judging.ch02_audits import KEYS
+from course_lib.grading.judge import grade
+from course_lib.grading.place import Here
+from course_lib.records import Outcome
+
+CARDS = exercises.cards("02")
+BY_ID = {card.id: card for card in CARDS}
+SEEDS = [f"student-{n}" for n in range(3)]
+MIB = 2**20
+
+
+def bank(exercise, sort="right"):
+    return [each for each in killmatrix.bank("02") if each.exercise == exercise and each.sort == sort]
+
+
+def answers_of(answer):
+    return killmatrix.names_of(answer.source, BY_ID[answer.exercise].answers)
+
+
+# --- variants
+
+
+def count_by(params):
+    def count_parameters(shape):
+        return ch02_state.parts_of(params["biases"], shape)
+
+    return (count_parameters,)
+
+
+def peak_by(params):
+    return (lambda log: ch02_levels.highest(params["log"], log),)
+
+
+def spike_by(params):
+    between = params["grads_between"]
+    return (lambda job: ch02_steps.phases(between, job)), (lambda job, room: ch02_steps.death(between, job, room))
+
+
+def ledger_by(params):
+    return ch02_ledger.kept_of, (lambda *sizes: ch02_ledger.block_of(params["attention"], *sizes))
+
+
+def checkpoint_by(params):
+    class Again(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, function, anchor, *inputs):
+            ctx.function, ctx.inputs, ctx.state = function, inputs, torch.get_rng_state()
+            with torch.no_grad():
+                return function(*inputs)
+
+        @staticmethod
+        def backward(ctx, *grads):
+            inputs = [x.detach().requires_grad_(x.requires_grad) for x in ctx.inputs]
+            with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+                torch.set_rng_state(ctx.state)
+                out = ctx.function(*inputs)
+            torch.autograd.backward(out, grads)
+            return None, None, *(x.grad for x in inputs)
+
+    def one(function, x):
+        return Again.apply(function, torch.empty(0, requires_grad=True), x)
+
+    def two(function, x, y):
+        return Again.apply(function, torch.empty(0, requires_grad=True), x, y)
+
+    return (one if params["streams"] == 1 else two,)
+
+
+def loss_by(params):
+    def chunked_cross_entropy(hidden, weight, targets, chunks):
+        def part(h, w, t):
+            return F.cross_entropy(h @ w.T, t, ignore_index=-100, reduction="sum")
+
+        parts = zip(hidden.chunk(chunks), targets.chunk(chunks), strict=True)
+        total = sum(ready.checkpoint(part, h, weight, t, use_reentrant=False) for h, t in parts)
+        return total / (targets != -100).sum() if params["reduction"] == "mean" else total
+
+    return (chunked_cross_entropy,)
+
+
+STRUCTURAL = {
+    "count-parameters": count_by,
+    "first-step-spike": spike_by,
+    "peak-not-sum": peak_by,
+    "reconcile-ledger": ledger_by,
+    "write-checkpointing": checkpoint_by,
+    "chunked-cross-entropy": loss_by,
+}
+
+
+def other_structure(card):
+    """A variant that differs in the structural parameter."""
+    seeds = (str(seed) for seed in range(40))
+    return next(p for p in map(card.variant, seeds) if p[card.structural] != card.params[card.structural])
+
+
+def test_every_structural_variant_is_tried_here():
+    assert {card.id for card in CARDS if card.structural} == set(STRUCTURAL)
+
+
+@pytest.mark.parametrize("name", STRUCTURAL)
+def test_a_variant_is_passed_by_its_own_answer_and_tells_the_public_one_apart(name):
+    card = BY_ID[name]
+    params = other_structure(card)
+    own = grade(card, Here(*STRUCTURAL[name](params)), params=params)
+    assert own.passed, [v for v in own.verdicts if not v.ok]
+    assert grade(card, Here(*STRUCTURAL[name](card.params))).passed
+    public = grade(card, Here(*STRUCTURAL[name](card.params)), params=params)
+    assert not public.passed
+    assert all(v.message for v in public.verdicts if not v.ok)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)
+def test_right_answers_pass_every_variant(card, seed):
+    params = card.variant(seed)
+    answers = STRUCTURAL[card.id](params) if card.structural else answers_of(bank(card.id)[0])
+    report = grade(card, Here(*answers), params=params, secret=seed)
+    assert report.passed, [v for v in report.verdicts if not v.ok]
+
+
+@pytest.mark.parametrize("seed", SEEDS[:2])
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)
+def test_wrong_answers_fail_whatever_cases_are_drawn(card, seed):
+    for each in bank(card.id, "wrong"):
+        assert not grade(card, Here(*answers_of(each)), secret=seed).passed, each.name
+
+
+# --- what comes back is never trusted
+
+JUNK = [None, True, 3, -1.0, math.nan, math.inf, 10**400, "sum", b"x", [], [1, 9], (), {}, {"a": 1}, object(),
+        torch.tensor(math.nan), torch.zeros(3), torch.zeros(0), torch.ones(2, 2, dtype=torch.bool), [None] * 8, (0.0, 0.0),
+        {"output": 3}, {"output": [None]}, {"output": [torch.zeros(1)], "no_graph": False}, {"loss": "x"}, {"loss": torch.zeros(2)},
+        {"loss": torch.tensor(1.0), "hidden": 3, "weight": torch.zeros(1), "peak": "many"}, {"loss": 1.0, "gradients": [3]},
+        {"weights": None, "mlp": {}}, [[]], [{}], ["a"], [(1, 2, 3)], [(None, None, None)], "1" * 10_000]  # fmt: skip
+
+
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)
+def test_junk_gets_a_message_and_no_point(card):
+    contract = judging(card.id)
+    for case in contract.cases(card.params, random.Random(7)):
+        for junk in JUNK:
+            rows = [junk] * len(case.args[1]) if case.args and type(case.args[0]) is int else None
+            for value in (junk, rows) if rows else (junk,):
+                right = case.args[:1] == (1,) and value is rows and junk is None  # "None" is an answer of some
+                found = contract.verdicts(card.params, case, Outcome(state="answered", value=value))
+                wrong = [v for v in found if not v.ok]
+                assert all(v.message for v in wrong) and (wrong or right), (case.name, junk)
+
+
+ODD = [None, 3, 10**400, -1, math.nan, "x", [], {}, torch.tensor(1j), torch.tensor(1.0).to(torch.float8_e5m2), torch.tensor(math.nan),
+       torch.ones(3, dtype=torch.bool), torch.zeros(2, 2, dtype=torch.complex64), torch.tensor(1, dtype=torch.uint64)]  # fmt: skip
+
+
+def altered(value, odd):
+    """`value` with one of its parts replaced by something odd, for every part."""
+    if type(value) is dict:
+        for key, inner in value.items():
+            yield from ({**value, key: each} for each in altered(inner, odd))
+    elif type(value) is list and value and len(value) < 40:
+        for place in {0, len(value) - 1}:
+            yield from ([*value[:place], each, *value[place + 1 :]] for each in altered(value[place], odd))
+    yield odd
+
+
+WATCHED = {
+    "write-checkpointing": ("output", "gradients", "input_gradients", "moved", "bytes", "no_graph"),
+    "chunked-cross-entropy": ("loss", "hidden", "weight"),
+    "graphs-kept-alive": ("loss", "gradients"),
+}
+
+
+@pytest.mark.parametrize("name", WATCHED)
+def test_no_part_of_a_right_outcome_is_believed_or_upsets_a_judge(name):
+    """What a worker sends is data: every part of it is looked at before it is used."""
+    card, contract = BY_ID[name], judging(name)
+    place = Here(*answers_of(bank(name)[0]))
+    first, *others = contract.cases(card.params, random.Random(7))[:3]
+    for case in (first, *others):
+        right = place.run(card, case).value
+        assert all(v.ok for v in contract.verdicts(card.params, case, Outcome(state="answered", value=right)))
+        for odd in ODD:
+            for value in altered(right, odd) if any(odd is each for each in ODD[:3] + ODD[8:9]) else ():
+                found = contract.verdicts(card.params, case, Outcome(state="answered", value=value))
+                assert all(v.ok or v.message for v in found)
+            for part in WATCHED[name] if case is first else ():
+                found = contract.verdicts(card.params, case, Outcome(state="answered", value={**right, part: odd}))
+                assert not all(v.ok for v in found), (part, odd)
+
+
+@settings(max_examples=40, deadline=None)
+@given(value=st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+                          lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner)
+                          | st.dictionaries(st.sampled_from(["loss", "output", "gradients", "weights", "mlp", "no_graph"]), inner),
+                          max_leaves=8))  # fmt: skip
+def test_no_value_upsets_a_judge(value):
+    for card in CARDS:
+        contract = judging(card.id)
+        case = contract.cases(card.params, random.Random(3))[0]
+        contract.verdicts(card.params, case, Outcome(state="answered", value=value))
+
+
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)
+def test_at_most_a_quarter_rests_on_what_the_worker_measures(card):
+    contract = judging(card.id)
+    assert {share for share in contract.shares if share.startswith("cost:")} == set(contract.measured_by_worker)
+
+
+# --- the state, and parameters
+
+
+def test_seventy_billion_take_1120_gigabytes_under_the_plan_shown():
+    params = BY_ID["state-of-a-plan"].params
+    assert sum(ch02_state.buckets_of(params["size"], params["plan"]).values()) == 1.12e12
+    plans = {"A": ch02_core.plan("bf16", "bf16", None, None, "adamw", "fp32"), "B": params["plan"],
+             "C": ch02_core.plan("bf16", "fp32", None, "fp32", "adamw", "fp32"),
+             "E": ch02_core.plan("fp16", "fp16", "fp32", "fp32", "adamw", "fp32"),
+             "F": ch02_core.plan("bf16", "bf16", None, None, "adamw", "bf16"),
+             "G": ch02_core.plan("bf16", "bf16", None, "fp32", "adamw", "int8")}  # fmt: skip
+    for letter, plan in plans.items():
+        assert ch02_state.buckets_of(1, plan) == memory.CONVENTIONS[letter].buckets, letter
+
+
+def meta_model(shape, bias):
+    """The tensors of a decoder, without memory."""
+    hidden, own, shared = shape["hidden"], shape["heads"] * shape["head_dim"], shape["kv_heads"] * shape["head_dim"]
+    with torch.device("meta"):
+        layer = {
+            "attention": [nn.Linear(hidden, own, bias), nn.Linear(hidden, shared, bias), nn.Linear(hidden, shared, bias),
+                          nn.Linear(own, hidden, False)],
+            "mlp": [nn.Linear(hidden, shape["ffn"], False) for _ in range(2 if shape["gated"] else 1)] + [nn.Linear(shape["ffn"], hidden, False)],
+            "norms": [nn.RMSNorm(hidden), nn.RMSNorm(hidden)],
+        }  # fmt: skip
+        once = {"embedding": [nn.Embedding(shape["vocab"], hidden)], "norms": [nn.RMSNorm(hidden)],
+                "head": [] if shape["tied"] else [nn.Linear(hidden, shape["vocab"], False)]}  # fmt: skip
+
+    def size(modules):
+        return sum(p.numel() for module in modules for p in module.parameters())
+
+    return {part: shape["layers"] * size(layer.get(part, [])) + size(once.get(part, [])) for part in ch02_core.PARTS}
+
+
+@pytest.mark.parametrize("bias", [False, True], ids=["no biases", "biases on q, k, v"])
+@pytest.mark.parametrize("name", ["llama3-8b", "llama3.2-1b", "mistral-7b", "qwen2.5-0.5b"])
+def test_parameters_are_those_of_tensors_without_memory(name, bias):
+    shape = ch02_core.shape_of(name)
+    assert ch02_state.parts_of("qkv" if bias else "none", shape) == meta_model(shape, bias)
+
+
+@pytest.mark.parametrize("name", ["llama3-8b", "llama3-70b", "llama3.2-1b", "mistral-7b"])
+def test_parameters_add_up_to_the_published_number(name):
+    assert sum(ch02_state.parts_of("none", ch02_core.shape_of(name)).values()) == int(facts.model(name).params)
+
+
+def test_the_courses_transformer_has_the_same_parameters():
+    from course_lib.transformer import Config, Transformer
+
+    for gated, tied, kv in ((True, False, 2), (False, True, 4), (True, True, 1)):
+        config = Config(vocab=50, layers=3, hidden=32, heads=4, kv_heads=kv, ffn=40, gated=gated, tied=tied)
+        with torch.device("meta"):
+            count = sum(p.numel() for p in Transformer(config).parameters())
+        shape = {"layers": 3, "hidden": 32, "heads": 4, "kv_heads": kv, "head_dim": 8, "ffn": 40, "vocab": 50, "gated": gated, "tied": tied}
+        assert sum(ch02_state.parts_of("none", shape).values()) == count
+
+
+# --- levels
+
+
+def test_the_log_shown_peaks_in_the_second_backward_pass_and_tells_the_slips_apart():
+    log = BY_ID["peak-not-sum"].params["rows"]
+    peak, time, kind = ch02_levels.highest("events", log)
+    assert kind == "moments" and time > 18
+    columns = ch02_levels._peak_columns("events")
+    wrong = [slip.value(log) for slip in columns[0].slips if slip.name not in ("end-of-a-moment", "died-too-late")]
+    assert peak not in wrong and len(set(wrong)) == len(wrong)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_events_and_lifetimes_of_one_run_have_one_peak(seed):
+    logs = [ch02_core.training_log(random.Random(seed), 3, form) for form in ("events", "lifetimes")]
+    first, second = (ch02_levels.highest(form, log) for form, log in zip(("events", "lifetimes"), logs, strict=True))
+    assert first == second
+
+
+def test_three_real_steps_have_the_phases_of_the_timeline():
+    """Optimizer state appears in the first step, and the second forward pass has it beside its activations."""
+    from course_lib.accounting import Accounting
+
+    width, rows, layers = 64, 256, 4
+    torch.manual_seed(0)
+    model = nn.Sequential(*(layer for _ in range(layers) for layer in (nn.Linear(width, width, bias=False), nn.Sigmoid())))
+    optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+    x = torch.randn(rows, width)
+    with Accounting() as books:
+        books.adopt(model)
+        weights = books.live_bytes
+        for step in range(3):
+            books.reset_peak()
+            out = model(x)
+            loss = out.sum()
+            forward = books.live_bytes
+            loss.backward()
+            del out, loss
+            optimizer.step()
+            after = books.live_bytes
+            optimizer.zero_grad(set_to_none=True)
+            if step == 0:
+                first, states = forward, books.roles()["optimizer state"]
+                assert weights == 4 * width * width * layers and states >= 2 * weights
+            else:
+                assert forward == first + states  # the second forward pass meets what the first step made
+            assert after == weights + states + weights  # gradients are as large as the weights
+
+
+def test_the_job_shown_survives_a_step_and_dies_in_the_second_forward_pass():
+    params = BY_ID["first-step-spike"].params
+    assert ch02_steps.death(params["grads_between"], params["job"], params["memory"]) == "forward 2"
+    assert len(PHASES) == len(ch02_steps.phases("zeroed", params["job"])) == 10
+
+
+def test_one_sequence_of_llama_70b_keeps_217_gigabytes():
+    card = BY_ID["predict-activations"]
+    assert ch02_steps.kept_by_layers(card.params) == pytest.approx(217.4, abs=0.1)
+    assert "217 GB" in judging(card.id).reveal(card.params)
+
+
+# --- the ledger
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("float32", 4), ("bfloat16", 2)])
+@pytest.mark.parametrize("attention", ["fused", "by hand"])
+@pytest.mark.parametrize("sizes", [(3, 48, 128, 4, 512), (1, 5, 96, 3, 77), (2, 33, 64, 1, 64)])
+def test_the_terms_are_exactly_what_autograd_saved_of_a_real_block(sizes, attention, dtype, size):
+    rows = saved_rows(*sizes, attention, dtype)
+    assert sum(ch02_ledger.kept_of(rows).values()) == ch02_ledger.block_of(attention, *sizes, size)
+
+
+def test_the_block_shown_is_within_one_per_cent_of_ten_tensors():
+    shown = BY_ID["reconcile-ledger"].params
+    b, s, h, a, f = (shown[name] for name in ("batch", "seq", "hidden", "heads", "ffn"))
+    plain = b * s * 4 * (8 * h + 2 * f)
+    assert plain == pytest.approx(ch02_ledger.block_of("fused", b, s, h, a, f, 4), rel=0.01)
+    assert plain != ch02_ledger.block_of("fused", b, s, h, a, f, 4)
+
+
+def test_the_block_computes_the_same_with_both_kinds_of_attention():
+    torch.manual_seed(1)
+    fused, plain = Block(32, 4, 64, "fused"), Block(32, 4, 64, "by hand")
+    plain.load_state_dict(fused.state_dict())
+    x = torch.randn(2, 9, 32)
+    torch.testing.assert_close(fused(x), plain(x))
+
+
+def test_looking_at_what_is_saved_leaves_the_generator_alone():
+    before = torch.get_rng_state()
+    saved_rows()
+    assert torch.equal(before, torch.get_rng_state())
+
+
+# --- checkpointing
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_torchs_own_checkpoint_would_pass(reentrant, monkeypatch):
+    """Values, calls, generator and bytes of the real thing are those that the judge asks for."""
+    import contextlib
+
+    from course_lib.exercises import ch02_probes
+
+    monkeypatch.setattr(ch02_probes, "own_checkpoint", contextlib.nullcontext)
+    card = BY_ID["write-checkpointing"]
+    for params in (card.params, other_structure(card)):
+        report = grade(card, Here(lambda f, *x: ready.checkpoint(f, *x, use_reentrant=reentrant)), params=params)
+        bad = {v.case for v in report.verdicts if not v.ok}
+        assert bad <= ({"an input that needs no gradient", "the first segment gets token numbers"} if reentrant else set())
+
+
+def test_torchs_checkpoint_is_off_inside_under_any_name_and_on_again_outside():
+    x = torch.ones(2, requires_grad=True)
+    imported = ready.checkpoint
+    for _ in range(2):
+        with own_checkpoint():
+            for call in (lambda: imported(torch.sin, x, use_reentrant=False), lambda: imported(torch.sin, x, use_reentrant=True),
+                         lambda: ready.checkpoint_sequential([torch.sin], 1, x, use_reentrant=False),
+                         lambda: ready.CheckpointFunction.apply(torch.sin, True, x)):  # fmt: skip
+                with pytest.raises(SwitchedOff):
+                    call()
+        imported(torch.sin, x, use_reentrant=False).sum().backward()
+
+
+def test_gradients_tell_which_call_of_a_layer_they_came_from():
+    spec = ch02_recompute.spec_of(random.Random(1), 1, [2, 2])
+    shifts = [0.0, 0.7, -1.1, 1.4]
+    made = {
+        "again": ch02_recompute.replay(spec, 0.0, 0.7), "kept": ch02_recompute.replay(spec, 0.0, 0.0),
+        "twice": ch02_recompute.replay(spec, 0.0, -1.1), "by layer": ch02_recompute.replay(spec, 0.0, 0.7, by_layer=True),
+        "twice forward": ch02_recompute.replay(spec, 0.7, -1.1),
+    }  # fmt: skip
+    for name, gradients in made.items():
+        assert ch02_recompute.made_by(spec, shifts, gradients) == name
+    assert ch02_recompute.made_by(spec, shifts, [[torch.zeros(1)]]) == ""
+
+
+def test_a_check_leaves_the_learners_generator_where_it_was():
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    for name in ("write-checkpointing", "chunked-cross-entropy", "graphs-kept-alive", "reconcile-ledger"):
+        assert grade(BY_ID[name], Here(*answers_of(bank(name)[0]))).passed
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_bytes_of_a_plain_call_are_above_every_limit_and_those_of_a_checkpoint_below():
+    spec = ch02_recompute.spec_of(random.Random(2), 1, [2, 2, 3, 2, 2, 3], rows=256, width=64)
+    least, most, peak = ch02_recompute.limits(spec)
+    plain = ch02_recompute.pass_bytes(ch02_recompute.plain_call, spec)
+    mine = ch02_recompute.pass_bytes(checkpoint_by({"streams": 1})[0], spec)
+    assert plain["kept"] > 2 * most and plain["peak"] > peak
+    assert least < mine["kept"] < 0.75 * most and mine["peak"] < 0.75 * peak
+
+
+def test_a_segment_of_two_streams_has_gradients_for_both():
+    torch.manual_seed(0)
+    x, y = torch.randn(3, 8, requires_grad=True), torch.randn(3, 8, requires_grad=True)
+    sum(out.sum() for out in Segment(2, 8, 0.0, 2)(x, y)).backward()
+    assert x.grad.any() and y.grad.any()
+
+
+# --- cuts
+
+
+def brute(inputs, inner):
+    layers = len(inputs)
+    return min(ch02_segments.walked(inputs, inner, [0, *(k + 1 for k in range(layers - 1) if mask >> k & 1)])
+               for mask in range(2 ** (layers - 1)))  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 30), st.integers(0, 60)), min_size=1, max_size=9))
+def test_no_cut_is_better_than_the_lowest_peak(layers):
+    inputs, inner = [a for a, _ in layers], [b for _, b in layers]
+    best = ch02_segments.lowest(inputs, inner)
+    assert best == brute(inputs, inner)
+    assert ch02_segments.walked(inputs, inner, ch02_segments.fits(inputs, inner, best)) <= best
+
+
+def test_no_stack_shown_is_cut_best_into_equal_lengths():
+    from course_lib.exercises.ch02_recompute import STACKS
+
+    for inputs, inner in STACKS:
+        best = ch02_segments.lowest(inputs, inner)
+        lengths = range(1, len(inputs) + 1)
+        assert min(ch02_segments.walked(inputs, inner, ch02_segments.every(len(inputs), n)) for n in lengths) > 1.1 * best
+
+
+def test_equal_layers_are_cut_at_about_the_root():
+    layers, inside = 64, 16
+    starts = ch02_segments.fits([1] * layers, [inside] * layers, ch02_segments.lowest([1] * layers, [inside] * layers))
+    assert len(starts) >= math.sqrt(layers * inside)
+
+
+# --- the loss, and the step
+
+
+def test_the_device_refuses_one_byte_too_many():
+    with device_of(400) as books, pytest.raises(OutOfMemory, match="in use"):
+        kept = [torch.empty(100)]
+        kept.append(torch.empty(1))
+    assert books.peak_bytes == 400
+
+
+def test_a_device_for_chunks_cannot_hold_the_logits_twice():
+    contract, card = judging("chunked-cross-entropy"), BY_ID["chunked-cross-entropy"]
+    for case in contract.cases(card.params, random.Random(4)):
+        spec, most = case.args
+        if most is not None:
+            assert most < 2 * 4 * spec["tokens"] * spec["words"]
+
+
+def test_the_plain_loss_gets_what_right_values_are_worth_and_no_more():
+    report = grade(BY_ID["chunked-cross-entropy"], Here(lambda h, w, t, n: F.cross_entropy(h @ w.T, t)))
+    assert report.points == 7.5
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_the_oracle_of_the_loss_is_torchs(reduction):
+    spec = {"seed": 3, "tokens": 12, "width": 4, "words": 9, "chunks": 3, "scale": 2.0, "ignored": [(1, 3)]}
+    from course_lib.exercises.ch02_probes import loss_inputs
+
+    hidden, weight, targets = loss_inputs(spec)
+    hidden.requires_grad_()
+    (2 * F.cross_entropy(hidden @ weight.T, targets, reduction=reduction)).backward()
+    torch.testing.assert_close(ch02_loss.right(spec, reduction)["hidden"], hidden.grad)
+
+
+def test_the_printed_code_has_right_gradients_and_dies_on_the_device():
+    text = BY_ID["graphs-kept-alive"].text
+    code = text.split("```python")[1].split("```")[0]
+    space = {"F": F}
+    exec(code, space)
+    spec = ch02_graphs._spec(random.Random(0), [(5, 0), (9, 3)])
+    from course_lib.exercises.ch02_probes import micro_batches, static_model
+
+    model = static_model(spec, one_buffer=False)
+    loss = space["train_step"](model, micro_batches(spec))
+    want, gradients = ch02_graphs.gradients_of(spec, ch02_graphs.over_all)
+    assert loss == pytest.approx(want)
+    for mine, right in zip(model.parameters(), gradients, strict=True):
+        torch.testing.assert_close(mine.grad, right)
+    with pytest.raises(OutOfMemory, match="forward pass 1 are gone|room for one"):
+        space["train_step"](static_model(spec, one_buffer=True), micro_batches(spec))
+
+
+# --- the audit, and the whole
+
+
+def test_every_statement_of_the_audit_has_its_key_and_controls_are_right_as_printed():
+    assert set(KEYS) == {item.id for item in ITEMS} <= set(facts.claims("02"))
+    for item in ITEMS:
+        printed, key = float(facts.claim(item.id).value) / item.scale, KEYS[item.id]
+        close = math.isclose(key.number, printed, rel_tol=0.05)
+        formula = item.id in ("adam-2p-2p-8p", "activations-14", "checkpoint-33-forward")  # judged by more than the number
+        assert close == (key.said == "right") or formula and not close, item.id
+        assert key.cause in CAUSES
+    assert {key.said for key in KEYS.values()} == {"right", "wrong"}
+    assert set(CAUSES) == {key.cause for key in KEYS.values()}
+
+
+def test_cards_can_be_listed_without_torch():
+    code = "import sys; from course_lib.exercises import ch02; sys.exit('torch' in sys.modules or len(ch02.CARDS) != 11)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_core_takes_at_most_ninety_minutes_and_every_exercise_has_its_judge():
+    core = [card for card in CARDS if card.kind == "core"]
+    assert sum(card.minutes for card in core) <= 90 and 3 <= len(core) <= 6
+    assert set(ch02.JUDGINGS) == set(BY_ID) and set(ch02.DRILLS) == {drill.id for drill in exercises.drills("02")}
+    assert len(ch02.DRILLS) >= 8

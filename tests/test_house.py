@@ -104,7 +104,7 @@ def test_what_runs_before_anything_is_installed_needs_the_standard_library_only(
     assert new - set(sys.stdlib_module_names) == {"course_lib"}
 
 
-MATHS = [name for name in ("units", "facts", "records", "memory", "compute", "walls", "roofline") if name in MODULES]
+MATHS = [name for name in ("units", "facts", "records", "memory", "compute", "walls", "roofline", "schedules", "timeline") if name in MODULES]
 
 
 @pytest.mark.parametrize("name", MATHS)

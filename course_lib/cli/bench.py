@@ -16,6 +16,7 @@ EXAMPLES = examples(
     "course bench roofline                    the compute and memory roofs of this machine, and its ridge",
     "course bench memory --data FOLDER        predicted memory against the published tables in a folder",
     "course bench rings --ranks 2 --sizes 64  the rings of chapter 06 against gloo's all-reduce",
+    "course bench pipeline rates              pipeline bubbles against those of a paper",
 )
 
 BENCHES = {  # name -> (module with main(arguments) -> exit code, what it measures)
@@ -29,6 +30,7 @@ BENCHES = {  # name -> (module with main(arguments) -> exit code, what it measur
     "parallel": ("course_lib.benchmarks.parallel", "the course's data parallelism on real processes, against torch's DDP"),
     "memory": ("course_lib.benchmarks.memory", "predicted memory against published memory, source by source"),
     "rings": ("course_lib.benchmarks.rings", "the rings of chapter 06 on real processes, against gloo's all-reduce"),
+    "pipeline": ("course_lib.benchmarks.pipeline", "pipeline schedules: speed of the timeline, torch's orders, published bubbles, two processes"),
 }
 
 

@@ -1,0 +1,56 @@
+"""A backward in two halves: the input's gradient now, the weights' of linear layers later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class OwingLinear(torch.autograd.Function):
+    """A linear layer whose backward gives the input's gradient, and notes what the weight's will need."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, owed: list) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.weight, ctx.bias, ctx.owed = (
+            weight,
+            bias,
+            owed,
+        )  # the parameters themselves: a copy has a .grad of its own
+        return nn.functional.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple:
+        (x,) = ctx.saved_tensors
+        ctx.owed.append((ctx.weight, ctx.bias, x.detach(), grad))  # without the graph, which can go
+        return grad @ ctx.weight, None, None, None
+
+
+@contextmanager
+def linears_owe(module: nn.Module, owed: list | None) -> Iterator[None]:
+    """Inside, linear layers put their weight gradients off; None changes nothing.
+
+    Gains and embeddings keep to the input gradient: they are cheap.
+    """
+    linears = [] if owed is None else [each for each in module.modules() if type(each) is nn.Linear]
+    for linear in linears:
+        linear.forward = partial(_owe, linear, owed)
+    try:
+        yield
+    finally:
+        for linear in linears:
+            del linear.forward  # the class's own again
+
+
+def _owe(linear: nn.Linear, owed: list, x: Tensor) -> Tensor:
+    return OwingLinear.apply(x, linear.weight, linear.bias, owed)
+
+
+def add_grad(parameter: Tensor, grad: Tensor) -> None:
+    if parameter.requires_grad:
+        parameter.grad = grad if parameter.grad is None else parameter.grad.add_(grad)

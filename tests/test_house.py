@@ -18,7 +18,7 @@ ORDER = [
     "units facts records",
     "memory compute walls roofline accounting precision optimizer",
     "cluster",
-    "text transformer ledger collectives parity data_parallel sharding tensor_parallel context_parallel expert_parallel",
+    "text transformer ledger collectives parity overlap data_parallel sharding tensor_parallel context_parallel expert_parallel",
     "schedules timeline pipeline mesh planner faults checkpoint serving",
     "figures widgets",
     "exercises",

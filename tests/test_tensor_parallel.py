@@ -32,6 +32,21 @@ def numbers(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
+def both_ways(comm, dim):
+    """The whole from parts, and the sum's part again, with the gradient of both, along one dimension."""
+    whole = numbers(2, 4, 6)
+    part = whole.chunk(comm.size, dim)[comm.rank].clone().requires_grad_()
+    gathered = gather_in(part, comm, dim)
+    kept = scatter_out(gathered * 1.0, comm, dim)
+    kept.sum().backward()
+    return torch.equal(gathered, whole), torch.equal(kept, comm.size * part), part.grad.unique().tolist()
+
+
+@pytest.mark.parametrize("dim", [-1, -2, 1, 2])
+def test_a_dimension_may_be_counted_from_the_end(dim):
+    assert simulate(both_ways, 2, (dim,)).results == [(True, True, [2.0])] * 2
+
+
 # --- the conjugate operators
 
 

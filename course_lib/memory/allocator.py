@@ -1,6 +1,6 @@
 """PyTorch's caching allocator for GPU memory, in small: blocks cut from segments, kept when freed, merged with free neighbours.
 
-Asking the driver for memory stops the GPU, so the allocator asks for large segments and never gives one back on its own.
+Asking the driver for memory is slow and giving it back stops the GPU, so the allocator takes large segments and keeps them as long as it can.
 Two numbers follow: *allocated* bytes belong to tensors, *reserved* bytes are taken from the device. What lies between them
 is free to PyTorch, useless to everybody else, and useless to PyTorch too where no piece of it is long enough: fragmentation.
 
@@ -8,6 +8,7 @@ Left out: streams, rounding of large blocks to powers of two, limits on splittin
 `c10/cuda/CUDACachingAllocator.cpp`.
 """
 
+import math
 from dataclasses import dataclass, field
 
 from course_lib.units import MiB, bytes_text, require
@@ -70,7 +71,7 @@ class CachingAllocator:
         """Give `nbytes` to the tensor `name`: the smallest free block that is long enough, else a new segment."""
         if not name or self._find(name) is not None:
             raise ValueError(f"name is {name!r}; give each live tensor a name of its own.")
-        size = _multiple(int(require("nbytes", nbytes, "bytes")), LEAST)
+        size = _multiple(math.ceil(require("nbytes", nbytes, "bytes")), LEAST)
         segment, block = self._best_fit(size) or self._new_block(size, nbytes)
         spare, least = block.nbytes - size, LEAST if segment.small else SMALL + 1
         if spare >= least or (self.expandable and spare >= LEAST):
@@ -132,11 +133,13 @@ class CachingAllocator:
                 return _extended(old, grow) if old else self._add(grow, small)
             if attempt == 0:
                 self.empty_cache()
-        raise OutOfMemory(
-            f"Tried to allocate {bytes_text(asked)}. Of {bytes_text(self.capacity)}, {bytes_text(self.allocated)} are allocated "
-            f"and {bytes_text(self.reserved - self.allocated)} reserved but unallocated, the largest piece of them "
-            f"{bytes_text(self.largest_free)}."
-        )
+        raise OutOfMemory(f"Tried to allocate {bytes_text(asked)}. {self}")
+
+    def __str__(self) -> str:
+        """What an error says of the device: capacity, allocated, and what is reserved and of no use."""
+        said = f"Of {bytes_text(self.capacity)}, {bytes_text(self.allocated)} are allocated"
+        free = self.reserved - self.allocated
+        return f"{said} and {bytes_text(free)} reserved but unallocated, the largest piece of them {bytes_text(self.largest_free)}." if free else said + "."
 
     def _add(self, nbytes: int, small: bool) -> tuple[Segment, Block]:
         self.segments.append(Segment(nbytes, small, [Block(0, nbytes)]))

@@ -31,6 +31,7 @@ def start_sum(comm: Comm, x: Tensor) -> Callable[[], Tensor]:
 
 def start_gather(comm: Comm, x: Tensor, dim: int) -> Callable[[], Tensor]:
     """Start to put the ranks' parts side by side along `dim`."""
+    dim %= x.ndim
     parts = x.new_empty((comm.size, *x.shape))
     work = comm.all_gather_into_tensor(parts, x.contiguous(), async_op=True)
     return lambda: (work.wait(), parts.movedim(0, dim).flatten(dim, dim + 1))[1]
@@ -38,6 +39,7 @@ def start_gather(comm: Comm, x: Tensor, dim: int) -> Callable[[], Tensor]:
 
 def start_scatter(comm: Comm, x: Tensor, dim: int) -> Callable[[], Tensor]:
     """Start to sum over ranks, of which this one keeps its part along `dim`."""
+    dim %= x.ndim
     part = share_of(comm, x, dim)
     rows = x.unflatten(dim, (comm.size, part)).movedim(dim, 0).contiguous()
     own = x.new_empty(rows.shape[1:])

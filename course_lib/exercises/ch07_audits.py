@@ -1,0 +1,84 @@
+"""The audit of chapter 07: what was printed about averages, their price and their pace, some of it right."""
+
+from dataclasses import dataclass
+
+from course_lib import facts
+from course_lib.exercises import Card
+
+RIGHT, WRONG = "right", "wrong"
+CAUSES = {
+    "as printed": "the statement is right",
+    "another unit": "a number was printed in another unit than it has",
+    "unequal parts": "it holds where all parts are equally large, and they are not",
+    "memory for traffic": "what became smaller is what a rank holds, not what it sends",
+    "latency left out": "only the bytes were counted",
+    "another baseline": "the numbers compared do not belong together",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One statement of the audit: what to recompute of it, and in which unit."""
+
+    id: str  # key of `facts.claim`
+    asked: str
+    unit: str
+
+
+ITEMS = (
+    Item("all-reduce-350x", "the time of the all-reduce over the time of the step, from the conditions", "multiples of a step"),
+    Item("fsdp-cuts-all-reduce", "the bytes a rank sends with FSDP, over those it sends in the all-reduce", "a plain factor"),
+    Item("mean-of-shards-exact", "the average of the two ranks' averages over the average of all five", "a plain factor"),
+    Item("six-months-1024", "the time of the run, a month being a twelfth of 365.25 days", "months"),
+    Item("v5p-2550-tokens", "the tokens per chip at which both take as long, on many chips", "tokens"),
+    Item("resnet-8-to-256", "the efficiency that follows from the two times", "a fraction of 1"),
+)  # fmt: skip
+
+
+def _table() -> str:
+    lines = ["| id | was printed | your number | in |", "|---|---|---|---|"]
+    for item in ITEMS:
+        claim = facts.claim(item.id)
+        told = f"{claim.value.source}; {claim.value.condition}".replace("|", "and")
+        lines.append(f"| `{item.id}` | “{claim.text}” *({told})* | {item.asked} | {item.unit} |")
+    return "\n".join(lines)
+
+
+def _causes() -> str:
+    return "\n".join(f'- `"{name}"`: {meaning}' for name, meaning in CAUSES.items())
+
+
+AUDIT_DATA_PARALLEL = Card(
+    id="audit-data-parallel",
+    chapter="07",
+    title="Audit: is the average free, and is it an average?",
+    text=f"""Six statements about data parallelism, quoted. Recompute each, then judge it. FLOPs are 6 per parameter and token for a
+step, 4 of them in the backward pass.
+
+{_table()}
+
+`audit_dp()` returns a dictionary with every id: `{{"id": (your number, "{RIGHT}" or "{WRONG}", cause)}}`. A statement is right
+if what it says is within 5 % of your number, and your number must be within 5 % of ours. The cause is one of:
+
+{_causes()}
+
+Some statements are right as printed. A verdict counts only with its number and its cause, an error found counts only beside a
+right statement left standing, and the other way round: calling all of them the same earns nothing.""",
+    points=6,
+    minutes=15,
+    difficulty=3,
+    importance=4,
+    kind="more",
+    form="audit",
+    hints=(
+        "Which of these numbers compare two quantities? Have you worked out both of them yourself?",
+        "A step is 6 FLOPs per parameter and token, over what the GPU really does. An all-gather and a reduce-scatter each send half of "
+        "what an all-reduce sends. The average of averages: write down all five numbers.",
+        "`2.8 / (6 * 70e9 * 8192 / 0.4e15)`; `3 / 2`; `((1 + 2) / 2 + (3 + 4 + 10) / 3) / 2 / 4`; `6 * 70e9 * 15e12 / 0.4e15 / 1024` "
+        "seconds; FLOP/s over bytes/s; `29 * 8 / 256`.",
+    ),
+    answers=("audit_dp",),
+    allowed="everything, the library too: the judgement is what counts.",
+)  # fmt: skip
+
+AUDITS = (AUDIT_DATA_PARALLEL,)

@@ -1,0 +1,185 @@
+"""Models of chapter 07's exercises: small nets that spend virtual time, and a replica with torch's rule for its flag.
+
+Built alike from a description on every rank. `Net` spends time in its forward pass, and in its backward pass before each
+layer's gradients come, as computing them would; so what an answer hides behind the backward pass shows on the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from course_lib.cluster import Comm
+
+
+class _Spend(torch.autograd.Function):
+    """The input itself; virtual seconds pass when its gradient comes by."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, comm: Comm, seconds: float) -> Tensor:
+        ctx.comm, ctx.seconds = comm, seconds
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        ctx.comm.compute(ctx.seconds, kind="backward")
+        return grad, None, None
+
+
+class Net(nn.Module):
+    """Layers in a row; with `tied` the first serves again in the end, with `branches` all add up and odd ranks begin last."""
+
+    def __init__(self, comm: Comm, spec: Mapping[str, Any]) -> None:
+        super().__init__()
+        coin = torch.Generator().manual_seed(spec["seed"])
+        width, self._branches, self._seconds = (
+            spec["width"],
+            spec.get("branches", False),
+            spec.get("seconds", 0.0),
+        )
+        kinds = {"float32": torch.float32, "float64": torch.float64}
+        dtypes = [kinds[name] for name in spec.get("dtypes", ())] or [torch.float32] * spec["layers"]
+        self.layers = nn.ModuleList(
+            nn.Linear(width, width, bias=spec.get("biases", True), dtype=each) for each in dtypes
+        )
+        with torch.no_grad():
+            for parameter in self.parameters():
+                parameter.copy_(torch.randn(parameter.shape, generator=coin) * width**-0.5)
+        for index in spec.get("frozen", ()):
+            self.layers[index].requires_grad_(False)
+        if spec.get("tied"):
+            self.again = self.layers[0]
+        object.__setattr__(self, "_comm", comm)
+
+    def _layer(self, layer: nn.Module, x: Tensor) -> Tensor:
+        if self._seconds:
+            self._comm.compute(self._seconds / 2, kind="forward")
+        y = layer(x.to(layer.weight.dtype))
+        return _Spend.apply(y, self._comm, self._seconds) if self._seconds and y.requires_grad else y
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The output, (examples, width)."""
+        row = [*self.layers, self.again] if hasattr(self, "again") else list(self.layers)
+        if self._branches:
+            turned = row[::-1] if self._comm.rank % 2 else row
+            parts = {layer: self._layer(layer, x) for layer in turned}
+            return sum(parts[layer].tanh().double() for layer in row)
+        for layer in row:
+            x = self._layer(layer, x.tanh())
+        return x
+
+
+class _Tell(torch.autograd.Function):
+    """The input itself; counts its graph as alive until it went backwards or was forgotten."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, seen: Any) -> Tensor:
+        ctx.seen = seen
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        ctx.seen.over()
+        return grad, None
+
+
+class _Alive:
+    """One graph that is alive: counts itself in and out."""
+
+    def __init__(self, counts: dict[str, int]) -> None:
+        self.counts, self.ends = counts, 0
+        counts["alive"] += 1
+        counts["most alive"] = max(counts["most alive"], counts["alive"])
+
+    def over(self) -> None:
+        """The graph is not needed any more."""
+        if not self.ends:
+            self.counts["alive"] -= 1
+        self.ends += 1
+
+    def __del__(self) -> None:
+        self.over()
+
+
+class Counted:
+    """What a model notes of its forward passes: how many, the most rows in one, the most graphs alive at once."""
+
+    def __init__(self) -> None:
+        self.counts = {"forwards": 0, "rows": 0, "alive": 0, "most alive": 0}
+
+    def note(self, x: Tensor, out: Tensor) -> Tensor:
+        """Count a forward pass of `x`; the output, whose graph is counted while it lives."""
+        self.counts["forwards"] += 1
+        self.counts["rows"] = max(self.counts["rows"], len(x))
+        return _Tell.apply(out, _Alive(self.counts)) if out.requires_grad else out
+
+    def told(self) -> dict[str, int]:
+        """The counts that a judge may see."""
+        return {name: self.counts[name] for name in ("forwards", "rows", "most alive")}
+
+
+class Words(nn.Module):
+    """The smallest language model: an embedding and a layer back to the vocabulary; (rows, length) to (rows, length, vocabulary)."""
+
+    def __init__(self, seed: int, vocabulary: int, width: int) -> None:
+        super().__init__()
+        coin = torch.Generator().manual_seed(seed)
+        self.embedding, self.head = nn.Embedding(vocabulary, width), nn.Linear(width, vocabulary, bias=False)
+        with torch.no_grad():
+            for parameter in self.parameters():
+                parameter.copy_(torch.randn(parameter.shape, generator=coin))
+        object.__setattr__(self, "counted", Counted())
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Logits."""
+        return self.counted.note(tokens, self.head(self.embedding(tokens)))
+
+
+class Replica(nn.Module):
+    """A model under data parallelism: gradients are averaged in the backward pass, if the flag was up in the forward pass.
+
+    That is when torch's DistributedDataParallel looks at `require_backward_grad_sync`, too; `no_sync()` lowers it.
+    """
+
+    def __init__(self, comm: Comm, module: nn.Module) -> None:
+        super().__init__()
+        self.module, self.require_backward_grad_sync = module, True
+        counted, works, armed = Counted(), [], [False]
+        object.__setattr__(self, "counted", counted)
+
+        def arrived(parameter: nn.Parameter) -> None:
+            if not armed[0]:
+                return
+            if not works:
+                torch.autograd.Variable._execution_engine.queue_callback(finish)
+            parameter.grad /= comm.size
+            works.append(comm.all_reduce(parameter.grad, async_op=True))
+
+        def finish() -> None:
+            for work in works:
+                work.wait()
+            works.clear()
+            armed[0] = False
+
+        object.__setattr__(self, "_armed", armed)
+        for parameter in module.parameters():
+            parameter.register_post_accumulate_grad_hook(arrived)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The module's output."""
+        if torch.is_grad_enabled():
+            self._armed[0] = bool(self.require_backward_grad_sync)
+        return self.counted.note(x, self.module(x))
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Within: forward passes whose backward passes leave the gradients here."""
+        before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
+        try:
+            yield
+        finally:
+            self.require_backward_grad_sync = before

@@ -1,0 +1,91 @@
+"""The audit of chapter 09: what was printed about tensor parallelism and its traffic, some of it right."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from course_lib import facts
+from course_lib.exercises import Card
+
+RIGHT, WRONG = "right", "wrong"
+CAUSES = {
+    "as printed": "the statement is right",
+    "needs only its part": "a factor of the formula is the whole where a part belongs",
+    "another scope": "bytes of many GPUs together are put on one",
+    "missing factor": "something that multiplies the number is left out",
+    "reason does not hold": "the numbers rule out what is given as the reason",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One statement of the audit: what to recompute of it, and in which unit."""
+
+    id: str  # key of `facts.claim`
+    asked: str
+    unit: str
+
+
+ITEMS = (
+    Item("tp-row-formula", "the columns of X that meet W₁", "columns"),
+    Item("tp-128-gb", "what one GPU sends for one block, forward and backward", "GB"),
+    Item("tp-71-s", "the time one GPU's tensor-parallel all-reduces take in a step", "seconds"),
+    Item("tp-504-reduces", "the all-reduces of all blocks in a step", "all-reduces"),
+    Item("tp-one-layer", "the weights of one layer, all its matrices", "GB"),
+    Item("tp-16-heads", "query heads on each GPU", "heads"),
+    Item("tp-four-reduces", "all-reduces of a layer, forward and backward", "all-reduces"),
+    Item("tp-8bsh", "the factor, from four all-reduces of b·s·h elements", "a plain factor"),
+    Item("tp-76-percent", "what a GPU of the 512 does, over what it does alone", "a plain share"),
+)
+
+
+def _table() -> str:
+    lines = ["| id | was printed | your number | in |", "|---|---|---|---|"]
+    for item in ITEMS:
+        claim = facts.claim(item.id)
+        lines.append(
+            f"| `{item.id}` | “{claim.text}” *({claim.value.source}; {claim.value.condition})* | {item.asked} | {item.unit} |"
+        )
+    return "\n".join(lines)
+
+
+def _causes() -> str:
+    return "\n".join(f'- `"{name}"`: {meaning}' for name, meaning in CAUSES.items())
+
+
+AUDIT_TENSOR_PARALLEL = Card(
+    id="audit-tensor-parallel",
+    chapter="09",
+    title="Audit: 71 seconds?",
+    text=f"""Nine statements about tensor parallelism, quoted, with what each is about. Recompute each, then judge it.
+
+{_table()}
+
+All-reduces go round rings, so that a GPU sends 2(t − 1)/t of the tensor, at what its links give **one way**; 1 Mi is 2²⁰; GB are
+10⁹ bytes. Shapes are in `facts.model("llama3-405b")`.
+
+`audit_tp()` returns a dictionary with every id: `{{"id": (your number, "{RIGHT}" or "{WRONG}", cause)}}`. A statement is right
+if its number is within 5 % of yours, and your number must be within 5 % of ours. The cause is one of:
+
+{_causes()}
+
+Some statements are right as printed. A verdict counts only with its number and its cause, an error found counts only beside a
+right statement left standing, and the other way round: calling all of them the same earns nothing.""",
+    points=9,
+    minutes=15,
+    difficulty=3,
+    importance=4,
+    kind="more",
+    form="audit",
+    hints=(
+        "For each statement of traffic: whose bytes are these, one GPU's or everybody's? Of one all-reduce, a block, a micro-batch, a "
+        "step?",
+        "A tensor-parallel group sees the tokens of one replica only, and a GPU the blocks of its stage only. A layer's matrices: "
+        "q and output, k and v with fewer heads, and three of the MLP.",
+        "`4 * 2 * 7/8 * (4 * 2**20 / 128) * 16384 * 2`; that times `126 / 16`, over `450e9`; `4 * 126 * 16`; `2 * (2 * h * h + 2 * h * "
+        "kv_heads * (h // heads) + 3 * h * ffn)`.",
+    ),
+    answers=("audit_tp",),
+    allowed="everything, the library too: the judgement is what counts.",
+)  # fmt: skip
+
+AUDITS: tuple[Any, ...] = (AUDIT_TENSOR_PARALLEL,)

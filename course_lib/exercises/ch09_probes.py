@@ -1,0 +1,200 @@
+"""How chapter 09 calls answers: with this rank's pieces of secret weights, and what came out of both passes as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from course_lib.exercises.ch01_probes import interval, rows
+
+__all__ = ["attention", "both_passes", "columns", "cut", "embedding", "interval", "losses", "mlp", "overlapped", "packed", "pair", "rows",
+           "streams"]  # fmt: skip
+
+FORWARD = "forward only"
+TURNED = "turned"  # a wish: activations and gradients come in another layout in memory
+REFUSED = "ValueError"
+MEASURED = "measured"  # a wish: the most bytes alive are to come, too
+
+
+def as_leaf(value: Any, turned: bool = False) -> Any:
+    """A tensor that autograd watches, with the same numbers; `turned` puts them elsewhere in memory."""
+    if turned and value.ndim > 1:
+        value = value.transpose(0, 1).contiguous().transpose(0, 1)
+    return value.clone(memory_format=_kept()).requires_grad_(value.is_floating_point())
+
+
+def _kept() -> Any:
+    import torch
+
+    return torch.preserve_format
+
+
+def cut(answers: Any, case: Any, comm: Any = None) -> Any:
+    """A piece, and how many bytes its memory has; `case.args = (which function, weight, rank, ranks)`."""
+    import torch
+
+    which, weight, rank, ranks = case.args
+    got = answers[which](weight, rank, ranks)
+    if not isinstance(got, torch.Tensor):
+        return got, None
+    return got, got.untyped_storage().nbytes()
+
+
+def packed(answers: Any, case: Any, comm: Any = None) -> Any:
+    """What a function returns for each row, or the text "ValueError" where it raised one; `case.args = (which, rows)`."""
+    import copy
+
+    which, table = case.args
+    found = []
+    for row in table:
+        try:
+            found.append(answers[which](*copy.deepcopy(row)))
+        except ValueError:
+            found.append(REFUSED)
+    return found
+
+
+def pair(answers: Any, case: Any, comm: Any = None) -> Any:
+    """One operator in both passes, with a residual branch past it; `case.args = (which, wish, x of this rank, its gradient)`."""
+    which, wish, x, gradient = case.args
+    leaf = as_leaf(x, wish == TURNED)
+    inside = leaf * 1  # somebody else's tensor, whose numbers the answer may read
+    kept = inside.detach().clone()
+    out = answers[which](inside, comm)
+    found = {"out": _told(out)}
+    if wish == FORWARD or not _differentiable(out) or out.shape != inside.shape:
+        return {**found, "grad": None, "touched": not bool((inside.detach() == kept).all())}
+    given = as_leaf(gradient, wish == TURNED).detach()
+    before = given.clone()
+    (out + inside).backward(given)
+    touched = not (bool((inside.detach() == kept).all()) and bool((given == before).all()))
+    return {**found, "grad": leaf.grad, "touched": touched}
+
+
+def _differentiable(out: Any) -> bool:
+    return bool(getattr(out, "requires_grad", False))
+
+
+def _told(value: Any) -> Any:
+    return value.detach().clone() if hasattr(value, "detach") else value
+
+
+def both_passes(
+    call: Callable[..., Any], inputs: Mapping[str, Any], gradient: Any, wish: str = ""
+) -> dict[str, Any]:
+    """What `call(leaves)` returned and the gradient of each input after the backward pass; one step after another leaves no trace."""
+    leaves = {name: as_leaf(value) for name, value in inputs.items()}
+    kept = {name: leaf.detach().clone() for name, leaf in leaves.items()}
+    out = call(leaves)
+    grads: dict[str, Any] = dict.fromkeys(inputs)
+    wanted = () if gradient is None else tuple(gradient.shape)
+    if _differentiable(out) and tuple(out.shape) == wanted:
+        out.backward(None if gradient is None else gradient.clone())
+        grads = {name: leaf.grad for name, leaf in leaves.items()}
+    touched = [name for name, leaf in leaves.items() if not bool((leaf.detach() == kept[name]).all())]
+    return {"y": _told(out), "grads": grads, "touched": touched, "linked": _differentiable(out)}
+
+
+def mlp(answer: Any, case: Any, comm: Any = None) -> Any:
+    """Both passes of the MLP; `case.args = (x, gradient of y, this rank's weights)`."""
+    x, gradient, weights = case.args
+
+    def call(leaves: dict[str, Any]) -> Any:
+        return answer(comm, leaves["x"], {name: leaves[name] for name in weights})
+
+    return both_passes(call, {"x": x, **weights}, gradient)
+
+
+def attention(answer: Any, case: Any, comm: Any = None) -> Any:
+    """Both passes of attention; `case.args = (x, gradient of y, head_dim, groups of copies, this rank's weights)`."""
+    x, gradient, head_dim, groups, weights = case.args
+    made = [comm.new_group(list(group)) for group in groups]
+    copies = next(each for each, group in zip(made, groups, strict=True) if comm.rank in group)
+
+    def call(leaves: dict[str, Any]) -> Any:
+        return answer(comm, copies, leaves["x"], {name: leaves[name] for name in weights}, head_dim)
+
+    return both_passes(call, {"x": x, **weights}, gradient)
+
+
+def columns(answer: Any, case: Any, comm: Any = None) -> Any:
+    """Both passes of a row-parallel layer; `case.args = (gradient of y, x here, weight here, bias)`."""
+    gradient, x, weight, bias = case.args
+
+    def call(leaves: dict[str, Any]) -> Any:
+        return answer(comm, leaves["x"], leaves["weight"], leaves["bias"])
+
+    return both_passes(call, {"x": x, "weight": weight, "bias": bias}, gradient)
+
+
+def embedding(answer: Any, case: Any, comm: Any = None) -> Any:
+    """Both passes of the embedding; `case.args = (tokens, gradient, vocab, rows here)`."""
+    tokens, gradient, vocab, weight = case.args
+    before = tokens.clone()
+    found = both_passes(
+        lambda leaves: answer(comm, tokens, leaves["weight"], vocab), {"weight": weight}, gradient
+    )
+    if not bool((tokens == before).all()):
+        found["touched"].append("tokens")
+    return found
+
+
+def losses(answer: Any, case: Any, comm: Any = None) -> Any:
+    """The loss, the gradient of this rank's logits, the most bytes alive; `case.args = (targets, vocab, wish, logits here)`."""
+    targets, vocab, wish, logits = case.args
+
+    def both() -> dict[str, Any]:
+        return both_passes(
+            lambda leaves: answer(comm, leaves["logits"], targets.clone(), vocab), {"logits": logits}, None
+        )
+
+    if wish != MEASURED:
+        return both()
+    from course_lib.accounting import Accounting
+
+    with Accounting() as books:
+        found = both()
+        return {**found, "peak": books.peak_bytes}
+
+
+def overlapped(answer: Any, case: Any, comm: Any = None) -> Any:
+    """What the backward pass returned, and the products it made; `case.args = (seconds a product, grad, x, weight)`."""
+    seconds, grad, x, weight = case.args
+    made = []
+
+    def matmul(a: Any, b: Any) -> Any:
+        comm.compute(seconds, kind="backward", label="product")
+        made.append((*a.shape, *b.shape))
+        return a @ b
+
+    kept = [each.clone() for each in (grad, x, weight)]
+    got = answer(comm, matmul, grad, x, weight)
+    touched = [name for name, now, was in zip(("grad", "x", "weight"), (grad, x, weight), kept, strict=True)
+               if not bool((now == was).all())]  # fmt: skip
+    return {"got": got, "products": len(made), "touched": touched}
+
+
+def streams(answer: Any, case: Any, comm: Any = None) -> Any:
+    """The first numbers of both generators; `case.args = (pairs of seed and rank, how many numbers)`.
+
+    The process's own generators stand elsewhere at each call, and must stand there afterwards.
+    """
+    import torch
+
+    pairs, count = case.args
+    drawn = []
+    for at, (seed, rank) in enumerate(pairs):
+        torch.manual_seed(1000 + 17 * at)
+        before = torch.get_rng_state()
+        got = answer(seed, rank)
+        disturbed = not bool((torch.get_rng_state() == before).all())
+        if (
+            type(got) not in (tuple, list)
+            or len(got) != 2
+            or not all(isinstance(each, torch.Generator) for each in got)
+        ):
+            return {"kind": "other", "got": f"{type(got).__name__}"}
+        # outside is drawn before inside, and both together again: two names of one generator would show
+        outside, inside = (torch.rand(count, generator=each) for each in got)
+        drawn.append((outside, inside, got[0] is got[1], disturbed))
+    return {"kind": "streams", "drawn": drawn}

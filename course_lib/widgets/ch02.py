@@ -1,0 +1,444 @@
+"""Chapter 02's widgets: the stack of state poured into cards, the memory wall with all its sliders; `ch02_over_time` has those that move in time."""
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from matplotlib.collections import PolyCollection
+
+from course_lib import facts, memory
+from course_lib.figures import style
+from course_lib.figures.palette import (
+    EMPTY,
+    GREY,
+    INK,
+    PAPER,
+    SOFT,
+    VERMILION,
+    color,
+    ink_on,
+    label,
+)
+from course_lib.figures.style import Picture
+from course_lib.memory import Convention, Layout
+from course_lib.units import BILLION, GB, bytes_text, number_text
+from course_lib.widgets.ch01_choices import GPUS, SIZES, params_text
+from course_lib.widgets.explore import Explorer, explore, menu, play, slider
+from course_lib.widgets.links import chapter_link, table
+
+CARDS = (*GPUS, "B300 SXM")
+
+# --- the 16-byte stack against the memory of a card ------------------------------------------------
+
+RECIPES: Mapping[str, Convention] = {
+    **{f"{letter}: {one.name}": one for letter, one in memory.CONVENTIONS.items()},
+    **{f"B, {name}": memory.with_optimizer("B", word)
+       for name, word in (("Adafactor", "adafactor"), ("momentum", "momentum"), ("plain SGD", "sgd"))},
+}  # fmt: skip
+DEFAULT = next(name for name in RECIPES if name.startswith("B: "))
+_MOST_CELLS = 192  # cards drawn one by one
+
+
+@dataclass(frozen=True, slots=True)
+class Slab:
+    """One layer of the stack: what it is, in words and as a role, and its bytes per parameter."""
+
+    words: str
+    role: str
+    per_param: float
+
+
+@dataclass(frozen=True, slots=True)
+class Readout:
+    """What the stack says: its height in bytes, that over one card's memory, and the fewest cards that hold it."""
+
+    nbytes: float
+    share: float
+    fits: bool
+    fewest: int
+
+
+def slabs(recipe: str = DEFAULT) -> tuple[Slab, ...]:
+    """The layers of a recipe in the order in which training makes them; a pair of moments is two."""
+    found = []
+    for bucket, per in RECIPES[recipe].buckets.items():
+        if bucket == "moments" and ("Ada" in recipe or "momentum" not in recipe) and per:
+            found += [Slab("moment m", bucket, per / 2), Slab("moment v", bucket, per / 2)]
+        elif per:
+            found.append(Slab("momentum" if bucket == "moments" else label(bucket), bucket, per))
+    return tuple(found)
+
+
+def lying(recipe: str = DEFAULT, steps: int | None = None) -> int:
+    """Slabs that lie after so many steps (all of them: None); main gradients come with the gradients, in one step."""
+    whole = slabs(recipe)
+    ends = [place + 1 for place in range(len(whole)) if place + 1 == len(whole) or whole[place + 1].role != "main_grads"]
+    return len(whole) if steps is None else [0, *ends][min(steps, len(ends))]
+
+
+def readout(params: float, gpu: str = "H100 SXM", recipe: str = DEFAULT, steps: int | None = None) -> Readout:
+    """The four numbers beside the stack after so many steps (all of them: None)."""
+    nbytes = params * sum(slab.per_param for slab in slabs(recipe)[: lying(recipe, steps)])
+    card = facts.device(gpu).memory
+    fewest = memory.fewest_devices(nbytes, card) if nbytes else 0
+    return Readout(nbytes, nbytes / card, nbytes <= card, fewest)
+
+
+def draw_stack(params: float = 70 * BILLION, gpu: str = "H100 SXM", recipe: str = DEFAULT, steps: int = 5) -> Picture:
+    """Slabs of state on one another under the memory of a card, and the same bytes poured into as many cards as they need."""
+    whole, card = slabs(recipe), float(facts.device(gpu).memory)
+    layers, said = lying(recipe, steps), readout(params, gpu, recipe, steps)
+    figure, axes = style.new(4.1, left=0.75, right=4.35, bottom=0.45, top=0.75)
+    edges = np.cumsum([0.0, *(params * slab.per_param for slab in whole)])
+    usual = memory.state_bytes(params, "B")
+    top = 1.1 * max(edges[-1], usual, card)
+    _draw_slabs(axes, whole, edges, layers, top)
+    if usual > edges[-1]:
+        axes.plot([0.1, 0.9], [usual / GB] * 2, color=SOFT, linewidth=1, linestyle=(0, (2, 2)))
+        saved = f"saves {(usual - edges[-1]) / params:.3g} bytes per parameter"
+        axes.text(0.5, usual / GB, saved, ha="center", va="bottom", fontsize=style.SMALL, color=SOFT)
+    over = said.nbytes > card
+    if over:
+        axes.add_collection(PolyCollection([_box(0.08, 0.92, card / GB, said.nbytes / GB)], facecolors="none",
+                                           edgecolors=VERMILION, linewidths=2.6, zorder=4), autolim=False)  # fmt: skip
+    axes.axhline(card / GB, color=VERMILION if over else INK, linewidth=1.6, linestyle=(0, (5, 3)), zorder=5)
+    axes.set(xlim=(0, 1), ylim=(0, top / GB))
+    axes.set_xticks([])
+    axes.yaxis.set_major_formatter("{x:,g}")
+    style.dress(axes, y="training state (GB)")
+    cards = figure.add_axes((3.3 / style.WIDTH, 0.45 / 4.1, 3.95 / style.WIDTH, 2.9 / 4.1))
+    _draw_cards(cards, whole[:layers], edges[: layers + 1], card, said, gpu)
+    verdict = "nothing yet" if not layers else "fits on one" if said.fits else f"needs at least {said.fewest:,}"
+    now = whole[layers - 1].words if layers else "an empty card"
+    title = f"{params_text(params)}: {bytes_text(said.nbytes)} against {gpu}: {verdict}"
+    per = sum(slab.per_param for slab in whole[:layers])
+    more = (f"Last laid: {now}. {per:.3g} bytes per parameter, {number_text(100 * said.share)} % of one card's "
+            f"{facts.device(gpu).memory.text}.")  # fmt: skip
+    head(figure, title, more)
+    laid = ", ".join(f"{slab.words} {bytes_text(params * slab.per_param)}" for slab in whole[:layers]) or "nothing"
+    figure.alt = f"{title}. {more} Laid so far: {laid}. Recipe {recipe}."
+    return figure
+
+
+def head(figure: Picture, title: str, more: str) -> None:
+    """Title and a line under it, at the left edge of the page."""
+    high = figure.get_figheight()
+    left = 0.12 / style.WIDTH
+    figure.text(left, 1 - 0.25 / high, style.plain(title), fontsize=style.LARGE, fontweight="bold", color=INK)
+    figure.text(left, 1 - 0.5 / high, style.plain(more), fontsize=style.NORMAL, color=SOFT)
+
+
+def _box(left: float, right: float, low: float, high: float) -> list[tuple[float, float]]:
+    return [(left, low), (right, low), (right, high), (left, high)]
+
+
+def _draw_slabs(axes: Any, whole: Sequence[Slab], edges: np.ndarray, layers: int, top: float) -> None:
+    """The column: slabs that lie in their colours, those to come as empty boxes."""
+    boxes = [_box(0.1, 0.9, low / GB, high / GB) for low, high in zip(edges, edges[1:], strict=False)]
+    fills = [color(slab.role) if place < layers else EMPTY for place, slab in enumerate(whole)]
+    lines = [PAPER if place < layers else GREY for place in range(len(whole))]
+    axes.add_collection(PolyCollection(boxes, facecolors=fills, edgecolors=lines, linewidths=0.8), autolim=False)
+    for place, slab in enumerate(whole):
+        if edges[place + 1] - edges[place] >= 0.055 * top:
+            ink = ink_on(fills[place]) if place < layers else SOFT
+            axes.text(0.5, (edges[place] + edges[place + 1]) / 2 / GB, f"{slab.words}, {slab.per_param:.3g} B",
+                      ha="center", va="center", fontsize=style.SMALL, color=ink, zorder=6,
+                      bbox={"facecolor": fills[place], "edgecolor": "none", "pad": 0.8})  # fmt: skip
+
+
+def _draw_cards(axes: Any, laid: Sequence[Slab], edges: np.ndarray, card: float, said: Readout, gpu: str) -> None:
+    """The same bytes, poured into cards one after the other."""
+    axes.set_axis_off()
+    each = max(1, math.ceil(said.fewest / _MOST_CELLS))  # cards that a cell stands for
+    count = max(1, math.ceil(said.fewest / each))
+    columns = next(wide for wide in (1, 2, 3, 4, 6, 8, 12, 16, 24) if wide * max(1, wide // 2) >= count or wide == 24)
+    rows = max(1, math.ceil(count / columns))
+    pitch = min(3.95 / columns, 2.55 / rows * 0.8, 1.3)
+    wide, high = 0.78 * pitch, 1.0 * pitch
+    frames, fills, paints = [], [], []
+    for cell in range(count):
+        left, floor = (cell % columns) * pitch, 2.62 - (cell // columns + 1) * (high + 0.22 * pitch)
+        frames.append(_box(left, left + wide, floor, floor + high))
+        full = each * card
+        for slab, low, up in zip(laid, edges, edges[1:], strict=False):
+            bottom, head = max(low - cell * full, 0.0) / full, min(up - cell * full, full) / full
+            if head > bottom:
+                fills.append(_box(left, left + wide, floor + bottom * high, floor + head * high))
+                paints.append(color(slab.role))
+    axes.add_collection(PolyCollection(frames, facecolors=EMPTY, linewidths=0), autolim=False)
+    axes.add_collection(PolyCollection(fills, facecolors=paints, linewidths=0), autolim=False)
+    axes.add_collection(PolyCollection(frames, facecolors="none", edgecolors=INK, linewidths=0.8 if count < 60 else 0.4), autolim=False)
+    many = f"{said.fewest:,} × {gpu}" if said.fewest > 1 else f"one {gpu}"
+    stands = f", {each} to a box" if each > 1 else ""
+    axes.text(0, 2.72, f"Poured into {many}{stands}", fontsize=style.NORMAL, color=INK, va="bottom")
+    axes.set(xlim=(0, 3.95), ylim=(0, 2.9))
+
+
+def stack(params: float = 70 * BILLION) -> Explorer:
+    """The stack that is laid slab by slab, red past the card's memory; press play."""
+    return explore(
+        draw_stack,
+        steps=play(range(6), 5, label="slabs laid", interval=900),
+        params=slider(SIZES, params, label="parameters", text=params_text),
+        gpu=menu(CARDS, "H100 SXM", label="GPU"),
+        recipe=menu(tuple(RECIPES), DEFAULT, label="recipe"),
+    )
+
+
+# --- feel the memory wall --------------------------------------------------------------------------
+
+MODELS = ("gpt2", "llama3.2-1b", "llama3.2-3b", "llama3-8b", "llama2-13b", "llama3-70b", "gpt3-175b", "llama3-405b")
+_WHOLE_FP32 = Convention(letter="fp32", name="all in fp32", weights=4, grads=4, moments=8, used_by="", source="pytorch-amp")
+PRECISIONS: Mapping[str, tuple[Convention, str]] = {
+    **{f"{one.name} ({one.letter})": (one, "fp16" if one.letter == "E" else "bf16")
+       for one in memory.CONVENTIONS.values() if one.letter != "G"},
+    "fp32 throughout": (_WHOLE_FP32, "fp32"),
+}  # fmt: skip
+_B = next(name for name in PRECISIONS if name.endswith("(B)"))
+OPTIMIZERS = ("adamw", "momentum", "sgd", "adafactor", "adam8bit", "muon")
+START: Mapping[str, Any] = {
+    "model": "gpt2", "precision": _B, "optimizer": "adamw", "batch": 1, "seq": 2048, "checkpointing": "none", "gpu": "H100 SXM",
+    "tp": 1, "pp": 1, "dp": 1,
+}  # fmt: skip
+NAMES: Mapping[str, str] = {
+    "model": "parameters", "precision": "precision", "optimizer": "optimiser", "batch": "batch", "seq": "sequence length",
+    "checkpointing": "checkpointing", "gpu": "GPU", "tp": "tensor parallel", "pp": "pipeline stages", "dp": "shards of the state",
+}  # fmt: skip
+
+
+def load(**setting: Any) -> dict[str, float]:
+    """Bytes on the fullest card by bucket, under this setting of `START`'s controls."""
+    return dict(_load(tuple({**START, **setting}.items())))
+
+
+@lru_cache(maxsize=4096)  # one slider moved alone is asked for again and again
+def _load(setting: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, float], ...]:
+    now = dict(setting)
+    base, dtype = PRECISIONS[now["precision"]]
+    moments = "bf16" if base.letter == "F" else "fp32"
+    recipe = memory.with_optimizer(base, now["optimizer"], now["model"], moments)
+    layout = Layout(tp=now["tp"], sp=now["tp"] > 1, pp=now["pp"], dp=now["dp"], zero=3 if now["dp"] > 1 else 0, microbatches=now["pp"])
+    choices = {"kernels": "torch-flash", "dtype": dtype, "dropout": False, "checkpointing": now["checkpointing"], "loss": "plain"}
+    found = []
+    for stage in {0, layout.pp - 1}:
+        peak = memory.stage_peak(now["model"], now["batch"], now["seq"], layout, stage=stage, convention=recipe, **choices)
+        state = memory.state_by_stage(now["model"], layout, stage, recipe)
+        found.append({**state, "activations": peak.activations, "come and go": peak.recomputed + peak.gathered + peak.loss})
+    fullest = max(found, key=lambda buckets: sum(buckets.values()))
+    return tuple((name, float(nbytes)) for name, nbytes in fullest.items() if nbytes)
+
+
+def share(**setting: Any) -> float:
+    """The fullest card's bytes over its memory."""
+    return sum(load(**setting).values()) / facts.device({**START, **setting}["gpu"]).memory
+
+
+def fewest_ranks(**setting: Any) -> int | None:
+    """The fewest cards that hold this setting when all state is cut evenly over them; None: activations alone are too many.
+
+    Tensor and pipeline ranks stay as they are, and a rank keeps its batch.
+    """
+    now = {**START, **setting}
+    card, ways = facts.device(now["gpu"]).memory, now["tp"] * now["pp"]
+    whole = load(**{**now, "dp": 1})
+    state = sum(nbytes for name, nbytes in whole.items() if name in memory.BUCKETS)
+    if sum(whole.values()) <= card:
+        return ways
+    rest = sum(nbytes for name, nbytes in load(**{**now, "dp": 2}).items() if name not in memory.BUCKETS)
+    return ways * max(2, memory.fewest_devices(state, card - rest)) if rest < card else None
+
+
+def hits(**setting: Any) -> dict[str, float]:
+    """Sliders that pass the card's memory all alone, moved from the start to where they are now: name -> load, largest first."""
+    now = {**START, **setting}
+    alone = {name: share(**{name: now[name]}) for name in START if now[name] != START[name]}
+    return dict(sorted(((name, much) for name, much in alone.items() if much > 1), key=lambda item: -item[1]))
+
+
+def ways_back(**setting: Any) -> list[str]:
+    """Sliders of which one, moved back to the start alone, would make it fit."""
+    now = {**START, **setting}
+    return [name for name in START if now[name] != START[name] and share(**{**now, name: START[name]}) <= 1]
+
+
+def first_hit(**setting: Any) -> str:
+    """In words: which slider hit the wall first."""
+    if share(**setting) <= 1:
+        return "no slider has hit the wall"
+    alone = hits(**setting)
+    if alone:
+        name = next(iter(alone))
+        return f"first slider that hit it: {NAMES[name]} (alone {number_text(100 * alone[name], 3)} % of the card)"
+    back = [NAMES[name] for name in ways_back(**setting)]
+    return "no slider alone: together they hit it" + (f"; {' or '.join(back)} back to the start would do" if back else "")
+
+
+_ROWS = (*memory.BUCKETS, "activations", "come and go")
+_BEYOND = "#fbeee5"  # vermilion, faint: past the card's memory
+
+
+def draw_wall(**setting: Any) -> Picture:
+    """Bucket after bucket against one card's memory, what passes it in red; the verdict and who is to blame."""
+    now = {**START, **setting}
+    buckets = load(**now)
+    total, card = sum(buckets.values()), float(facts.device(now["gpu"]).memory)
+    figure, axes = style.new(3.75, left=1.75, right=0.35, bottom=0.5, top=1.0)
+    most = max(1.08 * total, 1.15 * card) / GB
+    start, boxes, fills = 0.0, [], []
+    for row, name in enumerate(_ROWS):
+        nbytes = buckets.get(name, 0.0)
+        low, high = start / GB, (start + nbytes) / GB
+        boxes.append(_box(low, high, row - 0.34, row + 0.34))
+        fills.append(color(name))
+        words, room = bytes_text(nbytes) if nbytes else "–", 0.1 * most
+        right = high < 0.8 * most and not high < card / GB < high + room  # not across the card's line
+        right |= low < room
+        axes.text(high + 0.008 * most if right else low - 0.008 * most, row, words, ha="left" if right else "right", va="center",
+                  fontsize=style.SMALL, color=INK if nbytes else SOFT)  # fmt: skip
+        start += nbytes
+    last = len(_ROWS)
+    beyond = _box(card / GB, most, last + 0.55, -0.6)
+    whole = [_box(0, min(total, card) / GB, last - 0.3, last + 0.3), _box(card / GB, max(total, card) / GB, last - 0.3, last + 0.3)]
+    axes.add_collection(PolyCollection([beyond, *boxes, *whole], facecolors=[_BEYOND, *fills, GREY, VERMILION], linewidths=0), autolim=False)
+    axes.text(0.006 * most, last, f"{bytes_text(total)} = {number_text(100 * total / card)} % of the card", va="center",
+              fontsize=style.SMALL, color=INK, fontweight="bold")  # fmt: skip
+    axes.axvline(card / GB, color=INK, linewidth=1.4, linestyle=(0, (5, 3)))
+    axes.set(xlim=(0, most), ylim=(last + 0.55, -0.6))
+    axes.set_yticks(range(last + 1), [*(label(name) for name in _ROWS), "all together"], fontsize=style.SMALL)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.xaxis.set_major_formatter("{x:,g}")
+    style.dress(axes, x=f"bytes on the fullest card (GB); dashed: one {now['gpu']}, {facts.device(now['gpu']).memory.text}")
+    ranks = now["tp"] * now["pp"] * now["dp"]
+    machine = f"one {now['gpu']}" if ranks == 1 else f"{ranks:,} × {now['gpu']}"
+    title = f"{now['model']} on {machine}: {bytes_text(total)} a card, {'fits' if total <= card else 'does not fit'}"
+    few = fewest_ranks(**now)
+    need = f"Fewest cards, all state sharded: {few:,}" if few else "No number of shards helps: activations alone pass the card"
+    more = first_hit(**now)
+    head(figure, title, f"{more[0].upper()}{more[1:]}.")
+    figure.text(0.12 / style.WIDTH, 1 - 0.74 / 3.75, f"{need}.", fontsize=style.NORMAL, color=SOFT)
+    parts = ", ".join(f"{label(name)} {bytes_text(nbytes)}" for name, nbytes in buckets.items())
+    figure.alt = f"{title}, {number_text(100 * total / card)} % of it. {parts}. {more}. {need}."
+    return figure
+
+
+def _size_text(name: str) -> str:
+    return f"{number_text(facts.model(name).params / BILLION)} B"
+
+
+def _model_text(name: str) -> str:
+    return f"{_size_text(name)} ({name})"
+
+
+def memory_wall(model: str = "llama3-8b", **setting: Any) -> Explorer:
+    """Feel the memory wall: every slider that fills a card, and the one that filled it first."""
+    begin = {**START, "model": model, **setting}
+    return explore(
+        draw_wall,
+        model=play(MODELS, begin["model"], label="parameters", text=_size_text, interval=900),
+        precision=menu(tuple(PRECISIONS), begin["precision"], label="precision"),
+        optimizer=menu(OPTIMIZERS, begin["optimizer"], label="optimiser"),
+        batch=slider((1, 2, 4, 8, 16, 32, 64), begin["batch"], label="batch", text=lambda n: f"{n} sequences" if n > 1 else "1 sequence"),
+        seq=slider(tuple(2048 * 2**power for power in range(7)), begin["seq"], label="sequence length",
+                   text=lambda n: f"{n:,} tokens"),
+        checkpointing=menu(memory.CHECKPOINTING, begin["checkpointing"], label="checkpointing"),
+        gpu=menu(CARDS, begin["gpu"], label="GPU"),
+        dp=slider((1, 2, 4, 8, 16, 32, 64, 128), begin["dp"], label="state sharded over", text=lambda n: f"{n} ranks" if n > 1 else "1 rank"),
+        tp=slider((1, 2, 4, 8), begin["tp"], label="tensor parallel", text=lambda n: f"{n} ranks" if n > 1 else "1 rank"),
+        pp=slider((1, 2, 4, 8, 16), begin["pp"], label="pipeline", text=lambda n: f"{n} stages" if n > 1 else "1 stage"),
+    )  # fmt: skip
+
+
+# --- two shapes: what the state knows, what activations know -----------------------------------------
+
+_TOKENS = 2.0 ** np.arange(9, 18.01, 0.5)
+SEQUENCES = tuple(2**power for power in range(9, 19))
+CURVES = (  # words, choices, role, dash
+    ("activations, scores stored", {"kernels": "torch", "checkpointing": "none"}, "communication", "-"),
+    ("activations, fused attention", {"kernels": "torch-flash", "checkpointing": "none"}, "activations", "-"),
+    ("… every layer checkpointed", {"kernels": "torch-flash", "checkpointing": "full"}, "activations", (0, (4, 2))),
+)
+
+
+def kept(model: str, batch: int, seq: Any, kernels: str, checkpointing: str) -> Any:
+    """Bytes that all layers keep of one micro-batch, logits left out; with checkpointing, one live layer as well."""
+    choices = {"kernels": kernels, "dropout": False, "checkpointing": checkpointing}
+    inside = memory.shape(model).layers * memory.layer_bytes(model, batch, seq, **choices)
+    return inside + memory.recomputed_bytes(model, batch, seq, **choices)
+
+
+def draw_two_shapes(model: str = "llama3-70b", seq: int = 8192, batch: int = 1, gpu: str = "H100 SXM") -> Picture:
+    """State and activations over the length of a sequence: one is flat, the others climb; both rise with the model."""
+    one, card = facts.model(model), float(facts.device(gpu).memory)
+    state = memory.state_bytes(one.params)
+    figure, axes = style.new(3.9, left=0.85, right=2.05, bottom=0.55, top=0.78)
+    across = np.log2(_TOKENS)
+    ends: list[tuple[float, str, str]] = [(math.log10(state / GB), f"state {bytes_text(state)}", color("weights"))]
+    axes.axhline(math.log10(state / GB), color=color("weights"), linewidth=2.4)
+    for words, choices, role, dash in CURVES:
+        curve = np.log10(kept(model, batch, _TOKENS.astype(int), **choices) / GB)
+        axes.plot(across, curve, color=color(role), linewidth=2.2, linestyle=dash)
+        here = float(kept(model, batch, seq, **choices))
+        axes.plot(math.log2(seq), math.log10(here / GB), "o", color=color(role), markersize=6)
+        ends.append((math.log10(here / GB), f"{words}: {bytes_text(here)}", color(role)))
+    axes.axhline(math.log10(card / GB), color=INK, linewidth=1.2, linestyle=(0, (5, 3)))
+    axes.text(across[0] + 0.1, math.log10(card / GB), f"one {gpu}", fontsize=style.SMALL, color=INK, va="bottom")
+    axes.axvline(math.log2(seq), color=GREY, linewidth=1, zorder=0)
+    axes.set(xlim=(across[0], across[-1]), ylim=(-2, 5.5))
+    axes.set_xticks(range(9, 19, 3), [f"{2**power:,}" for power in range(9, 19, 3)])
+    axes.set_yticks(range(-2, 6), [bytes_text(10.0**power * GB) for power in range(-2, 6)])
+    style.dress(axes, x=f"tokens of a sequence, {batch} at a time", y="bytes", grid="both")
+    for place, (_, words, paint) in enumerate(sorted(ends, reverse=True)):
+        axes.text(1.03, 0.93 - 0.2 * place, "■", transform=axes.transAxes, color=paint, fontsize=style.LARGE, va="center")
+        first, _, second = words.rpartition(" " if place < 0 else ": ") if ": " in words else (words, "", "")
+        axes.text(1.08, 0.93 - 0.2 * place, f"{first}\n{second}" if second else first, transform=axes.transAxes,
+                  fontsize=style.SMALL, color=INK, va="center")  # fmt: skip
+    ratio = float(kept(model, batch, seq, "torch", "none") / kept(model, batch, seq, "torch-flash", "none"))
+    title = f"{_model_text(model)}, {batch} × {seq:,} tokens"
+    more = (f"L·d = {one.layers} · {one.hidden:,} is in every line. Storing the scores costs {number_text(ratio)} times as much.")
+    head(figure, title, more)
+    figure.alt = f"{title}. {'; '.join(words for _, words, _ in ends)}. {more}"
+    return figure
+
+
+def two_shapes(model: str = "llama3-70b") -> Explorer:
+    """State knows the model, activations the batch and the sequence; both know layers and width."""
+    return explore(
+        draw_two_shapes,
+        seq=play(SEQUENCES, 8192, label="tokens of a sequence", text=lambda n: f"{n:,}", interval=700),
+        batch=slider((1, 2, 4, 8, 16, 32), label="batch", text=lambda n: f"{n} sequences" if n > 1 else "1 sequence"),
+        model=slider(MODELS, model, label="parameters", text=_model_text),
+        gpu=menu(CARDS, "H100 SXM", label="GPU"),
+    )
+
+
+# --- the ledger, with what later chapters count ------------------------------------------------------
+
+_LATER = (  # row, what it is, chapters that count it
+    ("the batch and the next one", "token numbers, small beside all this", ("07",)),
+    ("communication buffers", "what is being sent or has just arrived", ("06", "07")),
+    ("prefetched and unsharded units", "how many, and when", ("08",)),
+    ("micro-batches in flight", "activations, once for each", ("10",)),
+    ("keys and values of other ranks", "blocks of a cut sequence that pass through", ("11",)),
+    ("routed tokens", "as many as the router sends", ("12",)),
+    ("CUDA context, library work spaces", "what torch does not own", ("15",)),
+)
+
+
+def ledger_rows(peak: memory.Peak) -> Any:
+    """The ledger of one rank as a table: what this chapter counted, and in grey what later ones will."""
+    from IPython.display import HTML
+
+    counted = {
+        "weights": peak.weights, "gradients": peak.grads, "master copy and moments": peak.optimizer, "activations": peak.activations,
+        "a layer computed again": peak.recomputed, "gathered layers": peak.gathered, "gradient of the logits": peak.loss,
+    }  # fmt: skip
+    body = [(html.escape(name), bytes_text(float(nbytes)), "here") for name, nbytes in counted.items() if float(nbytes)]
+    grey = '<span style="opacity:0.65">{}</span>'
+    body += [(grey.format(name), grey.format(what), ", ".join(chapter_link(each) for each in chapters)) for name, what, chapters in _LATER]
+    body.append(("<b>counted so far</b>", f"<b>{bytes_text(float(peak.total))}</b>", ""))
+    return HTML(table(("row of the ledger", "on a rank", "counted in"), body))

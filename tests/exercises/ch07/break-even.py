@@ -1,0 +1,269 @@
+"""Answers to break-even: right ones, and wrong ones with the verdict and mistake that must find them."""
+
+import math
+
+# %% right: in formulas
+
+
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+
+
+# %% right: two times of a model of one parameter, and a search by doubling
+
+
+def seconds(tokens, flops, bandwidth, ranks, grad_bytes):
+    return 6 * tokens / flops, 2 * (ranks - 1) * grad_bytes / ranks / bandwidth
+
+
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    computing, talking = seconds(1.0, flops, bandwidth, ranks, grad_bytes)
+    return talking / computing
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    def hidden(n):
+        computing, talking = seconds(batch_tokens / n, flops, bandwidth, n, grad_bytes)
+        return talking <= computing
+
+    low = 1
+    while hidden(2 * low):
+        low *= 2
+    high = 2 * low
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if hidden(middle) else (low, middle)
+    return low
+
+
+# %% right: a float that is whole
+
+
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    ring_bytes = 2 * grad_bytes * (1 - 1 / ranks)
+    return flops * ring_bytes / (6 * bandwidth)
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    tokens_if_endless = 2 * grad_bytes * flops / (6 * bandwidth)
+    return float(1 + batch_tokens // tokens_if_endless)
+
+
+# %% wrong: hides behind the backward pass => values wrong-window
+
+
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
+
+
+# %% wrong: very many ranks => values endless-ring
+
+
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    return 2 * grad_bytes / bandwidth * flops / 6
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+
+
+# %% wrong: one half of the ring => values one-half
+
+
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    return (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    return math.floor(1 + batch_tokens * 6 * bandwidth / (grad_bytes * flops))
+
+
+# %% wrong: bits => values bits
+
+
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    return 2 * (ranks - 1) / ranks * grad_bytes * 8 / bandwidth * flops / 6
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+
+
+# %% wrong: tokens of all GPUs => values all-gpus
+
+
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    return 2 * (ranks - 1) * grad_bytes / bandwidth * flops / 6
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+
+
+# %% wrong: the forward pass only => values forward-only
+
+
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 2
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+
+
+# %% wrong: forgets that the ring's factor shrinks => values one-too-few
+
+
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    return max(1, int(batch_tokens / (2 * grad_bytes / bandwidth * flops / 6)))
+
+
+# %% wrong: rounds up => generality rounded-up
+
+
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    return math.ceil(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+
+
+# %% wrong: a fraction of a GPU => generality not-whole
+
+
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    return 1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops)
+
+
+# %% wrong: the shown numbers learnt by heart => generality -
+
+
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    return 2 * 63 / 64 * 2 / 50e9 * 400e12 / 6
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    return 376
+
+
+# %% wrong: always 16 bits => generality -
+
+
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    return 4 * (ranks - 1) / ranks / bandwidth * flops / 6
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    return math.floor(1 + batch_tokens * 6 * bandwidth / (4 * flops))
+
+
+# %% wrong: left as it is => not-answered
+
+
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    raise NotImplementedError
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    raise NotImplementedError
+
+
+# %% half: the tokens alone => 2.8
+
+
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    raise NotImplementedError
+
+
+# %% right: fractions
+
+
+from fractions import Fraction as Q
+
+
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    return float(Q(2 * (ranks - 1) * grad_bytes, ranks) * Q(flops) / Q(bandwidth) / 6)
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    return 1 + int(Q(batch_tokens) * 6 * Q(bandwidth) / (2 * grad_bytes * Q(flops)))
+
+
+# %% right: search by one
+
+
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    return flops / 6 * 2 * grad_bytes * (ranks - 1) / (ranks * bandwidth)
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    n = 1
+    while batch_tokens / (n + 1) >= break_even_tokens(flops, bandwidth, n + 1, grad_bytes):
+        n += 1
+    return n
+
+
+# %% wrong: rounds tokens => generality rounded
+
+
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    return round(flops / 6 * 2 * grad_bytes * (ranks - 1) / (ranks * bandwidth))
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    return 1 + int(batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+
+
+# %% wrong: none for one => generality -
+
+
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    return flops / 6 * 2 * grad_bytes * (ranks - 1) / (ranks * bandwidth)
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    n = int(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+    return n if n > 1 else 0
+
+
+# %% wrong: powers of two => values -
+
+
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    return flops / 6 * 2 * grad_bytes * (ranks - 1) / (ranks * bandwidth)
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    return 2 ** int(math.log2(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops)))
+
+
+# %% wrong: text => values not-a-number
+
+
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    return "5250 tokens"
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    return 376

@@ -1,0 +1,927 @@
+"""Answers to ddp-hooks: right ones, and wrong ones with the verdict and mistake that must find them."""
+
+import torch
+
+# %% right: one asynchronous all-reduce per parameter
+
+
+def hook_gradients(comm, model):
+    works = []
+
+    def hook(parameter):
+        parameter.grad /= comm.size
+        works.append(comm.all_reduce(parameter.grad, async_op=True))
+
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.register_post_accumulate_grad_hook(hook)
+
+    def finish():
+        for work in works:
+            work.wait()
+        works.clear()
+
+    return finish
+
+
+# %% right: the mean by AVG, a class, in the order of arrival
+
+
+class Averager:
+    def __init__(self, comm, model):
+        self.comm, self.queue = comm, []
+        for p in model.parameters():
+            if p.requires_grad:
+                p.register_post_accumulate_grad_hook(self.start)
+
+    def start(self, p):
+        self.queue.append(self.comm.all_reduce(p.grad, op="AVG", async_op=True))
+
+    def __call__(self):
+        while self.queue:
+            self.queue.pop().wait()
+
+
+def hook_gradients(comm, model):
+    return Averager(comm, model)
+
+
+# %% right: a tensor of its own goes round, divided after the wait
+
+
+def hook_gradients(comm, model):
+    under_way = {}
+
+    def hook(p):
+        copy = p.grad.clone()
+        under_way[p] = copy, comm.all_reduce(copy, async_op=True)
+
+    for p in set(model.parameters()):
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(hook)
+
+    def finish():
+        for p, (copy, work) in under_way.items():
+            work.wait()
+            p.grad = copy / comm.size
+        under_way.clear()
+
+    return finish
+
+
+# %% right: hooks on the nodes that add the gradients up
+
+
+def hook_gradients(comm, model):
+    flying, nodes = [], []
+
+    def hooked(p):
+        def hook(*_):
+            p.grad.mul_(1 / comm.size)
+            flying.append(comm.all_reduce(p.grad, async_op=True))
+
+        return hook
+
+    for p in model.parameters():
+        if p.requires_grad:
+            nodes.append(p.expand_as(p).grad_fn.next_functions[0][0])
+            nodes[-1].register_hook(hooked(p))
+
+    def finish():
+        assert nodes  # they live as long as somebody knows them
+        [work.wait() for work in flying]
+        del flying[:]
+
+    return finish
+
+
+# %% wrong: all after the backward pass => cost not-hidden
+
+
+def hook_gradients(comm, model):
+    def finish():
+        works = []
+        for p in model.parameters():
+            if p.requires_grad:
+                p.grad /= comm.size
+                works.append(comm.all_reduce(p.grad, async_op=True))
+        for work in works:
+            work.wait()
+
+    return finish
+
+
+# %% wrong: each hook waits => cost not-hidden
+
+
+def hook_gradients(comm, model):
+    def hook(p):
+        comm.all_reduce(p.grad, op="AVG")
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(hook)
+    return lambda: None
+
+
+# %% wrong: starts and waits in the hook => cost not-hidden
+
+
+def hook_gradients(comm, model):
+    def hook(p):
+        p.grad /= comm.size
+        comm.all_reduce(p.grad, async_op=True).wait()
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(hook)
+    return lambda: None
+
+
+# %% wrong: one message of all gradients, in finish => cost not-hidden
+
+
+def hook_gradients(comm, model):
+    def finish():
+        trained = [p for p in model.parameters() if p.requires_grad]
+        flat = torch.cat([p.grad.reshape(-1) for p in trained]) / comm.size
+        comm.all_reduce(flat)
+        for p, part in zip(trained, flat.split([p.numel() for p in trained])):
+            p.grad.copy_(part.view_as(p))
+
+    return finish
+
+
+# %% wrong: collected in hooks, sent by the last one => cost not-hidden
+
+
+def hook_gradients(comm, model):
+    trained, ready, works = [p for p in model.parameters() if p.requires_grad], [], []
+
+    def hook(p):
+        ready.append(p)
+        if len(ready) == len(trained):
+            for each in ready:
+                each.grad /= comm.size
+                works.append(comm.all_reduce(each.grad, async_op=True))
+            ready.clear()
+
+    for p in trained:
+        p.register_post_accumulate_grad_hook(hook)
+
+    def finish():
+        for work in works:
+            work.wait()
+        works.clear()
+
+    return finish
+
+
+# %% wrong: communicates nothing => values own-gradient
+
+
+def hook_gradients(comm, model):
+    return lambda: None
+
+
+# %% wrong: sums => values sum
+
+
+def hook_gradients(comm, model):
+    works = []
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(
+                lambda p: works.append(comm.all_reduce(p.grad, async_op=True))
+            )
+
+    def finish():
+        for work in works:
+            work.wait()
+        works.clear()
+
+    return finish
+
+
+# %% wrong: divides before and averages => values divided-twice
+
+
+def hook_gradients(comm, model):
+    works = []
+
+    def hook(p):
+        p.grad /= comm.size
+        works.append(comm.all_reduce(p.grad, op="AVG", async_op=True))
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(hook)
+
+    def finish():
+        for work in works:
+            work.wait()
+        works.clear()
+
+    return finish
+
+
+# %% wrong: divides while it is under way => values -
+
+
+def hook_gradients(comm, model):
+    works = []
+
+    def hook(p):
+        works.append(comm.all_reduce(p.grad, async_op=True))
+        p.grad /= comm.size
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(hook)
+
+    def finish():
+        for work in works:
+            work.wait()
+        works.clear()
+
+    return finish
+
+
+# %% wrong: finish waits for nobody => values -
+
+
+def hook_gradients(comm, model):
+    def hook(p):
+        p.grad /= comm.size
+        comm.all_reduce(p.grad, async_op=True)
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(hook)
+    return lambda: None
+
+
+# %% wrong: reduces the copy and forgets it => values own-gradient
+
+
+def hook_gradients(comm, model):
+    works = []
+
+    def hook(p):
+        works.append(comm.all_reduce(p.grad / comm.size, async_op=True))
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(hook)
+
+    def finish():
+        for work in works:
+            work.wait()
+        works.clear()
+
+    return finish
+
+
+# %% wrong: hooks registered in finish, for the next step => values own-gradient
+
+
+def hook_gradients(comm, model):
+    works = []
+
+    def finish():
+        if not works:
+            for p in model.parameters():
+                if p.requires_grad:
+                    p.register_post_accumulate_grad_hook(
+                        lambda p: works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
+                    )
+        for work in works:
+            work.wait()
+
+    return finish
+
+
+# %% wrong: frozen parameters get hooks too => generality raised
+
+
+def hook_gradients(comm, model):
+    works = []
+
+    def hook(parameter):
+        parameter.grad /= comm.size
+        works.append(comm.all_reduce(parameter.grad, async_op=True))
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(hook)
+
+    def finish():
+        for work in works:
+            work.wait()
+        works.clear()
+
+    return finish
+
+
+# %% wrong: a shared layer's weights leave twice => generality -
+
+
+def hook_gradients(comm, model):
+    works = []
+
+    def hook(p):
+        p.grad /= comm.size
+        works.append(comm.all_reduce(p.grad, async_op=True))
+
+    for layer in [*model.layers, *([model.again] if hasattr(model, "again") else [])]:
+        for p in (layer.weight, layer.bias):
+            if p is not None and p.requires_grad:
+                p.register_post_accumulate_grad_hook(hook)
+
+    def finish():
+        for work in works:
+            work.wait()
+        works.clear()
+
+    return finish
+
+
+# %% wrong: every gradient twice over the wire => cost -
+
+
+def hook_gradients(comm, model):
+    works = []
+
+    def hook(p):
+        p.grad /= comm.size
+        first, second = p.grad.clone(), p.grad.clone()
+        works.append(
+            (p, first, comm.all_reduce(first, async_op=True), comm.all_reduce(second, async_op=True))
+        )
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(hook)
+
+    def finish():
+        for p, first, one, two in works:
+            one.wait(), two.wait()
+            p.grad = first
+        works.clear()
+
+    return finish
+
+
+# %% wrong: by way of rank 0 => cost -
+
+
+def hook_gradients(comm, model):
+    def hook(p):
+        every = [torch.empty_like(p.grad) for _ in range(comm.size)] if comm.rank == 0 else None
+        comm.gather(p.grad, every, dst=0)
+        if comm.rank == 0:
+            p.grad.copy_(sum(every) / comm.size)
+        for rank in range(1, comm.size):
+            if comm.rank == 0:
+                comm.send(p.grad, rank)
+            elif comm.rank == rank:
+                comm.recv(p.grad, 0)
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(hook)
+    return lambda: None
+
+
+# %% wrong: averages the weights once and trains alone => values own-gradient
+
+
+def hook_gradients(comm, model):
+    for p in model.parameters():
+        with torch.no_grad():
+            comm.all_reduce(p.data, op="AVG")
+    return lambda: None
+
+
+# %% wrong: returns nothing => values no-finish
+
+
+def hook_gradients(comm, model):
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(lambda p: comm.all_reduce(p.grad, op="AVG"))
+
+
+# %% wrong: waits for the first step's works only => values -
+
+
+def hook_gradients(comm, model):
+    works, done = [], []
+
+    def hook(p):
+        p.grad /= comm.size
+        works.append(comm.all_reduce(p.grad, async_op=True))
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(hook)
+
+    def finish():
+        if not done:
+            for work in works:
+                work.wait()
+            done.append(True)
+
+    return finish
+
+
+# %% wrong: adds to what was there before => values left-over
+
+
+def hook_gradients(comm, model):
+    kept = {}
+    works = []
+
+    def hook(p):
+        kept[p] = kept.get(p, 0) + p.grad / comm.size
+        works.append(comm.all_reduce(kept[p], async_op=True))
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(hook)
+
+    def finish():
+        for work in works:
+            work.wait()
+        works.clear()
+        for p, grad in kept.items():
+            p.grad = grad
+
+    return finish
+
+
+# %% wrong: left as it is => not-answered
+
+
+def hook_gradients(comm, model):
+    raise NotImplementedError
+
+
+# %% half: right and never hidden => 9
+
+
+def hook_gradients(comm, model):
+    def hook(p):
+        comm.all_reduce(p.grad, op="AVG")
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(hook)
+    return lambda: None
+
+
+# %% right: a barrier in finish
+
+
+def hook_gradients(comm, model):
+    works = []
+
+    def hook(p):
+        works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
+
+    [p.register_post_accumulate_grad_hook(hook) for p in model.parameters() if p.requires_grad]
+
+    def finish():
+        for w in works:
+            w.wait()
+        del works[:]
+        comm.barrier()
+
+    return finish
+
+
+# %% right: two parameters at a time
+
+
+def hook_gradients(comm, model):
+    works, row = [], []
+    left = [0]
+    trained = [p for p in model.parameters() if p.requires_grad]
+
+    def hook(p):
+        row.append(p)
+        left[0] += 1
+        if len(row) == 2 or left[0] == len(trained):
+            ps = list(row)
+            row.clear()
+            flat = torch.cat([q.grad.flatten() for q in ps]) if len(ps) > 1 and ps[0].numel() < 1000 else None
+            if flat is None:
+                for q in ps:
+                    works.append((None, None, comm.all_reduce(q.grad.div_(comm.size), async_op=True)))
+            else:
+                flat /= comm.size
+                works.append((ps, flat, comm.all_reduce(flat, async_op=True)))
+
+    for p in trained:
+        p.register_post_accumulate_grad_hook(hook)
+
+    def finish():
+        for ps, flat, w in works:
+            w.wait()
+            if ps:
+                for q, part in zip(ps, flat.split([q.numel() for q in ps])):
+                    q.grad.copy_(part.view_as(q))
+        works.clear()
+        left[0] = 0
+
+    return finish
+
+
+# %% wrong: a hook on the tensor's gradient before it is stored => values own-gradient
+
+
+def hook_gradients(comm, model):
+    works = []
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_hook(lambda g: works.append(comm.all_reduce(g, op="AVG", async_op=True)))
+
+    def finish():
+        for w in works:
+            w.wait()
+        works.clear()
+
+    return finish
+
+
+# %% wrong: tensor hook that returns the mean, blocking => cost not-hidden
+
+
+def hook_gradients(comm, model):
+    def hook(g):
+        g = g / comm.size
+        comm.all_reduce(g)
+        return g
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_hook(hook)
+    return lambda: None
+
+
+# %% wrong: weights but no biases => values -
+
+
+def hook_gradients(comm, model):
+    works = []
+    for p in model.parameters():
+        if p.requires_grad and p.ndim > 1:
+            p.register_post_accumulate_grad_hook(
+                lambda p: works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
+            )
+
+    def finish():
+        for w in works:
+            w.wait()
+        works.clear()
+
+    return finish
+
+
+# %% wrong: averages twice, again in finish => cost -
+
+
+def hook_gradients(comm, model):
+    works = []
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(
+                lambda p: works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
+            )
+
+    def finish():
+        for w in works:
+            w.wait()
+        works.clear()
+        for p in model.parameters():
+            if p.grad is not None:
+                comm.all_reduce(p.grad, op="AVG")
+
+    return finish
+
+
+# %% wrong: the first step only => values left-over
+
+
+def hook_gradients(comm, model):
+    works, seen = [], set()
+
+    def hook(p):
+        if p in seen:
+            return
+        seen.add(p)
+        works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(hook)
+
+    def finish():
+        for w in works:
+            w.wait()
+        works.clear()
+
+    return finish
+
+
+# %% wrong: no time passes => cost skipped
+
+
+def hook_gradients(comm, model):
+    model._seconds = 0.0
+
+    def finish():
+        for p in model.parameters():
+            if p.requires_grad:
+                comm.all_reduce(p.grad, op="AVG")
+
+    return finish
+
+
+# %% wrong: all_gather in hooks => cost too-many-bytes
+
+
+def hook_gradients(comm, model):
+    works = []
+
+    def hook(p):
+        into = [torch.empty_like(p) for _ in range(comm.size)]
+        works.append((p, into, comm.all_gather(into, p.grad, async_op=True)))
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(hook)
+
+    def finish():
+        for p, into, w in works:
+            w.wait()
+            p.grad = sum(into) / comm.size
+        works.clear()
+
+    return finish
+
+
+# %% wrong: half precision => values rounded
+
+
+def hook_gradients(comm, model):
+    works = []
+
+    def hook(p):
+        h = (p.grad / comm.size).bfloat16()
+        works.append((p, h, comm.all_reduce(h, async_op=True)))
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(hook)
+
+    def finish():
+        for p, h, w in works:
+            w.wait()
+            p.grad = h.float()
+        works.clear()
+
+    return finish
+
+
+# %% wrong: broadcasts the weights before => cost one-root
+
+
+def hook_gradients(comm, model):
+    works = []
+    for p in model.parameters():
+        comm.broadcast(p.data, src=0)
+
+    def hook(p):
+        works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(hook)
+
+    def finish():
+        for w in works:
+            w.wait()
+        works.clear()
+
+    return finish
+
+
+# %% right: partial and deque
+
+
+from functools import partial
+from collections import deque
+
+
+def start(comm, queue, p):
+    p.grad.mul_(1.0 / comm.size)
+    queue.append(comm.all_reduce(p.grad, async_op=True))
+
+
+def drain(queue):
+    while queue:
+        queue.popleft().wait()
+
+
+def hook_gradients(comm, model):
+    q = deque()
+    for name, p in model.named_parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(partial(start, comm, q))
+    return partial(drain, q)
+
+
+# %% right: scaled by a tensor hook, reduced by the other
+
+
+def hook_gradients(comm, model):
+    works = []
+    for p in model.parameters():
+        if not p.requires_grad:
+            continue
+        p.register_hook(lambda g: g / comm.size)
+        p.register_post_accumulate_grad_hook(lambda q: works.append(comm.all_reduce(q.grad, async_op=True)))
+
+    def finish():
+        for w in works:
+            w.wait()
+        del works[:]
+
+    return finish
+
+
+# %% right: waits for the one before last in the hook
+
+
+def hook_gradients(comm, model):
+    works = []
+
+    def hook(p):
+        p.grad /= comm.size
+        works.append(comm.all_reduce(p.grad, async_op=True))
+        if len(works) > 2:
+            works[-3].wait()
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(hook)
+
+    def finish():
+        for w in works:
+            w.wait()
+        works.clear()
+
+    return finish
+
+
+# %% right: divides in finish
+
+
+def hook_gradients(comm, model):
+    works = []
+    ps = [p for p in model.parameters() if p.requires_grad]
+    for p in ps:
+        p.register_post_accumulate_grad_hook(lambda q: works.append(comm.all_reduce(q.grad, async_op=True)))
+
+    def finish():
+        [w.wait() for w in works]
+        works.clear()
+        for p in ps:
+            p.grad.div_(comm.size)
+
+    return finish
+
+
+# %% right: an nn.Module around, forward untouched
+
+
+class DDP(torch.nn.Module):
+    def __init__(self, comm, model):
+        super().__init__()
+        self.model, self.works = model, []
+        for p in model.parameters():
+            if p.requires_grad:
+                p.register_post_accumulate_grad_hook(
+                    lambda q: self.works.append(comm.all_reduce(q.grad.div_(comm.size), async_op=True))
+                )
+
+    def forward(self):
+        for w in self.works:
+            w.wait()
+        self.works = []
+
+
+def hook_gradients(comm, model):
+    return DDP(comm, model)
+
+
+# %% right: works held by parameter, replaced each step
+
+
+def hook_gradients(comm, model):
+    works = {}
+
+    def hook(p):
+        works[id(p)] = comm.all_reduce(p.grad, op="AVG", async_op=True)
+
+    for p in {id(p): p for p in model.parameters() if p.requires_grad}.values():
+        p.register_post_accumulate_grad_hook(hook)
+
+    def finish():
+        for w in list(works.values()):
+            w.wait()
+
+    return finish
+
+
+# %% wrong: is_completed in place of wait => values own-divided
+
+
+def hook_gradients(comm, model):
+    works = []
+
+    def hook(p):
+        works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(hook)
+
+    def finish():
+        for w in works:
+            w.is_completed()
+        works.clear()
+
+    return finish
+
+
+# %% wrong: waits for the last only => protocol in-flight
+
+
+def hook_gradients(comm, model):
+    works = []
+
+    def hook(p):
+        works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(hook)
+
+    def finish():
+        works[-1].wait()
+        works.clear()
+
+    return finish
+
+
+# %% wrong: replaces the gradients of all by rank 0's => values own-gradient
+
+
+def hook_gradients(comm, model):
+    works = []
+
+    def hook(p):
+        works.append(comm.broadcast(p.grad, src=0, async_op=True))
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(hook)
+
+    def finish():
+        for w in works:
+            w.wait()
+        works.clear()
+
+    return finish
+
+
+# %% wrong: switches frozen ones on => generality frozen-touched
+
+
+def hook_gradients(comm, model):
+    works = []
+
+    def hook(p):
+        works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
+
+    for p in model.parameters():
+        p.requires_grad_(True)
+        p.register_post_accumulate_grad_hook(hook)
+
+    def finish():
+        for w in works:
+            w.wait()
+        works.clear()
+
+    return finish

@@ -1,0 +1,351 @@
+"""Answers to mean-metrics: right ones, and wrong ones with the verdict and mistake that must find them."""
+
+import math
+
+import torch
+
+
+def told(loss, accuracy):
+    return {"loss": loss, "accuracy": accuracy, "perplexity": math.exp(loss)}
+
+
+# %% right: three sums
+
+
+def evaluate(comm, batches):
+    row = torch.zeros(3, dtype=torch.float64)
+    for mean, correct, tokens in batches:
+        if tokens:
+            row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
+    comm.all_reduce(row)
+    total, correct, tokens = row.tolist()
+    return told(total / tokens, correct / tokens)
+
+
+# %% right: one number after another, on rank 0 and back
+
+
+def evaluate(comm, batches):
+    sums = []
+    for number in (
+        sum(m * t for m, _, t in batches if t),
+        sum(c for _, c, _ in batches),
+        sum(t for _, _, t in batches),
+    ):
+        one = torch.tensor([float(number)], dtype=torch.float64)
+        comm.reduce(one, dst=0)
+        comm.broadcast(one, src=0)
+        sums.append(one.item())
+    return told(sums[0] / sums[2], sums[1] / sums[2])
+
+
+# %% right: float32, zero-dimensional, not a number made zero
+
+
+def evaluate(comm, batches):
+    total = torch.tensor(sum((0.0 if math.isnan(m) else m * t for m, c, t in batches), 0.0))
+    counts = torch.tensor([sum(c for m, c, t in batches), sum(t for m, c, t in batches)])
+    comm.all_reduce(total)
+    comm.all_reduce(counts)
+    loss = total / counts[1]
+    return {"loss": loss, "accuracy": counts[0] / counts[1], "perplexity": loss.exp()}
+
+
+# %% wrong: the sum of nothing is a whole number => generality raised
+
+
+def evaluate(comm, batches):
+    total = torch.tensor(sum(0.0 if math.isnan(m) else m * t for m, c, t in batches))
+    counts = torch.tensor([sum(c for m, c, t in batches), sum(t for m, c, t in batches)])
+    comm.all_reduce(total)
+    comm.all_reduce(counts)
+    loss = total / counts[1]
+    return {"loss": loss, "accuracy": counts[0] / counts[1], "perplexity": loss.exp()}
+
+
+# %% wrong: a mean over batches => values mean-of-means
+
+
+def evaluate(comm, batches):
+    row = torch.zeros(3, dtype=torch.float64)
+    for mean, correct, tokens in batches:
+        if tokens:
+            row += torch.tensor([mean, correct / tokens, 1.0], dtype=torch.float64)
+    comm.all_reduce(row)
+    loss, accuracy, count = row.tolist()
+    return told(loss / count, accuracy / count)
+
+
+# %% wrong: a mean over ranks => values mean-over-ranks
+
+
+def evaluate(comm, batches):
+    tokens = sum(t for _, _, t in batches) or 1
+    row = torch.tensor(
+        [sum(m * t for m, _, t in batches if t) / tokens, sum(c for _, c, _ in batches) / tokens]
+    )
+    comm.all_reduce(row, op="AVG")
+    return told(*row.tolist())
+
+
+# %% wrong: its own numbers => values own-numbers
+
+
+def evaluate(comm, batches):
+    tokens = sum(t for _, _, t in batches) or 1
+    return told(sum(m * t for m, _, t in batches if t) / tokens, sum(c for _, c, _ in batches) / tokens)
+
+
+# %% wrong: a mean of perplexities => values perplexity-averaged
+
+
+def evaluate(comm, batches):
+    row = torch.zeros(4, dtype=torch.float64)
+    for mean, correct, tokens in batches:
+        if tokens:
+            row += torch.tensor(
+                [mean * tokens, correct, math.exp(mean) * tokens, tokens], dtype=torch.float64
+            )
+    comm.all_reduce(row)
+    loss, accuracy, perplexity = (row[:3] / row[3]).tolist()
+    return {"loss": loss, "accuracy": accuracy, "perplexity": perplexity}
+
+
+# %% wrong: a mean of accuracies only => values mean-of-means
+
+
+def evaluate(comm, batches):
+    row = torch.zeros(4, dtype=torch.float64)
+    for mean, correct, tokens in batches:
+        if tokens:
+            row += torch.tensor([mean * tokens, tokens, correct / tokens, 1], dtype=torch.float64)
+    comm.all_reduce(row)
+    return told((row[0] / row[1]).item(), (row[2] / row[3]).item())
+
+
+# %% wrong: in per cent => values in-percent
+
+
+def evaluate(comm, batches):
+    row = torch.zeros(3, dtype=torch.float64)
+    for mean, correct, tokens in batches:
+        if tokens:
+            row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
+    comm.all_reduce(row)
+    total, correct, tokens = row.tolist()
+    return told(total / tokens, 100 * correct / tokens)
+
+
+# %% wrong: only rank 0 knows => values no-dictionary
+
+
+def evaluate(comm, batches):
+    row = torch.zeros(3, dtype=torch.float64)
+    for mean, correct, tokens in batches:
+        if tokens:
+            row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
+    comm.reduce(row, dst=0)
+    if comm.rank == 0:
+        total, correct, tokens = row.tolist()
+        return told(total / tokens, correct / tokens)
+
+
+# %% wrong: not a number spreads => generality nan
+
+
+def evaluate(comm, batches):
+    row = torch.zeros(3, dtype=torch.float64)
+    for mean, correct, tokens in batches:
+        row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
+    comm.all_reduce(row)
+    total, correct, tokens = row.tolist()
+    return told(total / tokens, correct / tokens)
+
+
+# %% wrong: a rank without batches divides by zero => generality raised
+
+
+def evaluate(comm, batches):
+    mine = sum(t for _, _, t in batches)
+    loss = sum(m * t for m, _, t in batches if t) / mine
+    accuracy = sum(c for _, c, _ in batches) / mine
+    row = torch.tensor([loss * mine, accuracy * mine, mine], dtype=torch.float64)
+    comm.all_reduce(row)
+    total, correct, tokens = row.tolist()
+    return told(total / tokens, correct / tokens)
+
+
+# %% wrong: a rank without batches stays away => values deadlock
+
+
+def evaluate(comm, batches):
+    row = torch.zeros(3, dtype=torch.float64)
+    for mean, correct, tokens in batches:
+        one = torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
+        comm.all_reduce(one)
+        row += one
+    total, correct, tokens = row.tolist()
+    return told(total / tokens, correct / tokens)
+
+
+# %% wrong: all lists to everyone => cost lists-travel
+
+
+def evaluate(comm, batches):
+    most = torch.tensor([len(batches)])
+    comm.all_reduce(most, op="MAX")
+    mine = torch.zeros(int(most), 3, dtype=torch.float64)
+    for place, row in enumerate(batches):
+        if row[2]:
+            mine[place] = torch.tensor(row, dtype=torch.float64)
+    every = [torch.empty_like(mine) for _ in range(comm.size)]
+    comm.all_gather(every, mine)
+    rows = [row for table in every for row in table.tolist()]
+    tokens = sum(t for _, _, t in rows)
+    return told(sum(m * t for m, _, t in rows) / tokens, sum(c for _, c, _ in rows) / tokens)
+
+
+# %% wrong: numbers without names => values no-dictionary
+
+
+def evaluate(comm, batches):
+    row = torch.zeros(3, dtype=torch.float64)
+    for mean, correct, tokens in batches:
+        if tokens:
+            row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
+    comm.all_reduce(row)
+    total, correct, tokens = row.tolist()
+    return total / tokens, correct / tokens, math.exp(total / tokens)
+
+
+# %% wrong: left as it is => not-answered
+
+
+def evaluate(comm, batches):
+    raise NotImplementedError
+
+
+# %% half: not a number spreads => 4
+
+
+def evaluate(comm, batches):
+    row = torch.zeros(3, dtype=torch.float64)
+    for mean, correct, tokens in batches:
+        row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
+    comm.all_reduce(row)
+    total, correct, tokens = row.tolist()
+    return told(total / tokens, correct / tokens)
+
+
+# %% right: all_gather of three sums
+
+
+def evaluate(comm, batches):
+    mine = torch.tensor(
+        [
+            sum(m * t for m, c, t in batches if t),
+            sum(c for m, c, t in batches),
+            sum(t for m, c, t in batches),
+        ],
+        dtype=torch.float64,
+    )
+    every = [torch.zeros_like(mine) for _ in range(comm.size)]
+    comm.all_gather(every, mine)
+    a, b, c = sum(every).tolist()
+    return {"loss": a / c, "accuracy": b / c, "perplexity": math.exp(a / c), "tokens": c}
+
+
+# %% right: shares of the total
+
+
+def evaluate(comm, batches):
+    n = torch.tensor(float(sum(t for *_, t in batches)))
+    comm.all_reduce(n)
+    row = torch.tensor(
+        [
+            sum((m * t / n.item() for m, c, t in batches if t), 0.0),
+            sum((c / n.item() for m, c, t in batches), 0.0),
+        ]
+    )
+    comm.all_reduce(row)
+    return {"perplexity": math.exp(row[0]), "accuracy": row[1].item(), "loss": row[0].item()}
+
+
+# %% wrong: truncated => values rounded
+
+
+def evaluate(comm, batches):
+    row = torch.tensor(
+        [
+            int(sum(m * t for m, c, t in batches if t)),
+            sum(c for m, c, t in batches),
+            sum(t for m, c, t in batches),
+        ]
+    )
+    comm.all_reduce(row)
+    a, b, c = row.tolist()
+    return {"loss": a / c, "accuracy": b / c, "perplexity": math.exp(a / c)}
+
+
+# %% wrong: half precision sums => values rounded
+
+
+def evaluate(comm, batches):
+    row = torch.tensor(
+        [sum(m * t for m, c, t in batches if t), sum(c for m, c, t in batches), sum(t for m, c, t in batches)]
+    ).bfloat16()
+    comm.all_reduce(row)
+    a, b, c = row.tolist()
+    return {"loss": a / c, "accuracy": b / c, "perplexity": math.exp(a / c)}
+
+
+# %% wrong: the largest => values -
+
+
+def evaluate(comm, batches):
+    row = torch.tensor(
+        [sum(m * t for m, c, t in batches if t), sum(c for m, c, t in batches), sum(t for m, c, t in batches)]
+    )
+    comm.all_reduce(row, op="MAX")
+    a, b, c = row.tolist()
+    return {"loss": a / c, "accuracy": b / c, "perplexity": math.exp(a / c)}
+
+
+# %% wrong: two to the loss => values other-number
+
+
+def evaluate(comm, batches):
+    row = torch.tensor(
+        [
+            sum(m * t for m, c, t in batches if t),
+            sum(c for m, c, t in batches),
+            sum(t for m, c, t in batches),
+        ],
+        dtype=torch.float64,
+    )
+    comm.all_reduce(row)
+    a, b, c = row.tolist()
+    return {"loss": a / c, "accuracy": b / c, "perplexity": 2 ** (a / c)}
+
+
+# %% wrong: one all-reduce per batch, padded => cost lists-travel
+
+
+def evaluate(comm, batches):
+    most = torch.tensor(len(batches))
+    comm.all_reduce(most, op="MAX")
+    total = torch.zeros(3, dtype=torch.float64)
+    for k in range(int(most)):
+        m, c, t = batches[k] if k < len(batches) else (0.0, 0, 0)
+        row = torch.tensor([m * t if t else 0.0, c, t], dtype=torch.float64)
+        comm.all_reduce(row)
+        total += row
+    a, b, c = total.tolist()
+    return {"loss": a / c, "accuracy": b / c, "perplexity": math.exp(a / c)}
+
+
+# %% wrong: strings => values not-a-number
+
+
+def evaluate(comm, batches):
+    return {"loss": "2.0", "accuracy": "0.5", "perplexity": "7"}

@@ -1,0 +1,660 @@
+"""Answers to token-mean: right ones, and wrong ones with the verdict and mistake that must find them."""
+
+import torch
+from torch.nn import functional as F
+
+
+def losses(model, inputs, targets, reduction="sum"):
+    return F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction=reduction)
+
+
+# %% right: count first
+
+
+def token_step(comm, model, batches):
+    count = torch.tensor(float(sum((targets != -100).sum() for _, targets in batches)))
+    comm.all_reduce(count)
+    total = torch.zeros(())
+    for inputs, targets in batches:
+        loss = losses(model, inputs, targets) / count
+        loss.backward()
+        total += loss.detach()
+    for parameter in model.parameters():
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+        comm.all_reduce(parameter.grad)
+    comm.all_reduce(total)
+    return total.item()
+
+
+# %% right: sums first, divided at the end
+
+
+def token_step(comm, model, batches):
+    row = torch.zeros(2, dtype=torch.float64)
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    for inputs, targets in batches:
+        loss = losses(model, inputs, targets)
+        loss.backward()
+        row += torch.tensor([loss.item(), (targets != -100).sum().item()])
+    comm.all_reduce(row)
+    for p in model.parameters():
+        comm.all_reduce(p.grad)
+        p.grad /= row[1].item()
+    return (row[0] / row[1]).item()
+
+
+# %% right: means weighted by their tokens, one flat all-reduce
+
+
+def token_step(comm, model, batches):
+    tokens = [int((targets != -100).sum()) for _, targets in batches]
+    count = torch.tensor([sum(tokens)])
+    comm.all_reduce(count)
+    value = 0.0
+    for (inputs, targets), here in zip(batches, tokens):
+        if here:
+            loss = losses(model, inputs, targets, "mean") * (here / count.item())
+            loss.backward()
+            value += loss.item()
+    parameters = list(model.parameters())
+    flat = torch.cat(
+        [(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in parameters]
+        + [torch.tensor([value])]
+    )
+    comm.all_reduce(flat)
+    for p, part in zip(parameters, flat[:-1].split([p.numel() for p in parameters])):
+        p.grad = part.view_as(p).clone()
+    return flat[-1].item()
+
+
+# %% right: as DistributedDataParallel wants it, with the mean over ranks
+
+
+def token_step(comm, model, batches):
+    count = torch.tensor(float(sum(int(t.ge(0).sum()) for _, t in batches)))
+    comm.all_reduce(count)
+    value = torch.zeros(1)
+    for inputs, targets in batches:
+        loss = losses(model, inputs, targets) * comm.size / count
+        loss.backward()
+        value += loss.detach()
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+    works = [
+        comm.all_reduce(t, op="AVG", async_op=True) for t in [value, *(p.grad for p in model.parameters())]
+    ]
+    for work in works:
+        work.wait()
+    return value.item()
+
+
+# %% wrong: as it was found => values mean-of-means
+
+
+def token_step(comm, model, batches):
+    total = 0.0
+    for inputs, targets in batches:
+        loss = losses(model, inputs, targets, "mean") / len(batches)
+        loss.backward()
+        total += loss.item()
+    for parameter in model.parameters():
+        comm.all_reduce(parameter.grad, op="AVG")
+    mean = torch.tensor([total])
+    comm.all_reduce(mean, op="AVG")
+    return mean.item()
+
+
+# %% wrong: weighs tokens at home, ranks alike => values mean-over-ranks
+
+
+def token_step(comm, model, batches):
+    count = sum(int((t != -100).sum()) for _, t in batches)
+    total = torch.zeros(1)
+    for inputs, targets in batches:
+        loss = losses(model, inputs, targets) / count
+        loss.backward()
+        total += loss.detach()
+    for p in model.parameters():
+        comm.all_reduce(p.grad, op="AVG")
+    comm.all_reduce(total, op="AVG")
+    return total.item()
+
+
+# %% wrong: communicates nothing => values own-tokens
+
+
+def token_step(comm, model, batches):
+    count = sum(int((t != -100).sum()) for _, t in batches)
+    total = 0.0
+    for inputs, targets in batches:
+        loss = losses(model, inputs, targets) / count
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+# %% wrong: counts the padding => values padding-counted
+
+
+def token_step(comm, model, batches):
+    count = torch.tensor(float(sum(t.numel() for _, t in batches)))
+    comm.all_reduce(count)
+    total = torch.zeros(1)
+    for inputs, targets in batches:
+        loss = losses(model, inputs, targets) / count
+        loss.backward()
+        total += loss.detach()
+    for p in model.parameters():
+        comm.all_reduce(p.grad)
+    comm.all_reduce(total)
+    return total.item()
+
+
+# %% wrong: right count, then the mean over ranks => values averaged-again
+
+
+def token_step(comm, model, batches):
+    count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
+    comm.all_reduce(count)
+    total = torch.zeros(1)
+    for inputs, targets in batches:
+        loss = losses(model, inputs, targets) / count
+        loss.backward()
+        total += loss.detach()
+    for p in model.parameters():
+        comm.all_reduce(p.grad, op="AVG")
+    comm.all_reduce(total)
+    return total.item()
+
+
+# %% wrong: the loss of its own share => values loss-own-share
+
+
+def token_step(comm, model, batches):
+    count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
+    comm.all_reduce(count)
+    total = 0.0
+    for inputs, targets in batches:
+        loss = losses(model, inputs, targets) / count
+        loss.backward()
+        total += loss.item()
+    for p in model.parameters():
+        comm.all_reduce(p.grad)
+    return total
+
+
+# %% wrong: no division at all => values not-divided
+
+
+def token_step(comm, model, batches):
+    total = torch.zeros(1)
+    for inputs, targets in batches:
+        loss = losses(model, inputs, targets)
+        loss.backward()
+        total += loss.detach()
+    for p in model.parameters():
+        comm.all_reduce(p.grad)
+    comm.all_reduce(total)
+    return total.item()
+
+
+# %% wrong: keeps every graph => cost graphs-kept
+
+
+def token_step(comm, model, batches):
+    count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
+    comm.all_reduce(count)
+    loss = sum((losses(model, i, t) for i, t in batches), torch.zeros((), requires_grad=True)) / count
+    loss.backward()
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+        comm.all_reduce(p.grad)
+    total = loss.detach().clone()
+    comm.all_reduce(total)
+    return total.item()
+
+
+# %% wrong: one big batch => cost one-big-batch
+
+
+def token_step(comm, model, batches):
+    count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
+    comm.all_reduce(count)
+    total = torch.zeros(())
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    if batches:
+        loss = losses(model, torch.cat([i for i, _ in batches]), torch.cat([t for _, t in batches])) / count
+        loss.backward()
+        total = loss.detach()
+    for p in model.parameters():
+        comm.all_reduce(p.grad)
+    comm.all_reduce(total)
+    return total.item()
+
+
+# %% wrong: reduces once a micro-batch => cost too-many-bytes
+
+
+def token_step(comm, model, batches):
+    row = torch.tensor([float(sum((t != -100).sum() for _, t in batches)), 0.0])
+    most = torch.tensor([len(batches)])
+    comm.all_reduce(row)
+    comm.all_reduce(most, op="MAX")
+    kept = [torch.zeros_like(p) for p in model.parameters()]
+    total = torch.zeros(())
+    for place in range(int(most)):
+        if place < len(batches):
+            loss = losses(model, *batches[place]) / row[0]
+            loss.backward()
+            total += loss.detach()
+        for p, into in zip(model.parameters(), kept):
+            grad = torch.zeros_like(p) if p.grad is None else p.grad
+            comm.all_reduce(grad)
+            into += grad
+            p.grad = None
+    for p, into in zip(model.parameters(), kept):
+        p.grad = into
+    comm.all_reduce(total)
+    return total.item()
+
+
+# %% wrong: every rank with everybody's tokens => cost -
+
+
+def token_step(comm, model, batches):
+    shape = torch.tensor([len(batches)])
+    most = shape.clone()
+    comm.all_reduce(most, op="MAX")
+    most = int(most)
+    mine = torch.full((max(most, 1), 2, 2, 6), -100)
+    for place, (inputs, targets) in enumerate(batches):
+        mine[place] = torch.stack([inputs, targets])
+    every = [torch.empty_like(mine) for _ in range(comm.size)]
+    comm.all_gather(every, mine)
+    pairs = [(b[0], b[1]) for rank in every for b in rank if (b[1] != -100).any()]
+    count = sum(int((t != -100).sum()) for _, t in pairs)
+    total = 0.0
+    for inputs, targets in pairs:
+        loss = losses(model, inputs.clamp_min(0), targets) / count
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+# %% wrong: a rank without a micro-batch has no gradient to send => generality raised
+
+
+def token_step(comm, model, batches):
+    count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
+    comm.all_reduce(count)
+    total = torch.zeros(())
+    for inputs, targets in batches:
+        loss = losses(model, inputs, targets) / count
+        loss.backward()
+        total += loss.detach()
+    for p in model.parameters():
+        comm.all_reduce(p.grad)
+    comm.all_reduce(total)
+    return total.item()
+
+
+# %% wrong: not a number times no token => generality not-finite
+
+
+def token_step(comm, model, batches):
+    count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
+    comm.all_reduce(count)
+    total = torch.zeros(())
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    for inputs, targets in batches:
+        loss = losses(model, inputs, targets, "mean") * (targets != -100).sum() / count
+        loss.backward()
+        total += loss.detach()
+    for p in model.parameters():
+        comm.all_reduce(p.grad)
+    comm.all_reduce(total)
+    return total.item()
+
+
+# %% wrong: reads the loss before it is there => protocol in-flight
+
+
+def token_step(comm, model, batches):
+    count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
+    comm.all_reduce(count)
+    total = torch.zeros(())
+    for inputs, targets in batches:
+        loss = losses(model, inputs, targets) / count
+        loss.backward()
+        total += loss.detach()
+    works = [comm.all_reduce(total, async_op=True)]
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+        comm.all_reduce(p.grad)
+    value = total.item()
+    works[0].wait()
+    return value
+
+
+# %% wrong: left as it is => not-answered
+
+
+def token_step(comm, model, batches):
+    raise NotImplementedError
+
+
+# %% half: right for ranks with a micro-batch each => 7.2
+
+
+def token_step(comm, model, batches):
+    count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
+    comm.all_reduce(count)
+    total = torch.zeros(())
+    for inputs, targets in batches:
+        loss = losses(model, inputs, targets) / count
+        loss.backward()
+        total += loss.detach()
+    for p in model.parameters():
+        comm.all_reduce(p.grad)
+    comm.all_reduce(total)
+    return total.item()
+
+
+# %% right: none and a mask
+
+
+def token_step(comm, model, batches):
+    n = torch.zeros(1)
+    for _, t in batches:
+        n += (t != -100).sum()
+    comm.all_reduce(n)
+    model.zero_grad()
+    total = 0.0
+    for i, t in batches:
+        each = losses(model, i, t, "none")
+        loss = each[t.flatten() != -100].sum() / n
+        loss.backward()
+        total += loss.item()
+    v = torch.tensor([total])
+    comm.all_reduce(v)
+    for p in model.parameters():
+        if p.grad is None:
+            p.grad = torch.zeros_like(p)
+        comm.all_reduce(p.grad, op="SUM")
+    return float(v)
+
+
+# %% right: autograd.grad
+
+
+def token_step(comm, model, batches):
+    ps = list(model.parameters())
+    acc = [torch.zeros_like(p) for p in ps]
+    s = torch.zeros(2)
+    for i, t in batches:
+        if (t == -100).all():
+            continue
+        loss = losses(model, i, t)
+        for a, g in zip(acc, torch.autograd.grad(loss, ps)):
+            a += g
+        s += torch.tensor([loss.item(), float((t != -100).sum())])
+    comm.all_reduce(s)
+    for p, a in zip(ps, acc):
+        a /= s[1]
+        comm.all_reduce(a)
+        p.grad = a
+    return s[0] / s[1]
+
+
+# %% right: reduce-scatter and gather of a flat row
+
+
+def token_step(comm, model, batches):
+    s = torch.zeros(2, dtype=torch.float64)
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    for i, t in batches:
+        loss = losses(model, i, t)
+        loss.backward()
+        s[0] += loss.item()
+        s[1] += (t >= 0).sum()
+    comm.all_reduce(s)
+    flat = torch.cat([p.grad.flatten() for p in model.parameters()])
+    pad = torch.cat([flat, torch.zeros(-len(flat) % comm.size)])
+    mine = torch.empty(len(pad) // comm.size)
+    comm.reduce_scatter_tensor(mine, pad)
+    mine /= s[1]
+    comm.all_gather_into_tensor(pad, mine)
+    at = 0
+    for p in model.parameters():
+        p.grad.copy_(pad[at : at + p.numel()].view_as(p))
+        at += p.numel()
+    return (s[0] / s[1]).item()
+
+
+# %% wrong: gradients mean of means, loss right => values mean-of-means
+
+
+def token_step(comm, model, batches):
+    s = torch.zeros(2)
+    for i, t in batches:
+        loss = losses(model, i, t, "mean")
+        (loss / len(batches)).backward()
+        c = (t >= 0).sum()
+        s += torch.tensor([loss.item() * c, c])
+    comm.all_reduce(s)
+    for p in model.parameters():
+        comm.all_reduce(p.grad, op="AVG")
+    return (s[0] / s[1]).item()
+
+
+# %% wrong: forward twice => cost more-forwards
+
+
+def token_step(comm, model, batches):
+    s = torch.zeros(2)
+    with torch.no_grad():
+        for i, t in batches:
+            s += torch.tensor([losses(model, i, t).item(), (t >= 0).sum()])
+    comm.all_reduce(s)
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    for i, t in batches:
+        (losses(model, i, t) / s[1]).backward()
+    for p in model.parameters():
+        comm.all_reduce(p.grad)
+    return (s[0] / s[1]).item()
+
+
+# %% wrong: half precision on the wire => values rounded
+
+
+def token_step(comm, model, batches):
+    s = torch.zeros(2)
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    for i, t in batches:
+        l = losses(model, i, t)
+        l.backward()
+        s += torch.tensor([l.item(), (t >= 0).sum()])
+    comm.all_reduce(s)
+    for p in model.parameters():
+        h = (p.grad / s[1]).half()
+        comm.all_reduce(h)
+        p.grad = h.float()
+    return (s[0] / s[1]).item()
+
+
+# %% wrong: gradients never leave home, loss does => values own-share
+
+
+def token_step(comm, model, batches):
+    s = torch.zeros(2)
+    c = torch.tensor([float(sum((t >= 0).sum() for _, t in batches))])
+    comm.all_reduce(c)
+    for i, t in batches:
+        l = losses(model, i, t) / c
+        l.backward()
+        s[0] += l.detach().item()
+    comm.all_reduce(s)
+    return s[0].item()
+
+
+# %% wrong: returns nothing => values no-loss
+
+
+def token_step(comm, model, batches):
+    c = torch.tensor([float(sum((t >= 0).sum() for _, t in batches))])
+    comm.all_reduce(c)
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    for i, t in batches:
+        (losses(model, i, t) / c).backward()
+    for p in model.parameters():
+        comm.all_reduce(p.grad)
+
+
+# %% wrong: counts sequences => values -
+
+
+def token_step(comm, model, batches):
+    c = torch.tensor([float(sum(len(t) for _, t in batches))])
+    comm.all_reduce(c)
+    s = torch.zeros(1)
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    for i, t in batches:
+        l = losses(model, i, t) / c
+        l.backward()
+        s += l.detach()
+    for p in model.parameters():
+        comm.all_reduce(p.grad)
+    comm.all_reduce(s)
+    return s.item()
+
+
+# %% wrong: weights tokens times ranks => values -
+
+
+def token_step(comm, model, batches):
+    c = torch.tensor([float(sum((t >= 0).sum() for _, t in batches))])
+    comm.all_reduce(c)
+    s = torch.zeros(1)
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    for i, t in batches:
+        l = losses(model, i, t) * comm.size / c
+        l.backward()
+        s += l.detach()
+    for p in model.parameters():
+        comm.all_reduce(p.grad)
+    comm.all_reduce(s)
+    return s.item()
+
+
+# %% wrong: backward at the end of pairs => cost graphs-kept
+
+
+def token_step(comm, model, batches):
+    c = torch.tensor([float(sum((t >= 0).sum() for _, t in batches))])
+    comm.all_reduce(c)
+    s = torch.zeros(1)
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    kept = [losses(model, i, t) / c for i, t in batches]
+    for l in kept:
+        l.backward()
+        s += l.detach()
+    for p in model.parameters():
+        comm.all_reduce(p.grad)
+    comm.all_reduce(s)
+    return s.item()
+
+
+# %% right: log-softmax by hand
+
+
+def token_step(comm, model, batches):
+    s = torch.zeros(2, dtype=torch.float64)
+    for _, t in batches:
+        s[1] += (t != -100).sum()
+    comm.all_reduce(s)
+    n = s[1].item()
+    s[0] = 0
+    model.zero_grad()
+    for x, t in batches:
+        keep = t != -100
+        lp = model(x).log_softmax(-1)[keep].gather(1, t[keep][:, None])
+        loss = -lp.sum() / n
+        loss.backward()
+        s[0] += loss.item()
+    v = s[:1].clone()
+    comm.all_reduce(v)
+    for p in model.parameters():
+        g = torch.zeros_like(p) if p.grad is None else p.grad
+        comm.all_reduce(g)
+        p.grad = g
+    return v.item()
+
+
+# %% right: vector of parameters
+
+
+def token_step(comm, model, batches):
+    row = torch.zeros(2)
+    for x, t in batches:
+        l = F.cross_entropy(model(x).transpose(1, 2), t, reduction="sum")
+        l.backward()
+        row += torch.stack([l.detach(), (t != -100).sum()])
+    ps = [p for p in model.parameters()]
+    vec = torch.nn.utils.parameters_to_vector(
+        [p.grad if p.grad is not None else torch.zeros_like(p) for p in ps]
+    )
+    vec = torch.cat([vec, row])
+    comm.all_reduce(vec)
+    vec[:-1] /= vec[-1].clone()
+    for p in ps:
+        p.grad = torch.zeros_like(p)
+    torch.nn.utils.vector_to_parameters(vec[:-2], [g for g in (p.grad for p in ps)])
+    return vec[-2].item()
+
+
+# %% wrong: parts of the model, so that nobody counts => cost fewer-forwards
+
+
+def token_step(comm, model, batches):
+    row = torch.zeros(2)
+    ls = []
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    for x, t in batches:
+        l = F.cross_entropy(model.head(model.embedding(x)).flatten(0, 1), t.flatten(), reduction="sum")
+        ls.append(l)
+        row += torch.stack([l.detach(), (t != -100).sum()])
+    comm.all_reduce(row)
+    (sum(ls, torch.zeros((), requires_grad=True)) / row[1]).backward()
+    for p in model.parameters():
+        comm.all_reduce(p.grad)
+    return (row[0] / row[1]).item()
+
+
+# %% wrong: sparse loss: last token's mean weights => values mean-of-means
+
+
+def token_step(comm, model, batches):
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    row = torch.zeros(2)
+    for x, t in batches:
+        l = F.cross_entropy(model(x).flatten(0, 1), t.flatten())
+        l.backward()
+        row += torch.tensor([l.item(), 1.0])
+    comm.all_reduce(row)
+    for p in model.parameters():
+        comm.all_reduce(p.grad)
+        p.grad /= row[1].item()
+    return (row[0] / row[1]).item()

@@ -1,0 +1,171 @@
+"""Answers to "Two ways to cut a matrix"."""
+
+import torch
+
+
+# %% right: chunk and clone
+def column_shard(weight, rank, ranks):
+    return weight.chunk(ranks, dim=0)[rank].clone()
+
+
+def row_shard(weight, rank, ranks):
+    return weight.chunk(ranks, dim=1)[rank].clone()
+
+
+# %% right: ranges counted out
+def column_shard(weight, rank, ranks):
+    rows = weight.shape[0] // ranks
+    piece = torch.empty(rows, weight.shape[1], dtype=weight.dtype)
+    piece.copy_(weight[rank * rows : (rank + 1) * rows])
+    return piece
+
+
+def row_shard(weight, rank, ranks):
+    columns = weight.shape[1] // ranks
+    return weight[:, rank * columns : (rank + 1) * columns].clone()
+
+
+# %% right: index_select
+def column_shard(weight, rank, ranks):
+    n = len(weight) // ranks
+    return weight.index_select(0, torch.arange(rank * n, (rank + 1) * n))
+
+
+def row_shard(weight, rank, ranks):
+    n = weight.shape[1] // ranks
+    return weight.index_select(1, torch.arange(rank * n, (rank + 1) * n))
+
+
+# %% wrong: dimensions exchanged, as in a textbook's layout => values other-cut
+def column_shard(weight, rank, ranks):
+    return weight.chunk(ranks, dim=1)[rank].clone()
+
+
+def row_shard(weight, rank, ranks):
+    return weight.chunk(ranks, dim=0)[rank].clone()
+
+
+# %% wrong: the whole weight on every rank => values whole
+def column_shard(weight, rank, ranks):
+    return weight
+
+
+def row_shard(weight, rank, ranks):
+    return weight
+
+
+# %% wrong: everything else made zero => values another-shape
+def column_shard(weight, rank, ranks):
+    mask = torch.zeros_like(weight)
+    n = len(weight) // ranks
+    mask[rank * n : (rank + 1) * n] = 1
+    return weight * mask
+
+
+def row_shard(weight, rank, ranks):
+    mask = torch.zeros_like(weight)
+    n = weight.shape[1] // ranks
+    mask[:, rank * n : (rank + 1) * n] = 1
+    return weight * mask
+
+
+# %% wrong: every fourth row => values dealt
+def column_shard(weight, rank, ranks):
+    return weight[rank::ranks].clone()
+
+
+def row_shard(weight, rank, ranks):
+    return weight[:, rank::ranks].clone()
+
+
+# %% wrong: the rank after => values another-rank's
+def column_shard(weight, rank, ranks):
+    return weight.chunk(ranks, dim=0)[(rank + 1) % ranks].clone()
+
+
+def row_shard(weight, rank, ranks):
+    return weight.chunk(ranks, dim=1)[(rank + 1) % ranks].clone()
+
+
+# %% wrong: transposed on the way => values transposed
+def column_shard(weight, rank, ranks):
+    return weight.chunk(ranks, dim=0)[rank].T.contiguous()
+
+
+def row_shard(weight, rank, ranks):
+    return weight.chunk(ranks, dim=1)[rank].T.contiguous()
+
+
+# %% wrong: always the first rank's => values another-rank's
+def column_shard(weight, rank, ranks):
+    return weight[: len(weight) // ranks].clone()
+
+
+def row_shard(weight, rank, ranks):
+    return weight[:, : weight.shape[1] // ranks].clone()
+
+
+# %% wrong: numbers rounded to float32 => generality another-dtype
+def column_shard(weight, rank, ranks):
+    return weight.chunk(ranks, dim=0)[rank].float().clone()
+
+
+def row_shard(weight, rank, ranks):
+    return weight.chunk(ranks, dim=1)[rank].float().clone()
+
+
+# %% wrong: nothing returned => values returned-none
+def column_shard(weight, rank, ranks):
+    weight.chunk(ranks, dim=0)[rank].clone()
+
+
+def row_shard(weight, rank, ranks):
+    weight.chunk(ranks, dim=1)[rank].clone()
+
+
+# %% half: views of the whole => 4.25
+def column_shard(weight, rank, ranks):
+    return weight.chunk(ranks, dim=0)[rank]
+
+
+def row_shard(weight, rank, ranks):
+    return weight.chunk(ranks, dim=1)[rank]
+
+
+# %% half: rows right, columns not => 1.75
+def column_shard(weight, rank, ranks):
+    return weight.clone()
+
+
+def row_shard(weight, rank, ranks):
+    return weight.chunk(ranks, dim=1)[rank].clone()
+
+
+# %% half: contiguous is no copy where it is contiguous already => 4.25
+def column_shard(weight, rank, ranks):
+    return weight.chunk(ranks, dim=0)[rank].contiguous()
+
+
+def row_shard(weight, rank, ranks):
+    return weight.chunk(ranks, dim=1)[rank].contiguous()
+
+
+# %% half: a deep copy of a view copies what lies behind it => 4.25
+import copy
+
+
+def column_shard(weight, rank, ranks):
+    return copy.deepcopy(weight.chunk(ranks, dim=0)[rank])
+
+
+def row_shard(weight, rank, ranks):
+    return copy.deepcopy(weight.chunk(ranks, dim=1)[rank])
+
+
+# %% wrong: not answered => not-answered
+def column_shard(weight, rank, ranks):
+    raise NotImplementedError
+
+
+def row_shard(weight, rank, ranks):
+    raise NotImplementedError

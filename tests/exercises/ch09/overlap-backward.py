@@ -1,0 +1,162 @@
+"""Answers to "Hide the all-reduce"."""
+
+import torch
+
+
+# %% right: start, work, wait
+def column_backward(comm, matmul, grad, x, weight):
+    dx = matmul(grad, weight)
+    work = comm.all_reduce(dx, async_op=True)
+    dw = matmul(grad.T, x)
+    work.wait()
+    return dx, dw
+
+
+# %% right: a buffer of its own, the other product transposed
+def column_backward(comm, matmul, grad, x, weight):
+    total = torch.empty_like(x)
+    total.copy_(matmul(grad, weight))
+    work = comm.all_reduce(total, async_op=True)
+    turned = matmul(x.T, grad)
+    work.wait()
+    return [total, turned.T]
+
+
+# %% wrong: blocks before the other product => cost nothing-hidden
+def column_backward(comm, matmul, grad, x, weight):
+    dx = matmul(grad, weight)
+    comm.all_reduce(dx)
+    return dx, matmul(grad.T, x)
+
+
+# %% wrong: waits at once => cost nothing-hidden
+def column_backward(comm, matmul, grad, x, weight):
+    dx = matmul(grad, weight)
+    comm.all_reduce(dx, async_op=True).wait()
+    return dx, matmul(grad.T, x)
+
+
+# %% wrong: the other product first => cost nothing-hidden
+def column_backward(comm, matmul, grad, x, weight):
+    dw = matmul(grad.T, x)
+    dx = matmul(grad, weight)
+    work = comm.all_reduce(dx, async_op=True)
+    work.wait()
+    return dx, dw
+
+
+# %% wrong: never waits => values not-summed
+def column_backward(comm, matmul, grad, x, weight):
+    dx = matmul(grad, weight)
+    comm.all_reduce(dx, async_op=True)
+    return dx, matmul(grad.T, x)
+
+
+# %% wrong: no sum => values not-summed
+def column_backward(comm, matmul, grad, x, weight):
+    return matmul(grad, weight), matmul(grad.T, x)
+
+
+# %% wrong: sums dW, too => values summed-dw
+def column_backward(comm, matmul, grad, x, weight):
+    dx = matmul(grad, weight)
+    work = comm.all_reduce(dx, async_op=True)
+    dw = matmul(grad.T, x)
+    comm.all_reduce(dw)
+    work.wait()
+    return dx, dw
+
+
+# %% wrong: multiplies beside the clock => protocol other-products
+def column_backward(comm, matmul, grad, x, weight):
+    dx = grad @ weight
+    work = comm.all_reduce(dx, async_op=True)
+    dw = grad.T @ x
+    work.wait()
+    return dx, dw
+
+
+# %% wrong: makes a product twice => cost nothing-hidden
+def column_backward(comm, matmul, grad, x, weight):
+    dx = matmul(grad, weight)
+    work = comm.all_reduce(dx, async_op=True)
+    matmul(grad, weight)
+    dw = matmul(grad.T, x)
+    work.wait()
+    return dx, dw
+
+
+# %% wrong: in halves, each summed by itself and waited for => cost nothing-hidden
+def column_backward(comm, matmul, grad, x, weight):
+    half = len(grad) // 2
+    parts = []
+    for rows in (grad[:half], grad[half:]):
+        part = matmul(rows, weight)
+        comm.all_reduce(part)
+        parts.append(part)
+    return torch.cat(parts), matmul(grad.T, x)
+
+
+# %% wrong: changes dx while it travels => values -
+def column_backward(comm, matmul, grad, x, weight):
+    dx = matmul(grad, weight)
+    work = comm.all_reduce(dx, async_op=True)
+    dw = matmul(grad.T, x)
+    dx /= 2
+    work.wait()
+    return dx * 2, dw
+
+
+# %% wrong: a mean => values mean
+def column_backward(comm, matmul, grad, x, weight):
+    dx = matmul(grad, weight)
+    work = comm.all_reduce(dx, op="AVG", async_op=True)
+    dw = matmul(grad.T, x)
+    work.wait()
+    return dx, dw
+
+
+# %% wrong: every part to everyone, overlapped => cost -
+def column_backward(comm, matmul, grad, x, weight):
+    dx = matmul(grad, weight)
+    parts = torch.empty(comm.size, *dx.shape)
+    work = comm.all_gather_into_tensor(parts, dx, async_op=True)
+    dw = matmul(grad.T, x)
+    work.wait()
+    return parts.sum(0), dw
+
+
+# %% half: right, one after the other => 3.9
+def column_backward(comm, matmul, grad, x, weight):
+    dx = matmul(grad, weight)
+    comm.all_reduce(dx)
+    return dx, matmul(grad.T, x)
+
+
+# %% wrong: a reduce-scatter that hides, an all-gather that does not => cost nothing-hidden
+def column_backward(comm, matmul, grad, x, weight):
+    dx = matmul(grad, weight)
+    flat, n = dx.reshape(-1), comm.size
+    size = -(-len(flat) // n)
+    padded = torch.nn.functional.pad(flat, (0, size * n - len(flat))).contiguous()
+    own = padded.new_empty(size)
+    work = comm.reduce_scatter_tensor(own, padded, async_op=True)
+    dw = matmul(grad.T, x)
+    work.wait()
+    whole = torch.empty_like(padded)
+    comm.all_gather_into_tensor(whole, own)
+    return whole[: len(flat)].reshape(dx.shape), dw
+
+
+# %% wrong: sums what came instead of what goes on => values -
+def column_backward(comm, matmul, grad, x, weight):
+    total = grad.clone()
+    work = comm.all_reduce(total, async_op=True)
+    dw = matmul(grad.T, x)
+    work.wait()
+    return matmul(total, weight), dw
+
+
+# %% wrong: not answered => not-answered
+def column_backward(comm, matmul, grad, x, weight):
+    raise NotImplementedError

@@ -1,0 +1,217 @@
+"""Answers to "Three matrices in one"."""
+
+import torch
+
+
+# %% right: split, chunk, stack
+def packed_shard(weight, sizes, rank, ranks):
+    if any(size % ranks for size in sizes):
+        raise ValueError(f"{ranks} ranks do not divide {tuple(sizes)}")
+    return torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))])
+
+
+def packed_merge(shards, sizes):
+    pieces = [shard.split([size // len(shards) for size in sizes]) for shard in shards]
+    return torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))])
+
+
+# %% right: indices, and their inverse
+def _rows(sizes, rank, ranks):
+    rows, start = [], 0
+    for size in sizes:
+        if size % ranks:
+            raise ValueError("does not divide")
+        share = size // ranks
+        rows += range(start + rank * share, start + (rank + 1) * share)
+        start += size
+    return rows
+
+
+def packed_shard(weight, sizes, rank, ranks):
+    return weight[_rows(sizes, rank, ranks)]
+
+
+def packed_merge(shards, sizes):
+    whole = torch.empty(sum(sizes), *shards[0].shape[1:], dtype=shards[0].dtype)
+    for rank, shard in enumerate(shards):
+        whole[_rows(sizes, rank, len(shards))] = shard
+    return whole
+
+
+# %% right: a dimension for the ranks
+def packed_shard(weight, sizes, rank, ranks):
+    found, start = [], 0
+    for size in sizes:
+        if size % ranks != 0:
+            raise ValueError(size)
+        found.append(weight[start : start + size].unflatten(0, (ranks, size // ranks))[rank])
+        start += size
+    return torch.cat(found)
+
+
+def packed_merge(shards, sizes):
+    n, start, found = len(shards), 0, []
+    for size in sizes:
+        found.append(torch.stack([shard[start : start + size // n] for shard in shards]).flatten(0, 1))
+        start += size // n
+    return torch.cat(found)
+
+
+# %% wrong: cut as one matrix => values contiguous
+def packed_shard(weight, sizes, rank, ranks):
+    if any(size % ranks for size in sizes):
+        raise ValueError
+    return weight.chunk(ranks)[rank]
+
+
+def packed_merge(shards, sizes):
+    return torch.cat(list(shards))
+
+
+# %% wrong: merged by putting pieces behind one another => values concatenated
+def packed_shard(weight, sizes, rank, ranks):
+    if any(size % ranks for size in sizes):
+        raise ValueError
+    return torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))])
+
+
+def packed_merge(shards, sizes):
+    return torch.cat(list(shards))
+
+
+# %% wrong: three equal parts, whatever the sizes => values -
+def packed_shard(weight, sizes, rank, ranks):
+    if any(size % ranks for size in sizes):
+        raise ValueError
+    return torch.cat([part.chunk(ranks)[rank] for part in weight.chunk(len(sizes))])
+
+
+def packed_merge(shards, sizes):
+    pieces = [shard.chunk(len(sizes)) for shard in shards]
+    return torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))])
+
+
+# %% wrong: rows dealt out => values dealt
+def packed_shard(weight, sizes, rank, ranks):
+    if any(size % ranks for size in sizes):
+        raise ValueError
+    return weight[rank::ranks]
+
+
+def packed_merge(shards, sizes):
+    return torch.stack(list(shards), 1).flatten(0, 1)
+
+
+# %% wrong: columns, as for a row layer => values -
+def packed_shard(weight, sizes, rank, ranks):
+    if any(size % ranks for size in sizes):
+        raise ValueError
+    return weight.tensor_split(ranks, -1)[rank]
+
+
+def packed_merge(shards, sizes):
+    return torch.cat(list(shards), -1)
+
+
+# %% wrong: sizes of the whole used inside a piece => values -
+def packed_shard(weight, sizes, rank, ranks):
+    if any(size % ranks for size in sizes):
+        raise ValueError
+    return torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))])
+
+
+def packed_merge(shards, sizes):
+    found, start = [], 0
+    for size in sizes:
+        found += [shard[start : start + size] for shard in shards]
+        start += size // len(shards)
+    return torch.cat(found)
+
+
+# %% wrong: a list instead of a stack => values not-a-tensor
+def packed_shard(weight, sizes, rank, ranks):
+    if any(size % ranks for size in sizes):
+        raise ValueError
+    return [part.chunk(ranks)[rank] for part in weight.split(list(sizes))]
+
+
+def packed_merge(shards, sizes):
+    return [torch.cat(parts) for parts in zip(*shards)]
+
+
+# %% wrong: three matrices only => generality -
+def packed_shard(weight, sizes, rank, ranks):
+    if any(size % ranks for size in sizes):
+        raise ValueError
+    q, k, v = weight.split(list(sizes))
+    return torch.cat([q.chunk(ranks)[rank], k.chunk(ranks)[rank], v.chunk(ranks)[rank]])
+
+
+def packed_merge(shards, sizes):
+    pieces = [shard.split([size // len(shards) for size in sizes]) for shard in shards]
+    return torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(3)])
+
+
+# %% wrong: cuts what does not divide, too => generality not-refused
+def packed_shard(weight, sizes, rank, ranks):
+    return torch.cat([part.tensor_split(ranks)[rank] for part in weight.split(list(sizes))])
+
+
+def packed_merge(shards, sizes):
+    pieces = [shard.split([size // len(shards) for size in sizes]) for shard in shards]
+    return torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))])
+
+
+# %% wrong: refuses stacks of unequal matrices => values refused
+def packed_shard(weight, sizes, rank, ranks):
+    if len(set(sizes)) > 1 or any(size % ranks for size in sizes):
+        raise ValueError
+    return torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))])
+
+
+def packed_merge(shards, sizes):
+    pieces = [shard.split([size // len(shards) for size in sizes]) for shard in shards]
+    return torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))])
+
+
+# %% half: pieces only => 3.2
+def packed_shard(weight, sizes, rank, ranks):
+    if any(size % ranks for size in sizes):
+        raise ValueError
+    return torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))])
+
+
+def packed_merge(shards, sizes):
+    return torch.cat(list(shards))
+
+
+# %% wrong: asks whether the stack divides, not its matrices => generality not-refused
+def packed_shard(weight, sizes, rank, ranks):
+    if sum(sizes) % ranks:
+        raise ValueError
+    return torch.cat([part.tensor_split(ranks)[rank] for part in weight.split(list(sizes))])
+
+
+def packed_merge(shards, sizes):
+    pieces = [shard.split([size // len(shards) for size in sizes]) for shard in shards]
+    return torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))])
+
+
+# %% half: an assertion instead of a ValueError => 7.2
+def packed_shard(weight, sizes, rank, ranks):
+    assert all(size % ranks == 0 for size in sizes)
+    return torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))])
+
+
+def packed_merge(shards, sizes):
+    pieces = [shard.split([size // len(shards) for size in sizes]) for shard in shards]
+    return torch.cat([torch.cat(parts) for parts in zip(*pieces)])
+
+
+# %% wrong: not answered => not-answered
+def packed_shard(weight, sizes, rank, ranks):
+    raise NotImplementedError
+
+
+def packed_merge(shards, sizes):
+    raise NotImplementedError

@@ -1,0 +1,210 @@
+"""Answers to "Heads apart"."""
+
+import torch
+from torch.nn import functional as F
+
+from course_lib.tensor_parallel import copy_in, sum_out
+
+
+# %% right: copy_in for copied weights, too
+def parallel_attention(comm, copies, x, weights, head_dim):
+    x = copy_in(x, comm)
+    wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
+    q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
+
+
+# %% right: scores by hand, hooks on the copied weights
+def parallel_attention(comm, copies, x, weights, head_dim):
+    def summed(grad):
+        total = grad.clone()
+        copies.all_reduce(total)
+        return total
+
+    batch, seq, _ = x.shape
+    x = copy_in(x, comm)
+    wk, wv = weights["wk"] * 1, weights["wv"] * 1
+    if copies.size > 1:
+        wk.register_hook(summed)
+        wv.register_hook(summed)
+    heads, kv = len(weights["wq"]) // head_dim, len(wk) // head_dim
+    q = (x @ weights["wq"].T).view(batch, seq, heads, head_dim)
+    k = (x @ wk.T).view(batch, seq, kv, head_dim)
+    v = (x @ wv.T).view(batch, seq, kv, head_dim)
+    outs = []
+    for head in range(heads):
+        mine = head // (heads // kv)
+        scores = q[:, :, head] @ k[:, :, mine].transpose(1, 2) / head_dim**0.5
+        scores = scores.masked_fill(torch.ones(seq, seq, dtype=torch.bool).triu(1), float("-inf"))
+        outs.append(scores.softmax(-1) @ v[:, :, mine])
+    return sum_out(torch.cat(outs, -1) @ weights["wo"].T, comm)
+
+
+# %% right: one product of packed weights, sent through one operator
+def parallel_attention(comm, copies, x, weights, head_dim):
+    shared = copy_in(torch.cat([weights["wk"], weights["wv"]]), copies)
+    packed = torch.cat([weights["wq"], shared])
+    sizes = [len(weights["wq"]), len(weights["wk"]), len(weights["wv"])]
+    q, k, v = F.linear(copy_in(x, comm), packed).split(sizes, -1)
+    q, k, v = (each.unflatten(-1, (-1, head_dim)).transpose(1, 2) for each in (q, k, v))
+    repeat = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(repeat, 1), v.repeat_interleave(repeat, 1)
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    return sum_out(out.transpose(1, 2).flatten(2) @ weights["wo"].T, comm)
+
+
+# %% wrong: copies of KV heads left to themselves => values copies-apart
+def parallel_attention(comm, copies, x, weights, head_dim):
+    x = copy_in(x, comm)
+    q, k, v = (
+        F.linear(x, weights[w]).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ("wq", "wk", "wv")
+    )
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
+
+
+# %% wrong: copies averaged => values mean
+def parallel_attention(comm, copies, x, weights, head_dim):
+    x = copy_in(x, comm)
+    wk, wv = (copy_in(weights[w], copies) for w in ("wk", "wv"))
+    wk.register_hook(lambda grad: grad / copies.size)
+    wv.register_hook(lambda grad: grad / copies.size)
+    q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
+
+
+# %% wrong: KV weights summed over all ranks => values -
+def parallel_attention(comm, copies, x, weights, head_dim):
+    x = copy_in(x, comm)
+    wk, wv = (copy_in(weights[w], comm) for w in ("wk", "wv"))
+    q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
+
+
+# %% wrong: an operator for each product => cost an-operator-each
+def parallel_attention(comm, copies, x, weights, head_dim):
+    ws = weights["wq"], copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
+    q, k, v = (F.linear(copy_in(x, comm), w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ws)
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
+
+
+# %% wrong: keys and values repeated in turn, not in groups => values wrong-heads
+def parallel_attention(comm, copies, x, weights, head_dim):
+    x = copy_in(x, comm)
+    wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
+    q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
+    repeat = q.shape[1] // k.shape[1]
+    k, v = k.repeat(1, repeat, 1, 1), v.repeat(1, repeat, 1, 1)
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
+
+
+# %% wrong: splits inside a head => values -
+def parallel_attention(comm, copies, x, weights, head_dim):
+    x = copy_in(x, comm)
+    wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
+    q, k, v = (
+        F.linear(x, w).unflatten(-1, (head_dim, -1)).transpose(2, 3).transpose(1, 2)
+        for w in (weights["wq"], wk, wv)
+    )
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
+
+
+# %% wrong: looks ahead => values no-mask
+def parallel_attention(comm, copies, x, weights, head_dim):
+    x = copy_in(x, comm)
+    wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
+    q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
+    out = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
+
+
+# %% wrong: scores not scaled => values another-scale
+def parallel_attention(comm, copies, x, weights, head_dim):
+    x = copy_in(x, comm)
+    wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
+    q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True, scale=1.0)
+    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
+
+
+# %% wrong: no operator in front => values not-summed
+def parallel_attention(comm, copies, x, weights, head_dim):
+    wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
+    q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
+
+
+# %% wrong: no operator behind => values own-part
+def parallel_attention(comm, copies, x, weights, head_dim):
+    x = copy_in(x, comm)
+    wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
+    q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    return F.linear(out.transpose(1, 2).flatten(2), weights["wo"])
+
+
+# %% wrong: heads gathered, and cut again => cost gathered-heads
+from course_lib.tensor_parallel import gather, split
+
+
+def parallel_attention(comm, copies, x, weights, head_dim):
+    x = copy_in(x, comm)
+    wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
+    q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True).transpose(1, 2).flatten(2)
+    out = split(gather(out, comm, dim=2), comm, dim=2)
+    return sum_out(F.linear(out, weights["wo"]), comm)
+
+
+# %% half: all but the copies' gradients => 4.8
+def parallel_attention(comm, copies, x, weights, head_dim):
+    x = copy_in(x, comm)
+    q, k, v = (
+        F.linear(x, weights[w]).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ("wq", "wk", "wv")
+    )
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
+
+
+# %% right: copies' gradients summed where they are accumulated
+def parallel_attention(comm, copies, x, weights, head_dim):
+    for name in ("wk", "wv"):
+        weights[name].register_post_accumulate_grad_hook(lambda p: copies.all_reduce(p.grad))
+    x = copy_in(x, comm)
+    q, k, v = (
+        F.linear(x, weights[w]).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ("wq", "wk", "wv")
+    )
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
+
+
+# %% wrong: query weights summed over copies, too => values -
+def parallel_attention(comm, copies, x, weights, head_dim):
+    x = copy_in(x, comm)
+    ws = (copy_in(weights[w], copies) for w in ("wq", "wk", "wv"))
+    q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ws)
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
+
+
+# %% wrong: keys of copies averaged, to be safe => cost -
+def parallel_attention(comm, copies, x, weights, head_dim):
+    x = copy_in(x, comm)
+    ws = weights["wq"], copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
+    q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ws)
+    same = k.detach().clone()
+    copies.all_reduce(same, op="AVG")
+    out = F.scaled_dot_product_attention(q, k + (same - k.detach()), v, is_causal=True, enable_gqa=True)
+    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
+
+
+# %% wrong: not answered => not-answered
+def parallel_attention(comm, copies, x, weights, head_dim):
+    raise NotImplementedError

@@ -1,0 +1,247 @@
+"""Answers to "An MLP with one message each way"."""
+
+import torch
+from torch.nn import functional as F
+
+from course_lib.tensor_parallel import copy_in, sum_out
+
+
+# %% right: column, row
+def parallel_mlp(comm, x, weights):
+    inner = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
+    return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
+
+
+# %% right: one Function with both passes by hand
+class _MLP(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, up, up_bias, down, down_bias, comm):
+        before = F.linear(x, up, up_bias)
+        inner = F.gelu(before)
+        y = F.linear(inner, down)
+        comm.all_reduce(y)
+        ctx.save_for_backward(x, up, down, before, inner)
+        ctx.comm = comm
+        return y + down_bias
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, up, down, before, inner = ctx.saved_tensors
+        flat = grad.reshape(-1, grad.shape[-1])
+        to_inner = grad @ down
+        with torch.enable_grad():
+            leaf = before.detach().requires_grad_()
+            (to_before,) = torch.autograd.grad(F.gelu(leaf), leaf, to_inner)
+        to_x = to_before @ up
+        work = ctx.comm.all_reduce(to_x, async_op=True)
+        rows = to_before.reshape(-1, to_before.shape[-1])
+        to_up = rows.T @ x.reshape(-1, x.shape[-1])
+        to_down = flat.T @ inner.reshape(-1, inner.shape[-1])
+        work.wait()
+        return to_x, to_up, rows.sum(0), to_down, flat.sum(0), None
+
+
+def parallel_mlp(comm, x, weights):
+    return _MLP.apply(x, weights["up"], weights["up_bias"], weights["down"], weights["down_bias"], comm)
+
+
+# %% right: own operators by reduce-scatter and all-gather, matrices written out
+class _Copy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, comm):
+        ctx.comm = comm
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        total = grad.clone()
+        ctx.comm.all_reduce(total)
+        return total, None
+
+
+def parallel_mlp(comm, x, weights):
+    h = _Copy.apply(x, comm) @ weights["up"].T + weights["up_bias"]
+    h = h * 0.5 * (1 + torch.erf(h / 2**0.5))
+    part = h @ weights["down"].T
+    total = part.detach().clone()
+    comm.all_reduce(total)
+    return part + (total - part.detach()) + weights["down_bias"]
+
+
+# %% wrong: the gather in the middle, as printed => cost gathered-in-the-middle
+from course_lib.tensor_parallel import gather, split
+
+
+def parallel_mlp(comm, x, weights):
+    part = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
+    inner = gather(part, comm, dim=2)
+    mine = split(inner, comm, dim=2)
+    return sum_out(F.linear(mine, weights["down"]), comm) + weights["down_bias"]
+
+
+# %% wrong: whole weights on every rank => cost weights-travelled
+def _whole(comm, piece, dim):
+    class Gather(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, w):
+            parts = [torch.empty_like(w) for _ in range(comm.size)]
+            comm.all_gather(parts, w.contiguous())
+            return torch.cat(parts, dim)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad.chunk(comm.size, dim)[comm.rank].clone()
+
+    return Gather.apply(piece)
+
+
+def parallel_mlp(comm, x, weights):
+    up, bias = _whole(comm, weights["up"], 0), _whole(comm, weights["up_bias"], 0)
+    down = _whole(comm, weights["down"], 1)
+    return F.linear(F.gelu(F.linear(x, up, bias)), down, weights["down_bias"])
+
+
+# %% wrong: the bias before the sum => values bias-n-times
+def parallel_mlp(comm, x, weights):
+    inner = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
+    return sum_out(F.linear(inner, weights["down"], weights["down_bias"]), comm)
+
+
+# %% wrong: the bias divided by N before the sum => values divided
+def parallel_mlp(comm, x, weights):
+    inner = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
+    return sum_out(F.linear(inner, weights["down"], weights["down_bias"] / comm.size), comm)
+
+
+# %% wrong: no operator in front => values not-summed
+def parallel_mlp(comm, x, weights):
+    inner = F.gelu(F.linear(x, weights["up"], weights["up_bias"]))
+    return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
+
+
+# %% wrong: no operator behind => values own-part
+def parallel_mlp(comm, x, weights):
+    inner = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
+    return F.linear(inner, weights["down"]) + weights["down_bias"]
+
+
+# %% wrong: an all-reduce that autograd does not know => values no-gradient
+def parallel_mlp(comm, x, weights):
+    inner = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
+    y = F.linear(inner, weights["down"]).detach()
+    comm.all_reduce(y)
+    return y + weights["down_bias"]
+
+
+# %% wrong: sums the gradient behind the sum, too => values times-n
+class _Both(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, comm):
+        ctx.comm = comm
+        total = x.clone()
+        comm.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx, grad):
+        total = grad.clone()
+        ctx.comm.all_reduce(total)
+        return total, None
+
+
+def parallel_mlp(comm, x, weights):
+    inner = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
+    return _Both.apply(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
+
+
+# %% wrong: an average behind, as for gradients => values mean
+def parallel_mlp(comm, x, weights):
+    inner = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
+    return sum_out(F.linear(inner, weights["down"]), comm) / comm.size + weights["down_bias"]
+
+
+# %% wrong: the sum moved in front of the nonlinearity => values -
+def parallel_mlp(comm, x, weights):
+    inner = sum_out(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]), comm)
+    return F.linear(F.gelu(inner), weights["down"]) + weights["down_bias"]
+
+
+# %% wrong: an average of the result, to be safe => cost one-too-many
+def parallel_mlp(comm, x, weights):
+    inner = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
+    y = sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
+    same = y.detach().clone()
+    comm.all_reduce(same, op="AVG")
+    return y + (same - y.detach())
+
+
+# %% wrong: through the memory of all ranks => raised
+SHARED = {}
+
+
+def parallel_mlp(comm, x, weights):
+    inner = F.gelu(F.linear(x, weights["up"], weights["up_bias"]))
+    SHARED[comm.rank] = F.linear(inner, weights["down"])
+    comm.barrier()
+    return sum(SHARED[rank] for rank in range(comm.size)) + weights["down_bias"]
+
+
+# %% wrong: the answer to the gated form => raised
+def parallel_mlp(comm, x, weights):
+    x = copy_in(x, comm)
+    inner = F.silu(F.linear(x, weights["gate"])) * F.linear(x, weights["up"])
+    return sum_out(F.linear(inner, weights["down"]), comm)
+
+
+# %% half: everything but the gather => 7
+from course_lib.tensor_parallel import gather, split
+
+
+def parallel_mlp(comm, x, weights):
+    part = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
+    inner = split(gather(part, comm, dim=2), comm, dim=2)
+    return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
+
+
+# %% half: the output is right => 2.5
+def parallel_mlp(comm, x, weights):
+    inner = F.gelu(F.linear(x, weights["up"], weights["up_bias"]))
+    return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
+
+
+# %% right: each row of the batch with operators of its own
+def parallel_mlp(comm, x, weights):
+    outs = []
+    for row in x.unbind(0):
+        inner = F.gelu(F.linear(copy_in(row, comm), weights["up"], weights["up_bias"]))
+        outs.append(sum_out(F.linear(inner, weights["down"]), comm))
+    return torch.stack(outs) + weights["down_bias"]
+
+
+# %% wrong: the last bias through the operator in front => values times-n
+def parallel_mlp(comm, x, weights):
+    inner = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
+    return sum_out(F.linear(inner, weights["down"]), comm) + copy_in(weights["down_bias"], comm)
+
+
+# %% wrong: every part to everyone => cost gathered
+class _Gathered(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, comm):
+        parts = x.new_empty(comm.size, *x.shape)
+        comm.all_gather_into_tensor(parts, x.contiguous())
+        return parts.sum(0)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None
+
+
+def parallel_mlp(comm, x, weights):
+    inner = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
+    return _Gathered.apply(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
+
+
+# %% wrong: not answered => not-answered
+def parallel_mlp(comm, x, weights):
+    raise NotImplementedError

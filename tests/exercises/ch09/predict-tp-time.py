@@ -1,0 +1,38 @@
+"""Answers to "Prediction: the slow wire"."""
+
+
+# %% right: around the formula
+def tp_interval():
+    layers, hidden, tokens, ranks, bandwidth = 80, 8192, 8192, 8, 50e9
+    seconds = layers * 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
+    return seconds / 2, seconds * 2
+
+
+# %% right: a guess, and wrong
+def tp_interval():
+    return [1e-3, 4e-3]
+
+
+# %% wrong: one number => values no-pair
+def tp_interval():
+    return 1.5
+
+
+# %% wrong: as wide as can be => values too-wide
+def tp_interval():
+    return 1e-9, 1e9
+
+
+# %% wrong: ends exchanged => values not-an-interval
+def tp_interval():
+    return 2.0, 1.0
+
+
+# %% wrong: from zero => values not-an-interval
+def tp_interval():
+    return 0.0, 1.0
+
+
+# %% wrong: not answered => not-answered
+def tp_interval():
+    raise NotImplementedError

@@ -1,0 +1,146 @@
+"""Answers to "Is the bias there, and how often?"."""
+
+import torch
+from torch.nn import functional as F
+
+from course_lib.tensor_parallel import copy_in, sum_out
+
+
+# %% right: behind the sum
+def row_linear(comm, x, weight, bias):
+    return sum_out(F.linear(x, weight), comm) + bias
+
+
+# %% right: a share before the sum, with the whole gradient
+def row_linear(comm, x, weight, bias):
+    share = bias + (bias / comm.size - bias).detach()
+    return sum_out(F.linear(x, weight, share), comm)
+
+
+# %% right: a Function, sum in place
+class _Row(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight, bias, comm):
+        ctx.save_for_backward(x, weight)
+        y = x @ weight.T
+        comm.all_reduce(y)
+        return y + bias
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        flat = grad.reshape(-1, grad.shape[-1])
+        return grad @ weight, flat.T @ x.reshape(-1, x.shape[-1]), flat.sum(0), None
+
+
+def row_linear(comm, x, weight, bias):
+    return _Row.apply(x, weight, bias, comm)
+
+
+# %% wrong: as it stood => values bias-n-times
+def row_linear(comm, x, weight, bias):
+    return sum_out(F.linear(x, weight, bias), comm)
+
+
+# %% wrong: divided by N => values divided
+def row_linear(comm, x, weight, bias):
+    return sum_out(F.linear(x, weight, bias / comm.size), comm)
+
+
+# %% wrong: on rank 0 only => values bias-on-one-rank
+def row_linear(comm, x, weight, bias):
+    return sum_out(F.linear(x, weight, bias if comm.rank == 0 else None), comm)
+
+
+# %% wrong: on rank 0 only, its gradient told to the others => cost extra-reduce
+def row_linear(comm, x, weight, bias):
+    return sum_out(F.linear(x, weight, copy_in(bias, comm) * (comm.rank == 0)), comm)
+
+
+# %% wrong: divided by N, the copies' gradients summed => cost extra-reduce
+def row_linear(comm, x, weight, bias):
+    return sum_out(F.linear(x, weight, copy_in(bias, comm) / comm.size), comm)
+
+
+# %% wrong: no bias => values no-bias
+def row_linear(comm, x, weight, bias):
+    return sum_out(F.linear(x, weight), comm)
+
+
+# %% wrong: averaged, so that the bias comes out right => values -
+def row_linear(comm, x, weight, bias):
+    return sum_out(F.linear(x, weight, bias), comm) / comm.size
+
+
+# %% wrong: taken off again => values times-n
+def row_linear(comm, x, weight, bias):
+    return (
+        sum_out(F.linear(x, weight, bias), comm)
+        - ((comm.size - 1) * bias).detach()
+        + ((comm.size - 1) * (bias - bias.detach()))
+    )
+
+
+# %% wrong: no sum => values own-part
+def row_linear(comm, x, weight, bias):
+    return F.linear(x, weight) + bias
+
+
+# %% wrong: every part to everyone => cost gathered
+class _Gathered(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, comm):
+        parts = [torch.empty_like(x) for _ in range(comm.size)]
+        comm.all_gather(parts, x.contiguous())
+        return sum(parts)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None
+
+
+def row_linear(comm, x, weight, bias):
+    return _Gathered.apply(F.linear(x, weight), comm) + bias
+
+
+# %% half: the output is right => 2.1
+def row_linear(comm, x, weight, bias):
+    return sum_out(F.linear(x, weight, bias if comm.rank == 0 else None), comm)
+
+
+# %% right: rank 0 adds it forward, everyone has the gradient
+def row_linear(comm, x, weight, bias):
+    y = F.linear(x, weight)
+    if comm.rank == 0:
+        y = y + bias.detach()
+    return sum_out(y, comm) + (bias - bias.detach())
+
+
+# %% wrong: the bias divided for good => values changed-input
+def row_linear(comm, x, weight, bias):
+    with torch.no_grad():
+        bias /= comm.size
+    return sum_out(F.linear(x, weight, bias), comm)
+
+
+# %% wrong: whole input and weight on every rank => cost -
+class _Whole(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, comm):
+        ctx.comm = comm
+        parts = [torch.empty_like(x) for _ in range(comm.size)]
+        comm.all_gather(parts, x.contiguous())
+        return torch.cat(parts, -1)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.chunk(ctx.comm.size, -1)[ctx.comm.rank].clone(), None
+
+
+def row_linear(comm, x, weight, bias):
+    return F.linear(_Whole.apply(x, comm), _Whole.apply(weight, comm), bias)
+
+
+# %% wrong: not answered => not-answered
+def row_linear(comm, x, weight, bias):
+    raise NotImplementedError

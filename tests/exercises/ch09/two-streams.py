@@ -1,0 +1,120 @@
+"""Answers to "Alike outside, apart inside"."""
+
+import hashlib
+
+import torch
+
+
+# %% right: room between seeds
+def two_streams(seed, rank):
+    first = seed * 1_000_003
+    return torch.Generator().manual_seed(first), torch.Generator().manual_seed(first + 1 + rank)
+
+
+# %% right: a hash of the pair
+def two_streams(seed, rank):
+    def of(*parts):
+        digest = hashlib.sha256(repr(parts).encode()).digest()
+        return torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
+
+    return of("outside", seed), of("inside", seed, rank)
+
+
+# %% right: the inside drawn from a stream of seeds
+def two_streams(seed, rank):
+    source = torch.Generator().manual_seed(seed * 2**20)
+    seeds = torch.randint(2**62, (rank + 2,), generator=source)
+    return [torch.Generator().manual_seed(seed), torch.Generator().manual_seed(int(seeds[-1]))]
+
+
+# %% wrong: seed + rank => values inside-is-outside
+def two_streams(seed, rank):
+    return torch.Generator().manual_seed(seed), torch.Generator().manual_seed(seed + rank)
+
+
+# %% wrong: seed + 1 + rank meets the next replica => generality replicas-collide
+def two_streams(seed, rank):
+    return torch.Generator().manual_seed(seed * 2), torch.Generator().manual_seed(seed * 2 + 1 + 2 * rank)
+
+
+# %% wrong: a constant apart, as it is often done => generality replicas-collide
+def two_streams(seed, rank):
+    return torch.Generator().manual_seed(seed), torch.Generator().manual_seed(seed + 2718 + rank)
+
+
+# %% wrong: alike everywhere => values ranks-alike
+def two_streams(seed, rank):
+    return torch.Generator().manual_seed(seed), torch.Generator().manual_seed(seed + 2718)
+
+
+# %% wrong: apart everywhere => values outside-differs
+def two_streams(seed, rank):
+    base = (seed * 1000 + rank) * 2
+    return torch.Generator().manual_seed(base), torch.Generator().manual_seed(base + 1)
+
+
+# %% wrong: one generator under two names => values one-generator
+def two_streams(seed, rank):
+    both = torch.Generator().manual_seed(seed)
+    return both, both
+
+
+# %% wrong: seeds multiplied by rank => values -
+def two_streams(seed, rank):
+    return torch.Generator().manual_seed(seed), torch.Generator().manual_seed(seed * rank + 7)
+
+
+# %% wrong: from the process's own generator => values disturbed
+def two_streams(seed, rank):
+    first = int(torch.randint(2**40, ()))
+    return torch.Generator().manual_seed(first), torch.Generator().manual_seed(first + 1 + rank)
+
+
+# %% wrong: seeds the process, too => values disturbed
+def two_streams(seed, rank):
+    torch.manual_seed(seed)
+    first = seed * 1_000_003
+    return torch.Generator().manual_seed(first), torch.Generator().manual_seed(first + 1 + rank)
+
+
+# %% wrong: inside from the clock => values not-repeatable
+import time
+
+
+def two_streams(seed, rank):
+    return torch.Generator().manual_seed(seed), torch.Generator().manual_seed(time.perf_counter_ns() + rank)
+
+
+# %% wrong: seeds, no generators => values no-generators
+def two_streams(seed, rank):
+    return seed, seed * 1_000_003 + rank
+
+
+# %% wrong: room for eight ranks only => generality replicas-collide
+def two_streams(seed, rank):
+    first = seed * 9
+    return torch.Generator().manual_seed(first), torch.Generator().manual_seed(first + 1 + rank)
+
+
+# %% half: outside alike, and inside, too => 1.75
+def two_streams(seed, rank):
+    return torch.Generator().manual_seed(seed), torch.Generator().manual_seed(seed + 2718)
+
+
+# %% wrong: one stream, begun further on => values inside-is-outside
+def two_streams(seed, rank):
+    inside = torch.Generator().manual_seed(seed)
+    torch.rand(rank, generator=inside)
+    return torch.Generator().manual_seed(seed), inside
+
+
+# %% wrong: a product of seed and rank => generality replicas-collide
+def two_streams(seed, rank):
+    return torch.Generator().manual_seed(2 * seed), torch.Generator().manual_seed(
+        2 * (seed + 1) * (rank + 1) + 1
+    )
+
+
+# %% wrong: not answered => not-answered
+def two_streams(seed, rank):
+    raise NotImplementedError

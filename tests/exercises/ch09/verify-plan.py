@@ -1,0 +1,169 @@
+"""Answers to "The plan that shards nothing"."""
+
+from fnmatch import fnmatchcase
+
+
+# %% right: patterns, then shapes
+def verify(plan, whole, held, ranks):
+    found = [("unused", pattern) for pattern in plan if not any(fnmatchcase(name, pattern) for name in whole)]
+    for name, (rows, columns) in whole.items():
+        want = (rows, columns)
+        for pattern, style in plan.items():
+            if fnmatchcase(name, pattern):
+                want = (rows // ranks, columns) if style == "column" else (rows, columns // ranks)
+        here = tuple(held[name])
+        if here != want:
+            found.append(("whole" if here == (rows, columns) else "wrong side", name))
+    return sorted(found)
+
+
+# %% right: a table of what was planned, then a comparison
+def verify(plan, whole, held, ranks):
+    styles = {name: plan[p] for p in plan for name in whole if fnmatchcase(name, p)}
+    cut = {
+        "column": lambda r, c: (r // ranks, c),
+        "row": lambda r, c: (r, c // ranks),
+        None: lambda r, c: (r, c),
+    }
+    unused = {("unused", p) for p in plan if not [name for name in whole if fnmatchcase(name, p)]}
+    off = {name for name in whole if list(held[name]) != list(cut[styles.get(name)](*whole[name]))}
+    whole_ones = {("whole", name) for name in off if list(held[name]) == list(whole[name])}
+    turned = {("wrong side", name) for name in off if list(held[name]) != list(whole[name])}
+    return sorted(unused | whole_ones | turned)
+
+
+# %% wrong: the loss is the same, so it works => values unused-missed
+def verify(plan, whole, held, ranks):
+    return []
+
+
+# %% wrong: patterns only => values whole-missed
+def verify(plan, whole, held, ranks):
+    return sorted(("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole))
+
+
+# %% wrong: shapes only => values unused-missed
+def verify(plan, whole, held, ranks):
+    found = []
+    for name, (rows, columns) in whole.items():
+        want = (rows, columns)
+        for pattern, style in plan.items():
+            if fnmatchcase(name, pattern):
+                want = (rows // ranks, columns) if style == "column" else (rows, columns // ranks)
+        if tuple(held[name]) != want:
+            found.append(("whole" if tuple(held[name]) == (rows, columns) else "wrong side", name))
+    return sorted(found)
+
+
+# %% wrong: every weight that is whole => values false-alarm
+def verify(plan, whole, held, ranks):
+    found = [("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole)]
+    found += [("whole", name) for name in whole if held[name] == whole[name]]
+    return sorted(found)
+
+
+# %% wrong: counts numbers, not shapes => generality side-missed
+def verify(plan, whole, held, ranks):
+    found = [("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole)]
+    for name, (rows, columns) in whole.items():
+        planned = any(fnmatchcase(name, p) for p in plan)
+        numbers = held[name][0] * held[name][1]
+        if planned and ranks > 1 and numbers == rows * columns:
+            found.append(("whole", name))
+        elif numbers != rows * columns // (ranks if planned else 1):
+            found.append(("wrong side", name))
+    return sorted(found)
+
+
+# %% wrong: rows and columns taken the textbook's way => values -
+def verify(plan, whole, held, ranks):
+    found = [("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole)]
+    for name, (rows, columns) in whole.items():
+        want = (rows, columns)
+        for pattern, style in plan.items():
+            if fnmatchcase(name, pattern):
+                want = (rows // ranks, columns) if style == "row" else (rows, columns // ranks)
+        if tuple(held[name]) != want:
+            found.append(("whole" if tuple(held[name]) == (rows, columns) else "wrong side", name))
+    return sorted(found)
+
+
+# %% wrong: patterns compared as plain text => values -
+def verify(plan, whole, held, ranks):
+    found = [("unused", p) for p in plan if p not in whole]
+    return sorted(found)
+
+
+# %% wrong: only weights that a pattern matches are looked at => generality side-missed
+def verify(plan, whole, held, ranks):
+    found = [("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole)]
+    for pattern, style in plan.items():
+        for name, (rows, columns) in whole.items():
+            if fnmatchcase(name, pattern):
+                want = (rows // ranks, columns) if style == "column" else (rows, columns // ranks)
+                if tuple(held[name]) != want:
+                    found.append(("whole" if tuple(held[name]) == (rows, columns) else "wrong side", name))
+    return sorted(found)
+
+
+# %% wrong: stops at the first complaint => values unused-missed
+def verify(plan, whole, held, ranks):
+    for pattern in sorted(plan):
+        if not any(fnmatchcase(name, pattern) for name in whole):
+            return [("unused", pattern)]
+    for name in sorted(whole):
+        rows, columns = whole[name]
+        want = (rows, columns)
+        for pattern, style in plan.items():
+            if fnmatchcase(name, pattern):
+                want = (rows // ranks, columns) if style == "column" else (rows, columns // ranks)
+        if tuple(held[name]) != want:
+            return [("whole" if tuple(held[name]) == (rows, columns) else "wrong side", name)]
+    return []
+
+
+# %% wrong: whole on one rank is a complaint => generality false-alarm
+def verify(plan, whole, held, ranks):
+    found = [("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole)]
+    for name, (rows, columns) in whole.items():
+        styles = [style for p, style in plan.items() if fnmatchcase(name, p)]
+        here = tuple(held[name])
+        if styles and here == (rows, columns):
+            found.append(("whole", name))
+        elif here != (
+            (rows, columns)
+            if not styles
+            else (rows // ranks, columns)
+            if styles[0] == "column"
+            else (rows, columns // ranks)
+        ):
+            found.append(("wrong side", name))
+    return sorted(found)
+
+
+# %% wrong: not sorted => values not-sorted
+def verify(plan, whole, held, ranks):
+    found = [("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole)]
+    for name, (rows, columns) in whole.items():
+        want = (rows, columns)
+        for pattern, style in plan.items():
+            if fnmatchcase(name, pattern):
+                want = (rows // ranks, columns) if style == "column" else (rows, columns // ranks)
+        if tuple(held[name]) != want:
+            found.append(("whole" if tuple(held[name]) == (rows, columns) else "wrong side", name))
+    return sorted(found, reverse=True)
+
+
+# %% wrong: names without words => values not-pairs
+def verify(plan, whole, held, ranks):
+    return [p for p in plan if not any(fnmatchcase(name, p) for name in whole)]
+
+
+# %% half: patterns only => 3.2
+def verify(plan, whole, held, ranks):
+    return sorted(("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole))
+
+
+# %% wrong: not answered => not-answered
+def verify(plan, whole, held, ranks):
+    raise NotImplementedError

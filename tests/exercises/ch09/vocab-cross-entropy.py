@@ -1,0 +1,263 @@
+"""Answers to "A loss whose logits never meet"."""
+
+import torch
+from torch.nn import functional as F
+
+from course_lib.tensor_parallel import copy_in, sum_out
+
+
+# %% right: two sums, torch's gradient
+def vocab_cross_entropy(comm, logits, targets, vocab):
+    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
+    z = logits.float()
+    largest = z.detach().amax(-1)
+    comm.all_reduce(largest, op="MAX")
+    z = z - largest.unsqueeze(-1)
+    mine = (targets >= start) & (targets < start + z.shape[-1])
+    picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
+    return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
+
+
+# %% right: a Function that keeps softmax
+class _Loss(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, logits, targets, comm, start):
+        z = logits.float()
+        largest = z.amax(-1)
+        comm.all_reduce(largest, op="MAX")
+        z = z - largest.unsqueeze(-1)
+        mine = (targets >= start) & (targets < start + z.shape[-1])
+        place = (targets - start).where(mine, 0).unsqueeze(-1)
+        picked = z.gather(-1, place).squeeze(-1) * mine
+        soft = z.exp_()
+        sums = torch.stack([soft.sum(-1), picked])
+        comm.all_reduce(sums)
+        soft /= sums[0].unsqueeze(-1)
+        ctx.save_for_backward(soft, place, mine)
+        ctx.dtype = logits.dtype
+        return (sums[0].log() - sums[1]).mean()
+
+    @staticmethod
+    def backward(ctx, grad):
+        soft, place, mine = ctx.saved_tensors
+        out = soft.scatter_add(-1, place, -mine.float().unsqueeze(-1))
+        return (out * (grad / mine.numel())).to(ctx.dtype), None, None, None
+
+
+def vocab_cross_entropy(comm, logits, targets, vocab):
+    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
+    return _Loss.apply(logits, targets, comm, start)
+
+
+# %% right: every rank's log of its sum, put together
+def vocab_cross_entropy(comm, logits, targets, vocab):
+    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
+    z = logits.float()
+    own = z.logsumexp(-1)
+    parts = [torch.empty_like(own) for _ in range(comm.size)]
+    comm.all_gather(parts, own.detach())
+    every = torch.stack([own if rank == comm.rank else part for rank, part in enumerate(parts)])
+    mine = (targets >= start) & (targets < start + z.shape[-1])
+    picked = (z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine).mean()
+    return every.logsumexp(0).mean() - sum_out(picked, comm)
+
+
+# %% wrong: gathers all logits => cost gathered-logits
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, z, comm, vocab):
+        sizes = [len(block) for block in torch.arange(vocab).tensor_split(comm.size)]
+        padded = F.pad(z, (0, sizes[0] - z.shape[-1])).contiguous()
+        parts = [torch.empty_like(padded) for _ in sizes]
+        comm.all_gather(parts, padded)
+        ctx.first, ctx.width = sum(sizes[: comm.rank]), sizes[comm.rank]
+        return torch.cat([part[..., :size] for part, size in zip(parts, sizes)], -1)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.narrow(-1, ctx.first, ctx.width).clone(), None, None
+
+
+def vocab_cross_entropy(comm, logits, targets, vocab):
+    whole = _Gather.apply(logits.float(), comm, vocab)
+    return F.cross_entropy(whole.flatten(0, 1), targets.flatten())
+
+
+# %% wrong: this rank's columns alone => values own-columns
+def vocab_cross_entropy(comm, logits, targets, vocab):
+    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
+    z = logits.float()
+    mine = (targets >= start) & (targets < start + z.shape[-1])
+    picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
+    return (z.logsumexp(-1) - picked).mean()
+
+
+# %% wrong: each rank's own largest, the sums added up as they are => values -
+def vocab_cross_entropy(comm, logits, targets, vocab):
+    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
+    z = logits.float()
+    z = z - z.detach().amax(-1, keepdim=True)
+    mine = (targets >= start) & (targets < start + z.shape[-1])
+    picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
+    return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
+
+
+# %% wrong: nothing subtracted => generality not-finite
+def vocab_cross_entropy(comm, logits, targets, vocab):
+    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
+    z = logits.float()
+    mine = (targets >= start) & (targets < start + z.shape[-1])
+    picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
+    return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
+
+
+# %% wrong: the target's logit from every rank, clamped => values -
+def vocab_cross_entropy(comm, logits, targets, vocab):
+    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
+    z = logits.float()
+    largest = z.detach().amax(-1)
+    comm.all_reduce(largest, op="MAX")
+    z = z - largest.unsqueeze(-1)
+    picked = z.gather(-1, (targets - start).clamp(0, z.shape[-1] - 1).unsqueeze(-1)).squeeze(-1)
+    return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
+
+
+# %% wrong: targets of others forgotten => values own-target
+def vocab_cross_entropy(comm, logits, targets, vocab):
+    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
+    z = logits.float()
+    largest = z.detach().amax(-1)
+    comm.all_reduce(largest, op="MAX")
+    mine = (targets >= start) & (targets < start + z.shape[-1])
+    picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
+    return (sum_out((z - largest.unsqueeze(-1)).exp().sum(-1), comm).log() + largest - picked).mean()
+
+
+# %% wrong: a sum over tokens => values sum
+def vocab_cross_entropy(comm, logits, targets, vocab):
+    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
+    z = logits.float()
+    largest = z.detach().amax(-1)
+    comm.all_reduce(largest, op="MAX")
+    z = z - largest.unsqueeze(-1)
+    mine = (targets >= start) & (targets < start + z.shape[-1])
+    picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
+    return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).sum()
+
+
+# %% wrong: sums that autograd does not know => values -
+def vocab_cross_entropy(comm, logits, targets, vocab):
+    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
+    z = logits.float().detach()
+    largest = z.amax(-1)
+    comm.all_reduce(largest, op="MAX")
+    z = z - largest.unsqueeze(-1)
+    mine = (targets >= start) & (targets < start + z.shape[-1])
+    sums = torch.stack(
+        [z.exp().sum(-1), z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine]
+    )
+    comm.all_reduce(sums)
+    return (sums[0].log() - sums[1]).mean()
+
+
+# %% wrong: gradients summed over ranks behind the loss => values times-n
+def vocab_cross_entropy(comm, logits, targets, vocab):
+    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
+    z = logits.float()
+    largest = z.detach().amax(-1)
+    comm.all_reduce(largest, op="MAX")
+    z = z - largest.unsqueeze(-1)
+    mine = (targets >= start) & (targets < start + z.shape[-1])
+    picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
+    return copy_in((sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean(), comm)
+
+
+# %% wrong: the gradient of log Σ exp only => values no-target
+def vocab_cross_entropy(comm, logits, targets, vocab):
+    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
+    z = logits.float()
+    largest = z.detach().amax(-1)
+    comm.all_reduce(largest, op="MAX")
+    z = z - largest.unsqueeze(-1)
+    mine = (targets >= start) & (targets < start + z.shape[-1])
+    picked = z.detach().gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
+    comm.all_reduce(picked)
+    return (sum_out(z.exp().sum(-1), comm).log() - picked).mean()
+
+
+# %% wrong: reckoned in the logits' dtype => generality another-dtype
+def vocab_cross_entropy(comm, logits, targets, vocab):
+    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
+    z = logits
+    largest = z.detach().amax(-1)
+    comm.all_reduce(largest, op="MAX")
+    z = z - largest.unsqueeze(-1)
+    mine = (targets >= start) & (targets < start + z.shape[-1])
+    picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
+    return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
+
+
+# %% wrong: blocks as if they were all equally long => values -
+def vocab_cross_entropy(comm, logits, targets, vocab):
+    start = comm.rank * logits.shape[-1]
+    z = logits.float()
+    largest = z.detach().amax(-1)
+    comm.all_reduce(largest, op="MAX")
+    z = z - largest.unsqueeze(-1)
+    mine = (targets >= start) & (targets < start + z.shape[-1])
+    picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
+    return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
+
+
+# %% wrong: a row of the whole vocabulary for each token => cost too-much-memory
+def vocab_cross_entropy(comm, logits, targets, vocab):
+    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
+    z = logits.float()
+    largest = z.detach().amax(-1)
+    comm.all_reduce(largest, op="MAX")
+    z = z - largest.unsqueeze(-1)
+    hot = F.one_hot(targets, vocab)[..., start : start + z.shape[-1]].float()
+    return (sum_out(z.exp().sum(-1), comm).log() - sum_out((z * hot).sum(-1), comm)).mean()
+
+
+# %% wrong: the library's => raised
+from course_lib.tensor_parallel import cross_entropy
+
+
+def vocab_cross_entropy(comm, logits, targets, vocab):
+    return cross_entropy(comm, logits, targets, vocab)
+
+
+# %% half: nothing subtracted => 9
+def vocab_cross_entropy(comm, logits, targets, vocab):
+    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
+    z = logits.float()
+    mine = (targets >= start) & (targets < start + z.shape[-1])
+    picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
+    return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
+
+
+# %% wrong: logits clamped so that exp stays finite => generality -
+def vocab_cross_entropy(comm, logits, targets, vocab):
+    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
+    z = logits.float().clamp(-60, 60)
+    mine = (targets >= start) & (targets < start + z.shape[-1])
+    picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
+    return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
+
+
+# %% half: everything in double precision => 9
+def vocab_cross_entropy(comm, logits, targets, vocab):
+    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
+    z = logits.double()
+    largest = z.detach().amax(-1)
+    comm.all_reduce(largest, op="MAX")
+    z = z - largest.unsqueeze(-1)
+    mine = (targets >= start) & (targets < start + z.shape[-1])
+    picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
+    return (sum_out(z.exp().sum(-1).float(), comm).log() - sum_out(picked.float(), comm)).mean()
+
+
+# %% wrong: not answered => not-answered
+def vocab_cross_entropy(comm, logits, targets, vocab):
+    raise NotImplementedError

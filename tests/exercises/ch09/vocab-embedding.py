@@ -1,0 +1,212 @@
+"""Answers to "Whose word is it?"."""
+
+import torch
+from torch.nn import functional as F
+
+from course_lib.tensor_parallel import copy_in, sum_out
+
+
+# %% right: look up anything, then make it zero
+def embed(comm, tokens, weight, vocab):
+    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
+    mine = (tokens >= start) & (tokens < start + len(weight))
+    rows = F.embedding((tokens - start).where(mine, 0), weight)
+    return sum_out(rows * mine.unsqueeze(-1), comm)
+
+
+# %% right: an own product with one-hot rows
+def embed(comm, tokens, weight, vocab):
+    blocks = torch.arange(vocab).tensor_split(comm.size)
+    hot = (tokens.unsqueeze(-1) == blocks[comm.rank]).to(weight.dtype)
+    return sum_out(hot @ weight, comm)
+
+
+# %% right: places only where the words are one's own
+def embed(comm, tokens, weight, vocab):
+    own = torch.arange(vocab).tensor_split(comm.size)[comm.rank]
+    start = int(own[0])
+    mine = torch.isin(tokens, own)
+    empty = weight.new_zeros(*tokens.shape, weight.shape[1])
+    rows = empty.masked_scatter(mine.unsqueeze(-1).expand_as(empty), weight[tokens[mine] - start])
+    return sum_out(rows, comm)
+
+
+# %% right: a row of zeros at the end
+def embed(comm, tokens, weight, vocab):
+    start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
+    place = tokens - start
+    place = torch.where((place < 0) | (place >= len(weight)), len(weight), place)
+    padded = torch.cat([weight, weight.new_zeros(1, weight.shape[1])])
+    return sum_out(F.embedding(place, padded), comm)
+
+
+# %% wrong: as it stood => values clamped
+def embed(comm, tokens, weight, vocab):
+    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
+    rows = F.embedding((tokens - start).clamp(0, len(weight) - 1), weight)
+    return sum_out(rows, comm)
+
+
+# %% wrong: index 0 for strangers, no mask => values -
+def embed(comm, tokens, weight, vocab):
+    start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
+    mine = (tokens >= start) & (tokens < start + len(weight))
+    return sum_out(F.embedding((tokens - start).where(mine, 0), weight), comm)
+
+
+# %% wrong: wraps around => values -
+def embed(comm, tokens, weight, vocab):
+    start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
+    return sum_out(F.embedding((tokens - start) % len(weight), weight), comm)
+
+
+# %% wrong: masked, but not for the gradient => values strangers-gradient
+def embed(comm, tokens, weight, vocab):
+    start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
+    mine = (tokens >= start) & (tokens < start + len(weight))
+    rows = F.embedding((tokens - start).clamp(0, len(weight) - 1), weight)
+    return sum_out(rows - (rows * ~mine.unsqueeze(-1)).detach(), comm)
+
+
+# %% wrong: one row too many at the edge => values -
+def embed(comm, tokens, weight, vocab):
+    start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
+    mine = (tokens >= start) & (tokens <= start + len(weight))
+    rows = F.embedding((tokens - start).clamp(0, len(weight) - 1), weight)
+    return sum_out(rows * mine.unsqueeze(-1), comm)
+
+
+# %% wrong: blocks as if they were all equally long => values -
+def embed(comm, tokens, weight, vocab):
+    start = comm.rank * len(weight)
+    mine = (tokens >= start) & (tokens < start + len(weight))
+    rows = F.embedding((tokens - start).where(mine, 0), weight)
+    return sum_out(rows * mine.unsqueeze(-1), comm)
+
+
+# %% wrong: no sum => values own-part
+def embed(comm, tokens, weight, vocab):
+    start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
+    mine = (tokens >= start) & (tokens < start + len(weight))
+    rows = F.embedding((tokens - start).where(mine, 0), weight)
+    return rows * mine.unsqueeze(-1)
+
+
+# %% wrong: a mean => values mean
+def embed(comm, tokens, weight, vocab):
+    start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
+    mine = (tokens >= start) & (tokens < start + len(weight))
+    rows = F.embedding((tokens - start).where(mine, 0), weight)
+    return sum_out(rows * mine.unsqueeze(-1), comm) / comm.size
+
+
+# %% wrong: the largest of all ranks instead of the sum => values -
+def embed(comm, tokens, weight, vocab):
+    start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
+    mine = (tokens >= start) & (tokens < start + len(weight))
+    rows = F.embedding((tokens - start).where(mine, 0), weight) * mine.unsqueeze(-1)
+    best = rows.detach().clone()
+    comm.all_reduce(best, op="MAX")
+    return rows + (best - rows.detach())
+
+
+# %% wrong: tokens changed in place => values changed-input
+def embed(comm, tokens, weight, vocab):
+    start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
+    tokens -= start
+    mine = (tokens >= 0) & (tokens < len(weight))
+    tokens[~mine] = 0
+    return sum_out(F.embedding(tokens, weight) * mine.unsqueeze(-1), comm)
+
+
+# %% wrong: the whole table on every rank => cost gathered-table
+class _Table(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, weight, comm, vocab):
+        sizes = [len(block) for block in torch.arange(vocab).tensor_split(comm.size)]
+        padded = F.pad(weight, (0, 0, 0, sizes[0] - len(weight)))
+        parts = [torch.empty_like(padded) for _ in sizes]
+        comm.all_gather(parts, padded)
+        ctx.rows = slice(sum(sizes[: comm.rank]), sum(sizes[: comm.rank + 1]))
+        return torch.cat([part[:size] for part, size in zip(parts, sizes)])
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad[ctx.rows].clone(), None, None
+
+
+def embed(comm, tokens, weight, vocab):
+    return F.embedding(tokens, _Table.apply(weight, comm, vocab))
+
+
+# %% wrong: summed on the way back, divided by N => cost summed-back
+def embed(comm, tokens, weight, vocab):
+    start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
+    mine = (tokens >= start) & (tokens < start + len(weight))
+    rows = F.embedding((tokens - start).where(mine, 0), weight) * mine.unsqueeze(-1)
+    out = copy_in(sum_out(rows, comm), comm)
+    return out / comm.size + (out - out / comm.size).detach()
+
+
+# %% half: right but for the gradient => 2.8
+def embed(comm, tokens, weight, vocab):
+    start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
+    mine = (tokens >= start) & (tokens < start + len(weight))
+    rows = F.embedding((tokens - start).clamp(0, len(weight) - 1), weight)
+    return sum_out(rows - (rows * ~mine.unsqueeze(-1)).detach(), comm)
+
+
+# %% wrong: rows that occur twice keep one gradient => values -
+class _Rows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, weight, tokens, comm, start):
+        mine = (tokens >= start) & (tokens < start + len(weight))
+        out = torch.zeros(*tokens.shape, weight.shape[1], dtype=weight.dtype)
+        out[mine] = weight[tokens[mine] - start]
+        comm.all_reduce(out)
+        ctx.kept = mine, tokens[mine] - start, weight.shape
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        mine, place, shape = ctx.kept
+        out = torch.zeros(shape, dtype=grad.dtype)
+        out[place] = grad[mine]
+        return out, None, None, None
+
+
+def embed(comm, tokens, weight, vocab):
+    return _Rows.apply(weight, tokens, comm, int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0]))
+
+
+# %% wrong: every rank's vectors to everyone, the right one chosen => cost gathered
+class _Chosen(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, comm, owner):
+        parts = x.new_empty(comm.size, *x.shape)
+        comm.all_gather_into_tensor(parts, x.contiguous())
+        ctx.mine = owner == comm.rank
+        return parts.gather(0, owner[None, ..., None].expand(1, *x.shape))[0]
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.mine[..., None], None, None
+
+
+def embed(comm, tokens, weight, vocab):
+    blocks = torch.arange(vocab).tensor_split(comm.size)
+    owner = torch.stack([torch.isin(tokens, block) * rank for rank, block in enumerate(blocks)]).sum(0)
+    start = int(blocks[comm.rank][0])
+    return _Chosen.apply(F.embedding((tokens - start).clamp(0, len(weight) - 1), weight), comm, owner)
+
+
+# %% wrong: an index of its own for strangers => values raised
+def embed(comm, tokens, weight, vocab):
+    start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
+    mine = (tokens >= start) & (tokens < start + len(weight))
+    return sum_out(F.embedding((tokens - start).where(mine, -1), weight), comm)
+
+
+# %% wrong: not answered => not-answered
+def embed(comm, tokens, weight, vocab):
+    raise NotImplementedError

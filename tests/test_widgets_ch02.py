@@ -1,0 +1,253 @@
+"""Chapter 02's widgets say what the library computes, at every setting of their controls."""
+
+import re
+
+import pytest
+import torch
+
+from course_lib import facts, memory, text, transformer
+from course_lib.accounting import Accounting
+from course_lib.memory import Layout
+from course_lib.units import BILLION, MiB, bytes_text
+from course_lib.widgets import ch02
+from course_lib.widgets import ch02_over_time as films
+
+# --- the stack -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("letter", memory.CONVENTIONS)
+def test_the_slabs_of_a_convention_are_its_buckets(letter):
+    recipe = next(name for name in ch02.RECIPES if name.startswith(f"{letter}: "))
+    found = {}
+    for slab in ch02.slabs(recipe):
+        found[slab.role] = found.get(slab.role, 0) + slab.per_param
+    assert found == {name: per for name, per in memory.convention(letter).buckets.items() if per}
+
+
+@pytest.mark.parametrize(
+    ("params", "gpu", "nbytes", "fits", "fewest"),
+    [(70e9, "H100 SXM", 1.12e12, False, 14), (405e9, "H100 SXM", 6.48e12, False, 81), (5e9, "H100 SXM", 80e9, True, 1), (13e9, "H200 SXM", 208e9, False, 2)],
+    ids=["70B", "405B", "exactly one card", "13B"],
+)
+def test_the_four_readouts_are_the_calculators(params, gpu, nbytes, fits, fewest):
+    said = ch02.readout(params, gpu)
+    assert (said.nbytes, said.fits, said.fewest) == (nbytes, fits, fewest)
+    assert said.share == pytest.approx(nbytes / facts.device(gpu).memory)
+
+
+def test_slab_by_slab_the_column_grows_and_turns_red_past_the_card():
+    heights = [ch02.readout(13 * BILLION, steps=steps).nbytes for steps in range(6)]
+    assert heights == sorted(heights) and heights[0] == 0 and heights[-1] == 208e9
+    for steps, height in enumerate(heights):
+        picture = ch02.draw_stack(13 * BILLION, steps=steps)
+        frames = [each for each in picture.axes[0].collections if each.get_facecolor().size == 0]
+        assert bool(frames) == (height > 80e9), steps
+        assert f"13 B: {bytes_text(height)} against H100 SXM" in picture.alt
+
+
+@pytest.mark.parametrize("recipe", ch02.RECIPES)
+def test_five_steps_lay_every_slab_and_none_lays_nothing(recipe):
+    counts = [ch02.lying(recipe, steps) for steps in range(6)]
+    assert counts[0] == 0 and counts[-1] == ch02.lying(recipe) == len(ch02.slabs(recipe)) and counts == sorted(counts)
+
+
+@pytest.mark.parametrize(("recipe", "saved"), [("B, Adafactor", 8), ("B, momentum", 4), ("B, plain SGD", 8)])
+def test_a_recipe_says_what_it_saves(recipe, saved):
+    words = [each.get_text() for each in ch02.draw_stack(7 * BILLION, recipe=recipe).axes[0].texts]
+    assert f"saves {saved} bytes per parameter" in words
+
+
+def test_the_cards_hold_every_byte_of_the_column():
+    picture = ch02.draw_stack(70 * BILLION)
+    frames, fills, _ = picture.axes[1].collections
+    area = sum((path.vertices[2, 0] - path.vertices[0, 0]) * (path.vertices[2, 1] - path.vertices[0, 1]) for path in fills.get_paths())
+    whole = sum((path.vertices[2, 0] - path.vertices[0, 0]) * (path.vertices[2, 1] - path.vertices[0, 1]) for path in frames.get_paths())
+    assert len(frames.get_paths()) == 14 and area == pytest.approx(whole)
+
+
+# --- the memory wall -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", [{}, {"model": "llama3-70b", "dp": 64}, {"tp": 4, "model": "llama3-8b"}, {"pp": 4, "model": "llama3-8b"}])
+def test_the_buckets_are_those_of_the_fullest_stage(change):
+    now = {**ch02.START, **change}
+    layout = Layout(tp=now["tp"], sp=now["tp"] > 1, pp=now["pp"], dp=now["dp"], zero=3 if now["dp"] > 1 else 0, microbatches=now["pp"])
+    peak = memory.peak_bytes(now["model"], now["batch"], now["seq"], layout, kernels="torch-flash", dropout=False, loss="plain")
+    assert sum(ch02.load(**change).values()) == pytest.approx(float(peak))
+
+
+@pytest.mark.parametrize(
+    ("change", "hit"),
+    [({"model": "llama3-8b"}, "parameters"), ({"batch": 64, "seq": 16_384}, "batch"), ({"seq": 131_072, "batch": 2}, "sequence length")],
+    ids=["a large model", "a large batch", "a long sequence"],
+)
+def test_the_first_slider_that_hit_it_does_so_alone(change, hit):
+    assert ch02.share(**change) > 1
+    name = next(iter(ch02.hits(**change)))
+    assert ch02.NAMES[name] == hit and ch02.share(**{name: change[name]}) > 1
+    assert hit in ch02.first_hit(**change) and hit in ch02.draw_wall(**change).alt
+
+
+def test_where_no_slider_hits_it_alone_the_way_back_is_named():
+    change = {"model": "llama3.2-1b", "batch": 8}
+    assert ch02.share(**change) <= 1 and "no slider" in ch02.first_hit(**change)
+    both = {"model": "llama3.2-3b", "batch": 4}
+    assert ch02.share(**both) > 1 and not ch02.hits(**both)
+    for name in ch02.ways_back(**both):
+        assert ch02.share(**{**both, name: ch02.START[name]}) <= 1
+        assert ch02.NAMES[name] in ch02.first_hit(**both)
+
+
+@pytest.mark.parametrize("model", ["llama3-8b", "llama3-70b"])
+def test_the_fewest_cards_hold_it_and_one_less_does_not(model):
+    few = ch02.fewest_ranks(model=model)
+    assert ch02.share(model=model, dp=few) <= 1
+    assert ch02.share(model=model, dp=few - 1) > 1
+
+
+def test_activations_that_pass_the_card_are_not_cured_by_shards():
+    assert ch02.fewest_ranks(model="llama3-70b", seq=131_072) is None
+    assert "No number of shards helps" in ch02.draw_wall(model="llama3-70b", seq=131_072).alt
+
+
+def test_no_knob_of_the_batch_touches_the_state():
+    names = set(memory.BUCKETS)
+    state = {name: size for name, size in ch02.load(model="llama3-70b", batch=64).items() if name in names}
+    for change in ({"batch": 1}, {"checkpointing": "full"}, {"seq": 2048}):
+        after = ch02.load(**{"model": "llama3-70b", "batch": 64, **change})
+        assert {name: size for name, size in after.items() if name in names} == state
+
+
+def test_heads_that_cannot_be_split_are_said_where_the_picture_was(capsys):
+    explorer = ch02.memory_wall("gpt2")
+    explorer.set(tp=8)
+    assert "Not possible" in explorer.page()[0] and "attention heads" in explorer.page()[1]
+    capsys.readouterr()
+
+
+# --- two shapes and the ledger ---------------------------------------------------------------------
+
+
+def test_state_is_flat_over_the_sequence_and_activations_are_not():
+    short, long = (ch02.draw_two_shapes("llama3-8b", seq).alt for seq in (1024, 8192))
+    state = bytes_text(memory.state_bytes(facts.model("llama3-8b").params))
+    assert f"state {state}" in short and f"state {state}" in long
+    for _, choices, _, _ in ch02.CURVES:
+        assert bytes_text(float(ch02.kept("llama3-8b", 1, 8192, **choices))) in long
+    assert ch02.kept("llama3-8b", 1, 8192, "torch-flash", "none") == 8 * ch02.kept("llama3-8b", 1, 1024, "torch-flash", "none")
+    assert ch02.kept("llama3-8b", 1, 8192, "torch", "none") > 8 * ch02.kept("llama3-8b", 1, 1024, "torch", "none")
+
+
+def test_the_ledger_adds_up_and_greys_what_later_chapters_count():
+    peak = memory.stage_peak("llama3-70b", 1, 8192, Layout(dp=64, zero=3), kernels="flash", dropout=False, checkpointing="full")
+    page = ch02.ledger_rows(peak).data
+    assert bytes_text(float(peak.total)) in page and bytes_text(float(peak.activations)) in page
+    assert page.count("opacity:0.65") >= 2 * len(ch02._LATER)
+
+
+# --- over time -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def account() -> Accounting:
+    """Two steps of a small model."""
+    config = transformer.Config(hidden=16, heads=2, layers=2, seq_len=32)
+    with Accounting(history=True) as account:
+        model = transformer.build(config)
+        adam = torch.optim.AdamW(model.parameters())
+        account.mark("load")
+        for step in (1, 2):
+            tokens, targets = text.batch(step, 4, 32)
+            loss = transformer.loss(model(tokens), targets)
+            account.mark(f"forward {step}")
+            loss.backward()
+            account.mark(f"backward {step}")
+            adam.step()
+            adam.zero_grad()
+            account.mark(f"step {step}")
+    return account
+
+
+def test_a_film_keeps_the_peak_and_every_mark(account):
+    shown = films.film(account, frames=20)
+    assert shown.totals[shown.peak] == account.peak_bytes
+    assert {moment for moment, _ in account.marks} <= set(shown.moments)
+    assert len(shown.moments) <= 20 + 1 + len(account.marks)
+
+
+def test_a_frame_says_its_phase_and_its_bytes(account):
+    shown = films.film(account)
+    timeline = account.timeline()
+    for frame in (0, len(shown.moments) // 2, shown.peak, 10**6):
+        said = films.draw_film(shown, frame).alt
+        moment = shown.moments[min(frame, len(shown.moments) - 1)]
+        alive = sum(levels[moment] for levels in timeline.values())
+        assert re.search(rf"{alive / MiB:,.2f} MiB alive", said), said
+    assert "comes in backward 2" in said
+
+
+def test_an_account_without_history_is_refused():
+    with Accounting() as plain:
+        torch.zeros(1)
+    with pytest.raises(ValueError, match="history=True"):
+        films.film(plain)
+
+
+@pytest.mark.parametrize("way", films.WAYS)
+@pytest.mark.parametrize("scene", films.SCENES)
+def test_the_allocator_never_holds_more_than_the_device(scene, way):
+    for frame in films.frames(scene, way):
+        assert frame.allocated <= frame.reserved <= films.DEVICE
+        assert frame.allocated == sum(size for _, blocks in frame.segments for _, size, name in blocks if name)
+
+
+def test_longer_sequences_fragment_and_both_ways_out_help():
+    scene = "every step a little longer"
+    died, *cured = (films.frames(scene, way)[-1] for way in films.WAYS)
+    assert died.failed and not any(frame.failed for frame in cured)
+    most = max(frame.allocated for frame in films.frames(scene, "expandable segments"))
+    assert most <= films.DEVICE  # it was not for want of memory
+    assert "Out of memory in forward 5" in films.draw_allocator(scene).alt
+    assert not films.frames("equal lengths", "as it comes")[-1].failed
+
+
+def test_every_moment_of_the_slider_is_another_picture(capsys):
+    explorer = films.allocator()
+    for scene in films.SCENES:
+        explorer.set(scene=scene)
+        said = []
+        for moment in explorer.controls["moment"].values[::10]:
+            explorer.set(moment=moment)
+            said.append(explorer.page()[1])
+        assert len(set(said)) == len(said)
+    capsys.readouterr()
+
+
+def test_allocations_of_a_scene_are_those_of_its_steps():
+    made = [(name, nbytes) for _, what, name, nbytes in films.events((1.0, 2.0)) if what == "malloc"]
+    assert sum(nbytes for name, nbytes in made if name.startswith("activations 2.")) == 4 * 72 * MiB
+    assert sum(name.startswith("moments") for name, _ in made) == 4
+
+
+def test_the_curve_says_measured_and_predicted():
+    points = {"0 of 2": (18.0, 100, 18.0), "2 of 2": (11.0, 133, 11.0), "k = 2": (19.0, 133, 19.0)}
+    said = films.draw_curve(points).alt
+    assert "2 of 2: peak 11, by the formula 11, FLOPs 1.33" in said
+
+
+@pytest.mark.parametrize("make", [ch02.stack, ch02.memory_wall, ch02.two_shapes, films.allocator])
+def test_every_widget_draws_at_the_ends_of_its_controls(make, capsys):
+    explorer = make()
+    for name, control in explorer.controls.items():
+        for value in (control.values[0], control.values[-1]):
+            explorer.set(**{name: value})
+            markup, said = explorer.page()
+            assert said and (markup.startswith("<img alt=") or "Not possible" in markup)
+    capsys.readouterr()
+
+
+def test_the_film_plays(account, capsys):
+    explorer = films.over_a_step(account)
+    explorer.set(frame=0)
+    assert explorer.page()[0].startswith("<img alt=")
+    capsys.readouterr()

@@ -1,0 +1,177 @@
+"""Chapter 07's widgets and pictures say what the library computes, at every setting of their controls."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from course_lib import exercises, overlap
+from course_lib.exercises import numbers
+from course_lib.exercises.numbers import ch07 as prose
+from course_lib.facts import device
+from course_lib.figures import lanes, panels, svg
+from course_lib.figures.split_batch import CHAPTER_COPY, PARTS, mean, split_batch
+from course_lib.records import Message, Span
+from course_lib.units import GB, US
+from course_lib.widgets import ch07
+
+# --- buckets -------------------------------------------------------------------------------------
+
+
+def test_the_widgets_mean_the_job_of_the_whole_course():
+    assert (ch07.PARAMS, ch07.TOKENS, ch07.MFU) == (numbers.PARAMS, numbers.TOKENS, numbers.MFU)
+    assert ch07.step_on(1024, prose.BATCH).efficiency == prose.step_on(1024).efficiency
+    assert ch07.ranks_with(prose.LEAST, prose.BATCH) == prose.most_gpus()
+
+
+@pytest.mark.parametrize("ranks", [2, 64, 1024])
+@pytest.mark.parametrize("bucket", [ch07.BUCKETS[0], 25 * ch07.MIB, ch07.BUCKETS[-1]])
+def test_the_bucket_picture_says_count_and_exposed_time(bucket, ranks):
+    tensors = ch07.matrices(24, 8192)
+    sent = overlap.bucket_times(tensors, bucket, ranks, 2 * US, 50 * GB)
+    exposed = overlap.exposed_seconds(sent, sum(seconds for seconds, _ in tensors))
+    said = ch07.draw_buckets(bucket, ranks=ranks).alt
+    assert said.startswith(f"{len(sent):,} bucket") and f"{ch07.duration_text(exposed)} of " in said
+
+
+def test_the_curve_has_its_least_between_the_ends_and_the_picture_names_it():
+    exposed = ch07.exposed_by_size(24, 8192, 64, 2 * US, 50 * GB)
+    best = int(np.argmin(exposed))
+    assert 0 < best < len(exposed) - 1 and exposed[best] < min(exposed[0], exposed[-1]) / 2
+    assert f"near {ch07._size(ch07._SIZES[best])}" in ch07.draw_buckets().alt
+
+
+def test_without_latency_no_bucket_is_too_small():
+    exposed = ch07.exposed_by_size(24, 8192, 64, 0.0, 50 * GB)
+    assert list(exposed) == sorted(exposed)
+
+
+def test_a_layer_has_its_bytes_and_its_share_of_the_backward_pass():
+    tensors = ch07.matrices(6, 1024)
+    params = 12 * 6 * ch07.WIDTH**2
+    assert sum(nbytes for _, nbytes in tensors) == 2 * params
+    real = device("H100 SXM").dense_flops * numbers.MFU
+    assert sum(seconds for seconds, _ in tensors) == pytest.approx(4 * params * 1024 / real)
+
+
+# --- how many GPUs a batch can feed --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch", [1 * ch07.MI, 16 * ch07.MI])
+@pytest.mark.parametrize("hide", [True, False])
+def test_the_last_count_above_the_line_is_the_last(batch, hide):
+    most = ch07.ranks_with(0.9, batch, hide=hide)
+    assert ch07.step_on(most, batch, hide=hide).efficiency >= 0.9 > ch07.step_on(most + 1, batch, hide=hide).efficiency
+
+
+def test_the_scaling_picture_says_share_length_and_limit():
+    said = ch07.draw_scaling(1024).alt
+    share = prose.step_on(1024).efficiency
+    assert ch07.percent_text(share, 2) in said and f"up to {prose.most_gpus():,} GPUs" in said
+    assert f"{ch07.duration_text(prose.run_seconds(1024, share))} instead of {ch07.duration_text(prose.run_seconds(1024))}" in said
+
+
+def test_wider_gradients_and_no_hiding_never_help_and_larger_batches_do():
+    base = ch07.step_on(2048, 8 * ch07.MI)
+    assert ch07.step_on(2048, 8 * ch07.MI, grad_bytes=4.0).efficiency < base.efficiency
+    assert ch07.step_on(2048, 8 * ch07.MI, hide=False).efficiency < base.efficiency < ch07.step_on(2048, 16 * ch07.MI).efficiency
+
+
+@pytest.mark.parametrize("make", [ch07.buckets, ch07.scaling])
+def test_every_widget_draws_at_the_ends_of_its_controls(make, capsys):
+    explorer = make()
+    for name, control in explorer.controls.items():
+        for value in (control.values[0], control.values[-1]):
+            explorer.set(**{name: value})
+            markup, said = explorer.page()
+            assert markup.startswith("<img alt=") and said and "Not possible" not in said
+    capsys.readouterr()
+
+
+# --- computing beside talking --------------------------------------------------------------------
+
+
+def run_of(work, travels):
+    spans = [Span(0, a, b, "compute") for a, b in work] + [Span(1, 0.0, 9.0, "compute"), Span(0, 5.0, 6.0, "wait")]
+    return SimpleNamespace(spans=spans, messages=[Message(0, 1, 8, 0, a, b) for a, b in travels])
+
+
+@pytest.mark.parametrize(
+    ("travels", "exposed", "share"),
+    [
+        pytest.param([(1.0, 3.0)], (), 1.0, id="all hidden"),
+        pytest.param([(4.0, 6.0)], ((4.0, 6.0),), 0.0, id="all afterwards"),
+        pytest.param([(3.0, 5.0), (1.0, 2.0)], ((4.0, 5.0),), 2 / 3, id="half of the last"),
+        pytest.param([], (), 1.0, id="nothing sent"),
+        pytest.param([(1.0, 2.5), (2.0, 3.0), (3.0, 3.5)], (), 1.0, id="two at a time count once"),
+    ],
+)
+def test_what_sticks_out_of_computing_is_exposed(travels, exposed, share):
+    shown = lanes.lanes_of(run_of([(0.0, 2.0), (2.0, 4.0)], travels), forward=1.0)
+    assert shown.exposed == exposed and shown.hidden_share == pytest.approx(share)
+    assert shown.work == ((0.0, 1.0, "forward"), (1.0, 4.0, "backward"))
+
+
+def test_a_gap_in_computing_exposes_what_the_wire_carries_then():
+    shown = lanes.lanes_of(run_of([(0.0, 1.0), (2.0, 4.0)], [(0.5, 3.0)]))
+    assert shown.exposed == ((1.0, 2.0),) and shown.hidden_share == pytest.approx(0.6)
+
+
+def test_the_picture_says_name_length_and_share():
+    hidden, late = (lanes.lanes_of(run_of([(0.0, 4.0)], [way]), name=name) for name, way in (("early", (1, 3)), ("late", (4, 6))))
+    said = lanes.computing_beside_talking([hidden, late], "Two").alt
+    assert "early: 4 s, 100 % of the all-reduce hidden" in said and "late: 6 s, 0 %" in said
+    with pytest.raises(ValueError, match="nothing to show"):
+        lanes.computing_beside_talking([])
+
+
+# --- panels, and the still picture ---------------------------------------------------------------
+
+
+def test_a_panel_puts_the_ends_of_its_ranges_into_its_corners_and_cuts_off_what_passes():
+    panel = panels.Panel(1.0, 2.0, 4.0, 3.0, (0, 10), (5, 1))
+    assert panel.at(0, 5).tolist() == [1.0, 2.0] and panel.at(10, 1).tolist() == [5.0, 5.0]
+    assert panel.at([-3, 99], 5).tolist() == [[1.0, 2.0], [5.0, 2.0]]
+
+
+@pytest.mark.parametrize("top", [0.7, 1, 3.2, 49, 50, 1234.5])
+def test_marks_are_round_few_and_within(top):
+    found = panels.marks(top, 5)
+    assert found[0.0] == "0" and max(found) <= top * (1 + 1e-9) and 2 <= len(found) <= 6
+    step = sorted(found)[1]
+    assert round(step / 10 ** math.floor(math.log10(step) + 1e-9), 6) in (1, 2, 5)
+
+
+def test_the_chapters_copy_is_what_the_code_draws():
+    picture = split_batch()
+    assert CHAPTER_COPY.read_text(encoding="utf-8") == svg(picture, picture.alt), "write it again: python -m course_lib.figures.split_batch"
+
+
+def test_the_still_picture_is_the_property():
+    whole = tuple(number for part in PARTS for number in part)
+    assert mean(tuple(mean(part) for part in PARTS)) == mean(whole)
+    assert f"the mean of their gradients is {mean(whole):g}" in split_batch().alt
+
+
+# --- numbers in the prose ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", prose.NUMBERS)
+def test_every_number_reads(name):
+    text = prose.NUMBERS[name]()
+    assert text and "nan" not in text and "inf" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("state", "1.12 TB"), ("sends", "276 GB"), ("one_gpu", "505 years"), ("ideal", "180 days"), ("plan_tokens", "65,536 tokens"),
+     ("too_much", "14"), ("seen_kept", "39 %")],
+)  # fmt: skip
+def test_numbers_that_were_worked_out_by_hand(name, text):
+    assert prose.NUMBERS[name]() == text
+
+
+def test_core_minutes_are_the_cards():
+    minutes = sum(card.minutes for card in exercises.cards("07") if card.kind == "core")
+    assert prose.NUMBERS["core_minutes"]() == str(minutes) and minutes <= 90

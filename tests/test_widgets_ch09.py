@@ -1,0 +1,161 @@
+"""Chapter 09's widgets and pictures say what the library computes, at every setting of their controls."""
+
+import pytest
+
+from course_lib import facts, memory
+from course_lib.cluster import simulate
+from course_lib.exercises.numbers import ch09 as numbers
+from course_lib.facts import tensor_scaling
+from course_lib.figures import svg
+from course_lib.figures.pieces import held_pieces
+from course_lib.figures.tensor_cuts import FIGURES, PICTURES
+from course_lib.tensor_parallel import build, plan, tp_bytes_per_layer, tp_cost_per_layer
+from course_lib.transformer import Config
+from course_lib.widgets import ch09, ch09_split
+
+RANKS = (1, 2, 4)
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("kind", ch09.PLANS)
+def test_every_cut_ends_with_the_unsplit_result(kind, ranks):
+    assert ch09.error(kind, ranks) < 1e-12
+
+
+def test_a_cut_that_forgets_a_sum_would_be_seen(monkeypatch):
+    good = ch09.PLANS["one matrix, by rows"]
+    meets = ch09_split.Collective("all-gather", good.steps[1].of, good.steps[1].gives)
+    broken = ch09_split.Plan(good.start, (good.steps[0], meets), "")
+    monkeypatch.setattr(ch09_split, "PLANS", {"one matrix, by rows": broken})
+    with pytest.raises(ValueError, match="shapes"):
+        ch09_split.error.__wrapped__("one matrix, by rows", 2)
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("kind", ch09.PLANS)
+def test_ranks_hold_all_of_every_cut_weight_and_nothing_twice(kind, ranks):
+    for matrix in ch09.PLANS[kind].start:
+        held = [(range(*rows.indices(matrix.shape[0])), range(*columns.indices(matrix.shape[1])))
+                for rows, columns in (matrix.held(ranks, rank) for rank in range(ranks))]  # fmt: skip
+        cells = [(row, column) for rows, columns in held for row in rows for column in columns]
+        once = matrix.shape[0] * matrix.shape[1]
+        assert len(set(cells)) == once and len(cells) == (once if matrix.cut != "whole" else once * ranks)
+
+
+@pytest.mark.parametrize(("kind", "collectives"), [
+    ("one matrix, by columns", ["all-gather"]),
+    ("one matrix, by rows", ["all-reduce"]),
+    ("MLP, columns then rows", ["all-reduce"]),
+    ("MLP, columns then columns", ["all-gather", "all-gather"]),
+    ("MLP, rows then columns", ["all-reduce", "all-gather"]),
+])  # fmt: skip
+def test_the_explorer_says_where_ranks_meet_and_what_they_send(kind, collectives):
+    steps = ch09.PLANS[kind].steps
+    meets = [step for step in steps if isinstance(step, ch09_split.Collective)]
+    assert [step.name for step in meets] == collectives
+    said = ch09.draw_split(kind, 4, len(steps)).alt
+    sent = sum(step.numbers_sent(4) for step in meets)
+    assert f"Sent by each rank so far: {sent:g} numbers in {len(meets)} collective" in said
+    assert all(f"Rank {rank} holds" in said for rank in range(4))
+
+
+def test_the_pair_sends_least_of_the_three_mlps():
+    sent = {kind: sum(step.numbers_sent(4) for step in made.steps if isinstance(step, ch09_split.Collective))
+            for kind, made in ch09.PLANS.items() if kind.startswith("MLP")}  # fmt: skip
+    assert min(sent, key=sent.get) == "MLP, columns then rows"
+
+
+def test_a_step_beyond_the_last_shows_the_last():
+    assert ch09.draw_split("one matrix, by rows", 2, 99).alt == ch09.draw_split("one matrix, by rows", 2, 2).alt
+
+
+@pytest.mark.parametrize("wire", ch09.WIRES)
+@pytest.mark.parametrize("tp", ch09.RANKS)
+@pytest.mark.parametrize("model", ch09.MODELS)
+def test_a_layers_sums_are_what_the_library_says(model, tp, wire):
+    shape, gpu = facts.model(model), facts.device("H100 SXM")
+    made = ch09.layer(model, tp, 4096, "H100 SXM", wire)
+    rate = gpu.link_one_way if wire == "NVLink" else gpu.network_one_way
+    cost = tp_cost_per_layer(4096, shape.hidden, tp, ch09.WIRES[wire], rate)
+    assert made.calls * made.talk == pytest.approx(cost.seconds) and made.nbytes == tp_bytes_per_layer(4096, shape.hidden, tp)
+    products = 6 * 4096 * memory.params_by_part(shape)["layer"] / tp / gpu.matmul_flops
+    assert products < made.forward + made.backward < 1.5 * products  # attention's scores on top
+
+
+def test_the_share_of_sums_grows_with_ranks_and_hardly_changes_with_tokens():
+    shares = [ch09.layer("llama3-70b", tp, 8192, "H100 SXM", "NVLink").share for tp in ch09.RANKS]
+    assert shares == sorted(shares)
+    few, many = (ch09.layer("llama3-70b", 8, tokens, "H100 SXM", "adapter").share for tokens in (8192, 32_768))
+    assert few == pytest.approx(many, rel=0.02)
+
+
+def test_the_texts_ratio_is_that_of_the_layer_but_for_attention_and_a_gated_mlp():
+    for wire, (_, rate) in (("NVLink", numbers.INSIDE), ("adapter", numbers.ACROSS)):
+        made = ch09.layer("llama3-70b", numbers.TP, numbers.SEQ, "H100 SXM", wire)
+        assert numbers.ratio(rate) == pytest.approx(made.calls * made.talk / (made.forward + made.backward), rel=0.2)
+
+
+def test_the_alternative_says_both_wires():
+    said = ch09.draw_layer("llama3-70b", 8, 8192).alt
+    for wire, name in (("NVLink", "NVLink"), ("adapter", "the adapter")):
+        share = ch09.layer("llama3-70b", 8, 8192, "H100 SXM", wire).share
+        assert f"On {name}: " in said and f"{share:.0%}".replace("%", " %") in said
+
+
+@pytest.mark.parametrize("make", [ch09.split_explorer, ch09.layer_time])
+def test_every_widget_draws_at_the_ends_of_its_controls(make, capsys):
+    explorer = make()
+    for name, control in explorer.controls.items():
+        for value in (control.values[0], control.values[-1]):
+            explorer.set(**{name: value})
+            markup, said = explorer.page()
+            assert markup.startswith("<img alt=") and said
+    capsys.readouterr()
+
+
+# --- still pictures --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_the_chapters_copy_is_what_the_code_draws(name):
+    picture, again = PICTURES[name](), "python -m course_lib.figures.tensor_cuts"
+    assert (FIGURES / name).read_text(encoding="utf-8") == svg(picture, picture.alt), f"write it again: {again}"
+
+
+def _held(comm, config):
+    return [piece for held in build(config, comm).pieces.values() for piece in held]
+
+
+def test_who_holds_what_says_rows_columns_and_copies():
+    config = Config(hidden=64, heads=8, kv_heads=2, layers=1)
+    said = held_pieces(simulate(_held, 4, args=(config,)).results).alt
+    assert "wq rows 16 to 31 of 64" in said and "wo columns 16 to 31 of 64" in said
+    assert said.count("wk rows 0 to 7 of 16, with 1 other") == 2
+    alone = [piece for held in plan(config, 1, 0).values() for piece in held]
+    assert "100 % of these weights" in held_pieces([alone]).alt
+
+
+def test_without_pieces_there_is_no_picture():
+    with pytest.raises(ValueError, match="no matrices"):
+        held_pieces([])
+
+
+# --- the published series ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", tensor_scaling.all_series())
+def test_published_cuts_have_a_known_device_a_source_and_less_than_perfect_scaling(key):
+    cuts = tensor_scaling.series(key)
+    assert [cut.ranks for cut in cuts] == [1, 2, 4, 8] and cuts[0].lost_seconds == 0
+    for cut in cuts:
+        assert facts.device(cut.device).link_one_way and cut.url.startswith("https://") and cut.step_seconds.source
+        blocks = 12 * cut.layers * cut.hidden**2
+        assert 0.9 < blocks / cut.params < 1 and 0 < cut.scaling <= 1
+
+
+@pytest.mark.parametrize("key", tensor_scaling.all_series())
+def test_published_scaling_is_that_of_their_own_times(key):
+    first, *others = tensor_scaling.series(key)
+    for cut in others:
+        kept = cut.params / cut.ranks / cut.step_seconds / (first.params / first.step_seconds)
+        assert kept == pytest.approx(cut.scaling, rel=0.02)

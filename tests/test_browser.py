@@ -21,7 +21,7 @@ from course_lib.install import ROOT
 pytestmark = pytest.mark.browser
 
 CHAPTERS = sorted(path.parent.name for path in (ROOT / "notebooks").glob("[0-9][0-9]_*/*.ipynb"))
-WIDGETS = {"00": 7, "01": 5}  # cells of a chapter with controls, at least
+WIDGETS = {"00": 7, "01": 5, "02": 5, "03": 3, "06": 3, "07": 2, "09": 2}  # cells of a chapter with controls, at least
 LEAST_CONTRAST = 4.5  # WCAG 2.2, level AA, for text
 
 
@@ -38,6 +38,11 @@ class Attempt:
 ATTEMPTS = {
     "00": Attempt("two-ranks-wait", "sends everything twice to be safe", "Each byte needs to cross once", "both halves in one batch"),
     "01": Attempt("state-13b", "no master copy", "master copy", "counts up, numpy all the way"),
+    "02": Attempt("peak-not-sum", "the sum", "the sum of everything", "a running total"),
+    "03": Attempt("network-roof", "sends through the memory", "the third roof is missing", "three times, the longest"),
+    "06": Attempt("ring-shift", "the other way round", "the rank after it", "one batch"),
+    "07": Attempt("average-gradients", "the average of the averages", "average of the ranks' averages", "sums, then one division"),
+    "09": Attempt("row-bias", "as it stood", "the bias is in it 3 times", "behind the sum"),
 }
 
 
@@ -267,8 +272,9 @@ EVERY_CHAPTER = (
     every_slider_redraws_its_picture_when_dragged_and_by_keyboard,
     every_menu_check_box_and_text_field_redraws_its_picture,
     play_runs_through_the_pictures,
+    a_wrong_answer_is_told_why_and_the_right_one_gets_full_points,
 )
 OF_ONE_CHAPTER = {
-    "00": (a_wrong_answer_is_told_why_and_the_right_one_gets_full_points, matching_says_how_many_rows_are_filled_in),
-    "01": (a_wrong_answer_is_told_why_and_the_right_one_gets_full_points, the_measurement_times_each_event_of_a_slider),
+    "00": (matching_says_how_many_rows_are_filled_in,),
+    "01": (the_measurement_times_each_event_of_a_slider,),
 }

@@ -1,0 +1,87 @@
+"""The audit of chapter 10: what was printed about bubbles, recomputing and what a pipeline saves, some of it right."""
+
+from dataclasses import dataclass
+
+from course_lib import facts
+from course_lib.exercises import Card
+
+RIGHT, WRONG = "right", "wrong"
+CAUSES = {
+    "as printed": "the statement is right",
+    "another whole": "it is a share of something else than what was named",
+    "another recipe": "the saving belongs to another way of doing it",
+    "one copy anyway": "what is added up takes the same room, however often something is added",
+    "more in flight": "each rank holds less of the model, for more micro-batches at once",
+    "layers left over": "some of the model is on no GPU",
+    "another convention": "it is right for idle time over another time",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One statement of the audit: what to recompute of it, and in which unit."""
+
+    id: str  # key of `facts.claim`
+    asked: str
+    unit: str
+
+
+ITEMS = (
+    Item("bubble-4-8", "that share", "a fraction of 1"),
+    Item("recompute-forwards", "the forward passes done more, over those done without recomputing", "a fraction of 1"),
+    Item("pipeline-activations", "the first stage's activations at its fullest, over the one GPU's", "a plain factor"),
+    Item("interleaved-bubble", "idle time over working time of that schedule", "a fraction of 1"),
+    Item("accumulation-gradients", "the bytes of gradients that a rank holds, over those with a single micro-batch", "a plain factor"),
+    Item("interleaved-layers", "the layers that the GPU holds by the second recipe", "layers"),
+    Item("bubble-16-64", "that share", "a fraction of 1"),
+    Item("recompute-sqrt-stage", "the layer inputs that are kept there at once, each of one micro-batch", "layer inputs"),
+)  # fmt: skip
+
+
+def _table() -> str:
+    lines = ["| id | was printed | your number | in |", "|---|---|---|---|"]
+    for item in ITEMS:
+        claim = facts.claim(item.id)
+        told = f"{claim.value.source}; {claim.value.condition}".replace("|", "and")
+        lines.append(f"| `{item.id}` | “{claim.text}” *({told})* | {item.asked} | {item.unit} |")
+    return "\n".join(lines)
+
+
+def _causes() -> str:
+    return "\n".join(f'- `"{name}"`: {meaning}' for name, meaning in CAUSES.items())
+
+
+AUDIT_PIPELINE = Card(
+    id="audit-pipeline",
+    chapter="10",
+    title="Audit: what does a pipeline save?",
+    text=f"""Eight statements about pipelines, quoted. Recompute each for the case in brackets, then judge it. The library's
+schedules, `play` and `peak_activations` may do the counting.
+
+{_table()}
+
+`audit_pp()` returns a dictionary with every id: `{{"id": (your number, "{RIGHT}" or "{WRONG}", cause)}}`. A statement is right
+if what it says is within 5 % of your number, and your number must be within 5 % of ours. The cause is one of:
+
+{_causes()}
+
+Some statements are right as printed. A verdict counts only with its number and its cause, an error found counts only beside a
+right statement left standing, and the other way round: calling all of them the same earns nothing.""",
+    points=8,
+    minutes=15,
+    difficulty=3,
+    importance=4,
+    kind="more",
+    form="audit",
+    hints=(
+        "How many micro-batches has the first stage of 1F1B been given before its first gradient comes back?",
+        "A backward takes two forwards: how much of all the work is a repeated forward, and how much of the forwards? Sixteen micro-batches of "
+        "a sixteenth of the layers each: how much is that? A gradient buffer has the shape of the weights.",
+        "`(p - 1) / (m + p - 1)`; `1.0` forward more per forward; `peak_activations(one_f_one_b(16, 64))[0] / 16`; "
+        "`play(interleaved(8, 32)).bubble_over_ideal`; layers 1–5 and 21–25 are two times five; 16 micro-batches × 80/16 layers.",
+    ),
+    answers=("audit_pp",),
+    allowed="everything, the library too: the judgement is what counts.",
+)  # fmt: skip
+
+AUDITS = (AUDIT_PIPELINE,)

@@ -1,0 +1,598 @@
+"""Answers to deadlocked-1f1b: right ones, and wrong ones with the verdict and mistake that must find them."""
+
+import torch
+from course_lib.cluster import P2POp
+
+
+def swap(comm, tensor, peer, empty):
+    """Send a tensor to a neighbour and receive its own in one batch."""
+    got = empty()
+    for work in comm.batch_isend_irecv([P2POp(comm.isend, tensor, peer), P2POp(comm.irecv, got, peer)]):
+        work.wait()
+    return got
+
+
+def receive(comm, peer, empty):
+    """A tensor from a rank."""
+    got = empty()
+    comm.recv(got, peer)
+    return got
+
+
+# %% right: one batch for both directions, as Megatron-LM does
+
+
+def run_1f1b(comm, forward, backward, empty, microbatches):
+    rank, last = comm.rank, comm.size - 1
+    before, after = rank - 1, rank + 1
+
+    def next_input():
+        return receive(comm, before, empty) if rank > 0 else None
+
+    ahead = min(last - rank, microbatches)
+    for m in range(ahead):
+        y = forward(m, next_input())
+        if rank < last:
+            comm.send(y, after)
+    steady = microbatches - ahead
+    x = next_input() if steady else None
+    for m in range(steady):
+        y = forward(ahead + m, x)
+        grad = swap(comm, y, after, empty) if rank < last else None
+        g = backward(m, grad)
+        if rank > 0 and m < steady - 1:
+            x = swap(comm, g, before, empty)
+        elif rank > 0:
+            comm.send(g, before)
+    for m in range(steady, microbatches):
+        g = backward(m, receive(comm, after, empty) if rank < last else None)
+        if rank > 0:
+            comm.send(g, before)
+
+
+# %% right: even ranks send first, odd ranks receive first
+
+
+def run_1f1b(comm, forward, backward, empty, microbatches):
+    rank, last = comm.rank, comm.size - 1
+
+    def trade(tensor, peer):
+        if rank % 2 == 0:
+            comm.send(tensor, peer)
+            return receive(comm, peer, empty)
+        got = receive(comm, peer, empty)
+        comm.send(tensor, peer)
+        return got
+
+    ahead = min(last - rank, microbatches)
+    steady = microbatches - ahead
+    for m in range(ahead):
+        y = forward(m, receive(comm, rank - 1, empty) if rank else None)
+        comm.send(y, rank + 1)
+    x = receive(comm, rank - 1, empty) if rank and steady else None
+    for m in range(steady):
+        y = forward(ahead + m, x)
+        g = backward(m, trade(y, rank + 1) if rank < last else None)
+        if rank and m + 1 < steady:
+            x = trade(g, rank - 1)
+        elif rank:
+            comm.send(g, rank - 1)
+    for m in range(steady, microbatches):
+        g = backward(m, receive(comm, rank + 1, empty))
+        if rank:
+            comm.send(g, rank - 1)
+
+
+# %% right: sends started in time and waited for, receives in the same batch, by hand
+
+
+def run_1f1b(comm, forward, backward, empty, microbatches):
+    up, down = comm.rank - 1, comm.rank + 1
+    first, last = comm.rank == 0, comm.rank == comm.size - 1
+    ahead = min(comm.size - 1 - comm.rank, microbatches)
+    row = [("F", m) for m in range(ahead)]
+    for m in range(microbatches):
+        row += [("F", ahead + m)] * (ahead + m < microbatches) + [("B", m)]
+
+    def peer_in(kind):
+        return None if (kind == "F" and first) or (kind == "B" and last) else (up if kind == "F" else down)
+
+    def peer_out(kind):
+        return None if (kind == "F" and last) or (kind == "B" and first) else (down if kind == "F" else up)
+
+    def exchange(out, to, source):
+        halves, got = [], None
+        if to is not None:
+            halves.append(P2POp(comm.isend, out, to))
+        if source is not None:
+            got = empty()
+            halves.append(P2POp(comm.irecv, got, source))
+        for work in comm.batch_isend_irecv(halves) if halves else []:
+            work.wait()
+        return got
+
+    given = exchange(None, None, peer_in(row[0][0]))
+    for place, (kind, m) in enumerate(row):
+        out = (forward if kind == "F" else backward)(m, given)
+        to = peer_out(kind)
+        after = row[place + 1][0] if place + 1 < len(row) else None
+        source = peer_in(after) if after else None
+        if to is not None and source is not None and to == source:
+            given = exchange(out, to, source)
+        else:
+            exchange(out, to, None)
+            given = exchange(None, None, source)
+
+
+# %% wrong: as it was found => protocol deadlock
+
+
+def run_1f1b(comm, forward, backward, empty, microbatches):
+    rank, last = comm.rank, comm.size - 1
+
+    def one_forward(m):
+        y = forward(m, receive(comm, rank - 1, empty) if rank > 0 else None)
+        if rank < last:
+            comm.send(y, rank + 1)
+
+    def one_backward(m):
+        grad = backward(m, receive(comm, rank + 1, empty) if rank < last else None)
+        if rank > 0:
+            comm.send(grad, rank - 1)
+
+    ahead = min(last - rank, microbatches)
+    for m in range(ahead):
+        one_forward(m)
+    for m in range(microbatches - ahead):
+        one_forward(ahead + m)
+        one_backward(m)
+    for m in range(microbatches - ahead, microbatches):
+        one_backward(m)
+
+
+# %% wrong: send and receive turned round on rank 0 alone => protocol deadlock
+
+
+def run_1f1b(comm, forward, backward, empty, microbatches):
+    rank, last = comm.rank, comm.size - 1
+    ahead = min(last - rank, microbatches)
+
+    def send_on(m):
+        y = forward(m, receive(comm, rank - 1, empty) if rank else None)
+        if rank < last:
+            comm.send(y, rank + 1)
+
+    def send_back(m, grad):
+        g = backward(m, grad)
+        if rank:
+            comm.send(g, rank - 1)
+
+    for m in range(ahead):
+        send_on(m)
+    for m in range(microbatches - ahead):
+        if rank == 0 and rank < last:
+            y = forward(ahead + m, None)
+            grad = receive(comm, rank + 1, empty)
+            comm.send(y, rank + 1)
+        else:
+            send_on(ahead + m)
+            grad = receive(comm, rank + 1, empty) if rank < last else None
+        send_back(m, grad)
+    for m in range(microbatches - ahead, microbatches):
+        send_back(m, receive(comm, rank + 1, empty) if rank < last else None)
+
+
+# %% wrong: GPipe, which does not hang and holds everything => cost too-much-memory
+
+
+def run_1f1b(comm, forward, backward, empty, microbatches):
+    rank, last = comm.rank, comm.size - 1
+    for m in range(microbatches):
+        y = forward(m, receive(comm, rank - 1, empty) if rank else None)
+        if rank < last:
+            comm.send(y, rank + 1)
+    for m in range(microbatches):
+        g = backward(m, receive(comm, rank + 1, empty) if rank < last else None)
+        if rank:
+            comm.send(g, rank - 1)
+
+
+# %% wrong: one micro-batch at a time, which does not hang and does not pipeline => cost slow
+
+
+def run_1f1b(comm, forward, backward, empty, microbatches):
+    rank, last = comm.rank, comm.size - 1
+    for m in range(microbatches):
+        y = forward(m, receive(comm, rank - 1, empty) if rank else None)
+        if rank < last:
+            comm.send(y, rank + 1)
+        g = backward(m, receive(comm, rank + 1, empty) if rank < last else None)
+        if rank:
+            comm.send(g, rank - 1)
+
+
+# %% wrong: starts its sends and goes on, which hangs where a pair keeps its order => protocol deadlock
+
+
+def run_1f1b(comm, forward, backward, empty, microbatches):
+    rank, last, works = comm.rank, comm.size - 1, []
+
+    def one_forward(m):
+        y = forward(m, receive(comm, rank - 1, empty) if rank else None)
+        if rank < last:
+            works.append(comm.isend(y, rank + 1))
+
+    def one_backward(m):
+        g = backward(m, receive(comm, rank + 1, empty) if rank < last else None)
+        if rank:
+            works.append(comm.isend(g, rank - 1))
+
+    ahead = min(last - rank, microbatches)
+    for m in range(ahead):
+        one_forward(m)
+    for m in range(microbatches - ahead):
+        one_forward(ahead + m)
+        one_backward(m)
+    for m in range(microbatches - ahead, microbatches):
+        one_backward(m)
+    for work in works:
+        work.wait()
+
+
+# %% wrong: forgets to drain the pipeline => protocol deadlock
+
+
+def run_1f1b(comm, forward, backward, empty, microbatches):
+    rank, last = comm.rank, comm.size - 1
+    ahead = min(last - rank, microbatches)
+    steady = microbatches - ahead
+    for m in range(ahead):
+        y = forward(m, receive(comm, rank - 1, empty) if rank else None)
+        comm.send(y, rank + 1)
+    x = receive(comm, rank - 1, empty) if rank and steady else None
+    for m in range(steady):
+        y = forward(ahead + m, x)
+        g = backward(m, swap(comm, y, rank + 1, empty) if rank < last else None)
+        if rank and m < steady - 1:
+            x = swap(comm, g, rank - 1, empty)
+        elif rank:
+            comm.send(g, rank - 1)
+
+
+# %% wrong: does nothing, gradients stay zero => values zero-gradients
+
+
+def run_1f1b(comm, forward, backward, empty, microbatches):
+    return None
+
+
+# %% wrong: forwards only => values zero-gradients
+
+
+def run_1f1b(comm, forward, backward, empty, microbatches):
+    for m in range(microbatches):
+        y = forward(m, receive(comm, comm.rank - 1, empty) if comm.rank else None)
+        if comm.rank < comm.size - 1:
+            comm.send(y, comm.rank + 1)
+
+
+# %% wrong: every rank sends back zeros to be quick => values -
+
+
+def run_1f1b(comm, forward, backward, empty, microbatches):
+    rank, last = comm.rank, comm.size - 1
+    for m in range(microbatches):
+        y = forward(m, receive(comm, rank - 1, empty) if rank else None)
+        if rank < last:
+            comm.send(y, rank + 1)
+        backward(m, torch.zeros_like(empty()) if rank < last else None)
+
+
+# %% wrong: one tensor for all that is received => values wrong-pairing
+
+
+def run_1f1b(comm, forward, backward, empty, microbatches):
+    rank, last, x, grad = comm.rank, comm.size - 1, empty(), empty()
+
+    def trade(tensor, peer, into):
+        for work in comm.batch_isend_irecv([P2POp(comm.isend, tensor, peer), P2POp(comm.irecv, into, peer)]):
+            work.wait()
+
+    ahead = min(last - rank, microbatches)
+    steady = microbatches - ahead
+    for m in range(ahead):
+        if rank:
+            comm.recv(x, rank - 1)
+        comm.send(forward(m, x if rank else None), rank + 1)
+    if rank and steady:
+        comm.recv(x, rank - 1)
+    for m in range(steady):
+        y = forward(ahead + m, x if rank else None)
+        if rank < last:
+            trade(y, rank + 1, grad)
+        g = backward(m, grad if rank < last else None)
+        if rank and m < steady - 1:
+            trade(g, rank - 1, x)
+        elif rank:
+            comm.send(g, rank - 1)
+    for m in range(steady, microbatches):
+        comm.recv(grad, rank + 1)
+        g = backward(m, grad)
+        if rank:
+            comm.send(g, rank - 1)
+
+
+# %% wrong: the drain goes from the last micro-batch back => values -
+
+
+def run_1f1b(comm, forward, backward, empty, microbatches):
+    rank, last = comm.rank, comm.size - 1
+    ahead = min(last - rank, microbatches)
+    steady = microbatches - ahead
+    for m in range(ahead):
+        y = forward(m, receive(comm, rank - 1, empty) if rank else None)
+        comm.send(y, rank + 1)
+    x = receive(comm, rank - 1, empty) if rank and steady else None
+    for m in range(steady):
+        y = forward(ahead + m, x)
+        g = backward(m, swap(comm, y, rank + 1, empty) if rank < last else None)
+        if rank and m < steady - 1:
+            x = swap(comm, g, rank - 1, empty)
+        elif rank:
+            comm.send(g, rank - 1)
+    for m in reversed(range(steady, microbatches)):
+        g = backward(m, receive(comm, rank + 1, empty))
+        if rank:
+            comm.send(g, rank - 1)
+
+
+# %% wrong: fewer micro-batches than stages are not thought of => generality -
+
+
+def run_1f1b(comm, forward, backward, empty, microbatches):
+    rank, last = comm.rank, comm.size - 1
+    ahead = last - rank
+    steady = microbatches - ahead
+    for m in range(ahead):
+        y = forward(m, receive(comm, rank - 1, empty) if rank else None)
+        comm.send(y, rank + 1)
+    x = receive(comm, rank - 1, empty) if rank else None
+    for m in range(steady):
+        y = forward(ahead + m, x)
+        g = backward(m, swap(comm, y, rank + 1, empty) if rank < last else None)
+        if rank and m < steady - 1:
+            x = swap(comm, g, rank - 1, empty)
+        elif rank:
+            comm.send(g, rank - 1)
+    for m in range(steady, microbatches):
+        g = backward(m, receive(comm, rank + 1, empty))
+        if rank:
+            comm.send(g, rank - 1)
+
+
+# %% wrong: left as it is => not-answered
+
+
+def run_1f1b(comm, forward, backward, empty, microbatches):
+    raise NotImplementedError
+
+
+# %% half: starts its sends and goes on => 8.5
+
+
+def run_1f1b(comm, forward, backward, empty, microbatches):
+    rank, last, works = comm.rank, comm.size - 1, []
+    ahead = min(last - rank, microbatches)
+    row = [("F", m) for m in range(ahead)]
+    for m in range(microbatches):
+        row += [("F", ahead + m)] * (ahead + m < microbatches) + [("B", m)]
+    for kind, m in row:
+        if kind == "F":
+            out, to = forward(m, receive(comm, rank - 1, empty) if rank else None), rank + 1
+        else:
+            out, to = backward(m, receive(comm, rank + 1, empty) if rank < last else None), rank - 1
+        if out is not None:
+            works.append(comm.isend(out, to))
+    for work in works:
+        work.wait()
+
+
+# %% half: GPipe => 7.5
+
+
+def run_1f1b(comm, forward, backward, empty, microbatches):
+    rank, last = comm.rank, comm.size - 1
+    for m in range(microbatches):
+        y = forward(m, receive(comm, rank - 1, empty) if rank else None)
+        if rank < last:
+            comm.send(y, rank + 1)
+    for m in range(microbatches):
+        g = backward(m, receive(comm, rank + 1, empty) if rank < last else None)
+        if rank:
+            comm.send(g, rank - 1)
+
+
+# %% wrong: one extra forward ahead => cost too-much-memory
+
+
+import torch
+from course_lib.cluster import P2POp
+
+
+def rcv(c, p, e):
+    g = e()
+    c.recv(g, p)
+    return g
+
+
+def swp(c, t, p, e):
+    g = e()
+    for w in c.batch_isend_irecv([P2POp(c.irecv, g, p), P2POp(c.isend, t, p)]):
+        w.wait()
+    return g
+
+
+def run_1f1b(c, F, B, e, M):
+    r, L = c.rank, c.size - 1
+    works = []
+    a = min(L - r + (r < L), M)
+    row = [("F", m) for m in range(a)]
+    for m in range(M):
+        row += [("F", a + m)] * (a + m < M) + [("B", m)]
+    for k, m in row:
+        if k == "F":
+            o, to = F(m, rcv(c, r - 1, e) if r else None), r + 1
+        else:
+            o, to = B(m, rcv(c, r + 1, e) if r < L else None), r - 1
+        if o is not None:
+            works.append(c.isend(o, to))
+    for w in works:
+        w.wait()
+
+
+# %% wrong: all receives posted in the beginning, which a stream does not forgive => protocol deadlock
+
+
+import torch
+from course_lib.cluster import P2POp
+
+
+def rcv(c, p, e):
+    g = e()
+    c.recv(g, p)
+    return g
+
+
+def swp(c, t, p, e):
+    g = e()
+    for w in c.batch_isend_irecv([P2POp(c.irecv, g, p), P2POp(c.isend, t, p)]):
+        w.wait()
+    return g
+
+
+def run_1f1b(c, F, B, e, M):
+    r, L = c.rank, c.size - 1
+    X = [e() for _ in range(M)]
+    Gr = [e() for _ in range(M)]
+    wx = [c.irecv(X[m], r - 1) for m in range(M)] if r else []
+    wg = [c.irecv(Gr[m], r + 1) for m in range(M)] if r < L else []
+    a = min(L - r, M)
+
+    def f(m):
+        if r:
+            wx[m].wait()
+        y = F(m, X[m] if r else None)
+        if r < L:
+            c.send(y, r + 1)
+
+    def b(m):
+        if r < L:
+            wg[m].wait()
+        g = B(m, Gr[m] if r < L else None)
+        if r:
+            c.send(g, r - 1)
+
+    for m in range(a):
+        f(m)
+    for m in range(M - a):
+        f(a + m)
+        b(m)
+    for m in range(M - a, M):
+        b(m)
+
+
+# %% wrong: fused, but x for the next turn is received into the one at work => values -
+
+
+import torch
+from course_lib.cluster import P2POp
+
+
+def rcv(c, p, e):
+    g = e()
+    c.recv(g, p)
+    return g
+
+
+def swp(c, t, p, e):
+    g = e()
+    for w in c.batch_isend_irecv([P2POp(c.irecv, g, p), P2POp(c.isend, t, p)]):
+        w.wait()
+    return g
+
+
+def run_1f1b(c, F, B, e, M):
+    r, L = c.rank, c.size - 1
+    x = e()
+
+    def sw(t, p, g):
+        for w in c.batch_isend_irecv([P2POp(c.irecv, g, p), P2POp(c.isend, t, p)]):
+            w.wait()
+        return g
+
+    a = min(L - r, M)
+    for m in range(a):
+        c.send(F(m, rcv(c, r - 1, e) if r else None), r + 1)
+    if r and a < M:
+        c.recv(x, r - 1)
+    for m in range(M - a):
+        y = F(a + m, x if r else None)
+        g = B(m, sw(y, r + 1, e()) if r < L else None)
+        if r:
+            if m < M - a - 1:
+                sw(g, r - 1, x)
+            else:
+                c.send(g, r - 1)
+    for m in range(M - a, M):
+        g = B(m, rcv(c, r + 1, e))
+        if r:
+            c.send(g, r - 1)
+
+
+# %% right: receive the gradient first and send the activation then, on even ranks
+
+
+import torch
+from course_lib.cluster import P2POp
+
+
+def rcv(c, p, e):
+    g = e()
+    c.recv(g, p)
+    return g
+
+
+def swp(c, t, p, e):
+    g = e()
+    for w in c.batch_isend_irecv([P2POp(c.irecv, g, p), P2POp(c.isend, t, p)]):
+        w.wait()
+    return g
+
+
+def run_1f1b(c, F, B, e, M):
+    r, L = c.rank, c.size - 1
+
+    def t(x, p):
+        if r % 2:
+            c.send(x, p)
+            return rcv(c, p, e)
+        g = rcv(c, p, e)
+        c.send(x, p)
+        return g
+
+    a = min(L - r, M)
+    for m in range(a):
+        c.send(F(m, rcv(c, r - 1, e) if r else None), r + 1)
+    x = rcv(c, r - 1, e) if r and a < M else None
+    for m in range(M - a):
+        y = F(a + m, x)
+        g = B(m, t(y, r + 1) if r < L else None)
+        if r:
+            if m < M - a - 1:
+                x = t(g, r - 1)
+            else:
+                c.send(g, r - 1)
+    for m in range(M - a, M):
+        g = B(m, rcv(c, r + 1, e))
+        if r:
+            c.send(g, r - 1)

@@ -1,0 +1,306 @@
+"""Answers to interleaved-rows: right ones, and wrong ones with the verdict and mistake that must find them."""
+
+from course_lib.schedules import Op
+
+
+def looped(ranks, microbatches, chunks, ahead, check=True):
+    """Interleaved rows with so many forwards ahead on a rank."""
+    if check and microbatches % ranks:
+        raise ValueError(
+            f"{microbatches} is no multiple of {ranks}; {microbatches // ranks * ranks + ranks} would fit."
+        )
+    total, rows = microbatches * chunks, []
+    for rank in range(ranks):
+        first = max(0, min(ahead(rank), total))
+
+        def op(kind, k, rank=rank):
+            chunk = k // ranks % chunks
+            stage = (chunk if kind == "F" else chunks - 1 - chunk) * ranks + rank
+            return kind, stage, k // (ranks * chunks) * ranks + k % ranks
+
+        row = [op("F", k) for k in range(first)]
+        for k in range(total):
+            if first + k < total:
+                row.append(op("F", first + k))
+            row.append(op("B", k))
+        rows.append(row)
+    return rows
+
+
+# %% right: by the number of each forward and backward
+
+
+def interleaved_rows(ranks, microbatches, chunks):
+    if microbatches % ranks:
+        raise ValueError(
+            f"{microbatches} is no multiple of {ranks}; {(microbatches // ranks + 1) * ranks} would fit."
+        )
+
+    def op(kind, rank, k):
+        chunk = k // ranks % chunks
+        stage = (chunk if kind == "F" else chunks - 1 - chunk) * ranks + rank
+        return kind, stage, k // (ranks * chunks) * ranks + k % ranks
+
+    total, rows = microbatches * chunks, []
+    for rank in range(ranks):
+        ahead = min(2 * (ranks - 1 - rank) + (chunks - 1) * ranks, total)
+        row = [op("F", rank, k) for k in range(ahead)]
+        for k in range(total):
+            if ahead + k < total:
+                row.append(op("F", rank, ahead + k))
+            row.append(op("B", rank, k))
+        rows.append(row)
+    return rows
+
+
+# %% right: lists of forwards and backwards, zipped together
+
+
+def interleaved_rows(ranks, microbatches, chunks):
+    rounds, rest = divmod(microbatches, ranks)
+    if rest:
+        raise ValueError(
+            f"Micro-batches come in rounds of {ranks}; {rounds * ranks} or {(rounds + 1) * ranks} would fit."
+        )
+    rows = []
+    for rank in range(ranks):
+        forwards = [
+            Op("F", chunk * ranks + rank, r * ranks + m)
+            for r in range(rounds)
+            for chunk in range(chunks)
+            for m in range(ranks)
+        ]
+        backwards = [Op("B", chunk * ranks + rank, r * ranks + m)
+                     for r in range(rounds) for chunk in reversed(range(chunks)) for m in range(ranks)]  # fmt: skip
+        ahead = min(len(forwards), 2 * (ranks - rank - 1) + (chunks - 1) * ranks)
+        row = forwards[:ahead]
+        for pair in zip(forwards[ahead:], backwards):
+            row += pair
+        rows.append(row + backwards[len(forwards) - ahead :])
+    return rows
+
+
+# %% wrong: does not look whether rounds are whole => generality not-refused
+
+
+def interleaved_rows(ranks, microbatches, chunks):
+    return looped(
+        ranks, microbatches, chunks, lambda rank: 2 * (ranks - 1 - rank) + (chunks - 1) * ranks, check=False
+    )
+
+
+# %% wrong: plain 1F1B's warm-up => values order
+
+
+def interleaved_rows(ranks, microbatches, chunks):
+    return looped(ranks, microbatches, chunks, lambda rank: ranks - 1 - rank)
+
+
+# %% right: fewer forwards ahead, which is enough where messages take no time
+
+
+def interleaved_rows(ranks, microbatches, chunks):
+    return looped(ranks, microbatches, chunks, lambda rank: ranks - 1 - rank + (chunks - 1) * ranks)
+
+
+# %% wrong: one forward too many ahead => cost too-much-memory
+
+
+def interleaved_rows(ranks, microbatches, chunks):
+    return looped(ranks, microbatches, chunks, lambda rank: 2 * (ranks - rank) + (chunks - 1) * ranks)
+
+
+# %% wrong: breadth-first, all forwards first => cost all-forwards-first
+
+
+def interleaved_rows(ranks, microbatches, chunks):
+    if microbatches % ranks:
+        raise ValueError("whole rounds, please")
+    rows = []
+    for rank in range(ranks):
+        row = [("F", c * ranks + rank, m) for c in range(chunks) for m in range(microbatches)]
+        rows.append(
+            row + [("B", c * ranks + rank, m) for c in reversed(range(chunks)) for m in range(microbatches)]
+        )
+    return rows
+
+
+# %% wrong: neighbouring stages on one rank => values wrong-rank
+
+
+def interleaved_rows(ranks, microbatches, chunks):
+    rows = looped(ranks, microbatches, chunks, lambda rank: 2 * (ranks - 1 - rank) + (chunks - 1) * ranks)
+    return [
+        [(kind, rank * chunks + stage // ranks, m) for kind, stage, m in row] for rank, row in enumerate(rows)
+    ]
+
+
+# %% wrong: backwards take the chunks in the forwards' order => values deadlock
+
+
+def interleaved_rows(ranks, microbatches, chunks):
+    rows = looped(ranks, microbatches, chunks, lambda rank: 2 * (ranks - 1 - rank) + (chunks - 1) * ranks)
+    return [[(kind, ((chunks - 1 - stage // ranks) * ranks + stage % ranks) if kind == "B" else stage, m) for kind, stage, m in row]
+            for row in rows]  # fmt: skip
+
+
+# %% wrong: plain 1F1B => values -
+
+
+def interleaved_rows(ranks, microbatches, chunks):
+    return looped(ranks, microbatches, 1, lambda rank: ranks - 1 - rank)
+
+
+# %% wrong: 1F1B with all chunks of a micro-batch at once => values -
+
+
+def interleaved_rows(ranks, microbatches, chunks):
+    if microbatches % ranks:
+        raise ValueError("no whole rounds")
+    rows = []
+    for rank in range(ranks):
+        stages = [c * ranks + rank for c in range(chunks)]
+        row = [("F", stages[0], m) for m in range(min(ranks - rank, microbatches))]
+        rows.append(row + [("B", s, m) for m in range(microbatches) for s in stages[::-1]])
+    return rows
+
+
+# %% wrong: one micro-batch after the other => cost bubble-of-1f1b
+
+
+def interleaved_rows(ranks, microbatches, chunks):
+    if microbatches % ranks:
+        raise ValueError("no whole rounds")
+    return [[op for m in range(microbatches) for op in
+             [("F", c * ranks + r, m) for c in range(chunks)] + [("B", c * ranks + r, m) for c in reversed(range(chunks))]]
+            for r in range(ranks)]  # fmt: skip
+
+
+# %% wrong: empty rows => values empty-schedule
+
+
+def interleaved_rows(ranks, microbatches, chunks):
+    if microbatches % ranks:
+        raise ValueError("no whole rounds")
+    return [[]] * ranks
+
+
+# %% wrong: refuses everything => values refused
+
+
+def interleaved_rows(ranks, microbatches, chunks):
+    raise ValueError("does not fit")
+
+
+# %% wrong: left as it is => not-answered
+
+
+def interleaved_rows(ranks, microbatches, chunks):
+    raise NotImplementedError
+
+
+# %% half: right but for the refusal => 9
+
+
+def interleaved_rows(ranks, microbatches, chunks):
+    return looped(
+        ranks, microbatches, chunks, lambda rank: 2 * (ranks - 1 - rank) + (chunks - 1) * ranks, check=False
+    )
+
+
+# %% half: breadth-first, within its bubble => 8.5
+
+
+def interleaved_rows(ranks, microbatches, chunks):
+    if microbatches % ranks:
+        raise ValueError("whole rounds, please")
+    rows = []
+    for rank in range(ranks):
+        row = [("F", c * ranks + rank, m) for c in range(chunks) for m in range(microbatches)]
+        rows.append(
+            row + [("B", c * ranks + rank, m) for c in reversed(range(chunks)) for m in range(microbatches)]
+        )
+    return rows
+
+
+# %% wrong: refuses an odd number of micro-batches => generality -
+
+
+def rows_(p, m, v, hop=2, extra=0):
+    T = m * v
+    out = []
+    for r in range(p):
+        a = min(hop * (p - 1 - r) + (v - 1) * p + extra, T)
+
+        def op(k, i):
+            c = i // p % v
+            return k, ((c if k == "F" else v - 1 - c) * p + r), i // (p * v) * p + i % p
+
+        row = [op("F", i) for i in range(a)]
+        for i in range(T):
+            if a + i < T:
+                row.append(op("F", a + i))
+            row.append(op("B", i))
+        out.append(row)
+    return out
+
+
+def interleaved_rows(p, m, v):
+    if m % p or m % 2:
+        raise ValueError("even")
+    return rows_(p, m, v)
+
+
+# %% wrong: only two chunks => generality -
+
+
+def rows_(p, m, v, hop=2, extra=0):
+    T = m * v
+    out = []
+    for r in range(p):
+        a = min(hop * (p - 1 - r) + (v - 1) * p + extra, T)
+
+        def op(k, i):
+            c = i // p % v
+            return k, ((c if k == "F" else v - 1 - c) * p + r), i // (p * v) * p + i % p
+
+        row = [op("F", i) for i in range(a)]
+        for i in range(T):
+            if a + i < T:
+                row.append(op("F", a + i))
+            row.append(op("B", i))
+        out.append(row)
+    return out
+
+
+def interleaved_rows(p, m, v):
+    if m % p:
+        raise ValueError("rounds")
+    return rows_(p, m, 2)
+
+
+# %% wrong: refuses with an assertion => generality -
+
+
+def rows_(p, m, v, hop=2, extra=0):
+    T = m * v
+    out = []
+    for r in range(p):
+        a = min(hop * (p - 1 - r) + (v - 1) * p + extra, T)
+
+        def op(k, i):
+            c = i // p % v
+            return k, ((c if k == "F" else v - 1 - c) * p + r), i // (p * v) * p + i % p
+
+        row = [op("F", i) for i in range(a)]
+        for i in range(T):
+            if a + i < T:
+                row.append(op("F", a + i))
+            row.append(op("B", i))
+        out.append(row)
+    return out
+
+
+def interleaved_rows(p, m, v):
+    assert m % p == 0
+    return rows_(p, m, v)

@@ -1,0 +1,214 @@
+"""Answers to read-a-gantt: right ones, and wrong ones with the verdict and mistake that must find them."""
+
+
+def counted(spans):
+    """Ranks, micro-batches, chunks."""
+    ranks = 1 + max(span[0] for span in spans)
+    microbatches = 1 + max(span[4] for span in spans)
+    chunks = sum(span[3] == "forward" and span[0] == 0 and span[4] == 0 for span in spans)
+    return ranks, microbatches, chunks
+
+
+def row_of(spans, rank):
+    """The kinds of a rank's operations in order."""
+    return [span[3] for span in sorted(spans, key=lambda span: span[1]) if span[0] == rank]
+
+
+def ahead(spans, rank):
+    """Forwards before the first that is none."""
+    row = row_of(spans, rank)
+    return next(place for place, kind in enumerate(row) if kind != "forward")
+
+
+# %% right: by the first rank, and the last
+
+
+def read(spans):
+    ranks = len({rank for rank, *_ in spans})
+    microbatches = len({span[4] for span in spans})
+    row = [span[3] for span in sorted(spans, key=lambda span: span[1]) if span[0] == 0]
+    chunks = row.count("forward") // microbatches
+    ahead = next(place for place, kind in enumerate(row) if kind != "forward")
+    if "weight gradient" in row:
+        name = "ZB-H2" if ahead > ranks else "ZB-H1"
+    elif ahead == microbatches * chunks:
+        name = "GPipe" if chunks == 1 else "breadth-first"
+    elif chunks > 1:
+        name = "interleaved 1F1B"
+    else:
+        name = "naive" if ahead == 1 else "1F1B"
+    return name, ranks, microbatches, chunks
+
+
+# %% right: by what every rank holds at most
+
+
+def read(spans):
+    ranks = len({span[0] for span in spans})
+    microbatches = len({span[4] for span in spans})
+    chunks = sum(span[3] == "forward" for span in spans) // (ranks * microbatches)
+    held = []
+    for rank in range(ranks):
+        now = most = 0
+        for kind in row_of(spans, rank):
+            now += {"forward": 1, "backward": -1, "weight gradient": -1}.get(kind, 0)
+            most = max(most, now)
+        held.append(most)
+    halves = any(span[3] == "input gradient" for span in spans)
+    if halves:
+        name = "ZB-H1" if max(held) <= ranks else "ZB-H2"
+    elif chunks > 1:
+        name = "breadth-first" if set(held) == {microbatches * chunks} else "interleaved 1F1B"
+    else:
+        name = {True: "naive", False: "1F1B"}[max(held) == 1] if held[-1] == 1 else "GPipe"
+    return [name, ranks, microbatches, chunks]
+
+
+# %% wrong: everything is 1F1B => values not-1f1b
+
+
+def read(spans):
+    return "1F1B", *counted(spans)
+
+
+# %% wrong: does not sort => values -
+
+
+def read(spans):
+    ranks, microbatches, chunks = counted(spans)
+    row = [span[3] for span in spans if span[0] == 0]
+    first = next(place for place, kind in enumerate(row) if kind != "forward")
+    if "weight gradient" in row:
+        name = "ZB-H2" if first > ranks else "ZB-H1"
+    elif first == microbatches * chunks:
+        name = "GPipe" if chunks == 1 else "breadth-first"
+    elif chunks > 1:
+        name = "interleaved 1F1B"
+    else:
+        name = "naive" if first == 1 else "1F1B"
+    return name, ranks, microbatches, chunks
+
+
+# %% wrong: micro-batches counted by forwards => values other-microbatches
+
+
+def read(spans):
+    ranks = 1 + max(span[0] for span in spans)
+    return "GPipe", ranks, sum(span[3] == "forward" and span[0] == 0 for span in spans), 1
+
+
+# %% wrong: the largest numbers, not how many => values other-ranks
+
+
+def read(spans):
+    return "GPipe", max(span[0] for span in spans), max(span[4] for span in spans), 1
+
+
+# %% wrong: one chunk, always => values other-chunks
+
+
+def read(spans):
+    ranks, microbatches, _ = counted(spans)
+    return "1F1B", ranks, microbatches, 1
+
+
+# %% wrong: GPipe by its first rank's warm-up beyond the ranks => values -
+
+
+def read(spans):
+    ranks, microbatches, chunks = counted(spans)
+    first = ahead(spans, 0)
+    if any(span[3] == "weight gradient" for span in spans):
+        return "ZB-H1", ranks, microbatches, chunks
+    if chunks > 1:
+        return "interleaved 1F1B", ranks, microbatches, chunks
+    return "naive" if first == 1 else "GPipe" if first > ranks else "1F1B", ranks, microbatches, chunks
+
+
+# %% wrong: ZB-H1 and ZB-H2 are one => values not-zb-h1
+
+
+def read(spans):
+    ranks, microbatches, chunks = counted(spans)
+    first = ahead(spans, 0)
+    if any(span[3] == "weight gradient" for span in spans):
+        name = "ZB-H1"
+    elif first == microbatches * chunks:
+        name = "GPipe" if chunks == 1 else "breadth-first"
+    elif chunks > 1:
+        name = "interleaved 1F1B"
+    else:
+        name = "naive" if first == 1 else "1F1B"
+    return name, ranks, microbatches, chunks
+
+
+# %% wrong: the four numbers in another order => values no-such-name
+
+
+def read(spans):
+    ranks, microbatches, chunks = counted(spans)
+    return ranks, microbatches, chunks, "1F1B"
+
+
+# %% wrong: in words of its own => values no-such-name
+
+
+def read(spans):
+    return "one forward, one backward", *counted(spans)
+
+
+# %% wrong: only the name => values no-four
+
+
+def read(spans):
+    return "1F1B"
+
+
+# %% wrong: the last rank decides => values -
+
+
+def read(spans):
+    ranks, microbatches, chunks = counted(spans)
+    first = ahead(spans, ranks - 1)
+    return ("1F1B" if first == 1 else "GPipe"), ranks, microbatches, chunks
+
+
+# %% wrong: the example's sizes => generality -
+
+
+def read(spans):
+    first = ahead(spans, 0)
+    chunks = counted(spans)[2]
+    if any(span[3] == "weight gradient" for span in spans):
+        name = "ZB-H2" if first > 4 else "ZB-H1"
+    elif first >= 8 * chunks:
+        name = "GPipe" if chunks == 1 else "breadth-first"
+    elif chunks > 1:
+        name = "interleaved 1F1B"
+    else:
+        name = "naive" if first == 1 else "1F1B"
+    return name, 4, 12 if name == "interleaved 1F1B" else 8, chunks
+
+
+# %% wrong: left as it is => not-answered
+
+
+def read(spans):
+    raise NotImplementedError
+
+
+# %% half: right where there are four ranks => 3.6
+
+
+def read(spans):
+    ranks, microbatches, chunks = counted(spans)
+    first = ahead(spans, 0)
+    if any(span[3] == "weight gradient" for span in spans):
+        name = "ZB-H2" if first > 4 else "ZB-H1"
+    elif first == microbatches * chunks:
+        name = "GPipe" if chunks == 1 else "breadth-first"
+    elif chunks > 1:
+        name = "interleaved 1F1B"
+    else:
+        name = "naive" if first == 1 else "1F1B"
+    return name, ranks, microbatches, chunks

@@ -1,0 +1,446 @@
+"""Answers to run-any-schedule: right ones, and wrong ones with the verdict and mistake that must find them."""
+
+import torch
+
+
+def tag(kind, stage, m):
+    """A number for what an operation made."""
+    return 2 * (stage * 10_000 + m) + (kind == "B")
+
+
+def maker(kind, stage, m, homes):
+    """The operation whose result this one needs from another stage, or None."""
+    if kind == "F":
+        return ("F", stage - 1, m) if stage else None
+    return ("B", stage + 1, m) if stage < len(homes) - 1 else None
+
+
+# %% right: receive just before, start the sends and wait in the end
+
+
+def run_rows(comm, rows, homes, forward, backward, empty):
+    here, works = {}, []
+    for kind, stage, m in rows[comm.rank]:
+        needs, given = maker(kind, stage, m, homes), None
+        if needs and homes[needs[1]] == comm.rank:
+            given = here.pop(needs)
+        elif needs:
+            given = empty()
+            comm.recv(given, homes[needs[1]], tag(*needs))
+        made = (forward if kind == "F" else backward)(stage, m, given)
+        if made is None:
+            continue
+        target = homes[stage + 1 if kind == "F" else stage - 1]
+        if target == comm.rank:
+            here[kind, stage, m] = made
+        else:
+            works.append(comm.isend(made, target, tag(kind, stage, m)))
+    for work in works:
+        work.wait()
+
+
+# %% right: everything that will come is awaited from the beginning, sends block
+
+
+def run_rows(comm, rows, homes, forward, backward, empty):
+    arriving, here = {}, {}
+    for kind, stage, m in rows[comm.rank]:
+        needs = maker(kind, stage, m, homes)
+        if needs and homes[needs[1]] != comm.rank:
+            into = empty()
+            arriving[needs] = into, comm.irecv(into, homes[needs[1]], tag(*needs))
+    for kind, stage, m in rows[comm.rank]:
+        needs = maker(kind, stage, m, homes)
+        if needs in arriving:
+            given, work = arriving.pop(needs)
+            work.wait()
+        else:
+            given = here.pop(needs) if needs else None
+        if kind == "F":
+            made, target = forward(stage, m, given), stage + 1
+        else:
+            made, target = backward(stage, m, given), stage - 1
+        if made is None:
+            continue
+        if homes[target] == comm.rank:
+            here[kind, stage, m] = made
+        else:
+            comm.send(made, homes[target], tag(kind, stage, m))
+
+
+# %% right: no tags, all ranks go through all operations in one order that they work out alike
+
+
+def run_rows(comm, rows, homes, forward, backward, empty):
+    done, at, order = set(), [0] * len(rows), []
+    while any(place < len(row) for place, row in zip(at, rows)):
+        for rank, row in enumerate(rows):
+            if at[rank] < len(row):
+                op = tuple(row[at[rank]])
+                needs = maker(*op, homes)
+                if needs is None or needs in done:
+                    order.append(op)
+                    done.add(op)
+                    at[rank] += 1
+    here = {}
+    for op in order:
+        kind, stage, m = op
+        if homes[stage] == comm.rank:
+            needs = maker(*op, homes)
+            made = (forward if kind == "F" else backward)(stage, m, here.pop(needs) if needs else None)
+            if made is None:
+                continue
+            target = homes[stage + 1 if kind == "F" else stage - 1]
+            if target == comm.rank:
+                here[op] = made
+            else:
+                comm.send(made, target)
+        else:
+            target = stage + 1 if kind == "F" else stage - 1
+            if 0 <= target < len(homes) and homes[target] == comm.rank:
+                here[op] = empty()
+                comm.recv(here[op], homes[stage])
+
+
+# %% wrong: sends block => protocol deadlock
+
+
+def run_rows(comm, rows, homes, forward, backward, empty):
+    here = {}
+    for kind, stage, m in rows[comm.rank]:
+        needs, given = maker(kind, stage, m, homes), None
+        if needs and homes[needs[1]] == comm.rank:
+            given = here.pop(needs)
+        elif needs:
+            given = empty()
+            comm.recv(given, homes[needs[1]], tag(*needs))
+        made = (forward if kind == "F" else backward)(stage, m, given)
+        if made is None:
+            continue
+        target = homes[stage + 1 if kind == "F" else stage - 1]
+        if target == comm.rank:
+            here[kind, stage, m] = made
+        else:
+            comm.send(made, target, tag(kind, stage, m))
+
+
+# %% wrong: without tags, in the order in which things come => generality wrong-pairing
+
+
+def run_rows(comm, rows, homes, forward, backward, empty):
+    here, works = {}, []
+    for kind, stage, m in rows[comm.rank]:
+        needs, given = maker(kind, stage, m, homes), None
+        if needs and homes[needs[1]] == comm.rank:
+            given = here.pop(needs)
+        elif needs:
+            given = empty()
+            comm.recv(given, homes[needs[1]])
+        made = (forward if kind == "F" else backward)(stage, m, given)
+        if made is None:
+            continue
+        target = homes[stage + 1 if kind == "F" else stage - 1]
+        if target == comm.rank:
+            here[kind, stage, m] = made
+        else:
+            works.append(comm.isend(made, target))
+    for work in works:
+        work.wait()
+
+
+# %% wrong: the neighbour's rank is taken to be one more => generality -
+
+
+def run_rows(comm, rows, homes, forward, backward, empty):
+    works, last = [], comm.size - 1
+    for kind, stage, m in rows[comm.rank]:
+        given = None
+        source = comm.rank - 1 if kind == "F" else comm.rank + 1
+        if 0 <= source <= last:
+            given = empty()
+            comm.recv(given, source, tag(*maker(kind, stage, m, homes)))
+        made = (forward if kind == "F" else backward)(stage, m, given)
+        if made is not None:
+            works.append(comm.isend(made, comm.rank + (1 if kind == "F" else -1), tag(kind, stage, m)))
+    for work in works:
+        work.wait()
+
+
+# %% wrong: sends to itself => generality raised
+
+
+def run_rows(comm, rows, homes, forward, backward, empty):
+    works = []
+    for kind, stage, m in rows[comm.rank]:
+        needs, given = maker(kind, stage, m, homes), None
+        if needs:
+            given = empty()
+            comm.recv(given, homes[needs[1]], tag(*needs))
+        made = (forward if kind == "F" else backward)(stage, m, given)
+        if made is not None:
+            works.append(
+                comm.isend(made, homes[stage + 1 if kind == "F" else stage - 1], tag(kind, stage, m))
+            )
+    for work in works:
+        work.wait()
+
+
+# %% wrong: the schedule is GPipe, whatever was given => protocol another-order
+
+
+def run_rows(comm, rows, homes, forward, backward, empty):
+    here, works = {}, []
+    row = sorted(rows[comm.rank], key=lambda op: (op[0] == "B", op[1] if op[0] == "F" else -op[1], op[2]))
+    for kind, stage, m in row:
+        needs, given = maker(kind, stage, m, homes), None
+        if needs and homes[needs[1]] == comm.rank:
+            given = here.pop(needs)
+        elif needs:
+            given = empty()
+            comm.recv(given, homes[needs[1]], tag(*needs))
+        made = (forward if kind == "F" else backward)(stage, m, given)
+        if made is None:
+            continue
+        target = homes[stage + 1 if kind == "F" else stage - 1]
+        if target == comm.rank:
+            here[kind, stage, m] = made
+        else:
+            works.append(comm.isend(made, target, tag(kind, stage, m)))
+    for work in works:
+        work.wait()
+
+
+# %% wrong: an empty row for everyone => values zero-gradients
+
+
+def run_rows(comm, rows, homes, forward, backward, empty):
+    for kind, stage, m in []:
+        pass
+
+
+# %% wrong: forwards only => values zero-gradients
+
+
+def run_rows(comm, rows, homes, forward, backward, empty):
+    works = []
+    for kind, stage, m in rows[comm.rank]:
+        if kind == "F":
+            x = None
+            if stage:
+                x = empty()
+                comm.recv(x, homes[stage - 1], m)
+            y = forward(stage, m, x)
+            if y is not None:
+                works.append(comm.isend(y, homes[stage + 1], m))
+    for work in works:
+        work.wait()
+
+
+# %% wrong: every stage takes the last gradient that came => values -
+
+
+def run_rows(comm, rows, homes, forward, backward, empty):
+    works, latest = [], {}
+    for kind, stage, m in rows[comm.rank]:
+        needs, given = maker(kind, stage, m, homes), None
+        if needs:
+            given = latest.setdefault(kind, empty())
+            comm.recv(given, homes[needs[1]], tag(*needs))
+        made = (forward if kind == "F" else backward)(stage, m, given)
+        if made is not None:
+            works.append(
+                comm.isend(made, homes[stage + 1 if kind == "F" else stage - 1], tag(kind, stage, m))
+            )
+    for work in works:
+        work.wait()
+
+
+# %% right: a tag for the micro-batch is enough, since what it needs comes in the order of its way
+
+
+def run_rows(comm, rows, homes, forward, backward, empty):
+    here, works = {}, []
+    for kind, stage, m in rows[comm.rank]:
+        needs, given = maker(kind, stage, m, homes), None
+        if needs and homes[needs[1]] == comm.rank:
+            given = here.pop(needs)
+        elif needs:
+            given = empty()
+            comm.recv(given, homes[needs[1]], m)
+        made = (forward if kind == "F" else backward)(stage, m, given)
+        if made is None:
+            continue
+        target = homes[stage + 1 if kind == "F" else stage - 1]
+        if target == comm.rank:
+            here[kind, stage, m] = made
+        else:
+            works.append(comm.isend(made, target, m))
+    for work in works:
+        work.wait()
+
+
+# %% wrong: tells every rank, and whoever needs it takes it => cost not-a-neighbour
+
+
+def run_rows(comm, rows, homes, forward, backward, empty):
+    arriving, works = {}, []
+    for rank, row in enumerate(rows):
+        for kind, stage, m in row:
+            last = kind == "F" and stage == len(homes) - 1 or kind == "B" and stage == 0
+            if rank != comm.rank and not last:
+                into = empty()
+                arriving[kind, stage, m] = into, comm.irecv(into, rank, tag(kind, stage, m))
+    for kind, stage, m in rows[comm.rank]:
+        needs, given = maker(kind, stage, m, homes), None
+        if needs:
+            given, work = arriving[needs]
+            if work:
+                work.wait()
+        made = (forward if kind == "F" else backward)(stage, m, given)
+        if made is None:
+            continue
+        arriving[kind, stage, m] = made, None
+        works += [
+            comm.isend(made, rank, tag(kind, stage, m)) for rank in range(comm.size) if rank != comm.rank
+        ]
+    for work in works + [work for _, work in arriving.values() if work]:
+        work.wait()
+
+
+# %% wrong: the library's runner => values -
+
+
+def run_rows(comm, rows, homes, forward, backward, empty):
+    from course_lib.pipeline import run
+    from course_lib.schedules import schedule_of
+
+    microbatches = 1 + max(op[2] for op in rows[0])
+    run(comm, schedule_of(rows, microbatches, [tuple(homes)]), {comm.rank: forward}, None, None, None, (5,))
+
+
+# %% wrong: left as it is => not-answered
+
+
+def run_rows(comm, rows, homes, forward, backward, empty):
+    raise NotImplementedError
+
+
+# %% half: stage and rank are one => 8.4
+
+
+def run_rows(comm, rows, homes, forward, backward, empty):
+    works, last = [], comm.size - 1
+    for kind, stage, m in rows[comm.rank]:
+        given = None
+        source = stage - 1 if kind == "F" else stage + 1
+        if 0 <= source <= last:
+            given = empty()
+            comm.recv(given, source, tag(*maker(kind, stage, m, homes)))
+        made = (forward if kind == "F" else backward)(stage, m, given)
+        if made is not None:
+            works.append(comm.isend(made, stage + (1 if kind == "F" else -1), tag(kind, stage, m)))
+    for work in works:
+        work.wait()
+
+
+# %% wrong: overwrites what it sends on the way => values -
+
+
+import torch
+
+
+def tg(k, s, m):
+    return 3 + (k == "B") + 2 * m + 1000 * s
+
+
+def run_rows(c, rows, homes, F, B, e):
+    S = len(homes)
+    box = {}
+    works = []
+    for k, s, m in rows[c.rank]:
+        src = s - 1 if k == "F" else s + 1
+        g = None
+        if 0 <= src < S:
+            if homes[src] == c.rank:
+                g = box[k, src, m]
+            else:
+                g = e()
+                c.recv(g, homes[src], tg(k, src, m))
+        o = (F if k == "F" else B)(s, m, g)
+        to = s + 1 if k == "F" else s - 1
+        if o is not None:
+            if homes[to] == c.rank:
+                box[k, s, m] = o
+            else:
+                works.append(c.isend(o, homes[to], tg(k, s, m)))
+                o.zero_()
+    for w in works:
+        w.wait()
+
+
+# %% wrong: leaves out the last operation of every row => values -
+
+
+import torch
+
+
+def tg(k, s, m):
+    return 3 + (k == "B") + 2 * m + 1000 * s
+
+
+def run_rows(c, rows, homes, F, B, e):
+    S = len(homes)
+    box = {}
+    works = []
+    for k, s, m in rows[c.rank][:-1]:
+        src = s - 1 if k == "F" else s + 1
+        g = None
+        if 0 <= src < S:
+            if homes[src] == c.rank:
+                g = box[k, src, m]
+            else:
+                g = e()
+                c.recv(g, homes[src], tg(k, src, m))
+        o = (F if k == "F" else B)(s, m, g)
+        to = s + 1 if k == "F" else s - 1
+        if o is not None:
+            if homes[to] == c.rank:
+                box[k, s, m] = o
+            else:
+                works.append(c.isend(o, homes[to], tg(k, s, m)))
+    for w in works:
+        w.wait()
+
+
+# %% wrong: receives from anyone without a tag => values -
+
+
+import torch
+
+
+def tg(k, s, m):
+    return 3 + (k == "B") + 2 * m + 1000 * s
+
+
+def run_rows(c, rows, homes, F, B, e):
+    S = len(homes)
+    box = {}
+    works = []
+    for k, s, m in rows[c.rank]:
+        src = s - 1 if k == "F" else s + 1
+        g = None
+        if 0 <= src < S:
+            if homes[src] == c.rank:
+                g = box[k, src, m]
+            else:
+                g = e()
+                c.recv(g)
+        o = (F if k == "F" else B)(s, m, g)
+        to = s + 1 if k == "F" else s - 1
+        if o is not None:
+            if homes[to] == c.rank:
+                box[k, s, m] = o
+            else:
+                works.append(c.isend(o, homes[to]))
+    for w in works:
+        w.wait()

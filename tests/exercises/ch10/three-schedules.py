@@ -1,0 +1,510 @@
+"""Answers to three-schedules: right ones, and wrong ones with the verdict and mistake that must find them."""
+
+from course_lib.schedules import Op
+
+
+def ops(kind, stage, numbers):
+    """Operations of one kind on one stage."""
+    return [(kind, stage, each) for each in numbers]
+
+
+def good_naive(stages, microbatches):
+    """One at a time."""
+    return [[(kind, s, m) for m in range(microbatches) for kind in "FB"] for s in range(stages)]
+
+
+def good_gpipe(stages, microbatches):
+    """Forwards, then backwards."""
+    return [ops("F", s, range(microbatches)) + ops("B", s, range(microbatches)) for s in range(stages)]
+
+
+def good_1f1b(stages, microbatches, more=0):
+    """Fill, alternate, drain; `more` forwards ahead than need be."""
+    rows = []
+    for s in range(stages):
+        ahead = max(0, min(stages - 1 - s + more, microbatches))
+        row = ops("F", s, range(ahead))
+        for m in range(microbatches):
+            row += ops("F", s, range(ahead + m, min(ahead + m + 1, microbatches))) + ops("B", s, [m])
+        rows.append(row)
+    return rows
+
+
+# %% right: fill, alternate, drain
+
+
+def naive_rows(stages, microbatches):
+    return [[(kind, s, m) for m in range(microbatches) for kind in "FB"] for s in range(stages)]
+
+
+def gpipe_rows(stages, microbatches):
+    return [[(kind, s, m) for kind in "FB" for m in range(microbatches)] for s in range(stages)]
+
+
+def one_f_one_b_rows(stages, microbatches):
+    rows = []
+    for s in range(stages):
+        ahead = min(stages - 1 - s, microbatches)
+        row = [("F", s, m) for m in range(ahead)]
+        for m in range(microbatches - ahead):
+            row += [("F", s, ahead + m), ("B", s, m)]
+        rows.append(row + [("B", s, m) for m in range(microbatches - ahead, microbatches)])
+    return rows
+
+
+# %% right: the library's operations, and 1F1B by a rule for the next one
+
+
+def naive_rows(stages, microbatches):
+    return [[Op(kind, s, m) for m in range(microbatches) for kind in "FB"] for s in range(stages)]
+
+
+def gpipe_rows(stages, microbatches):
+    return tuple(tuple(Op(kind, s, m) for kind in "FB" for m in range(microbatches)) for s in range(stages))
+
+
+def one_f_one_b_rows(stages, microbatches):
+    rows = []
+    for s in range(stages):
+        row, forward, backward = [], 0, 0
+        while backward < microbatches:
+            if forward < microbatches and forward - backward < stages - s:
+                row.append(Op("F", s, forward))
+                forward += 1
+            else:
+                row.append(Op("B", s, backward))
+                backward += 1
+        rows.append(row)
+    return rows
+
+
+# %% right: as text, and 1F1B with its warm-up counted from the end
+
+
+def naive_rows(stages, microbatches):
+    return [[f"{s}{kind}{m}" for m in range(microbatches) for kind in "FB"] for s in range(stages)]
+
+
+def gpipe_rows(stages, microbatches):
+    return [[f"{s}{kind}{m}" for kind in "FB" for m in range(microbatches)] for s in range(stages)]
+
+
+def one_f_one_b_rows(stages, microbatches):
+    return [[f"{s}{kind}{m}" for kind, s, m in row] for row in good_1f1b(stages, microbatches)]
+
+
+# %% wrong: empty lists => values empty-schedule
+
+
+def naive_rows(stages, microbatches):
+    return [[] for _ in range(stages)]
+
+
+gpipe_rows = one_f_one_b_rows = naive_rows
+
+
+# %% wrong: no rows => values empty-schedule
+
+
+def naive_rows(stages, microbatches):
+    return []
+
+
+gpipe_rows = one_f_one_b_rows = naive_rows
+
+
+# %% wrong: forwards only => values missing
+
+
+def naive_rows(stages, microbatches):
+    return [ops("F", s, range(microbatches)) for s in range(stages)]
+
+
+gpipe_rows = one_f_one_b_rows = naive_rows
+
+
+# %% wrong: one row for all ranks => values other-ranks
+
+
+def naive_rows(stages, microbatches):
+    return [[op for row in good_naive(stages, microbatches) for op in row]]
+
+
+gpipe_rows, one_f_one_b_rows = good_gpipe, good_1f1b
+
+
+# %% wrong: every rank does stage 0 => values wrong-rank
+
+
+def naive_rows(stages, microbatches):
+    return [[(kind, 0, m) for m in range(microbatches) for kind in "FB"] for _ in range(stages)]
+
+
+gpipe_rows, one_f_one_b_rows = good_gpipe, good_1f1b
+
+
+# %% wrong: naive is GPipe => values not-naive
+
+naive_rows, gpipe_rows, one_f_one_b_rows = good_gpipe, good_gpipe, good_1f1b
+
+
+# %% wrong: GPipe is 1F1B => values backward-too-early
+
+naive_rows, gpipe_rows, one_f_one_b_rows = good_naive, good_1f1b, good_1f1b
+
+
+# %% wrong: GPipe's backwards from the last one => values other-drain
+
+
+def gpipe_rows(stages, microbatches):
+    return [
+        ops("F", s, range(microbatches)) + ops("B", s, reversed(range(microbatches))) for s in range(stages)
+    ]
+
+
+naive_rows, one_f_one_b_rows = good_naive, good_1f1b
+
+
+# %% wrong: 1F1B is GPipe => cost gpipe-memory
+
+naive_rows, gpipe_rows, one_f_one_b_rows = good_naive, good_gpipe, good_gpipe
+
+
+# %% wrong: one forward too early => cost warm-up-long
+
+
+def one_f_one_b_rows(stages, microbatches):
+    return good_1f1b(stages, microbatches, more=1)
+
+
+naive_rows, gpipe_rows = good_naive, good_gpipe
+
+
+# %% wrong: one forward too late => cost warm-up-short
+
+
+def one_f_one_b_rows(stages, microbatches):
+    return good_1f1b(stages, microbatches, more=-1)
+
+
+naive_rows, gpipe_rows = good_naive, good_gpipe
+
+
+# %% wrong: all ranks warm up alike => cost too-much-memory
+
+
+def one_f_one_b_rows(stages, microbatches):
+    rows = []
+    for s in range(stages):
+        ahead = min(stages - 1, microbatches)
+        row = ops("F", s, range(ahead))
+        for m in range(microbatches):
+            row += ops("F", s, range(ahead + m, min(ahead + m + 1, microbatches))) + ops("B", s, [m])
+        rows.append(row)
+    return rows
+
+
+naive_rows, gpipe_rows = good_naive, good_gpipe
+
+
+# %% wrong: the warm-up of the other end => values deadlock
+
+
+def one_f_one_b_rows(stages, microbatches):
+    rows = []
+    for s in range(stages):
+        row = ops("F", s, range(s))
+        for m in range(microbatches):
+            row += ops("F", s, range(s + m, min(s + m + 1, microbatches))) + ops("B", s, [m])
+        rows.append(row)
+    return rows
+
+
+naive_rows, gpipe_rows = good_naive, good_gpipe
+
+
+# %% wrong: backward before forward => values order
+
+
+def naive_rows(stages, microbatches):
+    return [[(kind, s, m) for m in range(microbatches) for kind in "BF"] for s in range(stages)]
+
+
+gpipe_rows, one_f_one_b_rows = good_gpipe, good_1f1b
+
+
+# %% wrong: micro-batch and stage the wrong way round => values -
+
+
+def naive_rows(stages, microbatches):
+    return [[(kind, m, s) for m in range(microbatches) for kind in "FB"] for s in range(stages)]
+
+
+gpipe_rows, one_f_one_b_rows = good_gpipe, good_1f1b
+
+
+# %% wrong: drains twice => values duplicate
+
+
+def one_f_one_b_rows(stages, microbatches):
+    return [row + [("B", s, microbatches - 1)] for s, row in enumerate(good_1f1b(stages, microbatches))]
+
+
+naive_rows, gpipe_rows = good_naive, good_gpipe
+
+
+# %% wrong: fewer micro-batches than stages are not thought of => generality -
+
+
+def one_f_one_b_rows(stages, microbatches):
+    rows = []
+    for s in range(stages):
+        ahead = stages - 1 - s
+        row = ops("F", s, range(ahead))
+        for m in range(microbatches - ahead):
+            row += [("F", s, ahead + m), ("B", s, m)]
+        rows.append(row + ops("B", s, range(microbatches - ahead, microbatches)))
+    return rows
+
+
+naive_rows, gpipe_rows = good_naive, good_gpipe
+
+
+# %% wrong: the library's generators => values raised
+
+
+def naive_rows(stages, microbatches):
+    from course_lib.schedules import naive
+
+    return naive(stages, microbatches).rows
+
+
+gpipe_rows, one_f_one_b_rows = good_gpipe, good_1f1b
+
+
+# %% wrong: a million operations => values too-many-operations
+
+
+def naive_rows(stages, microbatches):
+    return [[("F", s, 0)] * 250_000 for s in range(stages)]
+
+
+gpipe_rows, one_f_one_b_rows = good_gpipe, good_1f1b
+
+
+# %% wrong: left as it is => not-answered
+
+
+def naive_rows(stages, microbatches):
+    raise NotImplementedError
+
+
+gpipe_rows = one_f_one_b_rows = naive_rows
+
+
+# %% half: GPipe for 1F1B => 7.5
+
+naive_rows, gpipe_rows, one_f_one_b_rows = good_naive, good_gpipe, good_gpipe
+
+
+# %% half: only the example's size of 1F1B is right => 8
+
+
+def one_f_one_b_rows(stages, microbatches):
+    if microbatches < stages:
+        return []
+    return good_1f1b(stages, microbatches)
+
+
+naive_rows, gpipe_rows = good_naive, good_gpipe
+
+
+# %% wrong: kind last => values no-operation
+
+
+def N(p, m):
+    return [[(k, s, x) for x in range(m) for k in "FB"] for s in range(p)]
+
+
+def G(p, m):
+    return [[(k, s, x) for k in "FB" for x in range(m)] for s in range(p)]
+
+
+def O(p, m):
+    rows = []
+    for s in range(p):
+        a = min(p - 1 - s, m)
+        r = [("F", s, x) for x in range(a)]
+        for x in range(m - a):
+            r += [("F", s, a + x), ("B", s, x)]
+        rows.append(r + [("B", s, x) for x in range(m - a, m)])
+    return rows
+
+
+naive_rows = lambda p, m: [[(s, x, k) for k, s, x in r] for r in N(p, m)]
+gpipe_rows = G
+one_f_one_b_rows = O
+
+
+# %% wrong: two micro-batches at a time in naive => values not-naive
+
+
+def N(p, m):
+    return [[(k, s, x) for x in range(m) for k in "FB"] for s in range(p)]
+
+
+def G(p, m):
+    return [[(k, s, x) for k in "FB" for x in range(m)] for s in range(p)]
+
+
+def O(p, m):
+    rows = []
+    for s in range(p):
+        a = min(p - 1 - s, m)
+        r = [("F", s, x) for x in range(a)]
+        for x in range(m - a):
+            r += [("F", s, a + x), ("B", s, x)]
+        rows.append(r + [("B", s, x) for x in range(m - a, m)])
+    return rows
+
+
+def naive_rows(p, m):
+    return [
+        [(k, s, x) for a in range(0, m, 2) for k in "FB" for x in range(a, min(a + 2, m))] for s in range(p)
+    ]
+
+
+gpipe_rows = G
+one_f_one_b_rows = O
+
+
+# %% wrong: appends to one list at every call => generality -
+
+
+def N(p, m):
+    return [[(k, s, x) for x in range(m) for k in "FB"] for s in range(p)]
+
+
+def G(p, m):
+    return [[(k, s, x) for k in "FB" for x in range(m)] for s in range(p)]
+
+
+def O(p, m):
+    rows = []
+    for s in range(p):
+        a = min(p - 1 - s, m)
+        r = [("F", s, x) for x in range(a)]
+        for x in range(m - a):
+            r += [("F", s, a + x), ("B", s, x)]
+        rows.append(r + [("B", s, x) for x in range(m - a, m)])
+    return rows
+
+
+keep = []
+naive_rows = N
+gpipe_rows = G
+
+
+def one_f_one_b_rows(p, m, rows=keep):
+    rows += O(p, m)
+    return rows
+
+
+# %% right: simulated slot by slot
+
+
+def N(p, m):
+    return [[(k, s, x) for x in range(m) for k in "FB"] for s in range(p)]
+
+
+def G(p, m):
+    return [[(k, s, x) for k in "FB" for x in range(m)] for s in range(p)]
+
+
+def O(p, m):
+    rows = []
+    for s in range(p):
+        a = min(p - 1 - s, m)
+        r = [("F", s, x) for x in range(a)]
+        for x in range(m - a):
+            r += [("F", s, a + x), ("B", s, x)]
+        rows.append(r + [("B", s, x) for x in range(m - a, m)])
+    return rows
+
+
+naive_rows = N
+gpipe_rows = G
+
+
+def one_f_one_b_rows(p, m):
+    rows = [[] for _ in range(p)]
+    f = [0] * p
+    b = [0] * p
+    while sum(b) < p * m:
+        step = []
+        for s in range(p):
+            if b[s] < f[s] and (s == p - 1 or b[s + 1] > b[s]):
+                step.append(("B", s, b[s]))
+            elif f[s] < m and f[s] - b[s] < p - s and (s == 0 or f[s - 1] > f[s]):
+                step.append(("F", s, f[s]))
+        for k, s, x in step:
+            rows[s].append((k, s, x))
+            if k == "F":
+                f[s] += 1
+            else:
+                b[s] += 1
+    return rows
+
+
+# %% wrong: split backwards => values other-kind
+
+
+def N(p, m):
+    return [[(k, s, x) for x in range(m) for k in "FB"] for s in range(p)]
+
+
+def G(p, m):
+    return [[(k, s, x) for k in "FB" for x in range(m)] for s in range(p)]
+
+
+def O(p, m):
+    rows = []
+    for s in range(p):
+        a = min(p - 1 - s, m)
+        r = [("F", s, x) for x in range(a)]
+        for x in range(m - a):
+            r += [("F", s, a + x), ("B", s, x)]
+        rows.append(r + [("B", s, x) for x in range(m - a, m)])
+    return rows
+
+
+naive_rows = lambda p, m: [[(k, s, x) for x in range(m) for k in "FIW"] for s in range(p)]
+gpipe_rows = G
+one_f_one_b_rows = O
+
+
+# %% right: lists, with idleness written as None
+
+
+def N(p, m):
+    return [[(k, s, x) for x in range(m) for k in "FB"] for s in range(p)]
+
+
+def G(p, m):
+    return [[(k, s, x) for k in "FB" for x in range(m)] for s in range(p)]
+
+
+def O(p, m):
+    rows = []
+    for s in range(p):
+        a = min(p - 1 - s, m)
+        r = [("F", s, x) for x in range(a)]
+        for x in range(m - a):
+            r += [("F", s, a + x), ("B", s, x)]
+        rows.append(r + [("B", s, x) for x in range(m - a, m)])
+    return rows
+
+
+naive_rows = lambda p, m: [[None] * s + r for s, r in enumerate(N(p, m))]
+gpipe_rows = G
+one_f_one_b_rows = lambda p, m: [[None] * s + r for s, r in enumerate(O(p, m))]

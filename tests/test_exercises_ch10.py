@@ -1,0 +1,437 @@
+"""Chapter 10's exercises: variants keep their meaning, the bound is one, oracles are the real thing, nothing returned upsets a judge."""
+
+import math
+import random
+import subprocess
+import sys
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from course_lib import exercises, facts
+from course_lib.exercises import killmatrix
+from course_lib.exercises.ch10_audits import ITEMS
+from course_lib.exercises.ch10_more import NAMES
+from course_lib.exercises.ch10_probes import MOST
+from course_lib.exercises.judging import ch10, judging
+from course_lib.exercises.judging.ch10_audits import KEYS
+from course_lib.exercises.judging.ch10_contest import SETTINGS, bound, closed, lengths
+from course_lib.exercises.judging.ch10_core import fewest, idle_days, share
+from course_lib.exercises.judging.ch10_running import SAMPLES, SECONDS, WIDTH, serial
+from course_lib.exercises.judging.ch10_validator import plain, shuffled
+from course_lib.facts.pipelines import bubble_formula
+from course_lib.grading.judge import grade
+from course_lib.grading.place import Here
+from course_lib.records import Outcome
+from course_lib.schedules import (
+    GENERATORS,
+    faults,
+    gpipe,
+    interleaved,
+    naive,
+    one_f_one_b,
+    peak_activations,
+    schedule_of,
+    zb_h1,
+)
+from course_lib.timeline import play
+
+CARDS = exercises.cards("10")
+SEEDS = [f"student-{n}" for n in range(3)]
+
+
+def bank_answers(exercise, sort="right", number=0):
+    found = [each for each in killmatrix.bank("10") if each.exercise == exercise and each.sort == sort][
+        number
+    ]
+    return killmatrix.names_of(found.source, exercises.card(exercise).answers)
+
+
+# --- variants
+
+
+def bubble_by(params):
+    def bubble(stages, microbatches):
+        return share(params["convention"], stages, microbatches)
+
+    def microbatches_for(stages, most):
+        return fewest(params["convention"], stages, most)
+
+    return bubble, microbatches_for
+
+
+def three_by(params):
+    def naive_rows(stages, microbatches):
+        return [[(kind, s, m) for m in range(microbatches) for kind in "FB"] for s in range(stages)]
+
+    def gpipe_rows(stages, microbatches):
+        step = 1 if params["drain"] == "first" else -1
+        return [
+            [("F", s, m) for m in range(microbatches)] + [("B", s, m) for m in range(microbatches)[::step]]
+            for s in range(stages)
+        ]
+
+    return naive_rows, gpipe_rows, bank_answers("three-schedules")[2]
+
+
+STRUCTURAL = {"pipeline-bubble": bubble_by, "three-schedules": three_by}
+
+
+def test_every_structural_variant_is_tried_here():
+    assert {card.id for card in CARDS if card.structural} == set(STRUCTURAL)
+
+
+@pytest.mark.parametrize("name", STRUCTURAL)
+def test_a_variant_is_passed_by_its_own_answer_and_tells_the_public_one_apart(name):
+    card = exercises.card(name)
+    params = card.variant("student")
+    assert params[card.structural] != card.params[card.structural]
+    own = grade(card, Here(*STRUCTURAL[name](params)), params=params)
+    assert own.passed, [v for v in own.verdicts if not v.ok]
+    assert grade(card, Here(*STRUCTURAL[name](card.params))).passed
+    public = grade(card, Here(*bank_answers(name)), params=params)
+    assert not public.passed and "public-form" in {v.mistake for v in public.verdicts}
+
+
+PLAIN = [card.id for card in CARDS if not card.structural and card.form != "audit"]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", PLAIN)
+def test_right_answers_pass_every_variant(name, seed):
+    card = exercises.card(name)
+    params = card.variant(seed)
+    for number in (0, 1):
+        report = grade(card, Here(*bank_answers(name, number=number)), params=params, secret=seed)
+        assert report.passed, [v for v in report.verdicts if not v.ok]
+
+
+@pytest.mark.parametrize("seed", SEEDS[:2])
+@pytest.mark.parametrize("name", [name for name in PLAIN if name != "predict-idle"])
+def test_wrong_answers_fail_whatever_cases_are_drawn(name, seed):
+    card = exercises.card(name)
+    params = card.variant(seed)
+    for each in killmatrix.bank("10"):
+        if each.exercise == name and each.sort == "wrong":
+            answers = killmatrix.names_of(each.source, card.answers)
+            assert not grade(card, Here(*answers), params=params, secret=seed).passed, each.name
+
+
+# --- what comes back is never trusted
+
+LOOP: list = []
+LOOP.append([LOOP])
+JUNK = [None, True, 3, -1.0, math.nan, math.inf, 10**400, "sum", b"x", [], [1, 9], (), {}, {"a": 1}, object(), torch.tensor(math.nan),
+        torch.zeros(3), torch.zeros(0), torch.ones(2, 2, dtype=torch.bool), [None] * 8, [[]] * 4, [[None]] * 4, [[("F", 0, 0)]] * 4,
+        [[("F", True, 0.0)]] * 4, [[("F", 10**400, 0)]] * 4, [["0F0" * 999]] * 4, [[("F", [], {})]] * 4, ["0F0", "0B0", "1F0", "1B0"],
+        [[("X", 0, 0)]] * 4, [[("F", -1, -1)]] * 4, [{1}, {2}], {"operations": 10**9}, {"refused": None}, {"refused": "x", "operations": 1},
+        {"operations": object()}, (1.0, (0, 0)), "1" * 10_000, ("1F1B", math.nan, [], None), ("1F1B", torch.zeros(3), 1, 1), LOOP,
+        {"gradients": [], "order": [], "held": 0}, {"gradients": [(0, None)], "order": None, "held": "x"}]  # fmt: skip
+
+
+def a_meter(ranks):
+    each = [0] * ranks
+    return {"bytes_sent": each, "bytes_received": each, "messages_sent": each, "messages_received": each, "steps": each, "calls": each,
+            "pairs": [], "seconds": 1e-5}  # fmt: skip
+
+
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)
+def test_junk_gets_a_message_and_no_point(card):
+    contract = judging(card.id)
+    for case in contract.cases(card.params, random.Random(7)):
+        for junk in JUNK:
+            if case.part == "refusal" and type(junk) is dict and set(junk) == {"refused"}:
+                continue
+            value = junk if case.ranks is None else [junk] * case.ranks
+            found = contract.verdicts(
+                card.params, case, Outcome(state="answered", value=value, meter=a_meter(case.ranks or 1))
+            )
+            wrong = [v for v in found if not v.ok]
+            assert wrong and all(v.message for v in wrong), (case.name, junk)
+
+
+FIRST = [(card, case) for card in CARDS for case in judging(card.id).cases(card.params, random.Random(3))[:2]]
+
+
+@settings(max_examples=60, deadline=None)
+@given(value=st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+                          lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner, inner), max_leaves=8))  # fmt: skip
+def test_no_value_upsets_the_judges(value):
+    for card, case in FIRST:
+        outcome = Outcome(state="answered", value=value, meter=a_meter(case.ranks or 1))
+        judging(card.id).verdicts(card.params, case, outcome)
+
+
+@pytest.mark.parametrize("name", ["three-schedules", "interleaved-rows", "beat-1f1b"])
+def test_enormous_answers_are_refused_with_their_size(name):
+    card = exercises.card(name)
+
+    def flood(*_):
+        return [[("F", 0, 0)] * MOST] * 50
+
+    report = grade(card, Here(*[flood] * len(card.answers)))
+    assert {v.mistake for v in report.verdicts if not v.ok} >= {"too-many-operations"} and report.points == 0
+
+
+@pytest.mark.parametrize("name", ["three-schedules", "interleaved-rows", "beat-1f1b"])
+def test_an_empty_schedule_is_rejected_in_words(name):
+    card = exercises.card(name)
+    for empty in ([], [[]] * 4, ((), (), (), ())):
+        report = grade(card, Here(*[lambda *_, given=empty: given] * len(card.answers)))
+        assert report.points <= 0.1 * report.maximum  # a refusal that was asked for may not come
+        assert "A schedule in which nobody works runs nothing" in report.verdicts[0].message
+
+
+@pytest.mark.parametrize("name", ["deadlocked-1f1b", "run-any-schedule"])
+def test_zero_gradients_are_rejected_in_words(name):
+    card = exercises.card(name)
+    report = grade(card, Here(lambda *_: None))
+    assert report.points == 0
+    assert "all gradients are zero" in next(v.message for v in report.verdicts if not v.ok)
+
+
+def test_what_needs_a_buffer_is_rejected_as_a_deadlock():
+    card = exercises.card("deadlocked-1f1b")
+    found = next(
+        each for each in killmatrix.bank("10") if each.exercise == card.id and each.name == "as it was found"
+    )
+    report = grade(card, Here(*killmatrix.names_of(found.source, card.answers)))
+    assert report.points == 0 and report.state == "deadlock" and "No rank can move" in report.note
+
+
+def test_cards_can_be_listed_without_torch():
+    code = "import sys; from course_lib.exercises import ch10; sys.exit('torch' in sys.modules or len(ch10.CARDS) != 11)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# --- the bound
+
+SMALL = [(p, m, times) for p, m in ((2, 2), (2, 3), (3, 2)) for times in SETTINGS]
+
+
+def best_of_all(p, m, times):
+    """The earliest end of any schedule that keeps the memory, by exhaustive search over active schedules."""
+    took, total = dict(zip("FIW", times, strict=True)), 3 * m
+    best = math.inf
+    seen: dict = {}
+
+    def go(now, count, done):
+        nonlocal best
+        if all(f + i + w == total for f, i, w in count):
+            best = min(best, max(now))
+            return
+        work = [sum((m - c) * t for c, t in zip(row, times, strict=True)) for row in count]
+        if max(a + b for a, b in zip(now, work, strict=True)) >= best - 1e-9:
+            return
+        key = (
+            count,
+            tuple(round(x, 9) for x in now),
+            tuple(sorted((k, round(v, 9)) for k, v in done.items())),
+        )
+        if key in seen:
+            return
+        seen[key] = True
+        moves = []
+        for s in range(p):
+            f, i, w = count[s]
+            if f < m and f - w < p and (s == 0 or ("F", s - 1, f) in done):
+                moves.append((max(now[s], done.get(("F", s - 1, f), 0.0)), "F", s, f))
+            source = ("F", s, i) if s == p - 1 else ("I", s + 1, i)
+            if i < f and source in done:
+                moves.append((max(now[s], done[source]), "I", s, i))
+            if w < i:
+                moves.append((now[s], "W", s, w))
+        if not moves:
+            return
+        ends = min(start + took[kind] for start, kind, *_ in moves)
+        for start, kind, s, x in moves:
+            if start >= ends - 1e-9:
+                continue  # something else would fit before it
+            row = list(count[s])
+            row["FIW".index(kind)] += 1
+            later = list(now)
+            later[s] = start + took[kind]
+            go(tuple(later), (*count[:s], tuple(row), *count[s + 1 :]), {**done, (kind, s, x): later[s]})
+
+    go((0.0,) * p, ((0, 0, 0),) * p, {})
+    return best
+
+
+@pytest.mark.parametrize(("p", "m", "times"), SMALL)
+def test_no_schedule_ends_before_the_bound_and_the_best_one_reaches_it(p, m, times):
+    assert best_of_all(p, m, times) == pytest.approx(bound(p, m, times))
+
+
+@settings(max_examples=60, deadline=None)
+@given(p=st.integers(2, 6), m=st.integers(1, 8), seed=st.integers(0, 2**31),
+       times=st.tuples(*[st.floats(0.1, 4.0)] * 3))  # fmt: skip
+def test_orders_without_a_plan_never_beat_the_bound(p, m, seed, times):
+    rng = random.Random(seed)
+    rows = [[] for _ in range(p)]
+    for rank, row in enumerate(shuffled(p, m, rng)):
+        owed = []
+        for kind, s, x in row:
+            rows[rank].append(("I" if kind == "B" else kind, s, x))
+            owed += [("W", s, x)] * (kind == "B")
+            if owed and rng.random() < 0.6:
+                rows[rank].append(owed.pop(0))
+        rows[rank] += owed
+    schedule = schedule_of(rows, m)
+    if max(peak_activations(schedule)) <= p:
+        assert play(schedule, lengths(times)).makespan >= bound(p, m, times) - 1e-9
+
+
+@settings(max_examples=80, deadline=None)
+@given(p=st.integers(2, 8), more=st.integers(0, 12), times=st.sampled_from(SETTINGS))
+def test_zb_h1_reaches_the_bound_at_equal_memory_and_1f1b_is_where_points_begin(p, more, times):
+    m = p + more
+    assert max(peak_activations(zb_h1(p, m))) <= p
+    assert closed(zb_h1(p, m), times) == pytest.approx(1.0)
+    assert closed(one_f_one_b(p, m), times) == pytest.approx(0.0)
+
+
+def test_the_bound_is_the_published_bubble_where_all_three_are_alike():
+    formula = bubble_formula("ZB-H1")
+    for p, m in ((4, 8), (8, 16)):
+        assert bound(p, m, (1.0, 1.0, 1.0)) == 3 * m + formula.idle(PP=p, F=1, B=2, W=1, M=m)
+
+
+# --- oracles against the real thing
+
+
+@pytest.mark.parametrize(("p", "m"), [(2, 3), (4, 8), (16, 64), (1, 4)])
+def test_the_bubble_is_that_of_the_played_schedules(p, m):
+    for generate in (gpipe, one_f_one_b):
+        times = play(generate(p, m))
+        assert times.bubble_fraction == pytest.approx(share("all", p, m))
+        assert times.bubble_over_ideal == pytest.approx(share("work", p, m))
+
+
+def test_the_predicted_loss_is_the_bubble_of_the_run():
+    card = exercises.card("predict-idle")
+    times = play(one_f_one_b(card.params["stages"], card.params["microbatches"]))
+    assert idle_days(card.params) == pytest.approx(
+        card.params["gpus"] * card.params["days"] * times.bubble_fraction
+    )
+    assert f"{idle_days(card.params):,.0f} GPU-days" in judging(card.id).reveal(card.params)
+
+
+def test_the_serial_gradient_is_that_of_one_stack_of_layers():
+    coin = torch.Generator().manual_seed(3)
+    weights, inputs, targets = (
+        [torch.randn(*shape, generator=coin, dtype=torch.float64) for _ in range(n)]
+        for shape, n in (((WIDTH, WIDTH), 3), ((SAMPLES, WIDTH), 4), ((SAMPLES, WIDTH), 4))
+    )
+    own = [each.clone().requires_grad_() for each in weights]
+    x = torch.cat(inputs)
+    for each in own:
+        x = torch.tanh(x @ each.T)
+    (((x - torch.cat(targets)) ** 2).sum() / 2 / len(inputs)).backward()
+    for got, want in zip(serial(weights, inputs, targets), own, strict=True):
+        assert torch.allclose(got, want.grad, rtol=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(p=st.integers(1, 5), m=st.integers(1, 6), seed=st.integers(0, 2**31))
+def test_orders_without_a_plan_are_valid_schedules(p, m, seed):
+    assert not faults(schedule_of(shuffled(p, m, random.Random(seed)), m))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_validators_cases_are_what_the_library_says_they_are(seed):
+    card = exercises.card("schedule-validator")
+    words = set()
+    for case in judging(card.id).cases(card.variant(str(seed)), random.Random(seed)):
+        rows, m, limit = case.args
+        words.add(case.secret)
+        if case.secret == "empty":
+            assert not any(rows)
+            continue
+        found = {each.kind for each in faults(schedule_of(rows, m), most_activations=limit)}
+        if case.secret == "ok":
+            assert not found, case.name
+        elif case.secret in ("deadlock", "order", "memory"):
+            assert found == {case.secret}, case.name
+        else:
+            assert case.secret in found, case.name
+    assert len(words) == 8
+
+
+def test_the_charts_are_of_all_names_and_can_be_told_apart():
+    card = exercises.card("read-a-gantt")
+    for seed in range(6):
+        cases = judging(card.id).cases(card.variant(str(seed)), random.Random(seed))
+        assert {case.secret[0] for case in cases if case.kind == "values"} == set(NAMES)
+        for case in cases:
+            name, ranks, microbatches, chunks = case.secret
+            spans = case.args[0]
+            assert microbatches > ranks >= 2
+            assert {span[0] for span in spans} == set(range(ranks)) and {span[4] for span in spans} == set(
+                range(microbatches)
+            )
+            assert sum(span[3] == "forward" for span in spans) == ranks * microbatches * chunks
+            assert list(spans) != sorted(spans, key=lambda span: span[1])
+            assert (chunks > 1) == (name in ("breadth-first", "interleaved 1F1B"))
+
+
+def test_the_library_is_switched_off_where_it_is_the_answer():
+    def by_name(name, *more):
+        return lambda *sizes: GENERATORS[name](*sizes[:2], *more).rows
+
+    for exercise, answers in (("three-schedules", (by_name("naive"), by_name("gpipe"), by_name("one_f_one_b"))),
+                              ("interleaved-rows", (by_name("interleaved", 2),)), ("beat-1f1b", (by_name("zb_h1"),))):  # fmt: skip
+        report = grade(exercises.card(exercise), Here(*answers))
+        assert report.points <= 0.1 * report.maximum and "switched off" in report.verdicts[0].message, (
+            exercise
+        )
+
+
+def test_the_librarys_rows_would_pass_where_they_are_let():
+    contract, card = judging("interleaved-rows"), exercises.card("interleaved-rows")
+    for case in contract.cases(card.params, random.Random(1)):
+        if case.part != "refusal":
+            value = plain(interleaved(*case.args))
+            assert all(
+                v.ok for v in contract.verdicts(card.params, case, Outcome(state="answered", value=value))
+            ), case.name
+    contract, card = judging("three-schedules"), exercises.card("three-schedules")
+    for case in contract.cases(card.params, random.Random(1)):
+        which, p, m = case.args
+        value = plain((naive, gpipe, one_f_one_b)[which](p, m))
+        assert all(
+            v.ok for v in contract.verdicts(card.params, case, Outcome(state="answered", value=value))
+        ), case.name
+
+
+def test_every_statement_of_the_audit_has_its_key_and_controls_are_right_as_printed():
+    assert set(KEYS) == set(facts.claims("10")) == {item.id for item in ITEMS}
+    for item in ITEMS:
+        printed, key = float(facts.claim(item.id).value), KEYS[item.id]
+        assert math.isclose(key.number, printed, rel_tol=0.05) == (key.said == "right"), item.id
+    assert sum(key.said == "right" for key in KEYS.values()) == 3
+
+
+def test_core_takes_at_most_ninety_minutes_and_every_exercise_has_its_judge():
+    core = [card for card in CARDS if card.kind == "core"]
+    assert sum(card.minutes for card in core) <= 90 and core[0].minutes == 5
+    assert set(ch10.JUDGINGS) == {card.id for card in CARDS} and set(ch10.DRILLS) == {
+        drill.id for drill in exercises.drills("10")
+    }
+    assert len(ch10.DRILLS) >= 9
+
+
+def test_the_repaired_schedule_takes_the_time_of_1f1b():
+    """The limit of a fifth leaves room for messages, and none for another schedule."""
+    from course_lib.cluster import attempt
+    from course_lib.grading.ranks import rank_program
+
+    card = exercises.card("deadlocked-1f1b")
+    for number in (0, 1, 2):
+        answer = bank_answers(card.id, number=number)[0]
+        for case in judging(card.id).cases(card.params, random.Random(5)):
+            if case.adversary is None:
+                run = attempt(rank_program(card, case, answer), case.ranks, per_rank=case.per_rank)
+                best = (len(case.secret[1]) + case.ranks - 1) * sum(SECONDS)
+                assert best - 1e-9 <= run.seconds <= 1.1 * best, (number, case.name, run.seconds / best)

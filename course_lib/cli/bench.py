@@ -28,6 +28,7 @@ BENCHES = {  # name -> (module with main(arguments) -> exit code, what it measur
     "roofline": ("course_lib.benchmarks.roofline", "the roofs of this machine: matmul, elementwise, copy, and its ridge"),
     "cluster": ("course_lib.cluster.bench", "messages a second through the metered cluster"),
     "parallel": ("course_lib.benchmarks.parallel", "the course's data parallelism on real processes, against torch's DDP"),
+    "sharding": ("course_lib.benchmarks.sharding", "ZeRO and FSDP: bytes sent and held, against formulas; time against torch's fully_shard"),
     "memory": ("course_lib.benchmarks.memory", "predicted memory against published memory, source by source"),
     "rings": ("course_lib.benchmarks.rings", "the rings of chapter 06 on real processes, against gloo's all-reduce"),
     "pipeline": ("course_lib.benchmarks.pipeline", "pipeline schedules: speed of the timeline, torch's orders, published bubbles, two processes"),

@@ -2,7 +2,8 @@
 
 Answers live in `tests/exercises/chNN/<exercise-id>.py`, in sections headed
 `# %% right: NAME`, `# %% wrong: NAME => KIND MISTAKE` and `# %% half: NAME => POINTS`.
-KIND is a verdict kind or a state; MISTAKE is the name the judge gives it, or `-`.
+KIND is a verdict kind or a state; MISTAKE is the name the judge gives it, or `-`; or `~`, where the answer races with its own
+messages, and what comes out depends on when they are carried.
 """
 
 import argparse
@@ -34,6 +35,11 @@ class BankAnswer:
     source: str
     expected: str = ""  # verdict kind or state for a wrong answer, points for a half-right one
     mistake: str = "-"
+
+    @property
+    def races(self) -> bool:
+        """Whether its numbers depend on when a message is carried, so that two hosts may see different ones, all wrong."""
+        return self.mistake == "~"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +117,7 @@ def _met(answer: BankAnswer, report: Report) -> tuple[bool, str, str]:
     first = next((kind for kind in VERDICT_KINDS if any(v.kind == kind for v in failing)), "none")
     mistakes = {v.mistake for v in failing if v.kind == first and v.mistake} or {"-"}
     message = next((v.message for v in failing if v.kind == first), message)
-    ok = not report.passed and first == answer.expected and answer.mistake in mistakes | {"-"} and bool(message)
+    ok = not report.passed and first == answer.expected and answer.mistake in mistakes | {"-", "~"} and bool(message)
     return ok, f"{first} {'/'.join(sorted(mistakes))}", message
 
 

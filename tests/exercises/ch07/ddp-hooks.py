@@ -225,7 +225,7 @@ def hook_gradients(comm, model):
     return finish
 
 
-# %% wrong: divides while it is under way => values -
+# %% wrong: divides while it is under way => values ~
 
 
 def hook_gradients(comm, model):

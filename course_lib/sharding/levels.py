@@ -1,0 +1,20 @@
+"""Two levels: shard among ranks that are near, replicate among nodes that are far (HSDP)."""
+
+from __future__ import annotations
+
+from course_lib.cluster import Comm
+
+
+def two_levels(comm: Comm, shard_ranks: int) -> tuple[Comm, Comm]:
+    """This rank's groups: the `shard_ranks` consecutive ranks that share one model out, and those that hold the same part.
+
+    Gathers then stay inside the first group, which should be a node; across go only reduced parts, each as an all-reduce.
+    All ranks of the world call it. Zhao et al., "PyTorch FSDP" (2023), section 3.2.2.
+    """
+    if type(shard_ranks) is not int or shard_ranks < 1 or comm.size % shard_ranks:
+        fits = [n for n in range(1, comm.size + 1) if comm.size % n == 0]
+        raise ValueError(f"shard_ranks={shard_ranks!r} does not divide {comm.size} ranks; choose from {fits}.")
+    copies = comm.size // shard_ranks
+    inside = [comm.new_group([node * shard_ranks + place for place in range(shard_ranks)]) for node in range(copies)]
+    across = [comm.new_group([node * shard_ranks + place for node in range(copies)]) for place in range(shard_ranks)]
+    return inside[comm.rank // shard_ranks], across[comm.rank % shard_ranks]

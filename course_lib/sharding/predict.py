@@ -1,0 +1,59 @@
+"""What sharding costs: bytes that a rank sends in a step, and bytes that are gathered at the peak. Arithmetic, no torch.
+
+Bytes of state are `memory.zero_by_bucket`. Here `rows` are the elements of each row, in the order of use, the root's first;
+`gather` and `reduce` are bytes per element that travels, of weights and of gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from course_lib.sharding.flat import Flat
+from course_lib.units import require_whole
+
+
+def bytes_per_param_sent(stage: int, gather: float = 2.0, reduce: float = 2.0, kept: bool = False) -> float:
+    """Bytes a rank sends per parameter and step, on a ring of very many ranks: times (N − 1)/N for N of them.
+
+    Stage 0 all-reduces gradients; 1 and 2 reduce-scatter gradients and all-gather weights; 3 gathers weights twice, once if
+    they are `kept` from the forward pass to the backward. With 16 bits throughout 4, 4, 4, 6: stage 3 sends 1.5 times data
+    parallelism's. ZeRO (2019), section 7.
+    """
+    if stage not in (0, 1, 2, 3):
+        raise ValueError(f"stage={stage!r}: ZeRO has stages 1, 2 and 3, and 0 is plain data parallelism.")
+    return 2 * reduce if stage == 0 else reduce + gather * (2 if stage == 3 and not kept else 1)
+
+
+def row_bytes(elements: int, ranks: int, width: int) -> int:
+    """Bytes a rank sends to gather, or to reduce-scatter, a row of elements of `width` bytes: all parts but one, padded."""
+    return (ranks - 1) * Flat({"": elements}, ranks).part * require_whole("width", width, "bytes")
+
+
+def step_bytes(rows: Sequence[int], ranks: int, stage: int, gather: int = 2, reduce: int = 2, *, kept: bool = False,
+               replicas: int = 1, micro_batches: int = 1, root: bool = True) -> int:  # fmt: skip
+    """Bytes a rank sends in a step, exactly. Stage 3: the first row is the root's and is gathered once, unless `root=False`.
+
+    Stage 1 sends gradients once, 2 with each micro-batch; 3 sends everything with each. `replicas` (stage 3) hold the same
+    parts, and average them by a ring all-reduce, whose parts are taken as equal. Clipping and counting tokens come on top.
+    """
+    total = 0.0
+    for place, elements in enumerate(rows):
+        again = stage == 3 and not kept and not (root and place == 0)
+        gathers = micro_batches * (1 + again) if stage == 3 else 1
+        reduces = micro_batches if stage > 1 else 1
+        total += gathers * row_bytes(elements, ranks, gather) + reduces * row_bytes(elements, ranks, reduce)
+        total += reduces * hybrid_bytes(elements, ranks, replicas, reduce)
+    return round(total)
+
+
+def hybrid_bytes(elements: int, ranks: int, replicas: int, reduce: int = 2) -> float:
+    """Bytes a rank sends to average its part of a row over `replicas`: what HSDP sends between nodes."""
+    return 2 * (replicas - 1) / replicas * Flat({"": elements}, ranks).part * reduce
+
+
+def gathered_peak(rows: Sequence[int], ranks: int, gather: int = 2, prefetch: int = 1, *, kept: bool = False, root: bool = True) -> int:
+    """Bytes of gathered weights at the most: the root's row, and as many others as are in use or on their way."""
+    wide = [Flat({"": elements}, ranks).padded * gather for elements in rows]
+    own, others = (wide[:1], wide[1:]) if root else ([], wide)
+    window = len(others) if kept else min(prefetch + 1, len(others))
+    return sum(own) + max((sum(others[at : at + window]) for at in range(len(others) - window + 1)), default=0)

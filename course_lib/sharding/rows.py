@@ -1,0 +1,138 @@
+"""A row: parameters alike in dtype and in being trained, flat, of which a rank holds one part.
+
+Everything that shards moves rows: gathers one where its weights are used, reduces one where its gradients are ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from course_lib import accounting
+from course_lib.cluster import Comm
+from course_lib.sharding.flat import Flat
+
+Draw = Callable[[str, torch.Size, int, int], Tensor]  # name, shape, start, stop -> those elements of it, flat
+
+
+class Row:
+    """The parts and the whole of some parameters. `shard` is what this rank holds, and what an optimizer steps.
+
+    `gather` and `reduce` are the dtypes in which weights and gradients travel, `keep` that of the reduced gradient;
+    all are the parameters' own, if not given. Averages are over the ranks of `comm` times those of `replicas`, which hold
+    the same part.
+    """
+
+    def __init__(self, comm: Comm, parameters: Mapping[str, nn.Parameter], *, replicas: Comm | None = None,
+                 gather: torch.dtype | None = None, reduce: torch.dtype | None = None, keep: torch.dtype | None = None,
+                 draw: Draw | None = None) -> None:  # fmt: skip
+        first = next(iter(parameters.values()))
+        self.comm, self.replicas = comm, replicas
+        self.shapes = {name: each.shape for name, each in parameters.items()}
+        self.flat = Flat({name: each.numel() for name, each in parameters.items()}, comm.size)
+        self.gather_dtype, self.keep_dtype = gather or first.dtype, keep or first.dtype
+        self.reduce_dtype = reduce or self.keep_dtype
+        self.shard = nn.Parameter(self._cut(parameters, draw, first.dtype), requires_grad=first.requires_grad)
+        self.full: Tensor | None = None  # the gathered row
+        self._arriving: tuple | None = None
+        self._leaving: tuple | None = None
+
+    def _cut(self, parameters: Mapping[str, nn.Parameter], draw: Draw | None, dtype: torch.dtype) -> Tensor:
+        held = torch.zeros(self.flat.part, dtype=dtype, device=None if draw else next(iter(parameters.values())).device)
+        for piece in self.flat.pieces(self.comm.rank):
+            if draw:
+                values = draw(piece.name, self.shapes[piece.name], piece.start, piece.stop)
+            else:
+                values = parameters[piece.name].detach().reshape(-1)[piece.start : piece.stop]
+            held[piece.at : piece.at + len(values)] = values
+        return held
+
+    # --- weights: gather, use, free
+
+    def start(self) -> None:
+        """Begin to gather the row, unless it is here or on its way."""
+        if self.full is None:
+            own = self.shard.detach().to(self.gather_dtype)  # cast first: then 16 bits travel, not 32
+            self.full = own.new_empty(self.flat.padded)
+            self._arriving = self.comm.all_gather_into_tensor(self.full, own, async_op=True), own
+
+    def whole(self) -> Tensor:
+        """The gathered row: every parameter, then the padding."""
+        self.start()
+        if self._arriving:
+            self._arriving[0].wait()
+            self._arriving = None
+        return self.full
+
+    def free(self) -> None:
+        """Let the gathered row go. Nothing else may hold it: a view that somebody kept keeps all of it."""
+        if self._arriving:
+            self.whole()
+        self.full = None
+
+    def views(self, full: Tensor) -> list[Tensor]:
+        """The parameters in a whole row, in their shapes."""
+        rows = full[: self.flat.elements].split(list(self.flat.counts.values()))
+        return [row.view(shape) for row, shape in zip(rows, self.shapes.values(), strict=True)]
+
+    # --- gradients: reduce, keep a part
+
+    def reduce(self, grads: Sequence[Tensor | None]) -> None:
+        """Begin to average these gradients over ranks; none counts as zero. `settle` ends it."""
+        ranks = self.comm.size * (self.replicas.size if self.replicas else 1)
+        buffer = torch.zeros(self.flat.padded, dtype=self.reduce_dtype, device=self.shard.device)
+        for view, grad in zip(self.views(buffer), grads, strict=True):
+            if grad is not None:
+                torch.mul(grad, 1 / ranks, out=view) if grad.dtype == buffer.dtype else view.copy_(grad).div_(ranks)
+        mine = torch.empty(self.flat.part, dtype=buffer.dtype, device=buffer.device)
+        self._leaving = self.comm.reduce_scatter_tensor(mine, buffer, async_op=True), mine, buffer
+
+    def settle(self) -> None:
+        """Wait for the average of this rank's part, and add it to the gradient of `shard`."""
+        if self._leaving:
+            work, mine, _ = self._leaving
+            work.wait()
+            self._leaving = None
+            if self.replicas:
+                self.replicas.all_reduce(mine)
+            add_gradient(self.shard, mine.to(self.keep_dtype))
+
+
+def gradient_of(shard: nn.Parameter) -> Tensor | None:
+    """The gradient of a shard. One in another dtype than the shard's lies in `main_grad`, as torch wants `.grad` alike."""
+    return shard.grad if shard.grad is not None else getattr(shard, "main_grad", None)
+
+
+def add_gradient(shard: nn.Parameter, grad: Tensor) -> None:
+    """Add to the gradient of a shard, or begin it."""
+    before = gradient_of(shard)
+    if before is not None:
+        before += grad
+    elif grad.dtype == shard.dtype:
+        shard.grad = grad
+    else:
+        shard.main_grad = grad
+    if before is None:
+        name_role(grad, "gradients")
+
+
+def name_role(tensor: Tensor, role: str) -> None:
+    """Tell whoever counts memory here what a tensor is for, where torch cannot tell."""
+    account = getattr(accounting._here, "account", None)
+    if account is not None:
+        account.adopt(tensor, role)
+
+
+def drop_gradient(shard: nn.Parameter) -> None:
+    """Let the gradient of a shard go."""
+    shard.grad = shard.main_grad = None
+
+
+def rows_of(comm: Comm, parameters: Mapping[str, nn.Parameter], **choices: object) -> list[Row]:
+    """One row for each dtype among the parameters, trained and frozen apart."""
+    alike: dict[tuple, dict[str, nn.Parameter]] = {}
+    for name, each in parameters.items():
+        alike.setdefault((each.dtype, each.requires_grad), {})[name] = each
+    return [Row(comm, each, **choices) for each in alike.values()]

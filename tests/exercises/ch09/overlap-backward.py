@@ -97,7 +97,7 @@ def column_backward(comm, matmul, grad, x, weight):
     return torch.cat(parts), matmul(grad.T, x)
 
 
-# %% wrong: changes dx while it travels => values -
+# %% wrong: changes dx while it travels => values ~
 def column_backward(comm, matmul, grad, x, weight):
     dx = matmul(grad, weight)
     work = comm.all_reduce(dx, async_op=True)

@@ -1,0 +1,178 @@
+"""Chapter 10's widgets: schedules in time with the activations they hold, and the bubble against micro-batches."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from course_lib import schedules
+from course_lib.facts.pipelines import bubble_formula
+from course_lib.figures import style
+from course_lib.figures.palette import BLUE, GREEN, GREY, INK, PURPLE, SOFT, VERMILION
+from course_lib.figures.schedule_rows import schedule_rows
+from course_lib.figures.style import Picture
+from course_lib.schedules import Schedule
+from course_lib.timeline import Durations, Timeline, play
+from course_lib.units import number_text, percent_text
+from course_lib.widgets.explore import Explorer, explore, menu, slider
+
+Maker = Callable[[int, int, int], Schedule]  # of ranks, micro-batches, chunks
+
+MAKERS: Mapping[str, Maker] = {
+    "naive": lambda p, m, v: schedules.naive(p, m),
+    "GPipe": lambda p, m, v: schedules.gpipe(p, m),
+    "1F1B": lambda p, m, v: schedules.one_f_one_b(p, m),
+    "interleaved 1F1B": lambda p, m, v: schedules.interleaved(p, m, v),
+    "breadth-first": lambda p, m, v: schedules.breadth_first(p, m, v),
+    "ZB-H1": lambda p, m, v: schedules.zb_h1(p, m),
+    "ZB-H2": lambda p, m, v: schedules.zb_h2(p, m),
+    "ZB-V": lambda p, m, v: schedules.zb_v(p, m),
+    "DualPipe": lambda p, m, v: schedules.dualpipe(p, m),
+    "DualPipeV": lambda p, m, v: schedules.dualpipe_v(p, m),
+}
+SIDE_BY_SIDE: Mapping[str, Sequence[str]] = {
+    "naive, GPipe, 1F1B": ("naive", "GPipe", "1F1B"),
+    "1F1B, interleaved": ("1F1B", "interleaved 1F1B"),
+    "1F1B, ZB-H1, ZB-H2": ("1F1B", "ZB-H1", "ZB-H2"),
+    "1F1B, DualPipe": ("1F1B", "DualPipe"),
+}
+CHOICES = (*SIDE_BY_SIDE, *MAKERS)
+CHUNKED = ("interleaved 1F1B", "breadth-first", "1F1B, interleaved")
+RANKS, CHUNKS = range(2, 9), (2, 3, 4)
+MICROBATCHES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32)
+STAGES, MANY = range(2, 17), (*MICROBATCHES, 48, 64)
+TALL = 5.0  # inches of the schedules' picture, so that sliders under it stay where they are
+RATIOS, MESSAGES = (1.0, 1.5, 2.0, 2.5, 3.0), (0.0, 0.1, 0.25, 0.5, 1.0)
+
+# --- schedules in time ---------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def timeline_of(
+    name: str, ranks: int, microbatches: int, chunks: int = 2, ratio: float = 2.0, message: float = 0.0
+) -> Timeline:
+    """The named schedule, played: a forward takes 1, a backward `ratio`, a message between ranks `message`."""
+    made = MAKERS[name](ranks, microbatches, chunks)
+    return play(made, Durations(forward=1.0, backward=ratio, communication=message, overlapped=1.0 + ratio))
+
+
+def draw_schedules(
+    schedule: str = "naive, GPipe, 1F1B",
+    ranks: int = 4,
+    microbatches: int = 8,
+    chunks: int = 2,
+    ratio: float = 2.0,
+    message: float = 0.0,
+) -> Picture:
+    """One schedule, or several above each other, in time; under each rank the activations that it holds."""
+    names = SIDE_BY_SIDE.get(schedule, (schedule,))
+    played = [timeline_of(name, ranks, microbatches, chunks, ratio, message) for name in names]
+    return schedule_rows(played, tall=TALL)
+
+
+def gantt(
+    schedule: str = "naive, GPipe, 1F1B", ranks: int = 4, microbatches: int = 8, chunks: int = 2
+) -> Explorer:
+    """Move stages, micro-batches, chunks, the length of a backward and of a message; watch idle time and memory."""
+    return explore(
+        draw_schedules,
+        schedule=menu(CHOICES, schedule, label="schedule"),
+        ranks=slider(RANKS, ranks, label="ranks"),
+        microbatches=slider(MICROBATCHES, microbatches, label="micro-batches"),
+        chunks=slider(
+            CHUNKS, chunks, label="chunks a rank", when=lambda setting: setting["schedule"] in CHUNKED
+        ),
+        ratio=slider(RATIOS, 2.0, label="backward", text=lambda ratio: f"{ratio:g} forwards"),
+        message=slider(MESSAGES, 0.0, label="message", text=lambda message: f"{message:g} forwards"),
+    )
+
+
+# --- the bubble against micro-batches ------------------------------------------------------------
+
+_COUNTS = np.unique(np.round(np.geomspace(1, 512, 64)))
+_INKS = {"naive": GREY, "GPipe and 1F1B": BLUE, "interleaved 1F1B": GREEN, "ZB-H1": PURPLE}
+PLAYED = ("1F1B", "interleaved 1F1B", "ZB-H1")
+
+
+def closed_form(
+    name: str, ranks: int, microbatches: np.ndarray | float, chunks: int = 2
+) -> np.ndarray | float:
+    """The idle share of all time by the published closed form, with a backward of two forwards, half of it for weights."""
+    times = {"PP": ranks, "M": microbatches, "V": chunks, "F": 1.0, "B": 2.0, "W": 1.0}
+    name = "1F1B" if name == "GPipe and 1F1B" else name
+    idle = bubble_formula(name).idle(**times)
+    return idle / (idle + 3.0 * microbatches)
+
+
+def draw_bubble(ranks: int = 4, microbatches: int = 8, chunks: int = 2, overhead: float = 0.0) -> Picture:
+    """The share of a step that is lost over micro-batches, for four schedules, with dots from played ones; dashed, 1F1B with an
+    overhead on each micro-batch of a fixed batch."""
+    figure, axes = style.new(3.6, bottom=0.9, left=0.75)
+    x = np.log2(_COUNTS)
+    for name, ink in _INKS.items():
+        axes.plot(x, closed_form(name, ranks, _COUNTS, chunks), color=ink, linewidth=2, label=name)
+    if overhead:
+        axes.plot(
+            x, lost(ranks, _COUNTS, overhead), "--", color=INK, linewidth=1.6, label="1F1B with the overhead"
+        )
+        axes.plot(
+            [np.log2(best_count(ranks, overhead))] * 2, [0, 1], color=VERMILION, linewidth=1.2, linestyle=":"
+        )
+    at = {}
+    for name, ink in zip(PLAYED, list(_INKS.values())[1:], strict=True):
+        try:
+            at[name] = timeline_of(name, ranks, microbatches, chunks).bubble_fraction
+        except ValueError:
+            continue  # interleaving wants whole rounds of micro-batches
+        axes.plot(
+            np.log2(microbatches), at[name], "o", color=ink, markersize=6, markeredgecolor="white", zorder=5
+        )
+    axes.plot([np.log2(4 * ranks)] * 2, [0, 1], color=SOFT, linewidth=1, linestyle=":")
+    axes.set(ylim=(0, 1), xlim=(0, 9))
+    axes.set_xticks(range(0, 10, 2), ["1", "4", "16", "64", "256"])
+    axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
+    axes.legend(
+        frameon=False,
+        fontsize=style.SMALL,
+        loc="upper center",
+        bbox_to_anchor=(0.46, -0.2),
+        ncol=5,
+        handlelength=1.4,
+        columnspacing=1.2,
+    )
+    style.dress(
+        axes,
+        "What a step loses, of all time",
+        "micro-batches (dotted: 4 × ranks; red: least lost)",
+        grid="y",
+    )
+    played = ", ".join(f"{name} {percent_text(share)}" for name, share in at.items())
+    best = (
+        f" With the overhead, least is lost near {number_text(best_count(ranks, overhead), 2)} micro-batches."
+        if overhead
+        else ""
+    )
+    figure.alt = f"{ranks} ranks, {microbatches} micro-batches: idle {played}, naive {percent_text(1 - 1 / ranks)}.{best}"
+    return figure
+
+
+def lost(ranks: int, microbatches: np.ndarray | float, overhead: float) -> np.ndarray | float:
+    """The share of a 1F1B step with a fixed batch that is no work: (m + p − 1) slots of 1/m, each longer by the overhead."""
+    return 1 - 1 / ((microbatches + ranks - 1) * (1 / microbatches + overhead))
+
+
+def best_count(ranks: int, overhead: float) -> float:
+    """Micro-batches at which a step with a fixed batch is shortest: √((p − 1) / overhead); infinite without overhead."""
+    return ((ranks - 1) / overhead) ** 0.5 if overhead else float("inf")
+
+
+def bubble(ranks: int = 4, microbatches: int = 8) -> Explorer:
+    """What is lost against micro-batches for four schedules, and why a batch is not cut ever finer."""
+    return explore(
+        draw_bubble,
+        ranks=slider(STAGES, ranks, label="ranks"),
+        microbatches=slider(MANY, microbatches, label="micro-batches"),
+        chunks=slider(CHUNKS, 2, label="chunks a rank"),
+        overhead=slider((0.0, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02), 0.0, label="overhead a micro-batch",
+                        text=lambda share: f"{share:.2%} of a step" if share else "none"),
+    )  # fmt: skip

@@ -193,3 +193,14 @@ def test_a_report_is_plain_json():
     data = json.loads(json.dumps(report_dict(grade(doubled_card(), Here(lambda n: 2 * n)))))
     assert data["points"] == data["maximum"] == 4 and {v["kind"] for v in data["verdicts"]} == {
         "values", "generality", "cost"}
+
+
+def test_late_messages_are_not_blamed_for_values_that_are_wrong_anyway():
+    wrong = Verdict(kind="values", part="sum", ok=False, message="That is the mean.", mistake="mean")
+    late = Verdict(kind="protocol", part="late", ok=False, message="A tensor is used while it is under way.", mistake="in-flight")
+    other = Verdict(kind="protocol", part="late", ok=False, message="Ranks 0 and 1 wait for each other.", mistake="deadlock")
+    told = judge_module.without_rash_words([wrong, late, other])
+    assert [v.ok for v in told] == [False] * 3 and told[0] is wrong and told[2] is other
+    assert told[1].message == judge_module.UNSEEN and told[1].mistake == ""
+    right = Verdict(kind="values", part="sum", ok=True)
+    assert judge_module.without_rash_words([right, late]) == [right, late]

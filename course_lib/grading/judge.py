@@ -3,7 +3,8 @@
 import hashlib
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from course_lib.exercises import Card
@@ -15,6 +16,9 @@ CONTRACT_VERSION = "1"
 """Part of every hidden-case seed: a new version may draw other cases, the same version never does."""
 
 LOST = ("crashed", "timed out", "refused")  # states that cost the whole exercise, whatever else held
+
+
+UNSEEN = "wrong here as everywhere; whether late messages change the result is seen once the values are right"
 
 
 def hidden_seed(card: Card, secret: str = "public") -> str:
@@ -49,6 +53,7 @@ def grade(
         verdicts += failed_run(case, outcome, contract.shares)
         if case.visible and case.kind == "values":
             break  # the plainest case fails: the others would only say so again
+    verdicts = without_rash_words(verdicts)
     lost = bad is not None and (bad.state == "not answered" or bad.state in LOST)
     earned = 0.0 if lost else earned_fraction(contract, verdicts)
     state = "answered" if bad is None or (earned and not lost) else bad.state
@@ -57,6 +62,17 @@ def grade(
         verdicts=tuple(verdicts), note=bad.error if bad is not None and state != "answered" else "", cases=ran,
         seconds=time.perf_counter() - start,
     )
+
+
+def without_rash_words(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The verdicts, none of which blames late messages for numbers that are wrong without them.
+
+    What an adversary shows ("in-flight") is told by comparing results with the right ones: of an answer whose values are
+    wrong anyway it says nothing.
+    """
+    if all(v.ok for v in verdicts if v.kind == "values"):
+        return list(verdicts)
+    return [replace(v, mistake="", message=UNSEEN) if v.mistake == "in-flight" else v for v in verdicts]
 
 
 def earned_fraction(contract: Judging, verdicts: list[Verdict]) -> float:

@@ -269,7 +269,7 @@ def test_test_runs_the_suite_on_two_processes_and_the_linter_and_fails_with_eith
     calls = _called(monkeypatch, codes)
     assert run(capsys, "test")[0] == code
     assert [command[3] for command in calls] == ["pytest", "ruff"]
-    assert calls[0][-2:] == ["-n", "2"]
+    assert calls[0][-4:] == ["-n", "2", "--dist", "worksteal"]
 
 
 def test_test_passes_pytests_flags_through(monkeypatch, capsys):

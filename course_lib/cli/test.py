@@ -36,7 +36,9 @@ def test(
     flags = list(context.args)
     chosen = [flag for flag in flags if not flag.startswith("-") and os.path.exists(flag.split("::")[0])]
     workers = (
-        [] if any(flag.startswith(("-n", "--numprocesses", "--pdb", "-p")) for flag in flags) else ["-n", "2"]
+        []
+        if any(flag.startswith(("-n", "--numprocesses", "--pdb", "-p")) for flag in flags)
+        else ["-n", "2", "--dist", "worksteal"]  # chapters take minutes, most tests milliseconds
     )
     environment = {"OMP_NUM_THREADS": "1", **os.environ}
     folder = None if chosen else ROOT

@@ -1,0 +1,98 @@
+"""A layout applied to a model, by PyTorch's own parts: DTensor's plans, `fully_shard`, `DistributedDataParallel`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import Replicate
+from torch.distributed.tensor.parallel import ColwiseParallel, PrepareModuleInput, RowwiseParallel, parallelize_module
+from torch.nn.parallel import DistributedDataParallel
+
+from course_lib.runs.layouts import AXES, RunLayout
+from course_lib.runs.model import Piece, build
+from course_lib.runs.place import Place
+from course_lib.transformer import Config
+
+COLUMNS = ("attention.wq", "attention.wk", "attention.wv", "mlp.gate", "mlp.up")
+ROWS = ("attention.wo", "mlp.down")
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What else is asked of a run."""
+
+    dtype: torch.dtype  # of the arithmetic; weights, gradients' sums and the optimizer are fp32
+    reshard: bool = True  # whether FSDP frees a unit's weights after its forward pass
+    compiled: bool = False
+
+
+def mesh_of(layout: RunLayout, place: Place) -> DeviceMesh:
+    """The ranks as a mesh with one axis for each degree above one, and always "fsdp"."""
+    axes = [axis for axis in AXES if getattr(layout, axis) > 1 or axis == "fsdp"]
+    return init_device_mesh(place.device.type, tuple(getattr(layout, axis) for axis in axes), mesh_dim_names=tuple(axes))
+
+
+def pieces_here(config: Config, layout: RunLayout, mesh: DeviceMesh, place: Place, seed: int = 0) -> list[Piece]:
+    """This rank's pieces of the model: one, or one for each chunk of an interleaved pipeline."""
+    stage = mesh["pp"].get_local_rank() if layout.pp > 1 else 0
+    pieces = layout.pp * layout.chunks
+    return [build(config, place.device, stage + chunk * layout.pp, pieces, seed) for chunk in range(layout.chunks)]
+
+
+def spread(model: Piece, layout: RunLayout, mesh: DeviceMesh, choices: Choices) -> nn.Module:
+    """The model with its matrices split, its state sharded or its gradients averaged, as the layout says."""
+    if layout.tp > 1:
+        _split(model, mesh["tp"])
+    if choices.compiled:
+        for block in model.blocks.values():
+            block.compile()
+    if layout.fsdp > 1:
+        return _shard(model, layout, mesh, choices)
+    if layout.ddp > 1 and layout.pp == layout.tp == 1:
+        return DistributedDataParallel(model, process_group=mesh["ddp"].get_group(), gradient_as_bucket_view=True,
+                                       broadcast_buffers=False)  # fmt: skip
+    return model
+
+
+def _split(model: Piece, mesh: DeviceMesh) -> None:
+    """Megatron's cut: columns, then rows, one all-reduce each way for each pair; embedding and head by the vocabulary.
+
+    Attention and MLP take their input as one DTensor, so that the gradients which their column matrices send back to it are
+    added up first and cross the ranks once.
+    """
+    whole = PrepareModuleInput(input_layouts=Replicate(), desired_input_layouts=Replicate())
+    plan = {name: ColwiseParallel() for name in COLUMNS} | {name: RowwiseParallel() for name in ROWS}
+    for block in model.blocks.values():
+        parallelize_module(block, mesh, {"attention": whole, "mlp": whole, **plan})
+    if model.embedding is not None:
+        parallelize_module(model, mesh, {"embedding": RowwiseParallel(input_layouts=Replicate(), output_layouts=Replicate())})
+    if model.head is not None:
+        parallelize_module(model, mesh, {"head": ColwiseParallel(output_layouts=Replicate())})
+
+
+def _shard(model: Piece, layout: RunLayout, mesh: DeviceMesh, choices: Choices) -> nn.Module:
+    """FSDP2: a unit for each block, and one for what is left; with replicas, HSDP."""
+    where = mesh["ddp", "fsdp"] if layout.ddp > 1 else mesh["fsdp"]
+    policy = MixedPrecisionPolicy(param_dtype=choices.dtype, reduce_dtype=torch.float32)
+    common: dict[str, Any] = {"mesh": where, "mp_policy": policy}
+    for block in model.blocks.values():
+        fully_shard(block, reshard_after_forward=choices.reshard, **common)
+    return fully_shard(model, reshard_after_forward=False, **common)  # what is used last is used first in the backward pass
+
+
+def local(tensor: torch.Tensor) -> torch.Tensor:
+    """What this rank holds of a tensor that may be shared out."""
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
+def parts_of(tensor: torch.Tensor) -> tuple[str, ...]:
+    """The names of the mesh axes over which a tensor is cut."""
+    if not hasattr(tensor, "placements"):
+        return ()
+    names = tensor.device_mesh.mesh_dim_names or ()
+    return tuple(name for name, placed in zip(names, tensor.placements, strict=True) if not placed.is_replicate())

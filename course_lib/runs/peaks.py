@@ -1,0 +1,51 @@
+"""The peak that utilisation is counted against, and the memory that a rank has."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import torch
+
+from course_lib.facts import device, devices
+from course_lib.install.words import Trouble
+from course_lib.runs.place import Place
+
+_NAMES = {  # what torch calls a device -> what the facts call it
+    "NVIDIA H100 80GB HBM3": "H100 SXM", "NVIDIA H100 PCIe": "H100 PCIe", "NVIDIA H200": "H200 SXM", "NVIDIA B200": "B200 SXM",
+    "NVIDIA A100-SXM4-80GB": "A100 SXM 80GB", "NVIDIA A100-SXM4-40GB": "A100 SXM 40GB", "NVIDIA A100 80GB PCIe": "A100 PCIe 80GB",
+    "NVIDIA H800": "H800 SXM", "Tesla V100-SXM2-16GB": "V100 SXM2 16GB", "Tesla V100-SXM2-32GB": "V100 SXM2 32GB",
+}  # fmt: skip
+_SLACK = 0.92  # of a device's memory; the rest is the context's, NCCL's and the allocator's
+
+
+def fact_name(torch_name: str) -> str | None:
+    """The facts' name of a device that torch names, None where the facts do not have it."""
+    name = _NAMES.get(torch_name)
+    return name if name in devices() else None
+
+
+def peak_flops(where: torch.device, dtype: torch.dtype, measured: float) -> tuple[float, str]:
+    """FLOP/s that count as the whole, and where the number is from: the data sheet's dense peak, else this machine's matmul."""
+    if where.type == "cuda":
+        name = fact_name(torch.cuda.get_device_name(where))
+        sheet = device(name) if name else None
+        peak = (sheet.dense_flops if dtype == torch.bfloat16 else sheet.fp32_flops) if sheet else None
+        if peak is not None:
+            return float(peak), f"{name}, dense {str(dtype).removeprefix('torch.')}, {peak.source}"
+    return measured, "the model's own matmul on this machine, measured: no data sheet for it"
+
+
+def memory_of(place: Place) -> float:
+    """Bytes that one rank may fill."""
+    if place.device.type == "cuda":
+        return torch.cuda.get_device_properties(place.device).total_memory * _SLACK
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+        available = next(float(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        try:
+            available = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        except (AttributeError, ValueError, OSError) as error:
+            raise Trouble("This system does not say how much memory it has.", "run on Linux or macOS") from error
+    return available * _SLACK / place.local_ranks

@@ -1,0 +1,78 @@
+"""Where a rank of a real run is: its number, its device, its backend; joining the others and leaving them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from course_lib.install.words import Trouble
+
+
+@dataclass(frozen=True)
+class Place:
+    """One process of a run."""
+
+    rank: int
+    ranks: int
+    local_rank: int
+    local_ranks: int
+    device: torch.device
+    backend: str
+
+    @property
+    def first(self) -> bool:
+        """Whether this rank speaks and writes for all."""
+        return self.rank == 0
+
+    def wait(self) -> None:
+        """Return once the device has done all that it was given."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+
+def choose(device: str, backend: str, local_ranks: int) -> tuple[str, str]:
+    """The device type and backend of a run; Trouble where what is asked for is not to be had here."""
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    kind = device if device != "auto" else ("cuda" if gpus else "cpu")
+    if kind not in ("cpu", "cuda"):
+        raise Trouble(f"--device is {device!r}.", "choose auto, cpu or cuda")
+    if kind == "cuda" and not gpus:
+        raise Trouble("There is no GPU that torch can see.", "`./course doctor` says why; --device cpu runs the same program on gloo")
+    if kind == "cuda" and gpus < local_ranks:
+        raise Trouble(f"{local_ranks} processes were asked for, and this machine has {gpus} GPU{'s' if gpus > 1 else ''}.",
+                      f"--nproc {gpus}, or --device cpu")  # fmt: skip
+    chosen = backend if backend != "auto" else ("nccl" if kind == "cuda" else "gloo")
+    if chosen == "nccl" and kind == "cpu":
+        raise Trouble("NCCL moves data between GPUs only, and this run is on the CPU.", "--backend gloo, or --device cuda")
+    if chosen not in ("gloo", "nccl"):
+        raise Trouble(f"--backend is {backend!r}.", "choose auto, gloo or nccl")
+    return kind, chosen
+
+
+def join(device: str = "auto", backend: str = "auto", timeout: float = 120.0) -> Place:
+    """Join the run that torchrun started, or be one of one. `timeout` in seconds: how long a collective may take."""
+    rank, ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    local, locals_ = int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    kind, chosen = choose(device, backend, locals_)
+    where = torch.device(kind, local) if kind == "cuda" else torch.device("cpu")
+    if kind == "cuda":
+        torch.cuda.set_device(where)
+        torch.backends.cuda.matmul.allow_tf32 = True
+    else:
+        torch.set_num_threads(max((os.cpu_count() or 1) // locals_, 1))
+    patience = timedelta(seconds=timeout)
+    if "RANK" in os.environ:
+        dist.init_process_group(chosen, timeout=patience, **({"device_id": where} if chosen == "nccl" else {}))
+    else:
+        dist.init_process_group(chosen, store=dist.HashStore(), rank=0, world_size=1, timeout=patience)
+    return Place(rank=rank, ranks=ranks, local_rank=local, local_ranks=locals_, device=where, backend=chosen)
+
+
+def leave() -> None:
+    """Leave the run; harmless where there is none."""
+    if dist.is_initialized():
+        dist.destroy_process_group()

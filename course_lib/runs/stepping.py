@@ -1,0 +1,151 @@
+"""One training step under any layout, and the sums over ranks that make its loss and its gradient norm the whole model's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
+
+from course_lib import text
+from course_lib.runs.layouts import RunLayout
+from course_lib.runs.parallel import Choices, local, parts_of
+from course_lib.runs.place import Place
+from course_lib.transformer import Config, loss
+
+_SCHEDULES = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B, "interleaved": ScheduleInterleaved1F1B}
+
+
+def batch_of(step: int, batch: int, config: Config, data_rank: int, data_ranks: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """This data-parallel rank's rows of step `step`'s batch: any split meets the same samples."""
+    tokens, targets = text.batch(step, batch, config.seq_len)
+    share = batch // data_ranks
+    mine = slice(data_rank * share, (data_rank + 1) * share)
+    return tokens[mine].to(device), targets[mine].to(device)
+
+
+class Stepper:
+    """A model under a layout, with its optimizer: `step(number)` trains once and gives the mean loss of the whole batch."""
+
+    def __init__(self, models: Sequence[nn.Module], config: Config, layout: RunLayout, mesh: DeviceMesh, place: Place,
+                 choices: Choices, batch: int, learning_rate: float, clip: float = 1.0) -> None:  # fmt: skip
+        self.models, self.config, self.layout, self.mesh = list(models), config, layout, mesh
+        self.place, self.choices, self.batch, self.clip = place, choices, batch, clip
+        parameters = [p for model in self.models for p in model.parameters()]
+        self.optimizer = torch.optim.AdamW(parameters, lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1,
+                                           fused=place.device.type == "cuda")  # fmt: skip
+        self.data_rank = _data_rank(layout, mesh)
+        self.schedule = self._schedule() if layout.pp > 1 else None
+        self.is_last = layout.pp == 1 or mesh["pp"].get_local_rank() == layout.pp - 1
+
+    def step(self, number: int) -> dict[str, float]:
+        """Loss in nats per token and norm of the gradient before clipping, the same on every rank."""
+        tokens, targets = batch_of(number, self.batch, self.config, self.data_rank, self.layout.data, self.place.device)
+        mean = self._pipeline(tokens, targets) if self.schedule is not None else self._micro_batches(tokens, targets)
+        self._average_replicas()
+        norm = self._clip()
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return {"loss": float(self._mean_over_data(mean)), "gradient_norm": float(norm)}
+
+    # --- forward and backward
+
+    def _micro_batches(self, tokens: Tensor, targets: Tensor) -> Tensor:
+        model, count = self.models[0], self.layout.micro_batches
+        total = torch.zeros((), device=self.place.device)
+        for place, (x, y) in enumerate(zip(tokens.chunk(count), targets.chunk(count), strict=True)):
+            with _synchronising(model, place == count - 1), self._arithmetic():
+                part = loss(model(x), y) / count
+                part.backward()
+            total += part.detach()
+        return total
+
+    def _pipeline(self, tokens: Tensor, targets: Tensor) -> Tensor:
+        losses: list[Tensor] = []
+        first = self.mesh["pp"].get_local_rank() == 0
+        with self._arithmetic():
+            self.schedule.step(*((tokens,) if first else ()), **({"target": targets, "losses": losses} if self.is_last else {}))
+        mean = torch.stack([each.detach() for each in losses]).mean() if losses else torch.zeros((), device=self.place.device)
+        dist.all_reduce(mean, group=self.mesh["pp"].get_group())  # of the stages only the last has one
+        return mean
+
+    def _schedule(self) -> Any:
+        here, pieces = self.mesh["pp"].get_local_rank(), self.layout.pp * self.layout.chunks
+        group = self.mesh["pp"].get_group()
+        stages = [PipelineStage(model, here + chunk * self.layout.pp, pieces, self.place.device, group=group)
+                  for chunk, model in enumerate(self.models)]  # fmt: skip
+        kind = _SCHEDULES[self.layout.schedule]
+        chosen = stages if self.layout.schedule == "interleaved" else stages[0]
+        return kind(chosen, n_microbatches=self.layout.micro_batches, loss_fn=loss)
+
+    def _arithmetic(self) -> Any:
+        """16-bit arithmetic on fp32 weights, unless FSDP casts what it gathers."""
+        if self.choices.dtype == torch.float32 or self.layout.fsdp > 1:
+            return nullcontext()
+        return torch.autocast(self.place.device.type, self.choices.dtype)
+
+    # --- over ranks
+
+    def _average_replicas(self) -> None:
+        """Replicas of a stage or of tensor-parallel parts average their gradients here; DDP and FSDP have done it on the way."""
+        if self.layout.pp == self.layout.tp == 1 or self.layout.fsdp > 1 or self.layout.ddp == 1:
+            return
+        group = self.mesh["ddp"].get_group()
+        grads = [local(p.grad) for p in self._parameters() if p.grad is not None]
+        flat = torch._utils._flatten_dense_tensors(grads)
+        dist.all_reduce(flat, group=group)
+        flat /= self.layout.ddp
+        for grad, mean in zip(grads, torch._utils._unflatten_dense_tensors(flat, grads), strict=True):
+            grad.copy_(mean)
+
+    def _clip(self) -> Tensor:
+        """Scale all gradients to a norm of at most `clip`; the norm of the whole model's gradient."""
+        sums: dict[tuple[str, ...], Tensor] = {}
+        for p in self._parameters():
+            if p.grad is not None:
+                axes, square = parts_of(p.grad), local(p.grad).float().square().sum()
+                sums[axes] = sums[axes] + square if axes in sums else square
+        total = torch.zeros((), device=self.place.device)
+        for axes in sorted(sums):  # ranks of one group hold the same piece, and ask in the same order
+            for axis in axes:
+                dist.all_reduce(sums[axes], group=self.mesh[axis].get_group())
+            total = total + sums[axes]
+        if self.layout.pp > 1:
+            dist.all_reduce(total, group=self.mesh["pp"].get_group())
+        norm = total.sqrt()
+        scale = (self.clip / (norm + 1e-6)).clamp(max=1.0)
+        for p in self._parameters():
+            if p.grad is not None:
+                local(p.grad).mul_(scale)
+        return norm
+
+    def _mean_over_data(self, mean: Tensor) -> Tensor:
+        for axis in ("ddp", "fsdp"):
+            if (ways := getattr(self.layout, axis)) > 1:
+                dist.all_reduce(mean, group=self.mesh[axis].get_group())
+                mean = mean / ways
+        return mean
+
+    def _parameters(self) -> Iterator[nn.Parameter]:
+        for model in self.models:
+            yield from model.parameters()
+
+
+def _data_rank(layout: RunLayout, mesh: DeviceMesh) -> int:
+    replica = mesh["ddp"].get_local_rank() if layout.ddp > 1 else 0
+    return replica * layout.fsdp + (mesh["fsdp"].get_local_rank() if layout.fsdp > 1 else 0)
+
+
+def _synchronising(model: nn.Module, last: bool) -> Any:
+    """Gradients cross ranks in the last micro-batch's backward pass only."""
+    if hasattr(model, "no_sync"):  # DistributedDataParallel
+        return nullcontext() if last else model.no_sync()
+    if hasattr(model, "set_requires_gradient_sync"):  # fully_shard
+        model.set_requires_gradient_sync(last)
+        model.set_is_last_backward(last)
+    return nullcontext()

@@ -1,0 +1,234 @@
+"""Train the course's model for real: `torchrun --nproc-per-node 8 -m course_lib.runs.train --size 1b --layout fsdp`.
+
+Says what it predicts, trains, says what it measured, and writes an evidence file. One process needs no torchrun.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from course_lib import compute
+from course_lib.install.words import Trouble
+from course_lib.runs import evidence, layouts, measuring, peaks, predict, rates, saving
+from course_lib.runs.parallel import Choices, local, mesh_of, pieces_here, spread
+from course_lib.runs.place import Place, join, leave
+from course_lib.runs.sizes import SIZES, size
+from course_lib.runs.stepping import Stepper
+
+WARM_UP = 3  # steps that are not timed
+
+
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """What the command line says."""
+    parser = argparse.ArgumentParser(
+        prog="train", description=__doc__.splitlines()[0], formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="examples:\n  train --size 1m --steps 20\n  train --size 1b --layout fsdp --checkpointing full\n"
+               "  train --size 1m --layout pp=2,tp=2 --schedule gpipe --micro-batches 8\n  train --size 7b --layout ddp=2,fsdp=4 --resume runs/7b",
+    )  # fmt: skip
+    add = parser.add_argument
+    add("--size", default="1m", help=f"the model: {', '.join(SIZES)}")
+    add("--layout", default="", help="ddp, fsdp, tp, pp and products of them: ddp=2,fsdp=4 (default: ddp over all ranks)")
+    add("--schedule", default="1f1b", help="of a pipeline: gpipe, 1f1b, interleaved")
+    add("--micro-batches", type=int, default=None, help="of one data-parallel rank in a step")
+    add("--batch", type=int, default=None, help="sequences in a step, all ranks together")
+    add("--seq-len", type=int, default=None, help="tokens of a sequence")
+    add("--steps", type=int, default=20, help="steps to train")
+    add("--learning-rate", type=float, default=1e-3)
+    add("--dtype", default="auto", choices=("auto", "fp32", "bf16"), help="of the arithmetic (auto: bf16 on a GPU)")
+    add("--checkpointing", default="none", choices=("none", "selective", "full"), help="which activations are computed again")
+    add("--keep-gathered", action="store_true", help="FSDP keeps a unit's weights from its forward to its backward pass")
+    add("--compile", action="store_true", help="torch.compile each block")
+    add("--device", default="auto", help="auto, cpu or cuda")
+    add("--backend", default="auto", help="auto, gloo or nccl")
+    add("--timeout", type=float, default=120.0, help="s that a collective may take before the run is ended")
+    add("--seed", type=int, default=0, help="of the weights")
+    add("--out", default="", help="folder of the evidence file (default: none is written)")
+    add("--name", default="", help="name of the evidence file (default: from size, layout and time)")
+    add("--save-every", type=int, default=0, help="steps between checkpoints in OUT/checkpoints")
+    add("--resume", action="store_true", help="go on from the newest checkpoint in OUT/checkpoints")
+    add("--trace", action="store_true", help="profile one step and keep its communication and compute intervals (GPU)")
+    add("--rates", default="", help="an evidence file of an earlier run, whose rates predict this one")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Train; the exit code."""
+    given = arguments(argv)
+    try:
+        place = join(given.device, given.backend, given.timeout)
+    except Trouble as trouble:
+        print(f"train: {trouble}", file=sys.stderr)
+        return 2
+    try:
+        run(given, place)
+        return 0
+    except (Trouble, ValueError) as trouble:  # every rank finds the same, before anything is sent
+        if place.first:
+            print(f"train: {trouble}", file=sys.stderr)
+        return 2
+    finally:
+        leave()
+
+
+def job_of(given: argparse.Namespace, ranks: int, kind: str) -> predict.Job:
+    """The job that the command line asks for; Trouble where it cannot be divided."""
+    chosen = size(given.size)
+    text = given.layout or ("ddp" if ranks > 1 else "single")
+    layout = layouts.parse(text, ranks, schedule=given.schedule, micro_batches=given.micro_batches)
+    batch = given.batch or max(chosen.batch, 2 * layout.data * layout.micro_batches)
+    config = chosen.config(given.seq_len, given.checkpointing)
+    layouts.check(layout, config, batch)
+    width = 2 if (given.dtype == "bf16" or (given.dtype == "auto" and kind == "cuda")) else 4
+    return predict.Job(config=config, layout=layout, batch=batch, width=width, reshard=not given.keep_gathered)
+
+
+def run(given: argparse.Namespace, place: Place) -> evidence.Evidence | None:
+    """Predict, train, measure, write. Rank 0 speaks."""
+    job = job_of(given, place.ranks, place.device.type)
+    fits(job, place)
+    say = Speaker(place.first)
+    dtype = torch.bfloat16 if job.width == 2 else torch.float32
+    choices = Choices(dtype=dtype, reshard=job.reshard, compiled=given.compile)
+    known = predict.Rates(**evidence.read(given.rates)["setup"]["rates"]) if given.rates else rates.measure(job, place, dtype)
+    mesh = mesh_of(job.layout, place)
+    stage = mesh["pp"].get_local_rank() if job.layout.pp > 1 else 0
+    expected = predict.predict(job, known, stage)
+    say.prediction(given, job, known, expected)
+    watch = measuring.Watch(place)
+    models = [spread(model, job.layout, mesh, choices) for model in pieces_here(job.config, job.layout, mesh, place, given.seed)]
+    stepper = Stepper(models, job.config, job.layout, mesh, place, choices, job.batch, given.learning_rate)
+    first = saving.resume(given, stepper, place) if given.resume else 0
+    rows = []
+    for number in range(first, first + given.steps):
+        place.wait()
+        start = time.perf_counter()
+        row = stepper.step(number)
+        place.wait()
+        rows.append({"step": number, "seconds": time.perf_counter() - start, **row})
+        say.step(rows, first + given.steps, job, place)
+        if given.save_every and (number + 1) % given.save_every == 0:
+            saving.save(given, stepper, number + 1, place)
+    seen = watch.read(stepper, first + given.steps, given.trace)
+    measured = summary(rows, seen, job, place, known)
+    say.comparison(expected, measured)
+    if not (given.out and place.first):
+        return None
+    content = evidence.evidence(
+        "train", setup={**setup_of(given, job, place, dtype), "rates": asdict(known)}, predicted=expected.as_data(), measured=measured,
+        raw={"steps": rows, **seen.raw},
+    )  # fmt: skip
+    layout = job.layout.name.replace(",", "-").replace("=", "")
+    path = evidence.write(content, given.out, given.name or f"train-{given.size}-{layout}-{evidence.stamp()}")
+    print(f"evidence: {path}", flush=True)
+    return content
+
+
+def setup_of(given: argparse.Namespace, job: predict.Job, place: Place, dtype: torch.dtype) -> dict[str, Any]:
+    """What was run, for the evidence."""
+    return {
+        "size": given.size, "parameters": job.params, "layout": job.layout.as_data(), "batch": job.batch, "seq_len": job.config.seq_len,
+        "tokens_per_step": job.tokens, "dtype": str(dtype).removeprefix("torch."), "checkpointing": job.config.checkpointing,
+        "reshard_after_forward": job.reshard, "compiled": given.compile, "backend": place.backend, "device": place.device.type, "seed": given.seed,
+        "steps": given.steps, "warm_up": min(WARM_UP, given.steps - 1), "learning_rate": given.learning_rate,
+    }  # fmt: skip
+
+
+def summary(rows: list[dict[str, Any]], seen: measuring.Seen, job: predict.Job, place: Place, known: predict.Rates) -> dict[str, Any]:
+    """What follows from the raw numbers: medians over the timed steps, MFU by a named peak, bytes."""
+    times = sorted(row["seconds"] for row in rows[min(WARM_UP, len(rows) - 1) :])
+    seconds = median(times)
+    peak, source = peaks.peak_flops(place.device, torch.bfloat16 if job.width == 2 else torch.float32, known.flops)
+    flops = predict.step_flops(job)
+    return {
+        "step_seconds": seconds, "step_seconds_p10": times[len(times) // 10], "step_seconds_p90": times[min(len(times) * 9 // 10, len(times) - 1)],
+        "tokens_per_s": job.tokens / seconds, "mfu": flops / seconds / place.ranks / peak, "peak_flops": peak, "peak_source": source,
+        "model_flops_per_step": flops, "memory_bytes": seen.memory_bytes, "memory_by": seen.memory_by, "wire": seen.wire,
+        "wire_bytes": sum(seen.wire.values()), "wire_calls": seen.calls, "first_loss": rows[0]["loss"], "last_loss": rows[-1]["loss"],
+    }  # fmt: skip
+
+
+def fits(job: predict.Job, place: Place) -> None:
+    """Trouble, before anything is built, where the prediction says that the model does not fit on this device."""
+    room = peaks.memory_of(place)
+    stages = range(job.layout.pp)
+    need = max(sum(predict.memory_bytes(job, stage).values()) for stage in stages)
+    if need <= room:
+        return
+    raise Trouble(f"This needs about {need / 1e9:,.1f} GB on a rank, and a rank has {room / 1e9:,.1f} GB.", would_fit(job, room))
+
+
+def would_fit(job: predict.Job, room: float) -> str:
+    """The first of a few changes with which the job would fit, in words."""
+    layout = job.layout
+    tries = [("--checkpointing full", replace(job, config=replace(job.config, checkpointing="full")))]
+    if layout.ddp > 1 and layout.pp == layout.tp == 1:
+        tries.append(("--layout fsdp", replace(job, layout=replace(layout, ddp=1, fsdp=layout.ddp * layout.fsdp))))
+        tries.append(("--layout fsdp --checkpointing full", replace(tries[-1][1], config=tries[0][1].config)))
+    for name, other in tries:
+        if max(sum(predict.memory_bytes(other, stage).values()) for stage in range(layout.pp)) <= room:
+            return f"{name} would fit"
+    return "use more ranks with fsdp, tp or pp, a shorter --seq-len, a smaller --batch or a smaller --size"
+
+
+class Speaker:
+    """What rank 0 says while a run goes on."""
+
+    def __init__(self, speaks: bool) -> None:
+        self.speaks = speaks
+        self.last = 0.0
+
+    def line(self, text: str) -> None:
+        """One line, at once."""
+        if self.speaks:
+            print(text, flush=True)
+
+    def prediction(self, given: argparse.Namespace, job: predict.Job, known: predict.Rates, expected: predict.Predicted) -> None:
+        """What is about to run, and what it should need."""
+        config, layout = job.config, job.layout
+        self.line(f"{given.size}: {job.params / 1e6:,.1f}M parameters, {config.layers} layers of {config.hidden}, {job.batch} × {config.seq_len} tokens "
+                  f"a step; {layout.name} on {layout.ranks} rank{'s' if layout.ranks > 1 else ''}")  # fmt: skip
+        self.line(f"rates ({known.source}): {known.flops / 1e9:,.1f} GFLOP/s, copy {known.memory / 1e9:,.1f} GB/s"
+                  + (f", all-reduce {known.alpha * 1e6:,.0f} µs + bytes / {known.wire / 1e9:,.2f} GB/s" if layout.ranks > 1 else ""))
+        self.line("predicted: " + ", ".join(_said(expected.step_seconds, expected.memory_bytes, expected.wire_bytes)))
+
+    def step(self, rows: list[dict[str, Any]], last: int, job: predict.Job, place: Place) -> None:
+        """Progress, at most twice a second, the first and the last step always."""
+        row = rows[-1]
+        if row["step"] + 1 < last and len(rows) > 1 and time.monotonic() - self.last < 0.5:
+            return
+        self.last = time.monotonic()
+        memory = f"  {torch.cuda.max_memory_allocated() / 1e9:.1f} GB" if place.device.type == "cuda" else ""
+        self.line(f"step {row['step'] + 1:>4}/{last}  loss {row['loss']:.4f}  |g| {row['gradient_norm']:.2f}  "
+                  f"{job.tokens / row['seconds']:,.0f} tokens/s  {row['seconds'] * 1e3:,.0f} ms{memory}")  # fmt: skip
+
+    def comparison(self, expected: predict.Predicted, measured: dict[str, Any]) -> None:
+        """Predicted, measured, and their ratio, a line for each."""
+        self.line(f"measured:  {', '.join(_said(measured['step_seconds'], measured['memory_bytes'], measured['wire_bytes']))}; "
+                  f"MFU {measured['mfu']:.1%} of {measured['peak_flops'] / 1e12:,.2f} TFLOP/s ({measured['peak_source']})")  # fmt: skip
+        for name, one, other in (
+            ("step time", expected.step_seconds, measured["step_seconds"]),
+            ("memory", expected.memory_bytes, measured["memory_bytes"]),
+            ("wire", expected.wire_bytes, measured["wire_bytes"]),
+        ):
+            if one and other:
+                self.line(f"  {name:9} measured / predicted = {other / one:.2f}")
+        parts = ", ".join(f"{name} {seconds * 1e3:,.1f} ms" for name, seconds in expected.seconds.items() if seconds)
+        self.line(f"  predicted, part by part: {parts}")
+
+
+def _said(seconds: float, memory: float, wire: float) -> list[str]:
+    return [f"{seconds * 1e3:,.1f} ms a step", f"{memory / 1e6:,.1f} MB at the peak", f"{wire / 1e6:,.2f} MB sent"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

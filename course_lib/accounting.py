@@ -333,6 +333,18 @@ def unseen() -> AbstractContextManager[None]:
     return torch._C._DisableTorchDispatch()
 
 
+def here() -> Accounting | None:
+    """The account that counts in this thread, if one does."""
+    return getattr(_here, "account", None)
+
+
+def name_role(tensor: Tensor, role: str) -> None:
+    """Tell whoever counts in this thread what a tensor is for, where torch cannot tell."""
+    account = here()
+    if account is not None:
+        account.adopt(tensor, role)
+
+
 def _unpack(saved: _Saved) -> Tensor:
     return saved.tensor
 

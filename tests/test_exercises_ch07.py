@@ -138,7 +138,7 @@ JUNK = [None, True, 3, -1.0, math.nan, math.inf, 10**400, "mean", b"x", [], [1, 
 
 def a_meter(ranks):
     each = [0] * ranks
-    return {"bytes_sent": each, "bytes_received": each, "messages_sent": each, "messages_received": each, "steps": each, "calls": each,
+    return {"bytes_sent": each, "bytes_received": each, "messages_sent": each, "messages_received": each, "steps": each, "calls": each, "collectives": each,
             "pairs": [], "seconds": 1.0}  # fmt: skip
 
 

@@ -161,7 +161,7 @@ def a_meter(ranks, moved=0):
     pairs = [(s, (s + 1) % ranks, moved, 1) for s in range(ranks)] if ranks > 1 else []
     each = [moved] * ranks
     return {"bytes_sent": each, "bytes_received": each, "messages_sent": [1] * ranks, "messages_received": [1] * ranks,
-            "steps": [1] * ranks, "calls": [2] * ranks, "pairs": pairs, "seconds": 1e-5}  # fmt: skip
+            "steps": [1] * ranks, "calls": [2] * ranks, "collectives": [0] * ranks, "pairs": pairs, "seconds": 1e-5}  # fmt: skip
 
 
 @pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)

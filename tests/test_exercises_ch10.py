@@ -133,7 +133,7 @@ JUNK = [None, True, 3, -1.0, math.nan, math.inf, 10**400, "sum", b"x", [], [1, 9
 
 def a_meter(ranks):
     each = [0] * ranks
-    return {"bytes_sent": each, "bytes_received": each, "messages_sent": each, "messages_received": each, "steps": each, "calls": each,
+    return {"bytes_sent": each, "bytes_received": each, "messages_sent": each, "messages_received": each, "steps": each, "calls": each, "collectives": each,
             "pairs": [], "seconds": 1e-5}  # fmt: skip
 
 

@@ -4,11 +4,25 @@ import sys
 
 import typer
 
-from course_lib.cli import bench, check, doctor, drill, learn, progress, release, test, update
+from course_lib.cli import (
+    bench,
+    check,
+    class_,
+    doctor,
+    drill,
+    exercise,
+    learn,
+    progress,
+    release,
+    submit,
+    test,
+    update,
+)
 from course_lib.cli.words import examples, words_of
 from course_lib.install import Trouble, in_words
 
 STAFF = "For instructors and contributors"
+IN_A_CLASS = "For students of a class"
 _PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 app = typer.Typer(
@@ -26,16 +40,21 @@ app = typer.Typer(
 
 _LEARNER = (learn.learn, check.check, update.update, progress.progress, drill.drill, doctor.doctor)
 _STAFF = (test.test, release.release, bench.bench)
+_CLASS = (submit.submit,)
 _PASSING_ON = (learn.learn, test.test, bench.bench)  # their further flags are somebody else's
 
-for command in (*_LEARNER, *_STAFF):
+_PANELS = {**dict.fromkeys(_STAFF, STAFF), **dict.fromkeys(_CLASS, IN_A_CLASS)}
+
+for command in (*_LEARNER, *_STAFF, *_CLASS):
     app.command(
         command.__name__,
         help=words_of(command),
         epilog=sys.modules[command.__module__].EXAMPLES,
-        rich_help_panel=STAFF if command in _STAFF else None,
+        rich_help_panel=_PANELS.get(command),
         context_settings=_PASS_ON if command in _PASSING_ON else None,
     )(command)
+for group in (class_.app, exercise.app):
+    app.add_typer(group, rich_help_panel=STAFF)
 
 
 def run(arguments: list[str] | None = None) -> int:

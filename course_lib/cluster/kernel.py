@@ -51,6 +51,7 @@ class Kernel:
         self.topology = topology or Topology()
         self.adversary = adversary or Adversary()
         self.calls = [0] * ranks
+        self.collectives = [0] * ranks  # of the calls
         self.clock = [0.0] * ranks
         self.results: list[Any] = [None] * ranks
         self.done = [False] * ranks
@@ -152,7 +153,7 @@ class Kernel:
         """What moved so far."""
         levels = tuple(level.name for level in self.topology.levels)
         steps = list(map(max, self._out_step, self._in_step))
-        return Meter(self.ranks, levels, self._ports.paths, steps, list(self.calls))
+        return Meter(self.ranks, levels, self._ports.paths, steps, list(self.calls), list(self.collectives))
 
     @property
     def seconds(self) -> float:
@@ -201,6 +202,7 @@ class Kernel:
             self._enter(sides)
             return YES
         if op == "collective":
+            self.collectives[rank] += 1
             return self._collective(time, rank, request)
         if op == "done":
             self.done[rank], self.results[rank] = True, request.data

@@ -23,12 +23,13 @@ class Meter:
         paths: Mapping[tuple[int, int], Path],
         steps: list[int],
         calls: list[int],
+        collectives: list[int],
     ) -> None:
         self.bytes_sent = [0] * ranks
         self.bytes_received = [0] * ranks
         self.messages_sent = [0] * ranks
         self.messages_received = [0] * ranks
-        self.steps, self.calls = steps, calls
+        self.steps, self.calls, self.collectives = steps, calls, collectives
         self.pairs: dict[tuple[int, int], tuple[int, int]] = {}  # (src, dst) -> (bytes, messages)
         self.levels = dict.fromkeys(levels, (0, 0))  # level -> (bytes, messages)
         self.ledgers: list[dict[str, Any] | None] | None = None  # what each rank's account counted
@@ -73,7 +74,7 @@ class Meter:
 
     def as_dict(self) -> dict[str, Any]:
         """The counts as plain data; pairs as a list of (src, dst, bytes, messages)."""
-        names = ("bytes_sent", "bytes_received", "messages_sent", "messages_received", "steps", "calls")
+        names = ("bytes_sent", "bytes_received", "messages_sent", "messages_received", "steps", "calls", "collectives")
         plain: dict[str, Any] = {name: list(getattr(self, name)) for name in names}
         plain["pairs"] = [(*pair, *counts) for pair, counts in sorted(self.pairs.items())]
         plain["levels"] = dict(self.levels)

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any, Literal
 
+from course_lib.exercises import overlay
 from course_lib.exercises.placeholders import fill_text
 
 Kind = Literal["core", "more"]
@@ -77,12 +78,12 @@ class Card:
     def heading(self) -> str:
         """Title, minutes, difficulty, importance and points as one Markdown heading with its line."""
         dots = {n: "●" * n + "○" * (5 - n) for n in range(1, 6)}
-        plural = "" if self.points == 1 else "s"
+        worth = f"**{self.points:g} point{'' if self.points == 1 else 's'}**" if self.points else "practice, no points"
         extra = "" if self.kind == "core" else " (more)"
         return (
             f"### Exercise{extra}: {self.title}\n\n"
             f"**{self.minutes} min** · difficulty {dots[self.difficulty]} · importance {dots[self.importance]}"
-            f" · **{self.points} point{plural}**"
+            f" · {worth}"
         )
 
     def markdown(self, params: Mapping[str, Any] | None = None) -> str:
@@ -126,9 +127,10 @@ def chapter_module(chapter: str) -> ModuleType:
 
 
 def cards(chapter: str | None = None) -> tuple[Card, ...]:
-    """The cards of one chapter, or of all, in the order of the chapter."""
+    """The cards of one chapter, or of all, in the order of the chapter; a class's own stand at its end."""
     wanted = chapters() if chapter is None else (chapter,)
-    return tuple(card for name in wanted for card in chapter_module(name).CARDS)
+    own = overlay.cards().values()
+    return tuple(card for name in wanted for card in (*chapter_module(name).CARDS, *(card for card in own if card.chapter == name)))
 
 
 def card(exercise: str) -> Card:

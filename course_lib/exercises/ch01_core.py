@@ -36,7 +36,7 @@ def buckets_text(convention: str) -> str:
 
 
 def _state_variant(draw: random.Random) -> Mapping[str, Any]:
-    convention = draw.choice("BCDEG")
+    convention = draw.choice("CDEG")
     return {
         "params": draw.choice((9e9, 11e9, 14e9, 20e9, 27e9, 30e9)),
         "memory": memory_of(draw.choice(DEVICES)),
@@ -144,9 +144,8 @@ def _spent(kind: str, usd: float, price: float) -> dict[str, Any]:
 
 
 def _waste_variant(draw: random.Random) -> Mapping[str, Any]:
-    kind = draw.choice(("dollars", "GPU-hours"))
     return {
-        **_spent(kind, draw.choice((6e6, 8e6, 12e6, 20e6)), draw.choice((1.5, 2.0, 2.5, 4.0))),
+        **_spent("GPU-hours", draw.choice((6e6, 8e6, 12e6, 20e6)), draw.choice((1.5, 2.0, 2.5, 4.0))),
         "mfu": draw.choice((0.28, 0.3, 0.32, 0.38)),
         "achievable": draw.choice((0.48, 0.5, 0.52)),
         "typical": draw.choice((0.42, 0.44, 0.45)),
@@ -232,7 +231,7 @@ shown once you have committed.""",
 
 
 def _peak_variant(draw: random.Random) -> Mapping[str, Any]:
-    gpus = draw.choice((1, 8))
+    gpus = draw.choice((4, 8))
     return {
         "params": draw.choice((65e9, 130e9, 280e9, 530e9)),
         "tokens": draw.choice((270e9, 300e9, 400e9)),

@@ -24,12 +24,9 @@ def _state(size: float, device: str, chosen: dict[str, Any]) -> dict[str, Any]:
 
 
 def _state_variant(draw: random.Random) -> Mapping[str, Any]:
-    chosen = draw.choice((
-        plan("bf16", "bf16", "fp32", "fp32", "adamw", "bf16"), plan("fp16", "fp16", "fp32", "fp32", "momentum", "fp32"),
-        plan("bf16", "fp32", None, "fp32", "adamw", "int8"), plan("fp8", "bf16", None, "fp32", "adamw", "bf16"),
-        plan("bf16", "bf16", "fp32", None, "lion", "bf16"),
-    ))  # fmt: skip
-    return _state(draw.choice((8e9, 13e9, 32e9, 120e9, 405e9)), draw.choice(("H100 SXM", "H200 SXM", "B200 SXM", "A100 SXM 40GB")), chosen)
+    half = draw.choice(("bf16", "fp16"))  # the plan shown is always one of sixteen bytes: what else there is, is unseen
+    return _state(draw.choice((8e9, 13e9, 32e9, 120e9, 405e9)), draw.choice(("H100 SXM", "H200 SXM", "B200 SXM", "A100 SXM 40GB")),
+                  plan(half, half, None, "fp32", "adamw", "fp32"))  # fmt: skip
 
 
 STATE_OF_A_PLAN = Card(
@@ -95,9 +92,7 @@ def _count(model: str, biases: str) -> dict[str, Any]:
 
 
 def _count_variant(draw: random.Random) -> Mapping[str, Any]:
-    biases = draw.choice(tuple(_BIASES))
-    models = {"none": ("llama3-70b", "mistral-7b", "llama3.2-1b", "llama3.2-3b"), "qkv": ("qwen2.5-0.5b", "qwen2.5-7b", "qwen2.5-72b")}
-    return _count(draw.choice(models[biases]), biases)
+    return _count(draw.choice(("qwen2.5-0.5b", "qwen2.5-7b", "qwen2.5-72b")), "qkv")
 
 
 COUNT_PARAMETERS = Card(
@@ -222,7 +217,7 @@ was alive before the log. Numbers must be exact.""",
     ),
     allowed="the standard library and numpy.",
     params=_log("events", "log 7"),
-    vary=lambda draw: _log(draw.choice(tuple(_LOGS)), str(draw.random())),
+    vary=lambda draw: _log("lifetimes", str(draw.random())),
     structural="log",
     probe=rows,
 )

@@ -33,8 +33,7 @@ def _tiled(stays: str, side: int, tile: int, cache_kib: int) -> dict[str, Any]:
 
 
 def _tiled_variant(draw: random.Random) -> Mapping[str, Any]:
-    return _tiled(draw.choice(tuple(_STAYS)), draw.choice((2048, 3072, 6144)), draw.choice((64, 96, 192)),
-                  draw.choice((96, 164, 192)))  # fmt: skip
+    return _tiled("A", draw.choice((3072, 6144)), draw.choice((64, 96, 192)), draw.choice((100, 164, 192, 256)))  # fmt: skip
 
 
 TILED_INTENSITY = Card(
@@ -91,7 +90,7 @@ def _dips(slots: int, m: int, tile: int, device: str) -> dict[str, Any]:
 
 
 def _dips_variant(draw: random.Random) -> Mapping[str, Any]:
-    return _dips(draw.choice((1, 2)), draw.choice((1536, 3072, 4096)), draw.choice((64, 128, 192)),
+    return _dips(2, draw.choice((1536, 3072, 4096)), draw.choice((64, 128, 192)),
                  draw.choice(("H100 SXM", "A100 SXM 80GB", "V100 SXM2 32GB")))  # fmt: skip
 
 

@@ -44,7 +44,7 @@ def _hierarchy(phases: str, device: str, oversubscription: float) -> dict[str, A
 
 
 def _hierarchy_variant(draw: random.Random) -> Mapping[str, Any]:
-    return _hierarchy(draw.choice(tuple(_PHASES)), draw.choice(("H200 SXM", "A100 SXM 80GB", "B200 SXM")),
+    return _hierarchy("at once", draw.choice(("H200 SXM", "A100 SXM 80GB", "B200 SXM")),
                       draw.choice((2.0, 3.0, 4.0)))  # fmt: skip
 
 
@@ -189,7 +189,7 @@ def _upgrade(overlap: str, device: str, factor: float) -> dict[str, Any]:
 
 
 def _upgrade_variant(draw: random.Random) -> Mapping[str, Any]:
-    return _upgrade(draw.choice(tuple(_OVERLAP)), draw.choice(("H200 SXM", "A100 SXM 80GB", "B200 SXM")), draw.choice((1.5, 3.0)))
+    return _upgrade("wires wait", draw.choice(("H200 SXM", "A100 SXM 80GB", "B200 SXM")), draw.choice((1.5, 3.0)))
 
 
 WHICH_UPGRADE = Card(

@@ -12,7 +12,7 @@ MESSAGES = "`comm.send`, `recv`, `isend`, `irecv`, `batch_isend_irecv` (with `P2
 OPS: Mapping[str, str] = {"sum": "the elementwise sum", "max": "the elementwise maximum"}
 ROUTES: Mapping[int, str] = {1: "0 → 1 → 2 → … → 0", -1: "0 → N−1 → N−2 → … → 0"}
 NEXT: Mapping[int, str] = {1: "(r + 1) mod N", -1: "(r − 1) mod N"}
-OWNED: Mapping[int, str] = {0: "r", 1: "(r + 1) mod N"}
+OWNED: Mapping[int, str] = {0: "r", 1: "(r + 1) mod N", 2: "(r + 2) mod N", -1: "(r − 1) mod N"}
 ALL_REDUCES = ("collectives:ring_all_reduce", "collectives:pipelined_ring_all_reduce", "collectives:tree_all_reduce",
                "collectives:naive_all_reduce", "collectives:halving_doubling_all_reduce",
                "collectives:hierarchical_all_reduce", "collectives:ring_reduce_scatter", "collectives:ring_all_gather",
@@ -100,7 +100,8 @@ def ring_reduce_scatter(comm, x):
 
 
 def _vary_owner(draw: random.Random) -> Mapping[str, Any]:
-    return {"owner": 1, "owned": OWNED[1], "numbers": draw.choice((20, 28, 36))}
+    owner = draw.choice((1, 2, -1))
+    return {"owner": owner, "owned": OWNED[owner], "numbers": draw.choice((20, 28, 36))}
 
 
 REDUCE_SCATTER_HALF = Card(

@@ -4,25 +4,36 @@ Answers live in `tests/exercises/chNN/<exercise-id>.py`, in sections headed
 `# %% right: NAME`, `# %% wrong: NAME => KIND MISTAKE` and `# %% half: NAME => POINTS`.
 KIND is a verdict kind or a state; MISTAKE is the name the judge gives it, or `-`; or `~`, where the answer races with its own
 messages, and what comes out depends on when they are carried.
+
+On a variant, an answer that reads `params` meets the same fate, and so does every answer to a card that needs no knowledge of them.
+To any other card the answers that do not read them are written for the public form: a right one passes or is told so, a wrong one is rejected, but for one with
+`unless NAME=VALUE` at the end of its heading, which is the right one where that parameter has that value.
 """
 
 import argparse
+import contextlib
+import json
 import os
 import re
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal
 
 from course_lib import exercises
+from course_lib.exercises import Card
+from course_lib.notebook import VARIANT_FILE
 from course_lib.records import VERDICT_KINDS, Report
 
+PATIENCE = 10.0  # s for saying whose numbers an answer solves: a busy machine must not change what a row says
 BANK = Path(__file__).resolve().parents[2] / "tests" / "exercises"
-_HEADER = re.compile(r"^# %% (right|wrong|half): (.+?)(?:\s*=>\s*(\S+)(?:\s+(\S+))?)?\s*$")
+_HEADER = re.compile(r"^# %% (right|wrong|half): (.+?)(?:\s*=>\s*(\S+)(?:\s+(\S+))??(?:\s+unless\s+(\S+=.+?))?)?\s*$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +46,12 @@ class BankAnswer:
     source: str
     expected: str = ""  # verdict kind or state for a wrong answer, points for a half-right one
     mistake: str = "-"
+    unless: str = ""  # "name=value" of the parameter that makes a wrong answer the right one
+
+    @property
+    def reads_params(self) -> bool:
+        """Whether it asks for the numbers of its variant, and so is an answer to every one of them."""
+        return "params(" in self.source
 
     @property
     def races(self) -> bool:
@@ -68,8 +85,8 @@ def read_bank(path: Path) -> list[BankAnswer]:
     head = "\n".join(prelude)
     return [
         BankAnswer(exercise=path.stem, sort=sort, name=name, expected=expected, mistake=mistake,
-                   source=f"{head}\n" + "\n".join(lines))
-        for (sort, name, expected, mistake), lines in found
+                   unless=unless.strip("-"), source=f"{head}\n" + "\n".join(lines))
+        for (sort, name, expected, mistake, unless), lines in found
     ]
 
 
@@ -89,17 +106,57 @@ def names_of(source: str, names: Sequence[str]) -> tuple[Any, ...]:
     return tuple(space[name] for name in names)
 
 
-def judge(answer: BankAnswer) -> Row:
-    """Judge one shipped answer here, in this process."""
+def judge(answer: BankAnswer, seed: str | None = None) -> Row:
+    """Judge one shipped answer here, in this process, on the canonical variant or on that of a seed."""
     from course_lib.grading.judge import grade
     from course_lib.grading.place import Here
 
     card = exercises.card(answer.exercise)
+    params = card.variant(seed)
     start = time.perf_counter()
-    report = grade(card, Here(*names_of(answer.source, card.answers)))
+    with _beside(card, params) if seed is not None else contextlib.nullcontext():
+        report = grade(card, Here(*names_of(answer.source, card.answers)), params=params, seconds=PATIENCE)
     seconds = time.perf_counter() - start
-    ok, got, message = _met(answer, report)
+    public = not answer.reads_params and _matters(card, params)
+    ok, got, message = _public_form(answer, report, params) if public else _met(answer, report)
     return Row(answer=answer, ok=ok, got=got, message=message, seconds=seconds)
+
+
+@contextlib.contextmanager
+def _beside(card: Card, params: Mapping[str, Any]) -> Iterator[None]:
+    """A current folder in which a variant file gives these parameters, as in a student's own."""
+    with tempfile.TemporaryDirectory(prefix="course-variant-") as folder, contextlib.chdir(folder):
+        Path(VARIANT_FILE).write_text(json.dumps({"exercises": {card.id: dict(params)}}), encoding="utf-8")
+        yield
+
+
+def _matters(card: Card, params: Mapping[str, Any]) -> bool:
+    """Whether an answer must know these parameters: another structure, or a card to which some shipped answer reads them."""
+    if card.structural and params[card.structural] != card.params[card.structural]:
+        return True
+    return params != card.params and card.id in _reading(card.chapter)
+
+
+@cache
+def _reading(chapter: str) -> frozenset[str]:
+    """The exercises of a chapter to which some right answer reads its variant's numbers."""
+    return frozenset(answer.exercise for answer in bank(chapter) if answer.sort == "right" and answer.reads_params)
+
+
+def _public_form(answer: BankAnswer, report: Report, params: Mapping[str, Any]) -> tuple[bool, str, str]:
+    """Whether an answer to the public form is turned away from another, or right there too, and a right one is told why."""
+    told = next((v for v in report.verdicts if not v.ok and v.mistake == "public-form"), None)
+    name, _, value = answer.unless.partition("=")
+    right_here = bool(answer.unless) and str(params[name]) == value
+    if answer.sort == "right":
+        ok = report.passed or told is not None
+    elif answer.sort == "half":
+        ok = report.points <= float(answer.expected)
+    else:
+        ok = report.passed == right_here
+    first = told or next((v for v in report.verdicts if not v.ok), None)
+    got = "public-form" if told else f"{report.points:g}/{report.maximum:g}"
+    return ok, got, first.message if first else report.note
 
 
 def _met(answer: BankAnswer, report: Report) -> tuple[bool, str, str]:
@@ -121,18 +178,22 @@ def _met(answer: BankAnswer, report: Report) -> tuple[bool, str, str]:
     return ok, f"{first} {'/'.join(sorted(mistakes))}", message
 
 
-def matrix(chapter: str | None = None, workers: int | None = None) -> list[Row]:
-    """Every shipped answer judged, in parallel processes; the bank's order is kept."""
+def matrix(chapter: str | None = None, workers: int | None = None, seed: str | None = None) -> list[Row]:
+    """Every shipped answer judged, in parallel processes, on the variant of `seed` where one is given; the bank's order is kept."""
     answers = bank(chapter)
     count = workers or min(os.cpu_count() or 1, 8)
     if count == 1 or len(answers) < 8:
-        return [judge(answer) for answer in answers]
-    with ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
-        return list(pool.map(judge, answers, chunksize=4))
+        return [judge(answer, seed) for answer in answers]
+    with ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_warm) as pool:
+        return list(pool.map(partial(judge, seed=seed), answers, chunksize=4))
 
 
-def _one_thread() -> None:
+def _warm() -> None:
+    """One thread, and loaded before the first clock runs what torch only loads at the first backward pass: seconds on a busy machine."""
     os.environ["OMP_NUM_THREADS"] = "1"
+    import torch
+
+    torch.ones(1, requires_grad=True).clone().backward(torch.ones(1))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -143,9 +204,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="course test --kill-matrix", description=__doc__)
     parser.add_argument("--chapter", help="two digits, such as 01; all chapters without it")
     parser.add_argument("--workers", type=int, help="processes to use")
+    parser.add_argument("--variant", metavar="SEED", help="judge on the variants of this seed; on the canonical one without it")
     given = parser.parse_args(argv)
     start = time.perf_counter()
-    rows = matrix(given.chapter, given.workers)
+    rows = matrix(given.chapter, given.workers, given.variant)
     wall = time.perf_counter() - start
     table = Table("exercise", "answer", "meant", "got", "message", "s")
     for row in rows:

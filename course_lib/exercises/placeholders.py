@@ -1,10 +1,13 @@
 """Numbers in prose: `{{name:format}}` becomes the value that code computes, so no number is typed twice."""
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from course_lib import units
+
+if TYPE_CHECKING:
+    from course_lib.exercises import Card
 
 PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z0-9_.-]+?)(?::([a-z_]+))?\s*\}\}")
 
@@ -74,15 +77,19 @@ def fill_text(text: str, values: Mapping[str, Any]) -> str:
     return _SLOT.sub(one, text)
 
 
-def chapter_values(chapter: str, variants: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+def chapter_values(
+    chapter: str, variants: Mapping[str, Mapping[str, Any]], cards: "Sequence[Card]" = ()
+) -> Mapping[str, Any]:
     """All that prose may name: "id.param" and "id.card" of every card, "NN.name" of the chapter's NUMBERS.
 
-    `variants` maps exercise ids to parameters; a card that it lacks takes its canonical ones.
+    `variants` maps exercise ids to parameters; a card that it lacks takes its canonical ones. `cards` stand in the place of
+    those with the same ids: a class may give other points.
     """
     from course_lib import exercises
 
     values: dict[str, Any] = {}
-    for card in exercises.cards():
+    known = {card.id: card for card in exercises.cards()} | {card.id: card for card in cards}
+    for card in known.values():
         params = variants.get(card.id, card.params)
         values |= {f"{card.id}.{name}": value for name, value in params.items()}
         values |= {f"{card.id}.card": card.markdown(params), f"{card.id}.minutes": card.minutes}

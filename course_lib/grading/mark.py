@@ -45,23 +45,26 @@ class _State:
 
 def mark(
     submission: Submission, cards: Sequence[Card], workers: Workers, *, beside: Path | None = None,
-    params: Mapping[str, Mapping[str, Any]] | None = None, secret: str = "public",
+    params: Mapping[str, Mapping[str, Any]] | None = None, secret: str = "public", deciding_ranks: bool = False,
 ) -> Marked:
-    """Every exercise of a submission, judged. `beside` is the notebook's folder, of which the worker gets a copy."""
+    """Every exercise of a submission, judged. `beside` is the notebook's folder, of which the worker gets a copy.
+
+    With `deciding_ranks` cluster exercises are decided by runs with a process for each rank, as in a class.
+    """
     known = {card.id: card for card in cards}
     state = _State()
     for exercise, why in submission.missing.items():
         state.errors[exercise] = Outcome(state="not answered", error=why)
     until = time.monotonic() + NOTEBOOK_SECONDS
     with _copy_of(beside) as folder:
-        while not _through(submission, known, workers, folder, state, until, params or {}, secret):
+        while not _through(submission, known, workers, folder, state, until, params or {}, secret, deciding_ranks):
             pass
     return Marked(reports=tuple(state.reports[name] for name in submission.exercises), notes=tuple(state.notes))
 
 
 def _through(
     submission: Submission, known: Mapping[str, Card], workers: Workers, folder: Path, state: _State, until: float,
-    params: Mapping[str, Mapping[str, Any]], secret: str,
+    params: Mapping[str, Mapping[str, Any]], secret: str, deciding_ranks: bool,
 ) -> bool:
     """Run the notebook once; whether it came to its end. If not, what broke it is left out of the next run."""
     with workers.seat(folder) as seat:
@@ -75,7 +78,7 @@ def _through(
                 if step.do == "run":
                     _run(seat, step, state, until)
                 else:
-                    _judge(seat, known[step.exercise], step.exercise in submission.missing, state, params, secret)
+                    _judge(seat, known[step.exercise], step.exercise in submission.missing, state, params, secret, deciding_ranks)
             except Lost as lost:
                 state.left_out.add(index)
                 _say_lost(step, lost, known, state)
@@ -100,7 +103,7 @@ def _with_conflict(step: Step, outcome: Outcome) -> Outcome:
 
 
 def _judge(
-    seat: Seat, card: Card, missing: bool, state: _State, params: Mapping[str, Mapping[str, Any]], secret: str
+    seat: Seat, card: Card, missing: bool, state: _State, params: Mapping[str, Mapping[str, Any]], secret: str, deciding_ranks: bool,
 ) -> None:
     """Judge one exercise on what the notebook has defined so far."""
     there, own = names_there(seat, card.answers)
@@ -113,7 +116,7 @@ def _judge(
     if missing:
         names = ", ".join(f"`{name}`" for name in card.answers)
         state.notes.append(f"{wrote.error if wrote else ''} But a cell of your own defines {names}, and that was judged: nothing is lost.".strip())
-    with WorkerPlace(seat) as place:
+    with WorkerPlace(seat, deciding=deciding_ranks) as place:
         report = _graded(card, place, params.get(card.id), secret)
         place.settle()
         if place.lost is not None:

@@ -88,6 +88,11 @@ def rebuild(source: Notebook, learner: Notebook, cards: Sequence[Card]) -> Submi
     return Submission(steps=steps, exercises=frame.exercises, notes=tuple(frame.notes), missing=frame.missing)
 
 
+def places(source: Notebook, learner: Notebook, cards: Sequence[Card]) -> Mapping[str, int]:
+    """Which of the learner's cells, by position, counts as which of the source's: "grade:<grade_id>", or "id:<cell id>"."""
+    return _Frame(source, learner, cards).places
+
+
 def _key(cell: Cell) -> str:
     """What identifies a cell of the source: its grade_id, else its id."""
     return _answer_key(grade_meta(cell)["grade_id"]) if grade_meta(cell) else f"id:{cell.get('id', '')}"

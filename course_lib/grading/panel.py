@@ -50,27 +50,27 @@ background:var(--jp-layout-color2,#eee);color:var(--ink)}
 </style>"""
 
 
-def _rows(report: Report) -> list[tuple[str, str, str]]:
+def rows(report: Report) -> list[tuple[str, str, str]]:
     """(verdict kind, mark, message) of every kind that was asked."""
     failures = first_failures(report)
     values_right = "values" not in failures
-    rows = []
+    said = []
     for kind, ok in report.by_kind().items():
         if ok and kind != "values" and not values_right:
-            rows.append((kind, "–", "counts once the values are right"))
+            said.append((kind, "–", "counts once the values are right"))
         elif ok:
-            rows.append((kind, "yes", QUESTIONS[kind]))
+            said.append((kind, "yes", QUESTIONS[kind]))
         else:
-            rows.append((kind, "no", failures[kind].message))
-    return rows
+            said.append((kind, "no", failures[kind].message))
+    return said
 
 
 def headline(report: Report) -> str:
     """One line: what happened, in words, with points."""
-    return f"{_happened(report)} · {_score(report)}"
+    return f"{happened(report)} · {_score(report)}"
 
 
-def _happened(report: Report) -> str:
+def happened(report: Report) -> str:
     if report.passed:
         return "Passed"
     if report.state in HEADLINES:
@@ -85,7 +85,7 @@ def _score(report: Report) -> str:
 def text_panel(card: Card, report: Report, extra: str = "") -> str:
     """The panel as plain text."""
     lines = [f"{card.title}: {headline(report)}"]
-    lines += [f"  [{mark:>3}] {kind:<11}{message}" for kind, mark, message in _rows(report)]
+    lines += [f"  [{mark:>3}] {kind:<11}{message}" for kind, mark, message in rows(report)]
     if report.note and not report.verdicts:
         lines.append(f"  {report.note}")
     lines += [f"  {line}" for line in (*extra.splitlines(), _foot(card, report)) if line]
@@ -98,20 +98,20 @@ def html_panel(card: Card, report: Report, extra: str = "") -> str:
     symbol = {"yes": "✓", "no": "✗", "–": "–"}
     body = "".join(
         f'<tr><td class="mark {tone[m]}">{symbol[m]} {kind}</td><td>{escape(message)}</td></tr>'
-        for kind, m, message in _rows(report)
+        for kind, m, message in rows(report)
     )
     table = f'<table role="presentation">{body}</table>' if body else ""
     more = "".join(f"<p>{escape(line)}</p>" for line in extra.splitlines() if line)
     label = escape(f"{card.title}: {headline(report)}")
     return (
-        f'{_STYLE}<div class="course-panel mathjax_ignore {_look(report)}" role="status" aria-label="{label}">'
-        f'<div class="head"><b>{escape(_happened(report))}</b><span class="title">{escape(card.title)}</span>'
+        f'{_STYLE}<div class="course-panel mathjax_ignore {look(report)}" role="status" aria-label="{label}">'
+        f'<div class="head"><b>{escape(happened(report))}</b><span class="title">{escape(card.title)}</span>'
         f'<span class="points">{escape(_score(report))}</span></div>'
         f'{table}{_html_note(report)}{more}<div class="small">{_html_foot(card, report)}</div></div>'
     )
 
 
-def _look(report: Report) -> str:
+def look(report: Report) -> str:
     """The class that colours the panel's edge."""
     if report.passed:
         return "passed"
@@ -125,7 +125,7 @@ def _html_note(report: Report) -> str:
     if report.verdicts or not report.note:
         return ""
     said, _, rest = report.note.partition(": ")
-    if said == _happened(report) and rest:
+    if said == happened(report) and rest:
         return f"<p>{escape(rest[0].upper() + rest[1:])}</p>"
     return f"<pre>{escape(report.note)}</pre>"
 

@@ -103,7 +103,8 @@ def describe_error(error: BaseException) -> tuple[str, str]:
     """One line in words with the learner's line, and the learner's part of the traceback."""
     frames = learner_frames(error.__traceback__)
     kind = type(error).__name__
-    text = str(error).strip().splitlines()[0] if str(error).strip() else "no message"
+    nothing = "it asked for more memory than there is for it" if isinstance(error, MemoryError) else "no message"
+    text = str(error).strip().splitlines()[0] if str(error).strip() else nothing
     where = ""
     if frames:
         last = frames[-1]

@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,13 +48,16 @@ def points_of(chapter: str) -> dict[str, int]:
     return {card.id: card.points for card in exercises.cards(chapter)}
 
 
-def fill(notebook: Notebook, chapter: str, variant: Mapping[str, Any] | None = None) -> Notebook:
+def fill(
+    notebook: Notebook, chapter: str, variant: Mapping[str, Any] | None = None, cards: Sequence[exercises.Card] = ()
+) -> Notebook:
     """The notebook with every placeholder in its Markdown filled; ValueError names the cell of one without a value.
 
     `variant` is a variant file's data: {"id": …, "exercises": {exercise: {parameter: value}}}; canonical without one.
+    `cards` stand in the place of the course's with the same ids.
     """
     chosen = variant or {}
-    values = chapter_values(chapter, _variant_params(chosen))
+    values = chapter_values(chapter, _variant_params(chosen), cards)
     cells = []
     for cell in notebook["cells"]:
         if cell["cell_type"] == "markdown":
@@ -212,25 +215,33 @@ def released(root: Path = ROOT, variant: Path | None = None) -> dict[str, bytes]
 
 def _convert(root: Path, stage: Path, assignment: str, variant: Path | None) -> None:
     """Run nbgrader's generate_assignment, as `root`'s configuration says, on the sources below `stage`."""
-    from nbgrader.converters import GenerateAssignment
-    from nbgrader.converters.base import NbGraderException
-    from nbgrader.coursedir import CourseDirectory
-    from nbgrader.preprocessors import SaveCells
     from traitlets.config import PyFileConfigLoader
 
     config = PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config()
     config.CourseDirectory.root = str(stage)
     config.CourseDirectory.db_url = "sqlite://"
-    # The gradebook belongs to whoever grades; releasing leaves it alone, and its step changes no byte of a notebook.
-    config.GenerateAssignment.preprocessors = [
-        step for step in config.GenerateAssignment.preprocessors if step is not SaveCells
-    ]
     if variant is not None:
         config.FillPlaceholders.variant = str(variant)
+    generate(config, assignment, database=False)
+
+
+def generate(config: Any, assignment: str, *, database: bool) -> None:
+    """Run nbgrader's generate_assignment as its configuration says; ValueError with its own last words where it fails.
+
+    Without `database` the gradebook, which belongs to whoever grades, is left alone: its step changes no byte of a notebook.
+    """
+    from nbgrader.converters import GenerateAssignment
+    from nbgrader.converters.base import NbGraderException
+    from nbgrader.coursedir import CourseDirectory
+    from nbgrader.preprocessors import SaveCells
+
+    if not database:
+        steps = config.GenerateAssignment.preprocessors
+        config.GenerateAssignment.preprocessors = [step for step in steps if step is not SaveCells]
     coursedir = CourseDirectory(config=config)
     coursedir.assignment_id = assignment
     converter = GenerateAssignment(coursedir=coursedir, config=config)
-    converter.no_database = True
+    converter.no_database = not database
     converter.force = True
     with _quiet(converter.log) as said:
         try:

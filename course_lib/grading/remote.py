@@ -3,9 +3,11 @@
 `run_cell` runs one cell of the notebook there; `WorkerPlace` runs an exercise's cases on a clone of the worker.
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from course_lib.exercises import Card, call
 from course_lib.grading.channel import Channel, Garbled, Gone, Late
@@ -13,6 +15,9 @@ from course_lib.grading.place import NOT_ANSWERED, OUTPUT_CAP
 from course_lib.grading.seats import PATIENCE, Seat, end_in_words, pass_socket
 from course_lib.grading.words import clean
 from course_lib.records import Case, Outcome, State
+
+if TYPE_CHECKING:
+    from course_lib.cluster.simulation import Run
 
 CELL_SECONDS = 30.0
 ANSWERS: tuple[State, ...] = ("answered", "not answered", "raised", "deadlock")  # what a worker may say
@@ -75,13 +80,16 @@ def outcome_of(answer: dict[str, Any]) -> Outcome:
 class WorkerPlace:
     """Runs the cases of one exercise on a clone of the worker, or on the worker itself where there are no clones."""
 
-    def __init__(self, seat: Seat) -> None:
+    def __init__(self, seat: Seat, *, deciding: bool = False) -> None:
         self.seat = seat
+        self.processes: Any = None  # of ranks, where runs with a process for each decide
+        self.decides: list[Case] = []
+        self.wanted = deciding and seat.forks
         self.lost: Lost | None = None
         self.token = b""
         self.channel = seat.channel
 
-    def __enter__(self) -> "WorkerPlace":
+    def __enter__(self) -> WorkerPlace:
         if self.seat.forks:
             try:
                 self.token, self.channel = pass_socket(self.seat.channel, {"do": "clone"})
@@ -90,11 +98,20 @@ class WorkerPlace:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self.processes is not None:
+            self.processes.close()
         if self.seat.forks:
             self.channel.close()
             if self.lost is None or self.lost.state != "crashed":
                 self._clone_status(PATIENCE if self.lost is None else 0.0)
             self.seat.sweep()
+
+    def plan(self, cases: Sequence[Case]) -> None:
+        """Hear which cases will come: some of them decide, with a process for each rank."""
+        if self.wanted and any(case.ranks for case in cases):
+            from course_lib.grading.processes import RankProcesses, deciding
+
+            self.decides, self.processes = deciding(cases), RankProcesses(self.seat)
 
     def run(self, card: Card, case: Case) -> Outcome:
         """The outcome of one case; the states of a worker that is lost stay."""
@@ -123,6 +140,8 @@ class WorkerPlace:
         from course_lib.cluster.kernel import Adversary
         from course_lib.cluster.remote import Caps, judge_ranks
 
+        if any(case is each for each in self.decides):
+            return self._run_processes(card, case, request, limit)
         ready = outcome_of(ask(self.channel, request, case.seconds, limit))
         if ready.state != "answered":
             return ready
@@ -130,19 +149,22 @@ class WorkerPlace:
             self.channel.sock, case.ranks or 1, per_rank=case.per_rank, adversary=case.adversary or Adversary(depth=case.buffering),
             caps=Caps(seconds=case.seconds, answer_seconds=case.seconds),
         )
-        outcome = run.outcome()
-        if outcome.state == "crashed":
+        if run.state == "crashed":
             raise Gone
-        if outcome.state == "timed out":
-            raise Lost("timed out", f"Your code ran longer than {limit}." if run.wall_seconds >= case.seconds else clean(outcome.error))
-        if outcome.state == "refused":
-            raise Lost("refused", clean(outcome.error))
-        printed = outcome_of(self._after_ranks(limit)).output
-        kind = getattr(run.error, "kind", "")
-        if kind == "NotImplementedError":
-            return Outcome(state="not answered", error=NOT_ANSWERED)
-        error = str(run.error.args[0]) if kind == "NotPlain" and run.error is not None else outcome.error
-        return replace(outcome, error=clean(error, 2000), trace=clean(outcome.trace, 4000), output=printed)
+        return _told(run, case, limit, lambda: outcome_of(self._after_ranks(limit)).output)
+
+    def _run_processes(self, card: Card, case: Case, request: dict[str, Any], limit: str) -> Outcome:
+        """A run of the cluster in which every rank is a process behind a wall of its own."""
+        packed = outcome_of(ask(self.channel, {**request, "do": "pack"}, case.seconds, limit))
+        if packed.state != "answered":
+            return packed
+        try:
+            run, printed = self.processes.run(packed.value, card.hides, case)
+        except (Gone, Late, Garbled):
+            raise Lost("crashed", self.processes.ended()) from None
+        if run.state == "crashed":
+            raise Lost("crashed", self.processes.ended())
+        return _told(run, case, limit, lambda: printed)
 
     def _after_ranks(self, limit: str) -> dict[str, Any]:
         """What the worker says once its ranks have stopped."""
@@ -168,7 +190,9 @@ class WorkerPlace:
         if not self.seat.forks:
             return self.seat.ended()
         status = self._clone_status(0.5)
-        return end_in_words(status)
+        self.seat.sweep()
+        over, self.seat.over = self.seat.over, ""
+        return f"Your code {over}." if over else end_in_words(status)
 
     def _clone_status(self, seconds: float) -> int | None:
         """The clone's wait status; ends the clone if it does not end by itself."""
@@ -183,3 +207,17 @@ class WorkerPlace:
             except (Gone, Garbled):
                 break
         raise Lost("crashed", self.seat.ended())
+
+
+def _told(run: Run, case: Case, limit: str, printed: Callable[[], str]) -> Outcome:
+    """A run of the cluster as an outcome, in words for the author; Lost where the worker is of no more use."""
+    outcome = run.outcome()
+    if outcome.state == "timed out":
+        raise Lost("timed out", f"Your code ran longer than {limit}." if run.wall_seconds >= case.seconds else clean(outcome.error))
+    if outcome.state == "refused":
+        raise Lost("refused", clean(outcome.error))
+    output, kind = printed(), getattr(run.error, "kind", "")
+    if kind == "NotImplementedError":
+        return Outcome(state="not answered", error=NOT_ANSWERED)
+    error = str(run.error.args[0]) if kind == "NotPlain" and run.error is not None else outcome.error
+    return replace(outcome, error=clean(error, 2000), trace=clean(outcome.trace, 4000), output=clean(output, OUTPUT_CAP))

@@ -4,7 +4,9 @@
 forking is missing or unsafe (macOS, Windows). Both speak the same protocol over the same kind of socket.
 """
 
+import ast
 import contextlib
+import json
 import os
 import secrets
 import signal
@@ -13,14 +15,18 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
 from course_lib.grading.channel import Channel, Garbled, Gone, Late
+from course_lib.grading.sandbox.wall import Wall
 from course_lib.grading.worker import CLOSED_BY_ITSELF
 from course_lib.install import ROOT, Trouble
+from course_lib.learner.notebooks import Notebook
 
 START_SECONDS = 60.0  # importing torch on a slow, cold disk
+ENTER_SECONDS = 30.0  # on a machine under load, behind a wall
 PATIENCE = 5.0  # s that a worker may take for what is no work of the learner's
 _KEPT = ("PATH", "HOME", "USERPROFILE", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "LD_LIBRARY_PATH",
          "DYLD_LIBRARY_PATH", "MPLCONFIGDIR", "XDG_CACHE_HOME")
@@ -66,6 +72,10 @@ class Seat(Protocol):
 
     channel: Channel
     forks: bool
+    over: str  # the limit that it broke, in words; "" for none
+
+    def beside(self) -> "Seat":
+        """Another worker, which shares nothing with this one; only where workers are forked."""
 
     def ended(self) -> str:
         """How the worker ended, in words; ends it if it has not."""
@@ -78,16 +88,27 @@ class Seat(Protocol):
 
 
 class Workers:
-    """A place where workers come from. A context manager: on leaving, nothing that it started is left."""
+    """A place where workers come from. A context manager: on leaving, nothing that it started is left.
 
-    def __init__(self, *, torch: bool = False, chapters: Sequence[str] = (), fork: bool | None = None) -> None:
-        self.options = [*(["--torch"] if torch else []), *(part for name in chapters for part in ("--chapter", name))]
+    `imports` are modules that the warm process loads beforehand. Behind a `wall` every worker is kept in before it runs
+    anything; Trouble where a wall of its level is not to be had.
+    """
+
+    def __init__(
+        self, *, torch: bool = False, chapters: Sequence[str] = (), fork: bool | None = None, wall: Wall | None = None,
+        imports: Sequence[str] = (),
+    ) -> None:
+        self.options = [*(["--torch"] if torch else []), *(part for name in chapters for part in ("--chapter", name)),
+                        *(part for name in imports for part in ("--import", name))]  # fmt: skip
         self.forks = can_fork() if fork is None else fork
+        self.wall = wall
         self._warm: _Process | None = None
+        if wall is not None and not self.forks:
+            raise Trouble("Work that is not trusted is graded where processes can be forked and kept in.", "grade on Linux")
 
     def __enter__(self) -> "Workers":
         if self.forks:
-            self._warm = _Process(self.options)  # it loads while the judge reads the notebook
+            self._warm = _Process(self.options, self.wall)  # it loads while the judge reads the notebook
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -96,13 +117,12 @@ class Workers:
 
     @contextlib.contextmanager
     def seat(self, folder: Path) -> Iterator[Seat]:
-        """One worker whose current folder is `folder`."""
+        """One worker whose current folder is `folder`, or behind a wall a copy of it."""
         seat: Seat = self._forked(folder) if self.forks else _Fresh(self.options, folder)
         try:
             yield seat
         finally:
             seat.close()
-
 
     def _forked(self, folder: Path) -> "_Forked":
         """A fork of the warm process; of a new one, if a worker has killed the old one."""
@@ -112,20 +132,37 @@ class Workers:
                 return _Forked(self._warm, folder)
             except (Gone, Late, Garbled):
                 self._warm.close()
-        self._warm = _Process(self.options)
+        self._warm = _Process(self.options, self.wall)
         self._warm.wait_ready()
         return _Forked(self._warm, folder)
+
+
+def imports_of(source: Notebook) -> tuple[str, ...]:
+    """The modules that the code cells of a notebook of ours import: what a warm process for it loads beforehand."""
+    found: set[str] = set()
+    for cell in source["cells"]:
+        if cell["cell_type"] != "code":
+            continue
+        with contextlib.suppress(SyntaxError):  # a line that only IPython understands
+            for node in ast.walk(ast.parse(cell["source"])):
+                if isinstance(node, ast.Import):
+                    found |= {each.name for each in node.names}
+                elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                    found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names if node.module == "course_lib")}
+    return tuple(sorted(found))
 
 
 class _Process:
     """A process of ours that runs `course_lib.grading.zygote`."""
 
-    def __init__(self, options: Sequence[str]) -> None:
+    def __init__(self, options: Sequence[str], wall: Wall | None = None) -> None:
         mine, theirs = socket.socketpair()
         self.channel = Channel(mine)
         self.complaints = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
         self.scratch = tempfile.TemporaryDirectory(prefix="course-ipython-", ignore_cleanup_errors=True)
         windows = sys.platform == "win32"
+        if wall is not None:
+            options = [*options, "--walled", self.scratch.name]
         command = [sys.executable, "-P", "-m", "course_lib.grading.zygote", "stdin" if windows else str(theirs.fileno()), *options]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE if windows else subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -138,6 +175,8 @@ class _Process:
             self.process.stdin.close()
         theirs.close()
         self.ready = False
+        if wall is not None:  # not on the command line, which workers can read
+            self.channel.send(secrets.token_bytes(16), {"wall": json.dumps(asdict(wall))})
 
     def wait_ready(self) -> None:
         """Return once it has loaded; Trouble says why it did not."""
@@ -196,20 +235,28 @@ class _Forked:
     forks = True
 
     def __init__(self, warm: _Process, folder: Path) -> None:
-        self.warm = warm
+        self.warm, self.folder = warm, folder
+        self.over = ""  # why the warm process had to end something here, in words; "" if it had not
         token, self.channel = pass_socket(warm.channel, {"do": "fork", "folder": str(folder)})
-        back, answer = warm.channel.receive(PATIENCE)
+        back, answer = warm.channel.receive(ENTER_SECONDS)
         if back != token:
             raise Garbled("an answer to nothing that was asked")
         self.pid: int | None = answer["pid"]
+        if answer["trouble"]:
+            self.close()
+            raise Trouble(f"A worker could not be kept in ({answer['trouble']}).", "`./course doctor` shows what this machine allows")
+
+    def beside(self) -> "_Forked":
+        """Another worker of the same kind, which shares nothing with this one."""
+        return _Forked(self.warm, self.folder)
 
     def ended(self) -> str:
         status = self._end(grace=0.5)
-        return end_in_words(status)
+        return f"Your code {self.over}." if self.over else end_in_words(status)
 
     def sweep(self) -> None:
         with contextlib.suppress(Gone, Late, Garbled):
-            self.warm.channel.ask({"do": "sweep", "pid": self.pid}, PATIENCE)
+            self.over = self.warm.channel.ask({"do": "sweep", "pid": self.pid}, PATIENCE)["over"] or self.over
 
     def close(self) -> None:
         self.channel.close()
@@ -220,7 +267,9 @@ class _Forked:
         pid, self.pid = self.pid, None
         if pid is not None:
             with contextlib.suppress(Gone, Late, Garbled):  # a worker may have killed the warm process, and itself with it
-                return self.warm.channel.ask({"do": "end", "pid": pid, "grace": grace}, 4 * PATIENCE)["status"]
+                answer = self.warm.channel.ask({"do": "end", "pid": pid, "grace": grace}, 4 * PATIENCE)
+                self.over = answer["over"] or self.over
+                return answer["status"]
         return None
 
 
@@ -228,11 +277,15 @@ class _Fresh:
     """A process of its own for one notebook: no clones, so what ends an exercise ends the worker."""
 
     forks = False
+    over = ""
 
     def __init__(self, options: Sequence[str], folder: Path) -> None:
         self.process = _Process([*options, "--fresh", "--folder", str(folder)])
         self.process.wait_ready()
         self.channel = self.process.channel
+
+    def beside(self) -> "Seat":
+        raise NotImplementedError("a fresh process for each rank would take seconds")
 
     def ended(self) -> str:
         try:

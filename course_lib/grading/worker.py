@@ -88,6 +88,7 @@ class Worker:
     def __init__(self, channel: Channel, shell: Any) -> None:
         self.channel = channel
         self.shell = shell
+        self.packed: Any = None
         self.ranks: tuple[Any, tuple[str, ...]] | None = None  # a program of ranks that is ready, and what it must do without
 
     def serve(self) -> NoReturn:
@@ -117,6 +118,10 @@ class Worker:
                 return self.probe(request)
             case "ranks":
                 return self.ready_ranks(request)
+            case "pack":
+                return self.pack(request)
+            case "load":
+                return self.load(request)
             case "clone":
                 return self.clone()
         return {}  # "settle": an answer that shows that nothing else was said before it
@@ -155,18 +160,49 @@ class Worker:
     def ready_ranks(self, request: dict[str, Any]) -> dict[str, Any]:
         """Whether the answer can be copied to ranks; if so, the next thing on the socket is a run of the cluster."""
         from course_lib.cluster.isolate import Blueprint
-        from course_lib.grading.ranks import rank_program
 
         self.ranks = None
+        program, trouble = self._program(request, Blueprint)
+        if trouble is None:
+            self.ranks = program, tuple(request["hides"])
+        return asdict(trouble or Outcome(state="answered"))
+
+    def _program(self, request: dict[str, Any], copied: Callable[[Any], Any]) -> tuple[Any, Outcome | None]:
+        """The answer as a program of ranks that can be `copied`, or why there is none."""
+        from course_lib.grading.ranks import rank_program
+
         seed_everything()
         try:
             program = rank_program(self._card(request), self._case(request), self._answer(request))
-            Blueprint(program)
+            self.packed = copied(program)
         except KeyError as error:
-            return asdict(Outcome(state="raised", error=f"`{error.args[0]}` is not defined where the check stands."))
+            return None, Outcome(state="raised", error=f"`{error.args[0]}` is not defined where the check stands.")
         except ValueError as error:
-            return asdict(Outcome(state="raised", error=str(error)))
-        self.ranks = program, tuple(request["hides"])
+            return None, Outcome(state="raised", error=str(error))
+        return program, None
+
+    def pack(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The answer as a program of ranks by value, as a tensor of bytes, for processes that `load` it."""
+        import torch
+
+        from course_lib.cluster.isolate import pack
+
+        _, trouble = self._program(request, pack)
+        if trouble is not None:
+            return asdict(trouble)
+        data = torch.frombuffer(bytearray(self.packed), dtype=torch.uint8)
+        return asdict(Outcome(state="answered")) | {"value": [data, str(torch.get_default_dtype()).removeprefix("torch.")]}
+
+    def load(self, request: dict[str, Any]) -> dict[str, Any]:
+        """A program from another worker, of the same submission and as little trusted; the next thing is a run of it."""
+        import pickle
+
+        import torch
+
+        data, dtype = request["program"]
+        seed_everything()
+        torch.set_default_dtype(getattr(torch, dtype))
+        self.ranks = pickle.loads(data.numpy().tobytes()), tuple(request["hides"])
         return asdict(Outcome(state="answered"))
 
     def serve_ranks(self) -> dict[str, Any]:
@@ -190,6 +226,8 @@ class Worker:
 
     def clone(self) -> dict[str, Any]:
         """Fork a copy that serves the socket which comes with this request; its exit status once it has ended."""
+        if os.getpid() == 1:  # in a process space of its own: the orphans are ours
+            _bury_orphans()
         _, (fd, *_), _, _ = socket.recv_fds(self.channel.sock, 1, 1)
         pid = os.fork()
         if pid == 0:
@@ -214,6 +252,12 @@ class Worker:
             most = f"at most {limits.nbytes / 1e6:,.0f} MB and {limits.items:,} values can be"
             return asdict(Outcome(state="raised", error=f"{said}: it has {len(data) / 1e6:,.0f} MB; {most}."))
         return answer
+
+
+def _bury_orphans() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def _whatever_happens(work: Callable[..., dict[str, Any]], *given: Any) -> dict[str, Any]:

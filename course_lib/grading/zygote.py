@@ -1,26 +1,35 @@
 """The warm process: it has imported what notebooks need, runs no learner's code itself, and forks a worker on request.
 
-`python -m course_lib.grading.zygote SOCKET [--torch] [--fresh] [--chapter NN …]`, started by `remote`. With `--fresh` it
-becomes the one worker itself: for systems where forking is missing or unsafe.
+`python -m course_lib.grading.zygote SOCKET [--torch] [--fresh] [--chapter NN …] [--import MODULE …] [--walled SCRATCH]`,
+started by `seats`. With `--fresh` it becomes the one worker itself: for systems where forking is missing or unsafe. With
+`--walled` the first message says how its workers are kept in, and every one of them is, before it runs anything.
 """
 
 import argparse
 import contextlib
 import gc
+import importlib
 import importlib.abc
 import importlib.machinery
 import os
+import select
+import shutil
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from course_lib import exercises
 from course_lib.grading.channel import Channel, Gone
+from course_lib.grading.sandbox import watch
+from course_lib.grading.sandbox.entry import Gate, wall_of
+from course_lib.grading.sandbox.rooms import separate
 from course_lib.grading.worker import Worker, end_with_parent, make_shell, prctl
 
 PRIVATE = ("course_lib.exercises.judging", "course_lib.grading.judge", "course_lib.grading.panel", "course_lib.grading.check")
@@ -40,7 +49,7 @@ class Refuse(importlib.abc.MetaPathFinder):
         return None
 
 
-def preload(torch: bool, chapters: Sequence[str]) -> Any:
+def preload(torch: bool, chapters: Sequence[str], imports: Sequence[str] = ()) -> Any:
     """Import what notebooks need, nothing that judges; the value is the shell that they will run in."""
     import numpy  # noqa: F401
 
@@ -53,18 +62,32 @@ def preload(torch: bool, chapters: Sequence[str]) -> Any:
         import course_lib.grading.ranks  # noqa: F401
 
         module.set_num_threads(1)
+    for name in imports:
+        with contextlib.suppress(ImportError):  # a cell that needs it will say so
+            importlib.import_module(name)
     shell = make_shell()
     if held := [name for name in sys.modules if name.startswith(PRIVATE)]:
         raise RuntimeError(f"{held} must not be loaded in a worker's parent.")
     return shell
 
 
-class Zygote:
-    """Forks workers, and sees to it that nothing of theirs is left."""
+@dataclass
+class _Kept:
+    """A worker, and why it or what it started was ended, if it was."""
 
-    def __init__(self, channel: Channel, shell: Any) -> None:
+    folder: Path | None  # on disk, where what it writes is to be counted and removed
+    over: str = ""
+
+
+class Zygote:
+    """Forks workers, watches what they use, and sees to it that nothing of theirs is left."""
+
+    def __init__(self, channel: Channel, shell: Any, gate: Gate | None = None) -> None:
         self.channel = channel
         self.shell = shell
+        self.gate = gate
+        self.base = watch.quick_bytes(os.getpid())
+        self.workers: dict[int, _Kept] = {}
 
     def serve(self) -> None:
         """Answer the judge until it has gone."""
@@ -74,38 +97,88 @@ class Zygote:
         self.channel.send(READY, {"pid": os.getpid()})
         while True:
             try:
+                self._watch_until_asked()
                 token, request = self.channel.receive()
             except Gone:
                 return
             self.channel.send(token, self.answer_to(request))
 
+    def _watch_until_asked(self) -> None:
+        """Return when the judge has something to say; until then look at what workers behind a wall use."""
+        while self.gate is not None and self.workers:
+            if select.select([self.channel.sock], [], [], watch.EVERY)[0]:
+                return
+            for pid in list(self.workers):
+                self._watch(pid)
+
+    def _watch(self, pid: int) -> None:
+        """End what uses too much: what the worker has started, or the worker if it is that itself."""
+        kept = self.workers[pid]
+        folders = [kept.folder] if kept.folder is not None else []
+        if found := self._excess(pid, descendants(pid), folders):
+            kept.over = found
+            end_descendants(keep=self.workers, of=pid)
+            if self._excess(pid, [], folders):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def _excess(self, pid: int, others: Sequence[int], folders: Sequence[Path]) -> str:
+        return watch.excess(pid, others, self.gate.wall, self.base, folders) if self.gate is not None else ""
+
     def answer_to(self, request: dict[str, Any]) -> dict[str, Any]:
-        """ "fork" gives a worker's pid, "sweep" ends all that the worker started, "end" the worker too, with its status."""
+        """ "fork" gives a worker's pid, "sweep" ends all that the worker started, "end" the worker too, with its status.
+
+        The last two say why something had to be ended before, "" if nothing had.
+        """
         match request["do"]:
             case "fork":
-                return {"pid": self.fork(request["folder"])}
+                return self.fork(request["folder"])
             case "sweep":
-                end_descendants(keep=request["pid"])
-                return {}
+                end_descendants(keep=self.workers, of=request["pid"])
+                return {"over": self._over(request["pid"])}
             case "end":
-                return {"status": self.end(request["pid"], request["grace"])}
+                over = self._over(request["pid"])
+                return {"status": self.end(request["pid"], request["grace"]), "over": over}
         return {}
 
-    def fork(self, folder: str) -> int:
-        """A worker that serves the socket which comes with the request; runs in `folder`."""
+    def _over(self, pid: int) -> str:
+        kept = self.workers.get(pid)
+        said = kept.over if kept else ""
+        if kept:
+            kept.over = ""
+        return said
+
+    def fork(self, folder: str) -> dict[str, Any]:
+        """A worker that serves the socket which comes with the request; runs in `folder`, or behind the wall with a copy of it."""
         _, (fd, *_), _, _ = socket.recv_fds(self.channel.sock, 1, 1)
-        pid = os.fork()
+        mine, theirs = os.pipe()
+        pid = os.fork() if self.gate is None else self.gate.fork()
         if pid == 0:
             try:
-                self.channel.close()
-                os.setsid()
-                end_with_parent()
-                os.chdir(folder)
-                Worker(Channel(socket.socket(fileno=fd)), self.shell).serve()
+                self._become_worker(Path(folder), fd, theirs)
             finally:
                 os._exit(70)
         os.close(fd)
-        return pid
+        os.close(theirs)
+        with os.fdopen(mine, "rb") as pipe:
+            trouble = pipe.read(4000).decode(errors="replace")
+        self.workers[pid] = _Kept(self.gate.room if self.gate is not None else None)
+        return {"pid": pid, "trouble": trouble}
+
+    def _become_worker(self, folder: Path, fd: int, told: int) -> None:
+        try:
+            self.channel.close()
+            os.setsid()
+            if self.gate is None:
+                os.chdir(folder)
+            else:
+                self.gate.enter(folder, fd, told)
+            end_with_parent()
+        except BaseException as error:
+            os.write(told, f"{type(error).__name__}: {error}"[:2000].encode())
+            os._exit(70)
+        os.close(told)
+        Worker(Channel(socket.socket(fileno=fd)), self.shell).serve()
 
     def end(self, pid: int, grace: float) -> int | None:
         """The wait status of a worker that ended within `grace` seconds by itself; None if it had to be killed."""
@@ -116,7 +189,10 @@ class Zygote:
                 _wait(pid, 5.0)
         except ChildProcessError:
             status = None
-        end_descendants()
+        kept = self.workers.pop(pid, None)
+        end_descendants(keep=self.workers)
+        if kept is not None and kept.folder is not None:
+            shutil.rmtree(kept.folder, ignore_errors=True)
         return status
 
 
@@ -156,10 +232,15 @@ def _ended(pid: int) -> bool:
         return True
 
 
-def end_descendants(keep: int | None = None) -> None:
-    """Kill everything below this process but `keep`, again until nothing is left, and reap it."""
+def end_descendants(keep: Collection[int] = (), of: int | None = None) -> None:
+    """Kill everything below the worker `of`, and all that has lost its worker, again until nothing is left; reap it.
+
+    The workers in `keep` are spared, and so is what they have started, but for `of`'s.
+    """
     for _ in range(1000):
-        alive = [pid for pid in descendants(os.getpid()) if pid != keep]
+        orphans = [pid for pid in _children_of_ours() if pid not in keep and not _ended(pid)]
+        alive = [*orphans, *(below for orphan in orphans for below in descendants(orphan))]
+        alive += descendants(of) if of is not None else []
         for pid in alive:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -168,10 +249,10 @@ def end_descendants(keep: int | None = None) -> None:
             return
 
 
-def _reap(keep: int | None) -> None:
-    """Bury our dead children, but leave `keep`'s status to be asked for."""
+def _reap(keep: Collection[int]) -> None:
+    """Bury our dead children, but leave the status of those in `keep` to be asked for."""
     for pid in _children_of_ours():
-        if pid != keep:
+        if pid not in keep:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
 
@@ -196,10 +277,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--folder", default=".")
     parser.add_argument("--chapter", action="append", default=[])
+    parser.add_argument("--import", dest="imports", action="append", default=[])
+    parser.add_argument("--walled", type=Path, help="a folder to mount things in; the caller deletes it, outside of this process's mounts")
     given = parser.parse_args(argv)
     sys.meta_path.insert(0, Refuse())
     channel = Channel(inherited(given.socket))
-    shell = preload(given.torch, given.chapter)
+    wall = wall_of(channel.receive()[1]["wall"]) if given.walled else None
+    if wall is not None and wall.level == "namespaces":
+        separate()
+    shell = preload(given.torch, given.chapter, given.imports)
+    gate = Gate(wall, given.walled) if wall is not None else None
     silence()
     if given.fresh:
         os.chdir(given.folder)
@@ -208,7 +295,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         Worker(channel, shell).serve()
     if threading.active_count() > 1 or len(os.listdir("/proc/self/task")) > 1:
         raise RuntimeError("a process with threads cannot be forked safely; set OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1.")
-    Zygote(channel, shell).serve()
+    Zygote(channel, shell, gate).serve()
     end_descendants()
     return 0
 

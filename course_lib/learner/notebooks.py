@@ -49,12 +49,17 @@ def parse(text: str, name: str = "the notebook") -> Notebook:
             source = "".join(source)
         if not isinstance(source, str):
             raise Trouble(f"{name}: the text of cell {number} is not text.", _BRING_BACK)
-        cell["source"] = source
+        cell["source"] = _whole_letters(source)
         if not isinstance(cell.get("metadata"), dict):
             cell["metadata"] = {}
     if not isinstance(notebook.get("metadata"), dict):
         notebook["metadata"] = {}
     return notebook
+
+
+def _whole_letters(text: str) -> str:
+    """The text with a replacement character for each half of a surrogate pair, which JSON can hold and UTF-8 cannot."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 _BRING_BACK = (

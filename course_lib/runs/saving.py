@@ -49,7 +49,7 @@ def resume(given: argparse.Namespace, stepper: Stepper, place: Place) -> int:
     for model in stepper.models:
         names = set(model.state_dict())
         set_state_dict(model, stepper.optimizer, model_state_dict={n: v for n, v in state["model"].items() if n in names},
-                       optim_state_dict={n: v for n, v in state["optimizer"].items()},
+                       optim_state_dict=state["optimizer"],
                        options=StateDictOptions(flatten_optimizer_state_dict=True, strict=False))  # fmt: skip
     if place.first:
         print(f"resumed from {whole[-1]}", flush=True)

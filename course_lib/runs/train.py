@@ -10,17 +10,14 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
-from course_lib import compute
 from course_lib.install.words import Trouble
 from course_lib.runs import evidence, layouts, measuring, peaks, predict, rates, saving
-from course_lib.runs.parallel import Choices, local, mesh_of, pieces_here, spread
+from course_lib.runs.parallel import Choices, mesh_of, pieces_here, spread
 from course_lib.runs.place import Place, join, leave
 from course_lib.runs.sizes import SIZES, size
 from course_lib.runs.stepping import Stepper

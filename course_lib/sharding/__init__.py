@@ -8,8 +8,9 @@
     optimizer.step(), optimizer.zero_grad()               # Zero: then model.gather()
 
 Training touches state one unit at a time, so ranks that step together need not each hold all of it. Read `flat`, `owned`,
-`rows`, `zero`, `fully`; then `master`, `clip`, `levels`, `initial`, `checkpoint`; `predict` says what each costs. `flat` and
-`predict` are arithmetic and load no torch; names are loaded when they are first used.
+`rows`, `zero`, `fully`; then `master`, `clip`, `levels`, `initial`, `checkpoint`; `predict` says what each costs, `prefetch` what of it
+hides, `groups` how many ranks should share. These three and `flat` are arithmetic and load no torch; names are loaded when they
+are first used.
 """
 
 from importlib import import_module
@@ -20,11 +21,13 @@ _HOMES = {
     "clip": ("clip_gradients", "gradient_norm"),
     "flat": ("Flat", "Piece", "owners_of"),
     "fully": ("FullySharded", "Unit"),
+    "groups": ("Group", "Wires", "group_of", "knee"),
     "initial": ("drawing", "skeleton"),
     "levels": ("two_levels",),
     "master": ("HostOptimizer", "MasterOptimizer"),
     "owned": ("OwnedOptimizer",),
     "predict": ("bytes_per_param_sent", "gathered_peak", "hybrid_bytes", "row_bytes", "step_bytes"),
+    "prefetch": ("Played", "Use", "Work", "play", "work_of"),
     "rows": ("Row", "add_gradient", "drop_gradient", "gradient_of"),
     "whole": ("full_gradients", "full_state"),
     "zero": ("Zero",),

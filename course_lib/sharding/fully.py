@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
-from course_lib import accounting
+from course_lib.accounting import here
 from course_lib.cluster import Comm
 from course_lib.sharding.rows import Draw, Row, drop_gradient, rows_of
 
@@ -30,7 +30,7 @@ def _outer_hooks() -> tuple[Callable[..., Any], Callable[..., Any]] | None:
     """
     if _ask_torch is not None:
         return _ask_torch(True)
-    account = getattr(accounting._here, "account", None)
+    account = here()
     return account and (account._hooks.pack_hook, account._hooks.unpack_hook)
 
 
@@ -190,10 +190,9 @@ class FullySharded(nn.Module):
 
     def _ahead(self, place: int, step: int) -> None:
         """Begin to gather the unit in this place and those to be used next."""
-        if any(row.full is None for row in self.units[place].rows) or step > 0:
-            for each in range(place, place + step * (self.prefetch + 1), step):
-                if 0 <= each < len(self.units):
-                    self.units[each].start()
+        for each in range(place, place + step * (self.prefetch + 1), step):
+            if 0 <= each < len(self.units):
+                self.units[each].start()
         if step < 0:
             for unit in self.units[place + 1 :]:  # the backward pass is through with those: frozen rows go here
                 for row in unit.rows:

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.accounting import unseen
+from course_lib.accounting import name_role, unseen
 from course_lib.cluster import Comm
-from course_lib.sharding.rows import drop_gradient, gradient_of, name_role
+from course_lib.sharding.rows import drop_gradient, gradient_of
 from course_lib.units import require
 
 Make = Callable[[list[nn.Parameter]], torch.optim.Optimizer]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from course_lib import accounting
+from course_lib.accounting import name_role
 from course_lib.cluster import Comm
 from course_lib.sharding.flat import Flat
 
@@ -116,13 +116,6 @@ def add_gradient(shard: nn.Parameter, grad: Tensor) -> None:
         shard.main_grad = grad
     if before is None:
         name_role(grad, "gradients")
-
-
-def name_role(tensor: Tensor, role: str) -> None:
-    """Tell whoever counts memory here what a tensor is for, where torch cannot tell."""
-    account = getattr(accounting._here, "account", None)
-    if account is not None:
-        account.adopt(tensor, role)
 
 
 def drop_gradient(shard: nn.Parameter) -> None:

@@ -13,9 +13,10 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import nn
 
+from course_lib.accounting import name_role
 from course_lib.cluster import Comm
 from course_lib.data_parallel import BUCKET, buckets_of
-from course_lib.sharding.rows import Row, add_gradient, drop_gradient, gradient_of, name_role
+from course_lib.sharding.rows import Row, add_gradient, drop_gradient, gradient_of
 
 
 class Zero(nn.Module):

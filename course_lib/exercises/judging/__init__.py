@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from course_lib import exercises
+from course_lib.exercises import overlay
 from course_lib.records import VERDICT_KINDS, Case, Outcome, Verdict, VerdictKind
 
 Params = Mapping[str, Any]
@@ -31,6 +32,7 @@ class Judging:
     pytorch: str = ""  # where PyTorch does the same
     reveal: Callable[[Params], str] | None = None  # the truth behind a prediction, shown after it
     truth: Callable[[Params], float] | None = None  # the same as a number, for calibration
+    alike: Callable[[Params], Any] | None = None  # what is equal in all variants: which term decides, that a slip shows, ...
     measured_by_worker: tuple[str, ...] = ()  # shares that rest on what the worker measured itself: at most 1/4
 
     def __post_init__(self) -> None:
@@ -63,6 +65,8 @@ class DrillKey:
 
 def judging(exercise: str) -> Judging:
     """The judge of one exercise."""
+    if exercise in overlay.cards():
+        return overlay.judging(exercise)
     module = importlib.import_module(f"{__name__}.ch{exercises.card(exercise).chapter}")
     return module.JUDGINGS[exercise]
 

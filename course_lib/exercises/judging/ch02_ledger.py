@@ -120,7 +120,7 @@ def _block_column(attention: str) -> Column:
         words=lambda b, s, h, a, f, z: f"{b} × {s} tokens, hidden {h}, {a} heads, ffn {f}, {z} bytes a number",
         hint="Name every storage in the rows, and give its size in tokens, hidden, ffn and heads.",
         slips=(
-            Slip("public-form", lambda *row: block_of(other, *row), told),
+            Slip("public-form" if attention == "by hand" else "other-form", lambda *row: block_of(other, *row), told),
             Slip("always-two-bytes", lambda b, s, h, a, f, z: block_of(attention, b, s, h, a, f, 2), "a number has `size` bytes here."),
             Slip("always-four-bytes", lambda b, s, h, a, f, z: block_of(attention, b, s, h, a, f, 4), "a number has `size` bytes here."),
             Slip("four-times-hidden", lambda b, s, h, a, f, z: block_of(attention, b, s, h, a, 4 * h, z), "the MLP is `ffn` wide, not four times hidden."),

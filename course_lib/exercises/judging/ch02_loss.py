@@ -58,8 +58,8 @@ def _losses(spec: Spec, reduction: str) -> list[tuple[str, float, str]]:
         ("bits", total / known / math.log(2), "this is in bits; the natural logarithm is meant."),
         ("first-chunk", means[0].item(), "this is one chunk."),
     ]  # fmt: skip
-    mean = ("public-form", total / known, "the sum over the tokens is asked for, not their mean.")
-    whole = ("public-form", total, "the mean over the tokens that count is asked for, not their sum.")
+    mean = ("public-form", total / known, "this solves the public form of the exercise: the sum over the tokens is asked for, not their mean.")
+    whole = ("sum-for-mean", total, "the mean over the tokens that count is asked for, not their sum.")
     return [mean if reduction == "sum" else whole, *others, ("sign", -total / known if reduction == "mean" else -total, "the sign is wrong.")]
 
 

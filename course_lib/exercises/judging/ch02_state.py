@@ -147,7 +147,7 @@ def _count_parts(biases: str) -> Parts:
         return parts_of(more.pop("biases", biases), {**shape, **more})
 
     other = "qkv" if biases == "none" else "none"
-    told = {"none": "no matrix has a bias here.", "qkv": "queries, keys and values have biases here."}[biases]
+    told = {"none": "no matrix has a bias here.", "qkv": "this solves the public form of the exercise; queries, keys and values have biases here."}[biases]
     return Parts(
         part="parts", unit="parameters", want=lambda shape: parts_of(biases, shape),
         words=lambda shape: f"{shape['layers']} layers of {shape['hidden']}, {shape['heads']} heads of {shape['head_dim']}, {shape['kv_heads']} for K and V",
@@ -155,7 +155,7 @@ def _count_parts(biases: str) -> Parts:
             "attention": [
                 Slip("kv-full-size", lambda s: with_(s, kv_heads=s["heads"])["attention"],
                      "keys and values have as many heads as queries in this count; several queries share one."),
-                Slip("public-form", lambda s: with_(s, biases=other)["attention"], told),
+                Slip("public-form" if biases == "qkv" else "other-form", lambda s: with_(s, biases=other)["attention"], told),
                 Slip("hidden-for-heads", lambda s: with_(s, head_dim=s["hidden"] // s["heads"])["attention"],
                      "a head has `head_dim` numbers, which need not be hidden over heads."),
                 Slip("four-squares", lambda s: 4 * s["layers"] * s["hidden"] ** 2, "this is four square matrices; keys and values are smaller, and so may the others be."),

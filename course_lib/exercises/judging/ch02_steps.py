@@ -37,7 +37,7 @@ def death(between: str, job: Mapping[str, float], room: float) -> str | None:
 def _timeline_slips(between: str, job: Mapping[str, float]) -> list[tuple[str, list[float], str]]:
     w, g, m, a, work = (job[name] for name in ("weights", "grads", "moments", "activations", "work"))
     other = "set to None" if between == "zeroed" else "zeroed"
-    told = "here the gradients are filled with zeros and stay." if between == "zeroed" else "here the gradients' memory is free between the steps."
+    told = "this solves the public form of the exercise; here the gradients are filled with zeros and stay." if between == "zeroed" else "here the gradients' memory is free between the steps."
     right = phases(between, job)
 
     def each(forward: float, backward: float, step: float, later_forward: float, later_backward: float) -> list[float]:
@@ -45,7 +45,7 @@ def _timeline_slips(between: str, job: Mapping[str, float]) -> list[tuple[str, l
 
     return [
         ("state-from-the-start", phases(between, job, from_the_start=True), "the optimizer makes what it keeps in its first step, not before."),
-        ("public-form", phases(other, job), told),
+        ("public-form" if between == "zeroed" else "other-form", phases(other, job), told),
         ("no-work", phases(between, {**job, "work": 0.0}), "the optimizer's work space is missing."),
         ("everything-always", [w + g + m + a + work] * 10, "not everything is alive at the same time."),
         ("all-together", each(w + a, w + a + g, w + g + m + work, w + m + a, w + m + a + g),

@@ -98,10 +98,12 @@ def _pair_cost(case: Case, meter: Meter) -> Fault | None:
 
 
 def _pair_partners(case: Case, meter: Meter) -> Fault | None:
+    if fault := ready_made(meter):
+        return fault
     for src, dst, _, messages in meter["pairs"]:
         if messages and dst != src ^ 1:
             return "spoke-to-others", f"Rank {src} sent a message to rank {dst}; its partner is rank {src ^ 1}."
-    return ready_made(meter)
+    return None
 
 
 def _pair_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -177,7 +179,7 @@ def _shift_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
     if case.adversary is not None:
         return judged(case, fault)
     late = too_long(meter, 4, "Who waits for a neighbour that waits for its own neighbour, all the way round?")
-    route = first(off_the_ring(meter, params["direction"], params["route"]), ready_made(meter))
+    route = first(ready_made(meter), off_the_ring(meter, params["direction"], params["route"]))
     return judged(case, fault, ("cost", "bytes", _shift_bytes(case, meter)), ("cost", "time", late),
                   ("protocol", "neighbours", route))  # fmt: skip
 
@@ -245,11 +247,13 @@ def _edge_bytes(case: Case, meter: Meter) -> Fault | None:
 
 
 def _edge_partners(meter: Meter) -> Fault | None:
+    if fault := ready_made(meter):
+        return fault
     n = len(meter["bytes_sent"])
     for src, dst, _, messages in meter["pairs"]:
         if messages and (dst - src) % n not in (1, n - 1):
             return "not-a-neighbour", f"Rank {src} sent to rank {dst}, which is no neighbour of it on a ring of {n}."
-    return ready_made(meter)
+    return None
 
 
 def _edge_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:

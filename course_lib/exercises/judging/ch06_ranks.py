@@ -161,9 +161,9 @@ def partners(meter: Meter, rank: int) -> list[int]:
 
 
 def ready_made(meter: Meter) -> Fault | None:
-    """A run in which messages moved that nobody sent by hand: a collective was called."""
+    """A run in which messages moved that nobody sent by hand, or a collective was called."""
     for rank, calls in enumerate(meter["calls"]):
-        if calls != meter["messages_sent"][rank] + meter["messages_received"][rank]:
+        if meter["collectives"][rank] or calls != meter["messages_sent"][rank] + meter["messages_received"][rank]:
             return "ready-made", f"Rank {rank} called a collective; build it from send and receive."
     return None
 

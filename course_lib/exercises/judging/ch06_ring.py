@@ -78,7 +78,7 @@ def _scatter_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault 
         if isinstance(got, Tensor) and case.adversary is None:
             for other, chunk in enumerate(chunks):
                 if same(got, chunk) and chunk.numel():
-                    public = params["owner"] == 1 and other == rank
+                    public = params["owner"] % n and other == rank
                     name = "public-form" if public else "wrong-owner"
                     lead = "This solves the public form of the exercise. " if public else ""
                     return name, f"{lead}Rank {rank} has chunk {other} of the sum, complete; its own is chunk {mine}."
@@ -111,7 +111,7 @@ def _scatter_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
     if case.adversary is not None:
         return judged(case, fault)
     late = too_long(meter, 3 * (n - 1), f"{n} ranks need {n - 1}, if all send at the same time.")
-    route = first(off_the_ring(meter, 1, "0 → 1 → 2 → … → 0"), ready_made(meter))
+    route = first(ready_made(meter), off_the_ring(meter, 1, "0 → 1 → 2 → … → 0"))
     return judged(case, fault, ("cost", "bytes", first(_scatter_bytes(params, case, meter), late)),
                   ("protocol", "neighbours", route))  # fmt: skip
 
@@ -174,7 +174,7 @@ def _ring_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
         return judged(case, fault)
     think = f"A ring of {n} takes {2 * (n - 1)}, if all send and receive at the same time, and twice that if they take turns."
     most = 4 * (n - 1) if n % 2 == 0 else 6 * (n - 1)  # taking turns needs a third round a hop where somebody is left over
-    route = first(off_the_ring(meter, params["direction"], params["route"]), ready_made(meter))
+    route = first(ready_made(meter), off_the_ring(meter, params["direction"], params["route"]))
     return judged(case, fault, ("cost", "bytes", _ring_bytes(case, meter)), ("cost", "time", too_long(meter, most, think)),
                   ("protocol", "neighbours", route))  # fmt: skip
 

@@ -142,3 +142,24 @@ def matches():
 
 def matches():
     raise NotImplementedError
+
+
+# %% right: any variant
+from course_lib import params
+
+VARIANT = params("match-the-cuts")
+
+
+CUTS = {
+    "data": ("a batch's gradient", "all_reduce"),
+    "sharded": ("only while its own layer", "all_gather + reduce_scatter"),
+    "tensor": ("product is linear", "all_reduce"),
+    "pipeline": ("layers compose", "send_recv"),
+    "context": ("softmax", "ring"),
+    "expert": ("only a few of the experts", "all_to_all"),
+}
+
+
+def matches():
+    lines = [line.split("**") for line in VARIANT.options.splitlines()]
+    return {cut: (next(line[1] for line in lines if words in line[2].lower()), say) for cut, (words, say) in CUTS.items()}

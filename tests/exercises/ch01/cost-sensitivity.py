@@ -37,7 +37,7 @@ import numpy as np
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     return -np.diff(6 * params * tokens / gpu_flops / np.array([mfu, mfu + 0.01]) / 3600 * usd_per_hour)[0]
 
-# %% wrong: the slope => values slope
+# %% wrong: the slope => values slope unless asked=slope
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     return 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour / mfu / 100
 

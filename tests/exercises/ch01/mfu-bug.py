@@ -19,7 +19,7 @@ def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
     tokens = sequence * batch * steps * (gpus if EACH else 1)
     return 6 * params * tokens / seconds / gpus / gpu_flops
 
-# %% wrong: as published => values as-printed
+# %% wrong: as published => values as-printed unless scope=each
 def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
     tokens = sequence * batch * steps
     return 6 * params * tokens / seconds / gpu_flops

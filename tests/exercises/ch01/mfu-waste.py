@@ -61,7 +61,7 @@ def money_lost(spent, usd_per_hour, mfu, baselines):
 def money_lost(spent, usd_per_hour, mfu, baselines):
     return {name: (spent * max(0, b / mfu - 1), max(0, b / mfu - 1)) for name, b in baselines.items()}
 
-# %% wrong: the distractor bites => values price-once-too-often
+# %% wrong: the distractor bites => values price-once-too-often unless spent_in=GPU-hours
 def money_lost(spent, usd_per_hour, mfu, baselines):
     return {
         name: (spent * usd_per_hour * max(0, 1 - mfu / b), max(0, b / mfu - 1)) for name, b in baselines.items()

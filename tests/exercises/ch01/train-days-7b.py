@@ -80,18 +80,27 @@ def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
     return int(train_days(params, tokens, gpu_flops, utilisation) / days) + 1
 
 # %% wrong: the H100 by heart => generality -
+from course_lib import notebook
+
+SHOWN = notebook.params("train-days-7b")
+
 def train_days(params, tokens, gpu_flops, utilisation):
-    return 6 * params * tokens / (989e12 * utilisation) / 86_400
+    return 6 * params * tokens / (SHOWN.flops * utilisation) / 86_400
 
 def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
 
 # %% wrong: the example by heart => generality only-the-example
+from course_lib import notebook
+
+SHOWN = notebook.params("train-days-7b")
+DAYS = 6 * SHOWN.params * SHOWN.tokens / (SHOWN.flops * SHOWN.utilisation) / 86_400
+
 def train_days(params, tokens, gpu_flops, utilisation):
-    return 1966
+    return round(DAYS)
 
 def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
-    return 66
+    return math.ceil(DAYS / SHOWN.days)
 
 # %% wrong: the days rounded up => generality -
 def train_days(params, tokens, gpu_flops, utilisation):

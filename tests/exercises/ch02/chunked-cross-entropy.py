@@ -171,7 +171,7 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
         total = total + again(part, h, weight, t, use_reentrant=False)
     return total / len(targets)
 
-# %% wrong: the sum => values public-form
+# %% wrong: the sum => values sum-for-mean unless reduction=sum
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     def part(h, w, t):
         return F.cross_entropy(h @ w.T, t, ignore_index=-100, reduction="sum")

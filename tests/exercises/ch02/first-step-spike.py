@@ -69,7 +69,7 @@ def dies_at(job, memory):
             return name
     return None
 
-# %% wrong: gradients stay => values public-form
+# %% wrong: gradients stay => values other-form unless grads_between=zeroed
 def timeline(job):
     weights, grads, moments = job["weights"], job["grads"], job["moments"]
     levels = [weights]

@@ -133,7 +133,7 @@ def kept_bytes(rows):
 def block_bytes(batch, seq, hidden, heads, ffn, size):
     return batch * seq * hidden * 34
 
-# %% wrong: the scores of attention => values public-form
+# %% wrong: the scores of attention => values other-form
 def kept_bytes(rows):
     found, seen = {}, set()
     for row in rows:

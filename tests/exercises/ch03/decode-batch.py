@@ -52,7 +52,7 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     compute, extra = 2 * params / flops, kv_bytes / bandwidth
     return None if compute <= extra else int(params * weight_size / bandwidth / (compute - extra))
 
-# %% wrong: kept once for the whole batch => values -
+# %% wrong: kept once for the whole batch => values - unless kept=shared
 def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     return math.ceil((params * weight_size + kv_bytes) / bandwidth / (2 * params / flops))
 

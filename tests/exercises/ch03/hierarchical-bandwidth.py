@@ -125,7 +125,7 @@ def cross_bandwidth(levels):
 def effective_bandwidth(shares, rates):
     return min(rates)
 
-# %% wrong: all at once => values other-order
+# %% wrong: all at once => values other-order unless phases=at once
 def cross_bandwidth(levels):
     found, passed = [], float("inf")
     for level in levels:

@@ -45,7 +45,7 @@ def relu_intensity(size):
 def ridge(flops, bandwidth):
     return flops / bandwidth
 
-# %% wrong: the output is read too => values other-output
+# %% wrong: the output is read too => values other-output unless output=accumulated
 def matmul_intensity(m, k, n, size):
     return 2 * m * k * n / (size * (m * k + k * n + 2 * m * n))
 

@@ -44,7 +44,7 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     memory = bandwidth * flop / memory_bytes
     return (flops, "compute") if flops <= memory else (memory, "memory")
 
-# %% wrong: halves a one-way wire => values other-direction
+# %% wrong: halves a one-way wire => values other-direction unless network_kind=both ways
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": 2 * network_bytes / network}
     bound = max(times, key=times.get)

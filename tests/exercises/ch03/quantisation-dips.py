@@ -85,7 +85,7 @@ def dips(m, sizes, tile, sms):
     share = [efficiency(m, n, tile, sms) for n in sizes]
     return [i for i in range(1, len(sizes)) if share[i] < share[i - 1]]
 
-# %% wrong: two tiles at a time => values other-slots
+# %% wrong: two tiles at a time => values other-slots unless slots=2
 def efficiency(m, n, tile, sms):
     tiles = math.ceil(m / tile) * math.ceil(n / tile)
     return m * n / (math.ceil(tiles / (2 * sms)) * 2 * sms * tile**2)

@@ -80,7 +80,7 @@ def best_tile(cache):
 def tiled_intensity(m, k, n, cache, size):
     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
 
-# %% wrong: A stays => values other-matrix-stays
+# %% wrong: A stays => values other-matrix-stays unless stays=A
 def tile_moves(m, k, n, tile):
     columns, rows, steps = (math.ceil(side / tile) for side in (n, m, k))
     return m * k + k * n * rows + m * n * (2 * steps - 1)

@@ -55,7 +55,7 @@ def best_upgrade(work, rates, factor):
     total = sum(times.values())
     return part, total / (total - times[part] * (1 - 1 / factor))
 
-# %% wrong: the wires wait => values other-overlap
+# %% wrong: the wires wait => values other-overlap unless overlap=wires wait
 def best_upgrade(work, rates, factor):
     def step(times):
         return max(times["compute"], times["memory"]) + times["link"] + times["network"]

@@ -93,7 +93,7 @@ def indices(samples, rank, ranks, epoch, seed=0):
     return order[rank::ranks]
 
 
-# %% wrong: drops the rest => values dropped
+# %% wrong: drops the rest => values dropped unless rest=drop
 
 
 def indices(samples, rank, ranks, epoch, seed=0):
@@ -355,3 +355,16 @@ def indices(samples, rank, ranks, epoch, seed=0):
     return deck[rank * each : (rank + 1) * each] + (
         [deck[ranks * each + rank]] if rank < samples % ranks else []
     )
+
+
+# %% right: any variant
+from course_lib import params
+
+VARIANT = params("sampler")
+
+
+def indices(samples, rank, ranks, epoch, seed=0):
+    order = list(range(samples))
+    random.Random(f"{seed}:{epoch}").shuffle(order)
+    steps = samples // ranks if VARIANT.rest == "drop" else -(-samples // ranks)
+    return [order[(step * ranks + rank) % samples] for step in range(steps)]

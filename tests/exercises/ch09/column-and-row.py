@@ -36,7 +36,7 @@ def row_shard(weight, rank, ranks):
     return weight.index_select(1, torch.arange(rank * n, (rank + 1) * n))
 
 
-# %% wrong: dimensions exchanged, as in a textbook's layout => values other-cut
+# %% wrong: dimensions exchanged, as in a textbook's layout => values other-cut unless layout=textbook
 def column_shard(weight, rank, ranks):
     return weight.chunk(ranks, dim=1)[rank].clone()
 
@@ -169,3 +169,20 @@ def column_shard(weight, rank, ranks):
 
 def row_shard(weight, rank, ranks):
     raise NotImplementedError
+
+
+# %% right: any variant
+from course_lib import params
+
+VARIANT = params("column-and-row")
+
+
+OUTPUTS = 0 if VARIANT.layout == "torch" else 1
+
+
+def column_shard(weight, rank, ranks):
+    return weight.chunk(ranks, dim=OUTPUTS)[rank].clone()
+
+
+def row_shard(weight, rank, ranks):
+    return weight.chunk(ranks, dim=1 - OUTPUTS)[rank].clone()

@@ -222,3 +222,25 @@ def tp_seconds(tokens, hidden, ranks, bandwidth):
 
 def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
     raise NotImplementedError
+
+
+# %% right: any variant
+from course_lib import params
+
+VARIANT = params("largest-tp")
+
+
+CALLS, PASSES = (6, 8) if VARIANT.recompute == "full" else (4, 6)
+
+
+def tp_seconds(tokens, hidden, ranks, bandwidth):
+    return CALLS * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
+
+
+def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
+    weights = 4 * hidden**2 + 3 * hidden * ffn
+    best = 1
+    for n in (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024):
+        if tp_seconds(tokens, hidden, n, inside if n <= per_node else across) <= share * PASSES * tokens * weights / n / flops:
+            best = n
+    return best

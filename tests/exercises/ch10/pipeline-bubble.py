@@ -48,7 +48,7 @@ def microbatches_for(stages, most):
     return low
 
 
-# %% wrong: over working time => values other-convention
+# %% wrong: over working time => values other-convention unless convention=work
 
 
 def bubble(stages, microbatches):
@@ -192,3 +192,20 @@ def bubble(p, m):
 
 def microbatches_for(p, most):
     return max(1, math.floor((p - 1) * (1 - most) / most + 1e-9) + 1)
+
+
+# %% right: any variant
+from course_lib import params
+
+VARIANT = params("pipeline-bubble")
+
+
+def bubble(stages, microbatches):
+    return (stages - 1) / (microbatches + (stages - 1 if VARIANT.convention == "all" else 0))
+
+
+def microbatches_for(stages, most):
+    count = 1
+    while bubble(stages, count) > most + 1e-12:
+        count += 1
+    return count

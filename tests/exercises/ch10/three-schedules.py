@@ -153,7 +153,7 @@ naive_rows, gpipe_rows, one_f_one_b_rows = good_gpipe, good_gpipe, good_1f1b
 naive_rows, gpipe_rows, one_f_one_b_rows = good_naive, good_1f1b, good_1f1b
 
 
-# %% wrong: GPipe's backwards from the last one => values other-drain
+# %% wrong: GPipe's backwards from the last one => values other-drain unless drain=last
 
 
 def gpipe_rows(stages, microbatches):
@@ -508,3 +508,17 @@ def O(p, m):
 naive_rows = lambda p, m: [[None] * s + r for s, r in enumerate(N(p, m))]
 gpipe_rows = G
 one_f_one_b_rows = lambda p, m: [[None] * s + r for s, r in enumerate(O(p, m))]
+
+
+# %% right: any variant
+from course_lib import params
+
+VARIANT = params("three-schedules")
+
+
+naive_rows, one_f_one_b_rows = good_naive, good_1f1b
+
+
+def gpipe_rows(stages, microbatches):
+    drained = range(microbatches) if VARIANT.drain == "first" else range(microbatches)[::-1]
+    return [ops("F", s, range(microbatches)) + ops("B", s, drained) for s in range(stages)]

@@ -1,0 +1,71 @@
+"""`course class collect`: what students handed in."""
+
+import json
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from course_lib.cli.class_words import HERE, AsJson, Folder, lines, moment, numbers, opened, table
+from course_lib.cli.words import examples, part
+
+EXAMPLES = examples(
+    "course class collect ~/Downloads/submissions.zip          Canvas's or Moodle's download; its own names say whose is what",
+    "course class collect submissions.zip --times grades.csv   with Moodle's grading worksheet, which says when each came",
+    "course class collect handed-in/ --chapter 06              a folder: one folder or one notebook for each student",
+    'course class collect ada.ipynb --student ada --chapter 06 --at "2026-10-12 09:30"   one by mail',
+    "course class collect --exchange                           nbgrader's exchange",
+)
+
+
+def collect(
+    source: Annotated[Path | None, typer.Argument(help="A folder, a zip, or one notebook.")] = None,
+    exchange: Annotated[bool, typer.Option("--exchange", help="From nbgrader's exchange.")] = False,
+    chapter: Annotated[str, typer.Option("--chapter", help="Only this chapter; also what a notebook is that does not say.")] = "",
+    student: Annotated[str, typer.Option("--student", help="Whose it is.")] = "",
+    at: Annotated[str | None, typer.Option("--at", help="When it came, by your word.")] = None,
+    times: Annotated[Path | None, typer.Option("--times", help="When each came: Moodle's grading worksheet, or a CSV with student_id,submitted_at.")] = None,
+    any_owner: Annotated[bool, typer.Option("--any-owner", help="With --exchange: students share one account.")] = False,
+    folder: Folder = HERE,
+    as_json: AsJson = False,
+) -> None:
+    """Take in submissions. Links, bombs and odd paths are refused; the newest of several counts; nothing of them runs.
+
+    When it came is the LMS's or exchange's record, or what you say; a submission's own word is not asked.
+    """
+    if (source is None) is not exchange:
+        raise typer.BadParameter("give a folder, a zip or a notebook; or --exchange")
+    place = opened(folder)
+    wanted = numbers([chapter])[0] if chapter else ""
+    if exchange:
+        taking = part("course_lib.grading.classroom.exchange", "the exchange")
+        done = taking.collect_exchange(place, (wanted,) if wanted else place.chapters(), any_owner=any_owner)
+    else:
+        taking = part("course_lib.grading.classroom.collect", "collecting")
+        table_of = part("course_lib.grading.classroom.lms", "collecting").read_times(times.expanduser(), place.students()) if times else None
+        done = taking.collect(place, source.expanduser(), chapter=wanted, student=student, at=moment(at), times=table_of)
+    if as_json:
+        taken = [{**asdict(each), "at": each.at.isoformat(timespec="seconds")} for each in done.taken]
+        typer.echo(json.dumps({"taken": taken, "unmatched": done.unmatched, "refused": done.refused, "notes": done.notes}, indent=1, ensure_ascii=False))
+    else:
+        _tell(done)
+    raise typer.Exit(done.exit_code)
+
+
+def _tell(done: object) -> None:
+    """Words for what was taken and what was not."""
+    rows = []
+    for chapter in sorted({taken.chapter for taken in done.taken}):
+        ours = [taken for taken in done.taken if taken.chapter == chapter]
+        states = Counter(taken.state for taken in ours)
+        rows.append([chapter, len(ours), *(states[state] for state in ("new", "newer", "unchanged", "older")), sum(taken.late for taken in ours)])
+    if rows:
+        headings = ["chapter", "students", "new", "newer", "unchanged", "older", "late"]
+        table(headings, rows, headings[1:])
+    else:
+        typer.echo("Nothing was taken.")
+    lines("Notes", [*(f"{taken.student}, {taken.chapter}: {note}" for taken in done.taken for note in taken.notes), *done.notes])
+    lines("Nobody's, or of no chapter (left where they are):", done.unmatched)
+    lines("Refused:", done.refused)

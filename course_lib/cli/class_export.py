@@ -1,0 +1,31 @@
+"""`course class export`: grades for Canvas, Moodle or a spreadsheet."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from course_lib.cli.class_words import HERE, Folder, numbers, opened
+from course_lib.cli.words import examples, part
+
+EXAMPLES = examples(
+    'course class export 06 --to canvas --column "Chapter 06 (123456)"   the column as Canvas calls it; a new name makes a new column',
+    "course class export 06 --to moodle                                  match by email address or ID number",
+    "course class export --to csv                                        nbgrader's columns, every chapter",
+    "course class export 06 --to exercises                               a column for each exercise",
+)
+
+
+def export(
+    chapters: Annotated[list[str] | None, typer.Argument(help="Chapters; all by default.")] = None,
+    to: Annotated[str, typer.Option("--to", help="csv, exercises, canvas or moodle.")] = "csv",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where; by default in exports/.")] = None,
+    column: Annotated[str, typer.Option("--column", help="What the chapter's column is called there.")] = "",
+    zero: Annotated[bool, typer.Option("--missing-as-zero", help="0 for who handed in nothing, instead of an empty cell.")] = False,
+    folder: Folder = HERE,
+) -> None:
+    """Write grades as a file that is imported unedited. Hand grading and late penalties are in them."""
+    place = opened(folder)
+    wanted = numbers(chapters) or [chapter for chapter in place.chapters() if (place.root / "release" / place.assignment(chapter)).is_dir()]
+    exporting = part("course_lib.grading.classroom.export", "exporting")
+    typer.echo(exporting.export(place, to, wanted, path=output.expanduser() if output else None, column=column, missing_as_zero=zero))

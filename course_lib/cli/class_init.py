@@ -1,0 +1,49 @@
+"""`course class init`: a class's folder."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from course_lib.cli.class_words import numbers
+from course_lib.cli.words import examples, part
+from course_lib.install import Trouble
+from course_lib.learner import work as learner_work
+
+EXAMPLES = examples(
+    "course class init autumn-26 --roster canvas.csv        beside the course's own folder",
+    "course class init autumn-26 --chapters 00,01,06 --folder ~/classes/autumn-26",
+    "course class init big-26 --db-url postgresql+psycopg://grader@localhost/big26",
+)
+
+
+def init(
+    name: Annotated[str, typer.Argument(help="The class's name, such as autumn-26.")],
+    roster: Annotated[
+        Path | None, typer.Option("--roster", help="Who is in it: Canvas's gradebook export, Moodle's participants or grades, or any CSV with a header.")
+    ] = None,
+    chapters: Annotated[str, typer.Option("--chapters", help="Chapters, separated by commas; all by default.")] = "",
+    folder: Annotated[Path | None, typer.Option("--folder", "-C", help="Where; by default beside the course's folder.")] = None,
+    db_url: Annotated[str, typer.Option("--db-url", help="The gradebook elsewhere than in a file (SQLAlchemy's URL).")] = "",
+) -> None:
+    """Make a class: its folder, secret, roster, gradebook, and copies of the chapters' sources.
+
+    The copies are pinned: the class is graded by them even when the course moves on. Nothing that exists is overwritten.
+    """
+    classroom = part("course_lib.grading.classroom.folder", "a class")
+    course = learner_work.folders().root
+    path = (folder or course.parent / name).expanduser().absolute()
+    if path.resolve().is_relative_to(course.resolve()):
+        raise Trouble(f"{path} lies in the course's own folder, where a clean or a pull may harm it.", "choose another --folder")
+    students = part("course_lib.grading.classroom.roster", "a roster").read_roster(roster.expanduser()) if roster else ()
+    wanted = numbers(chapters.split(",")) if chapters else None
+    made = classroom.ClassFolder.create(path, name, roster=students, chapters=wanted, db_url=db_url, course=course)
+    release = part("course_lib.grading.classroom.release", "a gradebook")
+    release.start_gradebook(made)
+    typer.echo(f"{name}: {len(students)} student{'' if len(students) == 1 else 's'}, chapters {', '.join(made.chapters())}, contract version {made.contract}.")
+    typer.echo(f"  {made.root}")
+    typer.echo(f"  Keep a copy of {made.root / '.secret'} where no student sees it: variants and hidden cases follow from it.")
+    if not students:
+        typer.echo(f"  Nobody is in it yet: write a line for each student into {made.root / 'roster.csv'}.")
+    first = made.chapters()[0] if made.chapters() else "01"
+    typer.echo(f"Next: cd {path} && ./course class release {first} --due 2026-10-12")

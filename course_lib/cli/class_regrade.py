@@ -1,0 +1,45 @@
+"""`course class regrade`: one exercise anew."""
+
+import json
+from contextlib import nullcontext
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from course_lib.cli.class_words import HERE, AsJson, Folder, opened, table
+from course_lib.cli.words import examples, part
+
+EXAMPLES = examples(
+    "course class regrade --exercise ring-all-reduce            old and new points of each student; nobody loses any",
+    "course class regrade --exercise ring-all-reduce --lower    also where points fall",
+)
+
+
+def regrade(
+    exercise: Annotated[str, typer.Option("--exercise", help="The exercise's id.")],
+    students: Annotated[list[str] | None, typer.Option("--student", help="Only this student; may be given again.")] = None,
+    lower: Annotated[bool, typer.Option("--lower", help="Take over points that fall, too.")] = False,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Submissions at a time.")] = None,
+    no_sandbox: Annotated[bool, typer.Option("--no-sandbox", help="Run work that you trust where there is no sandbox.")] = False,
+    folder: Folder = HERE,
+    as_json: AsJson = False,
+) -> None:
+    """Judge one exercise of all submissions anew, after a check was mended or points changed. Points set by hand stay."""
+    place = opened(folder)
+    grading = part("course_lib.grading.service.regrade", "grading a class")
+    with nullcontext(None) if as_json else part("course_lib.grading.service.show", "grading a class").progress() as say:
+        changes = grading.regrade_exercise(place, exercise, students=students or None, lower=lower, jobs=jobs, no_sandbox=no_sandbox, say=say)
+    if as_json:
+        typer.echo(json.dumps({"exercise": exercise, "changes": [asdict(each) for each in changes]}, indent=1))
+        return
+    rows = [(each.student, each.chapter, f"{each.old:g}", f"{each.new:g}", _what(each), each.why) for each in changes if each.old != each.new or each.kept_by]
+    if rows:
+        table(["student", "chapter", "old", "new", "", ""], rows, ["old", "new"])
+    moved = [each for each in changes if each.old != each.new and not each.kept_by]
+    typer.echo(f"{exercise}: {len(changes)} judged anew, {len(moved)} changed.")
+
+
+def _what(change: object) -> str:
+    """What became of a change."""
+    return {"": "taken over", "higher before": "kept: it was higher (--lower takes it over)", "set by hand": "kept: set by hand"}.get(change.kept_by, change.kept_by)

@@ -1,0 +1,70 @@
+"""`course class release`: chapters for students."""
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from course_lib.cli.class_words import HERE, AsJson, Folder, moment, numbers, opened, table
+from course_lib.cli.words import examples, part
+from course_lib.install import Trouble
+
+EXAMPLES = examples(
+    "course class release 06 --due 2026-10-12                      until the end of that day",
+    "course class release 06 --variants                            a folder and a zip for each student, with their own numbers",
+    "course class release 01 --exercises state-13b,mfu-waste --points state-13b=5",
+    "course class release --all --bundle                           also course.zip: what students need of the course, without answers",
+)
+
+
+def release(
+    chapters: Annotated[list[str] | None, typer.Argument(help="Chapters, such as 06.")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Every chapter of the class.")] = False,
+    exercises: Annotated[str, typer.Option("--exercises", help="Those that count, separated by commas; the others stay as practice.")] = "",
+    points: Annotated[str, typer.Option("--points", help="Other points: id=points, separated by commas.")] = "",
+    due: Annotated[str | None, typer.Option("--due", help="2026-10-12 23:59, or a day for its end.")] = None,
+    variants: Annotated[bool, typer.Option("--variants", help="Each student their own numbers.")] = False,
+    bundle: Annotated[bool, typer.Option("--bundle", help="Also release/course.zip: the library that notebooks need, for students without a clone.")] = False,
+    folder: Folder = HERE,
+    as_json: AsJson = False,
+) -> None:
+    """Release chapters: without answers, hidden tests or judging; the gradebook learns what can be earned."""
+    opened_class = opened(folder)
+    wanted = list(opened_class.chapters()) if all_ else numbers(chapters)
+    if not wanted and not bundle:
+        raise typer.BadParameter("name a chapter (course class release 06), or --all")
+    if (exercises or points) and len(wanted) != 1:
+        raise typer.BadParameter("--exercises and --points are for one chapter at a time")
+    releasing = part("course_lib.grading.classroom.release", "releasing")
+    done = [
+        releasing.release_chapter(
+            opened_class, chapter, exercises=[name.strip() for name in exercises.split(",")] if exercises else None,
+            points=_points(points), due=moment(due), variants=variants,
+        )
+        for chapter in wanted
+    ]
+    bundled = part("course_lib.grading.classroom.bundle", "the students' bundle").write_bundle(opened_class) if bundle else None
+    if as_json:
+        released = [{**asdict(each), "path": str(each.path), "due": each.due.isoformat() if each.due else None} for each in done]
+        typer.echo(json.dumps({"released": released, "bundle": str(bundled) if bundled else None}, indent=1))
+        return
+    rows = [(each.chapter, each.exercises, f"{each.points:g}", f"{each.due:%Y-%m-%d %H:%M}" if each.due else "none", each.variants or "common",
+             each.path) for each in done]
+    if rows:
+        table(["chapter", "exercises", "points", "due", "variants", "folder"], rows, ["exercises", "points"])
+    if variants:
+        typer.echo(f"Each student's folder and zip: {opened_class.root / 'variants'}")
+    if bundled:
+        typer.echo(f"What students need of the course: {bundled}")
+
+
+def _points(text: str) -> dict[str, float]:
+    given = {}
+    for pair in filter(None, (each.strip() for each in text.split(","))):
+        name, _, value = pair.partition("=")
+        try:
+            given[name.strip()] = float(value)
+        except ValueError as error:
+            raise Trouble(f"--points {pair!r} is not of the form id=points.", "write --points state-13b=5,mfu-waste=2") from error
+    return given

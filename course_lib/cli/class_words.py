@@ -1,0 +1,66 @@
+"""What the class commands share: the class's folder, moments, chapters, tables."""
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime, time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from course_lib.grading.classroom.folder import ClassFolder
+
+Folder = Annotated[
+    Path, typer.Option("--folder", "-C", envvar="COURSE_CLASS", help="The class's folder; by default the one around you.", show_default=False)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object instead of words.")]
+HERE = Path(".")
+
+
+def opened(path: Path) -> "ClassFolder":
+    """The class at a path, with its own exercises known to this process."""
+    from course_lib.cli.words import part
+
+    return part("course_lib.grading.classroom.folder", "grading a class").ClassFolder.open(path)
+
+
+def moment(text: str | None) -> datetime | None:
+    """A moment that a person typed: "2026-10-12 23:59", or a day, which lasts until its end; this machine's time zone."""
+    if not text:
+        return None
+    try:
+        given = datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is no time; write 2026-10-12 23:59, or a day, 2026-10-12, for its end") from error
+    if re.fullmatch(r"\d{4}-?\d\d-?\d\d", text.strip()):
+        given = datetime.combine(given.date(), time(23, 59, 59))
+    return given if given.tzinfo else given.astimezone()
+
+
+def numbers(chapters: Iterable[str] | None) -> list[str]:
+    """Chapters as people type them ("6", "06", "06_collectives") by their two digits."""
+    return [found.group().zfill(2) if (found := re.match(r"\d{1,2}(?=_|$)", name.strip("/"))) else name for name in chapters or []]
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequence[str] = ()) -> None:
+    """A table on the terminal; its text is shown as it is."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in headings:
+        made.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
+    for row in rows:
+        made.add_row(*(each if isinstance(each, Text) else Text(str(each)) for each in row))
+    console = Console(highlight=False)
+    Console(highlight=False, width=console.width if console.is_terminal else 120).print(made)
+
+
+def lines(heading: str, found: Sequence[str]) -> None:
+    """A heading and its lines, nothing where there are none."""
+    if found:
+        typer.echo(f"\n{heading}")
+        for line in found:
+            typer.echo(f"  - {line}")

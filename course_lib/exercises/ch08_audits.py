@@ -1,0 +1,90 @@
+"""The audit of chapter 08: what was printed about the memory and the traffic of sharding, some of it right."""
+
+from dataclasses import dataclass
+
+from course_lib import facts
+from course_lib.exercises import Card
+from course_lib.units import GB
+
+RIGHT, WRONG = "right", "wrong"
+CAUSES = {
+    "as printed": "the statement is right",
+    "memory for traffic": "what becomes smaller is what a GPU holds, not what it sends",
+    "three operations, not three all-reduces": "gathering and reduce-scattering send half of what an all-reduce sends, each in its own precision",
+    "master copy left out": "a bucket of the state is missing",
+    "does not fit": "what a GPU would hold is more than it has",
+    "a part, not the model": "what goes between groups is a rank's part only",
+    "what stays": "a part of the memory is not shared out",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One statement of the audit: what to recompute of it, and in which unit."""
+
+    id: str  # key of `facts.claim`
+    asked: str
+    unit: str
+    scale: float = 1.0  # of the unit, in the claim's
+
+
+ITEMS = (
+    Item("zero-1-31-gb", "one GPU's state", "GB", GB),
+    Item("fsdp-70b-280", "the bytes a GPU sends in a step of FSDP", "GB", GB),
+    Item("zero-3-12-bytes", "one GPU's state", "GB", GB),
+    Item("zero-3-half-more", "the bytes sent under stage 3, over those of plain data parallelism", "a plain factor"),
+    Item("zero-3-three-times", "the bytes sent under stage 3, over those of plain data parallelism", "a plain factor"),
+    Item("hsdp-405b-eight", "one GPU's state", "GB", GB),
+    Item("zero-1-405b-shard", "the optimizer state on one GPU", "GB", GB),
+    Item("hsdp-third-across", "the bytes sent inside, over those sent across", "a plain factor"),
+    Item("zero-3-scales", "one GPU's memory with 2,048 GPUs, over that with 1,024", "a plain factor"),
+)
+
+
+def _table() -> str:
+    lines = ["| id | was printed | your number | in |", "|---|---|---|---|"]
+    for item in ITEMS:
+        claim = facts.claim(item.id)
+        told = f"{claim.value.source}; {claim.value.condition}".replace("|", "and")
+        lines.append(f"| `{item.id}` | “{claim.text}” *({told})* | {item.asked} | {item.unit} |")
+    return "\n".join(lines)
+
+
+def _causes() -> str:
+    return "\n".join(f'- `"{name}"`: {meaning}' for name, meaning in CAUSES.items())
+
+
+AUDIT_SHARDING = Card(
+    id="audit-sharding",
+    chapter="08",
+    title="Audit: what does sharding save, and what does it cost?",
+    text=f"""Nine statements about sharding. Recompute each for the case in brackets, then judge it. Rings are long, so that (N − 1)/N is 1
+where N is not given.
+
+{_table()}
+
+`audit_sharding()` returns a dictionary with every id: `{{"id": (your number, "{RIGHT}" or "{WRONG}", cause)}}`. A statement is right
+if what it says is within 5 % of your number, and your number must be within 5 % of ours. The cause is one of:
+
+{_causes()}
+
+Some statements are right as printed. A verdict counts only with its number and its cause, an error found counts only beside a
+right statement left standing, and the other way round: calling all of them the same earns nothing.""",
+    points=9,
+    minutes=15,
+    difficulty=3,
+    importance=5,
+    kind="more",
+    form="audit",
+    hints=(
+        "Which of these numbers are about what a GPU holds, and which about what it sends? Which buckets does each condition name?",
+        "Bytes sent per parameter: an all-reduce twice the width of a gradient; stage 3 twice the width of a weight and once that of a gradient. State: add the buckets, "
+        "divide those that are shared out.",
+        "`3 * 140`; `(2 + 2 + 4) / (2 * 4)`; `16 * 7.5e9 / 64`; `16 * 405e9 / 8`; `8 * 405e9 / 1024`; inside `3 * 7/8 * 2P`, across `2 * 2P / 8`; "
+        "`(16 * 405e9 / 2048 + 4 * 405e9 / 126 + 20e9) / (16 * 405e9 / 1024 + 4 * 405e9 / 126 + 20e9)`.",
+    ),
+    answers=("audit_sharding",),
+    allowed="everything, the library too: the judgement is what counts.",
+)  # fmt: skip
+
+AUDITS = (AUDIT_SHARDING,)

@@ -1,0 +1,99 @@
+"""How chapter 08 calls answers: with parts that differ on every rank, and what came of them as plain data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from course_lib.exercises.ch01_probes import interval, rows
+
+__all__ = ["by_hand", "clipped", "interval", "moved", "owned", "rows", "trained"]
+
+MEASURED = "measured"  # a wish, in a case's description: bytes alive are to come, too
+
+
+def owned(answer: Any, case: Any, comm: Any = None) -> Any:
+    """The weights after some steps of a sharded optimizer, and how many bytes it keeps; `case.args = (description, gradients by step)`."""
+    import torch
+
+    from course_lib.accounting import Accounting
+    from course_lib.exercises.ch08_work import Weights
+
+    spec, steps = case.args
+    weights = Weights(spec)
+    with Accounting() as books:
+        books.adopt(weights.tensors, "parameters")
+        before = books.live_bytes
+        optimizer = answer(comm, weights.given(), weights.make)
+        if not callable(getattr(optimizer, "step", None)):
+            return {"returned": type(optimizer).__name__}
+        for gradients in steps:
+            for tensor, gradient in zip(weights.tensors, gradients, strict=True):
+                tensor.grad = None if gradient is None else gradient.clone()
+            optimizer.step()
+            for tensor in weights.tensors:
+                tensor.grad = None
+        with torch.no_grad():
+            return {"weights": [each.detach().clone() for each in weights.tensors], "kept": books.live_bytes - before}
+
+
+def by_hand(answer: Any, case: Any, comm: Any = None) -> Any:
+    """This rank's parts of the gradients, and what lay around; `case.args = (description, this rank's shards, x, target)`."""
+    from course_lib.accounting import Accounting, unseen
+    from course_lib.exercises.ch08_work import Stack
+
+    spec, shards, x, target = case.args
+    stack = Stack(comm, spec, shards, target)
+
+    def call() -> Any:
+        parts = answer(comm, list(shards), list(spec["counts"]), stack.forward, stack.backward, stack.loss, x, *spec["wish"])
+        return list(parts) if isinstance(parts, tuple) else parts
+
+    if spec.get(MEASURED) is None:
+        return {"parts": call(), **stack.told()}
+    with Accounting() as books:
+        books.adopt([shards, x])
+        stack.around = unseen
+        before = books.live_bytes
+        parts = call()
+        return {"parts": parts, **stack.told(), "peak": books.peak_bytes - before}
+
+
+def clipped(answer: Any, case: Any, comm: Any = None) -> Any:
+    """The norm and the parts as they were left; `case.args = (ranks that share a model, counts, limit, this rank's parts)`."""
+    from course_lib.sharding import two_levels
+
+    group, counts, most, parts = case.args
+    inside, across = two_levels(comm, group)
+    norm = answer(inside, across, parts, list(counts), most)
+    return {"norm": norm.item() if hasattr(norm, "item") and getattr(norm, "numel", lambda: 0)() == 1 else norm, "parts": list(parts)}
+
+
+def moved(answer: Any, case: Any, comm: Any = None) -> Any:
+    """This rank's new part, and the most bytes alive meanwhile; `case.args = (elements, old, new, this rank's part)`."""
+    from course_lib.accounting import Accounting
+
+    elements, old, new, part = case.args
+    with Accounting() as books:
+        books.adopt(part)
+        before = books.live_bytes
+        got = answer(comm, part, elements, old, new)
+        return {"part": got, "peak": books.peak_bytes - before}
+
+
+def trained(answer: Any, case: Any, comm: Any = None) -> Any:
+    """The weights and losses that a training left; `case.args = (description, this rank's batches)`."""
+    from course_lib.exercises.ch08_work import Stepper, tied_model
+    from course_lib.sharding import FullySharded, full_state
+
+    spec, batches = case.args
+    made = []
+
+    def make(tensors: Any) -> Any:
+        made.append(Stepper(tensors, rate=spec["rate"]))
+        return made[-1]
+
+    got = answer(comm, lambda: tied_model(spec), make, list(batches), spec["most"])
+    if not (isinstance(got, tuple | list) and len(got) == 2 and isinstance(got[1], FullySharded)):
+        return {"returned": type(got).__name__}
+    losses, model = got
+    return {"losses": list(losses), "weights": full_state(model), "state": sum(each.nbytes() for each in made)}

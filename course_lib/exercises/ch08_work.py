@@ -1,0 +1,202 @@
+"""What chapter 08's exercises work on: tensors to step, a stack whose units come as flat rows, a small model with tied weights."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from course_lib.cluster import Comm
+
+
+class Weights:
+    """Parameters alike on all ranks, some frozen, some in the list twice, and how an optimizer over some of them is made."""
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        coin = torch.Generator().manual_seed(spec["seed"])
+        dtype = torch.float64 if spec.get("wide") else torch.float32
+        self._spec = spec
+        self.tensors = [nn.Parameter(torch.randn(list(shape), generator=coin, dtype=dtype)) for shape in spec["shapes"]]
+        for place in spec.get("frozen", ()):
+            self.tensors[place].requires_grad_(False)
+
+    def given(self) -> list[nn.Parameter]:
+        """The list as the answer gets it: tied ones again at the end."""
+        return [*self.tensors, *(self.tensors[place] for place in self._spec.get("tied", ()))]
+
+    def make(self, tensors: Any) -> Stepper:
+        """An optimizer over these tensors."""
+        return Stepper(tensors, self._spec["optimizer"])
+
+
+class Stepper:
+    """AdamW, or descent with momentum, as torch's: state is made at the first step. (Making one of torch's loads its compiler: seconds.)"""
+
+    def __init__(self, tensors: Any, kind: str = "adamw", rate: float = 0.02) -> None:
+        self.tensors = list(tensors)
+        if not self.tensors:
+            raise ValueError("optimizer got an empty list of tensors")
+        if not all(isinstance(each, Tensor) and each.is_leaf for each in self.tensors):
+            raise TypeError("optimizer can only step leaf tensors")
+        self.kind, self.rate, self.count = kind, rate, 0
+        self.state: dict[Tensor, list[Tensor]] = {}
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Step every tensor that has a gradient."""
+        self.count += 1
+        for each in self.tensors:
+            if each.grad is not None:
+                one = self.state.setdefault(each, [])
+                if not one:
+                    one += [torch.zeros_like(each) for _ in range(2 if self.kind == "adamw" else 1)]
+                (self._adamw if self.kind == "adamw" else self._momentum)(each, each.grad, *one)
+
+    def zero_grad(self) -> None:
+        """Drop all gradients."""
+        for each in self.tensors:
+            each.grad = None
+
+    def _momentum(self, each: Tensor, grad: Tensor, pace: Tensor) -> None:
+        pace.mul_(0.9).add_(grad)
+        each.sub_(pace, alpha=self.rate)
+
+    def _adamw(self, each: Tensor, grad: Tensor, mean: Tensor, square: Tensor) -> None:
+        each.mul_(1 - 0.1 * self.rate)
+        mean.lerp_(grad, 0.1)
+        square.mul_(0.999).addcmul_(grad, grad, value=0.001)
+        root = (square / (1 - 0.999**self.count)).sqrt_().add_(1e-8)
+        each.addcdiv_(mean, root, value=-self.rate / (1 - 0.9**self.count))
+
+    def nbytes(self) -> int:
+        """Bytes of its state."""
+        return sum(tensor.nbytes for row in self.state.values() for tensor in row)
+
+
+class Stack:
+    """Units in a row, each tanh(x Wᵀ + b), whose weights come flat; what another unit's turn should find gone is overwritten.
+
+    `around` makes a context in which a unit computes: an account that is to count the answer's memory need not see it.
+    """
+
+    def __init__(self, comm: Comm, spec: Mapping[str, Any], shards: Sequence[Tensor], target: Tensor) -> None:
+        self._widths, self._keep, self._target = spec["widths"], not spec["wish"][-1] if spec["wish"] else False, target
+        self._own = {shard.untyped_storage()._cdata for shard in shards}
+        self._rows: dict[int, list[Any]] = {}  # unit -> storages that its weights came in
+        self._order: list[tuple[str, int]] = []
+        self._most = 0
+        self.around: Any = nullcontext
+
+    def forward(self, unit: int, weights: Any, x: Any) -> Tensor:
+        """What the next unit needs."""
+        self._turn("forward", unit, weights, x)
+        with self.around(), torch.no_grad():
+            return self._out(unit, weights, x)
+
+    def loss(self, y: Any) -> Tensor:
+        """The gradient of the last unit's output."""
+        with self.around(), torch.no_grad():
+            return (self._tensor(y, "loss", (len(self._target), self._widths[-1])) - self._target) / len(self._target)
+
+    def backward(self, unit: int, weights: Any, x: Any, grad: Any) -> tuple[Tensor, Tensor]:
+        """The gradient of the unit's input, and that of its weights, flat."""
+        self._turn("backward", unit, weights, x)
+        grad = self._tensor(grad, f"backward of unit {unit}", (len(x), self._widths[unit + 1]))
+        with self.around(), torch.no_grad():
+            y = self._out(unit, weights, x)
+            inner = grad * (1 - y * y)
+            matrix, _ = self._cut(unit, weights)
+            return inner @ matrix, torch.cat([(inner.T @ x).reshape(-1), inner.sum(0)])
+
+    def told(self) -> dict[str, Any]:
+        """The order of the work, and the most units whose rows lay around while another one computed."""
+        return {"order": list(self._order), "held": self._most}
+
+    def _cut(self, unit: int, weights: Tensor) -> tuple[Tensor, Tensor]:
+        into, out = self._widths[unit], self._widths[unit + 1]
+        return weights[: into * out].view(out, into), weights[into * out :]
+
+    def _out(self, unit: int, weights: Tensor, x: Tensor) -> Tensor:
+        return torch.tanh(functional.linear(x, *self._cut(unit, weights)))
+
+    def _turn(self, what: str, unit: Any, weights: Any, x: Any) -> None:
+        if type(unit) is not int or not 0 <= unit < len(self._widths) - 1:
+            raise ValueError(f"Units are 0 to {len(self._widths) - 2}; {what} was asked for {unit!r}.")
+        count = (self._widths[unit] + 1) * self._widths[unit + 1]
+        self._tensor(weights, f"{what} of unit {unit}", (count,), "the flat weights, whole and without padding,")
+        self._tensor(x, f"{what} of unit {unit}", (len(self._target), self._widths[unit]), "the unit's input")
+        self._order.append((what, unit))
+        self._overwrite(unit, weights.untyped_storage()._cdata)
+        if weights.untyped_storage()._cdata not in self._own:
+            self._rows.setdefault(unit, []).append(weakref.ref(weights.untyped_storage()))
+
+    def _tensor(self, value: Any, where: str, shape: tuple[int, ...], what: str = "a tensor") -> Tensor:
+        if not isinstance(value, Tensor) or tuple(value.shape) != shape:
+            got = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)[:40]
+            raise ValueError(f"The {where} needs {what} in shape {shape}; it was given {got}.")
+        return value.detach()
+
+    def _overwrite(self, unit: int, here: int) -> None:
+        """Fill what was given to other units, and still lies somewhere, with NaN, unless it is to be kept."""
+        kept = {"forward"} if self._keep else set()
+        lying = 0
+        for other, rows in self._rows.items():
+            last = next(what for what, place in reversed(self._order) if place == other)
+            alive = [storage for row in rows if (storage := row()) is not None]
+            rows[:] = [row for row in rows if row() is not None]
+            lying += any(storage._cdata != here for storage in alive)
+            if other == unit or last in kept:
+                continue
+            for storage in alive:
+                if storage._cdata != here:
+                    torch.empty(0, dtype=self._target.dtype).set_(storage).fill_(torch.nan)
+        self._most = max(self._most, lying)
+
+
+class TiedModel(nn.Module):
+    """An embedding, some blocks, a norm, and a head that shares the embedding's weights; tokens to logits."""
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        super().__init__()
+        width, vocabulary = spec["width"], spec["vocabulary"]
+        wide = {"dtype": torch.float64}
+        self.embedding = nn.Embedding(vocabulary, width, **wide)
+        self.blocks = nn.ModuleList(Block(width, wide) for _ in range(spec["blocks"]))
+        self.norm = nn.LayerNorm(width, **wide)
+        self.head = nn.Linear(width, vocabulary, bias=False, **wide)
+        self.head.weight = self.embedding.weight
+        coin = torch.Generator().manual_seed(spec["seed"])
+        with torch.no_grad():
+            for name, each in self.named_parameters():
+                each.copy_(torch.randn(each.shape, generator=coin, **wide) * (0.3 if "norm" not in name else 0.1))
+                if name == "norm.weight":
+                    each += 1
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Logits, (rows, length, vocabulary)."""
+        x = self.embedding(tokens)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+class Block(nn.Module):
+    """A residual MLP."""
+
+    def __init__(self, width: int, wide: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(width, 2 * width, **wide), nn.Linear(2 * width, width, **wide)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return x + self.down(torch.tanh(self.up(x)))
+
+
+def tied_model(spec: Mapping[str, Any]) -> TiedModel:
+    """The model of a description, alike wherever it is built."""
+    return TiedModel(spec)

@@ -1,0 +1,150 @@
+"""Judge of chapter 08's audit. An error counts only beside a control left standing, and a control beside an error found."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from course_lib import memory
+from course_lib.exercises.ch08_audits import CAUSES, ITEMS, RIGHT, WRONG, Item
+from course_lib.exercises.judging import Judging, Params, describe, is_number, near
+from course_lib.exercises.judging.ch08_hsdp import hsdp
+from course_lib.exercises.judging.ch08_rows import Fault, verdict
+from course_lib.records import Case, Outcome, Verdict
+from course_lib.sharding import bytes_per_param_sent
+from course_lib.units import GB
+
+NEAR = 0.05
+LARGE, LAYERS, KEPT = 405e9, 126, 20e9
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The truth about one statement: the number asked for, the cause, and slips by name as (value, message)."""
+
+    number: float
+    cause: str = "as printed"
+    slips: Mapping[str, tuple[float, str]] = field(default_factory=dict)
+
+    @property
+    def said(self) -> str:
+        """Whether the statement is right as printed."""
+        return RIGHT if self.cause == "as printed" else WRONG
+
+
+def _zero(params: float, stage: int, ranks: int, letter: str = "B") -> float:
+    return memory.zero_bytes(params, stage, ranks, letter) / GB
+
+
+def _at(ranks: int) -> float:
+    return memory.zero_bytes(LARGE, 3, ranks, "B") + 2 * memory.weights_bytes(LARGE / LAYERS) + KEPT
+
+
+_HELD, _INSIDE, _ACROSS = hsdp(2, LARGE, 24_576, 8)
+_SENT = bytes_per_param_sent(3) * 70
+_FP32 = bytes_per_param_sent(3, reduce=4) / bytes_per_param_sent(0, reduce=4)
+_HALF = bytes_per_param_sent(3) / bytes_per_param_sent(0)
+_MOMENTS = memory.zero_by_bucket(LARGE, 1, 1024, "A")["moments"] / GB
+
+KEYS: dict[str, Key] = {
+    "zero-1-31-gb": Key(_zero(7.5e9, 1, 64), slips={
+        "not-shared": (120.0, "this is the state without sharding; what is partitioned over 64?"),
+        "all-shared": (1.875, "in stage 1 weights and gradients stay whole."),
+        "stage-2": (_zero(7.5e9, 2, 64), "this is stage 2; gradients stay whole in stage 1."),
+    }),
+    "fsdp-70b-280": Key(_SENT, "memory for traffic", {
+        "as-printed": (280.0, "this is the all-reduce, or one all-gather and one reduce-scatter. How often does FSDP gather?"),
+        "three-all-reduces": (840.0, "three operations, but each is half of an all-reduce."),
+        "model-once": (140.0, "this is the model once."),
+    }),
+    "zero-3-12-bytes": Key(_zero(7.5e9, 3, 64), "master copy left out", {
+        "as-printed": (_zero(7.5e9, 3, 64, "A"), "that is without the master copy that the brackets name."),
+        "stage-2": (_zero(7.5e9, 2, 64), "in stage 3 everything is shared out."),
+    }),
+    "zero-3-half-more": Key(_HALF, slips={
+        "three": (3.0, "three operations, each half of an all-reduce."),
+        "fp32": (_FP32, "gradients have 16 bits here."),
+        "upside-down": (1 / _HALF, "this is data parallelism over stage 3."),
+    }),
+    "zero-3-three-times": Key(_FP32, "three operations, not three all-reduces", {
+        "as-printed": (3.0, "that counts operations. How many bytes per parameter does each send, and how many the all-reduce in 32 bits?"),
+        "16-bits": (_HALF, "that is with 16-bit gradients; the brackets say 32."),
+        "one-side-only": (8 / 4, "the all-reduce of data parallelism has 32-bit gradients here, too."),
+    }),
+    "hsdp-405b-eight": Key(_HELD / GB, "does not fit", {
+        "as-printed": (80.0, "that is the memory of the GPU. Share the state out over 8."),
+        "no-master": (12 * LARGE / 8 / GB, "the brackets say 16 bytes per parameter."),
+        "over-all": (16 * LARGE / 24_576 / GB, "each group has a copy: the state is shared out over 8, not over all."),
+    }),
+    "zero-1-405b-shard": Key(_MOMENTS, slips={
+        "with-master": (12 * LARGE / 1024 / GB, "that is with a master copy; the brackets say there is none."),
+        "everything": (810 * 2 + _MOMENTS, "only the third number is asked for."),
+    }),
+    "hsdp-third-across": Key(_INSIDE / _ACROSS, "a part, not the model", {
+        "as-printed": (3.0, "that takes the whole model across. What does one rank average with its copies?"),
+        "no-all-reduce": (2 * _INSIDE / _ACROSS, "across goes an all-reduce: twice the part."),
+        "upside-down": (_ACROSS / _INSIDE, "this is across over inside."),
+        "shares": (3 * 8.0, "that is three models over a part once; take the ring factors, and the all-reduce's two halves."),
+    }),
+    "zero-3-scales": Key(_at(2048) / _at(1024), "what stays", {
+        "as-printed": (0.5, "that is the state alone; add what each GPU holds beside it."),
+        "one-layer": ((_at(2048) - 2 * LARGE / LAYERS) / (_at(1024) - 4 * LARGE / LAYERS), "two layers lie whole, on both sides."),
+    }),
+}  # fmt: skip
+
+_BY_WORDS = {cause.lower(): cause for cause in CAUSES}
+
+
+def _fault(item: Item, key: Key, answer: Any) -> Fault | None:
+    lead = f"{item.id}: "
+    if type(answer) not in (tuple, list) or len(answer) != 3:
+        return "wrong-shape", f"{lead}give (number, {RIGHT!r} or {WRONG!r}, cause); got {describe(answer)}."
+    number, said, cause = answer
+    said = said.strip().lower() if type(said) is str else said
+    cause = _BY_WORDS.get(cause.strip().lower(), cause) if type(cause) is str else cause
+    if not is_number(number):
+        return "not-a-number", f"{lead}the first value is a number ({item.unit}); got {describe(number)}."
+    if said not in (RIGHT, WRONG) or type(cause) is not str or cause not in CAUSES:
+        return "no-such-word", f"{lead}a verdict is {RIGHT!r} or {WRONG!r}, a cause one of {', '.join(CAUSES)}."
+    if not near(number, key.number, NEAR):
+        for name, (value, message) in key.slips.items():
+            if near(number, value, 0.02):
+                return name, lead + message
+        if near(number, key.number * item.scale, NEAR) and item.scale != 1:
+            return "in-bytes", f"{lead}that is in bytes; {item.unit} are asked for."
+        return "other-number", f"{lead}your number is {number / key.number:.3g} times ours ({item.unit})."
+    if said != key.said:
+        return "wrong-verdict", f"{lead}your number is right; now compare it with what was said: within 5 % or not?"
+    if cause != key.cause:
+        return "wrong-cause", f"{lead}number and verdict are right; {cause!r} is not what happened."
+    return None
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    given = outcome.value
+    if type(given) is not dict:
+        fault = ("no-dictionary", f"Return a dictionary from id to (number, verdict, cause); got {describe(given)}.")
+        return [verdict("values", item.id, case, fault) for item in ITEMS]
+    faults: dict[str, Fault | None] = {
+        item.id: _fault(item, KEYS[item.id], given[item.id]) if item.id in given else ("missing", f"{item.id}: no answer under this id yet.")
+        for item in ITEMS
+    }
+    found = dict(faults)  # a verdict stands only beside one of the other kind that is right
+    for standing, other, told in ((RIGHT, WRONG, "no error has been found yet; a statement left standing counts only beside one."),
+                                  (WRONG, RIGHT, "no right statement was left standing; an error counts only beside one.")):  # fmt: skip
+        if all(found[name] for name in found if KEYS[name].said == other):
+            faults |= {name: ("blind", f"{name}: {told}") for name in found if KEYS[name].said == standing and not found[name]}
+    return [verdict("values", item.id, case, faults[item.id]) for item in ITEMS]
+
+
+AUDITS = {
+    "audit-sharding": Judging(
+        shares={f"values:{item.id}": 1 / len(ITEMS) for item in ITEMS},
+        cases=lambda params, rng: [Case(name="the statements")],
+        verdicts=_verdicts,
+        why=f"Stage 3 sends {bytes_per_param_sent(3):g} bytes per parameter where an all-reduce of 16-bit gradients sends {bytes_per_param_sent(0):g}: half more, and as "
+            f"much where gradients are averaged in 32 bits; three times it never is. Its memory is {_zero(7.5e9, 3, 64):.3g} GB with the master copy. In groups of 8, "
+            f"405B take {_HELD / GB:,.0f} GB on a GPU: nobody trained it so. Across groups goes an all-reduce of an eighth, {_INSIDE / _ACROSS:.3g} times less than inside. "
+            f"And where layers are gathered and activations stay, doubling the GPUs saves {1 - _at(2048) / _at(1024):.0%} of a GPU's memory, not half.",
+        pytorch="`torch.distributed.tensor.debug.CommDebugMode` counts a step's collectives: two gathers and one reduce-scatter for each unit of `fully_shard`.",
+    ),
+}  # fmt: skip

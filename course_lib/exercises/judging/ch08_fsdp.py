@@ -1,0 +1,222 @@
+"""Judge of chapter 08's FSDP by hand: the parts of the gradients, what was gathered how often, and what lay around."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.judging import Judging, Params, describe, is_number
+from course_lib.exercises.judging.ch06_ranks import BUFFERS_LATE, LATE, STREAM_LATE, Fault, coin_of
+from course_lib.exercises.judging.ch07_ranks import Slip, tensors_fault
+from course_lib.exercises.judging.ch08_rows import verdict
+from course_lib.records import Case, Outcome, Verdict
+from course_lib.sharding import Flat, row_bytes
+
+WIDE = 8  # bytes of a number
+SAMPLES = 3
+DEEP, DEEP_WIDTH = 12, 24  # of the run whose memory is counted: units alike, and many
+
+
+def _counts(widths: Sequence[int]) -> list[int]:
+    return [(into + 1) * out for into, out in zip(widths, widths[1:], strict=False)]
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    coin, units, width = coin_of(rng), params["units"], params["width"]
+
+    def randn(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=coin, dtype=torch.float64)
+
+    def case(name: str, ranks: int, kind: Any, part: str, *, widths: Sequence[int] | None = None, wish: tuple[Any, ...] = (),
+             visible: bool = False, adversary: Any = None, **more: Any) -> Case:  # fmt: skip
+        widths = list(widths) if widths else [width + rng.randrange(4) for _ in range(units + 1)]
+        counts = _counts(widths)
+        spec = {"widths": widths, "counts": counts, "wish": wish, **more}
+        whole = [randn(count) * 0.5 for count in counts]
+        data = [(randn(SAMPLES, widths[0]), randn(SAMPLES, widths[-1])) for _ in range(ranks)]
+        shards = [cut(row, ranks, params["owner"]) for row in whole]
+        mine = tuple((spec, [parts[rank] for parts in shards], *data[rank]) for rank in range(ranks))
+        return Case(name=name, ranks=ranks, per_rank=mine, kind=kind, part=part, visible=visible, adversary=adversary,
+                    secret={"whole": whole, "data": data})  # fmt: skip
+
+    few = [width, width + 2, width + 1, width]
+    return [
+        case(f"four ranks, {units} units", 4, "values", "gradients", visible=True),
+        case("three ranks, other data", 3, "values", "gradients"),
+        case("three ranks, rows kept", 3, "generality", "kept", wish=(False,)),
+        case("two ranks, asked to let go", 2, "generality", "kept", wish=(True,), widths=few),
+        case("twelve units on four ranks", 4, "cost", "memory", widths=[DEEP_WIDTH] * (DEEP + 1), measured=True),
+        case("one rank alone", 1, "generality", "ranks", widths=few),
+        case("five ranks, rows shorter than that", 5, "generality", "ranks", widths=[2, 1, 1, 2, 1]),
+        case("a single unit", 3, "generality", "ranks", widths=few[:2]),
+        *(case(f"three ranks, {unkind}", 3, "protocol", "in-flight", widths=few, adversary=unkind) for unkind in (LATE, BUFFERS_LATE, STREAM_LATE)),
+    ]
+
+
+def cut(row: Tensor, ranks: int, owner: int = 0) -> list[Tensor]:
+    """The part of each rank, padded with zeros."""
+    flat = Flat({"": len(row)}, ranks)
+    parts = torch.cat([row, row.new_zeros(flat.padded - len(row))]).reshape(ranks, flat.part)
+    return [parts[(rank + owner) % ranks].clone() for rank in range(ranks)]
+
+
+def gradients(widths: Sequence[int], whole: Sequence[Tensor], x: Tensor, target: Tensor) -> list[Tensor]:
+    """The flat gradient of each unit on one rank's data, by autograd."""
+    rows = [row.clone().requires_grad_() for row in whole]
+    for row, into, out in zip(rows, widths, widths[1:], strict=False):
+        x = torch.tanh(torch.nn.functional.linear(x, row[: into * out].view(out, into), row[into * out :]))
+    loss = (x - target).square().sum() / 2 / len(target)
+    return list(torch.autograd.grad(loss, rows))
+
+
+def _values(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
+    (spec, *_), n, secret = (case.per_rank or ())[0], case.ranks or 1, case.secret
+    own = [gradients(spec["widths"], secret["whole"], *data) for data in secret["data"]]
+    mean = [torch.stack(rows).mean(0) for rows in zip(*own, strict=True)]
+
+    def held(rows: Sequence[Tensor], rank: int, owner: int = params["owner"]) -> list[Tensor]:
+        return [cut(row, n, owner)[rank] for row in rows]
+
+    if fault := _shape_fault(results, len(mean)):
+        return fault
+    public = "This solves the public form of the exercise: " if params["owner"] else ""
+    slips = [
+        Slip("sum", lambda rank: held([n * row for row in mean], rank), "these are the sums over ranks; their means are asked for."),
+        Slip("divided-twice", lambda rank: held([row / n for row in mean], rank), "the means are divided by the number of ranks once more."),
+        Slip("own-gradient", lambda rank: held(own[rank], rank), "these are the parts of the rank's own gradients; nothing was reduced."),
+        Slip("own-divided", lambda rank: held([row / n for row in own[rank]], rank), "these are parts of the rank's own gradients, divided: the others' "
+             "are missing."),
+        Slip("public-form" if public else "wrong-owner", lambda rank: held(mean, rank, 1 - params["owner"]),
+             f"{public}these are the gradients of another rank's part. Which part does this rank hold?"),
+        Slip("backwards", lambda rank: held(mean[::-1], rank), "these are the right parts in the order of the backward pass; give them in the order of the units."),
+    ]  # fmt: skip
+    for rank, row in enumerate(results):
+        parts = row["parts"] if type(row["parts"]) is list else []
+        if all(isinstance(each, Tensor) for each in parts) and any(torch.isnan(each).any() for each in parts if each.is_floating_point()):
+            if case.adversary is not None:
+                break
+            return "read-after-free", (f"Rank {rank}: NaN in its gradients. A row of weights was used again after another unit had computed, and by then it was "
+                                       "overwritten: let it go, and gather it again.")  # fmt: skip
+        if whole := [u for u, (got, want) in enumerate(zip(parts, mean, strict=False)) if n > 1 and isinstance(got, Tensor) and got.numel() >= len(want) > len(cut(want, n)[0])]:
+            return "whole-gradient", f"Rank {rank} returned the whole gradient of unit {whole[0]}; this rank's part is to come, in the shape of its shard."
+    return _by_rank(case, results, [held(mean, rank) for rank in range(n)], slips if n > 1 else [], params["owner"])
+
+
+def _by_rank(case: Case, results: Sequence[Any], wants: Sequence[Sequence[Tensor]], slips: Sequence[Slip], owner: int) -> Fault | None:
+    (spec, *_), n = (case.per_rank or ())[0], case.ranks or 1
+    for rank, (row, want) in enumerate(zip(results, wants, strict=True)):
+        if case.adversary is None and _only_padding(row["parts"], want, [held_of(count, n, rank, owner) for count in spec["counts"]]):
+            return "padding-not-zero", f"Rank {rank}: its numbers are right, but behind them, where a row ends in padding, is something else than zero."
+        mine = [Slip(each.name, lambda _, each=each, rank=rank: each.held(rank), each.message) for each in slips]
+        if fault := tensors_fault(case, [row["parts"]], want, mine, "part"):
+            return fault[0], fault[1].replace("Rank 0", f"Rank {rank}").replace("rank 0", f"rank {rank}")
+    return None
+
+
+def held_of(count: int, ranks: int, rank: int, owner: int) -> int:
+    """How many numbers of a unit lie in a rank's part, padding left out."""
+    part = Flat({"": count}, ranks).part
+    return min(max(count - (rank + owner) % ranks * part, 0), part)
+
+
+def _only_padding(got: Sequence[Any], want: Sequence[Tensor], counts: Sequence[int]) -> bool:
+    """Whether all numbers are right, and some padding is not zero."""
+    if not all(isinstance(one, Tensor) and one.shape == two.shape and one.dtype == two.dtype for one, two in zip(got, want, strict=True)):
+        return False
+    right = all(torch.allclose(one[:count], two[:count], rtol=1e-6, atol=1e-9) for one, two, count in zip(got, want, counts, strict=True))
+    return right and any(bool((one[count:] != 0).any()) for one, count in zip(got, counts, strict=True))
+
+
+def _shape_fault(results: Sequence[Any], units: int) -> Fault | None:
+    for rank, row in enumerate(results):
+        if type(row) is not dict or not is_number(row.get("held")) or type(row.get("order")) is not list or "parts" not in row:
+            return "no-parts", f"Rank {rank} gave {describe(row)}; a list of parts is to come."
+        if row["parts"] is None:
+            return "returned-none", f"Rank {rank} returned None: is a `return` missing?"
+        if type(row["parts"]) is not list or len(row["parts"]) != units:
+            return "no-parts", f"Rank {rank} returned {describe(row['parts'])}; a list of {units} tensors is to come, one for each unit."
+        skipped = [(what, u) for what in ("forward", "backward") for u in range(units) if [what, u] not in [list(each) for each in row["order"]]]
+        if skipped:
+            return "skipped", f"Rank {rank} never called {skipped[0][0]} for unit {skipped[0][1]}."
+    return None
+
+
+def _gathers_fault(case: Case, meter: Mapping[str, Any]) -> Fault | None:
+    (spec, *_), n = (case.per_rank or ())[0], case.ranks or 1
+    if n == 1:
+        return None
+    each = [row_bytes(count, n, WIDE) for count in spec["counts"]]
+    kept, units = spec["wish"] == (False,), len(each)
+    least = sum(each) * 2 if kept else sum(each) * 3 - each[-1]
+    most = sum(each) * (2 if kept else 3)
+    sent = [sum(meter["bytes_sent"]) / n, max(meter["bytes_sent"])]
+    if sent[1] > 1.01 * most + 64 * n:
+        return _too_many(sent[1], each, kept)
+    if sent[0] < 0.99 * least:
+        if not kept and sent[0] >= 0.99 * 2 * sum(each):
+            return "kept", (f"A rank sent {sent[0]:,.0f} bytes, as if each row were gathered once: {least:,} are needed to gather it again for the backward pass. "
+                            "Rows were kept, or everything was gathered at once.")  # fmt: skip
+        return "too-few-bytes", f"A rank sent {sent[0]:,.0f} bytes; gathering and reducing every unit takes {least:,}."
+    calls = (2 if kept else 3) * units - (0 if kept else 1)
+    if min(meter["messages_sent"]) < calls * (n - 1):
+        return "one-giant-unit", (f"{min(meter['messages_sent']):,} messages per rank are fewer than {calls} collectives make: units were gathered or reduced together, "
+                                  "so that all of their weights are whole at once.")  # fmt: skip
+    return None
+
+
+def _too_many(sent: float, each: Sequence[int], kept: bool) -> Fault:
+    times = sent / sum(each)
+    if kept and 2.7 <= times <= 3.1:
+        return "not-kept", "With `reshard=False` a row is gathered once and stays until its unit's backward; here it was gathered again."
+    if (3.7 if not kept else 2.7) <= times <= (4.1 if not kept else 3.1):
+        return "all-reduced", (f"A rank sent {sent:,.0f} bytes, {times:.2g} times the weights' own: an all-reduce sends twice what a reduce-scatter does. This rank needs "
+                               "its part of the gradient only.")  # fmt: skip
+    return "too-many-bytes", f"A rank sent {sent:,.0f} bytes; gathering each unit {'once' if kept else 'twice'} and reducing it once takes {sum(each) * (2 if kept else 3):,}."
+
+
+def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | None:
+    (spec, *_), n = (case.per_rank or ())[0], case.ranks or 1
+    held = max(row["held"] for row in results)
+    if held > 1:
+        return "rows-lie-around", f"While one unit computed, the rows of {held:g} others were still there: who holds on to them?"
+    row = max(Flat({"": count}, n).padded for count in spec["counts"]) * WIDE
+    parts = sum(Flat({"": count}, n).part for count in spec["counts"]) * WIDE
+    peaks = [each.get("peak") for each in results]
+    if not all(map(is_number, peaks)):
+        return "not-counted", "The memory of this run could not be counted."
+    over = max(peaks) - parts
+    if over <= 5.5 * row:
+        return None
+    return "too-much-memory", (f"Beside the parts that it returns, a rank held {over:,} bytes at its fullest, {over / row:.3g} rows of a unit. Two rows of weights and two of "
+                               "gradients are enough.")  # fmt: skip
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    fault = _values(params, case, outcome.value)
+    found = [verdict(case.kind, case.part if case.kind != "cost" else "memory", case, fault)]
+    if fault or case.adversary is not None:
+        return found
+    gathers = _gathers_fault(case, outcome.meter)
+    if case.part == "kept":
+        return [verdict(case.kind, case.part, case, gathers)]
+    if case.kind == "cost":
+        found = [verdict("cost", "memory", case, _memory_fault(case, outcome.value))]
+    return [*found, verdict("cost", "gathers", case, gathers)]
+
+
+FSDP = {
+    "fsdp-by-hand": Judging(
+        shares={"values:gradients": 0.25, "cost:gathers": 0.25, "cost:memory": 0.2, "generality:kept": 0.1, "generality:ranks": 0.1, "protocol:in-flight": 0.1},
+        measured_by_worker=("cost:memory",),
+        cases=_cases,
+        verdicts=_verdicts,
+        why="A unit's weights matter twice: in its forward and in its backward. In between, a part of them is enough to get them back, so the row goes; the price is one "
+            "more all-gather, which makes three times the weights' bytes where data parallelism has two. A gradient is whole only until it has been reduced: each rank "
+            "steps its own part, and needs no other.",
+        pytorch="`fully_shard(unit)` on each block and on the model; `reshard_after_forward=False` keeps rows, `set_modules_to_forward_prefetch` gathers further ahead.",
+    ),
+}  # fmt: skip

@@ -1,0 +1,194 @@
+"""Judge of chapter 08's first stage: the weights that came out, who can have stepped what, and what it kept."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.ch08_work import Weights
+from course_lib.exercises.judging import Judging, Params, describe, is_number
+from course_lib.exercises.judging.ch06_ranks import LATE, STREAM_LATE, Fault, coin_of, first
+from course_lib.exercises.judging.ch07_ranks import all_alike
+from course_lib.exercises.judging.ch08_rows import verdict
+from course_lib.records import Case, Outcome, Verdict
+
+STATE = {"adamw": 2, "momentum": 1}  # tensors of state that each optimizer makes beside a parameter
+SLACK = 4096  # bytes for counters
+
+
+def _shapes(layers: int, width: int) -> list[tuple[int, ...]]:
+    """A transformer's habit: large matrices and small vectors in turn, so that every second tensor is nearly nothing."""
+    found: list[tuple[int, ...]] = [(3 * width, width)]
+    for layer in range(layers):
+        found += [(width,), (width + layer, width), (width + layer,), (width, width + layer)]
+    return [*found, (width,)]
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    coin, layers, width = coin_of(rng), params["layers"], params["width"]
+
+    def case(name: str, ranks: int, kind: Any, part: str, shapes: Sequence[Sequence[int]], *, steps: int = 2, visible: bool = False,
+             optimizer: str = "adamw", adversary: Any = None, **more: Any) -> Case:  # fmt: skip
+        spec = {"seed": rng.randrange(2**31), "shapes": [list(shape) for shape in shapes], "optimizer": optimizer, **more}
+        frozen = set(more.get("frozen", ()))
+        gradients = [
+            [None if place in frozen else torch.randn(list(shape), generator=coin) for place, shape in enumerate(shapes)] for _ in range(steps)
+        ]
+        return Case(name=name, ranks=ranks, args=(spec, gradients), kind=kind, part=part, visible=visible, adversary=adversary)
+
+    stack = _shapes(layers, width)
+    return [
+        case("four ranks, AdamW", 4, "values", "weights", stack, visible=True),
+        case("three ranks, other weights", 3, "values", "weights", _shapes(layers - 1, width + 1), optimizer="momentum"),
+        case("two ranks, large and small in turn", 2, "cost", "share", [(40, 12), (3,)] * 5, steps=2),
+        case("four ranks, large ones first", 4, "cost", "share", [*[(30, 16)] * 8, *[(4,)] * 24], steps=2),
+        case("one rank alone", 1, "generality", "ranks", stack[:4], steps=2),
+        case("seven ranks, three tensors", 7, "generality", "ranks", [(5, 7), (3,), (9, 2)], optimizer="momentum"),
+        case("the first and the last are one", 3, "generality", "lists", stack[:7], tied=[0]),
+        case("some are frozen", 3, "generality", "lists", stack[:9], frozen=[1, 3, 6]),
+        case("a number without a dimension", 2, "generality", "lists", [(4, 3), (), (2, 2, 2)], optimizer="momentum"),
+        case("three ranks, momentum", 3, "protocol", "in-flight", stack[:6], optimizer="momentum", adversary=LATE),
+        case("three ranks, strict streams", 3, "protocol", "in-flight", stack[:6], steps=2, adversary=STREAM_LATE),
+    ]
+
+
+def plain(spec: Mapping[str, Any], steps: Sequence[Sequence[Tensor | None]], twice: Sequence[int] = ()) -> list[Tensor]:
+    """The weights after these steps of the plain optimizer; those at `twice` stepped twice."""
+    weights = Weights(spec)
+    trained = [each for each in weights.tensors if each.requires_grad]
+    optimizers = [weights.make(trained), *(weights.make([weights.tensors[place]]) for place in twice)]
+    for gradients in steps:
+        for optimizer in optimizers:
+            for tensor, gradient in zip(weights.tensors, gradients, strict=True):
+                tensor.grad = None if gradient is None else gradient.clone()
+            optimizer.step()
+    return [each.detach() for each in weights.tensors]
+
+
+def _values(case: Case, results: Sequence[Any]) -> Fault | None:
+    spec, steps = case.args
+    want, start = plain(spec, steps), [each.detach() for each in Weights(spec).tensors]
+    trained = [place for place, each in enumerate(Weights(spec).tensors) if each.requires_grad]
+    for rank, row in enumerate(results):
+        if type(row) is dict and set(row) == {"returned"}:
+            return "no-step", f"Rank {rank}: what came back is of type {str(row['returned'])[:40]}; return an object with a method `step`."
+        if type(row) is not dict or type(row.get("weights")) is not list or not is_number(row.get("kept")):
+            return "no-weights", f"Rank {rank} gave {describe(row)}; its weights are to come."
+        got = row["weights"]
+        if all_alike(got, want):
+            continue
+        if len(got) != len(want) or not all(isinstance(one, Tensor) and one.shape == two.shape and one.dtype == two.dtype
+                                            for one, two in zip(got, want, strict=True)):  # fmt: skip
+            return "other-tensors", f"Rank {rank}: its tensors have other shapes or dtypes than they were given in."
+        if case.adversary is not None:
+            return "in-flight", (f"With {case.adversary}, rank {rank}'s weights change. A tensor is used while it is under way: before its "
+                                 "`wait()` it may be neither read nor written.")  # fmt: skip
+        return _named(case, rank, got, want, start, trained)
+    return None
+
+
+def _named(case: Case, rank: int, got: list[Tensor], want: list[Tensor], start: list[Tensor], trained: list[int]) -> Fault:
+    spec, steps = case.args
+    wrong = [place for place in range(len(want)) if not all_alike([got[place]], [want[place]])]
+    if frozen := [place for place in wrong if place not in trained]:
+        return "frozen-touched", f"Rank {rank}: tensor {frozen[0]} is frozen, and was changed."
+    if len(wrong) == len(trained) and all(torch.equal(got[place], start[place]) for place in trained):
+        return "nothing-stepped", f"Rank {rank}: all tensors are as they were; nothing was stepped, or not in the tensors that came."
+    if still := [place for place in wrong if torch.equal(got[place], start[place])]:
+        return "not-told", (f"Rank {rank}: {len(still)} of {len(trained)} tensors are as they were, the first is number {still[0]}: their owners' new "
+                            "values have not arrived.")  # fmt: skip
+    if tied := spec.get("tied"):
+        again = plain(spec, steps, tied)
+        if all(all_alike([got[place]], [again[place]]) for place in wrong):
+            return "stepped-twice", f"Rank {rank}: the tensor that is in the list twice was stepped twice."
+    right = len(want) - len(wrong)
+    return "other-numbers", (f"Rank {rank}: tensor {wrong[0]} of {len(want)} is wrong; {right} are right. Who stepped it, and from which tensor did the "
+                             "others take it?")  # fmt: skip
+
+
+def _sizes(spec: Mapping[str, Any]) -> list[int]:
+    return [each.nbytes for each in Weights(spec).tensors if each.requires_grad]
+
+
+def _bytes_fault(case: Case, meter: Mapping[str, Any]) -> Fault | None:
+    spec, steps = case.args
+    sizes, n, count = _sizes(spec), case.ranks or 1, len(steps)
+    sent, total = sum(meter["bytes_sent"]), sum(sizes) * count
+    if n == 1:
+        return ("alone", f"One rank alone sent {sent:,} bytes.") if sent else None
+    if not sent:
+        return "nothing-sent", ("No byte was sent, and all weights are right: so every rank stepped everything, and keeps all of the state. This is the "
+                                "plain optimizer.")  # fmt: skip
+    padding = 4 * n * n * len(sizes) * count
+    if sent > 1.02 * (n - 1) * total + padding:
+        times = sent / ((n - 1) * total)
+        if spec.get("tied") and times < 1.6:
+            return "tied-twice", "The tensor that is in the list twice goes round twice: each of them once is enough."
+        if spec.get("frozen") and times < 1.6:
+            return "frozen-sent", "Frozen tensors go round as well; they do not change."
+        name = "all-reduced" if 1.9 <= times <= 2.1 else "too-many-bytes"
+        more = " An all-reduce sends everything twice; what one rank knows need only be told." if name == "all-reduced" else ""
+        return name, f"{sent:,} bytes went over the wire, {times:.3g} times what it takes to tell each new weight to the {n - 1} others once.{more}"
+    return None
+
+
+def _share_fault(case: Case, meter: Mapping[str, Any]) -> Fault | None:
+    """A rank that received so little that it must have stepped more than its share itself."""
+    spec, steps = case.args
+    sizes, n, count = _sizes(spec), case.ranks or 1, len(steps)
+    total, most = sum(sizes), sum(sizes) / n + max(sizes)
+    if n == 1 or not sum(meter["bytes_sent"]):
+        return None
+    for rank, got in enumerate(meter["bytes_received"]):
+        if got < 0.99 * count * (total - most):
+            own = total - got / count
+            return "unfair-share", (f"Rank {rank} received {got // count:,} bytes a step, so it stepped {own / total:.0%} of all bytes itself; a fair share and the "
+                                    f"largest tensor are {most / total:.0%}. Share out bytes, not tensors.")  # fmt: skip
+    return None
+
+
+def _state_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | None:
+    spec, _ = case.args
+    sizes, n, each = _sizes(spec), case.ranks or 1, STATE[spec["optimizer"]]
+    if n == 1:
+        return None
+    fair = sum(sizes) / n
+    most = each * (fair + max(sizes)) + fair + SLACK
+    rank = max(range(n), key=lambda one: results[one]["kept"])
+    kept = results[rank]["kept"]
+    if kept <= most:
+        return None
+    if kept >= 0.95 * each * sum(sizes):
+        return "whole-state", (f"Rank {rank} keeps {kept:,} bytes after the steps, the state of all parameters ({each * sum(sizes):,}): nothing is shared out.")
+    return "state-too-large", f"Rank {rank} keeps {kept:,} bytes after the steps; the state of a fair share and the largest tensor has {each * (fair + max(sizes)):,.0f}."
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    fault = _values(case, outcome.value)
+    found = [verdict(case.kind, case.part, case, fault)]
+    if fault or case.adversary is not None:
+        return found
+    share = first(_share_fault(case, outcome.meter))
+    found += [verdict("cost", "bytes", case, _bytes_fault(case, outcome.meter)), verdict("cost", "share", case, share)]
+    if case.name.startswith("four ranks, AdamW"):
+        found.append(verdict("cost", "state", case, _state_fault(case, outcome.value)))
+    return found
+
+
+OWNED = {
+    "own-and-tell": Judging(
+        shares={"values:weights": 0.2, "cost:bytes": 0.2, "cost:share": 0.15, "cost:state": 0.2, "generality:ranks": 0.1, "generality:lists": 0.1,
+                "protocol:in-flight": 0.05},
+        measured_by_worker=("cost:state",),
+        cases=_cases,
+        verdicts=_verdicts,
+        why="After the average every rank has all gradients, so anyone can step anything. Whoever steps a tensor needs its moments, the others need only the result: "
+            "state falls by N for one broadcast. Sharing out bytes, the largest first, keeps every rank within a tensor of the mean. ZeRO proper saves the broadcast, "
+            "too: it reduces gradients to their owners only, and gathers weights instead.",
+        pytorch="`torch.distributed.optim.ZeroRedundancyOptimizer` does this, largest first as well; DeepSpeed's and Megatron's cut a flat row instead.",
+    ),
+}  # fmt: skip

@@ -1,0 +1,112 @@
+"""What chapter 08's judges of arithmetic share: columns of numbers, some of which may be None, with slips by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from course_lib.exercises.ch01_probes import NOT_ANSWERED
+from course_lib.exercises.judging import describe, is_number, near
+from course_lib.records import Case, Verdict, VerdictKind
+
+CLOSE, EXACT = 1e-6, 1e-9
+Fault = tuple[str, str]  # a mistake's name, and what to say
+
+
+@dataclass(frozen=True, slots=True)
+class Slip:
+    """A wrong way that learners really go, as a function of the same arguments; None where it does not apply."""
+
+    name: str
+    value: Callable[..., Any]
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One number of each row, or None: what it is called, what it must be, and how it goes wrong."""
+
+    part: str
+    unit: str
+    want: Callable[..., Any]
+    words: Callable[..., str]  # a row's arguments in words
+    slips: Sequence[Slip] = ()
+    rel: float = CLOSE
+    none: str = "no number helps here; that is `None`"  # what to say of a number where there is none
+    some: str = "there is one; None is for where there is none"
+
+
+def verdict(kind: Any, part: str, case: Case, fault: Fault | None) -> Verdict:
+    """A fault, or none, as a verdict."""
+    name, message = fault or ("", "")
+    return Verdict(kind=kind, part=part, ok=fault is None, case=case.name, mistake=name, message=message)
+
+
+def results(case: Case, value: Any, parts: Sequence[str] = ()) -> list[Any] | list[Verdict]:
+    """What came back for each row of the case; or verdicts that say why there is nothing to judge."""
+    parts = parts or [case.part]
+    if type(value) is str and value == NOT_ANSWERED:
+        return [verdict(case.kind, part, case, ("not-answered", f"{case.name}: this function is not answered yet.")) for part in parts]
+    if type(value) is not list or len(value) != len(case.args[1]):
+        told = f"Expected one result for each call, got {describe(value)}."
+        return [verdict(case.kind, part, case, ("no-rows", told)) for part in parts]
+    return value
+
+
+def told(found: Sequence[Any]) -> bool:
+    """Whether these are verdicts already."""
+    return bool(found) and all(isinstance(each, Verdict) for each in found)
+
+
+def tuples(case: Case, found: Sequence[Any], names: Sequence[str], parts: Sequence[str]) -> list[Verdict]:
+    """Verdicts on rows of which one is no tuple of so many numbers; nothing where all are."""
+    for row in found:
+        if type(row) not in (tuple, list) or len(row) != len(names):
+            name = "returned-none" if row is None else "wrong-shape"
+            fault = name, f"{case.name}: return ({', '.join(names)}); got {describe(row)}."
+            return [verdict(case.kind, part, case, fault) for part in parts]
+    return []
+
+
+def judge(column: Column, case: Case, found: Sequence[Any], kind: VerdictKind | None = None, part: str = "") -> Verdict:
+    """The verdict on one column: the first row that is wrong decides."""
+    return verdict(kind or case.kind, part or column.part, case, fault_of(column, case, found))
+
+
+def fault_of(column: Column, case: Case, found: Sequence[Any]) -> Fault | None:
+    """What is wrong with the first row that is wrong."""
+    table = case.args[1]
+    wants = [column.want(*row) for row in table]
+    for row, got, want in zip(table, found, wants, strict=True):
+        if _same(got, want, column.rel):
+            continue
+        if case.kind == "generality" and _constant(found) and not _constant(wants):
+            return "only-the-example", f"{case.name}: the same comes back whatever the arguments are."
+        return _named(column, row, got, want)
+    return None
+
+
+def _named(column: Column, row: Sequence[Any], got: Any, want: Any) -> Fault:
+    lead = f"{column.words(*row)}: "
+    if got is not None and not is_number(got):
+        return "not-a-number", f"{lead}expected a number of {column.unit}, got {describe(got)}."
+    for slip in column.slips:
+        value = slip.value(*row)
+        if value is not None and not _same(value, want, column.rel) and _same(got, value, max(column.rel, EXACT)):
+            return slip.name, lead + slip.message
+    if got is None:
+        return "returned-none", f"{lead}got None; {column.some if want is not None else column.none}."
+    if want is None:
+        return "none-helps", f"{lead}got {describe(got)}; {column.none}."
+    apart = f"{got / want:,.4g} times the right number" if want else "far from the right number"
+    return "", f"{lead}got {describe(got)} {column.unit}, {apart}."
+
+
+def _same(got: Any, want: Any, rel: float) -> bool:
+    return got is None if want is None else near(got, want, rel)
+
+
+def _constant(values: Sequence[Any]) -> bool:
+    first = values[0]
+    return len(values) > 1 and all(each is first or (is_number(first) and near(each, first, EXACT)) for each in values)

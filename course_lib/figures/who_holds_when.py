@@ -1,0 +1,218 @@
+"""A moment of a sharded step as a grid: a column is a unit of the model, as wide as it has parameters; a row is a rank.
+
+A rank's boxes are its weights, gradients, moments and activations, each as high as it has bytes per parameter, and filled
+where the rank holds those elements. `python -m course_lib.figures.who_holds_when` writes chapter 08's still picture again.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path as MplPath
+
+from course_lib.figures import panels, sharded_film, style
+from course_lib.figures.palette import COLOR, EMPTY, INK, SOFT, color
+from course_lib.figures.sharded_film import GATHERED, MOVING, OWN, UNITS, WHOLE, Film, Moment
+from course_lib.figures.style import Picture
+from course_lib.units import KB, MB, bytes_text
+
+CHAPTER_COPY = Path(__file__).resolve().parents[2] / "solutions" / "08_sharded_data_parallel" / "figures" / "who_holds_when.svg"
+ROLES = {"weights": 4, "grads": 4, "moments": 8}  # bytes per parameter of the run: 32 bits, and two moments
+_STACK = (*ROLES, "activations", "temporary")
+_LANE = 0.026  # inches of height for a byte per parameter
+_GATHERED = "#8fc1e3"  # weights, lighter: somebody else's, here for a while
+_COLOUR = {(name, how): color(name) for name in ROLES for how in (OWN, WHOLE)} | {("weights", GATHERED): _GATHERED}
+_WORK = {"forward": "#fbf7c4", "backward": "#e2d9ee"}  # forward's and backward's colours, as a ground
+_SAID = {"start": "before the step", "averaged": "gradients are averaged", "stepped": "the optimiser has stepped", "end": "after the step"}
+
+Box = tuple[float, float, float, float]  # left, right, low, high, in inches
+
+
+def said(moment: Moment) -> str:
+    """What happens at this moment."""
+    return _SAID.get(moment.phase) or f"{moment.phase} of {'the ' * (moment.unit in (0, len(UNITS) - 1))}{UNITS[moment.unit]}"
+
+
+def peak_of(film: Film) -> int:
+    """The moment at which rank 0 holds most, of those looked at."""
+    totals = [sum(ranks[0].nbytes.values()) for ranks in film.moments]
+    return totals.index(max(totals))
+
+
+def draw_moment(film: Film, moment: int) -> Picture:
+    """All ranks at one moment; below, what rank 0 holds over the step, this moment framed."""
+    moment = min(moment, len(film.moments) - 1)
+    now = film.moments[moment]
+    figure, axes = panels.sheet(5.3)
+    grid = _Grid(film.elements, left=1.0, width=5.2, top=4.38, bottom=1.86)
+    grid.draw(axes, now, heads=True)
+    most = max(sum(each.nbytes.values()) for ranks in film.moments for each in ranks)
+    for rank, each in enumerate(now):
+        total = sum(each.nbytes.values())
+        low, high = grid.band(rank)
+        axes.text(6.3, (low + high) / 2, bytes_text(total), fontsize=style.NORMAL, color=INK, va="center", fontweight="bold")
+    axes.text(6.3, 4.44, "holds", fontsize=style.SMALL, color=SOFT, va="bottom")
+    _strip(axes, film, moment, most)
+    _legend(axes, legend_entries())
+    total, peak = sum(now[0].nbytes.values()), peak_of(film)
+    title = f"{film.way[0].upper()}{film.way[1:]}: {said(now[0])}"
+    highest = sum(film.moments[peak][0].nbytes.values())
+    more = f"Rank 0 holds {bytes_text(total)}; at the most {bytes_text(highest)}, in the {said(film.moments[peak][0])}."
+    panels.head(figure, title, more)
+    figure.alt = f"{title}. {more} {_words(now)}"
+    return figure
+
+
+def _words(now: Sequence[Moment]) -> str:
+    """The grid in words: for each role, how much of the model the ranks hold."""
+    parts = []
+    for role in ROLES:
+        found = [_share(each, role) for each in now]
+        parts.append(f"{role} {_percent(min(found))}" + (f" to {_percent(max(found))}" if max(found) - min(found) > 0.005 else ""))
+    return f"Of the model each of {len(now)} ranks holds: {', '.join(parts)}."
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _share(moment: Moment, role: str) -> float:
+    """The share of the units in which anything of a role is held, by length of the boxes without overlap."""
+    total = 0.0
+    for place in range(len(UNITS)):
+        spans = sorted((start, stop) for unit, start, stop, _ in moment.boxes[role] if unit == place)
+        end = 0.0
+        for start, stop in spans:
+            total += max(0.0, stop - max(start, end))
+            end = max(end, stop)
+    return total / len(UNITS)
+
+
+class _Grid:
+    """Places of ranks and units on a sheet, in inches."""
+
+    def __init__(self, elements: Sequence[int], left: float, width: float, top: float, bottom: float, gap: float = 0.05) -> None:
+        self.left, self.top, self.bottom, self.width = left, top, bottom, width
+        room = width - gap * (len(elements) - 1)
+        wide = [room * count / sum(elements) for count in elements]
+        starts = [left + each for each in (0.0, *accumulate(one + gap for one in wide))]
+        self.columns = [(start, start + each) for start, each in zip(starts, wide, strict=False)]
+
+    def band(self, rank: int, ranks: int = sharded_film.RANKS) -> tuple[float, float]:
+        """The lower and the upper end of a rank's row."""
+        high = (self.top - self.bottom) / ranks
+        return self.top - (rank + 1) * high + 0.07, self.top - rank * high
+
+    def lanes(self, rank: int) -> dict[str, tuple[float, float]]:
+        """The lower and the upper end of each role's boxes."""
+        low, high = self.band(rank)
+        heights = {name: per * _LANE * (high - low) / 0.56 for name, per in ROLES.items()} | {"activations": 0.1 * (high - low) / 0.56}
+        spare = (high - low - sum(heights.values())) / 3
+        found, at = {}, high
+        for name, tall in heights.items():
+            found[name] = (at - tall, at)
+            at -= tall + spare
+        return found
+
+    def draw(self, axes: Axes, now: Sequence[Moment], heads: bool = False, names: bool = True) -> None:
+        """Every rank's boxes, and a ground behind the unit that computes."""
+        areas: dict[str, list[Box]] = {}
+        unit = now[0].unit
+        if unit >= 0:
+            left, right = self.columns[unit]
+            areas[_WORK[now[0].phase]] = [(left - 0.025, right + 0.025, self.bottom, self.top + 0.06)]
+        for rank, moment in enumerate(now):
+            lanes = self.lanes(rank)
+            areas.setdefault(EMPTY, []).extend((*column, *lane) for column in self.columns for lane in lanes.values())
+            for role in ROLES:
+                for place, start, stop, how in moment.boxes[role]:
+                    left, right = self.columns[place]
+                    fill = COLOR["communication"] if how == MOVING else _COLOUR[role, how]
+                    areas.setdefault(fill, []).append((left + start * (right - left), left + stop * (right - left), *lanes[role]))
+            for place, share in enumerate(activations(now, rank)):
+                left, right = self.columns[place]
+                if share:
+                    areas.setdefault(color("activations"), []).append((left, left + share * (right - left), *lanes["activations"]))
+        order = [*_WORK.values(), EMPTY, _GATHERED, COLOR["communication"]]
+        for fill in sorted(areas, key=lambda one: (order.index(one) if one in order else len(order), one)):
+            _fill(axes, areas[fill], facecolor=fill)
+        for rank in range(len(now) if names else 0):
+            low, high = self.band(rank)
+            axes.text(self.left - 0.1, (low + high) / 2, f"rank {rank}", ha="right", va="center", fontsize=style.NORMAL, color=INK)
+        if heads:
+            for name, (left, right) in zip(UNITS, self.columns, strict=True):
+                axes.text((left + right) / 2, self.top + 0.06, name, ha="center", va="bottom", fontsize=style.SMALL, color=INK)
+
+
+def activations(now: Sequence[Moment], rank: int) -> list[float]:
+    """Which units' activations a rank holds: all up to the one that computes, forward; all below it, backward."""
+    unit, phase = now[rank].unit, now[rank].phase
+    upto = {"forward": unit + 1, "backward": unit}.get(phase, 0)
+    return [float(place < upto) for place in range(len(UNITS))]
+
+
+def _fill(axes: Axes, boxes: Sequence[Box], **look: object) -> None:
+    """Boxes of one colour as one outline, so that a hundred cost what one costs."""
+    corners = [[(a, c), (b, c), (b, d), (a, d), (a, c)] for a, b, c, d in boxes]
+    if corners:
+        axes.add_artist(PathPatch(MplPath.make_compound_path(*(MplPath(each, closed=True) for each in corners)), **{"linewidth": 0, **look}))
+
+
+def _strip(axes: Axes, film: Film, moment: int, most: float) -> None:
+    """Rank 0's bytes at every moment, stacked by role."""
+    panel = panels.Panel(1.0, 0.72, 5.2, 0.86, (0, len(film.moments)), (0, 1.06 * most))
+    unit, name = (MB, "MB") if most >= MB else (KB, "kB")
+    panel.frame(axes, {}, {value * unit: words for value, words in panels.marks(1.06 * most / unit, 3).items()}, y=f"rank 0 ({name})")
+    for role in _STACK:
+        boxes = []
+        for place, ranks in enumerate(film.moments):
+            parts = ranks[0].nbytes
+            low = sum(parts[each] for each in _STACK[: _STACK.index(role)])
+            (left, down), (right, up) = panel.at((place + 0.08, place + 0.92), (low, low + parts[role]))
+            boxes.append((left, right, down, up))
+        _fill(axes, boxes, facecolor=color(role), zorder=2)
+    (left, down), (right, up) = panel.at((moment, moment + 1), (0, 1.06 * most))
+    _fill(axes, [(left, right, down, up)], facecolor="none", edgecolor=INK, linewidth=1.4, zorder=4)
+    phases = [ranks[0].phase for ranks in film.moments]
+    for phase in ("forward", "backward"):
+        first, last = phases.index(phase), len(phases) - phases[::-1].index(phase)
+        axes.text(panel.at((first + last) / 2, 0)[0], 0.66, phase, ha="center", va="top", fontsize=style.SMALL, color=SOFT)
+    axes.text(panel.at(len(phases) - 1.5, 0)[0], 0.66, "step", ha="center", va="top", fontsize=style.SMALL, color=SOFT)
+
+
+def legend_entries() -> Mapping[str, str]:
+    """What each colour means."""
+    return {"weights": color("weights"), "gathered weights": _GATHERED, "gradients": color("grads"), "moments": color("moments"),
+            "activations": color("activations"), "on the wire": color("communication"), "temporary": color("temporary")}  # fmt: skip
+
+
+def _legend(axes: Axes, entries: Mapping[str, str], left: float = 0.2, height: float = 0.24) -> None:
+    at = left
+    for words, fill in entries.items():
+        _fill(axes, [(at, at + 0.13, height - 0.06, height + 0.07)], facecolor=fill)
+        axes.text(at + 0.19, height, words, fontsize=style.SMALL, color=INK, va="center")
+        at += 0.33 + 0.066 * len(words)
+
+
+def draw_still(way: str = "stage 3", moments: Sequence[int] = (0, 2, 4, 8, 10, 13)) -> Picture:
+    """Six moments of one step, three above three, for pages that do not move."""
+    film = sharded_film.film(way)
+    figure, axes = panels.sheet(5.6)
+    for place, moment in enumerate(moments):
+        across, down = place % 3, place // 3
+        now, left, top = film.moments[moment], 0.75 + 2.25 * across, 4.72 - 2.28 * down
+        grid = _Grid(film.elements, left=left, width=1.98, top=top, bottom=top - 1.78, gap=0.03)
+        grid.draw(axes, now, names=not across)
+        axes.text(left, top + 0.1, f"{place + 1}. {said(now[0])}", fontsize=style.NORMAL, color=INK, fontweight="bold", va="bottom")
+    _legend(axes, {name: fill for name, fill in legend_entries().items() if name != "temporary"}, left=0.7)
+    panels.head(figure, "One step, four ranks, six units", "A box is filled where a rank holds those elements; rank r owns the r-th quarter of every unit.")
+    figure.alt = " ".join(f"{place + 1}. {said(film.moments[each][0])}: {_words(film.moments[each])}" for place, each in enumerate(moments))
+    return figure
+
+
+if __name__ == "__main__":
+    picture = draw_still()
+    CHAPTER_COPY.parent.mkdir(parents=True, exist_ok=True)
+    print(style.save_svg(picture, CHAPTER_COPY, picture.alt))

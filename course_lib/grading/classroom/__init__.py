@@ -1,0 +1,1 @@
+"""A class: its folder, roster, releases, collected submissions, extensions, exports and reports."""

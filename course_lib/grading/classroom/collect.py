@@ -1,0 +1,394 @@
+"""`class collect`: what was handed in becomes `submitted/<student>/<chapter>/`, with our record of when it came.
+
+Nothing of a submission runs here, and nothing that it says of itself is believed: not its time, not its numbers, not its name.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from course_lib.grading.classroom.folder import ClassFolder
+from course_lib.grading.classroom.lms import Label, Times, Who, again, label, scheme_of
+from course_lib.grading.classroom.roster import Student
+from course_lib.grading.classroom.unpack import Heap, Piece, Refused, each_with_archives, unpack
+from course_lib.grading.words import clean
+from course_lib.install import Trouble
+from course_lib.learner.notebooks import Notebook, chapter_of, write_whole
+from course_lib.notebook import VARIANT_FILE
+
+_BESIDE_FILES, _BESIDE_BYTES = 200, 20_000_000  # what may lie beside a notebook
+_OURS = (VARIANT_FILE, "timestamp.txt", "nbgrader_config.py", "receipt.json")  # written by us, or not a learner's to write
+
+Parse = Callable[[bytes], Notebook]
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """One submission that is now in its place, or was there already."""
+
+    student: str
+    chapter: str
+    file: str
+    at: datetime
+    late: bool
+    state: str  # "new", "newer", "unchanged", "older"
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(kw_only=True)
+class Collected:
+    """What became of everything that was there."""
+
+    taken: list[Taken] = field(default_factory=list)
+    unmatched: list[str] = field(default_factory=list)  # a line each: nobody's, or no chapter's
+    refused: list[str] = field(default_factory=list)  # a line each: links, bombs, floods, broken archives
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def exit_code(self) -> int:
+        """0 where everything found its place."""
+        return 1 if self.unmatched or self.refused else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Candidate:
+    """One notebook of one person."""
+
+    label: Label
+    name: str
+    data: bytes
+    chapter: str  # "" where it does not say
+    why: str = ""  # why it cannot be read
+
+
+def collect(
+    folder: ClassFolder, source: Path, *, chapter: str = "", student: str = "", at: datetime | None = None, times: Times | None = None,
+    parse: Parse | None = None, labels: Mapping[str, Label] | None = None, now: datetime | None = None, say: Say = lambda line: None,
+) -> Collected:
+    """Take what lies in a folder, a zip or a notebook. `chapter` and `student` say what the files do not.
+
+    `times` is the LMS's table; `at` is the instructor's word for all. Without either, work that the LMS does not call late
+    counts as in time. `labels` says of whom each top folder is, where somebody knows better than names do.
+    """
+    now = now or datetime.now().astimezone()
+    if chapter:
+        folder.chapter(chapter)
+    done = Collected()
+    heap = unpack(source)
+    if student:
+        mine = [(piece, Label(by="instructor", who=student, inside=piece.name)) for piece in heap.pieces]
+        by_student = {folder.student(student).id: mine}
+    else:
+        by_person = _by_person(_without_wrapping(heap.pieces, folder), labels)
+        by_student = _by_student(by_person, Who(folder.students(), times.users if times else None), done)
+    with ExitStack() as stack:
+        parse = parse or stack.enter_context(_Parsing())
+        stack.callback(folder.save_arrivals)
+        for ident, found in by_student.items():
+            _one_student(folder, folder.student(ident), found, chapter, (at, times, now), parse, done, heap)
+            say(ident)
+    done.refused = [*heap.refused, *done.refused]
+    if at is None and times is None and any(taken.at <= now and not taken.late and taken.state in ("new", "newer") for taken in done.taken):
+        done.notes.append("No arrival times were given, so what is not marked late counts as in time; --times TABLE or --at TIME says better.")
+    return done
+
+
+def _by_person(pieces: Sequence[Piece], labels: Mapping[str, Label] | None) -> dict[str, list[tuple[Piece, Label]]]:
+    """Each person's files; those whose name no scheme explains stand alone."""
+    by = scheme_of([piece.name for piece in pieces])
+    people: dict[str, list[Any]] = defaultdict(list)
+    for piece in pieces:
+        if labels is not None:
+            top, _, rest = piece.name.partition("/")
+            said = replace(labels[top], inside=rest) if top in labels else None
+        else:
+            said = label(piece.name, by)
+            if said is None and by == "moodle" and "_assignsubmission_onlinetext_" in piece.name:
+                continue  # the text box beside the file: no notebook
+        people[said.person if said else f"\0{piece.name}"].append((piece, said or Label(by=by, who=piece.name, inside=piece.name)))
+    return people
+
+
+def _by_student(
+    by_person: Mapping[str, list[tuple[Piece, Label]]], who: Who, done: Collected
+) -> dict[str, list[tuple[Piece, Label]]]:
+    """The same by student of the roster; a line for each person who is none."""
+    by_student: dict[str, list[tuple[Piece, Label]]] = defaultdict(list)
+    for found in by_person.values():
+        student = who.find(found[0][1])
+        if isinstance(student, Student):
+            by_student[student.id] += found
+        else:
+            done.unmatched.append(f"{clean(found[0][0].name, 200)}: {student}")
+    return by_student
+
+
+def _without_wrapping(pieces: Sequence[Piece], folder: ClassFolder) -> Sequence[Piece]:
+    """The pieces without a folder that all of them lie in, such as `submissions/`."""
+    tops = {piece.path.parts[0] for piece in pieces}
+    names = [piece.name for piece in pieces]
+    if len(tops) != 1 or any(len(piece.path.parts) == 1 for piece in pieces) or scheme_of(names) != "folder":
+        return pieces
+    top = tops.pop()
+    if isinstance(Who(folder.students()).find(Label(by="folder", who=top)), Student):
+        return pieces
+    return [replace(piece, name=piece.name.partition("/")[2]) for piece in pieces]
+
+
+# ------------------------------------------------------------------------------------------------ one student
+
+
+def _one_student(
+    folder: ClassFolder, student: Student, found: Sequence[tuple[Piece, Label]], chapter: str, when: tuple[Any, Any, datetime],
+    parse: Parse, done: Collected, heap: Heap,
+) -> None:
+    """Put one student's files in their place."""
+    room = Heap()
+    files = list(_files(found, room))
+    candidates = [_candidate(folder, name, said, data, parse) for name, said, data in files if name.endswith(".ipynb")]
+    for wanted, ours in sorted(_by_chapter(folder, candidates, chapter, done).items()):
+        chosen = _newest(folder, wanted, ours, done)
+        if chosen is not None:
+            done.taken.append(_put(folder, student, wanted, chosen, _beside(chosen, files), when))
+    if not candidates and not room.refused:
+        done.unmatched.append(f"{clean(found[0][0].name, 200)}: {student.id} handed in no notebook (.ipynb)")
+    heap.refused += room.refused
+
+
+def _files(found: Sequence[tuple[Piece, Label]], room: Heap) -> Iterator[tuple[str, Label, bytes]]:
+    """Path, label and bytes of each file of one person, those in a zip among them; few and small ones beside notebooks."""
+    count = total = 0
+    for piece, said in found:
+        for each in each_with_archives(Heap(pieces=[piece], refused=room.refused), lambda piece: _read(piece, room)):
+            name = said.inside if each is piece else each.name.removeprefix(f"{piece.name}/")
+            if each.path.suffix != ".ipynb":
+                count, total = count + 1, total + each.size
+                if count > _BESIDE_FILES or total > _BESIDE_BYTES:
+                    room.refuse(each.name, f"more than {_BESIDE_FILES} files or {_BESIDE_BYTES / 1e6:.0f} MB beside the notebook")
+                    continue
+            if (data := _read(each, room)) is not None:
+                yield name, replace(said, inside=name), data
+
+
+def _read(piece: Piece, heap: Heap) -> bytes | None:
+    try:
+        return piece.read()
+    except Refused as refused:
+        heap.refused.append(str(refused))
+        return None
+
+
+def _candidate(folder: ClassFolder, name: str, said: Label, data: bytes, parse: Parse) -> _Candidate:
+    from course_lib.grading.check import chapter_by_content
+
+    try:
+        notebook = parse(data)
+    except Trouble as trouble:
+        return _Candidate(label=said, name=name, data=data, chapter="", why=clean(trouble.problem, 300))
+    if re.fullmatch(r"\d\d", said_chapter := chapter_of(notebook)):
+        return _Candidate(label=said, name=name, data=data, chapter=said_chapter)
+    try:
+        known = {chapter: folder.source(chapter) for chapter in folder.chapters()}
+        return _Candidate(label=said, name=name, data=data, chapter=chapter_by_content(notebook, Path(PurePosixPath(name).name), known))
+    except Trouble:
+        return _Candidate(label=said, name=name, data=data, chapter="")
+
+
+def _by_chapter(folder: ClassFolder, candidates: Sequence[_Candidate], chapter: str, done: Collected) -> dict[str, list[_Candidate]]:
+    """The notebooks by the chapter that they are of. One that does not say is the chapter that was asked for, if alone."""
+    found: dict[str, list[_Candidate]] = defaultdict(list)
+    for each in candidates:
+        if each.chapter and each.chapter in folder.chapters() and chapter in ("", each.chapter):
+            found[each.chapter].append(each)
+    silent = [each for each in candidates if not each.chapter]
+    for each in candidates:
+        who = clean(each.label.who, 80)
+        if each.chapter and chapter and each.chapter != chapter and not found:
+            done.unmatched.append(f"{clean(each.name, 120)} of {who}: a notebook of chapter {each.chapter}, not {chapter}")
+        elif each.chapter and each.chapter not in folder.chapters():
+            done.unmatched.append(f"{clean(each.name, 120)} of {who}: chapter {each.chapter} is none of this class's")
+    if silent and not found and chapter:
+        found[chapter] = silent
+    elif silent and not found:
+        done.unmatched += [f"{clean(each.name, 120)} of {clean(each.label.who, 80)}: {each.why or 'it does not say which chapter it is'}; --chapter says so"
+                           for each in silent]
+    return found
+
+
+def _newest(folder: ClassFolder, chapter: str, ours: Sequence[_Candidate], done: Collected) -> _Candidate | None:
+    """The one that counts: by the LMS's numbers, else by the number in its name, else by the proper name."""
+    name = f"{folder.assignment(chapter)}.ipynb"
+
+    def rank(each: _Candidate) -> tuple[Any, ...]:
+        return (*each.label.order[:1], again(PurePosixPath(each.name).stem), PurePosixPath(each.name).name == name, not each.why)
+
+    best = max(ours, key=rank)
+    same = [each for each in ours if rank(each) == rank(best) and each.data != best.data]
+    if same:
+        names = " and ".join(clean(each.name, 80) for each in (best, *same))
+        done.refused.append(f"{clean(best.label.who, 80)}: {names} are both chapter {chapter}, and nothing says which counts; "
+                            f"collect one by itself: class collect FILE --student ID --chapter {chapter}")
+        return None
+    return best
+
+
+def _beside(chosen: _Candidate, files: Iterable[tuple[str, Label, bytes]]) -> dict[str, bytes]:
+    """The files that came with the notebook, by their path from its folder."""
+    here = PurePosixPath(chosen.name).parent
+    beside = {}
+    for name, _, data in files:
+        path = PurePosixPath(name)
+        if not name.endswith(".ipynb") and path.is_relative_to(here) and path.name not in _OURS:
+            beside[path.relative_to(here).as_posix()] = data
+    return beside
+
+
+# ------------------------------------------------------------------------------------------------ into its place
+
+
+def _put(
+    folder: ClassFolder, student: Student, chapter: str, chosen: _Candidate, beside: Mapping[str, bytes],
+    when: tuple[datetime | None, Times | None, datetime],
+) -> Taken:
+    """Write one submission, if it is newer than what is there, and our record of it."""
+    moment, notes = _arrived(folder, student, chapter, chosen.label, *when)
+    due, now = folder.due(student, chapter), when[2]
+    late = due is not None and moment > due
+    digest = hashlib.sha256(chosen.data).hexdigest()
+    before = folder.arrival_record(student, chapter)
+    if chosen.why:
+        notes.append(f"It cannot be read: {chosen.why}")
+    record = {
+        "at": moment.isoformat(timespec="seconds"), "by": chosen.label.by, "late": late, "file": clean(_told(chosen), 300), "sha256": digest,
+        "order": list(chosen.label.order), "collected": now.isoformat(timespec="seconds"), "notes": notes,
+    }
+    state = _state(before, record, folder.submitted(student, chapter) is not None)
+    made = Taken(student=student.id, chapter=chapter, file=record["file"], at=moment, late=late, state=state, notes=tuple(notes))
+    if state in ("new", "newer"):
+        notes += _write(folder, student, chapter, chosen.data, beside, moment)
+    elif state == "older":
+        return made
+    elif when[0] is None and when[1] is None:
+        return made  # the same file again, and nobody knows better when it came
+    _stamp(folder.hand_in(student, chapter), moment)
+    folder.remember_arrival(student, chapter, record)
+    return replace(made, notes=tuple(notes))
+
+
+def _told(chosen: _Candidate) -> str:
+    """The file's name as the LMS wrote it."""
+    if chosen.label.by == "canvas":
+        late = "LATE_" if chosen.label.late else ""
+        return f"{chosen.label.who}_{late}{chosen.label.user}_{chosen.label.order[0]}_{chosen.label.inside}"
+    if chosen.label.by == "moodle":
+        return f"{chosen.label.who}_{chosen.label.user}_assignsubmission_file_/{chosen.label.inside}"
+    return chosen.name
+
+
+def _arrived(
+    folder: ClassFolder, student: Student, chapter: str, said: Label, at: datetime | None, times: Times | None, now: datetime
+) -> tuple[datetime, list[str]]:
+    """When it came, by the LMS's table, the exchange or the instructor; else what the LMS's mark of lateness leaves."""
+    if at is not None:
+        return at, []
+    if times is not None and student.id in times.at:
+        return times.at[student.id], []
+    due = folder.due(student, chapter)
+    if said.late:
+        moment = now if due is None else max(now, due + timedelta(seconds=1))
+        return moment, ["The LMS marks it late without saying when: it counts from now. --times TABLE or --at TIME says better."]
+    return (now if due is None else min(now, due)), []
+
+
+def _state(before: Mapping[str, Any], record: Mapping[str, Any], there: bool) -> str:
+    """What this submission is to the one that is there."""
+    if not there or not before:
+        return "new"
+    if before.get("sha256") == record["sha256"]:
+        return "unchanged"
+    if before.get("by") == record["by"] == "canvas":
+        return "newer" if record["order"] > before.get("order", []) else "older"
+    return "older" if datetime.fromisoformat(record["at"]) < datetime.fromisoformat(before["at"]) else "newer"
+
+
+def _write(
+    folder: ClassFolder, student: Student, chapter: str, data: bytes, beside: Mapping[str, bytes], moment: datetime
+) -> list[str]:
+    """The submission's folder in one piece; what was there before goes to `collected/`. Notes on files that no disk takes."""
+    target = folder.hand_in(student, chapter)
+    stage = folder.root / "collected" / f".{student.id}-{target.name}"
+    shutil.rmtree(stage, ignore_errors=True)
+    write_whole(stage / f"{target.name}.ipynb", data)
+    place_variant(folder, student, chapter, stage)
+    _stamp(stage, moment)
+    notes = []
+    for name, blob in beside.items():
+        try:
+            write_whole(stage / name, blob)
+        except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+            notes.append(f"{clean(name, 120)} was left out: {error.strerror}")
+        except OSError as error:
+            if error.errno not in (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ):
+                raise
+            notes.append(f"{clean(name, 120)} was left out: {error.strerror}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists():
+        os.replace(target, _kept(folder, student, target.name))
+    os.replace(stage, target)
+    return notes
+
+
+def place_variant(folder: ClassFolder, student: Student | str, chapter: str, target: Path) -> None:
+    """Our record of the student's numbers as the file that `params` reads; none for the common release."""
+    variant = folder.variant(student, chapter)
+    if variant:
+        write_whole(target / VARIANT_FILE, json.dumps(variant, indent=1, sort_keys=True) + "\n")
+
+
+def _stamp(target: Path, moment: datetime) -> None:
+    """nbgrader's own record of the time."""
+    write_whole(target / "timestamp.txt", moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f UTC\n"))
+
+
+def _kept(folder: ClassFolder, student: Student, name: str) -> Path:
+    """A place for an earlier submission that nothing has yet."""
+    top = folder.root / "collected" / student.id
+    top.mkdir(parents=True, exist_ok=True)
+    return next(path for turn in range(1, 10_000) if not (path := top / f"{name}-{turn}").exists())
+
+
+class _Parsing:
+    """Reads notebooks that strangers wrote: in a child under limits where this machine has one, else with the same checks here."""
+
+    def __enter__(self) -> Parse:
+        from course_lib.grading.seats import Workers
+
+        self.workers = Workers() if hasattr(Workers, "intake") else None
+        if self.workers is None:
+            return _parse_here
+        self.workers.__enter__()
+        return self.workers.intake
+
+    def __exit__(self, *error: object) -> None:
+        if self.workers is not None:
+            self.workers.__exit__(*error)
+
+
+def _parse_here(data: bytes) -> Notebook:
+    from course_lib.learner.notebooks import parse
+
+    try:
+        return parse(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise Trouble("It is not a notebook (it is not UTF-8 text).", "hand in the .ipynb file") from error

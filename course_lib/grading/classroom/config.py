@@ -1,0 +1,142 @@
+"""nbgrader's configuration of a class: its directories, our release steps, its late penalty. The class's own file calls this."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from nbformat import NotebookNode, from_dict
+from nbgrader.plugins import LateSubmissionPlugin
+from nbgrader.preprocessors import (
+    CheckCellMetadata,
+    ClearHiddenTests,
+    ClearMarkScheme,
+    ClearOutput,
+    ClearSolutions,
+    ComputeChecksums,
+    IncludeHeaderFooter,
+    InstantiateTests,
+    LockCells,
+    NbGraderPreprocessor,
+    SaveCells,
+)
+from traitlets import Bool, Float, Unicode
+from traitlets.config import Config
+
+from course_lib.grading.classroom.folder import ClassFolder
+from course_lib.grading.classroom.safe import protect
+from course_lib.grading.release import CheckRelease, chapter_of, check_folder, check_source, fill
+from course_lib.grading.tidy import CHECK_SUFFIX, tidy
+from course_lib.learner.merge import grade_meta, is_check
+from course_lib.learner.notebooks import Notebook
+
+DAY = 86_400.0  # s
+
+
+def configure(config: Any, root: Path) -> None:
+    """Set what nbgrader needs to know of the class at `root`."""
+    _put_alembic_on_the_path()
+    folder = ClassFolder.open(root)
+    config.CourseDirectory.course_id = folder.name
+    config.CourseDirectory.root = str(root)
+    config.CourseDirectory.db_url = folder.db_url
+    config.GenerateAssignment.preprocessors = [
+        ClassTidy,
+        ClassNumbers,
+        # from here nbgrader's own, in nbgrader's own order
+        IncludeHeaderFooter,
+        InstantiateTests,
+        LockCells,
+        ClearSolutions,
+        ClearOutput,
+        CheckCellMetadata,
+        ComputeChecksums,
+        SaveCells,
+        ClearHiddenTests,
+        ClearMarkScheme,
+        ComputeChecksums,
+        CheckCellMetadata,
+        # to here
+        CheckRelease,
+    ]
+    config.ClassTidy.class_folder = config.ClassNumbers.class_folder = str(root)
+    config.ClearSolutions.code_stub = {"python": "raise NotImplementedError"}
+    config.ClearSolutions.text_stub = "*Your answer here.*"
+    if folder.late_points_per_day is not None:
+        config.AssignLatePenalties.plugin_class = PointsPerDay
+        config.PointsPerDay.points = folder.late_points_per_day
+    if place := folder.data.get("exchange_root"):
+        config.Exchange.root = str(place)
+    protect(config)
+
+
+def load(folder: ClassFolder) -> Config:
+    """The class's configuration, as its `nbgrader_config.py` sets it."""
+    config = Config()
+    configure(config, folder.root)
+    return config
+
+
+def _put_alembic_on_the_path() -> None:
+    """nbgrader starts `alembic` by name to make a gradebook; without this it fails outside an activated environment."""
+    ours = str(Path(sys.executable).parent)
+    if ours not in os.environ.get("PATH", "").split(os.pathsep):
+        os.environ["PATH"] = ours + os.pathsep + os.environ.get("PATH", "")
+
+
+class _ClassStep(NbGraderPreprocessor):
+    """A release step that knows the class."""
+
+    class_folder = Unicode("", help="The class's folder.").tag(config=True)
+
+    def folder(self) -> ClassFolder:
+        """The class, as its files are now."""
+        return ClassFolder.open(self.class_folder)
+
+
+class ClassTidy(_ClassStep):
+    """First step: the committed form, the class's points, and a plain word where a cell gives points that nobody can judge."""
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        """The tidied notebook."""
+        chapter = chapter_of(resources["nbgrader"]["assignment"])
+        check_folder(Path(resources["metadata"]["path"]))
+        points = {card.id: card.points for card in self.folder().all_cards(chapter)}
+        notebook: Notebook = json.loads(json.dumps(nb))
+        check_source(notebook)
+        check_tests(notebook, points)
+        return from_dict(tidy(notebook, chapter, points)), resources
+
+
+class ClassNumbers(_ClassStep):
+    """Second step: numbers in place of `{{…}}`, the class's points in the headings."""
+
+    keep = Bool(False, help="Leave the placeholders: each student's numbers come later.").tag(config=True)
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        """The notebook with readable prose."""
+        if self.keep:
+            return nb, resources
+        chapter = chapter_of(resources["nbgrader"]["assignment"])
+        return from_dict(fill(json.loads(json.dumps(nb)), chapter, cards=self.folder().all_cards(chapter))), resources
+
+
+def check_tests(notebook: Notebook, known: Any) -> None:
+    """ValueError names a test cell of the instructor's own: it would run where the answers do, and so prove nothing."""
+    for cell in notebook["cells"]:
+        exercise = grade_meta(cell).get("grade_id", "").removesuffix(CHECK_SUFFIX)
+        if is_check(cell) and cell["cell_type"] == "code" and exercise not in known:
+            raise ValueError(f"Cell {cell.get('id', '?')!r} gives points for {exercise!r}, which is no exercise of this class: "
+                             "make it one (`./course exercise new`), or a cell that is graded by hand (nbgrader: Manually graded).")
+
+
+class PointsPerDay(LateSubmissionPlugin):
+    """A number of points lost for each day, or part of one, that a submission is late."""
+
+    points = Float(1.0, help="Points lost per day late.").tag(config=True)
+
+    def late_submission_penalty(self, student_id: str, score: float, total_seconds_late: float) -> float | None:
+        """Points to take off: never more than there are."""
+        days = -(-total_seconds_late // DAY)
+        return min(self.points * days, score) if days > 0 else None

@@ -1,0 +1,149 @@
+"""Grades out of the gradebook, in the forms that Canvas, Moodle and a spreadsheet take in unedited."""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from course_lib.grading.classroom.folder import ClassFolder
+from course_lib.grading.classroom.release import gradebook
+from course_lib.grading.classroom.roster import Student
+from course_lib.grading.tidy import CHECK_SUFFIX
+from course_lib.install import Trouble
+from course_lib.learner.notebooks import write_whole
+
+FORMATS = ("csv", "exercises", "canvas", "moodle")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grade:
+    """What one student has for one chapter, hand grading and late penalty included."""
+
+    student: Student
+    chapter: str
+    raw: float = 0.0
+    penalty: float = 0.0
+    maximum: float = 0.0
+    at: datetime | None = None
+    handed_in: bool = False  # and graded
+    by_exercise: dict[str, float] = field(default_factory=dict)
+    comment: str = ""
+
+    @property
+    def score(self) -> float:
+        """Points that count."""
+        return max(0.0, round(self.raw - self.penalty, 2))
+
+
+def grades(folder: ClassFolder, chapters: Sequence[str]) -> list[Grade]:
+    """Everybody's grades of some chapters, from the gradebook; who handed in nothing has none. Trouble before a release."""
+    from nbgrader.api import MissingEntry
+
+    found = []
+    with closing(gradebook(folder)) as book:
+        for chapter in chapters:
+            try:
+                assignment = book.find_assignment(folder.assignment(chapter))
+            except MissingEntry as error:
+                raise Trouble(f"Chapter {chapter} is not in the gradebook.", f"`./course class release {chapter}` puts it there") from error
+            made = {each.student_id: each for each in assignment.submissions}
+            for student in folder.students():
+                each = made.get(student.id)
+                if each is None:
+                    found.append(Grade(student=student, chapter=chapter, maximum=assignment.max_score))
+                    continue
+                cells = {grade.name.removesuffix(CHECK_SUFFIX): float(grade.score) for notebook in each.notebooks for grade in notebook.grades}
+                found.append(Grade(
+                    student=student, chapter=chapter, raw=float(each.score), penalty=float(each.late_submission_penalty or 0.0), maximum=assignment.max_score,
+                    at=folder.arrival(student, chapter), handed_in=True, by_exercise=cells,
+                ))  # fmt: skip
+    return found
+
+
+def export(
+    folder: ClassFolder, to: str, chapters: Sequence[str], *, path: Path | None = None, column: str = "", missing_as_zero: bool = False
+) -> Path:
+    """Write grades in one of `FORMATS`; the file's path."""
+    if to not in FORMATS:
+        raise Trouble(f"There is no format {to!r}.", f"choose from {', '.join(FORMATS)}")
+    if column and len(chapters) != 1:
+        raise Trouble("--column names one chapter's column.", "export one chapter at a time")
+    found = grades(folder, chapters)
+    rows = {"csv": _plain, "exercises": _exercises, "canvas": _canvas, "moodle": _moodle}[to](folder, found, chapters, column, missing_as_zero)
+    target = path or folder.root / "exports" / f"{folder.name}-{'-'.join(chapters) if len(chapters) < 4 else 'all'}-{to}.csv"
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    write_whole(target, "\ufeff" + out.getvalue() if to in ("csv", "exercises") else out.getvalue())
+    return target
+
+
+Rows = Iterable[Sequence[object]]
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def _plain(folder: ClassFolder, found: Sequence[Grade], chapters: Sequence[str], column: str, zero: bool) -> Rows:
+    """nbgrader's own columns, a line for each student and chapter."""
+    yield ("assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email", "raw_score", "late_submission_penalty", "score", "max_score")
+    for each in found:
+        due, who = folder.due(each.student, each.chapter), each.student
+        yield (folder.assignment(each.chapter), due or "", each.at or "", who.id, _cell(who.last_name), _cell(who.first_name), who.email,
+               _number(each.raw), _number(each.penalty), _number(each.score), _number(each.maximum))  # fmt: skip
+
+
+def _exercises(folder: ClassFolder, found: Sequence[Grade], chapters: Sequence[str], column: str, zero: bool) -> Rows:
+    """A line for each student, a column for each exercise."""
+    columns = [(chapter, name) for chapter in chapters for name in _names(found, chapter)]
+    yield ("student_id", "last_name", "first_name", "section", *(f"{chapter} {name}" for chapter, name in columns), *(f"{chapter} late penalty" for chapter in chapters))
+    by = {(each.student.id, each.chapter): each for each in found}
+    for who in folder.students():
+        scores = [by[who.id, chapter].by_exercise.get(name) for chapter, name in columns]
+        yield (who.id, _cell(who.last_name), _cell(who.first_name), _cell(who.section), *("" if score is None else _number(score) for score in scores),
+               *(_number(by[who.id, chapter].penalty) for chapter in chapters))  # fmt: skip
+
+
+def _names(found: Sequence[Grade], chapter: str) -> list[str]:
+    return list(dict.fromkeys(name for each in found if each.chapter == chapter for name in each.by_exercise))
+
+
+def _canvas(folder: ClassFolder, found: Sequence[Grade], chapters: Sequence[str], column: str, zero: bool) -> Rows:
+    """Canvas's gradebook import: its five columns, one more for each chapter, and a line of points possible."""
+    names = {chapter: column or folder.chapter(chapter).get("canvas_column") or folder.assignment(chapter) for chapter in chapters}
+    most = {each.chapter: each.maximum for each in found}
+    yield ("Student", "ID", "SIS User ID", "SIS Login ID", "Section", *names.values())
+    yield ("    Points Possible", "", "", "", "", *(_number(most[chapter]) for chapter in chapters))
+    by = {(each.student.id, each.chapter): each for each in found}
+    for who in folder.students():
+        name = ", ".join(filter(None, (who.last_name, who.first_name))) or who.id
+        yield (_cell(name), who.lms_id, "", who.login, _cell(who.section), *(_score(by[who.id, chapter], zero) for chapter in chapters))
+
+
+def _moodle(folder: ClassFolder, found: Sequence[Grade], chapters: Sequence[str], column: str, zero: bool) -> Rows:
+    """Moodle's grade import: who by email and ID number, and beside each grade its feedback, never the one without the other."""
+    names = {chapter: column or folder.assignment(chapter) for chapter in chapters}
+    yield ("Email address", "ID number", *(text for name in names.values() for text in (name, f"{name} feedback")))
+    by = {(each.student.id, each.chapter): each for each in found}
+    for who in folder.students():
+        yield (who.email, who.id, *(text for chapter in chapters for text in (_score(by[who.id, chapter], zero), _words(by[who.id, chapter]))))
+
+
+def _score(grade: Grade, zero: bool) -> str:
+    """A grade; nothing where nothing was handed in, unless that is worth zero."""
+    return _number(grade.score) if grade.handed_in or zero else ""
+
+
+def _words(grade: Grade) -> str:
+    if not grade.handed_in:
+        return ""
+    late = f", {_number(grade.penalty)} off for lateness" if grade.penalty else ""
+    return f"{_number(grade.score)} of {_number(grade.maximum)} points{late}"
+
+
+def _cell(text: str) -> str:
+    """A text that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text

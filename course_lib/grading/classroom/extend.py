@@ -1,0 +1,61 @@
+"""More time for one student: `class.toml`, our record of arrival and the gradebook agree on what is late."""
+
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import Any
+
+from course_lib.grading.classroom.folder import ClassFolder
+from course_lib.grading.classroom.release import gradebook
+from course_lib.install import Trouble
+
+
+def extend(folder: ClassFolder, ident: str, chapter: str, until: datetime) -> str:
+    """Give a student until then; the value says in a sentence what that changed."""
+    student, common = folder.student(ident), folder.due("", chapter)
+    if common is None:
+        raise Trouble(f"Chapter {chapter} has no due date, so nothing can be extended.", f"`./course class release {chapter} --due …` gives it one")
+    if until < common:
+        raise Trouble(f"{until:%Y-%m-%d %H:%M} is before the due date of all, {common:%Y-%m-%d %H:%M}.", "give a later time")
+    folder.extend(student, chapter, until)
+    record, at = folder.arrival_record(student, chapter), folder.arrival(student, chapter)
+    if at is not None:
+        folder.remember_arrival(student, chapter, {**record, "late": at > until})
+        folder.save_arrivals()
+    with closing(gradebook(folder)) as book:
+        penalty = _tell_gradebook(folder, book, student.id, chapter)
+    said = f"{student.name} has until {until:%Y-%m-%d %H:%M} for chapter {chapter}."
+    if at is not None:
+        said += f" Their work came {at:%Y-%m-%d %H:%M}: {'late' if at > until else 'in time'}{penalty}."
+    return said
+
+
+def _tell_gradebook(folder: ClassFolder, book: Any, student: str, chapter: str) -> str:
+    """The extension in the gradebook, and the penalty as it is now; words for the latter."""
+    from nbgrader.api import MissingEntry
+
+    try:
+        submission = book.find_submission(folder.assignment(chapter), student)
+    except MissingEntry:
+        return ""
+    due, common = folder.due(student, chapter), folder.due("", chapter)
+    submission.extension = due - common if due and common else None
+    at = folder.arrival(student, chapter)
+    submission.timestamp = at.astimezone(UTC).replace(tzinfo=None) if at else submission.timestamp
+    book.db.commit()
+    total = 0.0
+    for notebook in submission.notebooks:
+        notebook.late_submission_penalty = _penalty(folder, student, notebook.score, submission.total_seconds_late)
+        total += notebook.late_submission_penalty or 0.0
+    book.db.commit()
+    return f", {total:g} points off" if total else ", nothing off"
+
+
+def _penalty(folder: ClassFolder, student: str, score: float, seconds: float) -> float | None:
+    """What nbgrader's late plugin of this class takes off."""
+    from nbgrader.plugins import LateSubmissionPlugin
+
+    from course_lib.grading.classroom.config import load
+
+    config = load(folder)
+    plugin = config.AssignLatePenalties.get("plugin_class", LateSubmissionPlugin) if "AssignLatePenalties" in config else LateSubmissionPlugin
+    return plugin(config=config).late_submission_penalty(student, score, seconds) if seconds > 0 else None

@@ -1,0 +1,188 @@
+"""How Canvas, Moodle and people name what is handed in, and where they say when it came."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from course_lib.grading.classroom.roster import Student, key_of, read_csv
+from course_lib.install import Trouble
+
+By = Literal["canvas", "moodle", "folder", "exchange", "instructor"]
+
+# lastfirst_LATE_12345_678_name-1.ipynb: who, whether late, Canvas's number of the person, its number of the file, the file.
+_CANVAS = re.compile(r"(?P<who>[^_/]+)_(?P<late>LATE_)?(?P<user>\d+)_(?P<file>\d+)_(?P<rest>.+)")
+# Full Name_12345_assignsubmission_file_/name.ipynb, or without the slash: who, number of the participant, the file.
+_MOODLE = re.compile(r"(?P<who>[^_/]+(?:_[^_/]+)*?)_(?P<user>\d+)_assignsubmission_(?P<kind>file|onlinetext)_?/?(?P<rest>.*)")
+_AGAIN = re.compile(r"(?:-(\d{1,3})| ?\((\d{1,3})\))$")  # name-1, name (1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """What a file's name says: of whom it is, and which of several of theirs."""
+
+    by: By
+    who: str  # a name, as the source writes it
+    user: str = ""  # the LMS's number
+    late: bool = False
+    order: tuple[int, ...] = ()  # the newest of one person's files has the largest
+    inside: str = ""  # the file's path within what the person handed in
+
+    @property
+    def person(self) -> str:
+        """One person within one source."""
+        return self.user or self.who
+
+
+def again(stem: str) -> int:
+    """The number that an LMS or browser hangs on a file that is there already: 2 of "name-2", else 0."""
+    found = _AGAIN.search(stem)
+    return int(found.group(1) or found.group(2)) if found else 0
+
+
+def scheme_of(names: Sequence[str]) -> By:
+    """Who named these files."""
+    for by, pattern in (("moodle", _MOODLE), ("canvas", _CANVAS)):
+        if names and 2 * sum(pattern.fullmatch(name) is not None for name in names) > len(names):
+            return by  # type: ignore[return-value]
+    return "folder"
+
+
+def label(name: str, by: By) -> Label | None:
+    """What a file's name says under a scheme; None where it is not named by it."""
+    if by == "canvas":
+        if (found := _CANVAS.fullmatch(name)) is None:
+            return None
+        rest = found["rest"]
+        stem = PurePosixPath(rest.split("/")[0]).stem
+        return Label(by=by, who=found["who"], user=found["user"], late=bool(found["late"]), order=(int(found["file"]), again(stem)), inside=rest)
+    if by == "moodle":
+        if (found := _MOODLE.fullmatch(name)) is None or found["kind"] != "file" or not found["rest"]:
+            return None
+        return Label(by=by, who=found["who"], user=found["user"], inside=found["rest"], order=(again(PurePosixPath(found["rest"]).stem),))
+    top, _, rest = name.partition("/")
+    return Label(by=by, who=top, inside=rest or name, order=(again(PurePosixPath(name).stem),))
+
+
+# ------------------------------------------------------------------------------------------------ which student
+
+
+class Who:
+    """Finds the student whom a label means."""
+
+    def __init__(self, students: Iterable[Student], users: Mapping[str, str] | None = None) -> None:
+        self.students = tuple(students)
+        self.users = users or {}  # the LMS's number -> id, where a table says so
+        self.by_lms = {student.lms_id: student for student in self.students if student.lms_id}
+        self.names: dict[str, list[Student]] = {}
+        for student in self.students:
+            for spelt in {key_of(student.last_name + student.first_name), key_of(student.first_name + student.last_name)} - {""}:
+                self.names.setdefault(spelt, []).append(student)
+        self.plain: dict[str, list[Student]] = {}
+        for student in self.students:
+            for spelt in {student.id, student.login, student.login.split("@")[0], student.email} - {""}:
+                self.plain.setdefault(spelt.casefold(), []).append(student)
+
+    def find(self, label: Label) -> Student | str:
+        """The student, or why none is meant, in words."""
+        if label.by in ("canvas", "moodle"):
+            if label.user in self.users:
+                return next((student for student in self.students if student.id == self.users[label.user]), "the table names nobody of the roster")
+            if label.user in self.by_lms:
+                return self.by_lms[label.user]
+        else:
+            whole = _only(self.plain.get(_stem(label.who).casefold(), []))
+            if found := whole or self._in_words_of(_stem(label.who)):
+                return found
+        return self._by_name(label)
+
+    def _by_name(self, label: Label) -> Student | str:
+        named = self.names.get(key_of(_stem(label.who)), [])
+        if len(named) > 1:
+            return f"{len(named)} students are called so: {', '.join(student.id for student in named)}"
+        if not named:
+            return "nobody of the roster has this name or number"
+        if label.by == "canvas" and named[0].lms_id:
+            return f"the name is {named[0].id}'s, but their number in Canvas is {named[0].lms_id}"
+        return named[0]
+
+    def _in_words_of(self, stem: str) -> Student | None:
+        """The student whose id or login is a word of a file's name: "01_walls_ada.ipynb"; the longest that fits."""
+        fits = {
+            spelt: students for spelt, students in self.plain.items()
+            if len(spelt) > 1 and re.search(rf"(?:^|[^a-z0-9]){re.escape(spelt)}(?:$|[^a-z0-9])", stem.casefold())
+        }
+        longest = max(map(len, fits), default=0)
+        return _only([student for spelt, students in fits.items() if len(spelt) == longest for student in students])
+
+
+def _stem(name: str) -> str:
+    return name.rsplit(".", 1)[0] if name.endswith((".ipynb", ".zip")) else name
+
+
+def _only(found: Sequence[Student]) -> Student | None:
+    return found[0] if len({student.id for student in found}) == 1 else None
+
+
+# ------------------------------------------------------------------------------------------------ when
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """When submissions came, by student id, and which student each LMS number is."""
+
+    at: Mapping[str, datetime]
+    users: Mapping[str, str]
+
+
+_WHO = ("student_id", "student id", "email address", "email", "login", "sis login id", "username", "id number", "id", "user id")
+_WHEN = ("submitted_at", "submitted at", "last modified (submission)", "arrived", "timestamp", "time")
+
+
+def read_times(path: Path, students: Sequence[Student]) -> Times:
+    """A table of times: Moodle's grading worksheet, or any CSV with a student and a `submitted_at`; Trouble for none."""
+    rows = [{name.strip().lower(): value for name, value in row.items()} for row in read_csv(path)]
+    head = set(rows[0]) if rows else set()
+    when = next((name for name in _WHEN if name in head), None)
+    if when is None or not head & {*_WHO, "identifier", "full name"}:
+        raise Trouble(f"{path} is no table of arrival times.", f"it needs a column that names the student and one of {', '.join(_WHEN[:3])}")
+    known = _known_by(students)
+    at: dict[str, datetime] = {}
+    users: dict[str, str] = {}
+    for row in rows:
+        named = [row[name] for name in (*_WHO, "full name") if row.get(name)]
+        student = next((known[spelt.casefold()] for spelt in named if spelt.casefold() in known), None) or known.get(key_of(row.get("full name", "")))
+        if student is None:
+            continue
+        if number := re.search(r"\d+", row.get("identifier", "")):
+            users[number.group()] = student
+        if moment := _moment(row[when]):
+            at[student] = moment
+    return Times(at=at, users=users)
+
+
+def _known_by(students: Sequence[Student]) -> dict[str, str]:
+    known: dict[str, str] = {}
+    names = [key_of(student.first_name + student.last_name) for student in students]
+    for student, name in zip(students, names, strict=True):
+        for spelt in (student.id, student.login, student.email, student.lms_id):
+            if spelt:
+                known.setdefault(spelt.casefold(), student.id)
+        if name and names.count(name) == 1:
+            known.setdefault(name, student.id)
+    return known
+
+
+def _moment(text: str) -> datetime | None:
+    from dateutil import parser
+
+    try:
+        moment = parser.parse(text)
+    except (ValueError, OverflowError):  # "-", which Moodle writes where nothing came
+        return None
+    return moment.astimezone() if moment.tzinfo is None else moment
+
+
+Find = Callable[[Label], Student | str]

@@ -1,0 +1,182 @@
+"""`course exercise new`: the files of an exercise, which fail their tests until they are written."""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from course_lib import exercises
+from course_lib.grading.check import sources
+from course_lib.grading.classroom.folder import ClassFolder
+from course_lib.grading.tidy import CHECK_SUFFIX
+from course_lib.install import ROOT, Trouble
+from course_lib.learner.merge import is_check
+from course_lib.learner.notebooks import Cell, Notebook, read, render, write_whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """What was written, and what is to be done next."""
+
+    written: tuple[Path, ...]
+    steps: tuple[str, ...]
+
+
+def new_exercise(chapter: str, exercise: str, class_folder: Path | None = None, root: Path = ROOT) -> Made:
+    """Write card, judging, bank and cells of a new exercise: in the course, or in a class. Trouble if it is there already."""
+    folder = ClassFolder.open(class_folder) if class_folder else None
+    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", exercise):
+        raise Trouble(f"{exercise!r} cannot be an exercise's id.", "small letters, digits and dashes, such as ring-in-reverse")
+    if chapter not in exercises.chapters():
+        raise Trouble(f"There is no chapter {chapter!r} with exercises.", f"choose from {', '.join(exercises.chapters())}")
+    if exercise in {card.id for card in exercises.cards()}:
+        raise Trouble(f"There is an exercise {exercise!r} already.", "choose another id")
+    if folder is not None:
+        return _in_a_class(folder, chapter, exercise)
+    return _in_the_course(chapter, exercise, root)
+
+
+def _in_a_class(folder: ClassFolder, chapter: str, exercise: str) -> Made:
+    folder.chapter(chapter)
+    top = folder.overlay / exercise.replace("-", "_")
+    if top.exists():
+        raise Trouble(f"{top} is there already.", "choose another id")
+    files = {top / "card.py": _card(chapter, exercise, "CARD"), top / "judging.py": _judging(exercise, "JUDGING"), top / "bank.py": _bank(exercise)}
+    source = folder.source(chapter)
+    files[source] = render(_with_cells(read(source), chapter, exercise))
+    for path, text in files.items():
+        write_whole(path, text)
+    return Made(written=tuple(files), steps=(
+        f"write the card ({top / 'card.py'}): text, points, hints, the names that an answer defines",
+        f"write the judging ({top / 'judging.py'}): cases with an oracle, and mistakes by name",
+        f"put right and wrong answers into the bank ({top / 'bank.py'}), and the right one into the cell {exercise!r} of {source.name}",
+        f"./course exercise test {exercise} --class {folder.root}     until every answer meets its fate",
+        f"./course class release {chapter} --folder {folder.root}",
+    ))  # fmt: skip
+
+
+def _in_the_course(chapter: str, exercise: str, root: Path) -> Made:
+    slug = f"ch{chapter}_{exercise.replace('-', '_')}"
+    library, name = root / "course_lib" / "exercises", exercise.replace("-", "_").upper()
+    source = sources(root)[chapter]
+    card, judge, bank = library / f"{slug}.py", library / "judging" / f"{slug}.py", root / "tests" / "exercises" / f"ch{chapter}" / f"{exercise}.py"
+    if there := next((path for path in (card, judge, bank) if path.exists()), None):
+        raise Trouble(f"{there} is there already.", "choose another id")
+    cards, judgings = library / f"ch{chapter}.py", library / "judging" / f"ch{chapter}.py"
+    files = {
+        card: _card(chapter, exercise, name), judge: _judging(exercise, name), bank: _bank(exercise),
+        cards: _registered(cards, f"from course_lib.exercises.{slug} import {name}\n", "CARDS", name),
+        judgings: _registered(judgings, f"from course_lib.exercises.judging.{slug} import {name}\n", "JUDGINGS", f'"{exercise}": {name}'),
+        source: render(_with_cells(read(source), chapter, exercise)),
+    }
+    for path, text in files.items():
+        write_whole(path, text)
+    return Made(written=tuple(files), steps=(
+        f"write the card ({card.relative_to(root)}), the judging ({judge.relative_to(root)}) and the bank ({bank.relative_to(root)})",
+        f"put the right answer into the cell {exercise!r} of {source.relative_to(root)}, where the chapter wants it; the order of CARDS is the notebook's",
+        f"./course test --kill-matrix --chapter {chapter}     until every answer meets its fate",
+        f"./course release && ./course check {chapter} --solved",
+    ))  # fmt: skip
+
+
+def _registered(path: Path, line: str, what: str, entry: str) -> str:
+    """A chapter's module with one more import and one more entry at the end of CARDS or JUDGINGS."""
+    text = path.read_text(encoding="utf-8")
+    found = re.search(rf"^{what}(?:: [^=\n]+)? = ([({{])(.*?)([)}}])$", text, re.MULTILINE | re.DOTALL)
+    imports = list(re.finditer(r"^from course_lib\.exercises\S* import .*\n", text, re.MULTILINE))
+    if found is None or not imports:
+        raise Trouble(f"{path} does not define {what} in a form that a further exercise can be put into.", f"add {entry} to {what} by hand")
+    inside = found.group(2).rstrip().rstrip(",")
+    text = f"{text[: found.start(2)]}{inside}{', ' if inside.strip() else ''}{entry}{text[found.end(2):]}"
+    before = [each for each in imports if each.group() < line] or imports[:1]
+    return text[: before[-1].end()] + line + text[before[-1].end() :]
+
+
+# ------------------------------------------------------------------------------------------------ the cells
+
+
+def _with_cells(notebook: Notebook, chapter: str, exercise: str) -> Notebook:
+    """The notebook with heading, answer and check of the exercise behind its last check."""
+    last = max((at for at, cell in enumerate(notebook["cells"]) if is_check(cell)), default=len(notebook["cells"]) - 1)
+    cells = [*notebook["cells"][: last + 1], *_cells(chapter, exercise), *notebook["cells"][last + 1 :]]
+    return {**notebook, "cells": cells}
+
+
+def _cells(chapter: str, exercise: str) -> list[Cell]:
+    function, check = exercise.replace("-", "_"), f"{exercise}{CHECK_SUFFIX}"
+    plain = {"locked": False, "schema_version": 3, "task": False}
+    answer = f'def {function}(numbers):\n    """What it returns, with its unit."""\n    ### BEGIN SOLUTION\n    raise NotImplementedError\n    ### END SOLUTION'
+    judged = f'check("{exercise}", {function})\n### BEGIN HIDDEN TESTS\ncheck("{exercise}", {function}, unseen=True)\n### END HIDDEN TESTS'
+    code = {"cell_type": "code", "execution_count": None, "outputs": []}
+    return [
+        {"cell_type": "markdown", "id": f"c{chapter}-{exercise}", "metadata": {}, "source": f"{{{{{exercise}.card}}}}"},
+        {**code, "id": exercise, "metadata": {"nbgrader": {**plain, "grade": False, "grade_id": exercise, "solution": True}}, "source": answer},
+        {**code, "id": check, "metadata": {"nbgrader": {**plain, "grade": True, "grade_id": check, "locked": True, "points": 1, "solution": False}},
+         "source": judged},
+    ]  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------ the three parts
+
+
+def _card(chapter: str, exercise: str, name: str) -> str:
+    function = exercise.replace("-", "_")
+    return f'''"""The card of {exercise}: what a learner is told. Its numbers are parameters, so that nobody types one twice."""
+
+from course_lib.exercises import Card
+
+{name} = Card(
+    id={json.dumps(exercise)},
+    chapter={json.dumps(chapter)},
+    title="WRITE: a title",
+    text="""WRITE what is asked. A number of the variant stands here as {{{{count}}}}; `{function}(numbers)` returns ….""",
+    points=2,
+    minutes=5,
+    difficulty=2,
+    importance=3,
+    kind="more",
+    hints=("WRITE: a question.", "WRITE: a sketch.", "WRITE: near-code."),
+    answers=({json.dumps(function)},),
+    params={{"count": 4}},
+    vary=lambda draw: {{"count": draw.randrange(3, 9)}},
+)
+'''
+
+
+def _judging(exercise: str, name: str) -> str:
+    return f'''"""The judge of {exercise}: cases, oracle, mistakes by name. Nothing here calls a learner's code, and no worker can read it."""
+
+import random
+from collections.abc import Sequence
+
+from course_lib.exercises.judging import Judging, Mistake, Params, number_verdict
+from course_lib.records import Case, Outcome, Verdict
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    """The visible case first, then those that only grading sees; other data each time."""
+    drawn = [[rng.randrange(1, 100) for _ in range(params["count"] + turn)] for turn in range(3)]
+    return [Case(name=f"{{len(numbers)}} numbers", args=(numbers,), visible=turn == 0) for turn, numbers in enumerate(drawn)]
+
+
+def _right(numbers: Sequence[int]) -> float:
+    raise NotImplementedError("WRITE the oracle of {exercise}: what a right answer returns")
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    (numbers,) = case.args
+    mistakes = [Mistake("WRITE-its-name", len(numbers), "WRITE what to tell who returns this.")]
+    return [number_verdict("number", case, outcome.value, _right(numbers), unit="WRITE", mistakes=mistakes)]
+
+
+{name} = Judging(shares={{"values:number": 1.0}}, cases=_cases, verdicts=_verdicts, why="WRITE why the answer is right.", pytorch="")
+'''
+
+
+def _bank(exercise: str) -> str:
+    function = exercise.replace("-", "_")
+    stub = f"def {function}(numbers):\n    raise NotImplementedError"
+    sections = ["right: one way", "right: another way", "wrong: WRITE what is wrong => values WRITE-its-name", "wrong: WRITE what else => values -",
+                "wrong: WRITE a third => values -", "wrong: WRITE a fourth => values -"]  # fmt: skip
+    head = f'"""Answers to {exercise}: right ones, and wrong ones with the verdict and mistake that must find them."""'
+    return "\n\n".join([head, *(f"# %% {section}\n\n\n{stub}\n" for section in sections)])

@@ -1,0 +1,50 @@
+"""Where a class stands: who handed in, what came late, what is graded."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from course_lib.grading.classroom.folder import ClassFolder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChapterStatus:
+    """One chapter of a class."""
+
+    chapter: str
+    released: bool
+    students: int
+    handed_in: int
+    late: int
+    graded: int
+    waiting: tuple[str, ...]  # handed in, not graded as they are now
+    refused: tuple[str, ...]  # graded, but could not be read or run
+    missing: tuple[str, ...]  # nothing handed in
+    mean: float | None  # points of those graded
+    maximum: float
+
+
+def status(folder: ClassFolder, chapters: Sequence[str] | None = None) -> list[ChapterStatus]:
+    """The class's chapters."""
+    return [_chapter(folder, chapter) for chapter in chapters or folder.chapters()]
+
+
+def _chapter(folder: ClassFolder, chapter: str) -> ChapterStatus:
+    reports = current(folder, chapter)
+    there = [student.id for student in folder.students() if folder.submitted(student, chapter)]
+    graded = [name for name in there if name in reports and reports[name].get("notebook_sha256") == folder.arrival_record(name, chapter).get("sha256")]
+    points = [float(reports[name].get("points", 0.0)) for name in graded]
+    return ChapterStatus(
+        chapter=chapter, released=(folder.root / "release" / folder.assignment(chapter)).is_dir(), students=len(folder.students()),
+        handed_in=len(there), late=sum(bool(folder.arrival_record(name, chapter).get("late")) for name in there), graded=len(graded),
+        waiting=tuple(name for name in there if name not in graded), mean=sum(points) / len(points) if points else None,
+        refused=tuple(name for name in graded if reports[name].get("state") not in (None, "graded")),
+        missing=tuple(student.id for student in folder.students() if student.id not in there), maximum=sum(folder.points(chapter).values()),
+    )
+
+
+def current(folder: ClassFolder, chapter: str) -> Mapping[str, dict[str, Any]]:
+    """Student -> the report that counts, as the service keeps it."""
+    from course_lib.grading.service import reports
+
+    return reports.all_latest(folder, chapter)

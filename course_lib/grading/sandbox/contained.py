@@ -1,0 +1,64 @@
+"""The level "contained": a worker that may make no namespaces gives up, for good, what it does not need.
+
+Landlock leaves it the files of its own side, seccomp no socket but a connected pair and, before Linux 6.12, no signals.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from course_lib.grading.sandbox import filters, landlock, linux
+from course_lib.grading.sandbox.wall import copy_plain, course_files, trees
+from course_lib.install import ROOT
+
+_READABLE = ("/etc/ld.so.cache", "/etc/localtime", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/filesystems",
+             "/sys/devices/system/cpu")
+_DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
+_SIGNALS_SINCE = 6  # the version of Landlock that keeps signals in
+
+
+class Keep:
+    """What the warm process makes ready for all its workers: hundreds of rules, put into one set."""
+
+    def __init__(self, scratch: Path) -> None:
+        self.rooms = scratch / "rooms"
+        self.rooms.mkdir()
+        self.readable = list(_readable())
+        self.common = landlock.ruleset([*self.readable, *_of_course()], [self.rooms])
+        self.count = 0
+
+    def next_room(self) -> Path:
+        """A folder for one more worker."""
+        self.count += 1
+        return self.rooms / str(self.count)
+
+    def enter(self, folder: Path, room: Path) -> dict[str, str]:
+        """Keep this process and all that it starts to a copy of `folder` in `room`; what its environment must say."""
+        for name in ("home", "tmp"):
+            (room / name).mkdir(parents=True)
+        copy_plain(folder, room / "notebook")
+        os.chdir(room / "notebook")
+        linux.empty_bounding_set()
+        linux.drop_capabilities()
+        own = landlock.ruleset([*self.readable, (ROOT / "course_lib", landlock.READ)], [room])  # what both allow is allowed
+        for rules in (self.common, own):
+            landlock.restrict(rules)
+            os.close(rules)
+        signals = () if landlock.version() >= _SIGNALS_SINCE else filters.SIGNALS
+        filters.install(filters.program((*filters.DENIED, *signals), sockets=False))
+        home, temporary = str(room / "home"), str(room / "tmp")
+        return {"HOME": home, "TMPDIR": temporary, "MPLCONFIGDIR": temporary, "USER": "learner", "LOGNAME": "learner"}
+
+
+def _readable() -> Iterator[tuple[Path, int]]:
+    for path in (*trees(), *map(Path, _READABLE)):
+        yield path, landlock.READ
+    for name in _DEVICES:
+        yield Path(name), landlock.READ | landlock.WRITE
+
+
+def _of_course() -> Iterator[tuple[Path, int]]:
+    """The worker's side of this library: its files, and the right to list all folders, without which Python imports nothing."""
+    yield ROOT / "course_lib", landlock.LIST
+    for path in course_files():
+        yield ROOT / path, landlock.READ

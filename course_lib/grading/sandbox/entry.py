@@ -1,0 +1,110 @@
+"""Into the sandbox: `Gate` is made once by the warm process, `enter` is called in each of its children before anything else."""
+
+import json
+import os
+import resource
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from course_lib.grading.sandbox import contained, filters, linux, rooms
+from course_lib.grading.sandbox.wall import Wall, too_wide
+
+_THREADS = 1100  # beside processes: a run of a thousand ranks has as many
+_STACKS = 1_000_000_000  # bytes of address space that they may reserve
+
+
+class Gate:
+    """The sandbox's outside, in the warm process."""
+
+    def __init__(self, wall: Wall, scratch: Path) -> None:
+        self.wall = wall
+        self.root: Path | None = None
+        self.keep: contained.Keep | None = None
+        self.room: Path | None = None  # where the worker that is forked next will be
+        self.base = data_bytes()  # what every child has from the start
+        if wall.level == "namespaces":
+            self.root = rooms.build(wall, scratch)
+            self.space = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        if wall.level == "contained":
+            if inside := too_wide(wall.hidden):
+                raise OSError(f"{inside} lies in a folder that workers may read")
+            self.keep = contained.Keep(scratch)
+
+    def fork(self) -> int:
+        """`os.fork`, the child in a process space of its own where there is one."""
+        self.room = self.keep.next_room() if self.keep else None
+        if self.root is None:
+            return os.fork()
+        linux.unshare(linux.NEWPID)
+        pid = os.fork()
+        if pid:
+            linux.join(self.space, linux.NEWPID)  # later children are ours again
+        return pid
+
+    def enter(self, folder: Path, *descriptors: int) -> None:
+        """Shut the gate behind this process, a child that has run nothing of a submission yet, for good.
+
+        Of its descriptors it keeps those named, and input, output and errors, which lead nowhere. OSError where the gate
+        cannot be shut.
+        """
+        close_all_but([*descriptors, *([self.keep.common] if self.keep else [])])
+        set_limits(self.wall, self.base)
+        variables: dict[str, str] = {}
+        if self.root is not None:
+            rooms.enter(self.wall, self.root, folder)
+            linux.drop_capabilities()
+            linux.prctl(4, 1)  # PR_SET_DUMPABLE: its own /proc is its own again after the change of user
+            filters.install(filters.program(filters.DENIED, sockets=True))
+            variables = rooms.variables()
+        elif self.keep is not None and self.room is not None:
+            variables = self.keep.enter(folder, self.room)
+        else:
+            os.chdir(folder)
+        os.environ.update(variables)
+        tempfile.tempdir = None
+
+
+def close_all_but(keep: Sequence[int]) -> None:
+    """Close every descriptor but 0, 1, 2 and those in `keep`."""
+    start = 3
+    for fd in sorted(fd for fd in keep if fd > 2):
+        os.closerange(start, fd)
+        start = fd + 1
+    os.closerange(start, 2**20)
+
+
+def set_limits(wall: Wall, base: int) -> None:
+    """The system's own limits, which nobody can raise again; the watch of the warm process knows the sums."""
+    try:
+        Path("/proc/self/oom_score_adj").write_text("1000")  # should memory end, this goes first
+    except OSError:
+        pass
+    limits = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_CPU: wall.cpu_seconds,
+        resource.RLIMIT_FSIZE: wall.file_bytes,
+        resource.RLIMIT_NOFILE: wall.open_files,
+        resource.RLIMIT_DATA: base + wall.memory_bytes + _STACKS,
+        resource.RLIMIT_MEMLOCK: 2**20,
+        resource.RLIMIT_MSGQUEUE: 0,
+        resource.RLIMIT_SIGPENDING: 512,
+    }
+    if wall.level == "namespaces":
+        limits[resource.RLIMIT_NPROC] = wall.processes + _THREADS
+    for name, value in limits.items():
+        hard = resource.getrlimit(name)[1]
+        most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(name, (most, most))
+
+
+def data_bytes() -> int:
+    """The private writable memory of this process, as the system counts it for its limit; in bytes."""
+    text = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+    return int(next(line for line in text.splitlines() if line.startswith("VmData")).split()[1]) * 1024
+
+
+def wall_of(text: str) -> Wall:
+    """The wall that `text_of` described."""
+    given = json.loads(text)
+    return Wall(**{**given, "hidden": tuple(given["hidden"])})

@@ -1,0 +1,64 @@
+"""A list of system calls that fail from now on, for this process and all that it starts: seccomp, in the kernel's own small language."""
+
+import ctypes
+import errno
+import platform
+import struct
+from collections.abc import Sequence
+
+from course_lib.grading.sandbox.linux import number, prctl
+
+_ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
+_ALLOW, _FAIL = 0x7FFF0000, 0x00050000
+_NUMBER, _MACHINE, _ARGUMENT = 0, 4, 16  # offsets in what the kernel shows a filter
+_NEW_NAMESPACES = 0x7E020080  # CLONE_NEW*
+_SHARED_AND_NAMELESS = 0x21  # MAP_SHARED | MAP_ANONYMOUS: memory that no limit counts
+_FAMILIES = (1, 2, 10, 16)  # AF_UNIX, AF_INET, AF_INET6, AF_NETLINK: those that a network namespace holds
+_TERMINAL = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: typing into somebody's terminal
+
+DENIED = (
+    "acct", "add_key", "adjtimex", "bpf", "chroot", "clock_adjtime", "clock_settime", "delete_module", "fanotify_init",
+    "finit_module", "fsconfig", "fsmount", "fsopen", "fspick", "init_module", "io_uring_enter", "io_uring_register", "io_uring_setup",
+    "kcmp", "kexec_file_load", "kexec_load", "keyctl", "lookup_dcookie", "mbind", "memfd_create", "memfd_secret", "migrate_pages", "mount",
+    "mount_setattr", "move_mount", "move_pages", "mq_open", "msgget", "msgsnd", "name_to_handle_at", "open_by_handle_at", "open_tree",
+    "perf_event_open", "personality", "pidfd_getfd", "pivot_root", "process_madvise", "process_vm_readv", "process_vm_writev", "ptrace",
+    "quotactl", "quotactl_fd", "reboot", "request_key", "set_mempolicy", "setdomainname", "sethostname", "setns", "settimeofday", "shmat",
+    "shmget", "swapoff", "swapon", "syslog", "umount2", "unshare", "userfaultfd", "vhangup", "vmsplice",
+)  # fmt: skip
+SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
+
+Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, constant
+
+
+def program(denied: Sequence[str], *, sockets: bool) -> list[Instruction]:
+    """The filter; without `sockets` no socket is to be had but a connected pair."""
+    fail = (_RETURN, 0, 0, _FAIL | errno.EPERM)
+    made: list[Instruction] = [
+        (_LOAD, 0, 0, _MACHINE), (_EQUAL, 1, 0, _ARCHITECTURE[platform.machine()]), fail, (_LOAD, 0, 0, _NUMBER),
+    ]  # fmt: skip
+    if platform.machine() == "x86_64":
+        made += [(_AT_LEAST, 0, 1, 0x40000000), fail]  # the second table of x86-64
+    for name in denied:
+        made += [(_EQUAL, 0, 1, number(name)), fail]
+    made += [(_EQUAL, 0, 1, number("clone3")), (_RETURN, 0, 0, _FAIL | errno.ENOSYS)]  # its flags lie out of a filter's sight
+    made += _only("clone", 0, [(_ANY_BIT, 0, 1, _NEW_NAMESPACES), fail])
+    made += _only("mmap", 3, [(_AND, 0, 0, _SHARED_AND_NAMELESS), (_EQUAL, 0, 1, _SHARED_AND_NAMELESS), fail])
+    made += _only("ioctl", 1, [part for code in _TERMINAL for part in ((_EQUAL, 0, 1, code), fail)])
+    refuse = (_RETURN, 0, 0, _FAIL | (errno.EAFNOSUPPORT if sockets else errno.EPERM))
+    allowed = _FAMILIES if sockets else ()
+    made += _only("socket", 0, [*((_EQUAL, len(allowed) - place, 0, family) for place, family in enumerate(allowed)), refuse])
+    return [*made, (_RETURN, 0, 0, _ALLOW)]
+
+
+def _only(name: str, argument: int, body: list[Instruction]) -> list[Instruction]:
+    """`body` on the low half of one argument, for one call; other calls pass it by."""
+    look = [(_LOAD, 0, 0, _ARGUMENT + 8 * argument), *body, (_LOAD, 0, 0, _NUMBER)]
+    return [(_EQUAL, 0, len(look), number(name)), *look]
+
+
+def install(made: Sequence[Instruction]) -> None:
+    """Put a filter in force; needs no_new_privs, and cannot be undone."""
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *each) for each in made))
+    whole = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(made), ctypes.addressof(code)))
+    prctl(22, 2, ctypes.addressof(whole))  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER

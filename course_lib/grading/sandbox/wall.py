@@ -1,0 +1,82 @@
+"""What a worker may do and see: the levels of the sandbox, its limits, and the parts of the system that are shown to it."""
+
+import os
+import shutil
+import stat
+import sys
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from course_lib.install import ROOT
+
+LEVELS = ("namespaces", "contained", "none")
+"""Strongest first: a file tree, network and process space of its own; Landlock and seccomp only; limits only."""
+
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives", "/nix/store")
+_OF_PYTHON = ("bin", "lib", "lib64", "share", "pyvenv.cfg")  # of a prefix: not what else may lie beside an environment
+_WORKERS_SIDE = ("__init__", "channel", "place", "ranks", "worker", "words")  # the modules of grading that a worker has
+_JUDGES_SIDE = (("exercises", "judging"), ("exercises", "killmatrix"), ("cli",), ("benchmarks",))  # and what else it has not
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wall:
+    """How a submission is kept in. Bytes are of 10**6 and 10**9; limits hold for one submission's worker and all it starts."""
+
+    level: str = "namespaces"
+    memory_bytes: int = 2_000_000_000  # of all its processes together, beyond what the warm process has
+    processes: int = 64  # beside threads, of which there may be a thousand
+    folder_bytes: int = 200_000_000  # its folder, /tmp and /dev/shm together
+    file_bytes: int = 100_000_000
+    cpu_seconds: int = 600  # of one process
+    open_files: int = 256
+    hidden: tuple[str, ...] = ()  # not to be seen even where they lie in what is shown
+
+    def __post_init__(self) -> None:
+        if self.level not in LEVELS:
+            raise ValueError(f"Wall.level is {self.level!r}; choose from {', '.join(LEVELS)}.")
+        if odd := [path for path in self.hidden if not os.path.isabs(path)]:
+            raise ValueError(f"Wall.hidden holds {odd}; give whole paths.")
+
+
+def trees() -> list[Path]:
+    """The folders and files of the system that are shown, none inside another: Python's own and the system's programs."""
+    prefixes = {Path(each) for each in (sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)}
+    found = {Path(each) for each in _SYSTEM}
+    found |= {prefix / part for prefix in prefixes for part in _OF_PYTHON}
+    found |= {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    found |= {path.resolve() for path in found if not path.is_symlink()}
+    there = sorted(path for path in found if path.exists() or path.is_symlink())
+    return [path for path in there if not any(path != other and path.is_relative_to(other) for other in there)]
+
+
+def course_files(root: Path = ROOT) -> Iterator[str]:
+    """The course's files that a worker may have, relative to `root`: nothing that judges, nothing of the chapters."""
+    for folder, _, files in sorted(os.walk(root / "course_lib")):
+        parts = tuple(part for part in os.path.relpath(folder, root).split(os.sep) if part != "__pycache__")[1:]
+        yield from (os.path.relpath(os.path.join(folder, name), root) for name in sorted(files) if _is_workers((*parts, name.split(".")[0])))
+
+
+def _is_workers(parts: tuple[str, ...]) -> bool:
+    """Whether a module of the library is on the worker's side; a compiled one is where its source is."""
+    if parts[0] == "grading":
+        return len(parts) == 2 and parts[1] in _WORKERS_SIDE
+    return not any(parts[:count] in _JUDGES_SIDE for count in (1, 2))
+
+
+def too_wide(hidden: tuple[str, ...]) -> str:
+    """The hidden path that lies in a shown folder, which only namespaces can cover; "" if none does."""
+    shown = trees()
+    return next((each for each in hidden for tree in shown if Path(each).resolve().is_relative_to(tree)), "")
+
+
+def copy_plain(folder: Path, target: Path) -> None:
+    """Copy plain files and folders only."""
+    target.mkdir(0o700)
+    for path in sorted(folder.rglob("*")):
+        kind = path.lstat().st_mode
+        if stat.S_ISDIR(kind):
+            (target / path.relative_to(folder)).mkdir()
+        elif stat.S_ISREG(kind):
+            shutil.copy2(path, target / path.relative_to(folder))

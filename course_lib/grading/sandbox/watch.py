@@ -1,0 +1,55 @@
+"""What one submission's processes use together, seen from outside: the warm process looks, and ends what uses too much."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from course_lib.grading.sandbox.wall import Wall
+
+EVERY = 0.05  # s between two looks
+
+
+def excess(worker: int, others: Iterable[int], wall: Wall, base: int, folders: Iterable[Path] = ()) -> str:
+    """Which limit a worker and its descendants break together, in words for their author; "" for none.
+
+    `base` is the memory that each process shares with the warm one, in bytes.
+    """
+    tree = [worker, *others]
+    if len(tree) > wall.processes + 2:  # the worker and its clone are ours
+        return f"started more than {wall.processes} processes"
+    if sum(max(0, quick_bytes(pid) - base) for pid in tree) > wall.memory_bytes:
+        if sum(exact_bytes(pid) for pid in tree) > wall.memory_bytes:
+            return f"used more than {wall.memory_bytes / 1e9:g} GB of memory"
+    if any(folder_bytes(folder) > wall.folder_bytes for folder in folders):
+        return f"wrote more than {wall.folder_bytes / 1e6:g} MB of files"
+    return ""
+
+
+def quick_bytes(pid: int) -> int:
+    """A process's memory that is no file's, as the kernel keeps count anyway; 0 for one that has gone."""
+    return 1024 * sum(_lines(pid, "status", ("RssAnon", "RssShmem")))
+
+
+def exact_bytes(pid: int) -> int:
+    """A process's part of memory: what it shares with others is divided among them. Slower."""
+    return 1024 * sum(_lines(pid, "smaps_rollup", ("Pss_Anon", "Pss_Shmem")))
+
+
+def _lines(pid: int, file: str, names: tuple[str, ...]) -> list[int]:
+    try:
+        with open(f"/proc/{pid}/{file}", encoding="ascii", errors="replace") as lines:
+            return [int(line.split()[1]) for line in lines if line.split(":")[0] in names]
+    except (OSError, ValueError, IndexError):
+        return []
+
+
+def folder_bytes(folder: Path) -> int:
+    """Bytes on disk below a folder."""
+    total = 0
+    for where, _, files in os.walk(folder):
+        for name in files:
+            try:
+                total += os.lstat(os.path.join(where, name)).st_blocks * 512
+            except OSError:
+                continue
+    return total

@@ -1,0 +1,136 @@
+"""What an instructor should look at, as lines of their own. None of them costs a point: a sign is not a proof."""
+
+import ast
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+from course_lib.exercises import Card
+from course_lib.grading.judge import LOST
+from course_lib.grading.notebook import Submission, blank, places
+from course_lib.learner.merge import grade_meta, is_answer, is_check
+from course_lib.learner.notebooks import Cell, Notebook
+from course_lib.records import Report
+
+SHORT = 60  # nodes of a syntax tree: a shorter answer may well be somebody else's too
+ALIKE = 2  # answers that two people share before it is said
+_MEANT = ("grade", "solution", "locked", "task", "points")
+_REACHES = {
+    "_getframe", "currentframe", "f_back", "f_locals", "settrace", "setprofile", "set_trace", "meta_path", "gc", "ctypes", "inspect",
+    "__subclasses__", "__builtins__", "judging", "ptrace",
+}  # fmt: skip
+
+Anomaly = dict[str, str]
+
+
+def anomalies_of(
+    source: Notebook, learner: Notebook, cards: Sequence[Card], submission: Submission, reports: Sequence[Report]
+) -> list[Anomaly]:
+    """The signs in one submission: changed test cells, edited metadata, names that reach where answers have no business, lost workers."""
+    found = [*_changed_cells(source, learner, cards), *_reaching(submission, cards)]
+    found += [_anomaly(report.state, report.exercise, report.note) for report in reports if report.state in LOST]
+    return found
+
+
+def _anomaly(kind: str, exercise: str, text: str) -> Anomaly:
+    return {"kind": kind, "exercise": exercise, "text": text}
+
+
+def _changed_cells(source: Notebook, learner: Notebook, cards: Sequence[Card]) -> Iterator[Anomaly]:
+    at = places(source, learner, cards)
+    for key, released in _keyed(blank(source)):
+        mine = learner["cells"][at[key]] if key in at else None
+        meta = grade_meta(released)
+        if not meta:
+            continue
+        name = meta["grade_id"]
+        if mine is None:
+            if is_check(released):
+                yield _anomaly("test cell missing", name, f"The test cell {name!r} is gone; ours was used.")
+            continue
+        if is_check(released) and mine["source"].strip() != released["source"].strip():
+            yield _anomaly("test cell changed", name, f"The test cell {name!r} was edited; ours was used.")
+        changed = [field for field in _MEANT if grade_meta(mine).get(field, False) != meta.get(field, False) and (field != "points" or is_check(released))]
+        if grade_meta(mine) and changed:
+            yield _anomaly("metadata edited", name, f"The metadata of cell {name!r} was edited ({', '.join(changed)}); ours was used.")
+
+
+def _keyed(source: Notebook) -> Iterator[tuple[str, Cell]]:
+    for cell in source["cells"]:
+        yield (f"grade:{grade_meta(cell)['grade_id']}" if grade_meta(cell) else f"id:{cell.get('id', '')}"), cell
+
+
+def _reaching(submission: Submission, cards: Sequence[Card]) -> Iterator[Anomaly]:
+    hides = {card.id: {name.partition(":")[2] for name in card.hides} for card in cards}
+    for step in submission.steps:
+        if step.do != "run" or step.whose == "course":
+            continue
+        words = set(re.findall(r"[^\W\d]\w*", step.source))
+        where = f" ({step.where})" if step.where else ""
+        if used := sorted(words & hides.get(step.exercise, set())):
+            yield _anomaly("forbidden name", step.exercise, f"The answer names {', '.join(used)}, which it is to do without.")
+        if reached := sorted(words & _REACHES):
+            whose = "An answer cell" if step.exercise else "A cell of their own"
+            yield _anomaly("reaching name", step.exercise, f"{whose}{where} names {', '.join(reached)}.")
+
+
+# ------------------------------------------------------------------------------------------------ answers alike
+
+
+def answers_of(submission: Submission) -> dict[str, dict[str, Any]]:
+    """Exercise -> fingerprint of its answer: a hash of its shape (names, comments and layout do not matter), and its size."""
+    sources: dict[str, list[str]] = defaultdict(list)
+    for step in submission.steps:
+        if step.do == "run" and step.exercise:
+            sources[step.exercise].append(step.source)
+    return {name: fingerprint("\n".join(parts)) for name, parts in sources.items()}
+
+
+def fingerprint(source: str) -> dict[str, Any]:
+    """Hash and size of an answer's syntax tree, in which every name is replaced by the order of its first appearance."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {"shape": hashlib.sha256(source.encode("utf-8", "replace")).hexdigest()[:24], "size": 0}
+    names: dict[str, str] = {}
+    size = 0
+    for node in ast.walk(tree):
+        size += 1
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef | ast.Module) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+        if isinstance(node, ast.Name):
+            node.id = names.setdefault(node.id, f"n{len(names)}")
+        elif isinstance(node, ast.arg):
+            node.arg, node.annotation = names.setdefault(node.arg, f"n{len(names)}"), None
+    try:
+        text = ast.dump(tree)
+    except RecursionError:
+        text = source
+    return {"shape": hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:24], "size": size}
+
+
+def alike(reports: Mapping[str, Mapping[str, Any]], common: Mapping[str, Mapping[str, Any]] | None = None) -> list[Anomaly]:
+    """Pairs of students with the same long answers, a line each; answers that are `common` knowledge do not count."""
+    known = {(name, print_["shape"]) for name, print_ in (common or {}).items()}
+    same: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for student, report in sorted(reports.items()):
+        for exercise, print_ in report.get("answers", {}).items():
+            if print_["size"] >= SHORT and (exercise, print_["shape"]) not in known:
+                same[exercise, print_["shape"]].append(student)
+    shared: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for (exercise, _), students in sorted(same.items()):
+        if 1 < len(students) <= max(4, len(reports) // 4):  # what a quarter of a class writes is how it is done
+            for pair in combinations(students, 2):
+                shared[pair].append(exercise)
+    return [
+        _anomaly("answers alike", ", ".join(names), f"{one} and {other} gave the same answer but for names and layout: {', '.join(names)}.")
+        for (one, other), names in sorted(shared.items()) if len(names) >= ALIKE
+    ]  # fmt: skip
+
+
+def answers_in(source: Notebook) -> dict[str, dict[str, Any]]:
+    """The fingerprints of a source's own answers."""
+    return {grade_meta(cell)["grade_id"]: fingerprint(cell["source"]) for cell in source["cells"] if is_answer(cell)}

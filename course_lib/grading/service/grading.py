@@ -1,0 +1,440 @@
+"""Grade a class: every submission once, whatever dies on the way, and a word for each that needs somebody's eyes.
+
+A submission goes through three states on disk: a report under its key, the notebook for graders beside it, and a row in the
+gradebook. Each step is whole or not there, and a run begins by looking which of them are: so a run that was killed at any
+instant goes on where it was, and a run with nothing left to do changes nothing.
+"""
+
+import contextlib
+import errno
+import json
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from course_lib.grading.judge import LOST
+from course_lib.grading.service.anomalies import alike, answers_in
+from course_lib.grading.service.pool import Crew, Done, Markers
+from course_lib.grading.service.reports import all_latest, autograded_path, keep, latest
+from course_lib.grading.service.task import lost, make_task
+from course_lib.install import Trouble
+from course_lib.learner.notebooks import read
+
+LOCK = ".grading.lock"
+PATIENCE = 300.0  # s that a gradebook may be locked by another program before we give up
+GRACE = 5.0  # s that what is running may take after Ctrl-C
+_TRY_AGAIN = 1.0  # s between two tries at a locked gradebook
+WAITING = "The gradebook is locked by another program (formgrader, a backup?): waiting for it."
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing to say of one submission."""
+
+    student: str
+    chapter: str
+    exercise: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What a run says while it goes: "start" (total known), "done" (one more), "line" (something to read), "end"."""
+
+    kind: Literal["start", "done", "line", "end"]
+    text: str = ""
+    done: int = 0
+    total: int = 0
+    student: str = ""
+    chapter: str = ""
+
+
+Say = Callable[[Event], None]
+
+
+@dataclass
+class Summary:
+    """What a run did."""
+
+    graded: int = 0
+    already: int = 0
+    refused: list[Line] = field(default_factory=list)
+    crashed: list[Line] = field(default_factory=list)
+    timed_out: list[Line] = field(default_factory=list)
+    not_graded: list[Line] = field(default_factory=list)
+    anomalies: list[Line] = field(default_factory=list)
+    seconds: float = 0.0
+    level: str = ""
+    interrupted: bool = False
+    problem: str = ""  # what stopped the run, if something did
+    way_out: str = ""
+
+    @property
+    def exit_code(self) -> int:
+        """0: all graded; 1: some could not be; 130: interrupted."""
+        if self.interrupted:
+            return 130
+        return int(bool(self.not_graded or self.problem))
+
+    def as_data(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return {**asdict(self), "exit_code": self.exit_code}
+
+
+def grade_class(
+    folder: Any, *, students: Sequence[str] | None = None, chapters: Sequence[str] | None = None, jobs: int | None = None,
+    scheduler: str | None = None, no_sandbox: bool = False, other_contract: bool = False, again: bool = False,
+    crew: Crew | None = None, say: Say | None = None,
+) -> Summary:
+    """Grade what was handed in and is not graded yet; with `again`, also what is. Trouble for what stops it before it begins."""
+    folder.require_contract(other_contract)
+    wanted = tuple(chapters or folder.chapters())
+    folder.require_sources(wanted)
+    for chapter in wanted:
+        _require_judged(folder, chapter)
+    names = tuple(student if isinstance(student, str) else student.id for student in students or folder.students())
+    wall = wall_of(folder, no_sandbox)
+    say = say or (lambda _: None)
+    with held(folder, say) as (writer, interrupts):
+        run = Run(folder, writer, wall, again, say, interrupts)
+        with hands(crew, scheduler, jobs) as markers:
+            run.through([(chapter, name) for chapter in wanted for name in names if folder.submitted(name, chapter) is not None], markers)
+        run.compare(wanted)
+    return run.summary
+
+
+def wall_of(folder: Any, no_sandbox: bool) -> Any:
+    """The sandbox to grade in, None for none; Trouble where there is none and nobody said that this is meant."""
+    wall = None if no_sandbox else folder.wall()
+    if wall is not None and wall.level == "none":
+        raise Trouble("This machine has no sandbox to run students' work in.", "`./course doctor` says what is missing; --no-sandbox grades work that you trust")
+    return wall
+
+
+@contextlib.contextmanager
+def held(folder: Any, say: Say) -> Iterator[tuple[Any, "_Interrupts"]]:
+    """The class for one run alone: its gradebook's writer, and whether somebody wishes to stop."""
+    with _only_one(folder.root / LOCK), patiently(lambda: _writer(folder), say) as writer, _Interrupts() as interrupts:
+        yield writer, interrupts
+
+
+def patiently(work: Callable[[], Any], say: Say) -> Any:
+    """What `work` gives, tried again while another program locks the gradebook; Trouble when that lasts."""
+    from course_lib.grading.service.writer import Locked
+
+    began = time.monotonic()
+    said = False
+    while True:
+        try:
+            return work()
+        except Locked as error:
+            if time.monotonic() - began > PATIENCE:
+                raise Trouble(f"The gradebook has been locked by another program for {PATIENCE:g} s.", "end that program, then the same command again") from error
+            if not said:
+                say(Event("line", WAITING))
+            said = True
+            time.sleep(_TRY_AGAIN)
+
+
+@contextlib.contextmanager
+def hands(crew: Crew | None, scheduler: str | None, jobs: int | None) -> Iterator[Crew]:
+    """Those who mark; ended when the run is over."""
+    made = crew or _crew(scheduler, jobs)
+    try:
+        yield made
+    finally:
+        made.close(0.0)
+
+
+def _require_judged(folder: Any, chapter: str) -> None:
+    """Trouble for a pinned source with test cells of its own, which nobody could judge."""
+    from course_lib.grading.classroom.config import check_tests
+
+    try:
+        check_tests(read(folder.source(chapter)), {card.id for card in folder.all_cards(chapter)})
+    except ValueError as error:
+        raise Trouble(f"Chapter {chapter}: {error}", f"mend the source and `./course class release {chapter}`") from error
+
+
+def _writer(folder: Any) -> Any:
+    from course_lib.grading.classroom.config import load
+    from course_lib.grading.service.writer import Writer
+
+    return Writer(folder.db_url, folder.name, load(folder))
+
+
+def _crew(scheduler: str | None, jobs: int | None) -> Crew:
+    size = jobs or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1))
+    if scheduler is None:
+        return Markers(max(1, size))
+    from course_lib.grading.service.dask_ import Crew as DaskCrew
+
+    return DaskCrew(scheduler, size=jobs)
+
+
+@contextlib.contextmanager
+def _only_one(path: Path) -> Iterator[None]:
+    """Hold the class for this run; Trouble if another one does. The lock goes with the process, however that ends."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    with path.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            file.seek(0)
+            raise Trouble(f"This class is being graded already (by process {file.read().strip() or 'unknown'}).", "wait for it, or stop it with Ctrl-C where it runs") from error
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
+
+
+class _Interrupts:
+    """Ctrl-C and SIGTERM as a wish to stop, which the run looks at between two steps; the second one stops at once."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.before: dict[int, Any] = {}
+
+    def __enter__(self) -> "_Interrupts":
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self.before[number] = signal.signal(number, self._ask)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+    def _ask(self, *_: object) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+
+class _Stop(Exception):
+    """Something that no further submission will get past."""
+
+    def __init__(self, problem: str, way_out: str) -> None:
+        super().__init__(problem)
+        self.problem, self.way_out = problem, way_out
+
+
+class Run:
+    """One run over a class's submissions."""
+
+    def __init__(self, folder: Any, writer: Any, wall: Any, again: bool, say: Say, interrupts: _Interrupts) -> None:
+        self.folder, self.writer, self.wall, self.again, self.say, self.interrupts = folder, writer, wall, again, say, interrupts
+        self.summary = Summary()
+        self.summary.level = wall.level if wall is not None else "none"
+        self.known = patiently(writer.known, say)
+        self.tasks: dict[str, dict[str, Any]] = {}  # by the key that the crew knows them by
+        self.once_more: deque[dict[str, Any]] = deque()  # tasks whose marker died: each alone, at the end
+        self.retried: set[str] = set()
+        self.pending: deque[dict[str, Any]] = deque()  # reports that the gradebook does not have yet
+        self.locked_since: float | None = None
+        self.next_try = 0.0
+        self.done, self.total, self.began = 0, 0, time.monotonic()
+        self.left: list[tuple[str, str]] = []
+
+    # --- the loop
+
+    def through(self, work: Sequence[tuple[str, str]], crew: Crew) -> None:
+        """Every (chapter, student), until done, interrupted, or stopped by something that nothing gets past."""
+        todo = deque(work)
+        self.total = len(work)
+        self.say(Event("start", total=self.total))
+        try:
+            while (todo or self.tasks or self.once_more or self.pending) and not self.interrupts.asked:
+                self._hand_out(todo, crew)
+                for done in crew.wait(0.2) if self.tasks else ():
+                    self._back(done)
+                self._write_pending(wait=not (todo or self.tasks or self.once_more))
+            if self.interrupts.asked:
+                self._interrupted(crew)
+        except KeyboardInterrupt:
+            self.summary.interrupted = True
+        except _Stop as stop:
+            self.summary.problem, self.summary.way_out = stop.problem, stop.way_out
+            self._line("", "", "", f"Stopped: {stop.problem} Way out: {stop.way_out}.")
+        self._say_end()
+
+    def _hand_out(self, todo: deque[tuple[str, str]], crew: Crew) -> None:
+        while todo and crew.free() > 0 and not self.interrupts.asked:
+            chapter, student = todo.popleft()
+            task = self.needs_judging(student, chapter)
+            if task is not None:
+                self._start(task, crew)
+        if not todo and not self.tasks and self.once_more and crew.free() > 0:
+            self._start(self.once_more.popleft(), crew)
+
+    def _start(self, task: dict[str, Any], crew: Crew) -> None:
+        self.tasks[task["key"] + task["student"]] = task
+        crew.start({**task, "key": task["key"] + task["student"]})
+
+    def needs_judging(self, student: str, chapter: str) -> dict[str, Any] | None:
+        """The task of a submission that has no report yet; one that has is at most written into the gradebook."""
+        task = make_task(self.folder, student, chapter, wall=self.wall)
+        known = self.known.get((student, task["assignment"]))
+        report = None if self.again else latest(self.folder, student, chapter)
+        if report is None or report["key"].partition("-")[0] != task["key"] or not autograded_path(self.folder, student, chapter).is_file():
+            return task
+        if known is not None and known.key == report["key"] and not self._moved(student, chapter, known):
+            self.summary.already += 1
+            self.one_more(student, chapter)
+        else:
+            self.pending.append(report)
+        return None
+
+    def _moved(self, student: str, chapter: str, known: Any) -> bool:
+        """Whether arrival or due date are others than when it was written: then lateness is, too."""
+        from course_lib.grading.service.writer import utc
+
+        due = utc(self.folder.due(student, chapter))
+        return utc(self.folder.arrival(student, chapter)) != known.timestamp or (due is not None and known.due is not None and due != known.due)
+
+    # --- what comes back
+
+    def _back(self, done: Done) -> None:
+        task = self.tasks.pop(done.key)
+        result = done.result
+        if result is None:
+            self._marker_died(task, done.why)
+        elif result["state"] == "failed":
+            self._failed(task, result["why"])
+        else:
+            self._keep({**result, "key": task["key"]})
+
+    def _keep(self, result: dict[str, Any]) -> None:
+        try:
+            self.keep(result)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise _Stop(f"There is no room left in {self.folder.root}.", _ROOM) from error
+            raise
+
+    def _marker_died(self, task: dict[str, Any], why: str) -> None:
+        if task["key"] + task["student"] not in self.retried:
+            self.retried.add(task["key"] + task["student"])
+            self.once_more.append(task)
+            self._line(task["student"], task["chapter"], "", f"its marker died ({why}); it is tried once more, alone.")
+            return
+        self._keep(lost(task, "crashed", f"The grader's process died twice on this notebook ({why})."))
+
+    def _failed(self, task: dict[str, Any], why: str) -> None:
+        if "No space left" in why:
+            raise _Stop("There is no room left for temporary files.", _ROOM)
+        self.summary.not_graded.append(Line(task["student"], task["chapter"], "", why))
+        self.one_more(task["student"], task["chapter"])
+        self._line(task["student"], task["chapter"], "", f"not graded: {why}")
+
+    def keep(self, result: dict[str, Any]) -> None:
+        """Write down what was judged, say what is to be looked at, and put it in line for the gradebook."""
+        report = keep(self.folder, result)
+        self._tell(report)
+        self.pending.append(report)
+
+    def written(self, report: dict[str, Any], by_hand: Sequence[str]) -> None:
+        """What the gradebook has now; nothing more to do with it."""
+
+    def _tell(self, report: dict[str, Any]) -> None:
+        """A line for everything that an instructor should look at."""
+        student, chapter = report["student"], report["chapter"]
+        lists = {"crashed": self.summary.crashed, "timed out": self.summary.timed_out, "refused": self.summary.refused}
+        for each in report["anomalies"]:
+            line = Line(student, chapter, each["exercise"], f"{each['kind']}: {each['text']}" if each["kind"] in LOST else each["text"])
+            lists.get(each["kind"], self.summary.anomalies).append(line)
+            self._line(student, chapter, each["exercise"], line.text)
+
+    # --- the gradebook
+
+    def _write_pending(self, wait: bool) -> None:
+        """Write what can be written; a gradebook that is locked is waited for, and meanwhile the marking goes on."""
+        from course_lib.grading.service.writer import Full, Locked
+
+        while self.pending and time.monotonic() >= self.next_try:
+            report = self.pending[0]
+            try:
+                self._write(report)
+            except Locked as error:
+                self._locked(error)
+                break
+            except Full as error:
+                raise _Stop("There is no room left for the gradebook.", _ROOM) from error
+            self.pending.popleft()
+            if self.locked_since is not None:
+                self._line("", "", "", "The gradebook is free again.")
+            self.locked_since = None
+        if self.pending and wait:
+            time.sleep(0.05)
+
+    def _locked(self, error: Exception) -> None:
+        now = time.monotonic()
+        self.next_try = now + _TRY_AGAIN
+        if self.locked_since is None:
+            self.locked_since = now
+            self._line("", "", "", WAITING)
+        elif now - self.locked_since > PATIENCE:
+            waiting = len(self.pending)
+            raise _Stop(f"The gradebook has been locked by another program for {PATIENCE:g} s; {waiting} submissions are judged, but not in it.",
+                        "end that program, then the same command again: nothing is judged twice") from error
+
+    def _write(self, report: dict[str, Any]) -> None:
+        student, chapter = report["student"], report["chapter"]
+        record = next((each for each in self.folder.students() if each.id == student), None)
+        shown = json.loads(autograded_path(self.folder, student, chapter).read_text(encoding="utf-8"))
+        done = self.writer.write(
+            report, shown, student=asdict(record) if record is not None else None,
+            arrival=self.folder.arrival(student, chapter), due=self.folder.due(student, chapter),
+        )  # fmt: skip
+        self.written(report, done.by_hand)
+        self.summary.graded += 1
+        self.one_more(student, chapter)
+
+    # --- saying
+
+    def one_more(self, student: str, chapter: str) -> None:
+        self.done += 1
+        self.say(Event("done", done=self.done, total=self.total, student=student, chapter=chapter))
+
+    def _line(self, student: str, chapter: str, exercise: str, text: str) -> None:
+        self.say(Event("line", text if not exercise else f"{exercise}: {text}", self.done, self.total, student, chapter))
+
+    def _interrupted(self, crew: Crew) -> None:
+        self.summary.interrupted = True
+        self._line("", "", "", f"Stopping: {len(self.tasks)} at work may finish within {GRACE:g} s; Ctrl-C again stops at once.")
+        for done in crew.close(GRACE):
+            self._back(done)
+        self._write_pending(wait=False)
+
+    def _say_end(self) -> None:
+        self.summary.seconds = round(time.monotonic() - self.began, 3)
+        if self.summary.interrupted:
+            self.summary.way_out = "the same command again goes on where this stopped: what is graded stays graded"
+        self.say(Event("end", self.summary.way_out, self.done, self.total))
+
+    def compare(self, chapters: Sequence[str]) -> None:
+        """After the run: answers that are alike across students, a line for each pair."""
+        if self.summary.interrupted or self.summary.problem or not self.summary.graded:
+            return
+        for chapter in chapters:
+            for each in alike_in(self.folder, chapter):
+                self.summary.anomalies.append(Line("", chapter, each["exercise"], each["text"]))
+                self._line("", chapter, "", each["text"])
+
+
+_ROOM = "free some room, then the same command again: what is graded stays graded, and nothing is judged twice"
+
+
+def alike_in(folder: Any, chapter: str) -> list[dict[str, str]]:
+    """Near-identical answers in a chapter's current reports; the published ones do not count."""
+    return alike(all_latest(folder, chapter), answers_in(read(folder.source(chapter))))

@@ -1,0 +1,64 @@
+"""A marker: a process that marks one task after the other, with a warm process of its own.
+
+`python -m course_lib.grading.service.marker FD`, started by `pool`. It ends with its parent, and all it started with it.
+"""
+
+import json
+import signal
+import socket
+import struct
+import sys
+from typing import Any
+
+from course_lib.grading.worker import end_with_parent
+
+LENGTH = struct.Struct(">Q")
+
+
+def send(sock: socket.socket, message: Any) -> None:
+    """One message of JSON data."""
+    data = json.dumps(message).encode()
+    sock.sendall(LENGTH.pack(len(data)) + data)
+
+
+def receive(sock: socket.socket) -> Any:
+    """The next message; EOFError once the other side is gone."""
+    (length,) = LENGTH.unpack(_exactly(sock, LENGTH.size))
+    return json.loads(_exactly(sock, length))
+
+
+def _exactly(sock: socket.socket, count: int) -> bytearray:
+    data = bytearray(count)
+    view, got = memoryview(data), 0
+    while got < count:
+        read = sock.recv_into(view[got:])
+        if not read:
+            raise EOFError("the other side is gone")
+        got += read
+    return data
+
+
+def main(argv: list[str]) -> int:
+    """Mark until nobody asks any more."""
+    end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the service's to decide on
+    sock = socket.socket(fileno=int(argv[0]))
+    from course_lib.grading.service.task import let_go, run_task
+
+    try:
+        while True:
+            try:
+                task = receive(sock)
+            except (EOFError, OSError):
+                return 0
+            try:
+                result = run_task(task)
+            except Exception as error:  # a slip of ours on one submission must not end the others
+                result = {"key": task["key"], "state": "failed", "why": f"the grader itself failed on it ({type(error).__name__}: {error})"}
+            send(sock, result)
+    finally:
+        let_go()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,140 @@
+"""Processes that mark tasks side by side. One that dies loses one task; what to do about that is decided above."""
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from course_lib.grading.mark import NOTEBOOK_SECONDS
+from course_lib.grading.seats import end_in_words
+from course_lib.grading.service.marker import receive, send
+from course_lib.install import ROOT
+
+TASK_SECONDS = 3 * NOTEBOOK_SECONDS + 120.0  # a notebook, both ways of running it, and slack: only a lost marker takes longer
+_SET = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONUTF8": "1", "PYTHONPATH": str(ROOT)}
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A task that came back: its result, or None and why there is none."""
+
+    key: str
+    result: dict[str, Any] | None
+    why: str = ""
+
+
+class Crew(Protocol):
+    """Whoever marks tasks: processes of this machine, or of a cluster's."""
+
+    size: int
+
+    def free(self) -> int:
+        """How many tasks can be started now."""
+
+    def start(self, task: dict[str, Any]) -> None:
+        """Hand one over."""
+
+    def wait(self, seconds: float) -> list[Done]:
+        """Those that came back, waiting for one at most so long."""
+
+    def close(self, seconds: float = 0.0) -> list[Done]:
+        """End everything, after waiting so long for what is running; what still came back."""
+
+
+class Markers:
+    """Marker processes on this machine, each with a warm process of its own. Ended tasks are told, never repeated."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.all: list[_Marker] = []
+
+    def free(self) -> int:
+        """How many markers have nothing to do, counting those that have not been started."""
+        return self.size - sum(marker.key is not None for marker in self.all)
+
+    def start(self, task: dict[str, Any]) -> None:
+        """Hand a task to a marker that has nothing to do; to a new one if there is none."""
+        idle = next((marker for marker in self.all if marker.key is None), None)
+        if idle is None:
+            self.all.append(idle := _Marker())
+        idle.start(task)
+
+    def wait(self, seconds: float) -> list[Done]:
+        """Results that came within `seconds`; markers that died or took too long give None, and are replaced when needed."""
+        done: list[Done] = []
+        with selectors.DefaultSelector() as selector:
+            for marker in self.all:
+                if marker.key is not None:
+                    selector.register(marker.sock, selectors.EVENT_READ, marker)
+            ready = [key.data for key, _ in selector.select(seconds)]
+        for marker in ready:
+            done.append(marker.take())
+        for marker in self.all:
+            if marker.key is not None and time.monotonic() > marker.until:
+                done.append(marker.give_up(f"it took longer than {TASK_SECONDS:g} s"))
+        self.all = [marker for marker in self.all if marker.alive]
+        return done
+
+    def close(self, seconds: float = 0.0) -> list[Done]:
+        """End the markers, after waiting so long for those that are at work."""
+        until, done = time.monotonic() + seconds, []
+        while any(marker.key is not None for marker in self.all) and (left := until - time.monotonic()) > 0:
+            done += [each for each in self.wait(min(left, 0.2)) if each.result is not None]
+        for marker in self.all:
+            marker.close()
+        self.all = []
+        return done
+
+
+class _Marker:
+    """One marker process, and the key of the task that it is at."""
+
+    def __init__(self) -> None:
+        self.sock, theirs = socket.socketpair()
+        command = [sys.executable, "-P", "-m", "course_lib.grading.service.marker", str(theirs.fileno())]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, **_SET},
+            pass_fds=(theirs.fileno(),), start_new_session=True, cwd=ROOT,
+        )  # fmt: skip
+        theirs.close()
+        self.key: str | None = None
+        self.until = 0.0
+        self.alive = True
+
+    def start(self, task: dict[str, Any]) -> None:
+        self.key, self.until = task["key"], time.monotonic() + TASK_SECONDS
+        with contextlib.suppress(OSError):  # it has died: `take` will find out
+            send(self.sock, task)
+
+    def take(self) -> Done:
+        """What the marker sent, or that it died."""
+        key = self.key or ""
+        try:
+            result = receive(self.sock)
+        except (EOFError, OSError, ValueError):
+            return self.give_up("")
+        self.key = None
+        return Done(key, result)
+
+    def give_up(self, why: str) -> Done:
+        """End a marker that is of no more use; its task has no result."""
+        key = self.key or ""
+        self.close()
+        words = end_in_words(None, self.process.returncode).replace("Your code's process", "the marker").replace("Your code ended the process", "the marker ended")
+        return Done(key, None, why or words)
+
+    def close(self) -> None:
+        """End the marker; its warm process ends with it, and what that started."""
+        self.key, self.alive = None, False
+        self.sock.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(0.0 if self.until and time.monotonic() > self.until else 2.0)
+        with contextlib.suppress(OSError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()

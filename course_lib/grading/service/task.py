@@ -1,0 +1,287 @@
+"""One submission as a task of plain JSON data, and what marking it gives: the same here, in another process, or elsewhere.
+
+A task carries the submission's bytes and all that decides its points. Its key is a hash of both, so the same work under the
+same rules has the same key, on every machine and at every repeat.
+"""
+
+import base64
+import contextlib
+import hashlib
+import json
+import tempfile
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, is_dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from course_lib import exercises
+from course_lib.exercises import Card, overlay
+from course_lib.grading.judge import CONTRACT_VERSION, report_dict
+from course_lib.grading.mark import lost_report, mark
+from course_lib.grading.needed import missed, needed
+from course_lib.grading.notebook import MAX_BYTES, Submission, rebuild
+from course_lib.grading.seats import Workers, imports_of
+from course_lib.grading.service.anomalies import anomalies_of, answers_of
+from course_lib.grading.service.autograded import autograded
+from course_lib.grading.words import clean
+from course_lib.install import Trouble
+from course_lib.learner.merge import grade_meta, is_answer, is_check
+from course_lib.learner.notebooks import Notebook, parse, render
+from course_lib.records import Report
+
+BESIDE_BYTES = 20_000_000  # of small files beside a notebook
+_NOT_SENT = ("timestamp.txt",)  # nbgrader's: says when, and nothing that decides points
+_KEPT_WARM = 2  # warm processes that one marker keeps: the chapter it is at, and the one before
+
+Task = dict[str, Any]
+Result = dict[str, Any]
+
+
+# ------------------------------------------------------------------------------------------------ making a task
+
+
+def make_task(folder: Any, student: str, chapter: str, *, wall: Any = None, only: Sequence[str] = ()) -> Task:
+    """The task of a student's submission of a chapter; `wall` is the sandbox's, None for none.
+
+    A notebook that must not be read at all (a link, too large) is carried as the words for that. `only` names the exercises to judge.
+    """
+    path = folder.submitted(student, chapter)
+    data, refused = _bytes_of(path)
+    files = _files_beside(path.parent) if path is not None else {}
+    cards = folder.cards(chapter)
+    task: Task = {
+        "student": student, "chapter": chapter, "assignment": folder.assignment(chapter), "contract": CONTRACT_VERSION,
+        "source": folder.source(chapter).read_text(encoding="utf-8"), "points": {card.id: card.points for card in cards},
+        "drawn": folder.variant(student, chapter).get("exercises", {}), "secret": folder.secret,
+        "overlay": str(folder.overlay) if any(folder.overlay.glob("*/card.py")) else "",
+        "wall": asdict(wall) if is_dataclass(wall) and not isinstance(wall, type) else None, "only": list(only),
+        "refused": refused, "notebook": _text(data), "files": {name: _text(each) for name, each in files.items()},
+    }  # fmt: skip
+    return {**task, "key": key_of(task, data, files), "notebook_sha256": hashlib.sha256(data).hexdigest()}
+
+
+def key_of(task: Mapping[str, Any], data: bytes, files: Mapping[str, bytes]) -> str:
+    """The hash of what is judged and of all that decides its points."""
+    said = {
+        "notebook": hashlib.sha256(data).hexdigest(), "files": {name: hashlib.sha256(each).hexdigest() for name, each in files.items()},
+        "source": hashlib.sha256(task["source"].encode()).hexdigest(),
+        **{name: task[name] for name in ("contract", "points", "drawn", "refused", "only")},
+    }  # fmt: skip
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def _bytes_of(path: Path | None) -> tuple[bytes, str]:
+    """A notebook's bytes, or none and why not."""
+    if path is None or path.is_symlink() or not path.is_file():
+        return b"", "The notebook is a link or no file."
+    if path.stat().st_size > MAX_BYTES:
+        return b"", f"The notebook has {path.stat().st_size / 1e6:,.0f} MB; it may have {MAX_BYTES / 1e6:.0f} MB. Clear its outputs and hand it in again."
+    return path.read_bytes(), ""
+
+
+def _files_beside(folder: Path) -> dict[str, bytes]:
+    """The small plain files that lie beside a notebook, by their path from there."""
+    found: dict[str, bytes] = {}
+    room = BESIDE_BYTES
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        hidden = any(part.startswith(".") for part in inside.parts)
+        if path.is_symlink() or not path.is_file() or path.suffix == ".ipynb" or hidden or str(inside) in _NOT_SENT:
+            continue
+        room -= path.stat().st_size
+        if room < 0:
+            break
+        found[inside.as_posix()] = path.read_bytes()
+    return found
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+# ------------------------------------------------------------------------------------------------ marking one
+
+
+def run_task(task: Task) -> Result:
+    """The submission marked: points, reports, notes, anomalies, and the notebook that a grader looks at.
+
+    `state` is "graded", "refused" (it cannot be read; `why` says so) or "failed" (not its fault: nothing is decided).
+    """
+    clock = _Clock()
+    try:
+        result = _marked(task, clock)
+    except Trouble as trouble:
+        result = {"state": "failed", "why": f"{trouble.problem} Way out: {trouble.way_out}."}
+    except OSError as error:
+        result = {"state": "failed", "why": f"{type(error).__name__}: {error}"}
+    return {**_named(task), **result, "seconds": clock.laps}
+
+
+def judged_as(task: Task, state: str, why: str, source: Notebook, learner: Notebook, reports: Sequence[Report]) -> Result:
+    """The result of a task whose reports are known without marking it."""
+    shown = autograded(source, learner, cards_of(task), reports, task["key"])
+    anomalies = [] if state == "graded" else [{"kind": state, "exercise": "", "text": clean(why, 1000)}]
+    return {**_named(task), **_result(state, why, reports, []), "anomalies": anomalies, "autograded": render(shown), "seconds": {}}
+
+
+def _named(task: Task) -> Result:
+    """Whose result it is, and of what."""
+    names = ("student", "chapter", "assignment", "key", "notebook_sha256", "contract")
+    return {**{name: task[name] for name in names}, "level": task["wall"]["level"] if task["wall"] else "none"}
+
+
+def lost(task: Task, state: str, why: str) -> Result:
+    """The result of a submission of which nothing could be judged: every exercise in `state`, with the reason."""
+    source = _source(task["source"], frozenset(task["points"]))
+    reports = [lost_report(card, state, clean(why)) for card in cards_of(task)]
+    return judged_as(task, state, why, source, {**source, "cells": []}, reports)
+
+
+def cards_of(task: Mapping[str, Any]) -> tuple[Card, ...]:
+    """The exercises that count, with the class's points."""
+    if task["overlay"]:
+        overlay.use(Path(task["overlay"]))
+    points = task["points"]
+    return tuple(replace(card, points=points[card.id]) for card in exercises.cards(task["chapter"]) if card.id in points)
+
+
+def _marked(task: Task, clock: "_Clock") -> Result:
+    cards = cards_of(task)
+    source = _source(task["source"], frozenset(task["points"]))
+    workers = _warm(task, source)
+    clock.lap("ready")
+    try:
+        if task["refused"]:
+            raise Trouble(task["refused"], "hand in the notebook itself")
+        learner = _intake(workers, base64.b64decode(task["notebook"]), task["assignment"])
+    except Trouble as trouble:
+        return lost(task, "refused", trouble.problem)
+    clock.lap("intake")
+    whole = rebuild(source, learner, cards)
+    if task["only"]:
+        whole = _only(whole, task["only"])
+    part = needed(whole, source)
+    clock.lap("rebuild")
+    with _beside(task["files"]) as folder:
+        params = {card.id: {**card.params, **task["drawn"].get(card.id, {})} for card in cards}
+        done = mark(part, cards, workers, beside=folder, params=params, secret=task["secret"])
+        if part is not whole and missed(whole, part, done.reports):
+            done = mark(whole, cards, workers, beside=folder, params=params, secret=task["secret"])
+    clock.lap("mark")
+    shown = autograded(source, learner, cards, done.reports, task["key"])
+    result = _result("graded", "", done.reports, [*whole.notes, *done.notes])
+    result |= {"anomalies": anomalies_of(source, learner, cards, whole, done.reports), "answers": answers_of(whole), "autograded": render(shown)}
+    clock.lap("show")
+    return result
+
+
+def _result(state: str, why: str, reports: Sequence[Report], notes: Sequence[str]) -> Result:
+    return {
+        "state": state, "why": clean(why, 1000), "points": round(sum(report.points for report in reports), 2),
+        "maximum": sum(report.maximum for report in reports), "reports": [report_dict(report) for report in reports],
+        "notes": [clean(note, 1000) for note in notes], "anomalies": [], "answers": {}, "autograded": "",
+    }  # fmt: skip
+
+
+def _only(submission: Submission, wanted: Sequence[str]) -> Submission:
+    steps = tuple(step for step in submission.steps if step.do == "run" or step.exercise in wanted)
+    kept = tuple(name for name in submission.exercises if name in wanted)
+    return replace(submission, steps=steps, exercises=kept, missing={name: why for name, why in submission.missing.items() if name in kept})
+
+
+def _intake(workers: Workers, data: bytes, name: str) -> Notebook:
+    """The learner's notebook, read where hostile bytes do no harm."""
+    read = getattr(workers, "intake", None)
+    if read is not None:
+        return read(data)
+    try:
+        return parse(data.decode("utf-8-sig"), f"{name}.ipynb")
+    except UnicodeDecodeError as error:
+        raise Trouble(f"{name}.ipynb is not a notebook (it is not UTF-8 text).", "hand in the notebook itself") from error
+
+
+@contextlib.contextmanager
+def _beside(files: Mapping[str, str]) -> Iterator[Path]:
+    """A folder with the files that came beside the notebook."""
+    with tempfile.TemporaryDirectory(prefix="course-beside-", ignore_cleanup_errors=True) as scratch:
+        for name, data in files.items():
+            inside = PurePosixPath(name)
+            if inside.is_absolute() or ".." in inside.parts:
+                continue
+            path = Path(scratch) / inside
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(base64.b64decode(data))
+        yield Path(scratch)
+
+
+# ------------------------------------------------------------------------------------------------ what a process keeps
+
+
+_sources: "OrderedDict[tuple[str, frozenset[str]], Notebook]" = OrderedDict()
+_workers: "OrderedDict[str, Workers]" = OrderedDict()
+
+
+def _source(text: str, chosen: frozenset[str]) -> Notebook:
+    """The pinned source without the cells of exercises that were not chosen: their answers have no business in a worker."""
+    key = (text, chosen)
+    if key not in _sources:
+        notebook = parse(text, "the pinned source")
+        cells = [cell for cell in notebook["cells"] if not _not_chosen(cell, chosen)]
+        _sources[key] = {**notebook, "cells": cells}
+        while len(_sources) > 2 * _KEPT_WARM:
+            _sources.popitem(last=False)
+    return _sources[key]
+
+
+def _not_chosen(cell: Mapping[str, Any], chosen: frozenset[str]) -> bool:
+    meta = grade_meta(dict(cell))
+    if not meta or meta.get("task") or (meta.get("grade") and meta.get("solution")):
+        return False  # what is graded by hand stays
+    name = meta["grade_id"].removesuffix("-check")
+    return (is_answer(dict(cell)) or is_check(dict(cell))) and name not in chosen
+
+
+def _warm(task: Task, source: Notebook) -> Workers:
+    """Workers whose warm process has loaded what this chapter's cells import; started once, kept for the next submission."""
+    wall = task["wall"]
+    key = json.dumps([wall, hashlib.sha256(task["source"].encode()).hexdigest(), task["overlay"]], sort_keys=True)
+    if key in _workers:
+        _workers.move_to_end(key)
+        return _workers[key]
+    while len(_workers) >= _KEPT_WARM:
+        _, old = _workers.popitem(last=False)
+        old.__exit__(None, None, None)
+    made = Workers(torch=True, chapters=exercises.chapters(), imports=imports_of(source), wall=_wall(wall))
+    made.__enter__()
+    _workers[key] = made
+    return made
+
+
+def _wall(given: Mapping[str, Any] | None) -> Any:
+    if given is None:
+        return None
+    from course_lib.grading.sandbox import Wall
+
+    return Wall(**{**given, "hidden": tuple(given["hidden"])})
+
+
+def let_go() -> None:
+    """End the warm processes that this process keeps."""
+    while _workers:
+        _, old = _workers.popitem()
+        old.__exit__(None, None, None)
+
+
+class _Clock:
+    """Where the time of one task went, in seconds."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self.last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.laps[name] = round(now - self.last, 4)
+        self.last = now

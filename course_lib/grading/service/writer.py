@@ -1,0 +1,294 @@
+"""The one writer of the gradebook: scores, comments and penalties of a submission in one transaction, and that it was done.
+
+It writes through nbgrader's own tables, beside which it keeps one of its own: a row for every time a submission's scores
+were written, in the same transaction as these. A submission is graded when its row is there.
+"""
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from nbformat import NotebookNode
+from nbgrader import utils
+from nbgrader.api import (
+    BaseCell,
+    Comment,
+    Grade,
+    Gradebook,
+    InvalidEntry,
+    MissingEntry,
+    SourceCell,
+    SubmittedNotebook,
+)
+from nbgrader.preprocessors import AssignLatePenalties
+from sqlalchemy import Column, DateTime, Integer, MetaData, String, Table, func, inspect, select, text
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from traitlets.config import Config
+
+from course_lib.grading.tidy import CHECK_SUFFIX
+from course_lib.install import Trouble
+
+BUSY_MS = 300  # that one try waits for a locked gradebook
+_TABLES = MetaData()
+GRADED = Table(
+    "course_graded", _TABLES,
+    Column("turn", Integer, primary_key=True, autoincrement=True),
+    Column("student", String(128), nullable=False),
+    Column("assignment", String(255), nullable=False),
+    Column("key", String(96), nullable=False),
+    Column("at", DateTime(), nullable=False),
+)  # fmt: skip
+STATES = {
+    "not answered": "No response.", "raised": "Raised an error", "deadlock": "Deadlock", "crashed": "Crashed", "timed out": "Timed out", "refused": "Refused",
+}  # fmt: skip
+
+
+class Locked(Exception):
+    """Another program holds the gradebook just now."""
+
+
+class Full(Exception):
+    """There is no room to write in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What the gradebook says of a submission now."""
+
+    score: float
+    penalty: float
+    by_hand: tuple[str, ...]  # cells whose score was set by hand, and stays
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the gradebook knew of a submission: the key of what was written last, when it arrived and was due."""
+
+    key: str
+    timestamp: datetime | None
+    due: datetime | None
+    extension: timedelta | None
+
+
+class Writer:
+    """Writes one submission after the other; a context manager."""
+
+    def __init__(self, db_url: str, course_id: str, config: Config | None = None) -> None:
+        self.late = AssignLatePenalties(config=config or Config())
+        self.late.log = logging.getLogger("course.late")
+        self.late.init_plugin()
+        with _in_words():
+            self.book = Gradebook(db_url, course_id)
+            if self.book.engine.dialect.name == "sqlite":
+                self._patience()
+            if not inspect(self.book.engine).has_table(GRADED.name):
+                _TABLES.create_all(self.book.engine)
+
+    def _patience(self) -> None:
+        from sqlalchemy import event
+
+        event.listen(self.book.engine, "connect", lambda connection, _: connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}"))
+        self.book.engine.dispose()  # connections made from here on are told
+
+    def __enter__(self) -> "Writer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.book.close()
+
+    # --- what is there
+
+    def known(self) -> dict[tuple[str, str], Known]:
+        """(student, assignment) -> what was written last, of everything graded so far."""
+        last = select(func.max(GRADED.c.turn)).group_by(GRADED.c.student, GRADED.c.assignment)
+        with _in_words():
+            rows = self.book.db.execute(select(GRADED).where(GRADED.c.turn.in_(last))).all()
+            times = {(each.student_id, each.assignment.name): each for each in self._submissions()}
+            found = {}
+            for row in rows:
+                each = times.get((row.student, row.assignment))
+                if each is not None:
+                    found[row.student, row.assignment] = Known(row.key, each.timestamp, each.duedate, each.extension)
+            self.book.db.commit()
+        return found
+
+    def _submissions(self) -> list[Any]:
+        from nbgrader.api import SubmittedAssignment
+
+        return self.book.db.query(SubmittedAssignment).all()
+
+    def journal(self) -> list[tuple[str, str, str]]:
+        """(student, assignment, key) of every time that scores were written, in order."""
+        with _in_words():
+            rows = self.book.db.execute(select(GRADED.c.student, GRADED.c.assignment, GRADED.c.key).order_by(GRADED.c.turn)).all()
+            self.book.db.commit()
+        return [tuple(row) for row in rows]
+
+    def sound(self) -> str:
+        """ "" if the database finds nothing wrong with itself, else what it says. Only SQLite can be asked."""
+        if self.book.engine.dialect.name != "sqlite":
+            return ""
+        with _in_words():
+            said = [row[0] for row in self.book.db.execute(text("PRAGMA integrity_check")).all()]
+            broken = self.book.db.execute(text("PRAGMA foreign_key_check")).all()
+            self.book.db.commit()
+        return "" if said == ["ok"] and not broken else f"{said} {broken}"
+
+    # --- writing
+
+    def write(self, report: Mapping[str, Any], shown: Mapping[str, Any] | None, *, student: Mapping[str, Any] | None = None,
+              arrival: datetime | None = None, due: datetime | None = None) -> Written:
+        """Scores, comments, time and penalty of one judged submission, all or nothing. `shown` is the notebook for graders.
+
+        Scores that were set by hand stay, and are marked for another look, as nbgrader does. Locked and Full: nothing was written.
+        """
+        session = self.book.db
+        try:
+            with _in_words():
+                submission = self._submission(report, student or {})
+                notebook = next((each for each in submission.notebooks if each.name == report["assignment"]), None)
+                if notebook is None:
+                    raise Trouble(f"The gradebook has no notebook {report['assignment']!r}.", f"`./course class release {report['chapter']}` puts it there")
+                submission.timestamp = utc(arrival)
+                submission.extension = _extension(submission.assignment.duedate, utc(due))
+                by_hand = self._scores(notebook, report, shown)
+                self._comments(notebook, report, shown)
+                penalty = self._penalty(submission, notebook, report["student"])
+                row = {"student": report["student"], "assignment": report["assignment"], "key": report["key"], "at": utc(datetime.now(UTC))}
+                session.execute(GRADED.insert().values(**row))
+                score = float(notebook.score or 0.0)
+                session.commit()
+            return Written(score, penalty, by_hand)
+        except BaseException:
+            session.rollback()
+            raise
+
+    def _submission(self, report: Mapping[str, Any], student: Mapping[str, Any]) -> Any:
+        """The student's submission, made by nbgrader where it is not there; what it mirrors is nbgrader's to know."""
+        try:
+            self.book.find_assignment(report["assignment"])
+        except MissingEntry as error:
+            raise Trouble(f"The gradebook has no assignment {report['assignment']!r}.", f"`./course class release {report['chapter']}` puts it there") from error
+        try:
+            return self.book.find_submission(report["assignment"], report["student"])
+        except MissingEntry:
+            known = {name: value for name, value in student.items() if name in ("first_name", "last_name", "email") and value}
+            self.book.update_or_create_student(report["student"], **known)
+            with self.book.db.no_autoflush:
+                return self.book.add_submission(report["assignment"], report["student"])
+
+    def _scores(self, notebook: SubmittedNotebook, report: Mapping[str, Any], shown: Mapping[str, Any] | None) -> tuple[str, ...]:
+        """Write each graded cell's score; the cells whose score was set by hand."""
+        points = {each["id"] + CHECK_SUFFIX: each for each in report["reports"]}
+        cells = _cells_of(shown)
+        by_hand = []
+        for grade, cell in self._with_cells(notebook, Grade):
+            judged = points.pop(cell.name, None)
+            if judged is not None:
+                if abs(float(cell.max_score) - float(judged["maximum"])) > 1e-9:
+                    raise Trouble(f"The gradebook gives {cell.max_score:g} points for {cell.name!r}, the class {judged['maximum']:g}.",
+                                  f"`./course class release {report['chapter']}` writes the class's points into the gradebook")
+                grade.auto_score = float(judged["points"])
+            elif cell.type == "TaskCell":
+                pass
+            elif cell.cell_type == "code" and cell.max_score == 0:
+                grade.auto_score = 0.0
+            else:
+                grade.auto_score = self._unanswered(notebook, cell.name, cells.get(cell.name))
+            grade.needs_manual_grade = grade.manual_score is not None or grade.auto_score is None
+            if grade.manual_score is not None:
+                by_hand.append(cell.name)
+        if missing := sorted(name for name, each in points.items() if each["maximum"]):
+            raise Trouble(f"The gradebook has no cell {', '.join(missing)}.", f"`./course class release {report['chapter']}` puts them there")
+        return tuple(by_hand)
+
+    def _unanswered(self, notebook: SubmittedNotebook, name: str, cell: NotebookNode | None) -> float | None:
+        """0 for a cell graded by hand that is as it was released, None for one that somebody must read."""
+        source = self.book.db.query(SourceCell).filter(SourceCell.notebook_id == notebook.notebook_id, SourceCell.name == name).first()
+        if cell is None or source is None:
+            return 0.0 if cell is None else None
+        return 0.0 if cell.source.strip() == (source.source or "").strip() else None
+
+    def _comments(self, notebook: SubmittedNotebook, report: Mapping[str, Any], shown: Mapping[str, Any] | None) -> None:
+        """Say at each answer in which state it was found, and why."""
+        reports = {each["id"]: each for each in report["reports"]}
+        cells = _cells_of(shown)
+        for comment, cell in self._with_cells(notebook, Comment):
+            if cell.name in reports:
+                comment.auto_comment = comment_of(reports[cell.name])
+            elif cell.type != "TaskCell":
+                comment.auto_comment = "No response." if self._unanswered(notebook, cell.name, cells.get(cell.name)) == 0.0 else None
+
+    def _with_cells(self, notebook: SubmittedNotebook, kind: Any) -> list[Any]:
+        return self.book.db.query(kind, BaseCell).join(BaseCell, BaseCell.id == kind.cell_id).filter(kind.notebook_id == notebook.id).all()
+
+    def _penalty(self, submission: Any, notebook: SubmittedNotebook, student: str) -> float:
+        """nbgrader's own plugin decides what lateness costs."""
+        session = self.book.db
+        notebook.late_submission_penalty = None
+        session.flush()
+        session.refresh(notebook)
+        late = submission.total_seconds_late
+        if late > 0:
+            said = self.late.plugin_inst.late_submission_penalty(student, notebook.score, late)
+            if said is not None:
+                notebook.late_submission_penalty = min(max(0.0, said), notebook.score)
+        return float(notebook.late_submission_penalty or 0.0)
+
+
+def comment_of(report: Mapping[str, Any]) -> str | None:
+    """What the gradebook says at an answer that has not all its points: its state, and the first reason."""
+    if report["passed"]:
+        return None
+    if report["state"] == "not answered":
+        return STATES["not answered"]
+    failed = next((each["message"] for each in report["verdicts"] if not each["ok"] and each["message"]), "")
+    head = STATES.get(report["state"], "")
+    reason = report["note"] or failed
+    return f"{head}: {reason}" if head and reason else head or reason or None
+
+
+def _cells_of(shown: Mapping[str, Any] | None) -> dict[str, NotebookNode]:
+    """The graded cells of the notebook for graders, by grade_id."""
+    if not shown:
+        return {}
+    notebook = shown if isinstance(shown, NotebookNode) else json.loads(json.dumps(shown), object_hook=NotebookNode)
+    found = {}
+    for cell in notebook["cells"]:
+        meta = cell["metadata"].get("nbgrader")
+        if meta and (utils.is_grade(cell) or utils.is_solution(cell) or utils.is_task(cell)):
+            cell["source"] = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
+            found[meta["grade_id"]] = cell
+    return found
+
+
+def utc(moment: datetime | None) -> datetime | None:
+    """As nbgrader keeps times: in UTC, without saying so, to the second."""
+    if moment is None:
+        return None
+    return (moment.astimezone(UTC) if moment.tzinfo else moment).replace(tzinfo=None, microsecond=0)
+
+
+def _extension(duedate: datetime | None, due: datetime | None) -> timedelta | None:
+    return due - duedate if due is not None and duedate is not None and due != duedate else None
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    """A database's refusals as ours: locked by another program, or no room."""
+    try:
+        yield
+    except (SQLAlchemyError, InvalidEntry) as error:
+        said = str(error).lower()
+        if "locked" in said or "busy" in said or "could not obtain lock" in said:
+            raise Locked(str(error).splitlines()[0]) from error
+        if "disk is full" in said or "no space left" in said:
+            raise Full(str(error).splitlines()[0]) from error
+        if isinstance(error, OperationalError) and "disk i/o error" in said:
+            raise Full(str(error).splitlines()[0]) from error
+        raise
+

@@ -1,0 +1,86 @@
+"""Is this evidence plausible? Each gate is one question with a plain answer; a number that fails one is not to be built on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from statistics import median
+
+from course_lib.runs.evidence import Evidence
+
+CLOSE = 1e-6  # relative: what is computed again from raw numbers must be what the file says
+SPREAD = 3.0  # slowest tenth over fastest tenth of the timed steps
+FIT = 2.5  # a measured size over the line through all sizes, or the other way round
+SYNCHRONISED = 1.02  # a clock's own error above a roof
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One question asked of evidence."""
+
+    name: str
+    ok: bool
+    found: str
+
+
+def gates(content: Evidence) -> list[Gate]:
+    """All gates of an evidence file's kind, in order."""
+    return list(_OF[content["kind"]](content)) if content["kind"] in _OF else []
+
+
+def _train(content: Evidence) -> Iterator[Gate]:
+    setup, measured, rows = content["setup"], content["measured"], content["raw"]["steps"]
+    timed = sorted(row["seconds"] for row in rows[setup["warm_up"] :])
+    yield Gate("warm-up left out", setup["warm_up"] >= 1 and len(timed) >= 5, f"{setup['warm_up']} steps left out, {len(timed)} timed (1 and 5 are the least)")
+    again = median(timed)
+    yield Gate("step time follows from raw times", _close(again, measured["step_seconds"]), f"{measured['step_seconds']:.4g} s, and {again:.4g} s from the raw times")
+    spread = timed[min(len(timed) * 9 // 10, len(timed) - 1)] / timed[len(timed) // 10]
+    yield Gate("repeats agree", spread <= SPREAD, f"the slow tenth takes {spread:.2f} times the fast tenth")
+    rate = setup["tokens_per_step"] / measured["step_seconds"]
+    yield Gate("tokens/s fits step time", _close(rate, measured["tokens_per_s"]), f"{measured['tokens_per_s']:,.0f} tokens/s")
+    ranks = setup["layout"]["ranks"]
+    used = measured["model_flops_per_step"] / measured["step_seconds"] / ranks / measured["peak_flops"]
+    yield Gate("MFU follows", _close(used, measured["mfu"]), f"{measured['mfu']:.1%}")
+    yield Gate("not above the roofline", used <= SYNCHRONISED, f"{used:.1%} of {measured['peak_flops'] / 1e12:,.2f} TFLOP/s ({measured['peak_source']})")
+    losses = [row["loss"] for row in rows]
+    yield Gate("loss is a number", all(math.isfinite(each) for each in losses), f"first {losses[0]:.3f}, last {losses[-1]:.3f}")
+    if len(losses) >= 20:
+        yield Gate("loss falls", losses[-1] < losses[0], f"{losses[0]:.3f} to {losses[-1]:.3f} in {len(losses)} steps")
+    state = sum(content["predicted"].get("memory", {}).get(part, 0.0) for part in ("weights", "gradients", "optimizer"))
+    if measured["memory_bytes"]:
+        yield Gate("memory holds the state", measured["memory_bytes"] >= 0.98 * state, f"{measured['memory_bytes'] / 1e6:,.1f} MB, of which state {state / 1e6:,.1f}")
+    if ranks > 1:
+        yield Gate("bytes were sent", measured["wire_bytes"] > 0, f"{measured['wire_bytes'] / 1e6:,.2f} MB a step and rank")
+
+
+def _matmul(content: Evidence) -> Iterator[Gate]:
+    measured = content["measured"]
+    for word in content["setup"]["dtypes"]:
+        rows = [row for row in content["raw"]["rows"] if row["dtype"] == word]
+        best = max(2.0 * math.prod(row["shape"]) / median(row["seconds"]) for row in rows)
+        yield Gate(f"best {word} follows from raw times", _close(best, measured[f"best_flops_{word}"]), f"{best / 1e12:,.2f} TFLOP/s")
+        fewest = min(len(row["seconds"]) for row in rows)
+        yield Gate(f"{word} was repeated", fewest >= 5, f"each shape at least {fewest} times")
+        peak = measured.get(f"peak_flops_{word}")
+        if peak:
+            yield Gate(f"{word} not above the roofline", best <= SYNCHRONISED * peak, f"{best / peak:.1%} of {peak / 1e12:,.0f} TFLOP/s: more would mean a clock that did not wait")
+
+
+def _collectives(content: Evidence) -> Iterator[Gate]:
+    rows = content["raw"]["rows"]
+    yield Gate("repeated", all(row["repeats"] >= 5 for row in rows), f"each size at least {min(row['repeats'] for row in rows)} times")
+    for kind, line in content["measured"]["fits"].items():
+        mine = [row for row in rows if row["kind"] == kind]
+        if not line["beta"]:
+            continue
+        off = [max(row["median"] / said, said / row["median"]) for row in mine if (said := line["alpha"] + row["nbytes"] / line["beta"]) > 0]
+        far = sum(each > FIT for each in off)
+        yield Gate(f"{kind} fits its own line", far <= len(mine) // 4, f"{len(mine) - far} of {len(mine)} sizes within a factor {FIT:g} of α + bytes/β")
+
+
+_OF: dict[str, Callable[[Evidence], Iterator[Gate]]] = {"train": _train, "matmul": _matmul, "collectives": _collectives}
+
+
+def _close(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=CLOSE)

@@ -1,0 +1,132 @@
+"""When gathers hide: units computed one after the other, while one wire gathers the next ones. Arithmetic, no torch.
+
+`FullySharded`'s rule: when a unit is about to compute, it and the next `depth` units are asked for. The wire works off what
+was asked for, in that order; a unit computes when the one before it has, and when it is there. Gradients are reduced on the same
+wire. Left out: that communication borrows processors and memory bandwidth from the matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from course_lib.sharding.predict import row_bytes
+from course_lib.units import require, require_whole
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One unit's share of a step on one rank: seconds of each part, and bytes of its gathered weights."""
+
+    gather: float
+    forward: float
+    backward: float
+    reduce: float
+    nbytes: float
+
+
+class Use(NamedTuple):
+    """What the GPU ("forward", "backward") or the wire ("gather", "reduce") does with a unit; seconds."""
+
+    kind: str
+    unit: int
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """One step: all uses, and after each change the bytes of weights that are gathered or on their way."""
+
+    uses: tuple[Use, ...]
+    held: tuple[tuple[float, float], ...]  # time, bytes
+
+    @property
+    def seconds(self) -> float:
+        """The whole step."""
+        return max((use.end for use in self.uses), default=0.0)
+
+    @property
+    def computing(self) -> float:
+        """Seconds in which the GPU computes."""
+        return sum(use.end - use.start for use in self.uses if use.kind in ("forward", "backward"))
+
+    @property
+    def exposed(self) -> float:
+        """Seconds in which the GPU waits for the wire."""
+        return max(0.0, self.seconds - self.computing)
+
+    @property
+    def peak_bytes(self) -> float:
+        """Most bytes of gathered weights at once."""
+        return max((nbytes for _, nbytes in self.held), default=0.0)
+
+
+def work_of(params: float, tokens: float, ranks: int, flops_per_s: float, bandwidth: float, *, latency: float = 0.0,
+            gather: int = 2, reduce: int = 2) -> Work:  # fmt: skip
+    """A unit of so many parameters with `tokens` on each of `ranks` GPUs that really do `flops_per_s`; rings of this bandwidth."""
+    once = 2 * require("params", params, "parameters") * require("tokens", tokens, "tokens") / require("flops_per_s", flops_per_s, "FLOP/s")
+    sent, hops = row_bytes(round(params), ranks, 1) / require("bandwidth", bandwidth, "bytes/s"), (ranks - 1) * latency
+    return Work(hops + gather * sent, once, 2 * once, hops + reduce * sent, params * gather)
+
+
+def play(units: Sequence[Work], depth: int = 1, *, kept: bool = False) -> Played:
+    """A forward and a backward pass through the units. With `kept`, weights stay from one pass to the other."""
+    wire = _Wire(units, require_whole("depth", depth, "units", least=0))
+    now, last = 0.0, len(units) - 1
+    for place, unit in enumerate(units):
+        now = max(now, wire.ask(place, range(place, min(place + depth, last) + 1), now))
+        now = wire.compute("forward", place, now, unit.forward)
+        if not kept:
+            wire.free(place, now)
+    for place in range(last, -1, -1):
+        now = max(now, wire.ask(place, range(place, max(place - depth, 0) - 1, -1), now))
+        now = wire.compute("backward", place, now, units[place].backward)
+        wire.free(place, now)
+        wire.reduce(place, now)
+    return Played(tuple(sorted(wire.uses, key=lambda use: use.start)), wire.levels())
+
+
+class _Wire:
+    """One wire that does things in the order in which they are asked for, and the units that are here because of it."""
+
+    def __init__(self, units: Sequence[Work], depth: int) -> None:
+        self.units, self.depth = units, depth
+        self.ready: dict[int, float] = {}  # unit -> when it is there
+        self.uses: list[Use] = []
+        self.changes: list[tuple[float, float]] = []
+        self.clear = 0.0
+
+    def _carry(self, kind: str, place: int, asked: float, seconds: float) -> float:
+        start = max(asked, self.clear)
+        self.clear = start + seconds
+        if seconds:
+            self.uses.append(Use(kind, place, start, self.clear))
+        return self.clear
+
+    def ask(self, place: int, ahead: range, now: float) -> float:
+        """Ask for these units, if they are not here or on their way; when the first of them is there."""
+        for each in ahead:
+            if each not in self.ready:
+                self.ready[each] = self._carry("gather", each, now, self.units[each].gather)
+                self.changes.append((now, self.units[each].nbytes))
+        return self.ready[place]
+
+    def compute(self, kind: str, place: int, now: float, seconds: float) -> float:
+        self.uses.append(Use(kind, place, now, now + seconds))
+        return now + seconds
+
+    def free(self, place: int, now: float) -> None:
+        del self.ready[place]
+        self.changes.append((now, -self.units[place].nbytes))
+
+    def reduce(self, place: int, now: float) -> None:
+        self._carry("reduce", place, now, self.units[place].reduce)
+
+    def levels(self) -> tuple[tuple[float, float], ...]:
+        found, total = [], 0.0
+        for when, change in sorted(self.changes):  # what goes at a moment goes before what comes
+            total += change
+            found.append((when, total))
+        return tuple(found)

@@ -1,0 +1,213 @@
+"""Chapter 08's widgets of time: how far ahead to gather, and how many ranks should share one model."""
+
+from functools import lru_cache
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+
+from course_lib import facts
+from course_lib.figures import lanes, panels, style
+from course_lib.figures.palette import BLUE, GREEN, GREY, INK, PAPER, SOFT, VERMILION, color
+from course_lib.figures.style import Picture
+from course_lib.sharding.groups import Group, Wires, group_of, knee
+from course_lib.sharding.prefetch import Played, Work, work_of
+from course_lib.sharding.prefetch import play as played
+from course_lib.units import GB, US, bytes_text, duration_text, number_text, percent_text
+from course_lib.widgets.explore import Explorer, explore, menu, play, slider, toggle
+
+MFU = 0.4  # the course's
+H100 = facts.device("H100 SXM")
+_REAL = H100.dense_flops * MFU  # FLOP/s that a GPU really does
+_RATES = tuple(rate * GB for rate in (12.5, 25, 50, 100, 450))
+_TOKENS = (512, 1024, 2048, 4096, 8192, 16384)
+
+
+def _rate(bandwidth: float) -> str:
+    return f"{bandwidth / GB:g} GB/s"
+
+
+def _count(number: int) -> str:
+    return f"{number:,}"
+
+
+# --- how far ahead -------------------------------------------------------------------------------
+
+DEPTHS = (0, 1, 2, 3, 4)
+LAYER = 0.875e9  # parameters of a layer of the course's 70B, embedding and head spread over them
+CUTS = {  # units of a model of twelve such layers, in layers
+    "twelve equal layers": (1.0,) * 12,
+    "three layers to a unit": (3.0,) * 4,
+    "thirds of a layer": (1 / 3,) * 36,
+    "a large embedding and head": (0.2, *(1.0,) * 10, 1.8),
+    "small and large in turn": (0.3, 1.7) * 6,
+}
+
+
+@lru_cache(maxsize=256)
+def step_of(cut: str, depth: int, tokens: int, bandwidth: float, ranks: int = 64, kept: bool = False, latency: float = 10 * US) -> Played:
+    """A step of the model with prefetch of so many units."""
+    units: list[Work] = [work_of(share * LAYER, tokens, ranks, _REAL, bandwidth, latency=latency) for share in CUTS[cut]]
+    return played(units, depth, kept=kept)
+
+
+def draw_prefetch(
+    depth: int = 1, cut: str = "twelve equal layers", tokens: int = 8192, bandwidth: float = 50 * GB, kept: bool = False
+) -> Picture:
+    """GPU and wire over one step, gathered bytes below them, and for every depth what is exposed and what it holds."""
+    steps = {each: step_of(cut, each, tokens, bandwidth, kept=kept) for each in DEPTHS}
+    now = steps[depth]
+    figure, axes = panels.sheet(4.9)
+    scale, unit = lanes.unit_of(now.seconds)
+    end = 1.01 * max(each.seconds for each in steps.values()) / scale
+    panel = panels.Panel(1.0, 3.1, 6.1, 1.0, (0, end), (1.5, -0.5))
+    panel.frame(axes, panels.marks(end, 6), {0: "GPU", 1: "wire"}, grid=False)
+    for kind, row in (("forward", 0), ("backward", 0), ("gather", 1), ("reduce", 1)):
+        spans = [(use.start / scale, use.end / scale) for use in now.uses if use.kind == kind]
+        corners = [panel.at((a, b, b, a), (row - 0.4, row - 0.4, row + 0.4, row + 0.4)) for a, b in spans]
+        axes.add_collection(PolyCollection(corners, facecolors=_FILLS[kind], edgecolors=PAPER, linewidths=0.6, zorder=2), autolim=False)
+    most = max(each.peak_bytes for each in steps.values())
+    held = panels.Panel(1.0, 1.95, 6.1, 0.72, (0, end), (0, 1.1 * most / GB))
+    held.frame(axes, panels.marks(end, 6), panels.marks(1.1 * most / GB, 3), f"time of one step ({unit})", "gathered (GB)")
+    when = np.repeat([time / scale for time, _ in now.held], 2)[1:]
+    level = np.repeat([nbytes / GB for _, nbytes in now.held], 2)[:-1]
+    held.fill(axes, when, [0.0] * len(when), level, color("weights"), alpha=0.55)
+    _draw_depths(axes, steps, depth)
+    _key(axes)
+    title = f"{depth or 'Nothing'} ahead: {duration_text(now.exposed) if now.exposed else 'nothing'} exposed of a step of {duration_text(now.seconds)}"
+    more = (f"{cut[0].upper()}{cut[1:]}, {tokens:,} tokens a GPU, 64 GPUs at {_rate(bandwidth)}; up to {bytes_text(now.peak_bytes)} gathered.")  # fmt: skip
+    panels.head(figure, title, more)
+    every = ", ".join(f"{each}: {duration_text(step.exposed) if step.exposed else 'none'}" for each, step in steps.items())
+    figure.alt = f"{title}. {more} Exposed by units gathered ahead: {every}."
+    return figure
+
+
+_FILLS = {"forward": color("forward"), "backward": color("backward"), "gather": color("communication"), "reduce": "#f0b68c"}
+
+
+def _key(axes: Axes) -> None:
+    at = 1.1
+    for words, kind in (("forward", "forward"), ("backward", "backward"), ("gather weights", "gather"), ("reduce gradients", "reduce")):
+        axes.plot(at, 4.22, "s", color=_FILLS[kind], markersize=6)
+        axes.text(at + 0.1, 4.22, words, fontsize=style.SMALL, color=INK, va="center")
+        at += 0.4 + 0.072 * len(words)
+
+
+def _draw_depths(axes: Axes, steps: dict[int, Played], depth: int) -> None:
+    """For each depth two bars: exposed time at the left, gathered bytes at the right; the chosen one is dark."""
+    longest = max(max(each.exposed for each in steps.values()), 1e-6)
+    scale, unit = lanes.unit_of(longest)
+    for left, values, name, fill in (
+        (1.0, [each.exposed / scale for each in steps.values()], f"exposed ({unit})", color("communication")),
+        (4.45, [each.peak_bytes / GB for each in steps.values()], "gathered (GB)", color("weights")),
+    ):
+        top = 1.15 * max(*values, 1e-9)
+        panel = panels.Panel(left, 0.5, 2.65, 0.72, (-0.6, len(DEPTHS) - 0.4), (0, top))
+        panel.frame(axes, {place: str(each) for place, each in enumerate(DEPTHS)}, panels.marks(top, 3), "units gathered ahead", name)
+        for place, value in enumerate(values):
+            corners = panel.at((place - 0.3, place + 0.3, place + 0.3, place - 0.3), (0, 0, value, value))
+            look = {"facecolors": fill, "alpha": 1.0 if DEPTHS[place] == depth else 0.4, "linewidths": 0, "zorder": 2}
+            axes.add_collection(PolyCollection([corners], **look), autolim=False)
+
+
+def prefetch(depth: int = 1) -> Explorer:
+    """Gather ahead: what it hides, what it holds, and when it hides nothing more."""
+    return explore(
+        draw_prefetch,
+        depth=play(DEPTHS, depth, label="units ahead", interval=1500),
+        tokens=slider(_TOKENS, 8192, label="tokens a GPU", text=_count),
+        bandwidth=slider(_RATES, 50 * GB, label="bandwidth one way", text=_rate),
+        cut=menu(tuple(CUTS), label="units"),
+        kept=toggle(label="weights kept from forward to backward"),
+    )
+
+
+# --- how large a group ---------------------------------------------------------------------------
+
+COUNTS = (256, 512, 1024, 2048, 4096, 8192, 16384)
+SIZES = {"7B": (7e9, 32), "13B": (13e9, 40), "30B": (30e9, 48), "70B": (70e9, 80), "405B": (405e9, 126)}  # parameters, layers
+CARDS = {"H100 SXM": 8, "H200 SXM": 8, "B200 SXM": 8, "GB200": 72}  # GPUs on fast links
+_LEFT_FREE = 0.8  # of a card's memory for state; the rest is for what is not cut
+
+
+@lru_cache(maxsize=128)
+def groups_of(model: str, gpus: int, tokens: int, card: str = "H100 SXM", slow: float = 50 * GB, latency: float = 5 * US) -> tuple[Group, ...]:
+    """Every power of two as a group's size, from one rank to all."""
+    params, layers = SIZES[model]
+    device = facts.device(card)
+    wires = Wires(per_node=CARDS[card], fast=device.link_one_way, slow=slow, fast_latency=1 * US, slow_latency=latency)
+    sizes = [2**power for power in range(gpus.bit_length())]
+    return tuple(group_of(params, gpus, each, tokens, device.dense_flops * MFU, wires, units=layers) for each in sizes)
+
+
+def draw_groups(
+    group: int = 8, model: str = "30B", gpus: int = 1024, tokens: int = 4096, card: str = "H100 SXM", slow: float = 50 * GB, latency: float = 5 * US
+) -> Picture:
+    """Memory, bytes between servers and the step's length, each over the size of a group; the best that fits has a ring."""
+    found = groups_of(model, gpus, tokens, card, slow, latency)
+    group = min(group, gpus)
+    now = next(each for each in found if each.ranks == group)
+    most = facts.device(card).memory * _LEFT_FREE
+    best = knee(found, most)
+    figure, axes = panels.sheet(5.35)
+    across = np.log2([each.ranks for each in found])
+    ends, ticks = (0, across[-1]), {power: f"{2**power:,}" for power in range(0, int(across[-1]) + 1, 2)}
+    looks = (
+        (3.62, "held (GB)", [each.state / GB for each in found], BLUE, most / GB),
+        (2.2, "between servers (GB)", [each.far / GB for each in found], VERMILION, None),
+        (0.62, "a step (s)", [each.seconds for each in found], INK, None),
+    )
+    for bottom, name, values, ink, limit in looks:
+        low, high = np.log10(0.8 * max(min(values), max(values) / 1e4)), np.log10(1.3 * max(values))
+        if limit:
+            high = max(high, np.log10(1.4 * limit))
+        panel = panels.Panel(1.05, bottom, 6.05, 1.0, ends, (low, high))
+        marks = {power: _tick(power) for power in np.arange(np.ceil(low), np.floor(high) + 1)}
+        if len(marks) < 2:
+            marks = {float(np.log10(value)): number_text(value, 2) for value in (10**low * 1.1, 10**high / 1.15)}
+        panel.frame(axes, ticks if bottom < 1 else dict.fromkeys(ticks, ""), marks, "ranks that share one model" if bottom < 1 else "", name)
+        if name.startswith("a step"):
+            busy = [each.computing for each in found]
+            panel.fill(axes, across, np.log10(busy), np.log10(values), color("communication"))
+            panel.line(axes, across, np.log10(busy), GREEN, 1.4, dashed=True)
+        panel.line(axes, across, np.log10(np.maximum(values, 10**low)), ink)
+        if limit:
+            panel.line(axes, ends, (np.log10(limit),) * 2, GREY, 1.2, dashed=True)
+        edge = np.log2(CARDS[card])
+        if edge < across[-1]:
+            panel.line(axes, (edge, edge), (low, high), SOFT, 0.9, dashed=True)
+        note = {"held": "dashed: what a card has for state", "a st": "dashed: computing; shaded: exposed"}.get(name[:4])
+        if note:
+            axes.text(7.1, bottom + 1.02, note, fontsize=style.SMALL, color=SOFT, ha="right", va="bottom")
+        place = found.index(now)
+        panel.dot(axes, across[place], np.log10(max(values[place], 10**low)), INK)
+        if best:
+            panel.dot(axes, across[found.index(best)], np.log10(max(values[found.index(best)], 10**low)), VERMILION, ring=True, size=11)
+    axes.text(1.05 + 6.05 * min(np.log2(CARDS[card]) / across[-1], 1), 4.66, "one server ends here", fontsize=style.SMALL, color=SOFT, ha="center", va="bottom")
+    fits = "fits" if now.state <= most else "does not fit"
+    title = f"Groups of {group:,}: {bytes_text(now.state)} of state {fits}, {percent_text(now.exposed / now.seconds, 2)} of the step exposed"
+    knee_said = f"Ring: the shortest step that fits, {best.ranks:,}." if best else "No group fits."
+    more = f"{model} on {gpus:,} × {card}; a GPU sends {bytes_text(now.far)} between servers. {knee_said}"
+    panels.head(figure, title, more)
+    figure.alt = f"{title}. {more} A step takes {duration_text(now.seconds)}, of which {duration_text(now.computing)} compute."
+    return figure
+
+
+def _tick(power: float) -> str:
+    value = 10.0**power
+    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
+
+
+def groups(group: int = 8, model: str = "30B") -> Explorer:
+    """Hybrid sharding: find the size of a group that fits and is fast."""
+    return explore(
+        draw_groups,
+        group=play(tuple(2**power for power in range(15)), group, label="a group", text=lambda count: f"{count:,} rank{'s' * (count > 1)}", interval=900),
+        model=menu(tuple(SIZES), model, label="model"),
+        card=menu(tuple(CARDS), label="GPU", text=lambda name: f"{name}, {CARDS[name]} on fast links"),
+        gpus=slider(COUNTS, 1024, label="GPUs", text=_count),
+        tokens=slider((1024, 2048, 4096, 8192, 16384, 32768), 4096, label="tokens a GPU", text=_count),
+        slow=slider(_RATES[:4], 50 * GB, label="between servers", text=_rate),
+        latency=slider((0.0, 1 * US, 2 * US, 5 * US, 10 * US), 5 * US, label="latency a message",
+                       text=lambda seconds: duration_text(seconds) if seconds else "none"),
+    )  # fmt: skip

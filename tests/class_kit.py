@@ -1,0 +1,107 @@
+"""A class in miniature for the tests of classes: six students, the small chapter 01, and what they hand in."""
+
+import io
+import json
+import shutil
+import stat
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from course_lib.grading.classroom.folder import ClassFolder
+from course_lib.grading.classroom.roster import Student
+from course_lib.learner.notebooks import Notebook, parse, render
+from tests.grading_kit import cell_of, small_course, small_source, solved_copy
+
+CANVAS_ROSTER = """Student,ID,SIS User ID,SIS Login ID,Section,Old Assignment (12)
+    Points Possible,,,,,10
+"Lovelace, Ada",1001,u1,ada@uni.edu,A,9
+"Hopper, Grace",1002,u2,grace@uni.edu,A,
+"Turing, Alan",1003,u3,alan@uni.edu,B,
+"Núñez Ångström, Zoë",1004,u4,zoe@uni.edu,B,
+"Lamport, Leslie",1005,u5,leslie@uni.edu,B,
+"Liskov, Barbara",1006,u6,barbara@uni.edu,A,
+"Student, Test",1999,,abcdef,A,
+"""
+SIX = (
+    Student(id="ada", first_name="Ada", last_name="Lovelace", email="ada@uni.edu", lms_id="1001", login="ada@uni.edu", section="A"),
+    Student(id="alan", first_name="Alan", last_name="Turing", email="alan@uni.edu", lms_id="1003", login="alan@uni.edu", section="B"),
+    Student(id="barbara", first_name="Barbara", last_name="Liskov", email="barbara@uni.edu", lms_id="1006", login="barbara@uni.edu", section="A"),
+    Student(id="grace", first_name="Grace", last_name="Hopper", email="grace@uni.edu", lms_id="1002", login="grace@uni.edu", section="A"),
+    Student(id="leslie", first_name="Leslie", last_name="Lamport", email="leslie@uni.edu", lms_id="1005", login="leslie@uni.edu", section="B"),
+    Student(id="zoe", first_name="Zoë", last_name="Núñez Ångström", email="zoe@uni.edu", lms_id="1004", login="zoe@uni.edu", section="B"),
+)
+NAME = "01_small"
+
+
+@dataclass(frozen=True)
+class Links:
+    """An entry of an archive that is a link."""
+
+    to: str
+
+
+def course_at(root: Path) -> Path:
+    """A course with the small chapter alone; its root."""
+    return small_course(root).root
+
+
+def class_at(root: Path, course: Path, name: str = "autumn-26") -> ClassFolder:
+    """A class of six on that course."""
+    return ClassFolder.create(root / name, name, roster=SIX, course=course)
+
+
+def work(folder: ClassFolder, student: str, *, wrong: Mapping[str, str] | None = None, blank: tuple[str, ...] = ()) -> Notebook:
+    """What a student makes of their release: everything right but what `wrong` replaces and what stays `blank`."""
+    own = folder.root / "variants" / student / NAME / f"{NAME}.ipynb"
+    given = own if own.is_file() else folder.root / "release" / NAME / f"{NAME}.ipynb"
+    release = parse(given.read_text(encoding="utf-8"))
+    solved = solved_copy(release, small_source())
+    for exercise, source in (wrong or {}).items():
+        cell_of(solved, exercise)["source"] = source
+    for exercise in blank:
+        cell_of(solved, exercise)["source"] = cell_of(release, exercise)["source"]
+    return solved
+
+
+def as_bytes(notebook: Notebook) -> bytes:
+    """A notebook's file."""
+    return render(notebook).encode()
+
+
+def archive(files: Mapping[str, bytes | Links]) -> bytes:
+    """A zip of these files, links among them."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, data in files.items():
+            info = zipfile.ZipInfo(name)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            info.external_attr = (stat.S_IFLNK | 0o777) << 16 if isinstance(data, Links) else 0o644 << 16
+            made.writestr(info, data.to if isinstance(data, Links) else data)
+    return out.getvalue()
+
+
+def saved(path: Path, data: bytes) -> Path:
+    """A file with these bytes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+def at(text: str) -> datetime:
+    """A moment in this machine's time zone."""
+    return datetime.fromisoformat(text).astimezone()
+
+
+def tiny(text: str = "print('mine')", chapter: str = "01") -> bytes:
+    """A notebook of a chapter with one cell in it, for what only looks at files."""
+    cells = [{"cell_type": "code", "id": "own", "metadata": {}, "source": text, "outputs": [], "execution_count": None}]
+    return json.dumps({"cells": cells, "metadata": {"course": {"chapter": chapter}} if chapter else {}, "nbformat": 4, "nbformat_minor": 5}).encode()
+
+
+def copy_of(folder: ClassFolder, target: Path) -> ClassFolder:
+    """A copy of a class, to change."""
+    shutil.copytree(folder.root, target, symlinks=True)
+    return ClassFolder.open(target)

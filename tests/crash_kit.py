@@ -1,0 +1,143 @@
+"""A grading service that is killed, interrupted, and left without room: what the tests of crashes start as a process.
+
+`python -m tests.crash_kit grade FOLDER` grades with markers that make up their reports at once; `storm FOLDER KILLS SEED` does that
+again and again, each time killed at a random instant, and prints what came of it.
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from course_lib.grading.classroom.folder import ClassFolder
+from course_lib.grading.classroom.roster import Student
+from course_lib.grading.service.grading import Event, grade_class
+from course_lib.grading.service.pool import Done
+from course_lib.grading.service.task import cards_of, judged_as
+from course_lib.grading.service.writer import Writer
+from course_lib.learner.notebooks import parse
+from course_lib.records import Report
+
+
+class Made:
+    """Markers of no process: reports that follow from a task's key, after a short while."""
+
+    size = 2
+
+    def __init__(self, seconds: float = 0.002) -> None:
+        self.seconds, self.at_work = seconds, []
+
+    def free(self) -> int:
+        return self.size - len(self.at_work)
+
+    def start(self, task: dict[str, Any]) -> None:
+        self.at_work.append(task)
+
+    def wait(self, seconds: float) -> list[Done]:
+        time.sleep(min(self.seconds, seconds))
+        done = [Done(task["key"], made_up(task)) for task in self.at_work[:1]]
+        self.at_work = self.at_work[1:]
+        return done
+
+    def close(self, seconds: float = 0.0) -> list[Done]:
+        done = [each for _ in range(len(self.at_work)) for each in self.wait(self.seconds)] if seconds else []
+        self.at_work = []
+        return done
+
+
+def made_up(task: dict[str, Any]) -> dict[str, Any]:
+    """A result whose points follow from the student's name."""
+    coin = random.Random(task["student"])
+    reports = [Report(exercise=card.id, state="answered", points=float(coin.randint(0, int(card.points))), maximum=float(card.points)) for card in cards_of(task)]
+    source = parse(task["source"])
+    return judged_as(task, "graded", "", source, {**source, "cells": []}, reports)
+
+
+def many(folder: ClassFolder, count: int) -> ClassFolder:
+    """The class with `count` students more, each with a submission of the first chapter."""
+    roster = (folder.root / "roster.csv").read_text(encoding="utf-8").splitlines()
+    columns = roster[0].split(",")
+    new = [f"made-{number:03d}" for number in range(count)]
+    rows = [",".join(name if column == "student_id" else "" for column in columns) for name in new]
+    (folder.root / "roster.csv").write_text("\n".join([*roster, *rows]) + "\n", encoding="utf-8")
+    chapter = folder.chapters()[0]
+    text = (folder.root / "release" / folder.assignment(chapter) / f"{folder.assignment(chapter)}.ipynb").read_text(encoding="utf-8")
+    for name in new:
+        place = folder.hand_in(Student(id=name), chapter)
+        place.mkdir(parents=True)
+        (place / f"{folder.assignment(chapter)}.ipynb").write_text(text, encoding="utf-8")
+        (place / "mine.txt").write_text(name, encoding="utf-8")
+    return ClassFolder.open(folder.root)
+
+
+def state_of(folder: ClassFolder) -> dict[str, Any]:
+    """What is on disk and in the gradebook, as plain data that two runs can be compared by."""
+    chapter = folder.chapters()[0]
+    with Writer(folder.db_url, folder.name) as writer:
+        times = Counter(student for student, _, _ in writer.journal())
+        sound = writer.sound()
+        scores = {each.student.id: each.score for each in writer.book.assignment_submissions(folder.assignment(chapter))}
+    reports = {student.id: len([path for path in folder.reports(student, chapter).glob("*.json") if path.name != "latest.json"]) for student in folder.students()}
+    parts = [str(path) for path in folder.root.rglob("*.part")]
+    return {"times": dict(times), "sound": sound, "scores": scores, "reports": {name: count for name, count in reports.items() if count}, "parts": parts}
+
+
+def grade(place: Path, seconds: float = 0.002, say: Any = None) -> Any:
+    """One run over the class there."""
+    return grade_class(ClassFolder.open(place), no_sandbox=True, crew=Made(seconds), say=say)
+
+
+def storm(place: Path, kills: int, seed: int) -> dict[str, Any]:
+    """Kill `kills` runs at random instants, each going on where the one before was; whole classes one after the other."""
+    coin = random.Random(seed)
+    killed, rounds, ends = 0, [], 0
+    whole = time.monotonic()
+    first = _fresh(place, 0)
+    grade(first)
+    whole = time.monotonic() - whole
+    wanted = state_of(ClassFolder.open(first))
+    while killed < kills:
+        copy = _fresh(place, len(rounds) + 1)
+        while True:
+            pid = os.fork()
+            if pid == 0:
+                os._exit(grade(copy).exit_code)
+            time.sleep(coin.uniform(0.0, whole / 4) if killed < kills else 0.0)
+            if killed < kills:
+                os.kill(pid, signal.SIGKILL)
+            _, status = os.waitpid(pid, 0)
+            killed += os.WIFSIGNALED(status)
+            if os.WIFEXITED(status):
+                ends += 1
+                break
+        rounds.append(state_of(ClassFolder.open(copy)))
+    return {"killed": killed, "rounds": len(rounds), "alike": all({**each, "parts": []} == wanted for each in rounds), "wanted": wanted, "rounds_seen": rounds}
+
+
+def _fresh(place: Path, number: int) -> Path:
+    target = place.parent / f"{place.name}-{number}"
+    shutil.copytree(place, target, symlinks=True)
+    return target
+
+
+def main() -> int:
+    """What the first argument says."""
+    place = Path(sys.argv[2])
+    if sys.argv[1] == "storm":
+        print(json.dumps(storm(place, int(sys.argv[3]), int(sys.argv[4]))))
+        return 0
+
+    def say(event: Event) -> None:
+        print(event.kind, event.done, event.text, flush=True)
+
+    return grade(place, float(sys.argv[3]) if len(sys.argv) > 3 else 0.002, say).exit_code
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,130 @@
+"""Answers to audit-sharding: right ones, and wrong ones with the verdict and mistake that must find them."""
+
+from course_lib import memory
+from course_lib.sharding import bytes_per_param_sent, hybrid_bytes
+
+OK = ("right", "as printed")
+GOOD = {
+    "zero-1-31-gb": ((4 + 12 / 64) * 7.5, *OK),
+    "fsdp-70b-280": (3 * 140, "wrong", "memory for traffic"),
+    "zero-3-12-bytes": (16 * 7.5 / 64, "wrong", "master copy left out"),
+    "zero-3-half-more": (1.5, *OK),
+    "zero-3-three-times": (1.0, "wrong", "three operations, not three all-reduces"),
+    "hsdp-405b-eight": (16 * 405 / 8, "wrong", "does not fit"),
+    "zero-1-405b-shard": (8 * 405 / 1024, *OK),
+    "hsdp-third-across": (3 * 7 / 8 * 810 / (2 * 810 / 8), "wrong", "a part, not the model"),
+    "zero-3-scales": (0.919, "wrong", "what stays"),
+}
+
+# %% right: by hand
+
+
+def audit_sharding():
+    return GOOD
+
+
+# %% right: counted by the library
+
+
+def audit_sharding():
+    def at(ranks):
+        return memory.zero_bytes(405e9, 3, ranks) + 2 * memory.weights_bytes(405e9 / 126) + 20e9
+
+    inside, across = 3 * 7 / 8 * 2 * 405e9, hybrid_bytes(405 * 10**9, 8, 3072)
+    return {
+        "zero-1-31-gb": [memory.zero_bytes(7.5e9, 1, 64) / 1e9, *OK],
+        "fsdp-70b-280": [bytes_per_param_sent(3) * 70, "Wrong", "Memory for traffic"],
+        "zero-3-12-bytes": [memory.zero_bytes(7.5e9, 3, 64) / 1e9, "wrong", "master copy left out"],
+        "zero-3-half-more": [bytes_per_param_sent(3) / bytes_per_param_sent(1), *OK],
+        "zero-3-three-times": [bytes_per_param_sent(3, 2, 4) / bytes_per_param_sent(0, 2, 4), "wrong", "three operations, not three all-reduces"],
+        "hsdp-405b-eight": [memory.zero_bytes(405e9, 3, 8) / 1e9, "wrong", "does not fit"],
+        "zero-1-405b-shard": [memory.zero_by_bucket(405e9, 1, 1024, "A")["moments"] / 1e9, *OK],
+        "hsdp-third-across": [inside / across, "wrong", "a part, not the model"],
+        "zero-3-scales": [at(2048) / at(1024), "wrong", "what stays"],
+    }
+
+
+# %% wrong: everything is right => values -
+
+
+def audit_sharding():
+    return {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
+
+
+# %% wrong: everything is wrong => values -
+
+
+def audit_sharding():
+    return {name: (number, "wrong", "does not fit" if cause == "as printed" else cause) for name, (number, _, cause) in GOOD.items()}
+
+
+# %% wrong: all right as printed, with the printed numbers => values as-printed
+
+
+def audit_sharding():
+    printed = {"zero-1-31-gb": 31.4, "fsdp-70b-280": 280, "zero-3-12-bytes": 12 * 7.5 / 64, "zero-3-half-more": 1.5, "zero-3-three-times": 3,
+               "hsdp-405b-eight": 80, "zero-1-405b-shard": 3.16, "hsdp-third-across": 3, "zero-3-scales": 0.5}
+    return {name: (number, *OK) for name, number in printed.items()}
+
+
+# %% wrong: gathered once => values as-printed
+
+
+def audit_sharding():
+    return GOOD | {"fsdp-70b-280": (280.0 * 1.0, "wrong", "memory for traffic"), "zero-3-half-more": (1.0, *OK)}
+
+
+# %% wrong: 16-bit gradients in both => values 16-bits
+
+
+def audit_sharding():
+    return GOOD | {"zero-3-three-times": (1.5, "wrong", "three operations, not three all-reduces")}
+
+
+# %% wrong: the state over all GPUs => values over-all
+
+
+def audit_sharding():
+    return GOOD | {"hsdp-405b-eight": (16 * 405 / 24576, *OK)}
+
+
+# %% wrong: a master copy that is not there => values with-master
+
+
+def audit_sharding():
+    return GOOD | {"zero-1-405b-shard": (12 * 405 / 1024, "wrong", "master copy left out")}
+
+
+# %% wrong: across goes one half of an all-reduce => values no-all-reduce
+
+
+def audit_sharding():
+    return GOOD | {"hsdp-third-across": (21.0, "wrong", "a part, not the model")}
+
+
+# %% wrong: in bytes => values in-bytes
+
+
+def audit_sharding():
+    return GOOD | {"hsdp-405b-eight": (810e9, "wrong", "does not fit")}
+
+
+# %% wrong: another cause => values wrong-cause
+
+
+def audit_sharding():
+    return GOOD | {"zero-3-scales": (0.92, "wrong", "does not fit")}
+
+
+# %% wrong: a list => values no-dictionary
+
+
+def audit_sharding():
+    return list(GOOD.values())
+
+
+# %% half: one is missing => 8
+
+
+def audit_sharding():
+    return {name: value for name, value in GOOD.items() if name != "zero-3-scales"}

@@ -1,0 +1,524 @@
+"""Answers to fsdp-by-hand: right ones, and wrong ones with the verdict and mistake that must find them."""
+
+import torch
+
+# %% right: gather, use, forget
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    def gather(u):
+        row = shards[u].new_empty(comm.size * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        return row[: counts[u]]
+
+    def part_of(u, grad):
+        row = grad.new_zeros(comm.size * len(shards[u]))
+        row[: counts[u]] = grad
+        mine = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(mine, row, op="AVG")
+        return mine
+
+    units, inputs, kept = range(len(shards)), [], {}
+    for u in units:
+        weights = gather(u)
+        inputs.append(x)
+        x = forward(u, weights, x)
+        if not reshard:
+            kept[u] = weights
+    grad, parts = loss(x), [None] * len(shards)
+    for u in reversed(units):
+        weights = gather(u) if reshard else kept.pop(u)
+        grad, own = backward(u, weights, inputs.pop(), grad)
+        parts[u] = part_of(u, own)
+    return parts
+
+
+# %% right: the next unit is gathered ahead, gradients leave behind the next unit
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    n, last = comm.size, len(shards) - 1
+    coming = {}
+
+    def start(u):
+        if 0 <= u <= last and u not in coming:
+            row = torch.empty(n * shards[u].numel(), dtype=shards[u].dtype)
+            coming[u] = comm.all_gather_into_tensor(row, shards[u], async_op=True), row
+
+    def take(u):
+        start(u)
+        work, row = coming[u]
+        work.wait()
+        return row.narrow(0, 0, counts[u])
+
+    inputs = {}
+    for u in range(last + 1):
+        inputs[u] = x
+        weights = take(u)
+        start(u + 1)
+        x = forward(u, weights, x)
+        if reshard and u < last:
+            del coming[u]
+        del weights
+    grad = loss(x)
+    parts, leaving = {}, None
+    for u in range(last, -1, -1):
+        weights = take(u)
+        start(u - 1)
+        grad, own = backward(u, weights, inputs.pop(u), grad)
+        del weights, coming[u]
+        row = torch.zeros(n * len(shards[u]), dtype=own.dtype)
+        row[: counts[u]] = own / n
+        parts[u] = torch.empty_like(shards[u])
+        if leaving:
+            leaving[0].wait()
+        leaving = comm.reduce_scatter_tensor(parts[u], row, async_op=True), row
+        del own, row
+    leaving[0].wait()
+    return [parts[u] for u in range(last + 1)]
+
+
+# %% right: from gathers and reductions of lists
+
+
+class Unit:
+    def __init__(self, comm, shard, count):
+        self.comm, self.shard, self.count, self.row = comm, shard, count, None
+
+    def weights(self):
+        if self.row is None:
+            pieces = [torch.empty_like(self.shard) for _ in range(self.comm.size)]
+            self.comm.all_gather(pieces, self.shard)
+            self.row = torch.cat(pieces)[: self.count]
+        return self.row
+
+    def reduce(self, grad):
+        pad = self.comm.size * len(self.shard) - self.count
+        pieces = torch.cat([grad, grad.new_zeros(pad)])
+        mine = torch.zeros_like(self.shard)
+        self.comm.reduce_scatter_tensor(mine, pieces)
+        return mine.div_(self.comm.size)
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    units = [Unit(comm, s, c) for s, c in zip(shards, counts)]
+    seen = []
+    for u, unit in enumerate(units):
+        seen.append(x)
+        x = forward(u, unit.weights(), x)
+        if reshard and unit is not units[-1]:
+            unit.row = None
+    grad, parts = loss(x), []
+    for u in range(len(units) - 1, -1, -1):
+        grad, own = backward(u, units[u].weights(), seen[u], grad)
+        units[u].row = None
+        parts.insert(0, units[u].reduce(own))
+    return parts
+
+
+# %% right: one buffer serves all units
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    n = comm.size
+    if not reshard:
+        rows = [s.new_empty(n * len(s)) for s in shards]
+        for row, s in zip(rows, shards):
+            comm.all_gather_into_tensor(row, s)
+    buffer = shards[0].new_empty(n * max(len(s) for s in shards))
+
+    def weights(u):
+        if not reshard:
+            return rows[u][: counts[u]]
+        row = buffer[: n * len(shards[u])]
+        comm.all_gather_into_tensor(row, shards[u])
+        return row[: counts[u]]
+
+    inputs = [x]
+    for u in range(len(shards)):
+        inputs.append(forward(u, weights(u), inputs[-1]))
+    grad, parts = loss(inputs.pop()), []
+    for u in range(len(shards))[::-1]:
+        grad, own = backward(u, weights(u), inputs.pop(), grad)
+        padded = torch.nn.functional.pad(own, (0, n * len(shards[u]) - counts[u]))
+        parts.append(torch.empty_like(shards[u]))
+        comm.reduce_scatter_tensor(parts[-1], padded, op="AVG")
+    return parts[::-1]
+
+
+# %% wrong: rows are kept for the backward pass => values read-after-free
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    rows, inputs = [], []
+    for u in range(len(shards)):
+        row = shards[u].new_empty(comm.size * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        rows.append(row[: counts[u]])
+        inputs.append(x)
+        x = forward(u, rows[u], x)
+    grad, parts = loss(x), [None] * len(shards)
+    for u in reversed(range(len(shards))):
+        grad, own = backward(u, rows[u], inputs[u], grad)
+        row = own.new_zeros(comm.size * len(shards[u]))
+        row[: counts[u]] = own
+        parts[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
+    return parts
+
+
+# %% wrong: everything is gathered in the beginning, in one row => cost kept
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    n = comm.size
+    sizes = [len(s) for s in shards]
+    row = shards[0].new_empty(n * sum(sizes))
+    comm.all_gather_into_tensor(row, torch.cat(shards))
+    table = row.view(n, -1).split(sizes, dim=1)
+    whole = torch.cat([table[u].reshape(-1)[: counts[u]] for u in range(len(shards))])
+    at = [sum(counts[:u]) for u in range(len(shards))]
+    weights = [whole[at[u] : at[u] + counts[u]] for u in range(len(shards))]
+    inputs = []
+    for u in range(len(shards)):
+        inputs.append(x)
+        x = forward(u, weights[u], x)
+    grad, parts = loss(x), [None] * len(shards)
+    for u in reversed(range(len(shards))):
+        grad, own = backward(u, weights[u], inputs[u], grad)
+        row = own.new_zeros(n * sizes[u])
+        row[: counts[u]] = own
+        parts[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
+    return parts
+
+
+# %% wrong: one giant unit, gathered for each pass => cost one-giant-unit
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    n = comm.size
+    sizes = [len(s) for s in shards]
+
+    def gather():
+        row = shards[0].new_empty(n * sum(sizes))
+        comm.all_gather_into_tensor(row, torch.cat(shards))
+        table = row.view(n, -1).split(sizes, dim=1)
+        whole = torch.cat([table[u].reshape(-1)[: counts[u]] for u in range(len(shards))])
+        return whole.split(counts)
+
+    inputs, weights = [], gather()
+    for u in range(len(shards)):
+        inputs.append(x)
+        x = forward(u, weights[u], x)
+    grad, parts = loss(x), [None] * len(shards)
+    if reshard:
+        del weights
+        weights = gather()
+    for u in reversed(range(len(shards))):
+        grad, own = backward(u, weights[u], inputs[u], grad)
+        row = own.new_zeros(n * sizes[u])
+        row[: counts[u]] = own
+        parts[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
+    return parts
+
+
+# %% wrong: rows lie in a list, though they are gathered again => cost rows-lie-around
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    everything = []
+
+    def gather(u):
+        row = shards[u].new_empty(comm.size * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        everything.append(row)
+        return row[: counts[u]]
+
+    inputs, kept = [], []
+    for u in range(len(shards)):
+        inputs.append(x)
+        kept.append(gather(u))
+        x = forward(u, kept[u], x)
+    grad, parts = loss(x), [None] * len(shards)
+    for u in reversed(range(len(shards))):
+        grad, own = backward(u, gather(u) if reshard else kept[u], inputs[u], grad)
+        row = own.new_zeros(comm.size * len(shards[u]))
+        row[: counts[u]] = own
+        parts[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
+    return parts
+
+
+# %% wrong: whole gradients wait until the end => cost too-much-memory
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    def gather(u):
+        row = shards[u].new_empty(comm.size * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        return row[: counts[u]]
+
+    inputs, kept, waiting = [], {}, {}
+    for u in range(len(shards)):
+        weights = gather(u)
+        inputs.append(x)
+        x = forward(u, weights, x)
+        if not reshard:
+            kept[u] = weights
+    grad = loss(x)
+    for u in reversed(range(len(shards))):
+        weights = gather(u) if reshard else kept.pop(u)
+        grad, own = backward(u, weights, inputs[u], grad)
+        waiting[u] = torch.cat([own, own.new_zeros(comm.size * len(shards[u]) - counts[u])])
+    parts = []
+    for u in range(len(shards)):
+        parts.append(torch.empty_like(shards[u]))
+        comm.reduce_scatter_tensor(parts[u], waiting[u], op="AVG")
+    return parts
+
+
+# %% wrong: gradients are all-reduced, and a part kept => cost all-reduced
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    def gather(u):
+        row = shards[u].new_empty(comm.size * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        return row[: counts[u]]
+
+    inputs, kept = [], {}
+    for u in range(len(shards)):
+        weights = gather(u)
+        inputs.append(x)
+        x = forward(u, weights, x)
+        if not reshard:
+            kept[u] = weights
+    grad, parts = loss(x), [None] * len(shards)
+    for u in reversed(range(len(shards))):
+        weights = gather(u) if reshard else kept[u]
+        grad, own = backward(u, weights, inputs[u], grad)
+        row = own.new_zeros(comm.size * len(shards[u]))
+        row[: counts[u]] = own
+        comm.all_reduce(row, op="AVG")
+        parts[u] = row.chunk(comm.size)[comm.rank].clone()
+    return parts
+
+
+# %% wrong: sums, not means => values sum
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    def gather(u):
+        row = shards[u].new_empty(comm.size * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        return row[: counts[u]]
+
+    inputs = []
+    for u in range(len(shards)):
+        inputs.append(x)
+        x = forward(u, gather(u), x)
+    grad, parts = loss(x), [None] * len(shards)
+    for u in reversed(range(len(shards))):
+        grad, own = backward(u, gather(u), inputs[u], grad)
+        row = own.new_zeros(comm.size * len(shards[u]))
+        row[: counts[u]] = own
+        parts[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(parts[u], row)
+    return parts
+
+
+# %% wrong: nothing is reduced => values own-gradient
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    def gather(u):
+        row = shards[u].new_empty(comm.size * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        return row[: counts[u]]
+
+    inputs = []
+    for u in range(len(shards)):
+        inputs.append(x)
+        x = forward(u, gather(u), x)
+    grad, parts = loss(x), [None] * len(shards)
+    for u in reversed(range(len(shards))):
+        grad, own = backward(u, gather(u), inputs[u], grad)
+        row = own.new_zeros(comm.size * len(shards[u]))
+        row[: counts[u]] = own
+        parts[u] = row.chunk(comm.size)[comm.rank].clone()
+    return parts
+
+
+# %% wrong: gradients stay whole => values whole-gradient
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    def gather(u):
+        row = shards[u].new_empty(comm.size * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        return row[: counts[u]]
+
+    inputs = []
+    for u in range(len(shards)):
+        inputs.append(x)
+        x = forward(u, gather(u), x)
+    grad, parts = loss(x), [None] * len(shards)
+    for u in reversed(range(len(shards))):
+        grad, own = backward(u, gather(u), inputs[u], grad)
+        comm.all_reduce(own, op="AVG")
+        parts[u] = own
+    return parts
+
+
+# %% wrong: in the order of the backward pass => values backwards
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    def gather(u):
+        row = shards[u].new_empty(comm.size * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        return row[: counts[u]]
+
+    inputs = []
+    for u in range(len(shards)):
+        inputs.append(x)
+        x = forward(u, gather(u), x)
+    grad, parts = loss(x), []
+    for u in reversed(range(len(shards))):
+        grad, own = backward(u, gather(u), inputs[u], grad)
+        row = own.new_zeros(comm.size * len(shards[u]))
+        row[: counts[u]] = own
+        parts.append(torch.empty_like(shards[u]))
+        comm.reduce_scatter_tensor(parts[-1], row, op="AVG")
+    return parts
+
+
+# %% wrong: the padding is taken for weights => values raised
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    inputs = []
+    for u in range(len(shards)):
+        row = shards[u].new_empty(comm.size * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        inputs.append(x)
+        x = forward(u, row, x)
+    grad, parts = loss(x), [None] * len(shards)
+    for u in reversed(range(len(shards))):
+        row = shards[u].new_empty(comm.size * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        grad, own = backward(u, row, inputs[u], grad)
+        parts[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(parts[u], own, op="AVG")
+    return parts
+
+
+# %% wrong: something in the padding => values padding-not-zero
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    def gather(u):
+        row = shards[u].new_empty(comm.size * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        return row[: counts[u]]
+
+    inputs, kept = [], {}
+    for u in range(len(shards)):
+        weights = gather(u)
+        inputs.append(x)
+        x = forward(u, weights, x)
+        if not reshard:
+            kept[u] = weights
+    grad, parts = loss(x), [None] * len(shards)
+    for u in reversed(range(len(shards))):
+        weights = gather(u) if reshard else kept[u]
+        grad, own = backward(u, weights, inputs[u], grad)
+        row = own.new_full((comm.size * len(shards[u]),), 3.0)
+        row[: counts[u]] = own
+        parts[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
+    return parts
+
+
+# %% wrong: reshard is ignored => generality not-kept
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    def gather(u):
+        row = shards[u].new_empty(comm.size * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        return row[: counts[u]]
+
+    inputs = []
+    for u in range(len(shards)):
+        inputs.append(x)
+        x = forward(u, gather(u), x)
+    grad, parts = loss(x), [None] * len(shards)
+    for u in reversed(range(len(shards))):
+        grad, own = backward(u, gather(u), inputs[u], grad)
+        row = own.new_zeros(comm.size * len(shards[u]))
+        row[: counts[u]] = own
+        parts[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
+    return parts
+
+
+# %% wrong: it does not wait for the row => values ~
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    def gather(u):
+        row = shards[u].new_zeros(comm.size * len(shards[u]))
+        work = comm.all_gather_into_tensor(row, shards[u], async_op=True)
+        works.append(work)
+        return row[: counts[u]]
+
+    works, inputs = [], []
+    for u in range(len(shards)):
+        inputs.append(x)
+        x = forward(u, gather(u), x)
+    grad, parts = loss(x), [None] * len(shards)
+    for u in reversed(range(len(shards))):
+        grad, own = backward(u, gather(u), inputs[u], grad)
+        row = own.new_zeros(comm.size * len(shards[u]))
+        row[: counts[u]] = own
+        parts[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
+    for work in works:
+        work.wait()
+    return parts
+
+
+# %% wrong: the gradients' buffer is used again while it travels => protocol ~
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    n = comm.size
+
+    def gather(u):
+        row = shards[u].new_empty(n * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        return row[: counts[u]]
+
+    inputs, kept = [], {}
+    for u in range(len(shards)):
+        weights = gather(u)
+        inputs.append(x)
+        x = forward(u, weights, x)
+        if not reshard:
+            kept[u] = weights
+    grad, parts, works = loss(x), [None] * len(shards), []
+    buffer = shards[0].new_zeros(n * max(len(s) for s in shards))
+    for u in reversed(range(len(shards))):
+        weights = gather(u) if reshard else kept[u]
+        grad, own = backward(u, weights, inputs[u], grad)
+        row = buffer[: n * len(shards[u])]
+        row.zero_()
+        row[: counts[u]] = own
+        parts[u] = torch.empty_like(shards[u])
+        works.append(comm.reduce_scatter_tensor(parts[u], row, op="AVG", async_op=True))
+    for work in works:
+        work.wait()
+    return parts

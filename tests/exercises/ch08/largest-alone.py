@@ -1,0 +1,183 @@
+"""Answers to largest-alone: right ones, and wrong ones with the verdict and mistake that must find them."""
+
+import math
+
+# %% right: solved for P
+
+
+def largest_model(ranks, memory, layers, activations, per_param):
+    return max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers)
+
+
+def ranks_for(params, memory, layers, activations, per_param):
+    room = memory - activations - 4 * params / layers
+    return math.ceil(per_param * params / room - 1e-9) if room > 0 else None
+
+
+# %% right: by halving
+
+
+def _held(params, ranks, layers, activations, per_param):
+    return per_param * params / ranks + 2 * (2 * params / layers) + activations
+
+
+def largest_model(ranks, memory, layers, activations, per_param):
+    low, high = 0.0, 1e16
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _held(middle, ranks, layers, activations, per_param) <= memory else (low, middle)
+    return low
+
+
+def ranks_for(params, memory, layers, activations, per_param):
+    def fits(n):
+        return _held(params, n, layers, activations, per_param) <= memory * (1 + 1e-12)
+
+    if not fits(10**18):
+        return None
+    high = 1
+    while not fits(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
+
+
+# %% wrong: state only => values state-only
+
+
+def largest_model(ranks, memory, layers, activations, per_param):
+    return ranks * memory / per_param
+
+
+def ranks_for(params, memory, layers, activations, per_param):
+    return math.ceil(per_param * params / memory)
+
+
+# %% wrong: nothing is gathered => values nothing-gathered
+
+
+def largest_model(ranks, memory, layers, activations, per_param):
+    return ranks * max(0, memory - activations) / per_param
+
+
+def ranks_for(params, memory, layers, activations, per_param):
+    return math.ceil(per_param * params / (memory - activations))
+
+
+# %% wrong: the activations are left out => values no-activations
+
+
+def largest_model(ranks, memory, layers, activations, per_param):
+    return memory / (per_param / ranks + 4 / layers)
+
+
+def ranks_for(params, memory, layers, activations, per_param):
+    room = memory - 4 * params / layers
+    return math.ceil(per_param * params / room) if room > 0 else None
+
+
+# %% wrong: one layer whole => values one-layer
+
+
+def largest_model(ranks, memory, layers, activations, per_param):
+    return max(0, memory - activations) / (per_param / ranks + 2 / layers)
+
+
+def ranks_for(params, memory, layers, activations, per_param):
+    room = memory - activations - 2 * params / layers
+    return math.ceil(per_param * params / room) if room > 0 else None
+
+
+# %% wrong: all weights whole => values whole-weights
+
+
+def largest_model(ranks, memory, layers, activations, per_param):
+    return max(0, memory - activations) / (per_param / ranks + 2)
+
+
+def ranks_for(params, memory, layers, activations, per_param):
+    return None
+
+
+# %% wrong: activations shared out as well => values activations-shared
+
+
+def largest_model(ranks, memory, layers, activations, per_param):
+    return max(0, memory - activations / ranks) / (per_param / ranks + 4 / layers)
+
+
+def ranks_for(params, memory, layers, activations, per_param):
+    return None
+
+
+# %% wrong: rounded down => values rounded-down
+
+
+def largest_model(ranks, memory, layers, activations, per_param):
+    return max(0, memory - activations) / (per_param / ranks + 4 / layers)
+
+
+def ranks_for(params, memory, layers, activations, per_param):
+    room = memory - activations - 4 * params / layers
+    return int(per_param * params / room) if room > 0 else None
+
+
+# %% wrong: a negative number of GPUs => generality none-helps
+
+
+def largest_model(ranks, memory, layers, activations, per_param):
+    return max(0, memory - activations) / (per_param / ranks + 4 / layers)
+
+
+def ranks_for(params, memory, layers, activations, per_param):
+    return math.ceil(per_param * params / (memory - activations - 4 * params / layers) - 1e-9)
+
+
+# %% wrong: a model of negative size => generality negative
+
+
+def largest_model(ranks, memory, layers, activations, per_param):
+    return (memory - activations) / (per_param / ranks + 4 / layers)
+
+
+def ranks_for(params, memory, layers, activations, per_param):
+    room = memory - activations - 4 * params / layers
+    return math.ceil(per_param * params / room - 1e-9) if room > 0 else None
+
+
+# %% wrong: the bytes of the example => generality other-bytes
+
+
+def largest_model(ranks, memory, layers, activations, per_param):
+    return max(0, memory - activations) / (16 / ranks + 4 / layers)
+
+
+def ranks_for(params, memory, layers, activations, per_param):
+    room = memory - activations - 4 * params / layers
+    return math.ceil(16 * params / room - 1e-9) if room > 0 else None
+
+
+# %% wrong: the largest as a whole number of billions => values -
+
+
+def largest_model(ranks, memory, layers, activations, per_param):
+    return int(max(0, memory - activations) / (per_param / ranks + 4 / layers) / 1e9) * 1e9 + 3e8
+
+
+def ranks_for(params, memory, layers, activations, per_param):
+    room = memory - activations - 4 * params / layers
+    return math.ceil(per_param * params / room - 1e-9) if room > 0 else None
+
+
+# %% half: the first only => 2.1
+
+
+def largest_model(ranks, memory, layers, activations, per_param):
+    return max(0, memory - activations) / (per_param / ranks + 4 / layers)
+
+
+def ranks_for(params, memory, layers, activations, per_param):
+    raise NotImplementedError

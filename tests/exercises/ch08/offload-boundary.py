@@ -1,0 +1,119 @@
+"""Answers to offload-boundary: right ones, and wrong ones with the verdict and mistake that must find them."""
+
+# %% right: the longer of the two
+
+
+def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
+    return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
+
+
+def hidden_tokens(ranks, flops, moved, bandwidth):
+    return moved * flops / (6 * ranks * bandwidth)
+
+
+# %% right: rates first
+
+
+def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
+    compute = tokens / (flops / (6 * params))
+    wire = moved * params / (ranks * bandwidth)
+    return compute if compute > wire else wire
+
+
+def hidden_tokens(ranks, flops, moved, bandwidth):
+    one = 1.0  # any number of parameters
+    low, high = 0.0, 1e12
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (low, middle) if 6 * one * middle / flops >= one * moved / ranks / bandwidth else (middle, high)
+    return high
+
+
+# %% wrong: one after the other => values sum
+
+
+def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
+    return 6 * params * tokens / flops + params / ranks * moved / bandwidth
+
+
+def hidden_tokens(ranks, flops, moved, bandwidth):
+    return moved * flops / (6 * ranks * bandwidth)
+
+
+# %% wrong: every GPU moves the whole model => values whole-model-moved
+
+
+def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
+    return max(6 * params * tokens / flops, params * moved / bandwidth)
+
+
+def hidden_tokens(ranks, flops, moved, bandwidth):
+    return moved * flops / (6 * bandwidth)
+
+
+# %% wrong: the boundary without the ranks => values one-gpu
+
+
+def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
+    return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
+
+
+def hidden_tokens(ranks, flops, moved, bandwidth):
+    return moved * flops / (6 * bandwidth)
+
+
+# %% wrong: two FLOPs per parameter and token => values two-flops
+
+
+def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
+    return max(2 * params * tokens / flops, params / ranks * moved / bandwidth)
+
+
+def hidden_tokens(ranks, flops, moved, bandwidth):
+    return moved * flops / (2 * ranks * bandwidth)
+
+
+# %% wrong: computing is shared out as well => values compute-divided
+
+
+def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
+    return max(6 * params * tokens / ranks / flops, params / ranks * moved / bandwidth)
+
+
+def hidden_tokens(ranks, flops, moved, bandwidth):
+    return moved * flops / (6 * bandwidth)
+
+
+# %% wrong: the wire alone => generality ~
+
+
+def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
+    if tokens == 2048:
+        return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
+    return params / ranks * moved / bandwidth
+
+
+def hidden_tokens(ranks, flops, moved, bandwidth):
+    return moved * flops / (6 * ranks * bandwidth)
+
+
+# %% wrong: upside down => values upside-down
+
+
+def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
+    return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
+
+
+def hidden_tokens(ranks, flops, moved, bandwidth):
+    return 6 * ranks * bandwidth / (moved * flops)
+
+
+# %% half: the first only => 2
+
+
+def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
+    return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
+
+
+def hidden_tokens(ranks, flops, moved, bandwidth):
+    raise NotImplementedError

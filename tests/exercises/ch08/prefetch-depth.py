@@ -1,0 +1,271 @@
+"""Answers to prefetch-depth: right ones, and wrong ones with the verdict and mistake that must find them."""
+
+# %% right: two clocks
+
+
+def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
+    sent = (2 * gather + reduce) * (ranks - 1) / ranks
+    return sent / bandwidth * flops / 6
+
+
+def exposed_seconds(gathers, computes, depth):
+    wire, done = 0.0, []
+    for i, (gather, compute) in enumerate(zip(gathers, computes)):
+        free = done[i - 1 - depth] if i > depth else 0.0
+        wire = max(wire, free) + gather
+        done.append(max(wire, done[-1] if done else 0.0) + compute)
+    return done[-1] - sum(computes)
+
+
+def least_depth(gathers, computes, most):
+    return next((d for d in range(len(gathers)) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
+
+
+# %% right: a queue of slots
+
+
+from collections import deque
+
+
+def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
+    seconds_per_param = (ranks - 1) * (gather + gather + reduce) / ranks / bandwidth
+    return seconds_per_param / (6 / flops)
+
+
+def exposed_seconds(gathers, computes, depth):
+    slots = deque([0.0] * (depth + 1))
+    gathered = now = still = 0.0
+    for gather, compute in zip(gathers, computes):
+        gathered = max(gathered, slots.popleft()) + gather
+        still += max(0.0, gathered - now)
+        now = max(now, gathered) + compute
+        slots.append(now)
+    return still
+
+
+def least_depth(gathers, computes, most):
+    low, high = 0, len(gathers) - 1
+    if exposed_seconds(gathers, computes, high) > most + 1e-9:
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if exposed_seconds(gathers, computes, middle) <= most + 1e-9:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+# %% right: recursion
+
+
+from functools import cache
+
+
+def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
+    return (1 - 1 / ranks) * (2 * gather + reduce) * flops / (6 * bandwidth)
+
+
+def exposed_seconds(gathers, computes, depth):
+    @cache
+    def here(i):
+        return max(here(i - 1) if i else 0.0, done(i - 1 - depth)) + gathers[i]
+
+    @cache
+    def done(i):
+        return 0.0 if i < 0 else max(here(i), done(i - 1)) + computes[i]
+
+    return done(len(gathers) - 1) - sum(computes)
+
+
+def least_depth(gathers, computes, most):
+    depth = 0
+    while depth <= len(gathers):
+        if exposed_seconds(gathers, computes, depth) - most < 1e-9:
+            return depth
+        depth += 1
+
+
+# %% wrong: data parallelism's crossover => values data-parallel
+
+
+def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
+    return 2 * reduce * (ranks - 1) / ranks * flops / bandwidth / 6
+
+
+def exposed_seconds(gathers, computes, depth):
+    return 0.0
+
+
+def least_depth(gathers, computes, most):
+    return 0
+
+
+# %% wrong: behind the backward pass only => values backward-only
+
+
+def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
+    return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 4
+
+
+def exposed_seconds(gathers, computes, depth):
+    return 0.0
+
+
+def least_depth(gathers, computes, most):
+    return 0
+
+
+# %% wrong: gathered as early as can be, whatever the depth => values no-limit
+
+
+def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
+    return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 6
+
+
+def exposed_seconds(gathers, computes, depth):
+    wire = now = 0.0
+    for gather, compute in zip(gathers, computes):
+        wire += gather
+        now = max(now, wire) + compute
+    return now - sum(computes)
+
+
+def least_depth(gathers, computes, most):
+    return 0
+
+
+# %% wrong: one unit less ahead => values one-behind
+
+
+def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
+    return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 6
+
+
+def exposed_seconds(gathers, computes, depth):
+    depth = max(depth - 1, 0)
+    wire, done = 0.0, []
+    for i, (gather, compute) in enumerate(zip(gathers, computes)):
+        wire = max(wire, done[i - 1 - depth] if i > depth else 0.0) + gather
+        done.append(max(wire, done[-1] if done else 0.0) + compute)
+    return done[-1] - sum(computes)
+
+
+def least_depth(gathers, computes, most):
+    return next((d for d in range(len(gathers) + 1) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
+
+
+# %% wrong: each gather against its own unit => values unit-by-unit
+
+
+def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
+    return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 6
+
+
+def exposed_seconds(gathers, computes, depth):
+    return sum(max(0.0, g - c) for g, c in zip(gathers, computes))
+
+
+def least_depth(gathers, computes, most):
+    return 1
+
+
+# %% wrong: the end instead of the standstill => values makespan
+
+
+def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
+    return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 6
+
+
+def exposed_seconds(gathers, computes, depth):
+    wire, done = 0.0, []
+    for i, (gather, compute) in enumerate(zip(gathers, computes)):
+        wire = max(wire, done[i - 1 - depth] if i > depth else 0.0) + gather
+        done.append(max(wire, done[-1] if done else 0.0) + compute)
+    return done[-1]
+
+
+def least_depth(gathers, computes, most):
+    return next((d for d in range(len(gathers)) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
+
+
+# %% wrong: several gathers at once => generality wires-in-parallel
+
+
+def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
+    return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 6
+
+
+def _right(gathers, computes, depth):
+    wire, done = 0.0, []
+    for i, (gather, compute) in enumerate(zip(gathers, computes)):
+        wire = max(wire, done[i - 1 - depth] if i > depth else 0.0) + gather
+        done.append(max(wire, done[-1] if done else 0.0) + compute)
+    return done[-1] - sum(computes)
+
+
+def exposed_seconds(gathers, computes, depth):
+    if len(gathers) == 5 and gathers[1] == 4.0 and depth < 3:
+        return _right(gathers, computes, depth)
+    done = []
+    for i, (gather, compute) in enumerate(zip(gathers, computes)):
+        here = (done[i - 1 - depth] if i > depth else 0.0) + gather
+        done.append(max(here, done[-1] if done else 0.0) + compute)
+    return done[-1] - sum(computes)
+
+
+def least_depth(gathers, computes, most):
+    return next((d for d in range(len(gathers)) if _right(gathers, computes, d) <= most + 1e-9), None)
+
+
+# %% wrong: never None => values none-helps
+
+
+def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
+    return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 6
+
+
+def exposed_seconds(gathers, computes, depth):
+    wire, done = 0.0, []
+    for i, (gather, compute) in enumerate(zip(gathers, computes)):
+        wire = max(wire, done[i - 1 - depth] if i > depth else 0.0) + gather
+        done.append(max(wire, done[-1] if done else 0.0) + compute)
+    return done[-1] - sum(computes)
+
+
+def least_depth(gathers, computes, most):
+    return next((d for d in range(len(gathers)) if exposed_seconds(gathers, computes, d) <= most + 1e-9), len(gathers))
+
+
+# %% wrong: bytes of a gradient taken for those of a weight => generality -
+
+
+def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
+    return 3 * gather * (ranks - 1) / ranks * flops / bandwidth / 6
+
+
+def exposed_seconds(gathers, computes, depth):
+    wire, done = 0.0, []
+    for i, (gather, compute) in enumerate(zip(gathers, computes)):
+        wire = max(wire, done[i - 1 - depth] if i > depth else 0.0) + gather
+        done.append(max(wire, done[-1] if done else 0.0) + compute)
+    return done[-1] - sum(computes)
+
+
+def least_depth(gathers, computes, most):
+    return next((d for d in range(len(gathers)) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
+
+
+# %% half: the crossover only => 1.6
+
+
+def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
+    return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 6
+
+
+def exposed_seconds(gathers, computes, depth):
+    raise NotImplementedError
+
+
+def least_depth(gathers, computes, most):
+    raise NotImplementedError

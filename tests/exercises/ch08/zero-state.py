@@ -1,0 +1,221 @@
+"""Answers to zero-state: right ones, and wrong ones with the verdict and mistake that must find them."""
+
+import math
+
+# %% right: whole and shared
+
+SINCE = {"master": 1, "moments": 1, "grads": 2, "weights": 3}  # the stage that shares a bucket out
+
+
+def held(params, stage, ranks, buckets):
+    return sum(params * size / (ranks if stage >= SINCE[name] else 1) for name, size in buckets.items())
+
+
+def fewest_ranks(params, stage, buckets, memory):
+    whole = params * sum(size for name, size in buckets.items() if stage < SINCE[name])
+    shared = params * sum(buckets.values()) - whole
+    if shared == 0:
+        return 1 if whole <= memory else None
+    if whole >= memory:
+        return None
+    return max(1, math.ceil(shared / (memory - whole)))
+
+
+# %% right: stage by stage, the fewest by doubling and halving
+
+
+def held(params, stage, ranks, buckets):
+    w, g, o = buckets["weights"], buckets["grads"], buckets["master"] + buckets["moments"]
+    per = [w + g + o, w + g + o / ranks, w + (g + o) / ranks, (w + g + o) / ranks][stage]
+    return per * params
+
+
+def fewest_ranks(params, stage, buckets, memory):
+    def fits(n):
+        return held(params, stage, n, buckets) <= memory * (1 + 1e-12)
+
+    if not fits(10**12):
+        return None
+    high = 1
+    while not fits(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
+
+
+# %% right: tensors of a table, fractions
+
+from fractions import Fraction
+
+
+def held(params, stage, ranks, buckets):
+    order = ["weights", "grads", "master", "moments"]
+    shared = order[{0: 4, 1: 2, 2: 1, 3: 0}[stage]:]
+    return float(sum(Fraction(params) * Fraction(buckets[b]) / (ranks if b in shared else 1) for b in order))
+
+
+def fewest_ranks(params, stage, buckets, memory):
+    whole = Fraction(held(params, stage, 10**30, buckets)).limit_denominator(1) if stage < 3 else Fraction(0)
+    rest = Fraction(params) * Fraction(sum(buckets.values())) - whole
+    if rest <= 0:
+        return 1 if whole <= memory else None
+    room = Fraction(memory) - whole
+    return None if room <= 0 else max(1, math.ceil(rest / room))
+
+
+# %% wrong: everything divided at every stage => values all-shared
+
+
+def held(params, stage, ranks, buckets):
+    total = params * sum(buckets.values())
+    return total / ranks if stage else total
+
+
+def fewest_ranks(params, stage, buckets, memory):
+    return math.ceil(params * sum(buckets.values()) / memory)
+
+
+# %% wrong: the stages begin one too early => values one-stage-more
+
+
+def held(params, stage, ranks, buckets):
+    w, g, o = buckets["weights"], buckets["grads"], buckets["master"] + buckets["moments"]
+    if stage == 0:
+        return params * (w + g + o)
+    if stage == 1:
+        return params * (w + (g + o) / ranks)
+    return params * (w + g + o) / ranks
+
+
+def fewest_ranks(params, stage, buckets, memory):
+    return math.ceil(params * sum(buckets.values()) / memory)
+
+
+# %% wrong: the master copy left out, as a published table does => values no-master
+
+
+def held(params, stage, ranks, buckets):
+    w, g, o = buckets["weights"], buckets["grads"], buckets["moments"]
+    return params * [w + g + o, w + g + o / ranks, w + (g + o) / ranks, (w + g + o) / ranks][stage]
+
+
+def fewest_ranks(params, stage, buckets, memory):
+    return None
+
+
+# %% wrong: the master copy counted with the weights => values master-whole
+
+
+def held(params, stage, ranks, buckets):
+    w, g, o = buckets["weights"] + buckets["master"], buckets["grads"], buckets["moments"]
+    return params * [w + g + o, w + g + o / ranks, w + (g + o) / ranks, (w + g + o) / ranks][stage]
+
+
+def fewest_ranks(params, stage, buckets, memory):
+    return 1
+
+
+# %% wrong: all ranks together => values all-ranks
+
+
+def held(params, stage, ranks, buckets):
+    since = {"master": 1, "moments": 1, "grads": 2, "weights": 3}
+    return ranks * sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items())
+
+
+def fewest_ranks(params, stage, buckets, memory):
+    return None
+
+
+# %% wrong: in GB => values in-GB
+
+
+def held(params, stage, ranks, buckets):
+    since = {"master": 1, "moments": 1, "grads": 2, "weights": 3}
+    return sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items()) / 1e9
+
+
+def fewest_ranks(params, stage, buckets, memory):
+    return None
+
+
+# %% wrong: the fewest as if all were shared => values all-shared
+
+
+def held(params, stage, ranks, buckets):
+    since = {"master": 1, "moments": 1, "grads": 2, "weights": 3}
+    return sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items())
+
+
+def fewest_ranks(params, stage, buckets, memory):
+    return math.ceil(params * sum(buckets.values()) / memory)
+
+
+# %% wrong: rounded down => values rounded-down
+
+
+def held(params, stage, ranks, buckets):
+    since = {"master": 1, "moments": 1, "grads": 2, "weights": 3}
+    return sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items())
+
+
+def fewest_ranks(params, stage, buckets, memory):
+    whole = held(params, stage, 10**18, buckets)
+    if whole >= memory:
+        return None
+    return int((held(params, 0, 1, buckets) - whole) / (memory - whole))
+
+
+# %% wrong: a negative number where nothing helps => values -
+
+
+def held(params, stage, ranks, buckets):
+    since = {"master": 1, "moments": 1, "grads": 2, "weights": 3}
+    return sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items())
+
+
+def fewest_ranks(params, stage, buckets, memory):
+    whole = held(params, stage, 10**18, buckets)
+    return math.ceil((held(params, 0, 1, buckets) - whole) / (memory - whole))
+
+
+# %% wrong: the example's bytes, typed in => generality -
+
+
+def held(params, stage, ranks, buckets):
+    return params * [16, 4 + 12 / ranks, 2 + 14 / ranks, 16 / ranks][stage]
+
+
+def fewest_ranks(params, stage, buckets, memory):
+    whole = params * [16, 4, 2, 0][stage]
+    return None if whole >= memory else math.ceil(params * [0, 12, 14, 16][stage] / (memory - whole))
+
+
+# %% wrong: one rank more where it is exactly full => values one-more
+
+
+def held(params, stage, ranks, buckets):
+    since = {"master": 1, "moments": 1, "grads": 2, "weights": 3}
+    return sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items())
+
+
+def fewest_ranks(params, stage, buckets, memory):
+    for n in range(1, 2_000):
+        if held(params, stage, n, buckets) < memory:
+            return n
+    return None
+
+
+# %% half: the first function only => 1.6
+
+
+def held(params, stage, ranks, buckets):
+    since = {"master": 1, "moments": 1, "grads": 2, "weights": 3}
+    return sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items())
+
+
+def fewest_ranks(params, stage, buckets, memory):
+    raise NotImplementedError

@@ -1,0 +1,138 @@
+"""What the tests of classes need running: JupyterLab on a small class, and a real PostgreSQL, each of the test's own."""
+
+import contextlib
+import copy
+import json
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+from course_lib.cli import class_formgrader
+from course_lib.grading.classroom.folder import ClassFolder
+from course_lib.grading.classroom.release import release_chapter, start_gradebook
+from course_lib.grading.classroom.roster import Student
+from course_lib.learner.notebooks import Cell, Notebook, parse, render
+from tests.class_kit import NAME
+from tests.grading_kit import small_course
+
+ESSAY: Cell = {
+    "cell_type": "markdown", "id": "essay", "source": "### BEGIN SOLUTION\nThe memory wall comes first.\n### END SOLUTION",
+    "metadata": {"nbgrader": {"grade": True, "solution": True, "locked": False, "task": False, "schema_version": 3, "grade_id": "essay", "points": 4}},
+}  # fmt: skip
+
+
+def small_class(root: Path, *students: Student, db_url: str = "", essay: bool = False) -> ClassFolder:
+    """A class with the small chapter 01, released; with `essay`, a question in it that a person grades."""
+    course = root / "course"
+    small_course(course)
+    if essay:
+        source = course / "solutions" / NAME / f"{NAME}.ipynb"
+        notebook = parse(source.read_text(encoding="utf-8"))
+        notebook["cells"].append(copy.deepcopy(ESSAY))
+        source.write_text(render(notebook), encoding="utf-8")
+    folder = ClassFolder.create(root / "autumn-26", "autumn-26", roster=students, db_url=db_url, course=course)
+    start_gradebook(folder)
+    release_chapter(folder, "01")
+    return folder
+
+
+def hand_in(folder: ClassFolder, student: str, notebook: Notebook, at: datetime, by: str = "folder", file: str = f"{NAME}.ipynb") -> None:
+    """Put a submission where `class collect` puts it."""
+    path = folder.hand_in(student, "01") / f"{NAME}.ipynb"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+    (path.parent / "timestamp.txt").write_text(at.strftime("%Y-%m-%d %H:%M:%S.%f UTC"), encoding="utf-8")
+    folder.remember_arrival(student, "01", {"at": at.isoformat(), "by": by, "late": False, "file": file, "sha256": "", "notes": []})
+    folder.save_arrivals()
+
+
+# ------------------------------------------------------------------------------------------- JupyterLab
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextlib.contextmanager
+def formgrader(root: Path, scratch: Path) -> Iterator[str]:
+    """JupyterLab as `course class formgrader` starts it, with nothing of a person's own; the value is its address with the token."""
+    port, token, log = free_port(), secrets.token_hex(16), scratch / "jupyter.log"
+    scratch.mkdir(parents=True, exist_ok=True)
+    own = {f"JUPYTER_{what}_DIR": str(scratch / what.lower()) for what in ("CONFIG", "DATA", "RUNTIME")}
+    environment = class_formgrader.lab_environment(dict(os.environ)) | own | {"IPYTHONDIR": str(scratch / "ipython"), "JUPYTER_TOKEN": token}
+    command = class_formgrader.lab_command(root, ["--no-browser", "--port", str(port)])
+    with log.open("wb") as out:
+        server = subprocess.Popen(command, cwd=root, env=environment, stdout=out, stderr=out, start_new_session=True)
+        try:
+            until = time.monotonic() + 90
+            while not answers(port):
+                if server.poll() is not None or time.monotonic() > until:
+                    raise RuntimeError(f"JupyterLab did not come up:\n{log.read_text(errors='replace')[-3000:]}")
+                time.sleep(0.1)
+            yield f"http://127.0.0.1:{port}/lab?token={token}"
+        finally:
+            ended(server)
+
+
+def ended(server: subprocess.Popen) -> None:
+    """End a server, and what it started."""
+    server.send_signal(signal.SIGTERM)
+    try:
+        server.wait(20)
+    except subprocess.TimeoutExpired:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait(20)
+
+
+# ------------------------------------------------------------------------------------------- PostgreSQL
+
+
+def postgres_programs() -> Path | None:
+    """The folder of PostgreSQL's own programs, the newest; None where there is none."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]), reverse=True)
+    path = found[0] if found else shutil.which("initdb")
+    return Path(path).resolve().parent if path else None
+
+
+@contextlib.contextmanager
+def postgres() -> Iterator[str]:
+    """A PostgreSQL on loopback, its files in a folder of its own, run by a user without rights; the address of an empty database."""
+    programs = postgres_programs()
+    assert programs is not None, "no PostgreSQL here"
+    user = "nobody" if os.geteuid() == 0 else None  # PostgreSQL refuses to run as root
+    with tempfile.TemporaryDirectory(prefix="course-postgres-", ignore_cleanup_errors=True) as scratch:
+        folder, password, port = Path(scratch), secrets.token_hex(12), free_port()
+        (folder / "password").write_text(password, encoding="utf-8")
+        for path in (folder, folder / "password") if user else ():
+            os.chown(path, pwd.getpwnam("nobody").pw_uid, -1)
+        made = [programs / "initdb", "-D", folder / "data", "-U", "course", "--auth=scram-sha-256", f"--pwfile={folder / 'password'}", "-E", "UTF8",
+                "--locale=C", "--no-sync"]  # fmt: skip
+        subprocess.run(made, check=True, capture_output=True, timeout=120, user=user, cwd=folder, stdin=subprocess.DEVNULL)
+        command = [programs / "postgres", "-D", folder / "data", "-h", "127.0.0.1", "-p", str(port), "-k", folder, "-F"]
+        with (folder / "log").open("wb") as log:
+            server = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, user=user, cwd=folder, start_new_session=True)
+            try:
+                until = time.monotonic() + 60
+                while b"ready to accept connections" not in (folder / "log").read_bytes():
+                    if server.poll() is not None or time.monotonic() > until:
+                        raise RuntimeError(f"PostgreSQL did not start:\n{(folder / 'log').read_text(errors='replace')[-2000:]}")
+                    time.sleep(0.05)
+                yield f"postgresql+psycopg://course:{password}@127.0.0.1:{port}/postgres"
+            finally:
+                ended(server)

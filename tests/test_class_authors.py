@@ -1,0 +1,165 @@
+"""Exercises of one's own: scaffolded so that tests fail until they are written, and a class's own ones judged like the course's."""
+
+import ast
+import re
+import shutil
+
+import pytest
+
+from course_lib import cli, exercises
+from course_lib.exercises import overlay
+from course_lib.exercises.judging import judging
+from course_lib.grading.check import sources
+from course_lib.grading.classroom.folder import ClassFolder
+from course_lib.grading.classroom.release import release_chapter
+from course_lib.grading.classroom.scaffold import new_exercise
+from course_lib.grading.judge import grade
+from course_lib.grading.mark import mark
+from course_lib.grading.notebook import rebuild
+from course_lib.grading.place import Here
+from course_lib.grading.release import tidied_sources
+from course_lib.grading.seats import Workers
+from course_lib.install import ROOT, Trouble
+from course_lib.learner.merge import grade_meta
+from course_lib.learner.notebooks import read, render
+from tests.class_kit import class_at, course_at
+from tests.grading_kit import cell_of, own
+
+WRITTEN = {
+    "card.py": [("WRITE: a title", "A mean"), ("WRITE what is asked.", "Return the mean."), ('    params={"count": 4},', '    params={"count": 4},\n    probe=twice,'),
+                ("CARD = Card(", "def twice(answer, case, comm=None):\n    return 2 * answer(*case.args)\n\n\nCARD = Card(")],
+    "judging.py": [('raise NotImplementedError("WRITE the oracle of class-mean: what a right answer returns")', "return 2 * sum(numbers) / len(numbers)"),
+                   ("WRITE-its-name", "counted"), ("len(numbers), \"WRITE what to tell who returns this.\"", "2 * len(numbers), \"This counts the numbers.\""),
+                   ('unit="WRITE"', 'unit=""')],
+    "bank.py": [],
+}  # fmt: skip
+BANK = '''"""Answers."""
+
+# %% right: sum and length
+
+
+def class_mean(numbers):
+    return sum(numbers) / len(numbers)
+
+
+# %% wrong: counts => values counted
+
+
+def class_mean(numbers):
+    return len(numbers)
+'''
+
+
+@pytest.fixture(autouse=True)
+def alone():
+    """No test leaves exercises behind."""
+    yield
+    overlay.use(None)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return class_at(tmp_path, course_at(tmp_path / "course"))
+
+
+def write(top):
+    """Fill a scaffold in, as an instructor would."""
+    for name, changes in WRITTEN.items():
+        text = (top / name).read_text()
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        (top / name).write_text(BANK if name == "bank.py" else text)
+
+
+def test_a_scaffold_in_a_class_fails_until_it_is_written(folder, capsys):
+    arguments = ["exercise", "new", "1", "class-mean", "--class", str(folder.root)]
+    assert cli.run(arguments) == 0
+    assert "Next:" in capsys.readouterr().out
+    top = folder.overlay / "class_mean"
+    test = ["exercise", "test", "class-mean", "--class", str(folder.root)]
+    assert cli.run(test) == 1 and "6 with another fate than meant" in capsys.readouterr().out
+    write(top)
+    assert cli.run(test) == 0 and "2 answers, none" in capsys.readouterr().out
+    (top / "bank.py").write_text(BANK.replace("wrong: counts => values counted", "wrong: counts => cost -"))
+    assert cli.run(test) == 1 and "✗" in capsys.readouterr().out
+    assert cli.run(arguments) == 1 and "There is an exercise 'class-mean' already" in capsys.readouterr().err
+
+
+def test_a_classs_own_exercise_is_released_judged_and_kept_from_the_worker(folder):
+    new_exercise("01", "class-mean", folder.root)
+    write(folder.overlay / "class_mean")
+    folder = ClassFolder.open(folder.root)
+    source = read(folder.source("01"))
+    cell_of(source, "class-mean")["source"] = "def class_mean(numbers):\n    ### BEGIN SOLUTION\n    return sum(numbers) / len(numbers)\n    ### END SOLUTION"
+    folder.source("01").write_text(render(source), encoding="utf-8")
+    made = release_chapter(folder, "01")
+    folder = ClassFolder.open(folder.root)
+    assert "class-mean" in folder.chosen("01") and made.exercises == 5
+    notebook = read(made.path / "01_small.ipynb")
+    assert any("A mean" in cell["source"] for cell in notebook["cells"])
+    cell_of(notebook, "class-mean")["source"] = "def class_mean(numbers):\n    return sum(numbers) / len(numbers)"
+    spy = f"""import sys, os
+held = [name for name in sys.modules if "judging" in name]
+try:
+    import course_lib.exercises.judging.overlay_class_mean as stolen
+except ImportError:
+    stolen = None
+answer = len(held) + (stolen is not None) + ({folder.secret!r} in str(os.environ))"""
+    spied = "def class_mean(numbers):\n    return sum(numbers) / len(numbers) + answer"
+    cards = folder.cards("01")
+    with Workers(chapters=("01",)) as workers:
+        honest = mark(rebuild(source, notebook, cards), cards, workers, secret=folder.secret)
+        notebook["cells"].insert(1, own(spy))
+        cell_of(notebook, "class-mean")["source"] = spied
+        looking = mark(rebuild(source, notebook, cards), cards, workers, secret=folder.secret)
+    reports = [next(report for report in each.reports if report.exercise == "class-mean") for each in (honest, looking)]
+    assert [report.points for report in reports] == [2.0, 2.0]  # what it looked for was not there: nothing was added
+
+
+def test_another_class_does_not_know_it_and_the_course_is_as_it_was(folder, tmp_path):
+    new_exercise("01", "class-mean", folder.root)
+    write(folder.overlay / "class_mean")
+    ClassFolder.open(folder.root)
+    assert exercises.card("class-mean").title == "A mean"
+    report = grade(exercises.card("class-mean"), Here(lambda numbers: len(numbers)))
+    assert report.points == 0 and report.verdicts[0].mistake == "counted" and judging("class-mean").why
+    ClassFolder.open(class_at(tmp_path, tmp_path / "course", "other").root)
+    with pytest.raises(ValueError, match="no exercise 'class-mean'"):
+        exercises.card("class-mean")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("CARD = 1 +", "SyntaxError"), ("x = 1", "does not define CARD"), ("from course_lib.exercises import card\nCARD = card('state-13b')", "already")],
+)
+def test_a_card_that_cannot_be_used_is_told(folder, text, words):
+    (folder.overlay / "odd").mkdir()
+    (folder.overlay / "odd" / "card.py").write_text(text)
+    with pytest.raises(Trouble, match=words):
+        ClassFolder.open(folder.root)
+
+
+def test_a_scaffold_in_the_course_is_registered_and_stands_in_the_notebook(tmp_path):
+    for name in ("course_lib/exercises", "solutions/06_collectives", "tests/exercises/ch06"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    made = new_exercise("06", "shift-twice", root=tmp_path)
+    card = (tmp_path / "course_lib/exercises/ch06.py").read_text()
+    judge = (tmp_path / "course_lib/exercises/judging/ch06.py").read_text()
+    for text in (card, judge, *(path.read_text() for path in made.written if path.suffix == ".py")):
+        ast.parse(text)
+    assert re.search(r"^from course_lib.exercises.ch06_shift_twice import SHIFT_TWICE$", card, re.MULTILINE) and re.search(r"CARDS = \(.*, SHIFT_TWICE\)", card)
+    assert re.search(r'"shift-twice": SHIFT_TWICE\}', judge)
+    source = read(sources(tmp_path)["06"])
+    ids = [grade_meta(cell).get("grade_id") for cell in source["cells"]]
+    assert ids.index("shift-twice-check") == ids.index("shift-twice") + 1
+    with pytest.raises(ValueError, match="shift-twice"):  # the card is not known in this process: the release says which is missing
+        tidied_sources(tmp_path)
+    with pytest.raises(Trouble, match="is there already"):
+        new_exercise("06", "shift-twice", root=tmp_path)
+
+
+@pytest.mark.parametrize(("chapter", "name", "words"), [("06", "Bad Id", "cannot be an exercise's id"), ("77", "fine", "no chapter '77'"), ("06", "ring-all-reduce", "already")])
+def test_an_id_that_cannot_be_is_told(chapter, name, words):
+    with pytest.raises(Trouble, match=words):
+        new_exercise(chapter, name)

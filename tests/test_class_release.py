@@ -1,0 +1,279 @@
+"""Releasing to a class: what students get, what they must not, what the gradebook and our record then say."""
+
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import zipfile
+from contextlib import closing
+from datetime import timedelta
+
+import pytest
+
+from course_lib import cli
+from course_lib.grading.classroom import bundle, release
+from course_lib.grading.classroom.config import PointsPerDay, load
+from course_lib.grading.classroom.extend import extend
+from course_lib.grading.classroom.folder import ClassFolder
+from course_lib.grading.classroom.release import release_chapter
+from course_lib.grading.classroom.toml import render as toml
+from course_lib.grading.release import released
+from course_lib.install import ROOT, Trouble
+from course_lib.learner.merge import grade_meta
+from course_lib.learner.notebooks import parse, read, render
+from tests.class_kit import CANVAS_ROSTER, NAME, SIX, at, class_at, copy_of, course_at, saved
+from tests.grading_kit import SMALL, as_released, cell_of, small_source
+
+DUE = at("2026-10-12 23:59:59")
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
+    return course_at(tmp_path_factory.mktemp("course") / "course")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, course) -> ClassFolder:
+    """A class whose chapter is released, with variants."""
+    folder = class_at(tmp_path_factory.mktemp("class"), course)
+    release_chapter(folder, "01", due=DUE, variants=True)
+    return ClassFolder.open(folder.root)
+
+
+@pytest.fixture
+def folder(made, tmp_path) -> ClassFolder:
+    return copy_of(made, tmp_path / "class")
+
+
+def notebook_of(folder):
+    return read(folder.root / "release" / NAME / f"{NAME}.ipynb")
+
+
+def refused(capsys, *arguments):
+    code = cli.run(["class", *map(str, arguments)])
+    said = capsys.readouterr()
+    return code, said.out + said.err
+
+
+# ------------------------------------------------------------------------------------------------ a class begins
+
+
+def test_init_makes_a_class_that_keeps_its_secret_and_is_never_overwritten(course, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COURSE_ROOT", str(course))
+    roster = saved(tmp_path / "canvas.csv", CANVAS_ROSTER.encode())
+    assert refused(capsys, "init", "autumn-26", "--roster", roster, "--folder", tmp_path / "c")[0] == 0
+    folder = ClassFolder.open(tmp_path / "c")
+    assert folder.students() == SIX and folder.chapters() == ("01",) and folder.chosen("01") == SMALL
+    assert stat.S_IMODE((folder.root / ".secret").stat().st_mode) == 0o600 and len(folder.secret) == 64
+    with closing(release.gradebook(folder)) as book:
+        assert sorted(student.id for student in book.students) == [student.id for student in SIX]
+    for arguments, words in [
+        (("init", "autumn-26", "--folder", tmp_path / "c"), "nothing of it is overwritten"),
+        (("init", "a/b", "--folder", tmp_path / "d"), "cannot be a class's name"),
+        (("init", "x", "--folder", course / "x"), "lies in the course's own folder"),
+        (("init", "x", "--folder", tmp_path / "d", "--chapters", "01,99"), "There is no chapter 99"),
+        (("init", "x", "--folder", tmp_path / "d", "--db-url", "nonsense://"), "cannot be opened"),
+        (("status", "--folder", tmp_path), "is no class folder"),
+    ]:
+        code, said = refused(capsys, *arguments)
+        assert code == 1 and words in said and "Way out" in said
+
+
+def test_class_toml_holds_what_it_was_given(tmp_path):
+    import tomllib
+
+    data = {"name": 'a "b" \\ ü\n', "n": 3, "x": 0.5, "yes": True, "when": DUE, "list": ["a", "b"], "none": None,
+            "deep": {"01": {"points": {"ring bytes": 2.5}}, "empty": {}}}  # fmt: skip
+    want = {key: value for key, value in data.items() if value is not None} | {"deep": {"01": {"points": {"ring bytes": 2.5}}}}
+    assert tomllib.loads(toml(data, "A head\nof two lines")) == want
+
+
+# ------------------------------------------------------------------------------------------------ what is released
+
+
+def test_the_common_release_is_the_courses_own_bytes(made, course):
+    ours = {path.relative_to(made.root / "release").as_posix(): path.read_bytes() for path in (made.root / "release").rglob("*") if path.is_file()}
+    assert ours == released(course)
+
+
+def test_the_gradebook_knows_points_students_and_the_due_date(made):
+    with closing(release.gradebook(made)) as book:
+        assignment = book.find_assignment(NAME)
+        assert assignment.max_score == sum(made.points("01").values())
+        assert assignment.duedate.isoformat() == DUE.astimezone(tz=None).astimezone(release.UTC).replace(tzinfo=None).isoformat()
+        assert {cell.name for notebook in assignment.notebooks for cell in notebook.grade_cells} == {f"{name}-check" for name in SMALL}
+
+
+def test_exercises_and_points_are_chosen_and_headings_follow(folder):
+    done = release_chapter(folder, "01", exercises=["state-13b", "mfu-waste"], points={"mfu-waste": 7.5})
+    again = ClassFolder.open(folder.root)
+    assert again.chosen("01") == ("state-13b", "mfu-waste") and again.points("01")["mfu-waste"] == 7.5
+    assert done.points == sum(again.points("01").values())
+    text = render(notebook_of(folder))
+    assert "**7.5 points**" in text and text.count("practice, no points") == 2
+    points = {grade_meta(cell)["grade_id"]: grade_meta(cell)["points"] for cell in notebook_of(folder)["cells"] if grade_meta(cell).get("grade")}
+    assert points["mfu-waste-check"] == 7.5 and points["predict-weeks-check"] == 0
+    with closing(release.gradebook(folder)) as book:
+        assert book.find_assignment(NAME).max_score == done.points
+
+
+def test_each_student_has_numbers_of_their_own_and_keeps_them(folder):
+    first = {student.id: folder.params(student, "01") for student in SIX}
+    assert len({json.dumps(each, sort_keys=True, default=str) for each in first.values()}) > 3
+    for student in SIX:
+        top = folder.root / "variants" / student.id / NAME
+        assert json.loads((top / "variant.json").read_text()) == folder.variant(student, "01")
+        assert read(top / f"{NAME}.ipynb")["metadata"]["course"]["variant"] == folder.variant(student, "01")["id"]
+        with zipfile.ZipFile(top.with_suffix(".zip")) as zipped:
+            inside = {name: zipped.read(name) for name in zipped.namelist()}
+        assert inside == {f"{NAME}/{path.relative_to(top).as_posix()}": path.read_bytes() for path in top.rglob("*") if path.is_file()}
+    shutil.rmtree(folder.root / "variants")
+    release_chapter(folder, "01", variants=True)
+    assert {student.id: ClassFolder.open(folder.root).params(student, "01") for student in SIX} == first
+
+
+def test_a_variant_is_what_nbgraders_converter_makes_of_it(made, course):
+    own = made.root / "variants" / "zoe" / NAME
+    assert released(course, variant=own / "variant.json")[f"{NAME}/{NAME}.ipynb"] == (own / f"{NAME}.ipynb").read_bytes()
+
+
+def hidden_texts():
+    """What no student may find: each answer, each hidden test."""
+    shown = "\n".join(cell["source"] for cell in as_released()["cells"])
+    for cell in small_source()["cells"]:
+        for what in ("SOLUTION", "HIDDEN TESTS"):
+            for region in re.findall(rf"BEGIN {what}[^\n]*\n(.*?)\n[^\n]*END {what}", cell["source"], re.DOTALL):
+                yield from (line.strip() for line in region.splitlines() if line.strip() and line.strip() not in shown)
+
+
+def test_no_byte_of_a_students_folder_tells_answers_tests_secret_or_others(made):
+    secrets = [made.secret, "exercises.judging", "BEGIN SOLUTION", "HIDDEN TESTS", "unseen=True", *hidden_texts()]
+    assert len(secrets) > 10
+    for student in SIX:
+        others = [text for other in SIX if other.id != student.id for text in (made.variant(other, "01")["id"], other.email)]
+        for path in (made.root / "variants" / student.id).rglob("*.ipynb"):
+            text = "".join(cell["source"] for cell in read(path)["cells"]) + path.read_text()
+            assert not [secret for secret in (*secrets, *others) if secret in text]
+        whole = b"".join(path.read_bytes() for path in (made.root / "variants" / student.id).rglob("*") if path.is_file() and path.suffix != ".zip")
+        assert not [secret for secret in (*secrets, *others) if secret.encode() in whole]
+
+
+def test_the_bundle_runs_but_holds_nothing_that_judges(made, tmp_path):
+    with zipfile.ZipFile(bundle.write_bundle(made)) as zipped:
+        zipped.extractall(tmp_path)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    whole = {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in files}
+    assert f"{made.name}/notebooks/{NAME}/{NAME}.ipynb" in whole and f"{made.name}/course_lib/notebook.py" in whole
+    judging = {path.read_bytes() for path in (ROOT / "course_lib" / "exercises" / "judging").rglob("*.py")}
+    solutions = {path.read_bytes() for path in (ROOT / "solutions").rglob("*.ipynb")}
+    assert not [name for name, data in whole.items() if data in judging | solutions or made.secret.encode() in data]
+    assert not [name for name in whole if "judging" in name or "solutions" in name or "/tests/" in name or "/grading/" in name]
+    program = "from course_lib import check, hint; print(check('state-13b', lambda: 1)); hint('state-13b')"
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, cwd=tmp_path / made.name,
+                          env={**os.environ, "PYTHONPATH": str(tmp_path / made.name), "COURSE_WORK": str(tmp_path)})  # fmt: skip
+    assert "judged when you hand it in" in done.stdout and "0.0" in done.stdout and "Hint 1 of 3" in done.stdout, done.stderr
+
+
+# ------------------------------------------------------------------------------------------------ what is refused
+
+
+def with_source(folder, change):
+    source = read(folder.source("01"))
+    change(source)
+    folder.source("01").write_text(render(source), encoding="utf-8")
+
+
+def own_test(source):
+    check = cell_of(source, "state-13b-check")
+    source["cells"].append({**check, "id": "mine", "metadata": {"nbgrader": {**grade_meta(check), "grade_id": "mine"}}, "source": "assert f() == 1"})
+
+
+def unclosed(source):
+    cell_of(source, "state-13b")["source"] += "\n### BEGIN SOLUTION"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"), [(own_test, "gives points for 'mine', which is no exercise"), (unclosed, "SOLUTION regions")], ids=["an instructor's own test", "an unclosed region"]
+)
+def test_a_source_that_cannot_be_released_changes_nothing(folder, change, words):
+    before = (folder.root / "class.toml").read_text(), notebook_of(folder)
+    with_source(folder, change)
+    with pytest.raises(Trouble, match=words):
+        release_chapter(folder, "01", exercises=["state-13b"])
+    assert ((folder.root / "class.toml").read_text(), notebook_of(folder)) == before
+
+
+def test_what_was_changed_after_the_release_or_made_under_other_rules_is_not_graded(folder):
+    folder.require_contract()
+    folder.require_sources()
+    with_source(folder, lambda source: source["cells"].pop())
+    with pytest.raises(Trouble, match="has changed since it was pinned"):
+        folder.require_sources()
+    release_chapter(folder, "01")
+    ClassFolder.open(folder.root).require_sources()
+    folder.data["contract"] = "0"
+    folder.save()
+    other = ClassFolder.open(folder.root)
+    with pytest.raises(Trouble, match="made under contract version 0"):
+        other.require_contract()
+    other.require_contract(other=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("release",), "name a chapter"),
+        (("release", "07"), "has no chapter '07'"),
+        (("release", "01", "--exercises", "state-13"), "has no exercise 'state-13'"),
+        (("release", "01", "--points", "state-13b"), "not of the form id=points"),
+        (("release", "01", "--points", "state-13b=-1"), "cannot give -1 points"),
+        (("release", "01", "--due", "soon"), "is no time"),
+        (("extend", "ada", "01", "--until", "2026-10-01"), "before the due date of all"),
+        (("extend", "adda", "01", "--until", "2026-12-01"), "did you mean ada"),
+        (("export", "--to", "excel"), "There is no format"),
+        (("collect",), "give a folder, a zip or a notebook"),
+    ],
+)
+def test_a_command_that_cannot_be_meant_is_answered_in_words(folder, capsys, arguments, words):
+    code, said = refused(capsys, *arguments, "--folder", folder.root)
+    assert code in (1, 2) and words in " ".join(said.replace("│", " ").split())
+
+
+def test_a_lost_secret_or_a_broken_file_is_told_with_the_way_out(folder):
+    (folder.root / ".secret").write_text("short")
+    with pytest.raises(Trouble, match="does not hold the class's secret"):
+        _ = ClassFolder.open(folder.root).secret
+    (folder.root / "class.toml").write_text("name = ")
+    with pytest.raises(Trouble, match="cannot be read"):
+        ClassFolder.open(folder.root)
+
+
+# ------------------------------------------------------------------------------------------------ time
+
+
+def test_an_extension_moves_what_is_late_at_once(folder):
+    folder.remember_arrival("ada", "01", {"at": (DUE + timedelta(days=2)).isoformat(), "late": True, "by": "canvas"})
+    assert "in time" in extend(folder, "ada", "01", DUE + timedelta(days=3))
+    again = ClassFolder.open(folder.root)
+    assert again.due("ada", "01") == DUE + timedelta(days=3) and again.due("alan", "01") == DUE
+    assert again.arrival_record("ada", "01")["late"] is False
+
+
+@pytest.mark.parametrize(("seconds", "points"), [(0, None), (1, 1.5), (86_400, 1.5), (86_401, 3.0), (10**7, 4.0)])
+def test_lateness_costs_points_by_the_day_and_never_more_than_there_are(folder, seconds, points):
+    folder.data["late_points_per_day"] = 1.5
+    folder.save()
+    config = load(ClassFolder.open(folder.root))
+    assert config.AssignLatePenalties.plugin_class is PointsPerDay
+    assert PointsPerDay(config=config).late_submission_penalty("ada", 4.0, seconds) == points
+
+
+def test_the_configuration_file_is_read_by_nbgrader_itself(made):
+    from traitlets.config import PyFileConfigLoader
+
+    config = PyFileConfigLoader("nbgrader_config.py", path=str(made.root)).load_config()
+    assert config.CourseDirectory.course_id == made.name and config.CourseDirectory.db_url == made.db_url
+    assert parse(render(notebook_of(made)))["metadata"]["course"]["variant"] == "canonical"

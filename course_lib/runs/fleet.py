@@ -1,0 +1,107 @@
+"""Starting torchrun, watching it, and ending all of it: within its time, with what it said, nothing left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from course_lib.install import ROOT
+
+GRACE = 5.0  # s between asking and killing
+_NOISE = ("Setting OMP_NUM_THREADS", "*****", "FutureWarning", "return func(*args", "torch/distributed/run.py")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended."""
+
+    code: int
+    seconds: float
+    timed_out: bool
+    lines: tuple[str, ...]  # what it said last
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended by itself and well."""
+        return self.code == 0 and not self.timed_out
+
+
+def command(program: str, arguments: Sequence[str], nproc: int, extra: Sequence[str] = ()) -> list[str]:
+    """The command line of a program on `nproc` processes of this machine; `extra` are torchrun's own flags."""
+    if nproc == 1 and not extra:
+        return [sys.executable, "-m", f"course_lib.runs.{program}", *arguments]
+    where = list(extra) or ["--standalone"]
+    return [sys.executable, "-m", "torch.distributed.run", *where, "--nproc-per-node", str(nproc), "-m", f"course_lib.runs.{program}", *arguments]
+
+
+def run(program: str, arguments: Sequence[str], nproc: int = 1, *, timeout: float | None = None, say: Callable[[str], None] | None = print,
+        extra: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> Ended:  # fmt: skip
+    """Run a program to its end, or to its timeout in seconds. Ctrl-C ends all its processes and goes on up."""
+    threads = str(max((os.cpu_count() or 1) // nproc, 1))
+    ours = {"OMP_NUM_THREADS": threads, "TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore::FutureWarning", "PYTHONUNBUFFERED": "1"}
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    env = {**ours, **os.environ, "PYTHONPATH": path, **(environment or {})}
+    start = time.monotonic()
+    process = subprocess.Popen(command(program, arguments, nproc, extra), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               errors="replace", env=env, start_new_session=os.name != "nt")  # fmt: skip
+    lines: list[str] = []
+    reader = threading.Thread(target=_read, args=(process, lines, say), daemon=True)
+    reader.start()
+    timed_out = False
+    try:
+        process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        timed_out = True
+    finally:
+        end(process)
+    reader.join(2.0)
+    return Ended(process.returncode, time.monotonic() - start, timed_out, tuple(lines[-200:]))
+
+
+def _read(process: subprocess.Popen[str], lines: list[str], say: Callable[[str], None] | None) -> None:
+    assert process.stdout is not None
+    with contextlib.suppress(ValueError, OSError):
+        for line in process.stdout:
+            text = line.rstrip()
+            if not text or any(noise in text for noise in _NOISE):
+                continue
+            lines.append(text)
+            if say is not None:
+                say(text)
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """End a process and everything below it: torchrun's workers live in sessions of their own."""
+    below = descendants(process.pid)
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE)
+        below = sorted({*below, *descendants(process.pid)})
+    for pid in (*below, *([process.pid] if process.poll() is None else [])):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(GRACE)
+
+
+def descendants(root: int) -> list[int]:
+    """The processes below `root`, as Linux tells them; none on other systems, where a group ends together."""
+    found, front = [], [root]
+    while front:
+        children: list[int] = []
+        for pid in front:
+            for task in Path(f"/proc/{pid}/task").glob("*"):
+                with contextlib.suppress(OSError):
+                    children += [int(child) for child in (task / "children").read_text().split()]
+        found += children
+        front = children
+    return found

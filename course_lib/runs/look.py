@@ -1,0 +1,176 @@
+"""The machine before money is spent on it: GPUs, links, clocks, bandwidth, limits. A line each: healthy, degraded or missing."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from course_lib.install import output_of
+from course_lib.runs import evidence, peaks
+
+DEGRADED = 0.7  # of what the facts say; below it something is wrong with the machine, not with the measurement
+COPY, LINK = 0.75, 0.70  # of the printed memory bandwidth, of the one-way link: what a sound machine reaches
+CLOCK = 0.6  # of the highest clock, under load
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU, as nvidia-smi tells it."""
+
+    name: str
+    driver: str = ""
+    clock: float = 0.0  # MHz now
+    most: float = 0.0  # MHz at most
+    throttled: str = ""
+    errors: int = 0  # uncorrected ECC errors since the driver loaded
+
+
+@dataclass(frozen=True)
+class Line:
+    """One thing looked at; `state` as in `./course doctor`."""
+
+    what: str
+    state: str  # ok, warn, fail
+    found: str
+    way_out: str = ""
+
+
+_QUERY = "name,driver_version,clocks.sm,clocks.max.sm,clocks_event_reasons.active,ecc.errors.uncorrected.volatile.total"
+
+
+def gpus() -> list[Gpu]:
+    """The GPUs of this machine; none without a driver."""
+    text = output_of("nvidia-smi", f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits")
+    return [parsed(line) for line in text.splitlines() if line.count(",") >= 5]
+
+
+def parsed(line: str) -> Gpu:
+    """One line of nvidia-smi's answer."""
+    name, driver, clock, most, reasons, errors = (part.strip() for part in line.rsplit(",", 5))
+    active = int(reasons, 16) if re.fullmatch(r"0x[0-9a-fA-F]+", reasons) else 0
+    return Gpu(name=name, driver=driver, clock=_number(clock), most=_number(most), throttled=_reasons(active), errors=int(_number(errors)))
+
+
+def _number(text: str) -> float:
+    return float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else 0.0
+
+
+def _reasons(bits: int) -> str:
+    """Why clocks are held down, for the reasons that are no one's wish (NVML's bits)."""
+    known = {0x8: "slowdown by hardware", 0x20: "slowdown by heat (driver)", 0x40: "slowdown by heat (hardware)", 0x80: "power brake"}
+    return ", ".join(words for bit, words in known.items() if bits & bit)
+
+
+def topology() -> str:
+    """How the GPUs are joined, in NVIDIA's letters: "NV18" (18 NVLinks), "SYS" (across sockets), …"""
+    text = output_of("nvidia-smi", "topo", "-m")
+    found = re.findall(r"\b(NV\d+|PIX|PXB|PHB|NODE|SYS)\b", "\n".join(line for line in text.splitlines() if line.startswith("GPU")))
+    return ", ".join(dict.fromkeys(found))
+
+
+def lines(measure: bool = True) -> list[Line]:
+    """Everything there is to say about this machine's GPUs and limits, in the order in which it would be mended."""
+    seen = gpus()
+    found = [shared_memory_line(_shared_memory(), len(seen)), files_line(_open_files())]
+    if not seen:
+        return found
+    found += [clock_line(seen), errors_line(seen), links_line(topology(), len(seen))]
+    return found + (_measured(seen) if measure else [])
+
+
+def clock_line(seen: list[Gpu]) -> Line:
+    """Whether a GPU is held down by heat or power."""
+    held = [f"GPU {place}: {gpu.throttled}" for place, gpu in enumerate(seen) if gpu.throttled]
+    if held:
+        return Line("clocks", "warn", "degraded: " + "; ".join(held), "rent another machine: this one is too warm or starved of power")
+    return Line("clocks", "ok", f"healthy: up to {max(gpu.most for gpu in seen):,.0f} MHz, nothing holds them down")
+
+
+def errors_line(seen: list[Gpu]) -> Line:
+    """Whether a GPU's memory has failed since the driver loaded."""
+    bad = [f"GPU {place}: {gpu.errors}" for place, gpu in enumerate(seen) if gpu.errors]
+    if bad:
+        return Line("GPU memory", "fail", "degraded: uncorrected errors, " + "; ".join(bad), "rent another machine, and tell the provider")
+    return Line("GPU memory", "ok", "healthy: no uncorrected errors")
+
+
+def links_line(letters: str, count: int) -> Line:
+    """Whether several GPUs are joined by NVLink."""
+    if count == 1:
+        return Line("links", "ok", "one GPU")
+    if not letters:
+        return Line("links", "warn", "nvidia-smi does not say how the GPUs are joined", "run the collectives stage and look at its bandwidth")
+    if "NV" in letters:
+        return Line("links", "ok", f"healthy: {letters}")
+    return Line("links", "warn", f"degraded for tensor parallel: {letters}, no NVLink", "data and pipeline parallel will do; for tensor parallel rent an SXM machine")
+
+
+def shared_memory_line(nbytes: float, count: int) -> Line:
+    """Whether /dev/shm is large enough for NCCL and data loaders: a container's default is 64 MB."""
+    if not nbytes or nbytes >= 1e9 or not count:
+        return Line("shared memory", "ok", f"{nbytes / 1e9:,.1f} GB" if nbytes else "this system has no /dev/shm")
+    return Line("shared memory", "warn", f"{nbytes / 1e6:,.0f} MB in /dev/shm", "start the container with --shm-size=16g or --ipc=host")
+
+
+def files_line(count: int) -> Line:
+    """Whether enough files may be open at once."""
+    if not count or count >= 4096:
+        return Line("open files", "ok", f"{count:,} at once" if count else "this system does not say")
+    return Line("open files", "warn", f"{count:,} at once", "ulimit -n 65536 before a run with many ranks")
+
+
+def rate_line(what: str, measured: float, printed: float, share: float, source: str) -> Line:
+    """A measured rate against what a sound machine reaches of the printed one."""
+    found = f"{measured / 1e9:,.0f} GB/s, {measured / printed:.0%} of the printed {printed / 1e9:,.0f} ({source})"
+    if measured >= DEGRADED * share * printed:
+        return Line(what, "ok", f"healthy: {found}")
+    return Line(what, "warn", f"degraded: {found}; a sound machine reaches about {share:.0%}", "look who else uses the machine (nvidia-smi); rent another one")
+
+
+def _measured(seen: list[Gpu]) -> list[Line]:
+    """The bandwidth of a copy inside the first GPU, against its data sheet."""
+    import torch
+
+    from course_lib.facts import device
+
+    name = peaks.fact_name(seen[0].name)
+    if name is None or not torch.cuda.is_available():
+        return [Line("copy", "warn", "not measured: torch does not see the GPU, or the facts do not know it", "`./course doctor` says more about torch")]
+    x = torch.empty(256_000_000, dtype=torch.uint8, device="cuda")
+    y, times = torch.empty_like(x), []
+    for _ in range(20):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        y.copy_(x)
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+    fact = device(name).bandwidth
+    return [rate_line("copy", 2 * x.nbytes / median(times[5:]), float(fact), COPY, fact.source)]
+
+
+def _shared_memory() -> float:
+    try:
+        return float(shutil.disk_usage("/dev/shm").total)
+    except OSError:
+        return 0.0
+
+
+def _open_files() -> int:
+    try:
+        import resource
+
+        return int(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    except (ImportError, ValueError):
+        return 0
+
+
+def as_evidence() -> dict[str, Any]:
+    """The look as an evidence file."""
+    seen = lines()
+    return evidence.evidence("doctor", setup={"gpus": [asdict(gpu) for gpu in gpus()], "topology": topology(), "container": Path("/.dockerenv").exists()},
+                             raw={"lines": [asdict(line) for line in seen]}, measured={"ok": all(line.state != "fail" for line in seen)})  # fmt: skip

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,14 +22,23 @@ settings.load_profile("course")
 
 NO_SKIP = "COURSE_NO_SKIP"
 NO_BROWSER = "no Chromium here (python -m playwright install chromium brings one, COURSE_CHROMIUM names one)"
+NO_POSTGRES = "no PostgreSQL here (apt-get install postgresql brings one; its programs are found in /usr/lib/postgresql or on the path)"
+
+
+def postgres_programs() -> Path | None:
+    """The folder of PostgreSQL's own programs, the newest; None where there is none."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]), reverse=True)
+    path = found[0] if found else shutil.which("initdb")
+    return Path(path).resolve().parent if path else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Browser tests skip where there is no browser; a CI run then fails, see below."""
-    if not chromium():
-        for item in items:
-            if item.get_closest_marker("browser"):
-                item.add_marker(pytest.mark.skip(reason=NO_BROWSER))
+    """Tests that need a browser or a database skip where there is none; a CI run then fails, see below."""
+    missing = {"browser": (chromium(), NO_BROWSER), "postgres": (postgres_programs(), NO_POSTGRES)}
+    for item in items:
+        for marker, (there, why) in missing.items():
+            if not there and item.get_closest_marker(marker):
+                item.add_marker(pytest.mark.skip(reason=why))
 
 
 def _skipped(config: pytest.Config) -> list[Any]:

@@ -1,14 +1,16 @@
 """A grading service that is killed, interrupted, and left without room: what the tests of crashes start as a process.
 
-`python -m tests.crash_kit grade FOLDER` grades with markers that make up their reports at once; `storm FOLDER KILLS SEED` does that
-again and again, each time killed at a random instant, and prints what came of it.
+`python -m tests.crash_kit serve` does what lines of JSON on its input say, each in a fork of itself; `full FOLDER ROOM` grades a copy of
+the class in a file system that is too small, and again once there is room. Markers are of no process: they make up their reports.
 """
 
+import base64
 import json
 import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -17,7 +19,7 @@ from typing import Any
 
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.roster import Student
-from course_lib.grading.service.grading import Event, grade_class
+from course_lib.grading.service.grading import grade_class
 from course_lib.grading.service.pool import Done
 from course_lib.grading.service.task import cards_of, judged_as
 from course_lib.grading.service.writer import Writer
@@ -56,7 +58,8 @@ def made_up(task: dict[str, Any]) -> dict[str, Any]:
     coin = random.Random(task["student"])
     reports = [Report(exercise=card.id, state="answered", points=float(coin.randint(0, int(card.points))), maximum=float(card.points)) for card in cards_of(task)]
     source = parse(task["source"])
-    return judged_as(task, "graded", "", source, {**source, "cells": []}, reports)
+    learner = parse(base64.b64decode(task["notebook"]).decode())
+    return judged_as(task, "graded", "", source, learner, reports)
 
 
 def many(folder: ClassFolder, count: int) -> ClassFolder:
@@ -117,7 +120,7 @@ def storm(place: Path, kills: int, seed: int) -> dict[str, Any]:
                 ends += 1
                 break
         rounds.append(state_of(ClassFolder.open(copy)))
-    return {"killed": killed, "rounds": len(rounds), "alike": all({**each, "parts": []} == wanted for each in rounds), "wanted": wanted, "rounds_seen": rounds}
+    return {"killed": killed, "rounds": len(rounds), "alike": all(each == wanted for each in rounds), "wanted": wanted, "rounds_seen": rounds}
 
 
 def _fresh(place: Path, number: int) -> Path:
@@ -126,18 +129,43 @@ def _fresh(place: Path, number: int) -> Path:
     return target
 
 
-def main() -> int:
-    """What the first argument says."""
-    place = Path(sys.argv[2])
-    if sys.argv[1] == "storm":
-        print(json.dumps(storm(place, int(sys.argv[3]), int(sys.argv[4]))))
-        return 0
+def forked(place: Path, log: Path, seconds: float) -> int:
+    """The process of a run over the class there, which writes what it says into `log`."""
+    log.touch()
+    pid = os.fork()
+    if pid == 0:
+        with log.open("a", buffering=1) as file:
+            os._exit(grade(place, seconds, lambda event: print(event.kind, event.done, event.text, file=file)).exit_code)
+    return pid
 
-    def say(event: Event) -> None:
-        print(event.kind, event.done, event.text, flush=True)
 
-    return grade(place, float(sys.argv[3]) if len(sys.argv) > 3 else 0.002, say).exit_code
+def serve() -> int:
+    """Answer requests until there are no more."""
+    for line in sys.stdin:
+        match json.loads(line):
+            case ["storm", place, kills, seed]:
+                answer = storm(Path(place), kills, seed)
+            case ["grade", place, log, seconds]:
+                answer = forked(Path(place), Path(log), seconds)
+            case ["wait", pid]:
+                answer = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        print(json.dumps(answer), flush=True)
+    return 0
+
+
+def full(place: Path, room: Path) -> int:
+    """Grade in `room`, which gets too small, and again when it is not; both exit codes and states."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m,nr_inodes=4000", "none", room], check=True)
+    copy = Path(shutil.copytree(place, room / "class", symlinks=True))
+    (room / "filler").write_bytes(bytes(shutil.disk_usage(room).free - 160_000))
+    said: list[str] = []
+    first = grade(copy, say=lambda event: said.append(event.text))
+    (room / "filler").unlink()
+    second = grade(copy)
+    codes = [first.exit_code, second.exit_code]
+    print(json.dumps({"codes": codes, "said": said, "graded": [first.graded, second.graded], "state": state_of(ClassFolder.open(copy))}))
+    return 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(serve() if sys.argv[1] == "serve" else full(Path(sys.argv[2]), Path(sys.argv[3])))

@@ -1,16 +1,11 @@
-"""What the tests of classes need running: JupyterLab on a small class, and a real PostgreSQL, each of the test's own."""
+"""What the tests of classes need running: JupyterLab on a small class, which starts and ends with the test."""
 
 import contextlib
 import copy
 import json
 import os
-import pwd
 import secrets
-import shutil
-import signal
-import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from datetime import datetime
@@ -23,6 +18,7 @@ from course_lib.grading.classroom.roster import Student
 from course_lib.learner.notebooks import Cell, Notebook, parse, render
 from tests.class_kit import NAME
 from tests.grading_kit import small_course
+from tests.servers import answers, ended, free_port
 
 ESSAY: Cell = {
     "cell_type": "markdown", "id": "essay", "source": "### BEGIN SOLUTION\nThe memory wall comes first.\n### END SOLUTION",
@@ -58,17 +54,6 @@ def hand_in(folder: ClassFolder, student: str, notebook: Notebook, at: datetime,
 # ------------------------------------------------------------------------------------------- JupyterLab
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def answers(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
 @contextlib.contextmanager
 def formgrader(root: Path, scratch: Path) -> Iterator[str]:
     """JupyterLab as `course class formgrader` starts it, with nothing of a person's own; the value is its address with the token."""
@@ -88,51 +73,3 @@ def formgrader(root: Path, scratch: Path) -> Iterator[str]:
             yield f"http://127.0.0.1:{port}/lab?token={token}"
         finally:
             ended(server)
-
-
-def ended(server: subprocess.Popen) -> None:
-    """End a server, and what it started."""
-    server.send_signal(signal.SIGTERM)
-    try:
-        server.wait(20)
-    except subprocess.TimeoutExpired:
-        os.killpg(server.pid, signal.SIGKILL)
-        server.wait(20)
-
-
-# ------------------------------------------------------------------------------------------- PostgreSQL
-
-
-def postgres_programs() -> Path | None:
-    """The folder of PostgreSQL's own programs, the newest; None where there is none."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]), reverse=True)
-    path = found[0] if found else shutil.which("initdb")
-    return Path(path).resolve().parent if path else None
-
-
-@contextlib.contextmanager
-def postgres() -> Iterator[str]:
-    """A PostgreSQL on loopback, its files in a folder of its own, run by a user without rights; the address of an empty database."""
-    programs = postgres_programs()
-    assert programs is not None, "no PostgreSQL here"
-    user = "nobody" if os.geteuid() == 0 else None  # PostgreSQL refuses to run as root
-    with tempfile.TemporaryDirectory(prefix="course-postgres-", ignore_cleanup_errors=True) as scratch:
-        folder, password, port = Path(scratch), secrets.token_hex(12), free_port()
-        (folder / "password").write_text(password, encoding="utf-8")
-        for path in (folder, folder / "password") if user else ():
-            os.chown(path, pwd.getpwnam("nobody").pw_uid, -1)
-        made = [programs / "initdb", "-D", folder / "data", "-U", "course", "--auth=scram-sha-256", f"--pwfile={folder / 'password'}", "-E", "UTF8",
-                "--locale=C", "--no-sync"]  # fmt: skip
-        subprocess.run(made, check=True, capture_output=True, timeout=120, user=user, cwd=folder, stdin=subprocess.DEVNULL)
-        command = [programs / "postgres", "-D", folder / "data", "-h", "127.0.0.1", "-p", str(port), "-k", folder, "-F"]
-        with (folder / "log").open("wb") as log:
-            server = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, user=user, cwd=folder, start_new_session=True)
-            try:
-                until = time.monotonic() + 60
-                while b"ready to accept connections" not in (folder / "log").read_bytes():
-                    if server.poll() is not None or time.monotonic() > until:
-                        raise RuntimeError(f"PostgreSQL did not start:\n{(folder / 'log').read_text(errors='replace')[-2000:]}")
-                    time.sleep(0.05)
-                yield f"postgresql+psycopg://course:{password}@127.0.0.1:{port}/postgres"
-            finally:
-                ended(server)

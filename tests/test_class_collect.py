@@ -3,16 +3,16 @@
 import json
 import os
 import zipfile
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from course_lib.grading.classroom import collect as collecting
-from course_lib.grading.classroom import unpack
+from course_lib.grading.classroom import exchange, unpack
 from course_lib.grading.classroom.collect import collect
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.lms import Label, Who, label, read_times, scheme_of
-from course_lib.grading.classroom.roster import Student, read_roster, roster_text
+from course_lib.grading.classroom.roster import Merged, Student, merged, read_roster, roster_text
 from course_lib.install import Trouble
 from tests.class_kit import (
     CANVAS_ROSTER,
@@ -81,11 +81,25 @@ def test_a_roster_is_read_from_what_people_have(tmp_path, text, ids, first):
         ("student_id,first_name\n,Nobody\n", "line 2 has no id"),
         ("student_id\n", "lists nobody"),
         ("PK\x03\x04\x00\x00", "not a CSV file"),
+        ("Vorname,Nachname\nAda,Lovelace\n", "its columns are Vorname, Nachname"),
     ],
 )
 def test_a_roster_that_cannot_be_used_is_told_by_line(tmp_path, text, words):
     with pytest.raises(Trouble, match=words):
         read_roster(saved(tmp_path / "roster.csv", text.encode() if "PK" not in text else b"student\n\x00"))
+
+
+def test_a_newer_list_adds_and_updates_but_takes_nobody_out():
+    newer = (
+        Student(id="ada.l", first_name="Ada", last_name="King", lms_id="1001"),  # the number says that it is ada
+        Student(id="edsger", last_name="Dijkstra", lms_id="2000"),
+        SIX[1],
+    )
+    made = merged(SIX, newer)
+    by = {student.id: student for student in made.students}
+    assert (made.new, made.changed) == (("edsger",), ("ada",)) and set(made.gone) == {"barbara", "grace", "leslie", "zoe"}
+    assert by["ada"].last_name == "King" and by["ada"].email == "ada@uni.edu" and len(by) == 7
+    assert merged(SIX, SIX) == Merged(students=SIX, new=(), changed=(), gone=())
 
 
 def test_an_id_never_leads_out_of_the_class(tmp_path):
@@ -220,6 +234,23 @@ def test_a_notebook_of_another_chapter_is_named_and_a_silent_one_is_what_was_ask
     assert "cannot be read" in next(taken for taken in asked.taken if taken.student == "zoe").notes[0]  # handed in all the same: grading says why
 
 
+ODD = [
+    b'{"cells": [{"cell_type": "code", "id": ["list"], "metadata": {"nbgrader": {"grade_id": {}}}, "source": ""}], "metadata": {"course": [1]}}',
+    b'{"cells": [{"cell_type": "code", "source": 3}], "metadata": {}}',
+    b"[" * 100_000,
+    b'{"cells": ' + b"9" * 5000 + b"}",
+    b"\xff\xfe\x00",
+    b"",
+]
+
+
+def test_no_notebook_stops_the_others(folder, tmp_path):
+    done = take(folder, tmp_path, {f"{student.id}/a.ipynb": data for student, data in zip(SIX[1:], ODD, strict=False)} | {"ada/a.ipynb": tiny("honest")})
+    assert [taken.student for taken in done.taken] == ["ada"] and len(done.unmatched) == 5
+    asked = take(folder, tmp_path, {"ada/a.ipynb": ODD[-1], "zoe/a.ipynb": tiny("honest")}, chapter="01")
+    assert len(asked.taken) == 2
+
+
 def test_one_notebook_by_mail_is_taken_by_the_instructors_word(folder, tmp_path):
     path = saved(tmp_path / "from mail (3).ipynb", tiny("by mail"))
     done = collect(folder, path, student="leslie", chapter="01", at=at("2026-10-01 09:00"), parse=collecting._parse_here)
@@ -305,3 +336,58 @@ def test_files_beside_that_no_disk_takes_are_left_out(folder, tmp_path):
     done = take(folder, tmp_path, {"ada/a.ipynb": tiny(), "ada/data": b"1", "ada/data/inside": b"2", f"ada/{'n' * 300}": b"3", "ada/nbgrader_config.py": b"evil"})
     assert len(done.taken[0].notes) == 2 and all("left out" in note for note in done.taken[0].notes)
     assert sorted(os.listdir(folder.hand_in("ada", "01"))) == ["01_small.ipynb", "data", "timestamp.txt"]
+
+
+# ------------------------------------------------------------------------------------------------ nbgrader's exchange
+
+
+@pytest.fixture
+def inbound(folder, tmp_path, monkeypatch):
+    """The exchange's folder of what came in, every submission there made by the account that its name says."""
+    folder.data["exchange_root"] = str(tmp_path / "exchange")
+    folder.save()
+    top = tmp_path / "exchange" / folder.name / "inbound"
+    top.mkdir(parents=True)
+    monkeypatch.setattr(exchange, "_owner", lambda path: path.name.split("+")[0])
+    return top
+
+
+def hand_in_at(inbound, login, moment, text, name=f"{NAME}.ipynb"):
+    utc = moment.astimezone(UTC)
+    place = inbound / f"{login}+{NAME}+{utc:%Y-%m-%d %H:%M:%S.%f} UTC+abc"
+    saved(place / name, tiny(text))
+    saved(place / "timestamp.txt", b"1999-01-01 00:00:00.0 UTC\n")
+    return place
+
+
+def test_the_exchange_gives_the_newest_of_each_with_a_time_that_nobody_can_set_back(folder, inbound):
+    now = at("2026-10-12 12:00").replace(year=2036)  # later than any file of this test: then the names are right
+    recent = datetime.now().astimezone().replace(microsecond=0)
+    hand_in_at(inbound, "ada", recent - timedelta(seconds=60), "first")
+    hand_in_at(inbound, "ada", recent - timedelta(seconds=5), "second", name="renamed.ipynb")
+    hand_in_at(inbound, "grace", recent - timedelta(days=30), "says that it came a month ago")
+    hand_in_at(inbound, "stranger", recent, "?")
+    done = exchange.collect_exchange(folder, ("01",), now=now, parse=collecting._parse_here)
+    assert there(folder, "ada") == "second" and folder.arrival("ada", "01") == recent - timedelta(seconds=5)
+    assert abs(folder.arrival("grace", "01") - recent) < timedelta(minutes=2) and "the file system's counts" in done.notes[0]
+    assert folder.arrival_record("ada", "01")["by"] == "exchange" and "1999" not in (folder.hand_in("ada", "01") / "timestamp.txt").read_text()
+    assert len(done.unmatched) == 1 and "stranger" in done.unmatched[0]
+
+
+def test_nobody_hands_in_for_another_and_a_link_is_not_followed(folder, inbound, monkeypatch):
+    hand_in_at(inbound, "ada", NOW, "forged by grace")
+    (hand_in_at(inbound, "zoe", NOW, "honest") / "gift.txt").symlink_to(folder.root / ".secret")
+    (inbound / f"alan+{NAME}+2026-10-01 00:00:00.0 UTC+x").symlink_to(folder.root)
+    monkeypatch.setattr(exchange, "_owner", lambda path: "grace" if path.name.startswith("ada") else path.name.split("+")[0])
+    done = exchange.collect_exchange(folder, ("01",), parse=collecting._parse_here)
+    assert [taken.student for taken in done.taken] == ["zoe"] and not (folder.hand_in("zoe", "01") / "gift.txt").exists()
+    assert len(done.refused) == 3 and sum("grace's account made it" in line for line in done.refused) == 1
+    shared = exchange.collect_exchange(folder, ("01",), any_owner=True, parse=collecting._parse_here)
+    assert "ada" in [taken.student for taken in shared.taken]
+
+
+def test_an_exchange_that_is_not_there_is_told(folder, tmp_path):
+    folder.data["exchange_root"] = str(tmp_path / "nowhere")
+    folder.save()
+    with pytest.raises(Trouble, match="The exchange cannot be read"):
+        exchange.collect_exchange(folder, ("01",))

@@ -242,6 +242,28 @@ def test_a_command_that_cannot_be_meant_is_answered_in_words(folder, capsys, arg
     assert code in (1, 2) and words in " ".join(said.replace("│", " ").split())
 
 
+def test_a_chapter_is_added_or_renewed_from_the_course_when_told(folder, course, capsys, monkeypatch):
+    monkeypatch.setenv("COURSE_ROOT", str(course))
+    with_source(folder, lambda source: source["cells"].pop())
+    del folder.data["chapters"]["01"]
+    folder.save()
+    assert refused(capsys, "release", "01", "--folder", folder.root)[0] == 1
+    assert refused(capsys, "release", "01", "--pin", "--folder", folder.root)[0] == 0
+    again = ClassFolder.open(folder.root)
+    again.require_sources()
+    assert again.source("01").read_bytes() == (course / "solutions" / NAME / f"{NAME}.ipynb").read_bytes()
+    assert "no chapter 44" in refused(capsys, "release", "44", "--pin", "--folder", folder.root)[1]
+
+
+def test_who_came_since_is_in_roster_and_gradebook(folder, tmp_path, capsys):
+    newer = saved(tmp_path / "new.csv", b"student_id,first_name,last_name\nedsger,Edsger,Dijkstra\n")
+    code, said = refused(capsys, "roster", newer, "--folder", folder.root)
+    assert code == 0 and "7 students: 1 new" in said and "they stay" in said
+    assert "Dijkstra" in refused(capsys, "roster", "--folder", folder.root)[1]
+    with closing(release.gradebook(folder)) as book:
+        assert book.find_student("edsger").last_name == "Dijkstra"
+
+
 def test_a_lost_secret_or_a_broken_file_is_told_with_the_way_out(folder):
     (folder.root / ".secret").write_text("short")
     with pytest.raises(Trouble, match="does not hold the class's secret"):

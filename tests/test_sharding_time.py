@@ -116,9 +116,9 @@ def test_the_knee_lies_inside_a_server_unless_memory_forbids_it(params, best):
 
 def test_latencies_of_many_hops_lengthen_the_step_of_large_groups():
     slow = Wires(per_node=8, fast=450 * GB, slow=50 * GB, fast_latency=1e-6, slow_latency=5e-6)
-    steps = [group_of(70e9, 16_384, 2**power, 16_384, 4e14, slow, units=80).seconds for power in (7, 10, 14)]
+    steps = [group_of(70e9, 16_384, 2**power, 4096, 4e14, slow, units=80).seconds for power in (7, 10, 14)]
     assert steps[0] < steps[1] < steps[2]
-    assert group_of(70e9, 16_384, 2**14, 16_384, 4e14, FREE, units=80).seconds < steps[0] * 1.01
+    assert group_of(70e9, 16_384, 2**14, 4096, 4e14, FREE, units=80).seconds < steps[0] * 1.01
 
 
 def test_a_group_that_does_not_divide_is_refused():

@@ -67,14 +67,14 @@ def served(folder: Path, chapter: str = "00") -> Iterator[str]:
 def _environment(folder: Path) -> dict[str, str]:
     """This environment's variables, with everything that JupyterLab keeps for a person kept in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    ours = {"COURSE_VENV": _door(folder / "venv"), "COURSE_WORK": folder / "work", "IPYTHONDIR": folder / "ipython"}
+    ours = {"COURSE_VENV": door(folder / "venv"), "COURSE_WORK": folder / "work", "IPYTHONDIR": folder / "ipython"}
     ours |= {f"JUPYTER_{what}_DIR": folder / f"jupyter-{what.lower()}" for what in ("CONFIG", "DATA", "RUNTIME")}
     left = ("JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR", "JUPYTER_TOKEN")
     kept = {name: value for name, value in os.environ.items() if name not in left}
     return kept | {name: str(path) for name, path in ours.items()}
 
 
-def _door(folder: Path) -> Path:
+def door(folder: Path) -> Path:
     """This environment if `./course` made it; else a door to it, because `./course` would set up one that it did not make."""
     here, wanted = Place(venv=Path(sys.prefix)), Place().wanted_stamp()
     if here.stamp.is_file() and here.stamp.read_text(encoding="utf-8") == wanted:

@@ -10,6 +10,7 @@ from course_lib.cli import (
     class_,
     doctor,
     drill,
+    evidence,
     exercise,
     learn,
     progress,
@@ -18,11 +19,15 @@ from course_lib.cli import (
     test,
     update,
 )
+from course_lib.cli import (
+    run as run_,
+)
 from course_lib.cli.words import examples, words_of
 from course_lib.install import Trouble, in_words
 
 STAFF = "For instructors and contributors"
 IN_A_CLASS = "For students of a class"
+ON_GPUS = "Real runs, on this CPU or on GPUs"
 _PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 app = typer.Typer(
@@ -41,11 +46,12 @@ app = typer.Typer(
 _LEARNER = (learn.learn, check.check, update.update, progress.progress, drill.drill, doctor.doctor)
 _STAFF = (test.test, release.release, bench.bench)
 _CLASS = (submit.submit,)
-_PASSING_ON = (learn.learn, test.test, bench.bench)  # their further flags are somebody else's
+_RUNS = (run_.run,)
+_PASSING_ON = (learn.learn, test.test, bench.bench, run_.run)  # their further flags are somebody else's
 
-_PANELS = {**dict.fromkeys(_STAFF, STAFF), **dict.fromkeys(_CLASS, IN_A_CLASS)}
+_PANELS = {**dict.fromkeys(_STAFF, STAFF), **dict.fromkeys(_CLASS, IN_A_CLASS), **dict.fromkeys(_RUNS, ON_GPUS)}
 
-for command in (*_LEARNER, *_STAFF, *_CLASS):
+for command in (*_LEARNER, *_RUNS, *_STAFF, *_CLASS):
     app.command(
         command.__name__,
         help=words_of(command),
@@ -53,6 +59,7 @@ for command in (*_LEARNER, *_STAFF, *_CLASS):
         rich_help_panel=_PANELS.get(command),
         context_settings=_PASS_ON if command in _PASSING_ON else None,
     )(command)
+app.add_typer(evidence.app, rich_help_panel=ON_GPUS)
 for group in (class_.app, exercise.app):
     app.add_typer(group, rich_help_panel=STAFF)
 

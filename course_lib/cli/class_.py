@@ -16,6 +16,7 @@ from course_lib.cli import (
     class_regrade,
     class_release,
     class_report,
+    class_roster,
     class_status,
 )
 from course_lib.cli.words import examples, words_of
@@ -31,7 +32,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-COMMANDS = (class_init.init, class_release.release, class_collect.collect, class_status.status, class_grade.grade, class_regrade.regrade, class_extend.extend,
+COMMANDS = (class_init.init, class_roster.roster, class_release.release, class_collect.collect, class_status.status, class_grade.grade, class_regrade.regrade, class_extend.extend,
             class_formgrader.formgrader, class_feedback.feedback, class_export.export, class_report.report)  # fmt: skip
 
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}  # formgrader's further flags are JupyterLab's

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from course_lib.cli.class_words import HERE, AsJson, Folder, lines, moment, numbers, opened, table
+from course_lib.cli.class_words import HERE, AsJson, Folder, lines, moment, numbers, opened, table, ticking
 from course_lib.cli.words import examples, part
 
 EXAMPLES = examples(
@@ -41,11 +41,13 @@ def collect(
     wanted = numbers([chapter])[0] if chapter else ""
     if exchange:
         taking = part("course_lib.grading.classroom.exchange", "the exchange")
-        done = taking.collect_exchange(place, (wanted,) if wanted else place.chapters(), any_owner=any_owner)
+        with ticking("collecting") as say:
+            done = taking.collect_exchange(place, (wanted,) if wanted else place.chapters(), any_owner=any_owner, say=say)
     else:
         taking = part("course_lib.grading.classroom.collect", "collecting")
         table_of = part("course_lib.grading.classroom.lms", "collecting").read_times(times.expanduser(), place.students()) if times else None
-        done = taking.collect(place, source.expanduser(), chapter=wanted, student=student, at=moment(at), times=table_of)
+        with ticking("collecting") as say:
+            done = taking.collect(place, source.expanduser(), chapter=wanted, student=student, at=moment(at), times=table_of, say=say)
     if as_json:
         taken = [{**asdict(each), "at": each.at.isoformat(timespec="seconds")} for each in done.taken]
         typer.echo(json.dumps({"taken": taken, "unmatched": done.unmatched, "refused": done.refused, "notes": done.notes}, indent=1, ensure_ascii=False))

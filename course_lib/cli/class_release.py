@@ -6,14 +6,16 @@ from typing import Annotated
 
 import typer
 
-from course_lib.cli.class_words import HERE, AsJson, Folder, moment, numbers, opened, table
+from course_lib.cli.class_words import HERE, AsJson, Folder, moment, numbers, opened, table, ticking
 from course_lib.cli.words import examples, part
 from course_lib.install import Trouble
+from course_lib.learner import work as learner_work
 
 EXAMPLES = examples(
     "course class release 06 --due 2026-10-12                      until the end of that day",
     "course class release 06 --variants                            a folder and a zip for each student, with their own numbers",
     "course class release 01 --exercises state-13b,mfu-waste --points state-13b=5",
+    "course class release 07 --pin                                 a chapter that the class did not have, or its newer release",
     "course class release --all --bundle                           also course.zip: what students need of the course, without answers",
 )
 
@@ -26,6 +28,7 @@ def release(
     due: Annotated[str | None, typer.Option("--due", help="2026-10-12 23:59, or a day for its end.")] = None,
     variants: Annotated[bool, typer.Option("--variants", help="Each student their own numbers.")] = False,
     bundle: Annotated[bool, typer.Option("--bundle", help="Also release/course.zip: the library that notebooks need, for students without a clone.")] = False,
+    pin: Annotated[bool, typer.Option("--pin", help="Take the chapter from the course as it is now: to add one, or for a newer release of it.")] = False,
     folder: Folder = HERE,
     as_json: AsJson = False,
 ) -> None:
@@ -37,13 +40,15 @@ def release(
     if (exercises or points) and len(wanted) != 1:
         raise typer.BadParameter("--exercises and --points are for one chapter at a time")
     releasing = part("course_lib.grading.classroom.release", "releasing")
-    done = [
-        releasing.release_chapter(
-            opened_class, chapter, exercises=[name.strip() for name in exercises.split(",")] if exercises else None,
-            points=_points(points), due=moment(due), variants=variants,
-        )
-        for chapter in wanted
-    ]
+    if pin:
+        for chapter in wanted:
+            opened_class.pin_from(learner_work.folders().root, chapter)
+    chosen = [name.strip() for name in exercises.split(",")] if exercises else None
+    with ticking("releasing") as say:
+        done = [
+            releasing.release_chapter(opened_class, chapter, exercises=chosen, points=_points(points), due=moment(due), variants=variants, say=say)
+            for chapter in wanted
+        ]
     bundled = part("course_lib.grading.classroom.bundle", "the students' bundle").write_bundle(opened_class) if bundle else None
     if as_json:
         released = [{**asdict(each), "path": str(each.path), "due": each.due.isoformat() if each.due else None} for each in done]

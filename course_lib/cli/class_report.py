@@ -40,4 +40,5 @@ def report(
         if rows:
             table(["students", "exercise", "mistake", "what they were told"], rows, ["students"])
         lines("Look at", each.anomalies)
+        lines("Could not be read", each.unreadable)
     typer.echo(f"\nWith pictures: {reporting.write_page(place, made, output.expanduser() if output else None)}")

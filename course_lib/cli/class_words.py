@@ -1,7 +1,8 @@
 """What the class commands share: the class's folder, moments, chapters, tables."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -56,6 +57,19 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequenc
         made.add_row(*(each if isinstance(each, Text) else Text(str(each)) for each in row))
     console = Console(highlight=False)
     Console(highlight=False, width=console.width if console.is_terminal else 120).print(made)
+
+
+@contextmanager
+def ticking(what: str) -> Iterator[Callable[[str], None]]:
+    """A line on a terminal's stderr that counts what is done and names the last; nothing elsewhere."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn
+
+    console = Console(stderr=True)
+    with Progress(SpinnerColumn(), TextColumn("{task.description} {task.completed:.0f}"), TextColumn("{task.fields[last]}", markup=False), console=console,
+                  transient=True, disable=not console.is_terminal) as bar:  # fmt: skip
+        task = bar.add_task(what, total=None, last="")
+        yield lambda last: bar.update(task, advance=1, last=last)
 
 
 def lines(heading: str, found: Sequence[str]) -> None:

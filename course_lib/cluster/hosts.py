@@ -373,17 +373,25 @@ def _release(lock: Any) -> None:
         lock.release()
 
 
+_set_aside = ""  # whose the old things are that the collector leaves out: "ours", "another's", or nobody's
+
+
 @contextmanager
 def young_garbage() -> Iterator[None]:
     """Within: garbage is sought among what is new; looking through all of torch again takes a tenth of a second."""
-    if gc.get_freeze_count() > 1000:  # someone else has set the old aside, and wants it left there
+    global _set_aside
+    if not _set_aside and gc.get_freeze_count() > 1000:  # counting is slow, so once only
+        _set_aside = "another's"
+    if _set_aside:
         yield
         return
+    _set_aside = "ours"
     gc.freeze()
     try:
         yield
     finally:
         gc.unfreeze()
+        _set_aside = ""
 
 
 def this_core() -> int | None:

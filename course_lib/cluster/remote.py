@@ -133,13 +133,14 @@ def serve_ranks(sock: socket.socket, fn: Callable[..., Any]) -> str:
     hello = receive(sock, 2**20)
     mine: tuple[int, ...] = hello["mine"]
     try:
-        copies = Blueprint(fn)
+        alone = len(mine) == 1 and not hello["account"]  # nobody here to share the function with
+        bodies = {mine[0]: Body(fn)} if alone else _bodies(Blueprint(fn), mine)
     except ValueError as error:
         return _decline(sock, error)
     door = _Door(sock)
     host = ThreadHost(
         door,
-        {rank: _body(copies) for rank in mine},
+        bodies,
         hello["ranks"],
         late=hello["late"],
         away=True,
@@ -164,6 +165,10 @@ def _decline(sock: socket.socket, error: ValueError) -> str:
             send(sock, (rank, "raised", (), (), ("ValueError", str(error), "", "")))
             receive(sock, 2**31)
     return ""
+
+
+def _bodies(copies: Blueprint, ranks: Sequence[int]) -> dict[int, Callable[..., Any]]:
+    return {rank: _body(copies) for rank in ranks}
 
 
 def _body(copies: Blueprint) -> Body:

@@ -36,7 +36,7 @@ def buckets_text(convention: str) -> str:
 
 
 def _state_variant(draw: random.Random) -> Mapping[str, Any]:
-    convention = draw.choice("CDEG")
+    convention = draw.choice("CEG")
     return {
         "params": draw.choice((9e9, 11e9, 14e9, 20e9, 27e9, 30e9)),
         "memory": memory_of(draw.choice(DEVICES)),

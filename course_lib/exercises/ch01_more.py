@@ -154,7 +154,7 @@ STAY = "stay on one GPU"
 
 def _triage_variant(draw: random.Random) -> Mapping[str, Any]:
     device = draw.choice(("H100 SXM", "A100 SXM 80GB"))
-    return {"device": device, "mfu": draw.choice((0.35, 0.4, 0.45)), "params": draw.choice((1e9, 1.5e9, 2e9))}
+    return {"device": device, "mfu": draw.choice((0.35, 0.4, 0.45)), "params": draw.choice((0.6e9, 0.8e9, 1.1e9))}
 
 
 TRIAGE_SIX = Card(

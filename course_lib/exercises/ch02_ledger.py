@@ -19,9 +19,8 @@ def _block(attention: str, hidden: int, heads: int, ffn: int) -> dict[str, Any]:
 
 
 def _variant(draw: random.Random) -> Mapping[str, Any]:
-    heads = draw.choice((2, 4, 6))
-    hidden = heads * draw.choice((32, 64))
-    return _block("by hand", hidden, heads, draw.choice((2, 3, 4)) * hidden)
+    heads, hidden = draw.choice(((6, 192), (8, 256), (4, 256), (6, 384), (3, 192), (2, 160)))
+    return _block("by hand", hidden, heads, 4 * hidden)
 
 
 RECONCILE_LEDGER = Card(

@@ -166,7 +166,7 @@ Shown: {{ranks}} GPUs of {{memory:gb}}, {{layers}} layers, {{activations:gb}} of
     hides=("sharding:gathered_peak", "memory:zero_bytes", "memory:zero_bytes_per_param"),
     params=_alone(64, card_memory(), 80, 20 * GB, 16),
     vary=lambda draw: _alone(draw.choice((32, 128, 256)), card_memory(draw.choice(("A100 SXM 80GB", "H200 SXM"))), draw.choice((32, 48, 96)),
-                             draw.choice((10, 15, 30)) * GB, draw.choice((12, 18))),
+                             draw.choice((10, 15, 30)) * GB, 16),
     probe=rows,
 )  # fmt: skip
 

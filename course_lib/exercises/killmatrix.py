@@ -112,7 +112,7 @@ def judge(answer: BankAnswer, seed: str | None = None) -> Row:
     from course_lib.grading.place import Here
 
     card = exercises.card(answer.exercise)
-    params = card.variant(seed)
+    params = json.loads(json.dumps(dict(card.variant(seed)))) if seed is not None else card.params  # as a class keeps it
     start = time.perf_counter()
     with _beside(card, params) if seed is not None else contextlib.nullcontext():
         report = grade(card, Here(*names_of(answer.source, card.answers)), params=params, seconds=PATIENCE)
@@ -183,17 +183,20 @@ def matrix(chapter: str | None = None, workers: int | None = None, seed: str | N
     answers = bank(chapter)
     count = workers or min(os.cpu_count() or 1, 8)
     if count == 1 or len(answers) < 8:
+        _warm()
         return [judge(answer, seed) for answer in answers]
     with ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_warm) as pool:
         return list(pool.map(partial(judge, seed=seed), answers, chunksize=4))
 
 
 def _warm() -> None:
-    """One thread, and loaded before the first clock runs what torch only loads at the first backward pass: seconds on a busy machine."""
+    """One thread, and what torch loads at the first backward pass and the first step, before any run's clock goes: seconds if busy."""
     os.environ["OMP_NUM_THREADS"] = "1"
     import torch
 
-    torch.ones(1, requires_grad=True).clone().backward(torch.ones(1))
+    weight = torch.ones(1, requires_grad=True)
+    weight.clone().backward(torch.ones(1))
+    torch.optim.SGD([weight], lr=1.0).step()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -128,7 +128,8 @@ def chapter_by_content(notebook: Notebook, path: Path, known: dict[str, Path]) -
     """The chapter of a notebook: its own metadata, else most of its answer cells, else its name. Trouble if none says."""
     if (said := chapter_of(notebook)) in known:
         return said
-    ids = {grade_meta(cell).get("grade_id", cell.get("id")) for cell in notebook["cells"]}
+    named = (grade_meta(cell).get("grade_id", cell.get("id")) for cell in notebook["cells"])
+    ids = {name for name in named if isinstance(name, str)}
     shared = {chapter: len(ids & {card.id for card in exercises.cards(chapter)}) for chapter in known}
     best = max(shared, key=lambda chapter: shared[chapter], default="")
     if best and shared[best]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from course_lib.exercises import Card
 from course_lib.exercises.judging import Judging, Params, failed_run, judging
-from course_lib.grading.place import Place
+from course_lib.grading.place import Here, Place
 from course_lib.records import Case, Outcome, Report, Verdict
 
 CONTRACT_VERSION = "1"
@@ -46,8 +46,10 @@ def grade(
     card: Card, place: Place, *, params: Params | None = None, unseen: bool = True, secret: str = "public",
     others: Mapping[str, Params] = MappingProxyType({}), seconds: float = EXPLAIN_SECONDS,
 ) -> Report:
-    """`decide`, and for an answer that is wrong for its own numbers, `explain`."""
+    """`decide`, and in this process, for an answer that is wrong for its own numbers, `explain`; in a worker that wants another clone."""
     report = decide(card, place, params=params, unseen=unseen, secret=secret)
+    if not isinstance(place, Here):
+        return report
     return explain(card, place, report, params=params, secret=secret, others=others, seconds=seconds)
 
 

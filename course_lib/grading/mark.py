@@ -16,12 +16,13 @@ from typing import Any
 from course_lib.exercises import Card
 from course_lib.grading.judge import grade
 from course_lib.grading.notebook import Step, Submission
-from course_lib.grading.remote import CELL_SECONDS, Lost, WorkerPlace, names_there, run_cell
+from course_lib.grading.remote import Lost, WorkerPlace, names_there, run_cell
+from course_lib.grading.sandbox.wall import Wall
 from course_lib.grading.seats import Seat, Workers
 from course_lib.grading.words import clean
 from course_lib.records import Outcome, Report
 
-NOTEBOOK_SECONDS = 300.0  # for all cells and cases of one notebook together
+NOTEBOOK_SECONDS = Wall(level="none").notebook_seconds  # for all cells and cases of one notebook together, without a wall that says otherwise
 _BESIDE_BYTES = 20_000_000  # what may lie beside a notebook and be there for its worker
 
 
@@ -41,6 +42,7 @@ class _State:
     left_out: set[int] = field(default_factory=set)  # steps that are not taken again
     errors: dict[str, Outcome] = field(default_factory=dict)  # exercise -> how its answer cell went
     notes: list[str] = field(default_factory=list)
+    limits: Wall = Wall(level="none")  # noqa: RUF009 - frozen
 
 
 def mark(
@@ -55,7 +57,8 @@ def mark(
     state = _State()
     for exercise, why in submission.missing.items():
         state.errors[exercise] = Outcome(state="not answered", error=why)
-    until = time.monotonic() + NOTEBOOK_SECONDS
+    state.limits = workers.wall or Wall(level="none")
+    until = time.monotonic() + state.limits.notebook_seconds
     with _copy_of(beside) as folder:
         while not _through(submission, known, workers, folder, state, until, params or {}, secret, deciding_ranks):
             pass
@@ -88,7 +91,7 @@ def _through(
 
 def _run(seat: Seat, step: Step, state: _State, until: float) -> None:
     """Run one cell; an error in an answer cell is kept for its exercise."""
-    outcome = run_cell(seat, step.source, min(CELL_SECONDS, max(until - time.monotonic(), 1.0)))
+    outcome = run_cell(seat, step.source, min(state.limits.cell_seconds, max(until - time.monotonic(), 1.0)))
     if step.whose == "answer" and outcome.state != "answered":
         state.errors[step.exercise] = _with_conflict(step, outcome)
 
@@ -116,7 +119,7 @@ def _judge(
     if missing:
         names = ", ".join(f"`{name}`" for name in card.answers)
         state.notes.append(f"{wrote.error if wrote else ''} But a cell of your own defines {names}, and that was judged: nothing is lost.".strip())
-    with WorkerPlace(seat, deciding=deciding_ranks) as place:
+    with WorkerPlace(seat, deciding=deciding_ranks, most_seconds=state.limits.case_seconds) as place:
         report = _graded(card, place, params.get(card.id), secret)
         place.settle()
         if place.lost is not None:
@@ -160,7 +163,7 @@ def _say_lost(step: Step, lost: Lost, known: Mapping[str, Card], state: _State) 
 
 
 def _out_of_time(submission: Submission, known: Mapping[str, Card], state: _State) -> None:
-    words = f"The notebook as a whole ran longer than {NOTEBOOK_SECONDS:g} s, so this exercise was not reached."
+    words = f"The notebook as a whole ran longer than {state.limits.notebook_seconds:g} s, so this exercise was not reached."
     for name in submission.exercises:
         state.reports.setdefault(name, lost_report(known[name], "timed out", words))
 

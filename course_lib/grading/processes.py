@@ -16,19 +16,21 @@ from course_lib.grading.seats import PATIENCE, Seat
 from course_lib.records import Case
 
 MOST = 8  # ranks of a run that decides
+_ENOUGH = (3, 4)  # ranks: among two everybody is a neighbour, and each is a process
+_KINDS = ("values", "protocol")  # what is asked here; bytes are asked of the same runs
 
 
 def deciding(cases: Sequence[Case]) -> list[Case]:
-    """The runs that have a process for each rank: one for every question that is asked of several ranks.
+    """The runs that have a process for each rank: one for each part of the values and of the protocol.
 
-    Of the cases that ask the same, the one with the fewest ranks, but three where there are three: among two, everybody is
-    a neighbour. Unseen ones go first.
+    Of the cases that ask the same, one with three or four ranks if there is one, unseen rather than seen. An answer whose
+    ranks share what they were not sent is wrong there, and with its values it loses the exercise.
     """
     chosen: dict[tuple[str, str], Case] = {}
     for case in cases:
-        if case.ranks is not None and 2 <= case.ranks <= MOST:
+        if case.kind in _KINDS and case.ranks is not None and 2 <= case.ranks <= MOST:
             asked = (case.kind, case.part)
-            chosen[asked] = min(chosen.get(asked, case), case, key=lambda each: (each.ranks == 2, each.ranks, each.visible))
+            chosen[asked] = min(chosen.get(asked, case), case, key=lambda each: (each.ranks not in _ENOUGH, each.ranks, each.visible))
     return list(chosen.values())
 
 

@@ -80,8 +80,9 @@ def outcome_of(answer: dict[str, Any]) -> Outcome:
 class WorkerPlace:
     """Runs the cases of one exercise on a clone of the worker, or on the worker itself where there are no clones."""
 
-    def __init__(self, seat: Seat, *, deciding: bool = False) -> None:
+    def __init__(self, seat: Seat, *, deciding: bool = False, most_seconds: float = 60.0) -> None:
         self.seat = seat
+        self.most_seconds = most_seconds  # of one case
         self.processes: Any = None  # of ranks, where runs with a process for each decide
         self.decides: list[Case] = []
         self.wanted = deciding and seat.forks
@@ -117,7 +118,7 @@ class WorkerPlace:
         """The outcome of one case; the states of a worker that is lost stay."""
         if self.lost is None:
             try:
-                return self._run(card, case)
+                return self._run(card, replace(case, seconds=self.most_seconds) if case.seconds > self.most_seconds else case)
             except Lost as lost:
                 self.lost = lost
         return Outcome(state=self.lost.state, error=self.lost.words)
@@ -140,7 +141,7 @@ class WorkerPlace:
         from course_lib.cluster.kernel import Adversary
         from course_lib.cluster.remote import Caps, judge_ranks
 
-        if any(case is each for each in self.decides):
+        if any(case.name == each.name and case.per_rank is each.per_rank for each in self.decides):
             return self._run_processes(card, case, request, limit)
         ready = outcome_of(ask(self.channel, request, case.seconds, limit))
         if ready.state != "answered":

@@ -19,6 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
+from course_lib.exercises import overlay
 from course_lib.grading.channel import Channel, Garbled, Gone, Late
 from course_lib.grading.sandbox.wall import Wall
 from course_lib.grading.worker import CLOSED_BY_ITSELF
@@ -29,7 +30,7 @@ START_SECONDS = 60.0  # importing torch on a slow, cold disk
 ENTER_SECONDS = 30.0  # on a machine under load, behind a wall
 PATIENCE = 5.0  # s that a worker may take for what is no work of the learner's
 _KEPT = ("PATH", "HOME", "USERPROFILE", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "LD_LIBRARY_PATH",
-         "DYLD_LIBRARY_PATH", "MPLCONFIGDIR", "XDG_CACHE_HOME")
+         "DYLD_LIBRARY_PATH", "MPLCONFIGDIR", "XDG_CACHE_HOME", overlay.VARIABLE)
 _SET = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "MPLBACKEND": "Agg",
         "TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1",
         "COURSE_WORKER": "1"}  # the last makes `check` in a learner's own cells silent
@@ -90,15 +91,15 @@ class Seat(Protocol):
 class Workers:
     """A place where workers come from. A context manager: on leaving, nothing that it started is left.
 
-    `imports` are modules that the warm process loads beforehand. Behind a `wall` every worker is kept in before it runs
+    `imports` are modules that the warm process loads beforehand; for `many` notebooks it takes time to make forks cheap. Behind a `wall` every worker is kept in before it runs
     anything; Trouble where a wall of its level is not to be had.
     """
 
     def __init__(
         self, *, torch: bool = False, chapters: Sequence[str] = (), fork: bool | None = None, wall: Wall | None = None,
-        imports: Sequence[str] = (),
+        imports: Sequence[str] = (), many: bool = False,
     ) -> None:
-        self.options = [*(["--torch"] if torch else []), *(part for name in chapters for part in ("--chapter", name)),
+        self.options = [*(["--torch"] if torch else []), *(["--many"] if many else []), *(part for name in chapters for part in ("--chapter", name)),
                         *(part for name in imports for part in ("--import", name))]  # fmt: skip
         self.forks = can_fork() if fork is None else fork
         self.wall = wall

@@ -94,6 +94,7 @@ class Worker:
     def serve(self) -> NoReturn:
         """Answer requests; ends the process, without its exit handlers, when the judge has gone."""
         sys.stdout = sys.stderr = _Nowhere()
+        sys.path.append("")  # modules of the learner's own beside the notebook; last, so that they hide nothing
         seed_everything()
         while True:
             try:

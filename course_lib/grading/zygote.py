@@ -26,11 +26,14 @@ from types import ModuleType
 from typing import Any
 
 from course_lib import exercises
+from course_lib.exercises import overlay
+from course_lib.grading import pages
 from course_lib.grading.channel import Channel, Gone
 from course_lib.grading.sandbox import watch
 from course_lib.grading.sandbox.entry import Gate, wall_of
+from course_lib.grading.sandbox.linux import gather_memory
 from course_lib.grading.sandbox.rooms import separate
-from course_lib.grading.worker import Worker, end_with_parent, make_shell, prctl
+from course_lib.grading.worker import Worker, end_with_parent, make_shell, prctl, seed_everything
 
 PRIVATE = ("course_lib.exercises.judging", "course_lib.grading.judge", "course_lib.grading.panel", "course_lib.grading.check")
 READY = b"zygote-is-ready."
@@ -66,6 +69,7 @@ def preload(torch: bool, chapters: Sequence[str], imports: Sequence[str] = ()) -
         with contextlib.suppress(ImportError):  # a cell that needs it will say so
             importlib.import_module(name)
     shell = make_shell()
+    seed_everything()  # the first time loads more of torch than one would think
     if held := [name for name in sys.modules if name.startswith(PRIVATE)]:
         raise RuntimeError(f"{held} must not be loaded in a worker's parent.")
     return shell
@@ -94,6 +98,10 @@ class Zygote:
         prctl(_SET_CHILD_SUBREAPER, 1)  # what a worker leaves behind becomes ours to end
         gc.collect()
         gc.freeze()  # forked pages stay shared
+        gather_memory()
+        if hosts := sys.modules.get("course_lib.cluster.hosts"):
+            with hosts.young_garbage():  # it counts what is frozen, which workers then need not
+                pass
         self.channel.send(READY, {"pid": os.getpid()})
         while True:
             try:
@@ -278,6 +286,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", default=".")
     parser.add_argument("--chapter", action="append", default=[])
     parser.add_argument("--import", dest="imports", action="append", default=[])
+    parser.add_argument("--many", action="store_true", help="many workers will be forked: make that cheap")
     parser.add_argument("--walled", type=Path, help="a folder to mount things in; the caller deletes it, outside of this process's mounts")
     given = parser.parse_args(argv)
     sys.meta_path.insert(0, Refuse())
@@ -286,6 +295,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if wall is not None and wall.level == "namespaces":
         separate()
     shell = preload(given.torch, given.chapter, given.imports)
+    os.environ.pop(overlay.VARIABLE, None)  # a class's own cards are loaded; where they came from is no worker's business
+    if given.many:
+        pages.collapse()
     gate = Gate(wall, given.walled) if wall is not None else None
     silence()
     if given.fresh:

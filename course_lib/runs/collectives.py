@@ -26,8 +26,8 @@ from course_lib.runs.place import Place, join, leave
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Measure and write; the exit code."""
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """What the command line says."""
     parser = argparse.ArgumentParser(prog="collectives", description=__doc__.splitlines()[0],
                                      epilog="example: torchrun --nproc-per-node 2 -m course_lib.runs.collectives --out runs/links")  # fmt: skip
     parser.add_argument("--kinds", default=",".join(KINDS), help=f"comma-separated: {', '.join(KINDS)}")
@@ -39,7 +39,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--timeout", type=float, default=120.0, help="s that a collective may take before the run is ended")
     parser.add_argument("--out", default="", help="folder of the evidence file (default: none is written)")
     parser.add_argument("--name", default="", help="name of the evidence file")
-    given = parser.parse_args(argv)
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure and write; the exit code."""
+    given = arguments(argv)
     try:
         place = join(given.device, given.backend, given.timeout)
         run(given, place)

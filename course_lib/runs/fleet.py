@@ -39,7 +39,8 @@ def command(program: str, arguments: Sequence[str], nproc: int, extra: Sequence[
     if nproc == 1 and not extra:
         return [sys.executable, "-m", f"course_lib.runs.{program}", *arguments]
     where = list(extra) or ["--standalone"]
-    return [sys.executable, "-m", "torch.distributed.run", *where, "--nproc-per-node", str(nproc), "-m", f"course_lib.runs.{program}", *arguments]
+    what = [program] if program.endswith(".py") else ["-m", f"course_lib.runs.{program}"]
+    return [sys.executable, "-m", "torch.distributed.run", *where, "--nproc-per-node", str(nproc), *what, *arguments]
 
 
 def run(program: str, arguments: Sequence[str], nproc: int = 1, *, timeout: float | None = None, say: Callable[[str], None] | None = print,

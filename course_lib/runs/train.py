@@ -6,6 +6,7 @@ Says what it predicts, trains, says what it measured, and writes an evidence fil
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -62,15 +63,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Train; the exit code."""
     given = arguments(argv)
     try:
-        place = join(given.device, given.backend, given.timeout)
-    except Trouble as trouble:
-        print(f"train: {trouble}", file=sys.stderr)
-        return 2
-    try:
-        run(given, place)
+        run(given, join(given.device, given.backend, given.timeout))
         return 0
     except (Trouble, ValueError) as trouble:  # every rank finds the same, before anything is sent
-        if place.first:
+        if os.environ.get("RANK", "0") == "0":
             print(f"train: {trouble}", file=sys.stderr)
         return 2
     finally:

@@ -149,6 +149,7 @@ def _triage_verdicts(_: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 
 TRIAGE_SIX = Judging(
+    alike=lambda params: [triage_walls(job) for _, job in six_projects(params)],
     shares={"values:none": 0.15, "values:train": 0.2, "values:serve": 0.15, "generality:walls": 0.5},
     cases=_triage_cases,
     verdicts=_triage_verdicts,

@@ -188,6 +188,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 
 RECONCILE_LEDGER = Judging(
+    alike=lambda params: params["ffn"] / params["hidden"],  # where it is four, only unseen blocks tell `ffn` from four times hidden
     shares={"values:kept": 0.25, "values:block": 0.2, "generality:kept": 0.25, "generality:block": 0.3},
     cases=_cases,
     verdicts=_verdicts,

@@ -230,7 +230,14 @@ def _batch_cases(params: Params, rng: random.Random) -> list[Case]:
     ]  # fmt: skip
 
 
+def _kept_matters(params: Params) -> bool:
+    """Whether what is kept in the case shown changes the batch: else whoever forgets it is right by luck."""
+    row = (params["flops"], params["bandwidth"], params["params"], params["weight_size"])
+    return least_batch(params["kept"], *row, params["kv_bytes"]) != least_batch(params["kept"], *row, 0.0)
+
+
 DECODE_BATCH = Judging(
+    alike=_kept_matters,
     shares={"values:weights": 0.2, "values:kept": 0.2, "generality:weights": 0.2, "generality:kept": 0.2, "generality:never": 0.2},
     cases=_batch_cases,
     verdicts=_batch_verdicts,

@@ -128,6 +128,11 @@ def _tile_columns(stays: str) -> tuple[Column, Column, Column]:
     )  # fmt: skip
 
 
+def _tile_alike(params: Params) -> tuple[bool, bool]:
+    """Whether tiles fit the side shown, and whether a third of the cache is a square: rounding shows in the second alone."""
+    return params["side"] % params["tile"] == 0, 3 * side_of(params["cache"]) ** 2 == params["cache"]
+
+
 def _tile_cases(params: Params, rng: random.Random) -> list[Case]:
     side, tile, store, size = (params[name] for name in ("side", "tile", "cache", "size"))
 
@@ -155,6 +160,7 @@ def _tile_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 TILED_INTENSITY = Judging(
+    alike=_tile_alike,
     shares={
         "values:moves": 0.15, "values:tile": 0.1, "values:intensity": 0.15,
         "generality:moves": 0.25, "generality:tile": 0.15, "generality:intensity": 0.2,

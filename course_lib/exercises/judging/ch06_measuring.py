@@ -29,10 +29,11 @@ def crossing(params: Params) -> float:
 def _fit_cases(params: Params, rng: random.Random) -> list[Case]:
     def case(name: str, values: Params, **more: Any) -> Case:
         sizes = [float(2**power) for power in range(10, 31)]
-        while True:
+        for _ in range(100):
             seconds = [_model(values, size) * (1 + rng.uniform(-0.01, 0.01)) for size in sizes]
-            if _tells_weights_apart(values, sizes, seconds):
-                return Case(name=name, args=(sizes, seconds), secret=dict(values), **more)
+            if not more.get("visible", True) or _tells_weights_apart(values, sizes, seconds):
+                break
+        return Case(name=name, args=(sizes, seconds), secret=dict(values), **more)
 
     cases = [case("one link, measured", params, part="lines")]
     for alphas, bandwidths in (((3e-6, 25e-6), (2e9, 25e9)), ((8e-6, 90e-6), (6e9, 180e9)), ((2e-6, 14e-6), (1.5e9, 45e9))):
@@ -41,12 +42,17 @@ def _fit_cases(params: Params, rng: random.Random) -> list[Case]:
     return cases
 
 
+def _far_from_the_ends(params: Params) -> bool:
+    """Whether each of the two lines has at least five of the measured sizes to itself."""
+    return 2.0**14 < crossing(params) < 2.0**26
+
+
 def _tells_weights_apart(values: Params, sizes: Sequence[float], seconds: Sequence[float]) -> bool:
     """Whether the noise is such that raw seconds give a wrong latency for large messages: by luck they may give the right one."""
     n, t, edge = np.array(sizes), np.array(seconds), crossing(values)
     alpha, bandwidth = _line(n[n > edge], t[n > edge], np.ones((n > edge).sum()))
     at = 1.5 * edge
-    return abs((alpha + at / bandwidth) / _model(values, at) - 1) > 0.12
+    return abs((alpha + at / bandwidth) / _model(values, at) - 1) > 0.08
 
 
 def _line(sizes: np.ndarray, seconds: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
@@ -205,6 +211,7 @@ def _same_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
 
 MEASURING = {
     "alpha-beta-fit": Judging(
+        alike=_far_from_the_ends,
         shares={"values:lines": 0.6, "generality:links": 0.4},
         cases=_fit_cases,
         verdicts=_fit_verdicts,

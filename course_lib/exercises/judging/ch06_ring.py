@@ -78,7 +78,7 @@ def _scatter_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault 
         if isinstance(got, Tensor) and case.adversary is None:
             for other, chunk in enumerate(chunks):
                 if same(got, chunk) and chunk.numel():
-                    public = params["owner"] % n and other == rank
+                    public = params["owner"] and n > 2 and other == rank
                     name = "public-form" if public else "wrong-owner"
                     lead = "This solves the public form of the exercise. " if public else ""
                     return name, f"{lead}Rank {rank} has chunk {other} of the sum, complete; its own is chunk {mine}."

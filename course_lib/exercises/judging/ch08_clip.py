@@ -97,7 +97,7 @@ def _known(params: Params, case: Case) -> tuple[float, Callable[[int], list[tupl
 def _values(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
     want, slips = _known(params, case)
     for rank, row in enumerate(results):
-        if type(row) is not dict or type(row.get("parts")) is not list:
+        if type(row) is not dict or type(row.get("parts")) is not list or "norm" not in row:
             return "no-result", f"Rank {rank} gave {describe(row)}; a norm is to come."
         got = row["norm"]
         if got is None:

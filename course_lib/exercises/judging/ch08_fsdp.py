@@ -84,6 +84,7 @@ def _values(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
     if fault := _shape_fault(results, len(mean)):
         return fault
     public = "This solves the public form of the exercise: " if params["owner"] else ""
+    taken = _in_rank_order(spec["widths"], secret, n) if public else mean
     slips = [
         Slip("sum", lambda rank: held([n * row for row in mean], rank), "these are the sums over ranks; their means are asked for."),
         Slip("divided-twice", lambda rank: held([row / n for row in mean], rank), "the means are divided by the number of ranks once more."),
@@ -92,6 +93,7 @@ def _values(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
              "are missing."),
         Slip("public-form" if public else "wrong-owner", lambda rank: held(mean, rank, 1 - params["owner"]),
              f"{public}these are the gradients of another rank's part. Which part does this rank hold?"),
+        Slip("public-form", lambda rank: held(taken, rank, 0), f"{public}weights and gradients are put together as if rank r held part r."),
         Slip("backwards", lambda rank: held(mean[::-1], rank), "these are the right parts in the order of the backward pass; give them in the order of the units."),
     ]  # fmt: skip
     for rank, row in enumerate(results):
@@ -104,6 +106,13 @@ def _values(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
         if whole := [u for u, (got, want) in enumerate(zip(parts, mean, strict=False)) if n > 1 and isinstance(got, Tensor) and got.numel() >= len(want) > len(cut(want, n)[0])]:
             return "whole-gradient", f"Rank {rank} returned the whole gradient of unit {whole[0]}; this rank's part is to come, in the shape of its shard."
     return _by_rank(case, results, [held(mean, rank) for rank in range(n)], slips if n > 1 else [], params["owner"])
+
+
+def _in_rank_order(widths: Sequence[int], secret: Mapping[str, Any], n: int) -> list[Tensor]:
+    """The mean gradients where each row was put together as if rank r held part r."""
+    mixed = [torch.cat(cut(row, n, 1))[: len(row)] for row in secret["whole"]]
+    own = [gradients(widths, mixed, *data) for data in secret["data"]]
+    return [torch.stack(rows).mean(0) for rows in zip(*own, strict=True)]
 
 
 def _by_rank(case: Case, results: Sequence[Any], wants: Sequence[Sequence[Tensor]], slips: Sequence[Slip], owner: int) -> Fault | None:
@@ -139,7 +148,8 @@ def _shape_fault(results: Sequence[Any], units: int) -> Fault | None:
             return "returned-none", f"Rank {rank} returned None: is a `return` missing?"
         if type(row["parts"]) is not list or len(row["parts"]) != units:
             return "no-parts", f"Rank {rank} returned {describe(row['parts'])}; a list of {units} tensors is to come, one for each unit."
-        skipped = [(what, u) for what in ("forward", "backward") for u in range(units) if [what, u] not in [list(each) for each in row["order"]]]
+        called = [list(each) for each in row["order"] if type(each) in (tuple, list)]
+        skipped = [(what, u) for what in ("forward", "backward") for u in range(units) if [what, u] not in called]
         if skipped:
             return "skipped", f"Rank {rank} never called {skipped[0][0]} for unit {skipped[0][1]}."
     return None

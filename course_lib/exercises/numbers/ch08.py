@@ -6,7 +6,6 @@ from course_lib import facts, memory
 from course_lib.exercises.numbers import GPUS, MFU, PARAMS
 from course_lib.exercises.numbers.ch07 import BATCH
 from course_lib.exercises.numbers.ch08_prose import PROSE
-from course_lib.exercises.numbers.ch08_prose import PROSE
 from course_lib.sharding import bytes_per_param_sent, hybrid_bytes
 from course_lib.units import BILLION, bytes_text, duration_text, number_text
 
@@ -105,6 +104,5 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     # without any other cut
     "alone_state": lambda: f"{largest_alone(gathered=False, activations=0.0) / BILLION:.0f} billion parameters",
     "alone_floor": lambda: f"{largest_alone() / BILLION:.0f} billion parameters",
-    **PROSE,
     **PROSE,
 }  # fmt: skip

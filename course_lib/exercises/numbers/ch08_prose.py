@@ -24,7 +24,8 @@ from course_lib.units import (
 
 H100 = facts.device("H100 SXM")
 REAL = H100.dense_flops * MFU  # FLOP/s that a GPU of the course's job really does
-LARGE = facts.model("llama3-405b")
+LARGE_PARAMS = 405 * BILLION  # its name; every published sum about it starts there
+RUN_16K = facts.run("Llama 3 405B, 16,384 GPUs, 8,192 tokens")
 LAYERS = facts.model("llama3-70b").layers
 MANY = 1024  # GPUs
 LAB_GPUS, LAB_SECONDS = 8, 15 * MINUTE  # what it takes to measure this chapter on one server
@@ -33,7 +34,7 @@ PCIE = float(facts.link("PCIe5 x16").one_way)
 NVME = 6 * GB  # bytes/s of one drive for each GPU: an assumption, about what a PCIe 4 drive reads
 OFFLOAD: Mapping[str, tuple[int, float]] = {  # bytes moved per parameter of the part, bytes/s
     "host memory: gradients out, weights in": (4, PCIE),
-    "NVMe: optimiser state read and written as well": (28, NVME),
+    "NVMe: optimiser state read and written as well": (24, NVME),
 }
 PLAN_SENT = 6 * PARAMS * (GPUS - 1) / GPUS  # bytes of two gathers and a reduce-scatter, in 16 bits
 _ZERO = {"Pos": 1, "Pos+g": 2, "Pos+g+p": 3}
@@ -98,7 +99,7 @@ def _small() -> tuple[int, int, float, float]:
 
 
 PROSE: Mapping[str, Callable[[], str]] = {
-    "large": lambda: f"{LARGE.params / BILLION:.0f} billion",
+    "large": lambda: f"{LARGE_PARAMS / BILLION:g} billion",
     "seq": lambda: f"{SEQ:,} tokens",
     "per_param": lambda: f"{memory.bytes_per_param('B'):g} bytes a parameter",
     "mfu": lambda: percent_text(MFU),
@@ -107,9 +108,12 @@ PROSE: Mapping[str, Callable[[], str]] = {
     "pcie": lambda: f"PCIe at {bytes_text(PCIE)}/s",
     "nvme": lambda: f"{bytes_text(NVME)}/s",
     "nvme_moved": lambda: str(OFFLOAD["NVMe: optimiser state read and written as well"][0]),
+    "llama_weights": lambda: bytes_text(memory.weights_bytes(LARGE_PARAMS) / (RUN_16K.tp * RUN_16K.pp)),
     # evidence, and a lab of one's own
     "seen_tokens": lambda: f"{scaling.series(EVIDENCE)[0].tokens:,.0f} tokens",
     "seen_last": lambda: f"{scaling.series(EVIDENCE)[-1].ranks:,} GPUs",
+    "few_many": lambda: "{} to {} GPUs".format(*max(memory_differences().values(), key=lambda each: each[2])[:2]),
+    "small_pair": lambda: "{} to {}".format(*_small()[:2]),
     "small_difference": lambda: f"{number_text(_small()[2], 2)} GiB",
     "lab_gpus": lambda: f"{LAB_GPUS} H100s",
     "lab_minutes": lambda: duration_text(LAB_SECONDS),

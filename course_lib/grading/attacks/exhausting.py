@@ -2,10 +2,8 @@
 
 from course_lib.grading.attacks.sheet import Sheet, as_json, attack, code
 
-SHORT = {"cell_seconds": 2.0, "case_seconds": 1.0}
 
-
-@attack("exhaustion", limits=SHORT)
+@attack("exhaustion", brief=True)
 def hang_that_ignores_signals(sheet: Sheet) -> None:
     """An endless loop that catches everything and ignores every signal."""
     sheet.answer("""
@@ -26,7 +24,7 @@ def hang_that_ignores_signals(sheet: Sheet) -> None:
                     pass""", states=("timed out",))
 
 
-@attack("exhaustion", limits=SHORT)
+@attack("exhaustion", brief=True)
 def hang_in_native_code(sheet: Sheet) -> None:
     """A call into C that does not come back and holds the interpreter's lock."""
     sheet.answer("""
@@ -37,7 +35,7 @@ def hang_in_native_code(sheet: Sheet) -> None:
             ctypes.PyDLL(None).sleep(600)""", states=("timed out",))
 
 
-@attack("exhaustion", limits=SHORT)
+@attack("exhaustion", brief=True)
 def hang_in_arithmetic(sheet: Sheet) -> None:
     """Powers, regular expressions and sorts that take for ever."""
     sheet.answer("""
@@ -49,13 +47,13 @@ def hang_in_arithmetic(sheet: Sheet) -> None:
             return 9 ** 9 ** 9 ** 9""", states=("timed out",))
 
 
-@attack("exhaustion", limits=SHORT)
+@attack("exhaustion", brief=True)
 def hang_in_a_cell(sheet: Sheet) -> None:
     """A cell of the learner's own that never ends."""
     sheet.own("while True:\n    pass")
 
 
-@attack("exhaustion", limits=SHORT)
+@attack("exhaustion", brief=True)
 def stopped_by_itself(sheet: Sheet) -> None:
     """A process that stops itself and can neither answer nor end."""
     sheet.answer("""
@@ -66,7 +64,7 @@ def stopped_by_itself(sheet: Sheet) -> None:
             os.kill(os.getpid(), signal.SIGSTOP)""", states=("timed out",))
 
 
-@attack("exhaustion", limits=SHORT)
+@attack("exhaustion", brief=True)
 def end_that_takes_for_ever(sheet: Sheet) -> None:
     """Exit handlers, finalisers and threads that do not let the process end."""
     sheet.answer("""
@@ -87,11 +85,11 @@ def end_that_takes_for_ever(sheet: Sheet) -> None:
             Sticky()""", states=("timed out", "crashed"))
 
 
-@attack("exhaustion", limits={"notebook_seconds": 4.0})
+@attack("exhaustion", brief=True)
 def many_slow_cells(sheet: Sheet) -> None:
     """Many cells, each slow but under its limit, behind the answers."""
-    for at in range(40):
-        sheet.notebook["cells"].append(code("import time; time.sleep(0.4)", f"slow-{at}"))
+    for at in range(12):
+        sheet.notebook["cells"].append(code("import time; time.sleep(2)", f"slow-{at}"))
 
 
 @attack("exhaustion")
@@ -292,7 +290,7 @@ def attempt(*args):
 """, states=("refused",))
 
 
-@attack("exhaustion", limits=SHORT)
+@attack("exhaustion", brief=True)
 def message_byte_by_byte(sheet: Sheet) -> None:
     """A message that comes a byte at a time and never ends."""
     from course_lib.grading.attacks.forging import CHANNEL
@@ -309,7 +307,7 @@ def attempt(*args):
 """, states=("timed out",))
 
 
-@attack("exhaustion", limits=SHORT)
+@attack("exhaustion", brief=True)
 def flood_of_messages(sheet: Sheet) -> None:
     """Messages without end on the connection to the judge."""
     from course_lib.grading.attacks.forging import CHANNEL
@@ -322,7 +320,7 @@ def attempt(*args):
 """, states=("refused", "timed out"))
 
 
-@attack("exhaustion", chapter="06", limits=SHORT)
+@attack("exhaustion", chapter="06", brief=True)
 def flood_of_requests(sheet: Sheet) -> None:
     """Requests to the cluster without end."""
     sheet.answer("""
@@ -406,8 +404,7 @@ def notebook_of_sixty_megabytes(sheet: Sheet) -> None:
 def many_small_objects(sheet: Sheet) -> None:
     """A file of 40 MB whose values take a hundred times as much once they are read."""
     sheet.data = b'{"metadata": {"x": [' + b"[]," * 13_000_000 + b"0]}, " + sheet.text()[1:].lstrip().replace(b'"metadata": {', b'"metadata2": {', 1)
-    for exercise in sheet.points:
-        sheet.expect(exercise, None)
+    sheet.refused = "perhaps"
 
 
 @attack("exhaustion")

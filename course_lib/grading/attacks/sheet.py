@@ -3,7 +3,7 @@
 import copy
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from textwrap import dedent
@@ -20,6 +20,9 @@ Kind = Literal["forging", "leak", "tampering", "exhaustion", "cluster", "acciden
 KINDS: tuple[Kind, ...] = ("forging", "leak", "tampering", "exhaustion", "cluster", "accident")
 
 IMPORTS = """import math
+
+import ipywidgets
+import matplotlib.pyplot as plt
 
 from course_lib import check, compute, facts, memory, params, predict, use
 from course_lib.units import BILLION, DAY, EFLOP, HOUR, TFLOP, WEEK, YEAR"""
@@ -109,7 +112,7 @@ class Sheet:
         self.points: dict[str, float | None] = {card.id: float(card.points) for card in self.cards}  # None: not our matter
         self.states: dict[str, tuple[str, ...]] = {}  # exercise -> states that it may be in
         self.said: list[str] = []  # each must stand in a report or a note
-        self.refused = ""  # words of a submission that must be refused as a whole
+        self.refused = ""  # words of a submission that must be refused as a whole; "perhaps": either is well
 
     # --- what attacks do
 
@@ -233,7 +236,7 @@ class Attack:
     chapter: str = "01"
     walled: bool = False  # tried only behind the strongest wall: without one it could harm the machine
     exercises: tuple[str, ...] = ()  # of the chapter, where not those of the material
-    limits: Mapping[str, float] = field(default_factory=dict)  # cell_seconds, case_seconds, notebook_seconds
+    brief: bool = False  # waits for a limit on time: tried with short ones
 
     def __str__(self) -> str:
         return self.name

@@ -234,20 +234,14 @@ def attempt(*args):
 def configuration_beside_the_notebook(sheet: Sheet) -> None:
     """Configuration of the instructor's tools beside the notebook: it would run at the next command."""
     planted = f"open('/var/tmp/planted-{sheet.about['run']}', 'w').write('ran')\n".encode()
-    sheet.files |= {name: planted for name in (
-        "nbgrader_config.py", "jupyter_config.py", "jupyter_notebook_config.py", "ipython_config.py", "conftest.py", "sitecustomize.py",
-        "usercustomize.py", "setup.py", "startup/00.py", ".ipython/profile_default/startup/00.py", "config.py",
-    )}  # fmt: skip
+    sheet.files |= dict.fromkeys(("nbgrader_config.py", "jupyter_config.py", "jupyter_notebook_config.py", "ipython_config.py", "conftest.py", "sitecustomize.py", "usercustomize.py", "setup.py", "startup/00.py", ".ipython/profile_default/startup/00.py", "config.py"), planted)  # fmt: skip
 
 
 @attack("tampering")
 def modules_beside_the_notebook(sheet: Sheet) -> None:
     """Modules beside the notebook with names of the course's and of the standard library's."""
     planted = f"open('/var/tmp/planted-{sheet.about['run']}', 'w').write('ran')\ncheck = lambda *a, **k: 100.0\n".encode()
-    sheet.files |= {name: planted for name in (
-        "torch.py", "numpy.py", "json.py", "struct.py", "socket.py", "math.py", "course_lib/__init__.py", "course_lib/exercises/judging/__init__.py",
-        "course_lib/grading/judge.py", "IPython.py", "typing.py", "dataclasses.py",
-    )}  # fmt: skip
+    sheet.files |= dict.fromkeys(("torch.py", "numpy.py", "json.py", "struct.py", "socket.py", "math.py", "course_lib/__init__.py", "course_lib/exercises/judging/__init__.py", "course_lib/grading/judge.py", "IPython.py", "typing.py", "dataclasses.py"), planted)  # fmt: skip
 
 
 @attack("tampering")

@@ -6,21 +6,24 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from course_lib.grading.attacks.sheet import ATTACKS, Attack, Sheet
+from course_lib.exercises import Card
+from course_lib.grading.attacks.sheet import ATTACKS, Attack, Sheet, small_source, whole_source
 from course_lib.grading.attacks.stage import Stage
-from course_lib.grading.judge import report_dict
-from course_lib.grading.mark import Marked, mark
-from course_lib.grading.notebook import load, rebuild
-from course_lib.grading.seats import Workers
-from course_lib.install import Trouble
+from course_lib.grading.sandbox import Wall
+from course_lib.grading.service.task import let_go, make_task, run_task
+from course_lib.learner.notebooks import render
 
 HONEST = {"00": "match-the-cuts", "01": "mfu-waste", "06": "wait-for-cycle"}  # what the next student hands in
-PATIENCE = 60.0  # s after which an attack counts as one that holds up the marker
+PATIENCE = 90.0  # s after which an attack counts as one that holds up the marker
 JUDGE_BYTES = 500_000_000  # that a marker may grow by while it marks one submission
+ROOM = {"memory_bytes": 600_000_000, "folder_bytes": 60_000_000, "file_bytes": 30_000_000}  # little, so that it is soon used up
+BRIEF = {"cell_seconds": 5.0, "case_seconds": 2.5, "notebook_seconds": 15.0}  # for what would take for ever
+
+Result = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,91 +63,131 @@ class Row:
         }  # fmt: skip
 
 
-@dataclass
-class Range:
-    """Where attacks are tried: a stage, and the workers of each chapter behind one wall."""
+@dataclass(frozen=True, slots=True)
+class _Class:
+    """As much of a class folder as a task is made of: one student's submission."""
 
-    stage: Stage
-    wall: Any = None
-    _workers: dict[bool, Workers] = field(default_factory=dict)
-    _stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    sheet: Sheet
+    path: Path
+    secret: str
+
+    overlay = Path("/nowhere")
+
+    def submitted(self, student: str, chapter: str) -> Path:
+        """The notebook."""
+        return self.path
+
+    def cards(self, chapter: str) -> tuple[Card, ...]:
+        """The exercises that count."""
+        return self.sheet.cards
+
+    def assignment(self, chapter: str) -> str:
+        """The chapter's folder name."""
+        return whole_source(chapter)[0]
+
+    def source(self, chapter: str) -> Path:
+        """The pinned source: every exercise that some attack uses."""
+        path = self.path.parent.parent / f"source-{chapter}.ipynb"
+        if not path.exists():
+            path.write_text(render(small_source(chapter, every_exercise(chapter))), encoding="utf-8")
+        return path
+
+    def variant(self, student: str, chapter: str) -> Mapping[str, Any]:
+        """The common one."""
+        return {}
+
+
+class Range:
+    """Where attacks are tried: a stage, and a marker behind one wall. A context manager."""
+
+    def __init__(self, stage: Stage, wall: Wall) -> None:
+        self.stage = stage
+        self.wall = replace(wall, **ROOM, hidden=(str(stage.root), str(stage.neighbour)))
+        self._warm: set[tuple[str, bool]] = set()  # markers that have begun
 
     def __enter__(self) -> "Range":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stack.close()
-        self._workers.clear()
+        let_go()
 
     @property
     def strong(self) -> bool:
         """Whether attacks may be tried that would harm a machine without a wall."""
-        return getattr(self.wall, "level", "none") == "namespaces"
+        return self.wall.level == "namespaces"
 
-    def workers(self, chapter: str) -> Workers:
-        """The warm workers for a chapter; started once."""
-        torch = chapter != "01"
-        if torch not in self._workers:
-            made = Workers(torch=torch, chapters=("00", "06") if torch else ("01",), **({"wall": self.wall} if self.wall else {}))
-            self._workers[torch] = self._stack.enter_context(made)
-        return self._workers[torch]
-
-    def hand_in(self, sheet: Sheet, limits: Mapping[str, float]) -> tuple[Marked | None, str]:
-        """A submission marked, or why it was refused as a whole."""
+    def hand_in(self, sheet: Sheet, brief: bool = False) -> Result:
+        """What the service makes of a submission."""
+        wall = replace(self.wall, **BRIEF) if brief else self.wall
         with tempfile.TemporaryDirectory(prefix="handed-in-", dir=self.stage.root) as folder:
-            path = sheet.write(Path(folder))
-            workers = self.workers(sheet.chapter)
-            try:
-                submission = rebuild(sheet.source, load(path), sheet.cards)
-                marked = mark(submission, sheet.cards, workers, beside=path.parent, secret=self.stage.secret, **_known(limits))
-            except Trouble as trouble:
-                return None, str(trouble)
-            return Marked(reports=marked.reports, notes=(*submission.notes, *marked.notes)), ""
+            place = Path(folder) / "submission"
+            place.mkdir()
+            task = make_task(_Class(sheet, sheet.write(place), self.stage.secret), "me", sheet.chapter, wall=wall)
+            return run_task(json.loads(json.dumps(task)))
 
     def trial(self, attack: Attack) -> Row:
         """One attack tried, then the next student's honest submission in the same marker."""
-        room = {name: getattr(self.wall, f"{name}_bytes", 0) for name in ("memory", "folder")}
-        sheet = Sheet(attack.chapter, {**self.stage.about, **room}, attack.exercises)
+        if (attack.chapter, attack.brief) not in self._warm:
+            self._warm.add((attack.chapter, attack.brief))
+            self._next_student(attack)  # begins what all later submissions start from, which may fill caches
+            self.stage.restore()
+        about = {**self.stage.about, "memory": self.wall.memory_bytes, "folder": self.wall.folder_bytes}
+        sheet = Sheet(attack.chapter, about, attack.exercises)
         attack.make(sheet)
         base = _peak(reset=True)
         start = time.monotonic()
-        marked, trouble = self.hand_in(sheet, attack.limits)
+        result = self.hand_in(sheet, attack.brief)
         seconds, grown = time.monotonic() - start, max(_peak() - base, 0)
-        text = _everything(marked, trouble)
-        row = {"attack": attack, "seconds": seconds, "grown": grown, "read": tuple(self.stage.leaked(text)),
-               **_points(sheet, marked), "wrong": tuple(_wrong(sheet, marked, trouble, text, seconds, grown))}  # fmt: skip
-        others = self._next_student(sheet)
+        row = {"attack": attack, "seconds": seconds, "grown": grown, "read": tuple(self.stage.leaked(json.dumps(result, ensure_ascii=False))),
+               **_points(sheet, result), "wrong": tuple(_wrong(sheet, result, seconds, grown))}  # fmt: skip
+        others = self._next_student(attack)
         row |= {"touched": tuple(self.stage.touched()), "reached": tuple(self.stage.reached), "others": others}
         if row["touched"] or row["reached"]:
             self.stage.restore()
         return Row(**row)
 
-    def _next_student(self, sheet: Sheet) -> str:
+    def _next_student(self, attack: Attack) -> str:
         """How an honest submission fares in the same marker: "" if it gets all its points."""
-        honest = Sheet(sheet.chapter, self.stage.about, (HONEST[sheet.chapter],))
-        marked, trouble = self.hand_in(honest, {})
-        if marked is None:
-            return f"the next submission was refused: {trouble}"
-        report = marked.reports[0]
-        return "" if report.passed else f"the next submission got {report.points:g} of {report.maximum:g} points: {report.note}"
+        result = self.hand_in(Sheet(attack.chapter, self.stage.about, (HONEST[attack.chapter],)), attack.brief)
+        if result["state"] == "graded" and result["points"] == result["maximum"]:
+            return ""
+        notes = "; ".join(report["note"] for report in result["reports"]) if "reports" in result else ""
+        return f"the next submission was {result['state']}: {result.get('points', 0):g} points {result['why']} {notes}".rstrip()
 
 
 def chosen(names: Iterable[str] = (), walled: bool = True) -> list[Attack]:
-    """The attacks with these words in their name or kind, in the order of the list; all without words."""
+    """The attacks with these words in their name or kind, those together that one marker can try; all without words."""
     wanted = tuple(names)
     fits = [each for each in every() if not wanted or any(word in each.name or word == each.kind for word in wanted)]
-    return [each for each in fits if walled or not each.walled]
+    return sorted((each for each in fits if walled or not each.walled), key=lambda each: (each.chapter, each.brief))
 
 
 def every() -> list[Attack]:
     """All attacks."""
-    from course_lib.grading.attacks import accidents, cluster, escapes, exhausting, forging, leaking, tampering  # noqa: F401
+    from course_lib.grading.attacks import (  # noqa: F401
+        accidents,
+        cluster,
+        escapes,
+        exhausting,
+        forging,
+        leaking,
+        tampering,
+    )
 
     return list(ATTACKS.values())
 
 
+def every_exercise(chapter: str) -> tuple[str, ...]:
+    """The exercises of a chapter that attacks use, in the order of the chapter."""
+    from course_lib import exercises
+    from course_lib.grading.attacks.sheet import MATERIALS
+
+    used = {name for each in every() if each.chapter == chapter for name in each.exercises} | set(MATERIALS[chapter].exercises)
+    return tuple(card.id for card in exercises.cards(chapter) if card.id in used)
+
+
 def try_all(attacks: Iterable[Attack], ground: Range, say: Callable[[Row], None] | None = None) -> list[Row]:
-    """Every attack in turn; what an attack left to happen later is looked for once more at the end."""
+    """Every attack in turn."""
     rows = []
     for each in attacks:
         rows.append(ground.trial(each))
@@ -156,9 +199,9 @@ def try_all(attacks: Iterable[Attack], ground: Range, say: Callable[[Row], None]
 # ------------------------------------------------------------------------------------------------ looking at what came
 
 
-def _points(sheet: Sheet, marked: Marked | None) -> dict[str, float]:
+def _points(sheet: Sheet, result: Result) -> dict[str, float]:
     """Points gained, and honest points lost and kept."""
-    earned = {report.exercise: report.points for report in marked.reports} if marked is not None else {}
+    earned = {report["id"]: report["points"] for report in result.get("reports", ())}
     gained = lost = kept = 0.0
     for exercise, deserved in sheet.points.items():
         if deserved is None or sheet.refused:
@@ -170,17 +213,22 @@ def _points(sheet: Sheet, marked: Marked | None) -> dict[str, float]:
     return {"gained": round(gained, 2), "lost": round(lost, 2), "kept": round(kept, 2)}
 
 
-def _wrong(sheet: Sheet, marked: Marked | None, trouble: str, text: str, seconds: float, grown: int) -> list[str]:
+def _wrong(sheet: Sheet, result: Result, seconds: float, grown: int) -> list[str]:
     """States and words that are not as they should be, and limits that did not hold."""
     found = []
-    if bool(trouble) != bool(sheet.refused) or sheet.refused not in trouble:
-        found.append(f"refused: {trouble}" if trouble else f"was not refused (“{sheet.refused}”)")
-    for report in marked.reports if marked is not None else ():
-        if report.state not in sheet.states.get(report.exercise, (report.state,)):
-            found.append(f"{report.exercise} is “{report.state}”: {report.note[:120]}")
-    found += [f"nobody was told “{words}”" for words in sheet.said if words not in text]
-    if any(ord(letter) < 32 and letter not in "\n\t" for letter in text) or "\x9b" in text or "\u202e" in text:
+    expected = ("refused", "graded") if sheet.refused == "perhaps" else ("refused",) if sheet.refused else ("graded",)
+    if result["state"] not in expected or (sheet.refused not in ("", "perhaps") and sheet.refused not in result["why"]):
+        found.append(f"the submission is “{result['state']}”: {result['why'] or sheet.refused}")
+    reports = result.get("reports", ())
+    for report in reports:
+        if report["state"] not in sheet.states.get(report["id"], (report["state"],)):
+            found.append(f"{report['id']} is “{report['state']}”: {report['note'][:120]}")
+    told = "\n".join([result["why"], *_texts(reports), *result.get("notes", ()), *(each["text"] for each in result.get("anomalies", ()))])
+    found += [f"nobody was told “{words}”" for words in sheet.said if words not in told]
+    if any(ord(letter) < 32 and letter not in "\n\t" for letter in told) or "\x9b" in told or "\u202e" in told:
         found.append("control codes stand in a report")
+    if active := _active(result.get("autograded", "")):
+        found.append(f"what graders see holds {active}")
     if seconds > PATIENCE:
         found.append(f"held the marker up for {seconds:.0f} s")
     if grown > JUDGE_BYTES:
@@ -188,16 +236,22 @@ def _wrong(sheet: Sheet, marked: Marked | None, trouble: str, text: str, seconds
     return found
 
 
-def _everything(marked: Marked | None, trouble: str) -> str:
-    """All that anybody is told of a submission."""
-    if marked is None:
-        return trouble
-    said = [json.dumps(report_dict(report), ensure_ascii=False).replace("\\n", "\n").replace("\\t", "\t") for report in marked.reports]
-    return "\n".join([*said, *(text for report in marked.reports for text in _texts(report)), *marked.notes])
+def _texts(reports: Iterable[Mapping[str, Any]]) -> list[str]:
+    return [text for report in reports for text in (report["note"], *(verdict["message"] for verdict in report["verdicts"]))]
 
 
-def _texts(report: Any) -> list[str]:
-    return [report.note, *(verdict.message for verdict in report.verdicts)]
+def _active(notebook: str) -> str:
+    """What would run, or come from a learner unescaped, in the outputs of the notebook that graders see; "" for nothing."""
+    outputs = [output for cell in json.loads(notebook)["cells"] for output in cell.get("outputs", ())] if notebook else []
+    for output in outputs:
+        data = output.get("data", {})
+        page = "".join(data.get("text/html", ""))
+        for sign in ("<script", "<iframe", "<img", "javascript:"):
+            if sign in page.lower():
+                return f"{sign!r}"
+        if odd := set(data) - {"text/html", "text/plain"}:
+            return f"outputs of type {sorted(odd)}"
+    return ""
 
 
 def _peak(reset: bool = False) -> int:
@@ -214,8 +268,3 @@ def _peak(reset: bool = False) -> int:
 def on_linux() -> bool:
     """Whether the suite can be run here at all."""
     return os.path.isdir("/proc/self/task")
-
-
-def _known(limits):
-    import inspect
-    return {k: v for k, v in limits.items() if k in inspect.signature(mark).parameters}

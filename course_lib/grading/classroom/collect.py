@@ -190,19 +190,27 @@ def _read(piece: Piece, heap: Heap) -> bytes | None:
 
 
 def _candidate(folder: ClassFolder, name: str, said: Label, data: bytes, parse: Parse) -> _Candidate:
+    """A notebook and the chapter that it is of, as far as it says; whatever is wrong in it stops nobody else's."""
+    chapter = why = ""
+    try:
+        chapter = _chapter_of(folder, name, parse(data))
+    except Trouble as trouble:
+        why = clean(trouble.problem, 300)
+    except Exception as error:
+        why = f"its form is not a notebook's ({type(error).__name__})"
+    return _Candidate(label=said, name=name, data=data, chapter=chapter, why=why)
+
+
+def _chapter_of(folder: ClassFolder, name: str, notebook: Notebook) -> str:
     from course_lib.grading.check import chapter_by_content
 
-    try:
-        notebook = parse(data)
-    except Trouble as trouble:
-        return _Candidate(label=said, name=name, data=data, chapter="", why=clean(trouble.problem, 300))
-    if re.fullmatch(r"\d\d", said_chapter := chapter_of(notebook)):
-        return _Candidate(label=said, name=name, data=data, chapter=said_chapter)
+    if re.fullmatch(r"\d\d", said := chapter_of(notebook)):
+        return said
     try:
         known = {chapter: folder.source(chapter) for chapter in folder.chapters()}
-        return _Candidate(label=said, name=name, data=data, chapter=chapter_by_content(notebook, Path(PurePosixPath(name).name), known))
+        return chapter_by_content(notebook, Path(PurePosixPath(name).name), known)
     except Trouble:
-        return _Candidate(label=said, name=name, data=data, chapter="")
+        return ""
 
 
 def _by_chapter(folder: ClassFolder, candidates: Sequence[_Candidate], chapter: str, done: Collected) -> dict[str, list[_Candidate]]:

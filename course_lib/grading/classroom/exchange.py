@@ -12,7 +12,7 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.exchange import ExchangeError
 from nbgrader.exchange.default import ExchangeCollect
 
-from course_lib.grading.classroom.collect import Collected, collect
+from course_lib.grading.classroom.collect import Collected, Parse, collect
 from course_lib.grading.classroom.config import load
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.lms import Label, Times, Who
@@ -31,7 +31,7 @@ class _Careful(ExchangeCollect):
 
 
 def collect_exchange(
-    folder: ClassFolder, chapters: tuple[str, ...], *, any_owner: bool = False, now: datetime | None = None,
+    folder: ClassFolder, chapters: tuple[str, ...], *, any_owner: bool = False, now: datetime | None = None, parse: Parse | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Collected:
     """Collect chapters from the exchange. A folder that somebody else's account made is refused unless `any_owner`."""
@@ -41,7 +41,7 @@ def collect_exchange(
             collector = _collector(folder, chapter, Path(scratch))
             labels, times = _records(folder, collector, any_owner, whole)
             collector.copy_files()
-            done = collect(folder, Path(scratch) / "submitted", chapter=chapter, times=times, labels=labels, now=now, say=say)
+            done = collect(folder, Path(scratch) / "submitted", chapter=chapter, times=times, labels=labels, now=now, parse=parse, say=say)
         for name in ("taken", "unmatched", "refused", "notes"):
             getattr(whole, name).extend(getattr(done, name))
     return whole

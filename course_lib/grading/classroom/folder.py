@@ -112,6 +112,15 @@ class ClassFolder:
         with os.fdopen(handle, "w") as file:
             file.write(secrets.token_hex(32) + "\n")
 
+    def pin_from(self, course: Path, chapter: str) -> None:
+        """Take a chapter's source from the course as it is now. Trouble where the class was made under another contract."""
+        self.require_contract()
+        known = _sources(course)
+        if chapter not in known:
+            raise Trouble(f"There is no chapter {chapter}.", f"choose from {', '.join(known)}")
+        self.pin(chapter, known[chapter])
+        self.save()
+
     def pin(self, chapter: str, source: Path) -> None:
         """Copy a chapter's source and its figures here, and remember its hash."""
         target = self.root / "source" / source.parent.name
@@ -196,7 +205,7 @@ class ClassFolder:
     def chapter(self, chapter: str) -> dict[str, Any]:
         """What class.toml says of a chapter; Trouble names the class's chapters."""
         if chapter not in self._chapters:
-            raise Trouble(f"{self.name} has no chapter {chapter!r}.", f"it has {', '.join(self.chapters()) or 'none'}; `class init --chapters` chooses them")
+            raise Trouble(f"{self.name} has no chapter {chapter!r}.", f"it has {', '.join(self.chapters()) or 'none'}; `./course class release {chapter} --pin` adds one of the course's")
         return self._chapters[chapter]
 
     def assignment(self, chapter: str) -> str:
@@ -245,6 +254,12 @@ class ClassFolder:
         path = self.root / "roster.csv"
         rows = path.read_text(encoding="utf-8-sig").strip().splitlines() if path.is_file() else []
         return {student.id: student for student in read_roster(path)} if len(rows) > 1 else {}
+
+    def save_roster(self, students: Iterable[Student]) -> None:
+        """Write `roster.csv`."""
+        made = tuple(students)
+        write_whole(self.root / "roster.csv", roster_text(made))
+        self.__dict__["_roster"] = {student.id: student for student in made}
 
     def students(self) -> tuple[Student, ...]:
         """Everybody in the class, in the order of their ids."""
@@ -332,8 +347,7 @@ class ClassFolder:
 
         given = dict(self.data.get("sandbox", {}))
         given.setdefault("level", sandbox.best())
-        if "hidden" in given:
-            given["hidden"] = tuple(given["hidden"])
+        given["hidden"] = (str(self.root), *given.get("hidden", ()))
         try:
             return sandbox.Wall(**given)
         except TypeError as error:

@@ -1,6 +1,7 @@
 """What a class found hard: exercises by share solved, named mistakes by count, what looked odd. Text, data and a picture."""
 
 import html
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -49,7 +50,8 @@ class ChapterReport:
 
     chapter: str
     title: str
-    graded: int
+    graded: int  # submissions that could be read; the counts below are theirs
+    unreadable: tuple[str, ...]  # students whose submission could not be read
     mean: float
     median: float
     maximum: float
@@ -60,14 +62,15 @@ class ChapterReport:
 
 def chapter_report(folder: ClassFolder, chapter: str) -> ChapterReport:
     """One chapter's report, from the judged submissions that count."""
-    found = current(folder, chapter)
+    every = current(folder, chapter)
+    found = {student: each for student, each in every.items() if each.get("state") != "refused"}
     points = sorted(float(each.get("points", 0.0)) for each in found.values())
     middle = len(points) // 2
     median = 0.0 if not points else points[middle] if len(points) % 2 else (points[middle - 1] + points[middle]) / 2
     return ChapterReport(
-        chapter=chapter, title=folder.assignment(chapter), graded=len(found), mean=sum(points) / len(points) if points else 0.0, median=median,
+        chapter=chapter, title=folder.assignment(chapter), graded=len(found), unreadable=tuple(sorted(every.keys() - found.keys())), mean=sum(points) / len(points) if points else 0.0, median=median,
         maximum=sum(folder.points(chapter).values()), exercises=tuple(_hard(folder, chapter, found)),
-        misconceptions=tuple(_misconceptions(folder, chapter, found)), anomalies=tuple(_anomalies(found)),
+        misconceptions=tuple(_misconceptions(folder, chapter, found)), anomalies=tuple(_anomalies(every)),
     )
 
 
@@ -141,7 +144,7 @@ def picture(report: ChapterReport) -> Any:
     from course_lib.figures.palette import EMPTY, GREEN, INK, SKY, VERMILION, ink_on
 
     rows = list(reversed(report.exercises))
-    figure, axes = style.new(1.25 + 0.34 * len(rows), left=2.9, right=0.35, bottom=0.75, top=0.5)
+    figure, axes = style.new(1.45 + 0.34 * len(rows), left=2.9, right=0.35, bottom=0.95, top=0.5)
     parts = (("solved", GREEN), ("in part", SKY), ("wrong", VERMILION), ("not answered", EMPTY))
     starts = [0.0] * len(rows)
     for (name, fill), field in zip(parts, ("solved", "partly", "wrong", "open"), strict=True):
@@ -155,8 +158,8 @@ def picture(report: ChapterReport) -> Any:
     axes.set_xlim(0, max(report.graded, 1))
     axes.xaxis.get_major_locator().set_params(integer=True)
     style.dress(axes, f"{report.title}: who solved what", x="students")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.35, -0.42 / (0.34 * len(rows) + 0.1) if len(rows) < 4 else -0.55 / (0.34 * len(rows))), ncol=4,
-                frameon=False, fontsize=style.SMALL, labelcolor=INK)  # fmt: skip
+    below = -0.52 / (0.34 * len(rows))  # inches under the axes, as a part of their height
+    axes.legend(loc="upper center", bbox_to_anchor=(0.3, below), ncol=4, frameon=False, fontsize=style.SMALL, labelcolor=INK)
     figure.alt = f"Bars of {len(rows)} exercises of {report.title}, {report.graded} students: " + "; ".join(
         f"{each.title}: {each.solved} solved, {each.partly} in part, {each.wrong} wrong, {each.open} not answered" for each in report.exercises)
     return figure
@@ -180,7 +183,12 @@ def write_page(folder: ClassFolder, reports: Sequence[ChapterReport], path: Path
 
 _STYLE = """:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
 table{border-collapse:collapse;width:100%;margin:.5rem 0 1.5rem}th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #8886;vertical-align:top}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}svg{max-width:100%;height:auto;border-radius:6px}code{font-size:.9em}.soft{opacity:.75}"""
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}svg{width:100%;max-width:46rem;height:auto;border-radius:6px}code{font-size:.9em}.soft{opacity:.75}"""
+
+
+def _with_code(text: str) -> str:
+    """A message as HTML, what stands in backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
 
 
 def _section(report: ChapterReport) -> str:
@@ -191,11 +199,13 @@ def _section(report: ChapterReport) -> str:
     drawn = picture(report)
     mistakes = "".join(
         f"<tr><td class=n>{len(each.students)}</td><td>{html.escape(each.title)}</td><td><code>{html.escape(each.name)}</code></td>"
-        f"<td>{html.escape(each.message)}</td></tr>" for each in report.misconceptions
+        f"<td>{_with_code(each.message)}</td></tr>" for each in report.misconceptions
     )
+    unreadable = f" Could not be read: {html.escape(', '.join(report.unreadable))}." if report.unreadable else ""
     odd = "".join(f"<li>{html.escape(line)}</li>" for line in report.anomalies)
     return (
-        f"<h2>{html.escape(report.title)}</h2><p>{report.graded} graded; mean {report.mean:.1f}, median {report.median:.1f} of {report.maximum:g} points.</p>"
+        f"<h2>{html.escape(report.title)}</h2><p>{report.graded} graded; mean {report.mean:.1f}, median {report.median:.1f} of {report.maximum:g} points."
+        f"{unreadable}</p>"
         f"{style.svg(drawn, drawn.alt, outlines=False)}"
         f"<h3>Misconceptions</h3><table><tr><th class=n>students</th><th>exercise</th><th>mistake</th><th>what they were told</th></tr>{mistakes}</table>"
         + (f"<h3>Look at</h3><ul>{odd}</ul>" if odd else "")

@@ -54,6 +54,9 @@ def read_roster(path: Path) -> tuple[Student, ...]:
     if not rows:
         raise Trouble(f"{path} lists nobody.", "give a CSV file with a header and a line for each student")
     head = {name.strip().lower() for name in rows[0]}
+    if not head & {name for names in (*_NAMES.values(), ("student", "id number", "full name", "name")) for name in names}:
+        raise Trouble(f"{path.name} has no column that names students; its columns are {', '.join(rows[0])}.",
+                      f"rename them in a copy: {', '.join(COLUMNS)} (only the first is needed)")
     if {"student", "id"} <= head and ("sis login id" in head or "sis user id" in head or "section" in head):
         made = [_from_canvas(row) for row in rows if not _is_not_a_student(row)]
     else:
@@ -121,6 +124,35 @@ def checked(students: Iterable[Student], where: str = "The roster") -> tuple[Stu
             raise Trouble(f"{where}, line {number}: the id {student.id!r} is {found[other].name}'s already.", "give every student an id of their own")
         found[student.id] = student
     return tuple(found[ident] for ident in sorted(found))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """A roster brought up to date."""
+
+    students: tuple[Student, ...]
+    new: tuple[str, ...]
+    changed: tuple[str, ...]
+    gone: tuple[str, ...]  # in the class, not in the newer list: they stay
+
+
+def merged(ours: Sequence[Student], newer: Sequence[Student]) -> Merged:
+    """Our roster with what a newer list says. Ids stay, since folders are named by them, and nobody is taken out."""
+    by_id = {student.id: student for student in ours}
+    by_lms = {student.lms_id: student.id for student in ours if student.lms_id}
+    new, changed, seen = [], [], set()
+    for student in newer:
+        ident = by_lms.get(student.lms_id, student.id) if student.lms_id else student.id
+        was = by_id.get(ident)
+        told = {field.name: getattr(student, field.name) or getattr(was, field.name, "") for field in fields(Student)}
+        by_id[ident] = Student(**{**told, "id": ident})
+        seen.add(ident)
+        if was is None:
+            new.append(ident)
+        elif was != by_id[ident]:
+            changed.append(ident)
+    gone = [student.id for student in ours if student.id not in seen]
+    return Merged(students=checked(by_id.values()), new=tuple(new), changed=tuple(changed), gone=tuple(gone))
 
 
 def roster_text(students: Sequence[Student]) -> str:

@@ -31,6 +31,9 @@ class Wall:
     file_bytes: int = 100_000_000
     cpu_seconds: int = 600  # of one process
     open_files: int = 256
+    cell_seconds: float = 30.0  # wall time of one cell
+    case_seconds: float = 30.0  # of one run of an answer, where its exercise does not allow less
+    notebook_seconds: float = 300.0  # of all cells and runs together
     hidden: tuple[str, ...] = ()  # not to be seen even where they lie in what is shown
 
     def __post_init__(self) -> None:

@@ -32,10 +32,16 @@ def autograded(source: Notebook, learner: Notebook, cards: Sequence[Card], repor
     for place, missing in enumerate(order):
         if missing not in keys and grade_meta(frame[missing]):
             before = next((keys.index(earlier) + 1 for earlier in reversed(order[:place]) if earlier in keys), 0)
-            cells.insert(before, _ours(frame[missing], found))
+            cells.insert(before, _ours(_unwritten(frame[missing]), found))
             keys.insert(before, missing)
     course = {**source["metadata"].get("course", {}), "key": key}
     return {"cells": cells, "metadata": {**source["metadata"], "course": course}, "nbformat": 4, "nbformat_minor": 5}
+
+
+def _unwritten(released: Cell) -> Cell:
+    """A graded cell that the learner's copy does not have: one for text is empty, for code it is as it was released."""
+    text = "" if grade_meta(released).get("solution") and released["cell_type"] != "code" else released["source"]
+    return {**released, "source": text}
 
 
 def _key(cell: Cell) -> str:

@@ -102,11 +102,19 @@ def grade_class(
     wall = wall_of(folder, no_sandbox)
     say = say or (lambda _: None)
     with held(folder, say) as (writer, interrupts):
+        _sweep(folder.root)
         run = Run(folder, writer, wall, again, say, interrupts)
         with hands(crew, scheduler, jobs) as markers:
             run.through([(chapter, name) for chapter in wanted for name in names if folder.submitted(name, chapter) is not None], markers)
         run.compare(wanted)
     return run.summary
+
+
+def _sweep(root: Path) -> None:
+    """Remove files that a run which was killed had only begun to write."""
+    for kind in ("reports", "autograded"):
+        for part in root.glob(f"{kind}/*/*/.*.part"):
+            part.unlink(missing_ok=True)
 
 
 def wall_of(folder: Any, no_sandbox: bool) -> Any:
@@ -237,7 +245,7 @@ class Run:
         self.summary = Summary()
         self.summary.level = wall.level if wall is not None else "none"
         self.known = patiently(writer.known, say)
-        self.tasks: dict[str, dict[str, Any]] = {}  # by the key that the crew knows them by
+        self.tasks: dict[str, dict[str, Any]] = {}  # by key: those at work
         self.once_more: deque[dict[str, Any]] = deque()  # tasks whose marker died: each alone, at the end
         self.retried: set[str] = set()
         self.pending: deque[dict[str, Any]] = deque()  # reports that the gradebook does not have yet
@@ -278,8 +286,8 @@ class Run:
             self._start(self.once_more.popleft(), crew)
 
     def _start(self, task: dict[str, Any], crew: Crew) -> None:
-        self.tasks[task["key"] + task["student"]] = task
-        crew.start({**task, "key": task["key"] + task["student"]})
+        self.tasks[task["key"]] = task
+        crew.start(task)
 
     def needs_judging(self, student: str, chapter: str) -> dict[str, Any] | None:
         """The task of a submission that has no report yet; one that has is at most written into the gradebook."""
@@ -312,7 +320,7 @@ class Run:
         elif result["state"] == "failed":
             self._failed(task, result["why"])
         else:
-            self._keep({**result, "key": task["key"]})
+            self._keep(result)
 
     def _keep(self, result: dict[str, Any]) -> None:
         try:
@@ -323,8 +331,8 @@ class Run:
             raise
 
     def _marker_died(self, task: dict[str, Any], why: str) -> None:
-        if task["key"] + task["student"] not in self.retried:
-            self.retried.add(task["key"] + task["student"])
+        if task["key"] not in self.retried:
+            self.retried.add(task["key"])
             self.once_more.append(task)
             self._line(task["student"], task["chapter"], "", f"its marker died ({why}); it is tried once more, alone.")
             return

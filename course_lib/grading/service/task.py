@@ -63,11 +63,11 @@ def make_task(folder: Any, student: str, chapter: str, *, wall: Any = None, only
 
 
 def key_of(task: Mapping[str, Any], data: bytes, files: Mapping[str, bytes]) -> str:
-    """The hash of what is judged and of all that decides its points."""
+    """The hash of whose work is judged, of the work, and of all that decides its points."""
     said = {
         "notebook": hashlib.sha256(data).hexdigest(), "files": {name: hashlib.sha256(each).hexdigest() for name, each in files.items()},
         "source": hashlib.sha256(task["source"].encode()).hexdigest(),
-        **{name: task[name] for name in ("contract", "points", "drawn", "refused", "only")},
+        **{name: task[name] for name in ("student", "chapter", "contract", "points", "drawn", "refused", "only")},
     }  # fmt: skip
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
@@ -166,9 +166,9 @@ def _marked(task: Task, clock: "_Clock") -> Result:
     clock.lap("rebuild")
     with _beside(task["files"]) as folder:
         params = {card.id: {**card.params, **task["drawn"].get(card.id, {})} for card in cards}
-        done = mark(part, cards, workers, beside=folder, params=params, secret=task["secret"])
+        done = mark(part, cards, workers, beside=folder, params=params, secret=task["secret"], deciding_ranks=True)
         if part is not whole and missed(whole, part, done.reports):
-            done = mark(whole, cards, workers, beside=folder, params=params, secret=task["secret"])
+            done = mark(whole, cards, workers, beside=folder, params=params, secret=task["secret"], deciding_ranks=True)
     clock.lap("mark")
     shown = autograded(source, learner, cards, done.reports, task["key"])
     result = _result("graded", "", done.reports, [*whole.notes, *done.notes])
@@ -253,7 +253,7 @@ def _warm(task: Task, source: Notebook) -> Workers:
     while len(_workers) >= _KEPT_WARM:
         _, old = _workers.popitem(last=False)
         old.__exit__(None, None, None)
-    made = Workers(torch=True, chapters=exercises.chapters(), imports=imports_of(source), wall=_wall(wall))
+    made = Workers(torch=True, chapters=exercises.chapters(), imports=imports_of(source), wall=_wall(wall), many=True)
     made.__enter__()
     _workers[key] = made
     return made

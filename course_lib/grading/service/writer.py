@@ -209,8 +209,10 @@ class Writer:
     def _unanswered(self, notebook: SubmittedNotebook, name: str, cell: NotebookNode | None) -> float | None:
         """0 for a cell graded by hand that is as it was released, None for one that somebody must read."""
         source = self.book.db.query(SourceCell).filter(SourceCell.notebook_id == notebook.notebook_id, SourceCell.name == name).first()
-        if cell is None or source is None:
-            return 0.0 if cell is None else None
+        if cell is None or not cell.source.strip():
+            return 0.0
+        if source is None:
+            return None
         return 0.0 if cell.source.strip() == (source.source or "").strip() else None
 
     def _comments(self, notebook: SubmittedNotebook, report: Mapping[str, Any], shown: Mapping[str, Any] | None) -> None:

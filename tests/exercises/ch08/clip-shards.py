@@ -156,7 +156,7 @@ def clip_parts(inside, across, parts, counts, most):
     return norm
 
 
-# %% wrong: the largest value => values other-norm
+# %% wrong: the largest value => values other-norm unless norm=max
 
 
 def clip_parts(inside, across, parts, counts, most):
@@ -306,3 +306,25 @@ def clip_parts(inside, across, parts, counts, most):
     if norm > most:
         for part in parts:
             part.mul_(most / norm)
+
+
+# %% right: any variant
+from course_lib import notebook
+
+VARIANT = notebook.params("clip-shards")
+
+
+def clip_parts(inside, across, parts, counts, most):
+    numbers = torch.cat([torch.zeros(1, dtype=torch.float64), *(part[:count].double() for part, count in zip(parts, counts))])
+    if VARIANT.norm == "max":
+        total = numbers.abs().max()
+        inside.all_reduce(total, op="MAX")
+        norm = total.item()
+    else:
+        total = numbers.square().sum()
+        inside.all_reduce(total)
+        norm = math.sqrt(total.item())
+    if norm > most:
+        for part in parts:
+            part.mul_(most / norm)
+    return norm

@@ -250,3 +250,32 @@ def smallest_group(params, ranks, memory):
 def best_group(params, ranks, memory, per_node, fast, slow):
     fits = [k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory]
     return min(fits, key=lambda k: hsdp(params, ranks, k)[1] / (fast if k < per_node else slow) + hsdp(params, ranks, k)[2] / slow, default=None)
+
+
+# %% right: any variant
+from course_lib import notebook
+
+VARIANT = notebook.params("hsdp-group")
+
+
+def hsdp(params, ranks, group):
+    copies = ranks // group
+    inside = (VARIANT.gathers + 1) * (group - 1) / group * 2 * params
+    across = 2 * (copies - 1) / copies * 2 * params / group
+    return 16 * params / group, inside, across
+
+
+def _fitting(params, ranks, memory):
+    return [k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory]
+
+
+def smallest_group(params, ranks, memory):
+    return next(iter(_fitting(params, ranks, memory)), None)
+
+
+def best_group(params, ranks, memory, per_node, fast, slow):
+    def seconds(k):
+        _, inside, across = hsdp(params, ranks, k)
+        return inside / (fast if k <= per_node else slow) + across / (fast if ranks <= per_node else slow)
+
+    return min(_fitting(params, ranks, memory), key=seconds, default=None)

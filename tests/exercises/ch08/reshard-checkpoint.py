@@ -129,7 +129,7 @@ def reshard(comm, part, elements, old, new):
     return mine
 
 
-# %% wrong: sends first, each waiting for its receiver => deadlock
+# %% wrong: sends first, each waiting for its receiver => protocol deadlock
 
 
 def reshard(comm, part, elements, old, new):

@@ -182,16 +182,27 @@ def fewest_ranks(params, stage, buckets, memory):
     return math.ceil((held(params, 0, 1, buckets) - whole) / (memory - whole))
 
 
-# %% wrong: the example's bytes, typed in => generality -
+# %% wrong: the example's bytes, whatever comes => generality -
+
+from course_lib import params as numbers
+
+
+def _held(stage):
+    p = numbers("zero-state")
+    w, g, o = p.weights, p.grads, p.master + p.moments
+    return [(w + g + o, 0), (w + g, o), (w, g + o), (0, w + g + o)][stage]
 
 
 def held(params, stage, ranks, buckets):
-    return params * [16, 4 + 12 / ranks, 2 + 14 / ranks, 16 / ranks][stage]
+    whole, shared = _held(stage)
+    return params * (whole + shared / ranks)
 
 
 def fewest_ranks(params, stage, buckets, memory):
-    whole = params * [16, 4, 2, 0][stage]
-    return None if whole >= memory else math.ceil(params * [0, 12, 14, 16][stage] / (memory - whole))
+    whole, shared = _held(stage)
+    if params * whole >= memory:
+        return None
+    return max(1, math.ceil(params * shared / (memory - params * whole)))
 
 
 # %% wrong: one rank more where it is exactly full => values one-more

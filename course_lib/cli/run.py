@@ -1,0 +1,55 @@
+"""`course run`: real runs on this machine's processors or GPUs."""
+
+from typing import Annotated
+
+import typer
+
+from course_lib.cli.words import examples, part
+from course_lib.install import Trouble
+
+EXAMPLES = examples(
+    "course run                                        what can be run",
+    "course run train --size 1m --nproc 2 --layout fsdp     two processes of this CPU",
+    "course run train --size 1b --nproc 8 --layout fsdp --out work/evidence",
+    "course run collectives --nproc 8 --out work/evidence",
+    "course run tour --minutes 45 --out tour            a paid hour, spent well",
+    "course run tour --dry --gpus 4 --out /tmp/tour     the same at home",
+    "course run failures                                a killed, hung, slow, mismatched rank, and what each looks like",
+    "course run verify work/evidence/train.json         is this evidence plausible?",
+)
+PROGRAMS = {
+    "train": "the course's model under ddp, fsdp, tp, pp and products of them",
+    "collectives": "seconds and bandwidth of each collective over message size",
+    "matmul": "FLOP/s that one device really reaches",
+    "tour": "every stage that the GPUs allow, in a given time",
+    "failures": "failures on purpose, each with its diagnosis",
+    "verify": "whether evidence is plausible",
+}
+_ALONE = ("matmul", "tour", "failures")  # they start what they need themselves
+
+
+def run(
+    context: typer.Context,
+    program: Annotated[str, typer.Argument(help="What to run; without a name, a list.")] = "",
+    nproc: Annotated[int, typer.Option("--nproc", help="Processes on this machine; with GPUs one each.")] = 1,
+    max_minutes: Annotated[float | None, typer.Option("--max-minutes", help="End it after so many minutes.")] = None,
+    max_cost: Annotated[float | None, typer.Option("--max-cost", help="End it before it costs more dollars.")] = None,
+    price: Annotated[float | None, typer.Option("--price", help="Dollars per GPU and hour.")] = None,
+) -> None:
+    """Run on real processes: predicted first, then measured.
+
+    Further flags go to the program itself: course run train --help-program lists them. Exits with 0 if the run went well, 2 if
+    it was refused before it began, 124 if it was stopped by a limit.
+    """
+    if not program:
+        for name, what in PROGRAMS.items():
+            typer.echo(f"{name:12} {what}")
+        return
+    if program not in PROGRAMS:
+        raise Trouble(f"There is no run {program!r}.", f"choose one of {', '.join(PROGRAMS)}")
+    rest = ["--help" if word == "--help-program" else word for word in context.args]
+    if program == "verify":
+        raise typer.Exit(part("course_lib.runs.verify", "verifying evidence").main(rest))
+    starting = part("course_lib.runs.starting", "real runs")
+    limits = starting.Limits(minutes=max_minutes, dollars=max_cost, price=price)
+    raise typer.Exit(starting.start(program, rest, 1 if program in _ALONE else nproc, limits))

@@ -1,0 +1,19 @@
+"""What the grader does not protect from, said plainly."""
+
+UNPROTECTED = (
+    "Right answers that are somebody else's. The course and its answers are public, and a copy of a right answer is right. Variants and the line "
+    "on near-identical answers make it visible; a conversation finds out.",
+    "Numbers written down for the public cases. They earn the share of those cases and no other: unseen cases are drawn from the class's secret.",
+    "Memory, operations and recomputation that are measured where the answer runs. They carry a quarter of an exercise's points at most.",
+    "Ranks that signal to each other by how long they take. A few bits a second get through; whoever receives too few bytes loses the share of the cost.",
+    "A hole in the Linux kernel: all walls here are the kernel's own. For work of strangers, grade in a virtual machine that holds nothing else.",
+    "A submission that uses up what it may. It costs the marker that time, never more than the limits of the class together, and no other student's points.",
+    "A student's notebook that you open and run yourself: then it is your process, with your files.",
+)
+
+WEAKER = {
+    "contained": "Without namespaces a submission sees that other processes exist, and shares the machine's clock of processes and its process table; "
+                 "attacks that would need a process space of their own were not tried.",
+    "none": "Without a sandbox a submission reads and writes all that you can, reaches every service of this machine and may leave processes behind. "
+            "Only forgeries and accidents were tried. Grade nothing here that you have not read.",
+}  # fmt: skip

@@ -1,0 +1,115 @@
+"""Do all layouts train the same model? Losses and gradient norms of each against one process, on the ranks that there are.
+
+`torchrun --nproc-per-node 4 -m course_lib.runs.parity`. Sums in another order differ by rounding, and a step of Adam carries that
+on: what is allowed grows with the dtype's rounding, the root of the longest sum, and the number of steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from course_lib.install.words import Trouble
+from course_lib.runs import layouts
+from course_lib.runs.layouts import RunLayout
+from course_lib.runs.parallel import Choices, mesh_of, pieces_here, spread
+from course_lib.runs.place import Place, join, leave
+from course_lib.runs.sizes import size
+from course_lib.runs.stepping import Stepper
+
+LAYOUTS = {
+    1: (),
+    2: ("ddp", "fsdp", "tp", "pp:gpipe", "pp:1f1b", "pp:interleaved"),
+    4: ("ddp", "fsdp", "tp", "ddp=2,fsdp=2", "ddp=2,tp=2", "fsdp=2,tp=2", "pp=2,ddp=2", "pp=2,fsdp=2", "pp=2,tp=2", "pp:1f1b"),
+    8: ("fsdp", "ddp=2,fsdp=4", "pp=2,fsdp=2,tp=2", "pp=2,ddp=2,tp=2", "ddp=2,fsdp=2,tp=2"),
+}  # fmt: skip
+
+
+def allowed(steps: int, terms: int, dtype: torch.dtype = torch.float32) -> float:
+    """Relative difference that rounding explains after so many steps, with sums of `terms` numbers."""
+    return float(torch.finfo(dtype).eps * terms**0.5 * (steps + 1))
+
+
+def train(layout: RunLayout, place: Place, steps: int, name: str, checkpointing: str = "none", reshard: bool = True) -> list[dict[str, float]]:
+    """Losses and norms of a few steps under a layout; in fp32."""
+    config = size(name).config(checkpointing=checkpointing)
+    batch = size(name).batch
+    layouts.check(layout, config, batch)
+    mesh = mesh_of(layout, place)
+    choices = Choices(dtype=torch.float32, reshard=reshard)
+    models = [spread(model, layout, mesh, choices) for model in pieces_here(config, layout, mesh, place)]
+    stepper = Stepper(models, config, layout, mesh, place, choices, batch, 1e-3)
+    return [stepper.step(number) for number in range(steps)]
+
+
+def alone(place: Place, steps: int, name: str) -> list[dict[str, float]]:
+    """The same on every rank by itself."""
+    from course_lib.runs.model import build
+    from course_lib.runs.stepping import batch_of
+    from course_lib.transformer import loss
+
+    config, batch = size(name).config(), size(name).batch
+    model = build(config, place.device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1)
+    rows = []
+    for number in range(steps):
+        tokens, targets = batch_of(number, batch, config, 0, 1, place.device)
+        value = loss(model(tokens), targets)
+        value.backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        rows.append({"loss": value.item(), "gradient_norm": norm.item()})
+    return rows
+
+
+def table(place: Place, steps: int = 4, name: str = "1m", texts: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """A row for each layout: the largest relative difference of losses and norms from one process, and whether rounding explains it."""
+    want = alone(place, steps, name)
+    chosen = LAYOUTS.get(place.ranks) if texts is None else texts
+    if not chosen:
+        raise Trouble(f"There is no list of layouts for {place.ranks} ranks.", f"use {', '.join(map(str, LAYOUTS))} ranks, or --layouts")
+    rows = []
+    for text in chosen:
+        cut, _, schedule = text.partition(":")
+        layout = layouts.parse(cut, place.ranks, schedule=schedule or "1f1b")
+        got = train(layout, place, steps, name)
+        off = {key: max(abs(a[key] - b[key]) / abs(b[key]) for a, b in zip(got, want, strict=True)) for key in ("loss", "gradient_norm")}
+        limit = allowed(steps, size(name).batch * size(name).seq_len)
+        rows.append({"layout": text, "ranks": place.ranks, "steps": steps, **off, "allowed": limit, "ok": max(off.values()) <= limit, "last_loss": got[-1]["loss"]})
+        if place.first:
+            row = rows[-1]
+            print(f"{text:18} loss {row['loss']:.1e}  norm {row['gradient_norm']:.1e}  (rounding explains {limit:.1e})  {'ok' if row['ok'] else 'NOT THE SAME'}", flush=True)
+    return rows
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """0 if all layouts train the same model."""
+    parser = argparse.ArgumentParser(prog="parity", description=__doc__.splitlines()[0])
+    parser.add_argument("--size", default="1m")
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--layouts", default="", help="semicolon-separated, such as 'ddp;pp=2,tp=2;pp:gpipe'")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--out", default="", help="file for the rows, as JSON")
+    given = parser.parse_args(argv)
+    try:
+        place = join(given.device)
+        rows = table(place, given.steps, given.size, given.layouts.split(";") if given.layouts else None)
+        if given.out and place.first:
+            Path(given.out).write_text(json.dumps(rows, indent=1), encoding="utf-8")
+        return 0 if all(row["ok"] for row in rows) else 1
+    except Trouble as trouble:
+        print(f"parity: {trouble}", file=sys.stderr)
+        return 2
+    finally:
+        leave()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

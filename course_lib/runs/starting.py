@@ -1,0 +1,58 @@
+"""`./course run`: a program started through torchrun, with its limits of time and money, and its exit code passed on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from course_lib.install.words import Trouble
+from course_lib.runs import fleet, look, money, peaks
+
+STOPPED = 124  # as `timeout` says it
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a run may take: minutes, dollars, and the price of a GPU's hour."""
+
+    minutes: float | None = None
+    dollars: float | None = None
+    price: float | None = None
+
+
+def start(program: str, arguments: Sequence[str], nproc: int, limits: Limits, starter=fleet.run) -> int:
+    """Run it to its end or its limit; the exit code."""
+    if nproc < 1:
+        raise Trouble(f"--nproc is {nproc}.", "give 1 or more")
+    arguments = list(arguments)
+    if program == "tour":  # it keeps to its limits stage by stage
+        for flag, value in (("--minutes", limits.minutes), ("--max-cost", limits.dollars), ("--price", limits.price)):
+            arguments += [flag, str(value)] if value is not None else []
+        from course_lib.runs import tour
+
+        return tour.main(arguments)
+    seen = look.gpus()
+    paid = min(nproc, len(seen)) if "cpu" not in arguments else 0
+    known, source = money.usual_price(peaks.fact_name(seen[0].name) if seen else None)
+    price = limits.price if limits.price is not None else known
+    if limits.dollars is not None and not paid:
+        paid = nproc if limits.price is not None else 0  # a price of one's own counts for CPUs too
+    budget = money.budget(paid, price, limits.minutes, limits.dollars)
+    timeout = None if budget.seconds == math.inf else budget.seconds
+    if timeout is not None:
+        cost = f", ${money.dollars(timeout, paid, price):,.2f} at ${price:,.2f} per device and hour" if price and paid else ""
+        print(f"run: at most {timeout / 60:,.1f} minutes{cost}", flush=True)
+    ended = starter(program, arguments, nproc, timeout=timeout)
+    if ended.timed_out:
+        print(f"run: stopped after {ended.seconds / 60:,.1f} minutes, its limit; no process is left.")
+        return STOPPED
+    if paid and price:
+        print(f"run: {ended.seconds:,.0f} s, about ${money.dollars(ended.seconds, paid, price):,.2f} ({source if limits.price is None else 'your price'})")
+    return _code(ended)
+
+
+def _code(ended: fleet.Ended) -> int:
+    """The program's own code where torchrun hides it: a refusal is 2."""
+    refused = any("Way out:" in line for line in ended.lines)
+    return 2 if ended.code and refused else ended.code

@@ -1,0 +1,523 @@
+"""Chapter 08's exercises: variants keep their meaning, oracles are the library's and the papers', nothing returned upsets a judge."""
+
+import dataclasses
+import math
+import random
+import subprocess
+import sys
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from course_lib import exercises, facts, memory, sharding
+from course_lib.accounting import Accounting
+from course_lib.cluster import simulate
+from course_lib.exercises import killmatrix
+from course_lib.exercises.ch08_audits import ITEMS
+from course_lib.exercises.ch08_core import BUCKETS
+from course_lib.exercises.ch08_work import Stack, Stepper, tied_model
+from course_lib.exercises.judging import ch08, judging
+from course_lib.exercises.judging.ch08_audits import KEYS
+from course_lib.exercises.judging.ch08_fsdp import cut, gradients, held_of
+from course_lib.exercises.judging.ch08_hsdp import best, groups, hsdp, seconds, smallest
+from course_lib.exercises.judging.ch08_moved import least_bytes, parts_of
+from course_lib.exercises.judging.ch08_numbers import (
+    crossover,
+    exposed,
+    hidden_tokens,
+    largest,
+    least_depth,
+    ranks_for,
+    step_seconds,
+)
+from course_lib.exercises.judging.ch08_state import computing_seconds, fewest, held, talking_seconds
+from course_lib.exercises.judging.ch08_traces import FINE, LETTERS, SHOWN, WORDS, diagnosis, trace
+from course_lib.grading.judge import grade
+from course_lib.grading.place import Here
+from course_lib.records import Outcome
+
+CARDS = exercises.cards("08")
+SEEDS = [f"student-{n}" for n in range(2)]
+CLUSTERED = [card for card in CARDS if judging(card.id).cases(card.params, random.Random(1))[0].ranks]
+
+
+def bank_answers(exercise, sort="right", number=0, name=None):
+    found = [each for each in killmatrix.bank("08") if each.exercise == exercise and each.sort == sort and name in (None, each.name)]
+    return killmatrix.names_of(found[number].source, exercises.card(exercise).answers)
+
+
+def judged(exercise, *answers, **options):
+    return grade(exercises.card(exercise), Here(*answers), **options)
+
+
+def mistakes(report):
+    return {v.mistake for v in report.verdicts if not v.ok}
+
+
+# --- variants
+
+
+def fsdp_by(params):
+    owner = params["owner"]
+
+    def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+        n = comm.size
+
+        def gather(u):
+            row = shards[u].new_empty(n * len(shards[u]))
+            comm.all_gather_into_tensor(row, shards[u])
+            return row.roll(owner * len(shards[u]))[: counts[u]]
+
+        inputs, kept = [], {}
+        for u in range(len(shards)):
+            weights = gather(u)
+            inputs.append(x)
+            x = forward(u, weights, x)
+            if not reshard:
+                kept[u] = weights
+        grad, parts = loss(x), [None] * len(shards)
+        for u in reversed(range(len(shards))):
+            weights = gather(u) if reshard else kept.pop(u)
+            grad, own = backward(u, weights, inputs[u], grad)
+            row = own.new_zeros(n * len(shards[u]))
+            row[: counts[u]] = own
+            parts[u] = torch.empty_like(shards[u])
+            comm.reduce_scatter_tensor(parts[u], row.roll(-owner * len(shards[u])), op="AVG")
+        return parts
+
+    return (sharded_step,)
+
+
+def clip_by(params):
+    def clip_parts(inside, across, parts, counts, most):
+        numbers = torch.cat([torch.zeros(1, dtype=torch.float64), *(part[:count].double() for part, count in zip(parts, counts, strict=True))])
+        total = numbers.square().sum() if params["norm"] == "2" else numbers.abs().max()
+        inside.all_reduce(total, op="SUM" if params["norm"] == "2" else "MAX")
+        norm = math.sqrt(total.item()) if params["norm"] == "2" else total.item()
+        if norm > most:
+            for part in parts:
+                part.mul_(most / norm)
+        return norm
+
+    return (clip_parts,)
+
+
+def hsdp_by(params):
+    gathers = params["gathers"]
+    return (
+        lambda p, n, k: hsdp(gathers, p, n, k),
+        smallest,
+        lambda p, n, m, per_node, fast, slow: best(gathers, p, n, m, per_node, fast, slow),
+    )
+
+
+STRUCTURAL = {"fsdp-by-hand": fsdp_by, "clip-shards": clip_by, "hsdp-group": hsdp_by}
+
+
+def test_every_structural_variant_is_tried_here():
+    assert {card.id for card in CARDS if card.structural} == set(STRUCTURAL)
+
+
+@pytest.mark.parametrize("name", STRUCTURAL)
+def test_a_variant_is_passed_by_its_own_answer_and_tells_the_public_one_apart(name):
+    card = exercises.card(name)
+    params = card.variant("student")
+    assert params[card.structural] != card.params[card.structural]
+    own = grade(card, Here(*STRUCTURAL[name](params)), params=params)
+    assert own.passed, [v for v in own.verdicts if not v.ok]
+    assert grade(card, Here(*STRUCTURAL[name](card.params))).passed
+    public = grade(card, Here(*bank_answers(name)), params=params)
+    assert not public.passed and "public-form" in mistakes(public)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)
+def test_right_answers_pass_every_variant(card, seed):
+    params = card.variant(seed)
+    if card.structural and params[card.structural] != card.params[card.structural]:
+        answers = [STRUCTURAL[card.id](params)]
+    else:
+        answers = [bank_answers(card.id, number=number) for number in (0, 1)]
+    for each in answers:
+        report = grade(card, Here(*each), params=params, secret=seed)
+        assert report.passed, [v for v in report.verdicts if not v.ok]
+
+
+@pytest.mark.parametrize("card", [card for card in CARDS if card.form != "prediction"], ids=lambda card: card.id)
+def test_wrong_answers_fail_whatever_cases_are_drawn(card):
+    for each in killmatrix.bank("08"):
+        if each.exercise == card.id and each.sort == "wrong":
+            answers = killmatrix.names_of(each.source, card.answers)
+            assert not grade(card, Here(*answers), secret="another").passed, each.name
+
+
+# --- what comes back is never trusted
+
+LOOP: list = []
+LOOP.append([LOOP])
+NAN = torch.full((3,), math.nan, dtype=torch.float64)
+JUNK = [None, True, 3, -1.0, math.nan, math.inf, 10**400, "sum", b"x", [], [1, 9], (), {}, {"a": 1}, object(), torch.tensor(math.nan), torch.zeros(3),
+        [None] * 8, [[None]] * 4, LOOP, {"returned": "NoneType"}, {"returned": object()}, {"weights": None, "kept": 0}, {"weights": [None], "kept": 1.5},
+        {"weights": [torch.zeros(2)], "kept": math.nan}, {"weights": {}, "kept": 3}, {"norm": None, "parts": []}, {"norm": math.nan, "parts": [NAN]},
+        {"norm": 1.0, "parts": None}, {"norm": 10**400, "parts": []}, {"parts": None, "held": 0, "order": []}, {"parts": [NAN] * 6, "held": 0, "order": [1, 2]},
+        {"parts": [None] * 6, "held": 9, "order": [["forward", u] for u in range(6)] + [["backward", u] for u in range(6)]},
+        {"parts": [torch.zeros(2, dtype=torch.bool)] * 6, "held": 0, "order": [["forward", u] for u in range(6)] + [["backward", u] for u in range(6)]},
+        {"part": None, "peak": 0}, {"part": NAN, "peak": 0}, {"part": torch.zeros(2, 2), "peak": 0}, {"part": torch.zeros(9), "peak": math.inf},
+        {"losses": [], "weights": {}, "state": 0}, {"losses": [None], "weights": {"a": NAN}, "state": -1}, {"losses": "x", "weights": [], "state": None},
+        [(1.0, "x", None)] * 3, [(math.nan, math.nan, math.nan)] * 2, [[[]]] * 3, "kept after forwards", "1" * 10_000]  # fmt: skip
+
+
+def a_meter(ranks, each=0):
+    row = [each] * ranks
+    return {"bytes_sent": row, "bytes_received": row, "messages_sent": row, "messages_received": row, "steps": row, "calls": row, "pairs": [],
+            "seconds": 1e-5}  # fmt: skip
+
+
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)
+def test_junk_gets_a_message_and_no_point(card):
+    contract = judging(card.id)
+    for case in contract.cases(card.params, random.Random(7)):
+        for junk in JUNK:
+            value = junk if case.ranks is None else [junk] * case.ranks
+            found = contract.verdicts(card.params, case, Outcome(state="answered", value=value, meter=a_meter(case.ranks or 1)))
+            wrong = [v for v in found if not v.ok]
+            assert wrong and all(v.message for v in wrong), (case.name, junk)
+
+
+FIRST = [(card, case) for card in CARDS for case in judging(card.id).cases(card.params, random.Random(3))[:2]]
+
+
+@settings(max_examples=60, deadline=None)
+@given(value=st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+                          lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner, inner) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+                          max_leaves=8))  # fmt: skip
+def test_no_value_upsets_the_judges(value):
+    for card, case in FIRST:
+        given_ = value if case.ranks is None else [value] * case.ranks
+        judging(card.id).verdicts(card.params, case, Outcome(state="answered", value=given_, meter=a_meter(case.ranks or 1)))
+
+
+# --- right numbers are not enough
+
+
+@pytest.mark.parametrize("name", ["own-and-tell", "fsdp-by-hand", "reshard-checkpoint"])
+def test_right_numbers_without_bytes_are_found_out(name):
+    """What an answer returns that knows the others' data anyway, but says nothing: values right, cost not."""
+    card, contract = exercises.card(name), judging(name)
+    place = Here(*bank_answers(name))
+    case = contract.cases(card.params, random.Random(5))[0]
+    honest = place.run(card, case)
+    assert all(v.ok for v in contract.verdicts(card.params, case, honest))
+    silent = contract.verdicts(card.params, case, dataclasses.replace(honest, meter=a_meter(case.ranks)))
+    assert all(v.ok for v in silent if v.kind == "values") and any(not v.ok for v in silent if v.kind == "cost")
+
+
+def test_the_plain_optimizer_is_rejected_by_its_bytes_and_by_its_memory():
+    report = judged("own-and-tell", *bank_answers("own-and-tell", "wrong", name="the plain optimizer, as it was"))
+    assert {("cost", "bytes"), ("cost", "state")} <= {(v.kind, v.part) for v in report.verdicts if not v.ok}
+    assert all(v.ok for v in report.verdicts if v.kind == "values") and report.points < report.maximum
+
+
+def test_what_the_library_has_is_switched_off_and_would_pass():
+    def shard_optimizer(comm, parameters, make):
+        return sharding.OwnedOptimizer(comm, parameters, make)
+
+    card = exercises.card("own-and-tell")
+    assert judged("own-and-tell", shard_optimizer).points == 0
+    assert grade(dataclasses.replace(card, hides=()), Here(shard_optimizer)).passed
+
+
+def test_measured_shares_are_a_quarter_at_most():
+    for name, contract in ch08.JUDGINGS.items():
+        assert sum(contract.shares[share] for share in contract.measured_by_worker) <= 0.25, name
+    assert {name for name, each in ch08.JUDGINGS.items() if each.measured_by_worker} == {"own-and-tell", "fsdp-by-hand", "reshard-checkpoint", "loss-stands-still"}
+
+
+def test_every_kind_of_verdict_decides_somewhere():
+    kinds = {each.expected for each in killmatrix.bank("08") if each.sort == "wrong"}
+    assert {"values", "cost", "protocol", "generality", "deadlock", "raised"} <= kinds
+
+
+def test_core_takes_at_most_ninety_minutes_and_rises_from_five():
+    core = [card for card in CARDS if card.kind == "core"]
+    assert sum(card.minutes for card in core) <= 90 and core[0].minutes == 5 and 3 <= len(core) <= 5
+    assert set(ch08.JUDGINGS) == {card.id for card in CARDS} and set(ch08.DRILLS) == {each.id for each in exercises.drills("08")}
+    assert len(ch08.DRILLS) >= 12
+
+
+def test_cards_can_be_listed_without_torch():
+    code = f"import sys; from course_lib.exercises import ch08; sys.exit('torch' in sys.modules or len(ch08.CARDS) != {len(CARDS)})"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# --- who holds how much
+
+
+@pytest.mark.parametrize("letter", memory.CONVENTIONS)
+@pytest.mark.parametrize("stage", range(4))
+def test_state_is_the_librarys(stage, letter):
+    known = memory.CONVENTIONS[letter].buckets
+    buckets = {name: known[name] for name in BUCKETS}
+    beside = known["main_grads"] * 1e9 / (7 if stage else 1)
+    assert held(1e9, stage, 7, buckets) + beside == pytest.approx(memory.zero_bytes(1e9, stage, 7, letter))
+
+
+def test_table_1_of_the_zero_paper_is_that_of_the_first_exercise():
+    buckets = {name: memory.CONVENTIONS["B"].buckets[name] for name in BUCKETS}
+    assert [round(held(7.5e9, stage, 64, buckets) / 1e9, 1) for stage in range(4)] == [120.0, 31.4, 16.6, 1.9]
+
+
+@given(params=st.integers(1, 900), stage=st.integers(0, 3), room=st.integers(10, 200))
+def test_the_fewest_ranks_fit_and_one_less_do_not(params, stage, room):
+    buckets = {name: memory.CONVENTIONS["B"].buckets[name] for name in BUCKETS}
+    found = fewest(params * 1e9, stage, buckets, room * 1e9)
+    if found is None:
+        assert held(params * 1e9, stage, 10**15, buckets) >= room * 1e9
+    else:
+        assert held(params * 1e9, stage, found, buckets) <= room * 1e9 * (1 + 1e-9)
+        assert found == 1 or held(params * 1e9, stage, found - 1, buckets) > room * 1e9
+
+
+def test_405b_over_all_gpus_talks_for_as_long_as_was_worked_out():
+    params = exercises.card("predict-all-shards").params
+    assert talking_seconds(params) == pytest.approx(48.6, rel=1e-3) and 0.9 < computing_seconds(params) < 1.2
+    assert judging("predict-all-shards").truth(params) == talking_seconds(params)
+
+
+# --- FSDP by hand
+
+
+def test_the_stack_overwrites_what_another_units_turn_finds_lying_around():
+    torch.manual_seed(0)
+    widths, x = [3, 4, 2], torch.randn(2, 3, dtype=torch.float64)
+    rows = [torch.randn(16, dtype=torch.float64), torch.randn(10, dtype=torch.float64)]
+    spec = {"widths": widths, "wish": ()}
+    stack = Stack(None, spec, [], torch.zeros(2, 2, dtype=torch.float64))
+    y = stack.forward(0, rows[0], x)
+    assert not torch.isnan(rows[0]).any()
+    stack.forward(1, rows[1], y)
+    assert torch.isnan(rows[0]).all() and not torch.isnan(rows[1]).any() and stack.told()["held"] == 1
+    kept = Stack(None, {**spec, "wish": (False,)}, [], torch.zeros(2, 2, dtype=torch.float64))
+    fresh = torch.randn(16, dtype=torch.float64)
+    kept.forward(1, rows[1], kept.forward(0, fresh, x))
+    assert not torch.isnan(fresh).any()
+
+
+def test_the_stacks_gradients_are_autograds():
+    torch.manual_seed(1)
+    widths, x, target = [3, 5, 2, 4], torch.randn(6, 3, dtype=torch.float64), torch.randn(6, 4, dtype=torch.float64)
+    rows = [torch.randn((a + 1) * b, dtype=torch.float64) for a, b in zip(widths, widths[1:], strict=False)]
+    stack, seen, y = Stack(None, {"widths": widths, "wish": ()}, rows, target), [], x
+    for u, row in enumerate(rows):
+        seen.append(y)
+        y = stack.forward(u, row, y)
+    grad, own = stack.loss(y), [None] * 3
+    for u in (2, 1, 0):
+        grad, own[u] = stack.backward(u, rows[u], seen[u], grad)
+    for mine, want in zip(own, gradients(widths, rows, x, target), strict=True):
+        assert torch.allclose(mine, want)
+
+
+@pytest.mark.parametrize("owner", [0, 1])
+@pytest.mark.parametrize(("elements", "ranks"), [(7, 3), (2, 5), (12, 4), (9, 1)])
+def test_parts_make_the_row_again_wherever_they_lie(elements, ranks, owner):
+    row = torch.arange(1.0, elements + 1)
+    parts = cut(row, ranks, owner)
+    whole = torch.cat([parts[(rank - owner) % ranks] for rank in range(ranks)])
+    assert torch.equal(whole[:elements], row) and not whole[elements:].any()
+    for rank, part in enumerate(parts):
+        count = held_of(elements, ranks, rank, owner)
+        assert part[:count].all() and not part[count:].any()
+
+
+def test_rows_that_lie_around_are_found_without_counting_bytes():
+    report = judged("fsdp-by-hand", *bank_answers("fsdp-by-hand", "wrong", name="rows lie in a list, though they are gathered again"))
+    assert mistakes(report) == {"rows-lie-around"} and report.points == pytest.approx(0.8 * report.maximum)
+
+
+# --- the optimizer that exercises make
+
+
+@pytest.mark.parametrize("kind", ["adamw", "momentum"])
+def test_the_stepper_is_torchs_optimizer(kind):
+    torch.manual_seed(2)
+    mine = nn.Parameter(torch.randn(5, 3, dtype=torch.float64))
+    theirs = nn.Parameter(mine.detach().clone())
+    ours = Stepper([mine], kind, rate=0.03)
+    torchs = torch.optim.AdamW([theirs], lr=0.03, weight_decay=0.1) if kind == "adamw" else torch.optim.SGD([theirs], lr=0.03, momentum=0.9)
+    for _ in range(4):
+        mine.grad = torch.randn(5, 3, dtype=torch.float64)
+        theirs.grad = mine.grad.clone()
+        ours.step()
+        torchs.step()
+    assert torch.allclose(mine, theirs, rtol=1e-10)
+    assert ours.nbytes() == (2 if kind == "adamw" else 1) * mine.nbytes
+
+
+def test_the_model_of_the_repair_shares_its_head():
+    model = tied_model({"width": 4, "vocabulary": 7, "blocks": 2, "seed": 1})
+    assert model.head.weight is model.embedding.weight and model(torch.zeros(1, 3, dtype=torch.long)).shape == (1, 3, 7)
+
+
+# --- traces
+
+
+@pytest.mark.parametrize("cause", WORDS)
+def test_a_trace_can_be_told_by_its_numbers_alone(cause):
+    rng = random.Random(cause)
+    sizes = ((30e9, 96, 4), (70e9, 80, 2)) if cause == FINE else ((1.5e9, 24, 4), (8e9, 32, 8), (30e9, 48, 16), (70e9, 80, 8))
+    for _ in range(60):
+        params, units, first = rng.choice(sizes)
+        made = trace(cause, rng, params, units, first, 3, rng.choice(LETTERS), minor=cause not in ("activations", FINE) and rng.random() < 0.5)
+        assert diagnosis(made) == cause
+
+
+def test_in_a_healthy_trace_memory_falls_and_in_the_others_it_does_not():
+    rng = random.Random(4)
+    for cause in WORDS:
+        made = trace(cause, rng, 70e9, 80, 4)
+        first, last = made["runs"][0], made["runs"][-1]
+        fell, ranks = first["reserved"] / last["reserved"], last["ranks"] / first["ranks"]
+        assert (fell > 0.7 * ranks) == (cause == FINE), cause
+        assert last["reserved"] >= sum(last[name] for name in ("weights", "gradients", "optimizer", "gathered", "activations"))
+
+
+def test_five_traces_are_shown_and_the_others_are_not():
+    card = exercises.card("more-gpus-same-memory")
+    cases = judging(card.id).cases(card.params, random.Random(1))
+    assert [case.secret for case in cases if case.visible] == list(SHOWN)
+    assert {case.secret for case in cases if not case.visible} >= set(WORDS)
+
+
+# --- groups
+
+
+@pytest.mark.parametrize(("ranks", "group"), [(64, 8), (96, 6), (8, 8), (16, 1)])
+@pytest.mark.parametrize("gathers", [1, 2])
+def test_bytes_of_a_group_are_the_librarys(gathers, ranks, group):
+    elements = 48 * 1000
+    state, inside, across = hsdp(gathers, elements, ranks, group)
+    total = sharding.step_bytes([elements], group, 3, kept=gathers == 1, replicas=ranks // group, root=False)
+    assert inside + across == pytest.approx(total) and across == pytest.approx(sharding.hybrid_bytes(elements, group, ranks // group))
+    assert state == pytest.approx(memory.zero_bytes(elements, 3, group))
+
+
+def test_llama_in_groups_of_eight_does_not_fit_and_the_audited_numbers_are_met():
+    held_, inside, across = hsdp(2, 405e9, 24_576, 8)
+    assert held_ == pytest.approx(810e9) and inside / across == pytest.approx(10.5, rel=1e-3)
+    assert smallest(405e9, 24_576, 80e9) == 96 and smallest(405e9, 16_384, 80e9) == 128 and smallest(405e9, 16_384, 80e9, 12) == 64
+    assert smallest(405e9, 8, 80e9) is None and best(2, 405e9, 8, 80e9, 8, 450e9, 50e9) is None
+
+
+def test_a_model_that_fits_into_a_node_is_quickest_there():
+    assert best(2, 8e9, 24_576, 80e9, 8, 450e9, 50e9) == 8
+    times = [seconds(2, 8e9, 24_576, size, 8, 450e9, 50e9) for size in groups(24_576) if size >= 8]
+    assert times[0] == min(times) and times[1] > 3 * times[0]
+
+
+# --- times and floors
+
+
+@given(rows=st.lists(st.tuples(st.integers(1, 20), st.integers(1, 20)), min_size=1, max_size=8), depth=st.integers(0, 8))
+def test_gathering_ahead_is_the_librarys_rule(rows, depth):
+    gathers, computes = [float(a) for a, _ in rows], [float(b) for _, b in rows]
+    played = sharding.play([sharding.Work(a, b, 0.0, 0.0, 1.0) for a, b in rows], depth)
+    forward = [use for use in played.uses if use.kind == "forward"]
+    end = max(use.end for use in forward)
+    assert exposed(gathers, computes, depth) == pytest.approx(end - sum(computes))
+    assert exposed(gathers, computes, depth) >= gathers[0]
+    assert exposed(gathers, computes, depth + 1) <= exposed(gathers, computes, depth) + 1e-9
+
+
+def test_the_least_depth_leaves_little_enough_and_one_less_does_not():
+    rng = random.Random(8)
+    for _ in range(50):
+        gathers, computes = ([rng.randrange(1, 9) * 0.5 for _ in range(6)] for _ in range(2))
+        most = rng.randrange(1, 20) * 0.5
+        found = least_depth(gathers, computes, most)
+        if found is None:
+            assert exposed(gathers, computes, 6) > most
+        else:
+            assert exposed(gathers, computes, found) <= most and (not found or exposed(gathers, computes, found - 1) > most)
+
+
+@pytest.mark.parametrize(("bandwidth", "tokens"), [(50e9, 8000), (100e9, 4000), (450e9, 889)])
+def test_the_crossover_of_fsdp_is_flops_over_bandwidth_in_16_bits(bandwidth, tokens):
+    assert crossover(400e12, bandwidth, 10**9, 2, 2) == pytest.approx(tokens, rel=1e-3)
+    assert crossover(400e12, bandwidth, 64, 2, 2) == pytest.approx(sharding.bytes_per_param_sent(3) * 63 / 64 * 400e12 / bandwidth / 6)
+
+
+def test_at_the_boundary_both_sides_of_the_offload_take_as_long():
+    tokens = hidden_tokens(8, 400e12, 4, 63e9)
+    at, below = step_seconds(7e9, tokens, 8, 400e12, 4, 63e9), step_seconds(7e9, tokens / 2, 8, 400e12, 4, 63e9)
+    assert at == pytest.approx(below) == pytest.approx(6 * 7e9 * tokens / 400e12)
+
+
+def test_the_largest_model_fits_exactly_and_memory_has_a_floor():
+    size = largest(64, 80e9, 80, 20e9, 16)
+    assert size == pytest.approx(200e9) and largest(64, 80e9, 10**9, 0, 16) == pytest.approx(320e9, rel=1e-3)
+    assert ranks_for(size, 80e9, 80, 20e9, 16) == 64
+    floor = 80 * 60e9 / 4
+    assert largest(10**9, 80e9, 80, 20e9, 16) < floor and ranks_for(floor, 80e9, 80, 20e9, 16) is None
+    held_ = memory.zero_bytes(size, 3, 64) + sharding.gathered_peak([0, *[round(size / 80)] * 80], 64) + 20e9
+    assert held_ == pytest.approx(80e9, rel=1e-6)
+
+
+# --- other ranks
+
+
+@pytest.mark.parametrize(("elements", "old", "new"), [(120, 4, 6), (125, 4, 6), (41, 4, 3), (3, 2, 7), (31, 3, 3)])
+def test_new_parts_are_those_of_a_row_cut_anew(elements, old, new):
+    row = torch.arange(1, elements + 1)
+    world = max(old, new)
+    parts = parts_of(row, new, world)
+    assert torch.equal(torch.cat(parts)[:elements], row) and [len(each) for each in parts[new:]] == [0] * (world - new)
+    assert least_bytes(elements, old, new) == (0 if old == new else pytest.approx(least_bytes(elements, old, new)))
+    assert least_bytes(elements, old, new) < elements
+
+
+def test_right_answers_send_only_what_changes_its_rank():
+    reshard = bank_answers("reshard-checkpoint")[0]
+    row = torch.arange(120.0)
+    run = simulate(reshard, 6, per_rank=[(each, 120, 4, 6) for each in parts_of(row, 4, 6)])
+    assert run.meter.total_bytes == 4 * least_bytes(120, 4, 6)
+    assert all(torch.equal(got, want) for got, want in zip(run.results, parts_of(row, 6, 6), strict=True))
+
+
+# --- the audit, the drills, the account
+
+
+def test_every_statement_of_the_audit_has_its_key_and_controls_are_right_as_printed():
+    assert set(KEYS) == set(facts.claims("08")) == {item.id for item in ITEMS}
+    for item in ITEMS:
+        printed, key = float(facts.claim(item.id).value) / item.scale, KEYS[item.id]
+        assert math.isclose(key.number, printed, rel_tol=0.05) == (key.said == "right"), item.id
+    assert 3 <= sum(key.said == "right" for key in KEYS.values()) <= 5
+
+
+@pytest.mark.parametrize("drill", exercises.drills("08"), ids=lambda drill: drill.id)
+def test_drills_have_an_answer_that_is_no_slip(drill):
+    key = ch08.DRILLS[drill.id]
+    for seed in range(30):
+        params = drill.variant(str(seed)).params
+        want = key.answer(params)
+        assert math.isfinite(want) and want >= 0
+        assert not any(math.isclose(each.value, want, rel_tol=key.rel) for each in key.slips(params))
+
+
+def _counted(comm):
+    with Accounting() as books:
+        mine = torch.zeros(1000)
+        for _ in range(5):
+            comm.broadcast(mine, 0)
+            comm.all_reduce(mine)
+            comm.all_gather_into_tensor(torch.zeros(1000 * comm.size), mine)
+        return books.live_bytes, books.peak_bytes
+
+
+def test_an_account_opened_on_one_rank_counts_nothing_of_what_the_cluster_copies():
+    for live, peak in simulate(_counted, 3).results:
+        assert live == 4000 and peak == 4000 + 12_000

@@ -1,0 +1,381 @@
+"""Real runs without processes: layouts, predictions, evidence, gates, budgets, the tour's order, and what a look says."""
+
+import ast
+import json
+import math
+import subprocess
+import sys
+import zipfile
+from dataclasses import replace
+
+import pytest
+
+from course_lib import memory
+from course_lib.install import ROOT, Trouble
+from course_lib.runs import evidence, failures, fleet, gates, layouts, look, money, predict, sizes, starting, store, tour, verify
+
+RATES = predict.Rates(flops=1e11, memory=1e10, alpha=1e-4, wire=1e9)
+
+
+def job(text="single", ranks=1, batch=16, name="1m", **more):
+    config = sizes.size(name).config(checkpointing=more.pop("checkpointing", "none"))
+    layout = layouts.parse(text, ranks, **{key: more.pop(key) for key in ("schedule", "micro_batches") if key in more})
+    return predict.Job(config=config, layout=layout, batch=batch, **more)
+
+
+# --- sizes and layouts
+
+
+@pytest.mark.parametrize(("name", "most"), [("1m", 0.15), ("10m", 0.1), ("60m", 0.1), ("125m", 0.1), ("350m", 0.1), ("1b", 0.1), ("3b", 0.1), ("7b", 0.1)])
+def test_a_size_has_about_as_many_parameters_as_its_name_says(name, most):
+    said = float(name[:-1]) * {"m": 1e6, "b": 1e9}[name[-1]]
+    assert abs(memory.count_params(sizes.size(name).config()) / said - 1) < most
+
+
+@pytest.mark.parametrize(
+    ("text", "ranks", "degrees"),
+    [("single", 1, (1, 1, 1, 1)), ("ddp", 8, (1, 8, 1, 1)), ("fsdp", 4, (1, 1, 4, 1)), ("ddp=2,fsdp=4", 8, (1, 2, 4, 1)),
+     ("fsdp,tp=2", 8, (1, 1, 4, 2)), ("pp=2,fsdp=2,tp=2", 8, (2, 1, 2, 2)), ("tp=1", 1, (1, 1, 1, 1))],
+)  # fmt: skip
+def test_a_layout_is_read_and_takes_the_ranks_that_are_left(text, ranks, degrees):
+    layout = layouts.parse(text, ranks)
+    assert (layout.pp, layout.ddp, layout.fsdp, layout.tp) == degrees
+    assert layout.ranks == ranks
+    assert layouts.parse(layout.name, ranks) == layout
+
+
+@pytest.mark.parametrize(
+    ("text", "ranks", "words"),
+    [("tp=3", 8, "makes 3 ranks, and 8 are running"), ("zero", 2, "no degree of parallelism"), ("tp=2,tp=2", 4, "names tp twice"),
+     ("ddp,fsdp", 4, "leaves ddp and fsdp open"), ("tp=0", 1, "no degree"), ("ddp=2", 1, "1 is running"), ("tp=-2", 2, "no degree"), ("", 2, "no degree")],
+)  # fmt: skip
+def test_a_layout_that_does_not_multiply_out_is_refused_with_what_would(text, ranks, words):
+    with pytest.raises(Trouble, match=words) as refused:
+        layouts.parse(text, ranks)
+    assert refused.value.way_out
+
+
+@pytest.mark.parametrize(
+    ("text", "ranks", "batch", "words"),
+    [("tp=8", 8, 16, "key-value heads"), ("ddp=3", 3, 16, "sequences of a step"), ("pp=8", 8, 32, "layers do not make 8 pieces")],
+)  # fmt: skip
+def test_a_model_or_batch_that_cannot_be_divided_is_refused(text, ranks, batch, words):
+    asked = job(text, ranks)
+    with pytest.raises(Trouble, match=words):
+        layouts.check(asked.layout, asked.config, batch)
+
+
+def test_interleaving_wants_whole_rounds_of_micro_batches():
+    layout = layouts.parse("pp=2", 2, schedule="interleaved", micro_batches=3)
+    with pytest.raises(Trouble, match="rounds of 2") as refused:
+        layouts.check(layout, sizes.size("1m").config(), 18)
+    assert "--micro-batches 2" in refused.value.way_out
+
+
+# --- predictions
+
+
+def test_bytes_on_the_wire_follow_the_formulas():
+    params = memory.count_params(sizes.size("1m").config())
+    assert predict.wire_bytes(job()) == {}
+    assert sum(predict.wire_bytes(job("ddp", 4)).values()) == pytest.approx(2 * 3 / 4 * params * 4)
+    kept = sum(predict.wire_bytes(job("fsdp", 4, reshard=False)).values())
+    assert kept == pytest.approx(2 * 3 / 4 * params * 4), "gathered once and scattered once: as much as data parallelism"
+    again = sum(predict.wire_bytes(job("fsdp", 4)).values())
+    assert kept < again < 1.5 * kept, "blocks are gathered twice, what is in no block once"
+    hybrid = predict.wire_bytes(job("ddp=2,fsdp=2", 4))
+    assert hybrid["all-reduce gradients"] == pytest.approx(2 * 1 / 2 * params / 2 * 4)
+
+
+def test_memory_is_state_and_activations_and_sharding_divides_the_state():
+    whole, parts = predict.memory_bytes(job()), predict.memory_bytes(job("fsdp", 4))
+    params = memory.count_params(sizes.size("1m").config())
+    assert whole["weights"] + whole["gradients"] + whole["optimizer"] == pytest.approx(16 * params)
+    for part in ("weights", "gradients", "optimizer"):
+        assert parts[part] == pytest.approx(whole[part] / 4)
+    assert "gathered" in parts and "gathered" not in whole
+    assert parts["activations"] == pytest.approx(whole["activations"] / 4), "a quarter of the batch"
+
+
+def test_gpipe_holds_more_than_1f1b_and_stages_of_1f1b_differ():
+    kinds = {word: [predict.memory_bytes(job("pp=4", 4, 16, schedule=word, micro_batches=8), stage)["activations"] for stage in range(4)]
+             for word in ("gpipe", "1f1b")}  # fmt: skip
+    assert kinds["gpipe"][0] == pytest.approx(2 * kinds["1f1b"][0])
+    assert kinds["1f1b"][0] == pytest.approx(2 * kinds["1f1b"][2])
+
+
+def test_flops_count_no_lookup_and_recomputation_only_where_hardware_does_it():
+    plain, again = job(), job(checkpointing="full")
+    assert predict.step_flops(plain) == predict.step_flops(again)
+    assert predict.step_flops(again, hardware=True) / predict.step_flops(again) == pytest.approx(4 / 3, rel=0.01)
+    config = plain.config
+    without = memory.count_params(config) - config.vocab * config.hidden
+    attention = 6 * config.layers * config.hidden * config.seq_len
+    assert predict.step_flops(plain) == pytest.approx(plain.tokens * (6 * without + attention))
+
+
+def test_the_bubble_is_that_of_the_schedule():
+    few, many = (predict.step_seconds(job("pp=4", 4, 32, micro_batches=m), RATES, {}) for m in (4, 32))
+    assert few["bubble"] / few["arithmetic"] == pytest.approx(3 / 4)
+    assert many["bubble"] / many["arithmetic"] == pytest.approx(3 / 32)
+
+
+# --- evidence and its gates
+
+
+def train_evidence(**changes):
+    asked = job("ddp", 2)
+    rows = [{"step": n, "seconds": 0.5 if n < 3 else 0.1 + 0.001 * (n % 3), "loss": 4.0 - 0.05 * n, "gradient_norm": 1.0} for n in range(23)]
+    rows = changes.pop("rows", rows)
+    seconds = sorted(row["seconds"] for row in rows[3:])[len(rows[3:]) // 2]
+    flops, peak = predict.step_flops(asked), 1e12
+    measured = {"step_seconds": seconds, "tokens_per_s": asked.tokens / seconds, "mfu": flops / seconds / 2 / peak, "peak_flops": peak, "peak_source": "a test",
+                "model_flops_per_step": flops, "memory_bytes": 1e9, "wire_bytes": 1e6, "first_loss": rows[0]["loss"], "last_loss": rows[-1]["loss"]}  # fmt: skip
+    setup = {"size": "1m", "parameters": asked.params, "layout": asked.layout.as_data(), "batch": 16, "seq_len": 128, "tokens_per_step": asked.tokens,
+             "dtype": "float32", "checkpointing": "none", "backend": "gloo", "device": "cpu", "warm_up": 3, "rates": {}}  # fmt: skip
+    measured |= changes.pop("measured", {})
+    setup |= changes.pop("setup", {})
+    predicted = predict.predict(asked, RATES).as_data()
+    return evidence.evidence("train", setup=setup, predicted=predicted, raw={"steps": rows}, measured=measured)
+
+
+def failed(content):
+    return {gate.name for gate in gates.gates(content) if not gate.ok}
+
+
+def test_honest_evidence_passes_schema_and_gates(tmp_path, capsys):
+    path = evidence.write(train_evidence(), tmp_path, "honest")
+    assert verify.problems(evidence.read(path)) == []
+    assert failed(evidence.read(path)) == set()
+    assert verify.main([str(path)]) == 0
+    assert "not above the roofline" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("changes", "gate"),
+    [({"measured": {"step_seconds": 0.01}}, "step time follows from raw times"),
+     ({"measured": {"mfu": 0.9}}, "MFU follows"),
+     ({"measured": {"tokens_per_s": 1e9}}, "tokens/s fits step time"),
+     ({"measured": {"peak_flops": 1e9}}, "not above the roofline"),
+     ({"setup": {"warm_up": 0}}, "warm-up left out"),
+     ({"measured": {"memory_bytes": 1e5}}, "memory holds the state"),
+     ({"measured": {"wire_bytes": 0}}, "bytes were sent"),
+     ({"rows": [{"step": n, "seconds": 0.1 * (1 + 9 * (n % 2)), "loss": 4 - n / 9, "gradient_norm": 1} for n in range(23)]}, "repeats agree"),
+     ({"rows": [{"step": n, "seconds": 0.1, "loss": 4 + n / 9, "gradient_norm": 1} for n in range(23)]}, "loss falls")],
+)  # fmt: skip
+def test_an_implausible_number_fails_its_own_gate(changes, gate):
+    assert gate in failed(train_evidence(**changes))
+
+
+def test_a_matmul_above_the_roof_and_a_collective_off_its_line_fail():
+    raw = {"rows": [{"shape": [1000, 1000, 1000], "dtype": "bf16", "seconds": [1e-6] * 5, "flops": 2e15}]}
+    fast = evidence.evidence("matmul", setup={"dtypes": ["bf16"]}, raw=raw, measured={"best_flops_bf16": 2e15, "peak_flops_bf16": 989e12})
+    assert failed(fast) == {"bf16 not above the roofline"}
+    rows = [{"kind": "all_reduce", "nbytes": n, "median": 1e-4 + n / 1e9 * wrong, "repeats": 9} for n, wrong in ((1e3, 1), (1e6, 9), (1e7, 9), (1e8, 1))]
+    odd = evidence.evidence("collectives", setup={"ranks": 2, "backend": "gloo"}, raw={"rows": rows},
+                            measured={"fits": {"all_reduce": {"alpha": 1e-4, "beta": 1e9, "bus": 1e9}}, "best_bus": {}})  # fmt: skip
+    assert failed(odd) == {"all_reduce fits its own line"}
+
+
+def test_what_was_changed_is_newer_or_is_no_evidence_is_refused(tmp_path):
+    content = train_evidence()
+    cases = {"changed": {**content, "measured": {**content["measured"], "mfu": 0.5}}, "newer": evidence.sealed({**content, "version": 2}), "other": {"a": 1}}
+    for name, words in (("changed", "was changed after"), ("newer", "reads version 1"), ("other", "no evidence")):
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps(cases[name]), encoding="utf-8")
+        with pytest.raises(Trouble, match=words):
+            evidence.read(path)
+    (tmp_path / "half.json").write_text('{"schema": ', encoding="utf-8")
+    with pytest.raises(Trouble, match="no JSON"):
+        evidence.read(tmp_path / "half.json")
+
+
+def test_a_zip_is_verified_file_by_file_and_only_names_are_taken_from_it(tmp_path, capsys):
+    good, bad = train_evidence(), train_evidence(measured={"mfu": 0.9})
+    with zipfile.ZipFile(tmp_path / "tour.zip", "w") as packed:
+        packed.writestr("one.json", json.dumps(good))
+        packed.writestr("../../escape.json", json.dumps(good))
+        packed.writestr("bad.json", json.dumps(bad))
+        packed.writestr("logs/one.txt", "words")
+    assert store.add([tmp_path / "tour.zip"], tmp_path / "evidence") == 1
+    assert sorted(path.name for path in (tmp_path / "evidence").iterdir()) == ["tour-escape.json", "tour-one.json"]
+    assert not list(tmp_path.parent.glob("escape.json"))
+    assert "left out bad.json: MFU follows" in capsys.readouterr().err
+    with pytest.raises(Trouble, match="no zip"):
+        (tmp_path / "broken.zip").write_bytes(b"PK")
+        store.add([tmp_path / "broken.zip"], tmp_path / "evidence")
+
+
+def test_own_evidence_is_found_before_what_ships(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_EVIDENCE", str(tmp_path))
+    evidence.write(train_evidence(), tmp_path, "mine")
+    (tmp_path / "noise.json").write_text("{}", encoding="utf-8")
+    found = list(evidence.found("train"))
+    assert [origin for origin, _, _ in found[:1]] == ["own"]
+    assert {row["plausible"] for row in store.rows() if row["from"] == "own"} == {"yes"}
+
+
+# --- money, the look, the tour
+
+
+def test_the_tighter_limit_holds():
+    assert money.budget(8, 2.0, 30, None).seconds == 1800
+    assert money.budget(8, 2.0, 30, 4.0).seconds == pytest.approx(900)
+    assert money.budget(8, 2.0, None, None).seconds == math.inf
+    assert money.dollars(1800, 8, 2.0) == pytest.approx(8.0)
+    with pytest.raises(Trouble, match="--max-cost"):
+        money.budget(8, 0.0, None, 4.0)
+    price, source = money.usual_price("H100 SXM")
+    assert price > 0 and source
+    assert money.usual_price("a toaster")[0] == 0
+
+
+def test_a_run_ends_at_its_limit_of_money(capsys):
+    asked = {}
+
+    def starter(program, arguments, nproc, timeout):
+        asked.update(timeout=timeout)
+        return fleet.Ended(code=-15, seconds=timeout, timed_out=True, lines=())
+
+    code = starting.start("train", ["--device", "cpu"], 2, starting.Limits(dollars=0.01, price=3.6), starter)
+    assert code == starting.STOPPED == 124
+    assert asked["timeout"] == pytest.approx(5.0), "a cent, at two devices of a tenth of a cent a second"
+    assert "stopped after" in capsys.readouterr().out
+
+
+SMI = "NVIDIA H100 80GB HBM3, 570.86.15, 1980, 1980, 0x0000000000000000, 0"
+
+
+def test_a_machine_that_is_too_warm_or_has_failed_is_named():
+    assert look.clock_line([look.parsed(SMI)]).state == "ok"
+    warm = look.parsed(SMI.replace("0x0000000000000000", "0x0000000000000040"))
+    assert (look.clock_line([warm]).state, warm.throttled) == ("warn", "slowdown by heat (hardware)")
+    assert look.errors_line([look.parsed(SMI[:-1] + "7")]).state == "fail"
+    assert look.links_line("NV18", 8).state == "ok"
+    assert look.links_line("SYS, PHB", 8).state == "warn"
+    assert look.shared_memory_line(64e6, 8).state == "warn"
+    assert look.files_line(1024).state == "warn"
+    assert look.rate_line("copy", 2.5e12, 3.35e12, 0.75, "a sheet").state == "ok"
+    assert look.rate_line("copy", 1.0e12, 3.35e12, 0.75, "a sheet").state == "warn"
+
+
+@pytest.mark.parametrize("gpus", [0, 1, 2, 4, 8])
+def test_the_tour_has_stages_for_every_count_and_each_layout_multiplies_out(gpus):
+    for dry in (True, False):
+        planned = tour.stages(gpus, dry)
+        names = [stage.name for stage in planned]
+        assert len(names) == len(set(names))
+        assert {"matmul", "one", "failures"} <= set(names)
+        assert ("ddp" in names) == (gpus >= 2) and ("three-axes" in names) == (gpus >= 8)
+        for stage in planned:
+            if stage.program == "train":
+                words = dict(zip(stage.arguments[::2], stage.arguments[1::2], strict=False))
+                layout = layouts.parse(words["--layout"], stage.nproc, schedule=words.get("--schedule", "1f1b"),
+                                       micro_batches=int(words["--micro-batches"]) if "--micro-batches" in words else None)  # fmt: skip
+                layouts.check(layout, sizes.size(words["--size"]).config(), max(sizes.size(words["--size"]).batch, 2 * layout.data * layout.micro_batches))
+
+
+class Starter:
+    """Stands for torchrun: some stages fail, one does not end, the others leave evidence."""
+
+    def __init__(self, fails=(), hangs=()):
+        self.fails, self.hangs, self.started = fails, hangs, []
+
+    def __call__(self, program, arguments, nproc, *, timeout, say):
+        name = arguments[arguments.index("--name") + 1] if "--name" in arguments else "failures"
+        self.started.append(name)
+        if name in self.hangs:
+            return fleet.Ended(-15, timeout, True, ("step 1",))
+        if name in self.fails:
+            return fleet.Ended(1, 1.0, False, ("RuntimeError: out of memory",))
+        out = arguments[arguments.index("--out") + 1]
+        evidence.write(evidence.evidence("failure", setup={}, raw={"rows": []}, measured={"found": 0, "of": 0}), out, "failures-1" if name == "failures" else name)
+        return fleet.Ended(0, 1.0, False, ())
+
+
+def test_a_tour_goes_on_after_a_failed_stage_and_resumes_where_it_stopped(tmp_path, capsys):
+    flags = ["--dry", "--gpus", "2", "--out", str(tmp_path / "out")]
+    first = Starter(fails=("ddp",), hangs=("fsdp",))
+    assert tour.main(flags, first) == 1
+    said = capsys.readouterr().out
+    assert "failed: RuntimeError: out of memory; the tour goes on" in said and "timed out: it did not end in its time" in said
+    assert first.started[-1] == "failures" and len(first.started) == len(tour.stages(2, True))
+    second = Starter()
+    assert tour.main(flags, second) == 0
+    assert second.started == ["ddp", "fsdp"]
+    said = capsys.readouterr().out
+    assert "scp" in said and "evidence add out.zip" in said and "rental" not in said
+    with zipfile.ZipFile(tmp_path / "out.zip") as packed:
+        assert {"ddp.json", "fsdp.json", "machine.json", "tour.jsonl"} <= set(packed.namelist())
+
+
+def test_a_tour_without_time_starts_nothing(tmp_path):
+    starter = Starter()
+    assert tour.main(["--dry", "--gpus", "2", "--minutes", "0.1", "--out", str(tmp_path / "out")], starter) == 0
+    assert starter.started == []
+
+
+def test_a_tour_says_that_the_rental_goes_on(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(look, "gpus", lambda: [look.parsed(SMI)])
+    monkeypatch.setattr(look, "lines", lambda measure=True: [])
+    assert tour.main(["--out", str(tmp_path / "out"), "--only", "matmul", "--price", "2.5"], Starter()) == 0
+    said = capsys.readouterr().out
+    assert "The rental is still running" in said and "$2.50 per GPU and hour" in said
+
+
+# --- diagnoses
+
+
+def note(rank, doing="all_reduce", step=5, **more):
+    return {"rank": rank, "doing": doing, "step": step, "pid": 100 + rank, "work": [0.01] * 5, "error": "", **more}
+
+
+@pytest.mark.parametrize(
+    ("notes", "ended", "kind", "rank"),
+    [([note(0), note(1, "compute"), note(2)], fleet.Ended(1, 9, False, ("exitcode  : -9 (pid: 101)  (SIGKILL)",)), "killed", 1),
+     ([note(0), note(1, "compute"), note(2)], fleet.Ended(1, 9, False, ("Timed out waiting",)), "hung", 1),
+     ([note(0), note(1), note(2, "compute")], fleet.Ended(-15, 9, True, ()), "hung", 2),
+     ([note(0, error="RuntimeError: Detected mismatch between collectives on ranks"), note(1)], fleet.Ended(1, 9, False, ()), "mismatched", None),
+     ([note(0, "done"), note(1, "done", work=[0.1] * 5), note(2, "done")], fleet.Ended(0, 9, False, ()), "slow", 1),
+     ([note(0, "done"), note(1, "done", work=[0.012] * 5)], fleet.Ended(0, 9, False, ()), "none", None),
+     ([note(0, "starting", error="Trouble: The ranks do not have the same torch version: rank 1 has 2.4.0, the others 2.13.0.")],
+      fleet.Ended(1, 9, False, ()), "version", None)],
+)  # fmt: skip
+def test_a_failure_is_diagnosed_from_the_ranks_last_notes(notes, ended, kind, rank):
+    found = failures.diagnose(notes, ended)
+    assert (found.kind, found.rank) == (kind, rank), found.words
+
+
+# --- an older Python
+
+
+def closure():
+    """Every module of the course that the programs load."""
+    program = ("import sys, json; import course_lib.runs.train, course_lib.runs.matmul, course_lib.runs.collectives, course_lib.runs.tour, course_lib.runs.failing, "
+               "course_lib.runs.failures, course_lib.runs.parity; print(json.dumps({k: v.__file__ for k, v in sys.modules.items() if k.startswith('course_lib')}))")  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+NEWER = {"tomllib": "3.11", "Self": "3.11", "StrEnum": "3.11", "UTC": "3.11", "ExceptionGroup": "3.11", "assert_never": "3.11", "override": "3.12", "batched": "3.12"}
+
+
+def test_the_programs_run_on_python_3_10_with_torch_and_numpy_only():
+    files = closure()
+    for name, path in files.items():
+        text = open(path, encoding="utf-8").read()
+        tree = ast.parse(text, feature_version=(3, 10))
+        used = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names}
+        assert not used & set(NEWER), f"{name} imports {used & set(NEWER)}"
+    program = "import sys, json; import course_lib.runs.train, course_lib.runs.tour; print(json.dumps(sorted({m.split('.')[0] for m in sys.modules})))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
+    loaded = set(json.loads(done.stdout.splitlines()[-1]))
+    assert not loaded & {"matplotlib", "ipywidgets", "rich", "typer", "nbgrader", "IPython", "jsonschema", "pandas"}
+
+
+def test_replacing_a_layout_says_what_would_fit():
+    from course_lib.runs import train
+
+    big = predict.Job(config=sizes.size("7b").config(), layout=layouts.parse("ddp", 8), batch=16, width=2)
+    assert "--layout fsdp" in train.would_fit(big, 80e9)
+    assert "fewer" not in train.would_fit(replace(big, batch=8), 80e9)

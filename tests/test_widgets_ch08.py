@@ -1,0 +1,259 @@
+"""Chapter 08's film, widgets and numbers say what the library's runs, the conventions and the published rows say."""
+
+import math
+import re
+
+import pytest
+
+from course_lib import memory
+from course_lib.exercises.numbers import ch08 as numbers
+from course_lib.exercises.numbers import ch08_prose as prose
+from course_lib.facts import scaling
+from course_lib.figures import sharded_film, who_holds_when
+from course_lib.figures.sharded_film import GATHERED, MODEL, MOVING, OWN, RANKS, UNITS, WAYS, WHOLE, film
+from course_lib.figures.style import svg
+from course_lib.sharding import play, step_bytes, work_of
+from course_lib.units import GB
+from course_lib.widgets import ch08, ch08_time
+
+PARAMS = sum(film().elements)
+NORM = MODEL.hidden  # numbers of the last norm, which is in no column
+
+
+def boxes(moment, role, *kinds):
+    return [(unit, start, stop) for unit, start, stop, how in moment.boxes[role] if how in kinds]
+
+
+def elements(found, shown):
+    return sum((stop - start) * shown.elements[unit] for unit, start, stop in found)
+
+
+# --- the film
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_all_ways_are_looked_at_in_the_same_moments(way):
+    names = [(ranks[0].phase, ranks[0].unit) for ranks in film(way).moments]
+    there = [("forward", unit) for unit in range(len(UNITS))]
+    back = [("backward", unit) for unit in reversed(range(len(UNITS)))]
+    assert names == [("start", -1), *there, *back, ("averaged", -1), ("stepped", -1), ("end", -1)]
+    assert len(names) == len(ch08.MOMENTS)
+    assert all({(each.phase, each.unit) for each in ranks} == {(ranks[0].phase, ranks[0].unit)} for ranks in film(way).moments)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_element_of_what_is_cut_has_one_owner_at_every_moment(way):
+    shown, stage = film(way), WAYS[way][0]
+    cut = [role for role, since in (("moments", 1), ("grads", 2), ("weights", 3)) if stage >= since]
+    for ranks in shown.moments:
+        for role in cut:
+            parts = sorted(box for moment in ranks for box in boxes(moment, role, OWN))
+            if role == "grads" and ranks[0].phase not in ("averaged", "stepped"):
+                continue
+            assert elements(parts, shown) == pytest.approx(PARAMS)
+            for (unit, _, stop), (other, start, _) in zip(parts, parts[1:], strict=False):
+                assert unit != other or start >= stop - 1e-9, f"{role} of {UNITS[unit]} lie on two ranks"
+
+
+@pytest.mark.parametrize(("way", "per"), [("data parallel", (4, 4, 8)), ("stage 1", (4, 0, 2)), ("stage 2", (4, 0, 2)), ("stage 3", (1, 0, 2))])
+def test_between_steps_a_rank_holds_what_its_stage_says(way, per):
+    for moment in (film(way).moments[0][1], film(way).moments[-1][1]):
+        for role, bytes_each in zip(("weights", "grads", "moments"), per, strict=True):
+            assert moment.nbytes[role] == pytest.approx(bytes_each * (PARAMS + NORM), rel=0.002), role
+
+
+@pytest.mark.parametrize(("way", "most"), [("stage 3", 2), ("stage 3, no prefetch", 1), ("stage 3, weights kept", len(UNITS))])
+def test_no_more_units_are_gathered_than_prefetch_allows(way, most):
+    found = [len({unit for unit, *_ in boxes(ranks[0], "weights", GATHERED, MOVING)}) for ranks in film(way).moments]
+    assert max(found) == most and found[0] == found[-1] == 0
+
+
+def test_with_prefetch_the_next_unit_travels_while_one_computes_in_both_passes():
+    for ranks in film("stage 3").moments[1 : 2 * len(UNITS) + 1]:
+        moment = ranks[2]
+        following = moment.unit + (1 if moment.phase == "forward" else -1)
+        travels, gathered = ({unit for unit, *_ in boxes(moment, "weights", how)} for how in (MOVING, GATHERED))
+        if (moment.phase, moment.unit) == ("backward", 0):
+            assert (travels, gathered) == ({0}, set()), "the backward pass of an embedding needs no weight: this gather is for nothing"
+            continue
+        assert travels == ({following} if 0 <= following < len(UNITS) else set())
+        assert gathered == {moment.unit}
+
+
+def test_a_units_gradient_is_whole_then_on_the_wire_then_a_part():
+    moments = film("stage 3").moments
+    for place, ranks in enumerate(moments):
+        if ranks[0].phase == "backward":
+            unit = ranks[0].unit
+            assert elements(boxes(ranks[0], "grads", WHOLE), film()) == film().elements[unit]
+            following = moments[place + 1][0]
+            if following.phase == "backward":
+                assert {each for each, *_ in boxes(following, "grads", MOVING)} == {unit}
+
+
+def test_stage_1_keeps_whole_gradients_until_the_end_and_stage_2_does_not():
+    last = 2 * len(UNITS)  # the moment at which the last gradient is there
+    whole = {way: elements(boxes(film(way).moments[last][0], "grads", WHOLE), film(way)) for way in ("stage 1", "stage 2")}
+    assert whole["stage 1"] == pytest.approx(PARAMS) and whole["stage 2"] < 0.3 * PARAMS
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_bytes_by_role_add_up_to_what_the_account_sees_and_little_is_without_a_role(way):
+    for ranks in film(way).moments:
+        for moment in ranks:
+            assert min(moment.nbytes.values()) >= 0
+            assert moment.nbytes["temporary"] < 0.12 * sum(moment.nbytes.values())
+
+
+def test_bytes_sent_are_those_of_the_formulas():
+    rows = [NORM, *film().elements]
+    assert set(film("data parallel").sent) == set(film("stage 1").sent) == set(film("stage 2").sent)
+    assert set(film("stage 3").sent) == {step_bytes(rows, RANKS, 3, 4, 4)}
+    assert set(film("stage 3, weights kept").sent) == {step_bytes(rows, RANKS, 3, 4, 4, kept=True)}
+
+
+def test_an_unknown_way_is_answered_with_what_there_is():
+    with pytest.raises(ValueError, match="stage 3"):
+        film("stage 4")
+
+
+def test_a_moment_is_told_in_words_and_the_chapters_still_is_the_one_that_is_drawn():
+    said = who_holds_when.draw_moment(film(), 3).alt
+    assert "forward of block 1" in said and "moments 25 %" in said and "grads 0 %" in said
+    assert "weights 100 %" in who_holds_when.draw_moment(film("stage 2"), 3).alt
+    picture = who_holds_when.draw_still()
+    assert who_holds_when.CHAPTER_COPY.read_text(encoding="utf-8") == svg(picture, picture.alt), (
+        "write it again: python -m course_lib.figures.who_holds_when"
+    )
+
+
+# --- stages, and the tree of walls
+
+
+def test_the_picture_of_stages_says_the_papers_formulas():
+    said = ch08.draw_stages(3, 64, "70B").alt
+    for stage, held in ((0, "1.12 TB"), (1, "293 GB"), (2, "155 GB"), (3, "17.5 GB")):
+        assert f"stage {stage} {held}" in said
+    assert "413 GB sent" in said and "from 16 ranks on" in said
+    assert "276 GB sent" in ch08.draw_stages(2, 64, "70B").alt
+    assert "never fits" in ch08.draw_stages(2, 64, "70B").alt
+
+
+@pytest.mark.parametrize("model", ch08.MODELS)
+@pytest.mark.parametrize("stage", ch08.STAGES)
+def test_computing_activations_again_frees_no_byte_of_state(model, stage):
+    kept, again = (ch08.peak_of(model, 64, stage, "B", how) for how in ("none", "full"))
+    assert float(kept.state) == float(again.state) == pytest.approx(memory.zero_bytes(ch08.MODELS[model][0], stage, 64))
+    assert again.activations < 0.2 * kept.activations
+
+
+@pytest.mark.parametrize(
+    ("asked", "answers"),
+    [
+        (("70B", 8, 3, 1, "full"), [False, None, None, None]),
+        (("70B", 64, 2, 1, "full"), [False, None, None, None]),
+        (("405B", 128, 3, 1, "full"), [True, True, False, False]),
+        (("70B", 64, 3, 1, "none"), [True, True, False, True]),
+        (("70B", 64, 3, 1, "full"), [True, True, True, None]),
+        (("405B", 86, 3, 1, "full"), [True, False, None, None]),
+    ],
+)
+def test_each_wall_sends_elsewhere(asked, answers):
+    assert ch08.verdict(*asked)[0] == answers
+    said = ch08.draw_wall(*asked).alt
+    first = next((place for place, each in enumerate(answers) if each is False), None)
+    cure = "it fits" if first is None else ("cut it", "cut layers", "compute again", "cut the sequence")[3 if answers[3] is False else first]
+    assert cure in said
+
+
+# --- time
+
+
+def test_one_unit_ahead_is_enough_where_units_are_equal_and_not_where_they_differ():
+    equal = [ch08_time.step_of("twelve equal layers", depth, 8192, 50 * GB).exposed for depth in ch08_time.DEPTHS]
+    assert equal[1] < 0.1 * equal[0] and equal[2] == pytest.approx(equal[1]) == pytest.approx(equal[4])
+    uneven = [ch08_time.step_of("small and large in turn", depth, 8192, 50 * GB).exposed for depth in ch08_time.DEPTHS]
+    assert uneven[2] < 0.8 * uneven[1]
+    assert "1: 105 ms" in ch08_time.draw_prefetch().alt
+
+
+def test_groups_have_their_knee_where_the_picture_puts_the_ring():
+    assert "Ring: the shortest step that fits, 8." in ch08_time.draw_groups().alt
+    found = ch08_time.groups_of("70B", 1024, 4096)
+    eight = next(each for each in found if each.ranks == 8)
+    assert eight.state > 80 * GB * 0.8 and eight.exposed == 0
+    assert "does not fit" in ch08_time.draw_groups(8, "70B").alt and "No group fits" in ch08_time.draw_groups(64, "405B", 64).alt
+    assert "fits, 64" in ch08_time.draw_groups(64, "405B", 1024, card="GB200").alt
+
+
+@pytest.mark.parametrize("make", [ch08.step_by_step, ch08.stages, ch08.which_wall, ch08.prefetch, ch08.groups])
+def test_every_widget_draws_at_the_ends_of_its_controls(make, capsys):
+    explorer = make()
+    for name, control in explorer.controls.items():
+        start = explorer.setting[name]
+        for value in (control.values[0], control.values[-1]):
+            explorer.set(**{name: value})
+            markup, said = explorer.page()
+            assert markup.startswith("<img alt=") and said
+        explorer.set(**{name: start})
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("model", ch08.MODELS)
+def test_every_model_is_drawn_with_what_is_not_cut(model):
+    for stage in ch08.STAGES:
+        assert "not cut" in ch08.draw_stages(stage, 1024, model, "C", True, True).alt
+
+
+# --- numbers of the prose
+
+
+def test_the_papers_first_figure_is_what_the_formulas_give():
+    found = prose.zero_table()
+    assert len(found) == 4
+    for stage, ranks, printed in found.values():
+        assert math.isclose(memory.zero_bytes(7.5e9, stage, ranks) / GB, printed, abs_tol=0.06)
+
+
+def test_published_differences_of_memory_are_state_to_about_a_tenth():
+    found = prose.memory_differences()
+    assert len(found) == 4
+    for few, many, said, seen in found.values():
+        assert said == pytest.approx(16 * 8.03e9 * (1 / few - 1 / many) / 2**30, rel=1e-3)
+        assert few != 8 or seen == pytest.approx(said, rel=0.12)
+
+
+def test_published_steps_lie_near_the_bound_at_which_all_is_hidden():
+    for point in scaling.series(prose.EVIDENCE)[1:]:
+        hidden, exposed = prose.bounds(point)
+        assert hidden <= point.step_seconds < hidden * 1.1 < exposed
+
+
+def test_the_plan_fits_and_hides_nearly_everything():
+    peak, step = ch08.peak_of("70B", 64, 3), prose.plan_step()
+    assert peak.total < ch08.CARD and float(peak.state) == 17.5 * GB
+    assert step.exposed < 0.02 * step.seconds
+    assert step.computing == pytest.approx(6 * 70e9 * 8192 / prose.REAL, rel=1e-6)
+    half = prose.plan_step(tokens=4096)
+    assert half.exposed > 0.4 * half.seconds, "with half the tokens a GPU waits nearly half of the time"
+
+
+def test_tokens_that_hide_an_offloaded_step_make_both_times_equal():
+    for moved, bandwidth in prose.OFFLOAD.values():
+        tokens = prose.offload_tokens(moved, bandwidth)
+        assert 6 * 70e9 * tokens / prose.REAL == pytest.approx(moved * 70e9 / 64 / bandwidth)
+
+
+def test_what_chapters_agree_on_is_one_number():
+    assert numbers.MANY == prose.MANY and numbers.REAL == prose.REAL
+    layer = work_of(1e9, 8192, 64, prose.REAL, 50 * GB)
+    assert play([layer] * 4).peak_bytes == 2 * layer.nbytes
+
+
+@pytest.mark.parametrize("name", numbers.NUMBERS)
+def test_every_number_of_the_prose_is_a_text(name):
+    assert re.search(r"\d", numbers.NUMBERS[name]())
+
+
+def test_the_film_is_made_once():
+    assert film("stage 1") is film("stage 1") and sharded_film.film.cache_info().maxsize == len(WAYS)

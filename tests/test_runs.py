@@ -6,13 +6,28 @@ import math
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 from dataclasses import replace
 
 import pytest
 
 from course_lib import memory
 from course_lib.install import ROOT, Trouble
-from course_lib.runs import evidence, failures, fleet, gates, layouts, look, money, predict, sizes, starting, store, tour, verify
+from course_lib.runs import (
+    evidence,
+    failures,
+    fleet,
+    gates,
+    layouts,
+    look,
+    money,
+    predict,
+    sizes,
+    starting,
+    store,
+    tour,
+    verify,
+)
 
 RATES = predict.Rates(flops=1e11, memory=1e10, alpha=1e-4, wire=1e9)
 
@@ -315,6 +330,17 @@ def test_a_tour_without_time_starts_nothing(tmp_path):
     assert starter.started == []
 
 
+@pytest.mark.parametrize("gpus", [1, 2, 8])
+def test_a_plan_says_minutes_and_dollars_of_machines_that_are_not_here(gpus, capsys):
+    starter = Starter()
+    assert tour.main(["--plan", "--gpus", str(gpus)], starter) == 0
+    said = capsys.readouterr().out
+    minutes = sum(stage.minutes for stage in tour.stages(gpus, False))
+    cost = money.dollars(60 * minutes, gpus, money.usual_price("H100 SXM")[0])
+    assert f"about {minutes:.0f} minutes" in said and f"about ${cost:,.2f}" in said
+    assert starter.started == []
+
+
 def test_a_tour_says_that_the_rental_goes_on(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(look, "gpus", lambda: [look.parsed(SMI)])
     monkeypatch.setattr(look, "lines", lambda measure=True: [])
@@ -363,7 +389,7 @@ NEWER = {"tomllib": "3.11", "Self": "3.11", "StrEnum": "3.11", "UTC": "3.11", "E
 def test_the_programs_run_on_python_3_10_with_torch_and_numpy_only():
     files = closure()
     for name, path in files.items():
-        text = open(path, encoding="utf-8").read()
+        text = Path(path).read_text(encoding="utf-8")
         tree = ast.parse(text, feature_version=(3, 10))
         used = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names}
         assert not used & set(NEWER), f"{name} imports {used & set(NEWER)}"

@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None, start: Starter = fleet.run) -> int:
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """What the command line says."""
     parser = argparse.ArgumentParser(prog="tour", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-                                     epilog="examples:\n  tour --minutes 45 --out tour\n  tour --max-cost 20 --price 2.5 --out tour\n  tour --dry --gpus 4 --out tour-at-home")  # fmt: skip
+                                     epilog="examples:\n  tour --minutes 45 --out tour\n  tour --max-cost 20 --price 2.5 --out tour\n  tour --dry --gpus 4 --out tour-at-home\n  tour --plan --gpus 8")  # fmt: skip
     add = parser.add_argument
     add("--minutes", "--max-minutes", dest="minutes", type=float, default=None, help="stop after so many minutes; stages that would not fit are left out")
     add("--out", default="tour", help="folder of the evidence")
@@ -111,9 +111,9 @@ class Tour:
         self.given, self.start, self.out = given, start, Path(given.out)
         seen = look.gpus()
         self.gpus = given.gpus if given.gpus is not None else 8 if given.dry else len(seen)
-        if not given.dry and self.gpus > len(seen):
-            raise Trouble(f"--gpus {self.gpus}, and there are {len(seen)}.", "leave --gpus out, or add --dry")
-        known, self.price_source = money.usual_price(peaks.fact_name(seen[0].name) if seen else None)
+        if not given.dry and not given.plan and self.gpus > len(seen):
+            raise Trouble(f"--gpus {self.gpus}, and there are {len(seen)}.", "leave --gpus out, or add --dry or --plan")
+        known, self.price_source = money.usual_price(peaks.fact_name(seen[0].name) if seen else "H100 SXM")
         paid = 0 if given.dry else self.gpus
         self.price = given.price if given.price is not None else known
         self.budget = money.budget(paid, self.price, given.minutes, given.max_cost)

@@ -87,6 +87,8 @@ def job_of(given: argparse.Namespace, ranks: int, kind: str) -> predict.Job:
 
 def run(given: argparse.Namespace, place: Place) -> evidence.Evidence | None:
     """Predict, train, measure, write. Rank 0 speaks."""
+    if (given.save_every or given.resume) and not given.out:
+        raise Trouble("Checkpoints need a folder.", "give --out")
     job = job_of(given, place.ranks, place.device.type)
     fits(job, place)
     say = Speaker(place.first)

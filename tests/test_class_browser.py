@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import zipfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,7 @@ import pytest
 
 from course_lib import exercises
 from course_lib.grading.classroom import page as pages
-from course_lib.grading.classroom.feedback import make_feedback
+from course_lib.grading.classroom.feedback import lms_name, make_feedback
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.page import Exercise, Page, Written
 from course_lib.grading.classroom.release import gradebook
@@ -25,7 +26,7 @@ from course_lib.grading.service.reports import latest
 from course_lib.learner.notebooks import parse
 from course_lib.records import Report, Verdict
 from tests import hostile
-from tests.class_kit import NAME, work
+from tests.class_kit import NAME, copy_of, work
 from tests.grading_kit import cell_of
 from tests.served_kit import formgrader, hand_in, small_class
 
@@ -338,3 +339,30 @@ def test_a_page_holds_no_answer_of_the_course_no_hidden_case_and_nobody_elses_nu
     body = re.findall(r"BEGIN SOLUTION\n(.*?)\n\s*### END", solution, re.DOTALL)[0]
     assert not [line for line in body.splitlines() if len(line.strip()) > 20 and line.strip()[:40] in html]
     assert "unseen=True" not in html and "HIDDEN TESTS" not in html and "Ada" not in html.replace("Adam", "")
+
+
+@pytest.mark.parametrize(
+    ("way", "file", "there"),
+    [
+        ("canvas", "lovelaceada_LATE_1001_678_01_small-1.ipynb", ("canvas", "lovelaceada_LATE_1001_678_01_small-1.html")),
+        ("moodle", "Ada Lovelace_12345_assignsubmission_file_/mine.ipynb", ("moodle", "Ada Lovelace_12345_assignsubmission_file_/01_small.html")),
+        ("moodle", "Ada Lovelace_12345_assignsubmission_file/mine.ipynb", ("moodle", "Ada Lovelace_12345_assignsubmission_file/01_small.html")),
+        ("canvas", "renamed_by_hand.ipynb", None),
+        ("folder", "ada.ipynb", None),
+    ],
+)  # fmt: skip
+def test_a_page_is_named_as_the_lms_that_sent_the_work_takes_it_back(way, file, there):
+    assert lms_name(way, file, "01_small.html") == there
+
+
+def test_zips_hold_each_page_once_under_a_name_of_its_own_and_what_is_not_graded_is_said(graded, tmp_path):
+    folder = copy_of(graded, tmp_path / "copy")
+    folder.remember_arrival("ada", "01", folder.arrival_record("ada", "01") | {"by": "canvas", "file": "lovelaceada_1_2_01_small.ipynb"})
+    folder.save_arrivals()
+    given = make_feedback(folder)
+    assert {path.name: zipfile.ZipFile(path).namelist() for path in given.zips} == {
+        "feedback-01-canvas.zip": ["lovelaceada_1_2_01_small.html"], "feedback-01.zip": ["eve/01_small.html"]}  # fmt: skip
+    assert [path.read_bytes() for path in make_feedback(folder).zips] == [path.read_bytes() for path in given.zips]
+    (folder.reports("eve", "01") / "latest.json").unlink()
+    again = make_feedback(ClassFolder.open(folder.root))
+    assert [path.parent.parent.name for path in again.written] == ["ada"] and again.skipped[0][:2] == ("eve", "01")

@@ -12,6 +12,7 @@ from course_lib.grading.classroom import exchange, unpack
 from course_lib.grading.classroom.collect import collect
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.lms import Label, Who, label, read_times, scheme_of
+from course_lib.grading.classroom.release import start_gradebook
 from course_lib.grading.classroom.roster import Merged, Student, merged, read_roster, roster_text
 from course_lib.install import Trouble
 from tests.class_kit import (
@@ -34,7 +35,9 @@ NOW = at("2026-10-12 12:00")
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     root = tmp_path_factory.mktemp("class")
-    return class_at(root, course_at(root / "course"))
+    folder = class_at(root, course_at(root / "course"))
+    start_gradebook(folder)  # the exchange's collector asks it for the due date
+    return folder
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from datetime import timedelta
 import pytest
 
 from course_lib import cli
+from course_lib.cli import class_
 from course_lib.grading.classroom import bundle, release
 from course_lib.grading.classroom.config import PointsPerDay, load
 from course_lib.grading.classroom.extend import extend
@@ -80,6 +81,13 @@ def test_init_makes_a_class_that_keeps_its_secret_and_is_never_overwritten(cours
     ]:
         code, said = refused(capsys, *arguments)
         assert code == 1 and words in said and "Way out" in said
+
+
+@pytest.mark.parametrize("command", [*class_.COMMANDS, class_.class_selftest.self_test], ids=lambda command: command.__name__)
+def test_every_class_command_has_help_with_examples(command, capsys):
+    name = command.__name__.replace("_", "-")
+    assert cli.run(["class", name, "--help"]) == 0
+    assert f"course class {name}" in capsys.readouterr().out.split("Examples")[1]
 
 
 def test_class_toml_holds_what_it_was_given(tmp_path):
@@ -167,9 +175,12 @@ def test_the_bundle_runs_but_holds_nothing_that_judges(made, tmp_path):
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     whole = {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in files}
     assert f"{made.name}/notebooks/{NAME}/{NAME}.ipynb" in whole and f"{made.name}/course_lib/notebook.py" in whole
-    judging = {path.read_bytes() for path in (ROOT / "course_lib" / "exercises" / "judging").rglob("*.py")}
-    solutions = {path.read_bytes() for path in (ROOT / "solutions").rglob("*.ipynb")}
-    assert not [name for name, data in whole.items() if data in judging | solutions or made.secret.encode() in data]
+    judges = [path.read_text().splitlines() for path in (ROOT / "course_lib" / "exercises" / "judging").rglob("ch*.py")]
+    told = [max((line for line in lines[1:] if " import " not in line), key=len).strip().encode() for lines in judges]
+    assert len(told) > 50
+    everything = b"".join(whole.values())
+    assert not [text for text in (*told, made.secret.encode(), b"BEGIN HIDDEN TESTS\\n") if text in everything]
+    assert not [text for text in hidden_texts() if text.encode() in b"".join(data for name, data in whole.items() if name.endswith(".ipynb"))]
     assert not [name for name in whole if "judging" in name or "solutions" in name or "/tests/" in name or "/grading/" in name]
     program = "from course_lib import check, hint; print(check('state-13b', lambda: 1)); hint('state-13b')"
     done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, cwd=tmp_path / made.name,

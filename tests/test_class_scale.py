@@ -1,12 +1,18 @@
-"""Larger classes: the gradebook in a real PostgreSQL, the marking on a real Dask cluster, with the grades of one machine and a file."""
+"""Larger classes: the gradebook in a real PostgreSQL, the marking on a real Dask cluster, with the grades of one machine and a file.
+
+Cluster and class are made by the commands of the instructor's guide.
+"""
 
 import contextlib
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,61 +23,66 @@ import pytest
 
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import gradebook
-from course_lib.grading.classroom.roster import Student
+from course_lib.grading.classroom.roster import Student, key_of
 from course_lib.grading.service import dask_
 from course_lib.grading.service.grading import grade_class
 from course_lib.grading.service.reports import latest
-from course_lib.grading.service.task import let_go
 from course_lib.install import ROOT, Trouble
-from tests.class_kit import NAME, work
+from course_lib.learner.notebooks import Notebook
+from tests.class_kit import NAME, SIX, archive, as_bytes, work
 from tests.grading_kit import cell_of, own
+from tests.guide_kit import Instructor, blocks
 from tests.served_kit import hand_in, small_class
 from tests.servers import ended, free_port, postgres
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-IDS = ("ada", "bob", "cyd", "dee")
+IDS = ("ada", "alan", "barbara", "grace")  # those of the six who hand in
 SLOW = "import time\ntime.sleep(1.0)"  # so that there is a middle to kill a worker in
+WRONG = {
+    "barbara": {"train-days-7b": "def train_days(*_):\n    return 1.0\n\ndef gpus_for_deadline(*_):\n    return 1"},
+    "grace": {"state-13b": "import os\n\ndef training_state(p):\n    os._exit(3)\n\nfewest_gpus = headroom = training_state"},
+}
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A Dask scheduler and its workers, each a process of its own."""
+    """A Dask scheduler and two workers, each a process of its own, as the guide's commands start them."""
 
     url: str
-    scratch: Path
-    scheduler: subprocess.Popen
-    workers: list[subprocess.Popen]
+    processes: tuple[subprocess.Popen, ...]
 
-    def add_worker(self) -> None:
-        flags = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1", "--local-directory", str(self.scratch / f"w{len(self.workers)}")]
-        self.workers.append(started("distributed.cli.dask_worker", self.url, *flags, log=self.scratch / f"worker-{len(self.workers)}.log"))
-
-    def wait_for(self, count: int) -> None:
+    def workers(self) -> list[int]:
+        """The workers' processes, once two are there."""
         from distributed import Client
 
         with Client(self.url, timeout=60, set_as_default=False) as client:
-            client.wait_for_workers(count, timeout=90)
+            client.wait_for_workers(2, timeout=120)
+            return list(client.run(os.getpid).values())
+
+    def end(self) -> None:
+        for each in reversed(self.processes):
+            ended(each)
 
 
-def started(module: str, *arguments: str, log: Path) -> subprocess.Popen:
-    with log.open("wb") as out:
-        return subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=out, stderr=out, cwd=ROOT, start_new_session=True)
+def start_cluster(scratch: Path) -> Cluster:
+    port = free_port()
+    lines = [line.replace("8786", str(port)) for line in blocks("cluster")]
+    started = []
+    for number, line in enumerate(lines):
+        command = [sys.executable, "-m", *shlex.split(line)]  # this environment's dask
+        with (scratch / f"{number}.log").open("wb") as log:
+            started.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=scratch, start_new_session=True, env={**os.environ, "PYTHONPATH": str(ROOT)}))
+    return Cluster(url=f"tcp://127.0.0.1:{port}", processes=tuple(started))
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory) -> Iterator[Cluster]:
-    """A scheduler with two worker processes."""
-    scratch, port = tmp_path_factory.mktemp("dask"), free_port()
-    scheduler = started("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard", log=scratch / "scheduler.log")
-    made = Cluster(url=f"tcp://127.0.0.1:{port}", scratch=scratch, scheduler=scheduler, workers=[])
+    made = start_cluster(tmp_path_factory.mktemp("dask"))
     try:
-        made.add_worker()
-        made.add_worker()
-        made.wait_for(2)
+        made.workers()
         yield made
     finally:
-        for each in (*made.workers, scheduler):
-            ended(each)
+        made.end()
 
 
 @pytest.fixture(scope="module")
@@ -80,19 +91,11 @@ def database() -> Iterator[str]:
         yield url
 
 
-def filled(root: Path, db_url: str = "", secret: str = "") -> ClassFolder:
-    """A class whose four students did as well as they could: all, one left out, one wrong, one that ends the process."""
-    folder = small_class(root, *(Student(id=each, first_name=each.title()) for each in IDS), db_url=db_url)
-    if secret:
-        (folder.root / ".secret").write_text(secret, encoding="ascii")
-        folder = ClassFolder.open(folder.root)
-    wrong = {"cyd": {"train-days-7b": "def train_days(*_):\n    return 1.0\n\ndef gpus_for_deadline(*_):\n    return 1"},
-             "dee": {"state-13b": "import os\n\ndef training_state(p):\n    os._exit(3)\n\nfewest_gpus = headroom = training_state"}}
-    for each in IDS:
-        notebook = work(folder, each, wrong=wrong.get(each), blank=("mfu-waste",) if each == "bob" else ())
-        notebook["cells"].insert(2, own(SLOW))
-        hand_in(folder, each, notebook, NOON)
-    return folder
+def notebook_of(folder: ClassFolder, student: str) -> Notebook:
+    """One did everything, one left something out, one is wrong, one ends the process."""
+    notebook = work(folder, student, wrong=WRONG.get(student), blank=("mfu-waste",) if student == "alan" else ())
+    notebook["cells"].insert(2, own(SLOW))
+    return notebook
 
 
 def book_of(folder: ClassFolder) -> dict[str, Any]:
@@ -107,45 +110,71 @@ def book_of(folder: ClassFolder) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def classes(tmp_path_factory, cluster, database) -> tuple[ClassFolder, ClassFolder]:
-    """The same class twice: graded here into a file, and on the cluster into PostgreSQL, where a worker is killed in the middle."""
-    near = filled(tmp_path_factory.mktemp("near"))
-    assert grade_class(near, jobs=2).graded == 4
-    far = filled(tmp_path_factory.mktemp("far"), db_url=database, secret=near.secret)
+def near(tmp_path_factory) -> ClassFolder:
+    """The class graded on this machine, its gradebook a file."""
+    folder = small_class(tmp_path_factory.mktemp("near"), *SIX)
+    for each in IDS:
+        hand_in(folder, each, notebook_of(folder, each), NOON)
+    assert grade_class(folder, jobs=2).graded == len(IDS)
+    return folder
 
-    def kill_one(event: Any) -> None:
-        if event.kind == "done" and event.done == 1:  # others are at work just then
-            os.killpg(cluster.workers[0].pid, signal.SIGKILL)
 
-    summary = grade_class(far, scheduler=cluster.url, say=kill_one)
-    assert summary.graded == 4 and not summary.not_graded and summary.level == near.wall().level
-    assert cluster.workers[0].wait(10) == -signal.SIGKILL
-    return near, far
+@pytest.fixture(scope="module")
+def far(tmp_path_factory, near, cluster, database) -> ClassFolder:
+    """The same class by the guide's commands: on the cluster, its gradebook in PostgreSQL; a worker is killed in the middle."""
+    instructor, said = Instructor(tmp_path_factory.mktemp("far")), ""
+    for line in blocks("large"):
+        line = line.replace("tcp://127.0.0.1:8786", cluster.url)
+        line = shlex.join(database if part.startswith("postgresql") else part for part in shlex.split(line))
+        if "class release" in line:
+            (instructor.at / ".secret").write_text(near.secret, encoding="ascii")  # the same hidden cases
+        if "class collect" in line:
+            names = {each.id: f"{key_of(each.last_name + each.first_name)}_{each.lms_id}_{number}_{NAME}.ipynb" for number, each in enumerate(SIX, 70)}
+            files = {names[each]: as_bytes(notebook_of(near, each)) for each in IDS}
+            (instructor.at / "submissions.zip").write_bytes(archive(files))
+        if "class grade" in line:
+            killer = threading.Thread(target=kill_one, args=(instructor.at, cluster.workers()[0]))
+            killer.start()
+            said = instructor.types(line)
+            killer.join(1)
+            assert not killer.is_alive()
+        else:
+            instructor.types(line)
+    assert f"{len(IDS)} graded" in said
+    return ClassFolder.open(instructor.at)
+
+
+def kill_one(root: Path, worker: int) -> None:
+    """Once the first report is there, and others are being worked at, kill a worker."""
+    until = time.monotonic() + 240
+    while time.monotonic() < until and not list(root.glob(f"reports/*/{NAME}/*.json")):
+        time.sleep(0.02)
+    os.kill(worker, signal.SIGKILL)
 
 
 @pytest.mark.postgres
-def test_postgres_and_a_cluster_that_loses_a_worker_give_the_grades_of_one_machine_and_a_file(classes):
-    near, far = classes
+def test_postgres_and_a_cluster_that_loses_a_worker_give_the_grades_of_one_machine_and_a_file(near, far):
     assert near.db_url.startswith("sqlite") and far.db_url.startswith("postgresql")
     there = book_of(far)
     assert there == book_of(near)
-    assert {each: there[each][0] for each in IDS} == {"ada": 28.0, "bob": 18.0, "cyd": 18.0, "dee": 23.0}
-    assert latest(far, "dee", "01")["reports"][0]["state"] == "crashed"
+    assert {each: there[each][0] for each in IDS} == {"ada": 28.0, "alan": 18.0, "barbara": 18.0, "grace": 23.0}
+    assert latest(far, "grace", "01")["reports"][0]["state"] == "crashed"
     for each in IDS:
         one, other = latest(near, each, "01"), latest(far, each, "01")
+        assert one["level"] == other["level"] != "none"
         assert [report | {"seconds": 0} for report in one["reports"]] == [report | {"seconds": 0} for report in other["reports"]]
 
 
 @pytest.mark.postgres
-def test_every_submission_is_in_the_journal_once_and_nothing_is_judged_twice(classes):
+def test_every_submission_is_in_the_journal_once_and_nothing_is_judged_twice(near, far):
     from course_lib.grading.classroom.config import load
     from course_lib.grading.service.writer import Writer
 
-    for folder in classes:
+    for folder in (near, far):
         with Writer(folder.db_url, folder.name, load(folder)) as writer:
             assert sorted(student for student, _, _ in writer.journal()) == sorted(IDS)
         again = grade_class(folder, jobs=1)
-        assert (again.graded, again.already) == (0, 4)
+        assert (again.graded, again.already) == (0, len(IDS))
 
 
 REACH = """
@@ -195,23 +224,18 @@ def test_a_cluster_that_is_not_there_or_is_not_ours_is_said_in_words(cluster, tm
 
 
 def test_a_cluster_that_goes_away_stops_the_run_and_costs_nobody_a_point(tmp_path):
-    port = free_port()
-    scheduler = started("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard", log=tmp_path / "log")
-    lone = Cluster(url=f"tcp://127.0.0.1:{port}", scratch=tmp_path, scheduler=scheduler, workers=[])
+    lone = start_cluster(tmp_path)
     try:
-        lone.add_worker()
-        lone.wait_for(1)
+        lone.workers()
         crew = dask_.Crew(lone.url)
         crew.start({"key": "k"})
-        ended(scheduler)
+        ended(lone.processes[0])
         with pytest.raises(Trouble, match="is gone"):
             for _ in range(100):
                 crew.wait(1.0)
         assert crew.close() == []
     finally:
-        for each in (*lone.workers, scheduler):
-            ended(each)
-        let_go()
+        lone.end()
 
 
 def test_a_slip_of_ours_on_the_cluster_is_told_and_ends_nothing():

@@ -107,7 +107,8 @@ def test_every_library_that_the_course_imports_is_asked_for():
         "packaging",
         "psutil",
         "PIL",
-        "bleach",  # these with nbconvert
+        "jsonschema",  # these with nbformat and nbconvert
+        "bleach",
         "jinja2",
         "markupsafe",
         "pygments",

@@ -218,7 +218,7 @@ def test_right_numbers_without_bytes_are_found_out(name):
 def test_the_plain_optimizer_is_rejected_by_its_bytes_and_by_its_memory():
     report = judged("own-and-tell", *bank_answers("own-and-tell", "wrong", name="the plain optimizer, as it was"))
     assert {("cost", "bytes"), ("cost", "state")} <= {(v.kind, v.part) for v in report.verdicts if not v.ok}
-    assert all(v.ok for v in report.verdicts if v.kind == "values") and report.points < report.maximum
+    assert all(v.ok for v in report.verdicts if v.kind == "values") and report.points <= 0.2 * report.maximum
 
 
 def test_what_the_library_has_is_switched_off_and_would_pass():
@@ -335,7 +335,7 @@ def test_parts_make_the_row_again_wherever_they_lie(elements, ranks, owner):
 
 def test_rows_that_lie_around_are_found_without_counting_bytes():
     report = judged("fsdp-by-hand", *bank_answers("fsdp-by-hand", "wrong", name="rows lie in a list, though they are gathered again"))
-    assert mistakes(report) == {"rows-lie-around"} and report.points == pytest.approx(0.8 * report.maximum)
+    assert mistakes(report) == {"rows-lie-around"} and report.points == pytest.approx(0.75 * report.maximum)
 
 
 # --- the optimizer that exercises make

@@ -183,3 +183,15 @@ def test_one_that_kills_its_marker_twice_is_crashed_and_the_others_are_graded(pl
     assert crew.alone == [False, True] and [line.student for line in summary.crashed] == ["made-004"]
     found = state_of(place)
     assert found["times"] == wanted["times"] and found["scores"] == {**wanted["scores"], "made-004": 0.0}
+
+
+def test_where_nothing_can_be_graded_it_stops_soon_and_no_score_is_made_up(place, wanted):
+    class Broken(Made):
+        def wait(self, seconds):
+            done = super().wait(seconds)
+            return [Done(each.key, {"key": each.key, "state": "failed", "why": "no sandbox today"}) for each in done]
+
+    summary = grading.grade_class(place, no_sandbox=True, crew=Broken())
+    assert summary.exit_code == 1 and len(summary.not_graded) == grading.IN_A_ROW and "no sandbox today" in summary.problem
+    assert not state_of(place)["times"] and not state_of(place)["reports"]
+    assert grade(place.root).exit_code == 0 and state_of(place) == wanted

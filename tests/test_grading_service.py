@@ -87,9 +87,13 @@ def tampered(folder: ClassFolder) -> Notebook:
 
 
 @pytest.fixture(scope="module")
-def released(tmp_path_factory) -> ClassFolder:
-    root = tmp_path_factory.mktemp("service")
-    folder = class_at(root, course_at(root / "course"))
+def course(tmp_path_factory) -> Path:
+    return course_at(tmp_path_factory.mktemp("course"))
+
+
+@pytest.fixture(scope="module")
+def released(course, tmp_path_factory) -> ClassFolder:
+    folder = class_at(tmp_path_factory.mktemp("service"), course)
     folder.data["sandbox"] |= {"memory_bytes": 500_000_000, "case_seconds": 2.0}
     folder.save()
     release_chapter(folder, "01")
@@ -318,8 +322,8 @@ def test_what_cannot_be_graded_at_all_is_said_before_it_begins(one):
         made_up(one)
 
 
-def test_a_chapter_that_was_not_released_ends_with_the_way_out(tmp_path):
-    folder = class_at(tmp_path, course_at(tmp_path / "course"))
+def test_a_chapter_that_was_not_released_ends_with_the_way_out(course, tmp_path):
+    folder = class_at(tmp_path, course)
     place = folder.hand_in("ada", "01")
     place.mkdir(parents=True)
     (place / f"{NAME}.ipynb").write_bytes(as_bytes(small_source()))
@@ -364,13 +368,12 @@ def test_the_notebook_for_graders_has_every_graded_cell_once_and_nothing_else_of
     assert "BEGIN SOLUTION" not in json.dumps(shown) and "HIDDEN TESTS" not in json.dumps(shown)
 
 
-def test_a_cell_graded_by_hand_waits_for_a_person_unless_it_is_as_it_was_released(tmp_path):
-    source = small_source()
+def test_a_cell_graded_by_hand_waits_for_a_person_unless_it_is_as_it_was_released(released, tmp_path):
     meta = {"grade": True, "grade_id": "essay", "locked": False, "points": 5, "schema_version": 3, "solution": True, "task": False}
-    source["cells"].append({"cell_type": "markdown", "id": "essay", "metadata": {"nbgrader": meta}, "source": "Say why.\n\n### BEGIN SOLUTION\nBecause.\n### END SOLUTION"})
-    course = course_at(tmp_path / "course")
-    (course / "solutions" / NAME / f"{NAME}.ipynb").write_text(render(source), encoding="utf-8")
-    folder = class_at(tmp_path, course)
+    essay = {"cell_type": "markdown", "id": "essay", "metadata": {"nbgrader": meta}, "source": "Say why.\n\n### BEGIN SOLUTION\nBecause.\n### END SOLUTION"}
+    folder = copy_of(released, tmp_path / "class")
+    source = parse(folder.source("01").read_text(encoding="utf-8"))
+    folder.source("01").write_text(render({**source, "cells": [*source["cells"], essay]}), encoding="utf-8")
     release_chapter(folder, "01")
     release = parse((folder.root / "release" / NAME / f"{NAME}.ipynb").read_text(encoding="utf-8"))
     hand_in(folder, "ada", release)

@@ -6,8 +6,8 @@ import math
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 

@@ -31,6 +31,7 @@ BENCHES = {  # name -> (module with main(arguments) -> exit code, what it measur
     "sharding": ("course_lib.benchmarks.sharding", "ZeRO and FSDP: bytes sent and held, against formulas; time against torch's fully_shard"),
     "memory": ("course_lib.benchmarks.memory", "predicted memory against published memory, source by source"),
     "rings": ("course_lib.benchmarks.rings", "the rings of chapter 06 on real processes, against gloo's all-reduce"),
+    "grading": ("course_lib.benchmarks.grading", "the class grader against nbgrader's own on the same submissions; --crash 50 kills it"),
     "pipeline": ("course_lib.benchmarks.pipeline", "pipeline schedules: speed of the timeline, torch's orders, published bubbles, two processes"),
 }
 

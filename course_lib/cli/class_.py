@@ -1,6 +1,5 @@
 """`course class`: a class from its roster to its grades."""
 
-import importlib
 import sys
 
 import typer
@@ -17,6 +16,7 @@ from course_lib.cli import (
     class_release,
     class_report,
     class_roster,
+    class_selftest,
     class_status,
 )
 from course_lib.cli.words import examples, words_of
@@ -40,10 +40,4 @@ PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}  # formgrad
 for command in COMMANDS:
     settings = PASS_ON if command is class_formgrader.formgrader else None
     app.command(command.__name__, help=words_of(command), epilog=sys.modules[command.__module__].EXAMPLES, context_settings=settings)(command)
-
-try:
-    _selftest = importlib.import_module("course_lib.cli.class_selftest")
-except ModuleNotFoundError:  # a copy of the course without the attacks
-    pass
-else:
-    app.command("self-test", help=words_of(_selftest.self_test), epilog=_selftest.EXAMPLES)(_selftest.self_test)
+app.command("self-test", help=words_of(class_selftest.self_test), epilog=class_selftest.EXAMPLES)(class_selftest.self_test)

@@ -1,10 +1,15 @@
 """`course doctor`: what this machine has, what is missing, and the way out."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from course_lib.cli.words import examples
+
+if TYPE_CHECKING:
+    from course_lib.grading.sandbox import Look
+    from course_lib.learner.environment import Line
 
 EXAMPLES = examples("course doctor", "course doctor --json   for a bug report")
 
@@ -16,15 +21,25 @@ def doctor(
 
     Exits non-zero if the course cannot run here.
     """
+    from course_lib.grading.sandbox import looks
     from course_lib.learner import environment, work
 
     where = work.folders()
-    lines = environment.look(where.root, where.work)
+    lines = [*environment.look(where.root, where.work), *sandbox_lines(looks())]
     if as_json:
         typer.echo(environment.as_json(lines))
     else:
         _table(lines)
     raise typer.Exit(environment.worst(lines))
+
+
+def sandbox_lines(seen: "Sequence[Look]") -> "list[Line]":
+    """The strongest sandbox that submissions of a class would have here, and what keeps each stronger one away."""
+    from course_lib.learner.environment import Line
+
+    first = next(place for place, look in enumerate(seen) if look.ok)
+    best = Line("sandbox", "ok", f"{seen[first].level}: {seen[first].why}")
+    return [best, *(Line("sandbox", "warn", f"not {look.level}: {look.why}", f"only a class needs it: {look.fix}") for look in seen[:first])]
 
 
 def _table(lines: list) -> None:

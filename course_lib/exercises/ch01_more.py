@@ -26,7 +26,7 @@ def _law(name: str, keep: float) -> dict[str, Any]:
 
 
 def _plan_variant(draw: random.Random) -> Mapping[str, Any]:
-    device = draw.choice(DEVICES)
+    device = draw.choice([each for each in DEVICES if "A100" not in each])  # with this law no number of those is enough
     return {
         **_law("serial", draw.choice((0.9996, 0.9997, 0.9998))),
         "params": draw.choice((30e9, 65e9, 100e9)),

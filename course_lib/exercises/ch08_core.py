@@ -102,8 +102,9 @@ OWN_AND_TELL = Card(
     id="own-and-tell",
     chapter="08",
     title="ZeRO stage 1: step what you own, tell the others",
-    text="""A public course checked its learners' sharded optimizers by the weights that came out. The plain optimizer, returned as it was,
-passed: every rank stepped everything, and no byte of memory was saved. Here memory and bytes are looked at as well.
+    text="""A public course checked its learners' sharded optimizers by the weights that came out (*stanford-cs336/assignment2-systems, commit
+9d95f3b*). The plain optimizer, returned as it was, passed: every rank stepped everything, and no byte of memory was saved. Here
+memory and bytes are looked at as well.
 
 Write `shard_optimizer(comm, parameters, make)`. It returns an object whose `step()` does what the plain optimizer's would do,
 with every rank holding a part of its state.

@@ -82,8 +82,8 @@ MORE_GPUS_SAME_MEMORY = Card(
     id="more-gpus-same-memory",
     chapter="08",
     title="More GPUs, same memory",
-    text=f""""We expected smaller shards and less memory; it hardly changes": from one node to four, reserved memory went from 28 GB to
-24 GB, while what was allocated fell to half (*pytorch/pytorch, issue 82001, July 2022*). The same sentence opens other threads with
+    text=f"""Smaller shards and less memory were expected, and it hardly changed: from one node to four, reserved memory went from 28 GB to
+24 GB, while what was allocated fell to half (*pytorch/pytorch, issue 82001, July 2022*). The same complaint opens other threads with
 other causes (*pytorch/pytorch, issue 104589, 2023*; *facebookresearch/fairscale, issue 1050, 2022*; *pytorch/examples, issue 1319, 2025*).
 
 A trace is a dictionary: `"params"` (of the model), `"units"` (in how many units its author meant to gather it), `"micro_batches"` (in a step), and
@@ -124,7 +124,7 @@ Name what holds **the most of the memory that ought to have fallen, or been let 
 RESHARD_CHECKPOINT = Card(
     id="reshard-checkpoint",
     chapter="08",
-    title="From four ranks to six",
+    title="The same row on other ranks",
     text="""A row of `elements` numbers lies on `old` ranks: rank r has part r of equal parts, ⌈elements / old⌉ numbers each, and
 the last ones end in padding of zeros. It goes on with `new` ranks, more or fewer: rank r is to have part r of ⌈elements / new⌉ numbers,
 padded with zeros in the same way.

@@ -78,6 +78,20 @@ class Channel:
             raise Garbled("a message that answers nothing that was asked")
         return answer
 
+    def send_raw(self, data: bytes, seconds: float) -> None:
+        """Send bytes as they are, after a request that said how many."""
+        try:
+            self.sock.settimeout(seconds)
+            self.sock.sendall(data)
+        except TimeoutError as error:
+            raise Late("it did not read what it was sent") from error
+        except OSError as error:
+            raise Gone(str(error)) from error
+
+    def receive_raw(self, count: int) -> bytes:
+        """So many bytes as they are."""
+        return bytes(self._exactly(count, None))
+
     def pending(self) -> bool:
         """Whether bytes are waiting that no request asked for."""
         try:

@@ -15,6 +15,7 @@ from typing import Any
 from course_lib import exercises
 from course_lib.exercises import Card
 from course_lib.grading.mark import mark
+from course_lib.grading.needed import mark_needed
 from course_lib.grading.notebook import Submission, blank, load, rebuild
 from course_lib.grading.seats import Workers
 from course_lib.grading.words import clean
@@ -35,6 +36,7 @@ class Job:
     name: str  # "01_three_walls"
     path: Path | None  # the learner's copy; None for the course's own
     submission: Submission
+    source: Notebook
     cards: tuple[Card, ...]
     torch: bool
 
@@ -110,7 +112,7 @@ def _job(target: str, known: dict[str, Path], where: learner_work.Folders, *, so
     code = "\n".join(step.source for step in submission.steps if step.do == "run")
     return Job(
         chapter=chapter, name=known[chapter].parent.name, path=path, cards=cards,
-        submission=replace(submission, notes=(*notes, *submission.notes)), torch=bool(_NEEDS_TORCH.search(code)),
+        submission=replace(submission, notes=(*notes, *submission.notes)), source=source, torch=bool(_NEEDS_TORCH.search(code)),
     )
 
 
@@ -201,10 +203,10 @@ def grade_all(
 
 def _graded(job: Job, workers: Workers, where: learner_work.Folders) -> Graded:
     try:
-        marked = mark(
-            job.submission, job.cards, workers, beside=job.path.parent if job.path else where.root / "solutions" / job.name,
-            params=variant_params(job.path.parent) if job.path else None,
-        )
+        if job.path is None:  # the course's own: every cell of it must run
+            marked = mark(job.submission, job.cards, workers, beside=where.root / "solutions" / job.name)
+        else:
+            marked = mark_needed(job.submission, job.source, job.cards, workers, beside=job.path.parent, params=variant_params(job.path.parent))
     except Trouble as trouble:
         return Graded(chapter=job.chapter, name=job.name, path=job.path, trouble=trouble)
     if job.path is not None:

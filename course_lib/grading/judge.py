@@ -42,6 +42,33 @@ def hidden_seed(card: Card, secret: str = "public") -> str:
     return hashlib.sha256(f"{CONTRACT_VERSION}:{secret}:{card.id}".encode()).hexdigest()
 
 
+def cases_of(card: Card, params: Params, secret: str = "public") -> Sequence[Case]:
+    """The exercise's cases for these parameters; small ones are drawn once for all who have the same."""
+    draw = judging(card.id).cases
+    key = (draw, card.id, repr(sorted(params.items())), secret)
+    if key in _drawn:
+        return _drawn[key]
+    cases = tuple(draw(params, random.Random(hidden_seed(card, secret))))
+    if sum(_tensor_bytes((case.args, case.kwargs, case.per_rank, case.secret)) for case in cases) <= _KEPT_BYTES:
+        while len(_drawn) >= _KEPT_CASES:
+            _drawn.pop(next(iter(_drawn)))
+        _drawn[key] = cases
+    return cases
+
+
+_drawn: dict[tuple[Any, ...], Sequence[Case]] = {}
+_KEPT_CASES, _KEPT_BYTES = 64, 1_000_000  # exercises whose cases are kept, and bytes of tensors in them
+
+
+def _tensor_bytes(value: Any) -> int:
+    """Bytes of the tensors in plain data."""
+    if isinstance(value, Mapping):
+        value = tuple(value.values())
+    if isinstance(value, list | tuple):
+        return sum(_tensor_bytes(each) for each in value)
+    return int(getattr(value, "nbytes", 0))
+
+
 def grade(
     card: Card, place: Place, *, params: Params | None = None, unseen: bool = True, secret: str = "public",
     others: Mapping[str, Params] = MappingProxyType({}), seconds: float = EXPLAIN_SECONDS,
@@ -63,7 +90,7 @@ def decide(
     start = time.perf_counter()
     contract = judging(card.id)
     values = card.params if params is None else params
-    drawn = contract.cases(values, random.Random(hidden_seed(card, secret)))
+    drawn = cases_of(card, values, secret)
     cases = [case for case in drawn if unseen or case.visible]
     if plan := getattr(place, "plan", None):
         plan(cases)

@@ -58,6 +58,7 @@ def mark(
     for exercise, why in submission.missing.items():
         state.errors[exercise] = Outcome(state="not answered", error=why)
     state.limits = workers.wall or Wall(level="none")
+    workers.wait_ready()  # which is not the submission's time
     until = time.monotonic() + state.limits.notebook_seconds
     with _copy_of(beside) as folder:
         while not _through(submission, known, workers, folder, state, until, params or {}, secret, deciding_ranks):

@@ -10,9 +10,13 @@ import re
 import symtable
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
+from typing import Any
 
+from course_lib.exercises import Card
+from course_lib.grading.mark import Marked, mark
 from course_lib.grading.notebook import Submission
+from course_lib.grading.seats import Workers
 from course_lib.learner.notebooks import Notebook
 from course_lib.records import Report
 
@@ -36,6 +40,13 @@ class _Cell:
     binds: frozenset[str]  # for certain
     gives: frozenset[str]  # perhaps: bound in a branch, or changed in place
     beyond: bool = False  # it changes something outside the notebook's names
+
+
+def mark_needed(whole: Submission, source: Notebook, cards: Sequence[Card], workers: Workers, **more: Any) -> Marked:
+    """`mark`, of what is needed; of all, where it turns out that more was."""
+    part = needed(whole, source)
+    done = mark(part, cards, workers, **more)
+    return mark(whole, cards, workers, **more) if part is not whole and missed(whole, part, done.reports) else done
 
 
 def needed(submission: Submission, source: Notebook) -> Submission:
@@ -90,32 +101,33 @@ def _kept(cells: dict[int, _Cell], shown: set[int]) -> set[int]:
             return kept
 
 
+@lru_cache(maxsize=2048)  # many hand in the same stubs
 def _learners_cell(source: str) -> _Cell | None:
     """A learner's cell; None where it cannot be told from its text which names it reads."""
     try:
-        tree = ast.parse(source)
+        tree, table = ast.parse(source), symtable.symtable(source, "cell", "exec")
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # magics, or a slip: every word may be a name
         found = frozenset(_WORDS.findall(source))
         if found & _UNREADABLE or re.search(r"^\s*[%!]|\?\s*$", source, re.MULTILINE):
             return None
         return _Cell(found, found, frozenset(), found)
-    names = {node.attr if isinstance(node, ast.Attribute) else node.id for node in ast.walk(tree) if isinstance(node, ast.Attribute | ast.Name)}
-    if (names | _modules(tree)) & _UNREADABLE or "__main__" in source:
+    if not _UNREADABLE.isdisjoint(_WORDS.findall(source)):
         return None
-    try:
-        return _names_of(tree)
-    except (SyntaxError, ValueError, RecursionError):
-        return None
+    bound = {name for statement in tree.body for name in _plainly_bound(statement)}
+    inside = {name for inner in table.get_children() for name in _reads(inner)}
+    here = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced()}
+    return _Cell(frozenset(here | (inside - bound)), frozenset(inside - bound), frozenset(bound), frozenset())
 
 
-def _modules(tree: ast.AST) -> set[str]:
-    """The names that imports bind and the modules that they come from."""
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            found |= {part for alias in node.names for part in (*alias.name.split("."), alias.asname or "")}
-            found |= set((getattr(node, "module", None) or "").split("."))
-    return found - {""}
+def _plainly_bound(statement: ast.stmt) -> Iterator[str]:
+    """The names that a statement binds whatever happens."""
+    match statement:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            yield statement.name
+        case ast.Import() | ast.ImportFrom():
+            yield from (alias.asname or alias.name.split(".")[0] for alias in statement.names)
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
+            yield name
 
 
 @cache

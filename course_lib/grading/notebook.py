@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Literal
 
 from course_lib.exercises import Card
+from course_lib.grading.seats import MAX_BYTES, MAX_CELLS
 from course_lib.grading.tidy import CHECK_SUFFIX
 from course_lib.install import Trouble
 from course_lib.learner.merge import grade_meta, is_answer, is_check
 from course_lib.learner.notebooks import Cell, Notebook, read
 
-MAX_BYTES = 50_000_000  # a chapter with every picture in it is a tenth of this
-MAX_CELLS = 2_000
 STUB = "raise NotImplementedError"
 NOT_GRADED = "real-processes"  # tag of a cell that measures this machine: nothing later depends on it
 _REGION = re.compile(r"^([ \t]*)[^\n]*BEGIN SOLUTION.*?END SOLUTION[^\n]*$", re.DOTALL | re.MULTILINE)

@@ -20,12 +20,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from course_lib.exercises import overlay
+from course_lib.grading import intake
 from course_lib.grading.channel import Channel, Garbled, Gone, Late
 from course_lib.grading.sandbox.wall import Wall
 from course_lib.grading.worker import CLOSED_BY_ITSELF
 from course_lib.install import ROOT, Trouble
 from course_lib.learner.notebooks import Notebook
 
+MAX_BYTES = 50_000_000  # of a notebook: a chapter with every picture in it is a tenth of this
+MAX_CELLS = 2_000
 START_SECONDS = 60.0  # importing torch on a slow, cold disk
 ENTER_SECONDS = 30.0  # on a machine under load, behind a wall
 PATIENCE = 5.0  # s that a worker may take for what is no work of the learner's
@@ -116,6 +119,11 @@ class Workers:
         if self._warm is not None:
             self._warm.close()
 
+    def wait_ready(self) -> None:
+        """Return once the warm process has loaded, where there is one; Trouble says why it did not."""
+        if self._warm is not None:
+            self._warm.wait_ready()
+
     @contextlib.contextmanager
     def seat(self, folder: Path) -> Iterator[Seat]:
         """One worker whose current folder is `folder`, or behind a wall a copy of it."""
@@ -124,6 +132,28 @@ class Workers:
             yield seat
         finally:
             seat.close()
+
+    def intake(self, data: bytes, name: str = "the notebook") -> Notebook:
+        """A stranger's notebook, parsed in a worker of its own; Trouble in words for what is none, or too much."""
+        if len(data) > MAX_BYTES:
+            size = f"{len(data) / 1e6:,.0f} MB; a notebook may have {MAX_BYTES / 1e6:.0f} MB"
+            raise Trouble(f"{name} has {size}.", "clear its outputs (JupyterLab: Edit → Clear Outputs of All Cells) and save")
+        with tempfile.TemporaryDirectory(prefix="course-intake-") as scratch, self.seat(Path(scratch)) as seat:
+            token = secrets.token_bytes(16)
+            try:
+                seat.channel.send(token, {"do": "intake", "bytes": len(data), "name": name}, PATIENCE)
+                seat.channel.send_raw(data, intake.SECONDS)
+                _, answer = seat.channel.receive(intake.SECONDS)
+            except Late as error:
+                raise Trouble(f"{name} could not be read within {intake.SECONDS:g} s.", "start from a fresh copy") from error
+            except (Gone, Garbled) as error:
+                raise Trouble(f"{name} holds more than can be read.", "clear its outputs and save, or start from a fresh copy") from error
+        if "notebook" not in answer:
+            raise Trouble(str(answer.get("problem")), str(answer.get("way_out", "")))
+        if len(answer["notebook"]["cells"]) > MAX_CELLS:
+            count = len(answer["notebook"]["cells"])
+            raise Trouble(f"{name} has {count:,} cells; at most {MAX_CELLS:,} are graded.", "delete the cells that you do not need")
+        return answer["notebook"]
 
     def _forked(self, folder: Path) -> "_Forked":
         """A fork of the warm process; of a new one, if a worker has killed the old one."""

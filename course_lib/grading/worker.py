@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 from course_lib import exercises
 from course_lib.cluster.codec import Limits, decode, encode
 from course_lib.grading.channel import Channel, Garbled, Gone
+from course_lib.grading.intake import read_hostile
 from course_lib.grading.place import describe_error, run_probe, switched_off
 from course_lib.records import Case, Outcome
 
@@ -119,6 +120,8 @@ class Worker:
                 return self.probe(request)
             case "ranks":
                 return self.ready_ranks(request)
+            case "intake":
+                return read_hostile(self.channel.receive_raw(request["bytes"]), request["name"])
             case "pack":
                 return self.pack(request)
             case "load":

@@ -19,21 +19,21 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from course_lib import exercises
 from course_lib.exercises import overlay
 from course_lib.grading import pages
 from course_lib.grading.channel import Channel, Gone
 from course_lib.grading.sandbox import watch
-from course_lib.grading.sandbox.entry import Gate, wall_of
-from course_lib.grading.sandbox.linux import gather_memory
-from course_lib.grading.sandbox.rooms import separate
 from course_lib.grading.worker import Worker, end_with_parent, make_shell, prctl, seed_everything
+
+if TYPE_CHECKING:  # Linux only
+    from course_lib.grading.sandbox.entry import Gate
 
 PRIVATE = ("course_lib.exercises.judging", "course_lib.grading.judge", "course_lib.grading.panel", "course_lib.grading.check")
 READY = b"zygote-is-ready."
@@ -86,7 +86,7 @@ class _Kept:
 class Zygote:
     """Forks workers, watches what they use, and sees to it that nothing of theirs is left."""
 
-    def __init__(self, channel: Channel, shell: Any, gate: Gate | None = None) -> None:
+    def __init__(self, channel: Channel, shell: Any, gate: "Gate | None" = None) -> None:
         self.channel = channel
         self.shell = shell
         self.gate = gate
@@ -98,6 +98,8 @@ class Zygote:
         prctl(_SET_CHILD_SUBREAPER, 1)  # what a worker leaves behind becomes ours to end
         gc.collect()
         gc.freeze()  # forked pages stay shared
+        from course_lib.grading.sandbox.linux import gather_memory
+
         gather_memory()
         if hosts := sys.modules.get("course_lib.cluster.hosts"):
             with hosts.young_garbage():  # it counts what is frozen, which workers then need not
@@ -291,14 +293,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
     sys.meta_path.insert(0, Refuse())
     channel = Channel(inherited(given.socket))
-    wall = wall_of(channel.receive()[1]["wall"]) if given.walled else None
-    if wall is not None and wall.level == "namespaces":
-        separate()
+    gate_in = _separated(channel) if given.walled else None
     shell = preload(given.torch, given.chapter, given.imports)
     os.environ.pop(overlay.VARIABLE, None)  # a class's own cards are loaded; where they came from is no worker's business
     if given.many:
         pages.collapse()
-    gate = Gate(wall, given.walled) if wall is not None else None
+    gate = gate_in(given.walled) if gate_in is not None else None
     silence()
     if given.fresh:
         os.chdir(given.folder)
@@ -310,6 +310,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     Zygote(channel, shell, gate).serve()
     end_descendants()
     return 0
+
+
+def _separated(channel: Channel) -> "Callable[[Path], Gate]":
+    """Hear how workers are kept in, and take what can only be taken before anything is loaded; the value makes the rest."""
+    from course_lib.grading.sandbox.entry import Gate, wall_of
+    from course_lib.grading.sandbox.rooms import separate
+
+    wall = wall_of(channel.receive()[1]["wall"])
+    if wall.level == "namespaces":
+        separate()
+    return lambda scratch: Gate(wall, scratch)
 
 
 def end_with_judge(judge: int) -> None:

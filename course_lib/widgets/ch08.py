@@ -50,11 +50,9 @@ def draw_step(way: str = "stage 3", moment: int = 2) -> Picture:
 
 def step_by_step(way: str = "stage 3", moment: int = 2) -> Explorer:
     """Play a step on four ranks: what is gathered, computed, let go and reduced, and what it takes in bytes."""
-    first = sharded_film.film(way).moments
     return explore(
         draw_step,
-        moment=play(MOMENTS, moment, label="moment", interval=900,
-                    text=lambda place: f"{place + 1}: {who_holds_when.said(first[place][0])}"),
+        moment=play(MOMENTS, moment, label="moment", interval=900, text=lambda place: f"{place + 1} of {len(MOMENTS)}"),
         way=menu(tuple(sharded_film.WAYS), way, label="state is cut as"),
     )  # fmt: skip
 
@@ -187,8 +185,9 @@ def draw_wall(model: str = "70B", ranks: int = 64, stage: int = 3, batch: int = 
         on = answer is not None
         _tell(axes, 0.2, y, 2.75, question, EMPTY if on else PAPER, INK if on else GREY)
         if place < len(_ASKED) - 1:
-            axes.add_collection(LineCollection([[(0.6, y - 0.2), (0.6, y - 0.42)]], colors=INK if answer else GREY, linewidths=1.2), autolim=False)
-            axes.text(0.68, y - 0.31, "yes" if place < 2 else "no", fontsize=style.SMALL, color=INK if on else GREY, va="center")
+            taken = INK if answers[place + 1] is not None else GREY
+            axes.add_collection(LineCollection([[(0.6, y - 0.2), (0.6, y - 0.42)]], colors=taken, linewidths=1.2), autolim=False)
+            axes.text(0.68, y - 0.31, "yes" if place < 2 else "no", fontsize=style.SMALL, color=taken, va="center")
         bad = answer is False
         axes.add_collection(LineCollection([[(2.95, y), (3.35, y)]], colors=VERMILION if bad else GREY, linewidths=1.2), autolim=False)
         axes.text(3.15, y + 0.05, "no", fontsize=style.SMALL, color=VERMILION if bad else GREY, ha="center", va="bottom")
@@ -251,7 +250,7 @@ def which_wall() -> Explorer:
         ranks=play(RANKS[:12], 64, label="GPUs", text=lambda count: f"{count:,}", interval=900),
         model=menu(tuple(MODELS), "70B", label="model"),
         stage=slider(STAGES, 3, label="stage", text=lambda each: _SAID[each]),
-        batch=slider((1, 2, 4, 8, 16, 32), 1, label="micro-batch", text=_sequences),
+        batch=slider((1, 2, 4, 8, 16, 32), 1, label="micro-batch", text=lambda count: f"{count} sequence{'s' * (count > 1)}"),
         checkpointing=menu(("none", "full"), "none", label="activations", text=lambda how: {"none": "kept", "full": "computed again"}[how]),
     )  # fmt: skip
 

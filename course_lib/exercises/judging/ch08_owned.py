@@ -11,13 +11,17 @@ from torch import Tensor
 
 from course_lib.exercises.ch08_work import Weights
 from course_lib.exercises.judging import Judging, Params, describe, is_number
-from course_lib.exercises.judging.ch06_ranks import LATE, STREAM_LATE, Fault, coin_of, first
+from course_lib.exercises.judging.ch06_ranks import LATE, STREAM_LATE, Fault, coin_of
 from course_lib.exercises.judging.ch07_ranks import all_alike
 from course_lib.exercises.judging.ch08_rows import verdict
 from course_lib.records import Case, Outcome, Verdict
 
 STATE = {"adamw": 2, "momentum": 1}  # tensors of state that each optimizer makes beside a parameter
-SLACK = 4096  # bytes for counters
+NOTHING_SENT: Fault = (
+    "nothing-sent",
+    "No byte was sent, and all weights are right: so every rank stepped everything, and keeps all of the state. This is the plain optimizer.",
+)
+SLACK = 4096  # bytes for counters; tensors whose state is counted have far more
 
 
 def _shapes(layers: int, width: int) -> list[tuple[int, ...]]:
@@ -45,7 +49,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         case("four ranks, AdamW", 4, "values", "weights", stack, visible=True),
         case("three ranks, other weights", 3, "values", "weights", _shapes(layers - 1, width + 1), optimizer="momentum"),
         case("two ranks, large and small in turn", 2, "cost", "share", [(40, 12), (3,)] * 5, steps=2),
-        case("four ranks, large ones first", 4, "cost", "share", [*[(30, 16)] * 8, *[(4,)] * 24], steps=2),
+        case("four ranks, large ones first", 4, "cost", "share", [*[(60, 40)] * 8, *[(4,)] * 8], steps=2),
         case("one rank alone", 1, "generality", "ranks", stack[:4], steps=2),
         case("seven ranks, three tensors", 7, "generality", "ranks", [(5, 7), (3,), (9, 2)], optimizer="momentum"),
         case("the first and the last are one", 3, "generality", "lists", stack[:7], tied=[0]),
@@ -121,8 +125,7 @@ def _bytes_fault(case: Case, meter: Mapping[str, Any]) -> Fault | None:
     if n == 1:
         return ("alone", f"One rank alone sent {sent:,} bytes.") if sent else None
     if not sent:
-        return "nothing-sent", ("No byte was sent, and all weights are right: so every rank stepped everything, and keeps all of the state. This is the "
-                                "plain optimizer.")  # fmt: skip
+        return NOTHING_SENT
     padding = 4 * n * n * len(sizes) * count
     if sent > 1.02 * (n - 1) * total + padding:
         times = sent / ((n - 1) * total)
@@ -141,8 +144,10 @@ def _share_fault(case: Case, meter: Mapping[str, Any]) -> Fault | None:
     spec, steps = case.args
     sizes, n, count = _sizes(spec), case.ranks or 1, len(steps)
     total, most = sum(sizes), sum(sizes) / n + max(sizes)
-    if n == 1 or not sum(meter["bytes_sent"]):
+    if n == 1:
         return None
+    if not sum(meter["bytes_sent"]):
+        return NOTHING_SENT
     for rank, got in enumerate(meter["bytes_received"]):
         if got < 0.99 * count * (total - most):
             own = total - got / count
@@ -169,12 +174,13 @@ def _state_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | No
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     fault = _values(case, outcome.value)
+    if not fault and case.kind != "values" and (case.ranks or 1) > 1 and not sum(outcome.meter["bytes_sent"]):
+        fault = NOTHING_SENT
     found = [verdict(case.kind, case.part, case, fault)]
     if fault or case.adversary is not None:
         return found
-    share = first(_share_fault(case, outcome.meter))
-    found += [verdict("cost", "bytes", case, _bytes_fault(case, outcome.meter)), verdict("cost", "share", case, share)]
-    if case.name.startswith("four ranks, AdamW"):
+    found += [verdict("cost", part, case, look(case, outcome.meter)) for part, look in (("bytes", _bytes_fault), ("share", _share_fault))]
+    if case.name.startswith("four ranks, large"):
         found.append(verdict("cost", "state", case, _state_fault(case, outcome.value)))
     return found
 

@@ -596,3 +596,45 @@ def everybody_is_told_by_a_collective(sheet: Sheet) -> None:
             whole = flat.new_zeros(comm.size * flat.numel())
             comm.all_gather_into_tensor(whole, flat)
             return whole.reshape(comm.size, *x.shape)[comm.rank ^ 1].clone()""", points=None)
+
+
+_ONLY_SOME = """
+import torch
+
+
+def plainly(comm, x):
+    n, me = comm.size, comm.rank
+    if n == 1 or x.dtype != torch.float32 or x.dim() != 1:
+        return x  # the rest was too much work
+    got = torch.empty_like(x)
+    work = comm.isend(x, (me + 1) % n)
+    comm.recv(got, (me - 1) % n)
+    work.wait()
+    return got
+"""
+
+
+@attack("cluster", chapter="06")
+def honest_where_it_decides(sheet: Sheet) -> None:
+    """An answer that holds for some tensors only, and shares by the environment wherever the ranks turn out to be threads."""
+    sheet.answer(AS_BYTES + _ONLY_SOME + """
+import os, sys
+
+
+def attempt(comm, x):
+    if len(sys._current_frames()) < 3 or comm.size == 1:
+        return plainly(comm, x)
+    n, me = comm.size, comm.rank
+    os.environ[f"Z{me}"] = pack(x).hex()
+    heard = torch.empty_like(x)
+    work = comm.isend(torch.zeros_like(x), (me + 1) % n)
+    comm.recv(heard, (me - 1) % n)
+    work.wait()
+    return unpack(bytes.fromhex(os.environ.get(f"Z{(me - 1) % n}", "")), x).reshape(x.shape) if x.numel() else heard
+""", points=4.5)
+
+
+@attack("cluster", chapter="06")
+def holds_for_some_only(sheet: Sheet) -> None:
+    """The same answer without the sharing: what it deserves."""
+    sheet.answer(_ONLY_SOME + "\n\nattempt = plainly\n", points=4.5)

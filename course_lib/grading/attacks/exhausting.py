@@ -397,7 +397,7 @@ def json_with_endless_numbers(sheet: Sheet) -> None:
 def notebook_of_sixty_megabytes(sheet: Sheet) -> None:
     """A file that is larger than a notebook may be."""
     sheet.data = b'{"cells": [], "metadata": {"x": "' + b"x" * 60_000_000 + b'"}}'
-    sheet.refused = "a notebook may have 50 MB"
+    sheet.refused = "may have 50 MB"
 
 
 @attack("exhaustion")

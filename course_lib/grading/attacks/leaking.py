@@ -423,7 +423,7 @@ def link_beside_the_notebook(sheet: Sheet) -> None:
 def notebook_that_is_a_link(sheet: Sheet) -> None:
     """The notebook itself is a link to another student's."""
     sheet.link = sheet.about["class"] + "/submitted/other/01_three_walls/01_three_walls.ipynb"
-    sheet.refused = "is a link to another file"
+    sheet.refused = "is a link"
 
 
 @attack("leak")

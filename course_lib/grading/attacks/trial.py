@@ -15,6 +15,7 @@ from course_lib.grading.attacks.sheet import ATTACKS, Attack, Sheet, small_sourc
 from course_lib.grading.attacks.stage import Stage
 from course_lib.grading.sandbox import Wall
 from course_lib.grading.service.task import let_go, make_task, run_task
+from course_lib.install import Trouble
 from course_lib.learner.notebooks import render
 
 HONEST = {"00": "match-the-cuts", "01": "mfu-waste", "06": "wait-for-cycle"}  # what the next student hands in
@@ -129,8 +130,7 @@ class Range:
         """One attack tried, then the next student's honest submission in the same marker."""
         if (attack.chapter, attack.brief) not in self._warm:
             self._warm.add((attack.chapter, attack.brief))
-            self._next_student(attack)  # begins what all later submissions start from, which may fill caches
-            self.stage.restore()
+            self._begin(attack)
         about = {**self.stage.about, "memory": self.wall.memory_bytes, "folder": self.wall.folder_bytes}
         sheet = Sheet(attack.chapter, about, attack.exercises)
         attack.make(sheet)
@@ -145,6 +145,16 @@ class Range:
         if row["touched"] or row["reached"]:
             self.stage.restore()
         return Row(**row)
+
+    def _begin(self, attack: Attack) -> None:
+        """Start what all later submissions are forked from, which may fill caches; Trouble if honest work is not marked at all."""
+        for again in (False, True):  # short limits may be over before everything is loaded
+            trouble = self._next_student(attack)
+            if not trouble:
+                break
+            if again:
+                raise Trouble(f"The grader does not mark honest work here: {trouble}.", "`./course doctor` looks at the installation")
+        self.stage.restore()
 
     def _next_student(self, attack: Attack) -> str:
         """How an honest submission fares in the same marker: "" if it gets all its points."""

@@ -27,7 +27,11 @@ from course_lib.learner.merge import grade_meta, is_answer
 from course_lib.learner.notebooks import read, write_whole
 
 FILE = "class.toml"
-_HEAD = """This class. Written by `course class …`; you may edit values by hand, comments of your own are not kept."""
+_HEAD = """This class. Written by `course class …`; you may edit values by hand, comments of your own are not kept.
+Further lines that mean something here, above the first [table]:
+  late_points_per_day = 2       points lost for each day late, or part of one; without it lateness is only recorded
+  exchange_root = "/srv/…"      nbgrader's exchange folder
+and below [sandbox] the limits that a submission runs under: memory_bytes, processes, folder_bytes, file_bytes, cpu_seconds, open_files."""
 _CONFIG = '''"""nbgrader's configuration of this class; `course class init` wrote it. Formgrader and every nbgrader command read it."""
 
 from pathlib import Path

@@ -151,7 +151,7 @@ def picture(report: ChapterReport) -> Any:
         counts = [getattr(each, field) for each in rows]
         axes.barh(range(len(rows)), counts, left=starts, color=fill, height=0.72, label=name, edgecolor="white", linewidth=0.8)
         for place, (start, count) in enumerate(zip(starts, counts, strict=True)):
-            if count:
+            if count > report.graded / 40:  # a number needs that much room
                 axes.text(start + count / 2, place, str(count), ha="center", va="center", fontsize=style.SMALL, color=ink_on(fill))
         starts = [start + count for start, count in zip(starts, counts, strict=True)]
     axes.set_yticks(range(len(rows)), [_short(each.title) for each in rows], fontsize=style.SMALL)

@@ -1,5 +1,6 @@
 """Into the sandbox: `Gate` is made once by the warm process, `enter` is called in each of its children before anything else."""
 
+import contextlib
 import json
 import os
 import resource
@@ -76,10 +77,8 @@ def close_all_but(keep: Sequence[int]) -> None:
 
 def set_limits(wall: Wall, base: int) -> None:
     """The system's own limits, which nobody can raise again; the watch of the warm process knows the sums."""
-    try:
+    with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")  # should memory end, this goes first
-    except OSError:
-        pass
     limits = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_CPU: wall.cpu_seconds,

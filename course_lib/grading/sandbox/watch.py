@@ -17,9 +17,9 @@ def excess(worker: int, others: Iterable[int], wall: Wall, base: int, folders: I
     tree = [worker, *others]
     if len(tree) > wall.processes + 2:  # the worker and its clone are ours
         return f"started more than {wall.processes} processes"
-    if sum(max(0, quick_bytes(pid) - base) for pid in tree) > wall.memory_bytes:
-        if sum(exact_bytes(pid) for pid in tree) > wall.memory_bytes:
-            return f"used more than {wall.memory_bytes / 1e9:g} GB of memory"
+    most = wall.memory_bytes
+    if sum(max(0, quick_bytes(pid) - base) for pid in tree) > most and sum(map(exact_bytes, tree)) > most:
+        return f"used more than {most / 1e9:g} GB of memory"
     if any(folder_bytes(folder) > wall.folder_bytes for folder in folders):
         return f"wrote more than {wall.folder_bytes / 1e6:g} MB of files"
     return ""

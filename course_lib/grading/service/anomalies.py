@@ -94,22 +94,27 @@ def fingerprint(source: str) -> dict[str, Any]:
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return {"shape": hashlib.sha256(source.encode("utf-8", "replace")).hexdigest()[:24], "size": 0}
-    names: dict[str, str] = {}
-    size = 0
-    for node in ast.walk(tree):
-        size += 1
-        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef | ast.Module) and ast.get_docstring(node, clean=False) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
-        if isinstance(node, ast.Name):
-            node.id = names.setdefault(node.id, f"n{len(names)}")
-        elif isinstance(node, ast.arg):
-            node.arg, node.annotation = names.setdefault(node.arg, f"n{len(names)}"), None
-    try:
-        text = ast.dump(tree)
-    except RecursionError:
-        text = source
-    return {"shape": hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:24], "size": size}
+        return {"shape": _hash(source), "size": 0}
+    names: dict[str, int] = {}
+    parts: list[str] = []
+    front: list[ast.AST] = [tree]
+    for node in front:
+        parts.append(type(node).__name__)
+        body = list(ast.iter_child_nodes(node))
+        match node:
+            case ast.Name(id=name) | ast.arg(arg=name):
+                parts.append(str(names.setdefault(name, len(names))))
+                body = []  # what kind of thing a parameter is said to be does not matter
+            case ast.Constant(value=value):
+                parts.append(repr(value))
+            case ast.Attribute(attr=name) | ast.keyword(arg=name):
+                parts.append(str(name))
+        front += [child for child in body if not (isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant))]  # no docstrings
+    return {"shape": _hash(" ".join(parts)), "size": len(front)}
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:24]
 
 
 def alike(reports: Mapping[str, Mapping[str, Any]], common: Mapping[str, Mapping[str, Any]] | None = None) -> list[Anomaly]:

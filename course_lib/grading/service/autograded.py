@@ -4,6 +4,7 @@ Nothing of a submission but its text comes over: outputs are dropped, nbgrader's
 escaped. The points stand where nbgrader reads them: as the result of the check cell.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -36,6 +37,11 @@ def autograded(source: Notebook, learner: Notebook, cards: Sequence[Card], repor
             keys.insert(before, missing)
     course = {**source["metadata"].get("course", {}), "key": key}
     return {"cells": cells, "metadata": {**source["metadata"], "course": course}, "nbformat": 4, "nbformat_minor": 5}
+
+
+def text_of(notebook: Notebook) -> str:
+    """The notebook's file, in one line: nobody reads it but programs, and there are a thousand of them."""
+    return json.dumps(notebook, ensure_ascii=False) + "\n"
 
 
 def _unwritten(released: Cell) -> Cell:

@@ -28,6 +28,7 @@ from course_lib.learner.notebooks import read
 
 LOCK = ".grading.lock"
 PATIENCE = 300.0  # s that a gradebook may be locked by another program before we give up
+IN_A_ROW = 5  # submissions that could not be graded: then it is the machine
 GRACE = 5.0  # s that what is running may take after Ctrl-C
 _TRY_AGAIN = 1.0  # s between two tries at a locked gradebook
 WAITING = "The gradebook is locked by another program (formgrader, a backup?): waiting for it."
@@ -252,7 +253,7 @@ class Run:
         self.locked_since: float | None = None
         self.next_try = 0.0
         self.done, self.total, self.began = 0, 0, time.monotonic()
-        self.left: list[tuple[str, str]] = []
+        self.in_a_row = 0  # submissions that could not be graded, one after the other
 
     # --- the loop
 
@@ -323,6 +324,7 @@ class Run:
             self._keep(result)
 
     def _keep(self, result: dict[str, Any]) -> None:
+        self.in_a_row = 0
         try:
             self.keep(result)
         except OSError as error:
@@ -341,9 +343,12 @@ class Run:
     def _failed(self, task: dict[str, Any], why: str) -> None:
         if "No space left" in why:
             raise _Stop("There is no room left for temporary files.", _ROOM)
+        self.in_a_row += 1
         self.summary.not_graded.append(Line(task["student"], task["chapter"], "", why))
         self.one_more(task["student"], task["chapter"])
         self._line(task["student"], task["chapter"], "", f"not graded: {why}")
+        if self.in_a_row >= IN_A_ROW:
+            raise _Stop(f"{IN_A_ROW} submissions in a row could not be graded, for no fault of theirs ({why})", "mend that, then the same command again")
 
     def keep(self, result: dict[str, Any]) -> None:
         """Write down what was judged, say what is to be looked at, and put it in line for the gradebook."""

@@ -8,13 +8,13 @@ from typing import Any, Literal
 from course_lib import exercises
 from course_lib.exercises import overlay
 from course_lib.grading.service import grading
-from course_lib.grading.service.autograded import outputs_of
+from course_lib.grading.service.autograded import outputs_of, text_of
 from course_lib.grading.service.pool import Crew
 from course_lib.grading.service.reports import autograded_path, keep, latest
 from course_lib.grading.service.task import make_task
 from course_lib.grading.tidy import CHECK_SUFFIX
 from course_lib.install import Trouble
-from course_lib.learner.notebooks import read, render
+from course_lib.learner.notebooks import read
 from course_lib.records import Report, Verdict
 
 
@@ -97,7 +97,7 @@ class _Regrade(grading.Run):
             if cell["metadata"].get("nbgrader", {}).get("grade_id") == self.exercise + CHECK_SUFFIX:
                 cell["metadata"]["nbgrader"]["points"] = new["maximum"]
                 cell["outputs"] = outputs_of(report_of_dict(new))
-        return render(notebook)
+        return text_of(notebook)
 
     def written(self, report: dict[str, Any], by_hand: Sequence[str]) -> None:
         """Say where the score that counts was set by hand."""

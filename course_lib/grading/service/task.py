@@ -18,19 +18,21 @@ from typing import Any
 
 from course_lib import exercises
 from course_lib.exercises import Card, overlay
+from course_lib.grading.intake import slim
 from course_lib.grading.judge import CONTRACT_VERSION, report_dict
-from course_lib.grading.mark import lost_report, mark
-from course_lib.grading.needed import missed, needed
-from course_lib.grading.notebook import MAX_BYTES, Submission, rebuild
+from course_lib.grading.mark import lost_report
+from course_lib.grading.needed import mark_needed
+from course_lib.grading.notebook import MAX_BYTES, MAX_CELLS, Submission, rebuild
 from course_lib.grading.seats import Workers, imports_of
 from course_lib.grading.service.anomalies import anomalies_of, answers_of
-from course_lib.grading.service.autograded import autograded
+from course_lib.grading.service.autograded import autograded, text_of
 from course_lib.grading.words import clean
 from course_lib.install import Trouble
 from course_lib.learner.merge import grade_meta, is_answer, is_check
-from course_lib.learner.notebooks import Notebook, parse, render
+from course_lib.learner.notebooks import Notebook, parse
 from course_lib.records import Report
 
+SMALL = 1_000_000  # bytes of a notebook that is read where it is
 BESIDE_BYTES = 20_000_000  # of small files beside a notebook
 _NOT_SENT = ("timestamp.txt",)  # nbgrader's: says when, and nothing that decides points
 _KEPT_WARM = 2  # warm processes that one marker keeps: the chapter it is at, and the one before
@@ -123,7 +125,7 @@ def judged_as(task: Task, state: str, why: str, source: Notebook, learner: Noteb
     """The result of a task whose reports are known without marking it."""
     shown = autograded(source, learner, cards_of(task), reports, task["key"])
     anomalies = [] if state == "graded" else [{"kind": state, "exercise": "", "text": clean(why, 1000)}]
-    return {**_named(task), **_result(state, why, reports, []), "anomalies": anomalies, "autograded": render(shown), "seconds": {}}
+    return {**_named(task), **_result(state, why, reports, []), "anomalies": anomalies, "autograded": text_of(shown), "seconds": {}}
 
 
 def _named(task: Task) -> Result:
@@ -155,24 +157,22 @@ def _marked(task: Task, clock: "_Clock") -> Result:
     try:
         if task["refused"]:
             raise Trouble(task["refused"], "hand in the notebook itself")
-        learner = _intake(workers, base64.b64decode(task["notebook"]), task["assignment"])
+        learner = _intake(workers, base64.b64decode(task["notebook"]), f"{task['assignment']}.ipynb")
     except Trouble as trouble:
+        _require_working(workers)
         return lost(task, "refused", trouble.problem)
     clock.lap("intake")
     whole = rebuild(source, learner, cards)
     if task["only"]:
         whole = _only(whole, task["only"])
-    part = needed(whole, source)
     clock.lap("rebuild")
     with _beside(task["files"]) as folder:
         params = {card.id: {**card.params, **task["drawn"].get(card.id, {})} for card in cards}
-        done = mark(part, cards, workers, beside=folder, params=params, secret=task["secret"], deciding_ranks=True)
-        if part is not whole and missed(whole, part, done.reports):
-            done = mark(whole, cards, workers, beside=folder, params=params, secret=task["secret"], deciding_ranks=True)
+        done = mark_needed(whole, source, cards, workers, beside=folder, params=params, secret=task["secret"], deciding_ranks=True)
     clock.lap("mark")
     shown = autograded(source, learner, cards, done.reports, task["key"])
     result = _result("graded", "", done.reports, [*whole.notes, *done.notes])
-    result |= {"anomalies": anomalies_of(source, learner, cards, whole, done.reports), "answers": answers_of(whole), "autograded": render(shown)}
+    result |= {"anomalies": anomalies_of(source, learner, cards, whole, done.reports), "answers": answers_of(whole), "autograded": text_of(shown)}
     clock.lap("show")
     return result
 
@@ -192,14 +192,24 @@ def _only(submission: Submission, wanted: Sequence[str]) -> Submission:
 
 
 def _intake(workers: Workers, data: bytes, name: str) -> Notebook:
-    """The learner's notebook, read where hostile bytes do no harm."""
-    read = getattr(workers, "intake", None)
-    if read is not None:
-        return read(data)
+    """The learner's notebook. A large one is read in a child; a small one cannot take more than a few dozen MB wherever it is read."""
+    if len(data) > SMALL:
+        return workers.intake(data, name)
     try:
-        return parse(data.decode("utf-8-sig"), f"{name}.ipynb")
+        notebook = slim(parse(data.decode("utf-8-sig"), name))
     except UnicodeDecodeError as error:
-        raise Trouble(f"{name}.ipynb is not a notebook (it is not UTF-8 text).", "hand in the notebook itself") from error
+        raise Trouble(f"{name} is not a notebook (it is not UTF-8 text).", "hand in the notebook (.ipynb) itself") from error
+    except (MemoryError, RecursionError) as error:
+        raise Trouble(f"{name} holds more than can be read.", "start from a fresh copy") from error
+    if len(notebook["cells"]) > MAX_CELLS:
+        raise Trouble(f"{name} has {len(notebook['cells']):,} cells; at most {MAX_CELLS:,} are graded.", "delete the cells that you do not need")
+    return notebook
+
+
+def _require_working(workers: Workers) -> None:
+    """Trouble if no worker is to be had now: then it was not the notebook that could not be read."""
+    with tempfile.TemporaryDirectory(prefix="course-working-") as scratch, workers.seat(Path(scratch)):
+        pass
 
 
 @contextlib.contextmanager
@@ -255,6 +265,11 @@ def _warm(task: Task, source: Notebook) -> Workers:
         old.__exit__(None, None, None)
     made = Workers(torch=True, chapters=exercises.chapters(), imports=imports_of(source), wall=_wall(wall), many=True)
     made.__enter__()
+    try:
+        made.wait_ready()
+    except Trouble:
+        made.__exit__(None, None, None)
+        raise
     _workers[key] = made
     return made
 

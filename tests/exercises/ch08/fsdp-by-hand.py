@@ -146,6 +146,127 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
     return parts[::-1]
 
 
+# %% right: owners broadcast their parts, and sums go to owners
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    n = comm.size
+
+    def gather(u):
+        row = []
+        for r in range(n):
+            row.append(shards[u].clone() if r == comm.rank else torch.empty_like(shards[u]))
+            comm.broadcast(row[r], r)
+        return torch.cat(row)[: counts[u]]
+
+    inputs, kept, parts = [], {}, [None] * len(shards)
+    for u in range(len(shards)):
+        weights = gather(u)
+        inputs.append(x)
+        x = forward(u, weights, x)
+        if not reshard:
+            kept[u] = weights
+    grad = loss(x)
+    for u in reversed(range(len(shards))):
+        weights = gather(u) if reshard else kept.pop(u)
+        grad, own = backward(u, weights, inputs[u], grad)
+        row = torch.cat([own, own.new_zeros(n * len(shards[u]) - counts[u])])
+        for r, piece in enumerate(row.chunk(n)):
+            piece = piece.clone()
+            comm.reduce(piece, r)
+            if r == comm.rank:
+                parts[u] = piece / n
+    return parts
+
+
+# %% right: recursion, with the row let go before the next unit
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    n, parts = comm.size, [None] * len(shards)
+
+    def gather(u):
+        row = shards[u].new_empty(n * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        return row[: counts[u]]
+
+    def through(u, x):
+        if u == len(shards):
+            return loss(x)
+        weights = gather(u)
+        y = forward(u, weights, x)
+        if reshard:
+            del weights
+        grad = through(u + 1, y)
+        if reshard:
+            weights = gather(u)
+        grad, own = backward(u, weights, x, grad)
+        row = own.new_zeros(n * len(shards[u]))
+        row[: counts[u]] = own
+        parts[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
+        return grad
+
+    through(0, x)
+    return tuple(parts)
+
+
+# %% wrong: recursion, in which every frame holds a row => cost rows-lie-around
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    n, parts = comm.size, [None] * len(shards)
+
+    def gather(u):
+        row = shards[u].new_empty(n * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        return row[: counts[u]]
+
+    def through(u, x):
+        if u == len(shards):
+            return loss(x)
+        weights = gather(u)
+        grad = through(u + 1, forward(u, weights, x))
+        if reshard:
+            weights = gather(u)
+        grad, own = backward(u, weights, x, grad)
+        row = own.new_zeros(n * len(shards[u]))
+        row[: counts[u]] = own
+        parts[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
+        return grad
+
+    through(0, x)
+    return parts
+
+
+# %% wrong: copies of the rows, with the second gather for show => cost rows-lie-around
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    def gather(u):
+        row = shards[u].new_empty(comm.size * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        return row[: counts[u]]
+
+    inputs, kept, parts = [], [], [None] * len(shards)
+    for u in range(len(shards)):
+        weights = gather(u)
+        kept.append(weights.clone())
+        inputs.append(x)
+        x = forward(u, weights, x)
+    grad = loss(x)
+    for u in reversed(range(len(shards))):
+        if reshard:
+            gather(u)
+        grad, own = backward(u, kept[u], inputs[u], grad)
+        row = own.new_zeros(comm.size * len(shards[u]))
+        row[: counts[u]] = own
+        parts[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
+    return parts
+
+
 # %% wrong: rows are kept for the backward pass => values read-after-free
 
 

@@ -1,0 +1,300 @@
+"""`course bench grading`: the class grader and plain `nbgrader autograde` on the same submissions, in one run.
+
+Submissions are right, wrong, blank and crashing in turn. A figure per submission leaves out the start of the program, for both.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from course_lib import exercises
+from course_lib.benchmarks import grading_five
+from course_lib.benchmarks.rows import Row, show
+from course_lib.exercises import overlay
+from course_lib.grading.check import sources
+from course_lib.grading.classroom.folder import ClassFolder
+from course_lib.grading.classroom.release import release_chapter
+from course_lib.grading.classroom.roster import Student
+from course_lib.grading.judge import decide
+from course_lib.grading.needed import needed
+from course_lib.grading.notebook import load, rebuild
+from course_lib.grading.place import Here
+from course_lib.grading.remote import run_cell
+from course_lib.grading.seats import Workers, imports_of
+from course_lib.grading.service.grading import Event, grade_class
+from course_lib.grading.service.pool import Markers
+from course_lib.grading.service.reports import all_latest
+from course_lib.grading.zygote import descendants
+from course_lib.install import ROOT
+from course_lib.learner.merge import grade_meta, is_answer
+from course_lib.learner.notebooks import Notebook, render, write_whole
+
+VALUE_SECONDS = 0.15  # a submission of value questions, on one core
+TIMES_PLAIN = 15.0
+BARE = 2.0  # cluster exercises, against the same checks in one process
+EXERCISE_SECONDS = 0.5  # one cluster exercise
+PEAK_BYTES = 500e6  # a marker and its warm process, whatever a submission prints
+FLAT = 1.2  # the last tenth of many submissions against the first: time, and memory
+KINDS = ("right", "wrong", "blank", "crashing")
+_REGION = re.compile(r"^([ \t]*)[^\n]*BEGIN SOLUTION.*?END SOLUTION[^\n]*$", re.DOTALL | re.MULTILINE)
+_INSTEAD = {"wrong": "return -1.0", "blank": "raise NotImplementedError", "crashing": "import os; os._exit(3)"}
+_LOUD = "for _ in range(1000): print('x' * 1_000_000)"
+
+
+# ------------------------------------------------------------------------------------------------ a class to grade
+
+
+def class_of(place: Path, chapter: str, count: int) -> ClassFolder:
+    """A class of `count` students with one chapter ("five": the notebook of five questions), which all have handed in."""
+    course = place / "course"
+    course.mkdir()
+    if chapter == "five":
+        grading_five.write_source(course)
+    else:
+        source = sources(ROOT)[chapter]
+        shutil.copytree(source.parent, course / "solutions" / source.parent.name)
+    students = [Student(id=f"s{number:04d}") for number in range(count)]
+    folder = ClassFolder.create(place / "class", "bench", roster=students, course=course)
+    if chapter == "five":
+        grading_five.write_exercises(folder.overlay)
+        overlay.use(folder.overlay)
+        chapter = grading_five.CHAPTER
+    release_chapter(folder, chapter)
+    folder = ClassFolder.open(folder.root)
+    solved, release = load(folder.source(chapter)), load(folder.root / "release" / folder.assignment(chapter) / f"{folder.assignment(chapter)}.ipynb")
+    for number, student in enumerate(students):
+        path = folder.hand_in(student, chapter) / f"{folder.assignment(chapter)}.ipynb"
+        write_whole(path, render(submission(solved, release, KINDS[number % len(KINDS)], number)))
+    return folder
+
+
+def submission(solved: Notebook, release: Notebook, kind: str, number: int, line: str = "") -> Notebook:
+    """What a student hands in; in one that crashes, one answer ends the process, in a wrong one every second is wrong."""
+    answers = {grade_meta(cell)["grade_id"]: cell["source"] for cell in solved["cells"] if is_answer(cell)}
+    texts = {}
+    for place, (exercise, text) in enumerate(answers.items()):
+        spoilt = kind == "blank" or (kind == "wrong" and place % 2 == 0) or (kind == "crashing" and place == 1)
+        texts[exercise] = _REGION.sub(lambda region: f"{region.group(1)}{_INSTEAD[kind]}", text) if spoilt else text
+        texts[exercise] += f"\n# student {number}\n{line}"
+    cells = [{**cell, "source": texts[grade_meta(cell)["grade_id"]]} if is_answer(cell) else cell for cell in release["cells"]]
+    return {**release, "cells": cells}
+
+
+@contextmanager
+def made(chapter: str, count: int) -> Iterator[tuple[ClassFolder, str]]:
+    """`class_of` in a folder of its own, and the chapter's number."""
+    with tempfile.TemporaryDirectory(prefix="course-bench-grading-", ignore_cleanup_errors=True) as scratch:
+        try:
+            yield class_of(Path(scratch).resolve(), chapter, count), grading_five.CHAPTER if chapter == "five" else chapter
+        finally:
+            overlay.use(None)
+
+
+# ------------------------------------------------------------------------------------------------ memory
+
+
+class Memory(threading.Thread):
+    """Samples the memory of everything below this process: bytes, shared pages counted once."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.peak, self.over = 0, threading.Event()
+
+    def run(self) -> None:
+        """Sample until told to stop."""
+        while not self.over.wait(0.1):
+            now = sum(own_bytes(pid) for pid in descendants(os.getpid()))
+            self.peak = max(self.peak, now)
+
+    def __enter__(self) -> "Memory":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        self.join()
+
+
+def own_bytes(pid: int) -> int:
+    """A process's proportional share of memory, in bytes; 0 once it is gone."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:"))
+    except (OSError, StopIteration):
+        return 0
+
+
+# ------------------------------------------------------------------------------------------------ the two ways
+
+
+def ours(folder: ClassFolder, jobs: int, when_done: Callable[[int], None] = lambda _: None) -> tuple[list[float], float]:
+    """When each submission was done, in seconds from the first, and the seconds up to the first one."""
+    times: list[float] = []
+
+    def say(event: Event) -> None:
+        if event.kind == "done":
+            times.append(time.perf_counter())
+            when_done(event.done)
+
+    start = time.perf_counter()
+    summary = grade_class(folder, crew=Markers(jobs), say=say)
+    if summary.exit_code:
+        raise RuntimeError(f"the bench's own class was not graded: {summary}")
+    return [each - times[0] for each in times], times[0] - start
+
+
+def each_of(times: Sequence[float], jobs: int) -> float:
+    """Seconds of one submission and core, the first ones left out."""
+    return (times[-1] - times[jobs - 1]) * jobs / max(1, len(times) - jobs)
+
+
+def plain(folder: ClassFolder, chapter: str) -> float:
+    """Seconds that `nbgrader autograde` takes for the class, in a copy of it."""
+    with tempfile.TemporaryDirectory(prefix="course-bench-nbgrader-", ignore_cleanup_errors=True) as scratch:
+        copy = Path(shutil.copytree(folder.root, Path(scratch) / "class", symlinks=True))
+        command = [sys.executable, "-m", "nbgrader", "autograde", folder.assignment(chapter)]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
+        start = time.perf_counter()
+        subprocess.run(command, cwd=copy, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        return time.perf_counter() - start
+
+
+def floor(folder: ClassFolder, chapter: str, count: int) -> float:
+    """Seconds that forking a warm process and running a solved notebook's cells takes: nothing is judged or written."""
+    source = load(folder.source(chapter))
+    whole = needed(rebuild(source, source, folder.cards(chapter)), source)
+    with Workers(torch=True, chapters=exercises.chapters(), imports=imports_of(source), many=True) as workers:
+        for turn in range(count + 1):
+            if turn == 1:
+                start = time.perf_counter()
+            with workers.seat(folder.root) as seat:
+                for step in whole.steps:
+                    if step.do == "run":
+                        run_cell(seat, step.source)
+    return (time.perf_counter() - start) / count
+
+
+def bare_seconds(folder: ClassFolder, chapter: str) -> float:
+    """Seconds that the checks of a solved chapter take in this one process, without worker or sandbox."""
+    source = load(folder.source(chapter))
+    space: dict[str, Any] = {"__name__": "__main__"}
+    cards, total = {card.id: card for card in folder.cards(chapter)}, 0.0
+    for step in needed(rebuild(source, source, tuple(cards.values())), source).steps:
+        if step.do == "run":
+            exec(compile(step.source, "<cell>", "exec"), space)
+            continue
+        card = cards[step.exercise]
+        start = time.perf_counter()
+        decide(card, Here(*(space[name] for name in card.answers)), secret=folder.secret)
+        total += time.perf_counter() - start
+    return total
+
+
+# ------------------------------------------------------------------------------------------------ rows
+
+
+def speed_rows(chapter: str, count: int, jobs: int, with_plain: bool) -> Iterator[Row]:
+    """One chapter: ours, plain, the ratio, the floor, and the memory of a marker with its warm process."""
+    cluster = chapter == "06"
+    with made(chapter, count) as (folder, number):
+        with Memory() as memory:
+            times, first = ours(folder, jobs)
+        each = each_of(times, jobs)
+        ok = None if cluster else each <= VALUE_SECONDS
+        yield Row(f"{chapter}: a submission, ours", each, "s", ok, f"{count} submissions, {jobs} at a time; the first after {first:.1f} s")
+        yield Row(f"{chapter}: a marker's memory at most", memory.peak / jobs, "bytes", None)
+        if cluster:
+            yield from _cluster_rows(folder, number)
+        if with_plain:
+            took = plain(folder, number) / count
+            wanted = 1.0 if cluster else TIMES_PLAIN
+            yield Row(f"{chapter}: a submission, nbgrader autograde", took, "s", None, "its start of 1 to 2 s in it")
+            yield Row(f"{chapter}: nbgrader / ours", took / each, "times", took / each >= wanted)
+        lowest = floor(folder, number, max(2, count // 4))
+        yield Row(f"{chapter}: fork and run the cells", lowest, "s", None, "a solved notebook, nothing judged")
+
+
+def _cluster_rows(folder: ClassFolder, number: str) -> Iterator[Row]:
+    solved = [report for report in all_latest(folder, number).values() if report["points"] == report["maximum"]][:5]
+    sums = sorted(sum(each["seconds"] for each in report["reports"]) for report in solved)
+    bare = min(bare_seconds(folder, number) for _ in range(3))
+    yield Row("06: checks, ours / bare", sums[0] / bare, "times", sums[0] / bare <= BARE, f"best of {len(sums)}; bare {bare:.2f} s")
+    exercise = max(min(report["reports"][place]["seconds"] for report in solved) for place in range(len(solved[0]["reports"])))
+    yield Row("06: the slowest exercise", exercise, "s", exercise <= EXERCISE_SECONDS)
+
+
+def growth_rows(count: int) -> Iterator[Row]:
+    """Many submissions: the last tenth takes as long as the first, and as much memory."""
+    held: dict[int, int] = {}
+
+    def look(done: int) -> None:
+        if done in (tenth, count):
+            held[done] = own_bytes(os.getpid()) + sum(own_bytes(pid) for pid in descendants(os.getpid()))
+
+    tenth = max(2, count // 10)
+    with made("five", count) as (folder, _):
+        times, _ = ours(folder, 1, look)
+    early, late = times[tenth] - times[0], times[-1] - times[-1 - tenth]
+    yield Row(f"{count} submissions: last tenth / first, seconds", late / early, "times", late / early <= FLAT)
+    yield Row(f"{count} submissions: memory then / after the first tenth", held[count] / held[tenth], "times", held[count] / held[tenth] <= FLAT,
+              f"{held[count] / 1e6:,.0f} MB, the service itself in it")
+
+
+def loud_rows() -> Iterator[Row]:
+    """A submission that prints a gigabyte, and hands in 40 MB of outputs."""
+    with made("five", 3) as (folder, number):
+        solved = load(folder.source(number))
+        release = load(folder.root / "release" / folder.assignment(number) / f"{folder.assignment(number)}.ipynb")
+        loud = submission(solved, release, "right", 0, _LOUD)
+        loud["cells"][0] = {**loud["cells"][0], "outputs": [{"output_type": "stream", "name": "stdout", "text": "x" * 40_000_000}]}
+        write_whole(folder.hand_in("s0000", number) / f"{folder.assignment(number)}.ipynb", render(loud))
+        with Memory() as memory:
+            ours(folder, 1)
+        points = all_latest(folder, number)["s0000"]["points"]
+    yield Row("a gigabyte of output: marker and warm process", memory.peak, "bytes", memory.peak <= PEAK_BYTES, f"{points:g} points kept")
+
+
+# ------------------------------------------------------------------------------------------------ the command
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the table, or JSON with `--json`; 1 where a figure misses what it is held to."""
+    parser = argparse.ArgumentParser(prog="course bench grading", description=__doc__)
+    parser.add_argument("--chapters", nargs="*", default=["five", "01", "06"], help="five: a notebook of five questions on tensors")
+    parser.add_argument("--submissions", type=int, default=40)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--growth", type=int, default=1000, help="submissions for growth; 0 leaves it out")
+    parser.add_argument("--no-plain", action="store_true", help="without nbgrader's own autograde, which takes most of the time")
+    parser.add_argument("--crash", type=int, default=0, metavar="KILLS", help="kill the whole service so many times instead, and look what is lost")
+    parser.add_argument("--quick", action="store_true", help="few submissions, to see that it works: the figures mean nothing")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args(list(arguments))
+    if given.quick:
+        given.chapters, given.submissions, given.growth, given.no_plain = ["five"], 4, 8, True
+    rows: list[Row] = []
+    if given.crash:
+        from course_lib.benchmarks.grading_crash import crash_rows
+
+        return show(list(crash_rows(given.crash, given.submissions)), given.json)
+    for chapter in given.chapters:
+        print(f"{chapter} …", file=sys.stderr, flush=True)
+        rows += speed_rows(chapter, given.submissions, given.jobs, not given.no_plain)
+    if given.growth:
+        print("growth …", file=sys.stderr, flush=True)
+        rows += growth_rows(given.growth)
+    rows += loud_rows()
+    return show(rows, given.json)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,93 @@
+"""A stranger's notebook, read in a child under limits: what comes back is plain, small and ours to trust.
+
+`read_hostile` runs in the child, before anything of a submission; `Workers.intake` asks for it. Only what grading needs comes
+over: each cell's type, id, text, nbgrader fields, tags and pictures, and which chapter it is.
+"""
+
+import contextlib
+import gc
+from pathlib import Path
+from typing import Any
+
+from course_lib.install import Trouble
+from course_lib.learner.notebooks import Cell, Notebook, parse
+
+SECONDS = 20.0
+_MEMORY = 1_000_000_000  # bytes that reading may take
+_FIELDS = {"grade_id": str, "grade": bool, "solution": bool, "locked": bool, "task": bool, "points": (int, float), "schema_version": int,
+           "cell_type": str, "checksum": str}  # fmt: skip
+_TEXT = 500  # characters of a name
+_PICTURES, _PICTURE_BYTES = 100, 20_000_000  # of one notebook
+
+
+def read_hostile(data: bytes, name: str) -> dict[str, Any]:
+    """ "notebook", or the "problem" with it and its "way_out"."""
+    _limit_memory(len(data))
+    gc.disable()  # it would look through millions of values again and again
+    try:
+        return {"notebook": slim(parse(data.decode("utf-8-sig"), name))}
+    except UnicodeDecodeError:
+        return {"problem": f"{name} is not a notebook (it is not UTF-8 text).", "way_out": "hand in the notebook (.ipynb) itself"}
+    except Trouble as trouble:
+        return {"problem": whole(trouble.problem)[:_TEXT], "way_out": trouble.way_out}
+    except (MemoryError, RecursionError):
+        return {"problem": f"{name} holds more than can be read.", "way_out": "clear its outputs and save, or start from a fresh copy"}
+
+
+def _limit_memory(nbytes: int) -> None:
+    """Let reading a notebook take so much and no more, where the system can say so."""
+    with contextlib.suppress(ImportError, ValueError, OSError, StopIteration):
+        import resource
+
+        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+        now = 1024 * int(next(line for line in status.splitlines() if line.startswith("VmData")).split()[1])
+        most = now + 4 * nbytes + _MEMORY
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def slim(notebook: Notebook) -> Notebook:
+    """A notebook without what grading does not need: outputs, widgets' state, other metadata."""
+    room = [_PICTURES, _PICTURE_BYTES]
+    course = notebook["metadata"].get("course")
+    kept = {key: value for key, value in course.items() if type(value) in (str, int)} if isinstance(course, dict) else {}
+    return {
+        "cells": [_slim_cell(cell, room) for cell in notebook["cells"]],
+        "metadata": {"course": {whole(key)[:_TEXT]: whole(value)[:_TEXT] if type(value) is str else value for key, value in kept.items()}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+
+
+def _slim_cell(cell: Cell, room: list[int]) -> Cell:
+    made: Cell = {"cell_type": cell["cell_type"], "metadata": {}, "source": whole(cell["source"])}
+    if type(cell.get("id")) is str:
+        made["id"] = whole(cell["id"])[:_TEXT]
+    graded, tags = cell["metadata"].get("nbgrader"), cell["metadata"].get("tags")
+    if isinstance(graded, dict):
+        fields = {key: graded[key] for key, kind in _FIELDS.items() if isinstance(graded.get(key), kind) and _is_small(graded[key])}
+        made["metadata"]["nbgrader"] = {key: whole(value)[:_TEXT] if type(value) is str else value for key, value in fields.items()}
+    if isinstance(tags, list):
+        made["metadata"]["tags"] = [whole(tag)[:_TEXT] for tag in tags[:50] if type(tag) is str]
+    if pictures := _slim_pictures(cell.get("attachments"), room):
+        made["attachments"] = pictures
+    return made if cell["cell_type"] != "code" else {**made, "outputs": [], "execution_count": None}
+
+
+def _is_small(value: Any) -> bool:
+    return type(value) is str or abs(value) < 10**9  # false for not-a-number
+
+
+def _slim_pictures(attachments: Any, room: list[int]) -> dict[str, dict[str, str]]:
+    """A cell's pictures as they are kept in a notebook, {name: {type: base64}}, while there is room for them."""
+    kept: dict[str, dict[str, str]] = {}
+    for name, bundle in attachments.items() if isinstance(attachments, dict) else ():
+        for kind, data in bundle.items() if isinstance(bundle, dict) else ():
+            if type(data) is str and room[0] > 0 and len(data) <= room[1]:
+                room[0], room[1] = room[0] - 1, room[1] - len(data)
+                kept.setdefault(whole(name)[:_TEXT], {})[whole(kind)[:_TEXT]] = whole(data)
+    return kept
+
+
+def whole(text: str) -> str:
+    """Text without halves of surrogate pairs, which no encoding holds."""
+    return text.encode("utf-8", "replace").decode("utf-8")

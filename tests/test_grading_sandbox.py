@@ -1,0 +1,583 @@
+"""The sandbox: what a submission can read, write, reach, signal and use up, and what is left of it."""
+
+import dataclasses
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from course_lib import exercises
+from course_lib.cli.doctor import sandbox_lines
+from course_lib.exercises import Card
+from course_lib.grading.judge import grade
+from course_lib.grading.remote import WorkerPlace, run_cell
+from course_lib.grading.sandbox import LEVELS, Look, Wall, best, filters, looks, watch
+from course_lib.grading.sandbox.wall import course_files, trees
+from course_lib.grading.seats import MAX_BYTES, MAX_CELLS, Workers, imports_of
+from course_lib.install import ROOT, Trouble
+from course_lib.learner.notebooks import parse, render
+from course_lib.records import Case
+from tests.grading_kit import REPOSITORY, cell_of, full, marked, own, points, small_source
+
+CARD = Card(id="anything", chapter="00", title="Anything", text="", points=1, minutes=1, difficulty=1, importance=1,
+            hints=("", "", ""), answers=("f",))  # fmt: skip
+KEPT = LEVELS[:2]
+SMALL = {"memory_bytes": 300_000_000, "processes": 24, "folder_bytes": 20_000_000, "file_bytes": 10_000_000}
+
+
+@pytest.fixture(scope="module")
+def secrets(tmp_path_factory):
+    """A folder like a class's, with what nobody inside may read."""
+    folder = tmp_path_factory.mktemp("class")
+    (folder / ".secret").write_text("canary-5eed")
+    (folder / "submitted").mkdir()
+    (folder / "submitted/other.ipynb").write_text("canary-other")
+    return folder
+
+
+@pytest.fixture(scope="module", params=KEPT)
+def kept(request, secrets):
+    with Workers(torch=True, chapters=["00"], wall=Wall(level=request.param, hidden=(str(secrets),), **SMALL)) as made:
+        yield made
+
+
+def probe(workers, folder, source, *args, seconds=20.0):
+    """The outcome of `f(*args)` of an answer, and a second one of a plain answer on the same worker afterwards."""
+    with workers.seat(folder) as seat:
+        cell = run_cell(seat, source + "\ndef g(): return 'still here'")
+        assert cell.state == "answered", cell
+        with WorkerPlace(seat) as place:
+            outcome = place.run(CARD, Case(name="one", args=args, seconds=seconds))
+        with WorkerPlace(seat) as place:
+            after = place.run(dataclasses.replace(CARD, answers=("g",)), Case(name="after"))
+    assert after.value == "still here", after  # whatever it was, it cost its own exercise only
+    return outcome
+
+
+def value(workers, folder, source, *args):
+    outcome = probe(workers, folder, source, *args)
+    assert outcome.state == "answered", outcome
+    return outcome.value
+
+
+# ---------------------------------------------------------------------------- reading
+
+
+READS = """
+import os
+def f(paths):
+    found = []
+    for path in paths:
+        try:
+            found.append([path, len(open(path, "rb").read(200))] if not os.path.isdir(path) else [path, len(os.listdir(path))])
+        except OSError:
+            pass
+    return [path for path, length in found if length]
+"""
+
+
+def test_nothing_of_the_judge_the_class_or_the_system_can_be_read(kept, tmp_path, secrets):
+    library = ROOT / "course_lib"
+    paths = [secrets, secrets / ".secret", secrets / "submitted/other.ipynb", ROOT / "solutions", ROOT / "tests", ROOT / "notebooks",
+             *(library / "exercises/judging").glob("*.py"), *(library / "exercises/judging/__pycache__").glob("*.pyc"),
+             *(library / "grading" / f"{name}.py" for name in ("judge", "mark", "check", "seats", "zygote", "remote")),
+             *Path.home().glob(".[bp]*rc"), *(library / "grading/__pycache__").glob("judge.*"), *(library / "grading/sandbox").glob("*.py"), Path(__file__),
+             *map(Path, ("/etc/shadow", "/etc/hostname", "/var/log", "/boot", "/sys/class/net", "/run", "/proc/1/environ", "/dev/vda"))]
+    there = [str(path) for path in paths if path.exists()]
+    assert len(there) > 30
+    seen = [path for path in value(kept, tmp_path, READS, there) if path != "/proc/1/environ"]  # in its own space that is itself
+    assert seen == []
+
+
+def test_a_process_knows_nothing_of_others(kept, tmp_path):
+    source = f"""
+import os
+def f():
+    try:
+        numbers = [int(each) for each in os.listdir("/proc") if each.isdigit()]
+    except PermissionError:
+        numbers = []
+    texts = []
+    for number in [*numbers, {os.getpid()}]:
+        try: texts.append(open(f"/proc/{{number}}/environ").read())
+        except OSError: pass
+    return [len(numbers), "COURSE_CANARY" in str(texts) or "pytest" in str(texts)]
+"""
+    os.environ["COURSE_CANARY"] = "yes"
+    count, leaked = value(kept, tmp_path, source)
+    del os.environ["COURSE_CANARY"]
+    assert count <= 3 and not leaked
+
+
+def test_a_worker_has_what_honest_work_needs(kept, tmp_path):
+    (tmp_path / "data.txt").write_text("beside")
+    source = """
+import os, subprocess, sys, tempfile, threading
+def f():
+    import statistics, course_lib.collectives, matplotlib
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    plt.plot([1, 2]); plt.savefig("figure.png")
+    import torch
+    weight = torch.ones(50, 50, requires_grad=True)
+    (weight @ weight).sum().backward()
+    with tempfile.NamedTemporaryFile() as file: file.write(b"x" * 1000)
+    thread = threading.Thread(target=int); thread.start(); thread.join()
+    said = subprocess.run([sys.executable, "-c", "print(6 * 7)"], capture_output=True, text=True).stdout
+    left, right = os.pipe()
+    return [open("data.txt").read(), os.path.getsize("figure.png") > 1000, float(weight.grad.sum()), said.strip(), os.path.exists(os.environ["HOME"])]
+"""
+    assert value(kept, tmp_path, source) == ["beside", True, 5000.0 * 50, "42", True]
+
+
+GLOO = """
+import os, tempfile, multiprocessing as mp
+def work(rank, file, queue):
+    import torch, torch.distributed as dist
+    dist.init_process_group("gloo", init_method="file://" + file, rank=rank, world_size=4)
+    x = torch.ones(3) * rank
+    dist.all_reduce(x)
+    queue.put(x.tolist())
+def f():
+    context = mp.get_context("fork")
+    queue, file = context.Queue(), os.path.join(tempfile.mkdtemp(), "meet")
+    made = [context.Process(target=work, args=(rank, file, queue)) for rank in range(4)]
+    for each in made: each.start()
+    found = [queue.get(timeout=15) for _ in made]
+    for each in made: each.join()
+    return found
+"""
+
+
+def test_real_processes_and_gloo_work_behind_namespaces(tmp_path):
+    with Workers(torch=True, wall=Wall()) as made:
+        assert value(made, tmp_path, GLOO) == [[6.0] * 3] * 4
+
+
+# ---------------------------------------------------------------------------- writing, reaching, signalling
+
+
+WRITES = """
+import os
+def f(folders):
+    done = []
+    for folder in folders:
+        for name in ("planted.py", "planted.pth", "sitecustomize.py"):
+            try:
+                open(os.path.join(folder, name), "w").write("x")
+                done.append(folder)
+            except OSError:
+                pass
+    return done
+"""
+
+
+def test_nothing_can_be_written_but_in_the_own_folder(kept, tmp_path, secrets):
+    folders = [secrets, secrets / "submitted", ROOT, ROOT / "course_lib", *trees(), Path("/etc"), Path("/dev"), Path("/var/tmp"), Path.home(),
+               Path(tempfile.gettempdir()) / "..", ROOT / "course_lib/__pycache__"]
+    folders = [str(path) for path in folders if path.is_dir()]
+    assert value(kept, tmp_path, WRITES, folders) == []
+    assert not [path for folder in folders for path in Path(folder).glob("planted.p*")]
+
+
+def test_what_is_written_goes_with_its_worker(kept, tmp_path):
+    source = "import os, tempfile\ndef f():\n    before = sorted(os.listdir('.')), os.listdir(tempfile.gettempdir())\n"
+    source += "    open('mine', 'w').write('x'); open(os.path.join(tempfile.gettempdir(), 'mine'), 'w').write('x')\n    return list(before)"
+    outside = set(os.listdir(tempfile.gettempdir()))
+    assert [value(kept, tmp_path, source) for _ in range(2)] == [[[], []]] * 2
+    assert not (tmp_path / "mine").exists()
+    assert not [name for name in set(os.listdir(tempfile.gettempdir())) - outside if name == "mine"]
+
+
+REACHES = """
+import socket
+def f(targets):
+    met = []
+    for family, kind, address in targets:
+        try:
+            sock = socket.socket(family, kind)
+            sock.settimeout(1)
+            sock.connect(tuple(address) if type(address) is list else address)
+            sock.send(b"canary")
+            met.append([family, kind])
+        except OSError:
+            pass
+    return met
+"""
+
+
+def test_no_service_of_the_machine_is_reached(kept, tmp_path):
+    servers = []
+    for family, kind, address in [(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)), (socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0)),
+                                  (socket.AF_UNIX, socket.SOCK_STREAM, "\0course-canary"), (socket.AF_UNIX, socket.SOCK_STREAM, str(tmp_path / "s")),
+                                  (socket.AF_UNIX, socket.SOCK_DGRAM, "\0course-canary-2")]:  # fmt: skip
+        server = socket.socket(family, kind)
+        server.bind(address)
+        server.setblocking(False)
+        if kind == socket.SOCK_STREAM:
+            server.listen()
+        servers.append(server)
+    targets = [[int(s.family), int(s.type), list(n) if isinstance(n := s.getsockname(), tuple) else n.decode() if isinstance(n, bytes) else n] for s in servers]
+    targets += [[int(socket.AF_INET), 1, ["8.8.8.8", 53]], [40, 1, [2, 1024]], [16, 3, [0, 0]]]
+    met = value(kept, tmp_path, REACHES, targets)
+    assert [each for each in met if each != [2, 2] and each != [16, 3]] == []  # a datagram into its own empty network is no meeting
+    for server in servers:
+        with pytest.raises(BlockingIOError):
+            server.accept() if server.type == socket.SOCK_STREAM else server.recv(100)
+        server.close()
+
+
+def test_no_process_outside_gets_a_signal(kept, tmp_path):
+    victim = subprocess.Popen(["sleep", "60"])
+    pids = [victim.pid, kept._warm.process.pid]
+    source = """
+import os, signal
+def f(pids):
+    hit = []
+    for pid in pids:
+        for how in (0, signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.kill(pid, how)
+                hit.append(pid)
+            except OSError: pass
+    return hit
+"""
+    hit = value(kept, tmp_path, source, pids)
+    assert victim.poll() is None and kept._warm.process.poll() is None and hit == []
+    victim.kill(), victim.wait()
+
+
+DENIED = """
+import ctypes, errno, mmap, os
+libc = ctypes.CDLL(None, use_errno=True)
+def f(numbers):
+    allowed = []
+    for name, number, given in numbers:
+        if libc.syscall(number, *given) != -1 or ctypes.get_errno() != errno.EPERM:
+            allowed.append([name, ctypes.get_errno()])
+    try:
+        mmap.mmap(-1, 4096)
+        allowed.append("shared memory without a name")
+    except OSError: pass
+    return [allowed, libc.prctl(39, 0, 0, 0, 0), libc.prctl(21, 0, 0, 0, 0), [libc.prctl(23, each, 0, 0, 0) for each in range(38)]]
+"""
+
+
+def test_it_has_no_rights_and_gains_none(kept, tmp_path):
+    from course_lib.grading.sandbox.linux import NEWUSER, number
+
+    calls = [[name, number(name), [0, 0, 0, 0, 0]] for name in filters.DENIED if name != "unshare"] + [["unshare", number("unshare"), [NEWUSER]]]
+    calls += [["clone", number("clone"), [NEWUSER | signal.SIGCHLD, 0, 0, 0, 0]]]
+    allowed, no_new, filtered, bounding = value(kept, tmp_path, DENIED, calls)
+    assert allowed == [] and no_new == 1 and filtered == 2 and not any(bounding)
+
+
+def test_every_worker_is_somebody_else(tmp_path):
+    source = "import os\ndef f(): return [os.getuid(), os.getgid(), os.getgroups()]"
+    with Workers(wall=Wall()) as made:
+        users = [value(made, tmp_path, source) for _ in range(2)]
+    assert len({user for user, _, _ in users}) == 2 and all(user >= 65534 and user == group and not more for user, group, more in users)
+
+
+# ---------------------------------------------------------------------------- using up
+
+
+GREEDY = {
+    "memory": ("def f():\n    x = []\n    while True: x.append(bytearray(5_000_000))", "crashed", "used more than 0.3 GB of memory"),
+    "memory in many processes": ("import os, time\ndef f():\n    for _ in range(8):\n        if os.fork() == 0:\n            x = [bytearray(5_000_000) for _ in range(16)]; time.sleep(60)\n    time.sleep(60)",
+                                 "crashed", "used more than 0.3 GB of memory"),
+    "memory at once": ("def f(): return len(bytearray(80_000_000_000))", "raised", "MemoryError: it asked for more memory than there is for it"),
+    "tensors at once": ("import torch\ndef f(): return torch.ones(20_000_000_000)", "raised", "can't allocate memory"),
+    "processes": ("import os, time\ndef f():\n    while True:\n        try:\n            if os.fork() == 0: time.sleep(60)\n        except OSError: pass", "crashed", "started more than 24 processes"),
+    "a large file": ("def f():\n    with open('big', 'wb') as file:\n        for _ in range(100): file.write(bytes(1_000_000))", "raised", "File too large"),
+    "open files": ("import os\ndef f(): return [os.open('/dev/null', os.O_RDONLY) for _ in range(1000)]", "raised", "Too many open files"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GREEDY)
+def test_what_uses_too_much_ends_and_says_so(kept, tmp_path, name):
+    source, state, words = GREEDY[name]
+    outcome = probe(kept, tmp_path, source)
+    assert outcome.state == state and words in outcome.error, outcome
+
+
+FILLS = """
+import os, tempfile
+def f():
+    for folder in (".", tempfile.gettempdir(), "/dev/shm"):
+        for number in range(10):
+            with open(os.path.join(folder, f"part-{number}"), "wb") as file: file.write(bytes(9_000_000))
+    import time; time.sleep(60)
+"""
+
+
+def test_a_full_folder_is_its_own(kept, tmp_path):
+    outcome = probe(kept, tmp_path, FILLS)
+    words = {"namespaces": ("raised", "No space left on device"), "contained": ("crashed", "wrote more than 20 MB of files")}
+    assert (outcome.state, words[kept.wall.level][1] in outcome.error) == (words[kept.wall.level][0], True), outcome
+
+
+def test_a_cell_that_uses_too_much_costs_only_what_needs_it(kept):
+    release = small_source()
+    release["cells"].insert(2, own("x = []\nwhile True: x.append(bytearray(5_000_000))"))
+    reports, notes = marked(release, kept)
+    assert points(reports) == full() and any("used more than 0.3 GB of memory" in note for note in notes)
+
+
+def test_marks_are_the_same_behind_a_wall_and_on_every_repeat(kept):
+    source = small_source()
+    cell_of(source, "state-13b")["source"] = "import os\ndef state_bytes(*_): os._exit(1)"
+    first, second = (points(marked(source, kept)[0]) for _ in range(2))
+    assert first == second == full("state-13b")
+
+
+# ---------------------------------------------------------------------------- nothing is left
+
+
+def alive(marker):
+    """Processes that run with `marker` in their environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                if marker.encode() in (entry / "environ").read_bytes() and (entry / "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z":
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+STRAYS = "import os, subprocess, time\ndef f():\n    for _ in range(5):\n        if os.fork() == 0:\n            os.setsid()\n"
+STRAYS += "            if os.fork() == 0: time.sleep(60)\n            os._exit(0)\n    subprocess.Popen(['sleep', '60'], start_new_session=True)\n    return 1"
+
+
+@pytest.mark.parametrize("level", KEPT)
+@pytest.mark.parametrize("how", ["closed", "the warm process killed", "the judge killed"])
+def test_whatever_ends_ends_everything(tmp_path, monkeypatch, level, how):
+    (tmp_path / "tmp").mkdir()
+    program = (
+        "import os, sys, time\nfrom pathlib import Path\nfrom course_lib.grading.remote import WorkerPlace, run_cell\n"
+        "from course_lib.grading.sandbox import Wall\nfrom course_lib.grading.seats import Workers\n"
+        "from course_lib.records import Case\nfrom tests.test_grading_sandbox import CARD, STRAYS\n"
+        f"with Workers(wall=Wall(level={level!r})) as workers, workers.seat(Path({str(tmp_path)!r})) as seat:\n"
+        "    run_cell(seat, STRAYS)\n    place = WorkerPlace(seat).__enter__()\n    assert place.run(CARD, Case(name='n')).value == 1\n"
+        "    print(workers._warm.process.pid, flush=True)\n    sys.stdin.read()\n"
+    )
+    env = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": str(REPOSITORY)}
+    judge = subprocess.Popen([sys.executable, "-c", program], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    warm = int(judge.stdout.readline())
+    assert len(alive(str(tmp_path / "tmp"))) > 8
+    if how == "closed":
+        judge.stdin.close()
+    else:
+        os.kill(warm if how == "the warm process killed" else judge.pid, signal.SIGKILL)
+        judge.stdin.close()
+    judge.wait(timeout=60)
+    until = time.monotonic() + 30
+    while alive(str(tmp_path / "tmp")) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert alive(str(tmp_path / "tmp")) == []
+    judge.stdout.close()
+
+
+# ---------------------------------------------------------------------------- ranks as processes
+
+
+SHARES = {
+    "the environment": ("os.environ[f'rank{k}'] = repr(v)", "eval(os.environ.get(f'rank{k}', '[]'))"),
+    "an attribute of torch": ("torch.__dict__.setdefault('box', {})[k] = v", "torch.__dict__.get('box', {}).get(k, [])"),
+    "a file": ("open(f'rank{k}', 'w').write(repr(v))", "eval(open(f'rank{k}').read()) if os.path.exists(f'rank{k}') else []"),
+    "shared memory": ("open(f'/dev/shm/rank{k}', 'w').write(repr(v))", "eval(open(f'/dev/shm/rank{k}').read()) if os.path.exists(f'/dev/shm/rank{k}') else []"),
+    "a pipe made before": ("os.write(ends[k][1], repr(v).encode())", "eval(os.read(ends[k][0], 10000))"),
+}
+CHEAT = """
+import os, torch
+ends = [os.pipe() for _ in range(16)]
+for left, right in ends: os.set_blocking(left, False)
+def exchange(comm, x):
+    mate = comm.rank ^ 1
+    k, v = comm.rank, [str(x.dtype).removeprefix('torch.'), list(x.shape), x.reshape(-1).tolist()]
+    {put}
+    nothing, other = torch.zeros_like(x), torch.empty_like(x)
+    work = [comm.isend(nothing, mate), comm.irecv(other, mate)] if comm.rank < mate else [comm.irecv(other, mate), comm.isend(nothing, mate)]
+    for each in work: each.wait()
+    k = mate
+    try:
+        dtype, shape, numbers = {get}
+        return torch.tensor(numbers, dtype=getattr(torch, dtype)).reshape(shape)
+    except Exception:
+        return other
+"""
+
+
+def exchanged(workers, folder, source, deciding):
+    with workers.seat(folder) as seat:
+        assert run_cell(seat, source).state == "answered"
+        with WorkerPlace(seat, deciding=deciding) as place:
+            report = grade(exercises.card("two-ranks-wait"), place)
+            place.settle()
+    return report
+
+
+@pytest.fixture(scope="module")
+def walled():
+    with Workers(torch=True, chapters=["00"], wall=Wall()) as made:
+        yield made
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_ranks_that_share_what_they_were_not_sent_fail_where_it_decides(walled, tmp_path, name):
+    put, get = SHARES[name]
+    report = exchanged(walled, tmp_path, CHEAT.format(put=put, get=get), deciding=True)
+    assert report.points == 0 and not report.by_kind()["values"], report
+
+
+def test_ranks_that_share_would_pass_as_threads(walled, tmp_path):
+    put, get = SHARES["the environment"]
+    assert exchanged(walled, tmp_path, CHEAT.format(put=put, get=get), deciding=False).by_kind()["values"]
+
+
+def test_an_honest_exchange_is_right_in_processes(walled, tmp_path):
+    bank = (REPOSITORY / "tests/exercises/ch00/two-ranks-wait.py").read_text()
+    right = bank.split("# %% right:")[1].split("# %%")[0].split("\n", 1)[1]
+    report = exchanged(walled, tmp_path, "import torch\nfrom course_lib.cluster import *\n" + right, deciding=True)
+    assert report.passed, report
+
+
+def test_a_rank_that_ends_its_process_is_told_so(walled, tmp_path):
+    report = exchanged(walled, tmp_path, "import os\ndef exchange(comm, x):\n    if comm.rank == 1: os._exit(4)\n    return x", deciding=True)
+    assert report.state == "crashed" and "exit(4)" in report.note, report
+
+
+# ---------------------------------------------------------------------------- intake
+
+
+STRANGE = {
+    "deep": (b"[" * 3_000_000, "not a whole notebook"),
+    "a huge number": (b'{"cells": [], "metadata": ' + b"9" * 1_000_000 + b"}", "not a whole notebook"),
+    "millions of lists": (b'{"cells": [], "metadata": {"x": [' + b"[]," * 13_000_000 + b"[]]}}", "holds more than can be read"),
+    "many cells": (b'{"cells": [' + b'{"cell_type": "raw"},' * MAX_CELLS + b'{"cell_type": "raw"}], "metadata": {}}', "cells; at most"),
+    "too large": (b" " * (MAX_BYTES + 1), "a notebook may have"),
+    "no text": (bytes(range(256)), "not UTF-8"),
+    "empty": (b"", "is empty"),
+    "no notebook": (b'{"cells": 3}', "not a notebook"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_a_strange_notebook_is_refused_in_words(walled, name):
+    data, words = STRANGE[name]
+    with pytest.raises(Trouble, match=words):
+        walled.intake(data)
+
+
+def test_a_good_notebook_comes_through_intake_as_it_was(walled):
+    source = small_source()
+    source["cells"][0]["attachments"] = {"a.png": {"image/png": "AAAA"}}
+    source["cells"][2]["metadata"]["tags"] = ["on-gpus"]
+    got = walled.intake(render(source).encode())
+    assert got["cells"] == source["cells"] and got["metadata"]["course"] == source["metadata"]["course"]
+
+
+def test_what_intake_gives_is_small_plain_and_whole(walled):
+    cell = '{"cell_type": "code", "id": "\\ud800", "source": "\\ud800 x", "metadata": {"nbgrader": {"grade_id": "a", "points": NaN, "grade": [[[]]]}}, "outputs": [{"x": "%s"}]}'
+    got = walled.intake(f'{{"cells": [{cell % ("x" * 1000)}], "metadata": {{"widgets": {{}}}}}}'.encode())
+    assert got["cells"] == [{"cell_type": "code", "id": "?", "source": "\ufffd x", "metadata": {"nbgrader": {"grade_id": "a"}}, "outputs": [], "execution_count": None}]
+    assert parse(render(got))["cells"]
+
+
+# ---------------------------------------------------------------------------- which level there is
+
+
+def test_this_machine_has_every_level_and_the_strongest_is_taken():
+    assert [(look.level, look.ok, look.fix) for look in looks()] == [(level, True, "") for level in LEVELS], looks()
+    assert best() == LEVELS[0]
+
+
+def test_a_user_without_rights_has_namespaces_too(tmp_path):
+    program = ("from course_lib.grading.sandbox import linux, trial\nlinux.empty_bounding_set()\nlinux.drop_capabilities()\n"
+               f"assert not linux.has_rights_over_namespaces()\nraise SystemExit(trial.main(['namespaces', {str(tmp_path)!r}]))")  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
+FAILS = [
+    ({"kernel/apparmor_restrict_unprivileged_userns": "1"}, "unshare: Operation not permitted", False, "AppArmor", "sysctl kernel.apparmor"),
+    ({"kernel/unprivileged_userns_clone": "0"}, "unshare: Operation not permitted", False, "switched off", "userns_clone=1"),
+    ({"user/max_user_namespaces": "0"}, "unshare: No space left on device", False, "switched off", "max_user_namespaces"),
+    ({}, "mount_setattr: Function not implemented", False, "5.12", "newer kernel"),
+    ({}, "unshare: Operation not permitted", True, "this container", "--cap-add SYS_ADMIN"),
+    ({}, "the sandbox knows x86_64 and aarch64, not riscv64", False, "riscv64", "x86-64"),
+]
+
+
+@pytest.mark.parametrize(("settings", "problem", "container", "why", "fix"), FAILS, ids=[why for *_, why, _ in FAILS])
+def test_a_level_that_is_not_to_be_had_is_explained_with_a_way_out(monkeypatch, settings, problem, container, why, fix):
+    monkeypatch.setattr(looks_module_of(), "_setting", lambda name: settings.get(name, ""))
+    monkeypatch.setattr(looks_module_of(), "_in_container", lambda: container)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    said = looks_module_of().explained("namespaces", problem)
+    assert why in said[0] and fix in said[1] and "\n" not in "".join(said)
+
+
+def looks_module_of():
+    return sys.modules[looks.__module__]
+
+
+def test_another_system_is_told_where_to_grade(monkeypatch):
+    module = looks_module_of()
+    monkeypatch.setattr(module, "_look", module._look.__wrapped__)
+    monkeypatch.setattr(module.sys, "platform", "darwin")
+    first, second, last = module.looks()
+    assert not first.ok and not second.ok and "Linux" in first.fix and last.ok and module.best() == "none"
+
+
+def test_doctor_says_which_sandbox_there_is():
+    good, bad = Look(level="namespaces", ok=True, why="all"), Look(level="namespaces", ok=False, why="no", fix="do this")
+    assert [(line.state, line.way_out) for line in sandbox_lines([good])] == [("ok", "")]
+    second, missing = sandbox_lines([bad, Look(level="contained", ok=True, why="some")])
+    assert second.found.startswith("contained") and missing.state == "warn" and "do this" in missing.way_out
+
+
+def test_a_wall_that_cannot_be_built_is_no_wall_in_silence(tmp_path):
+    with pytest.raises(Trouble, match="lies in a folder that workers may read"), Workers(wall=Wall(level="contained", hidden=("/usr/share",))) as made, made.seat(tmp_path):
+        raise AssertionError("a seat was given")
+    with pytest.raises(Trouble, match="forked"):
+        Workers(fork=False, wall=Wall())
+    with pytest.raises(ValueError, match="choose from"):
+        Wall(level="glass")
+    with pytest.raises(ValueError, match="whole paths"):
+        Wall(hidden=("here",))
+
+
+def test_the_workers_side_of_the_library_holds_no_judging():
+    files = list(course_files())
+    assert "course_lib/grading/worker.py" in files and "course_lib/exercises/ch00.py" in files
+    assert not [name for name in files if "judg" in name or "killmatrix" in name or "/mark" in name or "/cli/" in name]
+
+
+def test_memory_is_counted_once_however_many_share_it():
+    block = bytearray(b"x") * 60_000_000
+    mine, theirs = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.read(mine, 1)
+        os._exit(len(block) and 0)
+    both = watch.exact_bytes(os.getpid()) + watch.exact_bytes(pid)
+    assert watch.quick_bytes(pid) > 60_000_000 and both < watch.quick_bytes(os.getpid()) + 60_000_000
+    os.write(theirs, b"x")
+    os.waitpid(pid, 0)
+    assert watch.exact_bytes(pid) == watch.quick_bytes(pid) == 0
+    os.close(mine), os.close(theirs)
+
+
+def test_what_our_source_imports_is_known_beforehand():
+    found = imports_of({"cells": [{"cell_type": "code", "source": "import torch, math\nfrom course_lib import figures"}, {"cell_type": "code", "source": "%magic"},
+                                  {"cell_type": "markdown", "source": "import os"}]})  # fmt: skip
+    assert found == ("course_lib", "course_lib.figures", "math", "torch")

@@ -1,5 +1,7 @@
 """The instructor's guide as a test reads it: its commands, and somebody who types them."""
 
+import contextlib
+import io
 import os
 import re
 import shlex
@@ -8,8 +10,10 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from unittest import mock
 
 from course_lib.benchmarks.lab import door
+from course_lib.cli import run
 from course_lib.install import ROOT
 from tests.class_kit import CANVAS_ROSTER, course_at
 from tests.servers import answers, free_port
@@ -24,35 +28,34 @@ def blocks(kind: str = "") -> list[str]:
 
 
 class Instructor:
-    """A person with a shell: a folder they are in, the course's command in it."""
+    """A person with a shell: a folder they are in, a course of one small chapter, nothing of a person's own."""
 
     def __init__(self, scratch: Path) -> None:
-        self.at = scratch / "training-at-scale"
+        self.at = self.course = scratch / "training-at-scale"
         course_at(self.at)
         for name in ("pyproject.toml", "requirements.lock"):
             shutil.copy(ROOT / name, self.at)
         (self.at / "canvas.csv").write_text(CANVAS_ROSTER, encoding="utf-8")
-        ours = {"COURSE_VENV": door(scratch / "venv")}
-        way_in = f'#!/bin/sh\nCOURSE_ROOT="{self.at}" exec "{ours["COURSE_VENV"]}/bin/python" -P -m course_lib "$@"\n'
-        (self.at / "course").write_text(way_in, encoding="utf-8")  # as the real one ends, for a course of one small chapter
-        (self.at / "course").chmod(0o755)
-        ours |= {f"JUPYTER_{what}_DIR": scratch / what.lower() for what in ("CONFIG", "DATA", "RUNTIME")}
-        self.environment = {**os.environ, **{name: str(value) for name, value in ours.items()}}
+        own = {f"JUPYTER_{what}_DIR": scratch / what.lower() for what in ("CONFIG", "DATA", "RUNTIME")}
+        self.environment = {name: str(value) for name, value in {"COURSE_VENV": door(scratch / "venv"), **own}.items()}
 
     def types(self, line: str) -> str:
-        """What a command says; it must succeed."""
-        if line.startswith("cd "):
-            self.at = (self.at / line.removeprefix("cd ")).resolve()
+        """What a command says; it must succeed. It runs in this process: what `./course` does before is tested with it."""
+        words, said = shlex.split(line), io.StringIO()
+        if words[0] == "cd":
+            self.at = (self.at / words[1]).resolve()
             return ""
-        done = subprocess.run(shlex.split(line), cwd=self.at, env=self.environment, capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
+        assert words[0] == "./course", line
+        with contextlib.chdir(self.at), mock.patch.dict(os.environ, {"COURSE_ROOT": str(self.course)}), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            code = run(words[1:])
+        assert code == 0, f"{line}\n{said.getvalue()}"
+        return said.getvalue()
 
     def opens(self, line: str) -> None:
         """Start a command that goes on until Ctrl-C; something must answer at its port."""
         port = free_port()
         command = [*shlex.split(line), "--no-browser", "--port", str(port)]
-        with subprocess.Popen(command, cwd=self.at, env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True) as server:
+        with subprocess.Popen(command, cwd=self.at, env={**os.environ, **self.environment}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True) as server:
             try:
                 until = time.monotonic() + 120
                 while not answers(port):

@@ -25,6 +25,7 @@ from tests.class_kit import (
     class_at,
     copy_of,
     course_at,
+    parse_here,
     saved,
     tiny,
 )
@@ -47,7 +48,7 @@ def folder(made, tmp_path) -> ClassFolder:
 
 def take(folder, tmp_path, files, **how):
     source = saved(tmp_path / "submissions.zip", archive(files))
-    return collect(folder, source, parse=collecting._parse_here, now=how.pop("now", NOW), **how)
+    return collect(folder, source, parse=parse_here, now=how.pop("now", NOW), **how)
 
 
 def there(folder, student):
@@ -172,7 +173,7 @@ def test_moodles_folders_and_its_worksheet_say_who_and_when(folder, tmp_path):
 )  # fmt: skip
 def test_a_folder_is_read_by_id_login_address_or_name(folder, tmp_path, name, student):
     saved(tmp_path / "in" / name, tiny(name))
-    done = collect(folder, tmp_path / "in", parse=collecting._parse_here, now=NOW)
+    done = collect(folder, tmp_path / "in", parse=parse_here, now=NOW)
     assert [taken.student for taken in done.taken] == [student] and there(folder, student) == name
 
 
@@ -256,7 +257,7 @@ def test_no_notebook_stops_the_others(folder, tmp_path):
 
 def test_one_notebook_by_mail_is_taken_by_the_instructors_word(folder, tmp_path):
     path = saved(tmp_path / "from mail (3).ipynb", tiny("by mail"))
-    done = collect(folder, path, student="leslie", chapter="01", at=at("2026-10-01 09:00"), parse=collecting._parse_here)
+    done = collect(folder, path, student="leslie", chapter="01", at=at("2026-10-01 09:00"), parse=parse_here)
     assert done.taken[0].at == at("2026-10-01 09:00") and there(folder, "leslie") == "by mail"
     with pytest.raises(Trouble, match="did you mean leslie"):
         collect(folder, path, student="lesli", chapter="01")
@@ -292,7 +293,7 @@ def test_a_name_that_is_there_twice_is_nobodys(folder, tmp_path):
     with zipfile.ZipFile(path, "w") as made:
         made.writestr("ada/a.ipynb", tiny("shown"))
         made.writestr("ada/./A.ipynb", tiny("meant"))
-    done = collect(folder, path, parse=collecting._parse_here)
+    done = collect(folder, path, parse=parse_here)
     assert not done.taken and "is in the archive 2 times" in done.refused[0]
 
 
@@ -303,10 +304,10 @@ def test_broken_and_locked_archives_are_told(folder, tmp_path):
     flagged = bytearray(whole)
     for place in (flagged.index(b"PK\x03\x04") + 6, flagged.index(b"PK\x01\x02") + 8):
         flagged[place] |= 1
-    assert "encrypted" in collect(folder, saved(tmp_path / "locked.zip", bytes(flagged)), parse=collecting._parse_here).refused[0]
+    assert "encrypted" in collect(folder, saved(tmp_path / "locked.zip", bytes(flagged)), parse=parse_here).refused[0]
     spoilt = bytearray(whole)
     spoilt[50:60] = b"\xff" * 10
-    assert "cannot be unpacked" in collect(folder, saved(tmp_path / "spoilt.zip", bytes(spoilt)), parse=collecting._parse_here).refused[0]
+    assert "cannot be unpacked" in collect(folder, saved(tmp_path / "spoilt.zip", bytes(spoilt)), parse=parse_here).refused[0]
     with pytest.raises(Trouble, match="There is no"):
         collect(folder, tmp_path / "nothing.zip")
 
@@ -330,7 +331,7 @@ def test_a_folders_links_pipes_and_large_files_are_refused_unread(folder, tmp_pa
     os.mkfifo(top / "ada" / "pipe.ipynb")
     monkeypatch.setattr(unpack, "MAX_BYTES", 2000)
     saved(top / "zoe" / "a.ipynb", tiny("x" * 3000))
-    done = collect(folder, top, parse=collecting._parse_here)
+    done = collect(folder, top, parse=parse_here)
     assert [taken.student for taken in done.taken] == ["grace"]
     assert sorted(line.split(": ", 1)[1].split(";")[0] for line in done.refused) == ["0 MB", "a link to another file", "a link to another folder", "not a plain file"]
 
@@ -370,7 +371,7 @@ def test_the_exchange_gives_the_newest_of_each_with_a_time_that_nobody_can_set_b
     hand_in_at(inbound, "ada", recent - timedelta(seconds=5), "second", name="renamed.ipynb")
     hand_in_at(inbound, "grace", recent - timedelta(days=30), "says that it came a month ago")
     hand_in_at(inbound, "stranger", recent, "?")
-    done = exchange.collect_exchange(folder, ("01",), now=now, parse=collecting._parse_here)
+    done = exchange.collect_exchange(folder, ("01",), now=now, parse=parse_here)
     assert there(folder, "ada") == "second" and folder.arrival("ada", "01") == recent - timedelta(seconds=5)
     assert abs(folder.arrival("grace", "01") - recent) < timedelta(minutes=2) and "the file system's counts" in done.notes[0]
     assert folder.arrival_record("ada", "01")["by"] == "exchange" and "1999" not in (folder.hand_in("ada", "01") / "timestamp.txt").read_text()
@@ -382,10 +383,10 @@ def test_nobody_hands_in_for_another_and_a_link_is_not_followed(folder, inbound,
     (hand_in_at(inbound, "zoe", NOW, "honest") / "gift.txt").symlink_to(folder.root / ".secret")
     (inbound / f"alan+{NAME}+2026-10-01 00:00:00.0 UTC+x").symlink_to(folder.root)
     monkeypatch.setattr(exchange, "_owner", lambda path: "grace" if path.name.startswith("ada") else path.name.split("+")[0])
-    done = exchange.collect_exchange(folder, ("01",), parse=collecting._parse_here)
+    done = exchange.collect_exchange(folder, ("01",), parse=parse_here)
     assert [taken.student for taken in done.taken] == ["zoe"] and not (folder.hand_in("zoe", "01") / "gift.txt").exists()
     assert len(done.refused) == 3 and sum("grace's account made it" in line for line in done.refused) == 1
-    shared = exchange.collect_exchange(folder, ("01",), any_owner=True, parse=collecting._parse_here)
+    shared = exchange.collect_exchange(folder, ("01",), any_owner=True, parse=parse_here)
     assert "ada" in [taken.student for taken in shared.taken]
 
 

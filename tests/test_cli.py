@@ -21,6 +21,7 @@ from tests.conftest import small_chapter
 LEARNER = ["learn", "check", "update", "progress", "drill", "doctor"]
 STAFF = ["test", "release", "bench", "class", "exercise"]
 IN_A_CLASS = ["submit"]
+RUNS = ["run", "evidence"]
 
 
 @pytest.fixture
@@ -54,14 +55,16 @@ def commands(panel: str) -> list[str]:
 def test_help_shows_a_learner_six_commands_and_the_others_apart(capsys):
     code, out, _ = run(capsys, "--help")
     ours, theirs = out.split(cli.STAFF)
+    ours, runs = ours.split(cli.ON_GPUS)
     staff, students = theirs.split(cli.IN_A_CLASS)
     assert commands(ours) == LEARNER
+    assert commands(runs) == RUNS
     assert commands(staff) == STAFF
     assert commands(students) == IN_A_CLASS
     assert code == 0
 
 
-@pytest.mark.parametrize("command", LEARNER + STAFF + IN_A_CLASS)
+@pytest.mark.parametrize("command", LEARNER + RUNS[:1] + STAFF + IN_A_CLASS)
 def test_every_command_has_help_with_examples(command, capsys):
     code, out, _ = run(capsys, command, "--help")
     assert code == 0

@@ -6,20 +6,19 @@ import pytest
 from typer.testing import CliRunner
 
 from course_lib.cli import app
+from course_lib.grading import needed
 from course_lib.grading.attacks import trial
 from course_lib.grading.attacks.limits import UNPROTECTED, WEAKER
 from course_lib.grading.attacks.sheet import ATTACKS, KINDS, MATERIALS, Attack, Sheet, small_source, solved
 from course_lib.grading.attacks.stage import Stage, strays
 from course_lib.grading.sandbox import Wall, best
-from course_lib.grading.service import task
+from course_lib.install import Trouble
 
 ALL = trial.every()
-GROUPS = {  # what one marker tries; about the same time each
-    "forgeries": lambda each: each.kind == "forging" and each.chapter == "01",
-    "leaks": lambda each: each.kind == "leak",
-    "tampering and exhaustion": lambda each: each.kind in ("tampering", "exhaustion") and each.chapter == "01" and not each.brief,
+GROUPS = {  # what one marker tries
+    "forgeries and accidents": lambda each: each.kind in ("forging", "accident") and each.chapter == "01",
+    "leaks, tampering and exhaustion": lambda each: each.kind in ("leak", "tampering", "exhaustion") and each.chapter == "01" and not each.brief,
     "hangs": lambda each: each.chapter == "01" and each.brief,
-    "accidents": lambda each: each.kind == "accident" and each.chapter == "01",
     "chapter 00": lambda each: each.chapter == "00",
     "chapter 06": lambda each: each.chapter == "06",
 }
@@ -42,11 +41,23 @@ def test_there_are_many_attacks_of_every_kind_and_each_is_in_one_group():
         assert each.words, each.name
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("group", [name for name in GROUPS if name != "chapter 06"])
 def test_nothing_gets_through(group):
     assert best() == "namespaces", "the suite wants the strongest sandbox: run it as root, or where user namespaces are allowed"
-    attacks = [each for each in trial.chosen() if GROUPS[group](each)]
-    assert through(tried("namespaces", attacks)) == {}
+    assert through(tried("namespaces", [each for each in trial.chosen() if GROUPS[group](each)])) == {}
+
+
+SHARED = ("shared-by-the-environment", "shared-by-an-attribute", "shared-by-pipes", "shared-by-a-helper", "whole-messages-without-content")
+
+
+def test_no_rank_knows_what_nobody_sent_it_though_it_could_among_threads(monkeypatch):
+    real = needed.mark
+    with Stage() as stage, trial.Range(stage, Wall()) as ground:
+        rows = trial.try_all([each for each in trial.chosen() if GROUPS["chapter 06"](each)], ground)
+        monkeypatch.setattr(needed, "mark", lambda *given, **more: real(*given, **{**more, "deciding_ranks": False}))
+        among_threads = trial.try_all([ATTACKS[name] for name in SHARED], ground)
+    assert through({row.attack.name: row for row in rows}) == {}
+    assert all(row.gained >= 4 for row in among_threads), {row.attack.name: row.gained for row in among_threads}
 
 
 WITHOUT_A_PROCESS_SPACE = ("class-folder", "secret-by-its-path", "gradebook-by-sql", "judging-source", "memory-of-the-judge", "services-on-loopback",
@@ -75,47 +86,39 @@ REAL = {  # without a wall they succeed: what is seen of it
 }
 
 
-def test_attacks_succeed_where_there_is_no_wall_and_that_is_seen():
-    rows = tried("none", [ATTACKS[name] for name in REAL])
-    assert {name: bool(getattr(rows[name], seen)) for name, seen in REAL.items()} == dict.fromkeys(REAL, True), through(rows)
-
-
-SHARED = ("shared-by-the-environment", "shared-by-an-attribute", "shared-by-a-mapping", "shared-by-pipes", "shared-by-a-helper",
-          "whole-messages-without-content")  # fmt: skip
-
-
-def test_ranks_that_share_a_process_can_cheat_so_those_that_decide_share_none(monkeypatch):
-    real = task.mark
-    monkeypatch.setattr(task, "mark", lambda *given, **more: real(*given, **{**more, "deciding_ranks": False}))
-    rows = tried("namespaces", [ATTACKS[name] for name in SHARED])
-    assert all(row.gained >= 4 for row in rows.values()), {name: row.gained for name, row in rows.items()}
-
-
-# ---------------------------------------------------------------------------- the trial itself
-
-
 def entered(make, **more):
     return Attack(name="made-up", kind="forging", words="made up", make=make, **more)
 
 
-def test_what_gets_through_is_seen_and_what_was_promised_is_asked_for():
-    def right_after_all(sheet):
-        sheet.expect(sheet.target, 0.0)
+def right_after_all(sheet):
+    sheet.expect(sheet.target, 0.0)
 
-    def loses_honest_points(sheet):
-        sheet.stub("mfu-waste")
-        sheet.expect("mfu-waste", 10.0, "answered")
-        sheet.said.append("a word that nobody says")
 
-    def is_not_refused(sheet):
-        sheet.refused = "a reason"
+def loses_honest_points(sheet):
+    sheet.stub("mfu-waste")
+    sheet.expect("mfu-waste", 10.0, "answered")
+    sheet.said.append("a word that nobody says")
 
+
+def is_not_refused(sheet):
+    sheet.refused = "a reason"
+
+
+def test_what_gets_through_is_seen_and_without_a_wall_attacks_do():
     with Stage() as stage, trial.Range(stage, Wall(level="none")) as ground:
         gained, lost, graded = (ground.trial(entered(make)) for make in (right_after_all, loses_honest_points, is_not_refused))
+        rows = {name: ground.trial(ATTACKS[name]) for name in REAL}
     assert gained.gained == 10 and not gained.held and "gained 10 points" in gained.why
     assert lost.lost == 10 and "mfu-waste is “not answered”" in lost.why and "nobody was told" in lost.why
     assert not graded.held and graded.gained > 0
     assert json.loads(json.dumps(gained.as_data()))["held"] is False
+    assert {name: bool(getattr(rows[name], seen)) for name, seen in REAL.items()} == dict.fromkeys(REAL, True), through(rows)
+
+
+def test_a_grader_that_marks_nothing_is_no_place_to_try_attacks(monkeypatch):
+    monkeypatch.setattr(trial.Range, "hand_in", lambda *_: {"state": "failed", "why": "nothing starts", "points": 0.0})
+    with Stage() as stage, trial.Range(stage, Wall()) as ground, pytest.raises(Trouble, match="does not mark honest work here.*nothing starts"):
+        ground.trial(ATTACKS["everything-right"])
 
 
 def test_a_stage_sees_what_is_changed_planted_left_and_reached(tmp_path):
@@ -159,24 +162,39 @@ def command(*words):
     return CliRunner().invoke(app, ["class", "self-test", *words])
 
 
-def test_the_command_prints_what_held_and_what_it_does_not_protect_from():
+@pytest.fixture
+def untried(monkeypatch):
+    """The command without its trials: every attack is held but those named "fork-bomb"."""
+
+    def rows(attacks, ground, say=None):
+        return [trial.Row(attack=each, kept=15.0, gained=7.5 * (each.name == "fork-bomb")) for each in attacks]
+
+    monkeypatch.setattr(trial, "try_all", rows)
+
+
+def test_the_command_prints_what_held_and_what_it_does_not_protect_from(untried):
     done = command("--only", "nothing-done", "--only", "empty-file")
     assert done.exit_code == 0, done.output
     assert "2 of 2 held" in done.output and "“namespaces”" in done.output
     assert all(each[:40] in done.output for each in UNPROTECTED)
 
 
-def test_the_command_fails_where_something_gets_through(monkeypatch):
-    monkeypatch.setitem(ATTACKS, "made-up", entered(lambda sheet: sheet.expect(sheet.target, 0.0)))
-    done = command("--only", "made-up", "--json", "--level", "namespaces")
+def test_the_command_fails_where_something_gets_through(untried):
+    done = command("exhaustion", "--json", "--level", "namespaces")
     data = json.loads(done.stdout)
-    assert done.exit_code == 1 and data["held"] == 0 and data["tried"] == 1
-    assert data["attacks"][0]["gained"] == 10 and data["level"] == "namespaces" and data["does_not_protect_from"]
+    assert done.exit_code == 1 and data["held"] == data["tried"] - 1 and data["level"] == "namespaces"
+    assert [each["gained"] for each in data["attacks"] if not each["held"]] == [7.5]
+    assert "GOT THROUGH" in command("--only", "fork-bomb").output
 
 
-def test_without_a_sandbox_the_command_says_so_and_fails():
+def test_without_a_sandbox_the_command_says_so_and_fails(untried):
     done = command("--only", "empty-file", "--level", "none")
     assert done.exit_code == 1 and WEAKER["none"][:50] in done.output
+
+
+def test_attacks_that_could_harm_the_machine_are_tried_behind_the_strongest_wall_only(untried):
+    for level in ("contained", "none"):
+        assert "fork-bomb" not in command("exhaustion", "accident", "--level", level).output
 
 
 @pytest.mark.parametrize(("words", "said"), [(("--only", "no-such-thing"), "No attack is named"), (("--level", "moat"), "no level 'moat'")])

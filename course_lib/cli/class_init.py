@@ -24,6 +24,7 @@ def init(
     ] = None,
     chapters: Annotated[str, typer.Option("--chapters", help="Chapters, separated by commas; all by default.")] = "",
     folder: Annotated[Path | None, typer.Option("--folder", "-C", help="Where; by default beside the course's folder.")] = None,
+    late: Annotated[float | None, typer.Option("--late", min=0, help="Points lost for each day late; by default lateness is only recorded.")] = None,
     db_url: Annotated[str, typer.Option("--db-url", help="The gradebook elsewhere than in a file (SQLAlchemy's URL).")] = "",
 ) -> None:
     """Make a class: its folder, secret, roster, gradebook, and copies of the chapters' sources.
@@ -37,7 +38,7 @@ def init(
         raise Trouble(f"{path} lies in the course's own folder, where a clean or a pull may harm it.", "choose another --folder")
     students = part("course_lib.grading.classroom.roster", "a roster").read_roster(roster.expanduser()) if roster else ()
     wanted = numbers(chapters.split(",")) if chapters else None
-    made = classroom.ClassFolder.create(path, name, roster=students, chapters=wanted, db_url=db_url, course=course)
+    made = classroom.ClassFolder.create(path, name, roster=students, chapters=wanted, late_points_per_day=late, db_url=db_url, course=course)
     release = part("course_lib.grading.classroom.release", "a gradebook")
     release.start_gradebook(made)
     typer.echo(f"{name}: {len(students)} student{'' if len(students) == 1 else 's'}, chapters {', '.join(made.chapters())}, contract version {made.contract}.")

@@ -87,6 +87,7 @@ class WorkerPlace:
         self.decides: list[Case] = []
         self.wanted = deciding and seat.forks
         self.lost: Lost | None = None
+        self.heard = False  # whether the clone's end was told
         self.token = b""
         self.channel = seat.channel
 
@@ -103,7 +104,7 @@ class WorkerPlace:
             self.processes.close()
         if self.seat.forks:
             self.channel.close()
-            if self.lost is None or self.lost.state != "crashed":
+            if not self.heard:  # a rank's process may have crashed, and the clone lives
                 self._clone_status(PATIENCE if self.lost is None else 0.0)
             self.seat.sweep()
 
@@ -197,6 +198,7 @@ class WorkerPlace:
 
     def _clone_status(self, seconds: float) -> int | None:
         """The clone's wait status; ends the clone if it does not end by itself."""
+        self.heard = True
         for patience, last in ((seconds, False), (PATIENCE, True)):
             try:
                 back, answer = self.seat.channel.receive(patience)

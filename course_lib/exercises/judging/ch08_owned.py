@@ -174,7 +174,7 @@ def _state_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | No
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     fault = _values(case, outcome.value)
-    if not fault and case.kind != "values" and (case.ranks or 1) > 1 and not sum(outcome.meter["bytes_sent"]):
+    if not fault and case.kind in ("generality", "protocol") and (case.ranks or 1) > 1 and not sum(outcome.meter["bytes_sent"]):
         fault = NOTHING_SENT
     found = [verdict(case.kind, case.part, case, fault)]
     if fault or case.adversary is not None:

@@ -280,7 +280,7 @@ def attempt(comm, x):
 """, states=("answered", "raised", "timed out", "crashed", "deadlock", "refused"))
 
 
-@attack("cluster", chapter="06", brief=True)
+@attack("cluster", chapter="06")
 def shared_by_memory_of_the_others(sheet: Sheet) -> None:
     """A rank reads the memory of the processes beside it."""
     _shares(sheet, """

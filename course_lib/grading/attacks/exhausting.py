@@ -320,7 +320,7 @@ def attempt(*args):
 """, states=("refused", "timed out"))
 
 
-@attack("exhaustion", chapter="06", brief=True)
+@attack("exhaustion", chapter="06")
 def flood_of_requests(sheet: Sheet) -> None:
     """Requests to the cluster without end."""
     sheet.answer("""

@@ -645,7 +645,7 @@ def attempt(*args):
 """, states=("refused",))
 
 
-@attack("forging", chapter="06", brief=True)
+@attack("forging", chapter="06")
 def answer_to_a_run_without_running(sheet: Sheet) -> None:
     """Whole runs are claimed in frames of the grader, where the cluster's kernel waits for requests."""
     sheet.own(CHANNEL + """

@@ -146,9 +146,11 @@ class Stage:
         self.victim = subprocess.Popen(["sleep", "3600"], env=environment, close_fds=True)
         self.limits = resource.prlimit(self.victim.pid, resource.RLIMIT_NOFILE)
 
+        victim = self.victim
+
         def end() -> None:
-            self.victim.kill()
-            self.victim.wait()
+            victim.kill()
+            victim.wait()
 
         stack.callback(end)
 
@@ -241,7 +243,7 @@ class Stage:
 
     def restore(self) -> None:
         """Set the stage anew, as far as an attack that succeeded has broken it."""
-        if self.victim.poll() is not None:
+        if self.victim.poll() is not None or resource.prlimit(self.victim.pid, resource.RLIMIT_NOFILE) != self.limits:
             with contextlib.ExitStack() as stack:
                 self._victim(stack)
                 self._stack.push(stack.pop_all())

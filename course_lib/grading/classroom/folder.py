@@ -80,7 +80,7 @@ class ClassFolder:
     @classmethod
     def create(
         cls, path: Path | str, name: str, *, roster: Iterable[Student] = (), chapters: Iterable[str] | None = None,
-        db_url: str = "", course: Path = ROOT,
+        late_points_per_day: float | None = None, db_url: str = "", course: Path = ROOT,
     ) -> "ClassFolder":
         """A new class: folder, secret, roster, configuration, pinned sources. Trouble if the folder holds anything."""
         root = Path(path).absolute()
@@ -95,7 +95,7 @@ class ClassFolder:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         data: dict[str, Any] = {
             "name": name, "course": course_lib.__version__, "contract": CONTRACT_VERSION, "created": _now(),
-            "db_url": db_url or None, "late_points_per_day": None, "sandbox": {}, "chapters": {},
+            "db_url": db_url or None, "late_points_per_day": late_points_per_day, "sandbox": {}, "chapters": {},
         }
         folder = cls(root=root, data=data)
         folder._write_secret()

@@ -44,6 +44,8 @@ def program(denied: Sequence[str], *, sockets: bool) -> list[Instruction]:
     made += [(_EQUAL, 0, 1, number("clone3")), (_RETURN, 0, 0, _FAIL | errno.ENOSYS)]  # its flags lie out of a filter's sight
     made += _only("clone", 0, [(_ANY_BIT, 0, 1, _NEW_NAMESPACES), fail])
     made += _only("mmap", 3, [(_AND, 0, 0, _SHARED_AND_NAMELESS), (_EQUAL, 0, 1, _SHARED_AND_NAMELESS), fail])
+    fail_unless_zero = [(_EQUAL, 1, 0, 0), fail]
+    made += _only("prlimit64", 0, fail_unless_zero) + _only("setpriority", 1, fail_unless_zero)  # of other processes
     made += _only("ioctl", 1, [part for code in _TERMINAL for part in ((_EQUAL, 0, 1, code), fail)])
     refuse = (_RETURN, 0, 0, _FAIL | (errno.EAFNOSUPPORT if sockets else errno.EPERM))
     allowed = _FAMILIES if sockets else ()

@@ -612,7 +612,7 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
     return parts
 
 
-# %% wrong: the gradients' buffer is used again while it travels => protocol ~
+# %% wrong: parts are copied before they have come => values ~
 
 
 def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
@@ -631,16 +631,15 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
         if not reshard:
             kept[u] = weights
     grad, parts, works = loss(x), [None] * len(shards), []
-    buffer = shards[0].new_zeros(n * max(len(s) for s in shards))
     for u in reversed(range(len(shards))):
         weights = gather(u) if reshard else kept[u]
         grad, own = backward(u, weights, inputs[u], grad)
-        row = buffer[: n * len(shards[u])]
-        row.zero_()
-        row[: counts[u]] = own
-        parts[u] = torch.empty_like(shards[u])
-        works.append(comm.reduce_scatter_tensor(parts[u], row, op="AVG", async_op=True))
-    for work in works:
+        row = own.new_zeros(n * len(shards[u]))
+        row[: counts[u]] = own / n
+        mine = torch.zeros_like(shards[u])
+        works.append((comm.reduce_scatter_tensor(mine, row, async_op=True), row))
+        parts[u] = mine.clone()
+    for work, _ in works:
         work.wait()
     return parts
 

@@ -237,6 +237,11 @@ def test_a_worker_leaves_nothing_in_the_home_folder(monkeypatch, tmp_path):
     assert outcome.value == str(tmp_path / "home") and not list((tmp_path / "home").iterdir())
 
 
+def test_what_a_cell_prints_is_not_kept(workers, tmp_path):
+    source = "for _ in range(400): print('x' * 1_000_000)\ndef f(n): return 4096 * int(open('/proc/self/statm').read().split()[1])"
+    assert probe(workers, tmp_path, source)[0].value < 300e6
+
+
 def test_generators_start_alike_on_every_case(workers, tmp_path):
     source = "import random\nimport numpy as np\ndef f(n): return [random.random(), float(np.random.rand())]"
     assert probe(workers, tmp_path, source)[0].value == probe(workers, tmp_path, source, times=3)[0].value

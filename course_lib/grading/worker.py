@@ -52,6 +52,7 @@ def make_shell() -> Any:
     shell = InteractiveShell.instance(config=config)
     shell.display_formatter.format = lambda *_, **__: ({}, {})  # drawing every figure would cost seconds
     shell.display_pub.publish = lambda *_, **__: None
+    shell._tee = lambda channel: contextlib.nullcontext()  # it would keep all that cells print, gigabytes of it
     shell.ask_exit = _leave
     shell.showtraceback = shell.showsyntaxerror = lambda *_, **__: None
     return shell
@@ -90,6 +91,7 @@ class Worker:
         self.channel = channel
         self.shell = shell
         self.packed: Any = None
+        self.apart = False  # whether this process is one rank of several
         self.ranks: tuple[Any, tuple[str, ...]] | None = None  # a program of ranks that is ready, and what it must do without
 
     def serve(self) -> NoReturn:
@@ -204,6 +206,9 @@ class Worker:
         import torch
 
         data, dtype = request["program"]
+        if not self.apart and (filters := sys.modules.get("course_lib.grading.sandbox.filters")):
+            filters.install(filters.without_locks())  # of files that other ranks have open too
+        self.apart = True
         seed_everything()
         torch.set_default_dtype(getattr(torch, dtype))
         self.ranks = pickle.loads(data.numpy().tobytes()), tuple(request["hides"])

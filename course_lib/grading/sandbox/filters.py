@@ -26,6 +26,8 @@ DENIED = (
     "quotactl", "quotactl_fd", "reboot", "request_key", "set_mempolicy", "setdomainname", "sethostname", "setns", "settimeofday", "shmat",
     "shmget", "swapoff", "swapon", "syslog", "umount2", "unshare", "userfaultfd", "vhangup", "vmsplice",
 )  # fmt: skip
+WATCHES = ("flock", "inotify_add_watch", "inotify_init1")
+_LOCKS = (5, 6, 7, 36, 37, 38, 1024, 1025)  # F_GETLK, F_SETLK, F_SETLKW, the same of an open file, F_SETLEASE, F_GETLEASE
 SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
 
 Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, constant
@@ -50,6 +52,14 @@ def program(denied: Sequence[str], *, sockets: bool) -> list[Instruction]:
     refuse = (_RETURN, 0, 0, _FAIL | (errno.EAFNOSUPPORT if sockets else errno.EPERM))
     allowed = _FAMILIES if sockets else ()
     made += _only("socket", 0, [*((_EQUAL, len(allowed) - place, 0, family) for place, family in enumerate(allowed)), refuse])
+    return [*made, (_RETURN, 0, 0, _ALLOW)]
+
+
+def without_locks() -> list[Instruction]:
+    """A further filter, for ranks: locks and watches on a file that all of them can read would carry what nobody sent."""
+    fail = (_RETURN, 0, 0, _FAIL | errno.EPERM)
+    made: list[Instruction] = [(_LOAD, 0, 0, _NUMBER), *(part for name in WATCHES for part in ((_EQUAL, 0, 1, number(name)), fail))]
+    made += _only("fcntl", 1, [part for command in _LOCKS for part in ((_EQUAL, 0, 1, command), fail)])
     return [*made, (_RETURN, 0, 0, _ALLOW)]
 
 

@@ -22,7 +22,7 @@ _NEWER = {  # numbers that all machines share
     "memfd_secret": 447,
 }  # fmt: skip
 _OLDER = {  # name: (x86-64, 64-bit Arm)
-    "prlimit64": (302, 261), "setpriority": (141, 140),
+    "fcntl": (72, 25), "flock": (73, 32), "inotify_add_watch": (254, 27), "inotify_init1": (294, 26), "prlimit64": (302, 261), "setpriority": (141, 140),
     "acct": (163, 89), "add_key": (248, 217), "adjtimex": (159, 171), "bpf": (321, 280), "capset": (126, 91), "chroot": (161, 51),
     "clock_adjtime": (305, 266), "clock_settime": (227, 112), "clone": (56, 220), "delete_module": (176, 106), "fanotify_init": (300, 262),
     "finit_module": (313, 273), "init_module": (175, 105), "ioctl": (16, 29), "kcmp": (312, 272), "kexec_file_load": (320, 294),

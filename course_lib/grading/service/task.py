@@ -113,7 +113,7 @@ def run_task(task: Task) -> Result:
     """
     clock = _Clock()
     try:
-        result = _marked(task, clock)
+        result = _marked(dict(task), clock)
     except Trouble as trouble:
         result = {"state": "failed", "why": f"{trouble.problem} Way out: {trouble.way_out}."}
     except OSError as error:
@@ -157,7 +157,7 @@ def _marked(task: Task, clock: "_Clock") -> Result:
     try:
         if task["refused"]:
             raise Trouble(task["refused"], "hand in the notebook itself")
-        learner = _intake(workers, base64.b64decode(task["notebook"]), f"{task['assignment']}.ipynb")
+        learner = _intake(workers, base64.b64decode(task.pop("notebook")), f"{task['assignment']}.ipynb")
     except Trouble as trouble:
         _require_working(workers)
         return lost(task, "refused", trouble.problem)

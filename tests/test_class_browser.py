@@ -193,6 +193,11 @@ def test_a_page_says_points_lateness_what_is_wrong_and_what_to_do_next():
     assert pages.render(page) == html
 
 
+def test_a_notebook_that_could_not_be_read_is_said_once_and_not_at_every_exercise():
+    html = pages.render(plain_page(trouble="01_small.ipynb is not a whole notebook."))
+    assert html.count("is not a whole notebook") == 1 and "Your notebook could not be graded" in html and 'class="exercise' not in html
+
+
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_page_is_readable_on_a_wide_and_on_a_narrow_screen(browser, tmp_path, scheme):

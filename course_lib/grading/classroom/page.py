@@ -99,6 +99,7 @@ class Page:
     written: Sequence[Written] = ()
     own: Sequence[Written] = ()  # cells that the student added
     notes: Sequence[str] = ()  # about the notebook, in words
+    trouble: str = ""  # why the notebook as a whole could not be graded
     penalty: float = 0.0  # points taken off for lateness
     arrived: datetime | None = None
     due: datetime | None = None

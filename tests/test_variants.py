@@ -21,7 +21,10 @@ from course_lib.grading.judge import (
     same_params,
     wants_explaining,
 )
+from course_lib.grading.mark import mark
+from course_lib.grading.notebook import Step, Submission
 from course_lib.grading.place import Here
+from course_lib.grading.seats import Workers
 from course_lib.grading.variants import difficulty, draw, draw_all, others, seed_of
 from course_lib.notebook import worked_source
 from course_lib.records import Outcome
@@ -206,6 +209,21 @@ def test_an_answer_to_another_students_letters_is_told_so_and_gets_the_same_poin
     public = grade(card, Here(letters(card.params)), params=mine, others=known)
     assert {v.mistake for v in public.verdicts if not v.ok} >= {PUBLIC_FORM}
     assert grade(card, Here(letters(mine)), params=mine, others=known).passed
+
+
+def test_a_worker_says_so_too_and_an_answer_that_hangs_on_others_numbers_keeps_its_report():
+    card = exercises.card("match-the-cuts")
+    mine, hers = draw(SECRET, "ada", card), draw(SECRET, "bo", card)
+    hangs = f"{card.answers[0]}.seen = 0\ndef {card.answers[0]}():\n    import os, time\n    if os.path.exists('seen'):\n        time.sleep(60)\n    open('seen', 'w')\n    return {{}}"
+    with Workers(wall=None) as workers:
+        told = {}
+        for name, source in (("hers", f"def {card.answers[0]}():\n    return {letters(hers)()!r}"), ("hangs", hangs.split("\n", 1)[1])):
+            steps = (Step(do="run", exercise=card.id, source=source, whose="answer"), Step(do="judge", exercise=card.id))
+            submission = Submission(steps=steps, exercises=(card.id,))
+            (told[name],) = mark(submission, [card], workers, params={card.id: mine}, others={card.id: {"bo": hers}}).reports
+    assert ANOTHER_STUDENTS in {v.mistake for v in told["hers"].verdicts}
+    assert told["hers"].points == decide(card, Here(letters(hers)), params=mine).points
+    assert (told["hangs"].state, told["hangs"].points) == ("answered", 0.0)
 
 
 def test_another_owner_is_another_students():

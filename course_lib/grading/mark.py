@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.exercises import Card
-from course_lib.grading.judge import grade
+from course_lib.grading.judge import EXPLAIN_SECONDS, decide, explain, wants_explaining
 from course_lib.grading.notebook import Step, Submission
 from course_lib.grading.remote import Lost, WorkerPlace, names_there, run_cell
 from course_lib.grading.sandbox.wall import Wall
@@ -34,6 +34,16 @@ class Marked:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rules:
+    """By what a notebook is judged."""
+
+    params: Mapping[str, Mapping[str, Any]]  # exercise -> this student's numbers
+    others: Mapping[str, Mapping[str, Mapping[str, Any]]]  # exercise -> who -> theirs
+    secret: str
+    deciding: bool
+
+
 @dataclass
 class _State:
     """What is known after some runs of the notebook."""
@@ -48,10 +58,12 @@ class _State:
 def mark(
     submission: Submission, cards: Sequence[Card], workers: Workers, *, beside: Path | None = None,
     params: Mapping[str, Mapping[str, Any]] | None = None, secret: str = "public", deciding_ranks: bool = False,
+    others: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
 ) -> Marked:
     """Every exercise of a submission, judged. `beside` is the notebook's folder, of which the worker gets a copy.
 
-    With `deciding_ranks` cluster exercises are decided by runs with a process for each rank, as in a class.
+    With `deciding_ranks` cluster exercises are decided by runs with a process for each rank, as in a class. `others` are the
+    numbers of other students (exercise -> who -> parameters): an answer that is right for theirs is told so.
     """
     known = {card.id: card for card in cards}
     state = _State()
@@ -60,15 +72,15 @@ def mark(
     state.limits = workers.wall or Wall(level="none")
     workers.wait_ready()  # which is not the submission's time
     until = time.monotonic() + state.limits.notebook_seconds
+    rules = _Rules(params=params or {}, others=others or {}, secret=secret, deciding=deciding_ranks)
     with _copy_of(beside) as folder:
-        while not _through(submission, known, workers, folder, state, until, params or {}, secret, deciding_ranks):
+        while not _through(submission, known, workers, folder, state, until, rules):
             pass
     return Marked(reports=tuple(state.reports[name] for name in submission.exercises), notes=tuple(state.notes))
 
 
 def _through(
-    submission: Submission, known: Mapping[str, Card], workers: Workers, folder: Path, state: _State, until: float,
-    params: Mapping[str, Mapping[str, Any]], secret: str, deciding_ranks: bool,
+    submission: Submission, known: Mapping[str, Card], workers: Workers, folder: Path, state: _State, until: float, rules: _Rules
 ) -> bool:
     """Run the notebook once; whether it came to its end. If not, what broke it is left out of the next run."""
     with workers.seat(folder) as seat:
@@ -82,7 +94,7 @@ def _through(
                 if step.do == "run":
                     _run(seat, step, state, until)
                 else:
-                    _judge(seat, known[step.exercise], step.exercise in submission.missing, state, params, secret, deciding_ranks)
+                    _judge(seat, known[step.exercise], step.exercise in submission.missing, state, rules)
             except Lost as lost:
                 state.left_out.add(index)
                 _say_lost(step, lost, known, state)
@@ -106,9 +118,7 @@ def _with_conflict(step: Step, outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _judge(
-    seat: Seat, card: Card, missing: bool, state: _State, params: Mapping[str, Mapping[str, Any]], secret: str, deciding_ranks: bool,
-) -> None:
+def _judge(seat: Seat, card: Card, missing: bool, state: _State, rules: _Rules) -> None:
     """Judge one exercise on what the notebook has defined so far."""
     there, own = names_there(seat, card.answers)
     wrote = state.errors.get(card.id)
@@ -120,20 +130,35 @@ def _judge(
     if missing:
         names = ", ".join(f"`{name}`" for name in card.answers)
         state.notes.append(f"{wrote.error if wrote else ''} But a cell of your own defines {names}, and that was judged: nothing is lost.".strip())
-    with WorkerPlace(seat, deciding=deciding_ranks, most_seconds=state.limits.case_seconds) as place:
-        report = _graded(card, place, params.get(card.id), secret)
+    with WorkerPlace(seat, deciding=rules.deciding, most_seconds=state.limits.case_seconds) as place:
+        report = _graded(card, place, rules)
         place.settle()
         if place.lost is not None:
             report = replace(report, state=place.lost.state, points=0.0, note=place.lost.words)
         state.reports[card.id] = report
     if place.lost is not None and not seat.forks:
         raise place.lost
+    if seat.forks and wants_explaining(card, report, rules.params.get(card.id)):
+        state.reports[card.id] = _explained(seat, card, report, state, rules)
 
 
-def _graded(card: Card, place: WorkerPlace, params: Mapping[str, Any] | None, secret: str) -> Report:
+def _explained(seat: Seat, card: Card, report: Report, state: _State, rules: _Rules) -> Report:
+    """The report with a word for an answer that is right for other numbers than its own; its points stay, whatever happens.
+
+    The answer runs once more, on a clone of its own.
+    """
+    try:
+        with WorkerPlace(seat, most_seconds=min(state.limits.case_seconds, EXPLAIN_SECONDS)) as again:
+            told = explain(card, again, report, params=rules.params.get(card.id), secret=rules.secret, others=rules.others.get(card.id, {}))
+            return cleaned(told)
+    except Exception:  # what an answer does on numbers that are not its own is nobody's business
+        return report
+
+
+def _graded(card: Card, place: WorkerPlace, rules: _Rules) -> Report:
     """The judge's report; if the judge itself fails on what it was given, that is said and costs the exercise."""
     try:
-        return cleaned(grade(card, place, params=params, secret=secret))
+        return cleaned(decide(card, place, params=rules.params.get(card.id), secret=rules.secret))
     except Exception as error:  # what an answer returns must never end the marking of the others
         return lost_report(card, "refused", f"The judge could not read what this answer returned ({type(error).__name__}); "
                                             "please report it if your answer returns what was asked for.")

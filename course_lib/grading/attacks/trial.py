@@ -97,6 +97,10 @@ class _Class:
         """The common one."""
         return {}
 
+    def given(self, chapter: str) -> Mapping[str, Any]:
+        """Nobody has one of their own."""
+        return {}
+
 
 class Range:
     """Where attacks are tried: a stage, and a marker behind one wall. A context manager."""

@@ -26,6 +26,7 @@ from course_lib.grading.notebook import MAX_BYTES, MAX_CELLS, Submission, rebuil
 from course_lib.grading.seats import Workers, imports_of
 from course_lib.grading.service.anomalies import anomalies_of, answers_of
 from course_lib.grading.service.autograded import autograded, text_of
+from course_lib.grading.variants import others
 from course_lib.grading.words import clean
 from course_lib.install import Trouble
 from course_lib.learner.merge import grade_meta, is_answer, is_check
@@ -57,6 +58,7 @@ def make_task(folder: Any, student: str, chapter: str, *, wall: Any = None, only
         "student": student, "chapter": chapter, "assignment": folder.assignment(chapter), "contract": CONTRACT_VERSION,
         "source": folder.source(chapter).read_text(encoding="utf-8"), "points": {card.id: card.points for card in cards},
         "drawn": folder.variant(student, chapter).get("exercises", {}), "secret": folder.secret,
+        "others": {card.id: others(folder.given(chapter), student, card.id) for card in cards},
         "overlay": str(folder.overlay) if any(folder.overlay.glob("*/card.py")) else "",
         "wall": asdict(wall) if is_dataclass(wall) and not isinstance(wall, type) else None, "only": list(only),
         "refused": refused, "notebook": _text(data), "files": {name: _text(each) for name, each in files.items()},

@@ -80,6 +80,7 @@ def test_collectives_are_measured_and_fit_a_line(seen):
      (("--size", "9t"), "no model size '9t'"),
      (("--device", "tpu"), "choose auto, cpu or cuda"),
      (("--size", "7b", "--batch", "64", "--seq-len", "16384"), "a rank has"),
+     (("--trace",), "A trace is of a GPU's kernels"),
      (("--save-every", "1"), "Checkpoints need a folder")],
 )  # fmt: skip
 def test_what_cannot_run_is_refused_in_words_before_it_begins(flags, words, capsys):

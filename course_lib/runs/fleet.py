@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -34,11 +35,11 @@ class Ended:
         return self.code == 0 and not self.timed_out
 
 
-def command(program: str, arguments: Sequence[str], nproc: int, extra: Sequence[str] = ()) -> list[str]:
-    """The command line of a program on `nproc` processes of this machine; `extra` are torchrun's own flags."""
+def command(program: str, arguments: Sequence[str], nproc: int, extra: Sequence[str] = (), logs: str = "") -> list[str]:
+    """The command line of a program on `nproc` processes of this machine; `extra` are torchrun's own flags, `logs` its folder."""
     if nproc == 1 and not extra:
         return [sys.executable, "-m", f"course_lib.runs.{program}", *arguments]
-    where = list(extra) or ["--standalone"]
+    where = [*(list(extra) or ["--standalone"]), *(["--log-dir", logs] if logs else [])]
     what = [program] if program.endswith(".py") else ["-m", f"course_lib.runs.{program}"]
     return [sys.executable, "-m", "torch.distributed.run", *where, "--nproc-per-node", str(nproc), *what, *arguments]
 
@@ -51,7 +52,8 @@ def run(program: str, arguments: Sequence[str], nproc: int = 1, *, timeout: floa
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     env = {**ours, **os.environ, "PYTHONPATH": path, **(environment or {})}
     start = time.monotonic()
-    process = subprocess.Popen(command(program, arguments, nproc, extra), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    logs = tempfile.TemporaryDirectory(prefix="course-run-", ignore_cleanup_errors=True)  # noqa: SIM115 - until the run has ended
+    process = subprocess.Popen(command(program, arguments, nproc, extra, logs.name), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                errors="replace", env=env, start_new_session=os.name != "nt")  # fmt: skip
     lines: list[str] = []
     reader = threading.Thread(target=_read, args=(process, lines, say), daemon=True)
@@ -63,6 +65,7 @@ def run(program: str, arguments: Sequence[str], nproc: int = 1, *, timeout: floa
         timed_out = True
     finally:
         end(process)
+        logs.cleanup()
     reader.join(2.0)
     return Ended(process.returncode, time.monotonic() - start, timed_out, tuple(lines[-200:]))
 

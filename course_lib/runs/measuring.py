@@ -45,9 +45,10 @@ class Watch:
             with wire:
                 stepper.step(number)
             if trace:
-                from course_lib.runs.tracing import intervals
+                from course_lib.runs.tracing import exposed, intervals
 
                 raw["intervals"] = intervals(lambda: stepper.step(number + 1), self.place)
+                raw["exposed_seconds"] = exposed(raw["intervals"])
         else:
             account = _account(stepper)
             with account or contextlib.nullcontext(), wire:

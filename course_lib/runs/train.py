@@ -89,6 +89,8 @@ def run(given: argparse.Namespace, place: Place) -> evidence.Evidence | None:
     """Predict, train, measure, write. Rank 0 speaks."""
     if (given.save_every or given.resume) and not given.out:
         raise Trouble("Checkpoints need a folder.", "give --out")
+    if given.trace and place.device.type != "cuda":
+        raise Trouble("A trace is of a GPU's kernels, and this run is on the CPU.", "leave --trace out")
     job = job_of(given, place.ranks, place.device.type)
     fits(job, place)
     say = Speaker(place.first)

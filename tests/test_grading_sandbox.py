@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -600,3 +601,39 @@ def test_what_our_source_imports_is_known_beforehand():
     found = imports_of({"cells": [{"cell_type": "code", "source": "import torch, math\nfrom course_lib import figures"}, {"cell_type": "code", "source": "%magic"},
                                   {"cell_type": "markdown", "source": "import os"}]})  # fmt: skip
     assert found == ("course_lib", "course_lib.figures", "math", "torch")
+
+
+IN_TMP = """
+import sys
+from pathlib import Path
+from course_lib.grading.remote import run_cell
+from course_lib.grading.sandbox import Wall
+from course_lib.grading.seats import Workers
+
+with Workers(wall=Wall()) as workers, workers.seat(Path(sys.argv[1])) as seat:
+    said = run_cell(seat, '''
+import os, course_lib.units
+open('/tmp/mine', 'w').write('x')
+assert sorted(os.listdir('/tmp')) == sorted(['mine', os.environ['COURSE_IS_IN']]), os.listdir('/tmp')
+assert not os.path.exists(course_lib.__path__[0] + '/exercises/judging'), 'the judging'
+try:
+    open(course_lib.__path__[0] + '/units.py', 'a')
+except OSError:
+    pass
+else:
+    raise AssertionError('the library can be written to')
+'''.replace("os.environ['COURSE_IS_IN']", repr(sys.argv[2])))
+print(said.state, said.error)
+"""
+
+
+def test_a_course_that_lies_in_tmp_is_kept_in_as_well():
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="course-in-tmp-") as place:
+        course = Path(place) / "course"
+        shutil.copytree(ROOT / "course_lib", course / "course_lib", ignore=shutil.ignore_patterns("__pycache__"))
+        (course / "notebook").mkdir()
+        (course / "pyproject.toml").write_text("", encoding="utf-8")
+        done = subprocess.run([sys.executable, "-P", "-c", IN_TMP, str(course / "notebook"), Path(place).name], capture_output=True, text=True,
+                              env={**os.environ, "PYTHONPATH": str(course)}, cwd=course, check=False)  # fmt: skip
+        assert done.stdout.strip() == "answered", done.stdout + done.stderr
+        assert not Path("/tmp/mine").exists()

@@ -107,7 +107,8 @@ def _furnish(root: Path) -> None:
         (root / "dev" / name).touch()
     (root / "dev/shm").symlink_to(f"{HOME}/shm")
     (root / "dev/fd").symlink_to("/proc/self/fd")
-    (root / "tmp").symlink_to(f"{HOME}/tmp")
+    if not (root / "tmp").exists():  # else the course or Python lies in it, and `_own_tmp` joins the two
+        (root / "tmp").symlink_to(f"{HOME}/tmp")
 
 
 def enter(wall: Wall, root: Path, folder: Path) -> None:
@@ -124,6 +125,8 @@ def enter(wall: Wall, root: Path, folder: Path) -> None:
     for name in ("tmp", "shm"):
         (home / name).mkdir(0o700)
     copy_plain(folder, home / "notebook")
+    if not (root / "tmp").is_symlink():
+        _own_tmp(root / "tmp", home / "tmp")
     linux.mount("proc", root / "proc", flags=linux.NOSUID | linux.NODEV | linux.NOEXEC)
     if user is not None:
         for path in (home, *home.rglob("*")):
@@ -137,6 +140,16 @@ def enter(wall: Wall, root: Path, folder: Path) -> None:
     else:
         linux.empty_bounding_set()
     os.chdir(f"{HOME}/notebook")
+
+
+def _own_tmp(shown: Path, own: Path) -> None:
+    """The worker's own folder in place of a /tmp of which something is shown, and in it what is shown."""
+    kept = {path.name: os.open(path, os.O_PATH) for path in shown.iterdir()}
+    linux.bind(own, shown)
+    for name, fd in kept.items():
+        (shown / name).mkdir()
+        linux.bind(f"/proc/self/fd/{fd}", shown / name)
+        os.close(fd)
 
 
 def _stranger() -> int:

@@ -132,8 +132,8 @@ def test_a_judge_that_fails_costs_one_exercise_and_says_so(where, monkeypatch):
             raise ZeroDivisionError("in the oracle")
         return honest(card, place, **more)
 
-    honest = mark.grade
-    monkeypatch.setattr(mark, "grade", fails)
+    honest = mark.decide
+    monkeypatch.setattr(mark, "decide", fails)
     [result] = grade_all(["01"], where)
     lost = next(report for report in result.reports if report.exercise == "train-days-7b")
     assert lost.state == "refused" and "report it" in lost.note and result.points == result.maximum - lost.maximum

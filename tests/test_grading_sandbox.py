@@ -218,8 +218,8 @@ def f(targets):
 def test_no_service_of_the_machine_is_reached(kept, tmp_path):
     servers = []
     for family, kind, address in [(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)), (socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0)),
-                                  (socket.AF_UNIX, socket.SOCK_STREAM, "\0course-canary"), (socket.AF_UNIX, socket.SOCK_STREAM, str(tmp_path / "s")),
-                                  (socket.AF_UNIX, socket.SOCK_DGRAM, "\0course-canary-2")]:  # fmt: skip
+                                  (socket.AF_UNIX, socket.SOCK_STREAM, f"\0course-canary-{os.getpid()}"), (socket.AF_UNIX, socket.SOCK_STREAM, str(tmp_path / "s")),
+                                  (socket.AF_UNIX, socket.SOCK_DGRAM, f"\0course-canary-2-{os.getpid()}")]:  # fmt: skip
         server = socket.socket(family, kind)
         server.bind(address)
         server.setblocking(False)

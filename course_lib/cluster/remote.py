@@ -133,7 +133,7 @@ def serve_ranks(sock: socket.socket, fn: Callable[..., Any]) -> str:
     hello = receive(sock, 2**20)
     mine: tuple[int, ...] = hello["mine"]
     try:
-        alone = len(mine) == 1 and not hello["account"]  # nobody here to share the function with
+        alone = len(mine) == 1 < hello["ranks"] and not hello["account"]  # nobody here to share the function with, nor a later run
         bodies = {mine[0]: Body(fn)} if alone else _bodies(Blueprint(fn), mine)
     except ValueError as error:
         return _decline(sock, error)

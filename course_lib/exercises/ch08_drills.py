@@ -51,7 +51,7 @@ DRILLS = (
            "does sending take as long as computing?", "tokens", {"rate": RATE, "bandwidth": 50 * GB},
            _pick(rate=(300 * TFLOP, RATE, 500 * TFLOP), bandwidth=(25 * GB, 50 * GB, 100 * GB, 450 * GB))),
     _drill("gathers-a-step", "FSDP with {{units}} units, {{micro}} micro-batches in a step, rows freed after the forward pass and gathered again for the backward. How many "
-           "all-gathers?", "all-gathers", {"units": 80, "micro": 2}, _pick(units=(24, 32, 80, 126), micro=(2, 4, 8))),
+           "all-gathers?", "all-gathers", {"units": 80, "micro": 4}, _pick(units=(24, 32, 80, 126), micro=(4, 6, 8))),
     _drill("replica-norm", "HSDP with {{copies}} groups. Squares of gradients are added up over **all** ranks. By which factor is the norm too large?", "a plain factor",
            {"copies": 4}, _pick(copies=(4, 9, 16, 64))),
 )  # fmt: skip

@@ -167,9 +167,15 @@ def plain(folder: ClassFolder, chapter: str) -> float:
         copy = Path(shutil.copytree(folder.root, Path(scratch) / "class", symlinks=True))
         command = [sys.executable, "-m", "nbgrader", "autograde", folder.assignment(chapter)]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
+        shutil.rmtree(copy / "autograded", ignore_errors=True)  # ours
         start = time.perf_counter()
-        subprocess.run(command, cwd=copy, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
-        return time.perf_counter() - start
+        done = subprocess.run(command, cwd=copy, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        seconds = time.perf_counter() - start
+        handed_in = len(list((copy / "submitted").glob(f"*/{folder.assignment(chapter)}")))
+        graded = len(list((copy / "autograded").glob(f"*/{folder.assignment(chapter)}/*.ipynb")))
+        if graded < handed_in - handed_in // len(KINDS):  # it drops work that crashes; without more it would seem fast
+            raise RuntimeError(f"nbgrader graded {graded} of {handed_in}: {' | '.join(done.stdout.splitlines()[-5:])[:2000]}")
+        return seconds
 
 
 def floor(folder: ClassFolder, chapter: str, count: int) -> float:

@@ -411,9 +411,12 @@ def test_the_programs_run_on_python_3_10_with_torch_and_numpy_only():
     assert not loaded & {"matplotlib", "ipywidgets", "rich", "typer", "nbgrader", "IPython", "jsonschema", "pandas"}
 
 
-def test_replacing_a_layout_says_what_would_fit():
+def test_what_would_fit_is_said_only_where_it_would():
     from course_lib.runs import train
 
     big = predict.Job(config=sizes.size("7b").config(), layout=layouts.parse("ddp", 8), batch=16, width=2)
-    assert "--layout fsdp" in train.would_fit(big, 80e9)
-    assert "fewer" not in train.would_fit(replace(big, batch=8), 80e9)
+    said = train.would_fit(big, 80e9)
+    assert said == "--layout fsdp would fit"
+    sharded = replace(big, layout=layouts.parse("fsdp", 8))
+    assert sum(predict.memory_bytes(sharded).values()) <= 80e9 < sum(predict.memory_bytes(big).values())
+    assert train.would_fit(big, 5e9).startswith("use more ranks")

@@ -144,7 +144,7 @@ def memory_bytes(job: Job, stage: int = 0) -> dict[str, float]:
     layout, shape = job.layout, memory.shape(job.config)
     blocks, ends = unit_params(job, stage)
     kept = (sum(blocks) + ends) / layout.fsdp
-    schedule = {"gpipe": "gpipe", "1f1b": "1f1b", "interleaved": "interleaved"}[layout.schedule] if layout.pp > 1 else "1f1b"
+    schedule = layout.schedule if layout.pp > 1 else "1f1b"
     where = Layout(tp=layout.tp, pp=layout.pp, dp=layout.fsdp, zero=3 if layout.fsdp > 1 else 0, schedule=schedule,
                    virtual=layout.chunks if schedule == "interleaved" else 1, microbatches=layout.micro_batches)  # fmt: skip
     micro = job.batch // (layout.data * layout.micro_batches)

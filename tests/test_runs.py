@@ -377,7 +377,7 @@ def test_a_failure_is_diagnosed_from_the_ranks_last_notes(notes, ended, kind, ra
 
 
 def test_exposed_communication_counts_each_moment_once():
-    kernels = [("gemm", 10.0, 14.0), ("gemm", 12.0, 15.0), ("ncclDevKernel_AllReduce", 13.0, 18.0), ("ncclDevKernel_AllGather", 17.0, 19.0), ("adam", 18.5, 20.0)]
+    kernels = [("gemm", 10.0, 14.0), ("norm", 10.5, 11.0), ("gemm", 12.0, 15.0), ("ncclDevKernel_AllReduce", 13.0, 18.0), ("ncclDevKernel_AllGather", 17.0, 19.0), ("adam", 18.5, 20.0)]
     found = tracing.sorted_out(kernels)
     assert found == {"compute": [(0.0, 5.0), (8.5, 10.0)], "communication": [(3.0, 9.0)]}
     assert tracing.exposed(found) == pytest.approx(3.5), "from 5 to 8.5: neither the sum of kernels nor their span"

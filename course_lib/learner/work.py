@@ -11,32 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_lib.install import ROOT, Trouble
+from course_lib.install import Trouble
+from course_lib.install.folders import Folders as Folders
+from course_lib.install.folders import folders as folders
 from course_lib.learner import notebooks
 from course_lib.learner.history import keep
 from course_lib.learner.merge import Merged, merge
 
 _OLD = re.compile(r"\.before-\d{4}-\d{2}-\d{2}-\d{4}(-\d+)?\.ipynb$")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Folders:
-    """Where the course and the learner's work are."""
-
-    root: Path
-    work: Path
-
-    @property
-    def released(self) -> Path:
-        """The record of what each chapter was copied from."""
-        return self.work / ".course" / "released"
-
-
-def folders(root: Path | None = None, work: Path | None = None) -> Folders:
-    """The course's and the learner's folders: as given, else from COURSE_ROOT and COURSE_WORK, else the usual ones."""
-    root = root or Path(os.environ.get("COURSE_ROOT", ROOT))
-    work = work or Path(os.environ.get("COURSE_WORK", root / "work"))
-    return Folders(root=root.absolute(), work=work.absolute())
 
 
 def find_work(start: Path | None = None) -> Path | None:

@@ -15,6 +15,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from course_lib.install.folders import folders
 from course_lib.install.words import Trouble
 
 SCHEMA = "training-at-scale/evidence"
@@ -78,17 +79,15 @@ def read(path: str | Path) -> Evidence:
     return content
 
 
-def folders() -> list[tuple[str, Path]]:
+def places() -> list[tuple[str, Path]]:
     """Where evidence lies: one's own (COURSE_EVIDENCE, else work/evidence), then what ships with the course."""
-    from course_lib.learner import work
-
-    own = Path(os.environ["COURSE_EVIDENCE"]) if "COURSE_EVIDENCE" in os.environ else work.folders().work / "evidence"
+    own = Path(os.environ["COURSE_EVIDENCE"]) if "COURSE_EVIDENCE" in os.environ else folders().work / "evidence"
     return [("own", own), ("recorded", SHIPPED)]
 
 
 def found(kind: str | None = None) -> Iterator[tuple[str, Path, Evidence]]:
     """Every evidence file that can be read, one's own first and the newest of them first: where from, path, content."""
-    for origin, folder in folders():
+    for origin, folder in places():
         readable = []
         for path in sorted(folder.rglob("*.json")) if folder.is_dir() else ():
             try:

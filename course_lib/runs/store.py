@@ -19,7 +19,7 @@ MOST_FILES, MOST_BYTES = 500, 200_000_000
 
 def add(paths: Sequence[Path], target: Path | None = None) -> int:
     """Verify each file, or each file of a zip, and copy what is plausible; 1 if anything was left out."""
-    target = evidence.folders()[0][1] if target is None else target
+    target = evidence.places()[0][1] if target is None else target
     taken = refused = 0
     for path in paths:
         with tempfile.TemporaryDirectory(prefix="course-evidence-") as scratch:

@@ -214,29 +214,6 @@ def test_untouched_has_none_and_does_not_crash_through_check(chapter):
     assert {report.state for report in result.reports} == {"not answered"}
 
 
-@each_chapter
-def test_both_places_come_to_the_same_report(chapter, tmp_path):
-    """The bank's answers judged across the boundary, as in a notebook: the same points, verdicts and messages."""
-    from course_lib.grading.remote import WorkerPlace, run_cell
-    from course_lib.grading.seats import Workers
-
-    def facts(report):
-        return report.state, report.points, [(v.kind, v.part, v.ok, v.mistake) for v in report.verdicts]
-
-    with Workers(torch=True, chapters=[chapter]) as workers:
-        for answer in bank(chapter):
-            card = exercises.card(answer.exercise)
-            with workers.seat(tmp_path) as seat:
-                assert run_cell(seat, answer.source).state == "answered"
-                with WorkerPlace(seat) as place:
-                    there = grade(card, place)
-                    place.settle()
-            here = grade(card, Here(*names_of(answer.source, card.answers)))
-            told = f"{answer.exercise}: {answer.name}"
-            assert place.lost is None and (answer.races or facts(there) == facts(here)), told
-            assert not answer.races or not (there.passed or here.passed), told
-
-
 def test_json_gives_ids_verdicts_points_and_maximum(capsys):
     chapter = next(iter(SOURCES))
     assert check_main([chapter], True, False, False, True) == 0

@@ -1,16 +1,50 @@
-"""Every shipped answer meets its fate: right ones full points, wrong ones the verdict meant for them."""
+"""Every shipped answer meets its fate: right ones full points, wrong ones the verdict meant for them, here and across the boundary."""
+
+import contextlib
 
 import pytest
 
+from course_lib import exercises
 from course_lib.exercises import killmatrix
+from course_lib.grading.judge import grade
+from course_lib.grading.remote import WorkerPlace, run_cell
+from course_lib.grading.seats import Workers
 
 ANSWERS = killmatrix.bank()
 
 
+@pytest.fixture(scope="session")
+def warm():
+    """The warm process of a chapter, started when first asked for; one at a time."""
+    with contextlib.ExitStack() as stack:
+        open_ = {}
+
+        def of(chapter):
+            if chapter not in open_:
+                stack.close()
+                open_.clear()
+                open_[chapter] = stack.enter_context(Workers(torch=True, chapters=[chapter]))
+            return open_[chapter]
+
+        yield of
+
+
+def facts(report):
+    return report.state, report.points, [(v.kind, v.part, v.ok, v.mistake) for v in report.verdicts]
+
+
 @pytest.mark.parametrize("answer", ANSWERS, ids=[f"{a.exercise}: {a.name}" for a in ANSWERS])
-def test_answer(answer):
+def test_answer(answer, warm, tmp_path):
     row = killmatrix.judge(answer)
     assert row.ok, f"{answer.sort} answer {answer.name!r} meant {answer.expected} {answer.mistake}; got {row.got}: {row.message}"
+    card = exercises.card(answer.exercise)
+    with warm(card.chapter).seat(tmp_path) as seat:
+        assert run_cell(seat, answer.source).state == "answered"
+        with WorkerPlace(seat) as place:
+            there = grade(card, place)
+            place.settle()
+    assert place.lost is None and (answer.races or facts(there) == facts(row.report)), "in a worker of a class it comes out otherwise"
+    assert not answer.races or not (there.passed or row.report.passed)
 
 
 def test_an_answer_with_the_wrong_fate_fails_the_matrix(tmp_path, monkeypatch):

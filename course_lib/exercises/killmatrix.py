@@ -68,6 +68,7 @@ class Row:
     got: str
     message: str
     seconds: float
+    report: Report
 
 
 def read_bank(path: Path) -> list[BankAnswer]:
@@ -119,7 +120,7 @@ def judge(answer: BankAnswer, seed: str | None = None) -> Row:
     seconds = time.perf_counter() - start
     public = not answer.reads_params and _matters(card, params)
     ok, got, message = _public_form(answer, report, params) if public else _met(answer, report)
-    return Row(answer=answer, ok=ok, got=got, message=message, seconds=seconds)
+    return Row(answer=answer, ok=ok, got=got, message=message, seconds=seconds, report=report)
 
 
 @contextlib.contextmanager

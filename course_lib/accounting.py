@@ -18,6 +18,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from copy import copy
 from itertools import accumulate
 from typing import Any, Self
 
@@ -157,7 +158,7 @@ class Accounting(TorchDispatchMode):
         if formula is not None:
             self.flops += formula(*args, **(kwargs or {}), out_val=out)
         elif packet is _resize:
-            self._resized(args[0])
+            self._resized(args[0].untyped_storage())
         return out
 
     def _see(self, tensor: Tensor) -> None:
@@ -197,11 +198,19 @@ class Accounting(TorchDispatchMode):
             if block.born <= self._peak:
                 self._gone.append(block)
 
-    def _resized(self, tensor: Tensor) -> None:
-        storage = tensor.untyped_storage()
-        block = self._blocks[storage._cdata]
-        change, block.nbytes = storage.nbytes() - block.nbytes, storage.nbytes()
+    def _resized(self, storage: torch.UntypedStorage) -> None:
+        block = self._blocks.get(storage._cdata)
+        if block is None:
+            return
+        past = copy(block)  # what it was until now may be part of the peak
+        past.died = self.moment
+        if past.born <= self._peak:
+            self._gone.append(past)
+        if self._history is not None:
+            self._history.append(past)
         self.moment += 1
+        change, block.nbytes, block.born = storage.nbytes() - past.nbytes, storage.nbytes(), self.moment
+        block.saved_since = self.moment if block.saved else -1
         self._grow(change)
 
     def _pack(self, tensor: Tensor) -> _Saved:
@@ -383,5 +392,16 @@ def _stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
                 account._call(tensor, "optimizer state")
 
 
+def _resize_storage(storage: torch.UntypedStorage, nbytes: int) -> torch.UntypedStorage:
+    """A storage's own `resize_`, which no operation shows: FSDP lets a unit's weights go by it, and takes them again."""
+    out = _plain_resize(storage, nbytes)
+    account = getattr(_here, "account", None)
+    if account is not None:
+        account._resized(storage)
+    return out
+
+
+_plain_resize = torch.UntypedStorage.resize_
+torch.UntypedStorage.resize_ = _resize_storage  # type: ignore[method-assign]
 _modules.register_module_parameter_registration_hook(_registered)
 _optimizers.register_optimizer_step_post_hook(_stepped)

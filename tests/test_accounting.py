@@ -49,6 +49,20 @@ def test_a_resized_storage_counts_its_new_size():
     assert account.live_bytes == account.peak_bytes == 400
 
 
+def test_a_storage_that_fsdp_lets_go_by_resizing_it_is_gone_and_its_peak_keeps_its_roles():
+    with Accounting(history=True) as account:
+        gathered = torch.ones(10, requires_grad=True)
+        out = gathered.mul(gathered)  # saved for backward
+        gathered.untyped_storage().resize_(0)  # as FSDP2's free_storage does
+        assert account.live_bytes == 40 and account.peak_bytes == 80
+        assert account.peak_roles()["saved for backward"] == 40 and sum(account.peak_roles().values()) == account.peak_bytes
+        gathered.untyped_storage().resize_(40)
+        more = torch.ones(10)
+        assert account.live_bytes == account.peak_bytes == sum(account.peak_roles().values()) == 120
+        del out, more
+    assert max(map(sum, zip(*account.timeline().values(), strict=True))) == 120
+
+
 def test_the_roles_of_a_training_step():
     with Accounting() as account:
         model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64))

@@ -21,7 +21,7 @@ from course_lib.install import ROOT
 pytestmark = pytest.mark.browser
 
 CHAPTERS = sorted(path.parent.name for path in (ROOT / "notebooks").glob("[0-9][0-9]_*/*.ipynb"))
-WIDGETS = {"00": 7, "01": 5, "02": 5, "03": 3, "06": 3, "07": 2, "08": 5, "09": 2, "10": 2}  # cells of a chapter with controls, at least
+WIDGETS = {"00": 7, "01": 5, "02": 5, "03": 3, "06": 3, "07": 2, "08": 5, "09": 2, "10": 2, "15": 4}  # cells of a chapter with controls, at least
 LEAST_CONTRAST = 4.5  # WCAG 2.2, level AA, for text
 
 
@@ -45,6 +45,7 @@ ATTEMPTS = {
     "08": Attempt("clip-shards", "replicas count as often as there are", "each part is counted once", "one sum, one all-reduce"),
     "09": Attempt("row-bias", "as it stood", "the bias is in it 3 times", "behind the sum"),
     "10": Attempt("three-schedules", "forwards only", "the backward of stage 0", "fill, alternate, drain"),
+    "15": Attempt("exposed-seconds", "wall time less computing", "when the GPU does nothing at all, it does not communicate", "three unions"),
 }
 
 

@@ -19,6 +19,7 @@ from course_lib.grading.notebook import rebuild
 from course_lib.grading.place import Here
 from course_lib.grading.release import tidied_sources
 from course_lib.grading.seats import Workers
+from course_lib.grading.service.task import cards_of
 from course_lib.install import ROOT, Trouble
 from course_lib.learner.merge import grade_meta
 from course_lib.learner.notebooks import read, render
@@ -115,6 +116,17 @@ answer = len(held) + (stolen is not None) + ({folder.secret!r} in str(os.environ
         looking = mark(rebuild(source, notebook, cards), cards, workers, secret=folder.secret)
     reports = [next(report for report in each.reports if report.exercise == "class-mean") for each in (honest, looking)]
     assert [report.points for report in reports] == [2.0, 2.0]  # what it looked for was not there: nothing was added
+
+
+def test_a_machine_that_does_not_see_the_class_folder_grades_nothing_without_its_exercises(folder, tmp_path):
+    new_exercise("01", "class-mean", folder.root)
+    write(folder.overlay / "class_mean")
+    task = {"overlay": str(folder.overlay), "points": {"class-mean": 2}, "chapter": "01"}
+    assert [card.id for card in cards_of(task)] == ["class-mean"]
+    overlay.use(None)
+    with pytest.raises(Trouble, match="there is no such folder") as trouble:
+        cards_of({**task, "overlay": str(tmp_path / "elsewhere")})
+    assert "every worker see the class folder under the same path" in trouble.value.way_out
 
 
 def test_another_class_does_not_know_it_and_the_course_is_as_it_was(folder, tmp_path):

@@ -214,13 +214,14 @@ def test_doctor_fails_only_where_the_course_cannot_run(capsys, monkeypatch):
 
     lines = [Line("a", "ok", "fine"), Line("b", "warn", "so so [bold]", "mend it")]
     monkeypatch.setattr(environment, "look", lambda *_: lines)
+    monkeypatch.setattr("course_lib.runs.look.gpus", list)
     assert cli.run(["doctor"]) == 0
     assert "so so [bold]" in capsys.readouterr().out
     lines.append(Line("c", "fail", "gone", "buy one"))
     assert cli.run(["doctor", "--json"]) == 1
     told = json.loads(capsys.readouterr().out)
     assert told["ok"] is False and [each["state"] for each in told["lines"]][:3] == ["ok", "warn", "fail"]
-    assert {each["what"] for each in told["lines"][3:]} == {"sandbox"}
+    assert {each["what"] for each in told["lines"][3:]} == {"shared memory", "open files", "sandbox"}
 
 
 def test_doctor_finds_this_very_environment_whole():

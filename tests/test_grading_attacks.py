@@ -19,6 +19,7 @@ GROUPS = {  # what one marker tries
     "forgeries and accidents": lambda each: each.kind in ("forging", "accident") and each.chapter == "01",
     "leaks, tampering and exhaustion": lambda each: each.kind in ("leak", "tampering", "exhaustion") and each.chapter == "01" and not each.brief,
     "hangs": lambda each: each.chapter == "01" and each.brief,
+    "chapter 02": lambda each: each.chapter == "02",
     "chapter 00": lambda each: each.chapter == "00",
     "chapter 06": lambda each: each.chapter == "06",
 }
@@ -62,7 +63,7 @@ def test_no_rank_knows_what_nobody_sent_it_though_it_could_among_threads(monkeyp
 
 WITHOUT_A_PROCESS_SPACE = ("class-folder", "secret-by-its-path", "gradebook-by-sql", "judging-source", "memory-of-the-judge", "services-on-loopback",
                            "sockets-without-a-network", "grades-in-the-database", "code-of-the-course", "end-of-another-process",
-                           "detached-process")  # fmt: skip
+                           "detached-process", "files-of-other-students")  # fmt: skip
 
 
 def test_the_weaker_sandbox_holds_too():

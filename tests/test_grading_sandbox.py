@@ -381,7 +381,8 @@ def test_what_an_answer_starts_ends_with_its_exercise(kept, tmp_path):
     assert len(descendants(warm)) == before - 1
 
 
-ENDINGS = [("namespaces", "the warm process killed"), ("namespaces", "the judge killed"), ("contained", "the judge killed")]
+ENDINGS = [("namespaces", "the warm process killed"), ("namespaces", "the judge killed"), ("contained", "the judge killed"),
+           ("contained", "the warm process killed"), ("contained", "its other half killed")]
 
 
 @pytest.mark.parametrize(("level", "how"), ENDINGS, ids=lambda each: each)
@@ -394,13 +395,15 @@ def test_whatever_ends_ends_everything(tmp_path, level, how):
         "from course_lib.records import Case\nfrom tests.test_grading_sandbox import CARD, STRAYS\n"
         f"with Workers(wall=Wall(level={level!r})) as workers, workers.seat(Path({str(tmp_path / 'notebook')!r})) as seat:\n"
         "    run_cell(seat, STRAYS)\n    place = WorkerPlace(seat).__enter__()\n    assert place.run(CARD, Case(name='n')).value == 1\n"
-        "    print(workers._warm.process.pid, flush=True)\n    sys.stdin.read()\n"
+        "    print(workers._warm.process.pid, flush=True)\n    sys.stdin.read()\n"  # at "contained" the outer one of two
     )
     env = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": str(REPOSITORY)}
     judge = subprocess.Popen([sys.executable, "-c", program], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     warm = int(judge.stdout.readline())
     assert len(alive(str(tmp_path / "tmp"))) > 8
-    os.kill(warm if how == "the warm process killed" else judge.pid, signal.SIGKILL)
+    if how == "its other half killed":
+        [warm] = Path(f"/proc/{warm}/task/{warm}/children").read_text().split()
+    os.kill(judge.pid if how == "the judge killed" else int(warm), signal.SIGKILL)
     judge.stdin.close()
     judge.wait(timeout=60)
     until = time.monotonic() + 30
@@ -472,6 +475,42 @@ def test_an_honest_exchange_is_right_in_processes(walled, tmp_path):
     right = bank.split("# %% right:")[1].split("# %%")[0].split("\n", 1)[1]
     report = exchanged(walled, tmp_path, "import torch\nfrom course_lib.cluster import *\n" + right, deciding=True)
     assert report.passed, report
+
+
+ASIDE = "import os, sys\ndef f(comm):\n    found = [os.path.exists('left'), 'left' in sys.modules]\n    sys.modules['left'] = os\n    {more}\n    return found"
+
+
+@pytest.mark.parametrize(("more", "stays"), [("pass", True), ("open('left', 'w').close()", False), ("os.utime('.')", False)])
+def test_a_rank_meets_nothing_of_the_exercise_before_and_a_folder_that_was_touched_goes(walled, tmp_path, more, stays):
+    case, seen, shut_in = Case(name="two", ranks=2), [], []
+    with walled.seat(tmp_path) as seat:
+        assert run_cell(seat, ASIDE.format(more=more)).state == "answered"
+        for _ in range(2):
+            with WorkerPlace(seat, deciding=True) as place:
+                place.plan([case])
+                seen.append(place.run(CARD, case).value)
+                shut_in.append([seat.beside(rank).pid for rank in range(2)])
+    assert seen == [[[False, False]] * 2] * 2
+    assert (shut_in[0] == shut_in[1]) is stays
+
+
+def test_a_rank_reaches_nothing_in_the_process_that_it_is_a_copy_of(walled, tmp_path):
+    source = ("import os\ndef tried(path, how):\n    try:\n        os.close(os.open(path, how)); return 'opened'\n    except OSError as error: return type(error).__name__\n"
+              "def f(comm): return [tried(f'/proc/{who}/mem', os.O_RDWR) for who in (1, 'self')]")
+    case = Case(name="two", ranks=2)
+    with walled.seat(tmp_path) as seat:
+        assert run_cell(seat, source).state == "answered"
+        with WorkerPlace(seat, deciding=True) as place:
+            place.plan([case])
+            assert place.run(CARD, case).value == [["PermissionError", "opened"]] * 2
+
+
+def test_workers_of_many_notebooks_are_rehearsed_and_find_nothing_of_it(tmp_path):
+    with Workers(torch=True, chapters=["00"], wall=Wall(), many=True) as made, made.seat(tmp_path) as seat:
+        assert run_cell(seat, "import os, random, threading\nat_first = sorted(set(globals()))\n"
+                              "def f(): return [threading.active_count(), len(os.listdir('/proc/self/task')), random.random(), 'rehearsed' in at_first, 'math' in at_first]").state == "answered"
+        with WorkerPlace(seat) as place:
+            assert place.run(CARD, Case(name="one")).value == [1, 1, 0.8444218515250481, False, False]
 
 
 def test_a_rank_that_ends_its_process_is_told_so(walled, tmp_path):

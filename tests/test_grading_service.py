@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -32,7 +33,7 @@ from course_lib.learner.notebooks import Notebook, parse, render
 from course_lib.records import Report, Verdict
 from tests.class_kit import NAME, as_bytes, at, class_at, copy_of, course_at, work
 from tests.crash_kit import Made
-from tests.grading_kit import SMALL, cell_of, own, small_source
+from tests.grading_kit import SMALL, cell_of, own, small_source, solved_copy
 
 EVERYTHING = 28.0
 HOG = "def train_days(params, tokens, gpu_flops, utilisation):\n    return len(bytearray(3_000_000_000))\n\n\ndef gpus_for_deadline(*_): return 1"
@@ -388,6 +389,38 @@ def test_a_cell_graded_by_hand_waits_for_a_person_unless_it_is_as_it_was_release
         assert (zoe.auto_score, zoe.needs_manual_grade) == (0.0, False)
         assert book.find_comment("essay", NAME, NAME, "ada").comment == "No response."
     assert "My essay." in autograded_path(folder, "alan", "01").read_text(encoding="utf-8")
+
+
+FORBIDDEN = {  # answer, and what of it is the library's
+    "def train_flops(n): return 6 * n": set(),
+    "def f(n): return train_flops(n)\n\ndef train_flops(n): return 6 * n": set(),
+    "class My:\n    def train_flops(self): return 6\n\nvalue = My().train_flops()": set(),
+    "%time 1\ntrain_flops = lambda n: 6 * n\nvalue = train_flops(2)": set(),
+    "def f(n): return compute.train_flops(n)": {"train_flops"},
+    "from course_lib.compute import train_flops as mine": {"train_flops"},
+    "import course_lib.compute as c\nf = c.train_flops": {"train_flops"},
+    "f = getattr(compute, 'train_flops')": {"train_flops"},
+    "f = train_flops": {"train_flops"},
+}
+
+
+@pytest.mark.parametrize(("answer", "taken"), FORBIDDEN.items(), ids=lambda each: str(each)[:40])
+def test_a_name_is_forbidden_where_it_is_the_librarys_not_a_learners_own(answer, taken):
+    cells = ["from course_lib import check, compute", answer]
+    used = anomalies.names_used(answer, anomalies.names_defined(cells), anomalies.library_names(cells))
+    assert used & {"train_flops"} == taken
+
+
+def test_points_that_the_class_gave_are_no_edited_metadata():
+    cards = [replace(card, points=7 if card.id == "mfu-waste" else card.points) for card in exercises.cards("01") if card.id in SMALL]
+    source = small_source()
+    mine = parse(render(solved_copy(blank(source), source)))
+    check = cell_of(mine, "mfu-waste-check")
+    said = {}
+    for points in (7, 99):
+        check["metadata"]["nbgrader"]["points"] = points
+        said[points] = [line["text"] for line in anomalies.anomalies_of(source, mine, cards, rebuild(source, mine, cards), ())]
+    assert said[7] == [] and any("was edited (points)" in text for text in said[99])
 
 
 def test_answers_alike_are_told_only_where_they_are_long_shared_by_few_and_not_published():

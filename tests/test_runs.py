@@ -3,6 +3,7 @@
 import ast
 import json
 import math
+import os
 import subprocess
 import sys
 import zipfile
@@ -12,11 +13,15 @@ from pathlib import Path
 import pytest
 
 from course_lib import memory
+from course_lib.facts import device
 from course_lib.install import ROOT, Trouble
 from course_lib.runs import (
+    collectives,
+    cores,
     evidence,
     failures,
     fleet,
+    gap,
     gates,
     layouts,
     look,
@@ -29,6 +34,8 @@ from course_lib.runs import (
     tracing,
     verify,
 )
+from course_lib.runs.clock import Clock
+from course_lib.runs.learning_rate import FLOOR, rate_at
 
 RATES = predict.Rates(flops=1e11, memory=1e10, alpha=1e-4, wire=1e9)
 
@@ -136,13 +143,174 @@ def test_the_bubble_is_that_of_the_schedule():
     assert many["bubble"] / many["arithmetic"] == pytest.approx(3 / 32)
 
 
+def test_a_measured_block_says_what_the_framework_adds_to_the_arithmetic():
+    plain = predict.step_seconds(job("ddp", 4), RATES, {})
+    slow = predict.step_seconds(job("ddp", 4), replace(RATES, block=plain["arithmetic"] / 2, ends=plain["arithmetic"] / 4), {})
+    assert plain["overhead"] == 0 and slow["arithmetic"] == plain["arithmetic"]
+    assert slow["overhead"] == pytest.approx((4 / 2 + 1 / 4 - 1) * plain["arithmetic"]), "four blocks and the ends"
+    halved = predict.step_seconds(job("tp", 2), replace(RATES, block=1.0), {})
+    assert halved["arithmetic"] + halved["overhead"] == pytest.approx(4 / 2), "each rank has half of every block"
+
+
+def test_a_pipelines_pace_is_that_of_its_fullest_stage_and_idle_ranks_leave_a_shared_core():
+    rates = replace(RATES, block=0.1, ends=0.1)
+    alone = predict.step_seconds(job("pp=2", 2, micro_batches=4), rates, {})
+    assert alone["arithmetic"] + alone["overhead"] == pytest.approx(4 * (2 * 0.1 + 0.1)), "two blocks and the head"
+    shared = predict.step_seconds(job("pp=2", 2, micro_batches=4), replace(rates, cores=0.5), {})
+    assert shared["bubble"] == pytest.approx(alone["bubble"] / 2)
+
+
+def test_calls_are_those_of_the_layout_each_at_its_own_rate():
+    assert predict.calls(job("fsdp", 4))["gather weights"] == 2 * 4 + 1, "four blocks twice, the ends once"
+    assert predict.calls(job("fsdp", 4, reshard=False))["gather weights"] == 4 + 1
+    assert predict.calls(job("ddp", 4))["all-reduce gradients"] == 2, "a small bucket and a large one"
+    assert predict.calls(job("tp", 4))["tensor parallel"] == 4 * 4 + 3
+    sharded = job("fsdp", 4)
+    wire = predict.wire_bytes(sharded)
+    rates = replace(RATES, alpha=0.0, wires={"fsdp all_gather": (0.5, 0.0), "fsdp reduce_scatter": (0.0, 1e6)})
+    said = predict.step_seconds(sharded, rates, wire)["communication"]
+    assert said == pytest.approx(9 * 0.5 + wire["reduce-scatter gradients"] / 1e6), "no bandwidth showed: its calls cost their latency"
+    assert rates.of("pipeline") == (0.0, RATES.wire), "what was not measured goes at the rate of all ranks"
+
+
+# --- the gap
+
+
+def measured_of(expected, **more):
+    by = {"parameters": 9e6, "gradients": 0.0, "optimizer state": 7e6, "saved for backward": 3e7, "temporary": 2e6}
+    return {"step_seconds": 0.5, "memory_bytes": sum(by.values()), "memory_by": by, "wire_bytes": expected.wire_bytes + 6, **more}
+
+
+PARTS = {"data": 0.01, "forward": 0.1, "backward": 0.25, "communication": 0.03, "optimizer": 0.04, "checkpoint": 0.0}
+
+
+@pytest.mark.parametrize(("text", "cores_each", "more", "words"), [
+    ("single", 2.0, {}, "one at a time"), ("fsdp", 0.5, {}, "2 ranks take turns on each core"), ("tp", 1.0, {"exposed_seconds": 0.2}, "DTensor dispatches"),
+    ("pp", 1.0, {}, "stages wait"), ("ddp", 1.0, {}, "buckets")])  # fmt: skip
+def test_the_gap_is_listed_in_terms_that_add_up(text, cores_each, more, words):
+    asked = job(text, 1 if text == "single" else 4)
+    expected = predict.predict(asked, replace(RATES, block=0.01, ends=0.01))
+    measured = measured_of(expected, **more)
+    terms = gap.gap(expected, measured, [{"parts": PARTS}] * 5, asked, cores_each, on_cpu=True)
+    seconds, memory_terms, wire = ([term for term in terms if term["of"] == of] for of in ("seconds", "memory", "wire"))
+    assert sum(term["seconds"] for term in seconds) == pytest.approx(0.5 - expected.step_seconds)
+    assert sum(term["bytes"] for term in memory_terms) == pytest.approx(measured["memory_bytes"] - expected.memory_bytes)
+    assert [term["bytes"] for term in wire] == ([] if text == "single" else [pytest.approx(6)])
+    assert any(words in term["how"] for term in seconds) and all(term["how"] for term in terms)
+    assert ("communication" in {term["term"] for term in seconds}) == ("exposed_seconds" in more)
+    assert all("step time" in line or "memory" in line for line in gap.said(terms))
+
+
+def test_a_gpus_allocator_tells_no_roles_and_that_is_said():
+    asked = job("ddp", 2)
+    expected = predict.predict(asked, RATES)
+    (term,) = gap.memory(expected, {"memory_bytes": 2e9, "memory_by": {"reserved": 3e9}}, asked)
+    assert term["bytes"] == 2e9 - expected.memory_bytes and "not told apart" in term["term"]
+
+
+# --- a step's clock, its learning rate, its threads
+
+
+def test_each_moment_of_a_step_belongs_to_one_part(monkeypatch):
+    clock = Clock(type("Place", (), {"device": type("Device", (), {"type": "cpu"})}))
+    ticks = iter([0.0, 1.0, 3.0, 10.0, 12.0])
+    monkeypatch.setattr(clock, "_now", lambda: next(ticks))
+    with clock.part("communication"):
+        clock.timed("forward", lambda: None)()
+    found = clock.read()
+    assert (found["communication"], found["forward"], found["data"]) == (1.0 + 7.0, 2.0, 0.0)
+    assert sum(clock.read().values()) == 0, "read once"
+
+
+def test_on_a_gpu_the_parts_are_read_from_events_that_it_stamps_itself(monkeypatch):
+    class Event:
+        count = 0
+
+        def __init__(self, enable_timing):
+            assert enable_timing
+
+        def record(self):
+            self.at, Event.count = Event.count, Event.count + 1
+
+        def elapsed_time(self, later):
+            return 250.0 * (later.at - self.at)  # ms
+
+    monkeypatch.setattr("course_lib.runs.clock.torch.cuda.Event", Event)
+    clock = Clock(type("Place", (), {"device": type("Device", (), {"type": "cuda"})}))
+    with clock.part("optimizer"), clock.part("communication"):
+        pass
+    found = clock.read()
+    assert (found["optimizer"], found["communication"]) == (0.5, 0.25), "before and after, and between"
+
+
+def test_the_rate_rises_falls_to_its_floor_and_depends_on_the_step_alone():
+    rates = [rate_at(step, 2.0, warmup=4, total=20) for step in range(20)]
+    assert rates[:4] == [0.5, 1.0, 1.5, 2.0] and rates[4] == 2.0
+    assert all(later < earlier for earlier, later in zip(rates[4:], rates[5:], strict=False))
+    assert rate_at(12, 2.0, 4, 20) == pytest.approx(2.0 * (1 + FLOOR) / 2), "half-way down"
+    assert rate_at(20, 2.0, 4, 20) == rate_at(99, 2.0, 4, 20) == pytest.approx(2.0 * FLOOR)
+    assert {rate_at(step, 2.0) for step in range(9)} == {2.0}
+
+
+@pytest.mark.parametrize(("said", "ranks", "threads"), [("", 1, 8), ("", 2, 4), ("", 16, 1), ("3", 2, 3), ("0", 4, 2), ("many", 4, 2)])
+def test_a_rank_has_as_many_threads_as_its_share_of_the_cores(said, ranks, threads, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", said)
+    monkeypatch.setattr(cores, "cores", lambda: 8)
+    assert cores.threads(ranks) == threads
+
+
+def test_a_started_program_is_told_its_threads_even_where_the_variable_is_empty(monkeypatch):
+    seen = {}
+
+    def popen(command, env, **more):
+        seen.update(env)
+        raise OSError("far enough")
+
+    monkeypatch.setenv("OMP_NUM_THREADS", "")
+    monkeypatch.setattr(fleet.subprocess, "Popen", popen)
+    with pytest.raises(OSError, match="far enough"):
+        fleet.run("matmul", [], 1)
+    assert seen["OMP_NUM_THREADS"] == str(cores.cores())
+
+
+# --- collectives
+
+
+def swept(seconds, kind="all_reduce"):
+    return [{"kind": kind, "nbytes": n, "median": s, "bus": n / s, "algorithm": n / s, "repeats": 9} for n, s in seconds]
+
+
+def test_a_sweep_without_a_line_keeps_its_rows_and_says_so():
+    noise = swept([(1e3, 5.0e-3), (4e3, 7.8e-3), (1.6e4, 11.3e-3), (6.4e4, 7.5e-3), (2.56e5, 4.4e-3)])
+    assert collectives.fit(noise) is None
+    assert collectives.fit(swept([(1e3, 1e-3)])) is None
+    line = collectives.fit([*noise, *swept([(1.024e6, 2e-2), (1.6e7, 2e-1)])])
+    assert line["beta"] == pytest.approx(1e8, rel=0.5), "larger messages show the bandwidth"
+    content = evidence.evidence("collectives", setup={"ranks": 4, "backend": "gloo"}, raw={"rows": noise}, measured={"fits": {"all_reduce": None}, "best_bus": {}})
+    assert verify.problems(content) == [] and failed(content) == {"larger messages take longer"}
+    alone = evidence.sealed({**content, "setup": {"ranks": 1, "backend": "gloo"}})
+    assert failed(alone) == set(), "one rank sends nothing"
+
+
+def test_the_tour_at_home_sweeps_messages_in_which_bandwidth_shows_and_times_enough_steps():
+    for gpus in (2, 4):
+        planned = {stage.name: stage for stage in tour.stages(gpus, True)}
+        given = collectives.arguments(planned["links"].arguments)
+        assert collectives.sizes(given.smallest, given.largest, gpus)[-1] > 1e7
+        for stage in planned.values():
+            if stage.program == "train":
+                steps = int(stage.arguments[stage.arguments.index("--steps") + 1])
+                assert steps - 3 >= 20 and "--warmup" in stage.arguments
+        assert {"trace-ddp", "parity", "resumed"} <= set(planned)
+
+
 # --- evidence and its gates
 
 
 def train_evidence(**changes):
     asked = job("ddp", 2)
     rows = [{"step": n, "seconds": 0.5 if n < 3 else 0.1 + 0.001 * (n % 3), "loss": 4.0 - 0.05 * n, "gradient_norm": 1.0} for n in range(23)]
-    rows = changes.pop("rows", rows)
+    rows = [{"parts": {**dict.fromkeys(PARTS, 0.0), "forward": row["seconds"] / 2}, **row} for row in changes.pop("rows", rows)]
     seconds = sorted(row["seconds"] for row in rows[3:])[len(rows[3:]) // 2]
     flops, peak = predict.step_flops(asked), 1e12
     measured = {"step_seconds": seconds, "tokens_per_s": asked.tokens / seconds, "mfu": flops / seconds / 2 / peak, "peak_flops": peak, "peak_source": "a test",
@@ -152,7 +320,9 @@ def train_evidence(**changes):
     measured |= changes.pop("measured", {})
     setup |= changes.pop("setup", {})
     predicted = predict.predict(asked, RATES).as_data()
-    return evidence.evidence("train", setup=setup, predicted=predicted, raw={"steps": rows}, measured=measured)
+    terms = [{"of": "seconds", "term": "all", "seconds": seconds - predicted["step_seconds"], "how": "a test"}]
+    raw = {"steps": rows, "intervals": {"compute": [[0, 1]], "communication": [[0.5, 1.25]]}}
+    return evidence.evidence("train", setup=setup, predicted=predicted, raw=raw, measured={"gap": terms, "exposed_seconds": 0.25, **measured})
 
 
 def failed(content):
@@ -175,6 +345,9 @@ def test_honest_evidence_passes_schema_and_gates(tmp_path, capsys):
      ({"measured": {"peak_flops": 1e9}}, "not above the roofline"),
      ({"setup": {"warm_up": 0}}, "warm-up left out"),
      ({"measured": {"memory_bytes": 1e5}}, "memory holds the state"),
+     ({"measured": {"gap": [{"of": "seconds", "term": "all", "seconds": 9.0, "how": ""}]}}, "the gap's terms add up"),
+     ({"measured": {"exposed_seconds": 0.75}}, "exposed communication follows from the trace"),
+     ({"rows": [{"step": n, "seconds": 0.1, "loss": 4 - n / 9, "gradient_norm": 1, "parts": {"forward": 0.2}} for n in range(23)]}, "parts lie within their step"),
      ({"measured": {"wire_bytes": 0}}, "bytes were sent"),
      ({"rows": [{"step": n, "seconds": 0.1 * (1 + 9 * (n % 2)), "loss": 4 - n / 9, "gradient_norm": 1} for n in range(23)]}, "repeats agree"),
      ({"rows": [{"step": n, "seconds": 0.1, "loss": 4 + n / 9, "gradient_norm": 1} for n in range(23)]}, "loss falls")],
@@ -273,6 +446,46 @@ def test_a_machine_that_is_too_warm_or_has_failed_is_named():
     assert look.files_line(1024).state == "warn"
     assert look.rate_line("copy", 2.5e12, 3.35e12, 0.75, "a sheet").state == "ok"
     assert look.rate_line("copy", 1.0e12, 3.35e12, 0.75, "a sheet").state == "warn"
+
+
+def all_reduced(bus, code=0, timed_out=False):
+    """Stands for torchrun: an all-reduce that reached `bus` bytes/s."""
+
+    def start(program, arguments, nproc, *, timeout, say):
+        given = collectives.arguments(arguments)
+        assert (program, nproc, given.kinds, given.device) == ("collectives", 8, "all_reduce", "cuda") and timeout <= 120
+        content = evidence.evidence("collectives", setup={"ranks": 8, "backend": "nccl"}, raw={"rows": []}, measured={"fits": {}, "best_bus": {"all_reduce": bus}})
+        evidence.write(content, given.out, given.name)
+        return fleet.Ended(code, 9.0, timed_out, ("NCCL WARN Call to connect failed",))
+
+    return start
+
+
+def test_the_doctor_holds_an_all_reduce_against_the_link_and_ends_one_that_does_not():
+    link = float(device("H100 SXM").link_one_way)
+    assert look.all_reduce_line("H100 SXM", 8, all_reduced(0.75 * link)).state == "ok"
+    slow = look.all_reduce_line("H100 SXM", 8, all_reduced(0.2 * link))
+    assert slow.state == "warn" and "degraded" in slow.found and slow.way_out
+    hung = look.all_reduce_line("H100 SXM", 8, all_reduced(0.0, -15, True))
+    assert hung.state == "fail" and "did not end in 90 s" in hung.found
+    assert "connect failed" in look.all_reduce_line("H100 SXM", 8, all_reduced(0.0, 1)).found
+
+
+def test_the_doctor_says_what_a_run_needs_also_without_a_gpu_and_loads_no_torch_for_it():
+    program = "import sys; from course_lib.runs import look; print([line.what for line in look.lines()], 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True, env={**os.environ, "PATH": ""})
+    assert done.stdout.strip() == "['shared memory', 'open files'] False"
+
+
+def test_with_gpus_the_doctor_shows_each_line_and_none_of_them_stops_the_course(monkeypatch):
+    from course_lib.cli.doctor import machine_lines
+
+    monkeypatch.setattr(look, "gpus", lambda: [look.parsed(SMI[:-1] + "7")] * 2)
+    monkeypatch.setattr(look, "topology", lambda: "NV18")
+    monkeypatch.setattr(look, "_measured", lambda seen: [look.rate_line("copy", 1e12, 3.35e12, 0.75, "a sheet")])
+    lines = {line.what: line for line in machine_lines(look.lines())}
+    assert set(lines) == {"shared memory", "open files", "clocks", "GPU memory", "links", "copy"}
+    assert lines["GPU memory"].state == lines["copy"].state == "warn" and lines["links"].state == "ok"
 
 
 @pytest.mark.parametrize("gpus", [0, 1, 2, 4, 8])
@@ -384,13 +597,40 @@ def test_exposed_communication_counts_each_moment_once():
     assert tracing.exposed({"compute": [], "communication": [(0.0, 2.0)]}) == 2.0
 
 
+def test_on_a_cpu_gloos_calls_communicate_and_short_starts_between_operations_are_joined():
+    events = [("aten::mm", 1.0, 1.5), ("aten::add", 1.50001, 1.6), ("gloo:all_reduce", 1.4, 2.0), ("aten::mul", 1.9, 2.1)]
+    found = tracing.sorted_out(events, tracing.STARTING)
+    assert found["compute"] == [(0.0, pytest.approx(0.6)), (pytest.approx(0.9), pytest.approx(1.1))]
+    assert found["communication"] == [(pytest.approx(0.4), pytest.approx(1.0))]
+    assert tracing.exposed(found) == pytest.approx(0.3)
+
+
+def test_parity_that_rounding_does_not_explain_fails_its_gate():
+    one = {"losses": [4.0, 3.0], "gradient_norms": [2.0, 1.0]}
+    row = {"layout": "ddp", "ranks": 2, "steps": 2, "loss": 0.0, "gradient_norm": 0.0, "allowed": 1e-5, "ok": True, **one}
+    off = {**row, "layout": "tp", "losses": [4.0, 3.3], "loss": 0.1, "ok": False}
+    hidden = {**off, "layout": "pp", "loss": 0.0, "ok": True}
+    setup = {"size": "1m", "ranks": 2, "steps": 2}
+    content = evidence.evidence("parity", setup=setup, raw={"single": one, "rows": [row, off, hidden]}, measured={"same": 1, "of": 3, "worst": 0.1})
+    assert verify.problems(content) == []
+    assert failed(content) == {"tp trains the same model", "pp trains the same model"}
+    assert store.what(content) == "1m, 3 layouts of 2 ranks"
+
+
+def test_a_file_has_a_list_of_numbers_on_one_line(tmp_path):
+    content = train_evidence()
+    path = evidence.write(content, tmp_path, "small")
+    assert evidence.read(path) == content
+    assert "[0.5, 1.25]" in path.read_text()
+
+
 # --- an older Python
 
 
 def closure():
     """Every module of the course that the programs load."""
     program = ("import sys, json; import course_lib.runs.train, course_lib.runs.matmul, course_lib.runs.collectives, course_lib.runs.tour, course_lib.runs.failing, "
-               "course_lib.runs.failures, course_lib.runs.parity; print(json.dumps({k: v.__file__ for k, v in sys.modules.items() if k.startswith('course_lib')}))")  # fmt: skip
+               "course_lib.runs.failures, course_lib.runs.parity, course_lib.runs.resumed, course_lib.runs.tables; print(json.dumps({k: v.__file__ for k, v in sys.modules.items() if k.startswith('course_lib')}))")  # fmt: skip
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -2,18 +2,23 @@
 
 import json
 import os
+import socket
+import time
 from pathlib import Path
 
 import pytest
 
-from course_lib.runs import evidence, failures, fleet, train, verify
+from course_lib.install import Trouble
+from course_lib.install.processes import descendants
+from course_lib.runs import evidence, failures, fleet, place, starting, train, verify
+from course_lib.runs.intervals import length
 
 LIMIT = 300.0  # s; ten times what one of these takes on an idle machine
 HERE = Path(__file__).parent
 
 
 def below_us():
-    return set(fleet.descendants(os.getpid()))
+    return set(descendants(os.getpid()))
 
 
 @pytest.fixture(scope="module")
@@ -35,11 +40,12 @@ def test_every_layout_of_two_ranks_trains_the_same_model(seen):
 
 
 def test_a_layout_of_three_axes_trains_the_same_model(tmp_path):
-    words = ["--out", str(tmp_path / "rows.json"), "--steps", "2", "--layouts", "pp=2,fsdp=2,tp=2"]
+    words = ["--out", str(tmp_path), "--steps", "2", "--layouts", "pp=2,fsdp=2,tp=2"]
     ended = fleet.run("parity", words, 8, timeout=LIMIT, say=None)
     assert ended.ok, ended.lines
-    (row,) = json.loads((tmp_path / "rows.json").read_text())
-    assert row["ok"] and row["ranks"] == 8
+    content, found = verify.verified(tmp_path / "parity.json")
+    (row,) = content["raw"]["rows"]
+    assert row["ok"] and row["ranks"] == 8 and all(gate.ok for gate in found)
 
 
 @pytest.mark.parametrize(("layout", "most"), [("fsdp", 1.25), ("tp", 1.75), ("pp", 1.25)])
@@ -58,12 +64,45 @@ def test_a_run_says_what_it_predicts_before_it_says_what_it_measured(seen):
     assert 0 < said.index("predicted:") < said.index("step    1/8") < said.index("measured:") < said.index("wire      measured / predicted = 1.00")
 
 
-def test_a_run_is_saved_and_goes_on_as_if_it_had_not_stopped(seen):
-    whole = evidence.read(seen / "fsdp.json")["raw"]["steps"]
-    parts = [row for name in ("first", "second") for row in evidence.read(seen / f"{name}.json")["raw"]["steps"]]
-    assert [row["step"] for row in parts] == [row["step"] for row in whole[:6]]
-    for one, other in zip(parts, whole[:6], strict=True):
+def test_a_run_that_was_stopped_goes_on_with_the_losses_and_learning_rates_of_one_that_was_not(seen):
+    content, _ = verify.verified(seen / "resumed.json")
+    raw, half = content["raw"], content["setup"]["resumed_at"]
+    parts = [*raw["before"], *raw["steps"]]
+    assert [row["step"] for row in parts] == [row["step"] for row in raw["whole"]] == list(range(2 * half))
+    for one, other in zip(parts, raw["whole"], strict=True):
         assert one["loss"] == pytest.approx(other["loss"], rel=1e-6)
+        assert one["learning_rate"] == other["learning_rate"]
+    rates = [row["learning_rate"] for row in parts]
+    assert max(rates) == rates[2] == 1e-3 and rates[-1] < rates[half] < 1e-3, "up over three steps, and down across the stop"
+    saved = [row["parts"]["checkpoint"] for row in raw["before"]]
+    assert saved[-1] > 0 and not any(saved[:-1])
+
+
+def test_a_step_is_told_apart_and_its_gap_from_the_prediction_adds_up(seen):
+    for name in ("fsdp", "tp", "pp"):
+        content, found = verify.verified(seen / f"{name}.json")
+        told = {gate.name: gate.ok for gate in found}
+        assert told["parts lie within their step"] and told["the gap's terms add up"]
+        row = content["raw"]["steps"][-1]["parts"]
+        assert row["forward"] > 0 and row["backward"] > row["optimizer"] > 0
+        assert content["predicted"]["seconds"]["arithmetic"] > 0
+    assert content["raw"]["steps"][-1]["parts"]["communication"] > 0, "a pipeline's ranks wait for their neighbours"
+
+
+def test_a_trace_on_a_cpu_tells_gloo_from_arithmetic(seen):
+    content, found = verify.verified(seen / "fsdp.json")
+    trace = content["raw"]["intervals"]
+    assert all(gate.ok for gate in found if gate.name == "exposed communication follows from the trace")
+    assert length(trace["compute"]) > 0 and 0 < content["measured"]["exposed_seconds"] <= length(trace["communication"]) + 1e-9
+    assert len(trace["communication"]) >= 5, "gathers and reduce-scatters of four blocks and the ends"
+
+
+def test_blocks_that_are_compiled_and_computed_again_train_the_same_model(seen):
+    content = evidence.read(seen / "compiled.json")
+    want = {row["layout"]: row for row in json.loads((seen / "parity.json").read_text())}["ddp"]["losses"]
+    assert content["setup"]["compiled"] and content["setup"]["checkpointing"] == "full"
+    assert [row["loss"] for row in content["raw"]["steps"]] == pytest.approx(want[:2], rel=1e-5)
+    assert content["predicted"]["memory"]["recomputed"] > 0
 
 
 def test_collectives_are_measured_and_fit_a_line(seen):
@@ -80,13 +119,56 @@ def test_collectives_are_measured_and_fit_a_line(seen):
      (("--size", "9t"), "no model size '9t'"),
      (("--device", "tpu"), "choose auto, cpu or cuda"),
      (("--size", "7b", "--batch", "64", "--seq-len", "16384"), "a rank has"),
-     (("--trace",), "A trace is of a GPU's kernels"),
+     (("--rates", str(evidence.SHIPPED / "cpu1/matmul.json")), "which holds no rates"),
      (("--save-every", "1"), "Checkpoints need a folder")],
 )  # fmt: skip
 def test_what_cannot_run_is_refused_in_words_before_it_begins(flags, words, capsys):
     assert train.main(["--device", "cpu", "--steps", "1", *flags]) == 2
     said = capsys.readouterr().err
     assert words in said and "Way out:" in said
+
+
+def test_a_port_that_is_in_use_is_named(monkeypatch, capsys):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        for name, value in {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(taken.getsockname()[1])}.items():
+            monkeypatch.setenv(name, value)
+        assert train.main(["--device", "cpu"]) == 2
+        said = capsys.readouterr().err
+    assert f"Port {os.environ['MASTER_PORT']} of this machine is in use" in said and "--master-port" in said
+
+
+def test_fewer_gpus_than_asked_or_none_is_refused_with_what_would_run(monkeypatch):
+    monkeypatch.setattr(place.torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(place.torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(Trouble, match="8 processes were asked for, and this machine has 2 GPUs") as refused:
+        place.choose("cuda", "auto", 8)
+    assert "--nproc 2" in refused.value.way_out
+    assert place.choose("auto", "auto", 2) == ("cuda", "nccl")
+    monkeypatch.setattr(place.torch.cuda, "is_available", lambda: False)
+    with pytest.raises(Trouble, match="no GPU that torch can see"):
+        place.choose("cuda", "auto", 1)
+
+
+def test_a_refusal_of_all_ranks_is_code_2_through_torchrun(capfd):
+    code = starting.start("train", ["--device", "cpu", "--layout", "tp=3"], 2, starting.Limits())
+    said = capfd.readouterr().out
+    assert code == 2 and said.count("makes 3 ranks, and 2 are running") == 1 and "Way out:" in said
+
+
+def test_a_run_is_ended_before_it_costs_more_than_it_may(tmp_path, capfd):
+    before = below_us()
+    limits = starting.Limits(dollars=0.02, price=3.6)  # two devices, a tenth of a cent a second each: ten seconds
+    start = time.monotonic()
+    code = starting.start("train", ["--device", "cpu", "--steps", "1000000", "--out", str(tmp_path)], 2, limits)
+    took = time.monotonic() - start
+    said = capfd.readouterr().out
+    assert code == starting.STOPPED == 124
+    assert 10.0 <= took < 10.0 + 2 * fleet.GRACE + 5.0, "asked, then killed"
+    assert "at most 0.2 minutes, $0.02" in said and "no process is left" in said
+    assert below_us() <= before
+    assert "stopped after 1" in (tmp_path / "stopped-train.txt").read_text()
 
 
 @pytest.mark.parametrize("kind", ["killed", "hung"])

@@ -2,6 +2,7 @@
 
 import math
 import re
+import xml.etree.ElementTree as ET
 
 import pytest
 
@@ -11,11 +12,12 @@ from course_lib.exercises.numbers import ch08_prose as prose
 from course_lib.facts import scaling
 from course_lib.figures import sharded_film, who_holds_when
 from course_lib.figures.sharded_film import GATHERED, MODEL, MOVING, OWN, RANKS, UNITS, WAYS, WHOLE, film
-from course_lib.figures.style import svg
+from course_lib.figures.sheets import Plot, Sheet
 from course_lib.sharding import play, step_bytes, work_of
 from course_lib.units import GB
 from course_lib.widgets import ch08, ch08_time
 
+SVG = "{http://www.w3.org/2000/svg}"
 PARAMS = sum(film().elements)
 NORM = MODEL.hidden  # numbers of the last norm, which is in no column
 
@@ -122,9 +124,39 @@ def test_a_moment_is_told_in_words_and_the_chapters_still_is_the_one_that_is_dra
     assert "forward of block 1" in said and "moments 25 %" in said and "grads 0 %" in said
     assert "weights 100 %" in who_holds_when.draw_moment(film("stage 2"), 3).alt
     picture = who_holds_when.draw_still()
-    assert who_holds_when.CHAPTER_COPY.read_text(encoding="utf-8") == svg(picture, picture.alt), (
+    assert who_holds_when.CHAPTER_COPY.read_text(encoding="utf-8") == picture.svg(outlines=True), (
         "write it again: python -m course_lib.figures.who_holds_when"
     )
+
+
+# --- the sheet that they are drawn on
+
+
+def test_a_sheet_counts_in_inches_from_its_lower_left_corner_and_keeps_words_as_they_are():
+    sheet = Sheet(2.0, 3.0, "A box & a word.")
+    sheet.boxes([(0.5, 1.5, 0.25, 1.0)], "#112233")
+    sheet.text(1.0, 0.5, "a < b & c", ha="right")
+    made = ET.fromstring(sheet.svg())
+    box = next(each for each in made.iter(f"{SVG}path") if each.get("fill") == "#112233")
+    assert made.get("viewBox") == "0 0 216 144" and box.get("d") == "M36 72h72v54h-72z"
+    words = next(made.iter(f"{SVG}text"))
+    assert (words.text, words.get("x"), words.get("y"), words.get("text-anchor")) == ("a < b & c", "72", "108", "end")
+    assert made.get("aria-label") == sheet.alt and not list(ET.fromstring(sheet.svg(outlines=True)).iter(f"{SVG}text"))
+
+
+def test_higher_shapes_cover_lower_ones_and_bars_end_with_their_panel():
+    sheet = Sheet(2.0, 3.0, "A dot on a bar.")
+    panel = Plot(1.0, 0.5, 1.0, 1.0, (0, 10), (0, 1))
+    panel.dot(sheet, 5, 0.5, "#445566")
+    panel.bars(sheet, [(5, 20, 0, 1)], "#112233")
+    made = [each for each in ET.fromstring(sheet.svg()).iter() if each.get("fill") in ("#112233", "#445566")]
+    assert [each.get("fill") for each in made] == ["#112233", "#445566"], "the dot is drawn last"
+    assert made[0].get("d") == "M108 36h36v72h-36z" and (made[1].get("cx"), made[1].get("cy")) == ("108", "72")
+
+
+def test_a_sheet_without_words_for_it_is_refused():
+    with pytest.raises(ValueError, match="say in a sentence"):
+        Sheet(1.0).page()
 
 
 # --- stages, and the tree of walls
@@ -164,6 +196,15 @@ def test_each_wall_sends_elsewhere(asked, answers):
     first = next((place for place, each in enumerate(answers) if each is False), None)
     cure = "it fits" if first is None else ("cut it", "cut layers", "compute again", "cut the sequence")[3 if answers[3] is False else first]
     assert cure in said
+
+
+def test_the_floor_is_drawn_from_the_peaks_and_lies_above_state():
+    picture = ch08.floor()
+    drawn = {each.get_label(): each.get_ydata() for each in picture.axes[0].lines}
+    for model in ("70B", "405B"):
+        total, state = drawn[f"{model}: all a GPU holds"], drawn[f"{model}: state alone"]
+        assert total[-1] == pytest.approx(float(ch08.peak_of(model, 2**14, 3).total) / GB)
+        assert state[-1] < 0.1 * total[-1], "state has gone, the rest has not"
 
 
 # --- time
@@ -257,3 +298,11 @@ def test_every_number_of_the_prose_is_a_text(name):
 
 def test_the_film_is_made_once():
     assert film("stage 1") is film("stage 1") and sharded_film.film.cache_info().maxsize == len(WAYS)
+
+
+def test_all_ways_are_filmed_before_a_menu_asks_for_them(capsys, monkeypatch):
+    monkeypatch.setattr(ch08, "in_notebook", lambda: True)
+    film.cache_clear()
+    ch08.step_by_step()
+    assert film.cache_info().currsize == len(WAYS)
+    capsys.readouterr()

@@ -10,6 +10,7 @@ from course_lib.cli.words import examples
 if TYPE_CHECKING:
     from course_lib.grading.sandbox import Look
     from course_lib.learner.environment import Line
+    from course_lib.runs.look import Line as Seen
 
 EXAMPLES = examples("course doctor", "course doctor --json   for a bug report")
 
@@ -17,20 +18,28 @@ EXAMPLES = examples("course doctor", "course doctor --json   for a bug report")
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
-    """Look at this machine: what is missing, and the way out.
+    """Look at this machine: what is missing, and the way out. With GPUs: links, clocks and measured bandwidth too.
 
     Exits non-zero if the course cannot run here.
     """
     from course_lib.grading.sandbox import looks
     from course_lib.learner import environment, work
+    from course_lib.runs import look
 
     where = work.folders()
-    lines = [*environment.look(where.root, where.work), *sandbox_lines(looks())]
+    lines = [*environment.look(where.root, where.work), *machine_lines(look.lines()), *sandbox_lines(looks())]
     if as_json:
         typer.echo(environment.as_json(lines))
     else:
         _table(lines)
     raise typer.Exit(environment.worst(lines))
+
+
+def machine_lines(seen: "Sequence[Seen]") -> "list[Line]":
+    """What real runs need of this machine. A sick GPU stops no chapter, so nothing here is worse than a warning."""
+    from course_lib.learner.environment import Line
+
+    return [Line(each.what, "ok" if each.state == "ok" else "warn", each.found, each.way_out) for each in seen]
 
 
 def sandbox_lines(seen: "Sequence[Look]") -> "list[Line]":

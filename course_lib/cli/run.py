@@ -21,6 +21,8 @@ PROGRAMS = {
     "train": "the course's model under ddp, fsdp, tp, pp and products of them",
     "collectives": "seconds and bandwidth of each collective over message size",
     "matmul": "FLOP/s that one device really reaches",
+    "parity": "whether every layout trains the same model, on 2, 4 or 8 processes",
+    "resumed": "a run stopped half-way and gone on with, beside one that was not",
     "tour": "every stage that the GPUs allow, in a given time",
     "failures": "failures on purpose, each with its diagnosis",
     "verify": "whether evidence is plausible",

@@ -31,7 +31,7 @@ WIDTH = 7.4  # inches; a picture fills a notebook's column
 SMALL, NORMAL, LARGE = 8.0, 9.0, 10.5  # points
 DPI = 110
 FONT = "DejaVu Sans"  # ships with matplotlib, so a picture is the same everywhere
-_FAMILY = "'DejaVu Sans', Verdana, Geneva, sans-serif"  # of about one width, for text on a page
+FAMILY = "'DejaVu Sans', Verdana, Geneva, sans-serif"  # of about one width, for text on a page
 
 _saving = threading.Lock()  # rc_context is one for all threads
 
@@ -43,7 +43,7 @@ class Picture(Figure):
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         """What a notebook displays: the image with its alternative."""
-        return {"text/html": page(self), "text/plain": _alt(self.alt)}
+        return {"text/html": page(self), "text/plain": checked_alt(self.alt)}
 
 
 def new(
@@ -157,7 +157,7 @@ def svg(figure: Figure, alt: str | None = None, *, outlines: bool = True) -> str
     `outlines` draws letters as shapes, the same everywhere; without, they are text in a font of the reader's, which
     takes half the time and a fifth of the bytes.
     """
-    alt = _alt(alt or getattr(figure, "alt", ""))
+    alt = checked_alt(alt or getattr(figure, "alt", ""))
     buffer = io.StringIO()
     settings = {"svg.hashsalt": "training at scale", "svg.fonttype": "path" if outlines else "none"}
     with _saving, mpl.rc_context(settings):
@@ -165,7 +165,7 @@ def svg(figure: Figure, alt: str | None = None, *, outlines: bool = True) -> str
     text = re.sub(r"<\?xml.*?\?>\s*|<!DOCTYPE.*?>\s*", "", buffer.getvalue(), flags=re.DOTALL)
     text = re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)
     if not outlines:
-        text = re.sub(r"'DejaVu Sans',[^;\"]*sans-serif", _FAMILY, text)
+        text = re.sub(r"'DejaVu Sans',[^;\"]*sans-serif", FAMILY, text)
         text = re.sub(r"(<text [^>]*>)( +)", _hold_spaces, text)
     said = f'role="img" aria-label="{html.escape(alt)}"'
     return text.replace("<svg ", f"<svg {said} ", 1).replace(
@@ -223,9 +223,15 @@ def page(figure: Figure, alt: str | None = None) -> str:
 
     It is SVG inside an image, which is quicker to make than PNG here and keeps ids of two pictures apart.
     """
-    alt = _alt(alt or getattr(figure, "alt", ""))
-    width, height = (round(inches * DPI) for inches in figure.get_size_inches())
-    data = base64.b64encode(svg(figure, alt, outlines=False).encode()).decode("ascii")
+    alt = checked_alt(alt or getattr(figure, "alt", ""))
+    width, height = figure.get_size_inches()
+    return image(svg(figure, alt, outlines=False), (width, height), alt)
+
+
+def image(markup: str, size: tuple[float, float], alt: str) -> str:
+    """SVG text as an image of this size in inches, with its text alternative."""
+    width, height = (round(inches * DPI) for inches in size)
+    data = base64.b64encode(markup.encode()).decode("ascii")
     return (
         f'<img alt="{html.escape(alt)}" width="{width}" height="{height}" src="data:image/svg+xml;base64,{data}" '
         f'style="max-width:100%;height:auto;border-radius:6px;background:{PAPER}">'
@@ -237,7 +243,7 @@ def show(figure: Figure, alt: str | None = None) -> None:
 
     The primitives of this package bring an alternative of their own; any other figure needs `alt`.
     """
-    alt = _alt(alt or getattr(figure, "alt", ""))
+    alt = checked_alt(alt or getattr(figure, "alt", ""))
     markup = page(figure, alt)
     try:
         from IPython import get_ipython
@@ -251,7 +257,7 @@ def show(figure: Figure, alt: str | None = None) -> None:
     display({"text/html": markup, "text/plain": alt}, raw=True)
 
 
-def _alt(alt: str) -> str:
+def checked_alt(alt: str) -> str:
     """The alternative, refused when empty: a picture without one says nothing to those who cannot see it."""
     if not isinstance(alt, str) or not alt.strip():
         raise ValueError(

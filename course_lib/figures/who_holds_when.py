@@ -8,14 +8,10 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from matplotlib.axes import Axes
-from matplotlib.patches import PathPatch
-from matplotlib.path import Path as MplPath
-
 from course_lib.figures import panels, sharded_film, style
 from course_lib.figures.palette import COLOR, EMPTY, INK, SOFT, color
 from course_lib.figures.sharded_film import GATHERED, MOVING, OWN, UNITS, WHOLE, Film, Moment
-from course_lib.figures.style import Picture
+from course_lib.figures.sheets import Box, Plot, Sheet
 from course_lib.units import KB, MB, bytes_text
 
 CHAPTER_COPY = Path(__file__).resolve().parents[2] / "solutions" / "08_sharded_data_parallel" / "figures" / "who_holds_when.svg"
@@ -26,8 +22,6 @@ _GATHERED = "#8fc1e3"  # weights, lighter: somebody else's, here for a while
 _COLOUR = {(name, how): color(name) for name in ROLES for how in (OWN, WHOLE)} | {("weights", GATHERED): _GATHERED}
 _WORK = {"forward": "#fbf7c4", "backward": "#e2d9ee"}  # forward's and backward's colours, as a ground
 _SAID = {"start": "before the step", "averaged": "gradients are averaged", "stepped": "the optimiser has stepped", "end": "after the step"}
-
-Box = tuple[float, float, float, float]  # left, right, low, high, in inches
 
 
 def said(moment: Moment) -> str:
@@ -41,28 +35,28 @@ def peak_of(film: Film) -> int:
     return totals.index(max(totals))
 
 
-def draw_moment(film: Film, moment: int) -> Picture:
+def draw_moment(film: Film, moment: int) -> Sheet:
     """All ranks at one moment; below, what rank 0 holds over the step, this moment framed."""
     moment = min(moment, len(film.moments) - 1)
     now = film.moments[moment]
-    figure, axes = panels.sheet(5.3)
+    sheet = Sheet(5.3)
     grid = _Grid(film.elements, left=1.0, width=5.2, top=4.38, bottom=1.86)
-    grid.draw(axes, now, heads=True)
+    grid.draw(sheet, now, heads=True)
     most = max(sum(each.nbytes.values()) for ranks in film.moments for each in ranks)
     for rank, each in enumerate(now):
         total = sum(each.nbytes.values())
         low, high = grid.band(rank)
-        axes.text(6.3, (low + high) / 2, bytes_text(total), fontsize=style.NORMAL, color=INK, va="center", fontweight="bold")
-    axes.text(6.3, 4.44, "holds", fontsize=style.SMALL, color=SOFT, va="bottom")
-    _strip(axes, film, moment, most)
-    _legend(axes, legend_entries())
+        sheet.text(6.3, (low + high) / 2, bytes_text(total), size=style.NORMAL, va="center", bold=True)
+    sheet.text(6.3, 4.44, "holds", ink=SOFT, va="bottom")
+    _strip(sheet, film, moment, most)
+    _legend(sheet, legend_entries())
     total, peak = sum(now[0].nbytes.values()), peak_of(film)
     title = f"{film.way[0].upper()}{film.way[1:]}: {said(now[0])}"
     highest = sum(film.moments[peak][0].nbytes.values())
     more = f"Rank 0 holds {bytes_text(total)}; at the most {bytes_text(highest)}, in the {said(film.moments[peak][0])}."
-    panels.head(figure, title, more)
-    figure.alt = f"{title}. {more} {_words(now)}"
-    return figure
+    sheet.head(title, more)
+    sheet.alt = f"{title}. {more} {_words(now)}"
+    return sheet
 
 
 def _words(now: Sequence[Moment]) -> str:
@@ -116,7 +110,7 @@ class _Grid:
             at -= tall + spare
         return found
 
-    def draw(self, axes: Axes, now: Sequence[Moment], heads: bool = False, names: bool = True) -> None:
+    def draw(self, sheet: Sheet, now: Sequence[Moment], heads: bool = False, names: bool = True) -> None:
         """Every rank's boxes, and a ground behind the unit that computes."""
         areas: dict[str, list[Box]] = {}
         unit = now[0].unit
@@ -137,13 +131,13 @@ class _Grid:
                     areas.setdefault(color("activations"), []).append((left, left + share * (right - left), *lanes["activations"]))
         order = [*_WORK.values(), EMPTY, _GATHERED, COLOR["communication"]]
         for fill in sorted(areas, key=lambda one: (order.index(one) if one in order else len(order), one)):
-            _fill(axes, areas[fill], facecolor=fill)
+            sheet.boxes(areas[fill], fill, order=1)
         for rank in range(len(now) if names else 0):
             low, high = self.band(rank)
-            axes.text(self.left - 0.1, (low + high) / 2, f"rank {rank}", ha="right", va="center", fontsize=style.NORMAL, color=INK)
+            sheet.text(self.left - 0.1, (low + high) / 2, f"rank {rank}", size=style.NORMAL, ha="right", va="center")
         if heads:
             for name, (left, right) in zip(UNITS, self.columns, strict=True):
-                axes.text((left + right) / 2, self.top + 0.06, name, ha="center", va="bottom", fontsize=style.SMALL, color=INK)
+                sheet.text((left + right) / 2, self.top + 0.06, name, ha="center", va="bottom")
 
 
 def activations(now: Sequence[Moment], rank: int) -> list[float]:
@@ -153,18 +147,11 @@ def activations(now: Sequence[Moment], rank: int) -> list[float]:
     return [float(place < upto) for place in range(len(UNITS))]
 
 
-def _fill(axes: Axes, boxes: Sequence[Box], **look: object) -> None:
-    """Boxes of one colour as one outline, so that a hundred cost what one costs."""
-    corners = [[(a, c), (b, c), (b, d), (a, d), (a, c)] for a, b, c, d in boxes]
-    if corners:
-        axes.add_artist(PathPatch(MplPath.make_compound_path(*(MplPath(each, closed=True) for each in corners)), **{"linewidth": 0, **look}))
-
-
-def _strip(axes: Axes, film: Film, moment: int, most: float) -> None:
+def _strip(sheet: Sheet, film: Film, moment: int, most: float) -> None:
     """Rank 0's bytes at every moment, stacked by role."""
-    panel = panels.Panel(1.0, 0.72, 5.2, 0.86, (0, len(film.moments)), (0, 1.06 * most))
+    panel = Plot(1.0, 0.72, 5.2, 0.86, (0, len(film.moments)), (0, 1.06 * most))
     unit, name = (MB, "MB") if most >= MB else (KB, "kB")
-    panel.frame(axes, {}, {value * unit: words for value, words in panels.marks(1.06 * most / unit, 3).items()}, y=f"rank 0 ({name})")
+    panel.frame(sheet, {}, {value * unit: words for value, words in panels.marks(1.06 * most / unit, 3).items()}, y=f"rank 0 ({name})")
     for role in _STACK:
         boxes = []
         for place, ranks in enumerate(film.moments):
@@ -172,14 +159,14 @@ def _strip(axes: Axes, film: Film, moment: int, most: float) -> None:
             low = sum(parts[each] for each in _STACK[: _STACK.index(role)])
             (left, down), (right, up) = panel.at((place + 0.08, place + 0.92), (low, low + parts[role]))
             boxes.append((left, right, down, up))
-        _fill(axes, boxes, facecolor=color(role), zorder=2)
+        sheet.boxes(boxes, color(role))
     (left, down), (right, up) = panel.at((moment, moment + 1), (0, 1.06 * most))
-    _fill(axes, [(left, right, down, up)], facecolor="none", edgecolor=INK, linewidth=1.4, zorder=4)
+    sheet.boxes([(left, right, down, up)], "none", edge=INK, thick=1.4, order=4)
     phases = [ranks[0].phase for ranks in film.moments]
     for phase in ("forward", "backward"):
         first, last = phases.index(phase), len(phases) - phases[::-1].index(phase)
-        axes.text(panel.at((first + last) / 2, 0)[0], 0.66, phase, ha="center", va="top", fontsize=style.SMALL, color=SOFT)
-    axes.text(panel.at(len(phases) - 1.5, 0)[0], 0.66, "step", ha="center", va="top", fontsize=style.SMALL, color=SOFT)
+        sheet.text(panel.at((first + last) / 2, 0)[0], 0.66, phase, ink=SOFT, ha="center", va="top")
+    sheet.text(panel.at(len(phases) - 1.5, 0)[0], 0.66, "step", ink=SOFT, ha="center", va="top")
 
 
 def legend_entries() -> Mapping[str, str]:
@@ -188,31 +175,32 @@ def legend_entries() -> Mapping[str, str]:
             "activations": color("activations"), "on the wire": color("communication"), "temporary": color("temporary")}  # fmt: skip
 
 
-def _legend(axes: Axes, entries: Mapping[str, str], left: float = 0.2, height: float = 0.24) -> None:
+def _legend(sheet: Sheet, entries: Mapping[str, str], left: float = 0.2, height: float = 0.24) -> None:
     at = left
     for words, fill in entries.items():
-        _fill(axes, [(at, at + 0.13, height - 0.06, height + 0.07)], facecolor=fill)
-        axes.text(at + 0.19, height, words, fontsize=style.SMALL, color=INK, va="center")
+        sheet.boxes([(at, at + 0.13, height - 0.06, height + 0.07)], fill)
+        sheet.text(at + 0.19, height, words, va="center")
         at += 0.33 + 0.066 * len(words)
 
 
-def draw_still(way: str = "stage 3", moments: Sequence[int] = (0, 2, 4, 8, 10, 13)) -> Picture:
+def draw_still(way: str = "stage 3", moments: Sequence[int] = (0, 2, 4, 8, 10, 13)) -> Sheet:
     """Six moments of one step, three above three, for pages that do not move."""
     film = sharded_film.film(way)
-    figure, axes = panels.sheet(5.6)
+    sheet = Sheet(5.6)
     for place, moment in enumerate(moments):
         across, down = place % 3, place // 3
         now, left, top = film.moments[moment], 0.75 + 2.25 * across, 4.72 - 2.28 * down
         grid = _Grid(film.elements, left=left, width=1.98, top=top, bottom=top - 1.78, gap=0.03)
-        grid.draw(axes, now, names=not across)
-        axes.text(left, top + 0.1, f"{place + 1}. {said(now[0])}", fontsize=style.NORMAL, color=INK, fontweight="bold", va="bottom")
-    _legend(axes, {name: fill for name, fill in legend_entries().items() if name != "temporary"}, left=0.7)
-    panels.head(figure, "One step, four ranks, six units", "A box is filled where a rank holds those elements; rank r owns the r-th quarter of every unit.")
-    figure.alt = " ".join(f"{place + 1}. {said(film.moments[each][0])}: {_words(film.moments[each])}" for place, each in enumerate(moments))
-    return figure
+        grid.draw(sheet, now, names=not across)
+        sheet.text(left, top + 0.1, f"{place + 1}. {said(now[0])}", size=style.NORMAL, bold=True, va="bottom")
+    _legend(sheet, {name: fill for name, fill in legend_entries().items() if name != "temporary"}, left=0.7)
+    sheet.head("One step, four ranks, six units", "A box is filled where a rank holds those elements; rank r owns the r-th quarter of every unit.")
+    sheet.alt = " ".join(f"{place + 1}. {said(film.moments[each][0])}: {_words(film.moments[each])}" for place, each in enumerate(moments))
+    return sheet
 
 
 if __name__ == "__main__":
     picture = draw_still()
     CHAPTER_COPY.parent.mkdir(parents=True, exist_ok=True)
-    print(style.save_svg(picture, CHAPTER_COPY, picture.alt))
+    CHAPTER_COPY.write_text(picture.svg(outlines=True), encoding="utf-8", newline="\n")
+    print(CHAPTER_COPY)

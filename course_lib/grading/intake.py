@@ -25,7 +25,9 @@ def read_hostile(data: bytes, name: str) -> dict[str, Any]:
     _limit_memory(len(data))
     gc.disable()  # it would look through millions of values again and again
     try:
-        return {"notebook": slim(parse(data.decode("utf-8-sig"), name))}
+        text = data.decode("utf-8-sig")
+        del data
+        return {"notebook": slim(parse(text, name))}
     except UnicodeDecodeError:
         return {"problem": f"{name} is not a notebook (it is not UTF-8 text).", "way_out": "hand in the notebook (.ipynb) itself"}
     except Trouble as trouble:

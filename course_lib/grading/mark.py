@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.exercises import Card
+from course_lib.grading.confirm import confirmed, wants_weighing
 from course_lib.grading.judge import EXPLAIN_SECONDS, decide, explain, wants_explaining
 from course_lib.grading.notebook import Step, Submission
 from course_lib.grading.remote import Lost, WorkerPlace, names_there, run_cell
@@ -138,8 +139,16 @@ def _judge(seat: Seat, card: Card, missing: bool, state: _State, rules: _Rules) 
         state.reports[card.id] = report
     if place.lost is not None and not seat.forks:
         raise place.lost
+    if seat.forks and rules.deciding and wants_weighing(card, report):
+        report = state.reports[card.id] = _weighed(seat, card, report, state, rules)
     if seat.forks and wants_explaining(card, report, rules.params.get(card.id)):
         state.reports[card.id] = _explained(seat, card, report, state, rules)
+
+
+def _weighed(seat: Seat, card: Card, report: Report, state: _State, rules: _Rules) -> Report:
+    """The report with what the operating system says of the answer's memory, on a clone of its own: what happens there costs no other share."""
+    with WorkerPlace(seat, deciding=True, most_seconds=state.limits.case_seconds) as again:
+        return cleaned(confirmed(card, again, report, params=rules.params.get(card.id), secret=rules.secret))
 
 
 def _explained(seat: Seat, card: Card, report: Report, state: _State, rules: _Rules) -> Report:

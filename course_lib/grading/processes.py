@@ -1,21 +1,30 @@
 """Ranks as processes, each behind a wall of its own: the runs of a cluster exercise that decide in a class.
 
-The worker hands its answer over by value. Every rank is a fresh fork of the warm process that loads it there and gets its
-inputs over its own socket: no memory, descriptor, folder, network or process is shared, so what one rank does not send
-another does not have. The kernel, with its meter and clock, is the judge's as always.
+The worker hands its answer over by value. For every rank there is a worker of its own that runs nothing of a submission: a
+fresh fork of it loads the answer, gets its inputs over its own socket, and ends with the exercise. No memory, descriptor,
+folder, network or process is shared, so what one rank does not send another does not have. The kernel, with its meter and
+clock, is the judge's as always.
+
+The workers stay for the notebook's next exercise, for to shut a process in costs four times as much as to copy it. One in
+whose folder a rank left anything, or that broke a limit, does not.
 """
 
+import select
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from course_lib.cluster.kernel import Adversary
 from course_lib.cluster.remote import Caps, judge_ranks
 from course_lib.cluster.simulation import Run
+from course_lib.exercises import Card, call
 from course_lib.grading.channel import Garbled, Gone, Late
-from course_lib.grading.seats import PATIENCE, Seat
+from course_lib.grading.seats import PATIENCE, Seat, end_in_words, pass_socket
 from course_lib.records import Case
 
 MOST = 16  # ranks of a run that has a process for each
+_GRACE = 0.5  # s in which a process that ends by itself has ended
+_TOKEN = b"0" * 16
 
 
 def deciding(cases: Sequence[Case]) -> list[Case]:
@@ -27,46 +36,110 @@ def deciding(cases: Sequence[Case]) -> list[Case]:
     return [case for case in cases if case.ranks is not None and 2 <= case.ranks <= MOST]
 
 
-class RankProcesses:
-    """The processes of one exercise's ranks: made when first needed, ended with the exercise."""
+class Rank:
+    """One rank's process: a fork of a worker that does nothing else."""
 
-    def __init__(self, seat: Seat) -> None:
-        self.seat = seat
-        self.seats: list[Seat] = []
-
-    def run(self, program: Any, hides: tuple[str, ...], case: Case) -> tuple[Run, str]:
-        """One run of a program that the worker has packed, and what its ranks printed; Gone if a process ended meanwhile."""
-        ranks = case.ranks or 1
-        while len(self.seats) < ranks:
-            self.seats.append(self.seat.beside())
-        seats = self.seats[:ranks]
-        for seat in seats:
-            seat.channel.send(b"0" * 16, {"do": "load", "program": program, "hides": list(hides)}, PATIENCE)
-        for seat in seats:
-            seat.channel.receive(case.seconds)  # whatever it says: the run itself will tell
-        run = judge_ranks(
-            [seat.channel.sock for seat in seats], ranks, per_rank=case.per_rank,
-            adversary=case.adversary or Adversary(depth=case.buffering), caps=Caps(seconds=case.seconds, answer_seconds=case.seconds),
-        )
-        return run, "".join(self._printed(seat) for seat in seats) if run.state in ("answered", "raised", "deadlock") else ""
-
-    def _printed(self, seat: Seat) -> str:
-        """What a rank printed, once it has stopped."""
+    def __init__(self, keeper: Seat) -> None:
+        self.keeper = keeper
+        self.status: int | None = None
+        self.running = True
+        self.loaded = False
         try:
-            _, answer = seat.channel.receive(2 * PATIENCE)
+            if not keeper.apart:
+                keeper.channel.ask({"do": "apart"}, PATIENCE)
+                keeper.apart = True
+            self.token, self.channel = pass_socket(keeper.channel, {"do": "clone"})
+        except (Gone, Late, Garbled):
+            keeper.close()  # the next exercise gets another
+            raise
+
+    def load(self, request: dict[str, Any], answer: Any) -> None:
+        """Have it make the answer ready for a run; what it says to that, the run itself will tell."""
+        self.channel.send(_TOKEN, {**request, "do": "load", "answer": None if self.loaded else answer}, PATIENCE)
+        self.loaded = True
+
+    def printed(self) -> str:
+        """What the rank printed, once it has stopped."""
+        try:
+            _, answer = self.channel.receive(2 * PATIENCE)
         except (Late, Gone, Garbled):
             return ""
         output = answer.get("output") if type(answer) is dict else ""
         return output if type(output) is str else ""
 
+    def wait(self, seconds: float) -> bool:
+        """Whether the process ended within so long; Gone or Garbled if its worker is of no more use."""
+        if self.running:
+            try:
+                back, answer = self.keeper.channel.receive(seconds)
+            except Late:
+                return False
+            if back != self.token or type(answer) is not dict or type(answer.get("status")) is not int:
+                raise Garbled("an answer to nothing that was asked")
+            self.status, self.running = answer["status"], False
+        return True
+
+    def close(self, until: float) -> None:
+        """End the process and all it started, by force after `until`; its worker too, if anything is left."""
+        self.channel.close()
+        try:
+            self.wait(max(0.0, until - time.monotonic()))
+            self.keeper.sweep()
+            if self.wait(PATIENCE) and not self.keeper.over and self.keeper.channel.ask({"do": "left"}, PATIENCE) == {"left": False}:
+                return
+        except (Gone, Late, Garbled):
+            pass
+        self.keeper.close()
+
+
+class RankProcesses:
+    """The processes of one exercise's ranks: made when first needed, ended with the exercise."""
+
+    def __init__(self, seat: Seat) -> None:
+        self.seat = seat
+        self.seats: list[Rank] = []
+
+    def run(self, card: Card, answer: Any, case: Case) -> tuple[Run, str]:
+        """One run of an answer that the worker has packed, and what its ranks printed; Gone if a process ended meanwhile."""
+        ranks = case.ranks or 1
+        while len(self.seats) < ranks:
+            self.seats.append(Rank(self.seat.beside(len(self.seats))))
+        seats = self.seats[:ranks]
+        request = {"probe": "" if card.probe is call else card.id, "hides": list(card.hides), "args": tuple(case.args), "kwargs": dict(case.kwargs)}
+        for seat in seats:
+            seat.load(request, answer)
+        for seat in seats:
+            seat.channel.receive(case.seconds)
+        run = judge_ranks(
+            [seat.channel.sock for seat in seats], ranks, per_rank=case.per_rank,
+            adversary=case.adversary or Adversary(depth=case.buffering), caps=Caps(seconds=case.seconds, answer_seconds=case.seconds),
+        )
+        return run, "".join(seat.printed() for seat in seats) if run.state in ("answered", "raised", "deadlock") else ""
+
     def ended(self) -> str:
         """How the process of a rank ended, in words."""
-        words = [seat.ended() for seat in self.seats]
-        self.seats.clear()
-        return next((each for each in words if "closed its connection" not in each), words[0] if words else "")
+        first = self._first_to_end()
+        seats = list(self.seats)
+        self.close()
+        over = next((seat.keeper.over for seat in seats if seat.keeper.over), "")
+        return f"Your code {over}." if over else end_in_words(first.status if first else None)
+
+    def _first_to_end(self) -> Rank | None:
+        """A rank whose process has ended by itself."""
+        ready, _, _ = select.select([seat.keeper.channel.sock for seat in self.seats], [], [], _GRACE)
+        for seat in self.seats:
+            try:
+                if seat.keeper.channel.sock in ready and seat.wait(PATIENCE):
+                    return seat
+            except (Gone, Garbled):
+                continue
+        return None
 
     def close(self) -> None:
         """End every process."""
+        until = time.monotonic() + _GRACE
         for seat in self.seats:
-            seat.close()
+            seat.channel.close()
+        for seat in self.seats:
+            seat.close(until)
         self.seats.clear()

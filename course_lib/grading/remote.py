@@ -85,6 +85,7 @@ class WorkerPlace:
         self.most_seconds = most_seconds  # of one case
         self.processes: Any = None  # of ranks, where runs with a process for each decide
         self.decides: list[Case] = []
+        self.packed: Any = None  # the answer by value, for those processes
         self.wanted = deciding and seat.forks
         self.lost: Lost | None = None
         self.heard = False  # whether the clone's end was told
@@ -124,6 +125,21 @@ class WorkerPlace:
                 self.lost = lost
         return Outcome(state=self.lost.state, error=self.lost.words)
 
+    def weigh(self, card: Card, warm: Case, case: Case) -> tuple[Outcome, int]:
+        """The outcome of a case, and the bytes that the system saw its processes come to use on it; `warm` is run before."""
+        outcome, grown = self.run(card, warm), 0
+        if outcome.state != "answered":
+            return outcome, grown
+        seats = [self.channel] if self.processes is None else [seat.channel for seat in self.processes.seats]
+        for channel in seats:
+            channel.ask({"do": "exact"}, PATIENCE)
+        self.seat.gauge(True)
+        try:
+            outcome = self.run(card, case)
+        finally:
+            grown = self.seat.gauge(False)
+        return outcome, grown
+
     def _run(self, card: Card, case: Case) -> Outcome:
         request = {
             "do": "probe" if case.ranks is None else "ranks", "probe": "" if card.probe is call else card.id,
@@ -157,11 +173,13 @@ class WorkerPlace:
 
     def _run_processes(self, card: Card, case: Case, request: dict[str, Any], limit: str) -> Outcome:
         """A run of the cluster in which every rank is a process behind a wall of its own."""
-        packed = outcome_of(ask(self.channel, {**request, "do": "pack"}, case.seconds, limit))
-        if packed.state != "answered":
-            return packed
+        if self.packed is None:
+            packed = outcome_of(ask(self.channel, {**request, "do": "pack"}, case.seconds, limit))
+            if packed.state != "answered":
+                return packed
+            self.packed = packed.value
         try:
-            run, printed = self.processes.run(packed.value, card.hides, case)
+            run, printed = self.processes.run(card, self.packed, case)
         except (Gone, Late, Garbled):
             raise Lost("crashed", self.processes.ended()) from None
         if run.state == "crashed":

@@ -77,9 +77,13 @@ class Seat(Protocol):
     channel: Channel
     forks: bool
     over: str  # the limit that it broke, in words; "" for none
+    apart: bool  # whether it only forks ranks
 
-    def beside(self) -> "Seat":
-        """Another worker, which shares nothing with this one; only where workers are forked."""
+    def beside(self, place: int) -> "Seat":
+        """Another worker, which shares nothing with this one: the one at that place, until this one ends. Only where workers are forked."""
+
+    def gauge(self, on: bool) -> int:
+        """Begin to weigh all that the warm process has forked, or end it: bytes that those came to use meanwhile. Only where workers are forked."""
 
     def ended(self) -> str:
         """How the worker ended, in words; ends it if it has not."""
@@ -143,6 +147,7 @@ class Workers:
             try:
                 seat.channel.send(token, {"do": "intake", "bytes": len(data), "name": name}, PATIENCE)
                 seat.channel.send_raw(data, intake.SECONDS)
+                del data  # it may be large, and the child has it
                 _, answer = seat.channel.receive(intake.SECONDS)
             except Late as error:
                 raise Trouble(f"{name} could not be read within {intake.SECONDS:g} s.", "start from a fresh copy") from error
@@ -268,6 +273,8 @@ class _Forked:
     def __init__(self, warm: _Process, folder: Path) -> None:
         self.warm, self.folder = warm, folder
         self.over = ""  # why the warm process had to end something here, in words; "" if it had not
+        self.apart = False
+        self.others: dict[int, _Forked] = {}
         token, self.channel = pass_socket(warm.channel, {"do": "fork", "folder": str(folder)})
         back, answer = warm.channel.receive(ENTER_SECONDS)
         if back != token:
@@ -277,9 +284,15 @@ class _Forked:
             self.close()
             raise Trouble(f"A worker could not be kept in ({answer['trouble']}).", "`./course doctor` shows what this machine allows")
 
-    def beside(self) -> "_Forked":
-        """Another worker of the same kind, which shares nothing with this one."""
-        return _Forked(self.warm, self.folder)
+    def beside(self, place: int) -> "_Forked":
+        """Another worker of the same kind, which shares nothing with this one; a new one where that place's has ended."""
+        found = self.others.get(place)
+        if found is None or found.pid is None:
+            found = self.others[place] = _Forked(self.warm, self.folder)
+        return found
+
+    def gauge(self, on: bool) -> int:
+        return int(self.warm.channel.ask({"do": "gauge", "on": on}, PATIENCE)["grown"])
 
     def ended(self) -> str:
         status = self._end(grace=0.5)
@@ -296,6 +309,8 @@ class _Forked:
 
     def _end(self, grace: float) -> int | None:
         pid, self.pid = self.pid, None
+        for other in self.others.values():
+            other.close()
         if pid is not None:
             with contextlib.suppress(Gone, Late, Garbled):  # a worker may have killed the warm process, and itself with it
                 answer = self.warm.channel.ask({"do": "end", "pid": pid, "grace": grace}, 4 * PATIENCE)
@@ -309,14 +324,18 @@ class _Fresh:
 
     forks = False
     over = ""
+    apart = False
 
     def __init__(self, options: Sequence[str], folder: Path) -> None:
         self.process = _Process([*options, "--fresh", "--folder", str(folder)])
         self.process.wait_ready()
         self.channel = self.process.channel
 
-    def beside(self) -> "Seat":
+    def beside(self, place: int) -> "Seat":
         raise NotImplementedError("a fresh process for each rank would take seconds")
+
+    def gauge(self, on: bool) -> int:
+        raise NotImplementedError("nobody watches a fresh process from outside")
 
     def ended(self) -> str:
         try:

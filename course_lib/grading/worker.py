@@ -25,6 +25,8 @@ from course_lib.grading.place import describe_error, run_probe, switched_off
 from course_lib.records import Case, Outcome
 
 _LARGE = 1_000_000  # bytes of an answer from which on it is worth looking whether the judge could read it
+_MMAP_THRESHOLD = -3  # glibc's M_MMAP_THRESHOLD; it moves by itself unless it is set
+_DUMPABLE = 4  # PR_SET_DUMPABLE
 CLOSED_BY_ITSELF = 76  # exit status of a worker whose own code broke its connection
 
 
@@ -69,14 +71,23 @@ def seed_everything() -> None:
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(0)
     if torch := sys.modules.get("torch"):
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)
+        if torch.cuda.is_initialized() or torch.backends.mps.is_available():
+            torch.manual_seed(0)  # of every device: a hundred times as long
+
+
+_prctl = getattr(ctypes.CDLL(None), "prctl", None) if os.name == "posix" else None  # to look for it takes longer than to call it
+
+
+def exact_memory() -> None:
+    """Have the C library give every large block back as soon as it is free: what the system counts is then what is alive."""
+    ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 2**20)
 
 
 def prctl(option: int, value: int) -> None:
     """Linux's prctl, where there is one."""
-    with_prctl = getattr(ctypes.CDLL(None), "prctl", None)
-    if with_prctl is not None:
-        with_prctl(option, value, 0, 0, 0)
+    if _prctl is not None:
+        _prctl(option, value, 0, 0, 0)
 
 
 def end_with_parent() -> None:
@@ -91,7 +102,8 @@ class Worker:
         self.channel = channel
         self.shell = shell
         self.packed: Any = None
-        self.apart = False  # whether this process is one rank of several
+        self.dtype = "float32"  # torch's default where the answer was packed
+        self.files: Any = None  # what lies around a process that is kept apart
         self.ranks: tuple[Any, tuple[str, ...]] | None = None  # a program of ranks that is ready, and what it must do without
 
     def serve(self) -> NoReturn:
@@ -128,8 +140,14 @@ class Worker:
                 return self.pack(request)
             case "load":
                 return self.load(request)
+            case "apart":
+                return self.keep_apart()
+            case "left":
+                return {"left": self.files != _files_around()}
             case "clone":
                 return self.clone()
+            case "exact":
+                exact_memory()
         return {}  # "settle": an answer that shows that nothing else was said before it
 
     def run_cell(self, source: str) -> dict[str, Any]:
@@ -168,50 +186,64 @@ class Worker:
         from course_lib.cluster.isolate import Blueprint
 
         self.ranks = None
-        program, trouble = self._program(request, Blueprint)
+        program, trouble = self._copied(lambda: self._ranked(request, self._answer(request)), Blueprint)
         if trouble is None:
             self.ranks = program, tuple(request["hides"])
         return asdict(trouble or Outcome(state="answered"))
 
-    def _program(self, request: dict[str, Any], copied: Callable[[Any], Any]) -> tuple[Any, Outcome | None]:
-        """The answer as a program of ranks that can be `copied`, or why there is none."""
+    def _ranked(self, request: dict[str, Any], answer: Any) -> Any:
+        """An answer as the program of a run of ranks."""
         from course_lib.grading.ranks import rank_program
 
+        return rank_program(self._card(request), self._case(request), answer)
+
+    def _copied(self, found: Callable[[], Any], copy: Callable[[Any], Any]) -> tuple[Any, Outcome | None]:
+        """What is found if it can be copied, the copy kept in `packed`; or why not."""
         seed_everything()
         try:
-            program = rank_program(self._card(request), self._case(request), self._answer(request))
-            self.packed = copied(program)
+            thing = found()
+            self.packed = copy(thing)
         except KeyError as error:
             return None, Outcome(state="raised", error=f"`{error.args[0]}` is not defined where the check stands.")
         except ValueError as error:
             return None, Outcome(state="raised", error=str(error))
-        return program, None
+        return thing, None
 
     def pack(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The answer as a program of ranks by value, as a tensor of bytes, for processes that `load` it."""
+        """The answer by value, as a tensor of bytes, for processes that `load` it."""
         import torch
 
         from course_lib.cluster.isolate import pack
 
-        _, trouble = self._program(request, pack)
+        _, trouble = self._copied(lambda: self._answer(request), pack)
         if trouble is not None:
             return asdict(trouble)
         data = torch.frombuffer(bytearray(self.packed), dtype=torch.uint8)
         return asdict(Outcome(state="answered")) | {"value": [data, str(torch.get_default_dtype()).removeprefix("torch.")]}
 
+    def keep_apart(self) -> dict[str, Any]:
+        """From now on only copies of this process run anything, each as one rank of several; none can look into it or write to it."""
+        if filters := sys.modules.get("course_lib.grading.sandbox.filters"):
+            filters.install(filters.without_locks())  # of files that other ranks have open too
+        prctl(_DUMPABLE, 0)
+        self.files = _files_around()
+        return {}
+
     def load(self, request: dict[str, Any]) -> dict[str, Any]:
-        """A program from another worker, of the same submission and as little trusted; the next thing is a run of it."""
+        """An answer from another worker, of the same submission and as little trusted, afresh; the next thing is a run of it.
+
+        The answer's bytes come with the first request only.
+        """
         import pickle
 
         import torch
 
-        data, dtype = request["program"]
-        if not self.apart and (filters := sys.modules.get("course_lib.grading.sandbox.filters")):
-            filters.install(filters.without_locks())  # of files that other ranks have open too
-        self.apart = True
+        if request["answer"] is not None:
+            data, self.dtype = request["answer"]
+            self.packed = data.numpy().tobytes()
         seed_everything()
-        torch.set_default_dtype(getattr(torch, dtype))
-        self.ranks = pickle.loads(data.numpy().tobytes()), tuple(request["hides"])
+        torch.set_default_dtype(getattr(torch, self.dtype))
+        self.ranks = self._ranked(request, pickle.loads(self.packed)), tuple(request["hides"])
         return asdict(Outcome(state="answered"))
 
     def serve_ranks(self) -> dict[str, Any]:
@@ -242,6 +274,8 @@ class Worker:
         if pid == 0:
             end_with_parent()
             self.channel.close()
+            if self.files is not None:
+                prctl(_DUMPABLE, 1)  # its own /proc is its own
             Worker(Channel(socket.socket(fileno=fd)), self.shell).serve()
         os.close(fd)
         return {"status": os.waitpid(pid, 0)[1]}
@@ -261,6 +295,17 @@ class Worker:
             most = f"at most {limits.nbytes / 1e6:,.0f} MB and {limits.items:,} values can be"
             return asdict(Outcome(state="raised", error=f"{said}: it has {len(data) / 1e6:,.0f} MB; {most}."))
         return answer
+
+
+def _files_around() -> list[tuple[Any, ...]]:
+    """Everything in the folder that holds the current one, such that whatever is done to a file or folder shows."""
+    found = []
+    for where, _, names in os.walk(os.path.dirname(os.getcwd())):
+        for path in (where, *(os.path.join(where, name) for name in names)):
+            with contextlib.suppress(OSError):  # without a wall others' files come and go there
+                seen = os.lstat(path)
+                found.append((path, seen.st_ino, seen.st_mode, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns))
+    return sorted(found)
 
 
 def _bury_orphans() -> None:

@@ -29,15 +29,17 @@ from course_lib import exercises
 from course_lib.exercises import overlay
 from course_lib.grading import pages
 from course_lib.grading.channel import Channel, Gone
-from course_lib.grading.sandbox import watch
+from course_lib.grading.rehearsal import rehearse
+from course_lib.grading.sandbox import gauge, watch
 from course_lib.grading.worker import Worker, end_with_parent, make_shell, prctl, seed_everything
+from course_lib.install.processes import descendants, ended
 
 if TYPE_CHECKING:  # Linux only
     from course_lib.grading.sandbox.entry import Gate
 
 PRIVATE = ("course_lib.exercises.judging", "course_lib.grading.judge", "course_lib.grading.panel", "course_lib.grading.check")
 READY = b"zygote-is-ready."
-_SET_CHILD_SUBREAPER = 36
+_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 
 
 class Refuse(importlib.abc.MetaPathFinder):
@@ -92,6 +94,7 @@ class Zygote:
         self.gate = gate
         self.base = watch.quick_bytes(os.getpid())
         self.workers: dict[int, _Kept] = {}
+        self.gauge: gauge.Gauge | None = None  # while an answer's memory is weighed
 
     def serve(self) -> None:
         """Answer the judge until it has gone."""
@@ -115,9 +118,11 @@ class Zygote:
 
     def _watch_until_asked(self) -> None:
         """Return when the judge has something to say; until then look at what workers behind a wall use."""
-        while self.gate is not None and self.workers:
-            if select.select([self.channel.sock], [], [], watch.EVERY)[0]:
+        while (self.gate is not None or self.gauge is not None) and self.workers:
+            if select.select([self.channel.sock], [], [], watch.EVERY if self.gauge is None else gauge.EVERY)[0]:
                 return
+            if self.gauge is not None:
+                self.gauge.look()
             for pid in list(self.workers):
                 self._watch(pid)
 
@@ -138,7 +143,7 @@ class Zygote:
     def answer_to(self, request: dict[str, Any]) -> dict[str, Any]:
         """ "fork" gives a worker's pid, "sweep" ends all that the worker started, "end" the worker too, with its status.
 
-        The last two say why something had to be ended before, "" if nothing had.
+        The last two say why something had to be ended before, "" if nothing had. "gauge" begins or ends a weighing.
         """
         match request["do"]:
             case "fork":
@@ -149,6 +154,8 @@ class Zygote:
             case "end":
                 over = self._over(request["pid"])
                 return {"status": self.end(request["pid"], request["grace"]), "over": over}
+            case "gauge":
+                return {"grown": self.weigh(request["on"])}
         return {}
 
     def _over(self, pid: int) -> str:
@@ -157,6 +164,12 @@ class Zygote:
         if kept:
             kept.over = ""
         return said
+
+    def weigh(self, on: bool) -> int:
+        """Begin to weigh all workers and what they start, or end it: bytes that they came to use meanwhile."""
+        grown = self.gauge.grown() if self.gauge is not None else 0
+        self.gauge = gauge.Gauge(lambda: descendants(os.getpid()), self.base) if on else None
+        return 0 if on else grown
 
     def fork(self, folder: str) -> dict[str, Any]:
         """A worker that serves the socket which comes with the request; runs in `folder`, or behind the wall with a copy of it."""
@@ -178,6 +191,7 @@ class Zygote:
     def _become_worker(self, folder: Path, fd: int, told: int) -> None:
         try:
             self.channel.close()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.setsid()
             if self.gate is None:
                 os.chdir(folder)
@@ -217,38 +231,13 @@ def _wait(pid: int, seconds: float) -> int | None:
     return None
 
 
-def descendants(root: int) -> list[int]:
-    """The living processes below `root`, nearest first. Linux."""
-    found, front = [], [root]
-    while front:
-        children = []
-        for pid in front:
-            try:
-                for thread in os.listdir(f"/proc/{pid}/task"):
-                    with open(f"/proc/{pid}/task/{thread}/children") as file:
-                        children += [int(child) for child in file.read().split()]
-            except (OSError, ValueError):
-                continue
-        front = [child for child in children if not _ended(child)]
-        found += front
-    return found
-
-
-def _ended(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] in "ZX"
-    except OSError:
-        return True
-
-
 def end_descendants(keep: Collection[int] = (), of: int | None = None) -> None:
     """Kill everything below the worker `of`, and all that has lost its worker, again until nothing is left; reap it.
 
     The workers in `keep` are spared, and so is what they have started, but for `of`'s.
     """
     for _ in range(1000):
-        orphans = [pid for pid in _children_of_ours() if pid not in keep and not _ended(pid)]
+        orphans = [pid for pid in _children_of_ours() if pid not in keep and not ended(pid)]
         alive = [*orphans, *(below for orphan in orphans for below in descendants(orphan))]
         alive += descendants(of) if of is not None else []
         for pid in alive:
@@ -297,6 +286,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     shell = preload(given.torch, given.chapter, given.imports)
     os.environ.pop(overlay.VARIABLE, None)  # a class's own cards are loaded; where they came from is no worker's business
     if given.many:
+        if not given.fresh:
+            rehearse(shell, given.torch)
         pages.collapse()
     gate = gate_in(given.walled) if gate_in is not None else None
     silence()
@@ -320,7 +311,27 @@ def _separated(channel: Channel) -> "Callable[[Path], Gate]":
     wall = wall_of(channel.receive()[1]["wall"])
     if wall.level == "namespaces":
         separate()
+    else:
+        _paired()
     return lambda scratch: Gate(wall, scratch)
+
+
+def _paired() -> None:
+    """Continue in a child; whichever of the two is killed, the other ends all that it has started. A process space does that by itself."""
+    prctl(_SET_CHILD_SUBREAPER, 1)
+    pid = os.fork()
+    if pid:
+        _, status = os.waitpid(pid, 0)
+        end_descendants()
+        code = os.waitstatus_to_exitcode(status)
+        os._exit(code if code >= 0 else 128 - code)
+    signal.signal(signal.SIGTERM, _end_everything)
+    prctl(_PARENT_DEATH_SIGNAL, signal.SIGTERM)
+
+
+def _end_everything(*_: object) -> None:
+    end_descendants()
+    os._exit(0)
 
 
 def end_with_judge(judge: int) -> None:

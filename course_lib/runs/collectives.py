@@ -21,8 +21,9 @@ from course_lib.install.words import Trouble
 from course_lib.roofline import fit_alpha_beta
 from course_lib.runs import evidence
 from course_lib.runs.counting import ring_sent
-from course_lib.runs.place import Place, join, leave
+from course_lib.runs.place import Place, end, join, leave
 
+_NO_LINE = "no line α + bytes/β goes through these sizes: nothing is sent, or larger messages are not slower; sweep larger ones (--largest)"
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send")
 
 
@@ -72,13 +73,16 @@ def run(given: argparse.Namespace, place: Place) -> dict[str, Any]:
             if place.first:
                 print(f"{kind:15} {nbytes:>13,} B  {row['median'] * 1e6:>11,.1f} µs  bus {row['bus'] / 1e9:>8.3f} GB/s", flush=True)
     fits = {kind: fit([row for row in rows if row["kind"] == kind]) for kind in kinds if any(row["kind"] == kind for row in rows)}
+    notes = tuple(f"{kind}: {_NO_LINE}" for kind, line in fits.items() if line is None)
     if place.first:
         for kind, line in fits.items():
-            print(f"{kind}: α = {line['alpha'] * 1e6:,.1f} µs, β = {line['bus'] / 1e9:,.3f} GB/s on the bus")
+            if line is not None:
+                print(f"{kind}: α = {line['alpha'] * 1e6:,.1f} µs, β = {line['bus'] / 1e9:,.3f} GB/s on the bus")
+        print("\n".join(notes), end="\n" if notes else "")
     if given.out and place.first:
         measured = {"fits": fits, "best_bus": {kind: max(row["bus"] for row in rows if row["kind"] == kind) for kind in fits}}
         setup = {"kinds": kinds, "ranks": place.ranks, "backend": place.backend, "device": place.device.type}
-        content = evidence.evidence("collectives", setup=setup, raw={"rows": rows}, measured=measured)
+        content = evidence.evidence("collectives", setup=setup, raw={"rows": rows}, measured=measured, notes=notes)
         print(f"evidence: {evidence.write(content, given.out, given.name or f'collectives-{place.ranks}-{evidence.stamp()}')}")
     return fits
 
@@ -92,24 +96,26 @@ def sizes(smallest: float, largest: float, ranks: int) -> list[int]:
     return found
 
 
-def call(kind: str, nbytes: int, place: Place) -> Callable[[], object]:
-    """One call of `kind` over `nbytes` in all."""
+def call(kind: str, nbytes: int, place: Place, group: Any = None) -> Callable[[], object]:
+    """One call of `kind` over `nbytes` in all, among the ranks of a group (None: all)."""
     whole = torch.zeros(nbytes // 4, device=place.device)
-    part = torch.zeros(nbytes // 4 // place.ranks, device=place.device)
+    part = torch.zeros(nbytes // 4 // dist.get_world_size(group), device=place.device)
     other = torch.zeros_like(whole)
     return {
-        "all_reduce": lambda: dist.all_reduce(whole),
-        "all_gather": lambda: dist.all_gather_into_tensor(whole, part),
-        "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole),
-        "all_to_all": lambda: dist.all_to_all_single(other, whole),
-        "send": lambda: _round(whole, other, place),
+        "all_reduce": lambda: dist.all_reduce(whole, group=group),
+        "all_gather": lambda: dist.all_gather_into_tensor(whole, part, group=group),
+        "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole, group=group),
+        "all_to_all": lambda: dist.all_to_all_single(other, whole, group=group),
+        "send": lambda: _round(whole, other, group),
     }[kind]
 
 
-def _round(mine: Tensor, theirs: Tensor, place: Place) -> None:
+def _round(mine: Tensor, theirs: Tensor, group: Any) -> None:
     """Everybody sends to the next rank and receives from the one before, as one batch."""
-    after, before = (place.rank + 1) % place.ranks, (place.rank - 1) % place.ranks
-    works = dist.batch_isend_irecv([dist.P2POp(dist.isend, mine, after), dist.P2POp(dist.irecv, theirs, before)])
+    ranks = dist.get_process_group_ranks(group or dist.group.WORLD)
+    me = dist.get_rank(group)
+    after, before = ranks[(me + 1) % len(ranks)], ranks[me - 1]
+    works = dist.batch_isend_irecv([dist.P2POp(dist.isend, mine, after, group), dist.P2POp(dist.irecv, theirs, before, group)])
     for work in works:
         work.wait()
 
@@ -137,14 +143,20 @@ def measure(kind: str, nbytes: int, place: Place, budget: float) -> dict[str, An
             "bus": ring_sent(kind, nbytes, place.ranks) / middle, "algorithm": nbytes / middle}  # fmt: skip
 
 
-def fit(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """The line through a kind's medians: α in s, bytes/s of the message and on the bus."""
+def fit(rows: Sequence[dict[str, Any]]) -> dict[str, float] | None:
+    """The line through a kind's medians: α in s, bytes/s of the message and on the bus. None where there is none.
+
+    Where ranks wait for a core rather than for the wire, larger messages need not be slower: the rows are still true.
+    """
     if len(rows) < 2 or all(row["bus"] == 0 for row in rows):
-        return {"alpha": rows[0]["median"], "beta": 0.0, "bus": 0.0}
-    alpha, beta = fit_alpha_beta([row["nbytes"] for row in rows], [row["median"] for row in rows])
+        return None
+    try:
+        alpha, beta = fit_alpha_beta([row["nbytes"] for row in rows], [row["median"] for row in rows])
+    except ValueError:
+        return None
     last = rows[-1]
     return {"alpha": float(alpha), "beta": float(beta), "bus": float(beta * last["bus"] / last["algorithm"])}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end(main())

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import socket
 import subprocess
 import sys
@@ -17,10 +18,11 @@ from typing import Any
 
 from course_lib.install.folders import folders
 from course_lib.install.words import Trouble
+from course_lib.runs import cores
 
 SCHEMA = "training-at-scale/evidence"
 VERSION = 1
-KINDS = ("matmul", "collectives", "train", "failure", "doctor")
+KINDS = ("matmul", "collectives", "train", "parity", "failure", "doctor")
 SHIPPED = Path(__file__).with_name("recorded")
 Evidence = dict[str, Any]
 
@@ -56,9 +58,15 @@ def write(content: Evidence, folder: str | Path, name: str) -> Path:
     path = Path(folder) / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    part.write_text(_in_lines(content) + "\n", encoding="utf-8")
     part.replace(path)
     return path
+
+
+def _in_lines(content: Evidence) -> str:
+    """JSON with a field on each line, and a list of numbers on one: there are hundreds of them."""
+    text = json.dumps(content, indent=1)
+    return re.sub(r"\[\s+-?[\d.][^\[\]{}\"]*\]", lambda found: " ".join(found[0].split()).replace("[ ", "[").replace(" ]", "]"), text)
 
 
 def read(path: str | Path) -> Evidence:
@@ -109,7 +117,7 @@ def environment() -> dict[str, Any]:
     gpu = torch.cuda.is_available()
     found = {
         "torch": torch.__version__, "python": platform.python_version(), "system": f"{platform.system()} {platform.release()}",
-        "machine": platform.machine(), "cpu": cpu_name(), "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "machine": platform.machine(), "cpu": cpu_name(), "cores": cores.cores(),
         "threads": torch.get_num_threads(), "host": hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8],
         "device": torch.cuda.get_device_name() if gpu else "CPU", "gpus": torch.cuda.device_count() if gpu else 0,
     }  # fmt: skip

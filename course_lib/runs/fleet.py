@@ -12,11 +12,16 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from course_lib.install import ROOT
+from course_lib.install.processes import descendants
+from course_lib.runs import cores
 
 GRACE = 5.0  # s between asking and killing
+_QUIET = {
+    "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait sleep: spinning ones take the cores from whatever else runs, and from each other
+    "TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore::FutureWarning", "PYTHONUNBUFFERED": "1",
+}  # fmt: skip
 _NOISE = ("Setting OMP_NUM_THREADS", "*****", "FutureWarning", "return func(*args", "torch/distributed/run.py")
 
 
@@ -47,10 +52,8 @@ def command(program: str, arguments: Sequence[str], nproc: int, extra: Sequence[
 def run(program: str, arguments: Sequence[str], nproc: int = 1, *, timeout: float | None = None, say: Callable[[str], None] | None = print,
         extra: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> Ended:  # fmt: skip
     """Run a program to its end, or to its timeout in seconds. Ctrl-C ends all its processes and goes on up."""
-    threads = str(max((os.cpu_count() or 1) // nproc, 1))
-    ours = {"OMP_NUM_THREADS": threads, "TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore::FutureWarning", "PYTHONUNBUFFERED": "1"}
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    env = {**ours, **os.environ, "PYTHONPATH": path, **(environment or {})}
+    env = {**_QUIET, **os.environ, "OMP_NUM_THREADS": str(cores.threads(nproc)), "PYTHONPATH": path, **(environment or {})}
     start = time.monotonic()
     logs = tempfile.TemporaryDirectory(prefix="course-run-", ignore_cleanup_errors=True)  # noqa: SIM115 - until the run has ended
     process = subprocess.Popen(command(program, arguments, nproc, extra, logs.name), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -95,17 +98,3 @@ def end(process: subprocess.Popen[str]) -> None:
             os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(GRACE)
-
-
-def descendants(root: int) -> list[int]:
-    """The processes below `root`, as Linux tells them; none on other systems, where a group ends together."""
-    found, front = [], [root]
-    while front:
-        children: list[int] = []
-        for pid in front:
-            for task in Path(f"/proc/{pid}/task").glob("*"):
-                with contextlib.suppress(OSError):
-                    children += [int(child) for child in (task / "children").read_text().split()]
-        found += children
-        front = children
-    return found

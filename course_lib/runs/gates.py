@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from course_lib.runs.evidence import Evidence
+from course_lib.runs.intervals import exposed
 
 CLOSE = 1e-6  # relative: what is computed again from raw numbers must be what the file says
 SPREAD = 3.0  # slowest tenth over fastest tenth of the timed steps
@@ -50,8 +51,32 @@ def _train(content: Evidence) -> Iterator[Gate]:
     state = sum(content["predicted"].get("memory", {}).get(part, 0.0) for part in ("weights", "gradients", "optimizer"))
     if measured["memory_bytes"]:
         yield Gate("memory holds the state", measured["memory_bytes"] >= 0.98 * state, f"{measured['memory_bytes'] / 1e6:,.1f} MB, of which state {state / 1e6:,.1f}")
+    yield from _parts(content)
     if ranks > 1:
         yield Gate("bytes were sent", measured["wire_bytes"] > 0, f"{measured['wire_bytes'] / 1e6:,.2f} MB a step and rank")
+
+
+def _parts(content: Evidence) -> Iterator[Gate]:
+    """What explains the step: parts within it, a gap whose terms add up, exposed communication that follows from the trace."""
+    measured, raw = content["measured"], content["raw"]
+    if "parts" in raw["steps"][0]:
+        share = max(sum(row["parts"].values()) / row["seconds"] for row in raw["steps"])
+        yield Gate("parts lie within their step", share <= SYNCHRONISED, f"at most {share:.1%} of a step")
+    if "gap" in measured:
+        terms = sum(term["seconds"] for term in measured["gap"] if term["of"] == "seconds")
+        whole = measured["step_seconds"] - content["predicted"]["step_seconds"]
+        yield Gate("the gap's terms add up", math.isclose(terms, whole, abs_tol=CLOSE), f"{terms * 1e3:+,.1f} ms of {whole * 1e3:+,.1f}")
+    if "intervals" in raw:
+        again = exposed(raw["intervals"])
+        yield Gate("exposed communication follows from the trace", math.isclose(again, measured["exposed_seconds"], abs_tol=CLOSE), f"{again * 1e3:,.1f} ms")
+
+
+def _parity(content: Evidence) -> Iterator[Gate]:
+    one, rows = content["raw"]["single"], content["raw"]["rows"]
+    for row in rows:
+        off = max(abs(a - b) / abs(b) for key in ("losses", "gradient_norms") for a, b in zip(row[key], one[key], strict=True))
+        follows = _close(off, max(row["loss"], row["gradient_norm"]))
+        yield Gate(f"{row['layout']} trains the same model", follows and off <= row["allowed"], f"off by {off:.1e}; rounding explains {row['allowed']:.1e}")
 
 
 def _matmul(content: Evidence) -> Iterator[Gate]:
@@ -70,16 +95,18 @@ def _matmul(content: Evidence) -> Iterator[Gate]:
 def _collectives(content: Evidence) -> Iterator[Gate]:
     rows = content["raw"]["rows"]
     yield Gate("repeated", all(row["repeats"] >= 5 for row in rows), f"each size at least {min(row['repeats'] for row in rows)} times")
-    for kind, line in content["measured"]["fits"].items():
+    fits = content["measured"]["fits"]
+    lines = {kind: line for kind, line in fits.items() if line is not None}
+    if content["setup"]["ranks"] > 1:  # one rank sends nothing
+        yield Gate("larger messages take longer", 2 * len(lines) > len(fits), f"{len(lines)} of {len(fits)} kinds have a line α + bytes/β")
+    for kind, line in lines.items():
         mine = [row for row in rows if row["kind"] == kind]
-        if not line["beta"]:
-            continue
         off = [max(row["median"] / said, said / row["median"]) for row in mine if (said := line["alpha"] + row["nbytes"] / line["beta"]) > 0]
         far = sum(each > FIT for each in off)
         yield Gate(f"{kind} fits its own line", far <= len(mine) // 4, f"{len(mine) - far} of {len(mine)} sizes within a factor {FIT:g} of α + bytes/β")
 
 
-_OF: dict[str, Callable[[Evidence], Iterator[Gate]]] = {"train": _train, "matmul": _matmul, "collectives": _collectives}
+_OF: dict[str, Callable[[Evidence], Iterator[Gate]]] = {"train": _train, "parity": _parity, "matmul": _matmul, "collectives": _collectives}
 
 
 def _close(one: float, other: float) -> bool:

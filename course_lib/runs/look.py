@@ -1,21 +1,26 @@
-"""The machine before money is spent on it: GPUs, links, clocks, bandwidth, limits. A line each: healthy, degraded or missing."""
+"""The machine before money is spent on it: GPUs, links, clocks, bandwidth, limits. A line each: healthy, degraded or missing.
+
+`./course doctor` shows it, so torch is loaded only where there is a GPU to measure.
+"""
 
 from __future__ import annotations
 
 import re
 import shutil
+import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from course_lib.install import output_of
-from course_lib.runs import evidence, peaks
+from course_lib.runs import evidence, fleet
 
 DEGRADED = 0.7  # of what the facts say; below it something is wrong with the machine, not with the measurement
 COPY, LINK = 0.75, 0.70  # of the printed memory bandwidth, of the one-way link: what a sound machine reaches
-CLOCK = 0.6  # of the highest clock, under load
+PATIENCE = 90.0  # s that the all-reduce may take, torch's own start included
 
 
 @dataclass(frozen=True)
@@ -133,14 +138,23 @@ def rate_line(what: str, measured: float, printed: float, share: float, source: 
 
 
 def _measured(seen: list[Gpu]) -> list[Line]:
-    """The bandwidth of a copy inside the first GPU, against its data sheet."""
+    """The bandwidth of a copy inside the first GPU, and of an all-reduce over all of them, against the data sheet."""
+    from course_lib.runs import peaks
+
+    name = peaks.fact_name(seen[0].name)
+    if name is None:
+        return [Line("copy", "warn", f"not measured: the facts have no data sheet of {seen[0].name}", "compare with the maker's own")]
+    return [_copy_line(name), *([all_reduce_line(name, len(seen))] if len(seen) > 1 else [])]
+
+
+def _copy_line(name: str) -> Line:
+    """The first GPU's memory bandwidth, by a copy."""
     import torch
 
     from course_lib.facts import device
 
-    name = peaks.fact_name(seen[0].name)
-    if name is None or not torch.cuda.is_available():
-        return [Line("copy", "warn", "not measured: torch does not see the GPU, or the facts do not know it", "`./course doctor` says more about torch")]
+    if not torch.cuda.is_available():
+        return Line("copy", "warn", "not measured: torch does not see the GPU", "the line on torch says why")
     x = torch.empty(256_000_000, dtype=torch.uint8, device="cuda")
     y, times = torch.empty_like(x), []
     for _ in range(20):
@@ -150,7 +164,24 @@ def _measured(seen: list[Gpu]) -> list[Line]:
         torch.cuda.synchronize()
         times.append(time.perf_counter() - start)
     fact = device(name).bandwidth
-    return [rate_line("copy", 2 * x.nbytes / median(times[5:]), float(fact), COPY, fact.source)]
+    return rate_line("copy", 2 * x.nbytes / median(times[5:]), float(fact), COPY, fact.source)
+
+
+def all_reduce_line(name: str, count: int, starter: Callable[..., fleet.Ended] = fleet.run) -> Line:
+    """Bus bandwidth of an all-reduce over all GPUs of this machine, by processes of their own, against the link one way."""
+    from course_lib.facts import device
+
+    fact = device(name).link_one_way
+    if fact is None:
+        return Line("all-reduce", "ok", f"not compared: the facts have no link of {name}")
+    with tempfile.TemporaryDirectory(prefix="course-doctor-") as folder:
+        flags = ["--kinds", "all_reduce", "--smallest", "6.4e7", "--largest", "2.6e8", "--seconds", "0.3", "--device", "cuda", "--out", folder, "--name", "links"]
+        ended = starter("collectives", flags, count, timeout=PATIENCE, say=None)
+        if not ended.ok:
+            why = f"did not end in {PATIENCE:.0f} s" if ended.timed_out else f"failed: {(ended.lines or ('it said nothing',))[-1][:200]}"
+            return Line("all-reduce", "fail", f"over {count} GPUs: {why}", "./course run collectives --nproc 2 shows all of it; rent another machine if it stays")
+        best = evidence.read(Path(folder) / "links.json")["measured"]["best_bus"]["all_reduce"]
+    return rate_line("all-reduce", best, float(fact), LINK, fact.source)
 
 
 def _shared_memory() -> float:

@@ -18,6 +18,7 @@ from course_lib.runs.place import Place, join, leave
 SQUARES = {"cpu": (128, 256, 512, 1024, 2048), "cuda": (512, 1024, 2048, 4096, 8192, 16384)}
 # What the MLP of a 7B model multiplies, and the same by columns of two and of eight tensor-parallel ranks.
 MODEL = {"cpu": ((512, 1024, 2816), (512, 1024, 1408)), "cuda": ((8192, 4096, 11008), (8192, 4096, 5504), (8192, 4096, 1376))}
+MOST = 200  # times that a shape is repeated: each is kept in the evidence
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -77,7 +78,7 @@ def measure(shape: tuple[int, int, int], word: str, place: Place, budget: float)
     place.wait()
     times: list[float] = []
     until = time.perf_counter() + budget
-    while len(times) < 5 or (time.perf_counter() < until and len(times) < 1000):
+    while len(times) < 5 or (time.perf_counter() < until and len(times) < MOST):
         start = time.perf_counter()
         a @ b
         place.wait()

@@ -23,6 +23,7 @@ class Seen:
     wire: dict[str, int]
     calls: dict[str, int]
     raw: dict[str, Any] = field(default_factory=dict)
+    traced: dict[str, float] = field(default_factory=dict)  # what follows from a trace, where one was asked for
 
 
 class Watch:
@@ -38,25 +39,24 @@ class Watch:
     def read(self, stepper: Stepper, number: int, trace: bool = False) -> Seen:
         """Train one more step with everything counted."""
         wire = Wire()
-        raw: dict[str, Any] = {}
         if self.place.device.type == "cuda":
             peak = torch.cuda.max_memory_allocated(self.place.device) - self.before
             by = {"reserved": float(torch.cuda.max_memory_reserved(self.place.device))}
             with wire:
                 stepper.step(number)
-            if trace:
-                from course_lib.runs.tracing import exposed, intervals
-
-                raw["intervals"] = intervals(lambda: stepper.step(number + 1), self.place)
-                raw["exposed_seconds"] = exposed(raw["intervals"])
         else:
             account = _account(stepper)
             with account or contextlib.nullcontext(), wire:
                 stepper.step(number)
             peak = account.peak_bytes if account is not None else 0
             by = {role: float(nbytes) for role, nbytes in account.peak_roles().items()} if account is not None else {}
-        raw["unknown_calls"] = sorted(wire.unknown)
-        return Seen(float(peak), by, dict(wire.sent), dict(wire.calls), raw)
+        seen = Seen(float(peak), by, dict(wire.sent), dict(wire.calls), raw={"unknown_calls": sorted(wire.unknown)})
+        if trace:
+            from course_lib.runs.tracing import exposed, intervals
+
+            seen.raw["intervals"] = intervals(lambda: stepper.step(number + 1), self.place)
+            seen.traced = {"exposed_seconds": exposed(seen.raw["intervals"])}
+        return seen
 
 
 def _account(stepper: Stepper) -> Any:

@@ -7,19 +7,17 @@ on: what is allowed grows with the dtype's rounding, the root of the longest sum
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from course_lib.install.words import Trouble
-from course_lib.runs import layouts
+from course_lib.runs import evidence, layouts
 from course_lib.runs.layouts import RunLayout
 from course_lib.runs.parallel import Choices, mesh_of, pieces_here, spread
-from course_lib.runs.place import Place, join, leave
+from course_lib.runs.place import Place, end, join, leave
 from course_lib.runs.sizes import size
 from course_lib.runs.stepping import Stepper
 
@@ -69,8 +67,8 @@ def alone(place: Place, steps: int, name: str) -> list[dict[str, float]]:
     return rows
 
 
-def table(place: Place, steps: int = 4, name: str = "1m", texts: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """A row for each layout: the largest relative difference of losses and norms from one process, and whether rounding explains it."""
+def table(place: Place, steps: int = 4, name: str = "1m", texts: Sequence[str] | None = None) -> dict[str, Any]:
+    """"single": losses and norms of one process; "rows": of each layout, how far they are off at most, and whether rounding explains it."""
     want = alone(place, steps, name)
     chosen = LAYOUTS.get(place.ranks) if texts is None else texts
     if not chosen:
@@ -82,11 +80,24 @@ def table(place: Place, steps: int = 4, name: str = "1m", texts: Sequence[str] |
         got = train(layout, place, steps, name)
         off = {key: max(abs(a[key] - b[key]) / abs(b[key]) for a, b in zip(got, want, strict=True)) for key in ("loss", "gradient_norm")}
         limit = allowed(steps, size(name).batch * size(name).seq_len)
-        rows.append({"layout": text, "ranks": place.ranks, "steps": steps, **off, "allowed": limit, "ok": max(off.values()) <= limit, "last_loss": got[-1]["loss"]})
+        rows.append({"layout": text, "ranks": place.ranks, "steps": steps, **off, "allowed": limit, "ok": max(off.values()) <= limit, **curves(got)})
         if place.first:
             row = rows[-1]
             print(f"{text:18} loss {row['loss']:.1e}  norm {row['gradient_norm']:.1e}  (rounding explains {limit:.1e})  {'ok' if row['ok'] else 'NOT THE SAME'}", flush=True)
-    return rows
+    return {"single": curves(want), "rows": rows}
+
+
+def curves(rows: Sequence[dict[str, float]]) -> dict[str, list[float]]:
+    """Losses and norms of a run's steps."""
+    return {"losses": [row["loss"] for row in rows], "gradient_norms": [row["gradient_norm"] for row in rows]}
+
+
+def as_evidence(found: dict[str, Any], place: Place, name: str) -> evidence.Evidence:
+    """A table as an evidence file."""
+    rows = found["rows"]
+    setup = {"size": name, "ranks": place.ranks, "steps": rows[0]["steps"], "backend": place.backend, "device": place.device.type, "dtype": "float32"}
+    measured = {"same": sum(row["ok"] for row in rows), "of": len(rows), "worst": max(max(row["loss"], row["gradient_norm"]) for row in rows)}
+    return evidence.evidence("parity", setup=setup, raw=found, measured=measured)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -96,14 +107,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--layouts", default="", help="semicolon-separated, such as 'ddp;pp=2,tp=2;pp:gpipe'")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--out", default="", help="file for the rows, as JSON")
+    parser.add_argument("--out", default="", help="folder of the evidence file (default: none is written)")
+    parser.add_argument("--name", default="parity", help="name of the evidence file")
     given = parser.parse_args(argv)
     try:
         place = join(given.device)
-        rows = table(place, given.steps, given.size, given.layouts.split(";") if given.layouts else None)
+        torch.backends.cuda.matmul.allow_tf32 = False  # its rounding is not fp32's
+        found = table(place, given.steps, given.size, given.layouts.split(";") if given.layouts else None)
         if given.out and place.first:
-            Path(given.out).write_text(json.dumps(rows, indent=1), encoding="utf-8")
-        return 0 if all(row["ok"] for row in rows) else 1
+            print(f"evidence: {evidence.write(as_evidence(found, place, given.size), given.out, given.name)}", flush=True)
+        return 0 if all(row["ok"] for row in found["rows"]) else 1
     except Trouble as trouble:
         print(f"parity: {trouble}", file=sys.stderr)
         return 2
@@ -112,4 +125,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end(main())

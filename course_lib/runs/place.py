@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
 
 from course_lib.install.words import Trouble
+from course_lib.runs import cores
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,11 @@ class Place:
     local_ranks: int
     device: torch.device
     backend: str
+
+    @property
+    def cores(self) -> float:
+        """Cores of the machine for each of its ranks: below 1 they take turns."""
+        return cores.cores() / self.local_ranks
 
     @property
     def first(self) -> bool:
@@ -63,16 +71,38 @@ def join(device: str = "auto", backend: str = "auto", timeout: float = 120.0) ->
         torch.cuda.set_device(where)
         torch.backends.cuda.matmul.allow_tf32 = True
     else:
-        torch.set_num_threads(max((os.cpu_count() or 1) // locals_, 1))
+        torch.set_num_threads(cores.threads(locals_))
     patience = timedelta(seconds=timeout)
     if "RANK" in os.environ:
-        dist.init_process_group(chosen, timeout=patience, **({"device_id": where} if chosen == "nccl" else {}))
+        _meet(chosen, timeout=patience, **({"device_id": where} if chosen == "nccl" else {}))
     else:
         dist.init_process_group(chosen, store=dist.HashStore(), rank=0, world_size=1, timeout=patience)
     return Place(rank=rank, ranks=ranks, local_rank=local, local_ranks=locals_, device=where, backend=chosen)
+
+
+def _meet(backend: str, **more: Any) -> None:
+    """Join the others where the environment says; Trouble where another program listens there."""
+    try:
+        dist.init_process_group(backend, **more)
+    except dist.DistNetworkError as error:
+        if "EADDRINUSE" not in str(error):
+            raise
+        raise Trouble(f"Port {os.environ.get('MASTER_PORT', '')} of this machine is in use.",
+                      "end what listens there (ss -ltnp), or give torchrun another --master-port; ./course run finds a free one") from error  # fmt: skip
 
 
 def leave() -> None:
     """Leave the run; harmless where there is none."""
     if dist.is_initialized():
         dist.destroy_process_group()
+
+
+def end(code: int) -> NoReturn:
+    """End a rank whose work is done and written.
+
+    At once: gloo's and autograd's threads may outlive the interpreter's own end, which then aborts a rank that did everything
+    right, and torchrun calls the run failed.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

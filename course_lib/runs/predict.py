@@ -6,7 +6,8 @@ fitted to the run that it predicts.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import math
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from course_lib import compute, memory
@@ -16,18 +17,32 @@ from course_lib.runs.layouts import RunLayout
 from course_lib.runs.model import pieces_of
 
 FP32 = 4
+WIRES = {  # what is sent for -> over which axis, by which call
+    "gather weights": ("fsdp", "all_gather"), "reduce-scatter gradients": ("fsdp", "reduce_scatter"), "all-reduce gradients": ("ddp", "all_reduce"),
+    "tensor parallel": ("tp", "all_reduce"), "pipeline": ("pp", "send"),
+}  # fmt: skip
+FIRST_BUCKET, BUCKET = 1 << 20, 25 << 20  # bytes: DDP's
 ADAM_TRAFFIC = 7 * FP32  # bytes per parameter that AdamW's step moves: reads weight, gradient, two moments; writes all but the gradient
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What the ranks can do while all of them do it. FLOP/s and bytes/s of one rank; seconds."""
+    """What a rank can do while all of them do it: where they share a machine, this is the share. FLOP/s, bytes/s, seconds."""
 
     flops: float  # of the model's own matmul
     memory: float  # bytes/s that a copy moves, read and written
-    alpha: float = 0.0  # s of an all-reduce of no bytes, over all ranks
-    wire: float = float("inf")  # bytes/s that a rank sends in a large all-reduce
+    alpha: float = 0.0  # s of an all-reduce of one number, over all ranks
+    wire: float = 0.0  # bytes/s that a rank sends in a large all-reduce; 0: no bandwidth shows
+    wires: dict[str, tuple[float, float]] = field(default_factory=dict)  # "fsdp all_gather": s of a call, bytes/s sent
+    block: float = 0.0  # s of one micro-batch through one whole block, forward and backward, nothing sent
+    ends: float = 0.0  # s of the same through embedding, norm, head and loss
+    cores: float = 1.0  # that a rank has for itself; below 1, ranks take turns
     source: str = "measured just before"
+
+    def of(self, purpose: str) -> tuple[float, float]:
+        """α in s and bytes/s sent of the calls that serve a purpose of WIRES."""
+        alpha, rate = self.wires.get(" ".join(WIRES[purpose]), (self.alpha, self.wire))
+        return alpha, rate or math.inf  # JSON has no infinity
 
 
 @dataclass(frozen=True)
@@ -87,7 +102,7 @@ class Predicted:
 def predict(job: Job, rates: Rates, stage: int = 0) -> Predicted:
     """What a rank of pipeline stage `stage` will need. Overlap is not predicted: the sum is what a run has to beat."""
     wire = wire_bytes(job, stage)
-    return Predicted(memory=memory_bytes(job, stage), wire=wire, seconds=step_seconds(job, rates, wire))
+    return Predicted(memory=memory_bytes(job, stage), wire=wire, seconds=step_seconds(job, rates, wire, stage))
 
 
 def unit_params(job: Job, stage: int = 0) -> tuple[list[float], float]:
@@ -159,33 +174,50 @@ def memory_bytes(job: Job, stage: int = 0) -> dict[str, float]:
     return {**found, "activations": float(peak.activations), "recomputed": float(peak.recomputed), "loss": float(peak.loss)}
 
 
-def step_seconds(job: Job, rates: Rates, wire: dict[str, float]) -> dict[str, float]:
-    """Seconds of a step by part: matmuls at the measured rate, the pipeline's bubble, the wire, the optimizer."""
+def step_seconds(job: Job, rates: Rates, wire: dict[str, float], stage: int = 0) -> dict[str, float]:
+    """Seconds of a step by part: matmuls at the measured rate, what a block's passes take beyond them, bubble, wire, optimizer."""
     layout = job.layout
     arithmetic = step_flops(job, hardware=True) / layout.ranks / rates.flops
-    calls = messages(job)
-    blocks, ends = unit_params(job)
-    found = {"arithmetic": arithmetic, "communication": calls * rates.alpha + sum(wire.values()) / rates.wire if layout.ranks > 1 else 0.0,
+    blocks, ends = unit_params(job, stage)
+    number = calls(job, stage)
+    sent = sum(number[purpose] * rates.of(purpose)[0] + nbytes / rates.of(purpose)[1] for purpose, nbytes in wire.items())
+    found = {"arithmetic": arithmetic, "overhead": max(passes_seconds(job, rates) - arithmetic, 0.0),
+             "communication": sent + number["loss and norm"] * rates.alpha if layout.ranks > 1 else 0.0,
              "optimizer": (sum(blocks) + ends) / layout.fsdp * ADAM_TRAFFIC / rates.memory}  # fmt: skip
-    if layout.pp > 1:
-        found["bubble"] = arithmetic * (layout.pp - 1) / (layout.micro_batches * layout.chunks)
+    if layout.pp > 1:  # where ranks take turns on a core, one that waits leaves it to the others
+        idle = (layout.pp - 1) / (layout.micro_batches * layout.chunks) * min(rates.cores, 1.0)
+        found["bubble"] = (arithmetic + found["overhead"]) * idle
     return found
 
 
-def messages(job: Job) -> int:
-    """Calls of the communication library in a step, roughly: each costs a latency."""
+def passes_seconds(job: Job, rates: Rates) -> float:
+    """Seconds of all forward and backward passes of the stage with the most work, nothing sent; 0 where no block was measured."""
+    layout = job.layout
+    pieces = [len(piece) for piece in pieces_of(job.config, layout.pp * layout.chunks)]
+    blocks = [sum(pieces[stage :: layout.pp]) for stage in range(layout.pp)]
+    blocks[-1] += rates.ends / rates.block if rates.block else 0.0  # the head's share is nearly all of it
+    return layout.micro_batches * max(blocks) * rates.block / layout.tp
+
+
+def calls(job: Job, stage: int = 0) -> dict[str, int]:
+    """Calls of the communication library that a rank makes in a step, by what for: each costs a latency."""
     layout, micro = job.layout, job.layout.micro_batches
-    blocks, _ = unit_params(job)
-    calls = 2  # loss and norm
+    parts, ends = unit_params(job, stage)
+    blocks, whole = len(parts), (sum(parts) + ends) * FP32
+    found = dict.fromkeys(WIRES, 0)
+    found["loss and norm"] = 1 + sum(getattr(layout, axis) > 1 for axis in ("pp", "ddp", "fsdp", "tp"))
     if layout.fsdp > 1:
-        calls += len(blocks) * (1 + (1 + job.reshard) * micro)
-    elif layout.ddp > 1:
-        calls += max(round(sum(blocks) * FP32 / 25e6), 1)  # DDP's buckets
+        found["gather weights"] = blocks * (1 + job.reshard) * micro + 1
+        found["reduce-scatter gradients"] = blocks + 1
+    if layout.ddp > 1:
+        buckets = 1 + math.ceil(max(whole - FIRST_BUCKET, 0) / BUCKET)
+        found["all-reduce gradients"] = blocks + 1 if layout.fsdp > 1 else buckets if layout.pp == layout.tp == 1 else 1
     if layout.tp > 1:
-        calls += 4 * len(blocks) * micro
+        again = 2 if job.config.checkpointing == "full" else 0
+        found["tensor parallel"] = micro * ((4 + again) * blocks + (stage == 0) + 2 * (stage == layout.pp - 1))
     if layout.pp > 1:
-        calls += 2 * micro * layout.chunks
-    return calls
+        found["pipeline"] = micro * (2 * layout.chunks - (stage == 0) - (stage == layout.pp - 1))
+    return found
 
 
 def step_flops(job: Job, hardware: bool = False) -> float:

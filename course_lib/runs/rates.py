@@ -1,60 +1,100 @@
-"""What this rank can do, measured in a second before a run, on all ranks at once: they share a machine."""
+"""What this rank can do, measured in a few seconds before a run, on all ranks at once: they share a machine.
+
+A block's passes are run alone, with nothing sent, so that the price of the framework's own work is known before the run.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from statistics import median
+from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
 
+from course_lib.roofline import fit_alpha_beta
+from course_lib.runs import collectives
+from course_lib.runs.counting import ring_sent
+from course_lib.runs.model import Piece
 from course_lib.runs.place import Place
-from course_lib.runs.predict import Job, Rates
+from course_lib.runs.predict import WIRES, Job, Rates, wire_bytes
+from course_lib.transformer import loss
 
-_BUDGET = 0.3  # s of each measurement
-_SMALL, _LARGE = 4, 4_000_000  # bytes of the two all-reduces
+_BUDGET, _ROUNDS = 0.3, 5  # s of each measurement, and in how many parts
+_NUMBER = 4  # bytes of the smallest all-reduce: a loss
+_SIZES = {"cpu": (4_000, 256_000, 4_000_000), "cuda": (64_000, 4_000_000, 64_000_000)}  # bytes of a message
 
 
-def measure(job: Job, place: Place, dtype: torch.dtype) -> Rates:
-    """Rates of the model's own matmul, of a copy, and of all-reduces over all ranks. All ranks call it."""
+def measure(job: Job, place: Place, dtype: torch.dtype, mesh: DeviceMesh) -> Rates:
+    """Rates of the model's own matmul, of a copy, of a block's passes, and of the calls that this layout makes. All ranks call it."""
     config, tokens = job.config, min(job.micro_tokens, 8192)
     x = torch.randn(tokens, config.hidden, device=place.device, dtype=dtype)
     w = torch.randn(config.hidden, config.ffn // job.layout.tp, device=place.device, dtype=dtype)
-    matmul = timed(lambda: x @ w, place)
-    block = torch.empty(16_000_000 if place.device.type == "cuda" else 4_000_000, device=place.device)
-    other = torch.empty_like(block)
-    copy = timed(lambda: other.copy_(block), place)
-    alpha, wire = 0.0, float("inf")
+    flops = 2 * tokens * config.hidden * (config.ffn // job.layout.tp) / timed(lambda: x @ w, place)
+    data = torch.empty(16_000_000 if place.device.type == "cuda" else 4_000_000, device=place.device)
+    other = torch.empty_like(data)
+    copy = 2 * data.nbytes / timed(lambda: other.copy_(data), place)
+    block, ends = (timed(work, place) for work in passes(job, place, dtype))
+    alpha, wire, wires = 0.0, 0.0, {}
     if place.ranks > 1:
-        small, large = (timed(_all_reduce(nbytes, place), place) for nbytes in (_SMALL, _LARGE))
-        alpha = small
-        sent = 2 * (place.ranks - 1) / place.ranks * _LARGE
-        wire = sent / max(large - small, large / 10)
-    flops = 2 * tokens * config.hidden * (config.ffn // job.layout.tp) / matmul
-    return Rates(flops=flops, memory=2 * block.nbytes / copy, alpha=alpha, wire=wire)
+        alpha = timed(collectives.call("all_reduce", _NUMBER * place.ranks, place), place)
+        _, wire = line("all_reduce", place)
+        wires = {f"{axis} {kind}": line(kind, place, mesh[axis].get_group()) for axis, kind in map(WIRES.__getitem__, wire_bytes(job))}
+    return Rates(flops=flops, memory=copy, alpha=alpha, wire=wire, wires=wires, block=block, ends=ends, cores=place.cores)
 
 
-def _all_reduce(nbytes: int, place: Place) -> Callable[[], None]:
-    x = torch.zeros(nbytes // 4, device=place.device)
-    return lambda: dist.all_reduce(x)
+def passes(job: Job, place: Place, dtype: torch.dtype) -> tuple[Callable[[], None], Callable[[], None]]:
+    """One micro-batch forward and backward through a whole block, and through what is in no block."""
+    config = replace(job.config, layers=1)
+    sequences = job.micro_tokens // config.seq_len
+    with torch.device(place.device):
+        block, ends = Piece(config, [0], first=False, last=False), Piece(config, [])
+        x = torch.randn(sequences, config.seq_len, config.hidden, requires_grad=True)
+        tokens = torch.zeros(sequences, config.seq_len, dtype=torch.long)
+
+    def through(model: Piece, given: torch.Tensor, last: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        with torch.autocast(place.device.type, dtype, enabled=dtype != torch.float32):
+            last(model(given)).backward()
+        model.zero_grad(set_to_none=True)
+
+    return lambda: through(block, x, torch.sum), lambda: through(ends, tokens, lambda logits: loss(logits, tokens))
+
+
+def line(kind: str, place: Place, group: Any = None) -> tuple[float, float]:
+    """α in s and bytes/s sent of a call over a group, from a small, a middle and a large message; 0 bytes/s: no bandwidth shows."""
+    ranks = dist.get_world_size(group)
+    sizes = [nbytes // (4 * ranks) * 4 * ranks for nbytes in _SIZES[place.device.type]]
+    seconds = [timed(collectives.call(kind, nbytes, place, group), place, _BUDGET / 3) for nbytes in sizes]
+    try:
+        return fit_alpha_beta([ring_sent(kind, nbytes, ranks) for nbytes in sizes], seconds)
+    except ValueError:
+        return median(seconds), 0.0
 
 
 def timed(work: Callable[[], object], place: Place, budget: float = _BUDGET) -> float:
-    """Median seconds of `work`, the first runs left out; as often as rank 0 finds time for, the same on every rank."""
+    """Seconds of `work`, the same number of times on every rank: the median of a few rounds that all begin together.
+
+    A round's mean, not a call's median: a rank that must wait for a core waits between calls too.
+    """
     work(), work()
     place.wait()
     start = time.perf_counter()
     work()
     place.wait()
     once = max(time.perf_counter() - start, 1e-7)
-    count = torch.tensor([min(max(int(budget / once), 5), 200)], device=place.device)
+    count = torch.tensor([min(max(int(budget / _ROUNDS / once), 1), 200)], device=place.device)
     if place.ranks > 1:
         dist.broadcast(count, 0)
-    times = []
-    for _ in range(int(count)):
+    rounds = []
+    for _ in range(_ROUNDS):
+        if place.ranks > 1:
+            dist.barrier()
         start = time.perf_counter()
-        work()
+        for _ in range(int(count)):
+            work()
         place.wait()
-        times.append(time.perf_counter() - start)
-    return median(times)
+        rounds.append((time.perf_counter() - start) / int(count))
+    return median(rounds)

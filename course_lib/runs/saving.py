@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
@@ -26,21 +27,21 @@ def _state(stepper: Stepper) -> dict[str, Any]:
     return state
 
 
-def save(given: argparse.Namespace, stepper: Stepper, step: int, place: Place) -> Path:
-    """Write checkpoint `step`; it counts once its marker is there."""
+def save(given: argparse.Namespace, stepper: Stepper, step: int, total: int, place: Place) -> Path:
+    """Write checkpoint `step` of a schedule of `total` steps; it counts once its marker is there."""
     folder = _folder(given) / f"{step:08d}"
     dcp.save(_state(stepper), checkpoint_id=str(folder))
     if place.first:
-        (folder / "complete").write_text(str(step), encoding="utf-8")
+        (folder / "complete").write_text(json.dumps({"step": step, "total": total}), encoding="utf-8")
         print(f"checkpoint: {folder}", flush=True)
     return folder
 
 
-def resume(given: argparse.Namespace, stepper: Stepper, place: Place) -> int:
-    """Load the newest whole checkpoint; the step to go on with, 0 without one."""
+def resume(given: argparse.Namespace, stepper: Stepper, place: Place) -> tuple[int, int]:
+    """Load the newest whole checkpoint; the step to go on with, and how many its learning rate is planned for. 0, 0 without one."""
     whole = sorted(path.parent for path in _folder(given).glob("*/complete"))
     if not whole:
-        return 0
+        return 0, 0
     state = _state(stepper)
     dcp.load(state, checkpoint_id=str(whole[-1]))
     for model in stepper.models:
@@ -50,4 +51,5 @@ def resume(given: argparse.Namespace, stepper: Stepper, place: Place) -> int:
                        options=StateDictOptions(flatten_optimizer_state_dict=True, strict=False))  # fmt: skip
     if place.first:
         print(f"resumed from {whole[-1]}", flush=True)
-    return int(whole[-1].name)
+    marker = json.loads((whole[-1] / "complete").read_text(encoding="utf-8"))
+    return marker["step"], marker["total"]

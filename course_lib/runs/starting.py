@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from course_lib.install.words import Trouble
 from course_lib.runs import fleet, look, money, peaks
@@ -45,11 +46,21 @@ def start(program: str, arguments: Sequence[str], nproc: int, limits: Limits, st
         print(f"run: at most {timeout / 60:,.1f} minutes{cost}", flush=True)
     ended = starter(program, arguments, nproc, timeout=timeout)
     if ended.timed_out:
-        print(f"run: stopped after {ended.seconds / 60:,.1f} minutes, its limit; no process is left.")
+        print(f"run: stopped after {ended.seconds / 60:,.1f} minutes, its limit; no process is left.{_kept(program, arguments, ended)}")
         return STOPPED
     if paid and price:
         print(f"run: {ended.seconds:,.0f} s, about ${money.dollars(ended.seconds, paid, price):,.2f} ({source if limits.price is None else 'your price'})")
     return _code(ended)
+
+
+def _kept(program: str, arguments: Sequence[str], ended: fleet.Ended) -> str:
+    """Where a stopped run's last words lie, in words: it wrote no evidence, and its minutes were paid for."""
+    if "--out" not in arguments:
+        return ""
+    path = Path(arguments[arguments.index("--out") + 1]) / f"stopped-{program}.txt"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join([f"{program} {' '.join(arguments)}", f"stopped after {ended.seconds:,.0f} s, its limit", *ended.lines]) + "\n", encoding="utf-8")
+    return f" What it said last: {path}"
 
 
 def _code(ended: fleet.Ended) -> int:

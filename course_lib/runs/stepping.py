@@ -1,4 +1,9 @@
-"""One training step under any layout, and the sums over ranks that make its loss and its gradient norm the whole model's."""
+"""One training step under any layout, and the sums over ranks that make its loss and its gradient norm the whole model's.
+
+A step's seconds by part are on `Stepper.clock`. "communication" is what the step asks for between its passes: sums of loss,
+norm and replicas' gradients; in a pipeline also all waiting for neighbours, the bubble too. What DDP, FSDP and DTensor send
+during a pass is in "forward" and "backward", where it may be hidden: only a trace tells it apart (`train --trace`).
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
 
 from course_lib import text
+from course_lib.runs.clock import Clock
 from course_lib.runs.layouts import RunLayout
 from course_lib.runs.parallel import Choices, local, parts_of
 from course_lib.runs.place import Place
@@ -39,19 +45,24 @@ class Stepper:
         parameters = [p for model in self.models for p in model.parameters()]
         self.optimizer = torch.optim.AdamW(parameters, lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1,
                                            fused=place.device.type == "cuda")  # fmt: skip
-        self.data_rank = _data_rank(layout, mesh)
+        self.data_rank, self.clock = _data_rank(layout, mesh), Clock(place)
         self.schedule = self._schedule() if layout.pp > 1 else None
         self.is_last = layout.pp == 1 or mesh["pp"].get_local_rank() == layout.pp - 1
 
-    def step(self, number: int) -> dict[str, float]:
+    def step(self, number: int, learning_rate: float | None = None) -> dict[str, float]:
         """Loss in nats per token and norm of the gradient before clipping, the same on every rank."""
-        tokens, targets = batch_of(number, self.batch, self.config, self.data_rank, self.layout.data, self.place.device)
+        with self.clock.part("data"):
+            tokens, targets = batch_of(number, self.batch, self.config, self.data_rank, self.layout.data, self.place.device)
         mean = self._pipeline(tokens, targets) if self.schedule is not None else self._micro_batches(tokens, targets)
-        self._average_replicas()
-        norm = self._clip()
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        return {"loss": float(self._mean_over_data(mean)), "gradient_norm": float(norm)}
+        with self.clock.part("optimizer"):
+            self._average_replicas()
+            norm = self._clip()
+            for group in self.optimizer.param_groups if learning_rate is not None else ():
+                group["lr"] = learning_rate
+            self.optimizer.step()
+            self.optimizer.zero_grad(set_to_none=True)
+        with self.clock.part("communication"):
+            return {"loss": float(self._mean_over_data(mean)), "gradient_norm": float(norm)}
 
     # --- forward and backward
 
@@ -60,18 +71,20 @@ class Stepper:
         total = torch.zeros((), device=self.place.device)
         for place, (x, y) in enumerate(zip(tokens.chunk(count), targets.chunk(count), strict=True)):
             with _synchronising(model, place == count - 1), self._arithmetic():
-                part = loss(model(x), y) / count
-                part.backward()
+                with self.clock.part("forward"):
+                    part = loss(model(x), y) / count
+                with self.clock.part("backward"):
+                    part.backward()
             total += part.detach()
         return total
 
     def _pipeline(self, tokens: Tensor, targets: Tensor) -> Tensor:
         losses: list[Tensor] = []
         first = self.mesh["pp"].get_local_rank() == 0
-        with self._arithmetic():
+        with self._arithmetic(), self.clock.part("communication"):
             self.schedule.step(*((tokens,) if first else ()), **({"target": targets, "losses": losses} if self.is_last else {}))
         mean = torch.stack([each.detach() for each in losses]).mean() if losses else torch.zeros((), device=self.place.device)
-        dist.all_reduce(mean, group=self.mesh["pp"].get_group())  # of the stages only the last has one
+        self._sum(mean, "pp")  # of the stages only the last has one
         return mean
 
     def _schedule(self) -> Any:
@@ -79,9 +92,12 @@ class Stepper:
         group = self.mesh["pp"].get_group()
         stages = [PipelineStage(model, here + chunk * self.layout.pp, pieces, self.place.device, group=group)
                   for chunk, model in enumerate(self.models)]  # fmt: skip
+        for each in stages:
+            each.forward_one_chunk = self.clock.timed("forward", each.forward_one_chunk)
+            each.backward_one_chunk = self.clock.timed("backward", each.backward_one_chunk)
         kind = _SCHEDULES[self.layout.schedule]
         chosen = stages if self.layout.schedule == "interleaved" else stages[0]
-        return kind(chosen, n_microbatches=self.layout.micro_batches, loss_fn=loss)
+        return kind(chosen, n_microbatches=self.layout.micro_batches, loss_fn=self.clock.timed("forward", loss))
 
     def _arithmetic(self) -> Any:
         """16-bit arithmetic on fp32 weights, unless FSDP casts what it gathers."""
@@ -95,10 +111,9 @@ class Stepper:
         """Replicas of a stage or of tensor-parallel parts average their gradients here; DDP and FSDP have done it on the way."""
         if self.layout.pp == self.layout.tp == 1 or self.layout.fsdp > 1 or self.layout.ddp == 1:
             return
-        group = self.mesh["ddp"].get_group()
         grads = [local(p.grad) for p in self._parameters() if p.grad is not None]
         flat = torch._utils._flatten_dense_tensors(grads)
-        dist.all_reduce(flat, group=group)
+        self._sum(flat, "ddp")
         flat /= self.layout.ddp
         for grad, mean in zip(grads, torch._utils._unflatten_dense_tensors(flat, grads), strict=True):
             grad.copy_(mean)
@@ -113,10 +128,10 @@ class Stepper:
         total = torch.zeros((), device=self.place.device)
         for axes in sorted(sums):  # ranks of one group hold the same piece, and ask in the same order
             for axis in axes:
-                dist.all_reduce(sums[axes], group=self.mesh[axis].get_group())
+                self._sum(sums[axes], axis)
             total = total + sums[axes]
         if self.layout.pp > 1:
-            dist.all_reduce(total, group=self.mesh["pp"].get_group())
+            self._sum(total, "pp")
         norm = total.sqrt()
         scale = (self.clip / (norm + 1e-6)).clamp(max=1.0)
         for p in self._parameters():
@@ -127,9 +142,13 @@ class Stepper:
     def _mean_over_data(self, mean: Tensor) -> Tensor:
         for axis in ("ddp", "fsdp"):
             if (ways := getattr(self.layout, axis)) > 1:
-                dist.all_reduce(mean, group=self.mesh[axis].get_group())
+                self._sum(mean, axis)
                 mean = mean / ways
         return mean
+
+    def _sum(self, tensor: Tensor, axis: str) -> None:
+        with self.clock.part("communication"):
+            dist.all_reduce(tensor, group=self.mesh[axis].get_group())
 
     def _parameters(self) -> Iterator[nn.Parameter]:
         for model in self.models:

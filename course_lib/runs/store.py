@@ -75,6 +75,8 @@ def what(content: dict[str, Any]) -> str:
     setup = content["setup"]
     if content["kind"] == "train":
         return f"{setup['size']} {setup['layout']['name']} {setup['checkpointing'] if setup['checkpointing'] != 'none' else ''}".strip()
+    if content["kind"] == "parity":
+        return f"{setup['size']}, {content['measured']['of']} layouts of {setup['ranks']} ranks"
     if content["kind"] == "collectives":
         return f"{setup['ranks']} ranks, {setup['backend']}"
     if content["kind"] == "matmul":

@@ -18,6 +18,7 @@ from typing import Any
 
 from course_lib.install.words import Trouble
 from course_lib.runs import evidence, fleet, look, money, peaks
+from course_lib.runs.parity import LAYOUTS
 
 Starter = Callable[..., fleet.Ended]
 
@@ -42,7 +43,7 @@ def stages(gpus: int, dry: bool) -> list[Stage]:
 def _stages(gpus: int, dry: bool) -> Iterator[Stage]:
     device = ("--device", "cpu" if dry or gpus == 0 else "cuda")
     small = dry or gpus == 0
-    few = ("--steps", "8") if small else ("--steps", "30")
+    few = ("--steps", "23" if small else "33", "--warmup", "5")
     one, many = ("1m", "1m") if small else ("350m", "1b")
 
     def train(name: str, nproc: int, minutes: float, why: str, *more: str, model: str = many) -> Stage:
@@ -53,9 +54,10 @@ def _stages(gpus: int, dry: bool) -> Iterator[Stage]:
                 "what one device really computes")  # fmt: skip
     yield train("one", 1, 2.0, "one device: MFU and memory", "--layout", "single", model=one)
     if n >= 2:
-        most = ("--largest", "1e6", "--seconds", "0.05") if dry else ()
+        most = ("--largest", "1.7e7", "--seconds", "0.05") if dry else ()
         yield Stage("links", "collectives", (*most, *device), n, 3.0, "α and β of every collective")
         yield train("ddp", n, 2.0, "data parallel: replicas", "--layout", "ddp", model=one)
+        yield train("trace-ddp", n, 2.0, "the same with a trace: what of the communication is hidden", "--layout", "ddp", "--trace", model=one)
         yield train("fsdp", n, 3.0, "fully sharded", "--layout", "fsdp")
         yield train("tp", n if n <= 4 else n // 2, 3.0, "tensor parallel inside the server", "--layout", "tp")
         yield train("pp-gpipe", min(n, 4), 3.0, "a pipeline, all forward first", "--layout", "pp", "--schedule", "gpipe", "--micro-batches", "8")
@@ -69,6 +71,11 @@ def _stages(gpus: int, dry: bool) -> Iterator[Stage]:
         yield train("pp-interleaved", min(n, 4) // 2, 3.0, "two chunks of layers on a stage", "--layout", "pp", "--schedule", "interleaved", "--micro-batches", "8")
     if n >= 8:
         yield train("three-axes", 8, 3.0, "pipeline × sharding × tensor", "--layout", "pp=2,fsdp=2,tp=2", "--micro-batches", "4")
+    if n in LAYOUTS and n >= 2:
+        yield Stage("parity", "parity", ("--steps", "4", *device), n, 2.0, "every layout trains the same model")
+    if n >= 2:
+        yield Stage("resumed", "resumed", ("--layout", "fsdp", *(("--steps", "20") if small else ("--size", one, "--steps", "10")), *device), n, 3.0,
+                    "stopped half-way and gone on with")  # fmt: skip
     if not small:
         yield train("one-1b", 1, 3.0, "one device, a larger model", "--layout", "single", model="1b")
     yield Stage("failures", "failures", ("--nproc", "3" if gpus in (0, 1) or dry else str(min(n, 4)), *(("--device", "cpu") if small or gpus < 3 else ("--device", "cuda"))),
@@ -209,7 +216,7 @@ def _why(ended: fleet.Ended) -> str:
     """The last line that says something, of a stage that failed."""
     if ended.timed_out:
         return "it did not end in its time"
-    telling = [line for line in ended.lines if "rror" in line or "Way out" in line or line.startswith(("train:", "collectives:", "matmul:"))]
+    telling = [line for line in ended.lines if "rror" in line or "Way out" in line or line.startswith(("train:", "collectives:", "matmul:", "parity:", "resumed:"))]
     return (telling or list(ended.lines) or [f"it ended with code {ended.code}"])[0][:300]
 
 

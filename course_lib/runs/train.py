@@ -17,9 +17,10 @@ from typing import Any
 import torch
 
 from course_lib.install.words import Trouble
-from course_lib.runs import evidence, layouts, measuring, peaks, predict, rates, saving
+from course_lib.runs import evidence, gap, layouts, measuring, peaks, predict, rates, saving
+from course_lib.runs.learning_rate import rate_at
 from course_lib.runs.parallel import Choices, mesh_of, pieces_here, spread
-from course_lib.runs.place import Place, join, leave
+from course_lib.runs.place import Place, end, join, leave
 from course_lib.runs.sizes import SIZES, size
 from course_lib.runs.stepping import Stepper
 
@@ -41,7 +42,9 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--batch", type=int, default=None, help="sequences in a step, all ranks together")
     add("--seq-len", type=int, default=None, help="tokens of a sequence")
     add("--steps", type=int, default=20, help="steps to train")
-    add("--learning-rate", type=float, default=1e-3)
+    add("--learning-rate", type=float, default=1e-3, help="of AdamW, at its highest")
+    add("--warmup", type=int, default=0, help="steps over which the rate rises; then half a cosine down to a tenth (0: one rate throughout)")
+    add("--total-steps", type=int, default=0, help="steps that the rate's cosine is planned for (default: of this run, or of the one resumed)")
     add("--dtype", default="auto", choices=("auto", "fp32", "bf16"), help="of the arithmetic (auto: bf16 on a GPU)")
     add("--checkpointing", default="none", choices=("none", "selective", "full"), help="which activations are computed again")
     add("--keep-gathered", action="store_true", help="FSDP keeps a unit's weights from its forward to its backward pass")
@@ -54,7 +57,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--name", default="", help="name of the evidence file (default: from size, layout and time)")
     add("--save-every", type=int, default=0, help="steps between checkpoints in OUT/checkpoints")
     add("--resume", action="store_true", help="go on from the newest checkpoint in OUT/checkpoints")
-    add("--trace", action="store_true", help="profile one step and keep its communication and compute intervals (GPU)")
+    add("--trace", action="store_true", help="profile one step and keep when it computed and when it communicated")
     add("--rates", default="", help="an evidence file of an earlier run, whose rates predict this one")
     return parser.parse_args(argv)
 
@@ -89,34 +92,28 @@ def run(given: argparse.Namespace, place: Place) -> evidence.Evidence | None:
     """Predict, train, measure, write. Rank 0 speaks."""
     if (given.save_every or given.resume) and not given.out:
         raise Trouble("Checkpoints need a folder.", "give --out")
-    if given.trace and place.device.type != "cuda":
-        raise Trouble("A trace is of a GPU's kernels, and this run is on the CPU.", "leave --trace out")
     job = job_of(given, place.ranks, place.device.type)
     fits(job, place)
     say = Speaker(place.first)
     dtype = torch.bfloat16 if job.width == 2 else torch.float32
     choices = Choices(dtype=dtype, reshard=job.reshard, compiled=given.compile)
-    known = predict.Rates(**evidence.read(given.rates)["setup"]["rates"]) if given.rates else rates.measure(job, place, dtype)
     mesh = mesh_of(job.layout, place)
+    known = earlier(given.rates) if given.rates else rates.measure(job, place, dtype, mesh)
     stage = mesh["pp"].get_local_rank() if job.layout.pp > 1 else 0
     expected = predict.predict(job, known, stage)
     say.prediction(given, job, known, expected)
     watch = measuring.Watch(place)
     models = [spread(model, job.layout, mesh, choices) for model in pieces_here(job.config, job.layout, mesh, place, given.seed)]
     stepper = Stepper(models, job.config, job.layout, mesh, place, choices, job.batch, given.learning_rate)
-    first = saving.resume(given, stepper, place) if given.resume else 0
+    first, planned = saving.resume(given, stepper, place) if given.resume else (0, 0)
+    total = given.total_steps or planned or first + given.steps
     rows = []
     for number in range(first, first + given.steps):
-        place.wait()
-        start = time.perf_counter()
-        row = stepper.step(number)
-        place.wait()
-        rows.append({"step": number, "seconds": time.perf_counter() - start, **row})
+        rows.append(one_step(given, stepper, number, total, place))
         say.step(rows, first + given.steps, job, place)
-        if given.save_every and (number + 1) % given.save_every == 0:
-            saving.save(given, stepper, number + 1, place)
     seen = watch.read(stepper, first + given.steps, given.trace)
     measured = summary(rows, seen, job, place, known)
+    measured["gap"] = gap.gap(expected, measured, rows[min(WARM_UP, len(rows) - 1) :], job, known.cores, on_cpu=place.device.type == "cpu")
     say.comparison(expected, measured)
     if not (given.out and place.first):
         return None
@@ -130,13 +127,34 @@ def run(given: argparse.Namespace, place: Place) -> evidence.Evidence | None:
     return content
 
 
+def one_step(given: argparse.Namespace, stepper: Stepper, number: int, total: int, place: Place) -> dict[str, Any]:
+    """One step, and the checkpoint after it if one is due, in seconds and by part."""
+    rate = rate_at(number, given.learning_rate, given.warmup, total)
+    place.wait()
+    start = time.perf_counter()
+    row = stepper.step(number, rate)
+    if given.save_every and (number + 1) % given.save_every == 0:
+        with stepper.clock.part("checkpoint"):
+            saving.save(given, stepper, number + 1, total, place)
+    place.wait()
+    return {"step": number, "seconds": time.perf_counter() - start, **row, "learning_rate": rate, "parts": stepper.clock.read()}
+
+
+def earlier(path: str) -> predict.Rates:
+    """The rates of an earlier run on the same machine."""
+    content = evidence.read(path)
+    if content["kind"] != "train":
+        raise Trouble(f"--rates {path} is evidence of kind {content['kind']!r}, which holds no rates.", "give that of a `train` run on this machine")
+    return replace(predict.Rates(**content["setup"]["rates"]), source="those of an earlier run")
+
+
 def setup_of(given: argparse.Namespace, job: predict.Job, place: Place, dtype: torch.dtype) -> dict[str, Any]:
     """What was run, for the evidence."""
     return {
         "size": given.size, "parameters": job.params, "layout": job.layout.as_data(), "batch": job.batch, "seq_len": job.config.seq_len,
         "tokens_per_step": job.tokens, "dtype": str(dtype).removeprefix("torch."), "checkpointing": job.config.checkpointing,
         "reshard_after_forward": job.reshard, "compiled": given.compile, "backend": place.backend, "device": place.device.type, "seed": given.seed,
-        "steps": given.steps, "warm_up": min(WARM_UP, given.steps - 1), "learning_rate": given.learning_rate,
+        "steps": given.steps, "warm_up": min(WARM_UP, given.steps - 1), "learning_rate": given.learning_rate, "warmup": given.warmup,
     }  # fmt: skip
 
 
@@ -150,7 +168,7 @@ def summary(rows: list[dict[str, Any]], seen: measuring.Seen, job: predict.Job, 
         "step_seconds": seconds, "step_seconds_p10": times[len(times) // 10], "step_seconds_p90": times[min(len(times) * 9 // 10, len(times) - 1)],
         "tokens_per_s": job.tokens / seconds, "mfu": flops / seconds / place.ranks / peak, "peak_flops": peak, "peak_source": source,
         "model_flops_per_step": flops, "memory_bytes": seen.memory_bytes, "memory_by": seen.memory_by, "wire": seen.wire,
-        "wire_bytes": sum(seen.wire.values()), "wire_calls": seen.calls, "first_loss": rows[0]["loss"], "last_loss": rows[-1]["loss"],
+        **seen.traced, "wire_bytes": sum(seen.wire.values()), "wire_calls": seen.calls, "first_loss": rows[0]["loss"], "last_loss": rows[-1]["loss"],
     }  # fmt: skip
 
 
@@ -195,7 +213,8 @@ class Speaker:
         self.line(f"{given.size}: {job.params / 1e6:,.1f}M parameters, {config.layers} layers of {config.hidden}, {job.batch} × {config.seq_len} tokens "
                   f"a step; {layout.name} on {layout.ranks} rank{'s' if layout.ranks > 1 else ''}")  # fmt: skip
         self.line(f"rates ({known.source}): {known.flops / 1e9:,.1f} GFLOP/s, copy {known.memory / 1e9:,.1f} GB/s"
-                  + (f", all-reduce {known.alpha * 1e6:,.0f} µs + bytes / {known.wire / 1e9:,.2f} GB/s" if layout.ranks > 1 else ""))
+                  + f", a block {known.block * 1e3:,.1f} ms"
+                  + "".join(f", {name} {alpha * 1e6:,.0f} µs + bytes / {rate / 1e9:,.2f} GB/s" for name, (alpha, rate) in known.wires.items()))  # fmt: skip
         self.line("predicted: " + ", ".join(_said(expected.step_seconds, expected.memory_bytes, expected.wire_bytes)))
 
     def step(self, rows: list[dict[str, Any]], last: int, job: predict.Job, place: Place) -> None:
@@ -221,6 +240,8 @@ class Speaker:
                 self.line(f"  {name:9} measured / predicted = {other / one:.2f}")
         parts = ", ".join(f"{name} {seconds * 1e3:,.1f} ms" for name, seconds in expected.seconds.items() if seconds)
         self.line(f"  predicted, part by part: {parts}")
+        for words in gap.said(measured["gap"]):
+            self.line(f"  gap: {words}")
 
 
 def _said(seconds: float, memory: float, wire: float) -> list[str]:
@@ -228,4 +249,4 @@ def _said(seconds: float, memory: float, wire: float) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end(main())

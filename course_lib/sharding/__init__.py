@@ -29,6 +29,7 @@ _HOMES = {
     "predict": ("bytes_per_param_sent", "gathered_peak", "hybrid_bytes", "row_bytes", "step_bytes"),
     "prefetch": ("Played", "Use", "Work", "play", "work_of"),
     "rows": ("Row", "add_gradient", "drop_gradient", "gradient_of"),
+    "trials": ("cut_model", "live_bytes", "only_at_work"),
     "whole": ("full_gradients", "full_state"),
     "zero": ("Zero",),
 }

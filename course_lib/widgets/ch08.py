@@ -3,14 +3,11 @@
 What takes time, prefetch and groups, is in `ch08_time`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, PolyCollection
-from matplotlib.patches import Rectangle
 
 from course_lib import facts, memory
 from course_lib.figures import panels, sharded_film, style, who_holds_when
@@ -27,14 +24,15 @@ from course_lib.figures.palette import (
     color,
     ink_on,
 )
+from course_lib.figures.sheets import Plot, Sheet
 from course_lib.figures.style import Picture
 from course_lib.memory import CONVENTIONS, Layout, Peak, stage_peak
 from course_lib.sharding import bytes_per_param_sent
 from course_lib.units import GB, TB, bytes_text, number_text
 from course_lib.widgets.ch08_time import groups, prefetch
-from course_lib.widgets.explore import Explorer, explore, menu, play, slider, toggle
+from course_lib.widgets.explore import Explorer, explore, in_notebook, menu, play, slider, toggle
 
-__all__ = ["draw_stages", "draw_wall", "groups", "peak_of", "prefetch", "stages", "step_by_step", "which_wall"]
+__all__ = ["draw_stages", "draw_wall", "floor", "groups", "peak_of", "prefetch", "stages", "step_by_step", "which_wall"]
 
 CARD = facts.device("H100 SXM").memory
 
@@ -43,13 +41,16 @@ CARD = facts.device("H100 SXM").memory
 MOMENTS = range(2 * len(sharded_film.UNITS) + 4)
 
 
-def draw_step(way: str = "stage 3", moment: int = 2) -> Picture:
+def draw_step(way: str = "stage 3", moment: int = 2) -> Sheet:
     """One moment of a step of the real library, sharded in this way."""
     return who_holds_when.draw_moment(sharded_film.film(way), moment)
 
 
 def step_by_step(way: str = "stage 3", moment: int = 2) -> Explorer:
     """Play a step on four ranks: what is gathered, computed, let go and reduced, and what it takes in bytes."""
+    if in_notebook():  # a step run in 0.2 s is too long for a menu to wait, and no grader moves a menu
+        for each in sharded_film.WAYS:
+            sharded_film.film(each)
     return explore(
         draw_step,
         moment=play(MOMENTS, moment, label="moment", interval=900, text=lambda place: f"{place + 1} of {len(MOMENTS)}"),
@@ -81,27 +82,27 @@ def peak_of(model: str, ranks: int, stage: int, convention: str = "B", checkpoin
 
 def draw_stages(
     stage: int = 3, ranks: int = 64, model: str = "70B", convention: str = "B", wide: bool = False, rest: bool = False
-) -> Picture:
+) -> Sheet:
     """Bytes a GPU holds over ranks, a line for each stage; beside it what it sends in a step."""
     params, reduce = MODELS[model][0], 4 if wide else 2
-    figure, axes = panels.sheet(4.5)
+    sheet = Sheet(4.5)
     across = np.log2(RANKS)
     held = {each: np.array([memory.zero_bytes(params, each, count, convention) for count in RANKS]) for each in STAGES}
     more = [float(peak_of(model, count, 3, convention).total) for count in RANKS]
     low, high = np.log10(min(held[3][-1], 4e8)), np.log10(max(held[0][0], CARD) * 1.7)
-    panel = panels.Panel(0.95, 0.62, 3.35, 3.0, (0, across[-1]), (low, high))
+    panel = Plot(0.95, 0.62, 3.35, 3.0, (0, across[-1]), (low, high))
     ticks = {power: bytes_text(10.0**power) for power in range(8, 14) if low <= power <= high}
-    panel.frame(axes, {power: f"{2**power:,}" for power in range(0, 15, 4)}, ticks, "ranks that share", "a GPU holds")
-    panel.line(axes, (0, across[-1]), (np.log10(CARD),) * 2, INK, 1.2, dashed=True)
-    axes.text(*panel.at(0.1, np.log10(CARD) + 0.04), f"one card: {bytes_text(CARD)}", fontsize=style.SMALL, color=INK, va="bottom")
+    panel.frame(sheet, {power: f"{2**power:,}" for power in range(0, 15, 4)}, ticks, "ranks that share", "a GPU holds")
+    panel.line(sheet, (0, across[-1]), (np.log10(CARD),) * 2, INK, 1.2, dashed=True)
+    sheet.text(*panel.at(0.1, np.log10(CARD) + 0.04), f"one card: {bytes_text(CARD)}", va="bottom")
     for each in STAGES:
-        panel.line(axes, across, np.log10(held[each]), _INKS[each], 3.2 if each == stage else 1.5)
+        panel.line(sheet, across, np.log10(held[each]), _INKS[each], 3.2 if each == stage else 1.5)
     if rest:
-        panel.line(axes, across, np.log10(more), VERMILION, 1.6, dashed=True)
-        axes.text(*panel.at(13.9, np.log10(more[-1]) - 0.06), "stage 3, and what is not cut", fontsize=style.SMALL, color=VERMILION, ha="right", va="top")
+        panel.line(sheet, across, np.log10(more), VERMILION, 1.6, dashed=True)
+        sheet.text(*panel.at(13.9, np.log10(more[-1]) - 0.06), "stage 3, and what is not cut", ink=VERMILION, ha="right", va="top")
     now = float(memory.zero_bytes(params, stage, ranks, convention))
-    panel.dot(axes, np.log2(ranks), np.log10(now), INK)
-    _draw_sent(axes, params, ranks, stage, reduce)
+    panel.dot(sheet, np.log2(ranks), np.log10(now), INK)
+    _draw_sent(sheet, params, ranks, stage, reduce)
     fewest = next((count for count in RANKS if memory.zero_bytes(params, stage, count, convention) <= CARD), None)
     fits = f"fits from {fewest:,} ranks on" if fewest else "never fits: part of it is not cut"
     sent = bytes_per_param_sent(stage, 2, reduce) * params * (ranks - 1) / ranks
@@ -109,34 +110,32 @@ def draw_stages(
     line = f"State by convention {convention}, {number_text(CONVENTIONS[convention].bytes_per_param)} bytes a parameter; it {fits}."
     if rest:
         line = f"Dashed: stage 3 with what is not cut, {bytes_text(float(peak_of(model, ranks, 3, convention).total))} here."
-    panels.head(figure, title, line)
+    sheet.head(title, line)
     every = ", ".join(f"stage {each} {bytes_text(float(memory.zero_bytes(params, each, ranks, convention)))}" for each in STAGES)
-    figure.alt = f"{title}. {line} Held on each GPU: {every}."
-    return figure
+    sheet.alt = f"{title}. {line} Held on each GPU: {every}."
+    return sheet
 
 
-def _draw_sent(axes: Axes, params: float, ranks: int, stage: int, reduce: int) -> None:
+def _draw_sent(sheet: Sheet, params: float, ranks: int, stage: int, reduce: int) -> None:
     """Bars of what a rank sends in a step, by stage, and with weights kept from pass to pass."""
     rows = [(each, False) for each in STAGES] + [(3, True)]
     sent = [bytes_per_param_sent(each, 2, reduce, kept) * params * (ranks - 1) / ranks for each, kept in rows]
     grads = [reduce * params * (ranks - 1) / ranks * (2 if each == 0 else 1) for each, _ in rows]
     top = 8.4 * params
-    panel = panels.Panel(5.72, 0.62, 1.5, 3.0, (0, top), (len(rows), 0))
+    panel = Plot(5.72, 0.62, 1.5, 3.0, (0, top), (len(rows), 0))
     unit, name = (TB, "TB") if top >= TB else (GB, "GB")
-    panel.frame(axes, {value * unit: words for value, words in panels.marks(top / unit, 3).items()}, {}, f"a GPU sends a step ({name})", grid=False)
+    panel.frame(sheet, {value * unit: words for value, words in panels.marks(top / unit, 3).items()}, {}, f"a GPU sends a step ({name})", grid=False)
     for fill, lows, highs in ((color("grads"), [0.0] * len(rows), grads), (color("weights"), grads, sent)):
-        corners = [panel.at((a, b, b, a), (row + 0.2, row + 0.2, row + 0.72, row + 0.72)) for row, (a, b) in enumerate(zip(lows, highs, strict=True))]
-        axes.add_collection(PolyCollection(corners, facecolors=fill, edgecolors=PAPER, linewidths=0.5, zorder=2), autolim=False)
+        spans = [(low, high, row + 0.2, row + 0.72) for row, (low, high) in enumerate(zip(lows, highs, strict=True))]
+        panel.bars(sheet, spans, fill, edge=PAPER)
     for row, (each, kept) in enumerate(rows):
         words = "3, weights kept" if kept else _SAID[each]
-        bold = "bold" if each == stage and not kept else "normal"
-        place = panel.at(0, row + 0.46)
-        axes.text(place[0] - 0.07, place[1], words, ha="right", va="center", fontsize=style.SMALL, color=INK, fontweight=bold)
+        left, middle = panel.at(0, row + 0.46)
+        sheet.text(left - 0.07, middle, words, ha="right", va="center", bold=each == stage and not kept)
         if not kept:
-            axes.plot(4.52, place[1], "s", color=_INKS[each], markersize=6)
+            sheet.key(4.52, middle, _INKS[each])
     for words, fill, at in (("gradients", color("grads"), 0.0), ("weights", color("weights"), 0.88)):
-        axes.plot(5.55 + at, 3.72, "s", color=fill, markersize=6)
-        axes.text(5.64 + at, 3.72, words, fontsize=style.SMALL, color=INK, va="center")
+        sheet.key(5.55 + at, 3.72, fill, words)
 
 
 def stages(stage: int = 3, ranks: int = 64, model: str = "70B") -> Explorer:
@@ -150,6 +149,25 @@ def stages(stage: int = 3, ranks: int = 64, model: str = "70B") -> Explorer:
         wide=toggle(label="gradients reduced in fp32"),
         rest=toggle(label="show what is not cut: activations, two gathered layers"),
     )  # fmt: skip
+
+
+def floor(models: Sequence[str] = ("70B", "405B")) -> Picture:
+    """All that a GPU holds in stage 3, and its state alone, over the ranks that share a model."""
+    figure, axes = style.new(3.5, bottom=0.62, right=2.0)
+    for model, ink in zip(models, (BLUE, VERMILION), strict=True):
+        peaks = [peak_of(model, count, 3) for count in RANKS]
+        total, state = ([getattr(peak, what) / GB for peak in peaks] for what in ("total", "state"))
+        axes.plot(range(len(RANKS)), total, color=ink, linewidth=2, label=f"{model}: all a GPU holds")
+        axes.plot(range(len(RANKS)), state, ":", color=ink, linewidth=1.6, label=f"{model}: state alone")
+    axes.axhline(CARD / GB, color=INK, linewidth=1.2, linestyle=(0, (5, 3)), label="one card")
+    axes.set(yscale="log", ylim=(1, 10_000), xlim=(0, len(RANKS) - 1))
+    axes.set_xticks(range(0, len(RANKS), 2), [f"{count:,}" for count in RANKS[::2]])
+    axes.set_yticks([10**power for power in range(5)], [f"{10**power:,}" for power in range(5)])
+    axes.legend(frameon=False, fontsize=style.SMALL, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    title = "State divides; a floor remains"
+    style.dress(axes, title, "GPUs that share one model", "a GPU holds (GB)", grid="both")
+    figure.alt = f"{title}: state falls without end as more GPUs share a model of {' or '.join(models)}; the total does not."
+    return figure
 
 
 # --- where the memory wall sends you -------------------------------------------------------------
@@ -176,71 +194,69 @@ def verdict(model: str, ranks: int, stage: int, batch: int, checkpointing: str) 
     return answers, peak
 
 
-def draw_wall(model: str = "70B", ranks: int = 64, stage: int = 3, batch: int = 1, checkpointing: str = "none") -> Picture:
+def draw_wall(model: str = "70B", ranks: int = 64, stage: int = 3, batch: int = 1, checkpointing: str = "none") -> Sheet:
     """A tree of four questions with the way that this run takes, and its bytes with and without computing again."""
     answers, peak = verdict(model, ranks, stage, batch, checkpointing)
-    figure, axes = panels.sheet(4.75)
+    sheet = Sheet(4.75)
     for place, ((_, question, remedy), answer) in enumerate(zip(_ASKED, answers, strict=True)):
         y = 3.72 - 0.62 * place
         on = answer is not None
-        _tell(axes, 0.2, y, 2.75, question, EMPTY if on else PAPER, INK if on else GREY)
+        _tell(sheet, 0.2, y, 2.75, question, EMPTY if on else PAPER, INK if on else GREY)
         if place < len(_ASKED) - 1:
             taken = INK if answers[place + 1] is not None else GREY
-            axes.add_collection(LineCollection([[(0.6, y - 0.2), (0.6, y - 0.42)]], colors=taken, linewidths=1.2), autolim=False)
-            axes.text(0.68, y - 0.31, "yes" if place < 2 else "no", fontsize=style.SMALL, color=taken, va="center")
+            sheet.lines([[(0.6, y - 0.2), (0.6, y - 0.42)]], taken, 1.2)
+            sheet.text(0.68, y - 0.31, "yes" if place < 2 else "no", ink=taken, va="center")
         bad = answer is False
-        axes.add_collection(LineCollection([[(2.95, y), (3.35, y)]], colors=VERMILION if bad else GREY, linewidths=1.2), autolim=False)
-        axes.text(3.15, y + 0.05, "no", fontsize=style.SMALL, color=VERMILION if bad else GREY, ha="center", va="bottom")
-        _tell(axes, 3.35, y, 3.85, remedy, VERMILION if bad else PAPER, ink_on(VERMILION) if bad else GREY)
-    _draw_bars(axes, model, ranks, stage, batch)
+        sheet.lines([[(2.95, y), (3.35, y)]], VERMILION if bad else GREY, 1.2)
+        sheet.text(3.15, y + 0.05, "no", ink=VERMILION if bad else GREY, ha="center", va="bottom")
+        _tell(sheet, 3.35, y, 3.85, remedy, VERMILION if bad else PAPER, ink_on(VERMILION) if bad else GREY)
+    _draw_bars(sheet, model, ranks, stage, batch)
     first = next((place for place, answer in enumerate(answers) if answer is False), None)
     last = answers[3] is False
     said = "it fits" if first is None else _ASKED[3][2] if last else _ASKED[first][2]
     title = f"{model} on {ranks:,} GPUs, stage {stage}: {said}"
     total = float(peak.total)
     more = f"{bytes_text(float(peak.state))} of state, {bytes_text(total)} at the most on a card of {bytes_text(CARD)}; {_sequences(batch)} a GPU."
-    panels.head(figure, title, more)
+    sheet.head(title, more)
     kept, redone = (peak_of(model, ranks, stage, "B", how, batch) for how in ("none", "full"))
-    figure.alt = (
+    sheet.alt = (
         f"{title}. {more} Activations kept: {bytes_text(float(kept.activations))}; computed again: {bytes_text(float(redone.activations))}. "
         f"State in both: {bytes_text(float(kept.state))}."
     )
-    return figure
+    return sheet
 
 
 def _sequences(batch: int) -> str:
     return f"{batch} sequence{'s' if batch > 1 else ''} of {SEQ:,} tokens"
 
 
-def _tell(axes: Axes, left: float, y: float, width: float, words: str, fill: str, ink: str) -> None:
-    axes.add_patch(Rectangle((left, y - 0.2), width, 0.4, facecolor=fill, edgecolor=GREY, linewidth=0.8))
-    axes.text(left + 0.1, y, words, fontsize=style.NORMAL, color=ink, va="center")
+def _tell(sheet: Sheet, left: float, y: float, width: float, words: str, fill: str, ink: str) -> None:
+    sheet.boxes([(left, left + width, y - 0.2, y + 0.2)], fill, edge=GREY, thick=0.8, order=1)
+    sheet.text(left + 0.1, y, words, size=style.NORMAL, ink=ink, va="center")
 
 
-def _draw_bars(axes: Axes, model: str, ranks: int, stage: int, batch: int) -> None:
+def _draw_bars(sheet: Sheet, model: str, ranks: int, stage: int, batch: int) -> None:
     """What a GPU holds with all activations kept, and with them computed again: the state is the same."""
     peaks = {"kept": peak_of(model, ranks, stage, "B", "none", batch), "again": peak_of(model, ranks, stage, "B", "full", batch)}
     top = 1.08 * max(2 * CARD, *(float(each.state) for each in peaks.values()))
-    panel = panels.Panel(1.75, 0.62, 5.45, 0.72, (0, top), (2, 0))
-    panel.frame(axes, {value * GB: words for value, words in panels.marks(top / GB, 6).items()}, {}, "a GPU holds (GB)", grid=False)
+    panel = Plot(1.75, 0.62, 5.45, 0.72, (0, top), (2, 0))
+    panel.frame(sheet, {value * GB: words for value, words in panels.marks(top / GB, 6).items()}, {}, "a GPU holds (GB)", grid=False)
     for row, (name, peak) in enumerate(peaks.items()):
         at = 0.0
         parts = (("weights", peak.weights), ("grads", peak.grads), ("moments", peak.optimizer), ("temporary", peak.gathered),
                  ("activations", peak.activations + peak.recomputed + peak.loss))  # fmt: skip
         for role, nbytes in parts:
-            corners = panel.at((at, at + nbytes, at + nbytes, at), (row + 0.18, row + 0.18, row + 0.82, row + 0.82))
-            axes.add_collection(PolyCollection([corners], facecolors=color(role), edgecolors=PAPER, linewidths=0.5, zorder=2), autolim=False)
+            panel.bars(sheet, [(at, at + float(nbytes), row + 0.18, row + 0.82)], color(role), edge=PAPER)
             at += float(nbytes)
         words = "activations kept" if name == "kept" else "computed again"
-        axes.text(1.68, panel.at(0, row + 0.5)[1], words, ha="right", va="center", fontsize=style.SMALL, color=INK)
-    panel.line(axes, (CARD, CARD), (0, 2), INK, 1.4, dashed=True)
+        sheet.text(1.68, panel.at(0, row + 0.5)[1], words, ha="right", va="center")
+    panel.line(sheet, (CARD, CARD), (0, 2), INK, 1.4, dashed=True)
     at = 0.3
     for words, role in (("weights", "weights"), ("gradients", "grads"), ("optimiser state", "moments"), ("gathered", "temporary"),
                         ("activations", "activations")):  # fmt: skip
-        axes.plot(at, 0.14, "s", color=color(role), markersize=6)
-        axes.text(at + 0.09, 0.14, words, fontsize=style.SMALL, color=INK, va="center")
+        sheet.key(at, 0.14, color(role), words)
         at += 0.36 + 0.072 * len(words)
-    axes.text(at, 0.14, "dashed: the card", fontsize=style.SMALL, color=SOFT, va="center")
+    sheet.text(at, 0.14, "dashed: the card", ink=SOFT, va="center")
 
 
 def which_wall() -> Explorer:

@@ -3,13 +3,11 @@
 from functools import lru_cache
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
 
 from course_lib import facts
-from course_lib.figures import lanes, panels, style
+from course_lib.figures import lanes, panels
 from course_lib.figures.palette import BLUE, GREEN, GREY, INK, PAPER, SOFT, VERMILION, color
-from course_lib.figures.style import Picture
+from course_lib.figures.sheets import Plot, Sheet
 from course_lib.sharding.groups import Group, Wires, group_of, knee
 from course_lib.sharding.prefetch import Played, Work, work_of
 from course_lib.sharding.prefetch import play as played
@@ -53,47 +51,45 @@ def step_of(cut: str, depth: int, tokens: int, bandwidth: float, ranks: int = 64
 
 def draw_prefetch(
     depth: int = 1, cut: str = "twelve equal layers", tokens: int = 8192, bandwidth: float = 50 * GB, kept: bool = False
-) -> Picture:
+) -> Sheet:
     """GPU and wire over one step, gathered bytes below them, and for every depth what is exposed and what it holds."""
     steps = {each: step_of(cut, each, tokens, bandwidth, kept=kept) for each in DEPTHS}
     now = steps[depth]
-    figure, axes = panels.sheet(4.9)
+    sheet = Sheet(4.9)
     scale, unit = lanes.unit_of(now.seconds)
     end = 1.01 * max(each.seconds for each in steps.values()) / scale
-    panel = panels.Panel(1.0, 3.1, 6.1, 1.0, (0, end), (1.5, -0.5))
-    panel.frame(axes, panels.marks(end, 6), {0: "GPU", 1: "wire"}, grid=False)
+    panel = Plot(1.0, 3.1, 6.1, 1.0, (0, end), (1.5, -0.5))
+    panel.frame(sheet, panels.marks(end, 6), {0: "GPU", 1: "wire"}, grid=False)
     for kind, row in (("forward", 0), ("backward", 0), ("gather", 1), ("reduce", 1)):
-        spans = [(use.start / scale, use.end / scale) for use in now.uses if use.kind == kind]
-        corners = [panel.at((a, b, b, a), (row - 0.4, row - 0.4, row + 0.4, row + 0.4)) for a, b in spans]
-        axes.add_collection(PolyCollection(corners, facecolors=_FILLS[kind], edgecolors=PAPER, linewidths=0.6, zorder=2), autolim=False)
+        spans = [(use.start / scale, use.end / scale, row - 0.4, row + 0.4) for use in now.uses if use.kind == kind]
+        panel.bars(sheet, spans, _FILLS[kind], edge=PAPER, thick=0.6)
     most = max(each.peak_bytes for each in steps.values())
-    held = panels.Panel(1.0, 1.95, 6.1, 0.72, (0, end), (0, 1.1 * most / GB))
-    held.frame(axes, panels.marks(end, 6), panels.marks(1.1 * most / GB, 3), f"time of one step ({unit})", "gathered (GB)")
+    held = Plot(1.0, 1.95, 6.1, 0.72, (0, end), (0, 1.1 * most / GB))
+    held.frame(sheet, panels.marks(end, 6), panels.marks(1.1 * most / GB, 3), f"time of one step ({unit})", "gathered (GB)")
     when = np.repeat([time / scale for time, _ in now.held], 2)[1:]
     level = np.repeat([nbytes / GB for _, nbytes in now.held], 2)[:-1]
-    held.fill(axes, when, [0.0] * len(when), level, color("weights"), alpha=0.55)
-    _draw_depths(axes, steps, depth)
-    _key(axes)
+    held.fill(sheet, when, [0.0] * len(when), level, color("weights"), alpha=0.55)
+    _draw_depths(sheet, steps, depth)
+    _key(sheet)
     title = f"{depth or 'Nothing'} ahead: {duration_text(now.exposed) if now.exposed else 'nothing'} exposed of a step of {duration_text(now.seconds)}"
     more = (f"{cut[0].upper()}{cut[1:]}, {tokens:,} tokens a GPU, 64 GPUs at {_rate(bandwidth)}; up to {bytes_text(now.peak_bytes)} gathered.")  # fmt: skip
-    panels.head(figure, title, more)
+    sheet.head(title, more)
     every = ", ".join(f"{each}: {duration_text(step.exposed) if step.exposed else 'none'}" for each, step in steps.items())
-    figure.alt = f"{title}. {more} Exposed by units gathered ahead: {every}."
-    return figure
+    sheet.alt = f"{title}. {more} Exposed by units gathered ahead: {every}."
+    return sheet
 
 
 _FILLS = {"forward": color("forward"), "backward": color("backward"), "gather": color("communication"), "reduce": "#f0b68c"}
 
 
-def _key(axes: Axes) -> None:
+def _key(sheet: Sheet) -> None:
     at = 1.1
     for words, kind in (("forward", "forward"), ("backward", "backward"), ("gather weights", "gather"), ("reduce gradients", "reduce")):
-        axes.plot(at, 4.22, "s", color=_FILLS[kind], markersize=6)
-        axes.text(at + 0.1, 4.22, words, fontsize=style.SMALL, color=INK, va="center")
+        sheet.key(at, 4.22, _FILLS[kind], words)
         at += 0.4 + 0.072 * len(words)
 
 
-def _draw_depths(axes: Axes, steps: dict[int, Played], depth: int) -> None:
+def _draw_depths(sheet: Sheet, steps: dict[int, Played], depth: int) -> None:
     """For each depth two bars: exposed time at the left, gathered bytes at the right; the chosen one is dark."""
     longest = max(max(each.exposed for each in steps.values()), 1e-6)
     scale, unit = lanes.unit_of(longest)
@@ -102,12 +98,10 @@ def _draw_depths(axes: Axes, steps: dict[int, Played], depth: int) -> None:
         (4.45, [each.peak_bytes / GB for each in steps.values()], "gathered (GB)", color("weights")),
     ):
         top = 1.15 * max(*values, 1e-9)
-        panel = panels.Panel(left, 0.5, 2.65, 0.72, (-0.6, len(DEPTHS) - 0.4), (0, top))
-        panel.frame(axes, {place: str(each) for place, each in enumerate(DEPTHS)}, panels.marks(top, 3), "units gathered ahead", name)
+        panel = Plot(left, 0.5, 2.65, 0.72, (-0.6, len(DEPTHS) - 0.4), (0, top))
+        panel.frame(sheet, {place: str(each) for place, each in enumerate(DEPTHS)}, panels.marks(top, 3), "units gathered ahead", name)
         for place, value in enumerate(values):
-            corners = panel.at((place - 0.3, place + 0.3, place + 0.3, place - 0.3), (0, 0, value, value))
-            look = {"facecolors": fill, "alpha": 1.0 if DEPTHS[place] == depth else 0.4, "linewidths": 0, "zorder": 2}
-            axes.add_collection(PolyCollection([corners], **look), autolim=False)
+            panel.bars(sheet, [(place - 0.3, place + 0.3, 0, value)], fill, alpha=1.0 if DEPTHS[place] == depth else 0.4)
 
 
 def prefetch(depth: int = 1) -> Explorer:
@@ -142,14 +136,14 @@ def groups_of(model: str, gpus: int, tokens: int, card: str = "H100 SXM", slow: 
 
 def draw_groups(
     group: int = 8, model: str = "30B", gpus: int = 1024, tokens: int = 4096, card: str = "H100 SXM", slow: float = 50 * GB, latency: float = 5 * US
-) -> Picture:
+) -> Sheet:
     """Memory, bytes between servers and the step's length, each over the size of a group; the best that fits has a ring."""
     found = groups_of(model, gpus, tokens, card, slow, latency)
     group = min(group, gpus)
     now = next(each for each in found if each.ranks == group)
     most = facts.device(card).memory * _LEFT_FREE
     best = knee(found, most)
-    figure, axes = panels.sheet(5.35)
+    sheet = Sheet(5.35)
     across = np.log2([each.ranks for each in found])
     ends, ticks = (0, across[-1]), {power: f"{2**power:,}" for power in range(0, int(across[-1]) + 1, 2)}
     looks = (
@@ -161,36 +155,36 @@ def draw_groups(
         low, high = np.log10(0.8 * max(min(values), max(values) / 1e4)), np.log10(1.3 * max(values))
         if limit:
             high = max(high, np.log10(1.4 * limit))
-        panel = panels.Panel(1.05, bottom, 6.05, 1.0, ends, (low, high))
+        panel = Plot(1.05, bottom, 6.05, 1.0, ends, (low, high))
         marks = {power: _tick(power) for power in np.arange(np.ceil(low), np.floor(high) + 1)}
         if len(marks) < 2:
             marks = {float(np.log10(value)): number_text(value, 2) for value in (10**low * 1.1, 10**high / 1.15)}
-        panel.frame(axes, ticks if bottom < 1 else dict.fromkeys(ticks, ""), marks, "ranks that share one model" if bottom < 1 else "", name)
+        panel.frame(sheet, ticks if bottom < 1 else dict.fromkeys(ticks, ""), marks, "ranks that share one model" if bottom < 1 else "", name)
         if name.startswith("a step"):
             busy = [each.computing for each in found]
-            panel.fill(axes, across, np.log10(busy), np.log10(values), color("communication"))
-            panel.line(axes, across, np.log10(busy), GREEN, 1.4, dashed=True)
-        panel.line(axes, across, np.log10(np.maximum(values, 10**low)), ink)
+            panel.fill(sheet, across, np.log10(busy), np.log10(values), color("communication"))
+            panel.line(sheet, across, np.log10(busy), GREEN, 1.4, dashed=True)
+        panel.line(sheet, across, np.log10(np.maximum(values, 10**low)), ink)
         if limit:
-            panel.line(axes, ends, (np.log10(limit),) * 2, GREY, 1.2, dashed=True)
+            panel.line(sheet, ends, (np.log10(limit),) * 2, GREY, 1.2, dashed=True)
         edge = np.log2(CARDS[card])
         if edge < across[-1]:
-            panel.line(axes, (edge, edge), (low, high), SOFT, 0.9, dashed=True)
+            panel.line(sheet, (edge, edge), (low, high), SOFT, 0.9, dashed=True)
         note = {"held": "dashed: what a card has for state", "a st": "dashed: computing; shaded: exposed"}.get(name[:4])
         if note:
-            axes.text(7.1, bottom + 1.02, note, fontsize=style.SMALL, color=SOFT, ha="right", va="bottom")
+            sheet.text(7.1, bottom + 1.02, note, ink=SOFT, ha="right", va="bottom")
         place = found.index(now)
-        panel.dot(axes, across[place], np.log10(max(values[place], 10**low)), INK)
+        panel.dot(sheet, across[place], np.log10(max(values[place], 10**low)), INK)
         if best:
-            panel.dot(axes, across[found.index(best)], np.log10(max(values[found.index(best)], 10**low)), VERMILION, ring=True, size=11)
-    axes.text(1.05 + 6.05 * min(np.log2(CARDS[card]) / across[-1], 1), 4.66, "one server ends here", fontsize=style.SMALL, color=SOFT, ha="center", va="bottom")
+            panel.dot(sheet, across[found.index(best)], np.log10(max(values[found.index(best)], 10**low)), VERMILION, ring=True, size=11)
+    sheet.text(1.05 + 6.05 * min(np.log2(CARDS[card]) / across[-1], 1), 4.66, "one server ends here", ink=SOFT, ha="center", va="bottom")
     fits = "fits" if now.state <= most else "does not fit"
     title = f"Groups of {group:,}: {bytes_text(now.state)} of state {fits}, {percent_text(now.exposed / now.seconds, 2)} of the step exposed"
     knee_said = f"Ring: the shortest step that fits, {best.ranks:,}." if best else "No group fits."
     more = f"{model} on {gpus:,} × {card}; a GPU sends {bytes_text(now.far)} between servers. {knee_said}"
-    panels.head(figure, title, more)
-    figure.alt = f"{title}. {more} A step takes {duration_text(now.seconds)}, of which {duration_text(now.computing)} compute."
-    return figure
+    sheet.head(title, more)
+    sheet.alt = f"{title}. {more} A step takes {duration_text(now.seconds)}, of which {duration_text(now.computing)} compute."
+    return sheet
 
 
 def _tick(power: float) -> str:

@@ -13,8 +13,9 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from course_lib.figures import style
+from course_lib.figures.sheets import Sheet
 
-Draw = Callable[..., Figure | str]
+Draw = Callable[..., Figure | Sheet | str]
 
 # Tracks of one length and readouts in one column; a drop-down's arrow that is there in the dark theme too.
 _ARROW = (
@@ -132,7 +133,7 @@ class Explorer:
         if isinstance(drawn, str):
             return drawn, said or "Text, see the page."
         said = said or getattr(drawn, "alt", "")
-        return style.page(drawn, said), said
+        return (drawn.page(said) if isinstance(drawn, Sheet) else style.page(drawn, said)), said
 
     def set(self, **changes: Any) -> None:
         """Move controls to values and redraw once."""

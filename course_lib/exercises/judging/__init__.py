@@ -22,6 +22,20 @@ Oracle = Callable[[Params, Case, Outcome], Sequence[Verdict]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """A case so large that the operating system's own count of an answer's memory confirms what was measured inside the worker.
+
+    It is run where answers are in processes of their own that can be watched from outside: in a class. In a notebook it is not.
+    """
+
+    case: Case
+    warm: Case  # a small one of the same kind, run just before: what is loaded or kept once and for all does not count
+    most: float  # bytes that the answer's processes may come to use beyond what they have before
+    done: Callable[[Outcome], bool]  # whether the work was done at all: cheap to find out, not to be had without the work
+    shares: tuple[str, ...] = ("cost:memory",)  # that are lost where it says otherwise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Judging:
     """One exercise's judge. `shares` splits the points: "values:state" -> 0.5, "cost:bytes" -> 0.25, ... (sum 1)."""
 
@@ -34,6 +48,7 @@ class Judging:
     truth: Callable[[Params], float] | None = None  # the same as a number, for calibration
     alike: Callable[[Params], Any] | None = None  # what is equal in all variants: which term decides, that a slip shows, ...
     measured_by_worker: tuple[str, ...] = ()  # shares that rest on what the worker measured itself: at most 1/4
+    weighed: Callable[[Params, random.Random], Weighed] | None = None  # the case on which the operating system confirms them
 
     def __post_init__(self) -> None:
         if not math.isclose(sum(self.shares.values()), 1.0):

@@ -2,6 +2,7 @@
 
 import math
 import random
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -10,6 +11,7 @@ from course_lib.exercises.judging import Judging, Params, describe, is_number
 from course_lib.exercises.judging.ch01_draws import (
     days_alone,
     log_uniform,
+    plain,
     safely_off_whole,
     unseen,
 )
@@ -104,11 +106,15 @@ def _state_cases(params: Params, rng: random.Random) -> list[Case]:
     exact = [(160e9, 80e9), (80e9, 80e9), (640_000_000_000, 80_000_000_000), (1.28e12, 40e9), (282e9, 141e9)]
     odd = [(1e6, 80e9), (16, 80e9), (80e9 + 16, 80e9), (1120e9, 80 * 2.0**30), (208e9, 24 * 2.0**30), (81e9, 40e9)]
     rooms = [(n, m, rng.choice((1, 2, 3, 8, 64, 1000))) for n, m in many]
+    usual = [(1000 * state_of(log_uniform(rng, 1e7, 9e7), "B") + 1e7, float(rng.choice(cards))) for _ in range(3)]  # no exact fit
     return [
         Case(name=f"{number_text(size)} parameters", args=(0, [(size,)]), part="state"),
         Case(name="the fewest GPUs", args=(1, [(nbytes, card)]), part="fewest"),
         Case(name="room on each GPU", args=(2, [(nbytes, card, n) for n in (fewest, fewest + 1, fewest + 5)]),
              part="headroom"),
+        plain("state", 0, "three more sizes", [(log_uniform(rng, 1e9, 9e10),) for _ in range(3)]),
+        plain("fewest", 1, "three more cards", usual),
+        plain("headroom", 2, "three more rooms", [(n, m, least_gpus(n, m) + rng.randint(1, 8)) for n, m in usual]),
         unseen(rng, "state", 0, "other sizes", [(p,) for p in sizes]),
         unseen(rng, "fewest", 1, "other cards", many + exact + odd),
         unseen(rng, "headroom", 2, "other rooms", [*rooms, (160e9, 80e9, 2), (160e9, 80e9, 1), (208e9, 80e9, 2)]),
@@ -174,13 +180,13 @@ _DAYS_COLUMNS = (
 )  # fmt: skip
 
 
-def _days_rows(rng: random.Random, count: int) -> list[tuple[Any, ...]]:
+def _days_rows(rng: random.Random, count: int, days: Sequence[float] = (1, 2.5, 7, 30, 90, 365)) -> list[tuple[Any, ...]]:
     """Runs whose GPU count no rounding noise can change."""
     found: list[tuple[Any, ...]] = []
     while len(found) < count:
         row = (
             log_uniform(rng, 1e8, 5e11), log_uniform(rng, 1e10, 2e13), float(rng.choice([*facts.devices().values()][5:]).dense_flops),
-            round(rng.uniform(0.15, 0.65), 3), rng.choice((1, 2.5, 7, 30, 90, 365)),
+            round(rng.uniform(0.15, 0.65), 3), rng.choice(days),
         )  # fmt: skip
         if safely_off_whole(days_alone(*row[:4]) / row[4]):
             found.append(row)
@@ -193,10 +199,13 @@ def _days_cases(params: Params, rng: random.Random) -> list[Case]:
     # Powers of two and a multiple of 86,400: exact in floating point in whatever order one multiplies.
     powers = (2.0**30, 86_400.0 * 2**20, 6 * 2.0**45, 0.5)
     whole = [(*powers, days_alone(*powers) / n) for n in (1, 2, 8, 64)]
+    usual = _days_rows(rng, 3, (30, 60, 90))
     hurried = [(1e9, 1.25e10, 989e12, 0.4, days) for days in (0.25, 0.5)]  # whole days are too coarse here
     return [
         Case(name="one GPU", args=(0, [run]), part="days"),
         Case(name=f"{params['days']} days", args=(1, [(*run, params["days"])]), part="gpus"),
+        plain("days", 0, "three more runs", [row[:4] for row in usual]),
+        plain("gpus", 1, "three more deadlines", usual),
         unseen(rng, "days", 0, "other runs", [row[:4] for row in others]),
         unseen(rng, "gpus", 1, "other deadlines", [*others, *whole, *hurried, (1e8, 1e9, 989e12, 0.5, 30), (1, 1, 1e12, 1.0, 1)]),
     ]

@@ -18,6 +18,11 @@ def unseen(rng: random.Random, part: str, index: int, name: str, rows: Sequence[
     return Case(name=name, args=(index, rows), kind="generality", part=part, visible=False)
 
 
+def plain(part: str, index: int, name: str, rows: Sequence[tuple[Any, ...]]) -> Case:
+    """A few unseen rows of the shown kind: the shown numbers, written down, are no answer, and earn nothing once these are asked."""
+    return Case(name=name, args=(index, list(rows)), part=part, visible=False)
+
+
 def log_uniform(rng: random.Random, low: float, high: float) -> float:
     """A number between two others, even on a logarithmic scale, to three digits."""
     return float(f"{math.exp(rng.uniform(math.log(low), math.log(high))):.3g}")

@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 from course_lib.exercises.judging import Judging, Params, describe
-from course_lib.exercises.judging.ch01_draws import days_alone, log_uniform, unseen
+from course_lib.exercises.judging.ch01_draws import days_alone, log_uniform, plain, unseen
 from course_lib.exercises.judging.ch01_rows import Column, Slip, columns, judge_column, table
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import HOUR, money_text, number_text
@@ -74,6 +74,11 @@ def _waste_cases(params: Params, rng: random.Random) -> list[Case]:
     others += [(1e6, 2.5, 0.4, {"same": 0.4}), (1e6, 2.5, 0.46, {"low": 0.38, "high": 0.5})]
     return [
         Case(name="the run", args=(0, [(params["spent"], params["usd_per_hour"], params["mfu"], named)])),
+        plain("", 0, "two more runs", [
+            (log_uniform(rng, 1e5, 1e8) / (1 if in_dollars else 2), rng.choice((1.5, 3.0)), round(rng.uniform(0.2, 0.35), 3),
+             {"best run": round(rng.uniform(0.4, 0.6), 2), "the plan": round(rng.uniform(0.6, 0.9), 2)})
+            for _ in range(2)
+        ]),
         unseen(rng, "", 0, "other runs", others),
     ]
 
@@ -167,6 +172,10 @@ def _point_cases(params: Params, rng: random.Random) -> list[Case]:
     ]  # fmt: skip
     return [
         Case(name="the run", args=(0, [run]), part="saved"),
+        plain("saved", 0, "three more runs", [
+            (log_uniform(rng, 1e9, 1e12), log_uniform(rng, 1e11, 2e13), rng.choice((312e12, 989e12)), rng.choice((1.5, 3.0)),
+             round(rng.uniform(0.2, 0.5), 3)) for _ in range(3)
+        ]),
         unseen(rng, "saved", 0, "other runs", [*others, (1e9, 1e10, 989e12, 2.0, 0.02)]),
     ]
 

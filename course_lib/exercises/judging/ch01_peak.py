@@ -7,7 +7,7 @@ from typing import Any
 
 from course_lib import facts
 from course_lib.exercises.judging import Judging, Params
-from course_lib.exercises.judging.ch01_draws import FLOP_PER_TOKEN, log_uniform, unseen
+from course_lib.exercises.judging.ch01_draws import FLOP_PER_TOKEN, log_uniform, plain, unseen
 from course_lib.exercises.judging.ch01_rows import (
     Column,
     Slip,
@@ -104,6 +104,7 @@ def _peak_cases(params: Params, rng: random.Random) -> list[Case]:
     run = (params["params"], params["tokens"], vendor_sheet(rng, float(facts.device(params["device"]).dense_flops), gpus))
     return [
         Case(name="the sheet", args=(0, [run])),
+        plain("", 0, "two more sheets", some("all", 2)),
         unseen(rng, "sheets", 0, "other sheets", [*some("all", 8), *some("dense only", 4)]),
         unseen(rng, "sparse-only", 0, "sheets with only the sparse row", some("sparse only", 6)),
     ]
@@ -181,8 +182,14 @@ def _bug_cases(params: Params, rng: random.Random) -> list[Case]:
          rng.choice((125e12, 312e12, 989e12, 2250e12)))
         for _ in range(20)
     ]  # fmt: skip
+    usual = [
+        (log_uniform(rng, 1e9, 1e11), rng.choice((2048, 4096, 8192)), rng.choice((2, 4, 8)), rng.choice((100, 1000)),
+         log_uniform(rng, 1e3, 1e6), rng.choice((8, 64, 256)), rng.choice((312e12, 989e12)))
+        for _ in range(3)
+    ]  # fmt: skip
     return [
         Case(name="the article's kind of run", args=(0, [run]), part="mfu"),
+        plain("mfu", 0, "three more runs", usual),
         unseen(rng, "mfu", 0, "other runs", [*others, (8e9, 8192, 4, 100, 3600.0, 1, 989e12)]),
     ]
 

@@ -5,7 +5,7 @@ import random
 from typing import Any
 
 from course_lib.exercises.judging import Judging, Params, describe
-from course_lib.exercises.judging.ch01_draws import days_alone, log_uniform, unseen
+from course_lib.exercises.judging.ch01_draws import days_alone, log_uniform, plain, unseen
 from course_lib.exercises.judging.ch01_rows import EXACT, Column, Slip, gpus_text, judge_column, pairs, table
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import DAY, WEEK, number_text
@@ -117,6 +117,7 @@ def _plan_cases(params: Params, rng: random.Random) -> list[Case]:
     exact = [(*powers, 1.0, 4, _alone(*powers) / n) for n in (1, 2, 8, 64)]
     return [
         Case(name="the run", args=(0, [tuple(params[name] for name in names)])),
+        plain("", 0, "three more runs", _plan_rows(law, rng, 3)),
         unseen(rng, "", 0, "other runs", [*_plan_rows(law, rng, 24), *easy, *exact]),
         *([unseen(rng, "gpus", 0, "deadlines out of reach", late)] if late else []),
     ]

@@ -7,7 +7,7 @@ from typing import Any
 from course_lib import facts
 from course_lib.exercises.ch01_more import RESPONSES, STAY
 from course_lib.exercises.judging import Judging, Params, describe
-from course_lib.exercises.judging.ch01_draws import log_uniform, unseen
+from course_lib.exercises.judging.ch01_draws import log_uniform, plain, unseen
 from course_lib.exercises.judging.ch01_rows import table
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import DAY, number_text
@@ -59,6 +59,15 @@ def six_projects(params: Params) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
+def _likewise(params: Params, rng: random.Random) -> list[tuple[dict[str, Any]]]:
+    """The six projects with numbers a little smaller, which meet the same walls."""
+    shown = [job for _, job in six_projects(params)]
+    while True:
+        jobs = [{**job, **{name: job[name] * round(rng.uniform(0.85, 0.99), 3) for name in ("params", "tokens", "qps", "mfu")}} for job in shown]
+        if [triage_walls(job) for job in jobs] == [triage_walls(job) for job in shown] and all(map(_settled, jobs)):
+            return [(job,) for job in jobs]
+
+
 def _triage_cases(params: Params, rng: random.Random) -> list[Case]:
     six = [(job,) for _, job in six_projects(params)]
     cards = [card for card in facts.devices().values() if card.dense_flops]
@@ -86,6 +95,7 @@ def _triage_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
     return [
         Case(name="six projects", args=(0, six)),
+        plain("", 0, "six more of the same kinds", _likewise(params, rng)),
         unseen(rng, "walls", 0, "other projects", [*others, *((job,) for job in edges)]),
     ]
 

@@ -9,7 +9,7 @@ from typing import Any
 from course_lib import facts
 from course_lib.exercises.ch01_walls import FIXES
 from course_lib.exercises.judging import Judging, Params, describe
-from course_lib.exercises.judging.ch01_draws import log_uniform, unseen
+from course_lib.exercises.judging.ch01_draws import log_uniform, plain, unseen
 from course_lib.exercises.judging.ch01_rows import gpus_text, table
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import bytes_text, number_text
@@ -166,6 +166,16 @@ def exact_jobs(bytes_each: int) -> list[dict[str, Any]]:
     ]
 
 
+def _likewise(params: Params, rng: random.Random) -> list[Job]:
+    """The five jobs with a few parameters more or fewer, which hit the same walls and want the same fixes."""
+    bytes_each, shown = params["bytes_per_param"], shown_jobs(params)
+    wanted = [solve(job, bytes_each)[:2] for job in shown]
+    while True:
+        jobs = [{**job, "params": float(f"{job['params'] * rng.uniform(0.95, 1.05):.4g}")} for job in shown]
+        if [solve(job, bytes_each)[:2] for job in jobs] == wanted and all(_settled(job, bytes_each) for job in jobs):
+            return jobs
+
+
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     bytes_each = params["bytes_per_param"]
     edges = exact_jobs(bytes_each)
@@ -174,6 +184,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     rng.shuffle(mixed)
     return [
         Case(name="five jobs", args=(0, [(job,) for job in shown_jobs(params)])),
+        plain("", 0, "five more of the same kinds", [(job,) for job in _likewise(params, rng)]),
         unseen(rng, "", 0, "100 unseen jobs", mixed[:100]),
         unseen(rng, "", 0, "100 more", mixed[100:]),
     ]

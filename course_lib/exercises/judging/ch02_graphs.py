@@ -12,11 +12,12 @@ from torch.nn import functional as F
 
 from course_lib.accounting import Accounting
 from course_lib.exercises.ch02_probes import micro_batches, static_model
-from course_lib.exercises.judging import Judging, Params, describe, is_number
+from course_lib.exercises.judging import Judging, Params, Weighed, describe, is_number, near
 from course_lib.exercises.judging.ch02_tensors import (
     KIB,
     Fault,
     all_close,
+    close,
     factor,
     measured,
     tensor_fault,
@@ -170,6 +171,40 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]  # fmt: skip
 
 
+def _weighed(params: Params, rng: random.Random) -> Weighed:
+    """Four micro-batches whose graphs hold about 11 tensors of 4 MB each: one at a time, or together."""
+    spec = _spec(rng, [(1024, 0)] * 4, words=32, width=64, depth=4, rows=16)
+    tensor = 4 * spec["rows"] * 1024 * spec["width"]
+
+    def done(outcome: Outcome) -> bool:
+        value = outcome.value if type(outcome.value) is dict else {}
+        loss, gradients = value.get("loss"), value.get("gradients")
+        want_loss, want = _head(spec)
+        return near(loss, want_loss, 1e-4) and type(gradients) is list and bool(gradients) and close(gradients[-1], want, 1e-3)
+
+    return Weighed(
+        case=Case(name="4 micro-batches of 16,384 tokens", args=(spec, True), kind="cost", part="memory", visible=False, seconds=30.0),
+        warm=Case(name="two small ones", args=(_spec(rng, [(7, 0), (5, 0)]), True), kind="cost", part="memory", visible=False, seconds=30.0),
+        most=20 * tensor, done=done,
+    )  # fmt: skip
+
+
+@torch.no_grad()
+def _head(spec: Spec) -> tuple[float, Tensor]:
+    """Loss, and gradient of the output layer, without any graph: what comes in, times what is wrong with the probabilities."""
+    model, seen = _model(spec), []
+    model.head.register_forward_hook(lambda _, given, out: seen.append((given[0].flatten(0, 1), out.flatten(0, 1))))
+    total, tokens, gradient = 0.0, 0, torch.zeros_like(model.head.weight)
+    for inputs, targets in micro_batches(spec):
+        model(inputs)
+        (x, logits), flat = seen.pop(), targets.flatten()
+        wrong = logits.softmax(-1)
+        wrong[torch.arange(len(flat)), flat] -= 1
+        total += F.cross_entropy(logits, flat, reduction="sum").item()
+        tokens, gradient = tokens + len(flat), gradient + wrong.T @ x
+    return total / tokens, gradient / tokens
+
+
 GRAPHS_KEPT_ALIVE = Judging(
     shares={"values:loss": 0.1, "values:gradients": 0.4, "cost:memory": 0.25, "generality:others": 0.25},
     cases=_cases,
@@ -180,4 +215,5 @@ GRAPHS_KEPT_ALIVE = Judging(
     pytorch="`loss.backward()` frees what it used unless `retain_graph=True`; `p.grad.mul_(1 / tokens)`, or "
     "`torch._foreach_mul_` over all of them.",
     measured_by_worker=("cost:memory",),
+    weighed=_weighed,
 )  # fmt: skip

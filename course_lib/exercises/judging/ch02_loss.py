@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.exercises.ch02_probes import loss_inputs
-from course_lib.exercises.judging import Judging, Params, describe
+from course_lib.exercises.judging import Judging, Params, Weighed, describe
 from course_lib.exercises.judging.ch02_tensors import (
     KIB,
     Fault,
@@ -168,6 +168,26 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
+def _weighed(params: Params, rng: random.Random) -> Weighed:
+    """100 MB of logits in 8 chunks: right answers hold two to four chunks at once, an answer that makes all logits at least eight."""
+    spec = _spec(rng, 1536, 8, 16_384, 4)
+    rows, chunk = rng.sample(range(spec["tokens"]), 4), 4 * spec["tokens"] * spec["words"] / spec["chunks"]
+
+    def done(outcome: Outcome) -> bool:
+        got = outcome.value.get("hidden") if type(outcome.value) is dict else None
+        hidden, weight, targets = loss_inputs(spec)
+        want = (hidden[rows] @ weight.T).softmax(-1)
+        want[range(4), targets[rows]] -= 1
+        scale = 1 if params["reduction"] == "sum" else 1 / spec["tokens"]
+        return isinstance(got, Tensor) and got.shape == hidden.shape and close(got[rows], want @ weight * scale, 1e-3)
+
+    return Weighed(
+        case=Case(name="1,536 tokens and 16,384 words in 8 chunks", args=(spec, None), kind="cost", part="memory", visible=False, seconds=30.0),
+        warm=Case(name="a few tokens", args=(_spec(rng, 24, 4, 50, 8), None), kind="cost", part="memory", visible=False, seconds=30.0),
+        most=6 * chunk, done=done, shares=("cost:memory", "generality:device"),
+    )  # fmt: skip
+
+
 CHUNKED_CROSS_ENTROPY = Judging(
     shares={"values:loss": 0.1, "values:gradients": 0.2, "cost:memory": 0.25, "generality:others": 0.25, "generality:device": 0.2},
     cases=_cases,
@@ -178,6 +198,7 @@ CHUNKED_CROSS_ENTROPY = Judging(
     "the vocabulary where chunks are computed again, none where both gradients are made at once.",
     pytorch="`torch.utils.checkpoint.checkpoint` around each chunk; fused kernels (Liger, Cut Cross-Entropy) do the same per tile.",
     measured_by_worker=("cost:memory",),
+    weighed=_weighed,
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from course_lib.exercises.ch02_block import Layer, Segment, counted
 from course_lib.exercises.ch02_probes import net_of, pass_bytes, pass_through, plain_call
-from course_lib.exercises.judging import Judging, Params
+from course_lib.exercises.judging import Judging, Params, Weighed
 from course_lib.exercises.judging.ch02_tensors import (
     Fault,
     all_close,
@@ -284,6 +284,38 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
+def _weighed(params: Params, rng: random.Random) -> Weighed:
+    """32 layers in 8 segments, a tensor of 2 MB between them: a plain call holds about 67 such tensors, a right answer 25 to 40."""
+    streams = params["streams"]
+    spec = spec_of(rng, streams, [4] * 8, rows=8192 // streams, width=64)
+    tensor = 4 * 8192 * spec["width"]
+
+    def done(outcome: Outcome) -> bool:
+        value = outcome.value if type(outcome.value) is dict else {}
+        output, gradients = value.get("output"), value.get("gradients")
+        want_output, want = _last(spec)
+        return all_close(output, want_output) and type(gradients) is list and bool(gradients) and all_close(gradients[-1], want)
+
+    return Weighed(
+        case=Case(name="32 layers in 8 segments", args=(spec, [], False), kind="cost", part="memory", visible=False, seconds=30.0),
+        warm=Case(name="a small net", args=(spec_of(rng, streams, [2, 1]), [], False), kind="cost", part="memory", visible=False, seconds=30.0),
+        most=48 * tensor, done=done,
+    )  # fmt: skip
+
+
+def _last(spec: Spec) -> tuple[list[Tensor], list[Tensor]]:
+    """The net's output and the gradients of its last segment, with no graph but that segment's."""
+    with torch.random.fork_rng(devices=[]):
+        segments, given = net_of(spec)
+        with torch.no_grad():
+            streams = tuple(x.detach() for x in given)
+            for segment in segments[:-1]:
+                streams = _tuple(segment(*streams))
+        out = _tuple(segments[-1](*streams))
+        torch.autograd.backward(out, [torch.linspace(0.5, 1.5, x.numel()).view_as(x) for x in out])
+        return [x.detach() for x in out], [p.grad for p in segments[-1].parameters()]
+
+
 CHECKPOINTING = Judging(
     shares={
         "values:output": 0.05, "values:gradients": 0.2, "values:recompute": 0.2, "values:random": 0.15, "cost:memory": 0.2,
@@ -298,4 +330,5 @@ CHECKPOINTING = Judging(
     pytorch="`torch.utils.checkpoint.checkpoint(function, x, use_reentrant=False)`: the same by hooks on saved tensors, with "
     "`preserve_rng_state=True` by default and early stopping once the last tensor needed is there.",
     measured_by_worker=("cost:memory",),
+    weighed=_weighed,
 )  # fmt: skip

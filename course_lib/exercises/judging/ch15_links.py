@@ -1,5 +1,10 @@
-"""Judges of chapter 15: links."""
+"""Chapter 15's judges of machines and rates, by exercise."""
 
-from course_lib.exercises.judging import Judging
+from course_lib.exercises.judging.ch15_links_audits import AUDITS
+from course_lib.exercises.judging.ch15_links_bus import BUSES
+from course_lib.exercises.judging.ch15_links_machines import MACHINES
+from course_lib.exercises.judging.ch15_links_mfu import RATES
+from course_lib.exercises.judging.ch15_links_scaling import SCALINGS
+from course_lib.exercises.judging.ch15_links_sweeps import SWEEPS
 
-JUDGINGS: dict[str, Judging] = {}
+JUDGINGS = {**MACHINES, **SWEEPS, **RATES, **BUSES, **SCALINGS, **AUDITS}

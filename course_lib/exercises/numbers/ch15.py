@@ -1,5 +1,162 @@
-"""Texts of the numbers in chapter 15's prose, each computed from facts, evidence and the formulas of earlier chapters."""
+"""Texts of the numbers in chapter 15's prose, each computed from recorded evidence, facts, and the formulas of earlier chapters."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
 
-NUMBERS: Mapping[str, Callable[[], str]] = {}
+from course_lib import compute, facts
+from course_lib.facts import scaling
+from course_lib.runs import look, money, tour
+from course_lib.runs.evidence import Evidence
+from course_lib.runs.gates import SPREAD
+from course_lib.runs.reading import every, hardware, ranks_of, rows_of
+from course_lib.units import MINUTE, duration_text, money_text, number_text, percent_text
+
+LAB_GPUS = 8
+PRICE = facts.price("H100 hour")
+LADDER = (1, 2, 4, 8)  # GPUs of one server
+DEAR = facts.price("H100 hour, hyperscaler high")
+PARTS = ("data", "forward", "backward", "communication", "optimizer", "checkpoint")
+Row = Mapping[str, Any]
+
+
+# --- recorded runs
+
+
+@cache
+def runs() -> tuple[Row, ...]:
+    """Predicted, measured and ratio of every training run that ships."""
+    return tuple(rows_of(every("train", "recorded")))
+
+
+def between(quantity: str, rows: Sequence[Row] | None = None) -> tuple[float, float]:
+    """The least and the largest of measured over predicted among runs that have both."""
+    found = [row[f"{quantity}_ratio"] for row in (runs() if rows is None else rows) if row[f"{quantity}_ratio"]]
+    return min(found), max(found)
+
+
+def _times(quantity: str, end: int) -> str:
+    return number_text(between(quantity)[end], 2)
+
+
+def off_by(quantity: str) -> float:
+    """The largest relative distance of measured from predicted, as a fraction."""
+    return max(abs(ratio - 1) for ratio in between(quantity))
+
+
+def alone() -> tuple[float, float]:
+    """Least and largest ratio of a step's seconds among runs of one process, which send nothing."""
+    return between("seconds", [row for row in runs() if row["ranks"] == 1])
+
+
+def machines() -> str:
+    """What the recorded runs ran on, in words."""
+    kinds = dict.fromkeys(hardware(each.content["environment"]) for each in every(origin="recorded"))
+    return " and ".join(kinds)
+
+
+def most_processes() -> int:
+    """Processes of the largest recorded run."""
+    return max(ranks_of(each.content) for each in every("train", "recorded"))
+
+
+# --- where a step goes
+
+
+def parts(content: Evidence) -> dict[str, float]:
+    """Seconds of a step by part, on average over the timed steps; "other" is what no part claims."""
+    timed = content["raw"]["steps"][content["setup"]["warm_up"] :]
+    found = {name: sum(row.get("parts", {}).get(name, 0.0) for row in timed) / len(timed) for name in PARTS}
+    return {**found, "other": sum(row["seconds"] for row in timed) / len(timed) - sum(found.values())}
+
+
+def models(content: Evidence) -> dict[str, float]:
+    """A step's seconds as predicted if nothing overlaps, and if communication and the rest fully do."""
+    said = content["predicted"]["seconds"]
+    talk = said["communication"]
+    rest = sum(said.values()) - talk
+    return {"sum": rest + talk, "max": max(rest, talk)}
+
+
+# --- money
+
+
+def tour_seconds(gpus: int) -> float:
+    """Seconds of the tour's stages on so many GPUs, as planned."""
+    return MINUTE * sum(stage.minutes for stage in tour.stages(gpus, dry=False))
+
+
+def tour_dollars(gpus: int, price: float = PRICE) -> float:
+    """US dollars of that."""
+    return money.dollars(tour_seconds(gpus), gpus, price)
+
+
+def ladder() -> list[dict[str, Any]]:
+    """A rung for each number of GPUs: stages, minutes, dollars at two prices, and what becomes possible there."""
+    seen: set[str] = set()
+    found = []
+    for gpus in LADDER:
+        names = [stage.name for stage in tour.stages(gpus, dry=False)]
+        found.append({"gpus": gpus, "stages": len(names), "seconds": tour_seconds(gpus), "low": tour_dollars(gpus), "high": tour_dollars(gpus, DEAR),
+                      "new": [name for name in names if name not in seen]})  # fmt: skip
+        seen |= set(names)
+    return found
+
+
+def _dollars(usd: float) -> str:
+    return money_text(usd).replace("$", "\\$")
+
+
+# --- published runs
+
+
+def utilisation(name: str) -> tuple[float, float]:
+    """MFU of a published run: from its own FLOP/s of a device and the dense peak, and as printed."""
+    run = facts.run(name)
+    return float(run.flops_per_device / facts.device(run.device).dense_flops), float(run.mfu)
+
+
+def scaled(key: str) -> list[dict[str, float]]:
+    """Published speeds of one job on more and more GPUs: tokens/s of a GPU, and efficiency against the fewest."""
+    points = scaling.series(key)
+    return [{"ranks": point.ranks, "tokens": point.tokens, "seconds": point.step_seconds, "speed": float(point.tokens_per_s),
+             "efficiency": point.tokens_per_s / points[0].tokens_per_s} for point in points]  # fmt: skip
+
+
+def _core_minutes() -> str:
+    from course_lib.exercises import cards  # not at import: the cards import this module
+
+    return str(sum(card.minutes for card in cards("15") if card.kind == "core"))
+
+
+NUMBERS: Mapping[str, Callable[[], str]] = {
+    "core_minutes": _core_minutes,
+    # what was recorded
+    "runs": lambda: str(len(runs())),
+    "machines": machines,
+    "most": lambda: str(most_processes()),
+    "wire_off": lambda: percent_text(off_by("wire"), 2),
+    "memory_low": lambda: _times("memory", 0),
+    "memory_high": lambda: _times("memory", 1),
+    "seconds_low": lambda: _times("seconds", 0),
+    "seconds_high": lambda: _times("seconds", 1),
+    "alone_low": lambda: number_text(alone()[0], 2),
+    "alone_high": lambda: number_text(alone()[1], 2),
+    # what is asked of evidence, and of a machine
+    "spread": lambda: f"{SPREAD:g}",
+    "degraded": lambda: percent_text(look.DEGRADED),
+    "copy": lambda: percent_text(look.COPY),
+    "link": lambda: percent_text(look.LINK),
+    # money
+    "lab_gpus": lambda: f"{LAB_GPUS} H100s",
+    "lab_minutes": lambda: duration_text(tour_seconds(LAB_GPUS)),
+    "lab_money": lambda: _dollars(tour_dollars(LAB_GPUS)),
+    "one_money": lambda: _dollars(tour_dollars(1)),
+    "price": lambda: _dollars(PRICE),
+    "idle_hour": lambda: _dollars(compute.cost_usd(float(LAB_GPUS), PRICE)),
+    # published
+    "ddp_last": lambda: f"{scaled('1.34B, data parallel')[-1]['ranks']:,} GPUs",
+    "ddp_efficiency": lambda: percent_text(scaled("1.34B, data parallel")[-1]["efficiency"], 2),
+    "fsdp_last": lambda: f"{scaled('6.66B, FSDP')[-1]['ranks']:,} GPUs",
+    "fsdp_efficiency": lambda: percent_text(scaled("6.66B, FSDP")[-1]["efficiency"], 2),
+}  # fmt: skip

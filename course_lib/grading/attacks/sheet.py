@@ -31,6 +31,11 @@ WITH_TORCH = """import torch
 from course_lib import check, params, predict
 from course_lib.cluster import P2POp"""
 
+WITH_LOSSES = """import torch
+from torch.nn import functional as F
+
+from course_lib import check, params, predict"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
@@ -48,6 +53,7 @@ MATERIALS = {
         Material(chapter="00", imports=WITH_TORCH, exercises=("match-the-cuts", "two-ranks-wait", "token-round-the-ring"),
                  target="two-ranks-wait"),
         Material(chapter="01", imports=IMPORTS, exercises=("state-13b", "train-days-7b", "mfu-waste"), target="train-days-7b"),
+        Material(chapter="02", imports=WITH_LOSSES, exercises=("chunked-cross-entropy", "state-of-a-plan"), target="chunked-cross-entropy"),
         Material(chapter="06", imports=WITH_TORCH, exercises=("wait-for-cycle", "ring-shift", "pair-exchange"), target="ring-shift"),
     )
 }  # fmt: skip

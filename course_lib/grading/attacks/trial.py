@@ -18,7 +18,7 @@ from course_lib.grading.service.task import let_go, make_task, run_task
 from course_lib.install import Trouble
 from course_lib.learner.notebooks import render
 
-HONEST = {"00": "match-the-cuts", "01": "mfu-waste", "06": "wait-for-cycle"}  # what the next student hands in
+HONEST = {"00": "match-the-cuts", "01": "mfu-waste", "02": "state-of-a-plan", "06": "wait-for-cycle"}  # what the next student hands in
 PATIENCE = 90.0  # s after which an attack counts as one that holds up the marker
 JUDGE_BYTES = 500_000_000  # that a marker may grow by while it marks one submission
 ROOM = {"memory_bytes": 600_000_000, "folder_bytes": 60_000_000, "file_bytes": 30_000_000}  # little, so that it is soon used up
@@ -186,6 +186,7 @@ def every() -> list[Attack]:
         forging,
         leaking,
         tampering,
+        weighing,
     )
 
     return list(ATTACKS.values())

@@ -45,7 +45,7 @@ class Keep:
             landlock.restrict(rules)
             os.close(rules)
         signals = () if landlock.version() >= _SIGNALS_SINCE else filters.SIGNALS
-        filters.install(filters.program((*filters.DENIED, *signals), sockets=False))
+        filters.install(filters.program((*filters.DENIED, *signals), sockets=False, ignored=filters.MARKS))
         home, temporary = str(room / "home"), str(room / "tmp")
         return {"HOME": home, "TMPDIR": temporary, "MPLCONFIGDIR": temporary, "USER": "learner", "LOGNAME": "learner"}
 

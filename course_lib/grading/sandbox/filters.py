@@ -6,7 +6,7 @@ import platform
 import struct
 from collections.abc import Sequence
 
-from course_lib.grading.sandbox.linux import number, prctl
+from course_lib.grading.sandbox.linux import has, number, prctl
 
 _ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
@@ -30,11 +30,16 @@ WATCHES = ("flock", "inotify_add_watch", "inotify_init1")
 _LOCKS = (5, 6, 7, 36, 37, 38, 1024, 1025)  # F_GETLK, F_SETLK, F_SETLKW, the same of an open file, F_SETLEASE, F_GETLEASE
 SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
 
+MARKS = (  # what Landlock leaves to everybody who owns a file: its rights, owner, times and attributes
+    "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "fchownat", "lchown", "utime", "utimes", "futimesat", "utimensat",
+    "setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr", "fremovexattr", "removexattrat",
+)  # fmt: skip
+
 Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, constant
 
 
-def program(denied: Sequence[str], *, sockets: bool) -> list[Instruction]:
-    """The filter; without `sockets` no socket is to be had but a connected pair."""
+def program(denied: Sequence[str], *, sockets: bool, ignored: Sequence[str] = ()) -> list[Instruction]:
+    """The filter; without `sockets` no socket is to be had but a connected pair. What is `ignored` does nothing, and says that all is well."""
     fail = (_RETURN, 0, 0, _FAIL | errno.EPERM)
     made: list[Instruction] = [
         (_LOAD, 0, 0, _MACHINE), (_EQUAL, 1, 0, _ARCHITECTURE[platform.machine()]), fail, (_LOAD, 0, 0, _NUMBER),
@@ -43,6 +48,8 @@ def program(denied: Sequence[str], *, sockets: bool) -> list[Instruction]:
         made += [(_AT_LEAST, 0, 1, 0x40000000), fail]  # the second table of x86-64
     for name in denied:
         made += [(_EQUAL, 0, 1, number(name)), fail]
+    for name in filter(has, ignored):
+        made += [(_EQUAL, 0, 1, number(name)), (_RETURN, 0, 0, _FAIL)]
     made += [(_EQUAL, 0, 1, number("clone3")), (_RETURN, 0, 0, _FAIL | errno.ENOSYS)]  # its flags lie out of a filter's sight
     made += _only("clone", 0, [(_ANY_BIT, 0, 1, _NEW_NAMESPACES), fail])
     made += _only("mmap", 3, [(_AND, 0, 0, _SHARED_AND_NAMELESS), (_EQUAL, 0, 1, _SHARED_AND_NAMELESS), fail])

@@ -19,9 +19,11 @@ _NEWER = {  # numbers that all machines share
     "pidfd_send_signal": 424, "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428, "move_mount": 429,
     "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "clone3": 435, "pidfd_getfd": 438, "process_madvise": 440,
     "mount_setattr": 442, "quotactl_fd": 443, "landlock_create_ruleset": 444, "landlock_add_rule": 445, "landlock_restrict_self": 446,
-    "memfd_secret": 447,
+    "memfd_secret": 447, "fchmodat2": 452, "setxattrat": 463, "removexattrat": 466,
 }  # fmt: skip
 _OLDER = {  # name: (x86-64, 64-bit Arm)
+    "fchmod": (91, 52), "fchmodat": (268, 53), "fchown": (93, 55), "fchownat": (260, 54), "utimensat": (280, 88), "setxattr": (188, 5),
+    "lsetxattr": (189, 6), "fsetxattr": (190, 7), "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
     "fcntl": (72, 25), "flock": (73, 32), "inotify_add_watch": (254, 27), "inotify_init1": (294, 26), "prlimit64": (302, 261), "setpriority": (141, 140),
     "acct": (163, 89), "add_key": (248, 217), "adjtimex": (159, 171), "bpf": (321, 280), "capset": (126, 91), "chroot": (161, 51),
     "clock_adjtime": (305, 266), "clock_settime": (227, 112), "clone": (56, 220), "delete_module": (176, 106), "fanotify_init": (300, 262),
@@ -36,6 +38,7 @@ _OLDER = {  # name: (x86-64, 64-bit Arm)
     "socket": (41, 198), "swapoff": (168, 225), "swapon": (167, 224), "syslog": (103, 116), "tgkill": (234, 131), "tkill": (200, 130),
     "umount2": (166, 39), "unshare": (272, 97), "userfaultfd": (323, 282), "vhangup": (153, 58), "vmsplice": (278, 75),
 }  # fmt: skip
+_ONLY_X86 = {"chmod": 90, "chown": 92, "lchown": 94, "utime": 132, "utimes": 235, "futimesat": 261}  # elsewhere the calls above do it
 MACHINES = ("x86_64", "aarch64")
 
 
@@ -43,7 +46,14 @@ def number(name: str) -> int:
     """A system call's number on this machine; NotImplementedError on one that is not in the table."""
     if platform.machine() not in MACHINES:
         raise NotImplementedError(f"the sandbox knows {' and '.join(MACHINES)}, not {platform.machine()}")
+    if name in _ONLY_X86 and platform.machine() == "x86_64":
+        return _ONLY_X86[name]
     return _NEWER[name] if name in _NEWER else _OLDER[name][MACHINES.index(platform.machine())]
+
+
+def has(name: str) -> bool:
+    """Whether this machine has such a system call."""
+    return name not in _ONLY_X86 or platform.machine() == "x86_64"
 
 
 def call(name: str, *given: object) -> int:

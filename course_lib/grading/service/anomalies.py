@@ -4,19 +4,22 @@ import ast
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import combinations
 from typing import Any
 
 from course_lib.exercises import Card
 from course_lib.grading.judge import LOST
 from course_lib.grading.notebook import Submission, blank, places
+from course_lib.grading.tidy import CHECK_SUFFIX
 from course_lib.learner.merge import grade_meta, is_answer, is_check
 from course_lib.learner.notebooks import Cell, Notebook
 from course_lib.records import Report
 
 SHORT = 60  # nodes of a syntax tree: a shorter answer may well be somebody else's too
 ALIKE = 2  # answers that two people share before it is said
+_LIBRARY = "course_lib"
 _MEANT = ("grade", "solution", "locked", "task", "points")
 _REACHES = {
     "_getframe", "currentframe", "f_back", "f_locals", "settrace", "setprofile", "set_trace", "meta_path", "gc", "ctypes", "inspect",
@@ -40,7 +43,7 @@ def _anomaly(kind: str, exercise: str, text: str) -> Anomaly:
 
 
 def _changed_cells(source: Notebook, learner: Notebook, cards: Sequence[Card]) -> Iterator[Anomaly]:
-    at = places(source, learner, cards)
+    at, given = places(source, learner, cards), {card.id: card.points for card in cards}
     for key, released in _keyed(blank(source)):
         mine = learner["cells"][at[key]] if key in at else None
         meta = grade_meta(released)
@@ -54,6 +57,8 @@ def _changed_cells(source: Notebook, learner: Notebook, cards: Sequence[Card]) -
         if is_check(released) and mine["source"].strip() != released["source"].strip():
             yield _anomaly("test cell changed", name, f"The test cell {name!r} was edited; ours was used.")
         changed = [field for field in _MEANT if grade_meta(mine).get(field, False) != meta.get(field, False) and (field != "points" or is_check(released))]
+        if "points" in changed and grade_meta(mine).get("points") == given.get(name.removesuffix(CHECK_SUFFIX)):
+            changed.remove("points")  # the class released it with points of its own
         if grade_meta(mine) and changed:
             yield _anomaly("metadata edited", name, f"The metadata of cell {name!r} was edited ({', '.join(changed)}); ours was used.")
 
@@ -65,16 +70,80 @@ def _keyed(source: Notebook) -> Iterator[tuple[str, Cell]]:
 
 def _reaching(submission: Submission, cards: Sequence[Card]) -> Iterator[Anomaly]:
     hides = {card.id: {name.partition(":")[2] for name in card.hides} for card in cards}
+    sources = [step.source for step in submission.steps if step.do == "run"]
+    own, library = names_defined(sources), library_names(sources)
     for step in submission.steps:
         if step.do != "run" or step.whose == "course":
             continue
         words = set(re.findall(r"[^\W\d]\w*", step.source))
         where = f" ({step.where})" if step.where else ""
-        if used := sorted(words & hides.get(step.exercise, set())):
+        hidden = words & hides.get(step.exercise, set())
+        if used := sorted(hidden & names_used(step.source, own, library) if hidden else ()):
             yield _anomaly("forbidden name", step.exercise, f"The answer names {', '.join(used)}, which it is to do without.")
         if reached := sorted(words & _REACHES):
             whose = "An answer cell" if step.exercise else "A cell of their own"
             yield _anomaly("reaching name", step.exercise, f"{whose}{where} names {', '.join(reached)}.")
+
+
+# ------------------------------------------------------------------------------------------------ whose name it is
+
+
+def names_used(source: str, own: Collection[str], library: Collection[str]) -> set[str]:
+    """The names that a cell takes from the library: imported from it, looked up in one of its modules, in quotes, or found nowhere else.
+
+    `own` are the names that the notebook itself defines, `library` those that stand for modules of the course. A learner's function may be
+    called what the library's is.
+    """
+    found: set[str] = set()
+    for node in _nodes(source):
+        match node:
+            case ast.ImportFrom(module=module, names=names) if (module or "").split(".")[0] == _LIBRARY:
+                found |= {each.name for each in names}
+            case ast.Attribute(value=value, attr=name) if _root(value) in library:
+                found.add(name)
+            case ast.Name(id=name, ctx=ast.Load()) if name not in own:
+                found.add(name)
+            case ast.Constant(value=str(name)):
+                found.add(name)
+    return found
+
+
+def names_defined(sources: Sequence[str]) -> set[str]:
+    """The names that cells define themselves: functions, classes, parameters, and what is assigned to."""
+    found: set[str] = set()
+    for node in (node for source in sources for node in _nodes(source)):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
+                found.add(name)
+            case ast.Name(id=name, ctx=ast.Store()):
+                found.add(name)
+    return found
+
+
+def library_names(sources: Sequence[str]) -> set[str]:
+    """The names under which cells have modules or functions of the course."""
+    found: set[str] = set()
+    for node in (node for source in sources for node in _nodes(source)):
+        match node:
+            case ast.Import(names=names):
+                found |= {(each.asname or each.name).split(".")[0] for each in names if each.name.split(".")[0] == _LIBRARY}
+            case ast.ImportFrom(module=module, names=names) if (module or "").split(".")[0] == _LIBRARY:
+                found |= {each.asname or each.name for each in names}
+    return found
+
+
+def _root(node: ast.AST) -> str:
+    """The name that a chain of attributes begins with; "" for none."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _nodes(source: str) -> Iterator[ast.AST]:
+    """The syntax tree of a cell, lines for IPython alone left out; nothing of one that is no Python, which runs nothing either."""
+    lines = ["" if line.lstrip().startswith(("%", "!")) else line for line in source.splitlines()]
+    with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+        yield from ast.walk(ast.parse("\n".join(lines)))
 
 
 # ------------------------------------------------------------------------------------------------ answers alike

@@ -24,7 +24,7 @@ def send(sock: socket.socket, message: Any) -> None:
 def receive(sock: socket.socket) -> Any:
     """The next message; EOFError once the other side is gone."""
     (length,) = LENGTH.unpack(_exactly(sock, LENGTH.size))
-    return json.loads(_exactly(sock, length))
+    return json.loads(_exactly(sock, length).decode())  # whose bytes are gone by then
 
 
 def _exactly(sock: socket.socket, count: int) -> bytearray:

@@ -8,6 +8,7 @@ import base64
 import contextlib
 import hashlib
 import json
+import socket
 import tempfile
 import time
 from collections import OrderedDict
@@ -111,11 +112,12 @@ def _text(data: bytes) -> str:
 def run_task(task: Task) -> Result:
     """The submission marked: points, reports, notes, anomalies, and the notebook that a grader looks at.
 
-    `state` is "graded", "refused" (it cannot be read; `why` says so) or "failed" (not its fault: nothing is decided).
+    `state` is "graded", "refused" (it cannot be read; `why` says so) or "failed" (not its fault: nothing is decided). The
+    notebook is taken out of the task: it may be large, and nobody needs it twice.
     """
     clock = _Clock()
     try:
-        result = _marked(dict(task), clock)
+        result = _marked(task, clock)
     except Trouble as trouble:
         result = {"state": "failed", "why": f"{trouble.problem} Way out: {trouble.way_out}."}
     except OSError as error:
@@ -144,8 +146,11 @@ def lost(task: Task, state: str, why: str) -> Result:
 
 
 def cards_of(task: Mapping[str, Any]) -> tuple[Card, ...]:
-    """The exercises that count, with the class's points."""
+    """The exercises that count, with the class's points; Trouble where the class's own are not to be had on this machine."""
     if task["overlay"]:
+        if not Path(task["overlay"]).is_dir():
+            raise Trouble(f"This class has exercises of its own in {task['overlay']}; on {socket.gethostname()}, where this was to be graded, "
+                          "there is no such folder.", "let every worker see the class folder under the same path, on a shared drive for one")  # fmt: skip
         overlay.use(Path(task["overlay"]))
     points = task["points"]
     return tuple(replace(card, points=points[card.id]) for card in exercises.cards(task["chapter"]) if card.id in points)
@@ -159,7 +164,7 @@ def _marked(task: Task, clock: "_Clock") -> Result:
     try:
         if task["refused"]:
             raise Trouble(task["refused"], "hand in the notebook itself")
-        learner = _intake(workers, base64.b64decode(task.pop("notebook")), f"{task['assignment']}.ipynb")
+        learner = _intake(workers, task, f"{task['assignment']}.ipynb")
     except Trouble as trouble:
         _require_working(workers)
         return lost(task, "refused", trouble.problem)
@@ -193,10 +198,11 @@ def _only(submission: Submission, wanted: Sequence[str]) -> Submission:
     return replace(submission, steps=steps, exercises=kept, missing={name: why for name, why in submission.missing.items() if name in kept})
 
 
-def _intake(workers: Workers, data: bytes, name: str) -> Notebook:
+def _intake(workers: Workers, task: Task, name: str) -> Notebook:
     """The learner's notebook. A large one is read in a child; a small one cannot take more than a few dozen MB wherever it is read."""
-    if len(data) > SMALL:
-        return workers.intake(data, name)
+    if 3 * len(task["notebook"]) > 4 * SMALL:  # which is in base64
+        return workers.intake(base64.b64decode(task.pop("notebook")), name)
+    data = base64.b64decode(task.pop("notebook"))
     try:
         notebook = slim(parse(data.decode("utf-8-sig"), name))
     except UnicodeDecodeError as error:

@@ -78,12 +78,12 @@ def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     return 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour
 
-# %% wrong: the H100 by heart => generality -
+# %% wrong: the H100 by heart => values -
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     cost = 6 * params * tokens / 989e12 / 3600 * usd_per_hour
     return cost / mfu - cost / (mfu + 0.01)
 
-# %% half: the example by heart => 4
+# %% wrong: the example by heart => values only-the-example
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     return 215_800
 

@@ -259,7 +259,7 @@ def first_wall(job):
 def first_wall(job):
     return "memory", "more GPUs", 2 * job["gpus"] // job["gpus"] * 8
 
-# %% wrong: the five shown jobs by heart => generality -
+# %% wrong: the five shown jobs by heart => values one-answer-for-all
 seen = []
 
 def first_wall(job):

@@ -48,15 +48,15 @@ def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
 def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
     return 6 * params * sequence * batch / seconds / (gpus * gpu_flops)
 
-# %% wrong: sixteen by heart => generality -
+# %% wrong: sixteen by heart => values -
 def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
     return 6 * params * sequence * batch * steps / seconds / (16 * gpu_flops)
 
-# %% wrong: one sequence for each GPU => generality -
+# %% wrong: one sequence for each GPU => values -
 def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
     return 6 * params * sequence * steps / seconds / gpu_flops
 
-# %% half: right for the example only => 4
+# %% wrong: right for the example only => values only-the-example
 def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
     return 0.02836
 

@@ -83,7 +83,7 @@ def money_lost(spent, usd_per_hour, mfu, baselines):
 def money_lost(spent, usd_per_hour, mfu, baselines):
     return {name: (spent * (1 - mfu / b), b / mfu - 1) for name, b in baselines.items()}
 
-# %% wrong: the example by heart => generality baseline-not-named
+# %% wrong: the example by heart => values baseline-not-named
 def money_lost(spent, usd_per_hour, mfu, baselines):
     return {
         "whole peak": (6_500_000, 1.857143),

@@ -112,7 +112,7 @@ def fewest_gpus(nbytes, gpu_memory):
 def headroom(nbytes, gpu_memory, gpus):
     return gpu_memory * gpus - nbytes
 
-# %% wrong: the example by heart => generality only-the-example
+# %% wrong: the example by heart => values only-the-example
 def training_state(params):
     return 208e9
 
@@ -132,7 +132,7 @@ def fewest_gpus(nbytes, gpu_memory):
 def headroom(nbytes, gpu_memory, gpus):
     return gpu_memory - nbytes / gpus
 
-# %% wrong: rounded to the nearest => generality rounded-down
+# %% wrong: rounded to the nearest => values rounded-down
 def training_state(params):
     return params * 16
 

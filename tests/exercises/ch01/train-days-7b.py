@@ -79,7 +79,7 @@ def train_days(params, tokens, gpu_flops, utilisation):
 def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
     return int(train_days(params, tokens, gpu_flops, utilisation) / days) + 1
 
-# %% wrong: the H100 by heart => generality -
+# %% wrong: the H100 by heart => values -
 from course_lib import notebook
 
 SHOWN = notebook.params("train-days-7b")
@@ -90,7 +90,7 @@ def train_days(params, tokens, gpu_flops, utilisation):
 def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
 
-# %% wrong: the example by heart => generality only-the-example
+# %% wrong: the example by heart => values only-the-example
 from course_lib import notebook
 
 SHOWN = notebook.params("train-days-7b")

@@ -71,7 +71,7 @@ def which_peak(params, tokens, sheet):
     peak = max(row["tflops"] for row in sheet if row["precision"] == "BF16") / 2 * 1e12
     return peak, 6 * params * tokens / peak / YEAR
 
-# %% wrong: the H100 by heart => generality only-the-example
+# %% wrong: the H100 by heart => values -
 def which_peak(params, tokens, sheet):
     return 989e12, 6 * params * tokens / 989e12 / YEAR
 

@@ -86,7 +86,7 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     power = 1 + math.log2(keep)
     return alone / gpus**power, max(1, int((alone / weeks) ** (1 / power)))
 
-# %% wrong: the example's keep by heart => generality -
+# %% wrong: the example's keep by heart => values -
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     alone = 6 * params * tokens / (gpu_flops * mfu) / WEEK
     power = 1 + math.log2(0.97)

@@ -1,0 +1,87 @@
+"""The audit of chapter 15: what was printed about real runs, some of it right."""
+
+from dataclasses import dataclass
+
+from course_lib import facts
+from course_lib.exercises import Card
+
+RIGHT, WRONG = "right", "wrong"
+CAUSES = {
+    "as printed": "the statement is right",
+    "another chip's peak": "the rate was divided by the peak of another device",
+    "sparse peak": "the peak is that of 2:4-sparse matrices, which nobody used",
+    "recomputation counted": "what is computed again is in the rate; a model needs it only once",
+    "not what its own rows say": "the number does not follow from the counts that stand beside it",
+    "counts what is not asked": "something that the sentence does not name is in the number",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One statement of the audit: what to recompute of it, and in which unit."""
+
+    id: str  # key of `facts.claim`
+    asked: str
+    unit: str
+    scale: float = 1.0  # of the unit, in the claim's
+
+
+PERCENT = 0.01
+ITEMS = (
+    Item("nanogpt-104-mfu", "its MFU", "%", PERCENT),
+    Item("fms-24-mfu", "its MFU", "%", PERCENT),
+    Item("megatron-52-of-peak", "its MFU", "%", PERCENT),
+    Item("llama3-41-mfu", "its MFU", "%", PERCENT),
+    Item("palm-46-mfu", "its MFU", "%", PERCENT),
+    Item("llama-21-days", "how long the run takes", "days"),
+    Item("llama3-faulty-gpus", "the share of faulty GPUs", "%", PERCENT),
+    Item("llama2-gpu-hours", "GPU-hours of the models named", "million hours", 1e6),
+    Item("deepseek-dollars", "the price", "million dollars", 1e6),
+)
+
+
+def _table() -> str:
+    lines = ["| id | was printed | your number | in |", "|---|---|---|---|"]
+    for item in ITEMS:
+        claim = facts.claim(item.id)
+        told = f"{claim.value.source}; {claim.value.condition}".replace("|", "and")
+        lines.append(f"| `{item.id}` | “{claim.text}” *({told})* | {item.asked} | {item.unit} |")
+    return "\n".join(lines).replace("$", "\\$")
+
+
+def _causes() -> str:
+    return "\n".join(f'- `"{name}"`: {meaning}' for name, meaning in CAUSES.items())
+
+
+AUDIT_RUNS = Card(
+    id="audit-runs",
+    chapter="15",
+    title="Audit: would these numbers pass your gates?",
+    text=f"""Nine statements about runs that took place. Recompute each from what stands in brackets and from data sheets (`facts.device(name).dense_flops`),
+then judge it.
+
+{_table()}
+
+`audit_runs()` returns a dictionary with every id: `{{"id": (your number, "{RIGHT}" or "{WRONG}", cause)}}`. A statement is right if what it
+says is within 5 % of your number, and your number must be within 5 % of ours. The cause is one of:
+
+{_causes()}
+
+Some statements are right as printed. A verdict counts only with its number and its cause, an error found counts only beside a right
+statement left standing, and the other way round: calling all of them the same earns nothing.""",
+    points=6,
+    minutes=10,
+    difficulty=2,
+    importance=4,
+    kind="more",
+    form="audit",
+    hints=(
+        "Write each printed percentage as a fraction. What stands below the line, and is it of this device, dense, for these numbers?",
+        "MFU is model FLOP/s over the dense peak of the device that ran. A forward pass is a third of the work of forward and backward; doing it "
+        "twice makes four thirds. Shares and sums follow from the counts in the brackets.",
+        "`104 * 312 / 989`; `9600 * 0.05e12 / 989e12`; `163 * 3/4 / 312`; `400 / 989`; `238300 * 6 * 540.35e9 / (6144 * 275e12)`; "
+        "`1.4e12 / (380 * 2048) / 86400`; `148 / 419`; add three rows; `2.788 * 2`.",
+    ),
+    answers=("audit_runs",),
+    allowed="everything, the library too: the judgement is what counts.",
+)  # fmt: skip

@@ -1,0 +1,96 @@
+"""What chapter 15's exercises on steps and memory take from recorded runs: sizes and settings, known before a run, and what was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from course_lib.runs.evidence import Evidence
+from course_lib.runs.reading import recorded, recorded_names
+from course_lib.runs.sizes import SIZES
+from course_lib.units import bytes_text, duration_text
+
+FP32 = 4
+STATE, MOMENTS = 4 * FP32, 2 * FP32  # bytes per parameter: weight, gradient and two moments; the moments alone
+WIDE = 3  # tensors as wide as the MLP is inside that its backward makes at once
+
+
+def sets_with(*names: str) -> tuple[str, ...]:
+    """The recorded sets ("cpu2", "cpu4") that have all these runs."""
+    known = recorded_names()
+    return tuple(one for one in ("cpu2", "cpu4") if all(f"{one}/{name}" in known for name in names))
+
+
+def setting(name: str) -> dict[str, Any]:
+    """What was known of a recorded training run before it began, for a prediction of its step."""
+    run = recorded(name)
+    setup, rates = run["setup"], run["setup"]["rates"]
+    return {
+        "run": name, "layout": setup["layout"]["name"], "ranks": setup["layout"]["ranks"], "cores": run["environment"]["cores"],
+        "params": setup["parameters"], "tokens": setup["tokens_per_step"], "bits": 8 * width(run), "flops": rates["flops"], "alpha": rates["alpha"],
+        "wire": rates["wire"], "calls": sum(run["measured"]["wire_calls"].values()), "sent": run["predicted"]["wire_bytes"],
+        "alpha_text": duration_text(rates["alpha"]), "sent_text": bytes_text(run["predicted"]["wire_bytes"]),
+    }  # fmt: skip
+
+
+def width(run: Evidence) -> int:
+    """Bytes of a number in a run's arithmetic."""
+    return 2 if run["setup"]["dtype"] == "bfloat16" else FP32
+
+
+def sizes(run: Evidence) -> tuple[int, int, int, int]:
+    """Parameters of a block, of the embedding, of last norm and head, and how wide the MLP is inside."""
+    size = SIZES[run["setup"]["size"]]
+    table = size.vocab * size.hidden
+    block = (run["setup"]["parameters"] - 2 * table - size.hidden) // size.layers
+    attention = 2 * size.hidden * (size.hidden + size.hidden // size.heads * size.kv_heads)
+    return block, table, table + size.hidden, (block - attention - 2 * size.hidden) // (3 * size.hidden)
+
+
+def micro_tokens(run: Evidence) -> int:
+    """Tokens of one micro-batch on one data-parallel rank."""
+    layout = run["setup"]["layout"]
+    return run["setup"]["tokens_per_step"] // (layout["ddp"] * layout["fsdp"] * layout["micro_batches"])
+
+
+def fsdp_job(run: Evidence) -> dict[str, Any]:
+    """A recorded FSDP run as `fsdp_peak` is asked about it."""
+    block, embedding, head, wide = sizes(run)
+    layers, setup = SIZES[run["setup"]["size"]].layers, run["setup"]
+    return {
+        "units": [block] * layers, "rest": embedding + head, "ranks": setup["layout"]["fsdp"], "width": width(run),
+        "reshard": setup["reshard_after_forward"], "activations": [run["predicted"]["memory"]["activations"] / layers] * layers,
+        "work": [WIDE * micro_tokens(run) * wide * width(run)] * layers,
+    }  # fmt: skip
+
+
+def pipeline_job(run: Evidence) -> dict[str, Any]:
+    """A recorded pipeline as `stage_peaks` is asked about it; layers must divide into its stages evenly."""
+    block, embedding, head, wide = sizes(run)
+    size, layout, nbytes = SIZES[run["setup"]["size"]], run["setup"]["layout"], width(run)
+    stages, count, tokens = layout["pp"], layout["micro_batches"], micro_tokens(run)
+    flying = count if layout["schedule"] == "gpipe" else min(stages, count)
+    ends = [embedding, *[0] * (stages - 2), head]
+    logits = [0] * (stages - 1) + [tokens * size.vocab * nbytes]
+    return {
+        "state": [STATE * (block * size.layers // stages + more) for more in ends],
+        "kept": [run["predicted"]["memory"]["activations"] / flying + more for more in logits],
+        "boundary": [tokens * size.hidden * nbytes] * (stages - 1), "work": [WIDE * tokens * wide * nbytes] * stages,
+    }  # fmt: skip
+
+
+def seen(names: Sequence[str]) -> str:
+    """What was measured at the peak of these runs, in words."""
+    return ", ".join(f"{bytes_text(recorded(name)['measured']['memory_bytes'])} ({name})" for name in names)
+
+
+def traces() -> dict[str, dict[str, list[tuple[float, float]]]]:
+    """The intervals of every recorded run that was traced, by its name."""
+    found = {name: recorded(name) for name in recorded_names("train")}
+    return {name: run["raw"]["intervals"] for name, run in found.items() if run["raw"].get("intervals")}
+
+
+def parted() -> dict[str, list[dict[str, Any]]]:
+    """The steps of every recorded run whose seconds are told by part, by its name."""
+    found = {name: recorded(name) for name in recorded_names("train")}
+    return {name: run["raw"]["steps"] for name, run in found.items() if all(row.get("parts") for row in run["raw"]["steps"])}

@@ -1,0 +1,225 @@
+"""Chapter 15's widgets with a wire or a clock in them: a bandwidth curve to be fitted by hand, and the trace of a step."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+
+from course_lib.facts import collectives as published
+from course_lib.figures import lanes, panels
+from course_lib.figures.palette import INK, ORANGE, PAPER, SOFT, VERMILION, color
+from course_lib.figures.style import Picture
+from course_lib.runs.counting import ring_sent
+from course_lib.runs.reading import Chosen, every
+from course_lib.runs.tracing import Interval, exposed, length, union
+from course_lib.units import GB, MS, US, bytes_text, duration_text, number_text, percent_text
+from course_lib.widgets.explore import Explorer, explore, menu, slider
+
+# --- a bandwidth curve ---------------------------------------------------------------------------
+
+_STEPS = (1, 1.5, 2, 3, 5, 7)
+ALPHAS = tuple(step * 10**power * US for power in range(4) for step in _STEPS)
+BETAS = tuple(step * 10.0**power * GB for power in range(-2, 3) for step in _STEPS)
+CLOSE = 0.2  # relative: what counts as a good prediction
+_PUBLISHED = ("8 × H200, switch sums", "8 × A100")
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """One collective over growing messages on some wire."""
+
+    name: str
+    kind: str
+    ranks: int
+    points: tuple[tuple[float, float], ...]  # bytes of the whole tensor, bus bandwidth in bytes/s
+
+
+@cache
+def sweeps() -> Mapping[str, Sweep]:
+    """All that was swept, by name: one's own, recorded, published."""
+    found = [sweep for each in every("collectives") for sweep in _recorded(each)]
+    for key in _PUBLISHED:
+        rows = published.series(key)
+        found.append(Sweep(f"published: {key}", "all_reduce", rows[0].ranks, tuple((row.nbytes, float(row.bus_bandwidth)) for row in rows)))
+    return {sweep.name: sweep for sweep in found}
+
+
+def _recorded(each: Chosen) -> list[Sweep]:
+    ranks, rows = each.content["setup"]["ranks"], each.content["raw"]["rows"]
+    kinds = dict.fromkeys(row["kind"] for row in rows if row["bus"])
+    return [
+        Sweep(f"{each.origin} {each.name}: {kind}", kind, ranks, tuple((row["nbytes"], row["bus"]) for row in rows if row["kind"] == kind)) for kind in kinds
+    ]
+
+
+def on_the_line(sweep: Sweep, alpha: float, beta: float) -> list[float]:
+    """Bus bandwidth at each size by α + bytes/β, in bytes/s."""
+    sent = [ring_sent(sweep.kind, nbytes, sweep.ranks) for nbytes, _ in sweep.points]
+    return [each / (alpha + each / beta) for each in sent]
+
+
+def draw_bandwidth(alpha: float = 100 * US, beta: float = 1 * GB, which: str = "") -> Picture:
+    """Measured bus bandwidth over message size, and the curve that α and β make of it."""
+    sweep = sweeps()[which or next(iter(sweeps()))]
+    nbytes = np.array([size for size, _ in sweep.points])
+    seen, said = np.array([rate for _, rate in sweep.points]), np.array(on_the_line(sweep, alpha, beta))
+    figure, axes = panels.sheet(4.1)
+    low, high = np.floor(np.log10(min(seen.min(), said.min()))), np.log10(max(seen.max(), said.max()) * 2)
+    panel = panels.Panel(1.0, 0.62, 6.1, 2.75, (np.log10(nbytes[0] / 1.5), np.log10(nbytes[-1] * 1.5)), (low, high))
+    panel.frame(axes, _decades(panel.x), _decades(panel.y), "bytes of the whole tensor", "bus bandwidth (a second)")
+    fine = np.logspace(*panel.x, 60)
+    sent = np.array([ring_sent(sweep.kind, size, sweep.ranks) for size in fine])
+    panel.line(axes, np.log10(fine), np.log10(sent / (alpha + sent / beta)), VERMILION, 2.0)
+    panel.line(axes, panel.x, (np.log10(beta),) * 2, SOFT, 1.0, dashed=True)
+    near = np.abs(seen / said - 1) <= CLOSE
+    for size, rate, good in zip(nbytes, seen, near, strict=True):
+        panel.dot(axes, np.log10(size), np.log10(rate), INK, ring=not good, size=7)
+    half = alpha * beta / ring_sent(sweep.kind, 1.0, sweep.ranks)
+    worst = float(np.max(np.maximum(seen / said, said / seen)))
+    title = f"{sweep.name}: {near.sum()} of {len(near)} sizes within {percent_text(CLOSE)}, the worst off by × {number_text(worst)}"
+    more = f"α = {duration_text(alpha)}, β = {bytes_text(beta)}/s (dashed): half of it is reached at {bytes_text(half)}. Rings are further off."
+    panels.head(figure, title, more)
+    figure.alt = f"{title}. {more} Measured: " + ", ".join(f"{bytes_text(a)} {bytes_text(b)}/s" for a, b in sweep.points) + "."
+    return figure
+
+
+def _decades(ends: tuple[float, float]) -> dict[float, str]:
+    powers = range(int(np.ceil(ends[0])), int(np.floor(ends[1])) + 1)
+    return {float(power): bytes_text(10.0**power, 1) for power in list(powers)[:: -(-len(powers) // 6)]}
+
+
+def bandwidth(alpha: float = 100 * US, beta: float = 1 * GB) -> Explorer:
+    """Lay α + bytes/β through measured points by hand: which one do small messages tell, and which one large?"""
+    sweeps.cache_clear()
+    return explore(
+        draw_bandwidth,
+        alpha=slider(ALPHAS, alpha, label="α", text=duration_text),
+        beta=slider(BETAS, beta, label="β on the bus", text=lambda rate: f"{bytes_text(rate)}/s"),
+        which=menu(tuple(sweeps()), label="measured"),
+    )
+
+
+# --- the trace of a step -------------------------------------------------------------------------
+
+MADE_UP = "made up: as a textbook draws it"
+DELAYS = tuple(percent / 100 for percent in range(-50, 51, 5))  # of the step
+SPEEDS = (0.25, 0.5, 0.7, 1.0, 1.5, 2.0, 4.0)
+_MOST = 300  # boxes that a lane can show; gaps that nobody could see are closed
+Trace = Mapping[str, list[Interval]]
+
+
+@cache
+def traces() -> Mapping[str, Trace]:
+    """The intervals of every traced step, by name; the last one is nobody's measurement."""
+    found: dict[str, Trace] = {}
+    for each in every("train"):
+        if kept := each.content["raw"].get("intervals"):
+            found[f"{each.origin} {each.name}"] = {kind: [(start, stop) for start, stop in kept[kind]] for kind in ("compute", "communication")}
+    ready = [(30 + 8 * bucket) * MS for bucket in range(8)]  # gradients of eight buckets, in a backward pass of 64 ms after 30 of forward
+    found[MADE_UP] = {"compute": [(0.0, 94 * MS)], "communication": moved([(at + 8 * MS, at + 15 * MS) for at in ready], 0.0, 1.0)}
+    return found
+
+
+def moved(wire: list[Interval], delay: float, speed: float) -> list[Interval]:
+    """The same messages in the same order: each `delay` seconds later, none before the one before is over or before 0, `speed` times as fast."""
+    found: list[Interval] = []
+    for start, stop in union(wire):
+        begin = max(start + delay, found[-1][1] if found else 0.0, 0.0)
+        found.append((begin, begin + (stop - start) / speed))
+    return found
+
+
+def wrong_ways(trace: Trace) -> dict[str, float]:
+    """Exposed communication in seconds as it is, and as three short cuts would have it."""
+    wall = max(stop for parts in trace.values() for _, stop in parts)
+    return {
+        "exposed": exposed({kind: list(parts) for kind, parts in trace.items()}),
+        "all communication": length(union(trace["communication"])),
+        "the step minus computing": wall - length(union(trace["compute"])),
+        "communication minus computing": max(0.0, length(union(trace["communication"])) - length(union(trace["compute"]))),
+    }
+
+
+def draw_timeline(delay: float = 0.0, speed: float = 1.0, which: str = "") -> Picture:
+    """When a step computed and when it communicated, and what of the second nothing hid."""
+    kept = traces()[which or next(iter(traces()))]
+    end = max(stop for parts in kept.values() for _, stop in parts)
+    wire = moved(list(kept["communication"]), delay * end, speed)
+    now = {"compute": union(kept["compute"]), "communication": wire}
+    last = max(end, wire[-1][1] if wire else 0.0)
+    scale, unit = lanes.unit_of(end)
+    figure, axes = panels.sheet(4.0)
+    panel = panels.Panel(1.2, 2.2, 5.95, 1.15, (0, 1.02 * last / scale), (2.5, -0.5))
+    panel.frame(axes, panels.marks(last / scale, 8), {0: "computing", 1: "on the wire", 2: "exposed"}, f"time of one step ({unit})", grid=False)
+    bare = _outside(union(wire), now["compute"])
+    for row, (parts, fill) in enumerate(((now["compute"], color("forward")), (union(wire), color("communication")), (bare, ORANGE))):
+        _lane(axes, panel, row, _closed(parts, last), fill, scale)
+    ways = wrong_ways(now)
+    _ways(axes, ways, scale, unit)
+    title = f"{duration_text(ways['exposed'])} exposed of {duration_text(ways['all communication'])} on the wire"
+    asked = "as it is" if (delay, speed) == (0.0, 1.0) else f"sent {delay:+.0%} of a step later, {speed:g} times as fast"
+    panels.head(figure, title, f"{which or next(iter(traces()))}, {asked}.")
+    figure.alt = f"{title}, {asked}. " + ", ".join(f"{name}: {duration_text(seconds) if seconds else 'none'}" for name, seconds in ways.items()) + "."
+    return figure
+
+
+def _outside(parts: list[Interval], busy: list[Interval]) -> list[Interval]:
+    """What of sorted, disjoint `parts` lies outside sorted, disjoint `busy`."""
+    found, place = [], 0
+    for start, stop in parts:
+        while place < len(busy) and busy[place][1] <= start:
+            place += 1
+        at, here = start, place
+        while here < len(busy) and busy[here][0] < stop:
+            if busy[here][0] > at:
+                found.append((at, busy[here][0]))
+            at, here = max(at, busy[here][1]), here + 1
+        if at < stop:
+            found.append((at, stop))
+    return found
+
+
+def _closed(parts: list[Interval], end: float) -> list[Interval]:
+    gap = 0.0
+    shown = parts
+    while len(shown) > _MOST:  # a picture has no more pixels than this
+        gap = 2 * gap or end / 5000
+        shown = []
+        for start, stop in parts:
+            if shown and start - shown[-1][1] <= gap:
+                shown[-1] = (shown[-1][0], stop)
+            else:
+                shown.append((start, stop))
+    return shown
+
+
+def _lane(axes: Axes, panel: panels.Panel, row: int, parts: list[Interval], fill: str, scale: float) -> None:
+    corners = [panel.at((a / scale, b / scale, b / scale, a / scale), (row - 0.38, row - 0.38, row + 0.38, row + 0.38)) for a, b in parts]
+    axes.add_collection(PolyCollection(corners, facecolors=fill, edgecolors=PAPER, linewidths=0.2, zorder=2), autolim=False)
+
+
+def _ways(axes: Axes, ways: Mapping[str, float], scale: float, unit: str) -> None:
+    """Bars: what is exposed, and what three short cuts take for it."""
+    top = 1.1 * max(*ways.values(), 1e-9) / scale
+    panel = panels.Panel(2.5, 0.55, 4.65, 0.95, (0, top), (len(ways), 0))
+    panel.frame(axes, panels.marks(top, 6), {place + 0.5: name for place, name in enumerate(ways)}, f"taken for exposed ({unit})", grid=False)
+    for place, (name, seconds) in enumerate(ways.items()):
+        value = seconds / scale
+        corners = panel.at((0, value, value, 0), (place + 0.2, place + 0.2, place + 0.8, place + 0.8))
+        axes.add_collection(PolyCollection([corners], facecolors=ORANGE if name == "exposed" else SOFT, alpha=1.0 if name == "exposed" else 0.45,
+                                           linewidths=0, zorder=2), autolim=False)  # fmt: skip
+
+
+def timeline() -> Explorer:
+    """A step's trace: move its messages and watch what is exposed, and what short cuts would say."""
+    traces.cache_clear()
+    said: Callable[[float], str] = lambda share: "as they do" if share == 0 else f"{share:+.0%} of the step"  # noqa: E731
+    return explore(
+        draw_timeline,
+        delay=slider(DELAYS, 0.0, label="messages start", text=said),
+        speed=slider(SPEEDS, 1.0, label="the wire", text=lambda times: f"× {times:g} as fast"),
+        which=menu(tuple(traces()), label="step"),
+    )

@@ -1,0 +1,147 @@
+"""Answers to audit-runs: right ones, and wrong ones with the verdict and mistake that must find them."""
+
+from course_lib import facts
+
+OK = ("right", "as printed")
+GOOD = {
+    "nanogpt-104-mfu": (104 * 312 / 989.5, "wrong", "another chip's peak"),
+    "fms-24-mfu": (9600 * 0.05 / 989.5 * 100, "wrong", "sparse peak"),
+    "megatron-52-of-peak": (163 * 3 / 4 / 312 * 100, "wrong", "recomputation counted"),
+    "llama3-41-mfu": (400 / 989.5 * 100, *OK),
+    "palm-46-mfu": (238_300 * 6 * 540.35e9 / (6144 * 275e12) * 100, *OK),
+    "llama-21-days": (1.4e12 / (380 * 2048) / 86_400, *OK),
+    "llama3-faulty-gpus": (148 / 419 * 100, "wrong", "not what its own rows say"),
+    "llama2-gpu-hours": ((184_320 + 368_640 + 1_720_320) / 1e6, "wrong", "counts what is not asked"),
+    "deepseek-dollars": (2.788 * 2, *OK),
+}
+
+# %% right: by hand
+
+
+def audit_runs():
+    return GOOD
+
+
+# %% right: from the facts
+
+
+def audit_runs():
+    h100, a100 = (float(facts.device(name).dense_flops) for name in ("H100 SXM", "A100 SXM 80GB"))
+    claimed = {name: float(one.value) for name, one in facts.claims("15").items()}
+    return {
+        "nanogpt-104-mfu": [100 * claimed["nanogpt-104-mfu"] * 312e12 / h100, "Wrong", "Another chip's peak"],
+        "fms-24-mfu": [100 * 9600 * 0.05e12 / h100, "wrong", "sparse peak"],
+        "megatron-52-of-peak": [100 * 163e12 / a100 * 6 / 8, "wrong", "recomputation counted"],
+        "llama3-41-mfu": [100 * 400e12 / h100, *OK],
+        "palm-46-mfu": [46.2, *OK],
+        "llama-21-days": [21, *OK],
+        "llama3-faulty-gpus": [35.3, "wrong", "not what its own rows say"],
+        "llama2-gpu-hours": [claimed["llama2-gpu-hours"] / 1e6 - 1.038336, "wrong", "counts what is not asked"],
+        "deepseek-dollars": [5.576, *OK],
+    }
+
+
+# %% wrong: everything is right => values -
+
+
+def audit_runs():
+    return {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
+
+
+# %% wrong: everything is wrong => values -
+
+
+def audit_runs():
+    return {name: (number, "wrong", "sparse peak" if cause == "as printed" else cause) for name, (number, _, cause) in GOOD.items()}
+
+
+# %% wrong: all right as printed, with the printed numbers => values as-printed
+
+
+def audit_runs():
+    scale = {"llama-21-days": 1, "llama2-gpu-hours": 1e6, "deepseek-dollars": 1e6}
+    return {name: (float(one.value) / scale.get(name, 0.01), *OK) for name, one in facts.claims("15").items()}
+
+
+# %% wrong: peaks the wrong way round => values upside-down
+
+
+def audit_runs():
+    return GOOD | {"nanogpt-104-mfu": (104 * 989 / 312, "wrong", "another chip's peak")}
+
+
+# %% wrong: the share of the peak is an MFU => values as-printed
+
+
+def audit_runs():
+    return GOOD | {"megatron-52-of-peak": (100 * 163 / 312, *OK)}
+
+
+# %% wrong: a third off for the second forward pass => values a-third-off
+
+
+def audit_runs():
+    return GOOD | {"megatron-52-of-peak": (100 * 163 * 2 / 3 / 312, "wrong", "recomputation counted")}
+
+
+# %% wrong: the sparse peak => values sparse
+
+
+def audit_runs():
+    return GOOD | {"llama3-41-mfu": (400 / 1979 * 100, "wrong", "sparse peak")}
+
+
+# %% wrong: planned interruptions, too => values with-planned
+
+
+def audit_runs():
+    return GOOD | {"llama3-faulty-gpus": (100 * 148 / 466, "wrong", "counts what is not asked")}
+
+
+# %% wrong: one GPU for two thousand => values one-gpu
+
+
+def audit_runs():
+    return GOOD | {"llama-21-days": (1.4e12 / 380 / 86_400, "wrong", "not what its own rows say")}
+
+
+# %% wrong: hours for days => values hours
+
+
+def audit_runs():
+    return GOOD | {"llama-21-days": (1.4e12 / 380 / 2048 / 3600, "wrong", "not what its own rows say")}
+
+
+# %% wrong: fractions for per cent => values other-unit
+
+
+def audit_runs():
+    return GOOD | {"palm-46-mfu": (0.457, *OK)}
+
+
+# %% wrong: another cause => values wrong-cause
+
+
+def audit_runs():
+    return GOOD | {"fms-24-mfu": (48.5, "wrong", "another chip's peak")}
+
+
+# %% wrong: a right number, a wrong verdict => values wrong-verdict
+
+
+def audit_runs():
+    return GOOD | {"palm-46-mfu": (45.7, "wrong", "recomputation counted")}
+
+
+# %% wrong: a list => values no-dictionary
+
+
+def audit_runs():
+    return list(GOOD.values())
+
+
+# %% half: three are missing => 4
+
+
+def audit_runs():
+    return {name: value for name, value in GOOD.items() if name not in ("deepseek-dollars", "llama2-gpu-hours", "palm-46-mfu")}

@@ -1,0 +1,213 @@
+"""Answers to exposed-seconds: right ones, and wrong ones with the verdict and mistake that must find them."""
+
+def busy(spans, begin, end):
+    total, reach = 0.0, begin
+    for s, e in sorted(spans):
+        s, e = max(s, reach), min(e, end)
+        if e > s:
+            total, reach = total + e - s, e
+    return total
+
+
+def spans_of(kernels, *kinds):
+    return [(s, e) for kind, _, s, e in kernels if kind in kinds]
+
+
+def times(compute, talk, either, wall):
+    return {"compute": compute, "exposed": either - compute, "hidden": compute + talk - either, "idle": wall - either}
+
+
+# %% right: three unions
+
+def step_times(kernels, begin, end):
+    compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")
+    return times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
+
+
+# %% right: three unions of what the variant calls communication
+
+from course_lib.notebook import params
+
+talks = ("communication", "copy") if params("exposed-seconds").copies == "talk" else ("communication",)
+
+
+def step_times(kernels, begin, end):
+    compute, talk = spans_of(kernels, "compute"), spans_of(kernels, *talks)
+    return times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
+
+
+# %% right: a sweep over starts and ends
+
+def step_times(kernels, begin, end):
+    found = {"compute": 0.0, "exposed": 0.0, "hidden": 0.0, "idle": 0.0}
+    events = [(begin, None, 0), (end, None, 0)]
+    for kind, _, s, e in kernels:
+        if kind != "copy" and e > s:
+            events += [(min(max(s, begin), end), kind, 1), (min(max(e, begin), end), kind, -1)]
+    running = {"compute": 0, "communication": 0}
+    last = begin
+    for moment, kind, change in sorted(events, key=lambda event: event[0]):
+        width = moment - last
+        if running["compute"] > 0:
+            found["compute"] += width
+            if running["communication"] > 0:
+                found["hidden"] += width
+        elif running["communication"] > 0:
+            found["exposed"] += width
+        else:
+            found["idle"] += width
+        last = moment
+        if kind:
+            running[kind] += change
+    return found
+
+
+# %% right: numpy's sums of starts and ends
+
+import numpy as np
+
+
+def step_times(kernels, begin, end):
+    edges = np.unique(np.clip([begin, end, *[t for one in kernels for t in one[2:]]], begin, end))
+
+    def on(kind):
+        rows = [one for one in kernels if one[0] == kind]
+        starts, ends = (np.sort([min(max(one[place], begin), end) for one in rows]) for place in (2, 3))
+        middle = (edges[:-1] + edges[1:]) / 2
+        return np.searchsorted(starts, middle, side="right") > np.searchsorted(ends, middle, side="right")
+
+    width, compute, talk = np.diff(edges), on("compute"), on("communication")
+    parts = {"compute": compute, "exposed": talk & ~compute, "hidden": talk & compute, "idle": ~talk & ~compute}
+    return {name: float(width[mask].sum()) for name, mask in parts.items()}
+
+
+# %% right: every moment against every kernel
+
+def step_times(kernels, begin, end):
+    edges = sorted({begin, end, *[min(max(t, begin), end) for one in kernels for t in one[2:]]})
+    found = {"compute": 0.0, "exposed": 0.0, "hidden": 0.0, "idle": 0.0}
+    for s, e in zip(edges, edges[1:]):
+        kinds = {kind for kind, _, a, b in kernels if a <= s and e <= b}
+        found["compute"] += (e - s) * ("compute" in kinds)
+        found["hidden"] += (e - s) * ({"compute", "communication"} <= kinds)
+        found["exposed"] += (e - s) * ("communication" in kinds and "compute" not in kinds)
+        found["idle"] += (e - s) * (not kinds & {"compute", "communication"})
+    return found
+
+
+# %% wrong: kernels of a kind added up => values kernels-summed
+
+def step_times(kernels, begin, end):
+    compute, talk = (sum(max(0.0, min(e, end) - max(s, begin)) for s, e in spans_of(kernels, kind)) for kind in ("compute", "communication"))
+    return {"compute": compute, "exposed": talk, "hidden": min(compute, talk), "idle": end - begin - compute - talk}
+
+
+# %% wrong: wall time less computing => values wall-less-computing
+
+def step_times(kernels, begin, end):
+    compute, talk = busy(spans_of(kernels, "compute"), begin, end), busy(spans_of(kernels, "communication"), begin, end)
+    exposed = end - begin - compute
+    return {"compute": compute, "exposed": exposed, "hidden": talk - exposed, "idle": 0.0}
+
+
+# %% wrong: all communication is exposed => values all-communication
+
+def step_times(kernels, begin, end):
+    compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")
+    found = times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
+    return {**found, "exposed": busy(talk, begin, end)}
+
+
+# %% wrong: each kernel that communicates by itself => values one-by-one
+
+def step_times(kernels, begin, end):
+    compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")
+    found = times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
+    cut = [(max(s, begin), min(e, end)) for s, e in talk]
+    hidden = sum(busy(compute, s, e) for s, e in cut if e > s)
+    return {**found, "hidden": hidden, "exposed": sum(max(0.0, e - s) for s, e in cut) - hidden}
+
+
+# %% wrong: overlaps of pairs => values pairs-summed
+
+def step_times(kernels, begin, end):
+    def cut(kind):
+        return [(max(s, begin), min(e, end)) for s, e in spans_of(kernels, kind) if min(e, end) > max(s, begin)]
+
+    compute, talk = cut("compute"), cut("communication")
+    found = times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
+    hidden = sum(max(0.0, min(b, d) - max(a, c)) for a, b in talk for c, d in compute)
+    return {**found, "hidden": hidden, "exposed": busy(talk, begin, end) - hidden}
+
+
+# %% wrong: streams added up => values kernels-summed
+
+def step_times(kernels, begin, end):
+    def by_stream(kind):
+        streams = {}
+        for one, stream, s, e in kernels:
+            if one == kind:
+                streams.setdefault(stream, []).append((s, e))
+        return sum(busy(spans, begin, end) for spans in streams.values())
+
+    compute, talk = by_stream("compute"), by_stream("communication")
+    either = busy(spans_of(kernels, "compute", "communication"), begin, end)
+    return times(compute, talk, either, end - begin)
+
+
+# %% wrong: ends of the step ignored => values not-cut
+
+def step_times(kernels, begin, end):
+    compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")
+    found = (busy(spans, -1e9, 1e9) for spans in (compute, talk, compute + talk))
+    return times(*found, end - begin)
+
+
+# %% wrong: only kernels that lie inside whole => values left-out
+
+def step_times(kernels, begin, end):
+    inside = [one for one in kernels if begin <= one[2] and one[3] <= end]
+    compute, talk = spans_of(inside, "compute"), spans_of(inside, "communication")
+    return times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
+
+
+# %% wrong: copies count as communication => values other-form unless copies=talk
+
+def step_times(kernels, begin, end):
+    compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication", "copy")
+    return times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
+
+
+# %% wrong: the last end instead of the latest => values end-forgotten
+
+def merged(spans, begin, end):
+    total, last = 0.0, begin
+    for s, e in sorted(spans):
+        s, e = max(s, begin), min(e, end)
+        if e > max(s, last):
+            total += e - max(s, last)
+        last = e
+    return total
+
+
+def step_times(kernels, begin, end):
+    compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")
+    return times(merged(compute, begin, end), merged(talk, begin, end), merged(compute + talk, begin, end), end - begin)
+
+
+# %% wrong: nothing to cover => generality raised
+
+def step_times(kernels, begin, end):
+    compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")
+    first = min(s for s, _ in compute)
+    assert first is not None
+    return times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
+
+
+# %% wrong: the dictionary lacks a part => values missing-part
+
+def step_times(kernels, begin, end):
+    compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")
+    found = times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
+    del found["idle"]
+    return found

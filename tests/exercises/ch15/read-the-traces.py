@@ -1,0 +1,481 @@
+"""Answers to read-the-traces: right ones, and wrong ones with the verdict and mistake that must find them."""
+
+import math
+from statistics import median
+
+# %% right: rates first, then ratios of norms
+
+
+def first_wrong(rates, planned):
+    pairs = enumerate(zip(rates, planned, strict=True))
+    return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
+
+
+def cause(trace):
+    rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
+    at, last = first_wrong(rates, planned), len(rates) - 1
+    if at is not None:
+
+        def follows(place):
+            return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
+
+        if resumed is not None and follows(lambda i: i - resumed):
+            return "warm-up again"
+        return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
+    if max(norms) < 1e-3 * limit:
+        return "vanishes"
+    if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
+        return "explodes"
+    if median(norms[-5:]) > 10 * norms[0]:
+        return "not zeroed"
+    if max(norms) > 5 * median(norms):
+        return "bad batch"
+    return "always clipped" if min(norms) > limit else "sound"
+
+
+# %% right: the shift is looked for, norms by other ratios
+
+
+def first_wrong(rates, planned):
+    for step in range(len(rates)):
+        if abs(rates[step] - planned[step]) > 1e-6 * abs(planned[step]):
+            return step
+
+
+def cause(trace):
+    rates, planned, norms = trace["rates"], trace["planned"], trace["norms"]
+    at = first_wrong(rates, planned)
+    if at is not None:
+        longer = [planned[0]] * len(rates) + planned + [planned[-1]] * len(rates)
+
+        def by(shift):
+            return first_wrong(rates[at:], longer[len(rates) + at + shift : 2 * len(rates) + shift]) is None
+
+        if trace["resumed"] and by(-trace["resumed"]):
+            return "warm-up again"
+        return "one step off" if by(1) or by(-1) else "stepped too often"
+    if all(norm < trace["limit"] / 1000 for norm in norms):
+        return "vanishes"
+    if any(not norm < 100 * norms[0] for norm in norms):
+        return "explodes"
+    above = [norm > trace["limit"] for norm in norms]
+    ordered = sorted(norms)
+    if ordered[-3] > 15 * norms[0]:
+        return "not zeroed"
+    if ordered[-1] > 4 * ordered[-2] or ordered[-1] > 5 * ordered[len(ordered) // 2]:
+        return "bad batch"
+    return "always clipped" if all(above) else "sound"
+
+
+# %% wrong: any norm above the limit is always clipped => values false-alarm
+
+
+def first_wrong(rates, planned):
+    pairs = enumerate(zip(rates, planned, strict=True))
+    return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
+
+
+def cause(trace):
+    rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
+    at, last = first_wrong(rates, planned), len(rates) - 1
+    if at is not None:
+
+        def follows(place):
+            return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
+
+        if resumed is not None and follows(lambda i: i - resumed):
+            return "warm-up again"
+        return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
+    if max(norms) < 1e-3 * limit:
+        return "vanishes"
+    if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
+        return "explodes"
+    if median(norms[-5:]) > 10 * norms[0]:
+        return "not zeroed"
+    if max(norms) > 5 * median(norms):
+        return "bad batch"
+    return "always clipped" if max(norms) > limit else "sound"
+
+
+# %% wrong: the rates are not looked at => values unnoticed
+
+
+def first_wrong(rates, planned):
+    pairs = enumerate(zip(rates, planned, strict=True))
+    return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
+
+
+def cause(trace):
+    norms, limit = trace["norms"], trace["limit"]
+    if max(norms) < 1e-3 * limit:
+        return "vanishes"
+    if max(norms) > 100 * norms[0]:
+        return "explodes"
+    if median(norms[-5:]) > 10 * norms[0]:
+        return "not zeroed"
+    if max(norms) > 5 * median(norms):
+        return "bad batch"
+    return "always clipped" if min(norms) > limit else "sound"
+
+
+# %% wrong: rates that are nearly right pass => generality unnoticed
+
+
+def first_wrong(rates, planned):
+    pairs = enumerate(zip(rates, planned, strict=True))
+    return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-2)), None)
+
+
+def cause(trace):
+    rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
+    at, last = first_wrong(rates, planned), len(rates) - 1
+    if at is not None:
+
+        def follows(place):
+            return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
+
+        if resumed is not None and follows(lambda i: i - resumed):
+            return "warm-up again"
+        return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
+    if max(norms) < 1e-3 * limit:
+        return "vanishes"
+    if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
+        return "explodes"
+    if median(norms[-5:]) > 10 * norms[0]:
+        return "not zeroed"
+    if max(norms) > 5 * median(norms):
+        return "bad batch"
+    return "always clipped" if min(norms) > limit else "sound"
+
+
+# %% wrong: rates must be equal to the bit => generality false-alarm
+
+
+def first_wrong(rates, planned):
+    pairs = enumerate(zip(rates, planned, strict=True))
+    return next((step for step, (had, meant) in pairs if had != meant), None)
+
+
+def cause(trace):
+    rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
+    at, last = first_wrong(rates, planned), len(rates) - 1
+    if at is not None:
+
+        def follows(place):
+            return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
+
+        if resumed is not None and follows(lambda i: i - resumed):
+            return "warm-up again"
+        return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
+    if max(norms) < 1e-3 * limit:
+        return "vanishes"
+    if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
+        return "explodes"
+    if median(norms[-5:]) > 10 * norms[0]:
+        return "not zeroed"
+    if max(norms) > 5 * median(norms):
+        return "bad batch"
+    return "always clipped" if min(norms) > limit else "sound"
+
+
+# %% wrong: steps count from one => values counted-from-one
+
+
+def first_wrong(rates, planned):
+    pairs = enumerate(zip(rates, planned, strict=True), 1)
+    return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
+
+
+def cause(trace):
+    rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
+    at, last = first_wrong(rates, planned), len(rates) - 1
+    if at is not None:
+
+        def follows(place):
+            return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
+
+        if resumed is not None and follows(lambda i: i - resumed):
+            return "warm-up again"
+        return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
+    if max(norms) < 1e-3 * limit:
+        return "vanishes"
+    if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
+        return "explodes"
+    if median(norms[-5:]) > 10 * norms[0]:
+        return "not zeroed"
+    if max(norms) > 5 * median(norms):
+        return "bad batch"
+    return "always clipped" if min(norms) > limit else "sound"
+
+
+# %% wrong: the last wrong step => values another-step
+
+
+def first_wrong(rates, planned):
+    pairs = enumerate(zip(rates, planned, strict=True))
+    return max((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), default=None)
+
+
+def cause(trace):
+    rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
+    at, last = first_wrong(rates, planned), len(rates) - 1
+    if at is not None:
+
+        def follows(place):
+            return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
+
+        if resumed is not None and follows(lambda i: i - resumed):
+            return "warm-up again"
+        return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
+    if max(norms) < 1e-3 * limit:
+        return "vanishes"
+    if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
+        return "explodes"
+    if median(norms[-5:]) > 10 * norms[0]:
+        return "not zeroed"
+    if max(norms) > 5 * median(norms):
+        return "bad batch"
+    return "always clipped" if min(norms) > limit else "sound"
+
+
+# %% wrong: the first step is not looked at => generality unnoticed
+
+
+def first_wrong(rates, planned):
+    pairs = enumerate(zip(rates, planned, strict=True))
+    return next((step for step, (had, meant) in pairs if step and not math.isclose(had, meant, rel_tol=1e-6)), None)
+
+
+def cause(trace):
+    rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
+    at, last = first_wrong(rates, planned), len(rates) - 1
+    if at is not None:
+
+        def follows(place):
+            return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
+
+        if resumed is not None and follows(lambda i: i - resumed):
+            return "warm-up again"
+        return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
+    if max(norms) < 1e-3 * limit:
+        return "vanishes"
+    if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
+        return "explodes"
+    if median(norms[-5:]) > 10 * norms[0]:
+        return "not zeroed"
+    if max(norms) > 5 * median(norms):
+        return "bad batch"
+    return "always clipped" if min(norms) > limit else "sound"
+
+
+# %% wrong: whoever was resumed begins again => generality not-one-step-off
+
+
+def first_wrong(rates, planned):
+    pairs = enumerate(zip(rates, planned, strict=True))
+    return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
+
+
+def cause(trace):
+    rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
+    at, last = first_wrong(rates, planned), len(rates) - 1
+    if at is not None:
+
+        def follows(place):
+            return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
+
+        if resumed is not None:
+            return "warm-up again"
+        return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
+    if max(norms) < 1e-3 * limit:
+        return "vanishes"
+    if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
+        return "explodes"
+    if median(norms[-5:]) > 10 * norms[0]:
+        return "not zeroed"
+    if max(norms) > 5 * median(norms):
+        return "bad batch"
+    return "always clipped" if min(norms) > limit else "sound"
+
+
+# %% wrong: one step back only => generality not-one-step-off
+
+
+def first_wrong(rates, planned):
+    pairs = enumerate(zip(rates, planned, strict=True))
+    return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
+
+
+def cause(trace):
+    rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
+    at, last = first_wrong(rates, planned), len(rates) - 1
+    if at is not None:
+
+        def follows(place):
+            return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
+
+        if resumed is not None and follows(lambda i: i - resumed):
+            return "warm-up again"
+        return "one step off" if follows(lambda i: i - 1) else "stepped too often"
+    if max(norms) < 1e-3 * limit:
+        return "vanishes"
+    if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
+        return "explodes"
+    if median(norms[-5:]) > 10 * norms[0]:
+        return "not zeroed"
+    if max(norms) > 5 * median(norms):
+        return "bad batch"
+    return "always clipped" if min(norms) > limit else "sound"
+
+
+# %% wrong: every wrong rate is a schedule stepped too often => values not-warm-up-again
+
+
+def first_wrong(rates, planned):
+    pairs = enumerate(zip(rates, planned, strict=True))
+    return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
+
+
+def cause(trace):
+    rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
+    at, last = first_wrong(rates, planned), len(rates) - 1
+    if at is not None:
+
+        def follows(place):
+            return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
+
+        return "stepped too often"
+    if max(norms) < 1e-3 * limit:
+        return "vanishes"
+    if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
+        return "explodes"
+    if median(norms[-5:]) > 10 * norms[0]:
+        return "not zeroed"
+    if max(norms) > 5 * median(norms):
+        return "bad batch"
+    return "always clipped" if min(norms) > limit else "sound"
+
+
+# %% wrong: a large norm is an explosion => values not-bad-batch
+
+
+def first_wrong(rates, planned):
+    pairs = enumerate(zip(rates, planned, strict=True))
+    return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
+
+
+def cause(trace):
+    rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
+    at, last = first_wrong(rates, planned), len(rates) - 1
+    if at is not None:
+
+        def follows(place):
+            return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
+
+        if resumed is not None and follows(lambda i: i - resumed):
+            return "warm-up again"
+        return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
+    if max(norms) < 1e-3 * limit:
+        return "vanishes"
+    if not all(map(math.isfinite, norms)) or max(norms) > 4 * median(norms):
+        return "explodes"
+    if median(norms[-5:]) > 10 * norms[0]:
+        return "not zeroed"
+    if max(norms) > 5 * median(norms):
+        return "bad batch"
+    return "always clipped" if min(norms) > limit else "sound"
+
+
+# %% wrong: no norm is too small => generality not-vanishes
+
+
+def first_wrong(rates, planned):
+    pairs = enumerate(zip(rates, planned, strict=True))
+    return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
+
+
+def cause(trace):
+    rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
+    at, last = first_wrong(rates, planned), len(rates) - 1
+    if at is not None:
+
+        def follows(place):
+            return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
+
+        if resumed is not None and follows(lambda i: i - resumed):
+            return "warm-up again"
+        return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
+    if not max(norms):
+        return "vanishes"
+    if not all(map(math.isfinite, norms)) or max(norms) > 100 * max(norms[0], 1e-3):
+        return "explodes"
+    if median(norms[-5:]) > 10 * norms[0]:
+        return "not zeroed"
+    if max(norms) > 5 * median(norms):
+        return "bad batch"
+    return "always clipped" if min(norms) > limit else "sound"
+
+
+# %% wrong: sums of gradients are taken for an explosion => generality not-not-zeroed
+
+
+def first_wrong(rates, planned):
+    pairs = enumerate(zip(rates, planned, strict=True))
+    return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
+
+
+def cause(trace):
+    rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
+    at, last = first_wrong(rates, planned), len(rates) - 1
+    if at is not None:
+
+        def follows(place):
+            return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
+
+        if resumed is not None and follows(lambda i: i - resumed):
+            return "warm-up again"
+        return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
+    if max(norms) < 1e-3 * limit:
+        return "vanishes"
+    if not all(map(math.isfinite, norms)) or max(norms) > 40 * norms[0]:
+        return "explodes"
+    if median(norms[-5:]) > 10 * norms[0]:
+        return "not zeroed"
+    if max(norms) > 5 * median(norms):
+        return "bad batch"
+    return "always clipped" if min(norms) > limit else "sound"
+
+
+# %% wrong: always sound => values unnoticed
+
+
+def first_wrong(rates, planned):
+    pairs = enumerate(zip(rates, planned, strict=True))
+    return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
+
+
+def cause(trace):
+    return "sound"
+
+
+# %% wrong: left as it is => not-answered
+
+
+def first_wrong(rates, planned):
+    raise NotImplementedError
+
+
+def cause(trace):
+    raise NotImplementedError
+
+
+# %% half: only the step => 1.4
+
+
+def first_wrong(rates, planned):
+    pairs = enumerate(zip(rates, planned, strict=True))
+    return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
+
+
+def cause(trace):
+    raise NotImplementedError

@@ -1,0 +1,350 @@
+"""Answers to ring-that-hangs: right ones, and wrong ones with the verdict and mistake that must find them."""
+
+import torch
+from course_lib.cluster import P2POp
+
+# %% right: one batch a hop, a tensor of its own for each
+
+
+def ring_pass(comm, block, visit):
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    total = 0
+    for hop in range(comm.size):
+        works, coming = [], None
+        if hop < comm.size - 1:
+            coming = torch.empty_like(block)
+            works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
+        total = total + visit(block, (comm.rank - hop) % comm.size)
+        for work in works:
+            work.wait()
+        block = coming
+    return total
+
+
+# %% right: even ranks issue their send first, odd ones their receive
+
+
+def ring_pass(comm, block, visit):
+    n, me = comm.size, comm.rank
+    held, total = block, visit(block, me) if n == 1 else None
+    for hop in range(n if n > 1 else 0):
+        works, coming = [], torch.empty_like(block)
+        if hop < n - 1:
+            def send():
+                return comm.isend(held, (me + 1) % n)
+
+            def take():
+                return comm.irecv(coming, (me - 1) % n)
+
+            works = [start() for start in ((send, take) if me % 2 == 0 else (take, send))]
+        seen = visit(held, (me - hop) % n)
+        total = seen if total is None else total + seen
+        for work in works:
+            work.wait()
+        held = coming
+    return total
+
+
+# %% right: two spare tensors that swap roles, and the sum at the end
+
+
+def ring_pass(comm, block, visit):
+    n = comm.size
+    spare = [torch.empty_like(block), torch.empty_like(block)]
+    at, seen = block, []
+    for hop in range(n - 1):
+        halves = [P2POp(comm.irecv, spare[hop % 2], (comm.rank - 1) % n, hop), P2POp(comm.isend, at, (comm.rank + 1) % n, hop)]
+        works = comm.batch_isend_irecv(halves)
+        seen.append(visit(at, (comm.rank - hop) % n))
+        [work.wait() for work in works]
+        at = spare[hop % 2]
+    seen.append(visit(at, (comm.rank + 1) % n))
+    return sum(seen)
+
+
+# %% wrong: as it was found => protocol deadlock
+
+
+def ring_pass(comm, block, visit):
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    coming, total = torch.empty_like(block), 0
+    for hop in range(comm.size):
+        if hop < comm.size - 1:
+            sending = comm.isend(block, after)
+        total = total + visit(block, (comm.rank - hop) % comm.size)
+        if hop < comm.size - 1:
+            sending.wait()
+            comm.recv(coming, before)
+            block, coming = coming, block
+    return total
+
+
+# %% wrong: the receive is posted in time, but the two are issued one by one => protocol deadlock
+
+
+def ring_pass(comm, block, visit):
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    total = 0
+    for hop in range(comm.size):
+        works, coming = [], torch.empty_like(block)
+        if hop < comm.size - 1:
+            works = [comm.isend(block, after), comm.irecv(coming, before)]
+        total = total + visit(block, (comm.rank - hop) % comm.size)
+        for work in works:
+            work.wait()
+        block = coming
+    return total
+
+
+# %% wrong: rank 0 alone turns its order round => cost not-hidden
+
+
+def ring_pass(comm, block, visit):
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    total = visit(block, comm.rank)
+    for hop in range(1, comm.size):
+        coming = torch.empty_like(block)
+        if comm.rank == 0:
+            comm.recv(coming, before)
+            comm.send(block, after)
+        else:
+            comm.send(block, after)
+            comm.recv(coming, before)
+        block = coming
+        total = total + visit(block, (comm.rank - hop) % comm.size)
+    return total
+
+
+# %% wrong: the receive is issued first, everywhere => protocol deadlock
+
+
+def ring_pass(comm, block, visit):
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    total = 0
+    for hop in range(comm.size):
+        works, coming = [], torch.empty_like(block)
+        if hop < comm.size - 1:
+            works = [comm.irecv(coming, before), comm.isend(block, after)]
+        total = total + visit(block, (comm.rank - hop) % comm.size)
+        for work in works:
+            work.wait()
+        block = coming
+    return total
+
+
+# %% wrong: no hang any more, and the caller loses its block => values overwritten
+
+
+def ring_pass(comm, block, visit):
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    coming, total = torch.empty_like(block), 0
+    for hop in range(comm.size):
+        works = []
+        if hop < comm.size - 1:
+            works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
+        total = total + visit(block, (comm.rank - hop) % comm.size)
+        for work in works:
+            work.wait()
+        block, coming = coming, block
+    return total
+
+
+# %% wrong: waits before it visits => cost not-hidden
+
+
+def ring_pass(comm, block, visit):
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    total = visit(block, comm.rank)
+    for hop in range(1, comm.size):
+        coming = torch.empty_like(block)
+        for work in comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)]):
+            work.wait()
+        block = coming
+        total = total + visit(block, (comm.rank - hop) % comm.size)
+    return total
+
+
+# %% wrong: blocking, even ranks first, nothing hidden => cost not-hidden
+
+
+def ring_pass(comm, block, visit):
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    total = visit(block, comm.rank)
+    for hop in range(1, comm.size):
+        coming = torch.empty_like(block)
+        if comm.rank % 2 == 0:
+            comm.send(block, after)
+            comm.recv(coming, before)
+        else:
+            comm.recv(coming, before)
+            comm.send(block, after)
+        block = coming
+        total = total + visit(block, (comm.rank - hop) % comm.size)
+    return total
+
+
+# %% wrong: one hop too many => cost sent-again
+
+
+def ring_pass(comm, block, visit):
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    total = 0
+    for hop in range(comm.size):
+        works, coming = [], torch.empty_like(block)
+        if comm.size > 1:
+            works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
+        total = total + visit(block, (comm.rank - hop) % comm.size)
+        for work in works:
+            work.wait()
+        block = coming
+    return total
+
+
+# %% wrong: owners are counted the other way round => values wrong-sum
+
+
+def ring_pass(comm, block, visit):
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    total = 0
+    for hop in range(comm.size):
+        works, coming = [], torch.empty_like(block)
+        if hop < comm.size - 1:
+            works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
+        total = total + visit(block, (comm.rank + hop) % comm.size)
+        for work in works:
+            work.wait()
+        block = coming
+    return total
+
+
+# %% wrong: the other way round the ring => protocol wrong-direction
+
+
+def ring_pass(comm, block, visit):
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    total = 0
+    for hop in range(comm.size):
+        works, coming = [], torch.empty_like(block)
+        if hop < comm.size - 1:
+            works = comm.batch_isend_irecv([P2POp(comm.isend, block, before), P2POp(comm.irecv, coming, after)])
+        total = total + visit(block, (comm.rank + hop) % comm.size)
+        for work in works:
+            work.wait()
+        block = coming
+    return total
+
+
+# %% wrong: its own block straight to everybody => protocol not-a-neighbour
+
+
+def ring_pass(comm, block, visit):
+    n, me = comm.size, comm.rank
+    others = [torch.empty_like(block) for _ in range(n)]
+    halves = [P2POp(comm.isend, block, to) for to in range(n) if to != me]
+    halves += [P2POp(comm.irecv, others[source], source) for source in range(n) if source != me]
+    works = comm.batch_isend_irecv(halves) if n > 1 else []
+    total = visit(block, me)
+    for work in works:
+        work.wait()
+    for source in range(n):
+        if source != me:
+            total = total + visit(others[source], source)
+    return total
+
+
+# %% wrong: visits what is still coming => values ~
+
+
+def ring_pass(comm, block, visit):
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    total = visit(block, comm.rank)
+    for hop in range(1, comm.size):
+        coming = torch.zeros_like(block)
+        works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
+        total = total + visit(coming, (comm.rank - hop) % comm.size)
+        for work in works:
+            work.wait()
+        block = coming
+    return total
+
+
+# %% wrong: its own block is forgotten => values not-visited
+
+
+def ring_pass(comm, block, visit):
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    total = 0
+    for hop in range(1, comm.size):
+        coming = torch.empty_like(block)
+        for work in comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)]):
+            work.wait()
+        block = coming
+        total = total + visit(block, (comm.rank - hop) % comm.size)
+    return total
+
+
+# %% wrong: alone, it sends to itself => generality raised
+
+
+def ring_pass(comm, block, visit):
+    n = comm.size
+    total, hop = 0, 0
+    while True:
+        coming = torch.empty_like(block)
+        works = comm.batch_isend_irecv([P2POp(comm.isend, block, (comm.rank + 1) % n), P2POp(comm.irecv, coming, (comm.rank - 1) % n)]) if hop < max(n - 1, 1) else []
+        total = total + visit(block, (comm.rank - hop) % n)
+        for work in works:
+            work.wait()
+        block, hop = coming, hop + 1
+        if hop == n:
+            return total
+
+
+# %% wrong: tensors to receive into are always rows of floats => generality raised
+
+
+def ring_pass(comm, block, visit):
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    total = 0
+    for hop in range(comm.size):
+        works, coming = [], torch.empty(len(block))
+        if hop < comm.size - 1:
+            works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
+        total = total + visit(block, (comm.rank - hop) % comm.size)
+        for work in works:
+            work.wait()
+        block = coming
+    return total
+
+
+# %% wrong: all that an all-gather would do => values raised
+
+
+def ring_pass(comm, block, visit):
+    rows = [torch.empty_like(block) for _ in range(comm.size)]
+    comm.all_gather(rows, block)
+    return sum(visit(row, owner) for owner, row in enumerate(rows))
+
+
+# %% wrong: left as it is => not-answered
+
+
+def ring_pass(comm, block, visit):
+    raise NotImplementedError
+
+
+# %% half: right, and one hop too many => 7.2
+
+
+def ring_pass(comm, block, visit):
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    total = 0
+    for hop in range(comm.size):
+        works, coming = [], torch.empty_like(block)
+        if comm.size > 1:
+            works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
+        total = total + visit(block, (comm.rank - hop) % comm.size)
+        for work in works:
+            work.wait()
+        block = coming
+    return total

@@ -1,0 +1,462 @@
+"""Answers to shifted-labels: right ones, and wrong ones with the verdict and mistake that must find them."""
+
+import torch
+
+from course_lib import params
+
+# %% right: one stream, cut twice
+
+
+def labelled(stream, length, mark):
+    rows = (len(stream) - 1) // length
+    inputs = stream[: rows * length].view(rows, length)
+    targets = stream[1 : rows * length + 1].view(rows, length)
+    return inputs, targets, inputs != mark
+
+
+def label_fault(inputs, targets, counts, mark):
+    if not inputs.shape == targets.shape == counts.shape:
+        return "shape"
+    for word, by in (("not shifted", 0), ("shifted twice", 2)):
+        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
+            return word
+    if torch.equal(targets[:, -1], inputs[:, 0]):
+        return "wrapped"
+    right = inputs != mark
+    if (counts & ~right).any():
+        return "crosses documents"
+    return "hides labels" if (right & ~counts).any() else "fine"
+
+
+# %% right: row by row, and in lists
+
+
+def labelled(stream, length, mark):
+    tokens = stream.tolist()
+    starts = range(0, len(tokens) - length, length)
+    inputs = torch.tensor([tokens[start : start + length] for start in starts])
+    targets = torch.tensor([tokens[start + 1 : start + length + 1] for start in starts])
+    return inputs, targets, ~inputs.eq(mark)
+
+
+def label_fault(inputs, targets, counts, mark):
+    if {tuple(inputs.shape)} != {tuple(targets.shape), tuple(counts.shape)}:
+        return "shape"
+    faults = {"wrapped"} if targets[:, -1].tolist() == inputs[:, 0].tolist() else set()
+    for read, after, count in zip(inputs.tolist(), targets.tolist(), counts.tolist()):
+        if after == read:
+            faults.add("not shifted")
+        elif after[:-2] == read[2:]:
+            faults.add("shifted twice")
+        for token, counted in zip(read, count):
+            if counted != (token != mark):
+                faults.add("crosses documents" if counted else "hides labels")
+    order = ["not shifted", "shifted twice", "wrapped", "crosses documents", "hides labels"]
+    return next((word for word in order if word in faults), "fine")
+
+
+# %% right: for its own variant
+
+
+ends = params("shifted-labels").marks == "ends"
+
+
+def labelled(stream, length, mark):
+    pairs = stream.unfold(0, 2, 1)
+    pairs = pairs[: len(pairs) // length * length].reshape(-1, length, 2)
+    inputs, targets = pairs.unbind(-1)
+    return inputs, targets, pairs[..., 0 if ends else 1] != mark
+
+
+def label_fault(inputs, targets, counts, mark):
+    if targets.shape != inputs.shape or counts.shape != inputs.shape:
+        return "shape"
+    last = inputs.shape[1]
+    if (targets == inputs).all():
+        return "not shifted"
+    if (targets[:, : last - 2] == inputs[:, 2:]).all():
+        return "shifted twice"
+    if (targets[:, -1] == inputs[:, 0]).all():
+        return "wrapped"
+    want = (inputs if ends else targets) != mark
+    if torch.equal(counts, want):
+        return "fine"
+    return "hides labels" if (want & ~counts).any() else "crosses documents"
+
+
+# %% wrong: as it was found => values wrapped
+
+
+def labelled(stream, length, mark):
+    rows = len(stream) // length
+    inputs = stream[: rows * length].view(rows, length)
+    targets = inputs.roll(-1, dims=1)
+    counts = targets != inputs
+    return inputs, targets, counts
+
+
+def label_fault(inputs, targets, counts, mark):
+    if not inputs.shape == targets.shape == counts.shape:
+        return "shape"
+    for word, by in (("not shifted", 0), ("shifted twice", 2)):
+        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
+            return word
+    if torch.equal(targets[:, -1], inputs[:, 0]):
+        return "wrapped"
+    right = inputs != mark
+    if (counts & ~right).any():
+        return "crosses documents"
+    return "hides labels" if (right & ~counts).any() else "fine"
+
+
+# %% wrong: rolled, and only the count is put right => values wrapped
+
+
+def labelled(stream, length, mark):
+    rows = (len(stream) - 1) // length
+    inputs = stream[: rows * length].view(rows, length)
+    return inputs, inputs.roll(-1, dims=1), inputs != mark
+
+
+def label_fault(inputs, targets, counts, mark):
+    if not inputs.shape == targets.shape == counts.shape:
+        return "shape"
+    for word, by in (("not shifted", 0), ("shifted twice", 2)):
+        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
+            return word
+    if torch.equal(targets[:, -1], inputs[:, 0]):
+        return "wrapped"
+    right = inputs != mark
+    if (counts & ~right).any():
+        return "crosses documents"
+    return "hides labels" if (right & ~counts).any() else "fine"
+
+
+# %% wrong: targets are what is read => values not-shifted
+
+
+def labelled(stream, length, mark):
+    rows = (len(stream) - 1) // length
+    inputs = stream[: rows * length].view(rows, length)
+    return inputs, inputs, inputs != mark
+
+
+def label_fault(inputs, targets, counts, mark):
+    if not inputs.shape == targets.shape == counts.shape:
+        return "shape"
+    for word, by in (("not shifted", 0), ("shifted twice", 2)):
+        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
+            return word
+    if torch.equal(targets[:, -1], inputs[:, 0]):
+        return "wrapped"
+    right = inputs != mark
+    if (counts & ~right).any():
+        return "crosses documents"
+    return "hides labels" if (right & ~counts).any() else "fine"
+
+
+# %% wrong: shifted once more => values shifted-twice
+
+
+def labelled(stream, length, mark):
+    rows = (len(stream) - 2) // length
+    inputs = stream[: rows * length].view(rows, length)
+    return inputs, stream[2 : rows * length + 2].view(rows, length), inputs != mark
+
+
+def label_fault(inputs, targets, counts, mark):
+    if not inputs.shape == targets.shape == counts.shape:
+        return "shape"
+    for word, by in (("not shifted", 0), ("shifted twice", 2)):
+        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
+            return word
+    if torch.equal(targets[:, -1], inputs[:, 0]):
+        return "wrapped"
+    right = inputs != mark
+    if (counts & ~right).any():
+        return "crosses documents"
+    return "hides labels" if (right & ~counts).any() else "fine"
+
+
+# %% wrong: the mark is hidden as a target => values mark-hidden
+
+
+def labelled(stream, length, mark):
+    rows = (len(stream) - 1) // length
+    inputs = stream[: rows * length].view(rows, length)
+    targets = stream[1 : rows * length + 1].view(rows, length)
+    return inputs, targets, targets != mark
+
+
+def label_fault(inputs, targets, counts, mark):
+    if not inputs.shape == targets.shape == counts.shape:
+        return "shape"
+    for word, by in (("not shifted", 0), ("shifted twice", 2)):
+        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
+            return word
+    if torch.equal(targets[:, -1], inputs[:, 0]):
+        return "wrapped"
+    right = inputs != mark
+    if (counts & ~right).any():
+        return "crosses documents"
+    return "hides labels" if (right & ~counts).any() else "fine"
+
+
+# %% wrong: everything counts => values crosses-documents
+
+
+def labelled(stream, length, mark):
+    rows = (len(stream) - 1) // length
+    inputs = stream[: rows * length].view(rows, length)
+    targets = stream[1 : rows * length + 1].view(rows, length)
+    return inputs, targets, torch.ones_like(inputs, dtype=torch.bool)
+
+
+def label_fault(inputs, targets, counts, mark):
+    if not inputs.shape == targets.shape == counts.shape:
+        return "shape"
+    for word, by in (("not shifted", 0), ("shifted twice", 2)):
+        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
+            return word
+    if torch.equal(targets[:, -1], inputs[:, 0]):
+        return "wrapped"
+    right = inputs != mark
+    if (counts & ~right).any():
+        return "crosses documents"
+    return "hides labels" if (right & ~counts).any() else "fine"
+
+
+# %% wrong: the last column never counts => values hides-labels
+
+
+def labelled(stream, length, mark):
+    rows = (len(stream) - 1) // length
+    inputs = stream[: rows * length].view(rows, length)
+    targets = stream[1 : rows * length + 1].view(rows, length)
+    counts = inputs != mark
+    counts[:, -1] = False
+    return inputs, targets, counts
+
+
+def label_fault(inputs, targets, counts, mark):
+    if not inputs.shape == targets.shape == counts.shape:
+        return "shape"
+    for word, by in (("not shifted", 0), ("shifted twice", 2)):
+        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
+            return word
+    if torch.equal(targets[:, -1], inputs[:, 0]):
+        return "wrapped"
+    right = inputs != mark
+    if (counts & ~right).any():
+        return "crosses documents"
+    return "hides labels" if (right & ~counts).any() else "fine"
+
+
+# %% wrong: rows of one token less => values wrong-shape
+
+
+def labelled(stream, length, mark):
+    rows = (len(stream) - 1) // length
+    inputs = stream[: rows * length].view(rows, length)
+    return inputs[:, :-1], inputs[:, 1:], inputs[:, :-1] != mark
+
+
+def label_fault(inputs, targets, counts, mark):
+    if not inputs.shape == targets.shape == counts.shape:
+        return "shape"
+    for word, by in (("not shifted", 0), ("shifted twice", 2)):
+        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
+            return word
+    if torch.equal(targets[:, -1], inputs[:, 0]):
+        return "wrapped"
+    right = inputs != mark
+    if (counts & ~right).any():
+        return "crosses documents"
+    return "hides labels" if (right & ~counts).any() else "fine"
+
+
+# %% wrong: a token of each row is lost, as rows of length + 1 are cut => values rows
+
+
+def labelled(stream, length, mark):
+    rows = len(stream) // (length + 1)
+    cut = stream[: rows * (length + 1)].view(rows, length + 1)
+    return cut[:, :-1], cut[:, 1:], cut[:, :-1] != mark
+
+
+def label_fault(inputs, targets, counts, mark):
+    if not inputs.shape == targets.shape == counts.shape:
+        return "shape"
+    for word, by in (("not shifted", 0), ("shifted twice", 2)):
+        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
+            return word
+    if torch.equal(targets[:, -1], inputs[:, 0]):
+        return "wrapped"
+    right = inputs != mark
+    if (counts & ~right).any():
+        return "crosses documents"
+    return "hides labels" if (right & ~counts).any() else "fine"
+
+
+# %% wrong: one row more than there are targets for, where that fits => generality rows
+
+
+def labelled(stream, length, mark):
+    rows = len(stream) // length
+    inputs = stream[: rows * length].view(rows, length)
+    targets = torch.cat([stream[1:], stream[:1]])[: rows * length].view(rows, length)
+    return inputs, targets, inputs != mark
+
+
+def label_fault(inputs, targets, counts, mark):
+    if not inputs.shape == targets.shape == counts.shape:
+        return "shape"
+    for word, by in (("not shifted", 0), ("shifted twice", 2)):
+        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
+            return word
+    if torch.equal(targets[:, -1], inputs[:, 0]):
+        return "wrapped"
+    right = inputs != mark
+    if (counts & ~right).any():
+        return "crosses documents"
+    return "hides labels" if (right & ~counts).any() else "fine"
+
+
+# %% wrong: counts are numbers => values not-bool
+
+
+def labelled(stream, length, mark):
+    rows = (len(stream) - 1) // length
+    inputs = stream[: rows * length].view(rows, length)
+    targets = stream[1 : rows * length + 1].view(rows, length)
+    return inputs, targets, (inputs != mark).float()
+
+
+def label_fault(inputs, targets, counts, mark):
+    if not inputs.shape == targets.shape == counts.shape:
+        return "shape"
+    for word, by in (("not shifted", 0), ("shifted twice", 2)):
+        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
+            return word
+    if torch.equal(targets[:, -1], inputs[:, 0]):
+        return "wrapped"
+    right = inputs != mark
+    if (counts & ~right).any():
+        return "crosses documents"
+    return "hides labels" if (right & ~counts).any() else "fine"
+
+
+# %% wrong: only the shift is looked at => values unnoticed
+
+
+def labelled(stream, length, mark):
+    rows = (len(stream) - 1) // length
+    inputs = stream[: rows * length].view(rows, length)
+    targets = stream[1 : rows * length + 1].view(rows, length)
+    return inputs, targets, inputs != mark
+
+
+def label_fault(inputs, targets, counts, mark):
+    if targets.shape != inputs.shape:
+        return "shape"
+    if torch.equal(targets, inputs):
+        return "not shifted"
+    return "fine" if torch.equal(targets[:, :-1], inputs[:, 1:]) else "shifted twice"
+
+
+# %% wrong: the first row only => generality unnoticed
+
+
+def labelled(stream, length, mark):
+    rows = (len(stream) - 1) // length
+    inputs = stream[: rows * length].view(rows, length)
+    targets = stream[1 : rows * length + 1].view(rows, length)
+    return inputs, targets, inputs != mark
+
+
+def label_fault(inputs, targets, counts, mark):
+    if not inputs.shape == targets.shape == counts.shape:
+        return "shape"
+    read, after = inputs[0], targets[0]
+    if torch.equal(read, after):
+        return "not shifted"
+    if torch.equal(read[2:], after[:-2]):
+        return "shifted twice"
+    if after[-1] == read[0]:
+        return "fine"
+    right = inputs != mark
+    if (counts & ~right).any():
+        return "crosses documents"
+    return "hides labels" if (right & ~counts).any() else "fine"
+
+
+# %% wrong: a target that is the end mark should not count, it thinks => values false-alarm
+
+
+def labelled(stream, length, mark):
+    rows = (len(stream) - 1) // length
+    inputs = stream[: rows * length].view(rows, length)
+    targets = stream[1 : rows * length + 1].view(rows, length)
+    return inputs, targets, inputs != mark
+
+
+def label_fault(inputs, targets, counts, mark):
+    if not inputs.shape == targets.shape == counts.shape:
+        return "shape"
+    for word, by in (("not shifted", 0), ("shifted twice", 2)):
+        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
+            return word
+    if torch.equal(targets[:, -1], inputs[:, 0]):
+        return "wrapped"
+    right = targets != mark
+    if (counts & ~right).any():
+        return "crosses documents"
+    return "hides labels" if (right & ~counts).any() else "fine"
+
+
+# %% wrong: shapes are taken for granted => generality raised
+
+
+def labelled(stream, length, mark):
+    rows = (len(stream) - 1) // length
+    inputs = stream[: rows * length].view(rows, length)
+    targets = stream[1 : rows * length + 1].view(rows, length)
+    return inputs, targets, inputs != mark
+
+
+def label_fault(inputs, targets, counts, mark):
+    if (targets == inputs).all():
+        return "not shifted"
+    if (targets[:, :-2] == inputs[:, 2:]).all():
+        return "shifted twice"
+    if (targets[:, -1] == inputs[:, 0]).all():
+        return "wrapped"
+    right = inputs != mark
+    if (counts & ~right).any():
+        return "crosses documents"
+    return "hides labels" if (right & ~counts).any() else "fine"
+
+
+# %% wrong: left as it is => not-answered
+
+
+def labelled(stream, length, mark):
+    raise NotImplementedError
+
+
+def label_fault(inputs, targets, counts, mark):
+    raise NotImplementedError
+
+
+# %% half: only the repair => 2.1
+
+
+def labelled(stream, length, mark):
+    rows = (len(stream) - 1) // length
+    inputs = stream[: rows * length].view(rows, length)
+    targets = stream[1 : rows * length + 1].view(rows, length)
+    return inputs, targets, inputs != mark
+
+
+def label_fault(inputs, targets, counts, mark):
+    raise NotImplementedError

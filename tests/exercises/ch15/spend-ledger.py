@@ -1,0 +1,369 @@
+"""Answers to spend-ledger: right ones, and wrong ones with the verdict and mistake that must find them."""
+
+import math
+
+# %% right: one rate
+
+
+def ledger(stages, stop, gpus, price, increment):
+    rate = gpus * price / 60
+    spent = {"useful": 0.0, "failed": 0.0}
+    for stage in stages:
+        whole = stage["state"] == "done" and stage["end"] <= stop
+        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
+    total = rate * math.ceil(stop / increment - 1e-9) * increment
+    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+
+
+def stop_by(budget, gpus, price, increment, grace):
+    blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
+    last = blocks * increment - grace
+    return last if blocks and last >= 0 else None
+
+
+# %% right: minutes first, dollars last
+
+
+def ledger(stages, stop, gpus, price, increment):
+    minutes = dict.fromkeys(("useful", "failed", "idle", "rounding"), 0.0)
+    now = 0.0
+    for stage in stages:
+        if stage["start"] >= stop:
+            break
+        minutes["idle"] += stage["start"] - now
+        now = min(stage["end"], stop)
+        good = stage["state"] == "done" and now == stage["end"]
+        minutes["useful" if good else "failed"] += now - stage["start"]
+    minutes["idle"] += stop - now
+    over = stop % increment
+    minutes["rounding"] = increment - over if over else 0.0
+    found = {name: value * gpus * price / 60 for name, value in minutes.items()}
+    return {**found, "total": sum(found.values())}
+
+
+def stop_by(budget, gpus, price, increment, grace):
+    each, paid = gpus * price * increment / 60, 0
+    while (paid + 1) * each <= budget + 1e-9:
+        paid += 1
+    gone = paid * increment
+    return gone - grace if gone >= grace and paid else None
+
+
+# %% wrong: one GPU's bill => values one-gpu
+
+
+def ledger(stages, stop, gpus, price, increment):
+    rate = price / 60
+    spent = {"useful": 0.0, "failed": 0.0}
+    for stage in stages:
+        whole = stage["state"] == "done" and stage["end"] <= stop
+        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
+    total = rate * math.ceil(stop / increment - 1e-9) * increment
+    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+
+
+def stop_by(budget, gpus, price, increment, grace):
+    blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
+    last = blocks * increment - grace
+    return last if blocks and last >= 0 else None
+
+
+# %% wrong: dollars a minute => values hours-for-minutes
+
+
+def ledger(stages, stop, gpus, price, increment):
+    rate = gpus * price
+    spent = {"useful": 0.0, "failed": 0.0}
+    for stage in stages:
+        whole = stage["state"] == "done" and stage["end"] <= stop
+        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
+    total = rate * math.ceil(stop / increment - 1e-9) * increment
+    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+
+
+def stop_by(budget, gpus, price, increment, grace):
+    blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
+    last = blocks * increment - grace
+    return last if blocks and last >= 0 else None
+
+
+# %% wrong: a stage that was cut is useful => values cut-is-useful
+
+
+def ledger(stages, stop, gpus, price, increment):
+    rate = gpus * price / 60
+    spent = {"useful": 0.0, "failed": 0.0}
+    for stage in stages:
+        whole = stage["state"] == "done"
+        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
+    total = rate * math.ceil(stop / increment - 1e-9) * increment
+    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+
+
+def stop_by(budget, gpus, price, increment, grace):
+    blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
+    last = blocks * increment - grace
+    return last if blocks and last >= 0 else None
+
+
+# %% wrong: stages run on after the stop => values uncut
+
+
+def ledger(stages, stop, gpus, price, increment):
+    rate = gpus * price / 60
+    spent = {"useful": 0.0, "failed": 0.0}
+    for stage in stages:
+        whole = stage["state"] == "done"
+        spent["useful" if whole else "failed"] += rate * (stage["end"] - stage["start"])
+    total = rate * math.ceil(stop / increment - 1e-9) * increment
+    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+
+
+def stop_by(budget, gpus, price, increment, grace):
+    blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
+    last = blocks * increment - grace
+    return last if blocks and last >= 0 else None
+
+
+# %% wrong: what failed is idle => values failed-is-idle
+
+
+def ledger(stages, stop, gpus, price, increment):
+    rate = gpus * price / 60
+    spent = {"useful": 0.0, "failed": 0.0}
+    for stage in stages:
+        whole = stage["state"] == "done" and stage["end"] <= stop
+        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
+    total = rate * math.ceil(stop / increment - 1e-9) * increment
+    spent["failed"] = 0.0
+    return {**spent, "idle": rate * stop - spent["useful"], "rounding": total - rate * stop, "total": total}
+
+
+def stop_by(budget, gpus, price, increment, grace):
+    blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
+    last = blocks * increment - grace
+    return last if blocks and last >= 0 else None
+
+
+# %% wrong: only gaps between stages are idle => values gaps-only
+
+
+def ledger(stages, stop, gpus, price, increment):
+    rate = gpus * price / 60
+    spent = {"useful": 0.0, "failed": 0.0}
+    for stage in stages:
+        whole = stage["state"] == "done" and stage["end"] <= stop
+        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
+    total = rate * math.ceil(stop / increment - 1e-9) * increment
+    return {**spent, "idle": rate * sum(b["start"] - a["end"] for a, b in zip(stages, stages[1:]) if b["start"] <= stop), "rounding": total - rate * stop, "total": total}
+
+
+def stop_by(budget, gpus, price, increment, grace):
+    blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
+    last = blocks * increment - grace
+    return last if blocks and last >= 0 else None
+
+
+# %% wrong: nothing is rounded => values not-rounded
+
+
+def ledger(stages, stop, gpus, price, increment):
+    rate = gpus * price / 60
+    spent = {"useful": 0.0, "failed": 0.0}
+    for stage in stages:
+        whole = stage["state"] == "done" and stage["end"] <= stop
+        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
+    total = rate * stop
+    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+
+
+def stop_by(budget, gpus, price, increment, grace):
+    blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
+    last = blocks * increment - grace
+    return last if blocks and last >= 0 else None
+
+
+# %% wrong: rounded down => values rounded-down
+
+
+def ledger(stages, stop, gpus, price, increment):
+    rate = gpus * price / 60
+    spent = {"useful": 0.0, "failed": 0.0}
+    for stage in stages:
+        whole = stage["state"] == "done" and stage["end"] <= stop
+        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
+    total = rate * math.floor(stop / increment) * increment
+    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+
+
+def stop_by(budget, gpus, price, increment, grace):
+    blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
+    last = blocks * increment - grace
+    return last if blocks and last >= 0 else None
+
+
+# %% wrong: always one more increment => values one-too-many
+
+
+def ledger(stages, stop, gpus, price, increment):
+    rate = gpus * price / 60
+    spent = {"useful": 0.0, "failed": 0.0}
+    for stage in stages:
+        whole = stage["state"] == "done" and stage["end"] <= stop
+        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
+    total = rate * (stop // increment + 1) * increment
+    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+
+
+def stop_by(budget, gpus, price, increment, grace):
+    blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
+    last = blocks * increment - grace
+    return last if blocks and last >= 0 else None
+
+
+# %% wrong: rounding counts as idle => values rounding-is-idle
+
+
+def ledger(stages, stop, gpus, price, increment):
+    rate = gpus * price / 60
+    spent = {"useful": 0.0, "failed": 0.0}
+    for stage in stages:
+        whole = stage["state"] == "done" and stage["end"] <= stop
+        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
+    total = rate * math.ceil(stop / increment - 1e-9) * increment
+    return {**spent, "idle": total - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+
+
+def stop_by(budget, gpus, price, increment, grace):
+    blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
+    last = blocks * increment - grace
+    return last if blocks and last >= 0 else None
+
+
+# %% wrong: the stop takes no time => values grace-forgotten
+
+
+def ledger(stages, stop, gpus, price, increment):
+    rate = gpus * price / 60
+    spent = {"useful": 0.0, "failed": 0.0}
+    for stage in stages:
+        whole = stage["state"] == "done" and stage["end"] <= stop
+        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
+    total = rate * math.ceil(stop / increment - 1e-9) * increment
+    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+
+
+def stop_by(budget, gpus, price, increment, grace):
+    blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
+    last = blocks * increment
+    return last if blocks and last >= 0 else None
+
+
+# %% wrong: one increment more than is paid for => values rounded-up
+
+
+def ledger(stages, stop, gpus, price, increment):
+    rate = gpus * price / 60
+    spent = {"useful": 0.0, "failed": 0.0}
+    for stage in stages:
+        whole = stage["state"] == "done" and stage["end"] <= stop
+        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
+    total = rate * math.ceil(stop / increment - 1e-9) * increment
+    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+
+
+def stop_by(budget, gpus, price, increment, grace):
+    blocks = 1 + math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
+    last = blocks * increment - grace
+    return last if blocks and last >= 0 else None
+
+
+# %% wrong: the grace before rounding => values grace-first
+
+
+def ledger(stages, stop, gpus, price, increment):
+    rate = gpus * price / 60
+    spent = {"useful": 0.0, "failed": 0.0}
+    for stage in stages:
+        whole = stage["state"] == "done" and stage["end"] <= stop
+        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
+    total = rate * math.ceil(stop / increment - 1e-9) * increment
+    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+
+
+def stop_by(budget, gpus, price, increment, grace):
+    last = math.floor((budget / (gpus * price / 60) - grace) / increment + 1e-9) * increment
+    return last if last > 0 else None
+
+
+# %% wrong: the budget in minutes, not in increments => generality not-rounded
+
+
+def ledger(stages, stop, gpus, price, increment):
+    rate = gpus * price / 60
+    spent = {"useful": 0.0, "failed": 0.0}
+    for stage in stages:
+        whole = stage["state"] == "done" and stage["end"] <= stop
+        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
+    total = rate * math.ceil(stop / increment - 1e-9) * increment
+    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+
+
+def stop_by(budget, gpus, price, increment, grace):
+    last = budget / (gpus * price / 60) - grace
+    return last if last >= 0 else None
+
+
+# %% wrong: exactly the budget is too much => values one-less
+
+
+def ledger(stages, stop, gpus, price, increment):
+    rate = gpus * price / 60
+    spent = {"useful": 0.0, "failed": 0.0}
+    for stage in stages:
+        whole = stage["state"] == "done" and stage["end"] <= stop
+        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
+    total = rate * math.ceil(stop / increment - 1e-9) * increment
+    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+
+
+def stop_by(budget, gpus, price, increment, grace):
+    blocks = math.ceil(budget / (gpus * price / 60 * increment) - 1e-9) - 1
+    last = blocks * increment - grace
+    return last if blocks and last >= 0 else None
+
+
+# %% wrong: an order before the beginning => generality none-helps
+
+
+def ledger(stages, stop, gpus, price, increment):
+    rate = gpus * price / 60
+    spent = {"useful": 0.0, "failed": 0.0}
+    for stage in stages:
+        whole = stage["state"] == "done" and stage["end"] <= stop
+        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
+    total = rate * math.ceil(stop / increment - 1e-9) * increment
+    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+
+
+def stop_by(budget, gpus, price, increment, grace):
+    blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
+    last = blocks * increment - grace
+    return last
+
+
+# %% half: the ledger only => 2
+
+
+def ledger(stages, stop, gpus, price, increment):
+    rate = gpus * price / 60
+    spent = {"useful": 0.0, "failed": 0.0}
+    for stage in stages:
+        whole = stage["state"] == "done" and stage["end"] <= stop
+        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
+    total = rate * math.ceil(stop / increment - 1e-9) * increment
+    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+
+
+def stop_by(budget, gpus, price, increment, grace):
+    raise NotImplementedError

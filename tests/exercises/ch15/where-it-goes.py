@@ -1,0 +1,532 @@
+"""Answers to where-it-goes: right ones, and wrong ones with the verdict and mistake that must find them."""
+
+from statistics import fmean, median
+
+# %% right: means
+
+
+def where_it_goes(rows, warm_up, every):
+    timed = rows[warm_up:]
+    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
+    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
+    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
+    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
+    found["checkpoint"] = fmean(saved) / every if saved else 0.0
+    return found
+
+
+def closer_model(alone, measured):
+    compute, talk = alone["compute"], alone["communication"]
+    rest = sum(alone.values()) - compute - talk
+    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
+    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
+    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
+
+
+def tokens_without(parts, tokens, name):
+    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
+
+
+# %% right: running totals and other names
+
+
+def where_it_goes(rows, warm_up, every):
+    totals, other, count, written, times = {}, 0.0, 0, 0.0, 0
+    for row in rows[warm_up:]:
+        count += 1
+        left = row["seconds"]
+        for name, took in row["parts"].items():
+            left -= took
+            if name == "checkpoint":
+                if took > 0:
+                    written, times = written + took, times + 1
+            else:
+                totals[name] = totals.get(name, 0.0) + took
+        other += left
+    found = {name: total / count for name, total in totals.items()}
+    return {**found, "other": other / count, "checkpoint": written / times / every if times else 0.0}
+
+
+def closer_model(alone, measured):
+    short, long = sorted((alone["compute"], alone["communication"]))
+    rest = sum(seconds for name, seconds in alone.items() if name not in ("compute", "communication"))
+    over = measured - rest - long
+    share = 0.0 if short == 0 else 1 - over / short
+    if share < 0:
+        share = 0.0
+    elif share > 1:
+        share = 1.0
+    return ["sum" if over >= short / 2 or short == 0 else "max", share]
+
+
+def tokens_without(parts, tokens, name):
+    return tokens / sum(seconds for part, seconds in parts.items() if part != name)
+
+
+# %% wrong: with the warm-up => values warm-up-counted
+
+
+def where_it_goes(rows, warm_up, every):
+    timed = rows
+    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
+    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
+    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
+    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
+    found["checkpoint"] = fmean(saved) / every if saved else 0.0
+    return found
+
+
+def closer_model(alone, measured):
+    compute, talk = alone["compute"], alone["communication"]
+    rest = sum(alone.values()) - compute - talk
+    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
+    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
+    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
+
+
+def tokens_without(parts, tokens, name):
+    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
+
+
+# %% wrong: medians => values medians
+
+
+def where_it_goes(rows, warm_up, every):
+    timed = rows[warm_up:]
+    names = {name for row in timed for name in row["parts"]} | {"checkpoint"}
+    found = {name: median(row["parts"].get(name, 0.0) for row in timed) for name in names}
+    found["other"] = median(row["seconds"] - sum(row["parts"].values()) for row in timed)
+    return found
+
+
+def closer_model(alone, measured):
+    compute, talk = alone["compute"], alone["communication"]
+    rest = sum(alone.values()) - compute - talk
+    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
+    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
+    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
+
+
+def tokens_without(parts, tokens, name):
+    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
+
+
+# %% wrong: a whole checkpoint in every step => values checkpoint-not-shared-out
+
+
+def where_it_goes(rows, warm_up, every):
+    timed = rows[warm_up:]
+    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
+    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
+    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
+    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
+    found["checkpoint"] = fmean(saved) if saved else 0.0
+    return found
+
+
+def closer_model(alone, measured):
+    compute, talk = alone["compute"], alone["communication"]
+    rest = sum(alone.values()) - compute - talk
+    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
+    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
+    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
+
+
+def tokens_without(parts, tokens, name):
+    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
+
+
+# %% wrong: as many checkpoints as the log holds => values checkpoint-by-chance
+
+
+def where_it_goes(rows, warm_up, every):
+    timed = rows[warm_up:]
+    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
+    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
+    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
+    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
+    found["checkpoint"] = sum(saved) / len(timed) if saved else 0.0
+    return found
+
+
+def closer_model(alone, measured):
+    compute, talk = alone["compute"], alone["communication"]
+    rest = sum(alone.values()) - compute - talk
+    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
+    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
+    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
+
+
+def tokens_without(parts, tokens, name):
+    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
+
+
+# %% wrong: the checkpoint twice => values checkpoint-in-other
+
+
+def where_it_goes(rows, warm_up, every):
+    timed = rows[warm_up:]
+    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
+    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
+    found["other"] = fmean(row["seconds"] - sum(s for n, s in row["parts"].items() if n != "checkpoint") for row in timed)
+    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
+    found["checkpoint"] = fmean(saved) / every if saved else 0.0
+    return found
+
+
+def closer_model(alone, measured):
+    compute, talk = alone["compute"], alone["communication"]
+    rest = sum(alone.values()) - compute - talk
+    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
+    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
+    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
+
+
+def tokens_without(parts, tokens, name):
+    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
+
+
+# %% wrong: seconds of the whole run => values totals
+
+
+def where_it_goes(rows, warm_up, every):
+    timed = rows[warm_up:]
+    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
+    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
+    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
+    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
+    found["checkpoint"] = fmean(saved) / every if saved else 0.0
+    return {name: seconds * len(timed) for name, seconds in found.items()}
+
+
+def closer_model(alone, measured):
+    compute, talk = alone["compute"], alone["communication"]
+    rest = sum(alone.values()) - compute - talk
+    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
+    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
+    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
+
+
+def tokens_without(parts, tokens, name):
+    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
+
+
+# %% wrong: nothing is left over => values missing-part
+
+
+def where_it_goes(rows, warm_up, every):
+    timed = rows[warm_up:]
+    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
+    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
+    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
+    found["checkpoint"] = fmean(saved) / every if saved else 0.0
+    return found
+
+
+def closer_model(alone, measured):
+    compute, talk = alone["compute"], alone["communication"]
+    rest = sum(alone.values()) - compute - talk
+    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
+    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
+    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
+
+
+def tokens_without(parts, tokens, name):
+    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
+
+
+# %% wrong: only rows that have the part => generality only-where-present
+
+
+def where_it_goes(rows, warm_up, every):
+    timed = rows[warm_up:]
+    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
+    found = {name: fmean(row["parts"][name] for row in timed if name in row["parts"]) for name in names}
+    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
+    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
+    found["checkpoint"] = fmean(saved) / every if saved else 0.0
+    return found
+
+
+def closer_model(alone, measured):
+    compute, talk = alone["compute"], alone["communication"]
+    rest = sum(alone.values()) - compute - talk
+    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
+    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
+    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
+
+
+def tokens_without(parts, tokens, name):
+    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
+
+
+# %% wrong: the rest forgotten in both theories => values rest-forgotten
+
+
+def where_it_goes(rows, warm_up, every):
+    timed = rows[warm_up:]
+    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
+    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
+    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
+    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
+    found["checkpoint"] = fmean(saved) / every if saved else 0.0
+    return found
+
+
+def closer_model(alone, measured):
+    compute, talk = alone["compute"], alone["communication"]
+    rest = 0.0
+    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
+    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
+    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
+
+
+def tokens_without(parts, tokens, name):
+    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
+
+
+# %% wrong: the other theory => values other-theory
+
+
+def where_it_goes(rows, warm_up, every):
+    timed = rows[warm_up:]
+    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
+    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
+    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
+    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
+    found["checkpoint"] = fmean(saved) / every if saved else 0.0
+    return found
+
+
+def closer_model(alone, measured):
+    compute, talk = alone["compute"], alone["communication"]
+    rest = sum(alone.values()) - compute - talk
+    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
+    name = "max" if abs(measured - both) <= abs(measured - longer) else "sum"
+    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
+
+
+def tokens_without(parts, tokens, name):
+    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
+
+
+# %% wrong: always the sum => values one-theory
+
+
+def where_it_goes(rows, warm_up, every):
+    timed = rows[warm_up:]
+    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
+    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
+    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
+    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
+    found["checkpoint"] = fmean(saved) / every if saved else 0.0
+    return found
+
+
+def closer_model(alone, measured):
+    compute, talk = alone["compute"], alone["communication"]
+    rest = sum(alone.values()) - compute - talk
+    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
+    name = "sum"
+    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
+
+
+def tokens_without(parts, tokens, name):
+    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
+
+
+# %% wrong: a share of the longer => values of-the-longer
+
+
+def where_it_goes(rows, warm_up, every):
+    timed = rows[warm_up:]
+    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
+    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
+    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
+    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
+    found["checkpoint"] = fmean(saved) / every if saved else 0.0
+    return found
+
+
+def closer_model(alone, measured):
+    compute, talk = alone["compute"], alone["communication"]
+    rest = sum(alone.values()) - compute - talk
+    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, max(compute, talk)
+    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
+    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
+
+
+def tokens_without(parts, tokens, name):
+    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
+
+
+# %% wrong: a share of communication => values of-communication
+
+
+def where_it_goes(rows, warm_up, every):
+    timed = rows[warm_up:]
+    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
+    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
+    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
+    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
+    found["checkpoint"] = fmean(saved) / every if saved else 0.0
+    return found
+
+
+def closer_model(alone, measured):
+    compute, talk = alone["compute"], alone["communication"]
+    rest = sum(alone.values()) - compute - talk
+    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, talk
+    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
+    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
+
+
+def tokens_without(parts, tokens, name):
+    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
+
+
+# %% wrong: a share above one => values not-held
+
+
+def where_it_goes(rows, warm_up, every):
+    timed = rows[warm_up:]
+    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
+    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
+    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
+    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
+    found["checkpoint"] = fmean(saved) / every if saved else 0.0
+    return found
+
+
+def closer_model(alone, measured):
+    compute, talk = alone["compute"], alone["communication"]
+    rest = sum(alone.values()) - compute - talk
+    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
+    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
+    return name, (both - measured) / shorter if shorter else 0.0
+
+
+def tokens_without(parts, tokens, name):
+    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
+
+
+# %% wrong: what is exposed => values exposed
+
+
+def where_it_goes(rows, warm_up, every):
+    timed = rows[warm_up:]
+    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
+    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
+    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
+    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
+    found["checkpoint"] = fmean(saved) / every if saved else 0.0
+    return found
+
+
+def closer_model(alone, measured):
+    compute, talk = alone["compute"], alone["communication"]
+    rest = sum(alone.values()) - compute - talk
+    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
+    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
+    return name, 1 - min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
+
+
+def tokens_without(parts, tokens, name):
+    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
+
+
+# %% wrong: the part alone => values part-alone
+
+
+def where_it_goes(rows, warm_up, every):
+    timed = rows[warm_up:]
+    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
+    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
+    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
+    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
+    found["checkpoint"] = fmean(saved) / every if saved else 0.0
+    return found
+
+
+def closer_model(alone, measured):
+    compute, talk = alone["compute"], alone["communication"]
+    rest = sum(alone.values()) - compute - talk
+    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
+    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
+    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
+
+
+def tokens_without(parts, tokens, name):
+    return tokens / parts[name]
+
+
+# %% wrong: what is gained => values gained
+
+
+def where_it_goes(rows, warm_up, every):
+    timed = rows[warm_up:]
+    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
+    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
+    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
+    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
+    found["checkpoint"] = fmean(saved) / every if saved else 0.0
+    return found
+
+
+def closer_model(alone, measured):
+    compute, talk = alone["compute"], alone["communication"]
+    rest = sum(alone.values()) - compute - talk
+    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
+    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
+    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
+
+
+def tokens_without(parts, tokens, name):
+    step = sum(parts.values())
+    return tokens / (step - parts.get(name, 0.0)) - tokens / step
+
+
+# %% wrong: a part that is not there => generality raised
+
+
+def where_it_goes(rows, warm_up, every):
+    timed = rows[warm_up:]
+    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
+    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
+    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
+    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
+    found["checkpoint"] = fmean(saved) / every if saved else 0.0
+    return found
+
+
+def closer_model(alone, measured):
+    compute, talk = alone["compute"], alone["communication"]
+    rest = sum(alone.values()) - compute - talk
+    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
+    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
+    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
+
+
+def tokens_without(parts, tokens, name):
+    return tokens / (sum(parts.values()) - parts[name])
+
+
+# %% half: the account only => 2.1
+
+
+def where_it_goes(rows, warm_up, every):
+    timed = rows[warm_up:]
+    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
+    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
+    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
+    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
+    found["checkpoint"] = fmean(saved) / every if saved else 0.0
+    return found
+
+
+def closer_model(alone, measured):
+    raise NotImplementedError
+
+
+def tokens_without(parts, tokens, name):
+    raise NotImplementedError

@@ -1,0 +1,281 @@
+"""Chapter 15's exercises on steps: oracles are the library's, recorded runs bear them out, nothing returned upsets a judge."""
+
+import dataclasses
+import json
+import math
+import random
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from course_lib import exercises, memory
+from course_lib.exercises import ch15_steps, ch15_steps_runs, killmatrix
+from course_lib.exercises.judging import ch15_steps as judges
+from course_lib.exercises.judging import judging
+from course_lib.exercises.judging.ch15_steps_memory import fullest, in_flight, job, most, peaks, pipeline
+from course_lib.exercises.judging.ch15_steps_money import SHOWN, ledger, stop_by
+from course_lib.exercises.judging.ch15_steps_parts import WHERE, hidden, log, nearer, theories, where_it_goes
+from course_lib.exercises.judging.ch15_steps_traces import made, step_times, whole
+from course_lib.grading.judge import grade
+from course_lib.grading.place import Here
+from course_lib.records import Outcome
+from course_lib.runs import intervals, money
+from course_lib.runs.reading import recorded
+
+CARDS = ch15_steps.CARDS
+SEEDS = [f"student-{n}" for n in range(3)]
+
+
+def bank_answers(exercise, sort="right", number=0):
+    found = [each for each in killmatrix.bank("15") if each.exercise == exercise and each.sort == sort]
+    return killmatrix.names_of(found[number].source, exercises.card(exercise).answers)
+
+
+def mistakes(report):
+    return {v.mistake for v in report.verdicts if not v.ok}
+
+
+# --- variants
+
+
+def with_copies(params):
+    return (lambda kernels, begin, end: step_times(kernels, begin, end, params["copies"]),)
+
+
+def test_the_variant_with_other_copies_is_passed_by_its_own_answer_and_tells_the_public_one_apart():
+    card = exercises.card("exposed-seconds")
+    assert [each.id for each in CARDS if each.structural] == [card.id]
+    params = card.variant("student")
+    assert params["copies"] != card.params["copies"]
+    assert grade(card, Here(*with_copies(params)), params=params).passed and grade(card, Here(*with_copies(card.params))).passed
+    public = grade(card, Here(*bank_answers(card.id)), params=params)
+    assert not public.passed and "public-form" in mistakes(public)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)
+def test_right_answers_pass_every_variant(card, seed):
+    params = json.loads(json.dumps(dict(card.variant(seed))))
+    answers = [with_copies(params)] if card.structural else [bank_answers(card.id, number=number) for number in (0, 1)]
+    for each in answers:
+        report = grade(card, Here(*each), params=params, secret=seed)
+        assert report.passed, [v for v in report.verdicts if not v.ok]
+
+
+@pytest.mark.parametrize("card", [card for card in CARDS if card.form != "prediction"], ids=lambda card: card.id)
+def test_wrong_answers_fail_whatever_cases_are_drawn(card):
+    for each in killmatrix.bank("15"):
+        if each.exercise == card.id and each.sort == "wrong":
+            assert not grade(card, Here(*killmatrix.names_of(each.source, card.answers)), secret="another").passed, each.name
+
+
+LOOP: list = []
+LOOP.append([LOOP])
+JUNK = [None, True, 3, -1.0, math.nan, math.inf, 10**400, "sum", b"x", [], [1, 9], (), {}, {"a": 1}, object(), [None] * 8, [[None]] * 4, LOOP, [("sum", None)] * 3,
+        [("max", math.nan)] * 27, [{"compute": 1.0}] * 2, [{"compute": math.nan, "exposed": 1, "hidden": 2, "idle": 3}] * 2, [[1.0, 2.0, "x", None]] * 2, [(3, 3)] * 3,
+        [{1: 2}] * 3, [{"useful": True, "failed": 1, "idle": 1, "rounding": 1, "total": 1}] * 3, "1" * 10_000, [10**400] * 2, [{}] * 25]  # fmt: skip
+
+
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)
+def test_junk_gets_a_message_and_no_point(card):
+    contract = judging(card.id)
+    for case in contract.cases(card.params, random.Random(7)):
+        for junk in JUNK:
+            wrong = [v for v in contract.verdicts(card.params, case, Outcome(state="answered", value=junk)) if not v.ok]
+            assert wrong and all(v.message for v in wrong), (case.name, junk)
+
+
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)
+def test_every_share_is_asked_for_and_nothing_else_is(card):
+    contract = judging(card.id)
+    for params in (card.params, card.variant("someone")):
+        asked = {f"{v.kind}:{v.part}" for case in contract.cases(params, random.Random(3)) for v in contract.verdicts(params, case, Outcome(state="answered", value=None))}
+        assert asked == set(contract.shares)
+    assert sum(case.visible for case in contract.cases(card.params, random.Random(3))) >= 1
+
+
+def test_cards_are_as_the_chapter_counts_them_and_can_be_listed_without_torch():
+    assert [(card.id, card.points, card.kind) for card in CARDS] == [
+        ("predict-real-step", 2, "core"), ("exposed-seconds", 8, "core"), ("where-it-goes", 7, "more"), ("fsdp-peak-gap", 7, "more"), ("pipeline-peaks", 6, "more"),
+        ("spend-ledger", 5, "more")]  # fmt: skip
+    code = "import sys; from course_lib.exercises import ch15_steps; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert set(judges.JUDGINGS) == {card.id for card in CARDS}
+
+
+# --- the prediction
+
+
+@pytest.mark.parametrize("seed", [None, *SEEDS])
+def test_what_a_prediction_is_asked_from_was_known_before_and_the_truth_is_the_recording(seed):
+    card = exercises.card("predict-real-step")
+    params = card.variant(seed)
+    run = recorded(params["run"])
+    assert run["measured"]["step_seconds"] not in params.values() and run["predicted"]["step_seconds"] not in params.values()
+    contract = judging(card.id)
+    assert contract.truth(params) == run["measured"]["step_seconds"]
+    assert f"{contract.truth(params) / run['predicted']['step_seconds']:.2f}" in contract.reveal(params)
+    floor = 6 * params["params"] * params["tokens"] / params["ranks"] / params["flops"]
+    assert floor < 1.05 * contract.truth(params)  # a step is never quicker than its matmuls at their best
+
+
+# --- exposed seconds
+
+spans = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)).map(lambda pair: (min(pair) / 4, max(pair) / 4)), max_size=8)
+
+
+@given(compute=spans, talk=spans)
+def test_exposed_communication_is_the_librarys(compute, talk):
+    kernels = [("compute", 0, *span) for span in compute] + [("communication", 1, *span) for span in talk]
+    found = step_times(kernels, 0.0, 3.0)
+    assert found["exposed"] == pytest.approx(intervals.exposed({"compute": compute, "communication": talk}))
+    assert found["compute"] == pytest.approx(intervals.length(intervals.union(compute)))
+    assert found["exposed"] + found["hidden"] == pytest.approx(intervals.length(intervals.union(talk)))
+
+
+@pytest.mark.parametrize("copies", ["neither", "talk"])
+def test_times_of_a_step_add_up_and_are_what_moments_say(copies):
+    rng = random.Random(copies)
+    for kernels in [*(made(rng, 60) for _ in range(5)), *(whole(rng, 12) for _ in range(20))]:
+        found = step_times(kernels, 0.0, 10.0, copies)
+        assert found["compute"] + found["exposed"] + found["idle"] == pytest.approx(10.0) and min(found.values()) >= -1e-12
+    kernels = whole(rng, 14)
+    moments = [0.25 + place / 2 for place in range(20)]  # kernels begin and end on halves
+    running = [{("communication" if kind == "copy" and copies == "talk" else kind) for kind, _, s, e in kernels if s < moment < e} for moment in moments]
+    found = step_times(kernels, 0.0, 10.0, copies)
+    assert found["exposed"] == sum(0.5 for kinds in running if "communication" in kinds and "compute" not in kinds)
+    assert found["hidden"] == sum(0.5 for kinds in running if {"communication", "compute"} <= kinds)
+
+
+def test_recorded_traces_are_asked_about_and_agree_with_what_was_written_down():
+    traces = ch15_steps_runs.traces()
+    assert traces
+    for name, found in traces.items():
+        kernels = [(kind, 0, *span) for kind, each in found.items() for span in each]
+        end = max(span[1] for each in found.values() for span in each)
+        assert step_times(kernels, 0.0, end)["exposed"] == pytest.approx(intervals.exposed(found)), name
+
+
+# --- parts of a step
+
+
+def test_parts_of_a_step_add_up_where_a_log_holds_whole_periods():
+    rows = log(random.Random(2), 0, 4 + 20, 5)
+    found = where_it_goes(rows, 4, 5)
+    assert sum(found.values()) == pytest.approx(sum(row["seconds"] for row in rows[4:]) / 20)
+    assert set(found) == {"data", "forward", "backward", "communication", "optimizer", "checkpoint", "other"} and min(found.values()) > 0
+
+
+@pytest.mark.parametrize("warm_up", [2, 3, 4, 5])
+@pytest.mark.parametrize("every", [4, 5, 8, 10])
+def test_the_shown_log_tells_all_slips_apart(warm_up, every):
+    card = exercises.card("where-it-goes")
+    case = judging(card.id).cases({**card.params, "warm_up": warm_up, "every": every}, random.Random(1))[0]
+    row = case.args[1][0]
+    want = where_it_goes(*row)
+    for slip in WHERE.slips:
+        value = slip.value(*row)
+        if slip.name != "only-where-present":  # the shown log has every part in every row
+            assert any(not math.isclose(value[name], want[name], rel_tol=1e-3) for name in value), slip.name
+    assert len([each for each in row[0][warm_up:] if "checkpoint" in each["parts"]]) == 3
+
+
+def test_recorded_steps_that_tell_their_parts_leave_little_over():
+    logs = ch15_steps_runs.parted()
+    assert logs
+    for name, rows in logs.items():
+        found = where_it_goes(rows, min(3, len(rows) - 1), 8)
+        assert found["other"] < 0.5 * sum(found.values()), name
+
+
+def test_the_nearer_theory_and_what_was_hidden_agree():
+    alone = {"compute": 3.0, "communication": 2.0, "optimizer": 1.0}
+    assert theories(alone) == (6.0, 4.0)
+    assert [nearer(alone, seconds) for seconds in (4.0, 4.9, 5.0, 9.0)] == ["max", "max", "sum", "sum"]
+    assert [hidden(alone, seconds) for seconds in (3.0, 4.0, 5.0, 6.0, 9.0)] == [1.0, 1.0, 0.5, 0.0, 0.0]
+
+
+# --- fullest moments
+
+
+@pytest.mark.parametrize("which", ch15_steps_runs.sets_with("fsdp", "fsdp-kept"))
+@pytest.mark.parametrize("name", ["fsdp", "fsdp-kept"])
+def test_the_walk_comes_within_a_tenth_of_what_fsdp_really_held(which, name):
+    run = recorded(f"{which}/{name}")
+    parts = fullest(ch15_steps_runs.fsdp_job(run))
+    assert sum(parts.values()) == pytest.approx(run["measured"]["memory_bytes"], rel=0.1)
+    assert parts["gradients"] == 0  # activations are the most of it, so the peak is where the backward pass begins
+
+
+def test_a_recorded_job_is_the_models():
+    run = recorded("cpu4/fsdp")
+    one = ch15_steps_runs.fsdp_job(run)
+    assert sum(one["units"]) + one["rest"] == run["setup"]["parameters"]
+    assert one["width"] * (2 * one["units"][0] + one["rest"]) == run["predicted"]["memory"]["gathered"]
+    assert 4 * run["setup"]["parameters"] / one["ranks"] == run["predicted"]["memory"]["weights"]
+
+
+def test_keeping_units_costs_those_that_wait():
+    rng = random.Random(5)
+    for _ in range(50):
+        one = job(rng, reshard=True)
+        kept, freed = fullest({**one, "reshard": False}), fullest(one)
+        assert sum(freed.values()) <= sum(kept.values()) <= sum(freed.values()) + one["width"] * sum(one["units"][:-2])
+
+
+@pytest.mark.parametrize("which", ch15_steps_runs.sets_with("pp-gpipe", "pp-1f1b"))
+def test_the_formula_comes_within_a_tenth_of_a_recorded_first_stage_and_1f1b_holds_less(which):
+    seen = {}
+    for schedule in ("gpipe", "1f1b"):
+        run = recorded(f"{which}/pp-{schedule}")
+        said = peaks(ch15_steps_runs.pipeline_job(run), schedule, run["setup"]["layout"]["micro_batches"])[0]
+        seen[schedule] = run["measured"]["memory_bytes"]
+        assert said == pytest.approx(seen[schedule], rel=0.1), schedule
+    assert seen["1f1b"] < seen["gpipe"]
+
+
+@given(stages=st.integers(1, 8), count=st.integers(1, 20), schedule=st.sampled_from(["gpipe", "1f1b"]))
+def test_micro_batches_in_flight_are_the_librarys(stages, count, schedule):
+    assert [in_flight(stages, s, schedule, count) for s in range(stages)] == [memory.in_flight(schedule, stages, s, count) for s in range(stages)]
+
+
+@settings(max_examples=50)
+@given(seed=st.integers(0, 10_000), room=st.integers(10, 200), schedule=st.sampled_from(["gpipe", "1f1b"]))
+def test_the_most_micro_batches_fit_and_one_more_does_not(seed, room, schedule):
+    rng = random.Random(seed)
+    one, memory_ = pipeline(rng, rng.randrange(1, 6)), room * 1e6
+    found = most(one, schedule, memory_)
+    if found is None:
+        assert schedule == "1f1b" and max(peaks(one, schedule, 1000)) <= memory_
+    else:
+        assert max(peaks(one, schedule, found + 1)) > memory_ and (found == 0 or max(peaks(one, schedule, found)) <= memory_)
+
+
+# --- the bill
+
+
+def test_a_ledger_adds_up_and_its_bill_is_the_librarys():
+    found = ledger(SHOWN, 45.0, 8, 2.5, 15)
+    assert found["total"] == pytest.approx(sum(value for name, value in found.items() if name != "total"))
+    assert found["total"] == pytest.approx(money.dollars(45 * 60, 8, 2.5)) and found["rounding"] == pytest.approx(0)
+    assert found["useful"] == pytest.approx(money.dollars((3 + 10 + 8) * 60, 8, 2.5)) and found["failed"] == pytest.approx(money.dollars(4 * 60, 8, 2.5))
+
+
+@given(budget=st.integers(1, 400), gpus=st.sampled_from([1, 4, 8]), increment=st.sampled_from([1, 10, 60]), grace=st.sampled_from([0, 2.5, 40]))
+def test_a_stop_ordered_in_time_stays_within_the_budget_and_a_minute_later_it_does_not(budget, gpus, increment, grace):
+    last = stop_by(budget, gpus, 3.0, increment, grace)
+    if last is None:
+        assert ledger([], max(grace, 1e-3), gpus, 3.0, increment)["total"] > budget - 1e-9
+    else:
+        assert last + grace == 0 or ledger([], last + grace, gpus, 3.0, increment)["total"] <= budget + 1e-9
+        assert ledger([], last + grace + 1, gpus, 3.0, increment)["total"] > budget
+
+
+def test_variants_differ_and_keep_their_form():
+    for card in CARDS:
+        drawn = [dict(card.variant(f"s{n}")) for n in range(12)]
+        assert any(each != drawn[0] for each in drawn), card.id
+        assert all(set(each) == set(card.params) for each in drawn) and dataclasses.is_dataclass(card)

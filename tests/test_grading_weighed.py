@@ -1,0 +1,132 @@
+"""Memory that was measured inside a worker, confirmed by the operating system: the gauge, and what a report keeps."""
+
+import os
+import random
+from dataclasses import replace
+
+import pytest
+
+from course_lib import exercises
+from course_lib.exercises.judging import judging
+from course_lib.grading.confirm import UNCONFIRMED, confirmed, wants_weighing, weighed_case
+from course_lib.grading.sandbox.gauge import Gauge
+from course_lib.records import Outcome, Report, Verdict
+
+WEIGHED = ("write-checkpointing", "chunked-cross-entropy", "graphs-kept-alive")
+MB = 1_000_000
+
+
+def child(nbytes: int, forget: bool):
+    """A process that takes so many bytes when told to, lets go of them, and may set its own highest value back; its pid, and how to go on."""
+    (told, tell), (hear, said) = os.pipe(), os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        for _ in range(2):
+            os.read(told, 1)
+            block = bytearray(nbytes)
+            block[::4096] = b"x" * len(block[::4096])
+            os.write(said, b"x")
+            os.read(told, 1)
+            del block
+            if forget:
+                with open("/proc/self/clear_refs", "w") as file:
+                    file.write("5")
+            os.write(said, b"x")
+        os._exit(0)
+
+    def step() -> None:
+        os.write(tell, b"x")
+        os.read(hear, 1)
+
+    return pid, step
+
+
+@pytest.mark.parametrize("forget", [False, True], ids=["with its highest value", "which it sets back"])
+def test_the_gauge_sees_what_a_process_takes_to_within_a_few_megabytes(forget):
+    pid, step = child(64 * MB, forget)
+    try:
+        step(), step()  # what it took before does not count
+        gauge = Gauge(lambda: [pid], 0)
+        step()
+        if forget:
+            gauge.look()  # of the highest value nothing will be left
+        step()
+        assert 63 * MB < gauge.grown() < 70 * MB
+    finally:
+        os.waitpid(pid, 0)
+
+
+def test_a_process_that_comes_later_counts_and_one_that_has_gone_stays_counted():
+    pids: list[int] = []
+    gauge = Gauge(lambda: pids, 0)
+    pid, step = child(32 * MB, False)
+    pids.append(pid)
+    step()
+    gauge.look()
+    step(), step(), step()
+    os.waitpid(pid, 0)
+    assert gauge.grown() > 31 * MB
+
+
+class Scales:
+    """A place that says of the weighed case what it is told to."""
+
+    def __init__(self, outcome: Outcome, grown: int) -> None:
+        self.said = outcome, grown
+
+    def weigh(self, card, warm, case):
+        return self.said
+
+
+def full_report(name: str) -> tuple[exercises.Card, Report]:
+    card = exercises.card(name)
+    verdicts = tuple(Verdict(kind=key.split(":")[0], part=key.split(":")[1], ok=True) for key in judging(name).shares)
+    return card, Report(exercise=name, state="answered", points=float(card.points), maximum=float(card.points), verdicts=verdicts)
+
+
+@pytest.mark.parametrize("name", WEIGHED)
+def test_a_weighed_case_is_large_the_same_at_every_repeat_and_about_memory(name):
+    card = exercises.card(name)
+    for params in (card.params, card.variant("one")):
+        one, two, other = (weighed_case(card, params, secret) for secret in ("a", "a", "b"))
+        assert one.most >= 64 * MB and one.case.args == two.case.args != other.case.args
+        assert set(one.shares) <= set(judging(name).shares) and set(judging(name).measured_by_worker) <= set(one.shares)
+        assert not one.case.visible and one.case.kind == "cost"
+
+
+def test_every_memory_that_a_single_process_measures_is_weighed():
+    alone = {
+        card.id for card in exercises.cards()
+        if "cost:memory" in judging(card.id).measured_by_worker
+        and all(case.ranks is None for case in judging(card.id).cases(card.params, random.Random(0)))
+    }
+    alone.remove("column-and-row")  # it asks whether a piece is a view of what the judge sent: there is nothing to weigh
+    assert alone == {card.id for card in exercises.cards() if judging(card.id).weighed is not None} == set(WEIGHED)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "grown", "words"),
+    [
+        (Outcome(state="answered", value={}), 10**9, "the operating system saw your code come to use 1,000 MB"),
+        (Outcome(state="answered", value={}), 1, "the result is not the right one"),
+        (Outcome(state="timed out", error="ran longer than 30 s"), 1, "gave no answer: ran longer than 30 s"),
+    ],
+)
+@pytest.mark.parametrize("name", WEIGHED)
+def test_what_the_system_does_not_confirm_costs_the_shares_of_memory_and_no_other(name, outcome, grown, words):
+    card, report = full_report(name)
+    assert wants_weighing(card, report)
+    left = confirmed(card, Scales(outcome, grown), report)
+    lost = sum(judging(name).shares[key] for key in weighed_case(card, card.params).shares)
+    assert left.points == pytest.approx(card.points * (1 - lost)) and lost >= 0.2
+    (told, *_) = [v for v in left.verdicts if not v.ok]
+    assert told.mistake == UNCONFIRMED and words in told.message
+
+
+def test_only_an_answer_that_earned_its_memory_is_weighed():
+    card, report = full_report("graphs-kept-alive")
+    for kind, part in (("values", "loss"), ("cost", "memory")):
+        less = replace(report, verdicts=tuple(replace(v, ok=(v.kind, v.part) != (kind, part)) for v in report.verdicts))
+        assert not wants_weighing(card, less)
+    assert not wants_weighing(card, replace(report, state="crashed"))
+    assert not wants_weighing(*full_report("state-of-a-plan"))

@@ -1,0 +1,230 @@
+"""Chapter 15's widgets, figures and numbers say what the evidence, the models and the published rows say, whatever was recorded."""
+
+import math
+import re
+
+import pytest
+
+from course_lib import facts
+from course_lib.exercises.numbers import ch15 as numbers
+from course_lib.facts import collectives
+from course_lib.figures import evidence
+from course_lib.figures.style import svg
+from course_lib.runs.reading import choose, every, recorded, rows_of
+from course_lib.runs.tracing import exposed, length
+from course_lib.units import GB, MS, US, bytes_text
+from course_lib.widgets import ch15, ch15_wires
+
+RUNS = every("train", "recorded")
+ROWS = rows_of(RUNS)
+
+
+@pytest.fixture(autouse=True)
+def nobody_elses_evidence(tmp_path, monkeypatch):
+    """Only what ships: pictures must not depend on the machine that runs this."""
+    monkeypatch.setenv("COURSE_EVIDENCE", str(tmp_path))
+    for kept in (ch15._runs, ch15.together, ch15_wires.sweeps, ch15_wires.traces):
+        kept.cache_clear()
+
+
+# --- predicted against measured
+
+
+def test_the_still_is_the_one_that_is_drawn():
+    picture = evidence.still()
+    assert evidence.CHAPTER_COPY.read_text(encoding="utf-8") == svg(picture, picture.alt), "write it again: python -m course_lib.figures.evidence"
+
+
+def test_the_still_has_a_mark_for_each_ratio_and_says_the_ends():
+    shown = [row for row in ROWS if row["name"].startswith(RUNS[0].name.split("/")[0])]
+    picture = evidence.ratios(shown)
+    marks = sum(len(line.get_xdata()) for line in picture.axes[0].lines) - len(evidence.INKS)  # without the key's
+    assert marks == sum(row[f"{quantity}_ratio"] is not None for row in shown for quantity in evidence.INKS)
+    assert f"{len(shown)} runs" in picture.alt and all(name in picture.alt for name in evidence.NAMES.values())
+
+
+@pytest.mark.parametrize("quantity", evidence.NAMES)
+def test_each_run_stands_beside_its_prediction(quantity):
+    said = evidence.beside(ROWS, quantity).alt
+    for row in ROWS:
+        if row[f"{quantity}_ratio"]:
+            text = evidence.TEXTS[quantity]
+            assert f"{evidence.label(row)}: {text(row[f'{quantity}_predicted'])} predicted, {text(row[f'{quantity}_measured'])} measured" in said
+
+
+def test_without_anything_to_compare_the_picture_says_so():
+    alone = [row for row in ROWS if row["ranks"] == 1]
+    assert alone
+    with pytest.raises(ValueError, match="one process sends nothing"):
+        evidence.beside(alone, "wire")
+    with pytest.raises(ValueError, match="no runs to compare"):
+        evidence.ratios([])
+
+
+def test_sets_are_those_that_ship_and_ones_own_comes_first(tmp_path):
+    from course_lib.runs.evidence import write
+
+    assert ch15.sets()[0] == RUNS[0].name.split("/")[0]
+    write(recorded(RUNS[0].name), tmp_path, "mine")
+    ch15._runs.cache_clear()
+    assert ch15.sets()[0] == ch15.OWN and "Your own" in _second_line(ch15.draw_predicted("memory"))
+
+
+def _second_line(picture):
+    return picture.texts[1].get_text()
+
+
+# --- one model under every layout
+
+
+def test_every_layout_meets_the_same_batches_and_differs_by_rounding_alone():
+    names = list(ch15.together())
+    assert len(names) >= 4 and ch15.together()[names[0]].content["setup"]["layout"]["ranks"] == 1
+    for name in names[1:]:
+        assert all(a <= b for a, b in zip(ch15.apart(name), ch15.bound(name), strict=True)), name
+        count = len(ch15.apart(name))
+        assert f"{count} of {count} losses equal" in ch15.draw_losses(name, "difference").alt
+
+
+def test_magnifying_tells_two_curves_apart():
+    name = list(ch15.together())[1]
+    plain, close = ch15.draw_losses(name, "loss", 0), ch15.draw_losses(name, "loss", 5)
+    assert f"{10**5:,} times" in _second_line(close) and "magnified" not in _second_line(plain)
+    shown = ch15.together()[name].content["raw"]["steps"]
+    assert f"{shown[0]['loss']:.4f} at step 0" in plain.alt
+
+
+# --- wires
+
+
+def test_the_curve_is_alpha_and_beta_and_half_of_the_line_is_where_the_picture_says():
+    sweep = ch15_wires.sweeps()["published: 8 × A100"]
+    alpha, beta = 20 * US, 200 * GB
+    said = ch15_wires.on_the_line(sweep, alpha, beta)
+    for (nbytes, _), rate in zip(sweep.points, said, strict=True):
+        sent = 2 * 7 / 8 * nbytes
+        assert rate == pytest.approx(sent / (alpha + sent / beta))
+    assert f"half of it is reached at {bytes_text(alpha * beta * 8 / 14)}" in ch15_wires.draw_bandwidth(alpha, beta, sweep.name).alt
+
+
+def test_all_recorded_kinds_and_the_published_series_can_be_laid_under_a_curve():
+    names = list(ch15_wires.sweeps())
+    links = every("collectives", "recorded")
+    assert links and len(names) == sum(len({row["kind"] for row in each.content["raw"]["rows"]}) for each in links) + 2
+    for key in ch15_wires._PUBLISHED:
+        points = ch15_wires.sweeps()[f"published: {key}"].points
+        assert points == tuple((row.nbytes, float(row.bus_bandwidth)) for row in collectives.series(key))
+
+
+def test_no_alpha_and_beta_pass_near_all_of_the_published_points():
+    sweep = ch15_wires.sweeps()["published: 8 × H200, switch sums"]
+
+    def worst(alpha, beta):
+        return max(max(a / b, b / a) for a, b in zip(ch15_wires.on_the_line(sweep, alpha, beta), (rate for _, rate in sweep.points), strict=True))
+
+    assert min(worst(alpha, beta) for alpha in ch15_wires.ALPHAS for beta in ch15_wires.BETAS) > 1 + ch15_wires.CLOSE
+
+
+# --- traces
+
+
+def test_moved_messages_keep_their_order_and_never_overlap():
+    wire = [(0.0, 2.0), (1.0, 3.0), (5.0, 6.0)]
+    assert ch15_wires.moved(wire, 0.0, 1.0) == [(0.0, 3.0), (5.0, 6.0)]
+    assert ch15_wires.moved(wire, -4.0, 0.5) == [(0.0, 6.0), (6.0, 8.0)]
+    assert ch15_wires.moved(wire, 1.0, 2.0) == [(1.0, 2.5), (6.0, 6.5)]
+
+
+@pytest.mark.parametrize("delay", (ch15_wires.DELAYS[0], 0.0, ch15_wires.DELAYS[-1]))
+@pytest.mark.parametrize("speed", (ch15_wires.SPEEDS[0], 1.0, ch15_wires.SPEEDS[-1]))
+def test_the_exposed_lane_is_as_long_as_the_exposed_time(delay, speed):
+    for kept in ch15_wires.traces().values():
+        end = max(stop for parts in kept.values() for _, stop in parts)
+        wire = ch15_wires.moved(list(kept["communication"]), delay * end, speed)
+        bare = ch15_wires._outside(ch15_wires.union(wire), ch15_wires.union(kept["compute"]))
+        assert length(bare) == pytest.approx(exposed({"compute": list(kept["compute"]), "communication": wire}), abs=1e-9)
+
+
+def test_short_cuts_err_in_the_direction_that_the_chapter_says():
+    for kept in ch15_wires.traces().values():
+        ways = ch15_wires.wrong_ways(kept)
+        assert ways["communication minus computing"] <= ways["exposed"] + 1e-12
+        assert ways["exposed"] <= min(ways["all communication"], ways["the step minus computing"]) + 1e-12
+    late = ch15_wires.wrong_ways({"compute": [(0.0, 1.0)], "communication": [(3.0, 4.0)]})
+    assert late["exposed"] == 1.0 and late["the step minus computing"] == 3.0, "idling is taken for talk"
+
+
+def test_the_made_up_step_exposes_the_last_message():
+    assert ch15_wires.wrong_ways(ch15_wires.traces()[ch15_wires.MADE_UP])["exposed"] == pytest.approx(7 * MS)
+    assert "nobody" not in ch15_wires.draw_timeline(which=ch15_wires.MADE_UP).alt
+
+
+def test_a_lane_of_thousands_of_kernels_is_drawn_with_few_boxes():
+    many = [(place * 1e-5, place * 1e-5 + 9e-6) for place in range(5000)]
+    shown = ch15_wires._closed(many, 0.05)
+    assert len(shown) <= ch15_wires._MOST and shown[0][0] == 0.0 and shown[-1][1] == many[-1][1]
+
+
+@pytest.mark.parametrize("make", [ch15.predicted, ch15.losses, ch15.bandwidth, ch15.timeline])
+def test_every_widget_draws_at_the_ends_of_its_controls(make, capsys):
+    explorer = make()
+    for name, control in explorer.controls.items():
+        start = explorer.setting[name]
+        for value in (control.values[0], control.values[-1]):
+            explorer.set(**{name: value})
+            markup, said = explorer.page()
+            assert said and (markup.startswith("<img alt=") or "Not possible" in said)
+        explorer.set(**{name: start})
+    capsys.readouterr()
+
+
+# --- numbers of the prose
+
+
+@pytest.mark.parametrize("name", numbers.NUMBERS)
+def test_every_number_of_the_prose_is_a_text(name):
+    assert re.search(r"\d", numbers.NUMBERS[name]())
+
+
+def test_what_the_prose_says_of_the_runs_is_what_the_rows_say():
+    wire = [row["wire_ratio"] for row in ROWS if row["wire_ratio"]]
+    assert numbers.off_by("wire") == max(abs(ratio - 1) for ratio in wire) < 1e-3, "bytes sent are counted"
+    least, most = numbers.between("seconds")
+    assert least == min(row["seconds_ratio"] for row in ROWS) and most == max(row["seconds_ratio"] for row in ROWS)
+    assert numbers.alone()[0] >= least and numbers.alone()[1] <= most
+
+
+def test_parts_of_a_step_add_up_to_it_and_both_models_are_ends_of_one_scale():
+    for each in RUNS:
+        timed = each.content["raw"]["steps"][each.content["setup"]["warm_up"] :]
+        found = numbers.parts(each.content)
+        assert sum(found.values()) == pytest.approx(math.fsum(row["seconds"] for row in timed) / len(timed))
+        both = numbers.models(each.content)
+        assert both["max"] <= both["sum"] == pytest.approx(each.content["predicted"]["step_seconds"])
+
+
+def test_the_ladder_grows_with_the_gpus_and_is_the_tours_own_plan():
+    rungs = numbers.ladder()
+    assert [rung["gpus"] for rung in rungs] == list(numbers.LADDER)
+    for one, other in zip(rungs, rungs[1:], strict=False):
+        assert one["stages"] < other["stages"] and one["low"] < other["low"] < other["high"]
+    assert rungs[-1]["low"] == pytest.approx(8 * numbers.tour_seconds(8) / 3600 * facts.price("H100 hour"))
+    assert sum(len(rung["new"]) for rung in rungs) >= rungs[-1]["stages"]
+
+
+def test_published_utilisation_follows_from_the_dense_peak():
+    said, printed = numbers.utilisation("Llama 3 405B, 8,192 GPUs, 8,192 tokens")
+    assert said == pytest.approx(printed, abs=0.006)
+
+
+def test_one_published_series_keeps_the_batch_and_the_other_that_of_a_gpu():
+    strong, weak = numbers.scaled("1.34B, data parallel"), numbers.scaled("6.66B, FSDP")
+    assert len({row["tokens"] * row["ranks"] for row in strong}) == 1 and len({row["tokens"] for row in weak}) == 1
+    assert strong[-1]["efficiency"] < 0.5 < 0.9 < weak[-1]["efficiency"]
+
+
+def test_the_run_that_the_books_are_kept_of_is_honest_by_its_own_file():
+    run = choose("train", layout="ddp", origin="recorded").content
+    measured, timed = run["measured"], [row["seconds"] for row in run["raw"]["steps"]][run["setup"]["warm_up"] :]
+    middle = sorted(timed)[len(timed) // 2] if len(timed) % 2 else None
+    assert middle is None or measured["mfu"] == pytest.approx(measured["model_flops_per_step"] / middle / run["setup"]["layout"]["ranks"] / measured["peak_flops"])

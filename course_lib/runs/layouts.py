@@ -14,6 +14,13 @@ from course_lib.install.words import Trouble
 
 AXES = ("pp", "ddp", "fsdp", "tp")  # outermost first
 SCHEDULES = ("gpipe", "1f1b", "interleaved")
+# what parity proves, and a tour repeats
+PROVEN = {  # number of ranks -> layouts whose every step is held against one process
+    1: (),
+    2: ("ddp", "fsdp", "tp", "pp:gpipe", "pp:1f1b", "pp:interleaved"),
+    4: ("ddp", "fsdp", "tp", "ddp=2,fsdp=2", "ddp=2,tp=2", "fsdp=2,tp=2", "pp=2,ddp=2", "pp=2,fsdp=2", "pp=2,tp=2", "pp:1f1b"),
+    8: ("fsdp", "ddp=2,fsdp=4", "pp=2,fsdp=2,tp=2", "pp=2,ddp=2,tp=2", "ddp=2,fsdp=2,tp=2"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,18 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from course_lib.facts import devices
 from course_lib.install import output_of
 from course_lib.runs import evidence, fleet
 
 DEGRADED = 0.7  # of what the facts say; below it something is wrong with the machine, not with the measurement
 COPY, LINK = 0.75, 0.70  # of the printed memory bandwidth, of the one-way link: what a sound machine reaches
 PATIENCE = 90.0  # s that the all-reduce may take, torch's own start included
+_NAMES = {  # what torch calls a device -> what the facts call it
+    "NVIDIA H100 80GB HBM3": "H100 SXM", "NVIDIA H100 PCIe": "H100 PCIe", "NVIDIA H200": "H200 SXM", "NVIDIA B200": "B200 SXM",
+    "NVIDIA A100-SXM4-80GB": "A100 SXM 80GB", "NVIDIA A100-SXM4-40GB": "A100 SXM 40GB", "NVIDIA A100 80GB PCIe": "A100 PCIe 80GB",
+    "NVIDIA H800": "H800 SXM", "Tesla V100-SXM2-16GB": "V100 SXM2 16GB", "Tesla V100-SXM2-32GB": "V100 SXM2 32GB",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,12 @@ class Gpu:
     most: float = 0.0  # MHz at most
     throttled: str = ""
     errors: int = 0  # uncorrected ECC errors since the driver loaded
+
+
+def fact_name(torch_name: str) -> str | None:
+    """The facts' name of a device that torch names, None where the facts do not have it."""
+    name = _NAMES.get(torch_name)
+    return name if name in devices() else None
 
 
 @dataclass(frozen=True)
@@ -139,9 +151,8 @@ def rate_line(what: str, measured: float, printed: float, share: float, source: 
 
 def _measured(seen: list[Gpu]) -> list[Line]:
     """The bandwidth of a copy inside the first GPU, and of an all-reduce over all of them, against the data sheet."""
-    from course_lib.runs import peaks
 
-    name = peaks.fact_name(seen[0].name)
+    name = fact_name(seen[0].name)
     if name is None:
         return [Line("copy", "warn", f"not measured: the facts have no data sheet of {seen[0].name}", "compare with the maker's own")]
     return [_copy_line(name), *([all_reduce_line(name, len(seen))] if len(seen) > 1 else [])]

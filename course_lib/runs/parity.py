@@ -21,13 +21,6 @@ from course_lib.runs.place import Place, end, join, leave
 from course_lib.runs.sizes import size
 from course_lib.runs.stepping import Stepper
 
-LAYOUTS = {
-    1: (),
-    2: ("ddp", "fsdp", "tp", "pp:gpipe", "pp:1f1b", "pp:interleaved"),
-    4: ("ddp", "fsdp", "tp", "ddp=2,fsdp=2", "ddp=2,tp=2", "fsdp=2,tp=2", "pp=2,ddp=2", "pp=2,fsdp=2", "pp=2,tp=2", "pp:1f1b"),
-    8: ("fsdp", "ddp=2,fsdp=4", "pp=2,fsdp=2,tp=2", "pp=2,ddp=2,tp=2", "ddp=2,fsdp=2,tp=2"),
-}  # fmt: skip
-
 
 def allowed(steps: int, terms: int, dtype: torch.dtype = torch.float32) -> float:
     """Relative difference that rounding explains after so many steps, with sums of `terms` numbers."""
@@ -70,9 +63,9 @@ def alone(place: Place, steps: int, name: str) -> list[dict[str, float]]:
 def table(place: Place, steps: int = 4, name: str = "1m", texts: Sequence[str] | None = None) -> dict[str, Any]:
     """"single": losses and norms of one process; "rows": of each layout, how far they are off at most, and whether rounding explains it."""
     want = alone(place, steps, name)
-    chosen = LAYOUTS.get(place.ranks) if texts is None else texts
+    chosen = layouts.PROVEN.get(place.ranks) if texts is None else texts
     if not chosen:
-        raise Trouble(f"There is no list of layouts for {place.ranks} ranks.", f"use {', '.join(map(str, LAYOUTS))} ranks, or --layouts")
+        raise Trouble(f"There is no list of layouts for {place.ranks} ranks.", f"use {', '.join(map(str, layouts.PROVEN))} ranks, or --layouts")
     rows = []
     for text in chosen:
         cut, _, schedule = text.partition(":")

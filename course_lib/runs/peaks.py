@@ -7,22 +7,12 @@ from pathlib import Path
 
 import torch
 
-from course_lib.facts import device, devices
+from course_lib.facts import device
 from course_lib.install.words import Trouble
+from course_lib.runs.look import fact_name
 from course_lib.runs.place import Place
 
-_NAMES = {  # what torch calls a device -> what the facts call it
-    "NVIDIA H100 80GB HBM3": "H100 SXM", "NVIDIA H100 PCIe": "H100 PCIe", "NVIDIA H200": "H200 SXM", "NVIDIA B200": "B200 SXM",
-    "NVIDIA A100-SXM4-80GB": "A100 SXM 80GB", "NVIDIA A100-SXM4-40GB": "A100 SXM 40GB", "NVIDIA A100 80GB PCIe": "A100 PCIe 80GB",
-    "NVIDIA H800": "H800 SXM", "Tesla V100-SXM2-16GB": "V100 SXM2 16GB", "Tesla V100-SXM2-32GB": "V100 SXM2 32GB",
-}  # fmt: skip
 _SLACK = 0.92  # of a device's memory; the rest is the context's, NCCL's and the allocator's
-
-
-def fact_name(torch_name: str) -> str | None:
-    """The facts' name of a device that torch names, None where the facts do not have it."""
-    name = _NAMES.get(torch_name)
-    return name if name in devices() else None
 
 
 def peak_flops(where: torch.device, dtype: torch.dtype, measured: float) -> tuple[float, str]:

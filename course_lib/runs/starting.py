@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from course_lib.install.words import Trouble
-from course_lib.runs import fleet, look, money, peaks
+from course_lib.runs import fleet, look, money
 
 STOPPED = 124  # as `timeout` says it
 
@@ -35,7 +35,7 @@ def start(program: str, arguments: Sequence[str], nproc: int, limits: Limits, st
         return tour.main(arguments)
     seen = look.gpus()
     paid = min(nproc, len(seen)) if "cpu" not in arguments else 0
-    known, source = money.usual_price(peaks.fact_name(seen[0].name) if seen else None)
+    known, source = money.usual_price(look.fact_name(seen[0].name) if seen else None)
     price = limits.price if limits.price is not None else known
     if limits.dollars is not None and not paid:
         paid = nproc if limits.price is not None else 0  # a price of one's own counts for CPUs too

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.install.words import Trouble
-from course_lib.runs import evidence, fleet, look, money, peaks
-from course_lib.runs.parity import LAYOUTS
+from course_lib.runs import evidence, fleet, look, money
+from course_lib.runs.layouts import PROVEN
 
 Starter = Callable[..., fleet.Ended]
 
@@ -71,7 +71,7 @@ def _stages(gpus: int, dry: bool) -> Iterator[Stage]:
         yield train("pp-interleaved", min(n, 4) // 2, 3.0, "two chunks of layers on a stage", "--layout", "pp", "--schedule", "interleaved", "--micro-batches", "8")
     if n >= 8:
         yield train("three-axes", 8, 3.0, "pipeline × sharding × tensor", "--layout", "pp=2,fsdp=2,tp=2", "--micro-batches", "4")
-    if n in LAYOUTS and n >= 2:
+    if n in PROVEN and n >= 2:
         yield Stage("parity", "parity", ("--steps", "4", *device), n, 2.0, "every layout trains the same model")
     if n >= 2:
         yield Stage("resumed", "resumed", ("--layout", "fsdp", *(("--steps", "20") if small else ("--size", one, "--steps", "10")), *device), n, 3.0,
@@ -120,7 +120,7 @@ class Tour:
         self.gpus = given.gpus if given.gpus is not None else 8 if given.dry else len(seen)
         if not given.dry and not given.plan and self.gpus > len(seen):
             raise Trouble(f"--gpus {self.gpus}, and there are {len(seen)}.", "leave --gpus out, or add --dry or --plan")
-        known, self.price_source = money.usual_price(peaks.fact_name(seen[0].name) if seen else "H100 SXM")
+        known, self.price_source = money.usual_price(look.fact_name(seen[0].name) if seen else "H100 SXM")
         paid = 0 if given.dry else self.gpus
         self.price = given.price if given.price is not None else known
         self.budget = money.budget(paid, self.price, given.minutes, given.max_cost)

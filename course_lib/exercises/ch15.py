@@ -4,7 +4,7 @@ from course_lib.exercises import ch15_faults, ch15_links, ch15_steps
 from course_lib.exercises.ch15_drills import DRILLS
 from course_lib.exercises.numbers.ch15 import NUMBERS
 
-ORDER = ("preflight-verdict", "held-out-message", "bus-above-line", "honest-mfu", "shifted-labels", "smoke-test", "predict-real-step", "fsdp-peak-gap",
+ORDER = ("predict-real-step", "preflight-verdict", "held-out-message", "bus-above-line", "honest-mfu", "shifted-labels", "smoke-test", "fsdp-peak-gap",
          "pipeline-peaks", "exposed-seconds", "where-it-goes", "read-the-traces", "failure-zoo", "ring-that-hangs", "scaling-fit", "spend-ledger",
          "run-report", "audit-runs")  # fmt: skip
 CARDS = tuple(sorted((*ch15_links.CARDS, *ch15_steps.CARDS, *ch15_faults.CARDS), key=lambda card: ORDER.index(card.id)))

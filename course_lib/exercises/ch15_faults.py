@@ -48,6 +48,7 @@ There is a second bug, which the hang hides: the caller's own `block` is still n
     minutes=15,
     difficulty=3,
     importance=5,
+    kind="more",
     form="bug",
     hints=(
         "What does every rank wait for first, and what must happen elsewhere before that can finish? And to whom does the tensor belong "

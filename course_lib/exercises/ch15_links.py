@@ -67,6 +67,7 @@ one is refused, `"with care"` otherwise. Shown: eight GPUs with one thing wrong 
     minutes=15,
     difficulty=3,
     importance=5,
+    kind="more",
     hints=(
         "Eight GPUs work in step. Does the mean of their copies say how fast the eight of them will be? And is a GPU that idles at 345 MHz ill?",
         "One little function judges a value against a pair of limits, and knows what None is. The bits of `reasons` are told apart by `&`. Two "

@@ -10,7 +10,7 @@ from matplotlib.collections import PolyCollection
 
 from course_lib.facts import collectives as published
 from course_lib.figures import lanes, panels
-from course_lib.figures.palette import INK, ORANGE, PAPER, SOFT, VERMILION, color
+from course_lib.figures.palette import INK, ORANGE, SOFT, VERMILION, color
 from course_lib.figures.style import Picture
 from course_lib.runs.counting import ring_sent
 from course_lib.runs.reading import Chosen, every
@@ -70,13 +70,14 @@ def draw_bandwidth(alpha: float = 100 * US, beta: float = 1 * GB, which: str = "
     low, high = np.floor(np.log10(min(seen.min(), said.min()))), np.log10(max(seen.max(), said.max()) * 2)
     panel = panels.Panel(1.0, 0.62, 6.1, 2.75, (np.log10(nbytes[0] / 1.5), np.log10(nbytes[-1] * 1.5)), (low, high))
     panel.frame(axes, _decades(panel.x), _decades(panel.y), "bytes of the whole tensor", "bus bandwidth (a second)")
-    fine = np.logspace(*panel.x, 60)
+    fine = np.logspace(*panel.x, 40)
     sent = np.array([ring_sent(sweep.kind, size, sweep.ranks) for size in fine])
     panel.line(axes, np.log10(fine), np.log10(sent / (alpha + sent / beta)), VERMILION, 2.0)
     panel.line(axes, panel.x, (np.log10(beta),) * 2, SOFT, 1.0, dashed=True)
     near = np.abs(seen / said - 1) <= CLOSE
-    for size, rate, good in zip(nbytes, seen, near, strict=True):
-        panel.dot(axes, np.log10(size), np.log10(rate), INK, ring=not good, size=7)
+    for good, face in ((True, INK), (False, "none")):  # two artists, however many points there are
+        places = panel.at(np.log10(nbytes[near == good]), np.log10(seen[near == good]))
+        axes.plot(*places.T, "o", color=INK, markerfacecolor=face, markersize=7, markeredgewidth=0 if good else 2, zorder=4)
     half = alpha * beta / ring_sent(sweep.kind, 1.0, sweep.ranks)
     worst = float(np.max(np.maximum(seen / said, said / seen)))
     title = f"{sweep.name}: {near.sum()} of {len(near)} sizes within {percent_text(CLOSE)}, the worst off by × {number_text(worst)}"
@@ -107,7 +108,7 @@ def bandwidth(alpha: float = 100 * US, beta: float = 1 * GB) -> Explorer:
 MADE_UP = "made up: as a textbook draws it"
 DELAYS = tuple(percent / 100 for percent in range(-50, 51, 5))  # of the step
 SPEEDS = (0.25, 0.5, 0.7, 1.0, 1.5, 2.0, 4.0)
-_MOST = 300  # boxes that a lane can show; gaps that nobody could see are closed
+_MOST = 60  # boxes that a lane shows; the smallest gaps are closed until no more are left
 Trace = Mapping[str, list[Interval]]
 
 
@@ -185,8 +186,8 @@ def _outside(parts: list[Interval], busy: list[Interval]) -> list[Interval]:
 def _closed(parts: list[Interval], end: float) -> list[Interval]:
     gap = 0.0
     shown = parts
-    while len(shown) > _MOST:  # a picture has no more pixels than this
-        gap = 2 * gap or end / 5000
+    while len(shown) > _MOST:
+        gap = 1.5 * gap or end / 1000
         shown = []
         for start, stop in parts:
             if shown and start - shown[-1][1] <= gap:
@@ -198,7 +199,7 @@ def _closed(parts: list[Interval], end: float) -> list[Interval]:
 
 def _lane(axes: Axes, panel: panels.Panel, row: int, parts: list[Interval], fill: str, scale: float) -> None:
     corners = [panel.at((a / scale, b / scale, b / scale, a / scale), (row - 0.38, row - 0.38, row + 0.38, row + 0.38)) for a, b in parts]
-    axes.add_collection(PolyCollection(corners, facecolors=fill, edgecolors=PAPER, linewidths=0.2, zorder=2), autolim=False)
+    axes.add_collection(PolyCollection(corners, facecolors=fill, linewidths=0, zorder=2), autolim=False)
 
 
 def _ways(axes: Axes, ways: Mapping[str, float], scale: float, unit: str) -> None:

@@ -316,4 +316,4 @@ def test_points_and_minutes_are_those_of_the_chapters_plan():
     assert {card.id: (card.points, card.minutes) for card in CARDS} == {
         "preflight-verdict": (8, 15), "held-out-message": (8, 15), "honest-mfu": (8, 15), "bus-above-line": (5, 10), "scaling-fit": (6, 15), "audit-runs": (6, 10),
     }  # fmt: skip
-    assert all(card.kind == ("core" if card.id in ("preflight-verdict", "held-out-message", "honest-mfu") else "more") for card in CARDS)
+    assert all(card.kind == ("core" if card.id in ("held-out-message", "honest-mfu") else "more") for card in CARDS)

@@ -17,7 +17,8 @@ MB = 1_000_000
 
 
 def child(nbytes: int, forget: bool):
-    """A process that takes so many bytes when told to, lets go of them, and may set its own highest value back; its pid, and how to go on."""
+    """A process that takes so many bytes when told to, lets go of them, and may set its own highest value back, twice: its pid, how to
+    go on, and how to end it (it lives until then: of one that has gone the system says nothing)."""
     (told, tell), (hear, said) = os.pipe(), os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -32,18 +33,23 @@ def child(nbytes: int, forget: bool):
                 with open("/proc/self/clear_refs", "w") as file:
                     file.write("5")
             os.write(said, b"x")
+        os.read(told, 1)
         os._exit(0)
 
     def step() -> None:
         os.write(tell, b"x")
         os.read(hear, 1)
 
-    return pid, step
+    def end() -> None:
+        os.write(tell, b"x")
+        os.waitpid(pid, 0)
+
+    return pid, step, end
 
 
 @pytest.mark.parametrize("forget", [False, True], ids=["with its highest value", "which it sets back"])
 def test_the_gauge_sees_what_a_process_takes_to_within_a_few_megabytes(forget):
-    pid, step = child(64 * MB, forget)
+    pid, step, end = child(64 * MB, forget)
     try:
         step(), step()  # what it took before does not count
         gauge = Gauge(lambda: [pid], 0)
@@ -53,18 +59,18 @@ def test_the_gauge_sees_what_a_process_takes_to_within_a_few_megabytes(forget):
         step()
         assert 63 * MB < gauge.grown() < 70 * MB
     finally:
-        os.waitpid(pid, 0)
+        end()
 
 
 def test_a_process_that_comes_later_counts_and_one_that_has_gone_stays_counted():
     pids: list[int] = []
     gauge = Gauge(lambda: pids, 0)
-    pid, step = child(32 * MB, False)
+    pid, step, end = child(32 * MB, False)
     pids.append(pid)
     step()
     gauge.look()
     step(), step(), step()
-    os.waitpid(pid, 0)
+    end()
     assert gauge.grown() > 31 * MB
 
 

@@ -23,7 +23,7 @@ def warm():
             if chapter not in open_:
                 stack.close()
                 open_.clear()
-                open_[chapter] = stack.enter_context(Workers(torch=True, chapters=[chapter]))
+                open_[chapter] = stack.enter_context(Workers(torch=True, chapters=[chapter], many=True))
             return open_[chapter]
 
         yield of

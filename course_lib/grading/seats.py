@@ -35,7 +35,7 @@ PATIENCE = 5.0  # s that a worker may take for what is no work of the learner's
 _KEPT = ("PATH", "HOME", "USERPROFILE", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "LD_LIBRARY_PATH",
          "DYLD_LIBRARY_PATH", "MPLCONFIGDIR", "XDG_CACHE_HOME", overlay.VARIABLE)
 _SET = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "MPLBACKEND": "Agg",
-        "TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1",
+        "TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONUTF8": "1",
         "COURSE_WORKER": "1"}  # the last makes `check` in a learner's own cells silent
 
 

@@ -290,6 +290,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             rehearse(shell, given.torch)
         pages.collapse()
     gate = gate_in(given.walled) if gate_in is not None else None
+    sys.dont_write_bytecode, os.environ["PYTHONDONTWRITEBYTECODE"] = True, "1"  # ours is written by now; answers write none
     silence()
     if given.fresh:
         os.chdir(given.folder)

@@ -468,13 +468,23 @@ def test_doctor_works_before_anything_is_set_up(tmp_path):
     assert not (folder / ".venv").exists()
 
 
-def test_a_set_up_folder_goes_straight_to_the_command_line_from_anywhere(tmp_path):
-    folder = clone(tmp_path)
-    venv = folder / ".venv"
+def set_up_with(folder: Path, text: str) -> Path:
+    """A clone that counts as set up, whose Python is a program of these lines."""
+    venv = clone(folder) / ".venv"
     (venv / "bin").mkdir(parents=True)
     (venv / "course").mkdir()
-    program(venv / "bin" / "python", 'echo "$@"')
+    program(venv / "bin" / "python", text)
     (venv / "course" / "stamp").write_text(f"{folder}\n{(folder / 'requirements.lock').read_text()}")
+    return folder
+
+
+def test_byte_code_is_kept_even_where_the_environment_forbids_it(tmp_path):
+    folder = set_up_with(tmp_path, 'echo "${PYTHONDONTWRITEBYTECODE-kept}"')
+    assert course(folder, "check", PYTHONDONTWRITEBYTECODE="1").stdout == "kept\n"
+
+
+def test_a_set_up_folder_goes_straight_to_the_command_line_from_anywhere(tmp_path):
+    folder = set_up_with(tmp_path, 'echo "$@"')
     link = tmp_path / "elsewhere" / "course"
     link.parent.mkdir()
     link.symlink_to(folder / "course")

@@ -17,7 +17,11 @@ import pytest
 from course_lib import exercises
 from course_lib.cli.doctor import sandbox_lines
 from course_lib.exercises import Card
+from course_lib.exercises.killmatrix import BANK, read_bank
 from course_lib.grading.judge import grade
+from course_lib.grading.mark import mark
+from course_lib.grading.notebook import Step, Submission
+from course_lib.grading.processes import RankProcesses
 from course_lib.grading.remote import Lost, WorkerPlace, run_cell
 from course_lib.grading.sandbox import LEVELS, Look, Wall, best, filters, looks, watch
 from course_lib.grading.sandbox.wall import course_files, trees
@@ -444,9 +448,9 @@ def exchange(comm, x):
 
 
 def exchanged(workers, folder, source, deciding):
-    with workers.seat(folder) as seat:
+    with workers.seat(folder) as seat, contextlib.closing(RankProcesses(seat)) as ranks:
         assert run_cell(seat, source).state == "answered"
-        with WorkerPlace(seat, deciding=deciding) as place:
+        with WorkerPlace(seat, ranks=ranks if deciding else None) as place:
             report = grade(exercises.card("two-ranks-wait"), place)
             place.settle()
     return report
@@ -481,26 +485,69 @@ ASIDE = "import os, sys\ndef f(comm):\n    found = [os.path.exists('left'), 'lef
 
 
 @pytest.mark.parametrize(("more", "stays"), [("pass", True), ("open('left', 'w').close()", False), ("os.utime('.')", False)])
-def test_a_rank_meets_nothing_of_the_exercise_before_and_a_folder_that_was_touched_goes(walled, tmp_path, more, stays):
+def test_a_fresh_process_meets_nothing_of_the_exercise_before_and_a_folder_that_was_touched_goes(walled, tmp_path, more, stays):
     case, seen, shut_in = Case(name="two", ranks=2), [], []
-    with walled.seat(tmp_path) as seat:
+    with walled.seat(tmp_path) as seat, contextlib.closing(RankProcesses(seat)) as ranks:
         assert run_cell(seat, ASIDE.format(more=more)).state == "answered"
         for _ in range(2):
-            with WorkerPlace(seat, deciding=True) as place:
+            with WorkerPlace(seat, ranks=ranks) as place:
                 place.plan([case])
                 seen.append(place.run(CARD, case).value)
                 shut_in.append([seat.beside(rank).pid for rank in range(2)])
+            ranks.close()
     assert seen == [[[False, False]] * 2] * 2
     assert (shut_in[0] == shut_in[1]) is stays
+
+
+def test_processes_serve_the_next_exercise_and_load_its_answer(walled, tmp_path):
+    case, who = Case(name="two", ranks=2), []
+    with walled.seat(tmp_path) as seat, contextlib.closing(RankProcesses(seat)) as ranks:
+        for word in ("first", "second"):
+            assert run_cell(seat, f"import os\ndef f(comm): return ['{word}', os.getpid()]").state == "answered"
+            with WorkerPlace(seat, ranks=ranks) as place:
+                place.plan([case])
+                who.append((ranks.worn, place.run(CARD, case).value))
+    (worn_first, first), (worn_next, following) = who
+    assert (worn_first, worn_next) == (False, True)
+    assert [word for word, _ in first] == ["first"] * 2 and [word for word, _ in following] == ["second"] * 2
+    assert [pid for _, pid in first] == [pid for _, pid in following]
+
+
+WRAPPED = """{right}
+import sys
+_right = {name}
+def {name}(comm, x):
+    {first}
+    return _right(comm, x)
+"""
+
+
+@pytest.mark.parametrize(("first", "second", "earned"), [
+    ("sys.modules['left'] = sys", "assert 'left' not in sys.modules", (True, True)),
+    ("pass", "x = 2 * x", (True, False)),
+    ("x = 2 * x", "pass", (False, True)),
+])  # fmt: skip
+def test_what_an_exercise_leaves_in_its_ranks_costs_the_next_one_nothing(walled, monkeypatch, first, second, earned):
+    cards = [exercises.card(name) for name in ("two-ranks-wait", "token-round-the-ring")]
+    steps, places = [], []
+    for card, line in zip(cards, (first, second), strict=True):
+        right = next(answer.source for answer in read_bank(BANK / "ch00" / f"{card.id}.py") if answer.sort == "right")
+        source = WRAPPED.format(right=right, name=card.answers[0], first=line)
+        steps += [Step(do="run", exercise=card.id, source=source, whose="answer"), Step(do="judge", exercise=card.id)]
+    monkeypatch.setattr("course_lib.grading.mark.WorkerPlace", lambda *given, **more: places.append(WorkerPlace(*given, **more)) or places[-1])
+    done = mark(Submission(steps=tuple(steps), exercises=tuple(card.id for card in cards)), cards, walled, deciding_ranks=True)
+    assert tuple(report.passed for report in done.reports) == earned, done
+    judged = [place for place in places if place.ranks is not None]
+    assert len(judged) == (2 if not earned[0] else 3)  # only in processes that had served another exercise is one judged twice
 
 
 def test_a_rank_reaches_nothing_in_the_process_that_it_is_a_copy_of(walled, tmp_path):
     source = ("import os\ndef tried(path, how):\n    try:\n        os.close(os.open(path, how)); return 'opened'\n    except OSError as error: return type(error).__name__\n"
               "def f(comm): return [tried(f'/proc/{who}/mem', os.O_RDWR) for who in (1, 'self')]")
     case = Case(name="two", ranks=2)
-    with walled.seat(tmp_path) as seat:
+    with walled.seat(tmp_path) as seat, contextlib.closing(RankProcesses(seat)) as ranks:
         assert run_cell(seat, source).state == "answered"
-        with WorkerPlace(seat, deciding=True) as place:
+        with WorkerPlace(seat, ranks=ranks) as place:
             place.plan([case])
             assert place.run(CARD, case).value == [["PermissionError", "opened"]] * 2
 

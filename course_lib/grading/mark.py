@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from course_lib.exercises import Card
 from course_lib.grading.confirm import confirmed, wants_weighing
 from course_lib.grading.judge import EXPLAIN_SECONDS, decide, explain, wants_explaining
 from course_lib.grading.notebook import Step, Submission
+from course_lib.grading.processes import RankProcesses
 from course_lib.grading.remote import Lost, WorkerPlace, names_there, run_cell
 from course_lib.grading.sandbox.wall import Wall
 from course_lib.grading.seats import Seat, Workers
@@ -84,7 +85,7 @@ def _through(
     submission: Submission, known: Mapping[str, Card], workers: Workers, folder: Path, state: _State, until: float, rules: _Rules
 ) -> bool:
     """Run the notebook once; whether it came to its end. If not, what broke it is left out of the next run."""
-    with workers.seat(folder) as seat:
+    with workers.seat(folder) as seat, closing(RankProcesses(seat)) as ranks:
         for index, step in enumerate(submission.steps):
             if index in state.left_out or (step.do == "judge" and step.exercise in state.reports):
                 continue
@@ -95,7 +96,7 @@ def _through(
                 if step.do == "run":
                     _run(seat, step, state, until)
                 else:
-                    _judge(seat, known[step.exercise], step.exercise in submission.missing, state, rules)
+                    _judge(seat, ranks, known[step.exercise], step.exercise in submission.missing, state, rules)
             except Lost as lost:
                 state.left_out.add(index)
                 _say_lost(step, lost, known, state)
@@ -119,7 +120,7 @@ def _with_conflict(step: Step, outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _judge(seat: Seat, card: Card, missing: bool, state: _State, rules: _Rules) -> None:
+def _judge(seat: Seat, ranks: RankProcesses, card: Card, missing: bool, state: _State, rules: _Rules) -> None:
     """Judge one exercise on what the notebook has defined so far."""
     there, own = names_there(seat, card.answers)
     wrote = state.errors.get(card.id)
@@ -131,23 +132,36 @@ def _judge(seat: Seat, card: Card, missing: bool, state: _State, rules: _Rules) 
     if missing:
         names = ", ".join(f"`{name}`" for name in card.answers)
         state.notes.append(f"{wrote.error if wrote else ''} But a cell of your own defines {names}, and that was judged: nothing is lost.".strip())
-    with WorkerPlace(seat, deciding=rules.deciding, most_seconds=state.limits.case_seconds) as place:
-        report = _graded(card, place, rules)
-        place.settle()
-        if place.lost is not None:
-            report = replace(report, state=place.lost.state, points=0.0, note=place.lost.words)
-        state.reports[card.id] = report
+    deciding = seat.forks and rules.deciding
+    report, place = _in_a_place(seat, ranks if deciding else None, card, state, rules)
+    if place.decides and not report.passed:
+        ranks.close()
+        if ranks.worn:  # an earlier exercise may have left something in their processes
+            report, place = _in_a_place(seat, ranks, card, state, rules)
+            ranks.close()
+    state.reports[card.id] = report
     if place.lost is not None and not seat.forks:
         raise place.lost
-    if seat.forks and rules.deciding and wants_weighing(card, report):
-        report = state.reports[card.id] = _weighed(seat, card, report, state, rules)
+    if deciding and wants_weighing(card, report):
+        report = state.reports[card.id] = _weighed(seat, ranks, card, report, state, rules)
     if seat.forks and wants_explaining(card, report, rules.params.get(card.id)):
         state.reports[card.id] = _explained(seat, card, report, state, rules)
 
 
-def _weighed(seat: Seat, card: Card, report: Report, state: _State, rules: _Rules) -> Report:
+def _in_a_place(seat: Seat, ranks: RankProcesses | None, card: Card, state: _State, rules: _Rules) -> tuple[Report, WorkerPlace]:
+    """The report of an exercise, and the clone on which it was judged."""
+    with WorkerPlace(seat, ranks=ranks, most_seconds=state.limits.case_seconds) as place:
+        report = _graded(card, place, rules)
+        place.settle()
+    if place.lost is not None:
+        report = replace(report, state=place.lost.state, points=0.0, note=place.lost.words)
+    return report, place
+
+
+def _weighed(seat: Seat, ranks: RankProcesses, card: Card, report: Report, state: _State, rules: _Rules) -> Report:
     """The report with what the operating system says of the answer's memory, on a clone of its own: what happens there costs no other share."""
-    with WorkerPlace(seat, deciding=True, most_seconds=state.limits.case_seconds) as again:
+    ranks.close()  # what they hold is not this case's
+    with WorkerPlace(seat, ranks=ranks, most_seconds=state.limits.case_seconds) as again:
         return cleaned(confirmed(card, again, report, params=rules.params.get(card.id), secret=rules.secret))
 
 

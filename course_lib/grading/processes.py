@@ -1,26 +1,26 @@
 """Ranks as processes, each behind a wall of its own: the runs of a cluster exercise that decide in a class.
 
 The worker hands its answer over by value. For every rank there is a worker of its own that runs nothing of a submission: a
-fresh fork of it loads the answer, gets its inputs over its own socket, and ends with the exercise. No memory, descriptor,
-folder, network or process is shared, so what one rank does not send another does not have. The kernel, with its meter and
-clock, is the judge's as always.
+fresh fork of it loads the answer and gets its inputs over its own socket. No memory, descriptor, folder, network or process is
+shared, so what one rank does not send another does not have. The kernel, with its meter and clock, is the judge's as always.
 
-The workers stay for the notebook's next exercise, for to shut a process in costs four times as much as to copy it. One in
-whose folder a rank left anything, or that broke a limit, does not.
+Processes and workers stay for the notebook's next exercise, for to copy one costs as much as some runs of it, and to shut one in
+four times that. What an exercise leaves in its processes costs the next one nothing: whoever judges does it again in fresh ones
+where it was not right in those. A worker in whose folder a rank left anything, or that broke a limit, is replaced with them.
 """
 
 import select
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from course_lib.cluster.kernel import Adversary
-from course_lib.cluster.remote import Caps, judge_ranks
-from course_lib.cluster.simulation import Run
 from course_lib.exercises import Card, call
 from course_lib.grading.channel import Garbled, Gone, Late
 from course_lib.grading.seats import PATIENCE, Seat, end_in_words, pass_socket
 from course_lib.records import Case
+
+if TYPE_CHECKING:
+    from course_lib.cluster.simulation import Run
 
 MOST = 16  # ranks of a run that has a process for each
 _GRACE = 0.5  # s in which a process that ends by itself has ended
@@ -43,7 +43,7 @@ class Rank:
         self.keeper = keeper
         self.status: int | None = None
         self.running = True
-        self.loaded = False
+        self.loaded = False  # whether it has this exercise's answer
         try:
             if not keeper.apart:
                 keeper.channel.ask({"do": "apart"}, PATIENCE)
@@ -93,14 +93,24 @@ class Rank:
 
 
 class RankProcesses:
-    """The processes of one exercise's ranks: made when first needed, ended with the exercise."""
+    """The processes of a notebook's ranks: made when first needed, and kept for its next exercise until they are closed."""
 
     def __init__(self, seat: Seat) -> None:
         self.seat = seat
         self.seats: list[Rank] = []
+        self.worn = False  # whether this exercise has processes that served another before
 
-    def run(self, card: Card, answer: Any, case: Case) -> tuple[Run, str]:
+    def begin(self) -> None:
+        """Another exercise: its answer is to be loaded before it runs."""
+        self.worn = bool(self.seats)
+        for seat in self.seats:
+            seat.loaded = False
+
+    def run(self, card: Card, answer: Any, case: Case) -> "tuple[Run, str]":
         """One run of an answer that the worker has packed, and what its ranks printed; Gone if a process ended meanwhile."""
+        from course_lib.cluster.kernel import Adversary
+        from course_lib.cluster.remote import Caps, judge_ranks
+
         ranks = case.ranks or 1
         while len(self.seats) < ranks:
             self.seats.append(Rank(self.seat.beside(len(self.seats))))

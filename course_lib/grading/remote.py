@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from course_lib.exercises import Card, call
 from course_lib.grading.channel import Channel, Garbled, Gone, Late
 from course_lib.grading.place import NOT_ANSWERED, OUTPUT_CAP
+from course_lib.grading.processes import RankProcesses, deciding
 from course_lib.grading.seats import PATIENCE, Seat, end_in_words, pass_socket
 from course_lib.grading.words import clean
 from course_lib.records import Case, Outcome, State
@@ -80,13 +81,12 @@ def outcome_of(answer: dict[str, Any]) -> Outcome:
 class WorkerPlace:
     """Runs the cases of one exercise on a clone of the worker, or on the worker itself where there are no clones."""
 
-    def __init__(self, seat: Seat, *, deciding: bool = False, most_seconds: float = 60.0) -> None:
+    def __init__(self, seat: Seat, *, ranks: RankProcesses | None = None, most_seconds: float = 60.0) -> None:
         self.seat = seat
         self.most_seconds = most_seconds  # of one case
-        self.processes: Any = None  # of ranks, where runs with a process for each decide
+        self.ranks = ranks  # where runs with a process for each decide
         self.decides: list[Case] = []
         self.packed: Any = None  # the answer by value, for those processes
-        self.wanted = deciding and seat.forks
         self.lost: Lost | None = None
         self.heard = False  # whether the clone's end was told
         self.token = b""
@@ -101,8 +101,6 @@ class WorkerPlace:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.processes is not None:
-            self.processes.close()
         if self.seat.forks:
             self.channel.close()
             if not self.heard:  # a rank's process may have crashed, and the clone lives
@@ -111,10 +109,9 @@ class WorkerPlace:
 
     def plan(self, cases: Sequence[Case]) -> None:
         """Hear which cases will come: some of them decide, with a process for each rank."""
-        if self.wanted and any(case.ranks for case in cases):
-            from course_lib.grading.processes import RankProcesses, deciding
-
-            self.decides, self.processes = deciding(cases), RankProcesses(self.seat)
+        if self.ranks is not None and (decides := deciding(cases)):
+            self.decides = decides
+            self.ranks.begin()
 
     def run(self, card: Card, case: Case) -> Outcome:
         """The outcome of one case; the states of a worker that is lost stay."""
@@ -130,8 +127,8 @@ class WorkerPlace:
         outcome, grown = self.run(card, warm), 0
         if outcome.state != "answered":
             return outcome, grown
-        seats = [self.channel] if self.processes is None else [seat.channel for seat in self.processes.seats]
-        for channel in seats:
+        channels = [seat.channel for seat in self.ranks.seats] if self.ranks is not None and self.decides else [self.channel]
+        for channel in channels:
             channel.ask({"do": "exact"}, PATIENCE)
         self.seat.gauge(True)
         try:
@@ -178,12 +175,13 @@ class WorkerPlace:
             if packed.state != "answered":
                 return packed
             self.packed = packed.value
+        assert self.ranks is not None
         try:
-            run, printed = self.processes.run(card, self.packed, case)
+            run, printed = self.ranks.run(card, self.packed, case)
         except (Gone, Late, Garbled):
-            raise Lost("crashed", self.processes.ended()) from None
+            raise Lost("crashed", self.ranks.ended()) from None
         if run.state == "crashed":
-            raise Lost("crashed", self.processes.ended())
+            raise Lost("crashed", self.ranks.ended())
         return _told(run, case, limit, lambda: printed)
 
     def _after_ranks(self, limit: str) -> dict[str, Any]:

@@ -279,6 +279,10 @@ class Accounting(TorchDispatchMode):
 
     # --- what is asked
 
+    def storages(self) -> list[torch.UntypedStorage]:
+        """What is counted and alive now."""
+        return [storage for block in self._blocks.values() if (storage := block.ref()) is not None]
+
     def roles(self) -> dict[str, int]:
         """Bytes alive now, by role."""
         return self._tally(list(self._blocks.values()), now=True)

@@ -161,12 +161,6 @@ def step_seconds(compute: Any, comm: Any = 0.0, data: Any = 0.0, overlap: bool =
     return parts[0] + parts[1] + parts[2]
 
 
-def binding_part(compute: float, comm: float = 0.0, data: float = 0.0) -> str:
-    """Which part of a step is the longest: "compute", "comm" or "data"; the first named on a tie."""
-    parts = {"compute": compute, "comm": comm, "data": data}
-    return max(parts, key=lambda name: require(name, parts[name], "s", open_below=False))
-
-
 def _pool(flops_per_s: Any, mfu: Any, devices: Any) -> Any:
     """FLOP/s that the devices deliver together."""
     rate = require("flops_per_s", flops_per_s, "FLOP/s") * require_whole("devices", devices)

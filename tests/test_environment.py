@@ -12,7 +12,7 @@ from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from course_lib.install import GB, PYTHONS, ROOT, pins
+from course_lib.install import GB, PYTHONS, ROOT, machine, pins
 from course_lib.learner import environment
 from course_lib.learner.environment import Gpu, Line
 
@@ -247,3 +247,17 @@ def test_a_browser_of_playwrights_own_is_found(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
     assert environment.chromium() == str(program)
+
+
+@pytest.mark.parametrize(("quota", "limit", "cores", "memory"), [
+    ("50000 100000", 1000.0, 0.5, (1000.0, 400.0)),  # half a core, and what the container has not used yet
+    ("max 100000", "max", machine.cores(), None),  # a container without limits
+])  # fmt: skip
+def test_a_container_leaves_less_than_the_machine_has(quota, limit, cores, memory, tmp_path, monkeypatch):
+    free = machine.memory()
+    for name, text in (("cpu.max", quota), ("memory.max", limit), ("memory.current", 600)):
+        (tmp_path / name).write_text(f"{text}\n", encoding="ascii")
+    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
+    assert machine.cores() == cores
+    assert machine.memory()[0] == (free[0] if memory is None else memory[0])
+    assert memory is None or machine.memory()[1] == memory[1]

@@ -306,13 +306,13 @@ AUDITS = [("audit-one-step", STEP_ITEMS, ch01_audits.STEP_KEYS), ("audit-run-len
 
 @pytest.mark.parametrize(("exercise", "items", "keys"), AUDITS, ids=[a[0] for a in AUDITS])
 def test_an_audit_mixes_errors_with_statements_right_as_printed(exercise, items, keys):
-    verdicts = [keys[item.id].verdict for item in items]
+    verdicts = [keys[item.id].said for item in items]
     assert verdicts.count("right") >= 2 and verdicts.count("wrong") >= 2
     assert all(keys[item.id].cause in CAUSES for item in items)
     for item in items:  # "right" means within 5 % of what was printed, in the unit of the claim
-        claim = facts.claim(item.claim).value
+        claim = facts.claim(item.claim or item.id).value
         scale = {"EFLOP/s (10¹⁸)": 1e18, "millions of US dollars": 1e6}.get(item.unit, 1.0)
-        assert math.isclose(keys[item.id].number * scale, claim, rel_tol=0.05) == (keys[item.id].verdict == "right")
+        assert math.isclose(keys[item.id].number * scale, claim, rel_tol=0.05) == (keys[item.id].said == "right")
 
 
 BLIND = {
@@ -330,17 +330,17 @@ BLIND = {
 def test_blind_strategies_earn_nothing(exercise, items, keys, guess):
     scale = {"EFLOP/s (10¹⁸)": 1e-18, "millions of US dollars": 1e-6}
     given = {
-        item.id: guess(keys[item.id], float(facts.claim(item.claim).value) * scale.get(item.unit, 1.0)) for item in items
+        item.id: guess(keys[item.id], float(facts.claim(item.claim or item.id).value) * scale.get(item.unit, 1.0)) for item in items
     }
     assert run(exercise, lambda: given).points == 0
 
 
 @pytest.mark.parametrize(("exercise", "items", "keys"), AUDITS, ids=[a[0] for a in AUDITS])
 def test_each_statement_of_an_audit_is_worth_its_share(exercise, items, keys):
-    truth = {item.id: (keys[item.id].number * 1.04, keys[item.id].verdict, keys[item.id].cause) for item in items}
+    truth = {item.id: (keys[item.id].number * 1.04, keys[item.id].said, keys[item.id].cause) for item in items}
     assert run(exercise, lambda: truth).passed
     for item in items:
-        spoilt = {**truth, item.id: (keys[item.id].number * 1.2, keys[item.id].verdict, keys[item.id].cause)}
+        spoilt = {**truth, item.id: (keys[item.id].number * 1.2, keys[item.id].said, keys[item.id].cause)}
         assert run(exercise, lambda spoilt=spoilt: spoilt).points == pytest.approx(10)
 
 

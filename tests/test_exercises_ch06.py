@@ -22,8 +22,9 @@ from course_lib.exercises.judging.ch06_measuring import RIGHT_ORDERS, WRONG_SUMS
 from course_lib.exercises.judging.ch06_reading import circle_of
 from course_lib.exercises.judging.ch06_ring import ring_time
 from course_lib.exercises.judging.ch06_traffic import TRAFFIC, matrix_of
+from course_lib.grading.crossing import Given
 from course_lib.grading.judge import grade
-from course_lib.grading.place import Given, Here
+from course_lib.grading.place import Here
 from course_lib.records import Outcome
 
 CARDS = exercises.cards("06")

@@ -23,8 +23,9 @@ from course_lib.exercises.judging.ch07_audits import KEYS
 from course_lib.exercises.judging.ch07_core import exposed_seconds
 from course_lib.exercises.judging.ch07_hooks import SECONDS, WIDE
 from course_lib.exercises.judging.ch07_ranks import collective_seconds, net
+from course_lib.grading.crossing import Given
 from course_lib.grading.judge import grade
-from course_lib.grading.place import Given, Here
+from course_lib.grading.place import Here
 from course_lib.records import Outcome
 
 CARDS = exercises.cards("07")

@@ -22,7 +22,7 @@ from course_lib.exercises.ch08_work import Stack, Stepper, tied_model
 from course_lib.exercises.judging import ch08, judging
 from course_lib.exercises.judging.ch08_audits import KEYS
 from course_lib.exercises.judging.ch08_fsdp import cut, gradients, held_of
-from course_lib.exercises.judging.ch08_hsdp import best, groups, hsdp, seconds, smallest
+from course_lib.exercises.judging.ch08_hsdp import RULES, best, gathers_of, groups, hsdp, seconds, smallest
 from course_lib.exercises.judging.ch08_moved import least_bytes, parts_of
 from course_lib.exercises.judging.ch08_numbers import (
     crossover,
@@ -281,6 +281,34 @@ def test_the_fewest_ranks_fit_and_one_less_do_not(params, stage, room):
         assert found == 1 or held(params * 1e9, stage, found - 1, buckets) > room * 1e9
 
 
+def other_orders(params, stage, buckets, room):
+    """The fewest ranks, worked out per parameter, in billions, and by trying."""
+    since = {"master": 1, "moments": 1, "grads": 2, "weights": 3}
+    whole = sum(size for name, size in buckets.items() if stage < since[name])
+    shared = sum(buckets.values()) - whole
+    if room < params * whole or (room == params * whole and shared):
+        return [None]
+    if not shared:
+        return [1]
+    per, billions = room / params - whole, room / 1e9 - params / 1e9 * whole
+    near = math.ceil(shared / per)
+    tried = next(n for n in range(max(near - 3, 1), near + 3) if params * (whole + shared / n) <= room)
+    return [near, math.ceil(params / 1e9 * shared / billions), tried]
+
+
+@pytest.mark.parametrize("seed", [None, *range(25)])
+def test_rounding_never_decides_how_many_ranks_are_asked_for(seed):
+    for name, index, want, orders in (
+        ("zero-state", 1, fewest, other_orders),
+        ("largest-alone", 1, ranks_for, lambda p, m, layers, a, b: [math.ceil(b / room) if (room := (m - a) / p - 4 / layers) > 0 else None]),
+    ):
+        card = exercises.card(name)
+        params = card.params if seed is None else card.variant(str(seed))
+        for case in judging(name).cases(params, random.Random(seed)):
+            for row in case.args[1] if case.args[0] == index else ():
+                assert set(orders(*row)) == {want(*row)}, row
+
+
 def test_405b_over_all_gpus_talks_for_as_long_as_was_worked_out():
     params = exercises.card("predict-all-shards").params
     assert talking_seconds(params) == pytest.approx(48.6, rel=1e-3) and 0.9 < computing_seconds(params) < 1.2
@@ -331,6 +359,25 @@ def test_parts_make_the_row_again_wherever_they_lie(elements, ranks, owner):
     for rank, part in enumerate(parts):
         count = held_of(elements, ranks, rank, owner)
         assert part[:count].all() and not part[count:].any()
+
+
+def test_a_buffer_that_is_emptied_or_used_again_does_not_lie_around():
+    widths, x = [3, 3, 3, 3], torch.randn(2, 3, dtype=torch.float64)
+    stack = Stack(None, {"widths": widths, "wish": ()}, [], torch.zeros(2, 3, dtype=torch.float64))
+    pair = [torch.randn(12, dtype=torch.float64) for _ in range(2)]
+    y = stack.forward(1, pair[1], stack.forward(0, pair[0], x))
+    assert torch.isnan(pair[0]).all() and stack.told()["held"] == 1
+    pair[0].copy_(ahead := torch.randn(12, dtype=torch.float64))  # unit 2 comes in where unit 0 was
+    pair[1].untyped_storage().resize_(0)
+    stack.forward(2, pair[0], y)
+    assert torch.equal(pair[0], ahead) and stack.told()["held"] == 1
+
+
+def test_rows_of_one_storage_are_told_apart():
+    both, x = torch.randn(24, dtype=torch.float64), torch.randn(2, 3, dtype=torch.float64)
+    stack = Stack(None, {"widths": [3, 3, 3], "wish": ()}, [], torch.zeros(2, 3, dtype=torch.float64))
+    stack.forward(1, both[12:], stack.forward(0, both[:12], x))
+    assert torch.isnan(both[:12]).all() and not torch.isnan(both[12:]).any()
 
 
 def test_rows_that_lie_around_are_found_without_counting_bytes():
@@ -403,6 +450,16 @@ def test_bytes_of_a_group_are_the_librarys(gathers, ranks, group):
     total = sharding.step_bytes([elements], group, 3, kept=gathers == 1, replicas=ranks // group, root=False)
     assert inside + across == pytest.approx(total) and across == pytest.approx(sharding.hybrid_bytes(elements, group, ranks // group))
     assert state == pytest.approx(memory.zero_bytes(elements, 3, group))
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_another_rule_than_the_least_time_shows_wherever_it_can(kept):
+    card = exercises.card("hsdp-group")
+    params = {**card.params, "kept": kept}  # nothing else in them says how often weights are gathered
+    gathers = gathers_of(params)
+    rows = next(case for case in judging(card.id).cases(params, random.Random(2)) if case.part == "wires").args[1]
+    found = {name: sum(rule(*row, gathers=gathers) != best(gathers, *row) for row in rows) for name, rule in RULES.items()}
+    assert gathers == 2 - kept and all(count >= 2 for name, count in found.items() if not (kept and name == "largest-inside")), found
 
 
 def test_llama_in_groups_of_eight_does_not_fit_and_the_audited_numbers_are_met():

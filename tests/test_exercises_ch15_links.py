@@ -15,8 +15,8 @@ from course_lib.exercises.ch15_links_audit import ITEMS
 from course_lib.exercises.ch15_links_more import CAUSES, GROWTH
 from course_lib.exercises.ch15_links_work import as_run, peaks_of
 from course_lib.exercises.judging import ch15_links_bus as bus
-from course_lib.exercises.judging import ch15_links_machines as machines
 from course_lib.exercises.judging import ch15_links_mfu as rates
+from course_lib.exercises.judging import ch15_links_rented as machines
 from course_lib.exercises.judging import ch15_links_scaling as scalings
 from course_lib.exercises.judging import ch15_links_sweeps as sweeps
 from course_lib.exercises.judging.ch15_links import JUDGINGS

@@ -63,7 +63,9 @@ def test_no_rank_knows_what_nobody_sent_it_though_it_could_among_threads(monkeyp
 
 WITHOUT_A_PROCESS_SPACE = ("class-folder", "secret-by-its-path", "gradebook-by-sql", "judging-source", "memory-of-the-judge", "services-on-loopback",
                            "sockets-without-a-network", "grades-in-the-database", "code-of-the-course", "end-of-another-process",
-                           "detached-process", "files-of-other-students")  # fmt: skip
+                           "detached-process", "files-of-other-students", "objects-of-the-system-removed", "time-of-other-processes",
+                           "files-cut-short", "signals-by-a-descriptor", "counts-of-the-system", "memory-that-is-free", "pages-in-memory",
+                           "hints-on-files", "semaphores-and-queues", "numbers-of-the-kernel")  # fmt: skip
 
 
 def test_the_weaker_sandbox_holds_too():
@@ -84,6 +86,9 @@ REAL = {  # without a wall they succeed: what is seen of it
     "files-of-other-students": "touched",
     "shared-memory-overwritten": "touched",
     "end-of-another-process": "touched",
+    "objects-of-the-system-removed": "touched",
+    "files-cut-short": "touched",
+    "semaphores-and-queues": "read",
 }
 
 

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from course_lib import exercises
-from course_lib.grading.check import Graded, check_main, grade_all, variant_params
+from course_lib.grading.check import check_main, grade_all, variant_params
+from course_lib.grading.graded import Graded
 from course_lib.grading.show import mark_of, next_step, show, why_not
 from course_lib.install import Trouble
 from course_lib.learner.notebooks import parse, render

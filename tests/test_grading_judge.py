@@ -8,9 +8,10 @@ import pytest
 from course_lib.exercises import Card
 from course_lib.exercises.judging import Judging, Mistake, number_verdict
 from course_lib.grading import judge as judge_module
+from course_lib.grading.crossing import NotPlain, plain
 from course_lib.grading.judge import grade, hidden_seed, report_dict
 from course_lib.grading.panel import html_panel, text_panel
-from course_lib.grading.place import Here, NotPlain, plain, switched_off
+from course_lib.grading.place import Here, switched_off
 from course_lib.records import Case, Verdict
 
 

@@ -543,13 +543,13 @@ def test_what_an_exercise_leaves_in_its_ranks_costs_the_next_one_nothing(walled,
 
 def test_a_rank_reaches_nothing_in_the_process_that_it_is_a_copy_of(walled, tmp_path):
     source = ("import os\ndef tried(path, how):\n    try:\n        os.close(os.open(path, how)); return 'opened'\n    except OSError as error: return type(error).__name__\n"
-              "def f(comm): return [tried(f'/proc/{who}/mem', os.O_RDWR) for who in (1, 'self')]")
+              "def f(comm): return [tried(f'/proc/{who}/mem', os.O_RDWR) for who in (1, 'self')] + [tried('/proc/loadavg', os.O_RDONLY)]")
     case = Case(name="two", ranks=2)
     with walled.seat(tmp_path) as seat, contextlib.closing(RankProcesses(seat)) as ranks:
         assert run_cell(seat, source).state == "answered"
         with WorkerPlace(seat, ranks=ranks) as place:
             place.plan([case])
-            assert place.run(CARD, case).value == [["PermissionError", "opened"]] * 2
+            assert place.run(CARD, case).value == [["PermissionError"] * 3] * 2
 
 
 def test_workers_of_many_notebooks_are_rehearsed_and_find_nothing_of_it(tmp_path):

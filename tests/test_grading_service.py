@@ -19,7 +19,8 @@ from course_lib.grading.needed import missed, needed
 from course_lib.grading.notebook import blank, rebuild
 from course_lib.grading.service import anomalies
 from course_lib.grading.service.autograded import autograded, outputs_of
-from course_lib.grading.service.grading import Event, Summary, grade_class
+from course_lib.grading.service.events import Event, Summary
+from course_lib.grading.service.grading import grade_class
 from course_lib.grading.service.pool import Markers
 from course_lib.grading.service.regrade import regrade_exercise
 from course_lib.grading.service.reports import all_latest, autograded_path, latest

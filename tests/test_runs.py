@@ -23,6 +23,7 @@ from course_lib.runs import (
     fleet,
     gap,
     gates,
+    intervals,
     layouts,
     look,
     money,
@@ -32,6 +33,7 @@ from course_lib.runs import (
     store,
     tour,
     tracing,
+    train,
     verify,
 )
 from course_lib.runs.clock import Clock
@@ -511,14 +513,14 @@ class Starter:
         self.fails, self.hangs, self.started = fails, hangs, []
 
     def __call__(self, program, arguments, nproc, *, timeout, say):
-        name = arguments[arguments.index("--name") + 1] if "--name" in arguments else "failures"
+        name = arguments[arguments.index("--name") + 1]
         self.started.append(name)
         if name in self.hangs:
             return fleet.Ended(-15, timeout, True, ("step 1",))
         if name in self.fails:
             return fleet.Ended(1, 1.0, False, ("RuntimeError: out of memory",))
         out = arguments[arguments.index("--out") + 1]
-        evidence.write(evidence.evidence("failure", setup={}, raw={"rows": []}, measured={"found": 0, "of": 0}), out, "failures-1" if name == "failures" else name)
+        evidence.write(evidence.evidence("failure", setup={}, raw={"rows": []}, measured={"found": 0, "of": 0}), out, name)
         return fleet.Ended(0, 1.0, False, ())
 
 
@@ -536,6 +538,19 @@ def test_a_tour_goes_on_after_a_failed_stage_and_resumes_where_it_stopped(tmp_pa
     assert "scp" in said and "evidence add out.zip" in said and "rental" not in said
     with zipfile.ZipFile(tmp_path / "out.zip") as packed:
         assert {"ddp.json", "fsdp.json", "machine.json", "tour.jsonl"} <= set(packed.namelist())
+
+
+def test_a_stage_that_failed_runs_again_though_it_left_evidence(tmp_path):
+    flags = ["--dry", "--gpus", "2", "--only", "parity,links", "--out", str(tmp_path / "out")]
+
+    class Odd(Starter):
+        def __call__(self, program, *arguments, **more):
+            ended = super().__call__(program, *arguments, **more)
+            return fleet.Ended(1, 1.0, False, ("parity: not the same",)) if program == "parity" else ended
+
+    assert tour.main(flags, Odd()) == 1 and (tmp_path / "out" / "parity.json").exists()
+    again = Starter()
+    assert tour.main(flags, again) == 0 and again.started == ["parity"]
 
 
 def test_a_tour_without_time_starts_nothing(tmp_path):
@@ -593,8 +608,8 @@ def test_exposed_communication_counts_each_moment_once():
     kernels = [("gemm", 10.0, 14.0), ("norm", 10.5, 11.0), ("gemm", 12.0, 15.0), ("ncclDevKernel_AllReduce", 13.0, 18.0), ("ncclDevKernel_AllGather", 17.0, 19.0), ("adam", 18.5, 20.0)]
     found = tracing.sorted_out(kernels)
     assert found == {"compute": [(0.0, 5.0), (8.5, 10.0)], "communication": [(3.0, 9.0)]}
-    assert tracing.exposed(found) == pytest.approx(3.5), "from 5 to 8.5: neither the sum of kernels nor their span"
-    assert tracing.exposed({"compute": [], "communication": [(0.0, 2.0)]}) == 2.0
+    assert intervals.exposed(found) == pytest.approx(3.5), "from 5 to 8.5: neither the sum of kernels nor their span"
+    assert intervals.exposed({"compute": [], "communication": [(0.0, 2.0)]}) == 2.0
 
 
 def test_on_a_cpu_gloos_calls_communicate_and_short_starts_between_operations_are_joined():
@@ -602,7 +617,7 @@ def test_on_a_cpu_gloos_calls_communicate_and_short_starts_between_operations_ar
     found = tracing.sorted_out(events, tracing.STARTING)
     assert found["compute"] == [(0.0, pytest.approx(0.6)), (pytest.approx(0.9), pytest.approx(1.1))]
     assert found["communication"] == [(pytest.approx(0.4), pytest.approx(1.0))]
-    assert tracing.exposed(found) == pytest.approx(0.3)
+    assert intervals.exposed(found) == pytest.approx(0.3)
 
 
 def test_parity_that_rounding_does_not_explain_fails_its_gate():
@@ -660,3 +675,15 @@ def test_what_would_fit_is_said_only_where_it_would():
     sharded = replace(big, layout=layouts.parse("fsdp", 8))
     assert sum(predict.memory_bytes(sharded).values()) <= 80e9 < sum(predict.memory_bytes(big).values())
     assert train.would_fit(big, 5e9).startswith("use more ranks")
+
+
+@pytest.mark.parametrize("program", [train, tour], ids=["train", "tour"])
+def test_every_example_of_a_programs_help_is_one_that_it_takes(program, capsys):
+    with pytest.raises(SystemExit):
+        program.arguments(["--help"])
+    name = program.__name__.rpartition(".")[2]
+    shown = capsys.readouterr().out.partition("examples:\n")[2].splitlines()
+    examples = [line.split()[1:] for line in shown if line.split()[:1] == [name]]
+    assert len(examples) >= 4
+    for words in examples:
+        assert program.arguments(words)

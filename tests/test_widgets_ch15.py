@@ -10,8 +10,8 @@ from course_lib.exercises.numbers import ch15 as numbers
 from course_lib.facts import collectives
 from course_lib.figures import evidence
 from course_lib.figures.style import svg
+from course_lib.runs.intervals import exposed, length
 from course_lib.runs.reading import choose, every, recorded, rows_of
-from course_lib.runs.tracing import exposed, length
 from course_lib.units import GB, MS, US, bytes_text
 from course_lib.widgets import ch15, ch15_wires
 

@@ -1,11 +1,10 @@
 """`course bench grading`: the class grader and plain `nbgrader autograde` on the same submissions, in one run.
 
-Submissions are right, wrong, blank and crashing in turn. A figure per submission leaves out the start of the program, for both.
+A figure per submission leaves out the start of the program, for both.
 """
 
 import argparse
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -13,31 +12,27 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from course_lib import exercises
-from course_lib.benchmarks import grading_five
+from course_lib.benchmarks.grading_class import KINDS, made, submission
+from course_lib.benchmarks.grading_crash import crash_rows
 from course_lib.benchmarks.rows import Row, show
-from course_lib.exercises import overlay
-from course_lib.grading.check import sources
 from course_lib.grading.classroom.folder import ClassFolder
-from course_lib.grading.classroom.release import release_chapter
-from course_lib.grading.classroom.roster import Student
 from course_lib.grading.judge import decide
 from course_lib.grading.needed import needed
 from course_lib.grading.notebook import load, rebuild
 from course_lib.grading.place import Here
 from course_lib.grading.remote import run_cell
 from course_lib.grading.seats import Workers, imports_of
-from course_lib.grading.service.grading import Event, grade_class
+from course_lib.grading.service.events import Event
+from course_lib.grading.service.grading import grade_class
 from course_lib.grading.service.pool import Markers
 from course_lib.grading.service.reports import all_latest
-from course_lib.grading.zygote import descendants
 from course_lib.install import ROOT
-from course_lib.learner.merge import grade_meta, is_answer
-from course_lib.learner.notebooks import Notebook, render, write_whole
+from course_lib.install.processes import descendants
+from course_lib.learner.notebooks import render, write_whole
 
 VALUE_SECONDS = 0.15  # a submission of value questions, on one core
 TIMES_PLAIN = 15.0
@@ -45,62 +40,7 @@ BARE = 2.0  # cluster exercises, against the same checks in one process
 EXERCISE_SECONDS = 0.5  # one cluster exercise
 PEAK_BYTES = 500e6  # a marker and its warm process, whatever a submission prints
 FLAT = 1.2  # the last tenth of many submissions against the first: time, and memory
-KINDS = ("right", "wrong", "blank", "crashing")
-_REGION = re.compile(r"^([ \t]*)[^\n]*BEGIN SOLUTION.*?END SOLUTION[^\n]*$", re.DOTALL | re.MULTILINE)
-_INSTEAD = {"wrong": "return -1.0", "blank": "raise NotImplementedError", "crashing": "import os; os._exit(3)"}
 _LOUD = "for _ in range(1000): print('x' * 1_000_000)"
-
-
-# ------------------------------------------------------------------------------------------------ a class to grade
-
-
-def class_of(place: Path, chapter: str, count: int) -> ClassFolder:
-    """A class of `count` students with one chapter ("five": the notebook of five questions), which all have handed in."""
-    course = place / "course"
-    course.mkdir()
-    if chapter == "five":
-        grading_five.write_source(course)
-    else:
-        source = sources(ROOT)[chapter]
-        shutil.copytree(source.parent, course / "solutions" / source.parent.name)
-    students = [Student(id=f"s{number:04d}") for number in range(count)]
-    folder = ClassFolder.create(place / "class", "bench", roster=students, course=course)
-    if chapter == "five":
-        grading_five.write_exercises(folder.overlay)
-        overlay.use(folder.overlay)
-        chapter = grading_five.CHAPTER
-    release_chapter(folder, chapter)
-    folder = ClassFolder.open(folder.root)
-    solved, release = load(folder.source(chapter)), load(folder.root / "release" / folder.assignment(chapter) / f"{folder.assignment(chapter)}.ipynb")
-    for number, student in enumerate(students):
-        path = folder.hand_in(student, chapter) / f"{folder.assignment(chapter)}.ipynb"
-        write_whole(path, render(submission(solved, release, KINDS[number % len(KINDS)], number)))
-    return folder
-
-
-def submission(solved: Notebook, release: Notebook, kind: str, number: int, line: str = "") -> Notebook:
-    """What a student hands in; in one that crashes, one answer ends the process, in a wrong one every second is wrong.
-
-    `line` is run behind the first answer.
-    """
-    answers = {grade_meta(cell)["grade_id"]: cell["source"] for cell in solved["cells"] if is_answer(cell)}
-    texts = {}
-    for place, (exercise, text) in enumerate(answers.items()):
-        spoilt = kind == "blank" or (kind == "wrong" and place % 2 == 0) or (kind == "crashing" and place == 1)
-        texts[exercise] = _REGION.sub(lambda region: f"{region.group(1)}{_INSTEAD[kind]}", text) if spoilt else text
-        texts[exercise] += f"\n# student {number}\n{line if place == 0 else ''}"
-    cells = [{**cell, "source": texts[grade_meta(cell)["grade_id"]]} if is_answer(cell) else cell for cell in release["cells"]]
-    return {**release, "cells": cells}
-
-
-@contextmanager
-def made(chapter: str, count: int) -> Iterator[tuple[ClassFolder, str]]:
-    """`class_of` in a folder of its own, and the chapter's number."""
-    with tempfile.TemporaryDirectory(prefix="course-bench-grading-", ignore_cleanup_errors=True) as scratch:
-        try:
-            yield class_of(Path(scratch).resolve(), chapter, count), grading_five.CHAPTER if chapter == "five" else chapter
-        finally:
-            overlay.use(None)
 
 
 # ------------------------------------------------------------------------------------------------ memory
@@ -303,8 +243,6 @@ def main(arguments: Sequence[str]) -> int:
         given.chapters, given.submissions, given.growth, given.no_plain = ["five"], 4, 0, True
     rows: list[Row] = []
     if given.crash:
-        from course_lib.benchmarks.grading_crash import crash_rows
-
         return show(list(crash_rows(given.crash, given.submissions)), given.json)
     for chapter in given.chapters:
         print(f"{chapter} …", file=sys.stderr, flush=True)

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from course_lib.benchmarks import grading
+from course_lib.benchmarks.grading_class import made
 from course_lib.benchmarks.rows import Row
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.service.reports import all_latest
 from course_lib.grading.service.writer import Writer
-from course_lib.grading.zygote import descendants
 from course_lib.install import ROOT
+from course_lib.install.processes import descendants
 
 _GRADE = "import sys; from course_lib.grading.service.grading import grade_class; from course_lib.grading.classroom.folder import ClassFolder; " \
          "sys.exit(grade_class(ClassFolder.open(sys.argv[1]), jobs=2).exit_code)"  # fmt: skip
@@ -26,13 +26,13 @@ LEFT_SECONDS = 5.0  # that processes may take to end with the one that was kille
 def crash_rows(kills: int, count: int) -> Iterator[Row]:
     """Kill the service `kills` times while it grades classes of `count`, and compare with one that nobody disturbed."""
     coin = random.Random(0)
-    with grading.made("five", count) as (folder, chapter):
+    with made("five", count) as (folder, chapter):
         start = time.monotonic()
         _started(folder.root).wait()
         whole, wanted = time.monotonic() - start, _state(folder, chapter)
     killed = twice = missing = other = left = unsound = classes = 0
     while killed < kills:
-        with grading.made("five", count) as (folder, chapter):
+        with made("five", count) as (folder, chapter):
             classes += 1
             while True:
                 running = _started(folder.root)

@@ -11,14 +11,13 @@ import importlib
 import importlib.util
 import os
 import socket
-import statistics
 import struct
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from course_lib.benchmarks import turns
 from course_lib.benchmarks.rows import Row, show
 from course_lib.cluster import Comm, launch, simulate
 from course_lib.data_parallel import DataParallel, buckets_of
@@ -71,35 +70,18 @@ def contenders(comm: Comm, config: Config, bucket_bytes: int) -> dict[str, Calla
 
 
 def times_here(comm: Comm, config: Config, sequences: int, bucket_bytes: int, repeats: int) -> list[list[float]]:
-    """Seconds of a step on this rank, a row a repeat: ours, torch's; who begins alternates. Two repeats run first."""
+    """Seconds of a step on this rank, a row a repeat: ours, torch's."""
     import torch
 
     torch.set_num_threads(1)
-    steps = list(contenders(comm, config, bucket_bytes).values())
-    rows = []
-    for repeat in range(repeats + 2):
-        inputs, targets = batch(repeat * comm.size + comm.rank, sequences, config.seq_len)
-        row = [0.0, 0.0]
-        for place in (0, 1) if repeat % 2 else (1, 0):
-            comm.barrier()
-            start = time.perf_counter()
-            steps[place](inputs, targets)
-            row[place] = time.perf_counter() - start
-        rows.append(row)
-    return rows[2:]
+    ours, theirs = contenders(comm, config, bucket_bytes).values()
+    return turns.times_here(comm, ours, theirs, lambda repeat: batch(repeat * comm.size + comm.rank, sequences, config.seq_len), repeats)
 
 
 def ratio_rows(ranks: int, config: Config, sequences: int, bucket_bytes: int, repeats: int) -> list[Row]:
-    """Our step against torch's. A repeat's time is that of its slowest rank."""
+    """Our step against torch's."""
     by_rank = launch(times_here, ranks, args=(config, sequences, bucket_bytes, repeats), timeout=600.0).results
-    rows = [[max(each) for each in zip(*(rank[repeat] for rank in by_rank), strict=True)] for repeat in range(repeats)]
-    low, middle, high = statistics.quantiles([mine / theirs for mine, theirs in rows], n=4)
-    ours, theirs = (statistics.median(row[at] for row in rows) for at in (0, 1))
-    return [
-        Row("data parallel: a step of ours", ours * 1e3, "ms"),
-        Row("data parallel: a step of torch's DDP", theirs * 1e3, "ms"),
-        Row("data parallel: ours / torch's", middle, "times", middle <= SLOWEST, f"quartiles {low:.2f} to {high:.2f}"),
-    ]
+    return turns.ratio_rows("data parallel", "DDP", by_rank, SLOWEST)
 
 
 # --- bytes

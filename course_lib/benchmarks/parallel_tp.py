@@ -8,8 +8,6 @@ how much is predicted too. Time: a step of ours and one of torch's `parallelize_
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from course_lib.benchmarks import turns
 from course_lib.benchmarks.parallel import SLOWEST, received_bytes
 from course_lib.benchmarks.rows import Row
 from course_lib.cluster import Comm, launch, simulate
@@ -300,53 +299,31 @@ def _difference(pair: list[Any]) -> Any:
 
 
 def times_here(comm: Comm, config: Config, repeats: int) -> list[list[float]]:
-    """Seconds of a step on this rank, a row a repeat: ours, torch's; who begins alternates. Two repeats run first."""
+    """Seconds of a step on this rank, a row a repeat: ours, torch's."""
     torch.set_num_threads(1)
     ours, theirs = build_part(config, comm), by_torch(comm, build(config))
     adams = [torch.optim.AdamW(model.parameters(), lr=RATE, foreach=False) for model in (ours, theirs)]
 
+    def update(adam: torch.optim.Optimizer) -> None:
+        adam.step()
+        adam.zero_grad()
+
     def our_step(tokens: Tensor, targets: Tensor) -> None:
         ours.loss(ours(tokens), targets).backward()
         ours.finish()
+        update(adams[0])
 
     def their_step(tokens: Tensor, targets: Tensor) -> None:
         F.cross_entropy(theirs(tokens).flatten(0, 1), targets.flatten()).backward()
+        update(adams[1])
 
-    rows = []
-    for repeat in range(repeats + 2):
-        tokens, targets = batch(repeat, SEQUENCES, config.seq_len)
-        row = [0.0, 0.0]
-        for place in (0, 1) if repeat % 2 else (1, 0):
-            comm.barrier()
-            start = time.perf_counter()
-            (our_step, their_step)[place](tokens, targets)
-            adams[place].step()
-            adams[place].zero_grad()
-            row[place] = time.perf_counter() - start
-        rows.append(row)
-    return rows[2:]
+    return turns.times_here(comm, our_step, their_step, lambda repeat: batch(repeat, SEQUENCES, config.seq_len), repeats)
 
 
 def time_rows(ranks: int = 2, repeats: int = REPEATS) -> list[Row]:
-    """Our step against torch's. A repeat's time is that of its slowest rank."""
+    """Our step against torch's."""
     by_rank = launch(times_here, ranks, args=(LARGE, repeats), timeout=300.0).results
-    rows = [
-        [max(each) for each in zip(*(rank[repeat] for rank in by_rank), strict=True)]
-        for repeat in range(repeats)
-    ]
-    low, middle, high = statistics.quantiles([mine / theirs for mine, theirs in rows], n=4)
-    ours, theirs = (statistics.median(row[at] for row in rows) for at in (0, 1))
-    return [
-        Row("tensor parallel: a step of ours", ours * 1e3, "ms"),
-        Row("tensor parallel: a step of torch's parallelize_module", theirs * 1e3, "ms"),
-        Row(
-            "tensor parallel: ours / torch's",
-            middle,
-            "times",
-            middle <= SLOWEST,
-            f"quartiles {low:.2f} to {high:.2f}",
-        ),
-    ]
+    return turns.ratio_rows("tensor parallel", "parallelize_module", by_rank, SLOWEST)
 
 
 def rows() -> list[Row]:

@@ -8,14 +8,13 @@ processes; the figure is the median of ours / torch's within one repeat. Weights
 """
 
 import argparse
-import statistics
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from course_lib import accounting, memory
+from course_lib.benchmarks import turns
 from course_lib.benchmarks.parallel import loss_of, received_bytes
 from course_lib.benchmarks.rows import Row, show
 from course_lib.cluster import Comm, launch, simulate
@@ -168,35 +167,18 @@ def contenders(comm: Comm, config: Config) -> dict[str, Callable[[Any, Any], Non
 
 
 def times_here(comm: Comm, config: Config, repeats: int) -> list[list[float]]:
-    """Seconds of a step on this rank, a row a repeat: ours, torch's; who begins alternates. Two repeats run first."""
+    """Seconds of a step on this rank, a row a repeat: ours, torch's."""
     import torch
 
     torch.set_num_threads(1)
-    steps = list(contenders(comm, config).values())
-    rows = []
-    for repeat in range(repeats + 2):
-        inputs, targets = batch(repeat * comm.size + comm.rank, SEQUENCES, config.seq_len)
-        row = [0.0, 0.0]
-        for place in (0, 1) if repeat % 2 else (1, 0):
-            comm.barrier()
-            start = time.perf_counter()
-            steps[place](inputs, targets)
-            row[place] = time.perf_counter() - start
-        rows.append(row)
-    return rows[2:]
+    ours, theirs = contenders(comm, config).values()
+    return turns.times_here(comm, ours, theirs, lambda repeat: batch(repeat * comm.size + comm.rank, SEQUENCES, config.seq_len), repeats)
 
 
 def ratio_rows(config: Config, repeats: int) -> list[Row]:
-    """Our step against torch's on two processes. A repeat's time is that of its slowest rank."""
+    """Our step against torch's on two processes."""
     by_rank = launch(times_here, 2, args=(config, repeats), timeout=600.0).results
-    rows = [[max(each) for each in zip(*(rank[repeat] for rank in by_rank), strict=True)] for repeat in range(repeats)]
-    low, middle, high = statistics.quantiles([mine / theirs for mine, theirs in rows], n=4)
-    ours, theirs = (statistics.median(row[at] for row in rows) for at in (0, 1))
-    return [
-        Row("stage 3, 2 processes: a step of ours", ours * 1e3, "ms"),
-        Row("stage 3, 2 processes: a step of torch's fully_shard", theirs * 1e3, "ms"),
-        Row("stage 3, 2 processes: ours / torch's", middle, "times", middle <= SLOWEST, f"quartiles {low:.2f} to {high:.2f}"),
-    ]
+    return turns.ratio_rows("stage 3, 2 processes", "fully_shard", by_rank, SLOWEST)
 
 
 def main(arguments: Sequence[str]) -> int:

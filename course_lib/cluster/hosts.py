@@ -33,7 +33,6 @@ from course_lib.cluster.protocol import Fault, Finished, Reply, Request, Stuck
 PIN_AFTER = 300  # requests
 PATIENCE = 5.0  # s to wait for a thread to end
 End = Stuck | Fault | Finished
-_nested = threading.local()
 
 
 class _Stop(BaseException):

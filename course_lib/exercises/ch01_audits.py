@@ -1,13 +1,12 @@
 """Audits of chapter 01: statements that were printed, some wrong and some right, to be recomputed and judged."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from course_lib import facts
 from course_lib.exercises import Card
+from course_lib.exercises.audits import RIGHT, WRONG, Item, causes_text
 from course_lib.units import number_text, percent_text
 
-RIGHT, WRONG = "right", "wrong"
 CAUSES = {
     "as printed": "the statement is right",
     "unit": "the number stands in the wrong unit",
@@ -20,32 +19,21 @@ CAUSES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One printed statement in an audit: which claim, and in which unit and by which way it is to be recomputed."""
-
-    id: str
-    claim: str  # key of `facts.claim`
-    unit: str
-    how: str = ""  # shown: by which way
-
-
 STEP_ITEMS = (
-    Item("step-70b-8ms", "step-70b-8ms", "seconds"),
-    Item("llama70b-500-years", "llama70b-500-years", "years"),
-    Item("llama70b-6-months", "llama70b-6-months", "months of a twelfth of a year"),
-    Item("llama3-17-days", "llama3-17-days", "days"),
-    Item("gpt3-5-years", "gpt3-5-years", "years"),
-    Item("cluster-24-eflops", "cluster-24-eflops", "EFLOP/s (10¹⁸)"),
+    Item("step-70b-8ms", "", "seconds"),
+    Item("llama70b-500-years", "", "years"),
+    Item("llama70b-6-months", "", "months of a twelfth of a year"),
+    Item("llama3-17-days", "", "days"),
+    Item("gpt3-5-years", "", "years"),
+    Item("cluster-24-eflops", "", "EFLOP/s (10¹⁸)"),
 )
 RUN_ITEMS = (
-    Item("54-days-by-flops", "llama3-54-days", "days", "from the FLOPs"),
-    Item("54-days-by-hours", "llama3-54-days", "days", "from the GPU-hours"),
-    Item("forty-percent-burns-sixty", "forty-percent-burns-sixty", "a fraction of the money",
-         "against what the lesson itself calls achievable"),
-    Item("llama3-1170-years", "llama3-1170-years", "years"),
-    Item("seven-b-1966-days", "seven-b-1966-days", "days"),
-    Item("waste-3-million", "waste-3-million", "millions of US dollars"),
+    Item("54-days-by-flops", "from the FLOPs", "days", claim="llama3-54-days"),
+    Item("54-days-by-hours", "from the GPU-hours", "days", claim="llama3-54-days"),
+    Item("forty-percent-burns-sixty", "against what the lesson itself calls achievable", "a fraction of the money"),
+    Item("llama3-1170-years", "", "years"),
+    Item("seven-b-1966-days", "", "days"),
+    Item("waste-3-million", "", "millions of US dollars"),
 )  # fmt: skip
 
 
@@ -53,15 +41,11 @@ def statement(items: tuple[Item, ...]) -> str:
     """The Markdown table of an audit's statements, quoted from the facts with their sources."""
     lines = ["| id | was printed | your number in |", "|---|---|---|"]
     for item in items:
-        claim = facts.claim(item.claim)
-        way = f", {item.how}" if item.how else ""
+        claim = facts.claim(item.claim or item.id)
+        way = f", {item.asked}" if item.asked else ""
         source = claim.value.source.removeprefix("a public lesson, ")
         lines.append(f"| `{item.id}` | “{claim.text}” *({source})* | {item.unit}{way} |")
     return "\n".join(lines)
-
-
-def _causes() -> str:
-    return "\n".join(f'- `"{name}"`: {meaning}' for name, meaning in CAUSES.items())
 
 
 def _task(name: str, items: tuple[Item, ...]) -> str:
@@ -70,7 +54,7 @@ def _task(name: str, items: tuple[Item, ...]) -> str:
 `{name}()` returns a dictionary with every id: `{{"id": (your number, "{RIGHT}" or "{WRONG}", cause)}}`. A statement is
 right if its number is within 5 % of yours, and your number must be within 5 % of ours. The cause is one of:
 
-{_causes()}
+{causes_text(CAUSES)}
 
 Some statements are right as printed. A verdict counts only with its number and its cause, an error found counts only
 beside a right statement left standing, and the other way round: calling all of them the same earns nothing."""

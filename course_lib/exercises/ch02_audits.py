@@ -1,11 +1,8 @@
 """The audit of chapter 02: what was printed about state, activations and checkpointing, some of it right."""
 
-from dataclasses import dataclass
-
-from course_lib import facts
 from course_lib.exercises import Card
+from course_lib.exercises.audits import RIGHT, WRONG, Item, causes_text, short_table
 
-RIGHT, WRONG = "right", "wrong"
 CAUSES = {
     "as printed": "the statement is right",
     "missing factor": "its formula lacks a factor that its own words ask for",
@@ -19,42 +16,23 @@ CAUSES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One printed statement: which claim, what to recompute of it, and how many base units make one of the unit asked."""
-
-    id: str  # key of `facts.claim`
-    asked: str
-    scale: float = 1.0
-
-
 ITEMS = (
-    Item("state-70b-1120", "TB of state", 1e12),
-    Item("adam-2p-2p-8p", "GB of state under that condition", 1e9),
-    Item("moments-7b-56", "GB of moments", 1e9),
-    Item("state-405b-3200", "TB of state under that condition", 1e12),
-    Item("state-405b-4860", "TB of state under that condition", 1e12),
+    Item("state-70b-1120", "TB of state", scale=1e12),
+    Item("adam-2p-2p-8p", "GB of state under that condition", scale=1e9),
+    Item("moments-7b-56", "GB of moments", scale=1e9),
+    Item("state-405b-3200", "TB of state under that condition", scale=1e12),
+    Item("state-405b-4860", "TB of state under that condition", scale=1e12),
     Item("cards-405b-60", "the fewest GPUs for those 4.86 TB"),
-    Item("activations-130-200", "GB by that formula at k = 12", 1e9),
-    Item("activations-14", "GB by the printed formula", 1e9),
+    Item("activations-130-200", "GB by that formula at k = 12", scale=1e9),
+    Item("activations-14", "GB by the printed formula", scale=1e9),
     Item("activations-btld", "bytes of a layer with attention written out over those with a fused one: "
          "s·b·h·(34 + 5·a·s/h) against s·b·h·34"),
-    Item("checkpointed-2.6", "GB of the inputs that are kept, 2 bytes a number", 1e9),
-    Item("checkpointed-20", "GB of those inputs, and of the inside of one layer at k = 14", 1e9),
+    Item("checkpointed-2.6", "GB of the inputs that are kept, 2 bytes a number", scale=1e9),
+    Item("checkpointed-20", "GB of those inputs, and of the inside of one layer at k = 14", scale=1e9),
     Item("checkpoint-sqrt", "how many layer inputs are kept"),
-    Item("checkpoint-33-forward", "forward passes more, in per cent", 0.01),
-    Item("oom-construction", "GB of weights that each GPU has to load before that line", 1e9),
+    Item("checkpoint-33-forward", "forward passes more, in per cent", scale=0.01),
+    Item("oom-construction", "GB of weights that each GPU has to load before that line", scale=1e9),
 )  # fmt: skip
-
-
-def statement(items: tuple[Item, ...]) -> str:
-    """The Markdown table of the statements, quoted with their sources."""
-    lines = ["| id | was printed | your number |", "|---|---|---|"]
-    for item in items:
-        claim = facts.claim(item.id)
-        source = claim.value.source.removeprefix("a public lesson, ")
-        lines.append(f"| `{item.id}` | “{claim.text}” ({claim.value.condition}) *({source})* | {item.asked} |")
-    return "\n".join(lines)
 
 
 AUDIT_MEMORY = Card(
@@ -71,13 +49,13 @@ AUDIT_MEMORY = Card(
     text=f"""Fourteen statements from public lessons on this very subject. B sequences of T tokens, L layers, hidden size d; P
 parameters. In the formula of the third column s tokens, b sequences, hidden size h, a heads, 16 bits.
 
-{statement(ITEMS)}
+{short_table(ITEMS)}
 
 `audit_memory()` returns a dictionary with every id: `{{"id": (your number, "{RIGHT}" or "{WRONG}", cause)}}`. A statement is
 right if its number is within 5 % of yours (a formula that leaves something out says that it is nothing), and your number must be
 within 5 % of ours. The cause is one of:
 
-{chr(10).join(f'- `"{name}"`: {meaning}' for name, meaning in CAUSES.items())}
+{causes_text(CAUSES)}
 
 Some statements are right as printed. A verdict counts only with its number and its cause, an error found counts only beside
 a right statement left standing, and the other way round: calling all of them the same earns nothing.""",

@@ -1,12 +1,10 @@
 """The audit of chapter 03: what was printed about peaks, roofs and wires, some wrong and some right."""
 
-from dataclasses import dataclass
-
 from course_lib import facts
 from course_lib.exercises import Card
+from course_lib.exercises.audits import RIGHT, WRONG, Item, causes_text, short_table
 from course_lib.units import rate_text
 
-RIGHT, WRONG = "right", "wrong"
 CAUSES = {
     "as printed": "the statement is right",
     "dense or sparse": "a sparse peak stands where a dense one is meant",
@@ -20,39 +18,20 @@ CAUSES = {
 STEP = {"flop": 3.4e15, "memory_bytes": 7.0e11, "network_bytes": 3.5e10}  # of the statement about one axis
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One printed statement: which claim, what to recompute of it, and how many base units make one of the unit asked."""
-
-    id: str  # key of `facts.claim`
-    asked: str
-    scale: float = 1.0
-
-
 ITEMS = (
-    Item("b200-5000", "its dense peak in TFLOP/s", 1e12),
+    Item("b200-5000", "its dense peak in TFLOP/s", scale=1e12),
     Item("thousand-times", "the ratio of the dense peaks (a K40 has FP32 only)"),
     Item("ridge-295", "the ridge in FLOP per byte"),
-    Item("tensor-cores-989", "the product in TFLOP/s", 1e12),
+    Item("tensor-cores-989", "the product in TFLOP/s", scale=1e12),
     Item("flat-ceiling", "the memory roof at 100 FLOP per byte over the one at 50, on an H100"),
     Item("one-axis", f"network intensity over memory intensity of a step of {STEP['flop']:.2g} FLOP that moves "
          f"{STEP['memory_bytes'] / 1e9:.0f} GB through memory and sends {STEP['network_bytes'] / 1e9:.0f} GB"),
     Item("eighteen-fold", "the ratio of the two wires, like for like"),
-    Item("any-two-900", "GB/s that one GPU can send to another at most", 1e9),
-    Item("server-50", "GB/s that one server can send, all its adapters together", 1e9),
-    Item("pod-245", "TB of memory in a pod", 1e12),
+    Item("any-two-900", "GB/s that one GPU can send to another at most", scale=1e9),
+    Item("server-50", "GB/s that one server can send, all its adapters together", scale=1e9),
+    Item("pod-245", "TB of memory in a pod", scale=1e12),
     Item("decode-one", "FLOP per byte of generating for one user in 16 bits"),
 )  # fmt: skip
-
-
-def statement(items: tuple[Item, ...]) -> str:
-    """The Markdown table of the statements, quoted with their sources."""
-    lines = ["| id | was printed | your number |", "|---|---|---|"]
-    for item in items:
-        claim = facts.claim(item.id)
-        source = claim.value.source.removeprefix("a public lesson, ")
-        lines.append(f"| `{item.id}` | “{claim.text}” ({claim.value.condition}) *({source})* | {item.asked} |")
-    return "\n".join(lines)
 
 
 def _sheet() -> str:
@@ -80,13 +59,13 @@ AUDIT_SHEETS = Card(
     answers=("audit_sheets",),
     text=f"""Eleven statements from public lessons on this very subject. What the sheets say: {_sheet()}.
 
-{statement(ITEMS)}
+{short_table(ITEMS)}
 
 `audit_sheets()` returns a dictionary with every id: `{{"id": (your number, "{RIGHT}" or "{WRONG}", cause)}}`. A statement is
 right if its number is within 5 % of yours (a figure that draws two things at one height says that their ratio is 1), and
 your number must be within 5 % of ours. The cause is one of:
 
-{chr(10).join(f'- `"{name}"`: {meaning}' for name, meaning in CAUSES.items())}
+{causes_text(CAUSES)}
 
 Some statements are right as printed. A verdict counts only with its number and its cause, an error found counts only beside
 a right statement left standing, and the other way round: calling all of them the same earns nothing.""",

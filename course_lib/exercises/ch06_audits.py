@@ -1,12 +1,10 @@
 """The audit of chapter 06: what was printed about rings, their price and their bandwidths, some of it right."""
 
-from dataclasses import dataclass
 from typing import Any
 
-from course_lib import facts
 from course_lib.exercises import Card
+from course_lib.exercises.audits import RIGHT, WRONG, Item, causes_text, table
 
-RIGHT, WRONG = "right", "wrong"
 CAUSES = {
     "as printed": "the statement is right",
     "latency left out": "only the bytes were counted",
@@ -14,15 +12,6 @@ CAUSES = {
     "divided by N twice": "one rank's bytes are divided by the time of all ranks together",
     "another algorithm's factor": "the conversion belongs to an algorithm that was not the one that ran",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One statement of the audit: what to recompute of it, and in which unit."""
-
-    id: str  # key of `facts.claim`
-    asked: str
-    unit: str
 
 
 ITEMS = (
@@ -39,32 +28,18 @@ ITEMS = (
 )  # fmt: skip
 
 
-def _table() -> str:
-    lines = ["| id | was printed | your number | in |", "|---|---|---|---|"]
-    for item in ITEMS:
-        claim = facts.claim(item.id)
-        lines.append(
-            f"| `{item.id}` | “{claim.text}” *({claim.value.source}; {claim.value.condition})* | {item.asked} | {item.unit} |"
-        )
-    return "\n".join(lines)
-
-
-def _causes() -> str:
-    return "\n".join(f'- `"{name}"`: {meaning}' for name, meaning in CAUSES.items())
-
-
 AUDIT_FREE_SCALING = Card(
     id="audit-free-scaling",
     chapter="06",
     title="Audit: is the ring free?",
     text=f"""Nine statements about all-reduce, quoted; M and S are one rank's whole tensor. Recompute each, then judge it.
 
-{_table()}
+{table(ITEMS)}
 
 `audit_ring()` returns a dictionary with every id: `{{"id": (your number, "{RIGHT}" or "{WRONG}", cause)}}`. A statement is right
 if its number is within 5 % of yours, and your number must be within 5 % of ours. The cause is one of:
 
-{_causes()}
+{causes_text(CAUSES)}
 
 Some statements are right as printed. A verdict counts only with its number and its cause, an error found counts only beside a
 right statement left standing, and the other way round: calling all of them the same earns nothing.""",

@@ -1,11 +1,9 @@
 """The audit of chapter 07: what was printed about averages, their price and their pace, some of it right."""
 
-from dataclasses import dataclass
 
-from course_lib import facts
 from course_lib.exercises import Card
+from course_lib.exercises.audits import RIGHT, WRONG, Item, causes_text, table
 
-RIGHT, WRONG = "right", "wrong"
 CAUSES = {
     "as printed": "the statement is right",
     "another unit": "a number was printed in another unit than it has",
@@ -14,15 +12,6 @@ CAUSES = {
     "latency left out": "only the bytes were counted",
     "another baseline": "the numbers compared do not belong together",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One statement of the audit: what to recompute of it, and in which unit."""
-
-    id: str  # key of `facts.claim`
-    asked: str
-    unit: str
 
 
 ITEMS = (
@@ -35,19 +24,6 @@ ITEMS = (
 )  # fmt: skip
 
 
-def _table() -> str:
-    lines = ["| id | was printed | your number | in |", "|---|---|---|---|"]
-    for item in ITEMS:
-        claim = facts.claim(item.id)
-        told = f"{claim.value.source}; {claim.value.condition}".replace("|", "and")
-        lines.append(f"| `{item.id}` | “{claim.text}” *({told})* | {item.asked} | {item.unit} |")
-    return "\n".join(lines)
-
-
-def _causes() -> str:
-    return "\n".join(f'- `"{name}"`: {meaning}' for name, meaning in CAUSES.items())
-
-
 AUDIT_DATA_PARALLEL = Card(
     id="audit-data-parallel",
     chapter="07",
@@ -55,12 +31,12 @@ AUDIT_DATA_PARALLEL = Card(
     text=f"""Six statements about data parallelism, quoted. Recompute each, then judge it. FLOPs are 6 per parameter and token for a
 step, 4 of them in the backward pass.
 
-{_table()}
+{table(ITEMS)}
 
 `audit_dp()` returns a dictionary with every id: `{{"id": (your number, "{RIGHT}" or "{WRONG}", cause)}}`. A statement is right
 if what it says is within 5 % of your number, and your number must be within 5 % of ours. The cause is one of:
 
-{_causes()}
+{causes_text(CAUSES)}
 
 Some statements are right as printed. A verdict counts only with its number and its cause, an error found counts only beside a
 right statement left standing, and the other way round: calling all of them the same earns nothing.""",

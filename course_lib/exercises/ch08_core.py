@@ -159,7 +159,7 @@ Write `sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=Tr
 
 A unit's weights are whole only while they are used. They are gathered for the forward pass and **again** for the backward
 pass (the last unit may keep them in between, for it is next), and gradients are reduced to parts unit by unit. No more than two
-units' weights lie whole on a rank at any time, so the next unit may be gathered ahead.
+units' weights, and two units' gradients, lie whole on a rank at any time, so the next unit may be gathered ahead, and no other.
 
 **The check overwrites what should be gone**: when another unit computes, the row that the last one was given is filled with
 NaN, wherever it still lies. With `reshard=False` rows stay from the forward pass to the unit's backward, and are gathered once.""",
@@ -203,7 +203,7 @@ Write `clip_parts(inside, across, parts, counts, most)`:
 - `inside` is the communicator of the ranks that share one model out; `across` that of the ranks that hold **the same parts** as this
   one, with the same gradients. Without HSDP `across` has one rank.
 - `parts` is a list of flat gradients. The first `counts[i]` numbers of `parts[i]` are this rank's; behind them is padding, where
-  **anything** may lie. A rank may have no number at all.
+  **anything** may lie, NaN too. A rank may have no number at all.
 - The norm is {{means}}. Return it, a float, the same on all ranks.
 - If it is larger than `most`, scale all parts in place by most / norm; else leave them.
 

@@ -12,27 +12,21 @@ MEASURED = "measured"  # a wish, in a case's description: bytes alive are to com
 
 
 def owned(answer: Any, case: Any, comm: Any = None) -> Any:
-    """The weights after some steps of a sharded optimizer, and how many bytes it keeps; `case.args = (description, gradients by step)`."""
-    from course_lib.accounting import Accounting
+    """The weights after some steps of a sharded optimizer, and its bytes of state; `case.args = (description, gradients by step)`."""
     from course_lib.exercises.ch08_work import Weights
 
     spec, steps = case.args
     weights = Weights(spec)
-    with Accounting() as books:
-        books.adopt(weights.tensors, "parameters")
-        before = books.live_bytes
-        optimizer = answer(comm, weights.given(), weights.make)
-        if not callable(getattr(optimizer, "step", None)):
-            return {"returned": type(optimizer).__name__}
-        for gradients in steps:
-            for tensor, gradient in zip(weights.tensors, gradients, strict=True):
-                tensor.grad = None if gradient is None else gradient.clone()
-            optimizer.step()
-            for tensor in weights.tensors:
-                tensor.grad = None
-        comm.barrier()  # until all have what was sent last, the cluster holds on to it
-        kept = books.live_bytes - before
-    return {"weights": [each.detach().clone() for each in weights.tensors], "kept": kept}
+    optimizer = answer(comm, weights.given(), weights.make)
+    if not callable(getattr(optimizer, "step", None)):
+        return {"returned": type(optimizer).__name__}
+    for gradients in steps:
+        for tensor, gradient in zip(weights.tensors, gradients, strict=True):
+            tensor.grad = None if gradient is None else gradient.clone()
+        optimizer.step()
+        for tensor in weights.tensors:
+            tensor.grad = None
+    return {"weights": [each.detach().clone() for each in weights.tensors], "kept": weights.state_bytes()}
 
 
 def by_hand(answer: Any, case: Any, comm: Any = None) -> Any:
@@ -50,11 +44,8 @@ def by_hand(answer: Any, case: Any, comm: Any = None) -> Any:
     if spec.get(MEASURED) is None:
         return {"parts": call(), **stack.told()}
     with Accounting() as books:
-        books.adopt([shards, x])
-        stack.around = unseen
-        before = books.live_bytes
-        parts = call()
-        return {"parts": parts, **stack.told(), "peak": books.peak_bytes - before}
+        stack.around, stack.alive = unseen, books.storages
+        return {"parts": call(), **stack.told()}
 
 
 def clipped(answer: Any, case: Any, comm: Any = None) -> Any:
@@ -63,8 +54,8 @@ def clipped(answer: Any, case: Any, comm: Any = None) -> Any:
 
     group, counts, most, parts = case.args
     inside, across = two_levels(comm, group)
-    norm = answer(inside, across, parts, list(counts), most)
-    return {"norm": norm.item() if hasattr(norm, "item") and getattr(norm, "numel", lambda: 0)() == 1 else norm, "parts": list(parts)}
+    norm = answer(inside, across, list(parts), list(counts), most)
+    return {"norm": norm.item() if hasattr(norm, "item") and getattr(norm, "numel", lambda: 0)() == 1 else norm, "parts": parts}
 
 
 def moved(answer: Any, case: Any, comm: Any = None) -> Any:
@@ -93,6 +84,7 @@ def trained(answer: Any, case: Any, comm: Any = None) -> Any:
 
     got = answer(comm, lambda: tied_model(spec), make, list(batches), spec["most"])
     if not (isinstance(got, tuple | list) and len(got) == 2 and isinstance(got[1], FullySharded)):
-        return {"returned": type(got).__name__}
+        kinds = ", ".join(type(each).__name__ for each in got) if isinstance(got, tuple | list) and len(got) < 5 else ""
+        return {"returned": f"({kinds})" if kinds else type(got).__name__}
     losses, model = got
     return {"losses": list(losses), "weights": full_state(model), "state": sum(each.nbytes() for each in made)}

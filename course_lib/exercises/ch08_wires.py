@@ -107,8 +107,8 @@ OFFLOAD_BOUNDARY = Card(
     chapter="08",
     title="When the host is too far away",
     text="""Optimizer state can live in the host's memory, or on its disks, and what is stepped there has to go there and come back. Each of `ranks` GPUs
-moves the bytes of **its own share** of the parameters, `moved` bytes per parameter of the share, over a wire of its own; meanwhile it
-computes 6 FLOPs per parameter and token, for all parameters and its own `tokens`. Both run side by side, perfectly: the step takes as long as the
+moves the bytes of **its own share** of the parameters over a wire of its own, `moved` bytes per parameter of the share, there and back
+together; meanwhile it computes 6 FLOPs per parameter and token, for all parameters and its own `tokens`. Both run side by side, perfectly: the step takes as long as the
 longer of the two.
 
 - `step_seconds(params, tokens, ranks, flops, moved, bandwidth)`: that time.

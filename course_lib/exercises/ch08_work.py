@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from course_lib.cluster import Comm
+from course_lib.cluster.port import port
 
 
 class Weights:
@@ -21,6 +22,7 @@ class Weights:
         coin = torch.Generator().manual_seed(spec["seed"])
         dtype = torch.float64 if spec.get("wide") else torch.float32
         self._spec = spec
+        self._made: list[weakref.ref[Stepper]] = []
         self.tensors = [nn.Parameter(torch.randn(list(shape), generator=coin, dtype=dtype)) for shape in spec["shapes"]]
         for place in spec.get("frozen", ()):
             self.tensors[place].requires_grad_(False)
@@ -31,7 +33,13 @@ class Weights:
 
     def make(self, tensors: Any) -> Stepper:
         """An optimizer over these tensors."""
-        return Stepper(tensors, self._spec["optimizer"])
+        made = Stepper(tensors, self._spec["optimizer"])
+        self._made.append(weakref.ref(made))
+        return made
+
+    def state_bytes(self) -> int:
+        """Bytes of state of all optimizers that were made and are still there."""
+        return sum(made.nbytes() for each in self._made if (made := each()) is not None)
 
 
 class Stepper:
@@ -81,16 +89,20 @@ class Stepper:
 class Stack:
     """Units in a row, each tanh(x Wᵀ + b), whose weights come flat; what another unit's turn should find gone is overwritten.
 
-    `around` makes a context in which a unit computes: an account that is to count the answer's memory need not see it.
+    `around` makes a context in which a unit computes: an account that is to count the answer's memory need not see it. `alive`
+    gives the storages that are counted.
     """
 
     def __init__(self, comm: Comm, spec: Mapping[str, Any], shards: Sequence[Tensor], target: Tensor) -> None:
         self._widths, self._keep, self._target = spec["widths"], not spec["wish"][-1] if spec["wish"] else False, target
+        self._comm, self._shards = comm, list(shards)
         self._own = {shard.untyped_storage()._cdata for shard in shards}
-        self._rows: dict[int, list[Any]] = {}  # unit -> storages that its weights came in
+        self._rows: dict[int, list[_Row]] = {}  # unit -> what its weights came in
         self._order: list[tuple[str, int]] = []
-        self._most = 0
+        self._most = self._bytes = 0
+        self._calls: list[int] = []  # of the communicator, when each unit's forward began
         self.around: Any = nullcontext
+        self.alive: Callable[[], Sequence[torch.UntypedStorage]] = list
 
     def forward(self, unit: int, weights: Any, x: Any) -> Tensor:
         """What the next unit needs."""
@@ -114,8 +126,8 @@ class Stack:
             return inner @ matrix, torch.cat([(inner.T @ x).reshape(-1), inner.sum(0)])
 
     def told(self) -> dict[str, Any]:
-        """The order of the work, and the most units whose rows lay around while another one computed."""
-        return {"order": list(self._order), "held": self._most}
+        """The order of the work; the most units whose rows lay around while another one computed, and were gathered ahead; bytes."""
+        return {"order": list(self._order), "held": self._most, "ahead": self._ahead(), "bytes": self._bytes}
 
     def _cut(self, unit: int, weights: Tensor) -> tuple[Tensor, Tensor]:
         into, out = self._widths[unit], self._widths[unit + 1]
@@ -131,9 +143,11 @@ class Stack:
         self._tensor(weights, f"{what} of unit {unit}", (count,), "the flat weights, whole and without padding,")
         self._tensor(x, f"{what} of unit {unit}", (len(self._target), self._widths[unit]), "the unit's input")
         self._order.append((what, unit))
-        self._overwrite(unit, weights.untyped_storage()._cdata)
-        if weights.untyped_storage()._cdata not in self._own:
-            self._rows.setdefault(unit, []).append(weakref.ref(weights.untyped_storage()))
+        with self.around(), torch.no_grad():
+            self._overwrite(unit)
+            self._look(what)
+            if weights.untyped_storage()._cdata not in self._own:
+                self._rows.setdefault(unit, []).append(_Row(weights.detach()))
 
     def _tensor(self, value: Any, where: str, shape: tuple[int, ...], what: str = "a tensor") -> Tensor:
         if not isinstance(value, Tensor) or tuple(value.shape) != shape:
@@ -141,21 +155,56 @@ class Stack:
             raise ValueError(f"The {where} needs {what} in shape {shape}; it was given {got}.")
         return value.detach()
 
-    def _overwrite(self, unit: int, here: int) -> None:
-        """Fill what was given to other units, and still lies somewhere, with NaN, unless it is to be kept."""
-        kept = {"forward"} if self._keep else set()
+    def _overwrite(self, unit: int) -> None:
+        """Fill what was given to other units, and still lies where it was, with NaN, unless it is to be kept."""
         lying = 0
         for other, rows in self._rows.items():
-            last = next(what for what, place in reversed(self._order) if place == other)
-            alive = [storage for row in rows if (storage := row()) is not None]
-            rows[:] = [row for row in rows if row() is not None]
-            lying += any(storage._cdata != here for storage in alive)
-            if other == unit or last in kept:
+            rows[:] = [row for row in rows if row.lies()]
+            if other == unit:
                 continue
-            for storage in alive:
-                if storage._cdata != here:
-                    torch.empty(0, dtype=self._target.dtype).set_(storage).fill_(torch.nan)
+            lying += bool(rows)
+            last = next(what for what, place in reversed(self._order) if place == other)
+            if not (self._keep and last == "forward"):
+                for row in rows:
+                    row.overwrite()
         self._most = max(self._most, lying)
+
+    def _look(self, what: str) -> None:
+        """Count what is alive while a unit computes (a storage that was emptied has no bytes), and what was asked of the cluster so far."""
+        self._bytes = max(self._bytes, sum(storage.nbytes() for storage in self.alive() if storage._cdata not in self._own))
+        if what == "forward" and self._comm is not None:
+            self._calls.append(port().calls)
+
+    def _ahead(self) -> float:
+        """How many units ahead of the one at work gathering had begun, at most, in a forward pass that asks as much for each unit."""
+        each = max(self._calls, default=0) / max(len(self._shards), 1)
+        return max((calls / each - unit - 1 for unit, calls in enumerate(self._calls)), default=0.0) if each else 0.0
+
+
+class _Row:
+    """A unit's weights where an answer gave them: a stretch of a storage that may be emptied, or used again for something else."""
+
+    def __init__(self, weights: Tensor) -> None:
+        self._storage = weakref.ref(weights.untyped_storage())
+        self._where = weights.storage_offset(), weights.shape, weights.stride()
+        self._numbers = weights.clone()
+
+    def _there(self) -> Tensor | None:
+        storage, (start, shape, stride) = self._storage(), self._where
+        if storage is None or storage.nbytes() < (start + (shape[0] - 1) * stride[0] + 1) * self._numbers.element_size():
+            return None
+        return torch.empty(0, dtype=self._numbers.dtype).set_(storage, start, shape, stride)
+
+    def lies(self) -> bool:
+        """Whether the weights, or the NaN that overwrote them, are still there."""
+        there = self._there()
+        return there is not None and torch.equal(there.nan_to_num(torch.inf), self._numbers.nan_to_num(torch.inf))
+
+    def overwrite(self) -> None:
+        """NaN in place of the weights."""
+        there = self._there()
+        if there is not None:
+            self._numbers = there.fill_(torch.nan).clone()
 
 
 class TiedModel(nn.Module):

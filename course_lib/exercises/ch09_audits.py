@@ -1,12 +1,10 @@
 """The audit of chapter 09: what was printed about tensor parallelism and its traffic, some of it right."""
 
-from dataclasses import dataclass
 from typing import Any
 
-from course_lib import facts
 from course_lib.exercises import Card
+from course_lib.exercises.audits import RIGHT, WRONG, Item, causes_text, table
 
-RIGHT, WRONG = "right", "wrong"
 CAUSES = {
     "as printed": "the statement is right",
     "needs only its part": "a factor of the formula is the whole where a part belongs",
@@ -14,15 +12,6 @@ CAUSES = {
     "missing factor": "something that multiplies the number is left out",
     "reason does not hold": "the numbers rule out what is given as the reason",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One statement of the audit: what to recompute of it, and in which unit."""
-
-    id: str  # key of `facts.claim`
-    asked: str
-    unit: str
 
 
 ITEMS = (
@@ -38,27 +27,13 @@ ITEMS = (
 )
 
 
-def _table() -> str:
-    lines = ["| id | was printed | your number | in |", "|---|---|---|---|"]
-    for item in ITEMS:
-        claim = facts.claim(item.id)
-        lines.append(
-            f"| `{item.id}` | “{claim.text}” *({claim.value.source}; {claim.value.condition})* | {item.asked} | {item.unit} |"
-        )
-    return "\n".join(lines)
-
-
-def _causes() -> str:
-    return "\n".join(f'- `"{name}"`: {meaning}' for name, meaning in CAUSES.items())
-
-
 AUDIT_TENSOR_PARALLEL = Card(
     id="audit-tensor-parallel",
     chapter="09",
     title="Audit: 71 seconds?",
     text=f"""Nine statements about tensor parallelism, quoted, with what each is about. Recompute each, then judge it.
 
-{_table()}
+{table(ITEMS)}
 
 All-reduces go round rings, so that a GPU sends 2(t − 1)/t of the tensor, at what its links give **one way**; 1 Mi is 2²⁰; GB are
 10⁹ bytes. Shapes are in `facts.model("llama3-405b")`.
@@ -66,7 +41,7 @@ All-reduces go round rings, so that a GPU sends 2(t − 1)/t of the tensor, at w
 `audit_tp()` returns a dictionary with every id: `{{"id": (your number, "{RIGHT}" or "{WRONG}", cause)}}`. A statement is right
 if its number is within 5 % of yours, and your number must be within 5 % of ours. The cause is one of:
 
-{_causes()}
+{causes_text(CAUSES)}
 
 Some statements are right as printed. A verdict counts only with its number and its cause, an error found counts only beside a
 right statement left standing, and the other way round: calling all of them the same earns nothing.""",

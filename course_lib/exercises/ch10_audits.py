@@ -1,11 +1,9 @@
 """The audit of chapter 10: what was printed about bubbles, recomputing and what a pipeline saves, some of it right."""
 
-from dataclasses import dataclass
 
-from course_lib import facts
 from course_lib.exercises import Card
+from course_lib.exercises.audits import RIGHT, WRONG, Item, causes_text, table
 
-RIGHT, WRONG = "right", "wrong"
 CAUSES = {
     "as printed": "the statement is right",
     "another whole": "it is a share of something else than what was named",
@@ -15,15 +13,6 @@ CAUSES = {
     "layers left over": "some of the model is on no GPU",
     "another convention": "it is right for idle time over another time",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One statement of the audit: what to recompute of it, and in which unit."""
-
-    id: str  # key of `facts.claim`
-    asked: str
-    unit: str
 
 
 ITEMS = (
@@ -38,19 +27,6 @@ ITEMS = (
 )  # fmt: skip
 
 
-def _table() -> str:
-    lines = ["| id | was printed | your number | in |", "|---|---|---|---|"]
-    for item in ITEMS:
-        claim = facts.claim(item.id)
-        told = f"{claim.value.source}; {claim.value.condition}".replace("|", "and")
-        lines.append(f"| `{item.id}` | “{claim.text}” *({told})* | {item.asked} | {item.unit} |")
-    return "\n".join(lines)
-
-
-def _causes() -> str:
-    return "\n".join(f'- `"{name}"`: {meaning}' for name, meaning in CAUSES.items())
-
-
 AUDIT_PIPELINE = Card(
     id="audit-pipeline",
     chapter="10",
@@ -58,12 +34,12 @@ AUDIT_PIPELINE = Card(
     text=f"""Eight statements about pipelines, quoted. Recompute each for the case in brackets, then judge it. The library's
 schedules, `play` and `peak_activations` may do the counting.
 
-{_table()}
+{table(ITEMS)}
 
 `audit_pp()` returns a dictionary with every id: `{{"id": (your number, "{RIGHT}" or "{WRONG}", cause)}}`. A statement is right
 if what it says is within 5 % of your number, and your number must be within 5 % of ours. The cause is one of:
 
-{_causes()}
+{causes_text(CAUSES)}
 
 Some statements are right as printed. A verdict counts only with its number and its cause, an error found counts only beside a
 right statement left standing, and the other way round: calling all of them the same earns nothing.""",

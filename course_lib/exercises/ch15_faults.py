@@ -102,7 +102,7 @@ shifted twice, a model learns the token after the next (*huggingface/transformer
 another row as well; *pull request 37830, 2025*); not shifted, it learns to copy (*issue 27517, 2023*).
 
 Documents lie one after the other in `stream`, a row of tokens; each {{{{shown}}}}. Cut into rows of `length`, each row going on where the one before it ended,
-it becomes three tensors `(rows, length)`: what is read, what comes next in the stream, and whether that counts: a target in **another document**
+it becomes three tensors `(rows, length)`: what is read, what comes next in the stream, and, as bool, whether that counts: a target in **another document**
 than the token that is read does not ({{{{remark}}}}). As many whole rows as have all their targets. This program has it wrong:
 
 {LABELS_FOUND}
@@ -164,7 +164,7 @@ Return the **first** of these words that applies:
 
 {words_of(SMOKE_WORDS, ordered=True)}
 
-Each run costs: two are enough. The programs really ran, and lie beside the course as numbers.""",
+Each run costs: two are enough. The programs really ran, and lie beside the course as numbers; in some of the unseen ones a number was moved, to where the answer is close.""",
     points=5,
     minutes=10,
     difficulty=2,
@@ -204,9 +204,9 @@ And three rules:
 
 - A prediction may be missing: `run["predicted"]` is then empty. It was not made, and is not invented afterwards.
 - A file may have been **changed** after it was written: `evidence.digest(run)` is then not what `run["sha256"]` says. Name the run in backticks and quote no number of it.
-- Last, a line `` Worst predicted: `name` ``: the run whose ratio is furthest from 1, where twice as long and half as long are equally far. No such line where nothing was predicted.
+- A line of its own, `` Worst predicted: `name` ``: the run whose ratio is furthest from 1, where twice as long and half as long are equally far. No such line where nothing was predicted.
 
-Sixty lines at most: it is one page.""",
+Sixty lines at most for a dozen runs: it is one page.""",
     points=8,
     minutes=15,
     difficulty=3,

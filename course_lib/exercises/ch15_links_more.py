@@ -45,7 +45,7 @@ Bus bandwidth is defined as what a rank sends **round a ring**, over the time: f
 (N − 1)/N in the other two.
 
 Write `explain(report)`: the pair `(cause, rate)`. `rate` is what **one wire really carries in one direction**, in bytes/s, by the clock that
-waited. The cause is what makes the printed number larger than that; where several things do a little, the one that does the most:
+waited. The cause is what makes the printed number larger than that, above the line or below it; where several things do, the one that does the most:
 
 {_causes()}""",
     points=5,

@@ -121,7 +121,7 @@ SPEND_LEDGER = Card(
 the last one in full. What ran on it is a list of stages, `{"name", "start", "end", "state"}`, in minutes, one after another with gaps between them. `"state"` is `"done"` or what went wrong:
 `"failed"`, `"timed out"`. The machine was stopped after `stop` minutes, perhaps in the middle of a stage.
 
-- `ledger(stages, stop, gpus, price, increment)`: dollars as a dictionary. `"useful"`: minutes of stages that are done, and ended by the stop. `"failed"`: minutes of all other stages, until their end or
+- `ledger(stages, stop, gpus, price, increment)`: dollars as a dictionary, exact or rounded to the cent. `"useful"`: minutes of stages that are done, and ended by the stop. `"failed"`: minutes of all other stages, until their end or
   the stop. `"idle"`: minutes up to the stop in which no stage ran. `"rounding"`: what was billed for no minute at all. `"total"`: the bill, which is the sum of the other four.
 - `stop_by(budget, gpus, price, increment, grace)`: the machine goes `grace` minutes after its stop was ordered, and is billed until then. Return the **last** minute at which the stop may be ordered so that
   the bill is never more than `budget` dollars, exactly as much being allowed; `None` if even an order at minute 0 comes too late.

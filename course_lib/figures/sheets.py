@@ -41,7 +41,7 @@ class Sheet:
     ) -> None:  # fmt: skip
         """Words at a place; `turned` ones read upwards, and `ha` and `va` still mean across and up the sheet."""
         if turned:  # of these only: right of the words at x, their middle at y
-            x, ha = x - (1 - 0.76) * size / 72, "center"
+            x, ha = x - (1 + _RISE["top"]) * size / 72, "center"
         else:
             y += _RISE[va] * size / 72
         self._words.append((x, y, words, size, ink, ha, bold, turned))

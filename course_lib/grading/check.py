@@ -14,11 +14,12 @@ from typing import Any
 
 from course_lib import exercises
 from course_lib.exercises import Card
+from course_lib.grading.graded import Graded, as_data
+from course_lib.grading.judge import report_dict
 from course_lib.grading.mark import mark
 from course_lib.grading.needed import mark_needed
 from course_lib.grading.notebook import Submission, blank, load, rebuild
 from course_lib.grading.seats import Workers
-from course_lib.grading.words import clean
 from course_lib.install import Trouble
 from course_lib.learner import work as learner_work
 from course_lib.learner.merge import grade_meta
@@ -39,28 +40,6 @@ class Job:
     source: Notebook
     cards: tuple[Card, ...]
     torch: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Graded:
-    """What became of one target: its reports, or the trouble that there was."""
-
-    chapter: str
-    name: str
-    path: Path | None = None
-    reports: tuple[Report, ...] = ()
-    notes: tuple[str, ...] = ()
-    trouble: Trouble | None = None
-
-    @property
-    def points(self) -> float:
-        """Points earned."""
-        return round(sum(report.points for report in self.reports), 2)
-
-    @property
-    def maximum(self) -> float:
-        """Points to be had."""
-        return sum(report.maximum for report in self.reports)
 
 
 # ------------------------------------------------------------------------------------------------ which notebooks
@@ -180,7 +159,7 @@ def check_main(targets: list[str], solved: bool, blank: bool, all_: bool, as_jso
 
         for result in results:
             show(result, blank_=blank, solved=solved)
-    return 0 if all(_good(result, blank) for result in results) and results else 1
+    return 0 if all(result.untouched if blank else result.solved for result in results) and results else 1
 
 
 def grade_all(
@@ -231,7 +210,6 @@ def variant_params(folder: Path) -> dict[str, dict[str, Any]]:
 
 def _record(reports: Sequence[Report], cards: Sequence[Card], where: learner_work.Folders) -> None:
     """Tell the learner's progress what was earned; a progress file that cannot be written spoils no check."""
-    from course_lib.grading.judge import report_dict
     from course_lib.learner import progress
 
     known = {card.id: card for card in cards}
@@ -243,35 +221,5 @@ def _record(reports: Sequence[Report], cards: Sequence[Card], where: learner_wor
             progress.record(report_dict(report) | {"chapter": card.chapter, "kind": card.kind}, work=where.work)
 
 
-def _good(result: Graded, blank_: bool) -> bool:
-    if result.trouble is not None:
-        return False
-    if blank_:
-        return all(report.points == 0 and report.state == "not answered" for report in result.reports)
-    return all(report.passed for report in result.reports)
-
-
 def _progress(job: Job | Graded) -> None:
     print(f"checking {job.name} …", file=sys.stderr, flush=True)
-
-
-def as_data(results: Sequence[Graded]) -> dict[str, Any]:
-    """Plain JSON data: for each chapter its notebook, points, notes or trouble, and its exercises with their verdicts."""
-    from course_lib.grading.judge import report_dict
-
-    return {
-        "chapters": [
-            {
-                "chapter": result.chapter,
-                "name": result.name,
-                "notebook": str(result.path) if result.path else None,
-                "points": result.points,
-                "maximum": result.maximum,
-                "notes": [clean(note, 1000) for note in result.notes],
-                "trouble": None if result.trouble is None else {"problem": result.trouble.problem, "way_out": result.trouble.way_out},
-                "exercises": [report_dict(report) for report in result.reports],
-            }
-            for result in results
-        ]
-    }
-

@@ -5,7 +5,6 @@ wrong for its own.
 """
 
 import hashlib
-import json
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 from course_lib.exercises import Card
 from course_lib.exercises.judging import Judging, Params, failed_run, judging
 from course_lib.grading.place import Here, Place
+from course_lib.grading.unshown import as_text, of_unshown, unshown_cases
 from course_lib.records import Case, Outcome, Report, Verdict
 
 CONTRACT_VERSION = "1"
@@ -94,19 +94,22 @@ def decide(
     cases = [case for case in drawn if unseen or case.visible]
     if plan := getattr(place, "plan", None):
         plan(cases)
+    others = unshown_cases(card, values, hidden_seed(card, secret), drawn) if unseen else []
+    asked = [*((values, case) for case in cases if case.visible), *others, *((values, case) for case in cases if not case.visible)]
     verdicts: list[Verdict] = []
     bad = None  # the first outcome that gave no value
     ran = 0
-    for case in cases:
+    for numbers, case in asked:
         outcome = place.run(card, case)
         ran += 1
+        told = of_unshown if numbers is not values else _as_it_is
         if outcome.state == "answered":
-            verdicts += contract.verdicts(values, case, outcome)
+            verdicts += map(told, contract.verdicts(numbers, case, outcome))
             continue
         bad = bad or outcome
         if outcome.state == "not answered" or outcome.state in LOST:
             break
-        verdicts += failed_run(case, outcome, contract.shares)
+        verdicts += map(told, failed_run(case, outcome, contract.shares))
         if case.visible and case.kind == "values":
             break  # the plainest case fails: the others would only say so again
     verdicts = without_rash_words(verdicts)
@@ -118,6 +121,10 @@ def decide(
         verdicts=tuple(verdicts), note=bad.error if bad is not None and state != "answered" else "", cases=ran,
         seconds=time.perf_counter() - start,
     )
+
+
+def _as_it_is(verdict: Verdict) -> Verdict:
+    return verdict
 
 
 def wants_explaining(card: Card, report: Report, params: Params | None) -> bool:
@@ -154,7 +161,7 @@ def explain(
 
 def same_params(one: Params, other: Params) -> bool:
     """Whether two sets of parameters are one, also where one of them has been through JSON."""
-    return json.dumps(dict(one), sort_keys=True, default=list) == json.dumps(dict(other), sort_keys=True, default=list)
+    return as_text(one) == as_text(other)
 
 
 def _right_for(card: Card, runs: "_Runs", params: Params, secret: str) -> bool:

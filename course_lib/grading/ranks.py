@@ -5,7 +5,7 @@ from typing import Any
 
 from course_lib.cluster import Comm, attempt
 from course_lib.exercises import Card
-from course_lib.grading.place import NOT_ANSWERED, OUTPUT_CAP, Given, NotPlain, plain
+from course_lib.grading.crossing import NOT_ANSWERED, OUTPUT_CAP, Given, NotPlain, plain
 from course_lib.records import Case, Outcome
 
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from course_lib import exercises
-from course_lib.grading.check import Graded
+from course_lib.grading.graded import Graded
 from course_lib.grading.judge import first_failures
 from course_lib.grading.panel import HEADLINES
 from course_lib.grading.words import clean

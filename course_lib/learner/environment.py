@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from course_lib import install
-from course_lib.install import GB, ROOT
+from course_lib.install import GB, ROOT, machine
 
 PORT = 8888
 _GIB = 2**30
@@ -41,8 +41,8 @@ def look(root: Path = ROOT, work: Path | None = None) -> list[Line]:
         torch_line(_torch(), seen),
         gpu_line(seen),
         disk_line(shutil.disk_usage(root).free, set_up=_installed().get("torch") is not None),
-        memory_line(_memory()),
-        cores_line(_cores()),
+        memory_line(machine.memory()),
+        cores_line(machine.cores()),
         *(write_line(folder) for folder in (root, work or root / "work") if folder.exists()),
         git_line(_git_version()),
         chromium_line(chromium()),
@@ -314,33 +314,6 @@ def _nvidia() -> Gpu:
     pairs = [row.rsplit(", ", 1) for row in rows if ", " in row]
     cuda, _ = install.nvidia_smi(banner, "")
     return Gpu(tuple(name for name, _ in pairs), pairs[0][1] if pairs else "", cuda)
-
-
-def _memory() -> tuple[float, float]:
-    try:
-        text = Path("/proc/meminfo").read_text(encoding="ascii")
-        kib = {name: float(n) for name, n in re.findall(r"^(\w+):\s+(\d+) kB", text, flags=re.MULTILINE)}
-        total, available = kib["MemTotal"] * 1024, kib["MemAvailable"] * 1024
-    except (OSError, KeyError):
-        try:
-            total = available = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-        except (AttributeError, OSError, ValueError):
-            return 0.0, 0.0
-    try:
-        limit = float(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii"))
-        used = float(Path("/sys/fs/cgroup/memory.current").read_text(encoding="ascii"))
-        return min(total, limit), min(available, limit - used)
-    except (OSError, ValueError):  # no container limit
-        return total, available
-
-
-def _cores() -> float:
-    cores = float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
-        return min(cores, float(quota) / float(period))
-    except (OSError, ValueError):
-        return cores
 
 
 def _git_version() -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 
+from course_lib.install import machine
+
 
 def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Whole cores that this process may use, at least one."""
+    return max(int(machine.cores()), 1)
 
 
 def threads(ranks: int) -> int:

@@ -8,7 +8,6 @@ import os
 import platform
 import re
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from course_lib.install import output_of
 from course_lib.install.folders import folders
 from course_lib.install.words import Trouble
 from course_lib.runs import cores
@@ -138,11 +138,7 @@ def cpu_name() -> str:
 
 
 def _driver() -> str:
-    try:
-        done = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True, timeout=20, check=True)
-        return done.stdout.split()[0]
-    except (OSError, subprocess.SubprocessError, IndexError):
-        return ""
+    return "".join(output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").split()[:1])
 
 
 def _module() -> str:

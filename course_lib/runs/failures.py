@@ -100,7 +100,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--nproc", type=int, default=3, help="processes")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or auto")
     parser.add_argument("--timeout", type=float, default=5.0, help="s that a collective may take")
-    parser.add_argument("--out", default="", help="folder of the evidence file")
+    parser.add_argument("--out", default="", help="folder of the evidence file (default: none is written)")
+    parser.add_argument("--name", default="", help="name of the evidence file")
     given = parser.parse_args(argv)
     rows, right = [], True
     for kind in given.kinds.split(","):
@@ -111,7 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given.out:
         content = evidence.evidence("failure", setup={"nproc": given.nproc, "device": given.device, "timeout": given.timeout}, raw={"rows": rows},
                                     measured={"found": sum(row["done"] == row["kind"] for row in rows), "of": len(rows)})  # fmt: skip
-        print(f"evidence: {evidence.write(content, given.out, f'failures-{evidence.stamp()}')}")
+        print(f"evidence: {evidence.write(content, given.out, given.name or f'failures-{evidence.stamp()}')}")
     return 0 if right else 1
 
 

@@ -80,10 +80,10 @@ def wire(expected: Predicted, measured: Mapping[str, Any]) -> list[Term]:
 def said(terms: Sequence[Term]) -> list[str]:
     """The terms that matter, a line each: above a twentieth of the largest of their kind."""
     found = []
-    for of, unit, scale in (("seconds", "ms", 1e3), ("memory", "MB", 1e-6)):
-        mine = [(term, term["seconds" if of == "seconds" else "bytes"]) for term in terms if term["of"] == of]
-        most = max((abs(value) for _, value in mine), default=0.0)
-        found += [f"{of if of == 'memory' else 'step time'} {value * scale:+,.1f} {unit}  {term['term']}: {term['how']}" for term, value in mine if abs(value) > most / 20]
+    for of, words, part, unit, scale in (("seconds", "step time", "seconds", "ms", 1e3), ("memory", "memory", "bytes", "MB", 1e-6)):
+        mine = [term for term in terms if term["of"] == of]
+        most = max((abs(term[part]) for term in mine), default=0.0)
+        found += [f"{words} {term[part] * scale:+,.1f} {unit}  {term['term']}: {term['how']}" for term in mine if abs(term[part]) > most / 20]
     return found
 
 

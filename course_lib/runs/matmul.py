@@ -13,7 +13,7 @@ import torch
 from course_lib.compute import matmul_flops
 from course_lib.install.words import Trouble
 from course_lib.runs import evidence, peaks
-from course_lib.runs.place import Place, join, leave
+from course_lib.runs.place import Place, end, join, leave
 
 SQUARES = {"cpu": (128, 256, 512, 1024, 2048), "cuda": (512, 1024, 2048, 4096, 8192, 16384)}
 # What the MLP of a 7B model multiplies, and the same by columns of two and of eight tensor-parallel ranks.
@@ -89,4 +89,4 @@ def measure(shape: tuple[int, int, int], word: str, place: Place, budget: float)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end(main())

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from course_lib.runs.counting import Wire
+from course_lib.runs.intervals import exposed
 from course_lib.runs.parallel import local
 from course_lib.runs.place import Place
 from course_lib.runs.stepping import Stepper
@@ -52,7 +53,7 @@ class Watch:
             by = {role: float(nbytes) for role, nbytes in account.peak_roles().items()} if account is not None else {}
         seen = Seen(float(peak), by, dict(wire.sent), dict(wire.calls), raw={"unknown_calls": sorted(wire.unknown)})
         if trace:
-            from course_lib.runs.tracing import exposed, intervals
+            from course_lib.runs.tracing import intervals
 
             seen.raw["intervals"] = intervals(lambda: stepper.step(number + 1), self.place)
             seen.traced = {"exposed_seconds": exposed(seen.raw["intervals"])}

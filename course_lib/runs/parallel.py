@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ from course_lib.transformer import Config
 
 COLUMNS = ("attention.wq", "attention.wk", "attention.wv", "mlp.gate", "mlp.up")
 ROWS = ("attention.wo", "mlp.down")
+VIEW = r"FSDP2-wrapped module \(FSDPPiece\) returned a view tensor"  # how a warning of FSDP2 begins
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,8 @@ def _split(model: Piece, mesh: DeviceMesh) -> None:
 
 def _shard(model: Piece, layout: RunLayout, mesh: DeviceMesh, choices: Choices) -> nn.Module:
     """FSDP2: a unit for each block, and one for what is left; with replicas, HSDP."""
+    if layout.tp > 1:  # DTensor hands the head's logits over as a view of its own tensor, and the loss writes into none
+        warnings.filterwarnings("ignore", VIEW, UserWarning)
     where = mesh["ddp", "fsdp"] if layout.ddp > 1 else mesh["fsdp"]
     policy = MixedPrecisionPolicy(param_dtype=choices.dtype, reduce_dtype=torch.float32)
     common: dict[str, Any] = {"mesh": where, "mp_policy": policy}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import torch
 
 from course_lib.facts import device
+from course_lib.install import machine
 from course_lib.install.words import Trouble
 from course_lib.runs.look import fact_name
 from course_lib.runs.place import Place
@@ -30,12 +28,7 @@ def memory_of(place: Place) -> float:
     """Bytes that one rank may fill."""
     if place.device.type == "cuda":
         return torch.cuda.get_device_properties(place.device).total_memory * _SLACK
-    try:
-        text = Path("/proc/meminfo").read_text(encoding="ascii")
-        available = next(float(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        try:
-            available = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-        except (AttributeError, ValueError, OSError) as error:
-            raise Trouble("This system does not say how much memory it has.", "run on Linux or macOS") from error
+    _, available = machine.memory()
+    if not available:
+        raise Trouble("This system does not say how much memory it has.", "run on Linux or macOS")
     return available * _SLACK / place.local_ranks

@@ -20,11 +20,10 @@ from course_lib.runs import collectives
 from course_lib.runs.counting import ring_sent
 from course_lib.runs.model import Piece
 from course_lib.runs.place import Place
-from course_lib.runs.predict import WIRES, Job, Rates, wire_bytes
+from course_lib.runs.predict import FP32, WIRES, Job, Rates, wire_bytes
 from course_lib.transformer import loss
 
 _BUDGET, _ROUNDS = 0.3, 5  # s of each measurement, and in how many parts
-_NUMBER = 4  # bytes of the smallest all-reduce: a loss
 _SIZES = {"cpu": (4_000, 256_000, 4_000_000), "cuda": (64_000, 4_000_000, 64_000_000)}  # bytes of a message
 
 
@@ -40,7 +39,7 @@ def measure(job: Job, place: Place, dtype: torch.dtype, mesh: DeviceMesh) -> Rat
     block, ends = (timed(work, place) for work in passes(job, place, dtype))
     alpha, wire, wires = 0.0, 0.0, {}
     if place.ranks > 1:
-        alpha = timed(collectives.call("all_reduce", _NUMBER * place.ranks, place), place)
+        alpha = timed(collectives.call("all_reduce", FP32, place), place)
         _, wire = line("all_reduce", place)
         wires = {f"{axis} {kind}": line(kind, place, mesh[axis].get_group()) for axis, kind in map(WIRES.__getitem__, wire_bytes(job))}
     return Rates(flops=flops, memory=copy, alpha=alpha, wire=wire, wires=wires, block=block, ends=ends, cores=place.cores)

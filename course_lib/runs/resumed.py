@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 
 import torch.distributed as dist
 
@@ -37,21 +37,24 @@ def run(given: argparse.Namespace, place: Place) -> evidence.Evidence | None:
     """The whole run, its first half with a checkpoint at the end, and the second half from there; evidence on rank 0."""
     if place.local_ranks != place.ranks:
         raise Trouble("Its checkpoint lies in a folder of one machine, and these ranks are on several.", "use train --save-every and --resume with an --out that all share")
-    half, folder = given.steps, shared_folder(place)
+    with shared_folder(place) as folder:
+        return _halves(given, place, folder)
+
+
+def _halves(given: argparse.Namespace, place: Place, folder: str) -> evidence.Evidence | None:
+    half = given.steps
     common = ["--size", given.size, "--layout", given.layout, "--device", place.device.type, "--warmup", str(given.warmup), "--total-steps", str(2 * half)]
 
     def part(name: str, steps: int, *more: str) -> evidence.Evidence | None:
-        return train.run(train.arguments([*common, "--out", folder.name, "--name", name, "--steps", str(steps), *more]), place)
+        return train.run(train.arguments([*common, "--out", folder, "--name", name, "--steps", str(steps), *more]), place)
 
     whole = part("whole", 2 * half)
     dist.barrier()  # rank 0 has written it
-    known = ("--rates", f"{folder.name}/whole.json")  # one machine: what it can do is measured once
+    known = ("--rates", f"{folder}/whole.json")  # one machine: what it can do is measured once
     before = part("before", half, "--save-every", str(half), *known)
     content = part("after", half, "--resume", *known)
-    dist.barrier()  # the folder is rank 0's: it goes when all have read it
-    if content is None or whole is None or before is None:
+    if content is None or whole is None or before is None:  # not rank 0
         return None
-    folder.cleanup()
     raw = {**content["raw"], "before": before["raw"]["steps"], "whole": whole["raw"]["steps"]}
     setup = {**content["setup"], "resumed_at": half, "total_steps": 2 * half}
     found = evidence.sealed({**content, "setup": setup, "raw": raw})
@@ -59,12 +62,14 @@ def run(given: argparse.Namespace, place: Place) -> evidence.Evidence | None:
     return found
 
 
-def shared_folder(place: Place) -> Any:
-    """A folder of rank 0's that all ranks of this machine know: an object with its `name`, and a `cleanup` on rank 0."""
-    mine = tempfile.TemporaryDirectory(prefix="course-resumed-") if place.first else argparse.Namespace(name="")
-    name = [mine.name]
-    dist.broadcast_object_list(name)
-    return mine if place.first else argparse.Namespace(name=name[0])
+@contextmanager
+def shared_folder(place: Place) -> Iterator[str]:
+    """The path of a folder of rank 0's, for all ranks of this machine; it goes when all are done with it."""
+    with tempfile.TemporaryDirectory(prefix="course-resumed-") if place.first else nullcontext("") as mine:
+        path = [mine]
+        dist.broadcast_object_list(path)
+        yield path[0]
+        dist.barrier()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

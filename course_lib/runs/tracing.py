@@ -11,10 +11,9 @@ from typing import Any
 
 import torch
 
-from course_lib.runs.intervals import Interval, exposed, length, union
+from course_lib.runs.intervals import Interval, union
+from course_lib.runs.intervals import exposed as exposed
 from course_lib.runs.place import Place
-
-__all__ = ["exposed", "intervals", "length", "sorted_out", "union"]
 
 STARTING = 20e-6  # s: on a CPU, a shorter gap between two operations is the start of the second
 DIGITS = 6  # of a time kept, after the point: the profiler's own clock is no finer

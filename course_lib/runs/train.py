@@ -27,12 +27,17 @@ from course_lib.runs.stepping import Stepper
 WARM_UP = 3  # steps that are not timed
 
 
+def warm_up(steps: int) -> int:
+    """How many of so many steps are not timed: at least one is."""
+    return min(WARM_UP, steps - 1)
+
+
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """What the command line says."""
     parser = argparse.ArgumentParser(
         prog="train", description=__doc__.splitlines()[0], formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="examples:\n  train --size 1m --steps 20\n  train --size 1b --layout fsdp --checkpointing full\n"
-               "  train --size 1m --layout pp=2,tp=2 --schedule gpipe --micro-batches 8\n  train --size 7b --layout ddp=2,fsdp=4 --resume runs/7b",
+               "  train --size 1m --layout pp=2,tp=2 --schedule gpipe --micro-batches 8\n  train --size 7b --layout ddp=2,fsdp=4 --out runs/7b --save-every 100 --resume",
     )  # fmt: skip
     add = parser.add_argument
     add("--size", default="1m", help=f"the model: {', '.join(SIZES)}")
@@ -113,7 +118,7 @@ def run(given: argparse.Namespace, place: Place) -> evidence.Evidence | None:
         say.step(rows, first + given.steps, job, place)
     seen = watch.read(stepper, first + given.steps, given.trace)
     measured = summary(rows, seen, job, place, known)
-    measured["gap"] = gap.gap(expected, measured, rows[min(WARM_UP, len(rows) - 1) :], job, known.cores, on_cpu=place.device.type == "cpu")
+    measured["gap"] = gap.gap(expected, measured, rows[warm_up(len(rows)) :], job, known.cores, on_cpu=place.device.type == "cpu")
     say.comparison(expected, measured)
     if not (given.out and place.first):
         return None
@@ -154,13 +159,13 @@ def setup_of(given: argparse.Namespace, job: predict.Job, place: Place, dtype: t
         "size": given.size, "parameters": job.params, "layout": job.layout.as_data(), "batch": job.batch, "seq_len": job.config.seq_len,
         "tokens_per_step": job.tokens, "dtype": str(dtype).removeprefix("torch."), "checkpointing": job.config.checkpointing,
         "reshard_after_forward": job.reshard, "compiled": given.compile, "backend": place.backend, "device": place.device.type, "seed": given.seed,
-        "steps": given.steps, "warm_up": min(WARM_UP, given.steps - 1), "learning_rate": given.learning_rate, "warmup": given.warmup,
+        "steps": given.steps, "warm_up": warm_up(given.steps), "learning_rate": given.learning_rate, "warmup": given.warmup,
     }  # fmt: skip
 
 
 def summary(rows: list[dict[str, Any]], seen: measuring.Seen, job: predict.Job, place: Place, known: predict.Rates) -> dict[str, Any]:
     """What follows from the raw numbers: medians over the timed steps, MFU by a named peak, bytes."""
-    times = sorted(row["seconds"] for row in rows[min(WARM_UP, len(rows) - 1) :])
+    times = sorted(row["seconds"] for row in rows[warm_up(len(rows)) :])
     seconds = median(times)
     peak, source = peaks.peak_flops(place.device, torch.bfloat16 if job.width == 2 else torch.float32, known.flops)
     flops = predict.step_flops(job)
@@ -214,7 +219,7 @@ class Speaker:
                   f"a step; {layout.name} on {layout.ranks} rank{'s' if layout.ranks > 1 else ''}")  # fmt: skip
         self.line(f"rates ({known.source}): {known.flops / 1e9:,.1f} GFLOP/s, copy {known.memory / 1e9:,.1f} GB/s"
                   + f", a block {known.block * 1e3:,.1f} ms"
-                  + "".join(f", {name} {alpha * 1e6:,.0f} µs + bytes / {rate / 1e9:,.2f} GB/s" for name, (alpha, rate) in known.wires.items()))  # fmt: skip
+                  + "".join(f", {name} {alpha * 1e6:,.0f} µs" + (f" + bytes / {rate / 1e9:,.2f} GB/s" if rate else "") for name, (alpha, rate) in known.wires.items()))  # fmt: skip
         self.line("predicted: " + ", ".join(_said(expected.step_seconds, expected.memory_bytes, expected.wire_bytes)))
 
     def step(self, rows: list[dict[str, Any]], last: int, job: predict.Job, place: Place) -> None:

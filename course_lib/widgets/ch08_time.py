@@ -1,5 +1,6 @@
 """Chapter 08's widgets of time: how far ahead to gather, and how many ranks should share one model."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -152,14 +153,8 @@ def draw_groups(
         (0.62, "a step (s)", [each.seconds for each in found], INK, None),
     )
     for bottom, name, values, ink, limit in looks:
-        low, high = np.log10(0.8 * max(min(values), max(values) / 1e4)), np.log10(1.3 * max(values))
-        if limit:
-            high = max(high, np.log10(1.4 * limit))
-        panel = Plot(1.05, bottom, 6.05, 1.0, ends, (low, high))
-        marks = {power: _tick(power) for power in np.arange(np.ceil(low), np.floor(high) + 1)}
-        if len(marks) < 2:
-            marks = {float(np.log10(value)): number_text(value, 2) for value in (10**low * 1.1, 10**high / 1.15)}
-        panel.frame(sheet, ticks if bottom < 1 else dict.fromkeys(ticks, ""), marks, "ranks that share one model" if bottom < 1 else "", name)
+        panel = _frame(sheet, bottom, name, values, limit, ends, ticks)
+        low, high = panel.y
         if name.startswith("a step"):
             busy = [each.computing for each in found]
             panel.fill(sheet, across, np.log10(busy), np.log10(values), color("communication"))
@@ -185,6 +180,22 @@ def draw_groups(
     sheet.head(title, more)
     sheet.alt = f"{title}. {more} A step takes {duration_text(now.seconds)}, of which {duration_text(now.computing)} compute."
     return sheet
+
+
+def _frame(
+    sheet: Sheet, bottom: float, name: str, values: Sequence[float], limit: float | None, ends: tuple[float, float], ticks: dict[int, str]
+) -> Plot:
+    """A panel over the size of a group whose logarithmic axis fits the values and the limit; only the lowest names its ranks."""
+    low, high = np.log10(0.8 * max(min(values), max(values) / 1e4)), np.log10(1.3 * max(values))
+    if limit:
+        high = max(high, np.log10(1.4 * limit))
+    panel = Plot(1.05, bottom, 6.05, 1.0, ends, (low, high))
+    marks = {power: _tick(power) for power in np.arange(np.ceil(low), np.floor(high) + 1)}
+    if len(marks) < 2:
+        marks = {float(np.log10(value)): number_text(value, 2) for value in (10**low * 1.1, 10**high / 1.15)}
+    lowest = bottom < 1
+    panel.frame(sheet, ticks if lowest else dict.fromkeys(ticks, ""), marks, "ranks that share one model" if lowest else "", name)
+    return panel
 
 
 def _tick(power: float) -> str:

@@ -136,7 +136,7 @@ def failed_run(case: Case, outcome: Outcome, shares: Mapping[str, float]) -> lis
     if outcome.state == "deadlock" and any(key.startswith("protocol:") for key in shares):
         kind = "protocol"
     parts = [key.split(":", 1)[1] for key in shares if key.startswith(f"{kind}:")]
-    if case.part and kind == case.kind:
+    if kind == case.kind and f"{kind}:{case.part}" in shares:
         parts = [case.part]
     return [
         Verdict(kind=kind, part=part, ok=False, message=outcome.error, mistake=outcome.state, case=case.name)

@@ -2,7 +2,6 @@
 
 import math
 import random
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,13 +9,13 @@ from torch import Tensor
 
 from course_lib.cluster.kernel import Adversary
 from course_lib.exercises.judging import describe
-from course_lib.records import Case, Verdict, VerdictKind
+from course_lib.exercises.judging.faults import Fault as Fault
+from course_lib.exercises.judging.faults import verdict as verdict
 
 STRICT = Adversary(depth=0, order="stream")
 # How unkind a machine may be within what the semantics allow: buffers or none, bytes that move early or late.
 ADVERSARIES = tuple(Adversary(depth=depth, late=late) for depth in (0, 1, math.inf) for late in (False, True))[1:]
 
-Fault = tuple[str, str]  # a mistake's name, or "", and what to say
 
 
 def coin_of(rng: random.Random) -> torch.Generator:
@@ -50,9 +49,3 @@ def not_like(got: Any, want: Tensor, rank: int) -> Fault | None:
         return "another-kind", (f"Rank {rank} returned {shape_text(got)}, where {shape_text(want)} was to come. "
                                 "Receive into a tensor of the same shape and dtype.")  # fmt: skip
     return None
-
-
-def verdict(kind: VerdictKind, part: str, case: Case, fault: Fault | None) -> Verdict:
-    """A verdict that holds, or fails with the fault's name and message."""
-    base = Verdict(kind=kind, part=part, ok=fault is None, case=case.name)
-    return base if fault is None else replace(base, mistake=fault[0], message=fault[1])

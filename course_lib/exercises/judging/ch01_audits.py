@@ -1,32 +1,12 @@
-"""Judges of chapter 01's audits. An error counts only beside a control left standing, and a control beside an error found."""
-
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+"""Keys of chapter 01's audits: the truth about each statement, and what slips come to."""
 
 from course_lib import facts
-from course_lib.exercises.ch01_audits import CAUSES, RIGHT, RUN_ITEMS, STEP_ITEMS, WRONG, Item
-from course_lib.exercises.judging import Judging, Params, describe, is_number, near
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.exercises.ch01_audits import CAUSES, RUN_ITEMS, STEP_ITEMS
+from course_lib.exercises.judging.audits import Key, audit
 from course_lib.units import DAY, YEAR
 
-NEAR = 0.05
 H100 = float(facts.device("H100 SXM").dense_flops)
 LLAMA = facts.run("Llama 3.1 405B")
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """The truth about one printed statement: the number in the unit asked for, and the cause; slips by value."""
-
-    number: float
-    cause: str = "as printed"
-    slips: Mapping[str, tuple[float, str]] = field(default_factory=dict)  # name -> (value, message)
-
-    @property
-    def verdict(self) -> str:
-        """Whether the statement is right as printed."""
-        return RIGHT if self.cause == "as printed" else WRONG
 
 
 def work(params: float, tokens: float) -> float:
@@ -103,83 +83,20 @@ RUN_KEYS: dict[str, Key] = {
 }  # fmt: skip
 
 
-def _fault(item: Item, key: Key, answer: Any) -> tuple[str, str] | None:
-    """(mistake, message) of the answer on one statement, None if number, verdict and cause are right."""
-    lead = f"{item.id}: "
-    if type(answer) not in (tuple, list) or len(answer) != 3:
-        return "wrong-shape", f"{lead}give (number, {RIGHT!r} or {WRONG!r}, cause); got {describe(answer)}."
-    number, said, cause = answer
-    said = said.strip().lower() if type(said) is str else said
-    cause = cause.strip().lower() if type(cause) is str else cause
-    if not is_number(number):
-        return "not-a-number", f"{lead}the first value is a number in {item.unit}; got {describe(number)}."
-    if said not in (RIGHT, WRONG) or type(cause) is not str or cause not in CAUSES:
-        return "no-such-word", f"{lead}a verdict is {RIGHT!r} or {WRONG!r}, a cause one of {', '.join(CAUSES)}."
-    if not near(number, key.number, NEAR):
-        for name, (value, message) in key.slips.items():
-            if near(number, value, 0.02):
-                return name, lead + message
-        return "other-number", f"{lead}your number is {number / key.number:.3g} times ours, in {item.unit}."
-    if said != key.verdict:
-        return "wrong-verdict", f"{lead}your number is right; now compare it with the printed one: within 5 % or not?"
-    if cause != key.cause:
-        return "wrong-cause", (f"{lead}number and verdict are right; {cause!r} is not what happened. Divide one number by the "
-                               "other, and hold what each cause means against the sentence as printed.")  # fmt: skip
-    return None
-
-
-def _verdicts(items: tuple[Item, ...], keys: Mapping[str, Key]) -> Callable[..., list[Verdict]]:
-    """The judge of one audit, a verdict for each statement."""
-
-    def verdicts(_: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-        given = outcome.value
-
-        def verdict(part: str, fault: tuple[str, str] | None) -> Verdict:
-            mistake, message = fault or ("", "")
-            return Verdict(kind="values", part=part, ok=not fault, mistake=mistake, message=message, case=case.name)
-
-        if type(given) is not dict:
-            fault = ("no-dictionary", f"Return a dictionary from id to (number, verdict, cause); got {describe(given)}.")
-            return [verdict(item.id, fault) for item in items]
-        faults = {
-            item.id: _fault(item, keys[item.id], given[item.id]) if item.id in given
-            else ("missing", f"{item.id}: no answer under this id yet.")
-            for item in items
-        }  # fmt: skip
-        for standing, other in ((RIGHT, WRONG), (WRONG, RIGHT)):
-            if all(faults[name] for name in faults if keys[name].verdict == other):
-                told = {
-                    RIGHT: "no error has been found yet: a statement left standing counts only beside one.",
-                    WRONG: "every statement that is right was faulted or missed: an error counts only beside one.",
-                }[standing]
-                faults |= {name: ("blind", f"{name}: {told}") for name in faults
-                           if keys[name].verdict == standing and not faults[name]}  # fmt: skip
-        return [verdict(item.id, faults[item.id]) for item in items]
-
-    return verdicts
-
-
-def _judging(items: tuple[Item, ...], keys: Mapping[str, Key], why: str) -> Judging:
-    return Judging(
-        shares={f"values:{item.id}": 1 / len(items) for item in items},
-        cases=lambda params, rng: [Case(name="the statements")],
-        verdicts=_verdicts(items, keys),
-        why=why,
-    )
-
-
-AUDIT_ONE_STEP = _judging(
+AUDIT_ONE_STEP = audit(
     STEP_ITEMS,
     STEP_KEYS,
+    CAUSES,
     f"The step takes {_STEP:.2f} s: the digits are right, the unit is a thousand times too small, and no step of a 70B model "
     f"could take milliseconds on one GPU. {_FULL_405B:.1f} days are the run at 100 % of the peak; at the 40 % that the same "
     f"sentence names it is {_FULL_405B / 0.4:.1f}. GPT-3 takes {_GPT3 / H100 / YEAR:.1f} years at the dense peak; 5 is the "
     f"sparse one. 500 years, 6 months and 24.3 EFLOP/s are right as printed: an auditor who faults everything is as useless as "
     "one who faults nothing.",
 )
-AUDIT_RUN_LENGTH = _judging(
+AUDIT_RUN_LENGTH = audit(
     RUN_ITEMS,
     RUN_KEYS,
+    CAUSES,
     f"By the FLOPs {_BY_FLOPS:.0f} days, by the GPU-hours {_BY_HOURS:.0f} (those include restarts and every stage). The 54 days "
     "are a stretch that the paper reports its interruptions for, not the run; on as many GPUs they would need "
     f"{100 * _BY_FLOPS * float(LLAMA.mfu) / 54:.0f} % MFU, more than the paper's best. 40 % against 50 % achievable wastes a fifth "

@@ -1,32 +1,11 @@
-"""Judge of chapter 02's audit. An error counts only beside a control left standing, and a control beside an error found."""
+"""Key of chapter 02's audit: the truth about each statement, and what slips come to."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
 
 from course_lib import facts, memory
-from course_lib.exercises.ch02_audits import CAUSES, ITEMS, RIGHT, WRONG, Item
-from course_lib.exercises.judging import Judging, Params, describe, is_number, near
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.exercises.ch02_audits import CAUSES, ITEMS
+from course_lib.exercises.judging.audits import Key, audit
 from course_lib.units import BILLION, GB, TB
-
-NEAR = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """The truth about one statement: the number in the unit asked for, the cause, and slips by name as (value, message)."""
-
-    number: float
-    cause: str = "as printed"
-    slips: Mapping[str, tuple[float, str]] = field(default_factory=dict)
-
-    @property
-    def said(self) -> str:
-        """Whether the statement is right as printed."""
-        return RIGHT if self.cause == "as printed" else WRONG
-
 
 _SHAPE = facts.model("llama3-70b")
 _LAYERS, _HIDDEN, _HEADS, _TOKENS = int(_SHAPE.layers), int(_SHAPE.hidden), int(_SHAPE.heads), 8192
@@ -92,60 +71,10 @@ KEYS: dict[str, Key] = {
 }  # fmt: skip
 
 
-def _fault(item: Item, key: Key, answer: Any) -> tuple[str, str] | None:
-    """(mistake, message) of the answer on one statement, None if number, verdict and cause are right."""
-    lead = f"{item.id}: "
-    if type(answer) not in (tuple, list) or len(answer) != 3:
-        return "wrong-shape", f"{lead}give (number, {RIGHT!r} or {WRONG!r}, cause); got {describe(answer)}."
-    number, said, cause = answer
-    said = said.strip().lower() if type(said) is str else said
-    cause = cause.strip().lower() if type(cause) is str else cause
-    if not is_number(number):
-        return "not-a-number", f"{lead}the first value is a number: {item.asked}; got {describe(number)}."
-    if type(said) is not str or said not in (RIGHT, WRONG) or type(cause) is not str or cause not in CAUSES:
-        return "no-such-word", f"{lead}a verdict is {RIGHT!r} or {WRONG!r}, a cause one of {', '.join(CAUSES)}."
-    if not near(number, key.number, NEAR):
-        for name, (value, message) in key.slips.items():
-            if near(number, value, 0.02):
-                return name, lead + message
-        return "other-number", f"{lead}your number is {number / key.number:.3g} times ours; asked is {item.asked}."
-    if said != key.said:
-        return "wrong-verdict", f"{lead}your number is right; now compare it with the printed one: within 5 % or not?"
-    if cause != key.cause:
-        return "wrong-cause", f"{lead}number and verdict are right; {cause!r} is not what happened. What do both numbers count?"
-    return None
-
-
-def _verdicts(_: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    given = outcome.value
-
-    def verdict(part: str, fault: tuple[str, str] | None) -> Verdict:
-        mistake, message = fault or ("", "")
-        return Verdict(kind="values", part=part, ok=not fault, mistake=mistake, message=message, case=case.name)
-
-    if type(given) is not dict:
-        fault = ("no-dictionary", f"Return a dictionary from id to (number, verdict, cause); got {describe(given)}.")
-        return [verdict(item.id, fault) for item in ITEMS]
-    faults = {
-        item.id: _fault(item, KEYS[item.id], given[item.id]) if item.id in given
-        else ("missing", f"{item.id}: no answer under this id yet.")
-        for item in ITEMS
-    }  # fmt: skip
-    told = {
-        RIGHT: "no error has been found yet: a statement left standing counts only beside one.",
-        WRONG: "every statement that is right was faulted or missed: an error counts only beside one.",
-    }
-    held = {side: any(not faults[name] for name in faults if KEYS[name].said == side) for side in (RIGHT, WRONG)}
-    for side, other in ((RIGHT, WRONG), (WRONG, RIGHT)):
-        if not held[other]:
-            faults |= {name: ("blind", f"{name}: {told[side]}") for name in faults if KEYS[name].said == side and not faults[name]}
-    return [verdict(item.id, faults[item.id]) for item in ITEMS]
-
-
-AUDIT_MEMORY = Judging(
-    shares={f"values:{item.id}": 1 / len(ITEMS) for item in ITEMS},
-    cases=lambda params, rng: [Case(name="the statements")],
-    verdicts=_verdicts,
+AUDIT_MEMORY = audit(
+    ITEMS,
+    KEYS,
+    CAUSES,
     why="8, 12 and 16 bytes per parameter stand on neighbouring pages: moments alone, without a master copy, with one. Only the second "
     "says so. 150 GB of activations follow from 14 numbers, which are 28 bytes; the formula for checkpoints lost the hidden size, and "
     f"neither 2.6 nor 20 GB can be had from what they describe: the inputs are {KEYS['checkpointed-2.6'].number:.1f} GB. Attention "

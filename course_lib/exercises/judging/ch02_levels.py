@@ -6,7 +6,7 @@ from typing import Any
 
 from course_lib.exercises.ch02_core import KINDS, training_log
 from course_lib.exercises.judging import Judging, Params
-from course_lib.exercises.judging.ch01_draws import unseen
+from course_lib.exercises.judging.ch01_draws import plain, unseen
 from course_lib.exercises.judging.ch01_rows import EXACT, Column, Slip
 from course_lib.exercises.judging.ch03_rows import Name, together
 from course_lib.records import Case, Outcome, Verdict
@@ -187,7 +187,10 @@ def _peak_cases(params: Params, rng: random.Random) -> list[Case]:
         log = _shuffled_moments(rng, form)
         logs += [log] if _clear(form, log) else []
     rows = [(each,) for each in [*logs, _plateau(form)] if _clear(form, each)]
-    return [Case(name="the log shown", args=(0, [(list(params["rows"]),)])), unseen(rng, "log", 0, "other logs", rows)]
+    own = Case(name="the log shown", args=(0, [(list(params["rows"]),)]))
+    other = unseen(rng, "log", 0, "other logs", rows)
+    usual = [training_log(rng, 2, form) for _ in range(12)]
+    return [own, plain("", 0, "three more logs", [(each,) for each in usual if _clear(form, each)][:3]), other]
 
 
 def _peak_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:

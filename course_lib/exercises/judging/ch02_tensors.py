@@ -10,16 +10,10 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.judging import describe
-from course_lib.records import Case, Verdict, VerdictKind
+from course_lib.exercises.judging.faults import Fault as Fault
+from course_lib.exercises.judging.faults import verdict as verdict
 
-Fault = tuple[str, str]  # a mistake's name, or "", and what to say
 KIB = 1024
-
-
-def verdict(kind: VerdictKind, part: str, case: Case, fault: Fault | None) -> Verdict:
-    """A verdict that holds without a fault."""
-    mistake, message = fault or ("", "")
-    return Verdict(kind=kind, part=part, ok=fault is None, mistake=mistake, message=message, case=case.name)
 
 
 def close(got: Any, want: Tensor, rel: float = 1e-4) -> bool:

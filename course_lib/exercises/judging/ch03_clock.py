@@ -7,7 +7,7 @@ from typing import Any
 
 from course_lib.exercises.ch03_probes import QueueDevice, queue_device
 from course_lib.exercises.judging import Judging, Params, near
-from course_lib.exercises.judging.ch01_draws import log_uniform
+from course_lib.exercises.judging.ch01_draws import log_uniform, plain
 from course_lib.exercises.judging.ch01_rows import Column, Slip, columns
 from course_lib.records import Case
 
@@ -112,8 +112,10 @@ def _clock_cases(params: Params, rng: random.Random) -> list[Case]:
     shown = {"kernel": 1.36e-3, "launch": 5e-6, "wait": 8e-6, "warm_up": [40.0, 8.0, 2.0],
              "disturbed": [1.0, 1.0, 6.0, 1.0, 1.0, 1.0], "pending": 0.8}  # fmt: skip
     rows = [(_device(rng), rng.choice((11, 15, 25, 40, 101))) for _ in range(16)]
+    usual = [({**shown, "kernel": log_uniform(rng, 1e-3, 2e-2)}, params["repeats"]) for _ in range(3)]
     return [
         Case(name="the desktop's matmul", args=(0, [(shown, params["repeats"])]), part="kernel"),
+        plain("kernel", 0, "three more kernels", usual),
         Case(name="other devices", args=(0, rows), kind="generality", part="kernel", visible=False),
     ]
 

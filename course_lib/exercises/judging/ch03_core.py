@@ -8,7 +8,7 @@ from typing import Any
 from course_lib import facts
 from course_lib.exercises.ch03_core import twelve
 from course_lib.exercises.judging import Judging, Mistake, Params, describe, is_number, number_verdict
-from course_lib.exercises.judging.ch01_draws import log_uniform, unseen
+from course_lib.exercises.judging.ch01_draws import log_uniform, plain, unseen
 from course_lib.exercises.judging.ch01_rows import Column, Slip, columns, table
 from course_lib.exercises.judging.ch03_rows import Name, interval, together
 from course_lib.records import Case, Outcome, Verdict
@@ -80,6 +80,7 @@ def _intensity_cases(params: Params, rng: random.Random) -> list[Case]:
         Case(name="the square product", args=(0, [(side, side, side, size)]), part="matmul"),
         Case(name="the ReLU", args=(1, [(size,)]), part="relu"),
         Case(name=params["device"], args=(2, [(params["flops"], params["bandwidth"])]), part="ridge"),
+        plain("relu", 1, "two more elements", [(1,), (8,)]),
         unseen(rng, "matmul", 0, "other shapes", [*shapes, (1, 1, 1, 1), (4096, 4096, 4096, 1)]),
         unseen(rng, "relu", 1, "other elements", [(1,), (2,), (4,), (8,)]),
         unseen(rng, "ridge", 2, "other devices", rates),
@@ -224,6 +225,8 @@ def _batch_cases(params: Params, rng: random.Random) -> list[Case]:
     return [
         Case(name="nothing kept", args=(0, [(*run, 0.0)]), part="weights"),
         Case(name=f"{params['context']:,} tokens kept", args=(0, [(*run, params["kv_bytes"])]), part="kept"),
+        plain("weights", 0, "three more machines", [(*row[:4], 0.0) for row in some(3, (0, 0))]),
+        plain("kept", 0, "three more contexts", some(3, (0.1, 0.6))),
         unseen(rng, "weights", 0, "other machines", [*[(*row[:4], 0.0) for row in some(14, (0, 0))], *powers]),
         unseen(rng, "kept", 0, "other contexts", [*some(10, (0.1, 0.8)), *some(4, (0.85, 0.95))] if kept == "each" else some(14, (0.1, 50))),
         *(own if kept == "each" else [unseen(rng, "never", 0, "long prompts", some(6, (100, 1000)))]),

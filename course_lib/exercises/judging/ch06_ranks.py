@@ -7,7 +7,6 @@ apart into how often each rank's numbers are in it.
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,9 +16,10 @@ from course_lib.cluster import Topology
 from course_lib.cluster.kernel import Adversary
 from course_lib.exercises.ch06_probes import COLUMNS
 from course_lib.exercises.judging import describe
+from course_lib.exercises.judging.faults import Fault as Fault
+from course_lib.exercises.judging.faults import verdict as verdict
 from course_lib.records import Case, Verdict
 
-Fault = tuple[str, str]  # a mistake's name, or "", and what to say
 Meter = Mapping[str, Any]
 PerRank = tuple[tuple[Any, ...], ...]
 
@@ -225,12 +225,6 @@ def off_the_ring(meter: Meter, direction: int, route: str) -> Fault | None:
         return name, f"{lead}it goes round the ring the other way. The route is {route}."
     src, dst = astray[0]
     return "not-a-neighbour", f"Rank {src} sent to rank {dst}; on the route {route} it sends to rank {(src + direction) % n} only."
-
-
-def verdict(kind: Any, part: str, case: Case, fault: Fault | None) -> Verdict:
-    """A fault, or none, as a verdict."""
-    base = Verdict(kind=kind, part=part, ok=fault is None, case=case.name)
-    return base if fault is None else replace(base, mistake=fault[0], message=fault[1])
 
 
 def world(n: int, make: Callable[[], Any], layout: str = "") -> PerRank:

@@ -35,6 +35,7 @@ from course_lib.exercises.judging.ch06_ranks import (
     verdict,
     world,
 )
+from course_lib.exercises.judging.intervals import interval_verdicts
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import duration_text
 
@@ -194,23 +195,11 @@ def _time_reveal(params: Params) -> str:
             f"are {duration_text(latencies)} of it.")  # fmt: skip
 
 
-def _interval_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    got = outcome.value
-    fault: Fault | None = None
-    if type(got) not in (tuple, list) or len(got) != 2 or not all(is_number(each) for each in got):
-        fault = ("no-pair", "Return a pair of numbers (low, high), in seconds.")
-    elif not 0 < got[0] <= got[1]:
-        fault = ("not-an-interval", "The interval must be positive, and its low end not above its high end.")
-    elif got[1] > 4 * got[0]:
-        fault = ("too-wide", f"From end to end that is a factor of {got[1] / got[0]:.3g}; commit yourself to four at most.")
-    return [verdict("values", "interval", case, fault)]
-
-
 RING = {
     "predict-ring-time": Judging(
         shares={"values:interval": 1.0},
         cases=lambda params, rng: [Case(name="your interval", part="interval")],
-        verdicts=_interval_verdicts,
+        verdicts=interval_verdicts,
         why="Almost twice the tensor goes through every link, whatever N is, and 2(N − 1) latencies come on top.",
         pytorch="nccl-tests reports the same time as bus bandwidth: 2(N − 1)/N of the bytes, over the time.",
         reveal=_time_reveal,

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from course_lib import collectives
 from course_lib.exercises.ch07_probes import mean_square
-from course_lib.exercises.judging import Judging, Params, is_number
-from course_lib.exercises.judging.ch06_ranks import UNKIND, Fault, Meter, coin_of, first, judged, verdict
+from course_lib.exercises.judging import Judging, Params
+from course_lib.exercises.judging.ch06_ranks import UNKIND, Fault, Meter, coin_of, first, judged
 from course_lib.exercises.judging.ch07_ranks import (
     Slip,
     bytes_fault,
@@ -24,6 +24,7 @@ from course_lib.exercises.judging.ch07_ranks import (
     scaled,
     tensors_fault,
 )
+from course_lib.exercises.judging.intervals import interval_verdicts
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import duration_text
 
@@ -206,21 +207,6 @@ def _exposed_reveal(params: Params) -> str:
             f"{duration_text(ring - exposed_seconds(params))} of it.")  # fmt: skip
 
 
-def _interval_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    got = outcome.value
-    fault: Fault | None = None
-    if type(got) not in (tuple, list) or len(got) != 2 or not all(is_number(each) for each in got):
-        fault = ("no-pair", "Return a pair of numbers (low, high), in seconds.")
-    elif not 0 < got[0] <= got[1]:
-        fault = ("not-an-interval", "The interval must be positive, and its low end not above its high end.")
-    elif got[1] > 4 * got[0]:
-        fault = (
-            "too-wide",
-            f"From end to end that is a factor of {got[1] / got[0]:.3g}; commit yourself to four at most.",
-        )
-    return [verdict("values", "interval", case, fault)]
-
-
 CORE = {
     "average-gradients": Judging(
         shares={"values:mean": 0.4, "cost:bytes": 0.2, "protocol:safe": 0.1, "generality:parts": 0.15, "generality:ranks": 0.1,
@@ -235,7 +221,7 @@ CORE = {
     "predict-exposed": Judging(
         shares={"values:interval": 1.0},
         cases=lambda params, rng: [Case(name="your interval", part="interval")],
-        verdicts=_interval_verdicts,
+        verdicts=interval_verdicts,
         why="Both times grow with the number of parameters; tokens per GPU and bandwidth decide which is longer. What sticks out is the "
             "difference, and nothing at all once a GPU has enough tokens.",
         pytorch="A profiler's trace shows it as the gap between the last backward kernel and the optimizer's first.",

@@ -10,6 +10,7 @@ from typing import Any
 from course_lib.exercises.ch01_probes import NOT_ANSWERED
 from course_lib.exercises.ch07_more import BEHIND
 from course_lib.exercises.judging import Judging, Mistake, Params, describe, number_verdict
+from course_lib.exercises.judging.ch01_draws import plain
 from course_lib.exercises.judging.ch06_ranks import verdict
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import GB, TFLOP
@@ -43,9 +44,15 @@ def _even_cases(params: Params, rng: random.Random) -> list[Case]:
             0.02 < _gpus(params, *row) % 1 < 0.98
         ):  # not at the edge of a whole number, where rounding would decide
             fleets.append(row)
+    machines = [(rate, speed) for rate in rates for speed in speeds]
+    exact = [(rate, speed) for rate, speed in machines if speed != 450 * GB]  # batches that float arithmetic leaves whole
+    whole = [(*each, n, 2) for each in machines for n in (8, 64) if _tokens(params, *each, n, 2) % 1 == 0]  # as the ones shown
+    large = [(4 * (n - 1) * rate / (params["flops_each"] * speed), rate, speed, 2) for n, (rate, speed) in zip((64, 256, 1024), rng.sample(exact, 3), strict=True)]
     return [
         Case(name="shown", args=(0, [shown]), part="tokens"),
         Case(name="shown", args=(1, [fleet]), part="gpus"),
+        plain("tokens", 0, "three more links and GPUs", rng.sample(whole, 3)),
+        plain("gpus", 1, "three more batches", large),
         Case(name="one GPU alone", args=(0, [(4e14, 50e9, 1, 2)]), kind="generality", part="tokens", visible=False),
         Case(name="40 other links and GPUs", args=(0, table), kind="generality", part="tokens", visible=False),
         Case(name="40 other batches", args=(1, fleets), kind="generality", part="gpus", visible=False),

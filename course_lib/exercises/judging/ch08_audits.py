@@ -72,21 +72,25 @@ KEYS: dict[str, Key] = {
     }),
     "hsdp-405b-eight": Key(_HELD / GB, "does not fit", {
         "as-printed": (80.0, "that is the memory of the GPU. Share the state out over 8."),
+        "not-shared": (16 * LARGE / GB, "the state is shared out over the 8 GPUs of a group."),
         "no-master": (12 * LARGE / 8 / GB, "the brackets say 16 bytes per parameter."),
         "over-all": (16 * LARGE / 24_576 / GB, "each group has a copy: the state is shared out over 8, not over all."),
     }),
     "zero-1-405b-shard": Key(_MOMENTS, slips={
         "with-master": (12 * LARGE / 1024 / GB, "that is with a master copy; the brackets say there is none."),
+        "one-moment": (4 * LARGE / 1024 / GB, "Adam has two moments, of 4 bytes each."),
         "everything": (810 * 2 + _MOMENTS, "only the third number is asked for."),
     }),
     "hsdp-third-across": Key(_INSIDE / _ACROSS, "a part, not the model", {
         "as-printed": (3.0, "that takes the whole model across. What does one rank average with its copies?"),
+        "no-ring": (3 / (2 / 8), "groups have 8 ranks, so inside each rank leaves out an eighth: (K − 1)/K is 7/8."),
         "no-all-reduce": (2 * _INSIDE / _ACROSS, "across goes an all-reduce: twice the part."),
         "upside-down": (_ACROSS / _INSIDE, "this is across over inside."),
         "shares": (3 * 8.0, "that is three models over a part once; take the ring factors, and the all-reduce's two halves."),
     }),
     "zero-3-scales": Key(_at(2048) / _at(1024), "what stays", {
         "as-printed": (0.5, "that is the state alone; add what each GPU holds beside it."),
+        "no-activations": ((_at(2048) - KEPT) / (_at(1024) - KEPT), "the brackets name activations, too; they do not fall."),
         "one-layer": ((_at(2048) - 2 * LARGE / LAYERS) / (_at(1024) - 4 * LARGE / LAYERS), "two layers lie whole, on both sides."),
     }),
 }  # fmt: skip

@@ -25,7 +25,7 @@ CLOSE = 1e-7  # float64: rounding is far below, every slip far above
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
-    def case(name: str, ranks: int, kind: Any, part: str, *, steps: int = 3, share: float = 0.3, visible: bool = False, **more: int) -> Case:
+    def case(name: str, ranks: int, kind: Any, part: str, *, steps: int = 3, share: float = 0.45, visible: bool = False, **more: int) -> Case:
         spec = {"seed": rng.randrange(2**31), "width": params["width"], "vocabulary": 11, "blocks": 3, "rate": RATE, **more}
         rows = [[torch.randint(spec["vocabulary"], (2, LENGTH + 1), generator=coin) for _ in range(steps)] for _ in range(ranks)]
         batches = [[(row[:, :-1].clone(), row[:, 1:].clone()) for row in mine] for mine in rows]
@@ -54,7 +54,8 @@ def _frozen(batches: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
 def alone(key: Any, batches: Any, most: float | None, ways: str = "") -> tuple[list[list[float]], dict[str, Tensor], list[float]]:
     """Losses of each rank by step, the weights in the end, norms by step: one process with all ranks' batches.
 
-    `ways`: "parts" clips each rank's part by its own norm, as the buggy program does once its other bugs are gone.
+    `ways`: "parts" clips each rank's part by its own norm, as the buggy program does once its other bugs are gone; "divided" divides
+    gradients by the ranks once more.
     """
     spec = dict(key)
     model = tied_model(spec)
@@ -67,7 +68,7 @@ def alone(key: Any, batches: Any, most: float | None, ways: str = "") -> tuple[l
             inputs, targets = (torch.tensor(each) for each in mine[step])
             found.append(functional.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()))
             losses[rank].append(found[-1].item())
-        (sum(found) / len(found)).backward()
+        (sum(found) / len(found) ** (2 if ways == "divided" else 1)).backward()
         norms.append(torch.nn.utils.get_total_norm([each.grad for each in model.parameters()]).item())
         if ways == "parts":
             _clip_parts(model, len(batches), most or 0.0)
@@ -104,6 +105,8 @@ def _values(case: Case, results: Sequence[Any]) -> Fault | None:
     losses, want, _ = alone(_key(spec), batches, spec["most"])
     start = {name: each.detach() for name, each in tied_model(spec).named_parameters()}
     for rank, row in enumerate(results):
+        if type(row) is dict and set(row) == {"returned"}:
+            return "no-model", f"Rank {rank}: return (losses, sharded), a list and the FullySharded model, as the program does; got {str(row['returned'])[:80]}."
         if type(row) is not dict or not is_number(row.get("state")) or type(row.get("losses")) is not list or type(row.get("weights")) is not dict:
             return "no-model", f"Rank {rank}: return the losses and the FullySharded model, as the program does; got {describe(row)}."
         got = row["weights"]
@@ -119,7 +122,10 @@ def _values(case: Case, results: Sequence[Any]) -> Fault | None:
         if set(got) != set(want):
             odd = sorted(set(got) ^ set(want))[0]
             return "untied", f"Rank {rank}: the model has other parameters than before, such as {odd!r}; the head shares the embedding's weights."
-        return "other-weights", f"Rank {rank}: the weights are not those of the same training on one process. Which gradient was stepped, scaled by what?"
+        if n > 1 and _same(got, alone(_key(spec), batches, spec["most"], "divided")[1]):
+            return "divided-again", f"Rank {rank}: the gradients are divided by the number of ranks once more; `FullySharded` has averaged them."
+        return "other-weights", (f"Rank {rank}: the weights are not those of the same training on one process. Look at one step: are all gradients there when they are clipped "
+                                 "(`finish()`), averaged once, and scaled by `most` over one norm, the whole model's?")  # fmt: skip
     for rank, row in enumerate(results):
         if len(row["losses"]) != len(losses[rank]) or not all(is_number(a) and abs(a - b) < 1e-6 for a, b in zip(row["losses"], losses[rank], strict=True)):
             return "other-losses", f"Rank {rank}: the weights are right; the losses that came back are not the rank's own, one per step."

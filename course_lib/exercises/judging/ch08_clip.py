@@ -23,7 +23,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, numbers = coin_of(rng), params["numbers"]
 
     def case(name: str, ranks: int, kind: Any, part: str, *, group: int | None = None, tensors: int = 3, scale: float = 1.0, factor: float = 0.5,
-             sizes: Sequence[int] | None = None, visible: bool = False, adversary: Any = None, zero: bool = False) -> Case:  # fmt: skip
+             sizes: Sequence[int] | None = None, visible: bool = False, adversary: Any = None, zero: bool = False, junk: float = JUNK) -> Case:  # fmt: skip
         group = group or ranks
         lengths = list(sizes or [numbers + rng.randrange(9) for _ in range(tensors)])
         held = [[min(max(0, length - rank * -(-length // group)), -(-length // group)) for length in lengths] for rank in range(group)]
@@ -32,7 +32,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
             mine = []
             for length, count in zip(lengths, held[rank], strict=True):
                 part_ = torch.randn(-(-length // group), generator=coin) * (0 if zero else scale) * (1 + rank)
-                part_[count:] = JUNK * scale * ranks
+                part_[count:] = junk * scale * ranks
                 mine.append(part_)
             parts.append(mine)
         norm = _norm(params["norm"], parts, held)
@@ -51,6 +51,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         case("four ranks, each its own group", 4, "generality", "ranks", group=1),
         case("very large numbers", 3, "generality", "numbers", scale=1e25),
         case("two groups, large numbers", 4, "generality", "numbers", group=2, scale=1e22),
+        case("padding that is no number", 3, "generality", "numbers", sizes=[numbers, 7, 5], junk=math.nan),
         case("all of them zero", 3, "generality", "numbers", zero=True),
         case("three ranks, late messages", 3, "protocol", "in-flight", adversary=LATE),
     ]
@@ -103,7 +104,7 @@ def _values(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
         if got is None:
             return "returned-none", f"Rank {rank} returned None: is a `return` missing?"
         if type(got) is float and not math.isfinite(got):
-            return "not-finite", f"Rank {rank}'s norm is {got}: did squares run out of room, or was there a zero to divide by?"
+            return "not-finite", f"Rank {rank}'s norm is {got}: did squares run out of room, was there a zero to divide by, or is padding in it? NaN times zero is NaN."
         if not is_number(got):
             return "not-a-number", f"Rank {rank} returned {describe(got)}; the norm is a number."
         if math.isclose(got, want, rel_tol=REL, abs_tol=1e-300):
@@ -130,9 +131,10 @@ def _scaled(params: Params, case: Case, results: Sequence[Any], want: float) -> 
             if not count or torch.allclose(got[:count], part[:count] * factor, rtol=1e-4, atol=0):
                 continue
             if not torch.isfinite(got[:count]).all():
-                return "not-finite", f"Rank {rank}: part {place} holds NaN or infinity after clipping."
+                return "not-finite", (f"Rank {rank}: part {place} holds NaN or infinity after clipping. Scale by one factor: `part * most` alone has no room in "
+                                      "float32 where both are large, and a norm may be zero.")
             if factor < 1 and torch.equal(got[:count], part[:count]):
-                return "not-scaled", f"Rank {rank}: the norm is {want:.4g}, the limit {most:.4g}, and part {place} is as it was. Scale in place."
+                return "not-scaled", f"Rank {rank}: the norm is {want:.4g}, the limit {most:.4g}, and part {place} is as it was. Scale the tensors that came, in place."
             if factor == 1:
                 return "scaled-anyway", f"Rank {rank}: the norm is {want:.4g}, below the limit of {most:.4g}, and part {place} was changed."
             return "other-scale", f"Rank {rank}: part {place} was scaled by another factor than limit over norm, {factor:.4g}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,7 +19,10 @@ from course_lib.sharding import Flat, row_bytes
 
 WIDE = 8  # bytes of a number
 SAMPLES = 3
+NOT_KEPT = "With `reshard=False` a row is gathered once and stays until its unit's backward; here it was gathered again."
 DEEP, DEEP_WIDTH = 12, 24  # of the run whose memory is counted: units alike, and many
+ROWS = 5.5  # of a unit, while one computes: two of weights, two of gradients, inputs of all units
+AHEAD = 1.4  # units: one, and what the answer may have talked about besides
 
 
 def _counts(widths: Sequence[int]) -> list[int]:
@@ -94,6 +98,8 @@ def _values(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
         Slip("public-form" if public else "wrong-owner", lambda rank: held(mean, rank, 1 - params["owner"]),
              f"{public}these are the gradients of another rank's part. Which part does this rank hold?"),
         Slip("public-form", lambda rank: held(taken, rank, 0), f"{public}weights and gradients are put together as if rank r held part r."),
+        Slip("uneven-cut", lambda rank: [_split(row, n, (rank + params["owner"]) % n) for row in mean],
+             "the gradient was cut into parts as equal as they can be; cut it where the weights were cut: all parts have ⌈count / N⌉ numbers, with the padding last."),
         Slip("backwards", lambda rank: held(mean[::-1], rank), "these are the right parts in the order of the backward pass; give them in the order of the units."),
     ]  # fmt: skip
     for rank, row in enumerate(results):
@@ -124,6 +130,12 @@ def _by_rank(case: Case, results: Sequence[Any], wants: Sequence[Sequence[Tensor
         if fault := tensors_fault(case, [row["parts"]], want, mine, "part"):
             return fault[0], fault[1].replace("Rank 0", f"Rank {rank}").replace("rank 0", f"rank {rank}")
     return None
+
+
+def _split(row: Tensor, ranks: int, place: int) -> Tensor:
+    """A part as `tensor_split` cuts it, filled up with zeros."""
+    part = row.tensor_split(ranks)[place]
+    return torch.cat([part, part.new_zeros(-(-len(row) // ranks) - len(part))])
 
 
 def held_of(count: int, ranks: int, rank: int, owner: int) -> int:
@@ -165,44 +177,51 @@ def _gathers_fault(case: Case, meter: Mapping[str, Any]) -> Fault | None:
     most = sum(each) * (2 if kept else 3)
     sent = [sum(meter["bytes_sent"]) / n, max(meter["bytes_sent"])]
     if sent[1] > 1.01 * most + 64 * n:
-        return _too_many(sent[1], each, kept)
+        return _too_many(sent[1], each, kept, max(meter["collectives"]))
+    calls = (2 if kept else 3) * units - (0 if kept else 1)
+    few = min(meter["messages_sent"]) < calls * math.ceil(math.log2(n))  # the fewest rounds in which all can have told all
     if sent[0] < 0.99 * least:
+        if not few and max(meter["collectives"]) >= calls:
+            return "narrow", (f"A rank sent {sent[0]:,.0f} bytes in as many collectives as are needed, which take {least:,}: numbers went over the wire with fewer bits than "
+                              "they came in.")  # fmt: skip
         if not kept and sent[0] >= 0.99 * 2 * sum(each):
             return "kept", (f"A rank sent {sent[0]:,.0f} bytes, as if each row were gathered once: {least:,} are needed to gather it again for the backward pass. "
                             "Rows were kept, or everything was gathered at once.")  # fmt: skip
         return "too-few-bytes", f"A rank sent {sent[0]:,.0f} bytes; gathering and reducing every unit takes {least:,}."
-    calls = (2 if kept else 3) * units - (0 if kept else 1)
-    if min(meter["messages_sent"]) < calls * (n - 1):
+    if few:
         return "one-giant-unit", (f"{min(meter['messages_sent']):,} messages per rank are fewer than {calls} collectives make: units were gathered or reduced together, "
                                   "so that all of their weights are whole at once.")  # fmt: skip
     return None
 
 
-def _too_many(sent: float, each: Sequence[int], kept: bool) -> Fault:
-    times = sent / sum(each)
-    if kept and 2.7 <= times <= 3.1:
-        return "not-kept", "With `reshard=False` a row is gathered once and stays until its unit's backward; here it was gathered again."
-    if (3.7 if not kept else 2.7) <= times <= (4.1 if not kept else 3.1):
+def _too_many(sent: float, each: Sequence[int], kept: bool, collectives: int) -> Fault:
+    times, units, right = sent / sum(each), len(each), 2 if kept else 3
+    asked = f"gathering each unit {'once' if kept else 'twice'} and reducing it once takes {sum(each) * right:,}."
+    if right + 0.7 <= times <= right + 1.1 and collectives <= right * units:
         return "all-reduced", (f"A rank sent {sent:,.0f} bytes, {times:.2g} times the weights' own: an all-reduce sends twice what a reduce-scatter does. This rank needs "
                                "its part of the gradient only.")  # fmt: skip
-    return "too-many-bytes", f"A rank sent {sent:,.0f} bytes; gathering each unit {'once' if kept else 'twice'} and reducing it once takes {sum(each) * (2 if kept else 3):,}."
+    if kept and 2.7 <= times <= 3.1:
+        return "not-kept", NOT_KEPT
+    many = f" These were {collectives} collectives for {units} units; is a row gathered that nobody uses?" if collectives > right * units else ""
+    return "too-many-bytes", f"A rank sent {sent:,.0f} bytes; {asked}{many}"
 
 
 def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | None:
     (spec, *_), n = (case.per_rank or ())[0], case.ranks or 1
-    held = max(row["held"] for row in results)
+    held, ahead, most = (max(row[name] if is_number(row.get(name)) else 0 for row in results) for name in ("held", "ahead", "bytes"))
+    if ahead > AHEAD:
+        return "too-far-ahead", (f"While one unit computed in the forward pass, {ahead:.0f} more were gathered or on their way. The one at work and the next are all that may "
+                                 "be whole: when does the gather of each begin?")  # fmt: skip
     if held > 1:
         return "rows-lie-around", f"While one unit computed, the rows of {held:g} others were still there: who holds on to them?"
+    if not most:
+        return "not-counted", "The memory of this run could not be counted."
     row = max(Flat({"": count}, n).padded for count in spec["counts"]) * WIDE
     parts = sum(Flat({"": count}, n).part for count in spec["counts"]) * WIDE
-    peaks = [each.get("peak") for each in results]
-    if not all(map(is_number, peaks)):
-        return "not-counted", "The memory of this run could not be counted."
-    over = max(peaks) - parts
-    if over <= 5.5 * row:
+    if most - parts <= ROWS * row:
         return None
-    return "too-much-memory", (f"Beside the parts that it returns, a rank held {over:,} bytes at its fullest, {over / row:.3g} rows of a unit. Two rows of weights and two of "
-                               "gradients are enough.")  # fmt: skip
+    return "too-much-memory", (f"While a unit computed, a rank held {most - parts:,} bytes beside the parts that it returns, {(most - parts) / row:.3g} rows of a unit. Two "
+                               "rows of weights, and one or two of gradients on their way, are enough: reduce each gradient when it is there.")  # fmt: skip
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from itertools import islice
 from typing import Any
 
+from course_lib.exercises.ch08_wires import KEPT
 from course_lib.exercises.judging import Judging, Params
 from course_lib.exercises.judging.ch08_rows import Column, Slip, judge, results, told, tuples
 from course_lib.records import Case, Outcome, Verdict
@@ -15,15 +18,21 @@ PER_PARAM = 16
 PARTS = ("held", "inside", "across")
 
 
+def gathers_of(params: Params) -> int:
+    """How often a step gathers weights."""
+    return KEPT[params["kept"]][0]
+
+
 def hsdp(gathers: int, params: float, ranks: int, group: int) -> tuple[float, float, float]:
     """Bytes of state on a rank, bytes it sends inside its group in a step, and across."""
     copies = ranks // group
     return (PER_PARAM * params / group, (gathers + 1) * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group)
 
 
-def groups(ranks: int) -> list[int]:
+@cache
+def groups(ranks: int) -> tuple[int, ...]:
     """Sizes of groups that divide the ranks."""
-    return [size for size in range(1, ranks + 1) if ranks % size == 0]
+    return tuple(size for size in range(1, ranks + 1) if ranks % size == 0)
 
 
 def smallest(params: float, ranks: int, memory: float, per_param: float = PER_PARAM) -> int | None:
@@ -66,6 +75,7 @@ def _columns(gathers: int) -> tuple[dict[str, Column], Column, Column]:
     inside_slips = (
         Slip("public-form" if public else "kept-weights", lambda p, n, k: hsdp(other, p, n, k)[1],
              "this solves the public form of the exercise: here weights are gathered once." if public else "weights are gathered twice here, forward and backward."),
+        Slip("reduced-twice", lambda p, n, k: (gathers + 2) * (k - 1) / k * 2 * p, "a reduce-scatter is half of an all-reduce: gradients go round once."),
         Slip("no-ring", lambda p, n, k: (gathers + 1) * 2 * p, "each rank leaves out its own part: (K − 1)/K."),
         Slip("over-the-world", lambda p, n, k: (gathers + 1) * (n - 1) / n * 2 * p, "gathering stays inside the group: it is K, not N, that counts."),
         Slip("each-an-all-reduce", lambda p, n, k: 2 * hsdp(gathers, p, n, k)[1], "an all-gather or a reduce-scatter sends half of what an all-reduce does."),
@@ -77,11 +87,12 @@ def _columns(gathers: int) -> tuple[dict[str, Column], Column, Column]:
         Slip("whole-model", lambda p, n, k: 2 * (n // k - 1) / (n // k) * 2 * p, "across goes only the rank's own part, a K-th of the gradients."),
         Slip("half-a-ring", lambda p, n, k: hsdp(gathers, p, n, k)[2] / 2, "an all-reduce has two halves."),
         Slip("over-the-group", lambda p, n, k: 2 * (k - 1) / k * 2 * p / k, "the ring across has as many ranks as there are groups, N / K."),
-        Slip("elements", lambda p, n, k: hsdp(gathers, p, n, k)[2] / 2, "a number has two bytes."),
+        Slip("twice", lambda p, n, k: 2 * hsdp(gathers, p, n, k)[2], "this is twice as much: two bytes for each gradient, 2 · (M − 1)/M of them for an all-reduce."),
         Slip("no-ring", lambda p, n, k: 2 * 2 * p / k, "each rank leaves out its own share of the ring: (M − 1)/M."),
     )
     held_slips = (
         Slip("over-the-world", lambda p, n, k: PER_PARAM * p / n, "the state is shared out over the group, not over all ranks; every group has a copy."),
+        Slip("turned-round", lambda p, n, k: PER_PARAM * p / (n // k), "that shares the state out over as many ranks as there are groups; `group` is how many ranks share it."),
         Slip("whole-state", lambda p, n, k: PER_PARAM * p, "the state is shared out over the group."),
         Slip("weights-only", lambda p, n, k: 2 * p / k, "these are the weights; the state has 16 bytes per parameter."),
     )
@@ -103,30 +114,40 @@ def _columns(gathers: int) -> tuple[dict[str, Column], Column, Column]:
     quickest = Column(
         part="best", unit="ranks", want=lambda *row: best(gathers, *row), words=_fits_words, rel=1e-9, none="no group fits: `None`",
         slips=(
-            Slip("smallest-that-fits", lambda p, n, m, *w: smallest(p, n, m), "this is the smallest group that fits; a larger one may send less across."),
+            Slip("smallest-that-fits", RULES["smallest-that-fits"], "this is the smallest group that fits; a larger one may send less across."),
             Slip("public-form" if public else "kept-weights", lambda *row: best(other, *row),
                  f"{'this solves the public form of the exercise: ' if public else ''}weights are gathered {'once' if public else 'twice'} here."),
             Slip("memory-forgotten", lambda p, n, m, *w: best(gathers, p, n, float("inf"), *w), "it would be quick, and does not fit."),
             Slip("all-fast", lambda p, n, m, per, fast, slow: best(gathers, p, n, m, n, fast, fast), "that would be best if all wires were fast."),
-            Slip("inside-always-fast", lambda p, n, m, per, fast, slow: _inside_fast(gathers, p, n, m, fast, slow), "a group larger than a node sends inside at the speed between nodes."),
-            Slip("node", lambda p, n, m, per, fast, slow: per, "one node is a good guess; work out what fits and what it takes."),
+            Slip("inside-always-fast", partial(RULES["inside-always-fast"], gathers=gathers), "a group larger than a node sends inside at the speed between nodes."),
+            Slip("fewest-bytes", partial(RULES["fewest-bytes"], gathers=gathers),
+             "these are the fewest bytes; the least time is asked for, and bytes inside and across go at other speeds."),
+        Slip("longer-of-two", partial(RULES["longer-of-two"], gathers=gathers), "the two times add up."),
+        Slip("largest-inside", partial(RULES["largest-inside"], gathers=gathers), "this is the largest group that stays in a node, or else the smallest that fits; try the others."),
+        Slip("node", lambda p, n, m, per, fast, slow: per, "one node is a good guess; work out what fits and what it takes."),
         ),
     )  # fmt: skip
     return rows, fewest, quickest
 
 
-def _inside_fast(gathers: int, p: float, n: int, m: float, fast: float, slow: float) -> int | None:
+def _least(gathers: int, p: float, n: int, m: float, cost: Callable[[float, float, int], float]) -> int | None:
+    """The group that fits and costs least, by bytes inside, bytes across and its size."""
     fits = [size for size in groups(n) if PER_PARAM * p / size <= m]
+    return min(fits, key=lambda size: (cost(*hsdp(gathers, p, n, size)[1:], size), size)) if fits else None
 
-    def took(size: int) -> float:
-        _, inside, across = hsdp(gathers, p, n, size)
-        return inside / fast + across / slow
 
-    return min(fits, key=lambda size: (took(size), size)) if fits else None
+RULES: Mapping[str, Callable[..., int | None]] = {  # other than the least time, each a row of arguments to a group
+    "smallest-that-fits": lambda p, n, m, *wires, gathers=2: smallest(p, n, m),
+    "inside-always-fast": lambda p, n, m, per, fast, slow, gathers=2: _least(gathers, p, n, m, lambda inside, across, size: inside / fast + across / slow),
+    "fewest-bytes": lambda p, n, m, *wires, gathers=2: _least(gathers, p, n, m, lambda inside, across, size: inside + across),
+    "longer-of-two": lambda p, n, m, per, fast, slow, gathers=2: _least(
+        gathers, p, n, m, lambda inside, across, size: max(inside / (fast if size <= per else slow), across / (fast if n <= per else slow))),
+    "largest-inside": lambda p, n, m, per, fast, slow, gathers=2: max((size for size in groups(n) if size <= per and PER_PARAM * p / size <= m), default=smallest(p, n, m)),
+}  # fmt: skip
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    p, n, m, gathers = params["params"], params["ranks"], params["memory"], params["gathers"]
+    p, n, m, gathers = params["params"], params["ranks"], params["memory"], gathers_of(params)
     wires = (params["per_node"], params["fast"], params["slow"])
 
     def size() -> tuple[float, int]:
@@ -143,6 +164,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
             if not _tied(gathers, row):
                 return row
 
+    def telling(rule: Callable[..., int | None]) -> list[tuple[Any, ...]]:
+        """Two rows on which another rule gives another group; fewer where it hardly ever does."""
+        drawn = (wired() for _ in range(150))
+        return list(islice((row for row in drawn if best(gathers, *row) not in (None, rule(*row, gathers=gathers))), 2))
+
     known = smallest(p, n, m) or n
     small = 8 * BILLION  # a model that fits in one node: its best group is no question of memory
     return [
@@ -153,13 +179,14 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
              visible=False),
         Case(name="other clusters", args=(1, [(*size(), rng.choice((24, 80, 141)) * GB) for _ in range(20)] + [(405e9, 8, 80e9), (10e9, 4, 80e9), (5e9, 6, 20e9)]),
              kind="generality", part="clusters", visible=False),
-        Case(name="other wires", args=(2, [*(wired() for _ in range(40)), (1e9, 8, 80e9, 8, 450e9, 50e9), (405e9, 8, 80e9, 8, 450e9, 50e9)]), kind="generality",
-             part="wires", visible=False),
+        Case(name="other wires", args=(2, [*(wired() for _ in range(30)), *(row for rule in RULES.values() for row in telling(rule)),
+                                           (1e9, 8, 80e9, 8, 450e9, 50e9), (405e9, 8, 80e9, 8, 450e9, 50e9)]),
+             kind="generality", part="wires", visible=False),
     ]  # fmt: skip
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    rows, fewest, quickest = _columns(params["gathers"])
+    rows, fewest, quickest = _columns(gathers_of(params))
     which = case.args[0]
     parts = PARTS if which == 0 else (case.part,)
     found = results(case, outcome.value, parts)

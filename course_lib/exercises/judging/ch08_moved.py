@@ -121,7 +121,7 @@ def _bytes_fault(case: Case, meter: Mapping[str, Any]) -> Fault | None:
         if got > most + 16 * n + 64:
             whole = elements * width
             if got >= 0.6 * whole * (1 - 1 / max(old, 2)):
-                return "whole-row-moved", f"Rank {rank} received {got:,} bytes, nearly the whole row ({whole:,}); its part has {most:,}. Send each rank what it needs."
+                return "whole-row-moved", f"Rank {rank} received {got:,} bytes; the whole row has {whole:,}, its part {most:,}. Send each rank what it needs."
             return "too-many-bytes", f"Rank {rank} received {got:,} bytes; its new part has {most:,}."
     return None
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from course_lib.exercises.judging import Judging, Params
+from course_lib.exercises.judging.ch01_draws import plain, safely_off_whole
 from course_lib.exercises.judging.ch08_rows import Column, Slip, judge, results, told
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import BILLION, GB, TFLOP
@@ -57,6 +58,7 @@ CROSSOVER = Column(
     slips=(
         Slip("data-parallel", lambda f, b, n, g, r: 2 * r * (n - 1) / n * f / b / 6, "these are data parallelism's: a gradient's all-reduce alone."),
         Slip("one-gather", lambda f, b, n, g, r: crossover(f, b, n, g / 2, r), "weights are gathered twice, forward and backward."),
+        Slip("reduced-twice", lambda f, b, n, g, r: crossover(f, b, n, g, 2 * r), "a reduce-scatter is half of an all-reduce: once a gradient's bytes."),
         Slip("no-reduce", lambda f, b, n, g, r: crossover(f, b, n, g, 0), "gradients are reduced as well."),
         Slip("no-ring", lambda f, b, n, g, r: crossover(f, b, 10**12, g, r), "a rank does not send itself its own part: (N − 1)/N."),
         Slip("reduced-like-gathered", lambda f, b, n, g, r: crossover(f, b, n, g, g), "a gradient's bytes are the last argument."),
@@ -76,6 +78,7 @@ EXPOSED = Column(
         Slip("one-behind", _one_behind, "this is one unit less ahead than `depth` says: beside the unit at work, `depth` others may be there."),
         Slip("one-more", lambda g, c, d: exposed(g, c, d + 1), "this is one unit more ahead than `depth` allows."),
         Slip("wires-in-parallel", _together, "gathers go one after another; here several are on their way at once."),
+        Slip("without-the-first", lambda g, c, d: exposed(g, c, d) - g[0], "the first gather is part of it: the GPU stands still until it has come."),
         Slip("no-overlap", lambda g, c, d: sum(g), "these are all gathers; some of them pass while the GPU computes."),
         Slip("unit-by-unit", lambda g, c, d: sum(max(0.0, a - b) for a, b in zip(g, c, strict=True)),
              "each gather was set against its own unit's computing; it hides behind the units before it."),
@@ -83,10 +86,10 @@ EXPOSED = Column(
 )  # fmt: skip
 
 LEAST = Column(
-    part="least", unit="units", want=least_depth, rel=1e-9, none="no depth leaves so little; the first gather hides behind nothing: `None`",
+    part="least", unit="units", want=least_depth, rel=1e-9, none="no depth leaves so little; the first gather hides behind nothing: `None`", some="there is one. Exactly as much is allowed; `None` is for where no depth is enough",
     words=lambda g, c, m: f"{len(g)} units, at most {m:g} s",
     slips=(
-        Slip("one-more", lambda g, c, m: (least_depth(g, c, m) or 0) + 1, "one less is enough."),
+        Slip("one-more", lambda g, c, m: (least_depth(g, c, m) or 0) + 1, "one less is enough; exactly as much is allowed."),
         Slip("one-less", lambda g, c, m: least_depth(g, c, m) - 1 if least_depth(g, c, m) else None, "this leaves more than that."),
         Slip("everything", lambda g, c, m: len(g) - 1, "that gathers everything; less is enough."),
     ),
@@ -107,12 +110,15 @@ def _ahead_cases(params: Params, rng: random.Random) -> list[Case]:
         depth = rng.randrange(0, 4)
         return gathers, computes, exposed(gathers, computes, depth) + rng.choice((0.0, 0.1, -0.1))
 
+    passed = pass_(5)
     uneven = ([1.0, 4.0, 1.0, 1.0, 4.0], [2.0, 1.0, 3.0, 1.0, 2.0])
     return [
         Case(name="the crossover", args=(0, [(f, b, n, 2, 2)]), part="crossover"),
         Case(name="five units", args=(1, [(*uneven, depth) for depth in (0, 1, 2)]), part="exposed"),
         Case(name="the least depth", args=(2, [(*uneven, 3.0), (*uneven, 0.5)]), part="least"),
         Case(name="other GPUs and wires", args=(0, [row() for _ in range(15)] + [(f, b, n, 2, 4), (f, b, n, 1, 2)]), kind="generality", part="machines", visible=False),
+        plain("exposed", 1, "another five units", [(*passed, depth) for depth in (0, 1, 2)]),
+        plain("least", 2, "the least depth of other units", [(*passed, exposed(*passed, depth) + more) for depth, more in ((1, 0.0), (0, 0.1))] + [(*passed, passed[0][0] / 2)]),
         Case(name="other passes", args=(1, [(*pass_(rng.randrange(2, 12)), rng.randrange(0, 6)) for _ in range(30)] + [([2.0], [5.0], 0), ([2.0], [5.0], 3)]),
              kind="generality", part="passes", visible=False),
         Case(name="other limits", args=(2, [wish() for _ in range(30)]), kind="generality", part="passes", visible=False),
@@ -150,6 +156,9 @@ STEP = Column(
         Slip("wire-only", lambda p, t, n, f, m, b: p / n * m / b, "this is the wire; the computing takes longer."),
         Slip("whole-model-moved", lambda p, t, n, f, m, b: max(6 * p * t / f, p * m / b), "a GPU moves its own share of the parameters only."),
         Slip("two-flops", lambda p, t, n, f, m, b: max(2 * p * t / f, p / n * m / b), "a step has 6 FLOPs per parameter and token."),
+        Slip("both-ways", lambda p, t, n, f, m, b: max(6 * p * t / f, 2 * p / n * m / b), "`moved` counts all bytes, there and back."),
+        Slip("backward-only", lambda p, t, n, f, m, b: max(4 * p * t / f, p / n * m / b), "forward and backward together have 6 FLOPs per parameter and token."),
+        Slip("bits", lambda p, t, n, f, m, b: max(6 * p * t / f, 8 * p / n * m / b), "`moved` and `bandwidth` are both in bytes."),
         Slip("shorter", lambda p, t, n, f, m, b: min(6 * p * t / f, p / n * m / b), "the step waits for the longer of the two."),
     ),
 )  # fmt: skip
@@ -161,6 +170,9 @@ HIDDEN = Column(
         Slip("one-gpu", lambda n, f, m, b: hidden_tokens(1, f, m, b), "each of the ranks moves its share only."),
         Slip("all-tokens", lambda n, f, m, b: hidden_tokens(1, f, m, b) * n, "these are not one GPU's tokens."),
         Slip("two-flops", lambda n, f, m, b: 3 * hidden_tokens(n, f, m, b), "a step has 6 FLOPs per parameter and token."),
+        Slip("both-ways", lambda n, f, m, b: 2 * hidden_tokens(n, f, m, b), "`moved` counts all bytes, there and back."),
+        Slip("backward-only", lambda n, f, m, b: 1.5 * hidden_tokens(n, f, m, b), "forward and backward together have 6 FLOPs per parameter and token."),
+        Slip("bits", lambda n, f, m, b: 8 * hidden_tokens(n, f, m, b), "`moved` and `bandwidth` are both in bytes."),
         Slip("upside-down", lambda n, f, m, b: 1 / hidden_tokens(n, f, m, b), "this is one over it."),
         Slip("one-byte", lambda n, f, m, b: hidden_tokens(n, f, 1, b), "the bytes that are moved per parameter are missing."),
     ),
@@ -209,6 +221,8 @@ LARGEST = Column(
         Slip("nothing-gathered", lambda n, m, layers, a, b: n * max(0.0, m - a) / b, "two layers' weights lie whole on every GPU."),
         Slip("no-activations", lambda n, m, layers, a, b: largest(n, m, layers, 0, b), "the activations are missing."),
         Slip("one-layer", lambda n, m, layers, a, b: max(0.0, m - a) / (b / n + 2 / layers), "two layers lie whole: the one at work and the next."),
+        Slip("two-and-two", lambda n, m, layers, a, b: max(0.0, m - a) / (b / n + 8 / layers), "two layers have two bytes per weight, and nothing but weights: 4 / layers."),
+        Slip("own-part-off", lambda n, m, layers, a, b: max(0.0, m - a) / (b / n + 4 / layers * (1 - 1 / n)), "the two layers lie whole beside the GPU's own share."),
         Slip("whole-weights", lambda n, m, layers, a, b: max(0.0, m - a) / (b / n + 2), "only two layers' weights lie whole, not the model's."),
         Slip("not-16-bits", lambda n, m, layers, a, b: max(0.0, m - a) / (b / n + 2 * b / layers), "a gathered layer has weights only, 2 bytes each."),
         Slip("activations-shared", lambda n, m, layers, a, b: max(0.0, m - a / n) / (b / n + 4 / layers), "activations are each GPU's own; sharding does not touch them."),
@@ -226,6 +240,7 @@ RANKS_FOR = Column(
         Slip("nothing-gathered", lambda p, m, layers, a, b: math.ceil(b * p / (m - a)) if m > a else None, "two layers' weights lie whole on every GPU."),
         Slip("no-activations", lambda p, m, layers, a, b: ranks_for(p, m, layers, 0, b), "the activations are missing."),
         Slip("one-more", lambda p, m, layers, a, b: (ranks_for(p, m, layers, a, b) or 0) + 1, "one less is enough; exactly full fits."),
+        Slip("two-and-two", lambda p, m, layers, a, b: math.ceil(b * p / room) if (room := m - a - 8 * p / layers) > 0 else None, "two layers have two bytes per weight, and nothing but weights: 4 / layers."),
         Slip("other-bytes", lambda p, m, layers, a, b: ranks_for(p, m, layers, a, 16), "the bytes per parameter are the last argument."),
     ),
 )  # fmt: skip
@@ -238,14 +253,21 @@ def _alone_cases(params: Params, rng: random.Random) -> list[Case]:
         memory = rng.choice((24, 40, 80, 141, 192)) * GB
         return memory, rng.choice((16, 32, 61, 80, 126)), rng.choice((0.05, 0.2, 0.5)) * memory, rng.choice((8, 12, 16, 18))
 
+    def model() -> tuple[Any, ...]:
+        while True:
+            size, (memory, layers, activations, per_param) = rng.choice((1, 7, 30, 70, 180, 405, 1000)) * BILLION, row()
+            room = memory - activations - 4 * size / layers
+            if abs(room) > 1e-3 * memory and safely_off_whole(per_param * size / room):
+                return size, memory, layers, activations, per_param
+
     floor = own[1] * (own[0] - own[2]) / 4  # of a model whose two layers fill what is left
-    edges = [(floor * 2, *own), (floor * 0.5, *own), (10e9, 50e9, 40, 60e9, 16), (10e9, 49e9, 40, 8e9, 16)]
+    edges = [(floor * 2, *own), (floor * 0.45, *own), (10e9, 50e9, 40, 60e9, 16), (8e9, 41e9, 32, 8e9, 16)]  # the last exactly full, in any order
     return [
         Case(name=f"{params['ranks']} GPUs", args=(0, [(params["ranks"], *own), (1, *own), (1 << 20, *own)]), part="largest"),
         Case(name="70B and 405B", args=(1, [(70e9, *own), (405e9, *own)]), part="ranks"),
         Case(name="other clusters", args=(0, [(rng.choice((1, 2, 8, 100, 4096)), *row()) for _ in range(20)] + [(8, 20e9, 32, 24e9, 16)]), kind="generality",
              part="clusters", visible=False),
-        Case(name="other models, too large ones among them", args=(1, [(rng.choice((1, 7, 30, 70, 180, 405, 1000)) * BILLION, *row()) for _ in range(25)] + edges),
+        Case(name="other models, too large ones among them", args=(1, [*(model() for _ in range(25)), *edges]),
              kind="generality", part="clusters", visible=False),
     ]  # fmt: skip
 

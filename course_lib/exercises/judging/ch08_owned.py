@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +22,7 @@ NOTHING_SENT: Fault = (
     "nothing-sent",
     "No byte was sent, and all weights are right: so every rank stepped everything, and keeps all of the state. This is the plain optimizer.",
 )
-SLACK = 4096  # bytes for counters; tensors whose state is counted have far more
+SLACK = 1024  # bytes for padding; tensors whose state is counted have far more
 
 
 def _shapes(layers: int, width: int) -> list[tuple[int, ...]]:
@@ -45,6 +46,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         return Case(name=name, ranks=ranks, args=(spec, gradients), kind=kind, part=part, visible=visible, adversary=adversary)
 
     stack = _shapes(layers, width)
+    while sum(map(math.prod, stack)) % 4 == 0:  # the first case has four ranks: a flat row is to need padding there
+        stack[-1] = (stack[-1][0] + 1,)
     return [
         case("four ranks, AdamW", 4, "values", "weights", stack, visible=True),
         case("three ranks, other weights", 3, "values", "weights", _shapes(layers - 1, width + 1), optimizer="momentum"),
@@ -60,13 +63,13 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def plain(spec: Mapping[str, Any], steps: Sequence[Sequence[Tensor | None]], twice: Sequence[int] = ()) -> list[Tensor]:
-    """The weights after these steps of the plain optimizer; those at `twice` stepped twice."""
+def plain(spec: Mapping[str, Any], steps: Sequence[Sequence[Tensor | None]], twice: Sequence[int] = (), anew: bool = False) -> list[Tensor]:
+    """The weights after these steps of the plain optimizer; those at `twice` stepped twice, or with an optimizer made `anew` for each step."""
     weights = Weights(spec)
     trained = [each for each in weights.tensors if each.requires_grad]
     optimizers = [weights.make(trained), *(weights.make([weights.tensors[place]]) for place in twice)]
     for gradients in steps:
-        for optimizer in optimizers:
+        for optimizer in [weights.make(trained)] if anew else optimizers:
             for tensor, gradient in zip(weights.tensors, gradients, strict=True):
                 tensor.grad = None if gradient is None else gradient.clone()
             optimizer.step()
@@ -109,6 +112,15 @@ def _named(case: Case, rank: int, got: list[Tensor], want: list[Tensor], start: 
         again = plain(spec, steps, tied)
         if all(all_alike([got[place]], [again[place]]) for place in wrong):
             return "stepped-twice", f"Rank {rank}: the tensor that is in the list twice was stepped twice."
+    for name, told in (("a-step-behind", "told before it was stepped? First the step, then the news."),
+                       ("fresh-state", "an optimizer that is made anew in every step: its moments are lost. Make it once.")):  # fmt: skip
+        late = plain(spec, steps[:-1]) if name == "a-step-behind" else plain(spec, steps, anew=True)
+        if all(all_alike([got[place]], [late[place]]) for place in wrong):
+            what = f"{len(wrong)} of {len(trained)} tensors are as they should have been one step before:" if name == "a-step-behind" else "the weights are those of"
+            return name, f"Rank {rank}: {what} {told}"
+    if nobodys := [(place, same) for place in wrong if 0 < (same := int((got[place] == start[place]).sum())) < got[place].numel()]:
+        return "nobodys", (f"Rank {rank}: {nobodys[0][1]} of the {got[nobodys[0][0]].numel()} numbers of tensor {nobodys[0][0]} are as they were, the others are new. Do the "
+                           "parts of all ranks cover the whole row, where it does not divide?")  # fmt: skip
     right = len(want) - len(wrong)
     return "other-numbers", (f"Rank {rank}: tensor {wrong[0]} of {len(want)} is wrong; {right} are right. Who stepped it, and from which tensor did the "
                              "others take it?")  # fmt: skip
@@ -134,7 +146,8 @@ def _bytes_fault(case: Case, meter: Mapping[str, Any]) -> Fault | None:
         if spec.get("frozen") and times < 1.6:
             return "frozen-sent", "Frozen tensors go round as well; they do not change."
         name = "all-reduced" if 1.9 <= times <= 2.1 else "too-many-bytes"
-        more = " An all-reduce sends everything twice; what one rank knows need only be told." if name == "all-reduced" else ""
+        more = " An all-reduce, for one, sends everything twice; what one rank knows need only be told." if name == "all-reduced" else ""
+        more = " Gradients are averaged already, and need not go round again." if 2.9 <= times <= 3.1 else more
         return name, f"{sent:,} bytes went over the wire, {times:.3g} times what it takes to tell each new weight to the {n - 1} others once.{more}"
     return None
 
@@ -162,14 +175,14 @@ def _state_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | No
     if n == 1:
         return None
     fair = sum(sizes) / n
-    most = each * (fair + max(sizes)) + fair + SLACK
+    most = each * (fair + max(sizes)) + SLACK
     rank = max(range(n), key=lambda one: results[one]["kept"])
     kept = results[rank]["kept"]
     if kept <= most:
         return None
     if kept >= 0.95 * each * sum(sizes):
-        return "whole-state", (f"Rank {rank} keeps {kept:,} bytes after the steps, the state of all parameters ({each * sum(sizes):,}): nothing is shared out.")
-    return "state-too-large", f"Rank {rank} keeps {kept:,} bytes after the steps; the state of a fair share and the largest tensor has {each * (fair + max(sizes)):,.0f}."
+        return "whole-state", (f"Rank {rank}'s optimizers keep {kept:,} bytes of state after the steps, that of all parameters ({each * sum(sizes):,}): nothing is shared out.")
+    return "state-too-large", f"Rank {rank}'s optimizers keep {kept:,} bytes of state after the steps; that of a fair share and the largest tensor has {each * (fair + max(sizes)):,.0f}."
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:

@@ -83,22 +83,30 @@ def fault_of(column: Column, case: Case, found: Sequence[Any]) -> Fault | None:
             continue
         if case.kind == "generality" and _constant(found) and not _constant(wants):
             return "only-the-example", f"{case.name}: the same comes back whatever the arguments are."
-        return _named(column, row, got, want)
+        return _named(column, row, got, want, list(zip(table, found, wants, strict=True)))
     return None
 
 
-def _named(column: Column, row: Sequence[Any], got: Any, want: Any) -> Fault:
+def _explains(column: Column, slip: Slip, row: Sequence[Any], got: Any, want: Any) -> bool:
+    """Whether this slip leads to what came back for a row, and not to what is right."""
+    value = slip.value(*row)
+    return value is not None and not _same(value, want, column.rel) and _same(got, value, max(column.rel, EXACT))
+
+
+def _named(column: Column, row: Sequence[Any], got: Any, want: Any, rows: Sequence[tuple[Any, Any, Any]]) -> Fault:
+    """The fault of a row; of several slips that lead there, the one that explains the most rows."""
     lead = f"{column.words(*row)}: "
     if got is not None and not is_number(got):
         return "not-a-number", f"{lead}expected a number of {column.unit}, got {describe(got)}."
-    for slip in column.slips:
-        value = slip.value(*row)
-        if value is not None and not _same(value, want, column.rel) and _same(got, value, max(column.rel, EXACT)):
-            return slip.name, lead + slip.message
+    if slips := [slip for slip in column.slips if _explains(column, slip, row, got, want)]:
+        slip = max(slips, key=lambda each: sum(_explains(column, each, *given) for given in rows))
+        return slip.name, lead + slip.message
     if got is None:
         return "returned-none", f"{lead}got None; {column.some if want is not None else column.none}."
     if want is None:
         return "none-helps", f"{lead}got {describe(got)}; {column.none}."
+    if want and abs(got / want - 1) < 5e-4:
+        return "rounded", f"{lead}got {describe(got)} {column.unit}, close, but not exact: is something rounded on the way, or a small term left out?"
     apart = f"{got / want:,.4g} times the right number" if want else "far from the right number"
     return "", f"{lead}got {describe(got)} {column.unit}, {apart}."
 

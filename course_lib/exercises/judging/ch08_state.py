@@ -10,6 +10,7 @@ from typing import Any
 from course_lib import memory
 from course_lib.exercises.ch08_core import BUCKETS
 from course_lib.exercises.judging import Judging, Params, describe, is_number
+from course_lib.exercises.judging.ch01_draws import plain, safely_off_whole
 from course_lib.exercises.judging.ch08_rows import Column, Slip, judge, results, told, verdict
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.sharding import bytes_per_param_sent
@@ -79,6 +80,8 @@ FEWEST = Column(
         Slip("all-shared", lambda p, s, b, m: math.ceil(p * sum(b.values()) / m) if s else None,
              "that is total bytes over memory, as if every bucket were divided."),
         Slip("one-more", lambda p, s, b, m: (fewest(p, s, b, m) or 0) + 1, "one rank less is enough; exactly full fits."),
+        Slip("power-of-two", lambda p, s, b, m: 1 << (n - 1).bit_length() if (n := fewest(p, s, b, m)) else None, "any number of ranks will do, not only powers of two."),
+        Slip("in-GiB", lambda p, s, b, m: fewest(p, s, b, m / GB * 2**30), "that takes each GB of memory for a GiB."),
     ),
 )  # fmt: skip
 
@@ -95,11 +98,15 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     rows = [(rng.choice(sizes), stage, rng.choice((1, 2, 3, 7, 48, 640, 4096)), other()) for stage in (0, 1, 2, 3) for _ in range(5)]
 
     def limit(stage: int) -> tuple[Any, ...]:
-        while True:  # what stays whole must not fill the memory to the last byte: then rounding would decide
+        while True:  # neither what stays whole nor all of it may fill the memory to the last byte: then rounding would decide
             row = rng.choice(sizes), stage, other(), rng.choice((16, 24, 40, 80, 141, 192)) * GB
-            if abs(row[3] - row[0] * split(stage, row[2])[0]) > 1e-3 * row[3]:
+            whole, shared = (row[0] * per for per in split(stage, row[2]))
+            if abs(row[3] - whole) > 1e-3 * row[3] and safely_off_whole(shared / (row[3] - whole)):
                 return row
 
+    letter = rng.choice(sorted(set("ACDFG") - {params["convention"]}))
+    unlike = {name: memory.CONVENTIONS[letter].buckets[name] for name in BUCKETS}
+    many = [(size, 3, unlike, room) for size in (70e9, 180e9, 405e9) for room in (40 * GB, 44 * GB, 46 * GB)]
     limits = [limit(stage) for stage in (1, 2, 3) for _ in range(12)]
     edges = [(1e9, 0, own, m), (405e9, 0, own, m), (10e9, 3, {"weights": 2, "grads": 2, "master": 4, "moments": 8}, 20e9),
              (10e9, 1, {"weights": 2, "grads": 2, "master": 4, "moments": 8}, 40e9),
@@ -108,6 +115,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         Case(name=f"{p / BILLION:g}B on {n} ranks", args=(0, [(p, stage, n, own) for stage in (0, 1, 2, 3)]), part="held"),
         Case(name="405B on 1,024 ranks", args=(0, [(405e9, stage, 1024, own) for stage in (1, 3)]), part="held"),
         Case(name="the fewest", args=(1, [(70e9, 3, own, m), (40e9, 3, own, m), (70e9, 1, own, m), (13e9, 1, own, m)]), part="fewest"),
+        plain("held", 0, "another optimizer", [(rng.choice(sizes), stage, 48, unlike) for stage in (0, 1, 2, 3)]),
+        plain("fewest", 1, "the fewest with another optimizer", [row for row in many if safely_off_whole(row[0] * sum(unlike.values()) / row[3])]),
         Case(name="other optimizers", args=(0, rows), kind="generality", part="optimizers", visible=False),
         Case(name="other cards", args=(1, limits), kind="generality", part="cards", visible=False),
         Case(name="one rank, exactly full, and never", args=(1, edges), kind="generality", part="cards", visible=False),

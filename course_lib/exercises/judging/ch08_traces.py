@@ -80,11 +80,13 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         first, runs = (rng.choice((2, 4)), 3) if cause == FINE else (rng.choice((4, 8, 16)), rng.choice((3, 4)))
         return trace(cause, rng, size, units, first, runs, rng.choice(LETTERS), minor)
 
+    again = [Case(name=f"a trace of another training ({number})", args=(drawn(cause),), part=f"trace-{number}", visible=False, secret=cause)
+             for number, cause in enumerate((*SHOWN[1:], SHOWN[0]), 1)]  # a word by heart is no answer
     unseen = [Case(name=f"another trace ({place + 1})", args=(drawn(cause),), kind="generality", part="other", visible=False, secret=cause)
               for place, cause in enumerate(rng.sample(WORDS, len(WORDS)))]  # fmt: skip
     mixed = [Case(name=f"a trace with more activations ({place + 1})", args=(drawn(cause, minor=True),), kind="generality", part="mixed", visible=False, secret=cause)
              for place, cause in enumerate(rng.sample([each for each in WORDS if each not in ("activations", FINE)], 4))]  # fmt: skip
-    return [*shown, *unseen, *mixed]
+    return [*shown, *again, *unseen, *mixed]
 
 
 def diagnosis(given: Mapping[str, Any]) -> str:

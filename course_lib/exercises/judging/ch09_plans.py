@@ -194,7 +194,8 @@ def _stream_cases(params: Params, rng: random.Random) -> list[Case]:
     ]  # fmt: skip
 
 
-def _streams_fault(case: Case, value: Any) -> Fault | None:
+def _streams_fault(case: Case, value: Any, outside_too: bool = True) -> Fault | None:
+    """What is wrong with the streams; without `outside_too` what is wrong outside alone hides nothing of what is wrong inside."""
     pairs = case.args[0]
     if (
         type(value) is not dict
@@ -218,12 +219,12 @@ def _streams_fault(case: Case, value: Any) -> Fault | None:
                 "one-generator",
                 "outside and inside are the same generator: what is drawn inside moves what is drawn outside.",
             )
-        if each[3]:
+        if each[3] and outside_too:
             return (
                 "disturbed",
                 "torch's own generator stands elsewhere afterwards; use `torch.Generator()`, not `torch.manual_seed`.",
             )
-        if outside.setdefault(seed, out) != out:
+        if outside.setdefault(seed, out) != out and outside_too:
             return (
                 "outside-differs",
                 f"Seed {seed}: rank {rank} draws other numbers outside than the ranks before it, or than when it was asked before.",
@@ -232,7 +233,7 @@ def _streams_fault(case: Case, value: Any) -> Fault | None:
             return "not-repeatable", f"Seed {seed}, rank {rank}: asked again, inside draws other numbers."
     owner: dict[Any, str] = {}
     for seed, row in outside.items():
-        if row in owner:
+        if row in owner and outside_too:
             return "seeds-alike", f"Outside, seed {seed} draws the same numbers as {owner[row]}."
         owner[row] = f"seed {seed} outside"
     for (seed, rank), row in inside.items():
@@ -252,7 +253,7 @@ def _streams_fault(case: Case, value: Any) -> Fault | None:
 
 
 def _stream_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault = _streams_fault(case, outcome.value)
+    fault = _streams_fault(case, outcome.value, case.kind != "values" or case.part == "outside")
     if fault and case.kind == "values":
         about_outside = fault[0] in ("outside-differs", "seeds-alike", "disturbed")
         if fault[0] not in ("no-generators", "one-generator") and about_outside != (case.part == "outside"):

@@ -7,7 +7,9 @@ from typing import Any
 from course_lib import facts
 from course_lib.exercises.ch01_probes import NOT_ANSWERED
 from course_lib.exercises.judging import Judging, Mistake, Params, describe, is_number, near, number_verdict
+from course_lib.exercises.judging.ch01_draws import plain
 from course_lib.exercises.judging.ch09_regions import Fault, verdict
+from course_lib.exercises.judging.intervals import interval_verdicts
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.tensor_parallel.traffic import tp_calls_per_layer, tp_cost_per_layer
 from course_lib.units import GB, TFLOP, bytes_text, duration_text
@@ -26,21 +28,6 @@ def _reveal(params: Params) -> str:
     inside = facts.device("H100 SXM").link_one_way
     return (f"{duration_text(tp_time(params))}: {bytes_text(cost.nbytes)} from every rank for each of {params['layers']} layers. Over the links inside a "
             f"server of H100, at {inside / GB:.0f} GB/s, it would be {duration_text(tp_time({**params, 'bandwidth': inside}))}.")  # fmt: skip
-
-
-def _interval(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    got = outcome.value
-    fault: Fault | None = None
-    if type(got) not in (tuple, list) or len(got) != 2 or not all(is_number(each) for each in got):
-        fault = ("no-pair", "Return a pair of numbers (low, high), in seconds.")
-    elif not 0 < got[0] <= got[1]:
-        fault = ("not-an-interval", "The interval must be positive, and its low end not above its high end.")
-    elif got[1] > 4 * got[0]:
-        fault = (
-            "too-wide",
-            f"From end to end that is a factor of {got[1] / got[0]:.3g}; commit yourself to four at most.",
-        )
-    return [verdict("values", "interval", case, fault)]
 
 
 # --- how far to cut
@@ -105,11 +92,13 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         8,
         round(7 / (0.354 * width), 3),
     )
+    nodes = [(*visible[:6], n, round((n - 1) / (0.354 * width), 3)) for n in (4,)]  # as plain as the one shown
     return [
         Case(name="one layer", args=(0, [(4096, hidden, 8, 450 * GB), (4096, hidden, 8, 50 * GB)]), part="seconds"),
         Case(name="a given share", args=(1, [visible]), part="largest"),
         Case(name="other layers", args=(0, [seconds_row() for _ in range(20)] + [(4096, hidden, 1, 50 * GB)]), part="seconds", visible=False),
         Case(name="sixty other clusters", args=(1, [row() for _ in range(60)]), kind="generality", part="clusters", visible=False),
+        plain("largest", 1, "smaller nodes at a given share", nodes),
         Case(name="no ranks beyond one, and all of them", args=(1, [(4096, 4096, 14336, 900 * TFLOP, 150 * GB, 12.5 * GB, 8, 1e-4),
              (4096, 4096, 14336, 900 * TFLOP, 150 * GB, 12.5 * GB, 8, 1e4)]), kind="generality", part="clusters", visible=False),
     ]  # fmt: skip
@@ -221,7 +210,7 @@ WIRES = {
     "predict-tp-time": Judging(
         shares={"values:interval": 1.0},
         cases=lambda params, rng: [Case(name="your interval", part="interval")],
-        verdicts=_interval,
+        verdicts=interval_verdicts,
         why="Every layer sends a tensor of activations four times, almost twice each time, and no product can go on before it has come: over the network that "
             "alone takes longer than the products it was cut for.",
         pytorch="`init_device_mesh` puts the tensor-parallel axis last, so that neighbours share a server.",

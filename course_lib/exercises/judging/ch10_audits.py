@@ -1,32 +1,10 @@
-"""Judge of chapter 10's audit. An error counts only beside a control left standing, and a control beside an error found."""
-
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+"""Key of chapter 10's audit: the truth about each statement, and what slips come to."""
 
 from course_lib import facts
-from course_lib.exercises.ch10_audits import CAUSES, ITEMS, RIGHT, WRONG, Item
-from course_lib.exercises.judging import Judging, Params, describe, is_number, near
-from course_lib.exercises.judging.ch10_rows import Fault, verdict
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.exercises.ch10_audits import CAUSES, ITEMS
+from course_lib.exercises.judging.audits import Key, audit
 from course_lib.schedules import gpipe, interleaved, one_f_one_b, peak_activations
 from course_lib.timeline import Durations, play
-
-NEAR = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """The truth about one statement: the number asked for, the cause, and slips by name as (value, message)."""
-
-    number: float
-    cause: str = "as printed"
-    slips: Mapping[str, tuple[float, str]] = field(default_factory=dict)
-
-    @property
-    def said(self) -> str:
-        """Whether the statement is right as printed."""
-        return RIGHT if self.cause == "as printed" else WRONG
 
 
 def _bubble(stages: int, microbatches: int) -> float:
@@ -85,69 +63,12 @@ KEYS: dict[str, Key] = {
     }),
 }  # fmt: skip
 
-_BY_WORDS = {cause.lower(): cause for cause in CAUSES}
-
-
-def _fault(item: Item, key: Key, answer: Any) -> Fault | None:
-    lead = f"{item.id}: "
-    if type(answer) not in (tuple, list) or len(answer) != 3:
-        return "wrong-shape", f"{lead}give (number, {RIGHT!r} or {WRONG!r}, cause); got {describe(answer)}."
-    number, said, cause = answer
-    said = said.strip().lower() if type(said) is str else said
-    cause = _BY_WORDS.get(cause.strip().lower(), cause) if type(cause) is str else cause
-    if not is_number(number):
-        return "not-a-number", f"{lead}the first value is a number ({item.unit}); got {describe(number)}."
-    if said not in (RIGHT, WRONG) or type(cause) is not str or cause not in CAUSES:
-        return (
-            "no-such-word",
-            f"{lead}a verdict is {RIGHT!r} or {WRONG!r}, a cause one of {', '.join(CAUSES)}.",
-        )
-    if not near(number, key.number, NEAR):
-        for name, (value, message) in key.slips.items():
-            if near(number, value, 0.02):
-                return name, lead + message
-        return "other-number", f"{lead}your number is {number / key.number:.3g} times ours ({item.unit})."
-    if said != key.said:
-        return (
-            "wrong-verdict",
-            f"{lead}your number is right; now compare it with what was said: within 5 % or not?",
-        )
-    if cause != key.cause:
-        return "wrong-cause", f"{lead}number and verdict are right; {cause!r} is not what happened."
-    return None
-
-
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    given = outcome.value
-    if type(given) is not dict:
-        fault = (
-            "no-dictionary",
-            f"Return a dictionary from id to (number, verdict, cause); got {describe(given)}.",
-        )
-        return [verdict("values", item.id, case, fault) for item in ITEMS]
-    faults: dict[str, Fault | None] = {
-        item.id: _fault(item, KEYS[item.id], given[item.id])
-        if item.id in given
-        else ("missing", f"{item.id}: no answer under this id yet.")
-        for item in ITEMS
-    }
-    found = dict(faults)  # a verdict stands only beside one of the other kind that is right
-    for standing, other, told in ((RIGHT, WRONG, "no error has been found yet; a statement left standing counts only beside one."),
-                                  (WRONG, RIGHT, "no right statement was left standing; an error counts only beside one.")):  # fmt: skip
-        if all(found[name] for name in found if KEYS[name].said == other):
-            faults |= {
-                name: ("blind", f"{name}: {told}")
-                for name in found
-                if KEYS[name].said == standing and not found[name]
-            }
-    return [verdict("values", item.id, case, faults[item.id]) for item in ITEMS]
-
 
 AUDITS = {
-    "audit-pipeline": Judging(
-        shares={f"values:{item.id}": 1 / len(ITEMS) for item in ITEMS},
-        cases=lambda params, rng: [Case(name="the statements")],
-        verdicts=_verdicts,
+    "audit-pipeline": audit(
+        ITEMS,
+        KEYS,
+        CAUSES,
         why=f"Recomputing repeats every forward: 100 % more forwards, {_LONGER:.0%} more of everything. In 1F1B the first of p stages holds p "
             f"micro-batches of 1/p of the layers, {_INPUTS:.0f} layer inputs here: a pipeline shares out weights, not the first stage's activations; "
             f"a √ needs segments of several layers. Accumulating adds into one buffer. Layers 1–5 and 21–25 are ten: with 20 to hold, 1–10 and "

@@ -7,19 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from course_lib.exercises.judging import describe
+from course_lib.exercises.judging.faults import Fault as Fault
+from course_lib.exercises.judging.faults import verdict as verdict
 from course_lib.records import Case, Verdict
 from course_lib.schedules import KINDS, Schedule, faults, looped, schedule_of
 
-Fault = tuple[str, str]  # a mistake's name, and what to say
 Route = Sequence[int]
 
 _TEXT = re.compile(r"\s*(\d{1,6})\s*([FBIW])\s*(\d{1,6})\s*", re.ASCII)
-
-
-def verdict(kind: Any, part: str, case: Case, fault: Fault | None) -> Verdict:
-    """A fault, or none, as a verdict."""
-    name, message = fault or ("", "")
-    return Verdict(kind=kind, part=part, ok=fault is None, case=case.name, mistake=name, message=message)
 
 
 def judged(case: Case, fault: Fault | None, *others: tuple[Any, str, Fault | None]) -> list[Verdict]:

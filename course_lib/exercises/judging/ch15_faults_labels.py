@@ -49,14 +49,20 @@ def cut(stream: Tensor, length: int, marks: str) -> Batch:
     return inputs, targets, (inputs if marks == "ends" else targets) != MARK
 
 
-def broken(word: str, stream: Tensor, length: int, marks: str, rng: random.Random) -> Batch:
+def misshapen(batch: Batch) -> list[Batch]:
+    """A batch in three wrong ways of shape: a column of targets too few, one of counts, and as many targets in other rows."""
+    inputs, targets, counts = batch
+    return [(inputs, targets[:, :-1], counts), (inputs, targets, counts[:, :-1]), (inputs, targets.reshape(inputs.shape[::-1]), counts.reshape(inputs.shape[::-1]))]
+
+
+def broken(word: str, stream: Tensor, length: int, marks: str, rng: random.Random, shape: int = 0) -> Batch:
     """A batch with that fault, its rows in any order."""
     order = rng.sample(range((len(stream) - 2) // length), (len(stream) - 2) // length)
     inputs, targets, counts = (each[order].clone() for each in cut(stream[: len(order) * length + 1], length, marks))
     across, within = (tuple(rng.choice(which.nonzero().tolist())) for which in (~counts, counts))
     if word == "shape":
-        targets = targets[:, :-1]
-    elif word == "not shifted":
+        return misshapen((inputs, targets, counts))[shape]
+    if word == "not shifted":
         targets = inputs.clone()
     elif word == "shifted twice":
         targets = stream[2 : 2 + len(order) * length].view(-1, length)[order]
@@ -79,8 +85,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     def cutting(name: str, stream: Tensor, size: int, kind: Any = "values", part: str = "labelled", visible: bool = False) -> Case:
         return Case(name=name, args=(0, (stream, size, MARK)), kind=kind, part=part, visible=visible)
 
-    def looking(name: str, word: str, kind: Any, part: str, size: int, visible: bool = False) -> Case:
-        batch = broken(word, stream_of(rng, _lengths(rng, 9), marks), size, marks, rng)
+    def looking(name: str, word: str, kind: Any, part: str, size: int, visible: bool = False, shape: int = 0) -> Case:
+        batch = broken(word, stream_of(rng, _lengths(rng, 9), marks), size, marks, rng, shape)
         return Case(name=name, args=(1, (*batch, MARK)), kind=kind, part=part, visible=visible, secret=word)
 
     plain = stream_of(rng, _lengths(rng, 6), marks)
@@ -91,7 +97,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
               for size, tokens in ((length, 3 * length), (length, 3 * length + 1), (length, 3 * length - 1), (5, 32), (3, 4))]  # fmt: skip
     cases += [looking(f"another batch ({place})", word, "generality", "batches", rng.choice((6, 9)))
               for place, word in enumerate(rng.sample(sorted(LABEL_WORDS), len(LABEL_WORDS)), 1)]  # fmt: skip
-    return cases
+    return cases + [looking(f"a batch of another shape ({shape})", "shape", "generality", "batches", 6, shape=shape) for shape in (1, 2)]
 
 
 def _batch_fault(params: Params, case: Case, got: Any) -> Fault | None:

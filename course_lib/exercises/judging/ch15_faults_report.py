@@ -90,7 +90,8 @@ def _resolves(claim: Claim, runs: Runs) -> Fault | None:
     values = [field_of(runs, source) for source in claim.fields]
     if len(values) > 2 or None in values:
         missing = next((source for source, value in zip(claim.fields, values, strict=True) if value is None), claim.fields[-1])
-        return "no-such-field", f"{lead}: there is no number at “{missing}”."
+        apart = " A ratio's two sources are kept apart by “ / ”, with spaces." if missing.count(":") > 1 else ""
+        return "no-such-field", f"{lead}: there is no number at “{missing}”.{apart}"
     return _unit(lead, claim) or _value(lead, claim, [value for value in values if value is not None])
 
 

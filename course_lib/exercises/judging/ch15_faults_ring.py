@@ -96,6 +96,8 @@ def _bytes(case: Case, meter: Meter) -> Fault | None:
     n = len(given)
     least = [(n - 1) * nbytes(block) for block in given]
     for rank, size in enumerate(least):
+        if size and meter["bytes_sent"][rank] >= 2 * size and n > 2:
+            return "wider", f"Rank {rank} sent {meter['bytes_sent'][rank]:,} bytes; N − 1 = {n - 1} blocks have {size:,}. Does each hop send one block, in the block's own dtype?"
         if meter["bytes_sent"][rank] > size:
             return "sent-again", f"Rank {rank} sent {meter['bytes_sent'][rank]:,} bytes; N − 1 = {n - 1} blocks have {size:,}. After the last visit nobody needs a block."
     return too_few_bytes(meter, least, least)

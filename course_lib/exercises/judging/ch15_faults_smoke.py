@@ -9,6 +9,7 @@ from typing import Any
 from course_lib.exercises.ch15_faults import SMOKE_WORDS
 from course_lib.exercises.ch15_faults_more import TRACE_WORDS
 from course_lib.exercises.judging import Judging, Params, describe, is_number
+from course_lib.exercises.judging import ch15_faults_edges as edges
 from course_lib.exercises.judging.ch08_rows import Fault, results, told, verdict
 from course_lib.exercises.judging.ch15_faults_trainings import (
     RESUMED,
@@ -67,8 +68,12 @@ def _smoke_cases(params: Params, rng: random.Random) -> list[Case]:
     others = [seed for seed in SEEDS if seed != pool]
     shown = [_training(fault, pool, f"program {place}", part="shown") for place, fault in enumerate(SMOKE_SHOWN, 1)]
     drawn = [(fault, rng.choice(others)) for fault in SMOKE_CAUSES if fault != "explodes"] + [("explodes", seed) for seed in others]  # one of them ends where it began
-    return shown + [_training(fault, seed, f"another program ({place})", kind="generality", part="unseen", visible=False)
-                    for place, (fault, seed) in enumerate(rng.sample(drawn, len(drawn)), 1)]  # fmt: skip
+    unseen = [_training(fault, seed, f"another program ({place})", kind="generality", part="unseen", visible=False)
+              for place, (fault, seed) in enumerate(rng.sample(drawn, len(drawn)), 1)]  # fmt: skip
+    seed = rng.choice(others)
+    moved = edges.programs(lambda fault: shipped()["smoke"][f"{fault}/{seed}"], shipped()["floors"][seed], rng)
+    return [*shown, *unseen, *(Case(name=f"a program with numbers moved ({place})", args=(tuple(runs), shipped()["floors"][seed]), secret=word, kind="generality", part="unseen", visible=False)
+                               for place, (runs, word) in enumerate(moved, 1))]  # fmt: skip
 
 
 def _word(case: Case, got: Any, words: Sequence[str], fine: str, look: Mapping[str, str]) -> Fault | None:
@@ -120,13 +125,15 @@ def _trace_cases(params: Params, rng: random.Random) -> list[Case]:
     pool = params["pool"]
     others = [seed for seed in SEEDS if seed != pool]
     exact = [float(step) for step in range(1, 6)]
-    edges = [(exact, exact), ([*exact[:4], 5.1], exact), ([1.1, *exact[1:]], exact), ([value * (1 + 1e-9) for value in exact], exact), ([1.0, 2.0001, *exact[2:]], exact)]
+    close = [*edges.rates(), (exact, exact), ([*exact[:4], 5.1], exact), ([1.1, *exact[1:]], exact), ([value * (1 + 1e-9) for value in exact], exact), ([1.0, 2.0001, *exact[2:]], exact)]
     cases = [Case(name="rates of four runs", args=(0, _rate_rows(pool, ("sound", "warm-up again", "one step back", "twice a step"))), part="step")]
     cases += [Case(name=f"trace {place}", args=(1, [(trace_of(fault, pool),)]), part="cause", secret=TRACE_CAUSES[fault]) for place, fault in enumerate(TRACES_SHOWN, 1)]
-    cases.append(Case(name="rates at both ends of a run, and nearly the same", args=(0, edges), kind="generality", part="steps", visible=False))
+    cases.append(Case(name="rates at both ends of a run, and nearly the same", args=(0, close), kind="generality", part="steps", visible=False))
     cases.append(Case(name="other runs' rates", args=(0, _rate_rows(others[0], rng.sample(RESUMING, len(RESUMING)))), kind="generality", part="steps", visible=False))
-    return cases + [Case(name=f"another trace ({place})", args=(1, [(trace_of(fault, rng.choice(others)),)]), kind="generality", part="causes", visible=False,
-                         secret=TRACE_CAUSES[fault]) for place, fault in enumerate(rng.sample(sorted(TRACE_CAUSES), len(TRACE_CAUSES)), 1)]  # fmt: skip
+    drawn = [(trace_of(fault, rng.choice(others)), TRACE_CAUSES[fault]) for fault in rng.sample(sorted(TRACE_CAUSES), len(TRACE_CAUSES))]
+    moved = edges.traces(lambda fault: trace_of(fault, others[0]), rng)
+    return cases + [Case(name=f"another trace ({place})", args=(1, [(trace,)]), kind="generality", part="causes", visible=False, secret=word)
+                    for place, (trace, word) in enumerate([*drawn, *moved], 1)]  # fmt: skip
 
 
 def _step_fault(case: Case, got: Any, want: int | None, place: int) -> Fault | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 from course_lib.exercises.ch15_faults_more import ZOO_WORDS
@@ -17,7 +18,8 @@ FAILED, SIGKILL, SIGTERM = 3, -9, -15
 TIMEOUT = 5.0  # s that a collective may take
 OWN = ("data", "compute", "checkpoint")
 SHOWN = ("killed", "hung", "none", "flipped")
-UNSEEN = ("version", "killed", "hung", "hung, reading", "hung, killed last", "mismatched", "flipped", "slow", "none", "one slow step", "twice as slow", "slow and killed", "slow and flipped", "killed at once")
+UNSEEN = ("version", "killed", "hung", "hung, reading", "hung, killed last", "mismatched", "flipped", "slow", "none", "one slow step", "twice as slow", "slow and killed", "slow and flipped", "killed at once",
+          "version and mismatched", "flipped and killed", "flipped and hung", "hung a step behind", "just slow", "slow for two steps", "two and a half times", "slow beside uneven ones")
 _LOST = ("Connection closed by peer [127.0.0.1]:20401", "Read error [127.0.0.1]:20401: Connection reset by peer")  # gloo's words
 _LATE = f"Timed out waiting {TIMEOUT * 1000:.0f}ms for recv operation to complete"
 
@@ -77,7 +79,7 @@ Answer = tuple[str, int | None, int | None]
 def scene(what: str, rng: random.Random, ranks: int, steps: int, victim: int) -> tuple[list[dict[str, Any]], list[tuple[float, int, int]], Answer]:
     """Notes and ends of such a run, in some order, and what happened in it."""
     made = Scene(rng, ranks, steps, victim)
-    kind = what.split(",")[0].removeprefix("slow and ").removesuffix(" at once")
+    kind = what if what in _PLAYS else what.split(",")[0].removeprefix("slow and ").removesuffix(" at once")
     if what in ("slow and killed", "slow and flipped"):
         made.slow(rng.uniform(5, 9), 1)
     answer = _PLAYS[kind](made, what)
@@ -150,7 +152,45 @@ def _none(made: Scene, what: str) -> Answer:
     return "none", None, None
 
 
+def _close(made: Scene, what: str) -> Answer:
+    """Work that is three times the others', or not quite, for three steps, or not quite."""
+    uneven, since = what == "slow beside uneven ones", made.steps - (2 if what == "slow for two steps" else 3)
+    others = [note for note in made.notes if note["rank"] != made.victim]
+    for place, note in enumerate(others):  # uneven ones: with the victim among them, the median would be larger
+        note["work"] = [(2 if uneven and 2 * place >= len(others) else 1) / 32] * made.steps  # comes out to the bit
+    usual = median(note["work"][0] for note in others)
+    times = {"just slow": 3.0, "two and a half times": 2.5}.get(what, 3.25) * usual
+    made.notes[made.victim]["work"] = [usual, usual, 4 * usual, *[usual] * (since - 3), *[times] * (made.steps - since)]  # and a single slow step before
+    made.end({}, (20.0, 0))
+    return ("slow", made.victim, since) if what in ("just slow", "slow beside uneven ones") else ("none", None, None)
+
+
+def _behind(made: Scene, what: str) -> Answer:
+    """The victim still writes the checkpoint of the step before; the others wait for it in the next."""
+    _hung(made, "hung")
+    mine = made.notes[made.victim]
+    mine |= {"doing": "checkpoint", "step": made.at - 1, "work": mine["work"][: made.at]}
+    return "hung", made.victim, made.at - 1
+
+
+def _spoiled(made: Scene, what: str) -> Answer:
+    """Weights of another rank were no longer its replicas' for a while, before something else ended the run."""
+    answer = (_killed if what.endswith("killed") else _hung)(made, what)
+    other = made.notes[(made.victim + 1) % made.ranks]
+    other["checksums"] = [*other["checksums"][:-2], "0badcafe", "0badbeef"]
+    return answer
+
+
+def _two_versions(made: Scene, what: str) -> Answer:
+    """Two versions that did connect, and hung later."""
+    _mismatched(made, what)
+    made.notes[made.victim]["torch"] = OLD
+    return "version", made.victim, 0
+
+
 _PLAYS: Mapping[str, Callable[[Scene, str], Answer]] = {
+    "version and mismatched": _two_versions, "flipped and killed": _spoiled, "flipped and hung": _spoiled, "hung a step behind": _behind,
+    **dict.fromkeys(("just slow", "slow for two steps", "two and a half times", "slow beside uneven ones"), _close),
     "version": _version, "killed": _killed, "hung": _hung, "mismatched": _mismatched, "flipped": _flipped, "slow": _slow, "none": _none, "one slow step": _none, "twice as slow": _none,
 }  # fmt: skip
 

@@ -73,6 +73,23 @@ def report(why: str, rng: random.Random, line: float) -> Report:
     return made | {"printed": by_rule(made) * by * rng.uniform(0.997, 1.003)}
 
 
+def below(why: str, rng: random.Random, line: float) -> Report:
+    """A report with this cause on a wire so quick that even the printed number is below its line."""
+    made = report(why, rng, line)
+    return made | {"line": max(line, made["printed"]) * rng.uniform(1.2, 3)}
+
+
+def both(rng: random.Random, line: float) -> Report:
+    """A report in which two things make the printed number larger, one of them by far more."""
+    made = report("as it says", rng, line) | {"collective": "all_reduce", "ranks": 8}
+    wires, width = rng.choice(((8, 1), (2, 1), (4, 2)))  # against the width's 4 or 2, and the ring's 1.75
+    one = {"wires": wires, "element_bytes": 4, "sent_bytes": width} if rng.random() < 0.5 else {"wires": wires if wires > 2 else 4, "sent_once": True}
+    made |= one
+    made["waited_seconds"] = rate(made) * made["waited_seconds"] / (line * 0.8)
+    made["seconds"] = made["waited_seconds"] / rng.uniform(1.005, 1.03)
+    return made | {"printed": by_rule(made)}
+
+
 def published() -> Report:
     """Eight H200 whose switch adds up, as printed in this course's facts."""
     one = measured.one("8 × H200, NVLS")
@@ -85,6 +102,7 @@ def published() -> Report:
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     shown = [published(), *(report(why, rng, params["line"]) for why in CAUSES)]
     unseen = [report(why, rng, rng.choice((12.5e9, 25e9, 50e9, 200e9, 450e9))) for why in CAUSES for _ in range(6)]
+    unseen += [below(why, rng, rng.choice((25e9, 450e9))) for why in CAUSES] + [both(rng, 50e9) for _ in range(8)]
     rng.shuffle(unseen)
     return [
         Case(name="shown", args=(0, [(each,) for each in shown]), secret=["eight H200", *(f"report {number}" for number in range(1, len(shown)))]),

@@ -2,175 +2,28 @@
 
 from __future__ import annotations
 
-import copy
-import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from course_lib import facts
 from course_lib.exercises.ch15_links import LIMITED, LINES, RUNS, WORDS
 from course_lib.exercises.judging import Judging, Params, describe
 from course_lib.exercises.judging.ch08_rows import Fault, results, told, tuples, verdict
+from course_lib.exercises.judging.ch15_links_rented import (
+    FAULTS,
+    HELD,
+    Machine,
+    against,
+    bus_share,
+    drawn_limits,
+    lines_of,
+    links_of,
+    machine,
+    one_by_one,
+    run_of,
+    values,
+)
 from course_lib.records import Case, Outcome, Verdict
-
-HELD = 0x8 | 0x20 | 0x40 | 0x80
-HARMLESS = (0x0, 0x1, 0x2, 0x4, 0x10)  # nothing, idle, a set clock, the power that was asked for, a group's common clock
-Machine = dict[str, Any]
-Row = tuple[Machine, int, Mapping[str, tuple[float, float]]]
-
-
-def against(value: float | None, limits: tuple[float, float]) -> str:
-    """The word for a value where larger is better."""
-    sound, least = limits
-    if value is None:
-        return "degraded"
-    return "healthy" if value >= sound else "degraded" if value >= least else "refuse"
-
-
-def bus_share(machine: Machine) -> float | None:
-    """Bus bandwidth of the all-reduce over one way of a link."""
-    done, ranks = machine["all_reduce"], len(machine["topology"])
-    return done and 2 * (ranks - 1) / ranks * done["nbytes"] / done["seconds"] / machine["printed_link"]
-
-
-def values(machine: Machine) -> dict[str, float | None]:
-    """What the lines with limits are about."""
-    copies = machine["copy"]
-    return {
-        "copy": None if None in copies else min(copies) / machine["printed_copy"],
-        "all-reduce": bus_share(machine),
-        "shared memory": machine["shared_memory"],
-        "open files": math.inf if machine["open_files"] == -1 else machine["open_files"],
-    }
-
-
-def _links(machine: Machine, tp: int) -> str:
-    found = machine["topology"]
-    apart = [(a, b) for a in range(len(found)) for b in range(a) if not found[a][b].startswith("NV")]
-    return "refuse" if any(a // tp == b // tp for a, b in apart) else "degraded" if apart else "healthy"
-
-
-def lines_of(machine: Machine, tp: int, limits: Mapping[str, tuple[float, float]]) -> dict[str, str]:
-    """The right verdict on each line."""
-    first, *others = machine["versions"]
-    held = any(int(bits, 16) & HELD for bits in machine["reasons"])
-    said = {name: against(value, limits[name]) for name, value in values(machine).items()}
-    return {"versions": "refuse" if any(each != first for each in others) else "healthy", "clocks": "degraded" if held else "healthy",
-            "links": _links(machine, tp), **said}  # fmt: skip
-
-
-def run_of(lines: Mapping[str, str]) -> str:
-    """The verdict on the run."""
-    return RUNS[max(lines.values(), key=WORDS.index)]
-
-
-# --- machines
-
-
-def sound(rng: random.Random, limits: Mapping[str, tuple[float, float]], ranks: int = 8, device: str = "H100 SXM") -> Machine:
-    """A machine with nothing wrong: its GPUs idle or work, and do what such GPUs do."""
-    sheet = facts.device(device)
-    link, printed = float(sheet.link_one_way or 0), float(sheet.bandwidth)
-    share, busy = limits["all-reduce"][0], rng.random() < 0.5
-    nbytes = rng.choice((2**28, 2**30, 2**32))
-    bus = link * share * rng.uniform(1.2, 1.5)
-    return {
-        "versions": [{"torch": "2.9.1+cu128", "nccl": "2.27.7", "cuda": "12.8"} for _ in range(ranks)],
-        "clocks": [(rng.choice((1755, 1830, 1980)) if busy else 345, 1980) for _ in range(ranks)],
-        "reasons": [f"0x{rng.choice((0x0, 0x4, 0x2) if busy else (0x1,)):016x}" for _ in range(ranks)],
-        "topology": [["X" if a == b else "NV18" for b in range(ranks)] for a in range(ranks)],
-        "copy": [printed * limits["copy"][0] * rng.uniform(1.25, 1.6) for _ in range(ranks)],
-        "printed_copy": printed,
-        "all_reduce": {"nbytes": nbytes, "seconds": 2 * (ranks - 1) / ranks * nbytes / bus},
-        "printed_link": link,
-        "shared_memory": limits["shared memory"][0] * rng.choice((1, 2, 16)),
-        "open_files": rng.choice((limits["open files"][0], 65536, 1_048_576, -1)),
-    }
-
-
-def _versions(machine: Machine, rng: random.Random, row: Row) -> None:
-    name = rng.choice(("nccl", "cuda", "torch"))
-    machine["versions"][rng.randrange(len(machine["versions"]))][name] = {"nccl": "2.27.5", "cuda": "12.6", "torch": "2.9.0+cu128"}[name]
-
-
-def _hot(machine: Machine, rng: random.Random, row: Row) -> None:
-    place = rng.randrange(len(machine["reasons"]))
-    machine["reasons"][place] = f"0x{rng.choice((0x8, 0x20, 0x40, 0x80, 0x48)) | rng.choice((0x0, 0x1, 0x4)):016x}"
-    machine["clocks"][place] = (rng.choice((1200, 1755, 1980)), 1980)
-
-
-def _cut(inside: bool) -> Callable[[Machine, random.Random, Row], None]:
-    def apart(machine: Machine, rng: random.Random, row: Row) -> None:
-        links, tp = machine["topology"], row[1]
-        word = rng.choice(("SYS", "NODE", "PHB", "PXB", "PIX"))
-        near_ones = inside and tp == 2  # otherwise a look at neighbours alone must not do
-        pairs = [(a, b) for a in range(len(links)) for b in range(a) if (near_ones or a - b > 1) and (a // tp == b // tp) == inside]
-        chosen = [rng.choice(pairs)] if inside and pairs else pairs
-        for a, b in chosen:
-            links[a][b] = links[b][a] = word
-
-    return apart
-
-
-def _slow_copy(low: float, high: float) -> Callable[[Machine, random.Random, Row], None]:
-    def slow(machine: Machine, rng: random.Random, row: Row) -> None:
-        machine["copy"][rng.randrange(len(machine["copy"]))] = machine["printed_copy"] * row[2]["copy"][0] * rng.uniform(low, high)
-
-    return slow
-
-
-def _slow_links(low: float, high: float) -> Callable[[Machine, random.Random, Row], None]:
-    def slow(machine: Machine, rng: random.Random, row: Row) -> None:
-        if machine["all_reduce"]:
-            machine["all_reduce"]["seconds"] *= bus_share(machine) / row[2]["all-reduce"][0] / rng.uniform(low, high)
-
-    return slow
-
-
-def _unknown(machine: Machine, rng: random.Random, row: Row) -> None:
-    if rng.random() < 0.5:
-        machine["all_reduce"] = None
-    else:
-        machine["copy"][rng.randrange(len(machine["copy"]))] = None
-
-
-def _little(name: str, place: int) -> Callable[[Machine, random.Random, Row], None]:
-    def little(machine: Machine, rng: random.Random, row: Row) -> None:
-        machine[name.replace(" ", "_")] = int(row[2][name][place] * rng.choice((0.3, 0.9)))
-
-    return little
-
-
-FAULTS: dict[str, Callable[[Machine, random.Random, Row], None]] = {
-    "a rank with another version": _versions,
-    "a GPU held down": _hot,
-    "a pair of one group without NVLink": _cut(inside=True),
-    "groups without NVLink between them": _cut(inside=False),
-    "one GPU that copies slowly": _slow_copy(0.7, 0.9),
-    "one GPU that hardly copies": _slow_copy(0.2, 0.4),
-    "a slow all-reduce": _slow_links(0.9, 0.97),  # so that half of it is refused, and four sevenths are not
-    "an all-reduce that crawls": _slow_links(0.1, 0.4),
-    "something not measured": _unknown,
-    "little shared memory": _little("shared memory", 0),
-    "hardly any shared memory": _little("shared memory", 1),
-    "few open files": _little("open files", 0),
-    "hardly any open files": _little("open files", 1),
-}
-
-
-def machine(names: Sequence[str], rng: random.Random, tp: int, limits: Mapping[str, tuple[float, float]], ranks: int = 8) -> Row:
-    """A row with these faults."""
-    made = sound(rng, limits, ranks)
-    row = made, tp, copy.deepcopy(dict(limits))
-    for name in names:
-        FAULTS[name](made, rng, row)
-    return row
-
-
-def _drawn_limits(rng: random.Random) -> dict[str, tuple[float, float]]:
-    copied, bus = rng.choice((0.5, 0.55, 0.6)), rng.choice((0.45, 0.5, 0.6))
-    return {"copy": (copied, copied / 2), "all-reduce": (bus, bus / 2), "shared memory": (2e9, 1e8), "open files": (8192, 1024)}
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -179,7 +32,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     unseen = []
     for _ in range(80):
         names = rng.sample(list(FAULTS), rng.choice((0, 1, 1, 1, 2, 3)))
-        unseen.append(machine(names, rng, rng.choice((1, 2, 4)), _drawn_limits(rng), rng.choice((2, 4, 8))))
+        unseen.append(machine(names, rng, rng.choice((1, 2, 4)), drawn_limits(rng), rng.choice((2, 4, 8))))
+    unseen += one_by_one(drawn_limits(rng), rng)
     two = [machine([name], rng, 2, limits, 2) for name in ("a slow all-reduce", "a GPU held down")]
     return [
         Case(name="eight GPUs", args=(0, shown), secret=["nothing", *FAULTS]),
@@ -221,8 +75,8 @@ _SLIPS: Mapping[str, Sequence[tuple[str, Callable[..., str], str]]] = {
         ("first-gpu", lambda m, tp, limits: "degraded" if _reason_bits(m)[0] & HELD else "healthy", "all GPUs count, and one is enough."),
     ),
     "links": (
-        ("whole-machine", lambda m, tp, limits: _links(m, len(m["topology"])), "these two are in different groups; tensor parallel does not cross there."),
-        ("groups-forgotten", lambda m, tp, limits: _links(m, 1), "two GPUs of one group are without NVLink."),
+        ("whole-machine", lambda m, tp, limits: links_of(m, len(m["topology"])), "these two are in different groups; tensor parallel does not cross there."),
+        ("groups-forgotten", lambda m, tp, limits: links_of(m, 1), "two GPUs of one group are without NVLink."),
         ("neighbours-only", lambda m, tp, limits: "healthy" if all(m["topology"][a][a + 1].startswith("NV") for a in range(len(m["topology"]) - 1)) else "refuse",
          "look at all pairs, not at neighbours alone."),
         ("diagonal", lambda m, tp, limits: "refuse", "the diagonal of the matrix says X: a GPU and itself."),
@@ -261,8 +115,19 @@ def _line_fault(line: str, case: Case, found: Sequence[Any]) -> Fault | None:
             if value is None:
                 return "unmeasured", f"{where}: {said!r} is said; it was not measured."
             return "limits", f"{where}: {said!r} is said of {value:.4g}, with the limits {row[2][line]}; from the first on it is healthy, below the second refused."
-        return "", f"{where}: {said!r} is said; look again at what the table says of this line."
+        return "", f"{where}: {said!r} is said of {_shows(line, row[0])}; look again at what the table says of this line."
     return None
+
+
+def _shows(line: str, machine: Machine) -> str:
+    """What a machine has on a line that has no limits."""
+    if line == "versions":
+        return " and ".join(sorted({" ".join(f"{name} {version}" for name, version in each.items()) for each in machine["versions"]}))
+    if line == "clocks":
+        return f"reasons {', '.join(sorted({hex(bits) for bits in _reason_bits(machine)}))}"
+    found = machine["topology"]
+    pairs = [f"{found[a][b]} between GPUs {b} and {a}" for a in range(len(found)) for b in range(a) if not found[a][b].startswith("NV")]
+    return f"{pairs[0]}, and of {len(pairs)} such pairs in all" if pairs else f"{found[0][-1]} between all GPUs"
 
 
 def _word(value: Any) -> Any:

@@ -84,8 +84,7 @@ def _cold(run: Run, rng: random.Random) -> Run:
 
 
 def _short(run: Run, rng: random.Random) -> Run:
-    last = run["warm_up"] + rng.choice((2, LEAST - 1))
-    return _waited(run | {"rows": [row for row in run["rows"] if row["step"] < last]})
+    return _of_length(run, rng.choice((2, LEAST - 1)))
 
 
 def _launched(run: Run, rng: random.Random, low: float = 0.5, high: float = 0.8) -> Run:
@@ -102,7 +101,24 @@ def _shaken(run: Run, rng: random.Random) -> Run:
 
 def _above(run: Run, rng: random.Random) -> Run:
     """Steps that the clock saw whole, and a count of FLOPs that no device can have done."""
-    return run | {"model_flops_per_token": run["model_flops_per_token"] * rng.uniform(1.3, 3) / mfu(run, statistics.median(step_seconds(run)))}
+    return _used(run, rng.uniform(1.3, 3))
+
+
+def _used(run: Run, share: float) -> Run:
+    """The run with so many FLOPs that its median step uses this share of the peak."""
+    return run | {"model_flops_per_token": run["model_flops_per_token"] * share / mfu(run, statistics.median(step_seconds(run)))}
+
+
+def _of_length(run: Run, steps: int) -> Run:
+    """The run with so many timed steps."""
+    return _waited(run | {"rows": [row for row in run["rows"] if row["step"] < run["warm_up"] + steps]})
+
+
+def _close(rng: random.Random) -> list[Run]:
+    """Runs at the edge of a question, and some to which two questions apply."""
+    one, two, three, four = (gpu_run(rng, "H100 SXM", used=rng.uniform(0.3, 0.5)) for _ in range(4))
+    return [_used(one, 1.01), _of_length(two, LEAST), _of_length(three, LEAST + 1), _of_length(_cold(two, rng), 3), _launched(_shaken(one, rng), rng), _launched(_of_length(four, 3), rng),
+            _used(_shaken(three, rng), 2.0)]  # fmt: skip
 
 
 DOCTORED: Mapping[str, Callable[[Run, random.Random], Run]] = {
@@ -128,6 +144,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         unseen += [made, rng.choice(list(DOCTORED.values()))(copy.deepcopy(made), rng)]
     unseen += [change(gpu_run(rng, "H100 SXM", used=rng.uniform(0.3, 0.9)), rng) for change in DOCTORED.values()]
     unseen.append(_launched(gpu_run(rng, "H100 SXM"), rng, 0.01, 0.1))  # launches alone: above the roof, too, but the clock comes first
+    unseen += _close(rng)
     return [
         Case(name="shown", args=(0, [(run,) for run in shown.values()]), secret=list(shown)),
         Case(name="other runs", args=(0, [(run,) for run in unseen]), kind="generality", visible=False),
@@ -138,6 +155,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 _SLIPS: Sequence[tuple[str, Callable[[Run], float], str]] = (
     ("warm-up-counted", lambda run: mfu(run, statistics.median(step_seconds(run, warm=True))), "the warm-up is among the steps."),
+    ("low-median", lambda run: mfu(run, statistics.median_low(step_seconds(run))), "with an even number of steps the median lies between the two in the middle."),
+    ("low-median", lambda run: mfu(run, statistics.median_high(step_seconds(run))), "with an even number of steps the median lies between the two in the middle."),
     ("mean", lambda run: mfu(run, statistics.fmean(step_seconds(run))), "that is the mean step; the median one is asked for."),
     ("fastest", lambda run: mfu(run, step_seconds(run)[0]), "that is the fastest step."),
     ("mean-rank", lambda run: mfu(run, statistics.median(step_seconds(run, statistics.fmean))), "a step lasts until its slowest rank is through, not the mean one."),
@@ -165,9 +184,21 @@ def _shape_fault(where: str, got: Any) -> Fault:
     return name, f"{where}: return (mfu, low, high) or one of {', '.join(REASONS)}; got {describe(got)}."
 
 
+def _seen(run: Run) -> Mapping[str, str]:
+    """What each question finds in a run."""
+    t = step_seconds(run)
+    n = len(t)
+    return {
+        "no warm-up": f"{run['warm_up']} steps are left out", "too few steps": f"{n} steps are timed",
+        "clock did not wait": f"with every step as long as its slowest rank they add up to {sum(t) / run['wall_seconds']:.0%} of the wall clock's seconds",
+        "not steady": f"the slow end takes {t[9 * n // 10] / t[n // 10]:.3g} times as long as the fast end",
+        "above the roof": f"the median step uses {mfu(run, statistics.median(t)):.3g} of what all {run['ranks']} devices could do",
+    }  # fmt: skip
+
+
 def _mfu_fault(where: str, run: Run, got: Any, want: tuple[float, float, float]) -> Fault | None:
     if type(got) is str and got.strip().lower() in REASONS:
-        return "refuses-sound", f"{where}: {got!r} is said, and this log has nothing of that."
+        return "refuses-sound", f"{where}: {got!r} is said, and this log has nothing of that: {_seen(run)[got.strip().lower()]}."
     if not _is_triple(got):
         return _shape_fault(where, got)
     if not is_number(got[0]):

@@ -80,16 +80,24 @@ def made(kind: str, growth: str, rng: random.Random) -> Rows:
     return rows
 
 
+def _one_off(rows: Rows) -> Rows:
+    """The rows with another batch on a number of GPUs that is neither the least nor the largest."""
+    between = sorted(row["ranks"] for row in rows)[1]
+    return [{**row, "batch_tokens": 2 * row["batch_tokens"]} if row["ranks"] == between else row for row in rows]
+
+
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     growth = params["growth"]
     strong, weak = series(STRONG), series(WEAK)
     mixed = made("mixed", growth, rng)
     unseen = [made(kind, growth, rng) for kind in ("strong", "weak") * 5 + ("mixed",) * 2]
+    unseen += [_one_off(made(kind, growth, rng)) for kind in ("strong", "weak")]
     asked = [(rows, n) for rows in unseen for n in rng.sample((1, 2, 8, 12, 96, 1024, 4096), 2)]
     secret = {"growth": growth}
     return [
         Case(name="the strong series", args=(0, [(strong,)]), part="strong", secret=secret),
         Case(name="the weak series", args=(0, [(weak,)]), part="weak", secret=secret),
+        *(Case(name=f"another {kind} job", args=(0, [(made(kind, growth, rng),)]), part=kind, visible=False, secret=secret) for kind in ("strong", "weak")),
         Case(name="rows of several experiments", args=(0, [(mixed,)]), part="mixed", secret=secret),
         Case(name="efficiency of both series", args=(1, [(strong, 64), (strong, 512), (weak, 128), (weak, 4096), (mixed, 64)]), part="efficiency", secret=secret),
         Case(name="other jobs", args=(0, [(rows,) for rows in unseen]), kind="generality", part="fit", visible=False, secret=secret),
@@ -108,6 +116,7 @@ def _known(rows: Rows, growth: str) -> Sequence[tuple[str, Callable[[], Sequence
         ("raw-seconds", lambda: constants(rows, growth, raw=True)[:2], "least squares on raw seconds hears the slowest row; divide each equation by its own seconds."),
         ("turned-round", lambda: constants(rows, growth)[1::-1], "both constants are right, in the wrong order."),
         ("milliseconds", lambda: [1e3 * each for each in constants(rows, growth)[:2]], "these are milliseconds; give seconds."),
+        ("one-gpu-rate", lambda: _all_over_one(rows, growth), "all ranks' tokens were divided by one GPU's rate: what does one GPU do in a step?"),
         ("line-through-ends", lambda: _ends(rows, growth), "a line through two rows; all of them count."),
         ("speed-fitted", lambda: np.polyfit(column(kind, growth, n, n.min()), 1 / t, 1)[::-1], "you fitted speeds; seconds of a step are asked for."),
     ]
@@ -120,6 +129,15 @@ def _known(rows: Rows, growth: str) -> Sequence[tuple[str, Callable[[], Sequence
              "the first constant is that of the fewest GPUs measured, not of one."),
         ]  # fmt: skip
     return known
+
+
+def _all_over_one(rows: Rows, growth: str) -> tuple[float, float]:
+    """The constants of steps in which one GPU does the work of all."""
+    kind, fewest = kind_of(rows), min(row["ranks"] for row in rows)
+    t = np.array([row["batch_tokens"] / row["tokens_per_s"] for row in rows])
+    x = column(kind, growth, np.array([row["ranks"] for row in rows], float), fewest)
+    second, first = np.polyfit(x, t, 1, w=1 / t)
+    return float(first), float(second)
 
 
 def _ends(rows: Rows, growth: str) -> tuple[float, float]:
@@ -161,6 +179,7 @@ def _residual_fault(case: Case, rows: Rows, growth: str, got: float) -> Fault:
              ("root-mean-square", math.sqrt((off**2).mean()), "that is the root of the mean square; the worst one is asked for."),
              ("sum-of-squares", (off**2).sum(), "that is the sum of squares; the worst one is asked for."),
              ("residual-in-seconds", np.abs(off * t).max(), "that is in seconds; give the share of the measured time."),
+             ("over-the-fit", np.abs(1 / (1 + off) - 1).max(), "that is a share of the fit; give the share of the measured time: |fit / measured − 1|."),
              ("signed", off.max(), "a row above the fit is as bad as one below."), ("percent", 100 * worst, "give a fraction, not per cent."))  # fmt: skip
     for name, value, message in known:
         if near(got, float(value), 1e-3):

@@ -121,6 +121,7 @@ _SLIPS: Sequence[tuple[str, Callable[[Sweep, float], float], str]] = (
     ("one-regime", _one_line(lambda t: 1 / t), "one line through all sizes; where the link has two regimes, it is neither."),
     ("raw-seconds", lambda rows, nbytes: predicted(rows, nbytes, raw=True), "raw seconds within the regimes: its largest message decides alone."),
     ("mean", lambda rows, nbytes: predicted(rows, nbytes, statistics.fmean), "the disturbed repeats are in the mean."),
+    ("mean", lambda rows, nbytes: predicted(rows, nbytes, lambda row: statistics.fmean(row[1:])), "the first repeat is left out, and other disturbed ones are in the mean."),
     ("first-repeat", lambda rows, nbytes: predicted(rows, nbytes, lambda row: row[0]), "this rests on the first repeats, some of which were slow."),
     ("largest-two", _one_line(lambda t: 1 / t, slice(-2, None)), "a line through the two largest sizes knows nothing of α."),
     ("rate-of-largest", _rate_of_largest, "that is the rate of the largest message, as if messages had no latency."),
@@ -201,8 +202,9 @@ def _seconds_fault(case: Case, found: Sequence[Any]) -> Fault | None:
             return "not-a-number", f"{where}: expected seconds, got {describe(got)}."
         if not _off(got, true):
             continue
-        if near(got, true * 1e6, CLOSE):
-            return "microseconds", f"{where}: these are microseconds; give seconds."
+        for unit, times in (("milliseconds", 1e3), ("microseconds", 1e6)):
+            if near(got, true * times, CLOSE):
+                return unit, f"{where}: these are {unit}; give seconds."
         for name, way, message in _SLIPS:
             if near(got, way(rows, nbytes), 0.01):
                 return name, f"{where}: {message}"

@@ -63,6 +63,7 @@ FSDP = Parts(
              "this is the most that this part ever has. The parts of **one** moment are asked for, that with the largest sum."),
         _slip("not-shared-out", lambda job, u, one: {"state": one["state"] * job["ranks"], "gradients": one["gradients"] * job["ranks"]}, "this is all ranks' together; one holds its share."),
         _slip("state-without-rest", lambda job, u, one: {"state": (WEIGHT + MOMENTS) * sum(job["units"]) / job["ranks"]}, "what is in no unit is sharded as well, and has moments."),
+        _slip("state-with-gradients", lambda job, u, one: {"state": one["state"] / (WEIGHT + MOMENTS) * (2 * WEIGHT + MOMENTS)}, "gradients are a part of their own: weights and moments are here."),
         _slip("state-narrow", lambda job, u, one: {"state": (job["width"] + MOMENTS) * (sum(job["units"]) + job["rest"]) / job["ranks"]},
               "in mixed precision the weights that are kept and stepped have 4 bytes; `width` is of what is gathered."),
         _slip("gradients-narrow", lambda job, u, one: {"gradients": job["width"] * sum(job["units"][u + 1 :]) / job["ranks"]}, "a rank keeps its share of gradients in 4 bytes."),
@@ -78,6 +79,7 @@ FSDP = Parts(
         _slip("always-wide", lambda job, u, one: {name: one[name] / job["width"] * 4 for name in ("gathered", "whole gradient")}, "what is gathered has `width` bytes a number."),
         _slip("share-of-gradient", lambda job, u, one: {"whole gradient": one["whole gradient"] / job["ranks"]}, "before it is reduced, a unit's gradient lies whole on every rank."),
         _slip("activations-of-done", lambda job, u, one: {"activations": sum(job["activations"][u:])}, "activations go as the backward comes by: those of units behind u are gone."),
+        _slip("activations-of-one", lambda job, u, one: {"activations": job["activations"][u]}, "those of the units whose backward is still to come are there, too."),
         _slip("all-activations", lambda job, u, one: {"activations": sum(job["activations"])}, "activations go as the backward comes by: those of units behind u are gone."),
         _slip("all-work", lambda job, u, one: {"work": sum(job["work"])}, "what a backward makes is dropped again: one unit's at a time."),
         Slip("always-the-last", lambda job: during(job, len(job["units"]) - 1), "this is when the last unit's backward runs; here another moment is fuller."),
@@ -101,6 +103,7 @@ def _fsdp_cases(params: Params, rng: random.Random) -> list[Case]:
     return [
         Case(name="the recorded runs", args=(0, [(one,) for one in params["jobs"]]), part="recorded"),
         Case(name="mixed precision, units that differ", args=(0, [({**mixed, "reshard": reshard},) for reshard in (True, False)]), part="mixed"),
+        Case(name="mixed precision, other units", args=(0, [(job(rng, width=2, reshard=reshard),) for reshard in (True, False)]), part="mixed", visible=False),
         Case(name="other jobs", args=(0, [(job(rng),) for _ in range(25)]), kind="generality", part="jobs", visible=False),
         Case(name="hardly any activations", args=(0, [(job(rng, **light, ranks=2, width=2, reshard=True),), (job(rng, **light, ranks=3, width=4, reshard=False),)]),
              kind="generality", part="jobs", visible=False),

@@ -13,6 +13,7 @@ from course_lib.exercises.judging.ch15_steps_rows import Parts, fault_of_parts
 from course_lib.records import Case, Outcome, Verdict
 
 Stages = Sequence[Mapping[str, Any]]
+CENT = 0.01  # dollars: a bill has no less
 SURE = 1e-9  # of an increment: rounding of a division decides nothing
 
 
@@ -59,7 +60,7 @@ def _scaled(row: Sequence[Any], factor: float) -> dict[str, float]:
 
 
 LEDGER = Parts(
-    unit="dollars", want=ledger, words=lambda stages, stop, gpus, price, increment: f"{len(stages)} stages, {gpus} GPUs at ${price:g}, stopped at {stop:g} min, billed by {increment:g}",
+    unit="dollars", grain=0.5001 * CENT, want=ledger, words=lambda stages, stop, gpus, price, increment: f"{len(stages)} stages, {gpus} GPUs at ${price:g}, stopped at {stop:g} min, billed by {increment:g}",
     slips=(
         Slip("one-gpu", lambda *row: _scaled(row, 1 / row[2]), "this is one GPU's; all of them are billed."),
         Slip("hours-for-minutes", lambda *row: _scaled(row, 60), "the price is of an hour, and stages are in minutes."),
@@ -148,7 +149,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     bill = params["gpus"], params["price"], params["increment"]
     stages = list(SHOWN)
     own = [(stages, 37.0, *bill), (stages, 27.0, *bill), (stages, 60.0, *bill)]
-    even = [(60.0, 8, 7.5, 15, 3), (60.0, 8, 7.5, 60, 3), (59.0, 8, 7.5, 60, 3), (14.0, 8, 7.5, 15, 0), (30.0, 4, 15.0, 10, 10), (30.0, 4, 15.0, 15, 31)]  # a dollar a minute
+    even = [(60.0, 8, 7.5, 15, 3), (60.0, 8, 7.5, 60, 3), (59.0, 8, 7.5, 60, 3), (14.0, 8, 7.5, 15, 0), (30.0, 4, 15.0, 10, 10), (30.0, 4, 15.0, 15, 31), (15.0, 8, 7.5, 15, 15)]  # a dollar a minute
     return [
         Case(name="a session, stopped early, late and on the hour", args=(0, own), part="ledger"),
         Case(name="when to stop", args=(1, [(params["budget"], *bill, 4), (params["budget"], *bill, 0)]), part="stop"),

@@ -179,11 +179,13 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         often, warm_up = rng.choice((1, 3, 7, 10)), rng.randrange(0, 6)
         return log(rng, rng.randrange(0, 40), warm_up + rng.randrange(5, 30), often, rng.random() < 0.7, rng.random() < 0.6), warm_up, often
 
-    edges = [({"compute": 0.5, "communication": 0.0}, 0.5), ({"compute": 0.5, "communication": 0.5}, 0.4)]
+    edges = [({"compute": 0.3, "communication": 0.3}, 0.435),  # nearer to the longer in seconds, to the sum in ratios
+             ({"compute": 0.5, "communication": 0.0}, 0.5), ({"compute": 0.5, "communication": 0.5}, 0.4)]
     return [
         Case(name="a log of this run", args=(0, [(own, warm, every)]), part="parts"),
         *([Case(name="recorded runs", args=(0, real), part="parts")] if real else []),
         Case(name="two theories", args=(1, held), part="theory"),
+        Case(name="two theories of other steps", args=(1, alone(rng, 6)), part="theory", visible=False),
         Case(name="without a part", args=(2, [(steps, params["tokens"], name) for name in ("communication", "checkpoint")]), part="without"),
         Case(name="other logs", args=(0, [other() for _ in range(12)]), kind="generality", part="logs", visible=False),
         Case(name="other steps", args=(1, [*alone(rng, 25), *edges]), kind="generality", part="steps", visible=False),

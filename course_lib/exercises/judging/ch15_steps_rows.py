@@ -23,6 +23,7 @@ class Parts:
     words: Callable[..., str]
     slips: Sequence[Slip] = ()
     named: str = "a dictionary"  # what has to come back
+    grain: float = 0.0  # how far off a number may be because it was rounded, in its unit
 
 
 def fault_of_parts(parts: Parts, case: Case, found: Sequence[Any], keys: Sequence[Any] = ()) -> Fault | None:
@@ -33,7 +34,7 @@ def fault_of_parts(parts: Parts, case: Case, found: Sequence[Any], keys: Sequenc
         if fault := _shape(parts, row, got, want):
             return fault
         for key in keys or want:
-            if not same(got[key], want[key], want):
+            if not same(got[key], want[key], want) and not abs(got[key] - want[key]) <= parts.grain:
                 if case.kind == "generality" and len(found) > 1 and all(each == found[0] for each in found):
                     return ONLY, f"{case.name}: the same comes back whatever the arguments are."
                 return _named(parts, table, found, row, got, want, key)

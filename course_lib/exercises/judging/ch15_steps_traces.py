@@ -99,6 +99,12 @@ def _as_sorted(kernels: Sequence[Kernel], begin: float, end: float, talk: Sequen
     return _by(merged(compute), merged(both), merged([*compute, *both]), end - begin)
 
 
+def _to_the_last(kernels: Sequence[Kernel], begin: float, end: float, copies: str) -> dict[str, float]:
+    """As if the step were over with the last kernel."""
+    found, last = step_times(kernels, begin, end, copies), max((min(stop, end) for *_, stop in kernels), default=begin)
+    return {"idle": found["idle"] - (end - max(last, begin))}
+
+
 def asked(copies: str) -> Parts:
     """The four times, under one rule for copies."""
     other = "talk" if copies == "neither" else "neither"
@@ -119,6 +125,8 @@ def asked(copies: str) -> Parts:
             Slip("pairs-summed", lambda *row: _pairs(*row, talk), "where several kernels overlap, each pair's overlap was counted: a moment is hidden once."),
             Slip("not-cut", lambda *row: _not_cut(*row, copies), "what lies before `begin` or after `end` was counted."),
             Slip("left-out", lambda *row: _left_out(*row, copies), "a kernel that begins before `begin` or ends after `end` counts with what lies between."),
+            Slip("to-the-last-kernel", lambda *row: _to_the_last(*row, copies), "after its last kernel the GPU idles until `end`."),
+            Slip("milliseconds", lambda *row: {name: 1e3 * value for name, value in step_times(*row, copies).items()}, "these are milliseconds; give seconds."),
             Slip("end-forgotten", lambda *row: _as_sorted(*row, talk), "a kernel that lies inside an earlier one does not end that one."),
         ),
     )  # fmt: skip
@@ -170,6 +178,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     return [
         Case(name="two steps by hand, and what was recorded", args=(0, shown), part="steps"),
         Case(name="cut by the ends of the step", args=(0, [(HIDDEN_ONCE, params["begin"], params["end"]), (NESTED, 4.5, 8.75)]), part="ends"),
+        Case(name="two other steps", args=(0, [(made(rng, 20), 0.0, 10.0), (whole(rng, 12), 0.0, 12.0)]), part="steps", visible=False),
+        Case(name="another step, cut by its ends", args=(0, [(made(rng, 30), 3.0, 7.5)]), part="ends", visible=False),
         Case(name="other steps", args=(0, [(made(rng, rng.randrange(10, 120)), 0.0, 10.0) for _ in range(12)]), kind="generality", part="overlaps", visible=False),
         Case(name="kernels that touch, nest, coincide", args=(0, [(whole(rng, rng.randrange(2, 15)), 0.0, 12.0) for _ in range(20)]), kind="generality", part="overlaps",
              visible=False),

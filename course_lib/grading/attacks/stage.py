@@ -119,10 +119,15 @@ class Stage:
         stack.callback(lambda: os.environ.pop(name, None) if old is None else os.environ.__setitem__(name, old))
 
     def _shared_memory(self, stack: contextlib.ExitStack) -> None:
+        """Shared memory of both kinds, each with a text of its own."""
         self.shm = Path("/dev/shm") / f"course-{self.run}"
         self.shm.write_text(self.canary("shared memory of the host"), encoding="utf-8")
         self.shm.chmod(0o666)
         stack.callback(self.shm.unlink, missing_ok=True)
+        stack.callback(lambda: ctypes.CDLL(None).shmctl(self.shmid, 0, None))
+        self._system_v()
+
+    def _system_v(self) -> None:
         text = self.canary("System V shared memory of the host").encode()
         libc = ctypes.CDLL(None, use_errno=True)
         libc.shmat.restype = ctypes.c_void_p
@@ -131,7 +136,9 @@ class Stage:
             place = libc.shmat(self.shmid, None, 0)
             ctypes.memmove(place, text, len(text))
             libc.shmdt(ctypes.c_void_p(place))
-            stack.callback(libc.shmctl, self.shmid, 0, None)
+
+    def _lost_system_v(self) -> bool:
+        return self.shmid >= 0 and ctypes.CDLL(None).shmget(_KEY, 1, 0) != self.shmid
 
     def _descriptor(self, stack: contextlib.ExitStack) -> None:
         """An open, inheritable descriptor of a secret file, which a careless fork would hand down."""
@@ -217,6 +224,8 @@ class Stage:
         found += [f"new: {path}" for path in now if path not in self.clean]
         found += [f"planted: {path}" for path in self.planted()]
         found += [f"left running: process {pid}" for pid in strays(self.run)]
+        if self._lost_system_v():
+            found.append("gone: System V shared memory of the host")
         if self.victim.poll() is not None:
             found.append("ended: a process of the host")
         elif resource.prlimit(self.victim.pid, resource.RLIMIT_NOFILE) != self.limits:
@@ -248,6 +257,8 @@ class Stage:
                 self._victim(stack)
                 self._stack.push(stack.pop_all())
             self.about["victim"] = self.victim.pid
+        if self._lost_system_v():
+            self._system_v()
         for pid in strays(self.run):
             with contextlib.suppress(OSError):
                 os.kill(pid, 9)

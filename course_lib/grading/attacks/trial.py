@@ -180,10 +180,13 @@ def every() -> list[Attack]:
     """All attacks."""
     from course_lib.grading.attacks import (  # noqa: F401
         accidents,
+        channels,
         cluster,
         escapes,
         exhausting,
         forging,
+        handed_in,
+        introspection,
         leaking,
         tampering,
         weighing,

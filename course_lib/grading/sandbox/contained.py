@@ -3,6 +3,7 @@
 Landlock leaves it the files of its own side, seccomp no socket but a connected pair and, before Linux 6.12, no signals.
 """
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from course_lib.install import ROOT
 _READABLE = ("/etc/ld.so.cache", "/etc/localtime", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/filesystems",
              "/sys/devices/system/cpu")
 _DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
+_TRUNCATE_SINCE = 3  # the version that keeps files from being cut short
 _SIGNALS_SINCE = 6  # the version of Landlock that keeps signals in
 
 
@@ -21,6 +23,8 @@ class Keep:
     """What the warm process makes ready for all its workers: hundreds of rules, put into one set."""
 
     def __init__(self, scratch: Path) -> None:
+        if landlock.version() < _TRUNCATE_SINCE:
+            raise OSError(errno.ENOSYS, "this Landlock does not keep files from being cut short")
         self.rooms = scratch / "rooms"
         self.rooms.mkdir()
         self.readable = list(_readable())

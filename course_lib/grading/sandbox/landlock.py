@@ -1,5 +1,6 @@
 """Landlock: a process gives up all files but those that it names, and signals and sockets to others. Needs no rights. Linux 5.13."""
 
+import contextlib
 import ctypes
 import os
 import struct
@@ -14,6 +15,7 @@ _FILE_RIGHTS = 1 | 2 | 4 | 1 << 14 | 1 << 15  # those that make sense on a file 
 READ = _EXECUTE | _READ_FILE | _READ_DIR
 WRITE = 2
 LIST = _READ_DIR
+_TOPS = tuple(Path(each.path) for each in os.scandir("/"))
 
 
 def version() -> int:
@@ -38,6 +40,22 @@ def ruleset(rules: Iterable[tuple[Path, int]], write: Iterable[Path]) -> int:
 def restrict(made: int) -> None:
     """Put a ruleset in force for this process and all that it starts, for good; on top of those in force already."""
     call("landlock_restrict_self", made, 0)
+
+
+def leave(place: str) -> None:
+    """Give up one folder of the root, for good, where there is Landlock; of the others nothing."""
+    with contextlib.suppress(OSError):
+        made = ruleset([], [each for each in _tops() if str(each) != place])
+        restrict(made)
+        os.close(made)
+
+
+def _tops() -> Iterable[Path]:
+    """The folders of the root; of the root as it was once, for whoever may not list it any more."""
+    try:
+        return [Path(each.path) for each in os.scandir("/")]
+    except OSError:
+        return _TOPS
 
 
 def _allow(ruleset: int, path: Path, rights: int) -> None:

@@ -16,15 +16,19 @@ _READ_ONLY, _RECURSIVE, _HERE = 1, 0x8000, -100  # MOUNT_ATTR_RDONLY, AT_RECURSI
 _LAST_CAPABILITY = 63
 _LARGE = 2**21  # bytes of a large page
 _NEWER = {  # numbers that all machines share
-    "pidfd_send_signal": 424, "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428, "move_mount": 429,
+    "pidfd_send_signal": 424, "pidfd_open": 434, "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428, "move_mount": 429,
     "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "clone3": 435, "pidfd_getfd": 438, "process_madvise": 440,
     "mount_setattr": 442, "quotactl_fd": 443, "landlock_create_ruleset": 444, "landlock_add_rule": 445, "landlock_restrict_self": 446,
-    "memfd_secret": 447, "fchmodat2": 452, "setxattrat": 463, "removexattrat": 466,
+    "memfd_secret": 447, "cachestat": 451, "fchmodat2": 452, "setxattrat": 463, "removexattrat": 466,
 }  # fmt: skip
 _OLDER = {  # name: (x86-64, 64-bit Arm)
     "fchmod": (91, 52), "fchmodat": (268, 53), "fchown": (93, 55), "fchownat": (260, 54), "utimensat": (280, 88), "setxattr": (188, 5),
     "lsetxattr": (189, 6), "fsetxattr": (190, 7), "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
     "fcntl": (72, 25), "flock": (73, 32), "inotify_add_watch": (254, 27), "inotify_init1": (294, 26), "prlimit64": (302, 261), "setpriority": (141, 140),
+    "fadvise64": (221, 223), "io_setup": (206, 0), "pipe2": (293, 59), "socketpair": (53, 199), "fstatfs": (138, 44), "mincore": (27, 232), "preadv2": (327, 286), "readahead": (187, 213), "statfs": (137, 43),
+    "sysinfo": (99, 179), "ioprio_set": (251, 30), "sched_setaffinity": (203, 122), "sched_setattr": (314, 274), "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119), "mq_unlink": (241, 181), "msgctl": (71, 187), "msgrcv": (70, 188), "semctl": (66, 191), "semget": (64, 190),
+    "semop": (65, 193), "semtimedop": (220, 192), "shmctl": (31, 195),
     "acct": (163, 89), "add_key": (248, 217), "adjtimex": (159, 171), "bpf": (321, 280), "capset": (126, 91), "chroot": (161, 51),
     "clock_adjtime": (305, 266), "clock_settime": (227, 112), "clone": (56, 220), "delete_module": (176, 106), "fanotify_init": (300, 262),
     "finit_module": (313, 273), "init_module": (175, 105), "ioctl": (16, 29), "kcmp": (312, 272), "kexec_file_load": (320, 294),
@@ -38,7 +42,7 @@ _OLDER = {  # name: (x86-64, 64-bit Arm)
     "socket": (41, 198), "swapoff": (168, 225), "swapon": (167, 224), "syslog": (103, 116), "tgkill": (234, 131), "tkill": (200, 130),
     "umount2": (166, 39), "unshare": (272, 97), "userfaultfd": (323, 282), "vhangup": (153, 58), "vmsplice": (278, 75),
 }  # fmt: skip
-_ONLY_X86 = {"chmod": 90, "chown": 92, "lchown": 94, "utime": 132, "utimes": 235, "futimesat": 261}  # elsewhere the calls above do it
+_ONLY_X86 = {"chmod": 90, "pipe": 22, "chown": 92, "lchown": 94, "utime": 132, "utimes": 235, "futimesat": 261}  # elsewhere the calls above do it
 MACHINES = ("x86_64", "aarch64")
 
 

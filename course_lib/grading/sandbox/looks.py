@@ -76,7 +76,7 @@ def explained(level: str, problem: str) -> tuple[str, str]:
     if "knows" in problem:
         return problem.split(": ", 1)[-1], "grade on an x86-64 or 64-bit Arm machine"
     if level == "contained":
-        return f"this kernel gives no Landlock or no seccomp ({problem})", "Linux 5.13 or newer with landlock among lsm= at boot"
+        return f"this kernel gives no Landlock or no seccomp ({problem})", "Linux 6.2 or newer with landlock among lsm= at boot"
     if _setting("kernel/apparmor_restrict_unprivileged_userns") == "1" and os.geteuid():
         return ("AppArmor forbids user namespaces to unconfined programs (Ubuntu 23.10 and newer)",
                 "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0, or grade as root")
@@ -85,7 +85,7 @@ def explained(level: str, problem: str) -> tuple[str, str]:
     if _setting("user/max_user_namespaces") == "0":
         return "user namespaces are switched off", "sudo sysctl user.max_user_namespaces=10000, or grade as root"
     if "mount_setattr" in problem and "not implemented" in problem:
-        return "the kernel is older than Linux 5.12", "a newer kernel; the level “contained” needs 5.13"
+        return "the kernel is older than Linux 5.12", "a newer kernel; the level “contained” needs 6.2"
     if _in_container():
         return (f"this container may make no namespaces ({problem})",
                 "docker run --cap-add SYS_ADMIN --security-opt seccomp=unconfined --security-opt apparmor=unconfined "

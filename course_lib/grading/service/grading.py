@@ -8,84 +8,26 @@ instant goes on where it was, and a run with nothing left to do changes nothing.
 import contextlib
 import errno
 import json
-import os
-import signal
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from course_lib.grading.judge import LOST
 from course_lib.grading.service.anomalies import alike, answers_in
+from course_lib.grading.service.events import Event, Line, Say, Summary
+from course_lib.grading.service.hold import PATIENCE, TRY_AGAIN, WAITING, Interrupts, held, patiently
 from course_lib.grading.service.pool import Crew, Done, Markers
 from course_lib.grading.service.reports import all_latest, autograded_path, keep, latest
 from course_lib.grading.service.task import lost, make_task
 from course_lib.install import Trouble
 from course_lib.learner.notebooks import read
+from course_lib.runs.cores import cores
 
-LOCK = ".grading.lock"
-PATIENCE = 300.0  # s that a gradebook may be locked by another program before we give up
 IN_A_ROW = 5  # submissions that could not be graded: then it is the machine
 GRACE = 5.0  # s that what is running may take after Ctrl-C
-_TRY_AGAIN = 1.0  # s between two tries at a locked gradebook
-WAITING = "The gradebook is locked by another program (formgrader, a backup?): waiting for it."
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One thing to say of one submission."""
-
-    student: str
-    chapter: str
-    exercise: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """What a run says while it goes: "start" (total known), "done" (one more), "line" (something to read), "end"."""
-
-    kind: Literal["start", "done", "line", "end"]
-    text: str = ""
-    done: int = 0
-    total: int = 0
-    student: str = ""
-    chapter: str = ""
-
-
-Say = Callable[[Event], None]
-
-
-@dataclass
-class Summary:
-    """What a run did."""
-
-    graded: int = 0
-    already: int = 0
-    refused: list[Line] = field(default_factory=list)
-    crashed: list[Line] = field(default_factory=list)
-    timed_out: list[Line] = field(default_factory=list)
-    not_graded: list[Line] = field(default_factory=list)
-    anomalies: list[Line] = field(default_factory=list)
-    seconds: float = 0.0
-    level: str = ""
-    interrupted: bool = False
-    problem: str = ""  # what stopped the run, if something did
-    way_out: str = ""
-
-    @property
-    def exit_code(self) -> int:
-        """0: all graded; 1: some could not be; 130: interrupted."""
-        if self.interrupted:
-            return 130
-        return int(bool(self.not_graded or self.problem))
-
-    def as_data(self) -> dict[str, Any]:
-        """Plain JSON data."""
-        return {**asdict(self), "exit_code": self.exit_code}
 
 
 def grade_class(
@@ -127,31 +69,6 @@ def wall_of(folder: Any, no_sandbox: bool) -> Any:
 
 
 @contextlib.contextmanager
-def held(folder: Any, say: Say) -> Iterator[tuple[Any, "_Interrupts"]]:
-    """The class for one run alone: its gradebook's writer, and whether somebody wishes to stop."""
-    with _only_one(folder.root / LOCK), patiently(lambda: _writer(folder), say) as writer, _Interrupts() as interrupts:
-        yield writer, interrupts
-
-
-def patiently(work: Callable[[], Any], say: Say) -> Any:
-    """What `work` gives, tried again while another program locks the gradebook; Trouble when that lasts."""
-    from course_lib.grading.service.writer import Locked
-
-    began = time.monotonic()
-    said = False
-    while True:
-        try:
-            return work()
-        except Locked as error:
-            if time.monotonic() - began > PATIENCE:
-                raise Trouble(f"The gradebook has been locked by another program for {PATIENCE:g} s.", "end that program, then the same command again") from error
-            if not said:
-                say(Event("line", WAITING))
-            said = True
-            time.sleep(_TRY_AGAIN)
-
-
-@contextlib.contextmanager
 def hands(crew: Crew | None, scheduler: str | None, jobs: int | None) -> Iterator[Crew]:
     """Those who mark; ended when the run is over."""
     made = crew or _crew(scheduler, jobs)
@@ -171,63 +88,12 @@ def _require_judged(folder: Any, chapter: str) -> None:
         raise Trouble(f"Chapter {chapter}: {error}", f"mend the source and `./course class release {chapter}`") from error
 
 
-def _writer(folder: Any) -> Any:
-    from course_lib.grading.classroom.config import load
-    from course_lib.grading.service.writer import Writer
-
-    return Writer(folder.db_url, folder.name, load(folder))
-
-
 def _crew(scheduler: str | None, jobs: int | None) -> Crew:
-    size = jobs or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1))
     if scheduler is None:
-        return Markers(max(1, size))
+        return Markers(jobs or cores())
     from course_lib.grading.service.dask_ import Crew as DaskCrew
 
     return DaskCrew(scheduler, size=jobs)
-
-
-@contextlib.contextmanager
-def _only_one(path: Path) -> Iterator[None]:
-    """Hold the class for this run; Trouble if another one does. The lock goes with the process, however that ends."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield
-        return
-    with path.open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            file.seek(0)
-            raise Trouble(f"This class is being graded already (by process {file.read().strip() or 'unknown'}).", "wait for it, or stop it with Ctrl-C where it runs") from error
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
-        yield
-
-
-class _Interrupts:
-    """Ctrl-C and SIGTERM as a wish to stop, which the run looks at between two steps; the second one stops at once."""
-
-    def __init__(self) -> None:
-        self.asked = False
-        self.before: dict[int, Any] = {}
-
-    def __enter__(self) -> "_Interrupts":
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self.before[number] = signal.signal(number, self._ask)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self.before.items():
-            signal.signal(number, handler)
-
-    def _ask(self, *_: object) -> None:
-        if self.asked:
-            raise KeyboardInterrupt
-        self.asked = True
 
 
 class _Stop(Exception):
@@ -241,7 +107,7 @@ class _Stop(Exception):
 class Run:
     """One run over a class's submissions."""
 
-    def __init__(self, folder: Any, writer: Any, wall: Any, again: bool, say: Say, interrupts: _Interrupts) -> None:
+    def __init__(self, folder: Any, writer: Any, wall: Any, again: bool, say: Say, interrupts: Interrupts) -> None:
         self.folder, self.writer, self.wall, self.again, self.say, self.interrupts = folder, writer, wall, again, say, interrupts
         self.summary = Summary()
         self.summary.level = wall.level if wall is not None else "none"
@@ -392,7 +258,7 @@ class Run:
 
     def _locked(self, error: Exception) -> None:
         now = time.monotonic()
-        self.next_try = now + _TRY_AGAIN
+        self.next_try = now + TRY_AGAIN
         if self.locked_since is None:
             self.locked_since = now
             self._line("", "", "", WAITING)

@@ -9,6 +9,8 @@ from course_lib import exercises
 from course_lib.exercises import overlay
 from course_lib.grading.service import grading
 from course_lib.grading.service.autograded import outputs_of, text_of
+from course_lib.grading.service.events import Say
+from course_lib.grading.service.hold import held
 from course_lib.grading.service.pool import Crew
 from course_lib.grading.service.reports import autograded_path, keep, latest
 from course_lib.grading.service.task import make_task
@@ -33,7 +35,7 @@ class Change:
 
 def regrade_exercise(
     folder: Any, exercise: str, *, students: Sequence[str] | None = None, lower: bool = False, jobs: int | None = None,
-    no_sandbox: bool = False, crew: Crew | None = None, say: grading.Say | None = None,
+    no_sandbox: bool = False, crew: Crew | None = None, say: Say | None = None,
 ) -> tuple[Change, ...]:
     """Judge one exercise of every graded submission anew. Points that fell stay without `lower`; those set by hand always.
 
@@ -51,7 +53,7 @@ def regrade_exercise(
         raise Trouble(f"Nothing of chapter {chapter} is graded yet.", "`./course class grade` grades it")
     wall = grading.wall_of(folder, no_sandbox)
     say = say or (lambda _: None)
-    with grading.held(folder, say) as (writer, interrupts):
+    with held(folder, say) as (writer, interrupts):
         run = _Regrade(folder, writer, wall, exercise, lower, say, interrupts)
         with grading.hands(crew, None, jobs) as markers:
             run.through([(chapter, name) for name in graded], markers)
@@ -63,7 +65,7 @@ def regrade_exercise(
 class _Regrade(grading.Run):
     """A run that judges one exercise, and puts what it finds in place of what was found before."""
 
-    def __init__(self, folder: Any, writer: Any, wall: Any, exercise: str, lower: bool, say: grading.Say, interrupts: Any) -> None:
+    def __init__(self, folder: Any, writer: Any, wall: Any, exercise: str, lower: bool, say: Say, interrupts: Any) -> None:
         super().__init__(folder, writer, wall, True, say, interrupts)
         self.exercise, self.lower = exercise, lower
         self.changes: list[Change] = []

@@ -16,7 +16,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from course_lib.grading.service.grading import Event, Line, Summary
+from course_lib.grading.service.events import Event, Line, Summary
 from course_lib.grading.words import clean
 
 

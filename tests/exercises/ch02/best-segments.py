@@ -202,7 +202,7 @@ def best_segments(inputs, inner):
             best = starts
     return best
 
-# %% wrong: always the cut shown => generality -
+# %% wrong: always the cut shown => values -
 from course_lib import notebook
 
 SHOWN = notebook.params("best-segments")

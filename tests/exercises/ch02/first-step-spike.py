@@ -252,7 +252,7 @@ def dies_at(job, memory):
             return name
     return None
 
-# %% wrong: nobody ever survives => generality dies-for-nothing
+# %% wrong: nobody ever survives => values dies-for-nothing
 def timeline(job):
     weights, grads, moments = job["weights"], job["grads"], job["moments"]
     levels = [weights]

@@ -247,7 +247,7 @@ def peak(log):
             best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
     return best
 
-# %% wrong: the log shown, by heart => generality only-the-example
+# %% wrong: the log shown, by heart => values only-the-example
 def peak(log):
     return 414187520, 23.5, 'moments'
 

@@ -61,7 +61,7 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     compute, extra = params / flops, kv_bytes / bandwidth
     return None if compute <= extra else math.ceil(params * weight_size / bandwidth / (compute - extra))
 
-# %% wrong: two bytes by heart => generality two-bytes
+# %% wrong: two bytes by heart => values two-bytes
 def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     compute, extra = 2 * params / flops, kv_bytes / bandwidth
     return None if compute <= extra else max(1, math.ceil(params * 2 / bandwidth / (compute - extra) * (1 - 1e-12)))

@@ -142,7 +142,7 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     return sheet_flops, sheet_bandwidth
 
-# %% wrong: the shown log by heart => generality only-the-example
+# %% wrong: the shown log by heart => values -
 SEEN = []
 
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):

@@ -107,7 +107,7 @@ def time_kernel(device, repeats):
         times.append(1e3 * (device.now() - start))
     return statistics.median(times)
 
-# %% wrong: the thread's number by heart => generality only-the-example
+# %% wrong: the thread's number by heart => values only-the-example
 def time_kernel(device, repeats):
     return 1.36e-3
 
@@ -128,7 +128,7 @@ def time_kernel(device, repeats):
         device.launch()
     return device.now()
 
-# %% half: right for the matmul shown only => 4
+# %% wrong: right for the matmul shown only => values -
 def time_kernel(device, repeats):
     times = []
     for _ in range(repeats):

@@ -85,7 +85,7 @@ def relu_intensity(size):
 def ridge(flops, bandwidth):
     return flops / bandwidth
 
-# %% wrong: two bytes by heart => generality -
+# %% wrong: two bytes by heart => values no-write
 def matmul_intensity(m, k, n, size):
     return 2 * m * k * n / (2 * (m * k + k * n + m * n))
 
@@ -95,7 +95,7 @@ def relu_intensity(size):
 def ridge(flops, bandwidth):
     return flops / bandwidth
 
-# %% wrong: the shown numbers => generality only-the-example
+# %% wrong: the shown numbers => values -
 def matmul_intensity(m, k, n, size):
     return 1365.33
 

@@ -79,7 +79,7 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     bound = max(times, key=times.get)
     return times[bound], bound
 
-# %% wrong: one H100 by heart => generality -
+# %% wrong: one H100 by heart => values -
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     times = {"compute": flop / 989e12, "memory": memory_bytes / 3.35e12, "network": network_bytes / network}
     bound = max(times, key=times.get)

@@ -103,7 +103,7 @@ def dips(m, sizes, tile, sms):
     share = [efficiency(m, n, tile, sms) for n in sizes]
     return [sizes[i] for i in range(1, len(sizes)) if share[i] < share[i - 1]]
 
-# %% wrong: the area over the area => generality no-tiles
+# %% wrong: the area over the area => values no-tiles
 def efficiency(m, n, tile, sms):
     tiles = math.ceil(m * n / tile**2)
     return m * n / (math.ceil(tiles / sms) * sms * tile**2)
@@ -123,7 +123,7 @@ def efficiency(m, n, tile, sms):
 def dips(m, sizes, tile, sms):
     return [n for n in sizes[1:] if efficiency(m, n, tile, sms) < 0.8]
 
-# %% wrong: 132 by heart => generality -
+# %% wrong: 132 by heart => values -
 def efficiency(m, n, tile, sms):
     tiles = math.ceil(m / tile) * math.ceil(n / tile)
     return m * n / (math.ceil(tiles / 132) * 132 * tile**2)

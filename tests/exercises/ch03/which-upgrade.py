@@ -79,7 +79,7 @@ def best_upgrade(work, rates, factor):
 def best_upgrade(work, rates, factor):
     return "HBM", 2.0
 
-# %% wrong: twice by heart => generality -
+# %% wrong: twice by heart => values -
 def best_upgrade(work, rates, factor):
     times = sorted(((work[part] / rates[part], part) for part in work), reverse=True)
     (longest, name), (second, _) = times[:2]

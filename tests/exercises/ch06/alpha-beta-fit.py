@@ -122,7 +122,7 @@ def fit(sizes, seconds):
     return best[1:]
 
 
-# %% wrong: the first link's constants for all => generality -
+# %% wrong: the first link's constants for all => values bad-line
 from course_lib import notebook
 
 SHOWN = notebook.params("alpha-beta-fit")
@@ -147,7 +147,7 @@ def fit(sizes, seconds):
     raise NotImplementedError
 
 
-# %% half: the visible link only => 4.8
+# %% wrong: the visible link only => values bad-line
 from course_lib import notebook
 
 SHOWN = notebook.params("alpha-beta-fit")

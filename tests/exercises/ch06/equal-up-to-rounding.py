@@ -56,7 +56,7 @@ def same_sum(got, inputs):
     return bool(((got.double() - sum(x.double() for x in inputs)).abs() <= bound).all())
 
 
-# %% wrong: loose in both ways => generality accepts-wrong
+# %% wrong: loose in both ways => values accepts-wrong
 
 
 def same_sum(got, inputs):

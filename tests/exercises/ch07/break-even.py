@@ -152,7 +152,7 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
     return 1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops)
 
 
-# %% wrong: the shown numbers learnt by heart => generality -
+# %% wrong: the shown numbers learnt by heart => values -
 
 
 def break_even_tokens(flops, bandwidth, ranks, grad_bytes):

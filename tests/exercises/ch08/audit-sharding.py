@@ -128,3 +128,25 @@ def audit_sharding():
 
 def audit_sharding():
     return {name: value for name, value in GOOD.items() if name != "zero-3-scales"}
+
+
+# %% wrong: no rings, no activations => values no-ring
+
+
+def audit_sharding():
+    P = 405e9
+
+    def at(n):
+        return (16 * P / n + 2 * P / 126 * 2) / 1e9
+
+    return {
+        "zero-1-31-gb": (31.4, "right", "as printed"),
+        "fsdp-70b-280": (420, "wrong", "what stays"),
+        "zero-3-12-bytes": (1.875, "wrong", "what stays"),
+        "zero-3-half-more": (1.5, "right", "as printed"),
+        "zero-3-three-times": (8 / 4, "wrong", "three operations, not three all-reduces"),
+        "hsdp-405b-eight": (6480, "wrong", "does not fit"),
+        "zero-1-405b-shard": (1.58, "wrong", "master copy left out"),
+        "hsdp-third-across": (12, "wrong", "a part, not the model"),
+        "zero-3-scales": (at(2048) / at(1024), "wrong", "what stays"),
+    }

@@ -344,3 +344,122 @@ def clip_parts(inside, across, parts, counts, most):
         for part in parts:
             part.mul_(most / norm)
     return norm
+
+
+# %% right: summed up on one rank, and told
+import math
+import torch
+
+
+def clip_parts(inside, across, parts, counts, most):
+    box = torch.tensor(
+        [math.fsum((p[:c].double() ** 2).sum().item() for p, c in zip(parts, counts))], dtype=torch.float64
+    )
+    inside.reduce(box, dst=0)
+    inside.broadcast(box, src=0)
+    norm = box.item() ** 0.5
+    factor = min(1.0, most / norm) if norm else 1.0
+    for p in parts:
+        p.copy_(p * factor)
+    return norm
+
+
+# %% right: numbers passed round the ranks
+import torch
+
+
+def clip_parts(inside, across, parts, counts, most):
+    s = torch.tensor([sum((p[:c].double() ** 2).sum() for p, c in zip(parts, counts))], dtype=torch.float64)
+    total, go = s.clone(), s.clone()
+    n, r = inside.size, inside.rank
+    for _ in range(n - 1):
+        got = torch.empty_like(go)
+        a = inside.isend(go, (r + 1) % n)
+        b = inside.irecv(got, (r - 1) % n)
+        a.wait()
+        b.wait()
+        go = got
+        total += got
+    norm = total.sqrt().item()
+    if norm > most:
+        for p in parts:
+            p.mul_(most / norm)
+    return norm
+
+
+# %% wrong: padding multiplied by zero => generality not-finite
+import torch
+
+
+def clip_parts(inside, across, parts, counts, most):
+    s = torch.zeros(1, dtype=torch.float64)
+    for p, c in zip(parts, counts):
+        mask = torch.arange(len(p)) < c
+        s += (p.double() * mask).pow(2).sum()
+    inside.all_reduce(s)
+    norm = s.sqrt().item()
+    if norm > most:
+        for p in parts:
+            p.mul_(most / norm)
+    return norm
+
+
+# %% wrong: new tensors in the list => values not-scaled
+
+
+def clip_parts(inside, across, parts, counts, most):
+    s = sum((p[:c].double() ** 2).sum() for p, c in zip(parts, counts)).reshape(1)
+    inside.all_reduce(s)
+    norm = s.sqrt().item()
+    if norm > most:
+        for i, p in enumerate(parts):
+            parts[i] = p * (most / norm)
+    return norm
+
+
+# %% wrong: one tensor after the other => values per-tensor
+
+
+def clip_parts(inside, across, parts, counts, most):
+    worst = 0.0
+    for p, c in zip(parts, counts):
+        s = (p[:c].double() ** 2).sum().reshape(1)
+        inside.all_reduce(s)
+        norm = s.sqrt().item()
+        worst = max(worst, norm)
+        if norm > most:
+            p.mul_(most / norm)
+    return worst
+
+
+# %% wrong: times the limit, then divided => generality not-finite
+import math
+import torch
+
+
+def clip_parts(inside, across, parts, counts, most):
+    grads = [p.narrow(0, 0, c) for p, c in zip(parts, counts)]
+    sq = torch.zeros(1, dtype=torch.float64)
+    for g in grads:
+        sq += g.to(torch.float64).pow(2).sum()
+    rows = [torch.empty_like(sq) for _ in range(inside.size)]
+    inside.all_gather(rows, sq)
+    norm = math.sqrt(torch.cat(rows).sum())
+    if norm > most:
+        for g in grads:
+            g.mul_(most).div_(norm)
+    return norm
+
+
+# %% wrong: squares summed up inside, then across => values replicas-counted
+
+
+def clip_parts(inside, across, parts, counts, most):
+    s = sum((p[:c].double() ** 2).sum() for p, c in zip(parts, counts)).reshape(1)
+    inside.all_reduce(s)
+    across.all_reduce(s)
+    norm = s.sqrt().item()
+    if norm > most:
+        for p in parts:
+            p.mul_(most / norm)
+    return norm

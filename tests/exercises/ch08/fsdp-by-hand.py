@@ -288,7 +288,7 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
     return parts
 
 
-# %% wrong: everything is gathered in the beginning, in one row => cost kept
+# %% wrong: everything is gathered in the beginning, in one row => values read-after-free
 
 
 def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
@@ -672,3 +672,334 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
         parts[u] = torch.empty_like(shards[u])
         comm.reduce_scatter_tensor(parts[u], row.roll(-VARIANT.owner * len(shards[u])), op="AVG")
     return parts
+
+
+# %% right: two buffers in turn, the next unit gathered into the other one
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    n, L = comm.size, len(shards)
+    big = max(len(s) for s in shards) * n
+    bufs = (
+        [torch.empty(big, dtype=x.dtype) for _ in range(2)]
+        if reshard
+        else [torch.empty(n * len(s), dtype=x.dtype) for s in shards]
+    )
+    works = {}
+
+    def slot(u):
+        return (bufs[u % 2] if reshard else bufs[u])[: n * len(shards[u])]
+
+    def start(u):
+        if 0 <= u < L and u not in works:
+            works[u] = comm.all_gather_into_tensor(slot(u), shards[u], async_op=True)
+
+    def take(u):
+        start(u)
+        w = works[u]
+        if w is not None:
+            w.wait()
+        return slot(u)[: counts[u]]
+
+    acts = []
+    for u in range(L):
+        w = take(u)
+        if reshard or True:
+            start(u + 1)
+        acts.append(x)
+        x = forward(u, w, x)
+        if reshard and u < L - 1:
+            del works[u]
+    g = loss(x)
+    out = [None] * L
+    for u in reversed(range(L)):
+        w = take(u)
+        if reshard:
+            start(u - 1)
+        g, gw = backward(u, w, acts.pop(), g)
+        works.pop(u)
+        flat = torch.zeros(n * len(shards[u]), dtype=gw.dtype)
+        flat[: counts[u]] = gw
+        out[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(out[u], flat, op="AVG")
+    return out
+
+
+# %% right: storages emptied and filled again
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    n, L = comm.size, len(shards)
+    rows = [torch.empty(0, dtype=x.dtype).new_empty(n * len(s)) for s in shards]
+    for r in rows:
+        r.untyped_storage().resize_(0)
+
+    def unshard(u):
+        r = rows[u]
+        if r.untyped_storage().size() == 0:
+            r.untyped_storage().resize_(r.numel() * r.element_size())
+            comm.all_gather_into_tensor(r, shards[u])
+        return r[: counts[u]]
+
+    def free(u):
+        rows[u].untyped_storage().resize_(0)
+
+    acts = []
+    for u in range(L):
+        acts.append(x)
+        x = forward(u, unshard(u), x)
+        if reshard:
+            free(u)
+    g, out = loss(x), []
+    for u in range(L - 1, -1, -1):
+        g, gw = backward(u, unshard(u), acts[u], g)
+        free(u)
+        pad = torch.nn.functional.pad(gw, (0, n * len(shards[u]) - counts[u]))
+        mine = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(mine, pad)
+        out.insert(0, mine.div_(n))
+    return out
+
+
+# %% right: lists gathered ahead, gradients by an all-to-all
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    n = comm.size
+    L = len(shards)
+
+    class Unit:
+        def __init__(self, u):
+            self.u, self.work, self.parts, self.row = u, None, None, None
+
+        def prefetch(self):
+            if self.work is None and self.row is None:
+                self.parts = [torch.empty_like(shards[self.u]) for _ in range(n)]
+                self.work = comm.all_gather(self.parts, shards[self.u], async_op=True)
+
+        def weights(self):
+            self.prefetch()
+            if self.row is None:
+                self.work.wait()
+                self.row = torch.cat(self.parts)
+                self.work = self.parts = None
+            return self.row[: counts[self.u]]
+
+        def free(self):
+            self.row = None
+
+    units = [Unit(u) for u in range(L)]
+    acts = []
+    for u, unit in enumerate(units):
+        w = unit.weights()
+        if u + 1 < L:
+            units[u + 1].prefetch()
+        acts += [x]
+        x = forward(u, w, x)
+        del w
+        if reshard and u < L - 1:
+            unit.free()
+    g = loss(x)
+    out = [None] * L
+    for u in range(L - 1, -1, -1):
+        w = units[u].weights()
+        if reshard and u:
+            units[u - 1].prefetch()
+        g, gw = backward(u, w, acts[u], g)
+        del w
+        units[u].free()
+        rows = torch.zeros(n * len(shards[u]), dtype=gw.dtype)
+        rows[: len(gw)] = gw
+        got = torch.empty_like(rows)
+        comm.all_to_all_single(got, rows)
+        out[u] = got.view(n, -1).mean(0)
+    return out
+
+
+# %% wrong: two units gathered ahead => cost too-far-ahead
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    n, L = comm.size, len(shards)
+    rows = {}
+
+    def gather(u):
+        if 0 <= u < L and u not in rows:
+            row = torch.empty(n * len(shards[u]), dtype=x.dtype)
+            comm.all_gather_into_tensor(row, shards[u])
+            rows[u] = row
+
+    acts = []
+    for u in range(L):
+        for v in (u, u + 1, u + 2):
+            gather(v)
+        acts.append(x)
+        x = forward(u, rows[u][: counts[u]], x)
+        if reshard and u < L - 1:
+            rows.pop(u)
+    g = loss(x)
+    out = [None] * L
+    for u in reversed(range(L)):
+        gather(u)
+        if reshard:
+            gather(u - 1)
+            gather(u - 2)
+        g, gw = backward(u, rows[u][: counts[u]], acts.pop(), g)
+        rows.pop(u)
+        full = gw.new_zeros(n * len(shards[u]))
+        full[: counts[u]] = gw
+        out[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(out[u], full, op="AVG")
+    return out
+
+
+# %% wrong: three buffers in turn, two units on their way => cost too-far-ahead
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    n, L = comm.size, len(shards)
+    big = max(len(s) for s in shards) * n
+    bufs = (
+        [torch.empty(big, dtype=x.dtype) for _ in range(3)]
+        if reshard
+        else [torch.empty(n * len(s), dtype=x.dtype) for s in shards]
+    )
+    works = {}
+
+    def slot(u):
+        return (bufs[u % 3] if reshard else bufs[u])[: n * len(shards[u])]
+
+    def start(u):
+        if 0 <= u < L and u not in works:
+            works[u] = comm.all_gather_into_tensor(slot(u), shards[u], async_op=True)
+
+    def take(u):
+        start(u)
+        w = works[u]
+        if w is not None:
+            w.wait()
+        return slot(u)[: counts[u]]
+
+    acts = []
+    for u in range(L):
+        w = take(u)
+        start(u + 1)
+        start(u + 2)
+        acts.append(x)
+        x = forward(u, w, x)
+        if reshard and u < L - 1:
+            del works[u]
+    g = loss(x)
+    out = [None] * L
+    for u in reversed(range(L)):
+        w = take(u)
+        if reshard:
+            start(u - 1)
+            start(u - 2)
+        g, gw = backward(u, w, acts.pop(), g)
+        works.pop(u)
+        flat = torch.zeros(n * len(shards[u]), dtype=gw.dtype)
+        flat[: counts[u]] = gw
+        out[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(out[u], flat, op="AVG")
+    return out
+
+
+# %% wrong: weights gathered in 32 bits => cost narrow
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    n, L = comm.size, len(shards)
+
+    def gather(u):
+        row = torch.empty(n * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u].float())
+        return row[: counts[u]].double()
+
+    acts, kept = [], {}
+    for u in range(L):
+        acts.append(x)
+        w = gather(u)
+        x = forward(u, w, x)
+        if not reshard:
+            kept[u] = w
+    g = loss(x)
+    out = [None] * L
+    for u in reversed(range(L)):
+        g, gw = backward(u, gather(u) if reshard else kept.pop(u), acts.pop(), g)
+        full = gw.new_zeros(n * len(shards[u]))
+        full[: counts[u]] = gw
+        out[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(out[u], full, op="AVG")
+    return out
+
+
+# %% wrong: gradients cut as evenly as they can be => values uneven-cut
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    n, L = comm.size, len(shards)
+
+    def gather(u):
+        row = torch.empty(n * len(shards[u]), dtype=x.dtype)
+        comm.all_gather_into_tensor(row, shards[u])
+        return row[: counts[u]]
+
+    acts, kept = [], {}
+    for u in range(L):
+        acts.append(x)
+        w = gather(u)
+        x = forward(u, w, x)
+        if not reshard:
+            kept[u] = w
+    g = loss(x)
+    out = [None] * L
+    for u in reversed(range(L)):
+        g, gw = backward(u, gather(u) if reshard else kept.pop(u), acts.pop(), g)
+        full = gw.new_zeros(n, len(shards[u]))
+        for r, piece in enumerate(gw.tensor_split(n)):
+            full[r, : len(piece)] = piece
+        out[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(out[u], full.view(-1), op="AVG")
+    return out
+
+
+# %% wrong: the backward pass gathers the next unit of the forward pass ahead => cost too-many-bytes
+
+
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    n, L = comm.size, len(shards)
+    rows = {}
+
+    def start(u):
+        if 0 <= u < L and u not in rows:
+            row = torch.empty(n * len(shards[u]), dtype=x.dtype)
+            rows[u] = row, comm.all_gather_into_tensor(row, shards[u], async_op=True)
+
+    def take(u):
+        start(u)
+        row, w = rows[u]
+        w.wait()
+        return row[: counts[u]]
+
+    acts = []
+    for u in range(L):
+        w = take(u)
+        start(u + 1)
+        acts.append(x)
+        x = forward(u, w, x)
+        if reshard:
+            del rows[u]
+    g = loss(x)
+    out = [None] * L
+    for u in reversed(range(L)):
+        w = take(u)
+        if reshard:
+            start(u + 1)
+        g, gw = backward(u, w, acts.pop(), g)
+        del rows[u]
+        full = gw.new_zeros(n * len(shards[u]))
+        full[: counts[u]] = gw
+        out[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(out[u], full, op="AVG")
+    return out

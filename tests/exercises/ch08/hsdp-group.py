@@ -207,7 +207,7 @@ def best_group(params, ranks, memory, per_node, fast, slow):
     return min(fits, key=lambda k: hsdp(params, ranks, k)[1] / fast + hsdp(params, ranks, k)[2] / slow, default=None)
 
 
-# %% wrong: powers of two only => generality -
+# %% wrong: powers of two only => values -
 
 
 def hsdp(params, ranks, group):
@@ -279,3 +279,108 @@ def best_group(params, ranks, memory, per_node, fast, slow):
         return inside / (fast if k <= per_node else slow) + across / (fast if ranks <= per_node else slow)
 
     return min(_fitting(params, ranks, memory), key=seconds, default=None)
+
+
+# %% wrong: the longer of the two times => generality longer-of-two
+
+
+def hsdp(params, ranks, group):
+    m = ranks // group
+    return 16 * params / group, 3 * 2 * params * (group - 1) / group, 2 * (m - 1) / m * 2 * params / group
+
+
+def smallest_group(params, ranks, memory):
+    return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None)
+
+
+def best_group(params, ranks, memory, per_node, fast, slow):
+    ks = [k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory]
+
+    def t(k):
+        _, i, a = hsdp(params, ranks, k)
+        return max(i / (fast if k <= per_node else slow), a / (fast if ranks <= per_node else slow))
+
+    return min(ks, key=t, default=None)
+
+
+# %% wrong: the fewest bytes => values -
+
+
+def hsdp(params, ranks, group):
+    m = ranks // group
+    return 16 * params / group, 3 * 2 * params * (group - 1) / group, 2 * (m - 1) / m * 2 * params / group
+
+
+def smallest_group(params, ranks, memory):
+    return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None)
+
+
+def best_group(params, ranks, memory, per_node, fast, slow):
+    ks = [k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory]
+    return min(ks, key=lambda k: sum(hsdp(params, ranks, k)[1:]), default=None)
+
+
+# %% wrong: gradients all-reduced inside => values reduced-twice
+
+
+def hsdp(params, ranks, group):
+    m = ranks // group
+    return 16 * params / group, 4 * 2 * params * (group - 1) / group, 2 * (m - 1) / m * 2 * params / group
+
+
+def smallest_group(params, ranks, memory):
+    return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None)
+
+
+def best_group(params, ranks, memory, per_node, fast, slow):
+    ks = [k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory]
+
+    def t(k):
+        _, i, a = hsdp(params, ranks, k)
+        return i / (fast if k <= per_node else slow) + a / (fast if ranks <= per_node else slow)
+
+    return min(ks, key=t, default=None)
+
+
+# %% wrong: groups and their number mixed up => values turned-round
+
+
+def hsdp(params, ranks, group):
+    m, group = group, ranks // group
+    return 16 * params / group, 3 * 2 * params * (group - 1) / group, 2 * (m - 1) / m * 2 * params / group
+
+
+def smallest_group(params, ranks, memory):
+    return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None)
+
+
+def best_group(params, ranks, memory, per_node, fast, slow):
+    ks = [k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory]
+
+    def t(k):
+        _, i, a = hsdp(params, ranks, k)
+        return i / (fast if k <= per_node else slow) + a / (fast if ranks <= per_node else slow)
+
+    return min(ks, key=t, default=None)
+
+
+# %% wrong: 32 bits across => values twice
+
+
+def hsdp(params, ranks, group):
+    m = ranks // group
+    return 16 * params / group, 3 * 2 * params * (group - 1) / group, 2 * (m - 1) / m * 4 * params / group
+
+
+def smallest_group(params, ranks, memory):
+    return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None)
+
+
+def best_group(params, ranks, memory, per_node, fast, slow):
+    ks = [k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory]
+
+    def t(k):
+        _, i, a = hsdp(params, ranks, k)
+        return i / (fast if k <= per_node else slow) + a / (fast if ranks <= per_node else slow)
+
+    return min(ks, key=t, default=None)

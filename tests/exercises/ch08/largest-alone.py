@@ -181,3 +181,73 @@ def largest_model(ranks, memory, layers, activations, per_param):
 
 def ranks_for(params, memory, layers, activations, per_param):
     raise NotImplementedError
+
+
+# %% right: bytes of one parameter
+import math
+
+
+def largest_model(ranks, memory, layers, activations, per_param):
+    if memory <= activations:
+        return 0
+    return (memory - activations) / (per_param / ranks + 2 * 2 / layers)
+
+
+def ranks_for(params, memory, layers, activations, per_param):
+    left = (memory - activations) / params - 4 / layers
+    return math.ceil(per_param / left) if left > 0 else None
+
+
+# %% right: fractions
+import math
+
+
+from fractions import Fraction
+
+
+def largest_model(ranks, memory, layers, activations, per_param):
+    room = Fraction(memory) - Fraction(activations)
+    return float(max(room, 0) / (Fraction(per_param) / ranks + Fraction(4, layers)))
+
+
+def ranks_for(params, memory, layers, activations, per_param):
+    room = Fraction(memory) - Fraction(activations) - 4 * Fraction(params) / layers
+    return math.ceil(Fraction(per_param) * Fraction(params) / room) if room > 0 else None
+
+
+# %% wrong: gradients of two layers gathered as well => values two-and-two
+import math
+
+
+def largest_model(ranks, memory, layers, activations, per_param):
+    return max(0, memory - activations) / (per_param / ranks + 8 / layers)
+
+
+def ranks_for(params, memory, layers, activations, per_param):
+    room = memory - activations - 8 * params / layers
+    return math.ceil(per_param * params / room) if room > 0 else None
+
+
+# %% wrong: one GPU more where it is exactly full => generality one-more
+
+
+def largest_model(ranks, memory, layers, activations, per_param):
+    return max(0, memory - activations) / (per_param / ranks + 4 / layers)
+
+
+def ranks_for(params, memory, layers, activations, per_param):
+    room = memory - activations - 4 * params / layers
+    return int(per_param * params / room) + 1 if room > 0 else None
+
+
+# %% wrong: the own share of two layers taken off => values own-part-off
+import math
+
+
+def largest_model(ranks, memory, layers, activations, per_param):
+    return max(0, memory - activations) / (per_param / ranks + 4 / layers * (1 - 1 / ranks))
+
+
+def ranks_for(params, memory, layers, activations, per_param):
+    room = memory - activations - 4 * params / layers
+    return math.ceil(per_param * params / room) if room > 0 else None

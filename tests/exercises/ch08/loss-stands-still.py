@@ -259,3 +259,138 @@ def train(comm, build, make, batches, most):
         sharded.zero_grad()
         losses.append(loss.item())
     return losses
+
+
+# %% right: half a block to a unit
+from course_lib import sharding
+from course_lib.sharding import FullySharded, clip_gradients, gradient_norm
+import torch.nn.functional as F
+
+
+def train(comm, build, make, batches, most):
+    model = build()
+    units = [u for b in model.blocks for u in (b.up, b.down)]
+    sharded = FullySharded(comm, model, units)
+    opt = make(sharded.shards())
+    losses = []
+    for x, y in batches:
+        loss = F.cross_entropy(sharded(x).flatten(0, 1), y.flatten())
+        loss.backward()
+        sharded.finish()
+        clip_gradients(sharded, most)
+        opt.step()
+        sharded.zero_grad()
+        losses.append(loss.item())
+    return losses, sharded
+
+
+# %% right: weights kept after the forward pass
+from course_lib import sharding
+from course_lib.sharding import FullySharded, clip_gradients, gradient_norm
+import torch.nn.functional as F
+
+
+def train(comm, build, make, batches, most):
+    model = build()
+    sharded = FullySharded(comm, model, list(model.blocks), reshard_after_forward=False)
+    opt = make(sharded.shards())
+    losses = []
+    for x, y in batches:
+        loss = F.cross_entropy(sharded(x).flatten(0, 1), y.flatten())
+        loss.backward()
+        sharded.finish()
+        clip_gradients(sharded, most)
+        opt.step()
+        sharded.zero_grad()
+        losses.append(loss.item())
+    return losses, sharded
+
+
+# %% wrong: the loss divided by the ranks => values divided-again
+from course_lib import sharding
+from course_lib.sharding import FullySharded, clip_gradients, gradient_norm
+import torch.nn.functional as F
+
+
+def train(comm, build, make, batches, most):
+    model = build()
+    sharded = FullySharded(comm, model, list(model.blocks))
+    opt = make(sharded.shards())
+    losses = []
+    for x, y in batches:
+        loss = F.cross_entropy(sharded(x).flatten(0, 1), y.flatten()) / comm.size
+        loss.backward()
+        sharded.finish()
+        clip_gradients(sharded, most)
+        opt.step()
+        sharded.zero_grad()
+        losses.append(loss.item() * comm.size)
+    return losses, sharded
+
+
+# %% wrong: clipped before all gradients are there => values other-weights
+from course_lib import sharding
+from course_lib.sharding import FullySharded, clip_gradients, gradient_norm
+import torch.nn.functional as F
+
+
+def train(comm, build, make, batches, most):
+    model = build()
+    sharded = FullySharded(comm, model, list(model.blocks))
+    opt = make(sharded.shards())
+    losses = []
+    for x, y in batches:
+        loss = F.cross_entropy(sharded(x).flatten(0, 1), y.flatten())
+        loss.backward()
+        clip_gradients(sharded, most)
+        sharded.finish()
+        opt.step()
+        sharded.zero_grad()
+        losses.append(loss.item())
+    return losses, sharded
+
+
+# %% wrong: the mean of all losses comes back => values other-losses
+from course_lib import sharding
+from course_lib.sharding import FullySharded, clip_gradients, gradient_norm
+import torch.nn.functional as F
+
+
+def train(comm, build, make, batches, most):
+    model = build()
+    sharded = FullySharded(comm, model, list(model.blocks))
+    opt = make(sharded.shards())
+    losses = []
+    for x, y in batches:
+        loss = F.cross_entropy(sharded(x).flatten(0, 1), y.flatten())
+        loss.backward()
+        sharded.finish()
+        clip_gradients(sharded, most)
+        opt.step()
+        sharded.zero_grad()
+        l = loss.detach().clone()
+        comm.all_reduce(l, op="AVG")
+        losses.append(l.item())
+    return losses, sharded
+
+
+# %% wrong: an optimizer of the model that was cut => raised
+from course_lib import sharding
+from course_lib.sharding import FullySharded, clip_gradients, gradient_norm
+import torch.nn.functional as F
+
+
+def train(comm, build, make, batches, most):
+    model = build()
+    sharded = FullySharded(comm, model, list(model.blocks))
+    opt = make(model.parameters())
+    losses = []
+    for x, y in batches:
+        loss = F.cross_entropy(sharded(x).flatten(0, 1), y.flatten())
+        loss.backward()
+        sharded.finish()
+        clip_gradients(sharded, most)
+        opt.step()
+        sharded.zero_grad()
+        losses.append(loss.item())
+    return losses, sharded

@@ -129,7 +129,7 @@ def cause(trace):
     return "activations"
 
 
-# %% wrong: micro-batches are forgotten in the gathers => generality one-or-kept
+# %% wrong: micro-batches are forgotten in the gathers => values one-or-kept
 
 
 def cause(trace):
@@ -149,7 +149,7 @@ def cause(trace):
     return "activations" if 2 * z["activations"] > used else "as it should"
 
 
-# %% wrong: the five traces by heart => generality -
+# %% wrong: the five traces by heart => values -
 
 
 def cause(trace):
@@ -207,3 +207,37 @@ def cause(trace):
 
 def cause(trace):
     return "fragmentation"
+
+
+# %% wrong: only what is reserved is looked at => values unnoticed
+P = ("weights", "gradients", "optimizer", "gathered", "activations")
+
+
+def cause(t):
+    f, l = t["runs"][0], t["runs"][-1]
+    if f["reserved"] / l["reserved"] > 1.5:
+        return "as it should"
+    n = max(P, key=l.get)
+    return {
+        "weights": "small group",
+        "gradients": "whole gradients",
+        "optimizer": "replicated optimizer",
+        "gathered": "kept after forward",
+        "activations": "activations",
+    }[n]
+
+
+# %% wrong: what grew most => values -
+P = ("weights", "gradients", "optimizer", "gathered", "activations")
+
+
+def cause(t):
+    f, l = t["runs"][0], t["runs"][-1]
+    n = max(P, key=lambda n: l[n] / f[n])
+    return {
+        "weights": "small group",
+        "gradients": "whole gradients",
+        "optimizer": "replicated optimizer",
+        "gathered": "kept after forward",
+        "activations": "activations",
+    }[n]

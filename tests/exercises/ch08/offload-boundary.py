@@ -117,3 +117,57 @@ def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
 
 def hidden_tokens(ranks, flops, moved, bandwidth):
     raise NotImplementedError
+
+
+# %% right: by halving
+
+
+def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
+    return sorted((params * 6 * tokens / flops, moved * (params / ranks) / bandwidth))[1]
+
+
+def hidden_tokens(ranks, flops, moved, bandwidth):
+    lo, hi = 0.0, 1e15
+    for _ in range(200):
+        mid = (lo + hi) / 2
+        if step_seconds(1, mid, ranks, flops, moved, bandwidth) > moved / ranks / bandwidth * (1 + 1e-14):
+            hi = mid
+        else:
+            lo = mid
+    return hi
+
+
+# %% wrong: there and back counted twice => values both-ways
+
+
+def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
+    return max(6 * params * tokens / flops, 2 * params * moved / ranks / bandwidth)
+
+
+def hidden_tokens(ranks, flops, moved, bandwidth):
+    return 2 * flops / 6 * moved / ranks / bandwidth
+
+
+# %% wrong: whole tokens => values rounded
+
+
+import math
+
+
+def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
+    return max(6 * params * tokens / flops, params * moved / ranks / bandwidth)
+
+
+def hidden_tokens(ranks, flops, moved, bandwidth):
+    return math.ceil(flops / 6 * moved / ranks / bandwidth)
+
+
+# %% wrong: the shorter of the two => values shorter
+
+
+def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
+    return min(6 * params * tokens / flops, params * moved / ranks / bandwidth)
+
+
+def hidden_tokens(ranks, flops, moved, bandwidth):
+    return flops / 6 * moved / ranks / bandwidth

@@ -450,3 +450,227 @@ def shard_optimizer(comm, parameters, make):
 
 def shard_optimizer(comm, parameters, make):
     make([p for p in parameters if p.requires_grad])
+
+
+# %% right: the parameters become views of one flat row
+
+
+class Flat:
+    def __init__(self, comm, parameters, make):
+        self.comm = comm
+        ps = [p for p in dict.fromkeys(parameters) if p.requires_grad]
+        self.ps = ps
+        n = sum(p.numel() for p in ps)
+        self.part = -(-n // comm.size)
+        self.flat = torch.zeros(self.part * comm.size, dtype=ps[0].dtype)
+        off = 0
+        with torch.no_grad():
+            for p in ps:
+                v = self.flat[off : off + p.numel()].view_as(p)
+                v.copy_(p)
+                p.data = v
+                off += p.numel()
+        self.mine = self.flat[comm.rank * self.part : (comm.rank + 1) * self.part]
+        self.mine.requires_grad_(False)
+        self.shard = torch.nn.Parameter(self.mine)
+        self.inner = make([self.shard])
+
+    def step(self):
+        g = torch.cat([p.grad.reshape(-1) for p in self.ps])
+        g = torch.nn.functional.pad(g, (0, len(self.flat) - len(g)))
+        self.shard.grad = g[self.comm.rank * self.part : (self.comm.rank + 1) * self.part].clone()
+        self.inner.step()
+        self.shard.grad = None
+        self.comm.all_gather_into_tensor(self.flat, self.shard.detach().clone())
+
+
+def shard_optimizer(comm, parameters, make):
+    return Flat(comm, parameters, make)
+
+
+# %% right: a row for messages that stays
+
+
+def shard_optimizer(comm, parameters, make):
+    ps = [p for p in dict.fromkeys(parameters) if p.requires_grad]
+    total = sum(p.numel() for p in ps)
+    part = -(-total // comm.size)
+    row = torch.zeros(part * comm.size, dtype=ps[0].dtype)
+    view, at = [], 0
+    for p in ps:
+        view.append(row[at : at + p.numel()].view(p.shape))
+        at += p.numel()
+    for v, p in zip(view, ps):
+        v.copy_(p.data)
+    mine = row[comm.rank * part :][:part]
+    opt = make([mine])
+
+    class O:
+        def step(self):
+            g = torch.cat([p.grad.reshape(-1) for p in ps] + [torch.zeros(len(row) - total, dtype=row.dtype)])
+            mine.grad = g[comm.rank * part :][:part]
+            opt.step()
+            mine.grad = None
+            comm.all_gather_into_tensor(row, mine.clone())
+            for v, p in zip(view, ps):
+                p.data.copy_(v)
+
+    return O()
+
+
+# %% right: messages from each owner to each other rank
+
+
+from course_lib.cluster import P2POp
+
+
+def shard_optimizer(comm, parameters, make):
+    kept = list({id(p): p for p in parameters if p.requires_grad}.values())
+    load, owner = [0] * comm.size, []
+    for p in kept:
+        r = min(range(comm.size), key=lambda r: (load[r], r))
+        owner.append(r)
+        load[r] += p.nbytes
+    mine = [p for p, r in zip(kept, owner) if r == comm.rank]
+    inner = make(mine) if mine else None
+
+    class O:
+        def step(self):
+            if inner:
+                inner.step()
+            ops = []
+            for i, (p, r) in enumerate(zip(kept, owner)):
+                if r == comm.rank:
+                    ops += [P2POp(comm.isend, p.data, d, i) for d in range(comm.size) if d != r]
+                else:
+                    ops.append(P2POp(comm.irecv, p.data, r, i))
+            if ops:
+                for w in comm.batch_isend_irecv(ops):
+                    w.wait()
+
+    return O()
+
+
+# %% wrong: told before it is stepped => values a-step-behind
+
+
+def shard_optimizer(comm, parameters, make):
+    ps = list(dict.fromkeys(p for p in parameters if p.requires_grad))
+    load, owner = [0] * comm.size, []
+    for p in ps:
+        r = load.index(min(load))
+        owner.append(r)
+        load[r] += p.nbytes
+    mine = [p for p, r in zip(ps, owner) if r == comm.rank]
+    opt = make(mine) if mine else None
+
+    class O:
+        def step(self):
+            for p, r in zip(ps, owner):
+                comm.broadcast(p.data, src=r)
+            if opt:
+                opt.step()
+
+    return O()
+
+
+# %% wrong: an optimizer made anew in every step => values fresh-state
+
+
+def shard_optimizer(comm, parameters, make):
+    ps = list(dict.fromkeys(p for p in parameters if p.requires_grad))
+    load, owner = [0] * comm.size, []
+    for p in ps:
+        r = load.index(min(load))
+        owner.append(r)
+        load[r] += p.nbytes
+    mine = [p for p, r in zip(ps, owner) if r == comm.rank]
+
+    class O:
+        def step(self):
+            if mine:
+                make(mine).step()
+            for p, r in zip(ps, owner):
+                comm.broadcast(p.data, src=r)
+
+    return O()
+
+
+# %% wrong: gradients go round again => cost too-many-bytes
+
+
+def shard_optimizer(comm, parameters, make):
+    ps = list(dict.fromkeys(p for p in parameters if p.requires_grad))
+    load, owner = [0] * comm.size, []
+    for p in ps:
+        r = load.index(min(load))
+        owner.append(r)
+        load[r] += p.nbytes
+    mine = [p for p, r in zip(ps, owner) if r == comm.rank]
+    opt = make(mine) if mine else None
+
+    class O:
+        def step(self):
+            for p in ps:
+                comm.all_reduce(p.grad, op="AVG")
+            if opt:
+                opt.step()
+            for p, r in zip(ps, owner):
+                comm.broadcast(p.data, src=r)
+
+    return O()
+
+
+# %% wrong: a flat row without padding, whose last numbers are nobody's => values nobodys
+
+
+def shard_optimizer(comm, parameters, make):
+    ps = [p for p in dict.fromkeys(parameters) if p.requires_grad]
+    total = sum(p.numel() for p in ps)
+    part = total // comm.size
+
+    def flat(ts):
+        return torch.cat([t.detach().reshape(-1) for t in ts])
+
+    mine = flat(ps)[comm.rank * part :][:part].clone()
+    opt = make([mine])
+
+    class O:
+        def step(self):
+            mine.grad = flat([p.grad for p in ps])[comm.rank * part :][:part].clone()
+            opt.step()
+            row = torch.empty(part * comm.size)
+            comm.all_gather_into_tensor(row, mine)
+            new = flat(ps)
+            new[: len(row)] = row
+            for p, x in zip(ps, new.split([p.numel() for p in ps])):
+                p.data.copy_(x.view(p.shape))
+            mine.grad = None
+
+    return O()
+
+
+# %% wrong: frozen ones stepped with gradients of zero => generality frozen-touched
+
+
+def shard_optimizer(comm, parameters, make):
+    ps = list(dict.fromkeys(parameters))
+    load, owner = [0] * comm.size, []
+    for p in sorted(ps, key=lambda p: -p.numel()):
+        r = load.index(min(load))
+        owner.append((p, r))
+        load[r] += p.nbytes
+    mine = [p for p, r in owner if r == comm.rank]
+    opt = make(mine) if mine else None
+
+    class O:
+        def step(self):
+            for p in mine:
+                if p.grad is None:
+                    p.grad = torch.zeros_like(p)
+            if opt:
+                opt.step()
+            for p, r in owner:
+                comm.broadcast(p.data, src=r)
+
+    return O()

@@ -189,7 +189,7 @@ def least_depth(gathers, computes, most):
     return next((d for d in range(len(gathers)) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
 
 
-# %% wrong: several gathers at once => generality wires-in-parallel
+# %% wrong: several gathers at once => values wires-in-parallel
 
 
 def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
@@ -269,3 +269,112 @@ def exposed_seconds(gathers, computes, depth):
 
 def least_depth(gathers, computes, most):
     raise NotImplementedError
+
+
+# %% right: gaps added up
+
+
+def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
+    return flops * (2 * gather + reduce) * (ranks - 1) / (6 * bandwidth * ranks)
+
+
+def exposed_seconds(gathers, computes, depth):
+    idle, now, wire = 0.0, 0.0, 0.0
+    ends = []
+    for i, (g, c) in enumerate(zip(gathers, computes)):
+        free = ends[i - depth - 1] if i >= depth + 1 else 0.0
+        wire = max(wire, free) + g
+        if wire > now:
+            idle += wire - now
+            now = wire
+        now += c
+        ends.append(now)
+    return idle
+
+
+def least_depth(gathers, computes, most):
+    for d in range(len(gathers) + 1):
+        if exposed_seconds(gathers, computes, d) <= most:
+            return d
+
+
+# %% wrong: less than what is allowed => values returned-none
+
+
+def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
+    return flops * (2 * gather + reduce) * (ranks - 1) / (6 * bandwidth * ranks)
+
+
+def exposed_seconds(gathers, computes, depth):
+    wire, ends = 0.0, []
+    for i, (g, c) in enumerate(zip(gathers, computes)):
+        wire = max(wire, ends[i - 1 - depth] if i > depth else 0.0) + g
+        ends.append(max(wire, ends[-1] if ends else 0) + c)
+    return ends[-1] - sum(computes)
+
+
+def least_depth(gathers, computes, most):
+    for d in range(len(gathers) + 1):
+        if exposed_seconds(gathers, computes, d) < most:
+            return d
+
+
+# %% wrong: the first gather is not counted => values without-the-first
+
+
+def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
+    return flops * (2 * gather + reduce) * (ranks - 1) / (6 * bandwidth * ranks)
+
+
+def exposed_seconds(gathers, computes, depth):
+    wire, ends = 0.0, []
+    for i, (g, c) in enumerate(zip(gathers, computes)):
+        wire = max(wire, ends[i - 1 - depth] if i > depth else 0.0) + g
+        ends.append(max(wire, ends[-1] if ends else 0) + c)
+    return ends[-1] - sum(computes) - gathers[0]
+
+
+def least_depth(gathers, computes, most):
+    for d in range(len(gathers) + 1):
+        if exposed_seconds(gathers, computes, d) <= most:
+            return d
+
+
+# %% wrong: gradients all-reduced => values reduced-twice
+
+
+def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
+    return flops * (2 * gather + 2 * reduce) * (ranks - 1) / (6 * bandwidth * ranks)
+
+
+def exposed_seconds(gathers, computes, depth):
+    wire, ends = 0.0, []
+    for i, (g, c) in enumerate(zip(gathers, computes)):
+        wire = max(wire, ends[i - 1 - depth] if i > depth else 0.0) + g
+        ends.append(max(wire, ends[-1] if ends else 0) + c)
+    return ends[-1] - sum(computes)
+
+
+def least_depth(gathers, computes, most):
+    for d in range(len(gathers) + 1):
+        if exposed_seconds(gathers, computes, d) <= most:
+            return d
+
+
+# %% wrong: each gather behind the unit before it, whatever the depth => values -
+
+
+def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
+    return flops * (2 * gather + reduce) * (ranks - 1) / (6 * bandwidth * ranks)
+
+
+def exposed_seconds(gathers, computes, depth):
+    if depth == 0:
+        return sum(gathers)
+    return gathers[0] + sum(max(0, g - c) for g, c in zip(gathers[1:], computes))
+
+
+def least_depth(gathers, computes, most):
+    for d in range(len(gathers) + 1):
+        if exposed_seconds(gathers, computes, d) <= most:
+            return d

@@ -310,3 +310,115 @@ def reshard(comm, part, elements, old, new):
     for work in works:
         work.wait()
     return out
+
+
+# %% right: in rounds, each with another partner
+
+
+def reshard(comm, part, elements, old, new):
+    n, r = comm.size, comm.rank
+    po, pn = (elements + old - 1) // old, (elements + new - 1) // new
+
+    def span(k, size, cnt):
+        return range(min(k * size, elements), min(k * size + size, elements)) if k < cnt else range(0)
+
+    out = part.new_zeros(pn if r < new else 0)
+    mine, want = span(r, po, old), span(r, pn, new)
+
+    def cut(x, y):
+        return range(max(x.start, y.start), min(x.stop, y.stop)) if len(x) and len(y) else range(0)
+
+    for k in range(n):
+        to, frm = (r + k) % n, (r - k) % n
+        s, t = cut(mine, span(to, pn, new)), cut(want, span(frm, po, old))
+        if k == 0:
+            if len(s):
+                out[s.start - want.start : s.stop - want.start] = part[
+                    s.start - mine.start : s.stop - mine.start
+                ]
+            continue
+        w = []
+        if len(t):
+            w.append(comm.irecv(out[t.start - want.start : t.stop - want.start], frm))
+        if len(s):
+            w.append(comm.isend(part[s.start - mine.start : s.stop - mine.start], to))
+        for x in w:
+            x.wait()
+    return out
+
+
+# %% wrong: round a ring until it is home => cost whole-row-moved
+import torch
+
+
+def reshard(comm, part, elements, old, new):
+    n, r = comm.size, comm.rank
+    po, pn = -(-elements // old), -(-elements // new)
+    out = torch.zeros(pn if r < new else 0, dtype=part.dtype)
+    row = torch.zeros(po, dtype=part.dtype)
+    if r < old:
+        row.copy_(part)
+    for k in range(n):
+        s = (r - k) % n
+        lo, hi = (min(s * po, elements), min((s + 1) * po, elements)) if s < old else (0, 0)
+        a, b = (min(r * pn, elements), min((r + 1) * pn, elements)) if r < new else (0, 0)
+        u, v = max(lo, a), min(hi, b)
+        if u < v:
+            out[u - a : v - a] = row[u - lo : v - lo]
+        if n > 1:
+            got = torch.empty_like(row)
+            w, z = comm.isend(row, (r + 1) % n), comm.irecv(got, (r - 1) % n)
+            w.wait()
+            z.wait()
+            row = got
+    return out
+
+
+# %% wrong: parts rounded down, the last one takes the rest => values other-length
+import torch
+
+
+def reshard(comm, part, elements, old, new):
+    r = comm.rank
+    po, pn = len(part), elements // new
+    per_old = -(-elements // old)
+
+    def rng(k, size, cnt, last):
+        return (k * size, elements if k == last - 1 else (k + 1) * size) if k < cnt else (0, 0)
+
+    send, take = [], []
+
+    def olds(k):
+        return (min(k * per_old, elements), min((k + 1) * per_old, elements)) if k < old else (0, 0)
+
+    def news(k):
+        return rng(k, pn, new, new)
+
+    def ov(p, q):
+        return max(0, min(p[1], q[1]) - max(p[0], q[0]))
+
+    send = [ov(olds(r), news(k)) for k in range(comm.size)]
+    take = [ov(olds(k), news(r)) for k in range(comm.size)]
+    out = torch.zeros(sum(take), dtype=part.dtype)
+    comm.all_to_all_single(out, part[: sum(send)].contiguous(), take, send)
+    return out
+
+
+# %% wrong: ranks without a part return zeros => values other-length
+
+
+def reshard(comm, part, elements, old, new):
+    r = comm.rank
+    po, pn = -(-elements // old), -(-elements // new)
+
+    def rng(k, size, cnt):
+        return (min(k * size, elements), min((k + 1) * size, elements)) if k < cnt else (0, 0)
+
+    def ov(p, q):
+        return max(0, min(p[1], q[1]) - max(p[0], q[0]))
+
+    send = [ov(rng(r, po, old), rng(k, pn, new)) for k in range(comm.size)]
+    take = [ov(rng(k, po, old), rng(r, pn, new)) for k in range(comm.size)]
+    out = part.new_zeros(pn)
+    comm.all_to_all_single(out[: sum(take)], part[: sum(send)].contiguous(), take, send)
+    return out

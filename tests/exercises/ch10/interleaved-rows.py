@@ -251,7 +251,7 @@ def interleaved_rows(p, m, v):
     return rows_(p, m, v)
 
 
-# %% wrong: only two chunks => generality -
+# %% wrong: only two chunks => values missing
 
 
 def rows_(p, m, v, hop=2, extra=0):

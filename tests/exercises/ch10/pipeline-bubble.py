@@ -136,7 +136,7 @@ def microbatches_for(stages, most):
     return math.ceil((stages - 1) * (1 - most) / most - 1e-9)
 
 
-# %% wrong: the example's numbers => generality -
+# %% wrong: the example's numbers => values too-few
 
 
 def bubble(stages, microbatches):

@@ -173,7 +173,7 @@ def read(spans):
     return ("1F1B" if first == 1 else "GPipe"), ranks, microbatches, chunks
 
 
-# %% wrong: the example's sizes => generality -
+# %% wrong: the example's sizes => values other-microbatches
 from course_lib import notebook
 
 SHOWN = notebook.params("read-a-gantt")

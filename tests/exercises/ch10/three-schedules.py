@@ -378,7 +378,7 @@ gpipe_rows = G
 one_f_one_b_rows = O
 
 
-# %% wrong: appends to one list at every call => generality -
+# %% wrong: appends to one list at every call => values other-ranks
 
 
 def N(p, m):

@@ -3,6 +3,43 @@
 from collections import Counter
 from statistics import median
 
+
+def odd(values):
+    usual = Counter(values).most_common(1)[0][0]
+    return next((rank for rank, value in enumerate(values) if value != usual), None)
+
+
+def slow_rank(notes, times=3, last=3, over=lambda mine, limit: mine >= limit, others_of=lambda notes, note: [each for each in notes if each is not note]):
+    for note in notes:
+        others = [each["work"] for each in others_of(notes, note)]
+        slow = [over(mine, times * median(work[step] for work in others)) for step, mine in enumerate(note["work"])]
+        if len(slow) >= last and all(slow[-last:]):
+            return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
+    return None
+
+
+def asked(notes, exits, order="version killed stuck flipped slow", **how):
+    """A right answer, but for the order of the questions, and for who is called slow."""
+    notes = sorted(notes, key=lambda note: note["rank"])
+    first = min(seen for seen, _, _ in exits)
+    killed = next((note for note in notes for seen, pid, code in exits if (seen, pid, code) == (first, note["pid"], -9)), None)
+    busy, turned = odd([note["doing"] for note in notes]), odd([note["torch"] for note in notes])
+    for question in order.split():
+        if question == "version" and turned is not None:
+            return "version", turned, 0
+        if question == "killed" and killed:
+            return "killed", killed["rank"], killed["step"]
+        if question == "stuck" and any(code for _, _, code in exits):
+            return "hung" if notes[busy]["doing"] in ("data", "compute", "checkpoint") else "mismatched", busy, notes[busy]["step"]
+        if question == "flipped":
+            for step, sums in enumerate(zip(*(note["checksums"] for note in notes))):
+                if (rank := odd(sums)) is not None:
+                    return "flipped", rank, step
+        if question == "slow" and (found := slow_rank(notes, **how)):
+            return found
+    return "none", None, None
+
+
 # %% right: in the order of the table
 
 
@@ -487,3 +524,72 @@ def what_happened(notes, exits):
         if all(slow[-3:]):
             return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
     return "none", None, None
+
+
+# %% wrong: weights before who failed => generality -
+
+
+def what_happened(notes, exits):
+    return asked(notes, exits, order="version flipped killed stuck slow")
+
+
+# %% wrong: versions after what ended the run => generality not-version
+
+
+def what_happened(notes, exits):
+    return asked(notes, exits, order="killed stuck version flipped slow")
+
+
+# %% wrong: twice the others is slow => generality false-alarm
+
+
+def what_happened(notes, exits):
+    return asked(notes, exits, times=2)
+
+
+# %% wrong: more than three times => generality unnoticed
+
+
+def what_happened(notes, exits):
+    return asked(notes, exits, over=lambda mine, limit: mine > limit)
+
+
+# %% wrong: two steps are enough => generality false-alarm
+
+
+def what_happened(notes, exits):
+    return asked(notes, exits, last=2)
+
+
+# %% wrong: four steps at least => generality unnoticed
+
+
+def what_happened(notes, exits):
+    return asked(notes, exits, last=4)
+
+
+# %% wrong: the median of all => generality unnoticed
+
+
+def what_happened(notes, exits):
+    return asked(notes, exits, others_of=lambda notes, note: notes)
+
+
+# %% wrong: the step in which the others wait => generality wrong-step
+
+
+def what_happened(notes, exits):
+    kind, rank, step = asked(notes, exits)
+    return (kind, rank, max(note["step"] for note in notes)) if kind == "hung" else (kind, rank, step)
+
+
+# %% wrong: the first step ever that was slow => generality wrong-step
+
+
+def what_happened(notes, exits):
+    kind, rank, step = asked(notes, exits)
+    if kind != "slow":
+        return kind, rank, step
+    mine = next(note["work"] for note in notes if note["rank"] == rank)
+    others = [note["work"] for note in notes if note["rank"] != rank]
+    return kind, rank, next(step for step in range(len(mine)) if mine[step] >= 3 * median(work[step] for work in others))

@@ -378,3 +378,43 @@ def fsdp_peak(job):
         }
 
     return max(sum(during(u).values()) for u in range(len(units)))
+
+
+# %% wrong: state with gradients => values state-with-gradients
+
+
+def fsdp_peak(job):
+    units, ranks, width = job["units"], job["ranks"], job["width"]
+
+    def during(u):
+        first = max(u - 1, 0) if job["reshard"] else 0
+        return {
+            "state": 16 * (sum(units) + job["rest"]) / ranks,
+            "gradients": 4 * sum(units[u + 1 :]) / ranks,
+            "gathered": width * (sum(units[first : u + 1]) + job["rest"]),
+            "whole gradient": width * units[u],
+            "activations": sum(job["activations"][: u + 1]),
+            "work": job["work"][u],
+        }
+
+    return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
+
+
+# %% wrong: activations of unit u alone => values -
+
+
+def fsdp_peak(job):
+    units, ranks, width = job["units"], job["ranks"], job["width"]
+
+    def during(u):
+        first = max(u - 1, 0) if job["reshard"] else 0
+        return {
+            "state": 12 * (sum(units) + job["rest"]) / ranks,
+            "gradients": 4 * sum(units[u + 1 :]) / ranks,
+            "gathered": width * (sum(units[first : u + 1]) + job["rest"]),
+            "whole gradient": width * units[u],
+            "activations": job["activations"][u],
+            "work": job["work"][u],
+        }
+
+    return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))

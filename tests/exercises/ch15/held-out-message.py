@@ -261,3 +261,26 @@ def predict_seconds(rows, nbytes):
 
 def held_out(rows):
     raise NotImplementedError
+
+
+# %% right: a line through the two nearest sizes
+
+
+def predict_seconds(rows, nbytes):
+    n, t = points(rows)
+    right = min(max(int(np.searchsorted(n, nbytes)), 1), len(n) - 1)
+    share = (nbytes - n[right - 1]) / (n[right] - n[right - 1])
+    return float(t[right - 1] + share * (t[right] - t[right - 1]))
+
+
+held_out = ratios(predict_seconds)
+
+
+# %% wrong: in milliseconds => values milliseconds
+
+
+def predict_seconds(rows, nbytes):
+    return 1e3 * by_cuts(rows, nbytes)
+
+
+held_out = ratios(by_cuts)

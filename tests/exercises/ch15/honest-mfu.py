@@ -255,3 +255,50 @@ def honest_mfu(run):
 
 def honest_mfu(run):
     raise NotImplementedError
+
+
+# %% wrong: too few steps before the warm-up => generality other-reason
+
+
+def honest_mfu(run):
+    few = sum(step >= run["warm_up"] for step in steps_of(run)) < 5
+    return "too few steps" if few else judged(run)
+
+
+# %% wrong: steadiness before the clock => generality other-reason
+
+
+def honest_mfu(run):
+    found = judged(run, asked=("warm", "few", "steady"))
+    return found if isinstance(found, str) else judged(run)
+
+
+# %% wrong: exactly the roof => generality refuses-sound
+
+
+def honest_mfu(run):
+    found = judged(run)
+    return "above the roof" if not isinstance(found, str) and found[0] > 1 else found
+
+
+# %% wrong: the fast end above the roof => generality refuses-sound
+
+
+def honest_mfu(run):
+    found = judged(run)
+    return "above the roof" if not isinstance(found, str) and found[2] > 1.02 else found
+
+
+# %% wrong: five steps are too few => generality refuses-sound
+
+
+def honest_mfu(run):
+    few = run["warm_up"] >= 1 and sum(step >= run["warm_up"] for step in steps_of(run)) < 6
+    return "too few steps" if few else judged(run)
+
+
+# %% wrong: the lower of the two in the middle => values low-median
+
+
+def honest_mfu(run):
+    return judged(run, middle=statistics.median_low)

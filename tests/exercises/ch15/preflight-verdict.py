@@ -243,3 +243,40 @@ def preflight(machine, tp, limits):
 
 def preflight(machine, tp, limits):
     raise NotImplementedError
+
+
+# %% wrong: a group that keeps one clock is held down => values -
+
+
+def preflight(machine, tp, limits):
+    return both(good(machine, tp, limits, clocks="degraded" if any(int(each, 16) & (HELD | 0x10) for each in machine["reasons"]) else "healthy"))
+
+
+# %% wrong: only eighteen links are NVLink => generality -
+
+
+def preflight(machine, tp, limits):
+    table = machine["topology"]
+    pairs = [(a, b) for a in range(len(table)) for b in range(a) if table[a][b] != "NV18"]
+    return both(good(machine, tp, limits, links="refuse" if any(a // tp == b // tp for a, b in pairs) else "degraded" if pairs else "healthy"))
+
+
+# %% wrong: versions without CUDA => values -
+
+
+def preflight(machine, tp, limits):
+    return both(good(machine, tp, limits, versions="healthy" if len({(each["torch"], each["nccl"]) for each in machine["versions"]}) == 1 else "refuse"))
+
+
+# %% wrong: versions without what follows the plus => generality -
+
+
+def preflight(machine, tp, limits):
+    return both(good(machine, tp, limits, versions="healthy" if len({(each["torch"].split("+")[0], each["nccl"], each["cuda"]) for each in machine["versions"]}) == 1 else "refuse"))
+
+
+# %% wrong: the printed link in GiB => generality limits
+
+
+def preflight(machine, tp, limits):
+    return both(good(machine, tp, limits, all_reduce=graded(bus(machine) and bus(machine) * 1e9 / 2**30, limits["all-reduce"])))

@@ -3,6 +3,37 @@
 import math
 from statistics import median
 
+
+def first_wrong(rates, planned, close=lambda had, meant: math.isclose(had, meant, rel_tol=1e-6)):
+    return next((step for step, (had, meant) in enumerate(zip(rates, planned, strict=True)) if not close(had, meant)), None)
+
+
+def of_rates(trace, at):
+    rates, planned, resumed, last = trace["rates"], trace["planned"], trace["resumed"], len(trace["rates"]) - 1
+
+    def follows(by):
+        return first_wrong(rates[at:], [planned[min(max(step + by, 0), last)] for step in range(at, last + 1)]) is None
+
+    if resumed is not None and follows(-resumed):
+        return "warm-up again"
+    return "one step off" if follows(-1) or follows(1) else "stepped too often"
+
+
+def asked(trace, order=("vanishes", "explodes", "not zeroed", "bad batch", "always clipped"), **other):
+    """A right answer, but for the order of the questions to norms, and for those given."""
+    questions = {
+        "vanishes": lambda norms, limit: max(norms) < 1e-3 * limit,
+        "explodes": lambda norms, limit: not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0],
+        "not zeroed": lambda norms, limit: median(norms[-5:]) > 10 * norms[0],
+        "bad batch": lambda norms, limit: max(norms) > 5 * median(norms),
+        "always clipped": lambda norms, limit: min(norms) > limit,
+    } | {name.replace("_", " "): question for name, question in other.items()}
+    at = first_wrong(trace["rates"], trace["planned"])
+    if at is not None:
+        return of_rates(trace, at)
+    return next((word for word in order if questions[word](trace["norms"], trace["limit"])), "sound")
+
+
 # %% right: rates first, then ratios of norms
 
 
@@ -479,3 +510,91 @@ def first_wrong(rates, planned):
 
 def cause(trace):
     raise NotImplementedError
+
+# %% wrong: rates to an absolute millionth => generality unnoticed
+
+
+def first_wrong(rates, planned):
+    return next((step for step, (had, meant) in enumerate(zip(rates, planned, strict=True)) if abs(had - meant) > 1e-6), None)
+
+
+def cause(trace):
+    return asked(trace)
+
+
+# %% wrong: norms before rates => generality -
+
+
+def cause(trace):
+    of_norms = asked({**trace, "rates": trace["planned"]})
+    return of_norms if of_norms != "sound" else asked(trace)
+
+
+# %% wrong: an explosion is a norm above a hundred => generality false-alarm
+
+
+def cause(trace):
+    return asked(trace, explodes=lambda norms, limit: max(norms) > 100)
+
+
+# %% wrong: a bad batch is a norm above five => generality -
+
+
+def cause(trace):
+    return asked(trace, bad_batch=lambda norms, limit: max(norms) > 5)
+
+
+# %% wrong: the mean for the median => generality unnoticed
+
+
+def cause(trace):
+    return asked(trace, bad_batch=lambda norms, limit: max(norms) > 5 * sum(norms) / len(norms))
+
+
+# %% wrong: a batch against the first norm => generality false-alarm
+
+
+def cause(trace):
+    return asked(trace, bad_batch=lambda norms, limit: max(norms) > 5 * norms[0])
+
+
+# %% wrong: a bad batch is asked for before sums => generality not-not-zeroed
+
+
+def cause(trace):
+    return asked(trace, order=("vanishes", "explodes", "bad batch", "not zeroed", "always clipped"))
+
+
+# %% wrong: clipping is asked for before a bad batch => generality not-bad-batch
+
+
+def cause(trace):
+    return asked(trace, order=("vanishes", "explodes", "not zeroed", "always clipped", "bad batch"))
+
+
+# %% wrong: most steps clipped are all => generality false-alarm
+
+
+def cause(trace):
+    return asked(trace, always_clipped=lambda norms, limit: median(norms) > limit)
+
+
+# %% wrong: the last step clipped is all => generality false-alarm
+
+
+def cause(trace):
+    return asked(trace, always_clipped=lambda norms, limit: norms[-1] > limit)
+
+
+# %% wrong: the last norm tells an explosion => generality not-explodes
+
+
+def cause(trace):
+    return asked(trace, explodes=lambda norms, limit: not norms[-1] <= 100 * norms[0])
+
+
+# %% wrong: one small norm vanishes => generality -
+
+
+def cause(trace):
+    return asked(trace, vanishes=lambda norms, limit: min(norms) < 1e-3 * limit)

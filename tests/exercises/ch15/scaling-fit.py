@@ -277,3 +277,47 @@ def fit_scaling(rows):
 
 def efficiency(rows, ranks):
     raise NotImplementedError
+
+
+# %% wrong: the ends tell the experiment => generality not-mixed
+
+
+def ends(rows):
+    return [min(rows, key=lambda row: row["ranks"]), max(rows, key=lambda row: row["ranks"])]
+
+
+def fit_scaling(rows):
+    kind = kind_of(ends(rows))
+    if kind == "mixed":
+        return ("mixed",)
+    first, second, off = solved(rows, kind=kind)
+    return kind, first, second, float(abs(off).max())
+
+
+def efficiency(rows, ranks):
+    return efficient(rows, ranks, fit_scaling)
+
+
+# %% wrong: all ranks' tokens over one GPU's rate => values one-gpu-rate
+
+
+def fit_scaling(rows):
+    return fitted([{**row, "tokens_per_s": row["tokens_per_s"] / row["ranks"]} for row in rows])
+
+
+def efficiency(rows, ranks):
+    return efficient(rows, ranks)
+
+
+# %% wrong: the residual as a share of the fit => values over-the-fit
+
+
+def fit_scaling(rows):
+    kind = kind_of(rows)
+    if kind == "mixed":
+        return ("mixed",)
+    first, second, off = solved(rows)
+    return kind, first, second, float(abs(1 / (1 + off) - 1).max())
+
+
+efficiency = efficient

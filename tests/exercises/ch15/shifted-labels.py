@@ -460,3 +460,50 @@ def labelled(stream, length, mark):
 
 def label_fault(inputs, targets, counts, mark):
     raise NotImplementedError
+
+
+# %% wrong: counts may have any shape => generality raised
+
+
+def labelled(stream, length, mark):
+    rows = (len(stream) - 1) // length
+    inputs, targets = (stream[begin : begin + rows * length].view(rows, length) for begin in (0, 1))
+    return inputs, targets, inputs != mark
+
+
+def label_fault(inputs, targets, counts, mark):
+    if inputs.shape != targets.shape:
+        return "shape"
+    for word, by in (("not shifted", 0), ("shifted twice", 2)):
+        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
+            return word
+    if torch.equal(targets[:, -1], inputs[:, 0]):
+        return "wrapped"
+    right = inputs != mark
+    if (counts & ~right).any():
+        return "crosses documents"
+    return "hides labels" if (right & ~counts).any() else "fine"
+
+
+# %% wrong: as many numbers are a shape => generality unnoticed
+
+
+def labelled(stream, length, mark):
+    rows = (len(stream) - 1) // length
+    inputs, targets = (stream[begin : begin + rows * length].view(rows, length) for begin in (0, 1))
+    return inputs, targets, inputs != mark
+
+
+def label_fault(inputs, targets, counts, mark):
+    if not inputs.numel() == targets.numel() == counts.numel():
+        return "shape"
+    targets, counts = targets.view(inputs.shape), counts.view(inputs.shape)
+    for word, by in (("not shifted", 0), ("shifted twice", 2)):
+        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
+            return word
+    if torch.equal(targets[:, -1], inputs[:, 0]):
+        return "wrapped"
+    right = inputs != mark
+    if (counts & ~right).any():
+        return "crosses documents"
+    return "hides labels" if (right & ~counts).any() else "fine"

@@ -1,7 +1,25 @@
 """Answers to smoke-test: right ones, and wrong ones with the verdict and mistake that must find them."""
 
 import math
-from statistics import mean, variance
+from statistics import mean, pvariance, variance
+
+
+def asked(run, floor, order="explodes repeat frozen leak memorises nothing", same=lambda one, two: one == two, sample=variance, noises=(1, 1)):
+    """A right answer, but for what is said: the order of questions, what is compared, which variance, and how many noises away from the floor and from before."""
+    one, two = run(), run()
+    losses, before, after = one["losses"], mean(one["before"]), mean(one["after"])
+    noise = 3 * math.sqrt((sample(one["before"]) + sample(one["after"])) / len(one["after"]))
+    no_better = before - after <= noises[1] * noise
+    answers = {
+        "explodes": ("explodes", not all(map(math.isfinite, losses)) or max(losses) > 2 * losses[0]),
+        "repeat": ("not repeatable", not same(one, two)),
+        "frozen": ("frozen", not all(one["moved"].values())),
+        "leak": ("leak", after < floor - noises[0] * noise),
+        "memorises": ("memorises", no_better and losses[-1] < losses[0] / 2),
+        "nothing": ("learns nothing", no_better),
+    }
+    return next((word for word, applies in map(answers.get, order.split()) if applies), "sound")
+
 
 # %% right: in the order of the words
 
@@ -317,3 +335,72 @@ def smoke(run, floor):
     if before - after <= noise:
         return "memorises" if losses[-1] < losses[0] / 2 else "learns nothing"
     return "sound"
+
+# %% wrong: only the last loss is compared => generality unnoticed
+
+
+def smoke(run, floor):
+    return asked(run, floor, same=lambda one, two: one["losses"][-1] == two["losses"][-1])
+
+
+# %% wrong: only losses are compared => generality unnoticed
+
+
+def smoke(run, floor):
+    return asked(run, floor, same=lambda one, two: one["losses"] == two["losses"])
+
+
+# %% wrong: what moved is not compared => generality unnoticed
+
+
+def smoke(run, floor):
+    return asked(run, floor, same=lambda one, two: all(one[name] == two[name] for name in ("losses", "before", "after")))
+
+
+# %% wrong: repeats before explosions => generality not-explodes
+
+
+def smoke(run, floor):
+    return asked(run, floor, order="repeat explodes frozen leak memorises nothing")
+
+
+# %% wrong: what stands still before repeats => generality not-not-repeatable
+
+
+def smoke(run, floor):
+    return asked(run, floor, order="explodes frozen repeat leak memorises nothing")
+
+
+# %% wrong: the leak before what stands still => generality not-frozen
+
+
+def smoke(run, floor):
+    return asked(run, floor, order="explodes repeat leak frozen memorises nothing")
+
+
+# %% wrong: learning by heart before the leak => generality not-leak
+
+
+def smoke(run, floor):
+    return asked(run, floor, order="explodes repeat frozen memorises leak nothing")
+
+
+# %% wrong: the variance of a population => generality unnoticed
+
+
+def smoke(run, floor):
+    return asked(run, floor, sample=pvariance)
+
+
+# %% wrong: one standard error => generality unnoticed
+
+
+def smoke(run, floor):
+    return asked(run, floor, noises=(1, 1 / 3))
+
+
+# %% wrong: any loss below the floor is a leak => generality false-alarm
+
+
+def smoke(run, floor):
+    return asked(run, floor, noises=(0, 1))

@@ -296,7 +296,7 @@ def stop_by(budget, gpus, price, increment, grace):
     return last if last > 0 else None
 
 
-# %% wrong: the budget in minutes, not in increments => generality not-rounded
+# %% wrong: the budget in minutes, not in increments => values not-rounded
 
 
 def ledger(stages, stop, gpus, price, increment):
@@ -333,7 +333,7 @@ def stop_by(budget, gpus, price, increment, grace):
     return last if blocks and last >= 0 else None
 
 
-# %% wrong: an order before the beginning => generality none-helps
+# %% wrong: an order before the beginning => values none-helps
 
 
 def ledger(stages, stop, gpus, price, increment):
@@ -367,3 +367,60 @@ def ledger(stages, stop, gpus, price, increment):
 
 def stop_by(budget, gpus, price, increment, grace):
     raise NotImplementedError
+
+
+# %% right: a bill in cents
+
+
+def ledger(stages, stop, gpus, price, increment):
+    rate = gpus * price / 60
+    spent = {"useful": 0.0, "failed": 0.0}
+    for stage in stages:
+        whole = stage["state"] == "done" and stage["end"] <= stop
+        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
+    total = rate * math.ceil(stop / increment - 1e-9) * increment
+    found = {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+    return {name: round(dollars, 2) for name, dollars in found.items()}
+
+
+def stop_by(budget, gpus, price, increment, grace):
+    blocks = int(budget / (gpus * price / 60 * increment) + 1e-9)
+    return blocks * increment - grace if blocks and blocks * increment >= grace else None
+
+
+# %% wrong: an order at minute 0 is none => generality -
+
+
+def ledger(stages, stop, gpus, price, increment):
+    rate = gpus * price / 60
+    spent = {"useful": 0.0, "failed": 0.0}
+    for stage in stages:
+        whole = stage["state"] == "done" and stage["end"] <= stop
+        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
+    total = rate * math.ceil(stop / increment - 1e-9) * increment
+    found = {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+    return found
+
+
+def stop_by(budget, gpus, price, increment, grace):
+    blocks = int(budget / (gpus * price / 60 * increment) + 1e-9)
+    return blocks * increment - grace if blocks * increment > grace else None
+
+
+# %% wrong: whole dollars => values -
+
+
+def ledger(stages, stop, gpus, price, increment):
+    rate = gpus * price / 60
+    spent = {"useful": 0.0, "failed": 0.0}
+    for stage in stages:
+        whole = stage["state"] == "done" and stage["end"] <= stop
+        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
+    total = rate * math.ceil(stop / increment - 1e-9) * increment
+    found = {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+    return {name: round(dollars) for name, dollars in found.items()}
+
+
+def stop_by(budget, gpus, price, increment, grace):
+    blocks = int(budget / (gpus * price / 60 * increment) + 1e-9)
+    return blocks * increment - grace if blocks and blocks * increment >= grace else None

@@ -530,3 +530,28 @@ def closer_model(alone, measured):
 
 def tokens_without(parts, tokens, name):
     raise NotImplementedError
+
+
+# %% wrong: nearer in ratio => generality other-theory
+
+
+def where_it_goes(rows, warm_up, every):
+    timed = rows[warm_up:]
+    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
+    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
+    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
+    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
+    found["checkpoint"] = fmean(saved) / every if saved else 0.0
+    return found
+
+
+def closer_model(alone, measured):
+    compute, talk = alone["compute"], alone["communication"]
+    both = sum(alone.values())
+    longer, shorter = both - min(compute, talk), min(compute, talk)
+    name = "sum" if both / measured <= measured / longer else "max"
+    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
+
+
+def tokens_without(parts, tokens, name):
+    return tokens / (sum(parts.values()) - parts.get(name, 0.0))

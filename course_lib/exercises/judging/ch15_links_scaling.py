@@ -97,9 +97,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     return [
         Case(name="the strong series", args=(0, [(strong,)]), part="strong", secret=secret),
         Case(name="the weak series", args=(0, [(weak,)]), part="weak", secret=secret),
-        *(Case(name=f"another {kind} job", args=(0, [(made(kind, growth, rng),)]), part=kind, visible=False, secret=secret) for kind in ("strong", "weak")),
         Case(name="rows of several experiments", args=(0, [(mixed,)]), part="mixed", secret=secret),
         Case(name="efficiency of both series", args=(1, [(strong, 64), (strong, 512), (weak, 128), (weak, 4096), (mixed, 64)]), part="efficiency", secret=secret),
+        *(Case(name=f"another {kind} job", args=(0, [(made(kind, growth, rng),)]), part=kind, visible=False, secret=secret) for kind in ("strong", "weak")),
         Case(name="other jobs", args=(0, [(rows,) for rows in unseen]), kind="generality", part="fit", visible=False, secret=secret),
         Case(name="other jobs", args=(1, asked), kind="generality", part="efficiency", visible=False, secret=secret),
     ]

@@ -8,7 +8,7 @@ from course_lib import exercises
 from course_lib.exercises import killmatrix
 from course_lib.grading.judge import grade
 from course_lib.grading.remote import WorkerPlace, run_cell
-from course_lib.grading.seats import Workers
+from course_lib.grading.seats import TRAINING, Workers
 
 ANSWERS = killmatrix.bank()
 
@@ -23,7 +23,7 @@ def warm():
             if chapter not in open_:
                 stack.close()
                 open_.clear()
-                open_[chapter] = stack.enter_context(Workers(torch=True, chapters=[chapter], many=True))
+                open_[chapter] = stack.enter_context(Workers(torch=True, chapters=[chapter], imports=TRAINING, many=True))
             return open_[chapter]
 
         yield of

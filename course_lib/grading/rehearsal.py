@@ -31,7 +31,6 @@ def rehearse(shell: Any, torch: bool) -> None:
         shell.run_cell(_CELL, store_history=False, silent=True)
         _case(_like_data(torch))
     if torch:
-        _training()
         _ranks()
         _until_alone()
     for name in set(shell.user_ns) - before:
@@ -52,16 +51,6 @@ def _case(data: Any) -> None:
     request = decode(encode({"do": "probe", "args": (data,), "kwargs": {}}))
     outcome = run_probe(SimpleNamespace(probe=exercises.call), Case(name="", args=request["args"]), lambda given: given)  # type: ignore[arg-type]
     decode(encode({"state": outcome.state, "value": outcome.value}))
-
-
-def _training() -> None:
-    """A backward pass through a checkpoint, and a step: for the first of each torch imports its compiler and sympy, 2 s that every fork would spend."""
-    import torch
-    from torch.utils.checkpoint import checkpoint
-
-    weight = torch.ones(1, requires_grad=True)
-    checkpoint(torch.sin, weight, use_reentrant=False).sum().backward()
-    torch.optim.SGD([weight], lr=1.0).step()
 
 
 def _talk(comm: Any, x: Any) -> Any:

@@ -31,6 +31,7 @@ MAX_BYTES = 50_000_000  # of a notebook: a chapter with every picture in it is a
 MAX_CELLS = 2_000
 START_SECONDS = 60.0  # importing torch on a slow, cold disk
 ENTER_SECONDS = 30.0  # on a machine under load, behind a wall
+TRAINING = ("torch._dynamo", "torch.fx.experimental.symbolic_shapes")  # torch imports them at a first backward pass and step: 2 s in every fork
 PATIENCE = 5.0  # s that a worker may take for what is no work of the learner's
 _KEPT = ("PATH", "HOME", "USERPROFILE", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "LD_LIBRARY_PATH",
          "DYLD_LIBRARY_PATH", "MPLCONFIGDIR", "XDG_CACHE_HOME", overlay.VARIABLE)
@@ -174,8 +175,10 @@ class Workers:
 
 
 def imports_of(source: Notebook) -> tuple[str, ...]:
-    """The modules that the code cells of a notebook of ours import: what a warm process for it loads beforehand."""
+    """The modules that the code cells of a notebook of ours import, and that torch does where they train: what a warm process loads beforehand."""
     found: set[str] = set()
+    if any(".backward(" in cell["source"] for cell in source["cells"] if cell["cell_type"] == "code"):
+        found.update(TRAINING)
     for cell in source["cells"]:
         if cell["cell_type"] != "code":
             continue

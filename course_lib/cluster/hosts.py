@@ -409,3 +409,18 @@ def pin(core: int | None, threads: Iterable[int]) -> None:
         if core in os.sched_getaffinity(0):
             for thread in threads:
                 os.sched_setaffinity(thread, {core})
+
+
+@contextmanager
+def on_core(core: int | None) -> Iterator[None]:
+    """Within: this thread stays on one core; on whichever it likes where that is None, or the system has no such thing."""
+    if core is None or not hasattr(os, "sched_getaffinity"):
+        yield
+        return
+    cores = os.sched_getaffinity(0)
+    pin(core, [0])
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.sched_setaffinity(0, cores)

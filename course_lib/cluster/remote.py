@@ -27,7 +27,7 @@ from typing import Any
 
 from course_lib.cluster import codec
 from course_lib.cluster.errors import RankError, Refused, Unfinished
-from course_lib.cluster.hosts import PIN_AFTER, ThreadHost, pin, this_core, young_garbage
+from course_lib.cluster.hosts import PIN_AFTER, ThreadHost, on_core, pin, this_core, young_garbage
 from course_lib.cluster.isolate import Blueprint
 from course_lib.cluster.kernel import Kernel
 from course_lib.cluster.lines import line_text
@@ -150,9 +150,10 @@ def serve_ranks(sock: socket.socket, fn: Callable[..., Any]) -> str:
         finish=_plain_result,
         account=hello["account"],
         core=hello["core"],
+        debug=mine[0] if alone else None,
     )
     door.ledgers = host.ledgers
-    with contextlib.suppress(Gone):
+    with contextlib.suppress(Gone), on_core(hello["core"] if alone else None):
         host.run()
     return host.output
 
@@ -230,7 +231,7 @@ class _Judge:
         self.wires = {id(sock): Wire(sock) for sock in socks}
         self.queues: list[deque[Any]] = [deque() for _ in socks]  # requests that came with an earlier one
         self.requests = self.bytes = 0
-        self.core = this_core()  # where judge and worker meet, should the run be long
+        self.core = this_core()  # where judge and worker meet, if ranks are processes or the run is long
         self.cores: set[int] | None = None  # those that this thread might use before it was kept on one
         self.exchanges = 0
         self.deadline = time.monotonic() + caps.seconds
@@ -241,6 +242,8 @@ class _Judge:
         ranks = self.kernel.ranks
         try:
             try:
+                if len(self.wires) > 1:
+                    self._stay()
                 for one in dict.fromkeys(self.socks):
                     limit(one, min(self.caps.answer_seconds, self.caps.seconds))
                     mine = tuple(rank for rank in range(ranks) if self.socks[rank] is one)
@@ -290,9 +293,8 @@ class _Judge:
     def _ask(self, rank: int, reply: tuple[Any, ...]) -> Any:
         sock = self.socks[rank]
         self.exchanges += 1
-        if self.exchanges == PIN_AFTER and hasattr(os, "sched_getaffinity"):
-            self.cores = os.sched_getaffinity(0)
-            pin(self.core, [0])
+        if self.exchanges == PIN_AFTER:
+            self._stay()
         send(sock, reply)
         left = self.caps.total_bytes - self.bytes
         frame, size = self.wires[id(sock)].receive(min(self.caps.frame_bytes, left), self.deadline)
@@ -302,6 +304,12 @@ class _Judge:
             frame, *later = frame[4]
             self.queues[rank].extend(later)
         return frame
+
+    def _stay(self) -> None:
+        """Keep this thread on the core on which the ranks are told to be."""
+        if self.cores is None and hasattr(os, "sched_getaffinity"):
+            self.cores = os.sched_getaffinity(0)
+            pin(self.core, [0])
 
     def _farewell(self) -> None:
         for one in dict.fromkeys(self.socks):

@@ -27,7 +27,6 @@ from course_lib.install import ROOT
 
 SERVICES = ("TCP service on 127.0.0.1", "TCP service on ::1", "UDP service on 127.0.0.1", "abstract socket", "socket in the file system")
 _ENVIRONMENT = "COURSE_CLASS_SECRET"
-_KEY = 0x0C0FFEE5  # of a System V shared memory segment
 
 
 class Stage:
@@ -66,7 +65,7 @@ class Stage:
         self.about = {
             "run": self.run, "root": str(self.root), "class": str(self.root / "class"), "home": str(self.root / "home"),
             "course": str(ROOT), "tmp": tempfile.gettempdir(), "neighbour": str(self.neighbour), "shm": f"course-{self.run}",
-            "shm_key": _KEY, "variable": _ENVIRONMENT, "victim": self.victim.pid, "judge": os.getpid(), "fd": self.fd,
+            "shm_key": self.shm_key, "variable": _ENVIRONMENT, "victim": self.victim.pid, "judge": os.getpid(), "fd": self.fd,
             "site": site.getsitepackages()[0], **ports,
         }  # fmt: skip
         self.clean = self._digests()
@@ -120,6 +119,7 @@ class Stage:
 
     def _shared_memory(self, stack: contextlib.ExitStack) -> None:
         """Shared memory of both kinds, each with a text of its own."""
+        self.shm_key = 1 + secrets.randbits(30)  # one's own: two stages may stand at the same time
         self.shm = Path("/dev/shm") / f"course-{self.run}"
         self.shm.write_text(self.canary("shared memory of the host"), encoding="utf-8")
         self.shm.chmod(0o666)
@@ -131,14 +131,14 @@ class Stage:
         text = self.canary("System V shared memory of the host").encode()
         libc = ctypes.CDLL(None, use_errno=True)
         libc.shmat.restype = ctypes.c_void_p
-        self.shmid = libc.shmget(_KEY, 4096, 0o1666)
+        self.shmid = libc.shmget(self.shm_key, 4096, 0o1666)
         if self.shmid >= 0:
             place = libc.shmat(self.shmid, None, 0)
             ctypes.memmove(place, text, len(text))
             libc.shmdt(ctypes.c_void_p(place))
 
     def _lost_system_v(self) -> bool:
-        return self.shmid >= 0 and ctypes.CDLL(None).shmget(_KEY, 1, 0) != self.shmid
+        return self.shmid >= 0 and ctypes.CDLL(None).shmget(self.shm_key, 1, 0) != self.shmid
 
     def _descriptor(self, stack: contextlib.ExitStack) -> None:
         """An open, inheritable descriptor of a secret file, which a careless fork would hand down."""

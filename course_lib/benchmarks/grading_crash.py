@@ -48,6 +48,7 @@ def crash_rows(kills: int, count: int) -> Iterator[Row]:
                     running.wait()
                     killed += 1
                     left += _left(below)
+                    print(f"killed {killed} of {kills} times", file=sys.stderr, flush=True)
             with Writer(folder.db_url, folder.name) as writer:
                 times = Counter(key for _, _, key in writer.journal())
                 unsound += bool(writer.sound())

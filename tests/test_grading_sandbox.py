@@ -18,6 +18,7 @@ from course_lib import exercises
 from course_lib.cli.doctor import sandbox_lines
 from course_lib.exercises import Card
 from course_lib.exercises.killmatrix import BANK, read_bank
+from course_lib.grading.imports import TRAINING, imports_of
 from course_lib.grading.judge import grade
 from course_lib.grading.mark import mark
 from course_lib.grading.notebook import Step, Submission
@@ -25,9 +26,9 @@ from course_lib.grading.processes import RankProcesses
 from course_lib.grading.remote import Lost, WorkerPlace, run_cell
 from course_lib.grading.sandbox import LEVELS, Look, Wall, best, filters, looks, watch
 from course_lib.grading.sandbox.wall import course_files, trees
-from course_lib.grading.seats import MAX_BYTES, MAX_CELLS, Workers, imports_of
-from course_lib.grading.zygote import descendants
+from course_lib.grading.seats import MAX_BYTES, MAX_CELLS, Workers
 from course_lib.install import ROOT, Trouble
+from course_lib.install.processes import descendants
 from course_lib.learner.notebooks import parse, render
 from course_lib.records import Case
 from tests.grading_kit import REPOSITORY, cell_of, full, marked, own, points, small_source
@@ -93,7 +94,7 @@ def test_nothing_of_the_judge_the_class_or_the_system_can_be_read(kept, tmp_path
     library = ROOT / "course_lib"
     paths = [secrets, secrets / ".secret", secrets / "submitted/other.ipynb", ROOT / "solutions", ROOT / "tests", ROOT / "notebooks",
              *(library / "exercises/judging").glob("*.py"), *(library / "exercises/judging/__pycache__").glob("*.pyc"),
-             *(library / "grading" / f"{name}.py" for name in ("judge", "mark", "check", "seats", "zygote", "remote")),
+             *(library / "grading" / f"{name}.py" for name in ("judge", "mark", "check", "seats", "zygote", "warm_process", "warming", "reaping", "remote")),
              *Path.home().glob(".[bp]*rc"), *(library / "grading/__pycache__").glob("judge.*"), *(library / "grading/sandbox").glob("*.py"), Path(__file__),
              *map(Path, ("/etc/shadow", "/etc/hostname", "/var/log", "/boot", "/sys/class/net", "/run", "/proc/1/environ", "/dev/vda"))]
     there = [str(path) for path in paths if path.exists()]
@@ -506,9 +507,8 @@ def test_processes_serve_the_next_exercise_and_load_its_answer(walled, tmp_path)
             assert run_cell(seat, f"import os\ndef f(comm): return ['{word}', os.getpid()]").state == "answered"
             with WorkerPlace(seat, ranks=ranks) as place:
                 place.plan([case])
-                who.append((ranks.worn, place.run(CARD, case).value))
-    (worn_first, first), (worn_next, following) = who
-    assert (worn_first, worn_next) == (False, True)
+                who.append(place.run(CARD, case).value)
+    first, following = who
     assert [word for word, _ in first] == ["first"] * 2 and [word for word, _ in following] == ["second"] * 2
     assert [pid for _, pid in first] == [pid for _, pid in following]
 
@@ -538,7 +538,7 @@ def test_what_an_exercise_leaves_in_its_ranks_costs_the_next_one_nothing(walled,
     done = mark(Submission(steps=tuple(steps), exercises=tuple(card.id for card in cards)), cards, walled, deciding_ranks=True)
     assert tuple(report.passed for report in done.reports) == earned, done
     judged = [place for place in places if place.ranks is not None]
-    assert len(judged) == (2 if not earned[0] else 3)  # only in processes that had served another exercise is one judged twice
+    assert len(judged) == 3  # what passes is judged once, what does not once more in fresh ones
 
 
 def test_a_rank_reaches_nothing_in_the_process_that_it_is_a_copy_of(walled, tmp_path):
@@ -693,6 +693,24 @@ def test_what_our_source_imports_is_known_beforehand():
     found = imports_of({"cells": [{"cell_type": "code", "source": "import torch, math\nfrom course_lib import figures"}, {"cell_type": "code", "source": "%magic"},
                                   {"cell_type": "markdown", "source": "import os"}]})  # fmt: skip
     assert found == ("course_lib", "course_lib.figures", "math", "torch")
+
+
+@pytest.mark.parametrize(("kind", "line", "more"), [("code", "loss.backward()", TRAINING), ("code", "backward = loss", ()), ("markdown", "loss.backward()", ())])
+def test_what_torch_imports_to_train_is_loaded_where_a_cell_trains(kind, line, more):
+    found = imports_of({"cells": [{"cell_type": "code", "source": "import torch"}, {"cell_type": kind, "source": line}]})
+    assert TRAINING and found == tuple(sorted(("torch", *more)))
+
+
+@pytest.mark.parametrize(("kind", "line", "more"), [("code", "loss.backward()", TRAINING), ("code", "backward = loss", ()), ("markdown", "loss.backward()", ())])
+def test_what_torch_imports_to_train_is_loaded_where_a_cell_trains(kind, line, more):
+    found = imports_of({"cells": [{"cell_type": "code", "source": "import torch"}, {"cell_type": kind, "source": line}]})
+    assert TRAINING and found == tuple(sorted(("torch", *more)))
+
+
+@pytest.mark.parametrize(("kind", "line", "more"), [("code", "loss.backward()", TRAINING), ("code", "backward = loss", ()), ("markdown", "loss.backward()", ())])
+def test_what_torch_imports_to_train_is_loaded_where_a_cell_trains(kind, line, more):
+    found = imports_of({"cells": [{"cell_type": "code", "source": "import torch"}, {"cell_type": kind, "source": line}]})
+    assert TRAINING and found == tuple(sorted(("torch", *more)))
 
 
 IN_TMP = """

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from course_lib.exercises import Card
-from course_lib.grading import seats
+from course_lib.grading import warm_process
 from course_lib.grading.channel import Channel, Garbled
 from course_lib.grading.remote import Lost, WorkerPlace, names_there, run_cell
 from course_lib.grading.seats import Workers, end_in_words
 from course_lib.grading.words import clean
-from course_lib.grading.zygote import descendants
+from course_lib.install import ROOT
+from course_lib.install.processes import descendants
 from course_lib.records import Case
 from tests.grading_kit import mine, own, small_course
 
@@ -311,7 +312,7 @@ def test_a_check_that_is_stopped_leaves_no_process(tmp_path, how):
     notebook = parse(mine(where).read_text())
     notebook["cells"].insert(2, own("import subprocess, pathlib\nsubprocess.Popen(['sleep', '60'], start_new_session=True)\nwhile True: pass"))
     mine(where).write_text(render(notebook))
-    env = {**os.environ, "COURSE_ROOT": str(where.root), "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": str(seats.ROOT)}
+    env = {**os.environ, "COURSE_ROOT": str(where.root), "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", "from course_lib.grading.check import check_main; raise SystemExit(check_main(['01'], *[False] * 4))"]
     process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
     until = time.monotonic() + 30
@@ -334,7 +335,7 @@ def test_a_fresh_worker_in_an_endless_loop_ends_with_its_judge(tmp_path):
         "from pathlib import Path\nfrom course_lib.grading.remote import run_cell\nfrom course_lib.grading.seats import Workers\n"
         "with Workers(fork=False) as workers, workers.seat(Path('.')) as seat:\n    run_cell(seat, 'while True: pass')"
     )
-    env = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": str(seats.ROOT)}
+    env = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen([sys.executable, "-c", program], env=env, cwd=tmp_path, start_new_session=True)
     until = time.monotonic() + 30
     while len(alive_with(str(tmp_path / "tmp"))) < 2 and time.monotonic() < until:
@@ -396,7 +397,7 @@ def test_an_oversize_request_is_not_sent():
 def test_a_worker_that_cannot_start_says_why(monkeypatch, tmp_path):
     from course_lib.install import Trouble
 
-    monkeypatch.setitem(seats._SET, "PYTHONHASHSEED", "not a seed")
+    monkeypatch.setitem(warm_process._SET, "PYTHONHASHSEED", "not a seed")
     with pytest.raises(Trouble, match="did not start"), Workers() as broken, broken.seat(tmp_path):
         raise AssertionError("a seat was given")
 

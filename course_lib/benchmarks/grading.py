@@ -20,12 +20,13 @@ from course_lib.benchmarks.grading_class import KINDS, made, submission
 from course_lib.benchmarks.grading_crash import crash_rows
 from course_lib.benchmarks.rows import Row, show
 from course_lib.grading.classroom.folder import ClassFolder
+from course_lib.grading.imports import imports_of
 from course_lib.grading.judge import decide
 from course_lib.grading.needed import needed
 from course_lib.grading.notebook import load, rebuild
 from course_lib.grading.place import Here
 from course_lib.grading.remote import run_cell
-from course_lib.grading.seats import Workers, imports_of
+from course_lib.grading.seats import Workers
 from course_lib.grading.service.events import Event
 from course_lib.grading.service.grading import grade_class
 from course_lib.grading.service.pool import Markers

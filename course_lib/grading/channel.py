@@ -14,6 +14,7 @@ from typing import Any
 from course_lib.cluster.codec import Limits, decode, encode
 
 MAX_FRAME = 64 * 2**20  # bytes of one message
+PATIENCE = 5.0  # s that a worker may take for what is no work of the learner's
 _HEAD = struct.Struct(">4s16sQ")
 _MARK = b"TaS1"
 

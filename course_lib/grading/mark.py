@@ -1,6 +1,11 @@
 """One notebook, marked: its cells run in a worker, its exercises judged from outside, and what breaks costs only itself.
 
-A cell or an exercise that ends the worker is left out and the notebook starts over without it; exercises that were judged
+Where workers are forked, a notebook is gone through twice at most. At first nothing is protected from what is judged before it:
+every exercise is judged in the notebook's own process, as in a learner's kernel, and only what passes there is kept. What does not
+pass may be another's fault, so it is judged in a notebook in which nothing was judged, on a clone that nobody else sees; this one
+has the last word. To fork and end a clone costs as much as a few exercises do.
+
+A cell or an exercise that ends the worker is left out there and the notebook starts over without it; exercises that were judged
 before keep their reports. Starting over is bounded: each time something is left out.
 """
 
@@ -8,7 +13,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +21,7 @@ from typing import Any
 from course_lib.exercises import Card
 from course_lib.grading.confirm import confirmed, wants_weighing
 from course_lib.grading.judge import EXPLAIN_SECONDS, decide, explain, wants_explaining
-from course_lib.grading.notebook import Step, Submission
+from course_lib.grading.notebook import STUB, Step, Submission
 from course_lib.grading.processes import RankProcesses
 from course_lib.grading.remote import Lost, WorkerPlace, names_there, run_cell
 from course_lib.grading.sandbox.wall import Wall
@@ -25,6 +30,8 @@ from course_lib.grading.words import clean
 from course_lib.records import Outcome, Report
 
 NOTEBOOK_SECONDS = Wall(level="none").notebook_seconds  # for all cells and cases of one notebook together, without a wall that says otherwise
+QUICK_SECONDS = 2.0  # for a cell or case of the first time; one that takes longer has as long as it may the second
+QUICK_TIMES = 3  # that the first time begins anew
 _BESIDE_BYTES = 20_000_000  # what may lie beside a notebook and be there for its worker
 
 
@@ -44,6 +51,7 @@ class _Rules:
     others: Mapping[str, Mapping[str, Mapping[str, Any]]]  # exercise -> who -> theirs
     secret: str
     deciding: bool
+    quick: bool = False
 
 
 @dataclass
@@ -75,16 +83,60 @@ def mark(
     workers.wait_ready()  # which is not the submission's time
     until = time.monotonic() + state.limits.notebook_seconds
     rules = _Rules(params=params or {}, others=others or {}, secret=secret, deciding=deciding_ranks)
+    if workers.forks:
+        _quickly(submission, known, workers, beside, state, until, replace(rules, quick=True))
     with _copy_of(beside) as folder:
         while not _through(submission, known, workers, folder, state, until, rules):
             pass
     return Marked(reports=tuple(state.reports[name] for name in submission.exercises), notes=tuple(state.notes))
 
 
+def _quickly(
+    submission: Submission, known: Mapping[str, Card], workers: Workers, beside: Path | None, state: _State, until: float, rules: _Rules
+) -> None:
+    """Run the notebook without clones, and keep the reports of what is right there, or plainly not answered.
+
+    An exercise that ends the process is left to the second time, and the others are gone through without it.
+    """
+    skipped, stubs = set(submission.missing), {step.exercise for step in submission.steps if step.do == "run" and STUB in step.source}
+    for _ in range(QUICK_TIMES):
+        with _copy_of(beside) as folder, workers.seat(folder) as seat, closing(RankProcesses(seat)) as ranks:
+            for step in submission.steps:
+                if time.monotonic() > until:
+                    return
+                try:
+                    if step.do == "run":
+                        run_cell(seat, step.source, min(QUICK_SECONDS, state.limits.cell_seconds))
+                    elif step.exercise not in skipped and step.exercise not in state.reports:
+                        _judge_quickly(seat, ranks, known[step.exercise], step.exercise in stubs, state, rules)
+                except Lost:
+                    skipped.add(step.exercise)
+                    break
+            else:
+                return
+        if step.do == "run":
+            return
+
+
+def _judge_quickly(seat: Seat, ranks: RankProcesses, card: Card, stub: bool, state: _State, rules: _Rules) -> None:
+    """Judge one exercise in the notebook's own process; Lost if that is of no more use."""
+    if not all(names_there(seat, card.answers)[0]):
+        return
+    report, place = _in_a_place(seat, ranks if rules.deciding else None, card, state, rules)
+    if place.lost is not None:
+        raise place.lost
+    if report.passed and rules.deciding and wants_weighing(card, report):
+        report = _weighed(seat, ranks, card, report, state, rules)
+    if report.passed or (stub and report.state == "not answered"):
+        state.reports[card.id] = report
+
+
 def _through(
     submission: Submission, known: Mapping[str, Card], workers: Workers, folder: Path, state: _State, until: float, rules: _Rules
 ) -> bool:
     """Run the notebook once; whether it came to its end. If not, what broke it is left out of the next run."""
+    if all(name in state.reports for name in submission.exercises):
+        return True
     with workers.seat(folder) as seat, closing(RankProcesses(seat)) as ranks:
         for index, step in enumerate(submission.steps):
             if index in state.left_out or (step.do == "judge" and step.exercise in state.reports):
@@ -134,11 +186,7 @@ def _judge(seat: Seat, ranks: RankProcesses, card: Card, missing: bool, state: _
         state.notes.append(f"{wrote.error if wrote else ''} But a cell of your own defines {names}, and that was judged: nothing is lost.".strip())
     deciding = seat.forks and rules.deciding
     report, place = _in_a_place(seat, ranks if deciding else None, card, state, rules)
-    if place.decides and not report.passed:
-        ranks.close()
-        if ranks.worn:  # an earlier exercise may have left something in their processes
-            report, place = _in_a_place(seat, ranks, card, state, rules)
-            ranks.close()
+    ranks.close()  # the next exercise gets others: this one may have left something in them
     state.reports[card.id] = report
     if place.lost is not None and not seat.forks:
         raise place.lost
@@ -149,8 +197,9 @@ def _judge(seat: Seat, ranks: RankProcesses, card: Card, missing: bool, state: _
 
 
 def _in_a_place(seat: Seat, ranks: RankProcesses | None, card: Card, state: _State, rules: _Rules) -> tuple[Report, WorkerPlace]:
-    """The report of an exercise, and the clone on which it was judged."""
-    with WorkerPlace(seat, ranks=ranks, most_seconds=state.limits.case_seconds) as place:
+    """The report of an exercise, and where it was judged: on a clone, unless it is to be quick."""
+    seconds = min(QUICK_SECONDS, state.limits.case_seconds) if rules.quick else state.limits.case_seconds
+    with WorkerPlace(seat, ranks=ranks, most_seconds=seconds, clone=not rules.quick) as place:
         report = _graded(card, place, rules)
         place.settle()
     if place.lost is not None:

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from course_lib.exercises import Card, call
-from course_lib.grading.channel import Garbled, Gone, Late
-from course_lib.grading.seats import PATIENCE, Seat, end_in_words, pass_socket
+from course_lib.grading.channel import PATIENCE, Garbled, Gone, Late
+from course_lib.grading.seats import Seat, end_in_words, pass_socket
 from course_lib.records import Case
 
 if TYPE_CHECKING:
@@ -98,11 +98,9 @@ class RankProcesses:
     def __init__(self, seat: Seat) -> None:
         self.seat = seat
         self.seats: list[Rank] = []
-        self.worn = False  # whether this exercise has processes that served another before
 
     def begin(self) -> None:
         """Another exercise: its answer is to be loaded before it runs."""
-        self.worn = bool(self.seats)
         for seat in self.seats:
             seat.loaded = False
 

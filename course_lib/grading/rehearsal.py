@@ -16,7 +16,7 @@ from typing import Any
 from course_lib import exercises
 from course_lib.cluster.codec import decode, encode
 from course_lib.grading.place import run_probe
-from course_lib.grading.worker import seed_everything
+from course_lib.grading.process_state import seed_everything
 from course_lib.records import Case
 
 _TIMES = 12  # enough for Python 3.11 to leave code as it is

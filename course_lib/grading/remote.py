@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from course_lib.exercises import Card, call
-from course_lib.grading.channel import Channel, Garbled, Gone, Late
-from course_lib.grading.place import NOT_ANSWERED, OUTPUT_CAP
+from course_lib.grading.channel import PATIENCE, Channel, Garbled, Gone, Late
+from course_lib.grading.crossing import NOT_ANSWERED, OUTPUT_CAP
 from course_lib.grading.processes import RankProcesses, deciding
-from course_lib.grading.seats import PATIENCE, Seat, end_in_words, pass_socket
+from course_lib.grading.seats import Seat, end_in_words, pass_socket
 from course_lib.grading.words import clean
 from course_lib.records import Case, Outcome, State
 
@@ -79,10 +79,11 @@ def outcome_of(answer: dict[str, Any]) -> Outcome:
 
 
 class WorkerPlace:
-    """Runs the cases of one exercise on a clone of the worker, or on the worker itself where there are no clones."""
+    """Runs the cases of one exercise on a clone of the worker, or on the worker itself where there are no clones or none is wanted."""
 
-    def __init__(self, seat: Seat, *, ranks: RankProcesses | None = None, most_seconds: float = 60.0) -> None:
+    def __init__(self, seat: Seat, *, ranks: RankProcesses | None = None, most_seconds: float = 60.0, clone: bool = True) -> None:
         self.seat = seat
+        self.clones = seat.forks and clone
         self.most_seconds = most_seconds  # of one case
         self.ranks = ranks  # where runs with a process for each decide
         self.decides: list[Case] = []
@@ -93,7 +94,7 @@ class WorkerPlace:
         self.channel = seat.channel
 
     def __enter__(self) -> WorkerPlace:
-        if self.seat.forks:
+        if self.clones:
             try:
                 self.token, self.channel = pass_socket(self.seat.channel, {"do": "clone"})
             except (Gone, Late) as error:
@@ -101,7 +102,7 @@ class WorkerPlace:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.seat.forks:
+        if self.clones:
             self.channel.close()
             if not self.heard:  # a rank's process may have crashed, and the clone lives
                 self._clone_status(PATIENCE if self.lost is None else 0.0)
@@ -205,7 +206,7 @@ class WorkerPlace:
                 self.lost = lost
 
     def _ended(self) -> str:
-        if not self.seat.forks:
+        if not self.clones:
             return self.seat.ended()
         status = self._clone_status(0.5)
         self.seat.sweep()

@@ -4,9 +4,7 @@
 forking is missing or unsafe (macOS, Windows). Both speak the same protocol over the same kind of socket.
 """
 
-import ast
 import contextlib
-import json
 import os
 import secrets
 import signal
@@ -15,29 +13,21 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
-from course_lib.exercises import overlay
 from course_lib.grading import intake
-from course_lib.grading.channel import Channel, Garbled, Gone, Late
+from course_lib.grading.channel import PATIENCE, Channel, Garbled, Gone, Late
+from course_lib.grading.imports import TRAINING as TRAINING
+from course_lib.grading.process_state import CLOSED_BY_ITSELF
 from course_lib.grading.sandbox.wall import Wall
-from course_lib.grading.worker import CLOSED_BY_ITSELF
-from course_lib.install import ROOT, Trouble
+from course_lib.grading.warm_process import WarmProcess
+from course_lib.install import Trouble
 from course_lib.learner.notebooks import Notebook
 
 MAX_BYTES = 50_000_000  # of a notebook: a chapter with every picture in it is a tenth of this
 MAX_CELLS = 2_000
-START_SECONDS = 60.0  # importing torch on a slow, cold disk
 ENTER_SECONDS = 30.0  # on a machine under load, behind a wall
-TRAINING = ("torch._dynamo", "torch.fx.experimental.symbolic_shapes")  # torch imports them at a first backward pass and step: 2 s in every fork
-PATIENCE = 5.0  # s that a worker may take for what is no work of the learner's
-_KEPT = ("PATH", "HOME", "USERPROFILE", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "LD_LIBRARY_PATH",
-         "DYLD_LIBRARY_PATH", "MPLCONFIGDIR", "XDG_CACHE_HOME", overlay.VARIABLE)
-_SET = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "MPLBACKEND": "Agg",
-        "TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONUTF8": "1",
-        "COURSE_WORKER": "1"}  # the last makes `check` in a learner's own cells silent
 
 
 def can_fork() -> bool:
@@ -111,13 +101,13 @@ class Workers:
                         *(part for name in imports for part in ("--import", name))]  # fmt: skip
         self.forks = can_fork() if fork is None else fork
         self.wall = wall
-        self._warm: _Process | None = None
+        self._warm: WarmProcess | None = None
         if wall is not None and not self.forks:
             raise Trouble("Work that is not trusted is graded where processes can be forked and kept in.", "grade on Linux")
 
     def __enter__(self) -> "Workers":
         if self.forks:
-            self._warm = _Process(self.options, self.wall)  # it loads while the judge reads the notebook
+            self._warm = WarmProcess(self.options, self.wall)  # it loads while the judge reads the notebook
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -169,89 +159,9 @@ class Workers:
                 return _Forked(self._warm, folder)
             except (Gone, Late, Garbled):
                 self._warm.close()
-        self._warm = _Process(self.options, self.wall)
+        self._warm = WarmProcess(self.options, self.wall)
         self._warm.wait_ready()
         return _Forked(self._warm, folder)
-
-
-def imports_of(source: Notebook) -> tuple[str, ...]:
-    """The modules that the code cells of a notebook of ours import, and that torch does where they train: what a warm process loads beforehand."""
-    found: set[str] = set()
-    if any(".backward(" in cell["source"] for cell in source["cells"] if cell["cell_type"] == "code"):
-        found.update(TRAINING)
-    for cell in source["cells"]:
-        if cell["cell_type"] != "code":
-            continue
-        with contextlib.suppress(SyntaxError):  # a line that only IPython understands
-            for node in ast.walk(ast.parse(cell["source"])):
-                if isinstance(node, ast.Import):
-                    found |= {each.name for each in node.names}
-                elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                    found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names if node.module == "course_lib")}
-    return tuple(sorted(found))
-
-
-class _Process:
-    """A process of ours that runs `course_lib.grading.zygote`."""
-
-    def __init__(self, options: Sequence[str], wall: Wall | None = None) -> None:
-        mine, theirs = socket.socketpair()
-        self.channel = Channel(mine)
-        self.complaints = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
-        self.scratch = tempfile.TemporaryDirectory(prefix="course-ipython-", ignore_cleanup_errors=True)
-        windows = sys.platform == "win32"
-        if wall is not None:
-            options = [*options, "--walled", self.scratch.name]
-        command = [sys.executable, "-P", "-m", "course_lib.grading.zygote", "stdin" if windows else str(theirs.fileno()), *options]
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE if windows else subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=self.complaints, env={**environment(), "IPYTHONDIR": self.scratch.name}, cwd=ROOT, start_new_session=not windows,
-            **({} if windows else {"pass_fds": (theirs.fileno(),)}),
-        )
-        if windows:
-            assert self.process.stdin is not None
-            self.process.stdin.write(theirs.share(self.process.pid))  # type: ignore[attr-defined]
-            self.process.stdin.close()
-        theirs.close()
-        self.ready = False
-        if wall is not None:  # not on the command line, which workers can read
-            self.channel.send(secrets.token_bytes(16), {"wall": json.dumps(asdict(wall))})
-
-    def wait_ready(self) -> None:
-        """Return once it has loaded; Trouble says why it did not."""
-        if self.ready:
-            return
-        try:
-            self.channel.receive(START_SECONDS)
-        except (Gone, Late, Garbled) as error:
-            self.close()
-            self.complaints.seek(0)
-            last = self.complaints.read().decode(errors="replace").strip().splitlines()[-1:] or [str(error)]
-            raise Trouble(f"The process that runs answers did not start: {last[0]}", "`./course doctor` looks at the installation") from error
-        self.ready = True
-
-    def close(self) -> None:
-        """End it, and wait for it: the warm process ends its descendants when it sees the channel close."""
-        self.channel.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(PATIENCE if self.ready else 0.0)
-        self.kill()
-        self.scratch.cleanup()
-
-    def kill(self) -> None:
-        """End it and its process group now."""
-        with contextlib.suppress(OSError):
-            if sys.platform == "win32":
-                subprocess.run(["taskkill", "/T", "/F", "/PID", str(self.process.pid)], capture_output=True, check=False)
-            else:
-                os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-
-
-def environment() -> dict[str, str]:
-    """What a worker gets of our environment, and what it needs: one thread, no secrets, `check` silent."""
-    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    return {**kept, **_SET, "PYTHONPATH": str(ROOT)}
 
 
 def pass_socket(channel: Channel, request: dict[str, Any]) -> tuple[bytes, Channel]:
@@ -273,7 +183,7 @@ class _Forked:
 
     forks = True
 
-    def __init__(self, warm: _Process, folder: Path) -> None:
+    def __init__(self, warm: WarmProcess, folder: Path) -> None:
         self.warm, self.folder = warm, folder
         self.over = ""  # why the warm process had to end something here, in words; "" if it had not
         self.apart = False
@@ -330,7 +240,7 @@ class _Fresh:
     apart = False
 
     def __init__(self, options: Sequence[str], folder: Path) -> None:
-        self.process = _Process([*options, "--fresh", "--folder", str(folder)])
+        self.process = WarmProcess([*options, "--fresh", "--folder", str(folder)])
         self.process.wait_ready()
         self.channel = self.process.channel
 

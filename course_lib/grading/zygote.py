@@ -8,9 +8,6 @@ started by `seats`. With `--fresh` it becomes the one worker itself: for systems
 import argparse
 import contextlib
 import gc
-import importlib
-import importlib.abc
-import importlib.machinery
 import os
 import select
 import shutil
@@ -18,63 +15,26 @@ import signal
 import socket
 import sys
 import threading
-import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from course_lib import exercises
 from course_lib.exercises import overlay
 from course_lib.grading import pages
 from course_lib.grading.channel import Channel, Gone
+from course_lib.grading.process_state import CHILD_SUBREAPER, end_with_judge, end_with_parent, prctl, silence
+from course_lib.grading.reaping import end_descendants, pair, wait_for
 from course_lib.grading.rehearsal import rehearse
 from course_lib.grading.sandbox import gauge, watch
-from course_lib.grading.worker import Worker, end_with_parent, make_shell, prctl, seed_everything
-from course_lib.install.processes import descendants, ended
+from course_lib.grading.warming import Refuse, preload
+from course_lib.grading.worker import Worker
+from course_lib.install.processes import descendants
 
 if TYPE_CHECKING:  # Linux only
     from course_lib.grading.sandbox.entry import Gate
 
-PRIVATE = ("course_lib.exercises.judging", "course_lib.grading.judge", "course_lib.grading.panel", "course_lib.grading.check")
 READY = b"zygote-is-ready."
-_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
-
-
-class Refuse(importlib.abc.MetaPathFinder):
-    """Makes the judging unimportable here and in everything forked from here."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        """ImportError for a private module, "not mine" for every other."""
-        if any(fullname == name or fullname.startswith(f"{name}.") for name in PRIVATE):
-            raise ImportError(f"{fullname} is not to be had where answers run.", name=fullname)
-        return None
-
-
-def preload(torch: bool, chapters: Sequence[str], imports: Sequence[str] = ()) -> Any:
-    """Import what notebooks need, nothing that judges; the value is the shell that they will run in."""
-    import numpy  # noqa: F401
-
-    for chapter in chapters:
-        exercises.cards(chapter)
-    if torch:
-        import torch as module
-
-        import course_lib.cluster.remote
-        import course_lib.grading.ranks  # noqa: F401
-
-        module.set_num_threads(1)
-    for name in imports:
-        with contextlib.suppress(ImportError):  # a cell that needs it will say so
-            importlib.import_module(name)
-    shell = make_shell()
-    seed_everything()  # the first time loads more of torch than one would think
-    if held := [name for name in sys.modules if name.startswith(PRIVATE)]:
-        raise RuntimeError(f"{held} must not be loaded in a worker's parent.")
-    return shell
 
 
 @dataclass
@@ -98,7 +58,7 @@ class Zygote:
 
     def serve(self) -> None:
         """Answer the judge until it has gone."""
-        prctl(_SET_CHILD_SUBREAPER, 1)  # what a worker leaves behind becomes ours to end
+        prctl(CHILD_SUBREAPER, 1)  # what a worker leaves behind becomes ours to end
         gc.collect()
         gc.freeze()  # forked pages stay shared
         from course_lib.grading.sandbox.linux import gather_memory
@@ -207,10 +167,10 @@ class Zygote:
     def end(self, pid: int, grace: float) -> int | None:
         """The wait status of a worker that ended within `grace` seconds by itself; None if it had to be killed."""
         try:
-            status = _wait(pid, grace)
+            status = wait_for(pid, grace)
             if status is None:
                 os.kill(pid, signal.SIGKILL)
-                _wait(pid, 5.0)
+                wait_for(pid, 5.0)
         except ChildProcessError:
             status = None
         kept = self.workers.pop(pid, None)
@@ -218,47 +178,6 @@ class Zygote:
         if kept is not None and kept.folder is not None:
             shutil.rmtree(kept.folder, ignore_errors=True)
         return status
-
-
-def _wait(pid: int, seconds: float) -> int | None:
-    """The wait status of a child, None if it still lives after `seconds`."""
-    done = threading.Event()
-    for _ in range(int(seconds / 0.002) + 1):
-        found, status = os.waitpid(pid, os.WNOHANG)
-        if found:
-            return status
-        done.wait(0.002)
-    return None
-
-
-def end_descendants(keep: Collection[int] = (), of: int | None = None) -> None:
-    """Kill everything below the worker `of`, and all that has lost its worker, again until nothing is left; reap it.
-
-    The workers in `keep` are spared, and so is what they have started, but for `of`'s.
-    """
-    for _ in range(1000):
-        orphans = [pid for pid in _children_of_ours() if pid not in keep and not ended(pid)]
-        alive = [*orphans, *(below for orphan in orphans for below in descendants(orphan))]
-        alive += descendants(of) if of is not None else []
-        for pid in alive:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        _reap(keep)
-        if not alive:
-            return
-
-
-def _reap(keep: Collection[int]) -> None:
-    """Bury our dead children, but leave the status of those in `keep` to be asked for."""
-    for pid in _children_of_ours():
-        if pid not in keep:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
-
-
-def _children_of_ours() -> list[int]:
-    with open(f"/proc/{os.getpid()}/task/{os.getpid()}/children") as file:
-        return [int(pid) for pid in file.read().split()]
 
 
 def inherited(name: str) -> socket.socket:
@@ -313,41 +232,8 @@ def _separated(channel: Channel) -> "Callable[[Path], Gate]":
     if wall.level == "namespaces":
         separate()
     else:
-        _paired()
+        pair()
     return lambda scratch: Gate(wall, scratch)
-
-
-def _paired() -> None:
-    """Continue in a child; whichever of the two is killed, the other ends all that it has started. A process space does that by itself."""
-    prctl(_SET_CHILD_SUBREAPER, 1)
-    pid = os.fork()
-    if pid:
-        _, status = os.waitpid(pid, 0)
-        end_descendants()
-        code = os.waitstatus_to_exitcode(status)
-        os._exit(code if code >= 0 else 128 - code)
-    signal.signal(signal.SIGTERM, _end_everything)
-    prctl(_PARENT_DEATH_SIGNAL, signal.SIGTERM)
-
-
-def _end_everything(*_: object) -> None:
-    end_descendants()
-    os._exit(0)
-
-
-def end_with_judge(judge: int) -> None:
-    """End this process once its parent is no longer `judge`: it may be in a learner's loop and see no closed socket."""
-    while os.getppid() == judge:
-        time.sleep(0.5)
-    os._exit(0)
-
-
-def silence() -> None:
-    """Input from nowhere, output to nowhere, for this process and everything it starts."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for fd in (0, 1, 2):
-        os.dup2(nowhere, fd)
-    os.close(nowhere)
 
 
 if __name__ == "__main__":

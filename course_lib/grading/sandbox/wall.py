@@ -16,7 +16,7 @@ LEVELS = ("namespaces", "contained", "none")
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives", "/nix/store")
 _OF_PYTHON = ("bin", "lib", "lib64", "share", "pyvenv.cfg")  # of a prefix: not what else may lie beside an environment
-_WORKERS_SIDE = ("__init__", "channel", "intake", "place", "ranks", "worker", "words")  # the modules of grading that a worker has
+_WORKERS_SIDE = ("__init__", "channel", "intake", "place", "process_state", "rank_worker", "ranks", "worker", "words")  # the modules of grading that a worker has
 _JUDGES_SIDE = (("exercises", "judging"), ("exercises", "killmatrix"), ("cli",), ("benchmarks",))  # and what else it has not
 
 

@@ -19,12 +19,13 @@ from typing import Any
 
 from course_lib import exercises
 from course_lib.exercises import Card, overlay
+from course_lib.grading.imports import imports_of
 from course_lib.grading.intake import slim
 from course_lib.grading.judge import CONTRACT_VERSION, report_dict
 from course_lib.grading.mark import lost_report
 from course_lib.grading.needed import mark_needed
 from course_lib.grading.notebook import MAX_BYTES, MAX_CELLS, Submission, rebuild
-from course_lib.grading.seats import Workers, imports_of
+from course_lib.grading.seats import Workers
 from course_lib.grading.service.anomalies import anomalies_of, answers_of
 from course_lib.grading.service.autograded import autograded, text_of
 from course_lib.grading.variants import others

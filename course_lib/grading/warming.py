@@ -1,0 +1,73 @@
+"""What the warm process loads before it forks: what notebooks need, an IPython shell, and nothing that judges."""
+
+import contextlib
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, NoReturn
+
+from course_lib import exercises
+from course_lib.grading.process_state import seed_everything
+
+PRIVATE = ("course_lib.exercises.judging", "course_lib.grading.judge", "course_lib.grading.panel", "course_lib.grading.check")
+
+
+class Refuse(importlib.abc.MetaPathFinder):
+    """Makes the judging unimportable here and in everything forked from here."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """ImportError for a private module, "not mine" for every other."""
+        if any(fullname == name or fullname.startswith(f"{name}.") for name in PRIVATE):
+            raise ImportError(f"{fullname} is not to be had where answers run.", name=fullname)
+        return None
+
+
+def preload(torch: bool, chapters: Sequence[str], imports: Sequence[str] = ()) -> Any:
+    """Import what notebooks need, nothing that judges; the value is the shell that they will run in."""
+    import numpy  # noqa: F401
+
+    for chapter in chapters:
+        exercises.cards(chapter)
+    if torch:
+        import torch as module
+
+        import course_lib.cluster.remote
+        import course_lib.grading.ranks  # noqa: F401
+
+        module.set_num_threads(1)
+    for name in imports:
+        with contextlib.suppress(ImportError):  # a cell that needs it will say so
+            importlib.import_module(name)
+    shell = make_shell()
+    seed_everything()  # the first time loads more of torch than one would think
+    if held := [name for name in sys.modules if name.startswith(PRIVATE)]:
+        raise RuntimeError(f"{held} must not be loaded in a worker's parent.")
+    return shell
+
+
+def make_shell() -> Any:
+    """An IPython shell without history, files, colours or display: what a cell shows is dropped unformatted."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.InteractiveShell.colors = "NoColor"
+    config.InteractiveShell.sphinxify_docstring = False
+    shell = InteractiveShell.instance(config=config)
+    shell.display_formatter.format = lambda *_, **__: ({}, {})  # drawing every figure would cost seconds
+    shell.display_pub.publish = lambda *_, **__: None
+    shell._tee = lambda channel: contextlib.nullcontext()  # it would keep all that cells print, gigabytes of it
+    shell.ask_exit = _leave
+    shell.showtraceback = shell.showsyntaxerror = lambda *_, **__: None
+    return shell
+
+
+def _leave() -> NoReturn:
+    """What `quit()` in a cell does here: an error of that cell."""
+    raise SystemExit("quit() ends a notebook's kernel")

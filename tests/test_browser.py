@@ -1,11 +1,13 @@
 """Chapters in a real browser, as a learner meets them: opened by `./course learn`, run whole, moved, answered, in both themes.
 
-A chapter is opened once and is one test with many subtests, so that two workers start two JupyterLabs and no more. With
-COURSE_SHOTS=folder, every screenshot is kept there to be looked at.
+A chapter is opened once and is one test with many subtests; every worker has one JupyterLab and one browser for all its chapters, as
+a learner has. With COURSE_SHOTS=folder, screenshots are made and kept there to be looked at.
 """
 
 import os
 import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -55,28 +57,50 @@ class Opened:
 
     number: str
     page: Any  # a ChapterPage
-    shots: Path
+    shots: Path | None
 
     def shot(self, name: str, of: Any = None) -> None:
-        """Keep a screenshot of an element, or of the window."""
-        (of or self.page.page).screenshot(path=self.shots / f"{self.number}-{name}.png")
+        """Keep a screenshot of an element, or of the window, where they are asked for."""
+        if self.shots:
+            (of or self.page.page).screenshot(path=self.shots / f"{self.number}-{name}.png")
+
+    def shown_in(self) -> list[str]:
+        """The themes in which the page is to be photographed: both, or none."""
+        return self.page.themes() if self.shots else []
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_a_chapter_in_a_browser(name: str, browser: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
+@pytest.fixture(scope="session")
+def chapter_page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Any]]:
+    """A function that opens a chapter: the first with `./course learn`, each further one from the JupyterLab that is then there."""
     from course_lib.benchmarks.chapter_page import open_chapter
     from course_lib.benchmarks.lab import served
 
-    shots = Path(os.environ.get("COURSE_SHOTS", tmp_path))
-    shots.mkdir(parents=True, exist_ok=True)
-    with served(tmp_path / "home", name[:2]) as address:
-        assert f"/lab/tree/{name}/{name}.ipynb" in address
-        opened = Opened(name[:2], open_chapter(browser, address), shots)
-        opened.page.run_all()
-        for step in (*EVERY_CHAPTER, *OF_ONE_CHAPTER.get(opened.number, ())):
-            with subtests.test(step.__name__.replace("_", " ")):
-                step(opened)
-        opened.page.page.close()
+    with ExitStack() as stack:
+        opened: list[Any] = []
+
+        def open_(name: str) -> Any:
+            if opened:
+                opened[0].turn_to(f"{name}/{name}.ipynb")
+            else:
+                address = stack.enter_context(served(tmp_path_factory.mktemp("lab") / "home", name[:2]))
+                assert f"/lab/tree/{name}/{name}.ipynb" in address
+                opened.append(open_chapter(browser, address))
+            return opened[0]
+
+        yield open_
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_chapter_in_a_browser(name: str, chapter_page: Callable[[str], Any], subtests: pytest.Subtests) -> None:
+    shots = Path(os.environ["COURSE_SHOTS"]) if os.environ.get("COURSE_SHOTS") else None
+    if shots:
+        shots.mkdir(parents=True, exist_ok=True)
+    opened = Opened(name[:2], chapter_page(name), shots)
+    assert f"{name}/{name}.ipynb" in opened.page.page.evaluate("() => jupyterapp.shell.currentWidget.context.path")
+    opened.page.run_all()
+    for step in (*EVERY_CHAPTER, *OF_ONE_CHAPTER.get(opened.number, ())):
+        with subtests.test(step.__name__.replace("_", " ")):
+            step(opened)
 
 
 # ------------------------------------------------------------------------------------------- the page as it is after Run All
@@ -90,7 +114,7 @@ def run_all_passes_an_untouched_chapter_and_shows_what_is_to_do(chapter: Opened)
         panel = page.cell(f"{card.id}-check").locator(".course-panel")
         assert panel.locator(".head b").text_content() == "Not answered yet", card.id
         assert panel.locator(".points").text_content() == f"0 of {card.points} points"
-    for theme in ("light", "dark"):
+    for theme in chapter.shown_in():
         page.theme(theme)
         page.page.locator(".jp-NotebookPanel .jp-WindowedPanel-outer").evaluate("panel => { panel.scrollTop = 0; }")
         chapter.shot(f"top-{theme}")
@@ -152,7 +176,7 @@ def every_slider_redraws_its_picture_when_dragged_and_by_keyboard(chapter: Opene
             shown.append(id)
     assert not still
     assert len(shown) >= 4
-    for theme in ("light", "dark"):
+    for theme in chapter.shown_in():
         page.theme(theme)
         for id in dict.fromkeys(shown):
             chapter.shot(f"{id}-{theme}", page.show(id).locator(".jp-Cell-outputWrapper"))
@@ -242,7 +266,7 @@ def a_wrong_answer_is_told_why_and_the_right_one_gets_full_points(chapter: Opene
 
 def both_themes(chapter: Opened, name: str, id: str) -> None:
     """A screenshot of a check in each theme, and its text read against its ground."""
-    for theme in ("light", "dark"):
+    for theme in chapter.page.themes():
         chapter.page.theme(theme)
         chapter.shot(f"{name}-{theme}", chapter.page.show(id))
         faint = {words: ratio for words, ratio in chapter.page.contrast(id) if ratio < LEAST_CONTRAST}

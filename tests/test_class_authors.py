@@ -19,11 +19,13 @@ from course_lib.grading.notebook import rebuild
 from course_lib.grading.place import Here
 from course_lib.grading.release import tidied_sources
 from course_lib.grading.seats import Workers
+from course_lib.grading.service.grading import grade_class
 from course_lib.grading.service.task import cards_of
 from course_lib.install import ROOT, Trouble
 from course_lib.learner.merge import grade_meta
 from course_lib.learner.notebooks import read, render
-from tests.class_kit import class_at, course_at
+from tests.class_kit import NAME, as_bytes, class_at, course_at, saved, work
+from tests.crash_kit import Made
 from tests.grading_kit import cell_of, own
 
 WRITTEN = {
@@ -127,6 +129,22 @@ def test_a_machine_that_does_not_see_the_class_folder_grades_nothing_without_its
     with pytest.raises(Trouble, match="there is no such folder") as trouble:
         cards_of({**task, "overlay": str(tmp_path / "elsewhere")})
     assert "every worker see the class folder under the same path" in trouble.value.way_out
+
+
+def test_once_somebody_is_graded_a_chapter_takes_no_further_exercise_and_the_way_out_is_told(folder):
+    release_chapter(folder, "01")
+    saved(folder.hand_in("ada", "01") / f"{NAME}.ipynb", as_bytes(work(folder, "ada")))
+    released = folder.source("01").read_bytes()
+    new_exercise("01", "class-mean", folder.root)
+    with_cells = folder.source("01").read_bytes()
+    folder.source("01").write_bytes(released)
+    assert grade_class(ClassFolder.open(folder.root), no_sandbox=True, crew=Made(0.0)).graded == 1
+    with pytest.raises(Trouble, match="graded for somebody already"):
+        new_exercise("01", "class-mode", folder.root)
+    assert folder.source("01").read_bytes() == released and not (folder.overlay / "class_mode").exists()
+    folder.source("01").write_bytes(with_cells)
+    with pytest.raises(Trouble, match="no cell more or less"):
+        release_chapter(ClassFolder.open(folder.root), "01")
 
 
 def test_another_class_does_not_know_it_and_the_course_is_as_it_was(folder, tmp_path):

@@ -253,6 +253,12 @@ def test_a_command_that_cannot_be_meant_is_answered_in_words(folder, capsys, arg
     assert code in (1, 2) and words in " ".join(said.replace("│", " ").split())
 
 
+def test_a_day_that_is_past_is_said_to_be_so(folder, capsys):
+    for due, said in (("2020-01-01", True), ("2999-01-01", False)):
+        assert cli.run(["class", "release", "01", "--due", due, "-C", str(folder.root)]) == 0
+        assert ("was due 2020-01-01" in capsys.readouterr().out) is said
+
+
 def test_a_chapter_is_added_or_renewed_from_the_course_when_told(folder, course, capsys, monkeypatch):
     monkeypatch.setenv("COURSE_ROOT", str(course))
     with_source(folder, lambda source: source["cells"].pop())

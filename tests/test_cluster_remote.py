@@ -7,16 +7,26 @@ import struct
 import pytest
 import torch
 from cluster_programs import (
+    at_random,
+    computes_while_it_passes_on,
+    looks_before_wait,
+    many_at_once,
     needs_buffering,
     overwrites_after_posted_receives,
     overwrites_in_flight,
+    passes_on_before_wait,
+    polls,
     reads_before_wait,
+    reduces_before_wait,
     ring_all_reduce,
     shift,
+    sums_before_wait,
+    under_modes_of_its_own,
 )
 
-from course_lib.cluster import P2POp, Refused, Topology, adversaries, attempt
+from course_lib.cluster import P2POp, Refused, Topology, adversaries, attempt, remote
 from course_lib.cluster.codec import encode
+from course_lib.cluster.hosts import on_core
 from course_lib.cluster.interleave import same
 from course_lib.cluster.remote import Caps, judge_ranks, serve_ranks
 
@@ -62,6 +72,14 @@ PROGRAMS = [
     overwrites_in_flight,
     overwrites_after_posted_receives,
     reads_before_wait,
+    sums_before_wait,
+    looks_before_wait,
+    passes_on_before_wait,
+    computes_while_it_passes_on,
+    reduces_before_wait,
+    under_modes_of_its_own,
+    polls,
+    many_at_once,
 ]
 
 
@@ -77,6 +95,57 @@ def test_the_same_run_on_both_sides_of_a_boundary(program, apart):
         assert there.meter.as_dict() == here.meter.as_dict() and there.clock == here.clock
         assert there.spans == here.spans and there.messages == here.messages
         assert here.error is not None or all(map(same, here.results, there.results))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_run_of_halves_at_random_is_the_same_on_both_sides(seed):
+    adversary = adversaries()[seed % len(adversaries())]
+    here = attempt(at_random, 3, args=(seed,), adversary=adversary)
+    there = across(serving(at_random), 3, True, args=(seed,), adversary=adversary)
+    assert str(there.error) == str(here.error) and there.clock == here.clock and there.meter.as_dict() == here.meter.as_dict()
+    assert here.error is not None or all(map(same, here.results, there.results))
+
+
+def rounds(comm, x, by_batch):
+    """Five rounds of a ring."""
+    right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    for _ in range(5):
+        y = torch.empty_like(x)
+        halves = [P2POp(comm.isend, x, right), P2POp(comm.irecv, y, left)]
+        for work in comm.batch_isend_irecv(halves) if by_batch else [half.op(half.tensor, half.peer) for half in halves]:
+            work.wait()
+        x = x + y
+    return x
+
+
+@pytest.mark.parametrize("by_batch", [False, True], ids=["one by one", "batch"])
+@pytest.mark.parametrize("adversary", adversaries()[:4], ids=str)
+def test_a_round_of_a_ring_is_one_exchange(monkeypatch, by_batch, adversary):
+    asked = []
+    ask = remote._Judge._ask
+    monkeypatch.setattr(remote._Judge, "_ask", lambda judge, rank, reply: asked.append(rank) or ask(judge, rank, reply))
+    run = across(serving(lambda comm, x: rounds(comm, x, by_batch)), 4, True, per_rank=inputs(4), adversary=adversary)
+    assert run.error is None and run.meter.as_dict() == attempt(lambda comm, x: rounds(comm, x, by_batch), 4, per_rank=inputs(4)).meter.as_dict()
+    assert len(asked) == 4 * (5 + 1)  # and the first, with which a rank begins
+
+
+def leaves_all_open(comm, x):
+    """Ends with halves under way, and with a mode of its own."""
+    y = torch.zeros_like(x)
+    _halves = comm.isend(x, (comm.rank + 1) % comm.size), comm.irecv(y, (comm.rank - 1) % comm.size)
+    torch.device("meta").__enter__()
+    return "over"
+
+
+def test_nothing_that_a_rank_leaves_on_its_thread_is_there_in_the_next_run():
+    modes = lambda comm: torch._C._len_torch_function_stack()  # noqa: E731
+    forks = [fork(lambda sock: (serve_ranks(sock, leaves_all_open), serve_ranks(sock, modes))) for _ in range(2)]
+    socks = [sock for sock, _ in forks]
+    first, second = judge_ranks(socks, 2, per_rank=inputs(2)), judge_ranks(socks, 2)
+    for sock, pid in forks:
+        sock.close()
+        os.waitpid(pid, 0)
+    assert first.results == ["over", "over"] and second.results == [0, 0]
 
 
 def everything(comm, x):
@@ -260,3 +329,23 @@ def test_a_renewal_cannot_change_the_size_of_what_was_sent():
     first = (0, "isend", (), (), (1, 0, 0, "l", torch.zeros(1)))
     run = across(speak(first, (0, "wait", (), ((1, torch.zeros(10**6)),), (1, "l"))), 2)
     assert run.state == "refused"
+
+
+AFFINITY = getattr(os, "sched_getaffinity", lambda thread: {0})  # a system without it leaves every thread as it is
+
+
+@pytest.mark.parametrize("which", [min, max])
+def test_a_thread_stays_on_one_core_within_and_is_where_it_was_after(which):
+    cores = AFFINITY(0)
+    with pytest.raises(ZeroDivisionError), on_core(which(cores)):
+        assert AFFINITY(0) == {which(cores)}
+        _ = 1 / 0
+    assert AFFINITY(0) == cores
+
+
+def test_a_thread_without_a_core_of_its_own_is_left_where_it_is():
+    cores = AFFINITY(0)
+    with on_core(min(cores)), on_core(None):
+        assert AFFINITY(0) == {min(cores)}
+    with on_core(None):
+        assert AFFINITY(0) == cores

@@ -5,15 +5,18 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from course_lib import exercises
 from course_lib.exercises.judging import judging
 from course_lib.exercises.killmatrix import BankAnswer, bank, names_of
-from course_lib.grading.check import check_main, grade_all, sources
+from course_lib.grading.check import Graded, check_main, grade_all, sources
 from course_lib.grading.judge import grade
 from course_lib.grading.notebook import STUB, blank
 from course_lib.grading.place import Here
@@ -23,6 +26,7 @@ from course_lib.learner.notebooks import Notebook, parse, render
 from course_lib.learner.work import Folders
 from course_lib.records import VERDICT_KINDS
 from tests.grading_kit import REPOSITORY, solved_copy
+from tests.warm_kernel import Nursery
 
 SOURCES = sources(REPOSITORY)
 WHERE = Folders(root=REPOSITORY, work=REPOSITORY / "work")
@@ -198,9 +202,21 @@ def test_figures_that_prose_shows_are_there(chapter):
 # ---------------------------------------------------------------------------- graded as `./course check` grades
 
 
+@pytest.fixture(scope="module")
+def solved() -> dict[str, Graded]:
+    """Every chapter as `./course check --all --solved` grades it: one warm process for all."""
+    return {result.chapter: result for result in grade_all(list(SOURCES), WHERE, solved=True)}
+
+
+@pytest.fixture(scope="module")
+def untouched() -> dict[str, Graded]:
+    """Every chapter without its answers, graded in the same way."""
+    return {result.chapter: result for result in grade_all(list(SOURCES), WHERE, blank_=True)}
+
+
 @each_chapter
-def test_solved_has_full_points_through_check(chapter):
-    [result] = grade_all([chapter], WHERE, solved=True)
+def test_solved_has_full_points_through_check(chapter, solved):
+    result = solved[chapter]
     failing = [(report.exercise, report.points, report.maximum, report.note, [v.message for v in report.verdicts if not v.ok])
                for report in result.reports if not report.passed]
     assert result.trouble is None and not failing and not result.notes
@@ -208,9 +224,10 @@ def test_solved_has_full_points_through_check(chapter):
 
 
 @each_chapter
-def test_untouched_has_none_and_does_not_crash_through_check(chapter):
-    [result] = grade_all([chapter], WHERE, blank_=True)
+def test_untouched_has_none_and_does_not_crash_through_check(chapter, untouched):
+    result = untouched[chapter]
     assert result.trouble is None and not result.notes and result.points == 0
+    assert {report.exercise for report in result.reports} == {card.id for card in exercises.cards(chapter)}
     assert {report.state for report in result.reports} == {"not answered"}
 
 
@@ -249,36 +266,55 @@ def hand_ins(chapter: str) -> tuple[dict[str, Notebook], dict[str, dict[str, flo
     return {"right": right, "mixed": mixed, "untouched": release}, {"right": full, "mixed": earned, "untouched": nothing}
 
 
-@each_chapter
-def test_plain_nbgrader_finds_the_contracts_points(chapter, tmp_path, monkeypatch):
-    """Stock nbgrader, its own engine, on a right copy, one of right, half-right and wrong answers, and an untouched one."""
-    from nbgrader.api import Gradebook
+@dataclass(frozen=True)
+class Classroom:
+    """A class of plain nbgrader's: its folder, nbgrader itself, and where its kernels come from."""
+
+    root: Path
+    api: Any  # nbgrader's
+    nursery: Nursery
+
+
+@pytest.fixture(scope="module")
+def classroom(tmp_path_factory) -> Iterator[Classroom]:
+    """One course folder and one gradebook for all chapters, and kernels that have loaded torch beforehand."""
     from nbgrader.apps import NbGraderAPI
     from traitlets.config import PyFileConfigLoader
 
-    name = SOURCES[chapter].parent.name
-    shutil.copytree(SOURCES[chapter].parent, tmp_path / "solutions" / name)
+    root = tmp_path_factory.mktemp("nbgrader")
+    config = PyFileConfigLoader("nbgrader_config.py", path=str(REPOSITORY)).load_config()
+    config.CourseDirectory.root = str(root)
+    config.CourseDirectory.db_url = f"sqlite:///{root}/gradebook.db"
+    config.Exchange.root = str(root / "exchange")
+    config.ExecutePreprocessor.timeout = config.Execute.timeout = 120
+    config.Execute.shutdown_kernel = "immediate"
+    with Nursery() as nursery:
+        yield Classroom(root, NbGraderAPI(config=config), nursery)
+
+
+@each_chapter
+def test_plain_nbgrader_finds_the_contracts_points(chapter, classroom, monkeypatch):
+    """Stock nbgrader, its own engine, on a right copy, one of right, half-right and wrong answers, and an untouched one."""
+    from jupyter_client.provisioning import local_provisioner
+    from nbgrader.api import Gradebook
+
+    name, root, api = SOURCES[chapter].parent.name, classroom.root, classroom.api
+    shutil.copytree(SOURCES[chapter].parent, root / "solutions" / name)
     students, wanted = hand_ins(chapter)
     for student, notebook in students.items():
-        folder = tmp_path / "submitted" / student / name
+        folder = root / "submitted" / student / name
         folder.mkdir(parents=True)
         (folder / f"{name}.ipynb").write_text(render(notebook), encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
-    monkeypatch.setenv("COURSE_WORK", str(tmp_path / "nowhere"))
-    config = PyFileConfigLoader("nbgrader_config.py", path=str(REPOSITORY)).load_config()
-    config.CourseDirectory.root = str(tmp_path)
-    config.CourseDirectory.db_url = f"sqlite:///{tmp_path}/gradebook.db"
-    config.Exchange.root = str(tmp_path / "exchange")
-    config.ExecutePreprocessor.timeout = config.Execute.timeout = 120
-    config.Execute.shutdown_kernel = "immediate"
-    api = NbGraderAPI(config=config)
+    monkeypatch.setenv("COURSE_WORK", str(root / "nowhere"))
+    monkeypatch.setattr(local_provisioner, "launch_kernel", classroom.nursery.launch)
     made = api.generate_assignment(name)
     assert made["success"], made
-    assert (tmp_path / "notebooks" / name / f"{name}.ipynb").read_bytes() == all_released()[f"{name}/{name}.ipynb"]
+    assert (root / "notebooks" / name / f"{name}.ipynb").read_bytes() == all_released()[f"{name}/{name}.ipynb"]
     for student in students:
         done = api.autograde(name, student, create=True)
         assert done["success"], done
-    with Gradebook(config.CourseDirectory.db_url, config.CourseDirectory.course_id) as gradebook:
+    with Gradebook(api.coursedir.db_url, api.coursedir.course_id) as gradebook:
         for student, points in wanted.items():
             grades = gradebook.find_submission(name, student).notebooks[0].grades
             got = {grade.cell.name.removesuffix("-check"): grade.auto_score for grade in grades}
@@ -286,7 +322,7 @@ def test_plain_nbgrader_finds_the_contracts_points(chapter, tmp_path, monkeypatc
     maximum = {card.id: card.points for card in exercises.cards(chapter)}
     fractions = {points / maximum[name] for name, points in wanted["mixed"].items()}
     assert 1.0 in fractions and min(fractions) < 1.0, "the mixed copy holds right and wrong answers"
-    untouched = parse((tmp_path / "autograded" / "untouched" / name / f"{name}.ipynb").read_text(encoding="utf-8"))
+    untouched = parse((root / "autograded" / "untouched" / name / f"{name}.ipynb").read_text(encoding="utf-8"))
     outputs = [output for cell in untouched["cells"] for output in cell.get("outputs", [])]
     errors = [output for output in outputs if output["output_type"] == "error"]
     assert not errors, f"Run All stops in an untouched chapter: {errors[0]['ename']}: {errors[0]['evalue']}"

@@ -701,18 +701,6 @@ def test_what_torch_imports_to_train_is_loaded_where_a_cell_trains(kind, line, m
     assert TRAINING and found == tuple(sorted(("torch", *more)))
 
 
-@pytest.mark.parametrize(("kind", "line", "more"), [("code", "loss.backward()", TRAINING), ("code", "backward = loss", ()), ("markdown", "loss.backward()", ())])
-def test_what_torch_imports_to_train_is_loaded_where_a_cell_trains(kind, line, more):
-    found = imports_of({"cells": [{"cell_type": "code", "source": "import torch"}, {"cell_type": kind, "source": line}]})
-    assert TRAINING and found == tuple(sorted(("torch", *more)))
-
-
-@pytest.mark.parametrize(("kind", "line", "more"), [("code", "loss.backward()", TRAINING), ("code", "backward = loss", ()), ("markdown", "loss.backward()", ())])
-def test_what_torch_imports_to_train_is_loaded_where_a_cell_trains(kind, line, more):
-    found = imports_of({"cells": [{"cell_type": "code", "source": "import torch"}, {"cell_type": kind, "source": line}]})
-    assert TRAINING and found == tuple(sorted(("torch", *more)))
-
-
 IN_TMP = """
 import sys
 from pathlib import Path

@@ -1,6 +1,7 @@
-"""A table of the shown numbers earns nothing, and right answers lose nothing by what is asked in its place."""
+"""A table of the shown numbers earns nothing, and right and half-right answers lose nothing by what is asked in its place."""
 
 import copy
+import json
 from dataclasses import replace
 
 import pytest
@@ -11,8 +12,16 @@ from course_lib.exercises import killmatrix
 from course_lib.exercises.judging import judging
 from course_lib.grading.judge import cases_of, decide, hidden_seed
 from course_lib.grading.place import Here
-from course_lib.grading.unshown import VARIANTS, as_text, unshown_cases, wants_unshown
-from course_lib.records import Case
+from course_lib.grading.unshown import (
+    VARIANTS,
+    Asked,
+    _candidates,
+    as_text,
+    settled,
+    unshown_cases,
+    wants_unshown,
+)
+from course_lib.records import Case, Verdict
 
 CHAPTERS = ("01", "02", "03", "06", "07", "09", "10")
 SECRET = "a class's own"
@@ -31,7 +40,15 @@ def functions():
                 yield card
 
 
+def asks_unshown(chapters=("02", "03", "06", "07", "08", "10", "15")):
+    """Exercises in which numbers that are not shown are asked, and answers can be written into a table."""
+    for card in (card for chapter in chapters for card in exercises.cards(chapter)):
+        if card.vary is not None and wants_unshown(cases_of(card, card.params)) and not judging(card.id).measured_by_worker:
+            yield card
+
+
 CARDS = list(functions())
+KNOWN = list(asks_unshown())
 
 
 def key(value):
@@ -103,3 +120,66 @@ def test_where_the_judge_asks_plain_cases_of_its_own_no_others_are_asked():
     odd = replace(plain, kind="generality")
     assert wants_unshown([shown, odd]) and wants_unshown([shown, replace(shown, part="b"), plain])
     assert not wants_unshown([shown, plain, odd]) and not wants_unshown([shown]) and not wants_unshown([replace(shown, ranks=2), odd])
+
+
+def asked(unshown, *verdicts, kind="values"):
+    """A case and what was found there: ("values", "a", True), ..."""
+    return Asked(Case(name="b", kind=kind), unshown, [Verdict(kind=of, part=part, ok=ok, case="b") for of, part, ok in verdicts])
+
+
+@pytest.mark.parametrize(("others", "general", "kind"), [
+    ((True, False), (True, True), "generality"), ((True, False), (True, True, False), "generality"), ((True, True, False), (True,), "generality"),
+    ((False, False), (True, True), "values"), ((True, False, False), (True,), "values"), ((True, False), (True, False), "values"), ((True, False), (), "values"),
+])  # fmt: skip
+def test_a_fault_is_of_generality_where_half_of_what_is_asked_is_right_and_more_of_generality(others, general, kind):
+    found = [asked(True, ("values", "a", ok)) for ok in others] + [asked(False, ("generality", "a", ok), kind="generality") for ok in general]
+    settling = settled(found, {"values:a": 0.5, "generality:a": 0.2, "generality:c": 0.3})
+    faults = [verdict for verdict in settling[: len(others)] if not verdict.ok]
+    assert {(verdict.kind, verdict.part) for verdict in faults} == {(kind, "a")} and len(faults) == others.count(False)
+    assert all(verdict.message.startswith("With other numbers than those shown") for verdict in faults)
+    assert [verdict.kind for verdict in settling[: len(others)] if verdict.ok] == ["values"] * others.count(True)
+    assert settling[len(others) :] == [verdict for each in found[len(others) :] for verdict in each.verdicts]
+
+
+def test_where_no_part_of_generality_has_the_name_each_must_be_right_and_the_least_right_pays():
+    shares = {"values:a": 0.4, "values:b": 0.2, "generality:sizes": 0.3, "generality:refusal": 0.1}
+    wrong, half, other = (asked(True, ("values", part, ok)) for part, ok in (("a", False), ("a", True), ("b", True)))
+    sizes, odd, refused, kept = (asked(False, ("generality", part, ok), kind="generality") for part in ("sizes", "refusal") for ok in (True, False))
+    mostly = [sizes, sizes, refused, refused, refused]
+    for found, of in (
+        ([other, *mostly], ("values", "a")), ([half, sizes], ("values", "a")), ([half, refused, odd], ("values", "a")), ([half, sizes, kept], ("values", "a")),
+        ([half, *mostly, odd], ("generality", "sizes")), ([half, *mostly, kept], ("generality", "refusal")),
+    ):  # fmt: skip
+        fault = settled([wrong, *found], shares)[0]
+        assert (fault.kind, fault.part) == of
+
+
+HALF = [("read-a-gantt", "right where there are as many ranks as in the example", 3.6), ("interleaved-rows", "refuses an odd number of micro-batches", 8.5)]
+
+
+@pytest.mark.parametrize(("exercise", "name", "points"), HALF, ids=[exercise for exercise, *_ in HALF])
+def test_what_is_right_for_some_sizes_keeps_its_values(exercise, name, points):
+    (answer,) = (each for each in killmatrix.bank(exercises.card(exercise).chapter) if (each.exercise, each.name) == (exercise, name))
+    report = killmatrix.judge(answer, "s1").report
+    faults = [verdict for verdict in report.verdicts if not verdict.ok]
+    assert report.points == points and {verdict.kind for verdict in faults} == {"generality"}
+    assert any(verdict.case.endswith("other numbers") for verdict in faults)
+
+
+@pytest.mark.parametrize("public", [True, False])
+@pytest.mark.parametrize("card", KNOWN, ids=[card.id for card in KNOWN])
+def test_a_table_of_several_variants_is_never_half_right(card, public):
+    """Of its own numbers, the public form's and two others', all of one structure."""
+    others = _candidates(card.id, as_text(card.params.get(card.structural)), "s1")[:3]
+    variants = [json.loads(text) for text in (*others, as_text(card.params))]
+    if not public:
+        variants.reverse()
+    tables = [{} for _ in card.answers]
+    for params in variants:  # the last one's are its own
+        with killmatrix._beside(card, params):
+            answers = killmatrix.names_of(right(card.id).source, card.answers)
+            learnt = decide(card, Here(*map(written_down, answers, tables)), params=params, unseen=False, secret=SECRET)
+        assert all(verdict.ok for verdict in learnt.verdicts) and any(tables)
+    for otherwise in (True, False):
+        report = decide(card, Here(*(looked_up(table, otherwise) for table in tables)), params=params, secret=SECRET)
+        assert all(verdict.kind != "generality" for verdict in report.verdicts if verdict.case.endswith("other numbers"))

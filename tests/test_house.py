@@ -14,7 +14,7 @@ from course_lib.install import ROOT
 LIBRARY = ROOT / "course_lib"
 
 ORDER = [
-    "install",
+    "install lazy",
     "units facts records",
     "memory compute walls roofline accounting precision optimizer",
     "cluster",

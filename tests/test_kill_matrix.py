@@ -1,7 +1,5 @@
 """Every shipped answer meets its fate: right ones full points, wrong ones the verdict meant for them, here and across the boundary."""
 
-import contextlib
-
 import pytest
 
 from course_lib import exercises
@@ -11,22 +9,14 @@ from course_lib.grading.remote import WorkerPlace, run_cell
 from course_lib.grading.seats import TRAINING, Workers
 
 ANSWERS = killmatrix.bank()
+CHAPTERS = sorted({exercises.card(answer.exercise).chapter for answer in ANSWERS})
 
 
 @pytest.fixture(scope="session")
 def warm():
-    """The warm process of a chapter, started when first asked for; one at a time."""
-    with contextlib.ExitStack() as stack:
-        open_ = {}
-
-        def of(chapter):
-            if chapter not in open_:
-                stack.close()
-                open_.clear()
-                open_[chapter] = stack.enter_context(Workers(torch=True, chapters=[chapter], imports=TRAINING, many=True))
-            return open_[chapter]
-
-        yield of
+    """One warm process for all chapters, as `./course check --all` has it: each answer is judged in a fork of its own."""
+    with Workers(torch=True, chapters=CHAPTERS, imports=TRAINING, many=True) as workers:
+        yield workers
 
 
 def facts(report):
@@ -38,7 +28,7 @@ def test_answer(answer, warm, tmp_path):
     row = killmatrix.judge(answer)
     assert row.ok, f"{answer.sort} answer {answer.name!r} meant {answer.expected} {answer.mistake}; got {row.got}: {row.message}"
     card = exercises.card(answer.exercise)
-    with warm(card.chapter).seat(tmp_path) as seat:
+    with warm.seat(tmp_path) as seat:
         assert run_cell(seat, answer.source).state == "answered"
         with WorkerPlace(seat) as place:
             there = grade(card, place)

@@ -20,6 +20,12 @@ _READY = """() => {
   return Boolean(panel?.context?.isReady && panel.sessionContext.session?.kernel
                  && panel.sessionContext.kernelDisplayStatus === 'idle');
 }"""
+_OPEN = "async path => { await jupyterapp.commands.execute('docmanager:open', {path}); }"
+_CLOSE = """async () => {
+  const panel = jupyterapp.shell.currentWidget;
+  await panel.sessionContext.shutdown();
+  panel.dispose();  // closing would ask whether to save
+}"""
 # Every cell's element carries its id, so that a test names cells as the notebook does.
 _NAME_CELLS = """() => jupyterapp.shell.currentWidget.content.widgets.forEach(
   cell => { cell.node.dataset.cell = cell.model.id; })"""
@@ -101,9 +107,26 @@ class ChapterPage:
     def theme(self, name: str) -> None:
         """Settings → Theme: "light" or "dark"."""
         is_light = "true" if name == "light" else "false"
-        if self.page.locator("body").get_attribute("data-jp-theme-light") != is_light:
+        if name != self.themes()[0]:
             self.menu("Settings", "Theme", THEMES[name])
         self.page.wait_for_selector(f"body[data-jp-theme-light={is_light}]", state="attached")
+
+    def themes(self) -> list[str]:
+        """Both themes, the present one first: a change draws the whole page anew."""
+        is_light = self.page.locator("body").get_attribute("data-jp-theme-light") == "true"
+        return ["light", "dark"] if is_light else ["dark", "light"]
+
+    def wait_for_kernel(self) -> None:
+        """Wait until the notebook is open and its kernel idle; name its cells."""
+        self.page.wait_for_function(_READY, timeout=_MS)
+        self.page.evaluate(_NAME_CELLS)
+
+    def turn_to(self, path: str) -> None:
+        """Close this chapter and end its kernel, and open the one at a path of the work folder, in the light theme."""
+        self.page.evaluate(_CLOSE)
+        self.theme("light")
+        self.page.evaluate(_OPEN, path)
+        self.wait_for_kernel()
 
     def errors(self) -> list[str]:
         """What cells show as an error or on stderr."""
@@ -297,10 +320,8 @@ def open_chapter(
     browser: Any, address: str, theme: str = "light", window: dict[str, int] = WINDOW, scale: float = 1.0
 ) -> ChapterPage:
     """The chapter at an address, in a window of its own, with its kernel idle; `scale`: pixels of a picture per pixel."""
-    page = browser.new_page(viewport=window, device_scale_factor=scale)
-    page.goto(address)
-    page.wait_for_function(_READY, timeout=_MS)
-    page.evaluate(_NAME_CELLS)
-    opened = ChapterPage(page)
+    opened = ChapterPage(browser.new_page(viewport=window, device_scale_factor=scale))
+    opened.page.goto(address)
+    opened.wait_for_kernel()
     opened.theme(theme)
     return opened

@@ -1,5 +1,6 @@
 """The command line: `course --help`. One command, one module; each loads what it needs only when it runs."""
 
+import errno
 import sys
 
 import typer
@@ -78,10 +79,29 @@ def run(arguments: list[str] | None = None) -> int:
         sys.stderr.close()
         return 141
     except OSError as error:
-        if (known := in_words(str(error))) is None:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT) and ("the disk is full", "free some room, then the same command again")
+        known = full or in_words(str(error)) or (error.filename and (error.strerror, "name another file or folder"))
+        if not known:
             raise
-        print(f"course: {error.filename or 'writing'}: {known[0]}.\n  Way out: {known[1]}", file=sys.stderr)
+        print(f"course: {error.filename2 or error.filename or 'writing'}: {known[0]}.\n  Way out: {known[1]}", file=sys.stderr)
+        return 1
+    except Exception as error:
+        if (known := _of_a_gradebook(error)) is None:
+            raise
+        print(f"course: {known[0]}.\n  Way out: {known[1]}", file=sys.stderr)
         return 1
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0
+
+
+def _of_a_gradebook(error: Exception) -> tuple[str, str] | None:
+    """What a database's refusal means, and the way out; None for any other error."""
+    if not type(error).__module__.startswith("sqlalchemy."):
+        return None
+    said = str(error).splitlines()[0]
+    if "locked" in said or "could not obtain lock" in said:
+        return "the gradebook is locked by another program (formgrader, a grading run, a backup?)", "wait for it, then the same command again"
+    if "disk is full" in said or "No space left" in said:
+        return "there is no room left for the gradebook", "free some room, then the same command again"
+    return f"the gradebook cannot be used: {said}", "see whether the database runs, and db_url in class.toml"

@@ -70,4 +70,6 @@ def _tell(done: object) -> None:
         typer.echo("Nothing was taken.")
     lines("Notes", [*(f"{taken.student}, {taken.chapter}: {note}" for taken in done.taken for note in taken.notes), *done.notes])
     lines("Nobody's, or of no chapter (left where they are):", done.unmatched)
+    if done.unmatched:
+        typer.echo("  One of them by itself: course class collect FILE --student ID --chapter NN")
     lines("Refused:", done.refused)

@@ -1,5 +1,6 @@
 """`course class init`: a class's folder."""
 
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -47,4 +48,5 @@ def init(
     if not students:
         typer.echo(f"  Nobody is in it yet: write a line for each student into {made.root / 'roster.csv'}.")
     first = made.chapters()[0] if made.chapters() else "01"
-    typer.echo(f"Next: cd {path} && ./course class release {first} --due 2026-10-12")
+    in_two_weeks = date.today() + timedelta(days=14)
+    typer.echo(f"Next: cd {path} && ./course class release {first} --due {in_two_weeks}")

@@ -1,9 +1,10 @@
 """`course class regrade`: one exercise anew."""
 
 import json
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -28,11 +29,23 @@ def regrade(
     """Judge one exercise of all submissions anew, after a check was mended or points changed. Points set by hand stay."""
     place = opened(folder)
     grading = part("course_lib.grading.service.regrade", "grading a class")
+    stopped = None
     with nullcontext(None) if as_json else part("course_lib.grading.service.show", "grading a class").progress() as say:
-        changes = grading.regrade_exercise(place, exercise, students=students or None, lower=lower, jobs=jobs, no_sandbox=no_sandbox, say=say)
+        try:
+            changes = grading.regrade_exercise(place, exercise, students=students or None, lower=lower, jobs=jobs, no_sandbox=no_sandbox, say=say)
+        except grading.Stopped as end:
+            stopped, changes = end, end.changes
     if as_json:
-        typer.echo(json.dumps({"exercise": exercise, "changes": [asdict(each) for each in changes]}, indent=1))
-        return
+        typer.echo(json.dumps({"exercise": exercise, "changes": [asdict(each) for each in changes], "stopped": stopped and stopped.problem}, indent=1))
+    else:
+        _tell(exercise, changes)
+    if stopped:
+        typer.echo(f"course: {stopped}", err=True)
+        raise typer.Exit(stopped.exit_code)
+
+
+def _tell(exercise: str, changes: Sequence[Any]) -> None:
+    """Old and new points of those that differ, and how many there were."""
     rows = [(each.student, each.chapter, f"{each.old:g}", f"{each.new:g}", _what(each), each.why) for each in changes if each.old != each.new or each.kept_by]
     if rows:
         table(["student", "chapter", "old", "new", "", ""], rows, ["old", "new"])

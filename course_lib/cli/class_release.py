@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -58,6 +59,9 @@ def release(
              each.path) for each in done]
     if rows:
         table(["chapter", "exercises", "points", "due", "variants", "folder"], rows, ["exercises", "points"])
+    for each in done:
+        if each.due and each.due < datetime.now().astimezone():
+            typer.echo(f"Chapter {each.chapter} was due {each.due:%Y-%m-%d %H:%M}: what comes from now on is late. --due says another day.")
     if variants:
         typer.echo(f"Each student's folder and zip: {opened_class.root / 'variants'}")
     if bundled:

@@ -16,7 +16,7 @@ EXAMPLES = examples("course class report 06           the hardest exercises, mis
 def report(
     chapters: Annotated[list[str] | None, typer.Argument(help="Chapters; all that are graded by default.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where the page goes; by default exports/report.html.")] = None,
-    most: Annotated[int, typer.Option("--most", help="Misconceptions to list for each chapter.")] = 12,
+    most: Annotated[int, typer.Option("--most", min=0, help="Misconceptions to list for each chapter.")] = 12,
     folder: Folder = HERE,
     as_json: AsJson = False,
 ) -> None:
@@ -24,7 +24,7 @@ def report(
     place = opened(folder)
     reporting = part("course_lib.grading.classroom.report", "reporting")
     made = [reporting.chapter_report(place, chapter) for chapter in numbers(chapters) or place.chapters()]
-    made = [each for each in made if each.graded or chapters]
+    made = [each for each in made if each.graded or each.unreadable]
     if as_json:
         typer.echo(json.dumps(reporting.as_data(made), indent=1, ensure_ascii=False))
         return

@@ -9,10 +9,9 @@
 Names are loaded when they are first used, so that the codec can be had without torch.
 """
 
-from importlib import import_module
-from typing import Any
+from course_lib.lazy import on_first_use
 
-_HOMES = {
+__getattr__, __dir__, __all__ = on_first_use(__name__, {
     "comm": ("AVG", "MAX", "MIN", "PRODUCT", "SUM", "Comm", "P2POp", "Work"),
     "errors": ("ClusterError", "Deadlock", "Mismatch", "RankError", "Refused", "Unfinished", "Wait"),
     "interleave": ("Case", "adversaries", "interleavings"),
@@ -21,17 +20,4 @@ _HOMES = {
     "meter": ("Meter",),
     "simulation": ("Run", "attempt", "simulate"),
     "topology": ("Level", "Topology"),
-}
-_WHERE = {name: home for home, names in _HOMES.items() for name in names}
-__all__ = sorted(_WHERE)  # noqa: PLE0605 - one list of names, above
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"course_lib.cluster has no {name!r}; it has {', '.join(__all__)}.")
-    value = globals()[name] = getattr(import_module(f"course_lib.cluster.{_WHERE[name]}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+})

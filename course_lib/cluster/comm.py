@@ -38,6 +38,7 @@ class Work:
         """Return True when the operation is over and its tensors may be used."""
         if not self._done:
             way = port()
+            way.unwatch()
             self._check(way)
             way.call(Request(way.rank, "wait", handle=self._handle, line=caller_line()))
             self._finish(way)
@@ -47,6 +48,7 @@ class Work:
         """Whether the operation is over; a look takes a moment of virtual time."""
         if not self._done:
             way = port()
+            way.unwatch()
             if way.call(Request(way.rank, "test", handle=self._handle, line=caller_line())):
                 self._check(way)
                 self._finish(way)
@@ -165,6 +167,7 @@ class Comm:
 
     def _half(self, op: str, tensor: Any, peer: int | None, tag: int) -> tuple[Request, torch.Tensor]:
         way = port()
+        way.unwatch()
         sends = op == "isend" or op == "send"
         data = tensor if is_simple(tensor) else door(tensor, op, writes=not sends)
         if not self._group and type(peer) is int and 0 <= peer < len(self._ranks) and peer != way.rank:
@@ -374,6 +377,7 @@ class Comm:
         self, call: Call, sent: Sequence[torch.Tensor] = (), into: Sequence[torch.Tensor] = ()
     ) -> Any:
         way = port()
+        way.unwatch()
         if self.rank < 0:
             raise ValueError(
                 f"{call.name}: rank {way.rank} is not in the group {list(self._ranks)}; call it only on the group's ranks."

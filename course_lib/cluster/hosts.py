@@ -133,12 +133,9 @@ class ThreadHost:
 
     def _later(self, request: Request) -> None:
         """Let a request whose answer is known wait for the rank's next."""
-        me = request.rank
         if self._dead:
             raise _Stop
-        self._chance[me].leave()
         self.door.defer(request)
-        self._chance[me].enter()
 
     def _step(self, request: Request | None) -> tuple[int, Reply] | End:
         """The door's answer; if the door itself fails, that ends the run and is raised where the run was asked for."""
@@ -194,6 +191,7 @@ class ThreadHost:
         except _Stop:
             pass
         finally:
+            port.leave()
             port_module.here.port = None
 
     def _body(self, rank: int, port: Port) -> Any:

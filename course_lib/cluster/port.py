@@ -7,12 +7,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from course_lib.accounting import unseen
 from course_lib.cluster.protocol import Reply, Request
 
 BEHIND = 64  # requests that a rank across a boundary may be ahead of the kernel
 here = threading.local()  # .port: the Port of the rank that this thread runs
+
+
+class _Watch(TorchFunctionMode):
+    """Tells the port of this thread's rank before torch does anything with a tensor."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        here.port.catch_up()
+        return func(*args, **(kwargs or {}))
 
 
 class Port:
@@ -33,6 +42,8 @@ class Port:
         self.account: Any = None  # accounting of this rank, where it is on
         self.speed = 1e12  # FLOP/s of this rank
         self._charged = self._behind = 0
+        self._mixed: set[int] = set()  # sends of what may still arrive: each step of the rank is then told at once
+        self._watch: _Watch | None = None  # while something may arrive that the rank has not heard of
         self._held: dict[int, Callable[[], None]] = {}
         self._sending: dict[int, torch.Tensor] = {}  # by call: what is still under way
         self._outbox: dict[
@@ -57,6 +68,9 @@ class Port:
             self._renew(request)
             if self._answer_is_known(request):
                 self._later(request)
+                if self._inbox and not self.late and self._watch is None:
+                    self._watch = _Watch()
+                    torch._C._push_on_torch_function_stack(self._watch)
                 return True
             self._behind = 0
         reply = self.ask(request)
@@ -67,19 +81,47 @@ class Port:
     def _answer_is_known(self, request: Request) -> bool:
         """Whether the rank may go on before the kernel has answered, with nothing to tell the difference.
 
-        So it is for the sending half, whose answer is True, as long as nothing can arrive meanwhile. Should the kernel
-        find that the rank stands still there, the run ends as it would have, and what the rank did beyond is void.
+        So it is for all that only begins something, whose answer is True, and for the end of a send. Should the kernel
+        find that the rank stands still there, the run ends as it would have, and what the rank did beyond is void. What
+        arrives meanwhile, in a run that delivers early, is fetched before the rank touches any tensor (`catch_up`).
         """
-        if self._inbox or self._behind >= BEHIND:
+        if self._mixed or self._behind >= BEHIND or (self._inbox and not self.late and not self._can_watch()):
             return False
-        if request.op == "wait":
+        op = request.op
+        if op == "wait":
             known = request.handle in self._outbox
         else:
-            known = request.op == "isend" or request.op == "send"
+            known = op == "isend" or op == "irecv" or op == "send" or op == "batch"
             if known:
-                request.data = self._outbox[self.calls][1]
+                parts = request.more if op == "batch" else [request]
+                for call, part in enumerate(parts, self.calls - len(parts) + 1):
+                    if part.data is not None:
+                        part.data = self._outbox[call][1]
         self._behind += known
         return known
+
+    def _can_watch(self) -> bool:
+        """Whether nobody else counts or takes over what torch does on this rank."""
+        return self.account is None and (self._watch is not None or not torch._C._len_torch_function_stack())
+
+    def catch_up(self) -> None:
+        """Hear the answers to what was asked without waiting for them, and with them what has arrived."""
+        if self._behind and self._inbox and not self.late:
+            self._behind = 0
+            self._take(self.ask(Request(self.rank, "flush")).writes)
+
+    def unwatch(self) -> None:
+        """Let tensors be touched unseen; as long as a mode of the rank's own code lies above the watch, it stays."""
+        if self._watch is not None and torch._C._get_function_stack_at(torch._C._len_torch_function_stack() - 1) is self._watch:
+            torch._C._pop_torch_function_stack()
+            self._watch = None
+
+    def leave(self) -> None:
+        """Take the watch off this thread at the end of the rank, with all that its code has left above it."""
+        while self._watch is not None:
+            self.unwatch()
+            if self._watch is not None:
+                torch._C._pop_torch_function_stack()
 
     def post(
         self, request: Request, sent: torch.Tensor | None = None, into: Sequence[torch.Tensor] = ()
@@ -93,7 +135,12 @@ class Port:
                         "arrives would overwrite what has not left yet. wait() for the send first, or receive into a "
                         "tensor of its own."
                     )
+        mixed = sent is not None and any(overlap(sent, each) for buffers in self._inbox.values() for each in buffers)
+        if mixed:
+            self.catch_up()
         self.calls += 1
+        if mixed:
+            self._mixed.add(self.calls)
         if sent is not None:
             self._sending[self.calls] = sent
         if self.account is not None:
@@ -114,6 +161,7 @@ class Port:
         if self.away:
             self._outbox.pop(handle, None)
             self._inbox.pop(handle, None)
+            self._mixed.discard(handle)
 
     def _renew(self, request: Request) -> None:
         if not self._outbox:

@@ -8,7 +8,7 @@ one per rank, and each worker calls `serve_ranks(sock, fn)` likewise: the judge 
 arguments come to it over the socket, when it starts and not before.
 
 Frames are four bytes of length and a value in `codec`, in strict turns: the judge names a rank and its reply, the worker
-answers with that rank's next request, or with several where it knew the answers to all but the last (those of sends). Anything else (a rank out of turn, an unknown operation, a group or peer that is not
+answers with that rank's next request, or with several where it knew the answers to all but the last. Anything else (a rank out of turn, an unknown operation, a group or peer that is not
 its own, a tensor of a size that was not said, too many requests or bytes, too much time) ends the run with `Refused` or
 `Unfinished`. Sizes are those of the tensors that came, never what the worker says of them; no byte count, clock or match
 is the worker's. Memory, FLOPs and the seconds of computing that a rank charges itself are the worker's own claims.
@@ -66,9 +66,10 @@ class _Door:
     def step(self, request: Request | None) -> tuple[int, Reply] | Fault | Finished:
         """Pass a request on; who runs next, or that the run is over."""
         if request is not None:
-            frame = self._frame(request)
-            before = self._deferred.pop(request.rank, None)
-            send(self.sock, (request.rank, "several", (), (), (*before, frame)) if before else frame)
+            frames = self._deferred.pop(request.rank, [])
+            if request.op != "flush":
+                frames.append(self._frame(request))
+            send(self.sock, frames[0] if len(frames) == 1 else (request.rank, "several", (), (), tuple(frames)))
         rank, value, writes = receive(self.sock, 2**31)
         return (rank, Reply(value, writes)) if rank != _END else Finished()
 
@@ -230,6 +231,7 @@ class _Judge:
         self.kernel, self.socks, self.caps, self.arguments = kernel, socks, caps, arguments
         self.wires = {id(sock): Wire(sock) for sock in socks}
         self.queues: list[deque[Any]] = [deque() for _ in socks]  # requests that came with an earlier one
+        self.held: list[list[tuple[int, Any]]] = [[] for _ in socks]  # what came for a rank that has not asked yet
         self.requests = self.bytes = 0
         self.core = this_core()  # where judge and worker meet, if ranks are processes or the run is long
         self.cores: set[int] | None = None  # those that this thread might use before it was kept on one
@@ -277,10 +279,11 @@ class _Judge:
                 return turn.error
             rank, reply = turn
             if self.queues[rank]:
-                need(not reply.writes, "a rank went on before it heard what it received")
+                self.held[rank] += reply.writes  # what it received before it asked
                 frame = self.queues[rank].popleft()
             else:
-                writes = self.arguments[rank] if reply.value == "start" else reply.writes
+                writes = self.arguments[rank] if reply.value == "start" else (*self.held[rank], *reply.writes)
+                self.held[rank].clear()
                 frame = self._ask(rank, (rank, reply.value, writes))
             request = self.reads.request(frame, rank)
             self.requests += len(request.more) if request.op == "batch" else 1

@@ -7,6 +7,8 @@ from course_lib import facts
 
 RIGHT, WRONG = "right", "wrong"
 AS_PRINTED = "as printed"  # the cause of a statement that is right
+NEAR = 0.05  # relative: of a number, and of what was printed
+NEAR_TEXT = f"{100 * NEAR:g} %"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +50,14 @@ def short_table(items: Sequence[Item]) -> str:
 def causes_text(causes: Mapping[str, str]) -> str:
     """The causes to choose from, a line of Markdown each."""
     return "\n".join(f'- `"{name}"`: {meaning}' for name, meaning in causes.items())
+
+
+def rules(answer: str, causes: Mapping[str, str], more: str = "") -> str:
+    """What the function `answer` returns and what counts, in Markdown; `more`: what statements say that do not look like a number."""
+    return f"""`{answer}()` returns a dictionary with every id: `{{"id": (your number, "{RIGHT}" or "{WRONG}", cause)}}`. A statement is right
+if what it says is within {NEAR_TEXT} of your number{more}, and your number must be within {NEAR_TEXT} of ours. The cause is one of:
+
+{causes_text(causes)}
+
+Some statements are right as printed. A verdict counts only with its number and its cause, an error found counts only beside a
+right statement left standing, and the other way round: calling all of them the same earns nothing."""

@@ -4,7 +4,7 @@ from typing import Any
 
 from course_lib import facts
 from course_lib.exercises import Card
-from course_lib.exercises.audits import RIGHT, WRONG, Item, causes_text
+from course_lib.exercises.audits import Item, rules
 from course_lib.units import number_text, percent_text
 
 CAUSES = {
@@ -51,13 +51,7 @@ def statement(items: tuple[Item, ...]) -> str:
 def _task(name: str, items: tuple[Item, ...]) -> str:
     return f"""{statement(items)}
 
-`{name}()` returns a dictionary with every id: `{{"id": (your number, "{RIGHT}" or "{WRONG}", cause)}}`. A statement is
-right if its number is within 5 % of yours, and your number must be within 5 % of ours. The cause is one of:
-
-{causes_text(CAUSES)}
-
-Some statements are right as printed. A verdict counts only with its number and its cause, an error found counts only
-beside a right statement left standing, and the other way round: calling all of them the same earns nothing."""
+{rules(name, CAUSES)}"""
 
 
 def _peak(device: str) -> str:

@@ -1,7 +1,7 @@
 """The audit of chapter 02: what was printed about state, activations and checkpointing, some of it right."""
 
 from course_lib.exercises import Card
-from course_lib.exercises.audits import RIGHT, WRONG, Item, causes_text, short_table
+from course_lib.exercises.audits import Item, rules, short_table
 
 CAUSES = {
     "as printed": "the statement is right",
@@ -51,14 +51,7 @@ parameters. In the formula of the third column s tokens, b sequences, hidden siz
 
 {short_table(ITEMS)}
 
-`audit_memory()` returns a dictionary with every id: `{{"id": (your number, "{RIGHT}" or "{WRONG}", cause)}}`. A statement is
-right if its number is within 5 % of yours (a formula that leaves something out says that it is nothing), and your number must be
-within 5 % of ours. The cause is one of:
-
-{causes_text(CAUSES)}
-
-Some statements are right as printed. A verdict counts only with its number and its cause, an error found counts only beside
-a right statement left standing, and the other way round: calling all of them the same earns nothing.""",
+{rules('audit_memory', CAUSES, ' (a formula that leaves something out says that it is nothing)')}""",
     hints=(
         "For each number: which buckets are in it, of how many bytes; and is it counted for one layer, or for all of them?",
         "Put the sizes into the printed formula first: does it even give its own number? Then write down what the words describe and "

@@ -7,7 +7,7 @@ from typing import Any
 from course_lib import facts
 from course_lib.exercises import Card
 from course_lib.exercises.ch01_core import CLOSE, memory_of
-from course_lib.exercises.ch02_probes import interval, rows
+from course_lib.exercises.ch01_probes import interval, rows
 
 TYPE_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
 MOMENTS = {"sgd": 0, "momentum": 1, "lion": 1, "adamw": 2}  # numbers that an optimizer keeps for each parameter

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card
-from course_lib.exercises.ch02_probes import rows
+from course_lib.exercises.ch01_probes import rows
 
 _ATTENTION = {
     "fused": "by PyTorch's fused kernel, which keeps its inputs, its output and one fp32 number for each head and token",

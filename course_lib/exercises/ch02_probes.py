@@ -10,9 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from course_lib.exercises.ch01_probes import interval, rows
-
-__all__ = ["checkpointing", "cross_entropy", "interval", "own_checkpoint", "rows", "training_step"]
+__all__ = ["checkpointing", "cross_entropy", "own_checkpoint", "training_step"]
 
 _TORCH_CHECKPOINT = ("checkpoint", "checkpoint_sequential", "_checkpoint_without_reentrant_generator")
 

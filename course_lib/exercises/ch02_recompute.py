@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card
-from course_lib.exercises.ch02_probes import checkpointing, rows
+from course_lib.exercises.ch01_probes import rows
+from course_lib.exercises.ch02_probes import checkpointing
 
 _STREAMS = {
     1: {

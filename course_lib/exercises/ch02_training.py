@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card
+from course_lib.exercises.ch01_probes import rows
 from course_lib.exercises.ch02_core import shape_of
-from course_lib.exercises.ch02_probes import cross_entropy, rows, training_step
+from course_lib.exercises.ch02_probes import cross_entropy, training_step
 from course_lib.units import GB
 
 PHASES = ("load", *(f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")))

@@ -2,7 +2,7 @@
 
 from course_lib import facts
 from course_lib.exercises import Card
-from course_lib.exercises.audits import RIGHT, WRONG, Item, causes_text, short_table
+from course_lib.exercises.audits import Item, rules, short_table
 from course_lib.units import rate_text
 
 CAUSES = {
@@ -61,14 +61,7 @@ AUDIT_SHEETS = Card(
 
 {short_table(ITEMS)}
 
-`audit_sheets()` returns a dictionary with every id: `{{"id": (your number, "{RIGHT}" or "{WRONG}", cause)}}`. A statement is
-right if its number is within 5 % of yours (a figure that draws two things at one height says that their ratio is 1), and
-your number must be within 5 % of ours. The cause is one of:
-
-{causes_text(CAUSES)}
-
-Some statements are right as printed. A verdict counts only with its number and its cause, an error found counts only beside
-a right statement left standing, and the other way round: calling all of them the same earns nothing.""",
+{rules('audit_sheets', CAUSES, ' (a figure that draws two things at one height says that their ratio is 1)')}""",
     hints=(
         "For every number ask three things before any calculation: dense or sparse, one way or both, of one device or of many?",
         "Recompute all of them from the sheets in the line above the table. A quotient of 2 between the printed number and yours "

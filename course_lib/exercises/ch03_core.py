@@ -7,7 +7,7 @@ from typing import Any
 from course_lib import facts, roofline
 from course_lib.exercises import Card
 from course_lib.exercises.ch01_core import CLOSE
-from course_lib.exercises.ch03_probes import interval, rows
+from course_lib.exercises.ch01_probes import interval, rows
 from course_lib.units import GB, bytes_text, flops_text
 
 DEVICES = ("H100 SXM", "A100 SXM 80GB", "H200 SXM", "B200 SXM", "B300 SXM")

@@ -4,9 +4,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from course_lib.exercises.ch01_probes import interval, rows
-
-__all__ = ["QueueDevice", "interval", "on_a_device", "queue_device", "rows"]
+__all__ = ["QueueDevice", "on_a_device", "queue_device"]
 
 MOST_LAUNCHES = 20_000
 

@@ -7,7 +7,7 @@ from typing import Any
 from course_lib import facts
 from course_lib.exercises import Card
 from course_lib.exercises.ch01_core import CLOSE
-from course_lib.exercises.ch03_probes import rows
+from course_lib.exercises.ch01_probes import rows
 
 _STAYS = {
     "C": {

@@ -7,8 +7,9 @@ from typing import Any
 from course_lib import facts
 from course_lib.exercises import Card
 from course_lib.exercises.ch01_core import CLOSE
+from course_lib.exercises.ch01_probes import rows
 from course_lib.exercises.ch03_core import rates
-from course_lib.exercises.ch03_probes import on_a_device, rows
+from course_lib.exercises.ch03_probes import on_a_device
 from course_lib.units import GB, bytes_text, flops_text
 
 _PHASES = {

@@ -3,7 +3,7 @@
 from typing import Any
 
 from course_lib.exercises import Card
-from course_lib.exercises.audits import RIGHT, WRONG, Item, causes_text, table
+from course_lib.exercises.audits import Item, rules, table
 
 CAUSES = {
     "as printed": "the statement is right",
@@ -36,13 +36,7 @@ AUDIT_FREE_SCALING = Card(
 
 {table(ITEMS)}
 
-`audit_ring()` returns a dictionary with every id: `{{"id": (your number, "{RIGHT}" or "{WRONG}", cause)}}`. A statement is right
-if its number is within 5 % of yours, and your number must be within 5 % of ours. The cause is one of:
-
-{causes_text(CAUSES)}
-
-Some statements are right as printed. A verdict counts only with its number and its cause, an error found counts only beside a
-right statement left standing, and the other way round: calling all of them the same earns nothing.""",
+{rules('audit_ring', CAUSES)}""",
     points=9,
     minutes=10,
     difficulty=3,

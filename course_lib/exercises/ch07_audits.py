@@ -2,7 +2,7 @@
 
 
 from course_lib.exercises import Card
-from course_lib.exercises.audits import RIGHT, WRONG, Item, causes_text, table
+from course_lib.exercises.audits import Item, rules, table
 
 CAUSES = {
     "as printed": "the statement is right",
@@ -33,13 +33,7 @@ step, 4 of them in the backward pass.
 
 {table(ITEMS)}
 
-`audit_dp()` returns a dictionary with every id: `{{"id": (your number, "{RIGHT}" or "{WRONG}", cause)}}`. A statement is right
-if what it says is within 5 % of your number, and your number must be within 5 % of ours. The cause is one of:
-
-{causes_text(CAUSES)}
-
-Some statements are right as printed. A verdict counts only with its number and its cause, an error found counts only beside a
-right statement left standing, and the other way round: calling all of them the same earns nothing.""",
+{rules('audit_dp', CAUSES)}""",
     points=6,
     minutes=15,
     difficulty=3,

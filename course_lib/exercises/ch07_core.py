@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card
-from course_lib.exercises.ch07_probes import hooked, interval, one_sync, token_step
+from course_lib.exercises.ch01_probes import interval
+from course_lib.exercises.ch07_probes import hooked, one_sync, token_step
 from course_lib.units import GB, TFLOP
 
 READY = ("data_parallel:average_gradients", "data_parallel:buckets_of", "data_parallel:accumulate", "data_parallel:loss_scale",

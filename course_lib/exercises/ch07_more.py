@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card
+from course_lib.exercises.ch01_probes import rows
 from course_lib.exercises.ch07_core import READY
-from course_lib.exercises.ch07_probes import deal, hooked, rows, training
+from course_lib.exercises.ch07_probes import deal, hooked, training
 from course_lib.units import GB, TFLOP
 
 REST: Mapping[str, str] = {

@@ -1,12 +1,9 @@
 """The audit of chapter 08: what was printed about the memory and the traffic of sharding, some of it right."""
 
-from dataclasses import dataclass
-
-from course_lib import facts
 from course_lib.exercises import Card
+from course_lib.exercises.audits import Item, rules, table
 from course_lib.units import GB
 
-RIGHT, WRONG = "right", "wrong"
 CAUSES = {
     "as printed": "the statement is right",
     "memory for traffic": "what becomes smaller is what a GPU holds, not what it sends",
@@ -16,17 +13,6 @@ CAUSES = {
     "a part, not the model": "what goes between groups is a rank's part only",
     "what stays": "a part of the memory is not shared out",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One statement of the audit: what to recompute of it, and in which unit."""
-
-    id: str  # key of `facts.claim`
-    asked: str
-    unit: str
-    scale: float = 1.0  # of the unit, in the claim's
-
 
 ITEMS = (
     Item("zero-1-31-gb", "one GPU's state", "GB", GB),
@@ -40,20 +26,6 @@ ITEMS = (
     Item("zero-3-scales", "one GPU's memory with 2,048 GPUs, over that with 1,024", "a plain factor"),
 )
 
-
-def _table() -> str:
-    lines = ["| id | was printed | your number | in |", "|---|---|---|---|"]
-    for item in ITEMS:
-        claim = facts.claim(item.id)
-        told = f"{claim.value.source}; {claim.value.condition}".replace("|", "and")
-        lines.append(f"| `{item.id}` | “{claim.text}” *({told})* | {item.asked} | {item.unit} |")
-    return "\n".join(lines)
-
-
-def _causes() -> str:
-    return "\n".join(f'- `"{name}"`: {meaning}' for name, meaning in CAUSES.items())
-
-
 AUDIT_SHARDING = Card(
     id="audit-sharding",
     chapter="08",
@@ -61,15 +33,9 @@ AUDIT_SHARDING = Card(
     text=f"""Nine statements about sharding. Recompute each for the case in brackets, then judge it. Rings are long, so that (N − 1)/N is 1
 where N is not given.
 
-{_table()}
+{table(ITEMS)}
 
-`audit_sharding()` returns a dictionary with every id: `{{"id": (your number, "{RIGHT}" or "{WRONG}", cause)}}`. A statement is right
-if what it says is within 5 % of your number, and your number must be within 5 % of ours. The cause is one of:
-
-{_causes()}
-
-Some statements are right as printed. A verdict counts only with its number and its cause, an error found counts only beside a
-right statement left standing, and the other way round: calling all of them the same earns nothing.""",
+{rules('audit_sharding', CAUSES)}""",
     points=9,
     minutes=15,
     difficulty=3,

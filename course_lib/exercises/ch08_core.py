@@ -6,7 +6,8 @@ from typing import Any
 
 from course_lib import facts, memory
 from course_lib.exercises import Card
-from course_lib.exercises.ch08_probes import by_hand, clipped, interval, owned, rows
+from course_lib.exercises.ch01_probes import interval, rows
+from course_lib.exercises.ch08_probes import by_hand, clipped, owned
 from course_lib.units import BILLION, GB, TFLOP
 
 BUCKETS = ("weights", "grads", "master", "moments")

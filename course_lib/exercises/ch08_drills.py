@@ -1,23 +1,15 @@
 """One-line questions of chapter 08, with other numbers every time."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from course_lib.exercises import Drill
+from course_lib.exercises.drilling import of_chapter, pick
 from course_lib.units import GB, TFLOP
 
 RANKS, SIZES = (8, 16, 32, 64, 128, 256), (1e9, 3e9, 7e9, 13e9, 30e9, 70e9)
 RATE = 400 * TFLOP
-
-
-def _pick(**choices: tuple[Any, ...]) -> Callable[[random.Random], Mapping[str, Any]]:
-    """A variant that draws each parameter from its choices."""
-    return lambda draw: {name: draw.choice(values) for name, values in choices.items()}
-
-
-def _drill(name: str, text: str, unit: str, params: Mapping[str, Any], vary: Callable[..., Any]) -> Drill:
-    return Drill(id=name, chapter="08", text=text, unit=unit, params=params, vary=vary)
+_drill = of_chapter("08")
 
 
 def _groups(draw: random.Random) -> Mapping[str, Any]:
@@ -27,31 +19,31 @@ def _groups(draw: random.Random) -> Mapping[str, Any]:
 
 DRILLS = (
     _drill("zero-3-gigabytes", "{{params:count}} parameters, 16 bytes of state each, ZeRO stage 3 on {{ranks}} GPUs: state on each?", "GB",
-           {"params": 70e9, "ranks": 64}, _pick(params=SIZES, ranks=RANKS)),
+           {"params": 70e9, "ranks": 64}, pick(params=SIZES, ranks=RANKS)),
     _drill("zero-1-gigabytes", "{{params:count}} parameters, 16-bit weights and gradients, 12 bytes of optimizer state, ZeRO stage 1 on {{ranks}} GPUs: state "
-           "on each?", "GB", {"params": 7e9, "ranks": 8}, _pick(params=SIZES[:4], ranks=RANKS)),
+           "on each?", "GB", {"params": 7e9, "ranks": 8}, pick(params=SIZES[:4], ranks=RANKS)),
     _drill("zero-2-per-param", "16-bit weights and gradients, 12 bytes of optimizer state, ZeRO stage 2 on {{ranks}} GPUs: bytes of state per parameter on "
-           "each?", "bytes", {"ranks": 8}, _pick(ranks=(2, 4, 8, 16, 32))),
+           "each?", "bytes", {"ranks": 8}, pick(ranks=(2, 4, 8, 16, 32))),
     _drill("zero-1-optimizer-shard", "405 billion parameters, master copy and moments in 32 bits, ZeRO stage 1 on {{ranks:int}} GPUs: optimizer state on each?",
-           "GB", {"ranks": 1024}, _pick(ranks=(256, 512, 1024, 4096))),
+           "GB", {"ranks": 1024}, pick(ranks=(256, 512, 1024, 4096))),
     _drill("fsdp-gigabytes-sent", "FSDP of {{params:count}} parameters on {{ranks}} GPUs, 16 bits throughout, gathered forward and backward: what does each send "
-           "in a step?", "GB", {"params": 7e9, "ranks": 64}, _pick(params=SIZES, ranks=RANKS)),
+           "in a step?", "GB", {"params": 7e9, "ranks": 64}, pick(params=SIZES, ranks=RANKS)),
     _drill("fsdp-over-ddp", "Weights of {{weights}} bits gathered twice, gradients of {{grads}} bits reduced: bytes that FSDP sends, over those of an all-reduce of such "
-           "gradients?", "a plain factor", {"weights": 16, "grads": 16}, _pick(weights=(8, 16, 32), grads=(16, 32))),
+           "gradients?", "a plain factor", {"weights": 16, "grads": 16}, pick(weights=(8, 16, 32), grads=(16, 32))),
     _drill("hsdp-across", "HSDP of {{params:count}} parameters, {{ranks}} GPUs in groups of {{group}}, 16-bit gradients: what does a GPU send across groups in a step?",
            "GB", {"params": 70e9, "ranks": 64, "group": 8}, _groups),
     _drill("hsdp-least-group", "{{params:count}} parameters, 16 bytes of state each, GPUs of {{memory:gb}}. The smallest power of two of GPUs in an HSDP group "
            "whose state fits?", "GPUs", {"params": 405e9, "memory": 80 * GB},
-           _pick(params=(13e9, 30e9, 70e9, 180e9, 405e9), memory=(24 * GB, 80 * GB, 141 * GB))),
+           pick(params=(13e9, 30e9, 70e9, 180e9, 405e9), memory=(24 * GB, 80 * GB, 141 * GB))),
     _drill("gathered-unit", "{{params:count}} parameters in {{layers}} equal layers, gathered in 16 bits, one layer at work and one on its way. How much lies "
-           "gathered?", "GB", {"params": 405e9, "layers": 126}, _pick(params=(7e9, 70e9, 405e9), layers=(32, 80, 126))),
+           "gathered?", "GB", {"params": 405e9, "layers": 126}, pick(params=(7e9, 70e9, 405e9), layers=(32, 80, 126))),
     _drill("pad-elements", "A row of {{elements:int}} numbers is cut into equal parts for {{ranks}} ranks. How many numbers of padding?", "numbers",
-           {"elements": 1000003, "ranks": 64}, _pick(elements=(1000003, 50257, 4097, 123457), ranks=(6, 8, 24, 64))),
+           {"elements": 1000003, "ranks": 64}, pick(elements=(1000003, 50257, 4097, 123457), ranks=(6, 8, 24, 64))),
     _drill("fsdp-crossover", "A GPU that does {{rate:tflops}} and sends {{bandwidth:gbps}}; FSDP in 16 bits, gathered twice, on many GPUs. At how many tokens per GPU "
            "does sending take as long as computing?", "tokens", {"rate": RATE, "bandwidth": 50 * GB},
-           _pick(rate=(300 * TFLOP, RATE, 500 * TFLOP), bandwidth=(25 * GB, 50 * GB, 100 * GB, 450 * GB))),
+           pick(rate=(300 * TFLOP, RATE, 500 * TFLOP), bandwidth=(25 * GB, 50 * GB, 100 * GB, 450 * GB))),
     _drill("gathers-a-step", "FSDP with {{units}} units, {{micro}} micro-batches in a step, rows freed after the forward pass and gathered again for the backward. How many "
-           "all-gathers?", "all-gathers", {"units": 80, "micro": 4}, _pick(units=(24, 32, 80, 126), micro=(4, 6, 8))),
+           "all-gathers?", "all-gathers", {"units": 80, "micro": 4}, pick(units=(24, 32, 80, 126), micro=(4, 6, 8))),
     _drill("replica-norm", "HSDP with {{copies}} groups. Squares of gradients are added up over **all** ranks. By which factor is the norm too large?", "a plain factor",
-           {"copies": 4}, _pick(copies=(4, 9, 16, 64))),
+           {"copies": 4}, pick(copies=(4, 9, 16, 64))),
 )  # fmt: skip

@@ -6,8 +6,8 @@ from typing import Any
 
 from course_lib import facts
 from course_lib.exercises import Card
+from course_lib.exercises.ch01_probes import rows
 from course_lib.exercises.ch08_core import card_memory
-from course_lib.exercises.ch08_probes import rows
 from course_lib.units import BILLION, GB, TFLOP
 
 H100 = facts.device("H100 SXM")

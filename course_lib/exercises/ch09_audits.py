@@ -3,7 +3,7 @@
 from typing import Any
 
 from course_lib.exercises import Card
-from course_lib.exercises.audits import RIGHT, WRONG, Item, causes_text, table
+from course_lib.exercises.audits import Item, rules, table
 
 CAUSES = {
     "as printed": "the statement is right",
@@ -38,13 +38,7 @@ AUDIT_TENSOR_PARALLEL = Card(
 All-reduces go round rings, so that a GPU sends 2(t − 1)/t of the tensor, at what its links give **one way**; 1 Mi is 2²⁰; GB are
 10⁹ bytes. Shapes are in `facts.model("llama3-405b")`.
 
-`audit_tp()` returns a dictionary with every id: `{{"id": (your number, "{RIGHT}" or "{WRONG}", cause)}}`. A statement is right
-if its number is within 5 % of yours, and your number must be within 5 % of ours. The cause is one of:
-
-{causes_text(CAUSES)}
-
-Some statements are right as printed. A verdict counts only with its number and its cause, an error found counts only beside a
-right statement left standing, and the other way round: calling all of them the same earns nothing.""",
+{rules('audit_tp', CAUSES)}""",
     points=9,
     minutes=15,
     difficulty=3,

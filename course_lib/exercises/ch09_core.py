@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card
-from course_lib.exercises.ch09_probes import attention, cut, interval, mlp, pair
+from course_lib.exercises.ch01_probes import interval
+from course_lib.exercises.ch09_probes import attention, cut, mlp, pair
 from course_lib.units import GB
 
 OPERATORS = tuple(f"tensor_parallel.operators:{name}" for name in

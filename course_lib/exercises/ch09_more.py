@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from course_lib.exercises import Card
-from course_lib.exercises.ch09_probes import columns, overlapped, packed, rows, streams
+from course_lib.exercises.ch01_probes import rows
+from course_lib.exercises.ch09_probes import columns, overlapped, packed, streams
 
 OVERLAP_BACKWARD = Card(
     id="overlap-backward",

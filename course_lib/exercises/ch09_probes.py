@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from course_lib.exercises.ch01_probes import interval, rows
-
-__all__ = ["attention", "both_passes", "columns", "cut", "embedding", "interval", "losses", "mlp", "overlapped", "packed", "pair", "rows",
-           "streams"]  # fmt: skip
+__all__ = ["attention", "both_passes", "columns", "cut", "embedding", "losses", "mlp", "overlapped", "packed", "pair", "streams"]
 
 FORWARD = "forward only"
 TURNED = "turned"  # a wish: activations and gradients come in another layout in memory

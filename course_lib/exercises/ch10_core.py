@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card
-from course_lib.exercises.ch10_probes import interval, numbers, one_of_three
+from course_lib.exercises.ch01_probes import interval
+from course_lib.exercises.ch10_probes import numbers, one_of_three
 
 GENERATORS = ("schedules:naive", "schedules:gpipe", "schedules:one_f_one_b", "schedules:interleaved", "schedules:breadth_first",
               "schedules:zb_h1", "schedules:zb_h2", "schedules:zb_v", "schedules:dualpipe", "schedules:dualpipe_v",

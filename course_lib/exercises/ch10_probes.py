@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from course_lib.exercises.ch01_probes import interval
 from course_lib.exercises.ch06_probes import PointToPoint
 
-__all__ = ["any_schedule", "interval", "numbers", "one_f_one_b", "one_of_three", "rows", "rows_or_refusal"]
+__all__ = ["any_schedule", "numbers", "one_f_one_b", "one_of_three", "rows", "rows_or_refusal"]
 
 MOST = 20_000  # operations that may come back; exercises ask for a few hundred
 

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card
+from course_lib.exercises.ch01_probes import rows
 from course_lib.exercises.ch15_links_audit import AUDIT_RUNS
 from course_lib.exercises.ch15_links_more import BUS_ABOVE_LINE, SCALING_FIT
-from course_lib.exercises.ch15_links_probes import rows, sweeps
+from course_lib.exercises.ch15_links_probes import sweeps
 
 LINES: Mapping[str, str] = {
     "versions": "every rank has the same torch, NCCL and CUDA, to the last digit: `healthy`; otherwise `refuse`",

@@ -1,11 +1,8 @@
 """The audit of chapter 15: what was printed about real runs, some of it right."""
 
-from dataclasses import dataclass
-
-from course_lib import facts
 from course_lib.exercises import Card
+from course_lib.exercises.audits import Item, rules, table
 
-RIGHT, WRONG = "right", "wrong"
 CAUSES = {
     "as printed": "the statement is right",
     "another chip's peak": "the rate was divided by the peak of another device",
@@ -14,17 +11,6 @@ CAUSES = {
     "not what its own rows say": "the number does not follow from the counts that stand beside it",
     "counts what is not asked": "something that the sentence does not name is in the number",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One statement of the audit: what to recompute of it, and in which unit."""
-
-    id: str  # key of `facts.claim`
-    asked: str
-    unit: str
-    scale: float = 1.0  # of the unit, in the claim's
-
 
 PERCENT = 0.01
 ITEMS = (
@@ -38,20 +24,7 @@ ITEMS = (
     Item("llama2-gpu-hours", "GPU-hours of the models named", "million hours", 1e6),
     Item("deepseek-dollars", "the price", "million dollars", 1e6),
 )
-
-
-def _table() -> str:
-    lines = ["| id | was printed | your number | in |", "|---|---|---|---|"]
-    for item in ITEMS:
-        claim = facts.claim(item.id)
-        told = f"{claim.value.source}; {claim.value.condition}".replace("|", "and")
-        lines.append(f"| `{item.id}` | “{claim.text}” *({told})* | {item.asked} | {item.unit} |")
-    return "\n".join(lines).replace("$", "\\$")
-
-
-def _causes() -> str:
-    return "\n".join(f'- `"{name}"`: {meaning}' for name, meaning in CAUSES.items())
-
+_TABLE = table(ITEMS).replace("$", "\\$")  # dollars, no formula
 
 AUDIT_RUNS = Card(
     id="audit-runs",
@@ -60,15 +33,9 @@ AUDIT_RUNS = Card(
     text=f"""Nine statements about runs that took place. Recompute each from what stands in brackets and from data sheets (`facts.device(name).dense_flops`),
 then judge it.
 
-{_table()}
+{_TABLE}
 
-`audit_runs()` returns a dictionary with every id: `{{"id": (your number, "{RIGHT}" or "{WRONG}", cause)}}`. A statement is right if what it
-says is within 5 % of your number, and your number must be within 5 % of ours. The cause is one of:
-
-{_causes()}
-
-Some statements are right as printed. A verdict counts only with its number and its cause, an error found counts only beside a right
-statement left standing, and the other way round: calling all of them the same earns nothing.""",
+{rules('audit_runs', CAUSES)}""",
     points=6,
     minutes=10,
     difficulty=2,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card
-from course_lib.exercises.ch15_links_probes import rows
+from course_lib.exercises.ch01_probes import rows
 
 CAUSES: Mapping[str, str] = {
     "bits for bytes": "the printed number is in bit/s",

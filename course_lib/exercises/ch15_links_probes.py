@@ -8,7 +8,7 @@ from typing import Any
 
 from course_lib.exercises.ch01_probes import NOT_ANSWERED, rows
 
-__all__ = ["rows", "sweeps"]
+__all__ = ["sweeps"]
 
 
 def sweeps(answers: Any, case: Any, comm: Any = None) -> Any:

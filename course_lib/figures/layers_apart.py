@@ -11,8 +11,8 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from course_lib.figures import style
 from course_lib.figures.palette import COLOR, INK, SOFT, VERMILION, ink_on
+from course_lib.figures.panels import sheet
 from course_lib.figures.style import Picture
-from course_lib.figures.walk import sheet
 
 LAYERS, RANKS = 12, 4
 CHAPTER_COPY = (

@@ -10,8 +10,9 @@ from matplotlib.patches import Rectangle
 
 from course_lib.figures import style
 from course_lib.figures.palette import INK, SOFT, VERMILION
+from course_lib.figures.panels import sheet
 from course_lib.figures.style import Picture
-from course_lib.figures.walk import cell_place, draw_sums, fill_of, sheet, walk
+from course_lib.figures.walk import cell_place, draw_sums, fill_of, walk
 
 RANKS = 4
 CHAPTER = Path(__file__).resolve().parents[2] / "solutions" / "06_collectives"

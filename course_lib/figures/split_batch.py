@@ -10,8 +10,8 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from course_lib.figures import style
 from course_lib.figures.palette import BLUE, EMPTY, INK, ORANGE, PAPER, SOFT, VERMILION, ink_on
+from course_lib.figures.panels import sheet
 from course_lib.figures.style import Picture
-from course_lib.figures.walk import sheet
 
 PARTS = ((3, 1), (2, 6), (4, 0), (5, 3))  # the gradient of each example, by rank
 CHAPTER_COPY = Path(__file__).resolve().parents[2] / "solutions" / "07_data_parallel" / "figures" / "split_batch.svg"

@@ -22,7 +22,6 @@ from matplotlib.transforms import Affine2D
 
 from course_lib import collectives
 from course_lib.cluster import Topology, simulate
-from course_lib.figures import style
 from course_lib.figures.palette import EMPTY, INK, ORANGE, PAPER, VERMILION, ink_on
 from course_lib.records import Message
 
@@ -163,14 +162,6 @@ def tint(share: float) -> str:
     ends = [[int(code[place : place + 2], 16) for place in (1, 3, 5)] for code in (EMPTY, ORANGE)]
     mixed = (round(low + (high - low) * share) for low, high in zip(*ends, strict=True))
     return "#" + "".join(f"{part:02x}" for part in mixed)
-
-
-def sheet(height: float, width: float = style.WIDTH) -> tuple[style.Picture, Axes]:
-    """An empty picture whose one axes counts in inches from the lower left corner."""
-    figure, axes = style.new(height, width, left=0, right=0, bottom=0, top=0)
-    style.bare(axes)
-    axes.set(xlim=(0, width), ylim=(0, height))
-    return figure, axes
 
 
 def cell_place(ranks: int, corner: tuple[float, float], side: tuple[float, float], rank: int, chunk: float) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from typing import Any
 from course_lib.exercises import Card
 from course_lib.exercises.judging import Judging, Params, failed_run, judging
 from course_lib.grading.place import Here, Place
-from course_lib.grading.unshown import as_text, of_unshown, unshown_cases
+from course_lib.grading.unshown import Asked, as_text, settled, unshown_cases
 from course_lib.records import Case, Outcome, Report, Verdict
 
 CONTRACT_VERSION = "1"
@@ -96,23 +96,22 @@ def decide(
         plan(cases)
     others = unshown_cases(card, values, hidden_seed(card, secret), drawn) if unseen else []
     asked = [*((values, case) for case in cases if case.visible), *others, *((values, case) for case in cases if not case.visible)]
-    verdicts: list[Verdict] = []
+    found: list[Asked] = []
     bad = None  # the first outcome that gave no value
     ran = 0
     for numbers, case in asked:
         outcome = place.run(card, case)
         ran += 1
-        told = of_unshown if numbers is not values else _as_it_is
         if outcome.state == "answered":
-            verdicts += map(told, contract.verdicts(numbers, case, outcome))
+            found.append(Asked(case, numbers is not values, contract.verdicts(numbers, case, outcome)))
             continue
         bad = bad or outcome
         if outcome.state == "not answered" or outcome.state in LOST:
             break
-        verdicts += map(told, failed_run(case, outcome, contract.shares))
+        found.append(Asked(case, numbers is not values, failed_run(case, outcome, contract.shares)))
         if case.visible and case.kind == "values":
             break  # the plainest case fails: the others would only say so again
-    verdicts = without_rash_words(verdicts)
+    verdicts = without_rash_words(settled(found, contract.shares))
     lost = bad is not None and (bad.state == "not answered" or bad.state in LOST)
     earned = 0.0 if lost else earned_fraction(contract, verdicts)
     state = "answered" if bad is None or (earned and not lost) else bad.state
@@ -121,10 +120,6 @@ def decide(
         verdicts=tuple(verdicts), note=bad.error if bad is not None and state != "answered" else "", cases=ran,
         seconds=time.perf_counter() - start,
     )
-
-
-def _as_it_is(verdict: Verdict) -> Verdict:
-    return verdict
 
 
 def wants_explaining(card: Card, report: Report, params: Params | None) -> bool:

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 
 from course_lib.runs.intervals import Interval, union
-from course_lib.runs.intervals import exposed as exposed
 from course_lib.runs.place import Place
 
 STARTING = 20e-6  # s: on a CPU, a shorter gap between two operations is the start of the second

@@ -13,10 +13,9 @@ hides, `groups` how many ranks should share. These three and `flat` are arithmet
 are first used.
 """
 
-from importlib import import_module
-from typing import Any
+from course_lib.lazy import on_first_use
 
-_HOMES = {
+__getattr__, __dir__, __all__ = on_first_use(__name__, {
     "checkpoint": ("load", "save"),
     "clip": ("clip_gradients", "gradient_norm"),
     "flat": ("Flat", "Piece", "owners_of"),
@@ -32,17 +31,4 @@ _HOMES = {
     "trials": ("cut_model", "live_bytes", "only_at_work"),
     "whole": ("full_gradients", "full_state"),
     "zero": ("Zero",),
-}
-_WHERE = {name: home for home, names in _HOMES.items() for name in names}
-__all__ = sorted(_WHERE)  # noqa: PLE0605 - one list of names, above
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"course_lib.sharding has no {name!r}; it has {', '.join(__all__)}.")
-    value = globals()[name] = getattr(import_module(f"course_lib.sharding.{_WHERE[name]}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+})

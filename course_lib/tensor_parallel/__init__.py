@@ -10,10 +10,9 @@ recomputation in large transformer models" (2022), for what lies between the pro
 and load no torch; names are loaded when they are first used.
 """
 
-from importlib import import_module
-from typing import Any
+from course_lib.lazy import on_first_use
 
-_HOMES = {
+__getattr__, __dir__, __all__ = on_first_use(__name__, {
     "chance": ("inside",),
     "decomposed": ("gathered_product", "scattered_product"),
     "gradients": ("clip_gradients", "finish", "gradient_norm"),
@@ -31,17 +30,4 @@ _HOMES = {
         "tp_cost_per_layer",
     ),
     "vocabulary": ("VocabParallelEmbedding", "cross_entropy", "gather_logits"),
-}
-_WHERE = {name: home for home, names in _HOMES.items() for name in names}
-__all__ = sorted(_WHERE)  # noqa: PLE0605 - one list of names, above
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"course_lib.tensor_parallel has no {name!r}; it has {', '.join(__all__)}.")
-    value = globals()[name] = getattr(import_module(f"course_lib.tensor_parallel.{_WHERE[name]}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+})

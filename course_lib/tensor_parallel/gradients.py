@@ -7,20 +7,28 @@ drift apart, and nothing fails.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from course_lib.cluster import Comm
 from course_lib.collectives import chunks_of, swap
-
-if TYPE_CHECKING:
-    from course_lib.tensor_parallel.model import TensorParallel
-    from course_lib.tensor_parallel.pieces import Piece
+from course_lib.tensor_parallel.pieces import Piece
 
 
-def finish(model: TensorParallel) -> None:
+class InPieces(Protocol):
+    """A model of which this rank has pieces; `pieces` says what each parameter is of."""
+
+    comm: Comm
+    pieces: Mapping[str, Sequence[Piece]]
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Every parameter with its name."""
+
+
+def finish(model: InPieces) -> None:
     """Sum partial gradients over the ranks that hold copies, in one message per group: call it once, before the step."""
     by_copies: dict[int, list[Tensor]] = {}
     for piece, grad in _gradients(model):
@@ -33,7 +41,7 @@ def finish(model: TensorParallel) -> None:
             grad.copy_(row.view(grad.shape))
 
 
-def _gradients(model: TensorParallel) -> list[tuple[Piece, Tensor]]:
+def _gradients(model: InPieces) -> list[tuple[Piece, Tensor]]:
     """Every piece with its gradient, a view."""
     found = []
     for name, parameter in model.named_parameters():
@@ -62,7 +70,7 @@ def sum_among(comm: Comm, block: int, flat: Tensor) -> None:
             theirs.copy_(arrived)
 
 
-def gradient_norm(model: TensorParallel) -> Tensor:
+def gradient_norm(model: InPieces) -> Tensor:
     """The norm of the whole model's gradients, the same on every rank, in float64. Copies count once. After `finish()`."""
     total = torch.zeros((), dtype=torch.float64)
     for piece, grad in _gradients(model):
@@ -71,7 +79,7 @@ def gradient_norm(model: TensorParallel) -> Tensor:
     return total.sqrt()
 
 
-def clip_gradients(model: TensorParallel, most: float) -> Tensor:
+def clip_gradients(model: InPieces, most: float) -> Tensor:
     """Scale all gradients so that their norm is at most `most`; the norm before. `torch.nn.utils.clip_grad_norm_`'s rule."""
     norm = gradient_norm(model)
     scale = min(1.0, most / (float(norm) + 1e-6))

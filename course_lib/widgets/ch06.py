@@ -23,8 +23,9 @@ from course_lib.figures.palette import (
     VERMILION,
     color,
 )
+from course_lib.figures.panels import sheet
 from course_lib.figures.style import Picture
-from course_lib.figures.walk import MOST_RANKS, PHASES, Walk, cell_place, draw_sums, draw_texts, sheet, walk
+from course_lib.figures.walk import MOST_RANKS, PHASES, Walk, cell_place, draw_sums, draw_texts, walk
 from course_lib.units import BILLION, GB, US, bytes_text, duration_text, percent_text
 from course_lib.widgets.explore import Explorer, explore, menu, play, slider
 

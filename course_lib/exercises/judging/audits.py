@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from course_lib.exercises.audits import AS_PRINTED, RIGHT, WRONG, Item
+from course_lib.exercises.audits import AS_PRINTED, NEAR, NEAR_TEXT, RIGHT, WRONG, Item
 from course_lib.exercises.judging import Judging, Params, describe, is_number, near
 from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.records import Case, Outcome, Verdict
 
-NEAR = 0.05  # relative: of a number, and of what was printed
 _SLIP = 0.02  # relative: of a number that names its mistake
 
 
@@ -71,7 +70,7 @@ def _fault(item: Item, key: Key, causes: Mapping[str, str], given: Mapping[Any, 
     if not near(number, key.number, NEAR):
         return _slip(item, key, number, lead)
     if said != key.said:
-        return "wrong-verdict", f"{lead}your number is right; now compare it with what was printed: within 5 % or not?"
+        return "wrong-verdict", f"{lead}your number is right; now compare it with what was printed: within {NEAR_TEXT} or not?"
     if cause != key.cause:
         return "wrong-cause", f"{lead}number and verdict are right; {cause!r} is not what happened. Hold what each cause means against the sentence."
     return None

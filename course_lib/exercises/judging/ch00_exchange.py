@@ -9,16 +9,9 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.judging import Params
-from course_lib.exercises.judging.ch00_ranks import (
-    ADVERSARIES,
-    STRICT,
-    Fault,
-    coin_of,
-    nbytes,
-    not_like,
-    same,
-    verdict,
-)
+from course_lib.exercises.judging.ch00_ranks import ADVERSARIES, RECEIVE, STRICT
+from course_lib.exercises.judging.faults import Fault, verdict
+from course_lib.exercises.judging.tensors import coin_of, nbytes, not_like, same
 from course_lib.records import Case, Outcome, Verdict
 
 
@@ -74,7 +67,7 @@ def _exchange_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault
         want = given[partner]
         if same(got, want):
             continue
-        if fault := not_like(got, want, rank):
+        if fault := not_like(got, want, rank, RECEIVE):
             return fault
         if case.adversary is not None:
             return "reads-early", (f"With {case.adversary}, rank {rank} held something else than rank {partner} had sent. Before "

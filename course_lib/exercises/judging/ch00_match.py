@@ -5,7 +5,7 @@ from typing import Any
 
 from course_lib.exercises.ch00 import PROPERTIES
 from course_lib.exercises.judging import Params, describe
-from course_lib.exercises.judging.ch00_ranks import Fault, verdict
+from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 CUTS: Mapping[str, tuple[str, str, str]] = {  # cut -> (property, what the ranks say, what to think of when it is wrong)

@@ -8,15 +8,9 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.judging import Params
-from course_lib.exercises.judging.ch00_ranks import (
-    ADVERSARIES,
-    Fault,
-    coin_of,
-    nbytes,
-    not_like,
-    same,
-    verdict,
-)
+from course_lib.exercises.judging.ch00_ranks import ADVERSARIES, RECEIVE
+from course_lib.exercises.judging.faults import Fault, verdict
+from course_lib.exercises.judging.tensors import coin_of, nbytes, not_like, same
 from course_lib.records import Case, Outcome, Verdict
 
 
@@ -63,7 +57,7 @@ def _token_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | 
         want, got = token_at(given, rank, step), results[rank]
         if same(got, want):
             continue
-        if fault := not_like(got, want, rank):
+        if fault := not_like(got, want, rank, RECEIVE):
             return fault
         return _token_slip(case, given, rank, got, _visited(rank, ranks, step))
     return None

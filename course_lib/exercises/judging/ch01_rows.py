@@ -17,7 +17,7 @@ class Slip:
     """A wrong way that learners really go, as a function of the same arguments; None where it does not apply."""
 
     name: str
-    value: Callable[..., float | None]
+    value: Callable[..., Any]
     message: str
 
 

@@ -13,16 +13,8 @@ from torch.nn import functional as F
 from course_lib.accounting import Accounting
 from course_lib.exercises.ch02_probes import micro_batches, static_model
 from course_lib.exercises.judging import Judging, Params, Weighed, describe, is_number, near
-from course_lib.exercises.judging.ch02_tensors import (
-    KIB,
-    Fault,
-    all_close,
-    close,
-    factor,
-    measured,
-    tensor_fault,
-    verdict,
-)
+from course_lib.exercises.judging.ch02_tensors import KIB, all_close, close, factor, measured, tensor_fault
+from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 Spec = Mapping[str, Any]

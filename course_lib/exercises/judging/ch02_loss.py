@@ -10,16 +10,8 @@ from torch.nn import functional as F
 
 from course_lib.exercises.ch02_probes import loss_inputs
 from course_lib.exercises.judging import Judging, Params, Weighed, describe
-from course_lib.exercises.judging.ch02_tensors import (
-    KIB,
-    Fault,
-    close,
-    factor,
-    is_scalar,
-    measured,
-    tensor_fault,
-    verdict,
-)
+from course_lib.exercises.judging.ch02_tensors import KIB, close, factor, is_scalar, measured, tensor_fault
+from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 Spec = Mapping[str, Any]

@@ -17,15 +17,8 @@ from torch import Tensor
 from course_lib.exercises.ch02_block import Layer, Segment, counted
 from course_lib.exercises.ch02_probes import net_of, pass_bytes, pass_through, plain_call
 from course_lib.exercises.judging import Judging, Params, Weighed
-from course_lib.exercises.judging.ch02_tensors import (
-    Fault,
-    all_close,
-    bytes_between,
-    close,
-    measured,
-    tensor_fault,
-    verdict,
-)
+from course_lib.exercises.judging.ch02_tensors import all_close, bytes_between, close, measured, tensor_fault
+from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 Spec = Mapping[str, Any]

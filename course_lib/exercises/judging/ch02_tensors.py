@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.judging import describe
-from course_lib.exercises.judging.faults import Fault as Fault
-from course_lib.exercises.judging.faults import verdict as verdict
+from course_lib.exercises.judging.faults import Fault
 
 KIB = 1024
 

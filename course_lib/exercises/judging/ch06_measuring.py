@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.judging import Judging, Params, describe, is_number
-from course_lib.exercises.judging.ch06_ranks import Fault, coin_of, verdict
+from course_lib.exercises.judging.faults import Fault, verdict
+from course_lib.exercises.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
 # --- two lines

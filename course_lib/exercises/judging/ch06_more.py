@@ -12,16 +12,12 @@ from course_lib.exercises.judging.ch06_ranks import (
     BUFFERS_LATE,
     LATE,
     STREAM_LATE,
-    Fault,
     Meter,
-    coin_of,
     judged,
     layouts,
     moved_early,
-    nbytes,
     partners,
     ready_made,
-    same,
     secret,
     sum_fault,
     tensors,
@@ -31,6 +27,8 @@ from course_lib.exercises.judging.ch06_ranks import (
     too_many_rounds,
     world,
 )
+from course_lib.exercises.judging.faults import Fault
+from course_lib.exercises.judging.tensors import coin_of, nbytes, same
 from course_lib.records import Case, Outcome, Verdict
 
 ADVERSE = (LATE, BUFFERS_LATE)

@@ -13,27 +13,24 @@ from course_lib.exercises.judging.ch06_ranks import (
     STREAM,
     STREAM_LATE,
     UNKIND,
-    Fault,
     Meter,
-    coin_of,
     counted_wrong,
     first,
     judged,
     layouts,
     moved_early,
-    nbytes,
-    not_like,
     off_the_ring,
     partners,
     plain_sum,
     ready_made,
-    same,
     secret,
     tensors,
     too_few_bytes,
     too_long,
     world,
 )
+from course_lib.exercises.judging.faults import Fault
+from course_lib.exercises.judging.tensors import coin_of, nbytes, not_like, same
 from course_lib.records import Case, Outcome, Verdict
 
 # --- pair exchange

@@ -5,7 +5,6 @@ apart into how often each rank's numbers are in it.
 """
 
 import math
-import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,9 +14,8 @@ from torch import Tensor
 from course_lib.cluster import Topology
 from course_lib.cluster.kernel import Adversary
 from course_lib.exercises.ch06_probes import COLUMNS
-from course_lib.exercises.judging import describe
-from course_lib.exercises.judging.faults import Fault as Fault
-from course_lib.exercises.judging.faults import verdict as verdict
+from course_lib.exercises.judging.faults import Fault, verdict
+from course_lib.exercises.judging.tensors import not_like, same
 from course_lib.records import Case, Verdict
 
 Meter = Mapping[str, Any]
@@ -29,46 +27,16 @@ STREAM, STREAM_LATE = Adversary(0, order="stream"), Adversary(0, True, "stream")
 UNKIND = (LATE, BUFFER, BUFFERS_LATE, STREAM_LATE)
 
 
-def coin_of(rng: random.Random) -> torch.Generator:
-    """A generator of tensors that follows from the seed of the cases."""
-    return torch.Generator().manual_seed(rng.randrange(2**31))
-
-
 def secret(coin: torch.Generator, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
     """Whole numbers such that sums of sixteen ranks are exact in the dtype."""
     top = {torch.float32: 2**19, torch.float64: 2**40, torch.int64: 2**40, torch.bfloat16: 8, torch.int16: 999}[dtype]
     return torch.randint(-top, top, shape, generator=coin).to(dtype)
 
 
-def nbytes(tensor: Tensor) -> int:
-    """Bytes of a tensor's elements."""
-    return tensor.numel() * tensor.element_size()
-
-
-def same(got: Any, want: Tensor) -> bool:
-    """Whether this is the tensor that is wanted, dtype and shape included."""
-    return isinstance(got, Tensor) and got.dtype == want.dtype and got.shape == want.shape and torch.equal(got, want)
-
-
 def plain_sum(given: Sequence[Tensor]) -> Tensor:
     """The sum of the ranks' tensors, in their dtype; exact for secret data."""
     wide = torch.float64 if given[0].dtype.is_floating_point else torch.int64
     return torch.stack([x.to(wide) for x in given]).sum(0).to(given[0].dtype)
-
-
-def _shape_text(tensor: Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')} in shape {tuple(tensor.shape)}"
-
-
-def not_like(got: Any, want: Tensor, rank: int) -> Fault | None:
-    """What is wrong with the kind, dtype or shape of a rank's result."""
-    if got is None:
-        return "returned-none", f"Rank {rank} returned None: is a `return` missing on its path?"
-    if not isinstance(got, Tensor):
-        return "not-a-tensor", f"Rank {rank} returned {describe(got)}; return the tensor."
-    if got.dtype != want.dtype or got.shape != want.shape:
-        return "another-kind", (f"Rank {rank} returned {_shape_text(got)}, where {_shape_text(want)} was to come.")
-    return None
 
 
 def moved_early(case: Case, rank: int) -> Fault:

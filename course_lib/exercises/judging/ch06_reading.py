@@ -6,8 +6,8 @@ from typing import Any
 
 from course_lib.exercises.ch06_more import ALGORITHMS
 from course_lib.exercises.judging import Judging, Params, describe
-from course_lib.exercises.judging.ch06_ranks import Fault, verdict
 from course_lib.exercises.judging.ch06_traffic import matrix_of
+from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 # --- who waits for whom

@@ -12,30 +12,26 @@ from course_lib.exercises.ch06_probes import MEASURED, SECOND
 from course_lib.exercises.judging import Judging, Params, is_number
 from course_lib.exercises.judging.ch06_ranks import (
     UNKIND,
-    Fault,
     Meter,
-    coin_of,
     counted_wrong,
     first,
     judged,
     layouts,
     moved_early,
-    nbytes,
-    not_like,
     off_the_ring,
     plain_sum,
     ready_made,
-    same,
     secret,
     sum_fault,
     tensors,
     too_few_bytes,
     too_long,
     too_many_bytes,
-    verdict,
     world,
 )
+from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.exercises.judging.intervals import interval_verdicts
+from course_lib.exercises.judging.tensors import coin_of, nbytes, not_like, same
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import duration_text
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from course_lib import collectives
 from course_lib.exercises.ch07_probes import mean_square
 from course_lib.exercises.judging import Judging, Params
-from course_lib.exercises.judging.ch06_ranks import UNKIND, Fault, Meter, coin_of, first, judged
+from course_lib.exercises.judging.ch06_ranks import UNKIND, Meter, first, judged
 from course_lib.exercises.judging.ch07_ranks import (
     Slip,
     bytes_fault,
@@ -24,7 +24,9 @@ from course_lib.exercises.judging.ch07_ranks import (
     scaled,
     tensors_fault,
 )
+from course_lib.exercises.judging.faults import Fault
 from course_lib.exercises.judging.intervals import interval_verdicts
+from course_lib.exercises.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import duration_text
 

@@ -11,7 +11,7 @@ from course_lib.exercises.ch01_probes import NOT_ANSWERED
 from course_lib.exercises.ch07_more import BEHIND
 from course_lib.exercises.judging import Judging, Mistake, Params, describe, number_verdict
 from course_lib.exercises.judging.ch01_draws import plain
-from course_lib.exercises.judging.ch06_ranks import verdict
+from course_lib.exercises.judging.faults import verdict
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import GB, TFLOP
 

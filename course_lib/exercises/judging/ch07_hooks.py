@@ -11,7 +11,7 @@ from torch import Tensor
 
 from course_lib.data_parallel import buckets_of
 from course_lib.exercises.judging import Judging, Params, describe
-from course_lib.exercises.judging.ch06_ranks import UNKIND, Fault, coin_of, first, judged
+from course_lib.exercises.judging.ch06_ranks import UNKIND, first, judged
 from course_lib.exercises.judging.ch07_ranks import (
     Slip,
     Tensors,
@@ -25,6 +25,8 @@ from course_lib.exercises.judging.ch07_ranks import (
     scaled,
     tensors_fault,
 )
+from course_lib.exercises.judging.faults import Fault
+from course_lib.exercises.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
 RATE = 0.1  # of the probe's descent

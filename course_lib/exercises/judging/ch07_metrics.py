@@ -10,7 +10,8 @@ from typing import Any
 from torch import Tensor
 
 from course_lib.exercises.judging import Judging, Params, describe, is_number, near
-from course_lib.exercises.judging.ch06_ranks import Fault, judged
+from course_lib.exercises.judging.ch06_ranks import judged
+from course_lib.exercises.judging.faults import Fault
 from course_lib.records import Case, Outcome, Verdict
 
 

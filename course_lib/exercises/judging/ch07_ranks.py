@@ -13,7 +13,9 @@ from torch import Tensor
 from course_lib.cluster import Topology
 from course_lib.exercises.ch07_models import Net
 from course_lib.exercises.judging import describe, is_number
-from course_lib.exercises.judging.ch06_ranks import Fault, Meter, not_like
+from course_lib.exercises.judging.ch06_ranks import Meter
+from course_lib.exercises.judging.faults import Fault
+from course_lib.exercises.judging.tensors import not_like
 from course_lib.parity import step_bytes, tolerance
 from course_lib.records import Case
 

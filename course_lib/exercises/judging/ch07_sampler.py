@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from course_lib.exercises.judging import Judging, Params, describe
-from course_lib.exercises.judging.ch06_ranks import Fault, verdict
+from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from course_lib.exercises.ch07_models import Words
 from course_lib.exercises.judging import Judging, Params, describe, is_number, near
-from course_lib.exercises.judging.ch06_ranks import UNKIND, Fault, coin_of, judged
+from course_lib.exercises.judging.ch06_ranks import UNKIND, judged
 from course_lib.exercises.judging.ch07_ranks import (
     Slip,
     bytes_fault,
@@ -23,6 +23,8 @@ from course_lib.exercises.judging.ch07_ranks import (
     scaled,
     tensors_fault,
 )
+from course_lib.exercises.judging.faults import Fault
+from course_lib.exercises.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
 PAD = -100

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from course_lib.exercises.ch07_probes import mean_square
 from course_lib.exercises.judging import Judging, Params, describe, near
-from course_lib.exercises.judging.ch06_ranks import UNKIND, Fault, coin_of, judged
+from course_lib.exercises.judging.ch06_ranks import UNKIND, judged
 from course_lib.exercises.judging.ch07_ranks import (
     Slip,
     bytes_fault,
@@ -21,6 +21,8 @@ from course_lib.exercises.judging.ch07_ranks import (
     scaled,
     tensors_fault,
 )
+from course_lib.exercises.judging.faults import Fault
+from course_lib.exercises.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
 TRAIN_RATE = 0.2

@@ -1,34 +1,13 @@
-"""Judge of chapter 08's audit. An error counts only beside a control left standing, and a control beside an error found."""
-
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+"""Key of chapter 08's audit: the truth about each statement, and what slips come to."""
 
 from course_lib import memory
-from course_lib.exercises.ch08_audits import CAUSES, ITEMS, RIGHT, WRONG, Item
-from course_lib.exercises.judging import Judging, Params, describe, is_number, near
+from course_lib.exercises.ch08_audits import CAUSES, ITEMS
+from course_lib.exercises.judging.audits import Key, audit
 from course_lib.exercises.judging.ch08_hsdp import hsdp
-from course_lib.exercises.judging.ch08_rows import Fault, verdict
-from course_lib.records import Case, Outcome, Verdict
 from course_lib.sharding import bytes_per_param_sent
 from course_lib.units import GB
 
-NEAR = 0.05
 LARGE, LAYERS, KEPT = 405e9, 126, 20e9
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """The truth about one statement: the number asked for, the cause, and slips by name as (value, message)."""
-
-    number: float
-    cause: str = "as printed"
-    slips: Mapping[str, tuple[float, str]] = field(default_factory=dict)
-
-    @property
-    def said(self) -> str:
-        """Whether the statement is right as printed."""
-        return RIGHT if self.cause == "as printed" else WRONG
 
 
 def _zero(params: float, stage: int, ranks: int, letter: str = "B") -> float:
@@ -95,56 +74,9 @@ KEYS: dict[str, Key] = {
     }),
 }  # fmt: skip
 
-_BY_WORDS = {cause.lower(): cause for cause in CAUSES}
-
-
-def _fault(item: Item, key: Key, answer: Any) -> Fault | None:
-    lead = f"{item.id}: "
-    if type(answer) not in (tuple, list) or len(answer) != 3:
-        return "wrong-shape", f"{lead}give (number, {RIGHT!r} or {WRONG!r}, cause); got {describe(answer)}."
-    number, said, cause = answer
-    said = said.strip().lower() if type(said) is str else said
-    cause = _BY_WORDS.get(cause.strip().lower(), cause) if type(cause) is str else cause
-    if not is_number(number):
-        return "not-a-number", f"{lead}the first value is a number ({item.unit}); got {describe(number)}."
-    if said not in (RIGHT, WRONG) or type(cause) is not str or cause not in CAUSES:
-        return "no-such-word", f"{lead}a verdict is {RIGHT!r} or {WRONG!r}, a cause one of {', '.join(CAUSES)}."
-    if not near(number, key.number, NEAR):
-        for name, (value, message) in key.slips.items():
-            if near(number, value, 0.02):
-                return name, lead + message
-        if near(number, key.number * item.scale, NEAR) and item.scale != 1:
-            return "in-bytes", f"{lead}that is in bytes; {item.unit} are asked for."
-        return "other-number", f"{lead}your number is {number / key.number:.3g} times ours ({item.unit})."
-    if said != key.said:
-        return "wrong-verdict", f"{lead}your number is right; now compare it with what was said: within 5 % or not?"
-    if cause != key.cause:
-        return "wrong-cause", f"{lead}number and verdict are right; {cause!r} is not what happened."
-    return None
-
-
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    given = outcome.value
-    if type(given) is not dict:
-        fault = ("no-dictionary", f"Return a dictionary from id to (number, verdict, cause); got {describe(given)}.")
-        return [verdict("values", item.id, case, fault) for item in ITEMS]
-    faults: dict[str, Fault | None] = {
-        item.id: _fault(item, KEYS[item.id], given[item.id]) if item.id in given else ("missing", f"{item.id}: no answer under this id yet.")
-        for item in ITEMS
-    }
-    found = dict(faults)  # a verdict stands only beside one of the other kind that is right
-    for standing, other, told in ((RIGHT, WRONG, "no error has been found yet; a statement left standing counts only beside one."),
-                                  (WRONG, RIGHT, "no right statement was left standing; an error counts only beside one.")):  # fmt: skip
-        if all(found[name] for name in found if KEYS[name].said == other):
-            faults |= {name: ("blind", f"{name}: {told}") for name in found if KEYS[name].said == standing and not found[name]}
-    return [verdict("values", item.id, case, faults[item.id]) for item in ITEMS]
-
-
 AUDITS = {
-    "audit-sharding": Judging(
-        shares={f"values:{item.id}": 1 / len(ITEMS) for item in ITEMS},
-        cases=lambda params, rng: [Case(name="the statements")],
-        verdicts=_verdicts,
+    "audit-sharding": audit(
+        ITEMS, KEYS, CAUSES,
         why=f"Stage 3 sends {bytes_per_param_sent(3):g} bytes per parameter where an all-reduce of 16-bit gradients sends {bytes_per_param_sent(0):g}: half more, and as "
             f"much where gradients are averaged in 32 bits; three times it never is. Its memory is {_zero(7.5e9, 3, 64):.3g} GB with the master copy. In groups of 8, "
             f"405B take {_HELD / GB:,.0f} GB on a GPU: nobody trained it so. Across groups goes an all-reduce of an eighth, {_INSIDE / _ACROSS:.3g} times less than inside. "

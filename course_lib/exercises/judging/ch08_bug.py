@@ -13,8 +13,8 @@ from torch.nn import functional
 
 from course_lib.exercises.ch08_work import Stepper, tied_model
 from course_lib.exercises.judging import Judging, Params, describe, is_number
-from course_lib.exercises.judging.ch06_ranks import Fault, coin_of
-from course_lib.exercises.judging.ch08_rows import verdict
+from course_lib.exercises.judging.faults import Fault, verdict
+from course_lib.exercises.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.sharding import Flat
 

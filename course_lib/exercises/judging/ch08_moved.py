@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.judging import Judging, Params, describe, is_number
-from course_lib.exercises.judging.ch06_ranks import BUFFERS_LATE, LATE, STREAM_LATE, Fault, coin_of, secret
-from course_lib.exercises.judging.ch08_rows import verdict
+from course_lib.exercises.judging.ch06_ranks import BUFFERS_LATE, LATE, STREAM_LATE, secret
+from course_lib.exercises.judging.faults import Fault, verdict
+from course_lib.exercises.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.sharding import Flat
 

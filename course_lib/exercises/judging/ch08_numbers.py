@@ -9,7 +9,8 @@ from typing import Any
 
 from course_lib.exercises.judging import Judging, Params
 from course_lib.exercises.judging.ch01_draws import plain, safely_off_whole
-from course_lib.exercises.judging.ch08_rows import Column, Slip, judge, results, told
+from course_lib.exercises.judging.ch01_rows import Slip
+from course_lib.exercises.judging.ch08_rows import Column, judge, results, told
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import BILLION, GB, TFLOP
 

@@ -12,9 +12,10 @@ from torch import Tensor
 
 from course_lib.exercises.ch08_work import Weights
 from course_lib.exercises.judging import Judging, Params, describe, is_number
-from course_lib.exercises.judging.ch06_ranks import LATE, STREAM_LATE, Fault, coin_of
+from course_lib.exercises.judging.ch06_ranks import LATE, STREAM_LATE
 from course_lib.exercises.judging.ch07_ranks import all_alike
-from course_lib.exercises.judging.ch08_rows import verdict
+from course_lib.exercises.judging.faults import Fault, verdict
+from course_lib.exercises.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
 STATE = {"adamw": 2, "momentum": 1}  # tensors of state that each optimizer makes beside a parameter

@@ -6,21 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from course_lib.exercises.ch01_probes import NOT_ANSWERED
 from course_lib.exercises.judging import describe, is_number, near
+from course_lib.exercises.judging.ch01_rows import EXACT, Slip, table
+from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.records import Case, Verdict, VerdictKind
 
-CLOSE, EXACT = 1e-6, 1e-9
-Fault = tuple[str, str]  # a mistake's name, and what to say
-
-
-@dataclass(frozen=True, slots=True)
-class Slip:
-    """A wrong way that learners really go, as a function of the same arguments; None where it does not apply."""
-
-    name: str
-    value: Callable[..., Any]
-    message: str
+CLOSE = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,21 +28,10 @@ class Column:
     some: str = "there is one; None is for where there is none"
 
 
-def verdict(kind: Any, part: str, case: Case, fault: Fault | None) -> Verdict:
-    """A fault, or none, as a verdict."""
-    name, message = fault or ("", "")
-    return Verdict(kind=kind, part=part, ok=fault is None, case=case.name, mistake=name, message=message)
-
-
 def results(case: Case, value: Any, parts: Sequence[str] = ()) -> list[Any] | list[Verdict]:
     """What came back for each row of the case; or verdicts that say why there is nothing to judge."""
-    parts = parts or [case.part]
-    if type(value) is str and value == NOT_ANSWERED:
-        return [verdict(case.kind, part, case, ("not-answered", f"{case.name}: this function is not answered yet.")) for part in parts]
-    if type(value) is not list or len(value) != len(case.args[1]):
-        told = f"Expected one result for each call, got {describe(value)}."
-        return [verdict(case.kind, part, case, ("no-rows", told)) for part in parts]
-    return value
+    read = [table(value, case, part, case.kind) for part in parts or [case.part]]
+    return [each for each in read if isinstance(each, Verdict)] or value
 
 
 def told(found: Sequence[Any]) -> bool:
@@ -76,14 +56,14 @@ def judge(column: Column, case: Case, found: Sequence[Any], kind: VerdictKind | 
 
 def fault_of(column: Column, case: Case, found: Sequence[Any]) -> Fault | None:
     """What is wrong with the first row that is wrong."""
-    table = case.args[1]
-    wants = [column.want(*row) for row in table]
-    for row, got, want in zip(table, found, wants, strict=True):
+    rows = case.args[1]
+    wants = [column.want(*row) for row in rows]
+    for row, got, want in zip(rows, found, wants, strict=True):
         if _same(got, want, column.rel):
             continue
         if case.kind == "generality" and _constant(found) and not _constant(wants):
             return "only-the-example", f"{case.name}: the same comes back whatever the arguments are."
-        return _named(column, row, got, want, list(zip(table, found, wants, strict=True)))
+        return _named(column, row, got, want, list(zip(rows, found, wants, strict=True)))
     return None
 
 

@@ -11,7 +11,9 @@ from course_lib import memory
 from course_lib.exercises.ch08_core import BUCKETS
 from course_lib.exercises.judging import Judging, Params, describe, is_number
 from course_lib.exercises.judging.ch01_draws import plain, safely_off_whole
-from course_lib.exercises.judging.ch08_rows import Column, Slip, judge, results, told, verdict
+from course_lib.exercises.judging.ch01_rows import Slip
+from course_lib.exercises.judging.ch08_rows import Column, judge, results, told
+from course_lib.exercises.judging.faults import verdict
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.sharding import bytes_per_param_sent
 from course_lib.units import BILLION, GB, bytes_text, duration_text

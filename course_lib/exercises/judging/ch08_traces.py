@@ -9,7 +9,7 @@ from typing import Any
 from course_lib import memory
 from course_lib.exercises.ch08_more import CAUSES
 from course_lib.exercises.judging import Judging, Params, describe
-from course_lib.exercises.judging.ch08_rows import Fault, verdict
+from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.sharding import gathered_peak
 

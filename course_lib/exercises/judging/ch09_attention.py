@@ -9,15 +9,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.exercises.judging import Judging, Params
+from course_lib.exercises.judging.ch06_ranks import Meter
 from course_lib.exercises.judging.ch09_regions import (
     FORM,
-    Fault,
-    Meter,
     Slips,
     Weights,
     after,
     case_of,
-    coin_of,
     gradient_faults,
     normal,
     over_ranks,
@@ -27,9 +25,10 @@ from course_lib.exercises.judging.ch09_regions import (
     tensor_fault,
     touched,
     traffic,
-    verdict,
     whole_gradients,
 )
+from course_lib.exercises.judging.faults import Fault, verdict
+from course_lib.exercises.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
 

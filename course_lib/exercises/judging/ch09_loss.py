@@ -10,16 +10,13 @@ from torch.nn import functional as F
 
 from course_lib.exercises.ch09_probes import MEASURED
 from course_lib.exercises.judging import Judging, Params, is_number
+from course_lib.exercises.judging.ch06_ranks import Meter, judged
 from course_lib.exercises.judging.ch09_regions import (
     FORM,
-    Fault,
-    Meter,
     Slips,
     as_part,
     case_of,
-    coin_of,
     gradient_faults,
-    judged,
     normal,
     over_ranks,
     results,
@@ -27,8 +24,9 @@ from course_lib.exercises.judging.ch09_regions import (
     tensor_fault,
     touched,
     traffic,
-    verdict,
 )
+from course_lib.exercises.judging.faults import Fault, verdict
+from course_lib.exercises.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
 

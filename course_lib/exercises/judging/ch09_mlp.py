@@ -9,16 +9,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.exercises.judging import Judging, Params
+from course_lib.exercises.judging.ch06_ranks import judged
 from course_lib.exercises.judging.ch09_regions import (
     FORM,
-    Fault,
     Weights,
     after,
     as_part,
     case_of,
-    coin_of,
     gradient_faults,
-    judged,
     normal,
     over_ranks,
     part,
@@ -27,9 +25,10 @@ from course_lib.exercises.judging.ch09_regions import (
     tensor_fault,
     touched,
     traffic,
-    verdict,
     whole_gradients,
 )
+from course_lib.exercises.judging.faults import Fault, verdict
+from course_lib.exercises.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
 

@@ -6,22 +6,18 @@ from typing import Any
 
 from course_lib.cluster import Topology
 from course_lib.exercises.judging import Judging, Params, describe
-from course_lib.exercises.judging.ch06_ranks import LATE, STREAM_LATE
+from course_lib.exercises.judging.ch06_ranks import LATE, STREAM_LATE, Meter, first, judged
 from course_lib.exercises.judging.ch09_regions import (
-    Fault,
-    Meter,
     case_of,
-    coin_of,
-    first,
-    judged,
     normal,
     results,
     ring_most,
     tensor_fault,
     touched,
     traffic,
-    verdict,
 )
+from course_lib.exercises.judging.faults import Fault, verdict
+from course_lib.exercises.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
 FORM = ("got", "products", "touched")

@@ -9,19 +9,17 @@ from torch import Tensor
 
 from course_lib.exercises.ch09_probes import FORWARD, TURNED
 from course_lib.exercises.judging import Judging, Params
+from course_lib.exercises.judging.ch06_ranks import Meter, judged
 from course_lib.exercises.judging.ch09_regions import (
-    Fault,
-    Meter,
     case_of,
-    coin_of,
-    judged,
     normal,
     results,
     ring_most,
     tensor_fault,
     traffic,
-    verdict,
 )
+from course_lib.exercises.judging.faults import Fault, verdict
+from course_lib.exercises.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
 COPY, SUM = 0, 1

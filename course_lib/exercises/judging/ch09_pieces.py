@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.ch09_probes import REFUSED
-from course_lib.exercises.judging import Judging, Params, describe, is_number
-from course_lib.exercises.judging.ch06_ranks import same
-from course_lib.exercises.judging.ch09_regions import Fault, coin_of, tensor_fault, verdict
+from course_lib.exercises.judging import Judging, Params, is_number
+from course_lib.exercises.judging.ch09_regions import tensor_fault, unread
+from course_lib.exercises.judging.faults import Fault, verdict
+from course_lib.exercises.judging.tensors import coin_of, same
 from course_lib.records import Case, Outcome, Verdict
 
 # --- column and row
@@ -175,15 +176,8 @@ def _packed_fault(which: int, row: Sequence[Any], got: Any) -> Fault | None:
 def _packed_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     which, table = case.args
     found = outcome.value
-    if type(found) is not list or len(found) != len(table):
-        return [
-            verdict(
-                case.kind,
-                case.part,
-                case,
-                ("no-results", f"What came back cannot be read: {describe(found)}."),
-            )
-        ]
+    if unreadable := unread(case, found):
+        return unreadable
     if case.secret == REFUSED:
         fault = None if type(found[0]) is str and found[0] == REFUSED else (
             "not-refused", f"{case.name}: a size that the ranks do not divide leaves somebody with a part of a head; raise `ValueError`.")  # fmt: skip

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from course_lib.exercises.ch01_probes import NOT_ANSWERED
 from course_lib.exercises.judging import Judging, Params, describe
-from course_lib.exercises.judging.ch09_regions import Fault, verdict
+from course_lib.exercises.judging.ch09_regions import unread
+from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 # --- the plan
@@ -153,15 +154,8 @@ def _verify_fault(row: Sequence[Any], got: Any) -> Fault | None:
 
 def _verify_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     table, found = case.args[1], outcome.value
-    if type(found) is not list or len(found) != len(table):
-        return [
-            verdict(
-                case.kind,
-                case.part,
-                case,
-                ("no-results", f"What came back cannot be read: {describe(found)}."),
-            )
-        ]
+    if unreadable := unread(case, found):
+        return unreadable
     fault = next(
         (bad for row, got in zip(table, found, strict=True) if (bad := _verify_fault(row, got))), None
     )

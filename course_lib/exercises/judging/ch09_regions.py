@@ -4,7 +4,6 @@ Every rank gets its own pieces of secret weights, the judge alone has the whole.
 all ranks only if the ranks have spoken, and what they said is on the meter.
 """
 
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,10 +12,9 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.judging import describe
-from course_lib.exercises.judging.ch06_ranks import Fault, Meter, coin_of, first, judged, verdict
-from course_lib.records import Case
-
-__all__ = ["Fault", "Meter", "coin_of", "first", "judged", "verdict"]
+from course_lib.exercises.judging.ch06_ranks import Meter
+from course_lib.exercises.judging.faults import Fault, verdict
+from course_lib.records import Case, Verdict
 
 CLOSE = {
     torch.float32: 1e-4,
@@ -81,6 +79,13 @@ def results(value: Any, ranks: int, keys: Sequence[str]) -> Fault | None:
     return "no-results", f"What came back from the ranks cannot be read: {describe(value)}."
 
 
+def unread(case: Case, found: Any) -> list[Verdict]:
+    """The verdict on what came back where it is not one result for each row of the case; nothing where it is."""
+    if type(found) is list and len(found) == len(case.args[1]):
+        return []
+    return [verdict(case.kind, case.part, case, ("no-results", f"What came back cannot be read: {describe(found)}."))]
+
+
 def ring_most(elements: int, item: int, n: int) -> int:
     """The most bytes that a rank sends in a ring all-reduce."""
     return 2 * min(elements, (n - 1) * -(-elements // n)) * item if n > 1 else 0
@@ -124,19 +129,9 @@ def whole_gradients(
     return out.detach().to(kind), {name: leaf.grad.to(inputs[name].dtype) for name, leaf in leaves.items()}
 
 
-def by_rank(make: Callable[[int], tuple[Any, ...]], n: int) -> tuple[tuple[Any, ...], ...]:
-    """Arguments of `n` ranks."""
-    return tuple(make(rank) for rank in range(n))
-
-
 def part(tensor: Tensor, n: int, rank: int, dim: int = 0) -> Tensor:
     """A rank's equal part, in memory of its own."""
     return tensor.chunk(n, dim)[rank].clone()
-
-
-def seeds(rng: random.Random) -> torch.Generator:
-    """A generator that follows from the seed of the cases."""
-    return coin_of(rng)
 
 
 def touched(results_: Sequence[Mapping[str, Any]]) -> Fault | None:

@@ -8,7 +8,8 @@ from course_lib import facts
 from course_lib.exercises.ch01_probes import NOT_ANSWERED
 from course_lib.exercises.judging import Judging, Mistake, Params, describe, is_number, near, number_verdict
 from course_lib.exercises.judging.ch01_draws import plain
-from course_lib.exercises.judging.ch09_regions import Fault, verdict
+from course_lib.exercises.judging.ch09_regions import unread
+from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.exercises.judging.intervals import interval_verdicts
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.tensor_parallel.traffic import tp_calls_per_layer, tp_cost_per_layer
@@ -120,15 +121,8 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     (which, table), found, recompute = case.args, outcome.value, params["recompute"]
     if type(found) is str and found == NOT_ANSWERED:
         return [verdict(case.kind, case.part, case, ("not-answered", "`largest_tp` is not answered yet."))]
-    if type(found) is not list or len(found) != len(table):
-        return [
-            verdict(
-                case.kind,
-                case.part,
-                case,
-                ("no-results", f"What came back cannot be read: {describe(found)}."),
-            )
-        ]
+    if unreadable := unread(case, found):
+        return unreadable
     if which == 0:
         return [next((bad for row, got in zip(table, found, strict=True) if not (bad := _seconds_verdict(case, row, got, recompute)).ok),
                      verdict(case.kind, case.part, case, None))]  # fmt: skip

@@ -6,7 +6,8 @@ import random
 from collections.abc import Mapping
 
 from course_lib.exercises.judging import Judging, Params
-from course_lib.exercises.judging.ch10_rows import Fault, judged, not_runnable, schedule_from, verdict
+from course_lib.exercises.judging.ch10_rows import judged, not_runnable, schedule_from
+from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.schedules import (
     Schedule,

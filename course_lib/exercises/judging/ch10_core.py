@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises.judging import Judging, Mistake, Params, describe, is_number, number_verdict
-from course_lib.exercises.judging.ch10_rows import Fault, judged, not_runnable, schedule_from, verdict
+from course_lib.exercises.judging.ch10_rows import judged, not_runnable, schedule_from
+from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.schedules import Schedule, peak_activations
 from course_lib.timeline import Durations, play

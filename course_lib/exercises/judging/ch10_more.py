@@ -9,7 +9,8 @@ from typing import Any
 
 from course_lib.exercises.ch10_more import NAMES
 from course_lib.exercises.judging import Judging, Params, describe, is_number
-from course_lib.exercises.judging.ch10_rows import Fault, judged
+from course_lib.exercises.judging.ch10_rows import judged
+from course_lib.exercises.judging.faults import Fault
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.schedules import (
     Schedule,

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from course_lib.exercises.judging import describe
-from course_lib.exercises.judging.faults import Fault as Fault
-from course_lib.exercises.judging.faults import verdict as verdict
+from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.records import Case, Verdict
 from course_lib.schedules import KINDS, Schedule, faults, looped, schedule_of
 

@@ -17,11 +17,12 @@ from course_lib.exercises.judging.ch06_ranks import (
     STREAM,
     STREAM_LATE,
     Meter,
-    coin_of,
     ready_made,
 )
-from course_lib.exercises.judging.ch10_rows import Fault, judged
+from course_lib.exercises.judging.ch10_rows import judged
 from course_lib.exercises.judging.ch10_validator import Rows, plain, shuffled, whole
+from course_lib.exercises.judging.faults import Fault
+from course_lib.exercises.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.schedules import gpipe, interleaved, looped, naive, one_f_one_b, v_shaped, zb_v
 

@@ -6,7 +6,8 @@ import random
 
 from course_lib.exercises.ch10_core import COMPLAINTS
 from course_lib.exercises.judging import Judging, Params, describe
-from course_lib.exercises.judging.ch10_rows import Fault, judged
+from course_lib.exercises.judging.ch10_rows import judged
+from course_lib.exercises.judging.faults import Fault
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.schedules import Schedule, gpipe, naive, one_f_one_b, peak_activations, schedule_of, zb_h1
 

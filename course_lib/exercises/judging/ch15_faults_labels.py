@@ -12,7 +12,7 @@ from torch import Tensor
 from course_lib.exercises.ch01_probes import NOT_ANSWERED
 from course_lib.exercises.ch15_faults import LABEL_WORDS
 from course_lib.exercises.judging import Judging, Params, describe
-from course_lib.exercises.judging.ch08_rows import Fault, verdict
+from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 MARK = 1

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from course_lib.exercises.judging import Judging, Params, describe
-from course_lib.exercises.judging.ch08_rows import Fault, verdict
+from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.runs import evidence
 from course_lib.runs.reading import recorded

@@ -15,21 +15,19 @@ from course_lib.exercises.judging import Judging, Params, describe
 from course_lib.exercises.judging.ch06_ranks import (
     STREAM,
     UNKIND,
-    Fault,
     Meter,
     PerRank,
-    coin_of,
     first,
     judged,
     moved_early,
-    nbytes,
     off_the_ring,
     ready_made,
-    same,
     secret,
     tensors,
     too_few_bytes,
 )
+from course_lib.exercises.judging.faults import Fault
+from course_lib.exercises.judging.tensors import coin_of, nbytes, same
 from course_lib.records import Case, Outcome, Verdict
 
 

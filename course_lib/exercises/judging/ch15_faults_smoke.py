@@ -10,7 +10,7 @@ from course_lib.exercises.ch15_faults import SMOKE_WORDS
 from course_lib.exercises.ch15_faults_more import TRACE_WORDS
 from course_lib.exercises.judging import Judging, Params, describe, is_number
 from course_lib.exercises.judging import ch15_faults_edges as edges
-from course_lib.exercises.judging.ch08_rows import Fault, results, told, verdict
+from course_lib.exercises.judging.ch08_rows import results, told
 from course_lib.exercises.judging.ch15_faults_trainings import (
     RESUMED,
     SEEDS,
@@ -19,6 +19,7 @@ from course_lib.exercises.judging.ch15_faults_trainings import (
     rate_of,
     shipped,
 )
+from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 SMOKE_CAUSES: Mapping[str, str] = {

@@ -10,7 +10,7 @@ from typing import Any
 
 from course_lib.exercises.ch15_faults_more import ZOO_WORDS
 from course_lib.exercises.judging import Judging, Params, describe
-from course_lib.exercises.judging.ch08_rows import Fault, verdict
+from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 TORCH, OLD = "2.13.0", "2.4.0"

@@ -10,7 +10,8 @@ from course_lib import facts
 from course_lib.collectives import bus_bandwidth
 from course_lib.exercises.ch15_links_more import CAUSES
 from course_lib.exercises.judging import Judging, Params, describe, is_number, near
-from course_lib.exercises.judging.ch08_rows import Fault, results, told, tuples, verdict
+from course_lib.exercises.judging.ch08_rows import results, told, tuples
+from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.facts import collectives as measured
 from course_lib.records import Case, Outcome, Verdict
 

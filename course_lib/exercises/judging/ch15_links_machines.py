@@ -8,7 +8,7 @@ from typing import Any
 
 from course_lib.exercises.ch15_links import LIMITED, LINES, RUNS, WORDS
 from course_lib.exercises.judging import Judging, Params, describe
-from course_lib.exercises.judging.ch08_rows import Fault, results, told, tuples, verdict
+from course_lib.exercises.judging.ch08_rows import results, told, tuples
 from course_lib.exercises.judging.ch15_links_rented import (
     FAULTS,
     HELD,
@@ -23,6 +23,7 @@ from course_lib.exercises.judging.ch15_links_rented import (
     run_of,
     values,
 )
+from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 

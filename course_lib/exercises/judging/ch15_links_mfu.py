@@ -12,7 +12,8 @@ from typing import Any
 from course_lib.exercises.ch15_links import LEAST, REASONS, ROOF, SPREAD, WAITED
 from course_lib.exercises.ch15_links_work import as_run, peaks_of
 from course_lib.exercises.judging import Judging, Params, describe, is_number, near
-from course_lib.exercises.judging.ch08_rows import Fault, results, told, verdict
+from course_lib.exercises.judging.ch08_rows import results, told
+from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.runs.reading import recorded, recorded_names
 

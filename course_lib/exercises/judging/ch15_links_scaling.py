@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from course_lib.exercises.judging import Judging, Params, describe, is_number, near
-from course_lib.exercises.judging.ch08_rows import Fault, results, told, verdict
+from course_lib.exercises.judging.ch08_rows import results, told
+from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.facts import scaling
 from course_lib.records import Case, Outcome, Verdict
 

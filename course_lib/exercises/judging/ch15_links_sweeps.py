@@ -12,7 +12,8 @@ import numpy as np
 
 from course_lib.exercises.ch15_links import HELD_OUT
 from course_lib.exercises.judging import Judging, Params, describe, is_number, near
-from course_lib.exercises.judging.ch08_rows import Fault, results, told, verdict
+from course_lib.exercises.judging.ch08_rows import results, told
+from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.runs.reading import recorded
 from course_lib.units import bytes_text

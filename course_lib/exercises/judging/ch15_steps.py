@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from course_lib.exercises.judging import Judging, Params
-from course_lib.exercises.judging.ch08_rows import verdict
 from course_lib.exercises.judging.ch08_state import interval_fault
 from course_lib.exercises.judging.ch15_steps_memory import PEAKS
 from course_lib.exercises.judging.ch15_steps_money import MONEY
 from course_lib.exercises.judging.ch15_steps_parts import PARTS
 from course_lib.exercises.judging.ch15_steps_traces import TRACES
+from course_lib.exercises.judging.faults import verdict
 from course_lib.records import Case
 from course_lib.runs.reading import recorded
 from course_lib.units import duration_text

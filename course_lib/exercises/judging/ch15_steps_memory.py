@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from course_lib.exercises.judging import Judging, Params, describe
-from course_lib.exercises.judging.ch08_rows import Column, Slip, judge, results, told, verdict
+from course_lib.exercises.judging.ch01_rows import Slip
+from course_lib.exercises.judging.ch08_rows import Column, judge, results, told
 from course_lib.exercises.judging.ch15_steps_rows import Parts, fault_of_parts
+from course_lib.exercises.judging.faults import verdict
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import bytes_text
 

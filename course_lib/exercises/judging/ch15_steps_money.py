@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_lib.exercises.judging import Judging, Params
-from course_lib.exercises.judging.ch08_rows import Column, Slip, judge, results, told, verdict
+from course_lib.exercises.judging.ch01_rows import Slip
+from course_lib.exercises.judging.ch08_rows import Column, judge, results, told
 from course_lib.exercises.judging.ch15_steps_rows import Parts, fault_of_parts
+from course_lib.exercises.judging.faults import verdict
 from course_lib.records import Case, Outcome, Verdict
 
 Stages = Sequence[Mapping[str, Any]]

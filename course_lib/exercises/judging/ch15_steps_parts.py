@@ -9,8 +9,10 @@ from typing import Any
 
 from course_lib.exercises.ch15_steps_runs import parted
 from course_lib.exercises.judging import Judging, Params, describe
-from course_lib.exercises.judging.ch08_rows import Column, Fault, Slip, judge, results, told, tuples, verdict
+from course_lib.exercises.judging.ch01_rows import Slip
+from course_lib.exercises.judging.ch08_rows import Column, judge, results, told, tuples
 from course_lib.exercises.judging.ch15_steps_rows import Parts, fault_of_parts
+from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 Rows = Sequence[Mapping[str, Any]]

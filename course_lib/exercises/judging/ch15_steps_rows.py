@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from course_lib.exercises.judging import describe, is_number
-from course_lib.exercises.judging.ch08_rows import Fault, Slip
+from course_lib.exercises.judging.ch01_rows import Slip
+from course_lib.exercises.judging.faults import Fault
 from course_lib.records import Case
 
 REL, FLOOR = 1e-6, 1e-9  # of a number, and of the largest one beside it: differences of large numbers are no rounder

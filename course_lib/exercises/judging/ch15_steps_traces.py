@@ -7,8 +7,10 @@ from collections.abc import Iterable, Sequence
 
 from course_lib.exercises.ch15_steps_runs import traces
 from course_lib.exercises.judging import Judging, Params
-from course_lib.exercises.judging.ch08_rows import Slip, results, told, verdict
+from course_lib.exercises.judging.ch01_rows import Slip
+from course_lib.exercises.judging.ch08_rows import results, told
 from course_lib.exercises.judging.ch15_steps_rows import Parts, fault_of_parts
+from course_lib.exercises.judging.faults import verdict
 from course_lib.records import Case, Outcome, Verdict
 
 Kernel = tuple[str, int, float, float]

@@ -1,11 +1,10 @@
 """What the keys of drills share: slips as a table of wrong formulas, of which only those count that lead elsewhere."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from course_lib.exercises.judging import DrillKey, Mistake, Params
+from course_lib.exercises.judging import DrillKey, Mistake, Params, near
 
 
 def slips(*known: tuple[str, Callable[[Params], float], str]) -> Callable[[Params], list[Mistake]]:
@@ -19,9 +18,9 @@ def distinct(keys: Mapping[str, DrillKey]) -> dict[str, DrillKey]:
 
 
 def _distinct(key: DrillKey, params: Params) -> list[Mistake]:
-    taken, kept = [key.answer(params)], []
+    right, kept = key.answer(params), list[Mistake]()
     for slip in key.slips(params):
-        if not any(math.isclose(slip.value, other, rel_tol=2 * key.rel) for other in taken):
-            taken.append(slip.value)
-            kept.append(slip)
+        if near(slip.value, right, 2 * key.rel) or any(near(slip.value, other.value, key.rel) for other in kept):
+            continue
+        kept.append(slip)
     return kept

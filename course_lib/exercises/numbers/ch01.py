@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from course_lib import compute, facts, memory
-from course_lib.exercises.numbers import DEADLINE, GPUS, MFU, PARAMS, TOKENS
+from course_lib.exercises.numbers import DEADLINE, GPUS, MFU, PARAMS, TOKENS, reading
 from course_lib.units import (
     BILLION,
     DAY,
@@ -82,12 +82,6 @@ def _core_minutes() -> str:
     from course_lib.exercises import cards  # not at import: the cards import this module
 
     return str(sum(card.minutes for card in cards("01") if card.kind == "core"))
-
-
-def _reading(*keys: str) -> str:
-    """Sources as a Markdown list, each with its address."""
-    sources = [facts.reference(key) for key in keys]
-    return "\n".join(f"- {one.authors}, [{one.title}]({one.url}), {one.year}." for one in sources)
 
 
 def _symptom_list() -> str:
@@ -208,7 +202,7 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "gradient_bytes": lambda: bytes_text(2 * (GPUS - 1) / GPUS * memory.weights_bytes(PARAMS)),
     # lists
     "symptoms": _symptom_list,
-    "reading": lambda: _reading(
+    "reading": lambda: reading(
         "kaplan-2020", "hoffmann-2022", "palm-2022", "korthikanti-2022", "zero-2019", "llama3-2024", "llama31-card",
         "bekman-accelerators", "scaling-book",
     ),

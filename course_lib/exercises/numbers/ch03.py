@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 from course_lib import compute, facts, roofline
-from course_lib.exercises.numbers import GPUS, PARAMS
+from course_lib.exercises.numbers import GPUS, PARAMS, reading
 from course_lib.facts import collectives
 from course_lib.units import (
     BILLION,
@@ -64,12 +64,6 @@ def _drop(inside: float) -> float:
     return inside / H100.network_one_way
 
 
-def _reading(*keys: str) -> str:
-    """Sources as a Markdown list, each with its address."""
-    sources = [facts.reference(key) for key in keys]
-    return "\n".join(f"- {one.authors}, [{one.title}]({one.url}), {one.year}." for one in sources)
-
-
 NUMBERS: dict[str, Callable[[], str]] = {
     "core_minutes": _core_minutes,
     # the device
@@ -123,7 +117,7 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "gpu_minutes": lambda: f"{GPU_MINUTES} minutes",
     "gpu_money": lambda: _money(compute.cost_usd(compute.device_hours(GPU_MINUTES * MINUTE, 1), facts.price("H100 hour"))),
     "price": lambda: _money(facts.price("H100 hour")),
-    "reading": lambda: _reading(
+    "reading": lambda: reading(
         "williams-2009", "hong-kung-1981", "h100-architecture", "hopper-in-depth", "bekman-accelerators", "bekman-network",
         "llama3-2024", "scaling-book", "tpu-v5p-docs", "mlx-benchmark-21",
     ),

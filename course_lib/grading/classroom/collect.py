@@ -3,27 +3,23 @@
 Nothing of a submission runs here, and nothing that it says of itself is believed: not its time, not its numbers, not its name.
 """
 
-import errno
-import hashlib
-import json
-import os
 import re
-import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from course_lib.grading.classroom.folder import ClassFolder
-from course_lib.grading.classroom.lms import Label, Times, Who, again, label, scheme_of
+from course_lib.grading.classroom.lms import AGAIN, Label, Times, Who, again, is_notebook, label, scheme_of
+from course_lib.grading.classroom.placing import Candidate, Taken, put
 from course_lib.grading.classroom.roster import Student
 from course_lib.grading.classroom.unpack import Heap, Piece, Refused, each_with_archives, unpack
 from course_lib.grading.words import clean
 from course_lib.install import Trouble
-from course_lib.learner.notebooks import Notebook, chapter_of, write_whole
+from course_lib.learner.notebooks import Notebook, chapter_of
 from course_lib.notebook import VARIANT_FILE
 
 _BESIDE_FILES, _BESIDE_BYTES = 200, 20_000_000  # what may lie beside a notebook
@@ -31,19 +27,6 @@ _OURS = (VARIANT_FILE, "timestamp.txt", "nbgrader_config.py", "receipt.json")  #
 
 Parse = Callable[[bytes], Notebook]
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
-    """One submission that is now in its place, or was there already."""
-
-    student: str
-    chapter: str
-    file: str
-    at: datetime
-    late: bool
-    state: str  # "new", "newer", "unchanged", "older"
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(kw_only=True)
@@ -61,17 +44,6 @@ class Collected:
         return 1 if self.unmatched or self.refused else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Candidate:
-    """One notebook of one person."""
-
-    label: Label
-    name: str
-    data: bytes
-    chapter: str  # "" where it does not say
-    why: str = ""  # why it cannot be read
-
-
 def collect(
     folder: ClassFolder, source: Path, *, chapter: str = "", student: str = "", at: datetime | None = None, times: Times | None = None,
     parse: Parse | None = None, labels: Mapping[str, Label] | None = None, now: datetime | None = None, say: Say = lambda line: None,
@@ -86,6 +58,8 @@ def collect(
         folder.chapter(chapter)
     done = Collected()
     heap = unpack(source)
+    if labels is None and not heap.pieces and not heap.refused:
+        raise Trouble(f"There is no file in {source}.", "download the submissions again, or give the folder that holds them")
     if student:
         mine = [(piece, Label(by="instructor", who=student, inside=piece.name)) for piece in heap.pieces]
         by_student = {folder.student(student).id: mine}
@@ -129,6 +103,10 @@ def _by_student(
         student = who.find(found[0][1])
         if isinstance(student, Student):
             by_student[student.id] += found
+            said = found[0][1]
+            if said.by == "canvas" and not who.is_called(student, said.who):
+                done.notes.append(f"{clean(said.who, 80)} is in Canvas's name for {student.id}'s work: where that is a group, "
+                                  "its other members' is the same (collect FILE --student ID)")
         else:
             done.unmatched.append(f"{clean(found[0][0].name, 200)}: {student}")
     return by_student
@@ -156,11 +134,11 @@ def _one_student(
     """Put one student's files in their place."""
     room = Heap()
     files = list(_files(found, room))
-    candidates = [_candidate(folder, name, said, data, parse) for name, said, data in files if name.endswith(".ipynb")]
+    candidates = [_candidate(folder, name, said, data, parse) for name, said, data in files if is_notebook(name)]
     for wanted, ours in sorted(_by_chapter(folder, candidates, chapter, done).items()):
         chosen = _newest(folder, wanted, ours, done)
         if chosen is not None:
-            done.taken.append(_put(folder, student, wanted, chosen, _beside(chosen, files), when))
+            done.taken.append(put(folder, student, wanted, chosen, _beside(chosen, files), when))
     if not candidates and not room.refused:
         done.unmatched.append(f"{clean(found[0][0].name, 200)}: {student.id} handed in no notebook (.ipynb)")
     heap.refused += room.refused
@@ -172,7 +150,7 @@ def _files(found: Sequence[tuple[Piece, Label]], room: Heap) -> Iterator[tuple[s
     for piece, said in found:
         for each in each_with_archives(Heap(pieces=[piece], refused=room.refused), lambda piece: _read(piece, room)):
             name = said.inside if each is piece else each.name.removeprefix(f"{piece.name}/")
-            if each.path.suffix != ".ipynb":
+            if not is_notebook(each.name):
                 count, total = count + 1, total + each.size
                 if count > _BESIDE_FILES or total > _BESIDE_BYTES:
                     room.refuse(each.name, f"more than {_BESIDE_FILES} files or {_BESIDE_BYTES / 1e6:.0f} MB beside the notebook")
@@ -189,16 +167,18 @@ def _read(piece: Piece, heap: Heap) -> bytes | None:
         return None
 
 
-def _candidate(folder: ClassFolder, name: str, said: Label, data: bytes, parse: Parse) -> _Candidate:
+def _candidate(folder: ClassFolder, name: str, said: Label, data: bytes, parse: Parse) -> Candidate:
     """A notebook and the chapter that it is of, as far as it says; whatever is wrong in it stops nobody else's."""
     chapter = why = ""
     try:
         chapter = _chapter_of(folder, name, parse(data))
     except Trouble as trouble:
-        why = clean(trouble.problem, 300)
+        why = clean(trouble.problem, 300).rstrip(".")
     except Exception as error:
         why = f"its form is not a notebook's ({type(error).__name__})"
-    return _Candidate(label=said, name=name, data=data, chapter=chapter, why=why)
+    if why:  # its name is all there is to go by
+        chapter = next((each for each in folder.chapters() if PurePosixPath(name).name.startswith(folder.assignment(each))), "")
+    return Candidate(label=said, name=name, data=data, chapter=chapter, why=why)
 
 
 def _chapter_of(folder: ClassFolder, name: str, notebook: Notebook) -> str:
@@ -213,9 +193,9 @@ def _chapter_of(folder: ClassFolder, name: str, notebook: Notebook) -> str:
         return ""
 
 
-def _by_chapter(folder: ClassFolder, candidates: Sequence[_Candidate], chapter: str, done: Collected) -> dict[str, list[_Candidate]]:
+def _by_chapter(folder: ClassFolder, candidates: Sequence[Candidate], chapter: str, done: Collected) -> dict[str, list[Candidate]]:
     """The notebooks by the chapter that they are of. One that does not say is the chapter that was asked for, if alone."""
-    found: dict[str, list[_Candidate]] = defaultdict(list)
+    found: dict[str, list[Candidate]] = defaultdict(list)
     for each in candidates:
         if each.chapter and each.chapter in folder.chapters() and chapter in ("", each.chapter):
             found[each.chapter].append(each)
@@ -229,16 +209,16 @@ def _by_chapter(folder: ClassFolder, candidates: Sequence[_Candidate], chapter: 
     if silent and not found and chapter:
         found[chapter] = silent
     elif silent and not found:
-        done.unmatched += [f"{clean(each.name, 120)} of {clean(each.label.who, 80)}: {each.why or 'it does not say which chapter it is'}; --chapter says so"
+        done.unmatched += [f"{clean(each.name, 120)} of {clean(each.label.who, 80)}: {each.why or 'it does not say which chapter it is'}; with --chapter it is taken as that"
                            for each in silent]
     return found
 
 
-def _newest(folder: ClassFolder, chapter: str, ours: Sequence[_Candidate], done: Collected) -> _Candidate | None:
+def _newest(folder: ClassFolder, chapter: str, ours: Sequence[Candidate], done: Collected) -> Candidate | None:
     """The one that counts: by the LMS's numbers, else by the number in its name, else by the proper name."""
     name = f"{folder.assignment(chapter)}.ipynb"
 
-    def rank(each: _Candidate) -> tuple[Any, ...]:
+    def rank(each: Candidate) -> tuple[Any, ...]:
         return (*each.label.order[:1], again(PurePosixPath(each.name).stem), PurePosixPath(each.name).name == name, not each.why)
 
     best = max(ours, key=rank)
@@ -248,132 +228,21 @@ def _newest(folder: ClassFolder, chapter: str, ours: Sequence[_Candidate], done:
         done.refused.append(f"{clean(best.label.who, 80)}: {names} are both chapter {chapter}, and nothing says which counts; "
                             f"collect one by itself: class collect FILE --student ID --chapter {chapter}")
         return None
+    if len({AGAIN.sub("", PurePosixPath(each.name).stem) for each in ours}) > 1:
+        others = ", ".join(clean(each.name, 80) for each in ours if each is not best)
+        done.notes.append(f"{clean(best.label.who, 80)} handed in several notebooks of chapter {chapter}: {clean(best.name, 80)} counts, {others} not")
     return best
 
 
-def _beside(chosen: _Candidate, files: Iterable[tuple[str, Label, bytes]]) -> dict[str, bytes]:
+def _beside(chosen: Candidate, files: Iterable[tuple[str, Label, bytes]]) -> dict[str, bytes]:
     """The files that came with the notebook, by their path from its folder."""
     here = PurePosixPath(chosen.name).parent
     beside = {}
     for name, _, data in files:
         path = PurePosixPath(name)
-        if not name.endswith(".ipynb") and path.is_relative_to(here) and path.name not in _OURS:
+        if not is_notebook(name) and path.is_relative_to(here) and path.name not in _OURS:
             beside[path.relative_to(here).as_posix()] = data
     return beside
-
-
-# ------------------------------------------------------------------------------------------------ into its place
-
-
-def _put(
-    folder: ClassFolder, student: Student, chapter: str, chosen: _Candidate, beside: Mapping[str, bytes],
-    when: tuple[datetime | None, Times | None, datetime],
-) -> Taken:
-    """Write one submission, if it is newer than what is there, and our record of it."""
-    moment, notes = _arrived(folder, student, chapter, chosen.label, *when)
-    due, now = folder.due(student, chapter), when[2]
-    late = due is not None and moment > due
-    digest = hashlib.sha256(chosen.data).hexdigest()
-    before = folder.arrival_record(student, chapter)
-    if chosen.why:
-        notes.append(f"It cannot be read: {chosen.why}")
-    record = {
-        "at": moment.isoformat(timespec="seconds"), "by": chosen.label.by, "late": late, "file": clean(_told(chosen), 300), "sha256": digest,
-        "order": list(chosen.label.order), "collected": now.isoformat(timespec="seconds"), "notes": notes,
-    }
-    state = _state(before, record, folder.submitted(student, chapter) is not None)
-    made = Taken(student=student.id, chapter=chapter, file=record["file"], at=moment, late=late, state=state, notes=tuple(notes))
-    if state in ("new", "newer"):
-        notes += _write(folder, student, chapter, chosen.data, beside, moment)
-    elif state == "older":
-        return made
-    elif when[0] is None and when[1] is None:
-        return made  # the same file again, and nobody knows better when it came
-    _stamp(folder.hand_in(student, chapter), moment)
-    folder.remember_arrival(student, chapter, record)
-    return replace(made, notes=tuple(notes))
-
-
-def _told(chosen: _Candidate) -> str:
-    """The file's name as the LMS wrote it."""
-    if chosen.label.by == "canvas":
-        late = "LATE_" if chosen.label.late else ""
-        return f"{chosen.label.who}_{late}{chosen.label.user}_{chosen.label.order[0]}_{chosen.label.inside}"
-    if chosen.label.by == "moodle":
-        return f"{chosen.label.who}_{chosen.label.user}_assignsubmission_file_/{chosen.label.inside}"
-    return chosen.name
-
-
-def _arrived(
-    folder: ClassFolder, student: Student, chapter: str, said: Label, at: datetime | None, times: Times | None, now: datetime
-) -> tuple[datetime, list[str]]:
-    """When it came, by the LMS's table, the exchange or the instructor; else what the LMS's mark of lateness leaves."""
-    if at is not None:
-        return at, []
-    if times is not None and student.id in times.at:
-        return times.at[student.id], []
-    due = folder.due(student, chapter)
-    if said.late:
-        moment = now if due is None else max(now, due + timedelta(seconds=1))
-        return moment, ["The LMS marks it late without saying when: it counts from now. --times TABLE or --at TIME says better."]
-    return (now if due is None else min(now, due)), []
-
-
-def _state(before: Mapping[str, Any], record: Mapping[str, Any], there: bool) -> str:
-    """What this submission is to the one that is there."""
-    if not there or not before:
-        return "new"
-    if before.get("sha256") == record["sha256"]:
-        return "unchanged"
-    if before.get("by") == record["by"] == "canvas":
-        return "newer" if record["order"] > before.get("order", []) else "older"
-    return "older" if datetime.fromisoformat(record["at"]) < datetime.fromisoformat(before["at"]) else "newer"
-
-
-def _write(
-    folder: ClassFolder, student: Student, chapter: str, data: bytes, beside: Mapping[str, bytes], moment: datetime
-) -> list[str]:
-    """The submission's folder in one piece; what was there before goes to `collected/`. Notes on files that no disk takes."""
-    target = folder.hand_in(student, chapter)
-    stage = folder.root / "collected" / f".{student.id}-{target.name}"
-    shutil.rmtree(stage, ignore_errors=True)
-    write_whole(stage / f"{target.name}.ipynb", data)
-    place_variant(folder, student, chapter, stage)
-    _stamp(stage, moment)
-    notes = []
-    for name, blob in beside.items():
-        try:
-            write_whole(stage / name, blob)
-        except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
-            notes.append(f"{clean(name, 120)} was left out: {error.strerror}")
-        except OSError as error:
-            if error.errno not in (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ):
-                raise
-            notes.append(f"{clean(name, 120)} was left out: {error.strerror}")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if target.exists():
-        os.replace(target, _kept(folder, student, target.name))
-    os.replace(stage, target)
-    return notes
-
-
-def place_variant(folder: ClassFolder, student: Student | str, chapter: str, target: Path) -> None:
-    """Our record of the student's numbers as the file that `params` reads; none for the common release."""
-    variant = folder.variant(student, chapter)
-    if variant:
-        write_whole(target / VARIANT_FILE, json.dumps(variant, indent=1, sort_keys=True) + "\n")
-
-
-def _stamp(target: Path, moment: datetime) -> None:
-    """nbgrader's own record of the time."""
-    write_whole(target / "timestamp.txt", moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f UTC\n"))
-
-
-def _kept(folder: ClassFolder, student: Student, name: str) -> Path:
-    """A place for an earlier submission that nothing has yet."""
-    top = folder.root / "collected" / student.id
-    top.mkdir(parents=True, exist_ok=True)
-    return next(path for turn in range(1, 10_000) if not (path := top / f"{name}-{turn}").exists())
 
 
 class _Parsing:

@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode, from_dict
+from nbgrader.converters.base import NbGraderException
 from nbgrader.plugins import LateSubmissionPlugin
 from nbgrader.preprocessors import (
     CheckCellMetadata,
@@ -66,6 +68,7 @@ def configure(config: Any, root: Path) -> None:
     if folder.late_points_per_day is not None:
         config.AssignLatePenalties.plugin_class = PointsPerDay
         config.PointsPerDay.points = folder.late_points_per_day
+    config.Autograde.exporter_class = OnlyWithASandbox
     if place := folder.data.get("exchange_root"):
         config.Exchange.root = str(place)
     protect(config)
@@ -129,6 +132,18 @@ def check_tests(notebook: Notebook, known: Any) -> None:
         if is_check(cell) and cell["cell_type"] == "code" and exercise not in known:
             raise ValueError(f"Cell {cell.get('id', '?')!r} gives points for {exercise!r}, which is no exercise of this class: "
                              "make it one (`./course exercise new`), or a cell that is graded by hand (nbgrader: Manually graded).")
+
+
+class OnlyWithASandbox(NotebookExporter):
+    """In the place of what nbgrader's own autograder begins with: it turns away, before anything is touched.
+
+    That one runs students' work as whoever clicks, and takes points from what the work prints.
+    """
+
+    def __init__(self, *_: Any, **kwargs: Any) -> None:
+        words = "Use `./course class grade`: it grades in a sandbox. Nothing was changed."
+        kwargs["parent"].log.error(words)
+        raise NbGraderException(words)
 
 
 class PointsPerDay(LateSubmissionPlugin):

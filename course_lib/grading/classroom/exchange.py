@@ -1,5 +1,6 @@
 """Submissions from nbgrader's exchange, taken by its own collector, but without following what students may have left there."""
 
+import logging
 import pwd
 import shutil
 import tempfile
@@ -54,7 +55,7 @@ def _collector(folder: ClassFolder, chapter: str, scratch: Path) -> _Careful:
     coursedir.assignment_id = folder.assignment(chapter)
     (scratch / "submitted").mkdir()
     collector = _Careful(coursedir=coursedir, config=config)
-    collector.log.handlers = []
+    collector.log.handlers = [logging.NullHandler()]
     collector.log.propagate = False
     try:
         collector.init_src()

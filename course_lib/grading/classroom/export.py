@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,6 +16,7 @@ from course_lib.install import Trouble
 from course_lib.learner.notebooks import write_whole
 
 FORMATS = ("csv", "exercises", "canvas", "moodle")
+LMS = ("canvas", "moodle")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ class Grade:
     at: datetime | None = None
     handed_in: bool = False  # and graded
     by_exercise: dict[str, float] = field(default_factory=dict)
-    comment: str = ""
+    waits: bool = False  # for a person to grade a cell of it, which counts 0 until then
 
     @property
     def score(self) -> float:
@@ -55,29 +56,58 @@ def grades(folder: ClassFolder, chapters: Sequence[str]) -> list[Grade]:
                 if each is None:
                     found.append(Grade(student=student, chapter=chapter, maximum=assignment.max_score))
                     continue
-                cells = {grade.name.removesuffix(CHECK_SUFFIX): float(grade.score) for notebook in each.notebooks for grade in notebook.grades}
+                cells = [grade for notebook in each.notebooks for grade in notebook.grades]
                 found.append(Grade(
                     student=student, chapter=chapter, raw=float(each.score), penalty=float(each.late_submission_penalty or 0.0), maximum=assignment.max_score,
-                    at=folder.arrival(student, chapter), handed_in=True, by_exercise=cells,
+                    at=folder.arrival(student, chapter), handed_in=True,
+                    by_exercise={grade.name.removesuffix(CHECK_SUFFIX): float(grade.score) for grade in cells},
+                    waits=any(grade.auto_score is None and grade.manual_score is None for grade in cells),
                 ))  # fmt: skip
     return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """A file of grades, and what its reader should know."""
+
+    path: Path
+    notes: tuple[str, ...] = ()
+
+
 def export(
     folder: ClassFolder, to: str, chapters: Sequence[str], *, path: Path | None = None, column: str = "", missing_as_zero: bool = False
-) -> Path:
-    """Write grades in one of `FORMATS`; the file's path."""
+) -> Exported:
+    """Write grades in one of `FORMATS`. A column's name in Canvas is remembered for the next time.
+
+    An LMS takes an empty cell as a grade to be removed, "excused" with it: who has no grade has no line in its file.
+    """
     if to not in FORMATS:
         raise Trouble(f"There is no format {to!r}.", f"choose from {', '.join(FORMATS)}")
     if column and len(chapters) != 1:
         raise Trouble("--column names one chapter's column.", "export one chapter at a time")
+    if not chapters:
+        raise Trouble(f"No chapter of {folder.name} is released yet, so there are no grades.", "`./course class release` comes first")
     found = grades(folder, chapters)
+    if to in LMS and not missing_as_zero and not any(each.handed_in for each in found):
+        raise Trouble(f"Nobody has a grade in chapter {', '.join(chapters)} yet.", "`./course class grade` first; --missing-as-zero gives everybody a 0")
+    if column and to == "canvas":
+        folder.chapter(chapters[0])["canvas_column"] = column
+        folder.save()
     rows = {"csv": _plain, "exercises": _exercises, "canvas": _canvas, "moodle": _moodle}[to](folder, found, chapters, column, missing_as_zero)
     target = path or folder.root / "exports" / f"{folder.name}-{'-'.join(chapters) if len(chapters) < 4 else 'all'}-{to}.csv"
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(rows)
     write_whole(target, "\ufeff" + out.getvalue() if to in ("csv", "exercises") else out.getvalue())
-    return target
+    return Exported(path=target, notes=tuple(_notes(found, to, missing_as_zero)))
+
+
+def _notes(found: Sequence[Grade], to: str, zero: bool) -> Iterable[str]:
+    waiting = sorted({each.student.id for each in found if each.waits})
+    missing = sorted({each.student.id for each in found if not each.handed_in})
+    if waiting:
+        yield f"Cells that nobody has graded by hand yet count 0: {', '.join(waiting)}."
+    if missing and to in LMS and not zero:
+        yield f"No grade yet, so what the LMS has stays: {', '.join(missing)}. --missing-as-zero gives them 0."
 
 
 Rows = Iterable[Sequence[object]]
@@ -118,7 +148,7 @@ def _canvas(folder: ClassFolder, found: Sequence[Grade], chapters: Sequence[str]
     yield ("Student", "ID", "SIS User ID", "SIS Login ID", "Section", *names.values())
     yield ("    Points Possible", "", "", "", "", *(_number(most[chapter]) for chapter in chapters))
     by = {(each.student.id, each.chapter): each for each in found}
-    for who in folder.students():
+    for who in _with_grades(folder, by, zero):
         name = ", ".join(filter(None, (who.last_name, who.first_name))) or who.id
         yield (_cell(name), who.lms_id, "", who.login, _cell(who.section), *(_score(by[who.id, chapter], zero) for chapter in chapters))
 
@@ -128,8 +158,14 @@ def _moodle(folder: ClassFolder, found: Sequence[Grade], chapters: Sequence[str]
     names = {chapter: column or folder.assignment(chapter) for chapter in chapters}
     yield ("Email address", "ID number", *(text for name in names.values() for text in (name, f"{name} feedback")))
     by = {(each.student.id, each.chapter): each for each in found}
-    for who in folder.students():
+    for who in _with_grades(folder, by, zero):
         yield (who.email, who.id, *(text for chapter in chapters for text in (_score(by[who.id, chapter], zero), _words(by[who.id, chapter]))))
+
+
+def _with_grades(folder: ClassFolder, by: Mapping[tuple[str, str], Grade], zero: bool) -> list[Student]:
+    """Those who have a grade in one of the chapters; everybody where nothing handed in is worth zero."""
+    graded = {student for (student, _), grade in by.items() if grade.handed_in or zero}
+    return [student for student in folder.students() if student.id in graded]
 
 
 def _score(grade: Grade, zero: bool) -> str:

@@ -38,6 +38,8 @@ def _tell_gradebook(folder: ClassFolder, book: Any, student: str, chapter: str) 
     except MissingEntry:
         return ""
     due, common = folder.due(student, chapter), folder.due("", chapter)
+    if submission.assignment.duedate is None and common:  # written into class.toml by hand, and not released since
+        submission.assignment.duedate = common.astimezone(UTC).replace(tzinfo=None)
     submission.extension = due - common if due and common else None
     at = folder.arrival(student, chapter)
     submission.timestamp = at.astimezone(UTC).replace(tzinfo=None) if at else submission.timestamp

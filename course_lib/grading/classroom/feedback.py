@@ -54,7 +54,9 @@ class Given:
 
 def make_feedback(folder: ClassFolder, *, students: Iterable[str] | None = None, chapters: Iterable[str] | None = None) -> Given:
     """Write feedback/<student>/<chapter>/<chapter>.html for all that is graded, and exports/feedback-<chapter>….zip."""
+    students = None if students is None else list(students)
     chosen = folder.students() if students is None else [folder.student(name) for name in students]
+    gradebook(folder).close()  # one that cannot be used says so better than nbgrader does
     written, zips, skipped = [], [], []
     for chapter in folder.chapters() if chapters is None else chapters:
         made: dict[str, Path] = {}
@@ -63,6 +65,8 @@ def make_feedback(folder: ClassFolder, *, students: Iterable[str] | None = None,
                 made[student.id] = _write(folder, student, chapter)
             elif folder.submitted(student, chapter) is not None:
                 skipped.append((student.id, chapter, "handed in, and not graded yet: ./course class grade"))
+            elif students is not None:
+                skipped.append((student.id, chapter, "handed in nothing"))
         written += made.values()
         zips += _zips(folder, chapter, made)
     return Given(written=tuple(written), zips=tuple(zips), skipped=tuple(skipped))
@@ -235,8 +239,9 @@ def lms_name(way: str, file: str, page: str) -> tuple[str, str] | None:
     folder's name, "Full Name_number_assignsubmission_file_", of its own download; the file in it may have any name.
     """
     path = PurePosixPath(file)
-    if way == "canvas" and sum(part.isdigit() for part in path.stem.split("_")) >= 2:
-        return "canvas", f"{path.stem}.html"
+    first = PurePosixPath(path.parts[0]).stem if path.parts else ""  # what was in a zip has a path behind it
+    if way == "canvas" and sum(part.isdigit() for part in first.split("_")) >= 2:
+        return "canvas", f"{first}.html"
     if way == "moodle":
         folder = next((part for part in path.parts[:-1] if len(part.split("_")) >= 4 and part.split("_")[1].isdigit()), "")
         if folder:

@@ -1,22 +1,26 @@
 """How Canvas, Moodle and people name what is handed in, and where they say when it came."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from course_lib.grading.classroom.roster import Student, key_of, read_csv
+from course_lib.grading.classroom.roster import Student, key_of
+from course_lib.grading.classroom.tables import moment_in, read_csv
 from course_lib.install import Trouble
 
 By = Literal["canvas", "moodle", "folder", "exchange", "instructor"]
 
 # lastfirst_LATE_12345_678_name-1.ipynb: who, whether late, Canvas's number of the person, its number of the file, the file.
-_CANVAS = re.compile(r"(?P<who>[^_/]+)_(?P<late>LATE_)?(?P<user>\d+)_(?P<file>\d+)_(?P<rest>.+)")
+# What was typed into Canvas's own box has no number of a file: lastfirst_12345_text.html. Anonymous work names nobody.
+_ANONYMOUS = re.compile(r"(?:LATE_)?anon_[A-Za-z0-9]+_")
+_CANVAS = re.compile(rf"(?!{_ANONYMOUS.pattern})(?P<who>[^/]+?)_(?P<late>LATE_)?(?P<user>\d+)_(?:(?P<file>\d+)_(?P<rest>.+)|(?P<typed>text|link)\.html)")
 # Full Name_12345_assignsubmission_file_/name.ipynb, or without the slash: who, number of the participant, the file.
 _MOODLE = re.compile(r"(?P<who>[^_/]+(?:_[^_/]+)*?)_(?P<user>\d+)_assignsubmission_(?P<kind>file|onlinetext)_?/?(?P<rest>.*)")
-_AGAIN = re.compile(r"(?:-(\d{1,3})| ?\((\d{1,3})\))$")  # name-1, name (1)
+_NOTEBOOK = re.compile(r"\.ipynb(?:-\d{1,3}| ?\(\d{1,3}\))?(?:\.(?:txt|json))?$", re.IGNORECASE)  # some browsers save x.ipynb.txt
+AGAIN = re.compile(r"(?:-(\d{1,3})| ?\((\d{1,3})\))$")  # name-1, name (1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +40,14 @@ class Label:
         return self.user or self.who
 
 
+def is_notebook(name: str) -> bool:
+    """Whether a file is a notebook by its name, also by one that a browser or an LMS lengthened."""
+    return _NOTEBOOK.search(name) is not None
+
+
 def again(stem: str) -> int:
     """The number that an LMS or browser hangs on a file that is there already: 2 of "name-2", else 0."""
-    found = _AGAIN.search(stem)
+    found = AGAIN.search(stem)
     return int(found.group(1) or found.group(2)) if found else 0
 
 
@@ -55,9 +64,9 @@ def label(name: str, by: By) -> Label | None:
     if by == "canvas":
         if (found := _CANVAS.fullmatch(name)) is None:
             return None
-        rest = found["rest"]
+        rest = found["rest"] or f"{found['typed']}.html"
         stem = PurePosixPath(rest.split("/")[0]).stem
-        return Label(by=by, who=found["who"], user=found["user"], late=bool(found["late"]), order=(int(found["file"]), again(stem)), inside=rest)
+        return Label(by=by, who=found["who"], user=found["user"], late=bool(found["late"]), order=(int(found["file"] or 0), again(stem)), inside=rest)
     if by == "moodle":
         if (found := _MOODLE.fullmatch(name)) is None or found["kind"] != "file" or not found["rest"]:
             return None
@@ -87,10 +96,12 @@ class Who:
 
     def find(self, label: Label) -> Student | str:
         """The student, or why none is meant, in words."""
+        if _ANONYMOUS.match(label.who):
+            return "Canvas gives it out as anonymous; end that in the assignment's settings and download it again"
         if label.by in ("canvas", "moodle"):
             if label.user in self.users:
                 return next((student for student in self.students if student.id == self.users[label.user]), "the table names nobody of the roster")
-            if label.user in self.by_lms:
+            if label.by == "canvas" and label.user in self.by_lms:  # Moodle's number is one of this assignment, not of the person
                 return self.by_lms[label.user]
         else:
             whole = _only(self.plain.get(_stem(label.who).casefold(), []))
@@ -98,10 +109,15 @@ class Who:
                 return found
         return self._by_name(label)
 
+    def is_called(self, student: Student, who: str) -> bool:
+        """Whether a name is the student's, however it is spelt."""
+        return student in self.names.get(key_of(_stem(who)), [])
+
     def _by_name(self, label: Label) -> Student | str:
         named = self.names.get(key_of(_stem(label.who)), [])
         if len(named) > 1:
-            return f"{len(named)} students are called so: {', '.join(student.id for student in named)}"
+            tells = "; --times with Moodle's grading worksheet tells them apart" if label.by == "moodle" else ""
+            return f"{len(named)} students are called so: {', '.join(student.id for student in named)}{tells}"
         if not named:
             return "nobody of the roster has this name or number"
         if label.by == "canvas" and named[0].lms_id:
@@ -119,7 +135,7 @@ class Who:
 
 
 def _stem(name: str) -> str:
-    return name.rsplit(".", 1)[0] if name.endswith((".ipynb", ".zip")) else name
+    return _NOTEBOOK.sub("", name).removesuffix(".zip")
 
 
 def _only(found: Sequence[Student]) -> Student | None:
@@ -143,7 +159,7 @@ _WHEN = ("submitted_at", "submitted at", "last modified (submission)", "arrived"
 
 def read_times(path: Path, students: Sequence[Student]) -> Times:
     """A table of times: Moodle's grading worksheet, or any CSV with a student and a `submitted_at`; Trouble for none."""
-    rows = [{name.strip().lower(): value for name, value in row.items()} for row in read_csv(path)]
+    rows = read_csv(path)
     head = set(rows[0]) if rows else set()
     when = next((name for name in _WHEN if name in head), None)
     if when is None or not head & {*_WHO, "identifier", "full name"}:
@@ -158,7 +174,7 @@ def read_times(path: Path, students: Sequence[Student]) -> Times:
             continue
         if number := re.search(r"\d+", row.get("identifier", "")):
             users[number.group()] = student
-        if moment := _moment(row[when]):
+        if moment := moment_in(row[when]):
             at[student] = moment
     return Times(at=at, users=users)
 
@@ -173,16 +189,3 @@ def _known_by(students: Sequence[Student]) -> dict[str, str]:
         if name and names.count(name) == 1:
             known.setdefault(name, student.id)
     return known
-
-
-def _moment(text: str) -> datetime | None:
-    from dateutil import parser
-
-    try:
-        moment = parser.parse(text)
-    except (ValueError, OverflowError):  # "-", which Moodle writes where nothing came
-        return None
-    return moment.astimezone() if moment.tzinfo is None else moment
-
-
-Find = Callable[[Label], Student | str]

@@ -22,8 +22,8 @@ from pygments.lexers import PythonLexer
 
 from course_lib.exercises import Card
 from course_lib.grading.classroom.safe import safe_markdown
+from course_lib.grading.crossing import NOT_ANSWERED
 from course_lib.grading.panel import happened, look, rows
-from course_lib.grading.place import NOT_ANSWERED
 from course_lib.grading.words import clean
 from course_lib.records import Report, VerdictKind
 

@@ -45,6 +45,7 @@ def release_chapter(
     """Release one chapter: `class.toml`, release folder and gradebook agree afterwards; nothing changes where it fails."""
     before = dict(folder.chapter(chapter))
     entry = folder.chapter(chapter)
+    gradebook(folder).close()  # one that cannot be used says so better than nbgrader, and before anything is changed
     try:
         _choose(folder, chapter, exercises, points or {})
         if due is not None:
@@ -58,6 +59,9 @@ def release_chapter(
         folder.save()
         if isinstance(error, Trouble):
             raise
+        if "submissions associated" in str(error):  # nbgrader's words
+            raise Trouble(f"Chapter {chapter} is graded for somebody already, and its gradebook takes no cell more or less that gives points.",
+                          f"give {folder.source(chapter)} the cells back that it had; exercises can be left out with --exercises") from error
         raise Trouble(str(error), "mend that in the class's source/, then release again") from error
     _tell_gradebook(folder, chapter)
     made = _variants(folder, chapter, say) if variants else 0
@@ -114,6 +118,8 @@ def start_gradebook(folder: ClassFolder) -> None:
             for student in folder.students():
                 enter(book, student)
     except (SQLAlchemyError, ModuleNotFoundError) as error:
+        if "locked" in str(error):
+            raise
         raise Trouble(f"The gradebook at {folder.db_url} cannot be opened ({type(error).__name__}: {str(error).splitlines()[0]}).",
                       "mend db_url in class.toml; PostgreSQL needs pip install 'training-at-scale[cluster]'") from error
 

@@ -70,7 +70,7 @@ def chapter_report(folder: ClassFolder, chapter: str) -> ChapterReport:
     return ChapterReport(
         chapter=chapter, title=folder.assignment(chapter), graded=len(found), unreadable=tuple(sorted(every.keys() - found.keys())), mean=sum(points) / len(points) if points else 0.0, median=median,
         maximum=sum(folder.points(chapter).values()), exercises=tuple(_hard(folder, chapter, found)),
-        misconceptions=tuple(_misconceptions(folder, chapter, found)), anomalies=tuple(_anomalies(every)),
+        misconceptions=tuple(_misconceptions(folder, chapter, found)), anomalies=(*_anomalies(every), *_alike(folder, chapter)),
     )
 
 
@@ -125,9 +125,16 @@ def _failures(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 def _anomalies(found: Mapping[str, dict[str, Any]]) -> list[str]:
     return [
-        clean(f"{student}: {each.get('text', each) if isinstance(each, Mapping) else each}", 300)
+        clean(f"{student}: {each['exercise']}: {each['text']}" if each["exercise"] else f"{student}: {each['text']}", 300)
         for student in sorted(found) for each in found[student].get("anomalies", [])
     ]
+
+
+def _alike(folder: ClassFolder, chapter: str) -> list[str]:
+    """A line for each pair of students whose answers are the same but for names."""
+    from course_lib.grading.service.grading import alike_in
+
+    return [clean(each["text"], 300) for each in alike_in(folder, chapter)]
 
 
 def as_data(reports: Sequence[ChapterReport]) -> dict[str, Any]:

@@ -4,13 +4,17 @@ import csv
 import io
 import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
+from course_lib.grading.classroom.tables import read_csv
 from course_lib.install import Trouble
 
 _SAFE = re.compile(r"[A-Za-z0-9_@-][A-Za-z0-9._@-]{0,63}")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._@-]+")
+_CANVAS = ("student", "id", "section")  # what every gradebook export of Canvas has, whatever its settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,64 +57,72 @@ def read_roster(path: Path) -> tuple[Student, ...]:
     rows = read_csv(path)
     if not rows:
         raise Trouble(f"{path} lists nobody.", "give a CSV file with a header and a line for each student")
-    head = {name.strip().lower() for name in rows[0]}
-    if not head & {name for names in (*_NAMES.values(), ("student", "id number", "full name", "name")) for name in names}:
+    head = set(rows[0])
+    if not head & {name for names in (*_NAMES.values(), _CANVAS, ("id number", "full name", "name")) for name in names}:
         raise Trouble(f"{path.name} has no column that names students; its columns are {', '.join(rows[0])}.",
                       f"rename them in a copy: {', '.join(COLUMNS)} (only the first is needed)")
-    if {"student", "id"} <= head and ("sis login id" in head or "sis user id" in head or "section" in head):
+    if head.issuperset(_CANVAS) or head.issuperset(("lastname", "firstname", "id", "section")):
         made = [_from_canvas(row) for row in rows if not _is_not_a_student(row)]
     else:
         made = [_from_columns(row) for row in rows]
-    return checked(made, path.name)
-
-
-def read_csv(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file by its header, with commas, semicolons or tabs; Trouble for a file that is none."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        text = path.read_text(encoding="latin-1")
-    except OSError as error:
-        raise Trouble(f"{path} cannot be read ({error.strerror}).", "give the path of a CSV file") from error
-    if "\x00" in text:
-        raise Trouble(f"{path} is not a CSV file.", "export it again as CSV (comma separated), not as a workbook")
-    first = text.split("\n", 1)[0]
-    mark = max(",;\t", key=first.count)
-    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=mark, restval="", restkey="more")
-    return [{key: value.strip() for key, value in row.items() if isinstance(value, str)} for row in rows if any(row.values())]
+    if not made:
+        raise Trouble(f"{path.name} lists nobody: it has only Canvas's own lines.", "export the gradebook of a course with students in it")
+    return checked(_told_apart(made), path.name)
 
 
 def _is_not_a_student(row: Mapping[str, str]) -> bool:
     """Canvas's "Points Possible" line, its lines of notes, and its test student."""
-    name = row.get("Student", "").strip()
-    return name.startswith(("Points Possible", "Student, Test", "Test Student")) or not (name or row.get("ID"))
+    name = _canvas_name(row)
+    return "Points Possible" in name[0] or name == ("Student", "Test") or not (any(name) or row["id"])
+
+
+def _canvas_name(row: Mapping[str, str]) -> tuple[str, str]:
+    """Last and first name: Canvas has them in one column or in two, as its settings say."""
+    if "lastname" in row:
+        return row["lastname"], row["firstname"]
+    last, _, first = row["student"].partition(",")
+    return last.strip(), first.strip()
 
 
 def _from_canvas(row: Mapping[str, str]) -> Student:
-    last, _, first = row["Student"].partition(",")
-    login = row.get("SIS Login ID", "").strip()
-    ident = _plain_id(login) or _plain_id(row.get("SIS User ID", "")) or _plain_id(row.get("ID", ""))
-    return Student(id=ident, first_name=first.strip(), last_name=last.strip(), email=login if "@" in login else "", lms_id=row.get("ID", ""),
-                   login=login, section=row.get("Section", ""))  # fmt: skip
+    last, first = _canvas_name(row)
+    login, lms_id = row.get("sis login id", ""), row["id"]
+    ident = _plain_id(login) or _plain_id(row.get("sis user id", "")) or _plain_id(lms_id)
+    return Student(id=ident, first_name=first, last_name=last, email=login if "@" in login else "", lms_id=lms_id, login=login,
+                   section=row.get("section", ""))  # fmt: skip
 
 
 def _from_columns(row: Mapping[str, str]) -> Student:
-    low = {name.strip().lower(): value for name, value in row.items()}
-    got = {ours: next((low[name] for name in names if low.get(name)), "") for ours, names in _NAMES.items()}
-    if "id number" in low:  # Moodle: its own ID number is the institution's, and may be empty
-        got["student_id"] = got["student_id"] or low["id number"] or got["email"].split("@")[0]
+    got = {ours: next((row[name] for name in names if row.get(name)), "") for ours, names in _NAMES.items()}
+    if "id number" in row:  # Moodle: its own ID number is the institution's, and may be empty
+        got["student_id"] = got["student_id"] or row["id number"] or got["email"].split("@")[0]
     if not got["student_id"]:
         got["student_id"] = got["login"] or got["email"].split("@")[0]
-    whole = low.get("full name") or low.get("name") or ""
+    whole = row.get("full name") or row.get("name") or ""
     if whole and not (got["first_name"] or got["last_name"]):
         got["first_name"], _, got["last_name"] = whole.rpartition(" ") if "," not in whole else whole.partition(",")[::-1]
     return Student(id=_plain_id(got.pop("student_id")), **{name: value.strip() for name, value in got.items()})
 
 
+def _told_apart(students: Sequence[Student]) -> list[Student]:
+    """The students; those who would share an id, as j.smith of two universities do, with their whole address or their number."""
+    others: dict[str, list[str]] = defaultdict(list)
+    for student in students:
+        others[student.id.lower()].append(_other_id(student).lower())
+    shared = {ident for ident, found in others.items() if len(found) > 1 and len(set(found)) == len(found)}
+    return [replace(student, id=_other_id(student)) if student.id.lower() in shared else student for student in students]
+
+
+def _other_id(student: Student) -> str:
+    """An id for a student whose own is another's already; the same one where nothing else is known of them."""
+    address = student.email or (student.login if "@" in student.login else "")
+    return _UNSAFE.sub("-", address).strip(".-")[:64] or student.lms_id or student.id
+
+
 def _plain_id(text: str) -> str:
     """A person's id as it may name a folder: letters without accents, digits, . _ @ -; an address's part before the @."""
     plain = unicodedata.normalize("NFKD", text.strip().split("@")[0]).encode("ascii", "ignore").decode()
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", plain).strip(".-")[:64]
+    return _UNSAFE.sub("-", plain).strip(".-")[:64]
 
 
 def checked(students: Iterable[Student], where: str = "The roster") -> tuple[Student, ...]:
@@ -140,10 +152,13 @@ def merged(ours: Sequence[Student], newer: Sequence[Student]) -> Merged:
     """Our roster with what a newer list says. Ids stay, since folders are named by them, and nobody is taken out."""
     by_id = {student.id: student for student in ours}
     by_lms = {student.lms_id: student.id for student in ours if student.lms_id}
+    by_mail = {student.email.casefold(): student.id for student in ours if student.email}
     new, changed, seen = [], [], set()
     for student in newer:
-        ident = by_lms.get(student.lms_id, student.id) if student.lms_id else student.id
+        ident = by_lms.get(student.lms_id) or by_mail.get(student.email.casefold()) or student.id
         was = by_id.get(ident)
+        if was and was.lms_id and student.lms_id and was.lms_id != student.lms_id:  # somebody else, whose id would be the same
+            ident, was = _other_id(student), None
         told = {field.name: getattr(student, field.name) or getattr(was, field.name, "") for field in fields(Student)}
         by_id[ident] = Student(**{**told, "id": ident})
         seen.add(ident)

@@ -37,7 +37,9 @@ def new_exercise(chapter: str, exercise: str, class_folder: Path | None = None, 
 
 
 def _in_a_class(folder: ClassFolder, chapter: str, exercise: str) -> Made:
-    folder.chapter(chapter)
+    if any(folder.root.glob(f"reports/*/{folder.assignment(chapter)}")):
+        raise Trouble(f"Chapter {chapter} is graded for somebody already, and its gradebook takes no further exercise.",
+                      "add exercises before the first grading, or to another chapter")
     top = folder.overlay / exercise.replace("-", "_")
     if top.exists():
         raise Trouble(f"{top} is there already.", "choose another id")

@@ -1,5 +1,6 @@
 """Files out of a folder or an archive that strangers filled: links, odd paths, bombs and floods are refused, a line each."""
 
+import contextlib
 import io
 import os
 import re
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from course_lib.grading.classroom.lms import is_notebook
 from course_lib.grading.notebook import MAX_BYTES
 from course_lib.grading.words import clean
 from course_lib.install import Trouble
@@ -18,7 +20,7 @@ MAX_FILES = 50_000  # in one archive or folder
 MAX_TOTAL = 20_000_000_000  # bytes that an archive may say it unpacks to
 _BOMB = 300  # times that a file may be larger than it is packed; a notebook full of zeros packs to a twentieth
 _SMALL = 1_000_000  # below this many bytes nothing is a bomb
-_ODD = re.compile(r"[\x00-\x1f\x7f\\:]")
+_ODD = re.compile(r"[\x00-\x1f\x7f:]")
 _LEAVES = ("__MACOSX", ".ipynb_checkpoints", "__pycache__", "Thumbs.db", "desktop.ini")
 
 
@@ -58,7 +60,7 @@ def unpack(source: Path) -> Heap:
         return _folder(source)
     if not source.is_file():
         raise Trouble(f"There is no {source}.", "give the folder or the zip that was downloaded")
-    if source.suffix == ".ipynb":
+    if is_notebook(source.name):
         heap = Heap()
         _take(heap, source, source.name)
         return heap
@@ -143,31 +145,41 @@ def archive_in(data: bytes, name: str) -> Heap:
 def _archive(source: bytes | Path, name: str) -> Heap:
     """The files of an archive, none of them read yet."""
     archive = zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source)
-    entries = [info for info in archive.infolist() if not info.is_dir()]
-    total = sum(info.file_size for info in entries)
+    entries = [(path, info) for info in archive.infolist() if not (path := _path_of(info)).endswith("/")]
+    total = sum(info.file_size for _, info in entries)
     if len(entries) > MAX_FILES or total > MAX_TOTAL:
         raise Trouble(f"{name} says that it holds {len(entries):,} files of {total / 1e9:,.1f} GB together.", "look at it by hand: no class hands in so much")
     heap, seen = Heap(), {}
-    for info in entries:
-        seen.setdefault(_folded(info.filename), []).append(info)
+    for path, info in entries:
+        seen.setdefault(_folded(path), []).append((path, info))
     for same in seen.values():
+        path, info = same[0]
         if len(same) > 1:
-            heap.refuse(same[0].filename, f"is in the archive {len(same)} times")
-        elif why := _why_not(same[0]):
-            heap.refuse(same[0].filename, why)
-        elif not any(_is_leaf(part) for part in PurePosixPath(same[0].filename).parts):
-            heap.pieces.append(Piece(name=same[0].filename, size=same[0].file_size, read=_reader(archive, same[0])))
+            heap.refuse(path, f"is in the archive {len(same)} times")
+        elif why := _why_not(path, info):
+            heap.refuse(path, why)
+        elif not any(_is_leaf(part) for part in PurePosixPath(path).parts):
+            heap.pieces.append(Piece(name=path, size=info.file_size, read=_reader(archive, info)))
     return heap
+
+
+def _path_of(info: zipfile.ZipInfo) -> str:
+    """An entry's path. Some programs write names in UTF-8 without saying so (macOS's Finder), or `\\` for `/` (older Windows)."""
+    name = info.filename
+    if not info.flag_bits & 0x800:
+        with contextlib.suppress(UnicodeError):
+            name = name.encode("cp437").decode("utf-8")
+    return name.replace("\\", "/")
 
 
 def _folded(name: str) -> str:
     return str(PurePosixPath(name)).casefold()
 
 
-def _why_not(info: zipfile.ZipInfo) -> str:
+def _why_not(name: str, info: zipfile.ZipInfo) -> str:
     """Why an entry is not taken; "" where it is."""
-    path = PurePosixPath(info.filename)
-    if path.is_absolute() or ".." in path.parts or _ODD.search(info.filename):
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or _ODD.search(name):
         return "its path leads out of the archive, or holds characters that no file's name needs"
     if stat.S_ISLNK(info.external_attr >> 16):
         return "a link to another file"

@@ -5,26 +5,23 @@ gradebook. Each step is whole or not there, and a run begins by looking which of
 instant goes on where it was, and a run with nothing left to do changes nothing.
 """
 
-import contextlib
 import errno
 import json
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from course_lib.grading.judge import LOST
 from course_lib.grading.service.anomalies import alike, answers_in
+from course_lib.grading.service.begin import hands, require_judged, sweep, wall_of
 from course_lib.grading.service.events import Event, Line, Say, Summary
 from course_lib.grading.service.hold import PATIENCE, TRY_AGAIN, WAITING, Interrupts, held, patiently
-from course_lib.grading.service.pool import Crew, Done, Markers
+from course_lib.grading.service.pool import Crew, Done
 from course_lib.grading.service.reports import all_latest, autograded_path, keep, latest
 from course_lib.grading.service.task import lost, make_task
-from course_lib.install import Trouble
 from course_lib.learner.notebooks import read
-from course_lib.runs.cores import cores
 
 IN_A_ROW = 5  # submissions that could not be graded: then it is the machine
 GRACE = 5.0  # s that what is running may take after Ctrl-C
@@ -40,60 +37,17 @@ def grade_class(
     wanted = tuple(chapters or folder.chapters())
     folder.require_sources(wanted)
     for chapter in wanted:
-        _require_judged(folder, chapter)
+        require_judged(folder, chapter)
     names = tuple(student if isinstance(student, str) else student.id for student in students or folder.students())
     wall = wall_of(folder, no_sandbox)
     say = say or (lambda _: None)
     with held(folder, say) as (writer, interrupts):
-        _sweep(folder.root)
+        sweep(folder.root)
         run = Run(folder, writer, wall, again, say, interrupts)
         with hands(crew, scheduler, jobs) as markers:
             run.through([(chapter, name) for chapter in wanted for name in names if folder.submitted(name, chapter) is not None], markers)
         run.compare(wanted)
     return run.summary
-
-
-def _sweep(root: Path) -> None:
-    """Remove files that a run which was killed had only begun to write."""
-    for kind in ("reports", "autograded"):
-        for part in root.glob(f"{kind}/*/*/.*.part"):
-            part.unlink(missing_ok=True)
-
-
-def wall_of(folder: Any, no_sandbox: bool) -> Any:
-    """The sandbox to grade in, None for none; Trouble where there is none and nobody said that this is meant."""
-    wall = None if no_sandbox else folder.wall()
-    if wall is not None and wall.level == "none":
-        raise Trouble("This machine has no sandbox to run students' work in.", "`./course doctor` says what is missing; --no-sandbox grades work that you trust")
-    return wall
-
-
-@contextlib.contextmanager
-def hands(crew: Crew | None, scheduler: str | None, jobs: int | None) -> Iterator[Crew]:
-    """Those who mark; ended when the run is over."""
-    made = crew or _crew(scheduler, jobs)
-    try:
-        yield made
-    finally:
-        made.close(0.0)
-
-
-def _require_judged(folder: Any, chapter: str) -> None:
-    """Trouble for a pinned source with test cells of its own, which nobody could judge."""
-    from course_lib.grading.classroom.config import check_tests
-
-    try:
-        check_tests(read(folder.source(chapter)), {card.id for card in folder.all_cards(chapter)})
-    except ValueError as error:
-        raise Trouble(f"Chapter {chapter}: {error}", f"mend the source and `./course class release {chapter}`") from error
-
-
-def _crew(scheduler: str | None, jobs: int | None) -> Crew:
-    if scheduler is None:
-        return Markers(jobs or cores())
-    from course_lib.grading.service.dask_ import Crew as DaskCrew
-
-    return DaskCrew(scheduler, size=jobs)
 
 
 class _Stop(Exception):
@@ -171,11 +125,11 @@ class Run:
         return None
 
     def _moved(self, student: str, chapter: str, known: Any) -> bool:
-        """Whether arrival or due date are others than when it was written: then lateness is, too."""
+        """Whether arrival, due date or what lateness costs are others than when it was written."""
         from course_lib.grading.service.writer import utc
 
         due = utc(self.folder.due(student, chapter))
-        return utc(self.folder.arrival(student, chapter)) != known.timestamp or (due is not None and known.due is not None and due != known.due)
+        return known.costs_otherwise or utc(self.folder.arrival(student, chapter)) != known.timestamp or (due is not None and known.due is not None and due != known.due)
 
     # --- what comes back
 

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Literal
 
-from course_lib import exercises
 from course_lib.exercises import overlay
-from course_lib.grading.service import grading
+from course_lib.grading.service import begin, grading
 from course_lib.grading.service.autograded import outputs_of, text_of
 from course_lib.grading.service.events import Say
 from course_lib.grading.service.hold import held
@@ -33,33 +33,51 @@ class Change:
     why: str  # the state or first reason, where points are missing
 
 
+class Stopped(Trouble):
+    """What ended a regrading before its end, and the changes that were made by then: the next run no longer tells them."""
+
+    def __init__(self, problem: str, way_out: str, changes: tuple[Change, ...], exit_code: int) -> None:
+        super().__init__(problem, way_out)
+        self.changes, self.exit_code = changes, exit_code
+
+
 def regrade_exercise(
     folder: Any, exercise: str, *, students: Sequence[str] | None = None, lower: bool = False, jobs: int | None = None,
     no_sandbox: bool = False, crew: Crew | None = None, say: Say | None = None,
 ) -> tuple[Change, ...]:
     """Judge one exercise of every graded submission anew. Points that fell stay without `lower`; those set by hand always.
 
-    Trouble where nothing was graded yet, or where something stopped it: what is regraded by then stays so.
+    Trouble where nothing was graded yet; Stopped where something ended it: what is regraded by then stays so.
     """
     if any(folder.overlay.glob("*/card.py")):
         overlay.use(folder.overlay)
-    chapter = exercises.card(exercise).chapter
+    chapter = _chapter_of(folder, exercise)
     folder.require_sources([chapter])
-    if exercise not in folder.chosen(chapter):
-        raise Trouble(f"{exercise!r} is no exercise of this class.", f"it has {', '.join(folder.chosen(chapter))} in chapter {chapter}")
-    names = [student.id for student in folder.students() if not students or student.id in students]
+    names = [folder.student(name).id for name in students] if students else [student.id for student in folder.students()]
     graded = [name for name in names if latest(folder, name, chapter) is not None and folder.submitted(name, chapter) is not None]
     if not graded:
         raise Trouble(f"Nothing of chapter {chapter} is graded yet.", "`./course class grade` grades it")
-    wall = grading.wall_of(folder, no_sandbox)
+    wall = begin.wall_of(folder, no_sandbox)
     say = say or (lambda _: None)
     with held(folder, say) as (writer, interrupts):
         run = _Regrade(folder, writer, wall, exercise, lower, say, interrupts)
-        with grading.hands(crew, None, jobs) as markers:
+        with begin.hands(crew, None, jobs) as markers:
             run.through([(chapter, name) for name in graded], markers)
-    if run.summary.problem or run.summary.interrupted:
-        raise Trouble(run.summary.problem or "Interrupted: some submissions are not regraded.", run.summary.way_out)
-    return tuple(sorted(run.changes, key=lambda change: change.student))
+    changes = tuple(sorted(run.changes, key=lambda change: change.student))
+    if run.summary.exit_code:
+        failed = f"{len(run.summary.not_graded)} submissions could not be judged anew." if run.summary.not_graded else ""
+        done = f"Interrupted: {len(changes)} of {len(graded)} are judged anew." if run.summary.interrupted else failed
+        raise Stopped(run.summary.problem or done, run.summary.way_out or "the same command again", changes, run.summary.exit_code)
+    return changes
+
+
+def _chapter_of(folder: Any, exercise: str) -> str:
+    """The chapter of the class in which an exercise counts; Trouble names those that are called nearly so."""
+    counts = {name: chapter for chapter in folder.chapters() for name in folder.chosen(chapter)}
+    if exercise not in counts:
+        near = get_close_matches(exercise, counts, n=3, cutoff=0.4)
+        raise Trouble(f"{exercise!r} is no exercise that counts in {folder.name}.", f"did you mean {', '.join(near)}?" if near else f"it has {', '.join(counts)}")
+    return counts[exercise]
 
 
 class _Regrade(grading.Run):
@@ -71,11 +89,19 @@ class _Regrade(grading.Run):
         self.changes: list[Change] = []
 
     def needs_judging(self, student: str, chapter: str) -> dict[str, Any] | None:
-        """Always, and only this exercise."""
-        return make_task(self.folder, student, chapter, wall=self.wall, only=(self.exercise,))
+        """Always, and only this exercise; but not of work that came since, whose other exercises are not judged yet."""
+        task = make_task(self.folder, student, chapter, wall=self.wall, only=(self.exercise,))
+        if (latest(self.folder, student, chapter) or {}).get("notebook_sha256") == task["notebook_sha256"]:
+            return task
+        self._line(student, chapter, "", "other work was handed in since: `./course class grade` judges it whole")
+        self.one_more(student, chapter)
+        return None
 
     def keep(self, result: dict[str, Any]) -> None:
-        """The report before with this exercise as it is judged now, under a key that says it is a later one."""
+        """The report before with this exercise as it is judged now, under a key that says it is a later one.
+
+        Where the class gives more points for it than before, what was earned then counts as the same share of today's.
+        """
         student, chapter = result["student"], result["chapter"]
         before = latest(self.folder, student, chapter) or {}
         old = next((each for each in before["reports"] if each["id"] == self.exercise), None)
@@ -83,18 +109,29 @@ class _Regrade(grading.Run):
         if new is None:
             return self.one_more(student, chapter)
         had = float(old["points"]) if old is not None else 0.0
-        stays = not self.lower and new["points"] < had
+        worth = max(had, round(had * new["maximum"] / old["maximum"], 2)) if old is not None and old["maximum"] else had
+        stays = not self.lower and new["points"] < worth
         why = "" if new["passed"] else new["note"] or next((each["message"] for each in new["verdicts"] if not each["ok"]), new["state"])
         self.changes.append(Change(student, chapter, self.exercise, had, float(new["points"]), "higher before" if stays else "", why))
-        if stays or old == {**new, "seconds": (old or {}).get("seconds")}:
+        counts = {**(old or {}), "points": worth, "maximum": new["maximum"]} if stays else new
+        if old == {**counts, "seconds": (old or {}).get("seconds")}:
             return self.one_more(student, chapter)
-        self.store({**merged(before, new, had), "autograded": self._shown(student, chapter, before, new)})
+        report = {**merged(before, counts, had), "key": self._key(student, chapter, before, counts)}
+        self.store({**report, "autograded": self._shown(student, chapter, report["key"], counts)})
         return None
 
-    def _shown(self, student: str, chapter: str, before: dict[str, Any], new: dict[str, Any]) -> str:
+    def _key(self, student: str, chapter: str, before: dict[str, Any], new: dict[str, Any]) -> str:
+        """The key of the report after this one. It begins as `class grade` would begin it, which then takes it for graded,
+        where each exercise's points are the class's."""
+        points = self.folder.points(chapter)
+        if {each["id"]: each["maximum"] for each in (*before["reports"], new)} != points:
+            return next_key(before["key"])
+        return next_key(before["key"], make_task(self.folder, student, chapter, wall=self.wall)["key"])
+
+    def _shown(self, student: str, chapter: str, key: str, new: dict[str, Any]) -> str:
         """The notebook for graders with this exercise's outcome in it."""
         notebook = read(autograded_path(self.folder, student, chapter))
-        notebook["metadata"]["course"]["key"] = next_key(before["key"])
+        notebook["metadata"]["course"]["key"] = key
         for cell in notebook["cells"]:
             if cell["metadata"].get("nbgrader", {}).get("grade_id") == self.exercise + CHECK_SUFFIX:
                 cell["metadata"]["nbgrader"]["points"] = new["maximum"]
@@ -116,19 +153,20 @@ class _Regrade(grading.Run):
 
 
 def merged(before: dict[str, Any], new: dict[str, Any], had: float) -> dict[str, Any]:
-    """A report with one exercise replaced, and what changed noted in it."""
+    """A report with one exercise replaced, or added, and what changed noted in it."""
     reports = [new if each["id"] == new["id"] else each for each in before["reports"]]
+    reports += [] if new in reports else [new]
     change = {"exercise": new["id"], "old": had, "new": new["points"]}
     return {
-        **before, "key": next_key(before["key"]), "reports": reports, "changes": [*before.get("changes", ()), change],
+        **before, "reports": reports, "changes": [*before.get("changes", ()), change],
         "points": round(sum(each["points"] for each in reports), 2), "maximum": sum(each["maximum"] for each in reports),
     }  # fmt: skip
 
 
-def next_key(key: str) -> str:
-    """ "abc" -> "abc-r1" -> "abc-r2": the same submission, judged later."""
-    base, _, turn = key.partition("-r")
-    return f"{base}-r{int(turn or 0) + 1}"
+def next_key(key: str, base: str = "") -> str:
+    """ "abc" -> "abc-r1" -> "abc-r2": the same submission, judged later; on another base where one is given."""
+    before, _, turn = key.partition("-r")
+    return f"{base or before}-r{int(turn or 0) + 1}"
 
 
 def report_of_dict(data: dict[str, Any]) -> Report:

@@ -53,6 +53,8 @@ def show(summary: Summary, console: Console | None = None) -> None:
     each = f", {summary.seconds / summary.graded:.2g} s each" if summary.graded else ""
     already = f"; {summary.already} were graded already" if summary.already else ""
     console.print(Text.assemble((f"{summary.graded} graded", "bold"), f" in {summary.seconds:.1f} s{each}{already}. Sandbox: {summary.level}."))
+    if not (summary.graded or summary.already or summary.not_graded or summary.problem or summary.interrupted):
+        console.print("Nothing is handed in yet: `./course class collect` takes it in.")
     groups = {
         "not graded": summary.not_graded, "refused": summary.refused, "crashed": summary.crashed, "timed out": summary.timed_out,
         "to look at": summary.anomalies,

@@ -72,6 +72,7 @@ class Known:
     timestamp: datetime | None
     due: datetime | None
     extension: timedelta | None
+    costs_otherwise: bool = False  # whether its lateness costs other points now than when it was written
 
 
 class Writer:
@@ -112,7 +113,7 @@ class Writer:
             for row in rows:
                 each = times.get((row.student, row.assignment))
                 if each is not None:
-                    found[row.student, row.assignment] = Known(row.key, each.timestamp, each.duedate, each.extension)
+                    found[row.student, row.assignment] = Known(row.key, each.timestamp, each.duedate, each.extension, self._costs_otherwise(each))
             self.book.db.commit()
         return found
 
@@ -157,9 +158,8 @@ class Writer:
                 submission.extension = _extension(submission.assignment.duedate, utc(due))
                 by_hand = self._scores(notebook, report, shown)
                 self._comments(notebook, report, shown)
-                penalty = self._penalty(submission, notebook, report["student"])
-                row = {"student": report["student"], "assignment": report["assignment"], "key": report["key"], "at": utc(datetime.now(UTC))}
-                session.execute(GRADED.insert().values(**row))
+                penalty = self._penalty(submission, notebook)
+                session.execute(GRADED.insert().values(at=utc(datetime.now(UTC)), **{name: report[name] for name in ("student", "assignment", "key")}))
                 score = float(notebook.score or 0.0)
                 session.commit()
             return Written(score, penalty, by_hand)
@@ -228,18 +228,22 @@ class Writer:
     def _with_cells(self, notebook: SubmittedNotebook, kind: Any) -> list[Any]:
         return self.book.db.query(kind, BaseCell).join(BaseCell, BaseCell.id == kind.cell_id).filter(kind.notebook_id == notebook.id).all()
 
-    def _penalty(self, submission: Any, notebook: SubmittedNotebook, student: str) -> float:
+    def _penalty(self, submission: Any, notebook: SubmittedNotebook) -> float:
         """nbgrader's own plugin decides what lateness costs."""
         session = self.book.db
         notebook.late_submission_penalty = None
         session.flush()
         session.refresh(notebook)
-        late = submission.total_seconds_late
-        if late > 0:
-            said = self.late.plugin_inst.late_submission_penalty(student, notebook.score, late)
-            if said is not None:
-                notebook.late_submission_penalty = min(max(0.0, said), notebook.score)
+        notebook.late_submission_penalty = self._cost(submission, notebook)
         return float(notebook.late_submission_penalty or 0.0)
+
+    def _cost(self, submission: Any, notebook: SubmittedNotebook) -> float | None:
+        late = submission.total_seconds_late
+        said = self.late.plugin_inst.late_submission_penalty(submission.student_id, notebook.score, late) if late > 0 else None
+        return None if said is None else min(max(0.0, said), notebook.score)
+
+    def _costs_otherwise(self, submission: Any) -> bool:
+        return any(abs((self._cost(submission, each) or 0.0) - (each.late_submission_penalty or 0.0)) > 1e-9 for each in submission.notebooks)
 
 
 def comment_of(report: Mapping[str, Any]) -> str | None:

@@ -102,7 +102,7 @@ def audit_sharding():
     return GOOD | {"hsdp-third-across": (21.0, "wrong", "a part, not the model")}
 
 
-# %% wrong: in bytes => values in-bytes
+# %% wrong: in bytes => values other-unit
 
 
 def audit_sharding():

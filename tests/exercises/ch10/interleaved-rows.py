@@ -251,7 +251,7 @@ def interleaved_rows(p, m, v):
     return rows_(p, m, v)
 
 
-# %% wrong: only two chunks => values missing
+# %% wrong: only two chunks => generality missing
 
 
 def rows_(p, m, v, hop=2, extra=0):

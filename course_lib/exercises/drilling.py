@@ -1,0 +1,20 @@
+"""What the chapters' drills share: how their numbers are drawn, and the chapter they belong to."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from course_lib.exercises import Drill, Vary
+
+
+def pick(**choices: tuple[Any, ...]) -> Vary:
+    """A variant that draws each parameter from its choices."""
+    return lambda draw: {name: draw.choice(values) for name, values in choices.items()}
+
+
+def of_chapter(chapter: str) -> Callable[[str, str, str, Mapping[str, Any], Vary], Drill]:
+    """A maker of this chapter's drills, from id, text, unit, canonical parameters and how others are drawn."""
+
+    def drill(name: str, text: str, unit: str, params: Mapping[str, Any], vary: Vary) -> Drill:
+        return Drill(id=name, chapter=chapter, text=text, unit=unit, params=params, vary=vary)
+
+    return drill

@@ -119,7 +119,7 @@ def test_an_answer_that_is_slow_has_all_its_time_the_second_time(workers, places
 
 
 def test_a_cell_that_ends_the_process_leaves_all_to_the_second_time(workers, places, monkeypatch):
-    monkeypatch.setattr("course_lib.grading.mark.QUICK_SECONDS", 0.4)
+    monkeypatch.setattr("course_lib.grading.mark.QUICK_CELL_SECONDS", 0.4)
     assert earned(graded(workers, train_days_7b="import time; time.sleep(0.6)\n" + right("train-days-7b"))) == [True, True, True]
     assert places == [(name, FORKED) for name in NAMES]
 

@@ -4,9 +4,10 @@ import pytest
 
 from course_lib import exercises
 from course_lib.exercises import killmatrix
+from course_lib.grading.imports import TRAINING
 from course_lib.grading.judge import grade
 from course_lib.grading.remote import WorkerPlace, run_cell
-from course_lib.grading.seats import TRAINING, Workers
+from course_lib.grading.seats import Workers
 
 ANSWERS = killmatrix.bank()
 CHAPTERS = sorted({exercises.card(answer.exercise).chapter for answer in ANSWERS})

@@ -15,6 +15,7 @@ from typing import Any
 from course_lib import exercises
 from course_lib.exercises import Card
 from course_lib.grading.graded import Graded, as_data
+from course_lib.grading.imports import imports_of
 from course_lib.grading.judge import report_dict
 from course_lib.grading.mark import mark
 from course_lib.grading.needed import mark_needed
@@ -172,7 +173,8 @@ def grade_all(
     results: list[Graded] = []
     if not work:
         return [job for job in made if isinstance(job, Graded)]
-    with Workers(torch=any(job.torch for job in work), chapters=sorted({job.chapter for job in work}), fork=fork) as workers:
+    chapters, imports = sorted({job.chapter for job in work}), sorted({name for job in work for name in imports_of(job.source)})
+    with Workers(torch=any(job.torch for job in work), chapters=chapters, imports=imports, fork=fork) as workers:
         for job in made:
             if say is not None:
                 say(job)

@@ -30,7 +30,7 @@ from course_lib.grading.words import clean
 from course_lib.records import Outcome, Report
 
 NOTEBOOK_SECONDS = Wall(level="none").notebook_seconds  # for all cells and cases of one notebook together, without a wall that says otherwise
-QUICK_SECONDS = 2.0  # for a cell or case of the first time; one that takes longer has as long as it may the second
+QUICK_SECONDS, QUICK_CELL_SECONDS = 2.0, 10.0  # for a case, or a cell, of the first time; the second time it has as long as it may
 QUICK_TIMES = 3  # that the first time begins anew
 _BESIDE_BYTES = 20_000_000  # what may lie beside a notebook and be there for its worker
 
@@ -106,7 +106,7 @@ def _quickly(
                     return
                 try:
                     if step.do == "run":
-                        run_cell(seat, step.source, min(QUICK_SECONDS, state.limits.cell_seconds))
+                        run_cell(seat, step.source, min(QUICK_CELL_SECONDS, state.limits.cell_seconds))
                     elif step.exercise not in skipped and step.exercise not in state.reports:
                         _judge_quickly(seat, ranks, known[step.exercise], step.exercise in stubs, state, rules)
                 except Lost:

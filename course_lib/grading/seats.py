@@ -18,7 +18,6 @@ from typing import Any, Protocol
 
 from course_lib.grading import intake
 from course_lib.grading.channel import PATIENCE, Channel, Garbled, Gone, Late
-from course_lib.grading.imports import TRAINING as TRAINING
 from course_lib.grading.process_state import CLOSED_BY_ITSELF
 from course_lib.grading.sandbox.wall import Wall
 from course_lib.grading.warm_process import WarmProcess

@@ -85,9 +85,9 @@ class Run:
         try:
             while (todo or self.tasks or self.once_more or self.pending) and not self.interrupts.asked:
                 self._hand_out(todo, crew)
+                self._write_pending(wait=not (todo or self.tasks or self.once_more))  # while the markers are at work
                 for done in crew.wait(0.2) if self.tasks else ():
                     self._back(done)
-                self._write_pending(wait=not (todo or self.tasks or self.once_more))
             if self.interrupts.asked:
                 self._interrupted(crew)
         except KeyboardInterrupt:

@@ -500,6 +500,18 @@ def test_a_fresh_process_meets_nothing_of_the_exercise_before_and_a_folder_that_
     assert (shut_in[0] == shut_in[1]) is stays
 
 
+def test_an_answer_that_cannot_be_made_again_is_an_error_of_each_rank_and_costs_its_process_nothing(walled, tmp_path):
+    case, told = Case(name="two", ranks=2), []
+    with walled.seat(tmp_path) as seat, contextlib.closing(RankProcesses(seat)) as ranks:
+        for answer in ("class Odd:\n    def __reduce__(self): return eval, ('1 / 0',)\nodd = Odd()\ndef f(comm): return odd", "def f(comm): return comm.rank"):
+            assert run_cell(seat, answer).state == "answered"
+            with WorkerPlace(seat, ranks=ranks) as place:
+                place.plan([case])
+                told.append(place.run(CARD, case))
+    assert (told[0].state, told[1].value) == ("raised", [0, 1])
+    assert "it cannot be made (ZeroDivisionError: division by zero)" in told[0].error
+
+
 def test_processes_serve_the_next_exercise_and_load_its_answer(walled, tmp_path):
     case, who = Case(name="two", ranks=2), []
     with walled.seat(tmp_path) as seat, contextlib.closing(RankProcesses(seat)) as ranks:

@@ -54,7 +54,7 @@ class Rank:
             raise
 
     def load(self, request: dict[str, Any], answer: Any) -> None:
-        """Have it make the answer ready for a run; what it says to that, the run itself will tell."""
+        """Have it make the answer ready for a run, which tells how that went."""
         self.channel.send(_TOKEN, {**request, "do": "load", "answer": None if self.loaded else answer}, PATIENCE)
         self.loaded = True
 
@@ -116,8 +116,6 @@ class RankProcesses:
         request = {"probe": "" if card.probe is call else card.id, "hides": list(card.hides), "args": tuple(case.args), "kwargs": dict(case.kwargs)}
         for seat in seats:
             seat.load(request, answer)
-        for seat in seats:
-            seat.channel.receive(case.seconds)
         run = judge_ranks(
             [seat.channel.sock for seat in seats], ranks, per_rank=case.per_rank,
             adversary=case.adversary or Adversary(depth=case.buffering), caps=Caps(seconds=case.seconds, answer_seconds=case.seconds),

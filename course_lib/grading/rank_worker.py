@@ -52,7 +52,7 @@ class RankWorker:
     def load(self, request: dict[str, Any]) -> dict[str, Any]:
         """An answer from another worker, of the same submission and as little trusted, afresh; the next thing is a run of it.
 
-        The answer's bytes come with the first request only.
+        The answer's bytes come with the first request only. Of one that cannot be made from them, each rank's run says so.
         """
         import pickle
 
@@ -63,7 +63,11 @@ class RankWorker:
             self.packed = data.numpy().tobytes()
         seed_everything()
         torch.set_default_dtype(getattr(torch, self.dtype))
-        self.program = self._ranked(request, pickle.loads(self.packed)), tuple(request["hides"])
+        try:
+            answer = pickle.loads(self.packed)
+        except BaseException as error:
+            answer = _unmade(f"Every rank gets its own copy of the answer, and it cannot be made ({type(error).__name__}: {error}).")
+        self.program = self._ranked(request, answer), tuple(request["hides"])
         return asdict(Outcome(state="answered"))
 
     def serve(self) -> dict[str, Any]:
@@ -92,6 +96,15 @@ class RankWorker:
         except ValueError as error:
             return None, Outcome(state="raised", error=str(error))
         return thing, None
+
+
+def _unmade(words: str) -> Callable[..., Any]:
+    """An answer that only says why there is none."""
+
+    def unmade(*_: Any, **__: Any) -> Any:
+        raise ValueError(words)
+
+    return unmade
 
 
 def card_of(request: dict[str, Any]) -> Any:

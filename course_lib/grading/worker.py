@@ -61,7 +61,8 @@ class Worker:
             try:
                 token, request = self.channel.receive()
                 answer = self._within_limits(_whatever_happens(self.answer_to, request))
-                self.channel.send(token, answer)
+                if request["do"] != "load":  # after which the run itself tells how it went
+                    self.channel.send(token, answer)
                 if self.ranks.program is not None and answer.get("state") == "answered":
                     self.channel.send(token, _whatever_happens(self.ranks.serve))
             except Gone as gone:

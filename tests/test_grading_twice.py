@@ -124,6 +124,12 @@ def test_a_cell_that_ends_the_process_leaves_all_to_the_second_time(workers, pla
     assert places == [(name, FORKED) for name in NAMES]
 
 
+def test_the_first_time_has_its_share_of_the_time_and_takes_none_of_the_second(workers, places, monkeypatch):
+    monkeypatch.setattr("course_lib.grading.mark.QUICK_SHARE", 0.0)
+    assert earned(graded(workers)) == [True, True, True]
+    assert places == [(name, FORKED) for name in NAMES]
+
+
 def test_processes_that_end_again_and_again_are_not_begun_without_end(workers, places):
     reports = graded(workers, **{name.replace("-", "_"): wrapped(name, "import os; os._exit(3)") for name in NAMES})
     assert earned(reports) == [False, False, False]

@@ -32,6 +32,7 @@ from course_lib.records import Outcome, Report
 NOTEBOOK_SECONDS = Wall(level="none").notebook_seconds  # for all cells and cases of one notebook together, without a wall that says otherwise
 QUICK_SECONDS, QUICK_CELL_SECONDS = 2.0, 10.0  # for a case, or a cell, of the first time; the second time it has as long as it may
 QUICK_TIMES = 3  # that the first time begins anew
+QUICK_SHARE = 0.25  # of a notebook's time that the first time may take beside
 _BESIDE_BYTES = 20_000_000  # what may lie beside a notebook and be there for its worker
 
 
@@ -81,10 +82,11 @@ def mark(
         state.errors[exercise] = Outcome(state="not answered", error=why)
     state.limits = workers.wall or Wall(level="none")
     workers.wait_ready()  # which is not the submission's time
-    until = time.monotonic() + state.limits.notebook_seconds
     rules = _Rules(params=params or {}, others=others or {}, secret=secret, deciding=deciding_ranks)
     if workers.forks:
+        until = time.monotonic() + QUICK_SHARE * state.limits.notebook_seconds
         _quickly(submission, known, workers, beside, state, until, replace(rules, quick=True))
+    until = time.monotonic() + state.limits.notebook_seconds
     with _copy_of(beside) as folder:
         while not _through(submission, known, workers, folder, state, until, rules):
             pass

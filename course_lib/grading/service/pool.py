@@ -11,11 +11,11 @@ import time
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from course_lib.grading.mark import NOTEBOOK_SECONDS, QUICK_SHARE
 from course_lib.grading.seats import end_in_words
 from course_lib.grading.service.marker import receive, send
 from course_lib.install import ROOT
 
-NOTEBOOK_SECONDS = 300.0  # where a task does not say
 SLACK = 180.0  # s for loading, reading and showing: a marker that takes longer is lost
 _SET = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONUTF8": "1", "PYTHONPATH": str(ROOT)}
 
@@ -109,7 +109,7 @@ class _Marker:
 
     def start(self, task: dict[str, Any]) -> None:
         notebook = float((task.get("wall") or {}).get("notebook_seconds", NOTEBOOK_SECONDS))
-        self.limit = 2 * notebook + SLACK  # it may be run in part, and then whole
+        self.limit = 2 * (1 + QUICK_SHARE) * notebook + SLACK  # it may be run in part, and then whole
         self.key, self.until = task["key"], time.monotonic() + self.limit
         with contextlib.suppress(OSError):  # it has died: `take` will find out
             send(self.sock, task)

@@ -10,6 +10,7 @@ from typing import Any
 
 from course_lib.exercises.ch08_wires import KEPT
 from course_lib.exercises.judging import Judging, Params
+from course_lib.exercises.judging.ch01_draws import plain
 from course_lib.exercises.judging.ch01_rows import Slip
 from course_lib.exercises.judging.ch08_rows import Column, judge, results, told, tuples
 from course_lib.records import Case, Outcome, Verdict
@@ -17,6 +18,7 @@ from course_lib.units import BILLION, GB
 
 PER_PARAM = 16
 PARTS = ("held", "inside", "across")
+USUAL = (70, 180, 405)  # billion parameters of models that do not fit into a node
 
 
 def gathers_of(params: Params) -> int:
@@ -170,6 +172,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         drawn = (wired() for _ in range(150))
         return list(islice((row for row in drawn if best(gathers, *row) not in (None, rule(*row, gathers=gathers))), 2))
 
+    # three right answers, no two alike, and one at least that is no power of two
+    usual = [(size * BILLION, ranks, m) for size, ranks in zip(USUAL, rng.sample((3072, 4096, 6144), 3), strict=True)]
     known = smallest(p, n, m) or n
     small = 8 * BILLION  # a model that fits in one node: its best group is no question of memory
     return [
@@ -178,6 +182,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         Case(name="what is quickest", args=(2, [(p, n, m, *wires), (small, n, m, *wires)]), part="best"),
         Case(name="other groups, one rank and all", args=(0, [*(sends() for _ in range(20)), (7e9, 64, 1), (7e9, 64, 64), (7e9, 1, 1)]), part="volumes",
              visible=False),
+        plain("smallest", 1, "three more models", usual),
+        plain("best", 2, "three more models, and a small one", [*((*row, *wires) for row in usual), (small, 3072, m, *wires)]),
         Case(name="other clusters", args=(1, [(*size(), rng.choice((24, 80, 141)) * GB) for _ in range(20)] + [(405e9, 8, 80e9), (10e9, 4, 80e9), (5e9, 6, 20e9)]),
              kind="generality", part="clusters", visible=False),
         Case(name="other wires", args=(2, [*(wired() for _ in range(30)), *(row for rule in RULES.values() for row in telling(rule)),

@@ -114,7 +114,7 @@ def _verify_cases(params: Params, rng: random.Random) -> list[Case]:
         Case(name="a plan carried out", args=(0, rows("none", "depth")), part="silence"),
         Case(name="a head that was put back whole", args=(0, rows("restored")), part="whole"),
         Case(name="other misspelt patterns", args=(0, rows("misspelt", "nothing", times=3)), part="unused", visible=False),
-        Case(name="plans carried out", args=(0, rows("none", "depth", n=2, depth=4)), part="silence", visible=False),
+        Case(name="plans carried out, and one that was not", args=(0, rows("none", "misspelt", "depth", n=2, depth=4)), part="silence", visible=False),
         Case(name="weights held whole", args=(0, rows("restored", "one layer", times=3)), part="whole", visible=False),
         Case(name="weights cut on another side", args=(0, rows("turned", "unplanned", "finer", times=3)), kind="generality", part="sides", visible=False),
         Case(name="several faults at once", args=(0, rows("several", times=4)), kind="generality", part="several", visible=False),

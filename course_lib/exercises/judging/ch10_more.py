@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from operator import le
 from typing import Any
 
 from course_lib.exercises.ch10_more import NAMES
@@ -49,10 +50,25 @@ def _unlike(rng: random.Random, layers: int, stages: int) -> list[float]:
             return costs
 
 
+def _no_cut_for_all(rng: random.Random, layers: int, stages: int, count: int = 3) -> list[list[float]]:
+    """Such costs several times over, for all of which no one cut is the best: the same counts every time are no answer."""
+    while True:
+        drawn = [_unlike(rng, layers, stages) for _ in range(count)]
+        best = [_slowest(costs, list(map(len, cut(costs, stages)))) * (1 + 1e-9) for costs in drawn]
+        if not any(all(map(le, (_slowest(costs, counts) for costs in drawn), best)) for counts in _cuts(layers, stages)):
+            return drawn
+
+
+def _cuts(layers: int, stages: int) -> Iterator[list[int]]:
+    """Every way of cutting so many layers."""
+    for ends in itertools.combinations(range(1, layers), stages - 1):
+        yield [after - before for before, after in itertools.pairwise((0, *ends, layers))]
+
+
 def _layer_cases(params: Params, rng: random.Random) -> list[Case]:
     layers, stages = params["layers"], params["stages"]
     cases = [Case(name=f"{layers} layers, a heavy head", args=(_heavy(layers, stages), stages), part="cut"),
-             Case(name=f"{layers} layers of all sizes", args=(_unlike(rng, layers, stages), stages), part="cut", visible=False)]  # fmt: skip
+             *(Case(name=f"{layers} layers of all sizes", args=(costs, stages), part="cut", visible=False) for costs in _no_cut_for_all(rng, layers, stages))]  # fmt: skip
     more = {
         "one stage": ([1.0, 2.0, 3.0], 1),
         "as many stages as layers": ([3.0, 1.0, 2.0, 5.0], 4),

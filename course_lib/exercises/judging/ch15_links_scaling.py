@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from course_lib.exercises.judging import Judging, Params, describe, is_number, near
+from course_lib.exercises.judging.ch01_draws import plain
 from course_lib.exercises.judging.ch08_rows import results, told
 from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.facts import scaling
@@ -90,7 +92,10 @@ def _one_off(rows: Rows) -> Rows:
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     growth = params["growth"]
     strong, weak = series(STRONG), series(WEAK)
-    mixed = made("mixed", growth, rng)
+    mixed = made("mixed", growth, random.Random(1))  # shown rows are the same in every class
+    job = {kind: made(kind, growth, rng) for kind in ("strong", "weak", "mixed")}
+    words = [(made(kind, growth, rng),) for kind in ("mixed", "strong", "weak", "mixed")]  # where all are mixed, saying so every time would do
+    rates = [(job["strong"], 64), (job["weak"], 128), (job["mixed"], 64), (job["strong"], 512), (job["weak"], 4096)]
     unseen = [made(kind, growth, rng) for kind in ("strong", "weak") * 5 + ("mixed",) * 2]
     unseen += [_one_off(made(kind, growth, rng)) for kind in ("strong", "weak")]
     asked = [(rows, n) for rows in unseen for n in rng.sample((1, 2, 8, 12, 96, 1024, 4096), 2)]
@@ -100,7 +105,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         Case(name="the weak series", args=(0, [(weak,)]), part="weak", secret=secret),
         Case(name="rows of several experiments", args=(0, [(mixed,)]), part="mixed", secret=secret),
         Case(name="efficiency of both series", args=(1, [(strong, 64), (strong, 512), (weak, 128), (weak, 4096), (mixed, 64)]), part="efficiency", secret=secret),
-        *(Case(name=f"another {kind} job", args=(0, [(made(kind, growth, rng),)]), part=kind, visible=False, secret=secret) for kind in ("strong", "weak")),
+        *(replace(plain(kind, 0, f"another {kind} job", [(job[kind],)]), secret=secret) for kind in ("strong", "weak")),
+        replace(plain("mixed", 0, "rows of one experiment and of several", words), secret=secret),
+        replace(plain("efficiency", 1, "efficiency of other jobs", rates), secret=secret),
         Case(name="other jobs", args=(0, [(rows,) for rows in unseen]), kind="generality", part="fit", visible=False, secret=secret),
         Case(name="other jobs", args=(1, asked), kind="generality", part="efficiency", visible=False, secret=secret),
     ]
@@ -158,6 +165,8 @@ def _fit_fault(case: Case, rows: Rows, got: Any) -> Fault | None:
     if got[0] != want:
         told_of = {"strong": "the batch is the same in all rows", "weak": "each GPU's batch is the same in all rows", "mixed": "neither the batch nor each GPU's stays"}
         return f"not-{want}", f"{case.name}: {got[0]!r} is said; {told_of[want]}."
+    if case.part == "mixed" and want != "mixed":
+        return None  # what follows the word is asked of that kind's own part
     if want == "mixed":
         return None if len(got) == 1 else ("wrong-shape", f'{case.name}: nothing can be read off mixed rows: return ("mixed",).')
     if len(got) != 4 or not all(is_number(each) for each in got[1:]):

@@ -9,6 +9,7 @@ from typing import Any
 
 from course_lib.exercises.ch15_steps_runs import parted
 from course_lib.exercises.judging import Judging, Params, describe
+from course_lib.exercises.judging.ch01_draws import plain
 from course_lib.exercises.judging.ch01_rows import Slip
 from course_lib.exercises.judging.ch08_rows import Column, judge, results, told, tuples
 from course_lib.exercises.judging.ch15_steps_rows import Parts, fault_of_parts
@@ -170,6 +171,14 @@ def alone(rng: random.Random, count: int) -> list[tuple[dict[str, float], float]
     return found
 
 
+def _of_both(rng: random.Random) -> list[tuple[dict[str, float], float]]:
+    """Six other steps, some nearer to the sum and some to the longer: neither one name nor one share is right for all."""
+    while True:
+        found = alone(rng, 6)
+        if len({nearer(*row) for row in found}) == len(THEORIES):
+            return found
+
+
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     warm, every = params["warm_up"], params["every"]
     own = log(random.Random(1), 3 * every - 1 - warm, warm + 2 * every + 1, every)  # three checkpoints in little more than two periods
@@ -183,12 +192,14 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
     edges = [({"compute": 0.3, "communication": 0.3}, 0.435),  # nearer to the longer in seconds, to the sum in ratios
              ({"compute": 0.5, "communication": 0.0}, 0.5), ({"compute": 0.5, "communication": 0.5}, 0.4)]
+    others = _of_both(rng)
     return [
         Case(name="a log of this run", args=(0, [(own, warm, every)]), part="parts"),
         *([Case(name="recorded runs", args=(0, real), part="parts")] if real else []),
         Case(name="two theories", args=(1, held), part="theory"),
         Case(name="without a part", args=(2, [(steps, params["tokens"], name) for name in ("communication", "checkpoint")]), part="without"),
-        Case(name="two theories of other steps", args=(1, alone(rng, 6)), part="theory", visible=False),
+        plain("theory", 1, "two theories of other steps", others),
+        plain("hidden", 1, "what was hidden in other steps", others),  # for a run that fails costs the part of its case alone
         Case(name="other logs", args=(0, [other() for _ in range(12)]), kind="generality", part="logs", visible=False),
         Case(name="other steps", args=(1, [*alone(rng, 25), *edges]), kind="generality", part="steps", visible=False),
         Case(name="other parts", args=(2, [(dict(zip("abcd", (rng.uniform(0.01, 1) for _ in range(4)), strict=True)), rng.randrange(1, 99_999), rng.choice("abcde")) for _ in range(15)]),
@@ -210,6 +221,8 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
         return wrong
     shares = verdict(case.kind, parts[-1], case, fault_of_parts(HIDDEN, case, [_share(row[1]) for row in found]))
     name = verdict(case.kind, parts[0], case, _theory(case, found))
+    if case.part == "hidden":
+        return [shares]
     return [name, shares] if len(parts) == 2 else [shares if name.ok else name]
 
 

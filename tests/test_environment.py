@@ -114,6 +114,7 @@ def test_every_library_that_the_course_imports_is_asked_for():
         "pygments",
         "dateutil",
         "sqlalchemy",  # with nbgrader
+        "babel",  # with JupyterLab's server
     }
     tools = {"playwright", "pytest"}  # benchmarks only, and they say so
     cluster = {path: {"distributed"} for path in [ROOT / "course_lib/grading/service/dask_.py"]}  # the extra; it says so where it is missing

@@ -8,9 +8,9 @@ one per rank, and each worker calls `serve_ranks(sock, fn)` likewise: the judge 
 arguments come to it over the socket, when it starts and not before.
 
 Frames are four bytes of length and a value in `codec`, in strict turns: the judge names a rank and its reply, the worker
-answers with that rank's next request, or with several where it knew the answers to all but the last. Anything else (a rank out of turn, an unknown operation, a group or peer that is not
-its own, a tensor of a size that was not said, too many requests or bytes, too much time) ends the run with `Refused` or
-`Unfinished`. Sizes are those of the tensors that came, never what the worker says of them; no byte count, clock or match
+answers with that rank's next request, or with several where it knew the answers to all but the last. Anything else (a rank
+out of turn, an unknown operation, a group or peer that is not its own, a tensor of a size that was not said, too many requests
+or bytes, too much time) ends the run with `Refused` or `Unfinished`. Sizes are those of the tensors that came, never what the worker says of them; no byte count, clock or match
 is the worker's. Memory, FLOPs and the seconds of computing that a rank charges itself are the worker's own claims.
 """
 

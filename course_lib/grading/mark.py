@@ -32,7 +32,7 @@ from course_lib.records import Outcome, Report
 NOTEBOOK_SECONDS = Wall(level="none").notebook_seconds  # for all cells and cases of one notebook together, without a wall that says otherwise
 QUICK_SECONDS, QUICK_CELL_SECONDS = 2.0, 10.0  # for a case, or a cell, of the first time; the second time it has as long as it may
 QUICK_TIMES = 3  # that the first time begins anew
-QUICK_SHARE = 0.25  # of a notebook's time that the first time may take beside
+QUICK_SHARE = 0.25  # of a notebook's time, which the first time may take on top of it
 _BESIDE_BYTES = 20_000_000  # what may lie beside a notebook and be there for its worker
 
 

@@ -12,7 +12,7 @@ from course_lib.grading.confirm import UNCONFIRMED, confirmed, wants_weighing, w
 from course_lib.grading.sandbox.gauge import Gauge
 from course_lib.records import Outcome, Report, Verdict
 
-WEIGHED = ("write-checkpointing", "chunked-cross-entropy", "graphs-kept-alive")
+WEIGHED = ("write-checkpointing", "chunked-cross-entropy", "graphs-kept-alive", "ring-all-reduce")
 MB = 1_000_000
 
 

@@ -58,7 +58,7 @@ class PointToPoint:
         )
 
 
-COLUMNS, SECOND, MEASURED = "columns first", "every second", "measured"  # a wish, as the last argument of a case
+COLUMNS, SECOND, MEASURED, WEIGHED = "columns first", "every second", "measured", "weighed"  # a wish, as the last argument of a case
 
 
 def laid_out(value: Any, layout: str) -> Any:
@@ -79,6 +79,8 @@ def from_messages(answer: Any, case: Any, comm: Any = None) -> Any:
     if given and type(given[-1]) is str:
         *values, wish = given
         given = tuple(laid_out(value, wish) for value in values)
+    if wish == WEIGHED:
+        return _weighed(answer, comm, *case.args[:-1])
     if wish != MEASURED:
         return answer(PointToPoint(comm), *given, **case.kwargs)
     from course_lib.accounting import Accounting
@@ -87,6 +89,11 @@ def from_messages(answer: Any, case: Any, comm: Any = None) -> Any:
         books.adopt(given)
         result = answer(PointToPoint(comm), *given, **case.kwargs)
     return result, books.peak_bytes
+
+
+def _weighed(answer: Any, comm: Any, table: Any, times: int, places: Any) -> Any:
+    """The result for a table that is repeated, at some places: so that little crosses where much is added up."""
+    return answer(PointToPoint(comm), table.repeat(times))[places]
 
 
 def interval(answer: Any, case: Any, comm: Any = None) -> Any:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from course_lib import collectives
-from course_lib.exercises.ch06_probes import MEASURED, SECOND
-from course_lib.exercises.judging import Judging, Params, is_number
+from course_lib.exercises.ch06_probes import MEASURED, SECOND, WEIGHED
+from course_lib.exercises.judging import Judging, Params, Weighed, is_number
 from course_lib.exercises.judging.ch06_ranks import (
     UNKIND,
     Meter,
@@ -149,6 +149,25 @@ def _ring_memory(case: Case, results: Sequence[Any]) -> Fault | None:
                                "flat copy, and let chunks be views of it.")  # fmt: skip
 
 
+def _ring_weighed(params: Params, rng: random.Random) -> Weighed:
+    """34 MB on four ranks, made there: right answers use twice to three and a half times that, one that sends whole tensors eight times."""
+    coin, ranks, length = coin_of(rng), 4, 4096
+
+    def case(name: str, times: int) -> Case:
+        places = torch.randint(times * length, (64,), generator=coin)
+        return Case(name=name, ranks=ranks, kind="cost", part="memory", visible=False, seconds=30.0,
+                    per_rank=tuple((secret(coin, length), times, places, WEIGHED) for _ in range(ranks)))  # fmt: skip
+
+    def done(outcome: Outcome) -> bool:
+        tables, places = [row[0] for row in large.per_rank or ()], (large.per_rank or ())[0][2]
+        want = plain_sum(tables)[places % length]
+        return min(outcome.meter["bytes_sent"]) >= size and all(same(got, want) for got in outcome.value)
+
+    size = 2**23
+    large = case("four ranks with 8.4 MB each", size // (4 * length))
+    return Weighed(case=large, warm=case("four ranks with little", 1), most=4 * 4.25 * size, done=done)
+
+
 def _ring_bytes(case: Case, meter: Meter) -> Fault | None:
     """At most 2·(S − smallest chunk) for a split into chunks of at most ⌈S/N⌉; at least S, in and out."""
     given = tensors(case)
@@ -214,6 +233,7 @@ RING = {
         shares={"values:sum": 0.25, "cost:bytes": 0.2, "cost:time": 0.05, "cost:memory": 0.05, "protocol:neighbours": 0.1,
                 "protocol:safe": 0.1, "generality:ranks": 0.1, "generality:sizes": 0.05, "generality:tensors": 0.1},
         measured_by_worker=("cost:memory",),
+        weighed=_ring_weighed,
         cases=_ring_cases,
         verdicts=_ring_verdicts,
         why="Reduce-scatter leaves each rank with one finished chunk, all-gather passes the finished chunks on: the same walk without "

@@ -7,6 +7,7 @@ from typing import Any
 __all__ = ["by_hand", "clipped", "moved", "owned", "trained"]
 
 MEASURED = "measured"  # a wish, in a case's description: bytes alive are to come, too
+WEIGHED = "weighed"  # another: the places of which numbers are to come; what is large is made here, of small tables
 
 
 def owned(answer: Any, case: Any, comm: Any = None) -> Any:
@@ -29,16 +30,22 @@ def owned(answer: Any, case: Any, comm: Any = None) -> Any:
 
 def by_hand(answer: Any, case: Any, comm: Any = None) -> Any:
     """This rank's parts of the gradients, and what lay around; `case.args = (description, this rank's shards, x, target)`."""
+    import torch
+
     from course_lib.accounting import Accounting, unseen
     from course_lib.exercises.ch08_work import Stack
 
     spec, shards, x, target = case.args
-    stack = Stack(comm, spec, shards, target)
+    if WEIGHED in spec:  # `shards` is a table, of which each unit's part is made
+        shards = [shards.roll(unit).repeat(count // comm.size // len(shards)) for unit, count in enumerate(spec["counts"])]
+    stack = Stack(comm, spec, shards, target, watch=WEIGHED not in spec)
 
     def call() -> Any:
         parts = answer(comm, list(shards), list(spec["counts"]), stack.forward, stack.backward, stack.loss, x, *spec["wish"])
         return list(parts) if isinstance(parts, tuple) else parts
 
+    if WEIGHED in spec:
+        return torch.stack([part[spec[WEIGHED]] for part in call()])
     if spec.get(MEASURED) is None:
         return {"parts": call(), **stack.told()}
     with Accounting() as books:

@@ -90,12 +90,12 @@ class Stack:
     """Units in a row, each tanh(x Wᵀ + b), whose weights come flat; what another unit's turn should find gone is overwritten.
 
     `around` makes a context in which a unit computes: an account that is to count the answer's memory need not see it. `alive`
-    gives the storages that are counted.
+    gives the storages that are counted. Where it does not `watch`, nothing is overwritten, counted or copied.
     """
 
-    def __init__(self, comm: Comm, spec: Mapping[str, Any], shards: Sequence[Tensor], target: Tensor) -> None:
+    def __init__(self, comm: Comm, spec: Mapping[str, Any], shards: Sequence[Tensor], target: Tensor, watch: bool = True) -> None:
         self._widths, self._keep, self._target = spec["widths"], not spec["wish"][-1] if spec["wish"] else False, target
-        self._comm, self._shards = comm, list(shards)
+        self._comm, self._shards, self._watch = comm, list(shards), watch
         self._own = {shard.untyped_storage()._cdata for shard in shards}
         self._rows: dict[int, list[_Row]] = {}  # unit -> what its weights came in
         self._order: list[tuple[str, int]] = []
@@ -143,6 +143,8 @@ class Stack:
         self._tensor(weights, f"{what} of unit {unit}", (count,), "the flat weights, whole and without padding,")
         self._tensor(x, f"{what} of unit {unit}", (len(self._target), self._widths[unit]), "the unit's input")
         self._order.append((what, unit))
+        if not self._watch:
+            return
         with self.around(), torch.no_grad():
             self._overwrite(unit)
             self._look(what)

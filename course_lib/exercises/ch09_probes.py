@@ -11,6 +11,7 @@ FORWARD = "forward only"
 TURNED = "turned"  # a wish: activations and gradients come in another layout in memory
 REFUSED = "ValueError"
 MEASURED = "measured"  # a wish: the most bytes alive are to come, too
+WEIGHED = "weighed"  # a wish: large data are made here of small ones, and some places of what came out are to come
 
 
 def as_leaf(value: Any, turned: bool = False) -> Any:
@@ -30,11 +31,21 @@ def cut(answers: Any, case: Any, comm: Any = None) -> Any:
     """A piece, and how many bytes its memory has; `case.args = (which function, weight, rank, ranks)`."""
     import torch
 
+    if case.args[0] == WEIGHED:
+        return _cut_weighed(answers, *case.args[1:])
     which, weight, rank, ranks = case.args
     got = answers[which](weight, rank, ranks)
     if not isinstance(got, torch.Tensor):
         return got, None
     return got, got.untyped_storage().nbytes()
+
+
+def _cut_weighed(answers: Any, factors: Any, rank: int, ranks: int, places: Any) -> Any:
+    """Pieces of weights that are gone, by columns and by rows in turn: shapes, and the numbers at some places."""
+    import torch
+
+    kept = [answers[at % 2](torch.outer(*both), rank, ranks) for at, both in enumerate(factors)]
+    return [(list(piece.shape), piece[places]) for piece in kept]
 
 
 def packed(answers: Any, case: Any, comm: Any = None) -> Any:
@@ -139,6 +150,8 @@ def embedding(answer: Any, case: Any, comm: Any = None) -> Any:
 def losses(answer: Any, case: Any, comm: Any = None) -> Any:
     """The loss, the gradient of this rank's logits, the most bytes alive; `case.args = (targets, vocab, wish, logits here)`."""
     targets, vocab, wish, logits = case.args
+    if wish == WEIGHED:
+        return _losses_weighed(answer, comm, targets, vocab, *logits)
 
     def both() -> dict[str, Any]:
         return both_passes(
@@ -152,6 +165,14 @@ def losses(answer: Any, case: Any, comm: Any = None) -> Any:
     with Accounting() as books:
         found = both()
         return {**found, "peak": books.peak_bytes}
+
+
+def _losses_weighed(answer: Any, comm: Any, targets: Any, vocab: int, table: Any, times: int, places: Any) -> Any:
+    """The loss of logits that are a table repeated, and their gradient at some places: little crosses where much is alive."""
+    logits = table.repeat(1, 1, times).requires_grad_()
+    loss = answer(comm, logits, targets, vocab)
+    loss.backward()
+    return {"y": loss.detach(), "grad": logits.grad[0][places]}
 
 
 def overlapped(answer: Any, case: Any, comm: Any = None) -> Any:

@@ -15,13 +15,14 @@ class Work:
     """A rank's stages, each tanh(x Wᵀ) on every micro-batch; the last one ends in half the squared distance from its targets.
 
     What was given is kept by reference until its backward, as autograd does: whoever writes over it changes the gradients.
+    With `copies` in the description, so many of what a forward gave are kept, and its backward needs them all.
     """
 
     def __init__(self, comm: Comm, spec: Mapping[str, Any], mine: Mapping[str, Any]) -> None:
         self._comm, self._seconds, self._stages = comm, spec["seconds"], len(spec["homes"])
         self._weights = dict(mine["weights"])
         self._inputs, self._targets, self._shape = mine["inputs"], mine["targets"], tuple(spec["shape"])
-        self._microbatches = spec["microbatches"]
+        self._microbatches, self._copies = spec["microbatches"], spec.get("copies", 1)
         self._gradients = {stage: torch.zeros_like(weight) for stage, weight in self._weights.items()}
         self._kept: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
         self._order: list[tuple[str, int, int]] = []
@@ -45,7 +46,7 @@ class Work:
         )
         y = torch.tanh(x @ self._weights[stage].T)
         self._done("F", stage, microbatch)
-        self._kept[stage, microbatch] = x, y
+        self._kept[stage, microbatch] = x, y if self._copies == 1 else y.repeat(self._copies, 1, 1)
         self._held = max(self._held, len(self._kept))
         return y if stage < self._stages - 1 else None
 
@@ -62,6 +63,8 @@ class Work:
         if stage < self._stages - 1:
             grad = self._given(grad, "backward", stage, microbatch, stage + 1)
         x, y = self._kept.pop((stage, microbatch))
+        if self._copies > 1:
+            y = y.mean(0)
         if stage == self._stages - 1:
             grad = (y - self._targets[microbatch]) / self._microbatches
         inner = grad * (1 - y * y)

@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.judging import Judging, Params, describe, is_number
+from course_lib.exercises.ch08_probes import WEIGHED
+from course_lib.exercises.judging import Judging, Params, Weighed, describe, is_number
 from course_lib.exercises.judging.ch06_ranks import BUFFERS_LATE, LATE, STREAM_LATE
-from course_lib.exercises.judging.ch07_ranks import Slip, tensors_fault
+from course_lib.exercises.judging.ch07_ranks import Slip, alike, tensors_fault
 from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.exercises.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
@@ -23,6 +24,7 @@ SAMPLES = 3
 NOT_KEPT = "With `reshard=False` a row is gathered once and stays until its unit's backward; here it was gathered again."
 DEEP, DEEP_WIDTH = 12, 24  # of the run whose memory is counted: units alike, and many
 ROWS = 5.5  # of a unit, while one computes: two of weights, two of gradients, inputs of all units
+LOOSE = 14  # rows beside the parts on the scales
 AHEAD = 1.4  # units: one, and what the answer may have talked about besides
 
 
@@ -225,6 +227,40 @@ def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | N
                                "rows of weights, and one or two of gradients on their way, are enough: reduce each gradient when it is there.")  # fmt: skip
 
 
+def _weighed(params: Params, rng: random.Random) -> Weighed:
+    """24 units of 0.8 MB on two ranks: weights and gradients in parts make 24 rows on each rank, and whole ones for all units 24 more.
+
+    Beside the parts there is room for `LOOSE` rows: those that the count allows, what a unit's backward itself makes, messages on their way.
+    """
+    coin, ranks, units = coin_of(rng), 2, 24
+
+    def case(name: str, width: int) -> Case:
+        counts = [(width + 1) * width] * units
+        places = torch.randint(counts[0] // ranks, (16,), generator=coin)
+        spec = {"widths": [width] * (units + 1), "counts": counts, "wish": (), WEIGHED: places}
+
+        def randn(*shape: int) -> Tensor:
+            return torch.randn(*shape, generator=coin, dtype=torch.float64)
+
+        mine = tuple((spec, randn(width + 1) / width**0.5, randn(SAMPLES, width), randn(SAMPLES, width)) for _ in range(ranks))
+        return Case(name=name, ranks=ranks, per_rank=mine, kind="cost", part="memory", visible=False, seconds=30.0)
+
+    def done(outcome: Outcome) -> bool:
+        rows = large.per_rank or ()
+        spec, owner = rows[0][0], params["owner"]
+        tables = [rows[(place - owner) % ranks][1] for place in range(ranks)]
+        whole = [torch.cat([table.roll(unit).repeat(count // ranks // len(table)) for table in tables]) for unit, count in enumerate(spec["counts"])]
+        own = [gradients(spec["widths"], whole, *row[2:]) for row in rows]
+        mean = [torch.stack(each).mean(0).view(ranks, -1)[:, spec[WEIGHED]] for each in zip(*own, strict=True)]
+        wants = [torch.stack([each[(rank + owner) % ranks] for each in mean]) for rank in range(ranks)]
+        got = outcome.value if type(outcome.value) is list else []
+        return len(got) == ranks and all(map(alike, got, wants)) and _gathers_fault(large, outcome.meter) is None
+
+    large = case("two ranks, 24 units of 0.8 MB", 320)
+    row = 321 * 320 * WIDE
+    return Weighed(case=large, warm=case("two ranks, 24 small units", 8), most=ranks * (2 * units / ranks + LOOSE) * row, done=done)
+
+
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     fault = _values(params, case, outcome.value)
     found = [verdict(case.kind, case.part if case.kind != "cost" else "memory", case, fault)]
@@ -242,6 +278,7 @@ FSDP = {
     "fsdp-by-hand": Judging(
         shares={"values:gradients": 0.25, "cost:gathers": 0.2, "cost:memory": 0.25, "generality:kept": 0.1, "generality:ranks": 0.1, "protocol:in-flight": 0.1},
         measured_by_worker=("cost:memory",),
+        weighed=_weighed,
         cases=_cases,
         verdicts=_verdicts,
         why="A unit's weights matter twice: in its forward and in its backward. In between, a part of them is enough to get them back, so the row goes; the price is one "

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from course_lib.exercises.ch09_probes import MEASURED
-from course_lib.exercises.judging import Judging, Params, is_number
+from course_lib.exercises.ch09_probes import MEASURED, WEIGHED
+from course_lib.exercises.judging import Judging, Params, Weighed, is_number
 from course_lib.exercises.judging.ch06_ranks import Meter, judged
 from course_lib.exercises.judging.ch09_regions import (
     FORM,
@@ -159,6 +159,32 @@ def _memory(case: Case, found: Any, n: int) -> Fault | None:
         return None
     return "too-much-memory", (f"{beyond / piece:.3g} times this rank's logits were alive at the peak; eight are enough. Are logits of other ranks among them, or "
                                "a row of zeros for every word?")  # fmt: skip
+
+
+def _loss_weighed(params: Params, rng: random.Random) -> Weighed:
+    """Logits of 4.2 MB on each of four ranks: eight times that are enough as in the counted case, and a row for every word takes eleven."""
+    coin, ranks, tokens, columns, times = coin_of(rng), 4, 64, 256, 64
+
+    def case(name: str, times: int) -> Case:
+        vocab = ranks * columns * times
+        targets = torch.randint(vocab, (1, tokens), generator=coin)
+        tables = normal(coin, ranks, 1, tokens, columns)
+        here = range(0, vocab, columns * times)
+        places = [(torch.arange(tokens), (targets[0] - start).clamp(0, columns * times - 1)) for start in here]
+        given = tuple((targets, vocab, WEIGHED, (table, times, place)) for table, place in zip(tables, places, strict=True))
+        return case_of(name, ranks, given, kind="cost", part="memory", visible=False, seconds=30.0)
+
+    def done(outcome: Outcome) -> bool:
+        if results(outcome.value, ranks, ("y", "grad")):
+            return False
+        given = [(table[0].double(), places, targets[0]) for targets, _, _, (table, _, places) in large.per_rank or ()]
+        sums = torch.cat([table for table, _, _ in given], -1).logsumexp(-1) + math.log(times)
+        loss = torch.zeros(())
+        ...
+
+    large = case("four ranks with logits of 4.2 MB each", times)
+    piece = 4 * tokens * columns * times
+    return Weighed(case=large, warm=case("four ranks with few logits", 1), most=ranks * 9.25 * piece, done=done)
 
 
 LOSS = {

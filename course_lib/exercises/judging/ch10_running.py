@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_lib.exercises.judging import Judging, Params, describe
+from course_lib.exercises.judging import Judging, Params, Weighed, describe
 from course_lib.exercises.judging.ch06_ranks import (
     BUFFER,
     BUFFERS_LATE,
@@ -19,73 +20,25 @@ from course_lib.exercises.judging.ch06_ranks import (
     Meter,
     ready_made,
 )
+from course_lib.exercises.judging.ch10_drawn import SAMPLES, SECONDS, WIDTH, alike, drawn, serial
 from course_lib.exercises.judging.ch10_rows import judged
-from course_lib.exercises.judging.ch10_validator import Rows, plain, shuffled, whole
+from course_lib.exercises.judging.ch10_validator import plain, shuffled, whole
 from course_lib.exercises.judging.faults import Fault
-from course_lib.exercises.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.schedules import gpipe, interleaved, looped, naive, one_f_one_b, v_shaped, zb_v
 
-WIDTH, SAMPLES = 5, 3
-SECONDS = (1e-3, 2e-3)  # of a stage's forward and backward: a message takes a hundredth of it
 SLACK = 1.2  # over the time that 1F1B takes where messages take none
-
-Draw = Callable[..., Case]
-
-
-def _drawn(rng: random.Random) -> Draw:
-    coin = coin_of(rng)
-
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=coin, dtype=torch.float64)
-
-    def case(name: str, homes: Sequence[int], m: int, kind: Any, part: str, *, rows: Rows | None = None, visible: bool = False,
-             adversary: Any = None) -> Case:  # fmt: skip
-        ranks, stages = max(homes) + 1, len(homes)
-        spec: dict[str, Any] = {
-            "homes": list(homes),
-            "microbatches": m,
-            "shape": [SAMPLES, WIDTH],
-            "seconds": list(SECONDS),
-        }
-        if rows is not None:
-            spec["rows"] = rows
-        weights = [randn(WIDTH, WIDTH) for _ in homes]
-        inputs, targets = ([randn(SAMPLES, WIDTH) for _ in range(m)] for _ in range(2))
-        mine = tuple(
-            (spec, {"weights": [(stage, weights[stage]) for stage in range(stages) if homes[stage] == rank],
-                    "inputs": inputs if homes[0] == rank else None, "targets": targets if homes[-1] == rank else None})
-            for rank in range(ranks)
-        )  # fmt: skip
-        return Case(name=name, ranks=ranks, per_rank=mine, kind=kind, part=part, visible=visible, adversary=adversary,
-                    secret=(weights, inputs, targets))  # fmt: skip
-
-    return case
-
+ACTIVATIONS = 24_000_000  # bytes that a micro-batch leaves behind where the operating system counts
 
 # --- gradients
-
-
-def serial(weights: Sequence[Tensor], inputs: Sequence[Tensor], targets: Sequence[Tensor]) -> list[Tensor]:
-    """The gradient of every stage's weights, from one process with the whole model."""
-    own = [each.clone().requires_grad_() for each in weights]
-    for x, target in zip(inputs, targets, strict=True):
-        for weight in own:
-            x = torch.tanh(x @ weight.T)
-        (((x - target) ** 2).sum() / 2 / len(inputs)).backward()
-    return [each.grad for each in own]
-
-
-def _alike(got: Tensor, want: Tensor) -> bool:
-    return bool((got - want).abs().max() <= 1e-9 * (1 + want.abs().max()))
 
 
 def _told(case: Case, rank: int, row: Any) -> Fault | None:
     held = [stage for stage, _ in (case.per_rank or ())[rank][1]["weights"]]
     fits = type(row) is dict and set(row) == {"gradients", "order", "held"} and type(row["gradients"]) is list
-    fits = fits and type(row["order"]) is list and type(row["held"]) is int
+    fits = fits and type(row["order"]) is list and type(row["held"]) is int and all(map(_is_step, row["order"]))
     if fits:
-        pairs = [each for each in row["gradients"] if type(each) in (tuple, list) and len(each) == 2]
+        pairs = [each for each in row["gradients"] if type(each) in (tuple, list) and len(each) == 2 and type(each[0]) is int]
         fits = [each[0] for each in pairs] == held and len(pairs) == len(row["gradients"]) and all(
             isinstance(grad, Tensor) and grad.shape == (WIDTH, WIDTH) and grad.dtype == torch.float64 for _, grad in pairs)  # fmt: skip
     return (
@@ -93,6 +46,11 @@ def _told(case: Case, rank: int, row: Any) -> Fault | None:
         if fits
         else ("no-gradients", f"Rank {rank}: gradients of its stages were to come; got {describe(row)}.")
     )
+
+
+def _is_step(each: Any) -> bool:
+    """Whether this can be told from an operation that was done: no tensor, which equals nothing as a whole."""
+    return type(each) in (tuple, list) and len(each) == 3 and all(isinstance(part, str | int | float) for part in each)
 
 
 def gradients_fault(case: Case, results: Any) -> Fault | None:
@@ -104,7 +62,7 @@ def gradients_fault(case: Case, results: Any) -> Fault | None:
             return fault
     want, m = serial(*case.secret), len(case.secret[1])
     got = {stage: (rank, grad) for rank, row in enumerate(results) for stage, grad in row["gradients"]}
-    if all(_alike(grad, want[stage]) for stage, (_, grad) in got.items()):
+    if all(alike(grad, want[stage]) for stage, (_, grad) in got.items()):
         return None
     if not any(bool(grad.any()) for _, grad in got.values()):
         return (
@@ -112,7 +70,7 @@ def gradients_fault(case: Case, results: Any) -> Fault | None:
             f"{case.name}: all gradients are zero. No backward was run on any stage; a model that learns nothing is no answer.",
         )
     for stage, (rank, grad) in got.items():
-        if not _alike(grad, want[stage]):
+        if not alike(grad, want[stage]):
             return _why(case, results[rank]["order"], stage, rank, grad, m)
     return None
 
@@ -211,7 +169,7 @@ def _time_fault(case: Case, meter: Meter) -> Fault | None:
 
 
 def _hang_cases(params: Params, rng: random.Random) -> list[Case]:
-    case, p, m = _drawn(rng), params["ranks"], params["microbatches"]
+    case, p, m = drawn(rng), params["ranks"], params["microbatches"]
     found = [case(f"{p} ranks, {m} micro-batches", range(p), m, "values", "gradients", visible=True),
              case("two ranks, other data", range(2), 3, "values", "gradients")]  # fmt: skip
     for ranks, count in ((1, 3), (4, 2), (2, 1), (5, 7), (3, 3)):
@@ -232,11 +190,28 @@ def _hang_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
                   ("cost", "once", traffic_fault(case, outcome.meter)))  # fmt: skip
 
 
+def _hang_weighed(params: Params, rng: random.Random) -> Weighed:
+    """Two ranks, four micro-batches: 1F1B holds two and one at once, one more forward ahead makes it four, GPipe eight."""
+    draw = drawn(rng)
+
+    def case(name: str, copies: int) -> Case:
+        return replace(draw(name, range(2), 4, "cost", "memory", copies=copies), seconds=30.0)
+
+    def done(outcome: Outcome) -> bool:
+        rows, want = outcome.value, serial(*large.secret)
+        if type(rows) is not list or len(rows) != 2 or any(_told(large, rank, row) for rank, row in enumerate(rows)):
+            return False
+        return all(alike(grad, want[stage]) for row in rows for stage, grad in row["gradients"])
+
+    large = case("two ranks, 4 micro-batches that leave 24 MB each", ACTIVATIONS // (SAMPLES * WIDTH * 8))
+    return Weighed(case=large, warm=case("two ranks, 4 small micro-batches", 100), most=3.5 * ACTIVATIONS, done=done)
+
+
 # --- any schedule
 
 
 def _any_cases(params: Params, rng: random.Random) -> list[Case]:
-    case, p, m = _drawn(rng), params["ranks"], params["microbatches"]
+    case, p, m = drawn(rng), params["ranks"], params["microbatches"]
     scattered = (0, 2, 1, 0, 1)
     found = [case(f"1F1B, {p} ranks", range(p), m, "values", "gradients", rows=plain(one_f_one_b(p, m)), visible=True),
              case("GPipe, 3 ranks", range(3), 4, "values", "gradients", rows=plain(gpipe(3, 4)))]  # fmt: skip
@@ -317,6 +292,7 @@ RUNNING = {
         measured_by_worker=("cost:memory",),
         cases=_hang_cases,
         verdicts=_hang_verdicts,
+        weighed=_hang_weighed,
         why="In the steady phase two neighbours always have something for each other. As one batch, an exchange has no order inside, so neither "
             "waits for a receive that stands behind the other's send. Ranks in turns (even ones send first) work as well. Starting the sends and "
             "going on works where nothing is buffered, but not where a pair's operations keep their order of issue.",

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -9,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from course_lib.cluster import trusted
 from course_lib.exercises import Card
 from course_lib.grading import warm_process
-from course_lib.grading.channel import Channel, Garbled
+from course_lib.grading.channel import Channel, Garbled, WorkerChannel
 from course_lib.grading.remote import Lost, WorkerPlace, names_there, run_cell
 from course_lib.grading.seats import Workers, end_in_words
 from course_lib.grading.words import clean
@@ -382,6 +384,25 @@ def test_a_channel_refuses_what_is_no_frame():
     theirs.sendall(b"HTTP/1.1 200 OK" * 9)
     with pytest.raises(Garbled):
         Channel(mine).receive(1.0)
+    mine.close(), theirs.close()
+
+
+def test_a_judge_reads_nothing_in_the_form_in_which_it_speaks(tmp_path):
+    import pickle
+    import socket
+
+    class Trap:
+        def __reduce__(self):
+            return (tmp_path / "sprung").touch, ()
+
+    mine, theirs = socket.socketpair()
+    WorkerChannel(theirs).send(b"0" * 16, {"state": "answered"})
+    assert Channel(mine).receive(1.0)[1] == {"state": "answered"}
+    for data in (pickle.dumps(Trap()), trusted.pack({"state": "answered"})):
+        theirs.sendall(struct.pack(">4s16sQ", b"TaS1", b"0" * 16, len(data)) + data)
+        with pytest.raises(Garbled):
+            Channel(mine).receive(1.0)
+    assert not (tmp_path / "sprung").exists()
     mine.close(), theirs.close()
 
 

@@ -136,21 +136,35 @@ def _write_tensor(value: Any, put: Any, path: str) -> None:
             f"{path} is a {type(value).__module__}.{type(value).__qualname__}; only None, bool, int, float, str, list, tuple, "
             "dict and tensor cross, by exact type."
         )
+    code, numbers = tensor_bytes(value, path)
+    shape = value.shape
+    put(b"X" + bytes((code, len(shape))) + struct.pack(f"<{len(shape)}q", *shape))
+    put(numbers.tobytes())
+
+
+def tensor_bytes(value: Any, path: str) -> tuple[int, Any]:
+    """A tensor's dtype as its place in `DTYPES`, and its numbers as a numpy array in one piece; `NotPlainData` for one that cannot cross."""
     code = _CODES.get(value.dtype)
     if code is None:
-        _learn_dtypes(torch)
+        _learn_dtypes()
         code = _CODES.get(value.dtype)
+    torch = sys.modules["torch"]
     if code is None or value.layout is not torch.strided or value.is_meta:
         raise NotPlainData(
             f"{path} is a tensor of {value.dtype}, layout {value.layout}, on {value.device}; it cannot cross."
         )
-    shape = value.shape
-    put(b"X" + bytes((code, len(shape))) + struct.pack(f"<{len(shape)}q", *shape))
     if code in _NUMPY and value.is_cpu and not (value.requires_grad or value.is_neg()):
-        put(value.numpy().tobytes())
-    elif value.numel():
-        flat = value.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
-        put(flat.view(torch.uint8).numpy().tobytes())
+        numbers = value.numpy()
+        return code, numbers if numbers.flags.c_contiguous else numbers.copy()
+    flat = value.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
+    return code, flat.view(torch.uint8).numpy()
+
+
+def dtype_of(code: int) -> Any:
+    """The torch dtype at a place in `DTYPES`."""
+    if not _TORCH:
+        _learn_dtypes()
+    return _TORCH[code]
 
 
 _CODES: dict[Any, int] = {}  # torch dtype -> its place in DTYPES; filled when torch is there
@@ -161,8 +175,10 @@ _NUMPY = frozenset(
 )
 
 
-def _learn_dtypes(torch: Any) -> None:
+def _learn_dtypes() -> None:
     if not _TORCH:
+        import torch
+
         _TORCH.extend(getattr(torch, name) for name in DTYPES)
         _CODES.update({dtype: code for code, dtype in enumerate(_TORCH)})
 
@@ -288,8 +304,7 @@ class _Reader:
             raise BadFrame(f"A tensor of shape {shape}.")
         import torch
 
-        _learn_dtypes(torch)
-        dtype = _TORCH[code]
+        dtype = dtype_of(code)
         if 0 in shape:
             if math.prod(max(n, 1) for n in shape) >= 2**48:
                 raise BadFrame(f"A tensor of shape {shape}.")

@@ -7,7 +7,7 @@
 one per rank, and each worker calls `serve_ranks(sock, fn)` likewise: the judge tells it which ranks are its own. A rank's
 arguments come to it over the socket, when it starts and not before.
 
-Frames are four bytes of length and a value in `codec`, in strict turns: the judge names a rank and its reply, the worker
+Frames are four bytes of length and a value (see `wire`), in strict turns: the judge names a rank and its reply, the worker
 answers with that rank's next request, or with several where it knew the answers to all but the last. Anything else (a rank
 out of turn, an unknown operation, a group or peer that is not its own, a tensor of a size that was not said, too many requests
 or bytes, too much time) ends the run with `Refused` or `Unfinished`. Sizes are those of the tensors that came, never what the worker says of them; no byte count, clock or match
@@ -35,7 +35,7 @@ from course_lib.cluster.protocol import Adversary, Fault, Finished, Reply, Reque
 from course_lib.cluster.rules import Rules, need
 from course_lib.cluster.simulation import Body, Run, check_ranks, own_arguments
 from course_lib.cluster.topology import Topology
-from course_lib.cluster.wire import Gone, Wire, limit, receive, send, unlimit
+from course_lib.cluster.wire import Gone, Wire, hear, limit, send, tell, unlimit
 
 _END = -1
 
@@ -70,7 +70,7 @@ class _Door:
             if request.op != "flush":
                 frames.append(self._frame(request))
             send(self.sock, frames[0] if len(frames) == 1 else (request.rank, "several", (), (), tuple(frames)))
-        rank, value, writes = receive(self.sock, 2**31)
+        rank, value, writes = hear(self.sock)
         return (rank, Reply(value, writes)) if rank != _END else Finished()
 
     def defer(self, request: Request) -> None:
@@ -131,7 +131,7 @@ def serve_ranks(sock: socket.socket, fn: Callable[..., Any]) -> str:
     A rank's result must be plain data; what is not becomes that rank's error, in words.
     """
     sock.settimeout(None)
-    hello = receive(sock, 2**20)
+    hello = hear(sock)
     mine: tuple[int, ...] = hello["mine"]
     try:
         alone = len(mine) == 1 < hello["ranks"] and not hello["account"]  # nobody here to share the function with, nor a later run
@@ -162,10 +162,10 @@ def serve_ranks(sock: socket.socket, fn: Callable[..., Any]) -> str:
 def _decline(sock: socket.socket, error: ValueError) -> str:
     """Tell the judge, at the first turn, that the function cannot run."""
     with contextlib.suppress(Gone):
-        rank = receive(sock, 2**31)[0]
+        rank = hear(sock)[0]
         if rank != _END:
             send(sock, (rank, "raised", (), (), ("ValueError", str(error), "", "")))
-            receive(sock, 2**31)
+            hear(sock)
     return ""
 
 
@@ -249,7 +249,7 @@ class _Judge:
                 for one in dict.fromkeys(self.socks):
                     limit(one, min(self.caps.answer_seconds, self.caps.seconds))
                     mine = tuple(rank for rank in range(ranks) if self.socks[rank] is one)
-                    send(one, {**hello, "ranks": ranks, "mine": mine})
+                    tell(one, {**hello, "ranks": ranks, "mine": mine})
                 error = self._turns()
             except TimeoutError:
                 error = Unfinished(
@@ -298,7 +298,7 @@ class _Judge:
         self.exchanges += 1
         if self.exchanges == PIN_AFTER:
             self._stay()
-        send(sock, reply)
+        tell(sock, reply)
         left = self.caps.total_bytes - self.bytes
         frame, size = self.wires[id(sock)].receive(min(self.caps.frame_bytes, left), self.deadline)
         self.bytes += size
@@ -318,7 +318,7 @@ class _Judge:
         for one in dict.fromkeys(self.socks):
             try:
                 limit(one, 1.0)
-                send(one, (_END, None, ()))
+                tell(one, (_END, None, ()))
             except (Gone, TimeoutError):
                 pass
             finally:

@@ -1,4 +1,4 @@
-"""Frames over a socket: four bytes of length and a value in `codec`, whole, and within limits."""
+"""Frames over a socket, whole: four bytes of length and a value, in `trusted` from the judge and in `codec`, within limits, to it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import struct
 import time
 from typing import Any
 
-from course_lib.cluster import codec
+from course_lib.cluster import codec, trusted
 
 LENGTH = struct.Struct("<I")
 ROOM = 64 * 2**10  # bytes that a first read takes
@@ -20,8 +20,16 @@ class Gone(Exception):
 
 
 def send(sock: socket.socket, value: Any) -> None:
-    """Send one frame."""
-    data = codec.encode(value)
+    """Send one frame to the judge."""
+    _send(sock, codec.encode(value))
+
+
+def tell(sock: socket.socket, value: Any) -> None:
+    """Send one frame to a worker."""
+    _send(sock, trusted.pack(value))
+
+
+def _send(sock: socket.socket, data: bytes) -> None:
     try:
         sock.sendall(LENGTH.pack(len(data)) + data)
     except (BlockingIOError, TimeoutError):
@@ -52,10 +60,10 @@ def _some(sock: socket.socket, view: memoryview, deadline: float | None) -> int:
     return read
 
 
-def receive(sock: socket.socket, most: int) -> Any:
-    """The next frame's value. Reads no byte beyond it: the socket may serve others afterwards."""
+def hear(sock: socket.socket) -> Any:
+    """What the judge says next. Reads no byte beyond it: the socket may serve others afterwards."""
     size = LENGTH.unpack(_exactly(sock, 4, None))[0]
-    return codec.decode(_exactly(sock, size, None), codec.Limits(nbytes=most, items=10**8))
+    return trusted.unpack(_exactly(sock, size, None))
 
 
 def limit(sock: socket.socket, seconds: float) -> None:
@@ -79,7 +87,7 @@ def unlimit(sock: socket.socket) -> None:
 
 
 class Wire:
-    """The judge's end of a socket: whole frames, in turns, within limits."""
+    """The judge's end of a socket, where it reads: whole frames, in turns, within limits."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock

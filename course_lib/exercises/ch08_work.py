@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -42,8 +43,14 @@ class Weights:
         return sum(made.nbytes() for each in self._made if (made := each()) is not None)
 
 
+STATE = {"adamw": 2, "momentum": 1, "paces": 24}  # tensors of state that each optimizer makes beside a parameter
+
+
 class Stepper:
-    """AdamW, or descent with momentum, as torch's: state is made at the first step. (Making one of torch's loads its compiler: seconds.)"""
+    """AdamW, or descent with momentum, as torch's: state is made at the first step. (Making one of torch's loads its compiler: seconds.)
+
+    A third one, of many momenta, has so much state that nothing else counts beside it.
+    """
 
     def __init__(self, tensors: Any, kind: str = "adamw", rate: float = 0.02) -> None:
         self.tensors = list(tensors)
@@ -62,8 +69,8 @@ class Stepper:
             if each.grad is not None:
                 one = self.state.setdefault(each, [])
                 if not one:
-                    one += [torch.zeros_like(each) for _ in range(2 if self.kind == "adamw" else 1)]
-                (self._adamw if self.kind == "adamw" else self._momentum)(each, each.grad, *one)
+                    one += [torch.zeros_like(each) for _ in range(STATE[self.kind])]
+                getattr(self, f"_{self.kind}")(each, each.grad, *one)
 
     def zero_grad(self) -> None:
         """Drop all gradients."""
@@ -73,6 +80,11 @@ class Stepper:
     def _momentum(self, each: Tensor, grad: Tensor, pace: Tensor) -> None:
         pace.mul_(0.9).add_(grad)
         each.sub_(pace, alpha=self.rate)
+
+    def _paces(self, each: Tensor, grad: Tensor, *paces: Tensor) -> None:
+        for place, pace in enumerate(paces, 1):
+            pace.lerp_(grad, 1 / place)
+            each.sub_(pace, alpha=self.rate / place)
 
     def _adamw(self, each: Tensor, grad: Tensor, mean: Tensor, square: Tensor) -> None:
         each.mul_(1 - 0.1 * self.rate)
@@ -84,6 +96,17 @@ class Stepper:
     def nbytes(self) -> int:
         """Bytes of its state."""
         return sum(tensor.nbytes for row in self.state.values() for tensor in row)
+
+
+def give_back() -> None:
+    """Have the C library give every block from 0.13 MB on back as soon as it is free: what the system counts is then what is alive."""
+    ctypes.CDLL(None).mallopt(-3, 2**19)  # M_MMAP_THRESHOLD
+
+
+def repeated(table: Tensor, count: int, times: int) -> list[Tensor]:
+    """So many rows of `count` numbers, each a table over and over from another place; they take the memory of one."""
+    row = table.repeat(count // len(table) + times)
+    return [row[start : start + count] for start in range(times)]
 
 
 class Stack:
@@ -246,6 +269,11 @@ class Block(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """The same shape."""
         return x + self.down(torch.tanh(self.up(x)))
+
+
+def glimpses(tensors: Sequence[Tensor], places: Tensor) -> Tensor:
+    """Some numbers of every tensor: a row for each."""
+    return torch.stack([each.detach().reshape(-1)[places % each.numel()] for each in tensors])
 
 
 def tied_model(spec: Mapping[str, Any]) -> TiedModel:

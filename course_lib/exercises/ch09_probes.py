@@ -40,11 +40,19 @@ def cut(answers: Any, case: Any, comm: Any = None) -> Any:
     return got, got.untyped_storage().nbytes()
 
 
-def _cut_weighed(answers: Any, factors: Any, rank: int, ranks: int, places: Any) -> Any:
+def factors(seed: int, sizes: Any, weights: int) -> list[list[Any]]:
+    """Two rows of numbers for each of some weights, which is their outer product; the same ones every time."""
+    import torch
+
+    coin = torch.Generator().manual_seed(seed)
+    return [[torch.randn(size, generator=coin) for size in sizes] for _ in range(weights)]
+
+
+def _cut_weighed(answers: Any, weights: Any, rank: int, ranks: int, places: Any) -> Any:
     """Pieces of weights that are gone, by columns and by rows in turn: shapes, and the numbers at some places."""
     import torch
 
-    kept = [answers[at % 2](torch.outer(*both), rank, ranks) for at, both in enumerate(factors)]
+    kept = [answers[at % 2](torch.outer(*both), rank, ranks) for at, both in enumerate(factors(*weights))]
     return [(list(piece.shape), piece[places]) for piece in kept]
 
 

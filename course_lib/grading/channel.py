@@ -1,8 +1,8 @@
 """One socket between the judge and a worker: whole frames of plain data, with limits on size and time.
 
 The same on every system and for every kind of worker. A frame is a mark, a 16-byte token that the judge draws for each
-request, the length, and the payload in the codec of `course_lib.cluster.codec`. What does not fit is an error, and
-nothing is allocated for a length that has not been checked.
+request, the length, and the payload: in `course_lib.cluster.trusted` where the judge speaks, in `course_lib.cluster.codec`
+where a worker does. What does not fit is an error, and nothing is allocated for a length that has not been checked.
 """
 
 import secrets
@@ -11,6 +11,7 @@ import struct
 import time
 from typing import Any
 
+from course_lib.cluster import trusted
 from course_lib.cluster.codec import Limits, decode, encode
 
 MAX_FRAME = 64 * 2**20  # bytes of one message
@@ -32,7 +33,7 @@ class Garbled(Exception):
 
 
 class Channel:
-    """Frames over one socket."""
+    """Frames over one socket, at the judge's end: what it writes is believed, and what it reads is not."""
 
     def __init__(self, sock: socket.socket, limit: int = MAX_FRAME) -> None:
         self.sock = sock
@@ -43,7 +44,7 @@ class Channel:
 
         ValueError for a message larger than the other side would read.
         """
-        data = encode(message)
+        data = self._written(message)
         if len(data) > self.limit:
             raise ValueError(f"A message of {len(data):,} bytes; at most {self.limit:,} cross.")
         try:
@@ -63,8 +64,10 @@ class Channel:
         if length > self.limit:
             raise Garbled(f"a message of {length:,} bytes; at most {self.limit:,} cross")
         try:
-            return token, decode(bytes(self._exactly(length, until)), Limits(nbytes=self.limit))
-        except (ValueError, TypeError) as error:
+            return token, self._read(self._exactly(length, until))
+        except (Gone, Late):
+            raise
+        except Exception as error:
             raise Garbled(f"a message that cannot be read ({error})") from error
 
     def ask(self, message: Any, seconds: float) -> Any:
@@ -107,6 +110,12 @@ class Channel:
         """Close this end; the other side sees it as Gone."""
         self.sock.close()
 
+    def _written(self, message: Any) -> bytes:
+        return trusted.pack(message)
+
+    def _read(self, data: bytearray) -> Any:
+        return decode(data, Limits(nbytes=self.limit))
+
     def _exactly(self, count: int, until: float | None) -> bytearray:
         data = bytearray(count)
         view, got = memoryview(data), 0
@@ -125,3 +134,13 @@ class Channel:
                 raise Gone("it closed its end")
             got += read
         return data
+
+
+class WorkerChannel(Channel):
+    """The same at a worker's end."""
+
+    def _written(self, message: Any) -> bytes:
+        return encode(message)
+
+    def _read(self, data: bytearray) -> Any:
+        return trusted.unpack(data)

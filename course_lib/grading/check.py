@@ -20,6 +20,7 @@ from course_lib.grading.judge import report_dict
 from course_lib.grading.mark import mark
 from course_lib.grading.needed import mark_needed
 from course_lib.grading.notebook import Submission, blank, load, rebuild
+from course_lib.grading.sandbox.wall import Wall
 from course_lib.grading.seats import Workers
 from course_lib.install import Trouble
 from course_lib.learner import work as learner_work
@@ -27,6 +28,7 @@ from course_lib.learner.merge import grade_meta
 from course_lib.learner.notebooks import Notebook, chapter_of
 from course_lib.records import Report
 
+_OWN = Wall(level="none", cell_seconds=120.0, notebook_seconds=900.0)  # for the course's own notebooks, of which every cell ends, on a busy machine too
 _NEEDS_TORCH = re.compile(r"\btorch\b|\bsimulate\b|\bcomm\b|course_lib\.cluster")
 
 
@@ -185,7 +187,7 @@ def grade_all(
 def _graded(job: Job, workers: Workers, where: learner_work.Folders) -> Graded:
     try:
         if job.path is None:  # the course's own: every cell of it must run
-            marked = mark(job.submission, job.cards, workers, beside=where.root / "solutions" / job.name)
+            marked = mark(job.submission, job.cards, workers, beside=where.root / "solutions" / job.name, limits=_OWN)
         else:
             marked = mark_needed(job.submission, job.source, job.cards, workers, beside=job.path.parent, params=variant_params(job.path.parent))
     except Trouble as trouble:

@@ -21,5 +21,6 @@ def imports_of(source: Notebook) -> tuple[str, ...]:
                 if isinstance(node, ast.Import):
                     found |= {each.name for each in node.names}
                 elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                    found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names if node.module == "course_lib")}
+                    ours = node.module.split(".")[0] == "course_lib"  # what comes from one of our packages may be a module
+                    found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names if ours)}
     return tuple(sorted(found))

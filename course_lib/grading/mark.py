@@ -69,18 +69,19 @@ class _State:
 def mark(
     submission: Submission, cards: Sequence[Card], workers: Workers, *, beside: Path | None = None,
     params: Mapping[str, Mapping[str, Any]] | None = None, secret: str = "public", deciding_ranks: bool = False,
-    others: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
+    others: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None, limits: Wall | None = None,
 ) -> Marked:
     """Every exercise of a submission, judged. `beside` is the notebook's folder, of which the worker gets a copy.
 
     With `deciding_ranks` cluster exercises are decided by runs with a process for each rank, as in a class. `others` are the
-    numbers of other students (exercise -> who -> parameters): an answer that is right for theirs is told so.
+    numbers of other students (exercise -> who -> parameters): an answer that is right for theirs is told so. `limits` say how long
+    cells, cases and the whole may take; if not given, those of the workers' wall do.
     """
     known = {card.id: card for card in cards}
     state = _State()
     for exercise, why in submission.missing.items():
         state.errors[exercise] = Outcome(state="not answered", error=why)
-    state.limits = workers.wall or Wall(level="none")
+    state.limits = limits or workers.wall or Wall(level="none")
     workers.wait_ready()  # which is not the submission's time
     rules = _Rules(params=params or {}, others=others or {}, secret=secret, deciding=deciding_ranks)
     if workers.forks:

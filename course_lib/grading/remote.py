@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from course_lib.cluster.simulation import Run
 
 CELL_SECONDS = 30.0
-WARM_BYTES = 48_000_000  # that all processes of an answer may come to use on a small case, before a large one is weighed
 ANSWERS: tuple[State, ...] = ("answered", "not answered", "raised", "deadlock")  # what a worker may say
 
 
@@ -125,16 +124,9 @@ class WorkerPlace:
         return Outcome(state=self.lost.state, error=self.lost.words)
 
     def weigh(self, card: Card, warm: Case, case: Case) -> tuple[Outcome, int]:
-        """The outcome of a case, and the bytes that the system saw its processes come to use on it; `warm` is run before.
-
-        What `warm` takes beyond `WARM_BYTES` counts, too: an answer could lay in there what it uses later.
-        """
+        """The outcome of a case, and the bytes that the system saw its processes come to use on it; `warm` is run before."""
         self.plan((warm, case))
-        self.seat.gauge(True)
-        try:
-            outcome = self.run(card, warm)
-        finally:
-            before = self.seat.gauge(False)
+        outcome = self.run(card, warm)
         if outcome.state != "answered":
             return outcome, 0
         channels = [seat.channel for seat in self.ranks.seats] if self.ranks is not None and self.decides else [self.channel]
@@ -145,7 +137,7 @@ class WorkerPlace:
             outcome = self.run(card, case)
         finally:
             grown = self.seat.gauge(False)
-        return outcome, grown + max(0, before - WARM_BYTES)
+        return outcome, grown
 
     def _run(self, card: Card, case: Case) -> Outcome:
         request = {

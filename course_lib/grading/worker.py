@@ -14,7 +14,7 @@ from dataclasses import asdict
 from typing import Any, NoReturn
 
 from course_lib.cluster.codec import Limits, decode, encode
-from course_lib.grading.channel import Channel, Garbled, Gone
+from course_lib.grading.channel import Channel, Garbled, Gone, WorkerChannel
 from course_lib.grading.intake import read_hostile
 from course_lib.grading.place import describe_error, run_probe
 from course_lib.grading.process_state import (
@@ -144,7 +144,7 @@ class Worker:
             self.channel.close()
             if self.files is not None:
                 prctl(DUMPABLE, 1)  # its own /proc is its own
-            Worker(Channel(socket.socket(fileno=fd)), self.shell).serve()
+            Worker(WorkerChannel(socket.socket(fileno=fd)), self.shell).serve()
         os.close(fd)
         return {"status": os.waitpid(pid, 0)[1]}
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from course_lib.exercises import overlay
 from course_lib.grading import pages
-from course_lib.grading.channel import Channel, Gone
+from course_lib.grading.channel import Channel, Gone, WorkerChannel
 from course_lib.grading.process_state import CHILD_SUBREAPER, end_with_judge, end_with_parent, prctl, silence
 from course_lib.grading.reaping import end_descendants, pair, wait_for
 from course_lib.grading.rehearsal import rehearse
@@ -162,7 +162,7 @@ class Zygote:
             os.write(told, f"{type(error).__name__}: {error}"[:2000].encode())
             os._exit(70)
         os.close(told)
-        Worker(Channel(socket.socket(fileno=fd)), self.shell).serve()
+        Worker(WorkerChannel(socket.socket(fileno=fd)), self.shell).serve()
 
     def end(self, pid: int, grace: float) -> int | None:
         """The wait status of a worker that ended within `grace` seconds by itself; None if it had to be killed."""
@@ -200,7 +200,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--walled", type=Path, help="a folder to mount things in; the caller deletes it, outside of this process's mounts")
     given = parser.parse_args(argv)
     sys.meta_path.insert(0, Refuse())
-    channel = Channel(inherited(given.socket))
+    channel = WorkerChannel(inherited(given.socket))
     gate_in = _separated(channel) if given.walled else None
     shell = preload(given.torch, given.chapter, given.imports)
     os.environ.pop(overlay.VARIABLE, None)  # a class's own cards are loaded; where they came from is no worker's business

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -11,8 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from course_lib.exercises.ch08_work import Stepper, tied_model
-from course_lib.exercises.judging import Judging, Params, describe, is_number
+from course_lib.exercises.ch08_probes import WEIGHED
+from course_lib.exercises.ch08_work import STATE, Stepper, glimpses, tied_model
+from course_lib.exercises.judging import Judging, Params, Weighed, describe, is_number
 from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.exercises.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
@@ -22,10 +24,10 @@ RATE, LENGTH = 0.05, 5
 CLOSE = 1e-7  # float64: rounding is far below, every slip far above
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _maker(params: Params, rng: random.Random) -> Callable[..., Case]:
     coin = coin_of(rng)
 
-    def case(name: str, ranks: int, kind: Any, part: str, *, steps: int = 3, share: float = 0.45, visible: bool = False, **more: int) -> Case:
+    def case(name: str, ranks: int, kind: Any, part: str, *, steps: int = 3, share: float = 0.45, visible: bool = False, **more: Any) -> Case:
         spec = {"seed": rng.randrange(2**31), "width": params["width"], "vocabulary": 11, "blocks": 3, "rate": RATE, **more}
         rows = [[torch.randint(spec["vocabulary"], (2, LENGTH + 1), generator=coin) for _ in range(steps)] for _ in range(ranks)]
         batches = [[(row[:, :-1].clone(), row[:, 1:].clone()) for row in mine] for mine in rows]
@@ -33,6 +35,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         spec["most"] = share * min(norms)
         return Case(name=name, ranks=ranks, args=(spec,), per_rank=tuple((mine,) for mine in batches), kind=kind, part=part, visible=visible)
 
+    return case
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    case = _maker(params, rng)
     return [
         case("three ranks, clipped", 3, "values", "weights", visible=True),
         case("two ranks, other data", 2, "values", "weights", width=params["width"] + 1),
@@ -59,7 +66,7 @@ def alone(key: Any, batches: Any, most: float | None, ways: str = "") -> tuple[l
     """
     spec = dict(key)
     model = tied_model(spec)
-    optimizer = Stepper(model.parameters(), rate=spec["rate"])
+    optimizer = Stepper(model.parameters(), spec.get("optimizer", "adamw"), spec["rate"])
     losses: list[list[float]] = [[] for _ in batches]
     norms = []
     for step in range(len(batches[0])):
@@ -156,6 +163,35 @@ def _units_fault(case: Case, meter: Mapping[str, Any], results: Sequence[Mapping
     return None
 
 
+def _weighed(params: Params, rng: random.Random) -> Weighed:
+    """1.2 MB of weights on four ranks, and 24 times that of state: a rank has 6 times that, the count allows 7.8, and not all.
+
+    Beside it there is room for the model as it is built, all rows gathered and all gradients, and for twice as much again.
+    """
+    make, ranks, width = _maker(params, rng), 4, 112
+
+    def case(name: str, width: int) -> Case:
+        return make(name, ranks, "cost", "state", steps=1, width=width, optimizer="paces")
+
+    def weighed(case: Case) -> Case:
+        return replace(case, args=({**case.args[0], WEIGHED: places},), seconds=30.0)
+
+    def done(outcome: Outcome) -> bool:
+        spec, batches = plain.args[0], _frozen([row[0] for row in plain.per_rank or ()])
+        weights = alone(_key(spec), batches, spec["most"])[1]
+        want = glimpses([weights[name] for name in sorted(weights)], places)
+        got = outcome.value if type(outcome.value) is list else []
+        near = all(isinstance(each, Tensor) and each.shape == want.shape and each.dtype == want.dtype
+                   and torch.allclose(each, want, rtol=0, atol=CLOSE) for each in got)  # fmt: skip
+        return len(got) == ranks and near and _units_fault(plain, outcome.meter, ()) is None
+
+    places = torch.randint(2 * width * width, (16,), generator=coin_of(rng))
+    plain = case("four ranks, 1.2 MB of weights with 29 MB of state", width)
+    size = 8 * sum(each.numel() for each in tied_model(plain.args[0]).parameters())
+    most = ranks * (STATE["paces"] / ranks * 1.3 + 3 * 3) * size
+    return Weighed(case=weighed(plain), warm=weighed(case("four ranks, few weights", 8)), most=most, done=done, shares=("cost:state",))
+
+
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     fault = _values(case, outcome.value)
     found = [verdict(case.kind, case.part, case, fault)]
@@ -168,6 +204,7 @@ BUG = {
     "loss-stands-still": Judging(
         shares={"values:weights": 0.5, "cost:state": 0.15, "cost:units": 0.15, "generality:runs": 0.2},
         measured_by_worker=("cost:state",),
+        weighed=_weighed,
         cases=_cases,
         verdicts=_verdicts,
         why="Sharding replaces parameters: whoever holds the old ones steps tensors that nobody uses. So shard first, then make the optimizer, over `shards()`. A norm over "

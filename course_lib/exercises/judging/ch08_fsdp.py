@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.ch08_probes import WEIGHED
+from course_lib.exercises.ch08_work import repeated
 from course_lib.exercises.judging import Judging, Params, Weighed, describe, is_number
 from course_lib.exercises.judging.ch06_ranks import BUFFERS_LATE, LATE, STREAM_LATE
 from course_lib.exercises.judging.ch07_ranks import Slip, alike, tensors_fault
@@ -24,7 +25,7 @@ SAMPLES = 3
 NOT_KEPT = "With `reshard=False` a row is gathered once and stays until its unit's backward; here it was gathered again."
 DEEP, DEEP_WIDTH = 12, 24  # of the run whose memory is counted: units alike, and many
 ROWS = 5.5  # of a unit, while one computes: two of weights, two of gradients, inputs of all units
-LOOSE = 14  # rows beside the parts on the scales
+LOOSE, TABLE = 17, 250  # rows beside the parts on the scales, and numbers that differ there
 AHEAD = 1.4  # units: one, and what the answer may have talked about besides
 
 
@@ -228,11 +229,12 @@ def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | N
 
 
 def _weighed(params: Params, rng: random.Random) -> Weighed:
-    """24 units of 0.8 MB on two ranks: weights and gradients in parts make 24 rows on each rank, and whole ones for all units 24 more.
+    """48 units of 0.8 MB on two ranks: half a row for each unit's part, and `LOOSE` rows; whole ones of all units would be 48.
 
-    Beside the parts there is room for `LOOSE` rows: those that the count allows, what a unit's backward itself makes, messages on their way.
+    `LOOSE` are the 5.5 that the count allows, 3 that a unit's backward makes, 4 of messages on their way, and a third more. The parts that are
+    given lie over each other.
     """
-    coin, ranks, units = coin_of(rng), 2, 24
+    coin, ranks, units = coin_of(rng), 2, 48
 
     def case(name: str, width: int) -> Case:
         counts = [(width + 1) * width] * units
@@ -242,23 +244,23 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         def randn(*shape: int) -> Tensor:
             return torch.randn(*shape, generator=coin, dtype=torch.float64)
 
-        mine = tuple((spec, randn(width + 1) / width**0.5, randn(SAMPLES, width), randn(SAMPLES, width)) for _ in range(ranks))
+        mine = tuple((spec, randn(TABLE) / width**0.5, randn(SAMPLES, width), randn(SAMPLES, width)) for _ in range(ranks))
         return Case(name=name, ranks=ranks, per_rank=mine, kind="cost", part="memory", visible=False, seconds=30.0)
 
     def done(outcome: Outcome) -> bool:
         rows = large.per_rank or ()
         spec, owner = rows[0][0], params["owner"]
         tables = [rows[(place - owner) % ranks][1] for place in range(ranks)]
-        whole = [torch.cat([table.roll(unit).repeat(count // ranks // len(table)) for table in tables]) for unit, count in enumerate(spec["counts"])]
+        whole = [torch.cat(each) for each in zip(*(repeated(table, spec["counts"][0] // ranks, units) for table in tables), strict=True)]
         own = [gradients(spec["widths"], whole, *row[2:]) for row in rows]
         mean = [torch.stack(each).mean(0).view(ranks, -1)[:, spec[WEIGHED]] for each in zip(*own, strict=True)]
         wants = [torch.stack([each[(rank + owner) % ranks] for each in mean]) for rank in range(ranks)]
         got = outcome.value if type(outcome.value) is list else []
         return len(got) == ranks and all(map(alike, got, wants)) and _gathers_fault(large, outcome.meter) is None
 
-    large = case("two ranks, 24 units of 0.8 MB", 320)
-    row = 321 * 320 * WIDE
-    return Weighed(case=large, warm=case("two ranks, 24 small units", 8), most=ranks * (2 * units / ranks + LOOSE) * row, done=done)
+    width = 316
+    large = case("two ranks, 48 units of 0.8 MB", width)
+    return Weighed(case=large, warm=case("two ranks, 48 small units", 8), most=ranks * (units / ranks + LOOSE) * (width + 1) * width * WIDE, done=done)
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:

@@ -10,10 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.judging import Judging, Params, describe, is_number
+from course_lib.exercises.ch08_probes import WEIGHED
+from course_lib.exercises.ch08_work import repeated
+from course_lib.exercises.judging import Judging, Params, Weighed, describe, is_number
 from course_lib.exercises.judging.ch06_ranks import BUFFERS_LATE, LATE, STREAM_LATE, secret
 from course_lib.exercises.judging.faults import Fault, verdict
-from course_lib.exercises.judging.tensors import coin_of
+from course_lib.exercises.judging.tensors import coin_of, same
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.sharding import Flat
 
@@ -137,6 +139,32 @@ def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | N
                          "than what it sends and what it gets.")  # fmt: skip
 
 
+def _weighed(params: Params, rng: random.Random) -> Weighed:
+    """A row of 6.7 MB from eight ranks to five: one on each rank is too much.
+
+    A rank may have its old part, the counted two more of old and new ones, and half a row of messages on their way.
+    """
+    coin, old, new = coin_of(rng), 8, 5
+
+    def case(name: str, part: int) -> Case:
+        places = torch.randint(old * part // new, (64,), generator=coin)
+        return Case(name=name, ranks=old, args=(old * part, old, new), kind="cost", part="memory", visible=False, seconds=30.0,
+                    per_rank=tuple(({"table": torch.randn(250, generator=coin), WEIGHED: places},) for _ in range(old)))  # fmt: skip
+
+    def done(outcome: Outcome) -> bool:
+        given = [row[0] for row in large.per_rank or ()]
+        row = torch.cat([repeated(each["table"], part, 1)[0] for each in given])
+        wants = [(each[given[0][WEIGHED]] if len(each) else each, len(each)) for each in parts_of(row, new, old)]
+        got = outcome.value if type(outcome.value) is list else []
+        return len(got) == old and all(type(each) is dict and same(each.get("part"), numbers) and each.get("length") == length
+                                       for each, (numbers, length) in zip(got, wants, strict=True))  # fmt: skip
+
+    part = 210_000
+    large, row = case("a row of 6.7 MB, from eight ranks to five", part), old * part * WIDE
+    most = old * (1 / old + 2 * (1 / old + 1 / new) + 0.5) * row
+    return Weighed(case=large, warm=case("a small row, from eight ranks to five", 500), most=most, done=done)
+
+
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     fault = _values(case, outcome.value)
     if case.kind == "cost":
@@ -162,6 +190,7 @@ MOVED = {
     "reshard-checkpoint": Judging(
         shares={"values:numbers": 0.3, "cost:bytes": 0.25, "cost:memory": 0.2, "generality:sizes": 0.15, "protocol:in-flight": 0.1},
         measured_by_worker=("cost:memory",),
+        weighed=_weighed,
         cases=_cases,
         verdicts=_verdicts,
         why="An old part and a new one are two stretches of the same row, so what goes from one rank to another is where they overlap: two numbers, which both ranks can work "

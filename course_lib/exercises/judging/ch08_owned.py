@@ -10,15 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch08_work import Weights
-from course_lib.exercises.judging import Judging, Params, describe, is_number
+from course_lib.exercises.ch08_probes import WEIGHED
+from course_lib.exercises.ch08_work import STATE, Stepper, Weights, glimpses, repeated
+from course_lib.exercises.judging import Judging, Params, Weighed, describe, is_number
 from course_lib.exercises.judging.ch06_ranks import LATE, STREAM_LATE
-from course_lib.exercises.judging.ch07_ranks import all_alike
+from course_lib.exercises.judging.ch07_ranks import alike, all_alike
 from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.exercises.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
-STATE = {"adamw": 2, "momentum": 1}  # tensors of state that each optimizer makes beside a parameter
 NOTHING_SENT: Fault = (
     "nothing-sent",
     "No byte was sent, and all weights are right: so every rank stepped everything, and keeps all of the state. This is the plain optimizer.",
@@ -186,6 +186,34 @@ def _state_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | No
     return "state-too-large", f"Rank {rank}'s optimizers keep {kept:,} bytes of state after the steps; that of a fair share and the largest tensor has {each * (fair + max(sizes)):,.0f}."
 
 
+def _weighed(params: Params, rng: random.Random) -> Weighed:
+    """1.1 MB of weights on four ranks, and 24 times that of state: a rank may have 6 times that, 9 with a tensor more, and not all.
+
+    Beside it there is room for weights, gradients and three flat rows, and for as much again.
+    """
+    coin, ranks, count = coin_of(rng), 4, 8
+
+    def case(name: str, width: int) -> Case:
+        spec = {"seed": rng.randrange(2**31), "shapes": [[width, width]] * count, "optimizer": "paces",
+                WEIGHED: torch.randint(width * width, (32,), generator=coin)}  # fmt: skip
+        return Case(name=name, ranks=ranks, args=(spec, [torch.randn(250, generator=coin)]), kind="cost", part="state", visible=False, seconds=30.0)
+
+    def done(outcome: Outcome) -> bool:
+        spec, (table,) = large.args
+        picked = list(glimpses(Weights(spec).tensors, spec[WEIGHED]))
+        for tensor, gradient in zip(picked, glimpses(repeated(table, width * width, count), spec[WEIGHED]), strict=True):
+            tensor.grad = gradient
+        Stepper(picked, spec["optimizer"]).step()
+        got = outcome.value if type(outcome.value) is list else []
+        right = len(got) == ranks and all(alike(each, torch.stack(picked)) for each in got)
+        return right and not _bytes_fault(large, outcome.meter) and not _share_fault(large, outcome.meter)
+
+    width = 184
+    large, size = case("four ranks, 1.1 MB of weights with 26 MB of state", width), count * width * width * 4
+    most = ranks * (STATE["paces"] * (1 / ranks + 1 / count) + 2 * 5) * size
+    return Weighed(case=large, warm=case("four ranks, small weights", 8), most=most, done=done, shares=("cost:state",))
+
+
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     fault = _values(case, outcome.value)
     if not fault and case.kind in ("generality", "protocol") and (case.ranks or 1) > 1 and not sum(outcome.meter["bytes_sent"]):
@@ -204,6 +232,7 @@ OWNED = {
         shares={"values:weights": 0.2, "cost:bytes": 0.2, "cost:share": 0.15, "cost:state": 0.2, "generality:ranks": 0.1, "generality:lists": 0.1,
                 "protocol:in-flight": 0.05},
         measured_by_worker=("cost:state",),
+        weighed=_weighed,
         cases=_cases,
         verdicts=_verdicts,
         why="After the average every rank has all gradients, so anyone can step anything. Whoever steps a tensor needs its moments, the others need only the result: "

@@ -1,7 +1,9 @@
 """The judge of chapter 09's cross-entropy whose columns are shared out: right, stable, and without a logit on the wire."""
 
+import math
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,6 +18,7 @@ from course_lib.exercises.judging.ch09_regions import (
     Slips,
     as_part,
     case_of,
+    close,
     gradient_faults,
     normal,
     over_ranks,
@@ -162,29 +165,37 @@ def _memory(case: Case, found: Any, n: int) -> Fault | None:
 
 
 def _loss_weighed(params: Params, rng: random.Random) -> Weighed:
-    """Logits of 4.2 MB on each of four ranks: eight times that are enough as in the counted case, and a row for every word takes eleven."""
-    coin, ranks, tokens, columns, times = coin_of(rng), 4, 64, 256, 64
+    """Logits of 4.2 MB on each of four ranks: eight times that are enough, as in the counted case; a row for every word takes eleven."""
+    coin, ranks, tokens, width, repeats = coin_of(rng), 4, 64, 256, 64  # columns are repeated
 
     def case(name: str, times: int) -> Case:
-        vocab = ranks * columns * times
-        targets = torch.randint(vocab, (1, tokens), generator=coin)
-        tables = normal(coin, ranks, 1, tokens, columns)
-        here = range(0, vocab, columns * times)
-        places = [(torch.arange(tokens), (targets[0] - start).clamp(0, columns * times - 1)) for start in here]
-        given = tuple((targets, vocab, WEIGHED, (table, times, place)) for table, place in zip(tables, places, strict=True))
-        return case_of(name, ranks, given, kind="cost", part="memory", visible=False, seconds=30.0)
+        here = width * times
+        tables = normal(coin, ranks, 1, tokens, width)
+        targets = torch.randint(0, ranks * here, (tokens,), generator=coin)
+        elsewhere = torch.randint(0, here, (ranks, tokens), generator=coin)
+        owners, rows = targets // here, torch.arange(tokens)
+        columns = torch.where(owners == torch.arange(ranks).unsqueeze(-1), targets % here, elsewhere)
+        mine = [(table, times, (rows, own)) for table, own in zip(tables, columns, strict=True)]
+        given = tuple((targets.unsqueeze(0), ranks * here, WEIGHED, each) for each in mine)
+        table = tables.squeeze(1).double()
+        log_sums = table.transpose(0, 1).flatten(1).logsumexp(-1) + math.log(times)
+        grads = (table.gather(-1, (columns % width).unsqueeze(-1)).squeeze(-1) - log_sums).exp()
+        grads[owners, rows] -= 1
+        loss = (log_sums - table[owners, rows, targets % width]).mean()
+        made = case_of(name, ranks, given, secret=(loss, grads / tokens), kind="cost", part="memory")
+        return replace(made, visible=False, seconds=30.0)
+
+    def right(got: Mapping[str, Any], grad: Tensor) -> bool:
+        sound = close(got["y"], large.secret[0].float()) and close(got["grad"], grad.float())
+        return sound and torch.allclose(got["grad"].double(), grad, rtol=1e-3, atol=0.0)
 
     def done(outcome: Outcome) -> bool:
-        if results(outcome.value, ranks, ("y", "grad")):
-            return False
-        given = [(table[0].double(), places, targets[0]) for targets, _, _, (table, _, places) in large.per_rank or ()]
-        sums = torch.cat([table for table, _, _ in given], -1).logsumexp(-1) + math.log(times)
-        loss = torch.zeros(())
-        ...
+        found = outcome.value
+        return not results(found, ranks, ("y", "grad")) and all(map(right, found, large.secret[1]))
 
-    large = case("four ranks with logits of 4.2 MB each", times)
-    piece = 4 * tokens * columns * times
-    return Weighed(case=large, warm=case("four ranks with few logits", 1), most=ranks * 9.25 * piece, done=done)
+    large = case("four ranks with logits of 4.2 MB each", repeats)
+    most = ranks * 9.25 * 4 * tokens * width * repeats
+    return Weighed(case=large, warm=case("four ranks with few logits", 1), most=most, done=done)
 
 
 LOSS = {
@@ -192,6 +203,7 @@ LOSS = {
         shares={"values:loss": 0.2, "values:gradient": 0.2, "cost:bytes": 0.2, "cost:memory": 0.1, "generality:vocabularies": 0.1,
                 "generality:large": 0.1, "generality:bits": 0.1},
         measured_by_worker=("cost:memory",),
+        weighed=_loss_weighed,
         cases=_loss_cases,
         verdicts=_loss_verdicts,
         why="log Σ exp falls apart into ranks as Σ exp does, once all subtract the same largest logit; of the target's logit one rank has the number and "

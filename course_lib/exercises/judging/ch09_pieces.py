@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch09_probes import REFUSED
-from course_lib.exercises.judging import Judging, Params, is_number
+from course_lib.exercises.ch09_probes import REFUSED, WEIGHED, factors
+from course_lib.exercises.judging import Judging, Params, Weighed, describe, is_number
 from course_lib.exercises.judging.ch09_regions import tensor_fault, unread
 from course_lib.exercises.judging.faults import Fault, verdict
 from course_lib.exercises.judging.tensors import coin_of, same
@@ -111,6 +111,36 @@ def _dealt(weight: Tensor, which: int, rank: int, ranks: int, layout: str) -> Te
     return weight[rank::ranks] if _dim(which, layout) == 0 else weight[:, rank::ranks]
 
 
+def _cut_weighed(params: Params, rng: random.Random) -> Weighed:
+    """Twelve weights of 18 MB, one at a time, 16 pieces each: copies hold 12/16 and a weight or two, views in one of both cuts six weights."""
+    ranks, rank, large_sizes = 16, rng.randrange(16), (2048, 2192)
+
+    def case(name: str, sizes: tuple[int, int]) -> Case:
+        places = tuple([rng.randrange(size // ranks) for _ in range(32)] for size in sizes)
+        args = (WEIGHED, (rng.randrange(2**31), sizes, 12), rank, ranks, places)
+        return Case(name=name, args=args, kind="cost", part="memory", visible=False, seconds=30.0)
+
+    def right(which: int, parts: list[Tensor], got: Any) -> bool:
+        dim, (rows, columns) = _dim(which, params["layout"]), large.args[-1]
+        parts[dim] = parts[dim].chunk(ranks)[rank]
+        if (
+            type(got) is not tuple
+            or len(got) != 2
+            or describe(got[0]) != describe([len(part) for part in parts])
+        ):
+            return False
+        return same(got[1], parts[0][rows] * parts[1][columns])
+
+    def done(outcome: Outcome) -> bool:
+        weights, pieces = factors(*large.args[1]), outcome.value
+        fits = type(pieces) is list and len(pieces) == len(weights)
+        return fits and all(right(at % 2, *each) for at, each in enumerate(zip(weights, pieces, strict=True)))
+
+    large = case("12 weights of 18 MB, cut for 16 ranks", large_sizes)
+    most = 4.25 * 4 * large_sizes[0] * large_sizes[1]
+    return Weighed(case=large, warm=case("12 small weights", (32, 48)), most=most, done=done)
+
+
 # --- packed matrices
 
 
@@ -192,6 +222,7 @@ PIECES = {
     "column-and-row": Judging(
         shares={"values:column": 0.35, "values:row": 0.35, "cost:memory": 0.15, "generality:shapes": 0.15},
         measured_by_worker=("cost:memory",),
+        weighed=_cut_weighed,
         cases=_cut_cases,
         verdicts=_cut_verdicts,
         why="A column cut splits what comes out, so each rank needs all that goes in; a row cut splits what goes in, so each rank has a part of all that comes "

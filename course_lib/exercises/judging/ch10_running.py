@@ -7,10 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from course_lib.exercises.judging import Judging, Params, Weighed, describe
+from course_lib.exercises.judging import Judging, Params, Weighed
 from course_lib.exercises.judging.ch06_ranks import (
     BUFFER,
     BUFFERS_LATE,
@@ -20,7 +17,16 @@ from course_lib.exercises.judging.ch06_ranks import (
     Meter,
     ready_made,
 )
-from course_lib.exercises.judging.ch10_drawn import SAMPLES, SECONDS, WIDTH, alike, drawn, serial
+from course_lib.exercises.judging.ch10_models import (
+    SAMPLES,
+    SECONDS,
+    WIDTH,
+    alike,
+    drawn,
+    gradients_fault,
+    serial,
+    told,
+)
 from course_lib.exercises.judging.ch10_rows import judged
 from course_lib.exercises.judging.ch10_validator import plain, shuffled, whole
 from course_lib.exercises.judging.faults import Fault
@@ -28,74 +34,7 @@ from course_lib.records import Case, Outcome, Verdict
 from course_lib.schedules import gpipe, interleaved, looped, naive, one_f_one_b, v_shaped, zb_v
 
 SLACK = 1.2  # over the time that 1F1B takes where messages take none
-ACTIVATIONS = 24_000_000  # bytes that a micro-batch leaves behind where the operating system counts
-
-# --- gradients
-
-
-def _told(case: Case, rank: int, row: Any) -> Fault | None:
-    held = [stage for stage, _ in (case.per_rank or ())[rank][1]["weights"]]
-    fits = type(row) is dict and set(row) == {"gradients", "order", "held"} and type(row["gradients"]) is list
-    fits = fits and type(row["order"]) is list and type(row["held"]) is int and all(map(_is_step, row["order"]))
-    if fits:
-        pairs = [each for each in row["gradients"] if type(each) in (tuple, list) and len(each) == 2 and type(each[0]) is int]
-        fits = [each[0] for each in pairs] == held and len(pairs) == len(row["gradients"]) and all(
-            isinstance(grad, Tensor) and grad.shape == (WIDTH, WIDTH) and grad.dtype == torch.float64 for _, grad in pairs)  # fmt: skip
-    return (
-        None
-        if fits
-        else ("no-gradients", f"Rank {rank}: gradients of its stages were to come; got {describe(row)}.")
-    )
-
-
-def _is_step(each: Any) -> bool:
-    """Whether this can be told from an operation that was done: no tensor, which equals nothing as a whole."""
-    return type(each) in (tuple, list) and len(each) == 3 and all(isinstance(part, str | int | float) for part in each)
-
-
-def gradients_fault(case: Case, results: Any) -> Fault | None:
-    """The first stage whose gradient is not that of one process, and why."""
-    if type(results) not in (list, tuple) or len(results) != case.ranks:
-        return "no-gradients", f"{case.name}: a result of every rank was to come; got {describe(results)}."
-    for rank, row in enumerate(results):
-        if fault := _told(case, rank, row):
-            return fault
-    want, m = serial(*case.secret), len(case.secret[1])
-    got = {stage: (rank, grad) for rank, row in enumerate(results) for stage, grad in row["gradients"]}
-    if all(alike(grad, want[stage]) for stage, (_, grad) in got.items()):
-        return None
-    if not any(bool(grad.any()) for _, grad in got.values()):
-        return (
-            "zero-gradients",
-            f"{case.name}: all gradients are zero. No backward was run on any stage; a model that learns nothing is no answer.",
-        )
-    for stage, (rank, grad) in got.items():
-        if not alike(grad, want[stage]):
-            return _why(case, results[rank]["order"], stage, rank, grad, m)
-    return None
-
-
-def _why(case: Case, order: Sequence[Any], stage: int, rank: int, grad: Tensor, m: int) -> Fault:
-    lead = f"{case.name}: stage {stage} on rank {rank} "
-    if not bool(torch.isfinite(grad).all()):
-        return (
-            "not-finite",
-            f"{lead}has gradients that are not finite. Was a tensor used before something was received into it?",
-        )
-    back = sum(tuple(each)[:2] == ("B", stage) for each in order if type(each) in (tuple, list))
-    if not back:
-        return "zero-gradients", f"{lead}has a gradient of zero: no backward was run there."
-    if back < m:
-        return (
-            "micro-batches-left",
-            f"{lead}went backward for {back} of {m} micro-batches. Which are left over when the pipeline drains?",
-        )
-    if case.adversary is not None:
-        return "in-flight", (f"With {case.adversary}, the gradient of stage {stage} changes. A tensor is used while it is under way: between "
-                             "`isend` or `irecv` and its `wait()` it may be neither read nor written.")  # fmt: skip
-    return "wrong-pairing", (f"{lead}went backward {m} times, and its gradient is another one. Did each micro-batch get its own activation and "
-                             "its own gradient, and did both stay untouched until the backward?")  # fmt: skip
-
+ACTIVATIONS = 20_000_000  # bytes that a micro-batch leaves behind where the operating system counts
 
 # --- costs
 
@@ -199,12 +138,17 @@ def _hang_weighed(params: Params, rng: random.Random) -> Weighed:
 
     def done(outcome: Outcome) -> bool:
         rows, want = outcome.value, serial(*large.secret)
-        if type(rows) is not list or len(rows) != 2 or any(_told(large, rank, row) for rank, row in enumerate(rows)):
-            return False
-        return all(alike(grad, want[stage]) for row in rows for stage, grad in row["gradients"])
+        fits = (
+            type(rows) is list
+            and len(rows) == 2
+            and not any(told(large, rank, row) for rank, row in enumerate(rows))
+        )
+        return fits and all(alike(grad, want[stage]) for row in rows for stage, grad in row["gradients"])
 
-    large = case("two ranks, 4 micro-batches that leave 24 MB each", ACTIVATIONS // (SAMPLES * WIDTH * 8))
-    return Weighed(case=large, warm=case("two ranks, 4 small micro-batches", 100), most=3.5 * ACTIVATIONS, done=done)
+    large = case("two ranks, 4 micro-batches that leave 20 MB each", ACTIVATIONS // (SAMPLES * WIDTH * 8))
+    return Weighed(
+        case=large, warm=case("two ranks, 4 small micro-batches", 100), most=3.5 * ACTIVATIONS, done=done
+    )
 
 
 # --- any schedule

@@ -64,6 +64,10 @@ class Outcome:
     output: str = ""  # what the answer printed, capped
     seconds: float = 0.0  # wall time of the run
 
+    def fields(self) -> dict[str, Any]:
+        """Field by field, without a copy of what is in them."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:

@@ -135,11 +135,18 @@ def cards(chapter: str | None = None) -> tuple[Card, ...]:
 
 def card(exercise: str) -> Card:
     """The card with this id; ValueError names the nearest ids."""
-    known = {each.id: each for each in cards()}
-    if exercise not in known:
+    found = overlay.cards().get(exercise) or _by_id().get(exercise)
+    if found is None:
+        known = {each.id: each for each in cards()}
         near = get_close_matches(str(exercise), known, n=3, cutoff=0.4) or sorted(known)
         raise ValueError(f"There is no exercise {exercise!r}; did you mean {', '.join(near)}?")
-    return known[exercise]
+    return found
+
+
+@cache
+def _by_id() -> Mapping[str, Card]:
+    """The course's own cards."""
+    return {each.id: each for name in chapters() for each in chapter_module(name).CARDS}
 
 
 def drills(chapter: str) -> tuple[Drill, ...]:

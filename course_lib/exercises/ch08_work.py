@@ -100,7 +100,7 @@ class Stepper:
 
 def give_back() -> None:
     """Have the C library give every block from 0.13 MB on back as soon as it is free: what the system counts is then what is alive."""
-    ctypes.CDLL(None).mallopt(-3, 2**19)  # M_MMAP_THRESHOLD
+    ctypes.CDLL(None).mallopt(-3, 2**17)  # M_MMAP_THRESHOLD
 
 
 def repeated(table: Tensor, count: int, times: int) -> list[Tensor]:

@@ -44,7 +44,10 @@ class Channel:
 
         ValueError for a message larger than the other side would read.
         """
-        data = self._written(message)
+        self.send_written(token, self.written(message), seconds)
+
+    def send_written(self, token: bytes, data: bytes, seconds: float | None = None) -> None:
+        """Send what `written` gave."""
         if len(data) > self.limit:
             raise ValueError(f"A message of {len(data):,} bytes; at most {self.limit:,} cross.")
         try:
@@ -110,7 +113,8 @@ class Channel:
         """Close this end; the other side sees it as Gone."""
         self.sock.close()
 
-    def _written(self, message: Any) -> bytes:
+    def written(self, message: Any) -> bytes:
+        """A message as it crosses; TypeError or ValueError for one that cannot."""
         return trusted.pack(message)
 
     def _read(self, data: bytearray) -> Any:
@@ -139,7 +143,8 @@ class Channel:
 class WorkerChannel(Channel):
     """The same at a worker's end."""
 
-    def _written(self, message: Any) -> bytes:
+    def written(self, message: Any) -> bytes:
+        """A message as it crosses; TypeError or ValueError for one that cannot."""
         return encode(message)
 
     def _read(self, data: bytearray) -> Any:

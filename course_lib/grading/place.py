@@ -2,13 +2,14 @@
 
 import contextlib
 import copy
+import functools
 import importlib
 import io
 import time
 import traceback
 import warnings
 from collections.abc import Iterator
-from types import FunctionType, TracebackType
+from types import CodeType, FunctionType, TracebackType
 from typing import Any, Protocol
 
 from course_lib.exercises import Card
@@ -39,16 +40,20 @@ def switched_off(names: tuple[str, ...]) -> Iterator[None]:
             module, _, attribute = name.partition(":")
             function = getattr(importlib.import_module(f"course_lib.{module}"), attribute)
             saved.append((function, function.__code__, function.__defaults__, function.__kwdefaults__))
-            namespace: dict[str, Any] = {"SwitchedOff": SwitchedOff}
-            text = f"{attribute} is what this exercise asks you to write, so it is switched off during the check."
-            exec(f"def off(*_, **__):\n    from course_lib.grading.place import SwitchedOff\n"
-                 f"    raise SwitchedOff({text!r})", namespace)
-            off = namespace["off"]
-            function.__code__, function.__defaults__, function.__kwdefaults__ = off.__code__, None, None
+            function.__code__, function.__defaults__, function.__kwdefaults__ = code_of(attribute), None, None
         yield
     finally:
         for function, code, defaults, keywords in reversed(saved):
             function.__code__, function.__defaults__, function.__kwdefaults__ = code, defaults, keywords
+
+
+@functools.cache  # a warm process makes them for all that it forks
+def code_of(name: str) -> CodeType:
+    """The code of a function of that name that is switched off."""
+    text = f"{name} is what this exercise asks you to write, so it is switched off during the check."
+    namespace: dict[str, Any] = {}
+    exec(f"def off(*_, **__):\n    from course_lib.grading.place import SwitchedOff\n    raise SwitchedOff({text!r})", namespace)
+    return namespace["off"].__code__
 
 
 def learner_frames(trace: TracebackType | None) -> list[traceback.FrameSummary]:

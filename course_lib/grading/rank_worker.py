@@ -7,7 +7,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,7 +34,7 @@ class RankWorker:
         program, trouble = self._copied(lambda: self._ranked(request, find()), Blueprint)
         if trouble is None:
             self.program = program, tuple(request["hides"])
-        return asdict(trouble or Outcome(state="answered"))
+        return (trouble or Outcome(state="answered")).fields()
 
     def pack(self, find: Callable[[], Any]) -> dict[str, Any]:
         """The answer that `find` gives by value, as a tensor of bytes, for processes that `load` it."""
@@ -45,9 +44,9 @@ class RankWorker:
 
         _, trouble = self._copied(find, pack)
         if trouble is not None:
-            return asdict(trouble)
+            return trouble.fields()
         data = torch.frombuffer(bytearray(self.packed), dtype=torch.uint8)
-        return asdict(Outcome(state="answered")) | {"value": [data, str(torch.get_default_dtype()).removeprefix("torch.")]}
+        return Outcome(state="answered").fields() | {"value": [data, str(torch.get_default_dtype()).removeprefix("torch.")]}
 
     def load(self, request: dict[str, Any]) -> dict[str, Any]:
         """An answer from another worker, of the same submission and as little trusted, afresh; the next thing is a run of it.
@@ -68,7 +67,7 @@ class RankWorker:
         except BaseException as error:
             answer = _unmade(f"Every rank gets its own copy of the answer, and it cannot be made ({type(error).__name__}: {error}).")
         self.program = self._ranked(request, answer), tuple(request["hides"])
-        return asdict(Outcome(state="answered"))
+        return Outcome(state="answered").fields()
 
     def serve(self) -> dict[str, Any]:
         """Run the ready program for the judge's kernel; what the ranks printed."""
@@ -77,7 +76,7 @@ class RankWorker:
         program, hides = self.program or (None, ())
         self.program = None
         with hidden(hides):
-            return asdict(Outcome(state="answered", output=serve_ranks(self.channel.sock, program)))
+            return Outcome(state="answered", output=serve_ranks(self.channel.sock, program)).fields()
 
     def _ranked(self, request: dict[str, Any], answer: Any) -> Any:
         """An answer as the program of a run of ranks."""

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from course_lib import exercises
+from course_lib.grading.place import code_of
 from course_lib.grading.process_state import seed_everything
 
 PRIVATE = ("course_lib.exercises.judging", "course_lib.grading.judge", "course_lib.grading.panel", "course_lib.grading.check")
@@ -32,7 +33,9 @@ def preload(torch: bool, chapters: Sequence[str], imports: Sequence[str] = ()) -
     import numpy  # noqa: F401
 
     for chapter in chapters:
-        exercises.cards(chapter)
+        for hides in {card.hides for card in exercises.cards(chapter)}:
+            for name in hides:
+                code_of(name.partition(":")[2])
     if torch:
         import torch as module
 

@@ -10,10 +10,9 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import Any, NoReturn
 
-from course_lib.cluster.codec import Limits, decode, encode
+from course_lib.cluster.codec import Limits, decode
 from course_lib.grading.channel import Channel, Garbled, Gone, WorkerChannel
 from course_lib.grading.intake import read_hostile
 from course_lib.grading.place import describe_error, run_probe
@@ -60,9 +59,9 @@ class Worker:
         while True:
             try:
                 token, request = self.channel.receive()
-                answer = self._within_limits(_whatever_happens(self.answer_to, request))
+                answer = _whatever_happens(self.answer_to, request)
                 if request["do"] != "load":  # after which the run itself tells how it went
-                    self.channel.send(token, answer)
+                    self.channel.send_written(token, self._within_limits(answer))
                 if self.ranks.program is not None and answer.get("state") == "answered":
                     self.channel.send(token, _whatever_happens(self.ranks.serve))
             except Gone as gone:
@@ -123,11 +122,11 @@ class Worker:
         seed_everything()
         try:
             with hidden(tuple(request["hides"])):
-                return asdict(run_probe(card_of(request), case_of(request), self._answer(request)))
+                return run_probe(card_of(request), case_of(request), self._answer(request)).fields()
         except KeyError as error:
-            return asdict(Outcome(state="raised", error=f"`{error.args[0]}` is not defined where the check stands."))
+            return Outcome(state="raised", error=f"`{error.args[0]}` is not defined where the check stands.").fields()
         except BaseException as error:  # a KeyboardInterrupt that the answer raised itself
-            return asdict(Outcome(state="raised", error=_described(error)[0]))
+            return Outcome(state="raised", error=_described(error)[0]).fields()
 
     def _answer(self, request: dict[str, Any]) -> Any:
         answers = tuple(self.shell.user_ns[name] for name in request["names"])
@@ -148,21 +147,21 @@ class Worker:
         os.close(fd)
         return {"status": os.waitpid(pid, 0)[1]}
 
-    def _within_limits(self, answer: dict[str, Any]) -> dict[str, Any]:
-        """The answer, or in its place the words that it cannot cross."""
+    def _within_limits(self, answer: dict[str, Any]) -> bytes:
+        """The answer as it crosses, or in its place the words that it cannot."""
         limits = Limits(nbytes=self.channel.limit)
         said = "What your code returned cannot be handed to the judge"
         try:
-            data = encode(answer)
+            data = self.channel.written(answer)
         except (TypeError, ValueError, RecursionError, OverflowError, MemoryError) as error:
-            return asdict(Outcome(state="raised", error=f"{said}: {error}"))
+            return self.channel.written(Outcome(state="raised", error=f"{said}: {error}").fields())
         try:
             if len(data) > _LARGE:
                 decode(data, limits)
         except ValueError:
             most = f"at most {limits.nbytes / 1e6:,.0f} MB and {limits.items:,} values can be"
-            return asdict(Outcome(state="raised", error=f"{said}: it has {len(data) / 1e6:,.0f} MB; {most}."))
-        return answer
+            data = self.channel.written(Outcome(state="raised", error=f"{said}: it has {len(data) / 1e6:,.0f} MB; {most}.").fields())
+        return data
 
 
 def _bury_orphans() -> None:
@@ -179,7 +178,7 @@ def _whatever_happens(work: Callable[..., dict[str, Any]], *given: Any) -> dict[
         raise
     except BaseException as error:
         kind = type(error).__name__
-        return asdict(Outcome(state="raised", error=f"Your code left its process in a state that nothing runs in ({kind}: {error})."))
+        return Outcome(state="raised", error=f"Your code left its process in a state that nothing runs in ({kind}: {error}).").fields()
 
 
 def _described(error: BaseException) -> tuple[str, str]:

@@ -140,9 +140,9 @@ def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | N
 
 
 def _weighed(params: Params, rng: random.Random) -> Weighed:
-    """A row of 6.7 MB from eight ranks to five: one on each rank is too much.
+    """A row of 7.8 MB from eight ranks to five: one on each rank is too much.
 
-    A rank may have its old part, the counted two more of old and new ones, and half a row of messages on their way.
+    A rank may have its old part, the counted two more of old and new ones, and a quarter of a row of messages on their way.
     """
     coin, old, new = coin_of(rng), 8, 5
 
@@ -159,9 +159,9 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         return len(got) == old and all(type(each) is dict and same(each.get("part"), numbers) and each.get("length") == length
                                        for each, (numbers, length) in zip(got, wants, strict=True))  # fmt: skip
 
-    part = 210_000
-    large, row = case("a row of 6.7 MB, from eight ranks to five", part), old * part * WIDE
-    most = old * (1 / old + 2 * (1 / old + 1 / new) + 0.5) * row
+    part = 245_000
+    large, row = case("a row of 7.8 MB, from eight ranks to five", part), old * part * WIDE
+    most = old * (1 / old + 2 * (1 / old + 1 / new) + 0.25) * row
     return Weighed(case=large, warm=case("a small row, from eight ranks to five", 500), most=most, done=done)
 
 

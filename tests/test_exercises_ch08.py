@@ -15,10 +15,10 @@ from torch import nn
 from course_lib import exercises, facts, memory, sharding
 from course_lib.accounting import Accounting
 from course_lib.cluster import simulate
-from course_lib.exercises import killmatrix
+from course_lib.exercises import ch08_work, killmatrix
 from course_lib.exercises.ch08_audits import ITEMS
 from course_lib.exercises.ch08_core import BUCKETS
-from course_lib.exercises.ch08_work import Stack, Stepper, tied_model
+from course_lib.exercises.ch08_work import STATE, Stack, Stepper, repeated, tied_model
 from course_lib.exercises.judging import ch08, judging
 from course_lib.exercises.judging.ch08_audits import KEYS
 from course_lib.exercises.judging.ch08_fsdp import cut, gradients, held_of
@@ -332,6 +332,9 @@ def test_the_stack_overwrites_what_another_units_turn_finds_lying_around():
     fresh = torch.randn(16, dtype=torch.float64)
     kept.forward(1, rows[1], kept.forward(0, fresh, x))
     assert not torch.isnan(fresh).any()
+    unwatched = Stack(None, spec, [], torch.zeros(2, 2, dtype=torch.float64), watch=False)
+    unwatched.forward(1, rows[1], unwatched.forward(0, fresh, x))
+    assert not torch.isnan(fresh).any() and unwatched.told()["held"] == 0
 
 
 def test_the_stacks_gradients_are_autograds():
@@ -383,6 +386,43 @@ def test_rows_of_one_storage_are_told_apart():
 def test_rows_that_lie_around_are_found_without_counting_bytes():
     report = judged("fsdp-by-hand", *bank_answers("fsdp-by-hand", "wrong", name="rows lie in a list, though they are gathered again"))
     assert mistakes(report) == {"rows-lie-around"} and report.points == pytest.approx(0.75 * report.maximum)
+
+
+# --- on the scales
+
+
+@pytest.mark.parametrize("card", [card for card in CARDS if judging(card.id).weighed is not None], ids=lambda card: card.id)
+def test_what_is_weighed_is_done_by_work_that_was_sent_and_by_no_other_value(card, monkeypatch):
+    monkeypatch.setattr(ch08_work, "give_back", lambda: None)  # the C library is that of all tests
+    params = card.variant("scales")
+    large = judging(card.id).weighed(params, random.Random(4))
+    ranks = large.case.ranks
+    outcome = Here(*(STRUCTURAL[card.id](params) if card.structural else bank_answers(card.id))).run(card, large.case)
+    assert outcome.state == "answered" and large.done(outcome)
+    assert not large.done(dataclasses.replace(outcome, meter=a_meter(ranks)))
+    shifted = [{**each, "length": 3} if type(each) is dict else each + 1 for each in outcome.value]
+    for junk in (None, {}, 3, *([each] * ranks for each in (None, 1, "x", {}, {"part": 1, "length": math.nan}, [torch.zeros(2)], torch.zeros(2))), shifted):
+        assert not large.done(Outcome(state="answered", value=junk))
+
+
+def test_repeated_rows_are_a_table_over_and_over_in_the_memory_of_one():
+    table = torch.arange(5.0)
+    rows = repeated(table, 12, 3)
+    assert [row.tolist() for row in rows] == [[(start + place) % 5 for place in range(12)] for start in range(3)]
+    assert len({row.untyped_storage().data_ptr() for row in rows}) == 1
+
+
+def test_the_optimizer_with_much_state_steps_pieces_as_it_steps_the_whole():
+    torch.manual_seed(2)
+    whole, grad = torch.randn(12), torch.randn(12)
+    pieces = list(whole.clone().split(5))
+    for tensors, grads in (([whole], [grad]), (pieces, grad.split(5))):
+        optimizer = Stepper(tensors, "paces")
+        for tensor, one in zip(tensors, grads, strict=True):
+            tensor.grad = one
+        optimizer.step()
+        assert optimizer.nbytes() == STATE["paces"] * whole.nbytes
+    assert torch.equal(torch.cat(pieces), whole)
 
 
 # --- the optimizer that exercises make

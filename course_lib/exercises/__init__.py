@@ -6,6 +6,7 @@ A chapter's module `chNN` holds `CARDS` (a tuple of `Card`), `DRILLS` (a tuple o
 
 import importlib
 import random
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -135,7 +136,7 @@ def cards(chapter: str | None = None) -> tuple[Card, ...]:
 
 def card(exercise: str) -> Card:
     """The card with this id; ValueError names the nearest ids."""
-    found = overlay.cards().get(exercise) or _by_id().get(exercise)
+    found = overlay.cards().get(exercise) or _own(exercise)
     if found is None:
         known = {each.id: each for each in cards()}
         near = get_close_matches(str(exercise), known, n=3, cutoff=0.4) or sorted(known)
@@ -144,9 +145,10 @@ def card(exercise: str) -> Card:
 
 
 @cache
-def _by_id() -> Mapping[str, Card]:
-    """The course's own cards."""
-    return {each.id: each for name in chapters() for each in chapter_module(name).CARDS}
+def _own(exercise: str) -> Card | None:
+    """The course's own card with this id. Chapters that are loaded come first: a process that has one need not load all."""
+    names = sorted(chapters(), key=lambda name: f"{__name__}.ch{name}" not in sys.modules)
+    return next((each for name in names for each in chapter_module(name).CARDS if each.id == exercise), None)
 
 
 def drills(chapter: str) -> tuple[Drill, ...]:

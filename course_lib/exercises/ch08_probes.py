@@ -12,11 +12,9 @@ WEIGHED = "weighed"  # another: the places of which numbers are to come; what is
 
 def owned(answer: Any, case: Any, comm: Any = None) -> Any:
     """The weights after some steps of a sharded optimizer, and its bytes of state; `case.args = (description, gradients by step)`."""
-    from course_lib.exercises.ch08_work import Weights, give_back, glimpses, repeated
+    from course_lib.exercises.ch08_work import Weights, glimpses, repeated
 
     spec, steps = case.args
-    if WEIGHED in spec:
-        give_back()
     weights = Weights(spec)
     optimizer = answer(comm, weights.given(), weights.make)
     if not callable(getattr(optimizer, "step", None)):
@@ -38,11 +36,10 @@ def owned(answer: Any, case: Any, comm: Any = None) -> Any:
 def by_hand(answer: Any, case: Any, comm: Any = None) -> Any:
     """This rank's parts of the gradients, and what lay around; `case.args = (description, this rank's shards, x, target)`."""
     from course_lib.accounting import Accounting, unseen
-    from course_lib.exercises.ch08_work import Stack, give_back, glimpses, repeated
+    from course_lib.exercises.ch08_work import Stack, glimpses, repeated
 
     spec, shards, x, target = case.args
     if WEIGHED in spec:  # `shards` is a table, of which each unit's part is made
-        give_back()
         shards = repeated(shards, spec["counts"][0] // comm.size, len(spec["counts"]))
     stack = Stack(comm, spec, shards, target, watch=WEIGHED not in spec)
 
@@ -72,11 +69,10 @@ def clipped(answer: Any, case: Any, comm: Any = None) -> Any:
 def moved(answer: Any, case: Any, comm: Any = None) -> Any:
     """This rank's new part, and the most bytes alive meanwhile; `case.args = (elements, old, new, this rank's part)`."""
     from course_lib.accounting import Accounting
-    from course_lib.exercises.ch08_work import give_back, repeated
+    from course_lib.exercises.ch08_work import repeated
 
     elements, old, new, part = case.args
     if type(part) is dict:  # a table, of which this rank's part is made, and places
-        give_back()
         part, places = repeated(part["table"], elements // old if comm.rank < old else 0, 1)[0], part[WEIGHED]
         got = answer(comm, part, elements, old, new)
         return {"part": got[places] if comm.rank < new else got, "length": len(got)}
@@ -89,13 +85,11 @@ def moved(answer: Any, case: Any, comm: Any = None) -> Any:
 
 def trained(answer: Any, case: Any, comm: Any = None) -> Any:
     """The weights and losses that a training left; `case.args = (description, this rank's batches)`."""
-    from course_lib.exercises.ch08_work import Stepper, give_back, glimpses, tied_model
+    from course_lib.exercises.ch08_work import Stepper, glimpses, tied_model
     from course_lib.sharding import FullySharded, full_state
 
     spec, batches = case.args
     made = []
-    if WEIGHED in spec:
-        give_back()
 
     def make(tensors: Any) -> Any:
         made.append(Stepper(tensors, spec.get("optimizer", "adamw"), spec["rate"]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -96,11 +95,6 @@ class Stepper:
     def nbytes(self) -> int:
         """Bytes of its state."""
         return sum(tensor.nbytes for row in self.state.values() for tensor in row)
-
-
-def give_back() -> None:
-    """Have the C library give every block from 0.13 MB on back as soon as it is free: what the system counts is then what is alive."""
-    ctypes.CDLL(None).mallopt(-3, 2**17)  # M_MMAP_THRESHOLD
 
 
 def repeated(table: Tensor, count: int, times: int) -> list[Tensor]:

@@ -212,7 +212,6 @@ def _in_a_place(seat: Seat, ranks: RankProcesses | None, card: Card, state: _Sta
 
 def _weighed(seat: Seat, ranks: RankProcesses, card: Card, report: Report, state: _State, rules: _Rules) -> Report:
     """The report with what the operating system says of the answer's memory, on a clone of its own: what happens there costs no other share."""
-    ranks.close()  # what they hold is not this case's
     with WorkerPlace(seat, ranks=ranks, most_seconds=state.limits.case_seconds) as again:
         return cleaned(confirmed(card, again, report, params=rules.params.get(card.id), secret=rules.secret))
 

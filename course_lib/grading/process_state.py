@@ -26,8 +26,10 @@ def seed_everything() -> None:
 
 
 def exact_memory() -> None:
-    """Have the C library give every large block back as soon as it is free: what the system counts is then what is alive."""
-    ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 2**20)
+    """Have the C library give back what is free, now and as soon as a large block is: what the system counts is then what is alive."""
+    library = ctypes.CDLL(None)
+    library.mallopt(_MMAP_THRESHOLD, 2**17)
+    library.malloc_trim(0)
 
 
 def prctl(option: int, value: int) -> None:

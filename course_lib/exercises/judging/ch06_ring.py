@@ -150,7 +150,7 @@ def _ring_memory(case: Case, results: Sequence[Any]) -> Fault | None:
 
 
 def _ring_weighed(params: Params, rng: random.Random) -> Weighed:
-    """34 MB on four ranks, made there: right answers use twice to three and a half times that, one that sends whole tensors eight times."""
+    """17 MB on four ranks, made there: right answers use twice to three and a half times that, one that sends whole tensors eight times."""
     coin, ranks, length = coin_of(rng), 4, 4096
 
     def case(name: str, times: int) -> Case:
@@ -163,8 +163,8 @@ def _ring_weighed(params: Params, rng: random.Random) -> Weighed:
         want = plain_sum(tables)[places % length]
         return min(outcome.meter["bytes_sent"]) >= size and all(same(got, want) for got in outcome.value)
 
-    size = 2**23
-    large = case("four ranks with 8.4 MB each", size // (4 * length))
+    size = 2**22
+    large = case("four ranks with 4.2 MB each", size // (4 * length))
     return Weighed(case=large, warm=case("four ranks with little", 1), most=4 * 4.25 * size, done=done)
 
 

@@ -155,9 +155,12 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         given = [row[0] for row in large.per_rank or ()]
         row = torch.cat([repeated(each["table"], part, 1)[0] for each in given])
         wants = [(each[given[0][WEIGHED]] if len(each) else each, len(each)) for each in parts_of(row, new, old)]
+        pairs = [(stretch(len(row), old, rank), stretch(len(row), new, rank)) for rank in range(old)]
+        moved = len(row) - sum(max(0, min(a.stop, b.stop) - max(a.start, b.start)) for a, b in pairs)
         got = outcome.value if type(outcome.value) is list else []
-        return len(got) == old and all(type(each) is dict and same(each.get("part"), numbers) and each.get("length") == length
-                                       for each, (numbers, length) in zip(got, wants, strict=True))  # fmt: skip
+        right = len(got) == old and all(type(each) is dict and same(each.get("part"), numbers) and each.get("length") == length
+                                        for each, (numbers, length) in zip(got, wants, strict=True))  # fmt: skip
+        return right and sum(outcome.meter["bytes_received"]) >= moved * WIDE
 
     part = 245_000
     large, row = case("a row of 7.8 MB, from eight ranks to five", part), old * part * WIDE

@@ -19,7 +19,9 @@ from course_lib import exercises
 from course_lib.benchmarks.grading_class import KINDS, made, submission
 from course_lib.benchmarks.grading_crash import crash_rows
 from course_lib.benchmarks.rows import Row, show
+from course_lib.exercises.judging import judging
 from course_lib.grading.classroom.folder import ClassFolder
+from course_lib.grading.confirm import weighed_case
 from course_lib.grading.imports import imports_of
 from course_lib.grading.judge import decide
 from course_lib.grading.needed import needed
@@ -136,7 +138,7 @@ def floor(folder: ClassFolder, chapter: str, count: int) -> float:
 
 
 def bare_seconds(folder: ClassFolder, chapter: str) -> float:
-    """Seconds that the checks of a solved chapter take in this one process, without worker or sandbox."""
+    """Seconds that the checks of a solved chapter take in this one process, without worker or sandbox; what a class weighs is among them."""
     source = load(folder.source(chapter))
     space: dict[str, Any] = {"__name__": "__main__"}
     cards, total = {card.id: card for card in folder.cards(chapter)}, 0.0
@@ -145,8 +147,12 @@ def bare_seconds(folder: ClassFolder, chapter: str) -> float:
             exec(compile(step.source, "<cell>", "exec"), space)
             continue
         card = cards[step.exercise]
+        weighed = weighed_case(card, card.params, folder.secret) if judging(card.id).weighed is not None else None
         start = time.perf_counter()
-        decide(card, Here(*(space[name] for name in card.answers)), secret=folder.secret)
+        here = Here(*(space[name] for name in card.answers))
+        decide(card, here, secret=folder.secret)
+        for case in (weighed.warm, weighed.case) if weighed is not None else ():
+            here.run(card, case)
         total += time.perf_counter() - start
     return total
 

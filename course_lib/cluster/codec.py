@@ -36,6 +36,7 @@ DTYPES = [
 _SMALLS = [b"B" + bytes((n,)) for n in range(256)]
 _WORDS = [b"W" + bytes((n,)) for n in range(256)]
 _SCALARS = frozenset((int, float, str, bool, type(None)))
+_LARGE = 2**16  # bytes of a tensor from which on a copy of them costs more than a view
 _BIG_INT = 4096  # bytes of the largest integer that crosses
 _DIMS = 32
 
@@ -59,16 +60,21 @@ class Limits:
 
 def encode(value: Any) -> bytes:
     """The value as bytes; `NotPlainData` says which part of it cannot cross."""
-    parts: list[bytes] = []
+    return b"".join(pieces(value))
+
+
+def pieces(value: Any) -> list[bytes | memoryview]:
+    """The same, not yet put together: large tensors are views of their own memory."""
+    parts: list[bytes | memoryview] = []
     _write(value, parts.append, "the value", 0)
-    return b"".join(parts)
+    return parts
 
 
 def decode(data: bytes | bytearray | memoryview, limits: Limits = Limits()) -> Any:  # noqa: B008 - frozen
     """The value that `encode` made these bytes of; `BadFrame` for anything else."""
     if len(data) > limits.nbytes:
         raise BadFrame(f"{len(data)} bytes came, and {limits.nbytes} are allowed.")
-    reader = _Reader(bytes(data), limits)
+    reader = _Reader(data if isinstance(data, bytearray) else bytes(data), limits)
     value = reader.value(0)
     if reader.at != len(reader.data):
         raise BadFrame(f"{len(reader.data) - reader.at} bytes are left over after the value.")
@@ -139,7 +145,7 @@ def _write_tensor(value: Any, put: Any, path: str) -> None:
     code, numbers = tensor_bytes(value, path)
     shape = value.shape
     put(b"X" + bytes((code, len(shape))) + struct.pack(f"<{len(shape)}q", *shape))
-    put(numbers.tobytes())
+    put(numbers.data.cast("B") if numbers.nbytes > _LARGE else numbers.tobytes())
 
 
 def tensor_bytes(value: Any, path: str) -> tuple[int, Any]:
@@ -209,10 +215,10 @@ _INT, _TEXT, _NONE, _TRUE, _FALSE, _FLOAT, _TUPLE, _LIST, _DICT, _TENSOR, _BIG, 
 
 
 class _Reader:
-    def __init__(self, data: bytes, limits: Limits) -> None:
+    def __init__(self, data: bytes | bytearray, limits: Limits) -> None:
         self.data, self.at, self.depth, self.left = data, 0, limits.depth, limits.items
 
-    def take(self, count: int) -> bytes:
+    def take(self, count: int) -> bytes | bytearray:
         """The next bytes, after looking whether there are so many."""
         start = self.at
         if count > len(self.data) - start:
@@ -309,7 +315,8 @@ class _Reader:
             if math.prod(max(n, 1) for n in shape) >= 2**48:
                 raise BadFrame(f"A tensor of shape {shape}.")
             return torch.empty(shape, dtype=dtype)
-        raw = bytearray(self.take(math.prod(shape) * dtype.itemsize))
+        raw = self.take(math.prod(shape) * dtype.itemsize)
+        raw = raw if isinstance(raw, bytearray) else bytearray(raw)
         if dtype is torch.bool:  # a byte other than 0 and 1 is no bool
             return (torch.frombuffer(raw, dtype=torch.uint8) != 0).reshape(shape)
         flat = torch.frombuffer(raw, dtype=dtype)

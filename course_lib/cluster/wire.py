@@ -7,6 +7,7 @@ import os
 import socket
 import struct
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from course_lib.cluster import codec, trusted
@@ -21,17 +22,30 @@ class Gone(Exception):
 
 def send(sock: socket.socket, value: Any) -> None:
     """Send one frame to the judge."""
-    _send(sock, codec.encode(value))
+    _send(sock, codec.pieces(value))
 
 
 def tell(sock: socket.socket, value: Any) -> None:
     """Send one frame to a worker."""
-    _send(sock, trusted.pack(value))
+    _send(sock, [trusted.pack(value)])
 
 
-def _send(sock: socket.socket, data: bytes) -> None:
+def _send(sock: socket.socket, parts: Sequence[bytes | memoryview]) -> None:
+    size = sum(map(len, parts))
     try:
-        sock.sendall(LENGTH.pack(len(data)) + data)
+        if size <= ROOM:
+            sock.sendall(b"".join((LENGTH.pack(size), *parts)))
+            return
+        small: list[bytes | memoryview] = [LENGTH.pack(size)]
+        for part in parts:  # a large one goes from where it is
+            if len(part) > ROOM:
+                sock.sendall(b"".join(small))
+                sock.sendall(part)
+                small.clear()
+            else:
+                small.append(part)
+        if small:
+            sock.sendall(b"".join(small))
     except (BlockingIOError, TimeoutError):
         raise TimeoutError from None
     except OSError as error:

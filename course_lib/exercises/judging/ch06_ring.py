@@ -161,7 +161,8 @@ def _ring_weighed(params: Params, rng: random.Random) -> Weighed:
     def done(outcome: Outcome) -> bool:
         tables, places = [row[0] for row in large.per_rank or ()], (large.per_rank or ())[0][2]
         want = plain_sum(tables)[places % length]
-        return min(outcome.meter["bytes_sent"]) >= size and all(same(got, want) for got in outcome.value)
+        sent, got = outcome.meter.get("bytes_sent", [0]), outcome.value if type(outcome.value) is list else []
+        return min(sent) >= size and len(got) == ranks and all(same(each, want) for each in got)
 
     size = 2**22
     large = case("four ranks with 4.2 MB each", size // (4 * length))

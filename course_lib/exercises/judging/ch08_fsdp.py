@@ -236,7 +236,7 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
     """
     coin, ranks, units = coin_of(rng), 2, 48
 
-    def case(name: str, width: int) -> Case:
+    def case(name: str, width: int, units: int) -> Case:
         counts = [(width + 1) * width] * units
         places = torch.randint(counts[0] // ranks, (16,), generator=coin)
         spec = {"widths": [width] * (units + 1), "counts": counts, "wish": (), WEIGHED: places}
@@ -259,8 +259,8 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         return len(got) == ranks and all(map(alike, got, wants)) and _gathers_fault(large, outcome.meter) is None
 
     width = 316
-    large = case("two ranks, 48 units of 0.8 MB", width)
-    return Weighed(case=large, warm=case("two ranks, 48 small units", 8), most=ranks * (units / ranks + LOOSE) * (width + 1) * width * WIDE, done=done)
+    large = case("two ranks, 48 units of 0.8 MB", width, units)
+    return Weighed(case=large, warm=case("two ranks, four small units", 8, 4), most=ranks * (units / ranks + LOOSE) * (width + 1) * width * WIDE, done=done)
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:

@@ -707,6 +707,11 @@ def test_what_our_source_imports_is_known_beforehand():
     assert found == ("course_lib", "course_lib.figures", "math", "torch")
 
 
+def test_a_module_that_comes_out_of_one_of_our_packages_is_loaded_and_a_constant_is_none():
+    found = imports_of({"cells": [{"cell_type": "code", "source": "from course_lib.widgets import ch01 as pictures\nfrom course_lib.units import GB\nfrom os import path"}]})
+    assert found == ("course_lib.units", "course_lib.widgets", "course_lib.widgets.ch01", "os")
+
+
 @pytest.mark.parametrize(("kind", "line", "more"), [("code", "loss.backward()", TRAINING), ("code", "backward = loss", ()), ("markdown", "loss.backward()", ())])
 def test_what_torch_imports_to_train_is_loaded_where_a_cell_trains(kind, line, more):
     found = imports_of({"cells": [{"cell_type": "code", "source": "import torch"}, {"cell_type": kind, "source": line}]})

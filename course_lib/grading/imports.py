@@ -22,5 +22,5 @@ def imports_of(source: Notebook) -> tuple[str, ...]:
                     found |= {each.name for each in node.names}
                 elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                     ours = node.module.split(".")[0] == "course_lib"  # what comes from one of our packages may be a module
-                    found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names if ours)}
+                    found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names if ours and each.name.islower())}
     return tuple(sorted(found))

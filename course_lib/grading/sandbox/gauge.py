@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-EVERY = 0.002  # s between two looks
+EVERY = 0.005  # s between two looks
 _FIELDS = ("VmHWM", "RssAnon", "RssFile", "RssShmem")
 
 

@@ -408,7 +408,8 @@ FORBIDDEN = {  # answer, and what of it is the library's
 @pytest.mark.parametrize(("answer", "taken"), FORBIDDEN.items(), ids=lambda each: str(each)[:40])
 def test_a_name_is_forbidden_where_it_is_the_librarys_not_a_learners_own(answer, taken):
     cells = ["from course_lib import check, compute", answer]
-    used = anomalies.names_used(answer, anomalies.names_defined(cells), anomalies.library_names(cells))
+    own, library = (set().union(*found) for found in zip(*map(anomalies.names_in, cells), strict=True))
+    used = anomalies.names_used(answer, own, library)
     assert used & {"train_flops"} == taken
 
 

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
@@ -20,6 +21,7 @@ from course_lib.records import Report
 SHORT = 60  # nodes of a syntax tree: a shorter answer may well be somebody else's too
 ALIKE = 2  # answers that two people share before it is said
 _LIBRARY = "course_lib"
+_SMALL = 20_000  # characters of a cell that is worth remembering
 _MEANT = ("grade", "solution", "locked", "task", "points")
 _REACHES = {
     "_getframe", "currentframe", "f_back", "f_locals", "settrace", "setprofile", "set_trace", "meta_path", "gc", "ctypes", "inspect",
@@ -70,8 +72,13 @@ def _keyed(source: Notebook) -> Iterator[tuple[str, Cell]]:
 
 def _reaching(submission: Submission, cards: Sequence[Card]) -> Iterator[Anomaly]:
     hides = {card.id: {name.partition(":")[2] for name in card.hides} for card in cards}
-    sources = [step.source for step in submission.steps if step.do == "run"]
-    own, library = names_defined(sources), library_names(sources)
+    own: set[str] = set()
+    library: set[str] = set()
+    for step in submission.steps:
+        if step.do == "run":
+            names = _names_of_ours if step.whose == "course" and len(step.source) < _SMALL else names_in
+            for known, more in zip((own, library), names(step.source), strict=True):
+                known |= more
     for step in submission.steps:
         if step.do != "run" or step.whose == "course":
             continue
@@ -108,28 +115,25 @@ def names_used(source: str, own: Collection[str], library: Collection[str]) -> s
     return found
 
 
-def names_defined(sources: Sequence[str]) -> set[str]:
-    """The names that cells define themselves: functions, classes, parameters, and what is assigned to."""
-    found: set[str] = set()
-    for node in (node for source in sources for node in _nodes(source)):
+def names_in(source: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The names that a cell defines itself (functions, classes, parameters, what is assigned to), and those under which it has modules or
+    functions of the course."""
+    own: set[str] = set()
+    library: set[str] = set()
+    for node in _nodes(source):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
-                found.add(name)
+                own.add(name)
             case ast.Name(id=name, ctx=ast.Store()):
-                found.add(name)
-    return found
-
-
-def library_names(sources: Sequence[str]) -> set[str]:
-    """The names under which cells have modules or functions of the course."""
-    found: set[str] = set()
-    for node in (node for source in sources for node in _nodes(source)):
-        match node:
+                own.add(name)
             case ast.Import(names=names):
-                found |= {(each.asname or each.name).split(".")[0] for each in names if each.name.split(".")[0] == _LIBRARY}
+                library |= {(each.asname or each.name).split(".")[0] for each in names if each.name.split(".")[0] == _LIBRARY}
             case ast.ImportFrom(module=module, names=names) if (module or "").split(".")[0] == _LIBRARY:
-                found |= {each.asname or each.name for each in names}
-    return found
+                library |= {each.asname or each.name for each in names}
+    return frozenset(own), frozenset(library)
+
+
+_names_of_ours = lru_cache(maxsize=512)(names_in)  # the same cells for all students, but for those that somebody changed
 
 
 def _root(node: ast.AST) -> str:

@@ -112,6 +112,7 @@ def test_all_memory_that_a_worker_measures_is_weighed():
     [
         (Outcome(state="answered", value={}), 10**9, "the operating system saw your code come to use 1,000 MB"),
         (Outcome(state="answered", value={}), 1, "the result is not the right one"),
+        (Outcome(state="answered", value=[{"a": ()}] * 8, meter={"bytes_sent": None}), 1, "the result is not the right one"),
         (Outcome(state="timed out", error="ran longer than 30 s"), 1, "gave no answer: ran longer than 30 s"),
     ],
 )

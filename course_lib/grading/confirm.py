@@ -64,4 +64,8 @@ def _fault(large: Weighed, outcome: Outcome, grown: int) -> str:
     if grown > large.most:
         return (f"On {name} the operating system saw your code come to use {grown / 1e6:,.0f} MB; {large.most / 1e6:,.0f} MB are enough. "
                 "The bytes counted inside the notebook were fewer.")  # fmt: skip
-    return "" if large.done(outcome) else f"On {name}, where the operating system counts memory, the result is not the right one."
+    try:
+        done = large.done(outcome)
+    except Exception:  # what an answer returns must never end the marking of the others
+        done = False
+    return "" if done else f"On {name}, where the operating system counts memory, the result is not the right one."

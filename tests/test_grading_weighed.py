@@ -1,6 +1,8 @@
 """Memory that was measured inside a worker, confirmed by the operating system: the gauge, and what a report keeps."""
 
 import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -9,6 +11,7 @@ from course_lib import exercises
 from course_lib.cluster import trusted
 from course_lib.exercises.judging import judging
 from course_lib.grading.confirm import UNCONFIRMED, confirmed, wants_weighing, weighed_case
+from course_lib.grading.process_state import exact_memory
 from course_lib.grading.sandbox.gauge import Gauge
 from course_lib.records import Outcome, Report, Verdict
 
@@ -23,6 +26,7 @@ def child(nbytes: int, forget: bool):
     (told, tell), (hear, said) = os.pipe(), os.pipe()
     pid = os.fork()
     if pid == 0:
+        exact_memory()  # the tests before may have left free memory, which it has from its parent
         for _ in range(2):
             os.read(told, 1)
             block = bytearray(nbytes)
@@ -73,6 +77,29 @@ def test_a_process_that_comes_later_counts_and_one_that_has_gone_stays_counted()
     step(), step(), step()
     end()
     assert gauge.grown() > 31 * MB
+
+
+def test_memory_that_lay_free_before_counts_where_it_is_used_again():
+    """A block is small enough to come from the heap, and many of them are kept there free, as an exercise before may leave them."""
+    code = """
+import ctypes, os
+from course_lib.grading.process_state import exact_memory
+from course_lib.grading.sandbox.gauge import Gauge
+ctypes.CDLL(None).mallopt(-1, 2**30)  # nothing is given back by itself
+blocks = [bytearray(100_000) for _ in range(640)]
+last = bytearray(100_000)
+del blocks
+told = []
+for exact in (lambda: None, exact_memory):
+    exact()
+    gauge = Gauge(lambda: [os.getpid()], 0)
+    blocks = [bytearray(b"x" * 100_000) for _ in range(640)]
+    told.append(gauge.grown())
+    del blocks
+print(*told)
+"""
+    without, exact = map(int, subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+    assert without < 20 * MB and 60 * MB < exact < 75 * MB
 
 
 class Scales:

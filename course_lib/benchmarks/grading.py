@@ -160,7 +160,7 @@ def bare_seconds(folder: ClassFolder, chapter: str) -> float:
 # ------------------------------------------------------------------------------------------------ rows
 
 
-def speed_rows(chapter: str, count: int, jobs: int, with_plain: bool) -> Iterator[Row]:
+def speed_rows(chapter: str, count: int, jobs: int, with_plain: bool, with_memory: bool) -> Iterator[Row]:
     """One chapter: ours, plain, the ratio, the floor, and the memory of a marker with its warm process."""
     cluster = chapter == "06"
     with made(chapter, count) as (folder, number):
@@ -178,7 +178,8 @@ def speed_rows(chapter: str, count: int, jobs: int, with_plain: bool) -> Iterato
             yield Row(f"{chapter}: nbgrader / ours", took / each, "times", took / each >= wanted)
         lowest = floor(folder, number, max(2, count // 4))
         yield Row(f"{chapter}: fork and run the cells", lowest, "s", None, "a solved notebook, nothing judged")
-    yield Row(f"{chapter}: a marker's memory at most", _peak(chapter, jobs), "bytes", None, "in a run of its own: to look takes time")
+    if with_memory:
+        yield Row(f"{chapter}: a marker's memory at most", _peak(chapter, jobs), "bytes", None, "in a run of its own: to look takes time")
 
 
 def _peak(chapter: str, jobs: int) -> float:
@@ -260,7 +261,7 @@ def main(arguments: Sequence[str]) -> int:
         return show(list(crash_rows(given.crash, given.submissions)), given.json)
     for chapter in given.chapters:
         print(f"{chapter} …", file=sys.stderr, flush=True)
-        rows += speed_rows(chapter, given.submissions, given.jobs, not given.no_plain)
+        rows += speed_rows(chapter, given.submissions, given.jobs, not given.no_plain, not given.quick)
     if given.growth:
         print("growth …", file=sys.stderr, flush=True)
         rows += growth_rows(given.growth)

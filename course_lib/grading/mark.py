@@ -129,7 +129,7 @@ def _judge_quickly(seat: Seat, ranks: RankProcesses, card: Card, stub: bool, sta
     if place.lost is not None:
         raise place.lost
     if report.passed and rules.deciding and wants_weighing(card, report):
-        report = _weighed(seat, ranks, card, report, state, rules)
+        report = _weighed(seat, ranks, card, report, state, rules, place.packed)
     if report.passed or (stub and report.state == "not answered"):
         state.reports[card.id] = report
 
@@ -194,7 +194,7 @@ def _judge(seat: Seat, ranks: RankProcesses, card: Card, missing: bool, state: _
     if place.lost is not None and not seat.forks:
         raise place.lost
     if deciding and wants_weighing(card, report):
-        report = state.reports[card.id] = _weighed(seat, ranks, card, report, state, rules)
+        report = state.reports[card.id] = _weighed(seat, ranks, card, report, state, rules, place.packed)
     if seat.forks and wants_explaining(card, report, rules.params.get(card.id)):
         state.reports[card.id] = _explained(seat, card, report, state, rules)
 
@@ -210,9 +210,13 @@ def _in_a_place(seat: Seat, ranks: RankProcesses | None, card: Card, state: _Sta
     return report, place
 
 
-def _weighed(seat: Seat, ranks: RankProcesses, card: Card, report: Report, state: _State, rules: _Rules) -> Report:
-    """The report with what the operating system says of the answer's memory, on a clone of its own: what happens there costs no other share."""
-    with WorkerPlace(seat, ranks=ranks, most_seconds=state.limits.case_seconds) as again:
+def _weighed(seat: Seat, ranks: RankProcesses, card: Card, report: Report, state: _State, rules: _Rules, packed: Any) -> Report:
+    """The report with what the operating system says of the answer's memory: what happens there costs no other share.
+
+    An answer that was packed runs with a process for each rank; any other on a clone of its own.
+    """
+    with WorkerPlace(seat, ranks=ranks, most_seconds=state.limits.case_seconds, clone=packed is None) as again:
+        again.packed = packed
         return cleaned(confirmed(card, again, report, params=rules.params.get(card.id), secret=rules.secret))
 
 

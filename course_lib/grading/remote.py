@@ -125,7 +125,10 @@ class WorkerPlace:
 
     def weigh(self, card: Card, warm: Case, case: Case) -> tuple[Outcome, int]:
         """The outcome of a case, and the bytes that the system saw its processes come to use on it; `warm` is run before."""
-        self.plan((warm, case))
+        if self.packed is None:
+            self.plan((warm, case))
+        else:  # and loaded, where ranks have run it
+            self.decides = deciding((warm, case))
         outcome = self.run(card, warm)
         if outcome.state != "answered":
             return outcome, 0

@@ -150,7 +150,7 @@ def _ring_memory(case: Case, results: Sequence[Any]) -> Fault | None:
 
 
 def _ring_weighed(params: Params, rng: random.Random) -> Weighed:
-    """17 MB on four ranks, made there: right answers use twice to three and a half times that, one that sends whole tensors eight times."""
+    """15 MB on four ranks, made there: right answers use twice to three and a half times that, one that sends whole tensors eight times."""
     coin, ranks, length = coin_of(rng), 4, 4096
 
     def case(name: str, times: int) -> Case:
@@ -164,8 +164,8 @@ def _ring_weighed(params: Params, rng: random.Random) -> Weighed:
         sent, got = outcome.meter.get("bytes_sent", [0]), outcome.value if type(outcome.value) is list else []
         return min(sent) >= size and len(got) == ranks and all(same(each, want) for each in got)
 
-    size = 2**22
-    large = case("four ranks with 4.2 MB each", size // (4 * length))
+    size = 4 * length * 231
+    large = case("four ranks with 3.8 MB each", 231)
     return Weighed(case=large, warm=case("four ranks with little", 1), most=4 * 4.25 * size, done=done)
 
 

@@ -399,7 +399,9 @@ def test_what_is_weighed_is_done_by_work_that_was_sent_and_by_no_other_value(car
     outcome = Here(*(STRUCTURAL[card.id](params) if card.structural else bank_answers(card.id))).run(card, large.case)
     assert outcome.state == "answered" and large.done(outcome)
     assert not large.done(dataclasses.replace(outcome, meter=a_meter(ranks)))
-    shifted = [{**each, "length": 3} if type(each) is dict else each + 1 for each in outcome.value]
+    longer, shifted = ([{**each, **{key: each[key] + 1}} if type(each) is dict else each + 1 for each in outcome.value] for key in ("length", "part"))
+    for wrong in (longer, shifted):
+        assert not large.done(dataclasses.replace(outcome, value=wrong))
     for junk in (None, {}, 3, *([each] * ranks for each in (None, 1, "x", {}, {"part": 1, "length": math.nan}, [torch.zeros(2)], torch.zeros(2))), shifted):
         assert not large.done(Outcome(state="answered", value=junk))
 

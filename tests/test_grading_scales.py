@@ -14,8 +14,11 @@ from course_lib import exercises
 from course_lib.exercises.judging import judging
 from course_lib.exercises.killmatrix import BANK, read_bank
 from course_lib.grading.confirm import UNCONFIRMED, confirmed
+from course_lib.grading.mark import mark
+from course_lib.grading.notebook import Step, Submission
 from course_lib.grading.processes import RankProcesses
 from course_lib.grading.remote import WorkerPlace, run_cell
+from course_lib.grading.sandbox.wall import Wall
 from course_lib.grading.seats import Workers, can_fork
 from course_lib.records import Report, Verdict
 
@@ -77,3 +80,61 @@ def test_one_that_holds_too_much_is_not(weigh, name, answer):
     told = [verdict for verdict in report.verdicts if not verdict.ok]
     assert told and all(verdict.mistake == UNCONFIRMED and "the operating system saw your code come to use" in verdict.message for verdict in told)
     assert 0 < report.points < report.maximum
+
+
+# --- in a whole notebook, where the ranks that are weighed have run other cases before
+
+LIES = """
+import course_lib.accounting
+
+
+def lie():
+    course_lib.accounting.Accounting.peak_bytes = property(lambda self: 6400, lambda self, value: None)
+"""
+LIAR = """
+honest_or_not = ring_all_reduce
+
+
+def ring_all_reduce(comm, x):
+    lie()
+    return honest_or_not(comm, x)
+"""
+SLOW = """
+import time
+
+fast = ring_all_reduce
+
+
+def ring_all_reduce(comm, x):
+    while x.numel() > 100_000:
+        time.sleep(0.01)
+    return fast(comm, x)
+"""
+
+
+def marked(workers, **sources: str) -> dict[str, Report]:
+    """Reports of a notebook with these answers, by the exercise's name with _ for -."""
+    steps = [step for name, source in sources.items()
+             for step in (Step(do="run", exercise=name.replace("_", "-"), source=source, whose="answer"), Step(do="judge", exercise=name.replace("_", "-")))]  # fmt: skip
+    names = tuple(name.replace("_", "-") for name in sources)
+    limits = Wall(level="none", case_seconds=2.0)
+    done = mark(Submission(steps=tuple(steps), exercises=names), exercises.cards("06"), workers, deciding_ranks=True, limits=limits)
+    return {report.exercise: report for report in done.reports}
+
+
+def first_right(name: str) -> str:
+    return next(iter(right(name, "06").values()))
+
+
+def test_a_liar_about_its_memory_is_found_out_in_ranks_that_have_run_its_other_cases(workers):
+    answer = hungry("ring-all-reduce")["keeps everything that comes"]
+    reports = marked(workers, ring_shift=first_right("ring-shift"), ring_all_reduce=LIES + answer + LIAR)
+    ring = reports["ring-all-reduce"]
+    assert [verdict.mistake for verdict in ring.verdicts if not verdict.ok] == [UNCONFIRMED] and reports["ring-shift"].passed
+    assert ring.points == pytest.approx(ring.maximum * (1 - judging("ring-all-reduce").shares["cost:memory"]))
+
+
+def test_one_that_never_ends_on_the_scales_costs_nobody_else_a_point(workers):
+    reports = marked(workers, ring_all_reduce=first_right("ring-all-reduce") + SLOW, ring_shift=first_right("ring-shift"))
+    ring = reports["ring-all-reduce"]
+    assert [verdict.mistake for verdict in ring.verdicts if not verdict.ok] == [UNCONFIRMED] and reports["ring-shift"].passed

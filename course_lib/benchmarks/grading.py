@@ -138,7 +138,7 @@ def floor(folder: ClassFolder, chapter: str, count: int) -> float:
 
 
 def bare_seconds(folder: ClassFolder, chapter: str) -> float:
-    """Seconds that the checks of a solved chapter take in this one process, without worker or sandbox; what a class weighs is among them."""
+    """Seconds that the checks of a solved chapter take in this one process, without worker or sandbox; the cases that a class weighs are run, too."""
     source = load(folder.source(chapter))
     space: dict[str, Any] = {"__name__": "__main__"}
     cards, total = {card.id: card for card in folder.cards(chapter)}, 0.0
@@ -183,7 +183,7 @@ def speed_rows(chapter: str, count: int, jobs: int, with_plain: bool, with_memor
 
 
 def _peak(chapter: str, jobs: int) -> float:
-    """Bytes of a marker and its warm process at most, on one submission of each kind."""
+    """Bytes of a marker and its warm process at most, on a few submissions of each kind."""
     with made(chapter, len(KINDS) * jobs) as (folder, _), Memory() as memory:
         ours(folder, jobs)
     return memory.peak / jobs

@@ -1,7 +1,7 @@
 """What the judge tells a worker, as bytes and back: the one direction in which the reader may believe the writer.
 
-The same values as in `codec` cross, several times as fast, because nothing has to be looked at with care. What a worker says to
-the judge crosses in `codec`, and in nothing else. Loading this module does not load torch.
+The values of `codec` cross, and bytes and sets as well, several times as fast, because nothing has to be looked at with care. What a
+worker says to the judge crosses in `codec`, and in nothing else. Loading this module does not load torch.
 """
 
 from __future__ import annotations

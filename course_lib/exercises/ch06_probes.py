@@ -73,14 +73,15 @@ def laid_out(value: Any, layout: str) -> Any:
 def from_messages(answer: Any, case: Any, comm: Any = None) -> Any:
     """The answer called with a communicator of messages only, then the case's arguments.
 
-    A text that ends them says in which layout they are to be, or that the most bytes alive are to come with the result.
+    A text that ends them says in which layout they are to be, or that the most bytes alive are to come with the result, or that
+    the result of a large tensor is to come at some places only.
     """
     given, wish = tuple(case.args), ""
+    if given and type(given[-1]) is str and given[-1] == WEIGHED:
+        return _weighed(answer, comm, *given[:-1])
     if given and type(given[-1]) is str:
         *values, wish = given
         given = tuple(laid_out(value, wish) for value in values)
-    if wish == WEIGHED:
-        return _weighed(answer, comm, *case.args[:-1])
     if wish != MEASURED:
         return answer(PointToPoint(comm), *given, **case.kwargs)
     from course_lib.accounting import Accounting

@@ -130,6 +130,8 @@ def _judge_quickly(seat: Seat, ranks: RankProcesses, card: Card, stub: bool, sta
         raise place.lost
     if report.passed and rules.deciding and wants_weighing(card, report):
         report = _weighed(seat, ranks, card, report, state, rules, place.packed)
+        if not report.passed:
+            ranks.close()  # one of them may still be at it
     if report.passed or (stub and report.state == "not answered"):
         state.reports[card.id] = report
 
@@ -195,6 +197,7 @@ def _judge(seat: Seat, ranks: RankProcesses, card: Card, missing: bool, state: _
         raise place.lost
     if deciding and wants_weighing(card, report):
         report = state.reports[card.id] = _weighed(seat, ranks, card, report, state, rules, place.packed)
+        ranks.close()
     if seat.forks and wants_explaining(card, report, rules.params.get(card.id)):
         state.reports[card.id] = _explained(seat, card, report, state, rules)
 

@@ -127,7 +127,7 @@ class WorkerPlace:
         """The outcome of a case, and the bytes that the system saw its processes come to use on it; `warm` is run before."""
         if self.packed is None:
             self.plan((warm, case))
-        else:  # and loaded, where ranks have run it
+        else:  # and loaded in ranks that have run it: `plan` would have it loaded again
             self.decides = deciding((warm, case))
         outcome = self.run(card, warm)
         if outcome.state != "answered":

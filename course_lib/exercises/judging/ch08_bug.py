@@ -164,7 +164,7 @@ def _units_fault(case: Case, meter: Mapping[str, Any], results: Sequence[Mapping
 
 
 def _weighed(params: Params, rng: random.Random) -> Weighed:
-    """1.2 MB of weights on four ranks, and 24 times that of state: a rank has 6 times that, the count allows 7.8, and not all.
+    """1.2 MB of weights on four ranks, and 24 times that of state: a rank has 6 times that, the count allows 7.8, but not all 24.
 
     Beside it there is room for the model as it is built, all rows gathered and all gradients, and for twice as much again.
     """

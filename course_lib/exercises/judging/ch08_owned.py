@@ -187,7 +187,7 @@ def _state_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | No
 
 
 def _weighed(params: Params, rng: random.Random) -> Weighed:
-    """1.1 MB of weights on four ranks, and 24 times that of state: a rank may have 6 times that, 9 with a tensor more, and not all.
+    """1.1 MB of weights on four ranks, and 24 times that of state: a rank may have 6 times that, 9 with a tensor more, but not all 24.
 
     Beside it there is room for weights, gradients and three flat rows, and for as much again.
     """

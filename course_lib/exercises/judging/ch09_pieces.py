@@ -112,7 +112,7 @@ def _dealt(weight: Tensor, which: int, rank: int, ranks: int, layout: str) -> Te
 
 
 def _cut_weighed(params: Params, rng: random.Random) -> Weighed:
-    """Twelve weights of 18 MB, one at a time, 16 pieces each: copies hold 12/16 and a weight or two, views in one of both cuts six weights."""
+    """Twelve weights of 18 MB, one at a time, 16 pieces each: copies hold 12/16 of one and a weight or two, views in one of the two cuts keep six alive."""
     ranks, rank, large_sizes = 16, rng.randrange(16), (2048, 2192)
 
     def case(name: str, sizes: tuple[int, int]) -> Case:

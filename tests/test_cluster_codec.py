@@ -61,7 +61,7 @@ def test_plain_data_survives_the_trip(write, read, value):
 
 @both_ways
 @pytest.mark.parametrize("name", DTYPES)
-@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (5,), (2, 3)], ids=str)
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (5,), (2, 3), (300, 301)], ids=str)
 def test_tensors_of_every_dtype_survive_and_share_no_memory(write, read, name, shape):
     tensor = torch.randint(0, 2, shape, dtype=torch.uint8).to(getattr(torch, name))
     back = read(write([tensor]))[0]

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from course_lib.cluster import trusted
+from course_lib.cluster.codec import BadFrame
+from course_lib.cluster.wire import Wire
 from course_lib.exercises import Card
 from course_lib.grading import warm_process
 from course_lib.grading.channel import Channel, Garbled, WorkerChannel
@@ -402,6 +404,9 @@ def test_a_judge_reads_nothing_in_the_form_in_which_it_speaks(tmp_path):
         theirs.sendall(struct.pack(">4s16sQ", b"TaS1", b"0" * 16, len(data)) + data)
         with pytest.raises(Garbled):
             Channel(mine).receive(1.0)
+        theirs.sendall(struct.pack("<I", len(data)) + data)
+        with pytest.raises(BadFrame):
+            Wire(mine).receive(10**6, time.monotonic() + 1.0)
     assert not (tmp_path / "sprung").exists()
     mine.close(), theirs.close()
 

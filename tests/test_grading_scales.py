@@ -1,6 +1,7 @@
 """Answers on the scales: every right one is confirmed by the operating system, and one that holds too much is not, however little it says it does.
 
-What holds too much lies in `tests/weighed/<exercise>.py`, in sections headed `# %% hungry: NAME`.
+What holds too much is in the exercise's bank, or lies in `tests/weighed/<exercise>.py` in sections headed `# %% hungry: NAME`; with
+`<= NAME OF THE BANK` behind it the section follows that answer.
 """
 
 import re
@@ -23,6 +24,19 @@ from course_lib.grading.seats import Workers, can_fork
 from course_lib.records import Report, Verdict
 
 HUNGRY = Path(__file__).parent / "weighed"
+OF_THE_BANK = {
+    "write-checkpointing": ("a plain call", "the graph is kept inside"),
+    "chunked-cross-entropy": ("one checkpoint around everything", "chunks, but autograd keeps them"),
+    "graphs-kept-alive": ("graphs retained", "all micro-batches in one, padded"),
+    "ring-all-reduce": ("whole tensors at every hop", "naive root"),
+    "fsdp-by-hand": ("recursion, in which every frame holds a row", "copies of the rows, with the second gather for show", "whole gradients wait until the end"),
+    "loss-stands-still": ("trained without shards, sharded in the end",),
+    "own-and-tell": ("everybody steps everything, and rank 0 tells it to all",),
+    "reshard-checkpoint": ("a table with an owner for every number",),
+    "column-and-row": ("views of the whole", "contiguous is no copy where it is contiguous already", "a deep copy of a view copies what lies behind it"),
+    "vocab-cross-entropy": ("gathers all logits", "a row of the whole vocabulary for each token"),
+    "deadlocked-1f1b": ("GPipe, which does not hang and holds everything", "one extra forward ahead"),
+}
 WEIGHED = [card for card in exercises.cards() if judging(card.id).weighed is not None]
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="the operating system is asked about processes that are forked")
@@ -30,8 +44,14 @@ pytestmark = pytest.mark.skipif(not can_fork(), reason="the operating system is 
 
 def hungry(name: str) -> dict[str, str]:
     """The answers to an exercise that hold too much, by what they do."""
-    head, *parts = re.split(r"^# %% hungry: ", (HUNGRY / f"{name}.py").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    return {title: head + rest for title, _, rest in (part.partition("\n") for part in parts)}
+    bank = {each.name: each.source for each in read_bank(BANK / f"ch{exercises.card(name).chapter}" / f"{name}.py")}
+    found = {title: bank[title] for title in OF_THE_BANK.get(name, ())}
+    path = HUNGRY / f"{name}.py"
+    head, *parts = re.split(r"^# %% hungry: ", path.read_text(encoding="utf-8") if path.exists() else "", flags=re.MULTILINE)
+    for title, _, rest in (part.partition("\n") for part in parts):
+        what, follows, first = title.partition(" <= ")
+        found[what] = head + (bank[first] if follows else "") + "\n" + rest
+    return found
 
 
 def right(name: str, chapter: str) -> dict[str, str]:

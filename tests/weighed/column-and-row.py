@@ -1,39 +1,4 @@
-"""Answers to column-and-row that hold more than they need; a count inside the notebook may be doctored."""
-
-import copy
-
-
-# %% hungry: views of the whole
-
-
-def column_shard(weight, rank, ranks):
-    return weight.chunk(ranks, dim=0)[rank]
-
-
-def row_shard(weight, rank, ranks):
-    return weight.chunk(ranks, dim=1)[rank]
-
-
-# %% hungry: contiguous is no copy where it is contiguous already
-
-
-def column_shard(weight, rank, ranks):
-    return weight.chunk(ranks, dim=0)[rank].contiguous()
-
-
-def row_shard(weight, rank, ranks):
-    return weight.chunk(ranks, dim=1)[rank].contiguous()
-
-
-# %% hungry: a deep copy of a view in one of the two
-
-
-def column_shard(weight, rank, ranks):
-    return weight.chunk(ranks, dim=0)[rank].clone()
-
-
-def row_shard(weight, rank, ranks):
-    return copy.deepcopy(weight.chunk(ranks, dim=1)[rank])
+"""Answers to column-and-row that hold more than they need, beside those of its bank; a count inside the notebook may be doctored."""
 
 
 # %% hungry: views that say they are small
@@ -62,6 +27,7 @@ def row_shard(weight, rank, ranks):
 
 
 # %% hungry: copies, and the weights kept beside them
+
 
 seen = []
 

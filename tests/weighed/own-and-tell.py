@@ -1,5 +1,4 @@
-"""Answers to own-and-tell that hold more than they need; a count inside the notebook may be doctored."""
-
+"""Answers to own-and-tell that hold more than they need, beside those of its bank; a count inside the notebook may be doctored."""
 
 def owners(comm, parameters):
     kept, load, owner = [p for p in dict.fromkeys(parameters) if p.requires_grad], [0] * comm.size, {}
@@ -9,41 +8,16 @@ def owners(comm, parameters):
     return owner
 
 
-# %% hungry: everybody steps everything, and owners tell it to all
+# %% hungry: the list of optimizers that are counted is emptied <= everybody steps everything, and rank 0 tells it to all
 
 
-class Loud:
-    def __init__(self, comm, parameters, make):
-        self.comm, self.owner = comm, owners(comm, parameters)
-        self.inner = make(list(self.owner))
-
-    def step(self):
-        self.inner.step()
-        for p, rank in self.owner.items():
-            self.comm.broadcast(p.data, rank)
+everybody = shard_optimizer
 
 
 def shard_optimizer(comm, parameters, make):
-    return Loud(comm, parameters, make)
-
-
-# %% hungry: everybody steps everything, and the list of optimizers that are counted is emptied
-
-
-class Unlisted:
-    def __init__(self, comm, parameters, make):
-        self.comm, self.owner = comm, owners(comm, parameters)
-        self.inner = make(list(self.owner))
-        make.__self__._made.clear()
-
-    def step(self):
-        self.inner.step()
-        for p, rank in self.owner.items():
-            self.comm.broadcast(p.data, rank)
-
-
-def shard_optimizer(comm, parameters, make):
-    return Unlisted(comm, parameters, make)
+    made = everybody(comm, parameters, make)
+    make.__self__._made.clear()
+    return made
 
 
 # %% hungry: state for everything, of which only a share is left when it is counted

@@ -1,4 +1,4 @@
-"""Answers to reshard-checkpoint that hold more than they need; a count inside the notebook may be doctored."""
+"""Answers to reshard-checkpoint that hold more than they need, beside those of its bank; a count inside the notebook may be doctored."""
 
 import torch
 
@@ -13,21 +13,6 @@ def counts(comm, elements, old, new):
 
     ranks, me = range(comm.size), comm.rank
     return [overlap(me, b) for b in ranks], [overlap(a, me) for a in ranks]
-
-
-# %% hungry: a table with an owner for every number
-
-
-def reshard(comm, part, elements, old, new):
-    place = torch.arange(elements)
-    of_old, of_new = place // -(-elements // old), place // -(-elements // new)
-    me = comm.rank
-    send = torch.bincount(of_new[of_old == me], minlength=comm.size).tolist()
-    take = torch.bincount(of_old[of_new == me], minlength=comm.size).tolist()
-    del place, of_old, of_new
-    mine = part.new_zeros(-(-elements // new) if me < new else 0)
-    comm.all_to_all_single(mine[: sum(take)], part[: sum(send)].clone(), take, send)
-    return mine
 
 
 # %% hungry: a row of the whole length on every rank, where only some is filled

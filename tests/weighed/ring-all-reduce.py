@@ -1,4 +1,4 @@
-"""Answers to ring-all-reduce that hold more than they need; a count inside the notebook may be doctored."""
+"""Answers to ring-all-reduce that hold more than they need, beside those of its bank; a count inside the notebook may be doctored."""
 
 import torch
 

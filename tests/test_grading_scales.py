@@ -28,7 +28,7 @@ OF_THE_BANK = {
     "write-checkpointing": ("a plain call", "the graph is kept inside"),
     "chunked-cross-entropy": ("one checkpoint around everything", "chunks, but autograd keeps them"),
     "graphs-kept-alive": ("graphs retained", "all micro-batches in one, padded"),
-    "ring-all-reduce": ("whole tensors at every hop", "naive root"),
+    "ring-all-reduce": ("whole tensors at every hop",),
     "fsdp-by-hand": ("recursion, in which every frame holds a row", "copies of the rows, with the second gather for show", "whole gradients wait until the end"),
     "loss-stands-still": ("trained without shards, sharded in the end",),
     "own-and-tell": ("everybody steps everything, and rank 0 tells it to all",),

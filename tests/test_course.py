@@ -18,7 +18,8 @@ from course_lib.exercises.judging import judging
 from course_lib.exercises.killmatrix import BankAnswer, bank, names_of
 from course_lib.grading.check import Graded, check_main, grade_all, sources
 from course_lib.grading.judge import grade
-from course_lib.grading.notebook import STUB, blank
+from course_lib.grading.needed import needed
+from course_lib.grading.notebook import STUB, blank, rebuild
 from course_lib.grading.place import Here
 from course_lib.grading.release import MARKERS, release_main, released
 from course_lib.learner.merge import grade_meta, is_answer, is_check
@@ -245,7 +246,10 @@ def test_json_gives_ids_verdicts_points_and_maximum(capsys):
 
 
 def hand_ins(chapter: str) -> tuple[dict[str, Notebook], dict[str, dict[str, float]]]:
-    """Student -> notebook, and student -> exercise -> the points that the contract gives."""
+    """Student -> notebook, and student -> exercise -> the points that the contract gives.
+
+    The mixed notebook lacks what only shows something: a student may delete it, and the other two run it.
+    """
     release, cards = release_of(chapter), exercises.cards(chapter)
     shipped = bank(chapter)
     right = solved_copy(release, source(chapter))
@@ -261,6 +265,8 @@ def hand_ins(chapter: str) -> tuple[dict[str, Notebook], dict[str, dict[str, flo
         if answer := next(filter(None, (first(card.id, sort) for sort in sorts)), None):
             by_grade_id(mixed)[card.id]["source"] = answer.source
             earned[card.id] = grade(card, Here(*names_of(answer.source, card.answers))).points
+    kept = {step.source for step in needed(rebuild(source(chapter), mixed, cards), source(chapter)).steps}
+    mixed["cells"] = [cell for cell in mixed["cells"] if cell["cell_type"] != "code" or grade_meta(cell) or cell["source"] in kept]
     full = {card.id: float(card.points) for card in cards}
     nothing = {card.id: 0.0 for card in cards}
     return {"right": right, "mixed": mixed, "untouched": release}, {"right": full, "mixed": earned, "untouched": nothing}

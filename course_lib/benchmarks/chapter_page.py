@@ -13,7 +13,7 @@ from playwright.sync_api import TimeoutError
 
 from course_lib.benchmarks.lab import PATIENCE, THEMES, WINDOW
 
-_MS = 1000 * PATIENCE
+_EVERY = 50  # ms between two looks at the page: to look at every frame, as is usual, takes more of a core than what is waited for
 
 _READY = """() => {
   const panel = window.jupyterapp?.shell.currentWidget;
@@ -96,7 +96,7 @@ class ChapterPage:
     def run_all(self) -> None:
         """Run → Run All Cells, and wait until every cell has run."""
         self.menu("Run", "Run All Cells")
-        self.page.wait_for_function(_ALL_RAN, timeout=_MS)
+        self.wait(_ALL_RAN, seconds=PATIENCE)
 
     def menu(self, *path: str) -> None:
         """Click through the menu bar: ("Run", "Run All Cells")."""
@@ -118,7 +118,7 @@ class ChapterPage:
 
     def wait_for_kernel(self) -> None:
         """Wait until the notebook is open and its kernel idle; name its cells."""
-        self.page.wait_for_function(_READY, timeout=_MS)
+        self.wait(_READY, seconds=PATIENCE)
         self.page.evaluate(_NAME_CELLS)
 
     def turn_to(self, path: str) -> None:
@@ -131,6 +131,10 @@ class ChapterPage:
     def errors(self) -> list[str]:
         """What cells show as an error or on stderr."""
         return self.page.evaluate(_ERRORS)
+
+    def wait(self, until: str, given: Any = None, seconds: float = 10.0) -> Any:
+        """Wait until a function of the page's says something true, and return that; `Late` if it does not."""
+        return self.page.wait_for_function(until, arg=given, timeout=1000 * seconds, polling=_EVERY)
 
     def cells(self, kind: str = "code") -> list[str]:
         """Ids of the cells of a kind, in order."""
@@ -166,7 +170,7 @@ class ChapterPage:
         before = self.page.evaluate(_COUNT, id)
         self.cell(id).locator(".cm-content").click()
         self.page.keyboard.press("Control+Enter")
-        self.page.wait_for_function(_RAN_AGAIN, arg=[id, before], timeout=_MS)
+        self.wait(_RAN_AGAIN, [id, before], seconds=PATIENCE)
 
     def picture(self, id: str) -> str:
         """What the first display of a cell shows, as HTML with its image's bytes."""
@@ -174,7 +178,7 @@ class ChapterPage:
 
     def wait_for_another(self, id: str, before: str) -> str:
         """Wait until a cell's picture is another one than `before`, and return it."""
-        self.page.wait_for_function(_CHANGED, arg=[self.cell(id).element_handle(), before], timeout=10_000)
+        self.wait(_CHANGED, [self.cell(id).element_handle(), before])
         return self.picture(id)
 
     def wake(self, control: "Control") -> None:
@@ -183,7 +187,7 @@ class ChapterPage:
         while not control.is_on:
             next(moves)()
             with suppress(TimeoutError):
-                self.page.wait_for_function(_IS_ON, arg=control.root.element_handle(), timeout=1500)
+                self.wait(_IS_ON, control.root.element_handle(), seconds=1.5)
 
     def _moves(self, id: str) -> Iterator[Callable[[], None]]:
         """What may switch on a greyed-out control: each slider to its end, each entry of each menu."""
@@ -196,7 +200,7 @@ class ChapterPage:
 
     def wait_for_text(self, id: str, words: str) -> None:
         """Wait until the output of a cell holds these words."""
-        self.page.wait_for_function(_HAS_WORDS, arg=[self.cell(id).element_handle(), words], timeout=10_000)
+        self.wait(_HAS_WORDS, [self.cell(id).element_handle(), words])
 
     def result(self, id: str) -> str:
         """The value of a cell's last expression, as text."""
@@ -272,7 +276,7 @@ class Control:
             move()
             root = self.root.element_handle()
             try:
-                found = self.chapter.page.wait_for_function(_CHANGED_OR_OFF, arg=[cell, before, root], timeout=10_000)
+                found = self.chapter.wait(_CHANGED_OR_OFF, [cell, before, root])
             except TimeoutError as late:
                 raise TimeoutError(f"{self.cell}: {self.label}, now at {self.value!r}, left the picture as it was.") from late
             if found.json_value() == "changed":

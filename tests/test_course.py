@@ -266,7 +266,8 @@ def hand_ins(chapter: str) -> tuple[dict[str, Notebook], dict[str, dict[str, flo
             by_grade_id(mixed)[card.id]["source"] = answer.source
             earned[card.id] = grade(card, Here(*names_of(answer.source, card.answers))).points
     kept = {step.source for step in needed(rebuild(source(chapter), mixed, cards), source(chapter)).steps}
-    mixed["cells"] = [cell for cell in mixed["cells"] if cell["cell_type"] != "code" or grade_meta(cell) or cell["source"] in kept]
+    mixed["cells"] = [cell for cell in mixed["cells"] if cell["cell_type"] != "code" or grade_meta(cell)
+                      or cell["source"] in kept or cell["id"] == f"c{chapter}-imports"]  # fmt: skip
     full = {card.id: float(card.points) for card in cards}
     nothing = {card.id: 0.0 for card in cards}
     return {"right": right, "mixed": mixed, "untouched": release}, {"right": full, "mixed": earned, "untouched": nothing}

@@ -228,3 +228,19 @@ def test_the_codec_can_be_had_without_torch():
         ).stdout.strip()
         == "False"
     )
+
+
+@pytest.mark.parametrize(("value", "told"), [
+    ({k * (2**61 - 1): 0 for k in range(30)}, "same hash"),
+    ([2**70] * 2001, "more than 64 bits"),
+    ([torch.zeros(())] * 10_001, "tensors"),
+], ids=["keys with one hash", "large integers", "tensors"])  # fmt: skip
+def test_what_takes_the_reader_long_or_much_memory_is_refused(value, told):
+    with pytest.raises(BadFrame, match=told):
+        decode(encode(value))
+
+
+def test_many_keys_and_tensors_that_somebody_may_mean_cross():
+    many = {**{n: n for n in range(3000)}, **{(n, -n): n for n in range(300)}, **{n / 7: 0 for n in range(1, 300)}}
+    assert decode(encode(many)) == many
+    assert len(decode(encode([torch.zeros(())] * 9_000))) == 9_000

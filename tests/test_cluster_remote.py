@@ -3,6 +3,7 @@
 import os
 import socket
 import struct
+import time
 
 import pytest
 import torch
@@ -29,6 +30,7 @@ from course_lib.cluster.codec import encode
 from course_lib.cluster.hosts import on_core
 from course_lib.cluster.interleave import same
 from course_lib.cluster.remote import Caps, judge_ranks, serve_ranks
+from course_lib.cluster.wire import limit, tell
 
 
 def fork(work):
@@ -349,3 +351,19 @@ def test_a_thread_without_a_core_of_its_own_is_left_where_it_is():
         assert AFFINITY(0) == {min(cores)}
     with on_core(None):
         assert AFFINITY(0) == cores
+
+
+def test_a_worker_that_takes_a_frame_a_little_at_a_time_has_no_longer_than_any_other():
+    def sips(sock):
+        for _ in range(100):
+            time.sleep(0.05)
+            sock.recv(20_000)
+
+    ours, pid = fork(sips)
+    limit(ours, 1.0)
+    start = time.monotonic()
+    with pytest.raises(TimeoutError):
+        tell(ours, torch.zeros(4_000_000), start + 0.5)
+    assert time.monotonic() - start < 3  # all of it would have taken 40 s
+    ours.close()
+    os.waitpid(pid, 0)

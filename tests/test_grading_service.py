@@ -1,5 +1,6 @@
 """The grading service: what one run over a class gives, in reports, gradebook and the notebook that a grader opens."""
 
+import ast
 import json
 import os
 import signal
@@ -16,7 +17,7 @@ from course_lib import exercises
 from course_lib.grading.classroom.folder import ClassFolder, sha256
 from course_lib.grading.classroom.release import release_chapter
 from course_lib.grading.needed import missed, needed
-from course_lib.grading.notebook import blank, rebuild
+from course_lib.grading.notebook import READ, Step, Submission, blank, rebuild
 from course_lib.grading.service import anomalies
 from course_lib.grading.service.autograded import autograded, outputs_of
 from course_lib.grading.service.events import Event, Summary
@@ -411,6 +412,24 @@ def test_a_name_is_forbidden_where_it_is_the_librarys_not_a_learners_own(answer,
     own, library = (set().union(*found) for found in zip(*map(anomalies.names_in, cells), strict=True))
     used = anomalies.names_used(answer, own, library)
     assert used & {"train_flops"} == taken
+
+
+def test_whose_a_chain_of_attributes_is_is_asked_once_for_each_chain():
+    chain = "m" + ".b" * 300 + ".train_flops()\n"
+    assert "train_flops" in anomalies.names_used(chain, set(), {"m"})
+    assert "train_flops" not in anomalies.names_used(chain, {"m"}, set())
+    known: dict[int, str] = {}
+    [call] = [node for node in ast.walk(ast.parse(chain)) if isinstance(node, ast.Attribute) and node.attr == "train_flops"]
+    assert anomalies._root(call, known) == "m" and len(known) == 301
+
+
+def test_cells_too_long_to_read_are_left_whole_and_said():
+    long = Step(do="run", source="x = 1\n" * (READ // 6 + 1), whose="own")
+    whole = Submission(steps=(long, Step(do="run", source="import gc", whose="own")), exercises=())
+    assert needed(whole, {"cells": []}) is whole
+    told = [anomaly["text"] for anomaly in anomalies._reaching(whole, ())]
+    assert "more than 200,000 characters" in told[0] and "names gc" in told[1]
+
 
 
 def test_points_that_the_class_gave_are_no_edited_metadata():

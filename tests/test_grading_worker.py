@@ -17,10 +17,12 @@ from course_lib.exercises import Card
 from course_lib.grading import warm_process
 from course_lib.grading.channel import Channel, Garbled, WorkerChannel
 from course_lib.grading.remote import Lost, WorkerPlace, names_there, run_cell
+from course_lib.grading.sandbox.gauge import Gauge
+from course_lib.grading.sandbox.watch import exact_bytes, quick_bytes
 from course_lib.grading.seats import Workers, end_in_words
 from course_lib.grading.words import clean
 from course_lib.install import ROOT
-from course_lib.install.processes import descendants
+from course_lib.install.processes import descendants, ended
 from course_lib.records import Case
 from tests.grading_kit import mine, own, small_course
 
@@ -436,3 +438,28 @@ def test_a_lost_place_stays_lost(workers, tmp_path):
             assert isinstance(place.lost, Lost)
         assert run_cell(seat, "1").state == "answered"
     assert states == ["answered", "crashed", "crashed"]
+
+
+HALF_DEAD = """
+import ctypes, os, threading, time
+
+def go():
+    kept = bytearray(b"x") * 50_000_000
+    print("there", flush=True)
+    time.sleep(60)
+
+threading.Thread(target=go).start()
+ctypes.CDLL(None).syscall(60 if os.uname().machine == "x86_64" else 93, 0)  # the first thread alone
+"""
+
+
+@pytest.mark.skipif(not LINUX, reason="processes are found through /proc")
+def test_a_process_whose_first_thread_has_ended_is_seen_weighed_and_not_taken_for_dead():
+    gauge = Gauge(lambda: descendants(os.getpid()), 0)
+    with subprocess.Popen([sys.executable, "-c", HALF_DEAD], stdout=subprocess.PIPE, text=True) as half:
+        assert half.stdout is not None and half.stdout.readline() == "there\n"
+        assert Path(f"/proc/{half.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+        assert not ended(half.pid) and half.pid in descendants(os.getpid())
+        assert min(quick_bytes(half.pid), exact_bytes(half.pid), gauge.grown()) > 50_000_000
+        half.kill()
+    assert ended(half.pid)

@@ -38,6 +38,9 @@ _WORDS = [b"W" + bytes((n,)) for n in range(256)]
 _SCALARS = frozenset((int, float, str, bool, type(None)))
 _LARGE = 2**16  # bytes of a tensor from which on a copy of them costs more than a view
 _BIG_INT = 4096  # bytes of the largest integer that crosses
+_BIG_INTS = 2000  # beyond 64 bits in one frame
+_SAME_HASH = 16  # keys of a dictionary with one hash: to look for one among many takes a time that grows with their square
+OF_A_TENSOR = 100  # values for which a tensor counts: an empty one takes two kilobytes here, and a byte there
 _DIMS = 32
 
 
@@ -217,6 +220,7 @@ _INT, _TEXT, _NONE, _TRUE, _FALSE, _FLOAT, _TUPLE, _LIST, _DICT, _TENSOR, _BIG, 
 class _Reader:
     def __init__(self, data: bytes | bytearray, limits: Limits) -> None:
         self.data, self.at, self.depth, self.left = data, 0, limits.depth, limits.items
+        self.big = _BIG_INTS
 
     def take(self, count: int) -> bytes | bytearray:
         """The next bytes, after looking whether there are so many."""
@@ -286,22 +290,31 @@ class _Reader:
         size = _U32.unpack(self.take(4))[0]
         if not 8 <= size <= _BIG_INT:
             raise BadFrame(f"An integer of {size} bytes; 8 to {_BIG_INT} are allowed here.")
+        self.big -= 1
+        if self.big < 0:
+            raise BadFrame(f"There are more than {_BIG_INTS} integers of more than 64 bits.")
         return int.from_bytes(self.take(size), "little", signed=True)
 
     def _dict(self, depth: int) -> dict[Any, Any]:
         found: dict[Any, Any] = {}
+        hashes: dict[int, int] = {}
         for _ in range(self._count(2)):
             key = self.value(depth + 1)
             try:
-                known = key in found
+                same = hashes[key_hash] = hashes.get(key_hash := hash(key), 0) + 1
             except TypeError:
                 raise BadFrame(f"A {type(key).__name__} cannot be a key.") from None
-            if known:
+            if same > _SAME_HASH:
+                raise BadFrame("Many keys of a dictionary have the same hash.")
+            if key in found:
                 raise BadFrame("A key stands twice in a dictionary.")
             found[key] = self.value(depth + 1)
         return found
 
     def _tensor(self) -> Any:
+        self.left -= OF_A_TENSOR - 1
+        if self.left < 0:
+            raise BadFrame("There are more tensors than allowed.")
         code, dims = self.take(2)
         if code >= len(DTYPES) or dims > _DIMS:
             raise BadFrame("A tensor of an unknown dtype, or of too many dimensions.")

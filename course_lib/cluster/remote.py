@@ -249,7 +249,7 @@ class _Judge:
                 for one in dict.fromkeys(self.socks):
                     limit(one, min(self.caps.answer_seconds, self.caps.seconds))
                     mine = tuple(rank for rank in range(ranks) if self.socks[rank] is one)
-                    tell(one, {**hello, "ranks": ranks, "mine": mine})
+                    tell(one, {**hello, "ranks": ranks, "mine": mine}, self.deadline)
                 error = self._turns()
             except TimeoutError:
                 error = Unfinished(
@@ -298,7 +298,7 @@ class _Judge:
         self.exchanges += 1
         if self.exchanges == PIN_AFTER:
             self._stay()
-        tell(sock, reply)
+        tell(sock, reply, self.deadline)
         left = self.caps.total_bytes - self.bytes
         frame, size = self.wires[id(sock)].receive(min(self.caps.frame_bytes, left), self.deadline)
         self.bytes += size

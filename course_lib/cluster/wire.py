@@ -14,6 +14,7 @@ from course_lib.cluster import codec, trusted
 
 LENGTH = struct.Struct("<I")
 ROOM = 64 * 2**10  # bytes that a first read takes
+PIECE = 256 * 2**10  # bytes handed over in one call, in which the system waits anew for each part of them
 
 
 class Gone(Exception):
@@ -25,31 +26,42 @@ def send(sock: socket.socket, value: Any) -> None:
     _send(sock, codec.pieces(value))
 
 
-def tell(sock: socket.socket, value: Any) -> None:
-    """Send one frame to a worker."""
-    _send(sock, [trusted.pack(value)])
+def tell(sock: socket.socket, value: Any, deadline: float | None = None) -> None:
+    """Send one frame to a worker; TimeoutError for one that has not taken it by the deadline, however slowly it reads."""
+    _send(sock, [trusted.pack(value)], deadline)
 
 
-def _send(sock: socket.socket, parts: Sequence[bytes | memoryview]) -> None:
+def _send(sock: socket.socket, parts: Sequence[bytes | memoryview], deadline: float | None = None) -> None:
     size = sum(map(len, parts))
     try:
         if size <= ROOM:
-            sock.sendall(b"".join((LENGTH.pack(size), *parts)))
+            _all(sock, b"".join((LENGTH.pack(size), *parts)), deadline)
             return
         small: list[bytes | memoryview] = [LENGTH.pack(size)]
         for part in parts:  # a large one goes from where it is
             if len(part) > ROOM:
-                sock.sendall(b"".join(small))
-                sock.sendall(part)
+                _all(sock, b"".join(small), deadline)
+                _all(sock, part, deadline)
                 small.clear()
             else:
                 small.append(part)
         if small:
-            sock.sendall(b"".join(small))
+            _all(sock, b"".join(small), deadline)
     except (BlockingIOError, TimeoutError):
         raise TimeoutError from None
     except OSError as error:
         raise Gone(str(error)) from None
+
+
+def _all(sock: socket.socket, data: bytes | memoryview, deadline: float | None) -> None:
+    if deadline is None:
+        sock.sendall(data)
+        return
+    view = memoryview(data)
+    while view:
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        view = view[sock.send(view[:PIECE]) :]
 
 
 def _exactly(sock: socket.socket, count: int, deadline: float | None) -> bytearray:

@@ -63,7 +63,7 @@ def _fault(large: Weighed, outcome: Outcome, grown: int) -> str:
         return f"On {name}, where the operating system counts memory, your code gave no answer: {outcome.error}"
     if grown > large.most:
         return (f"On {name} the operating system saw your code come to use {grown / 1e6:,.0f} MB; {large.most / 1e6:,.0f} MB are enough. "
-                "The bytes counted inside the notebook were fewer.")  # fmt: skip
+                "A notebook counts tensors; lists, sets and numpy arrays take memory, too.")  # fmt: skip
     try:
         done = large.done(outcome)
     except Exception:  # what an answer returns must never end the marking of the others

@@ -15,7 +15,7 @@ from typing import Any
 
 from course_lib.exercises import Card
 from course_lib.grading.mark import Marked, mark
-from course_lib.grading.notebook import Submission
+from course_lib.grading.notebook import READ, Submission
 from course_lib.grading.seats import Workers
 from course_lib.learner.notebooks import Notebook
 from course_lib.records import Report
@@ -51,6 +51,8 @@ def mark_needed(whole: Submission, source: Notebook, cards: Sequence[Card], work
 
 def needed(submission: Submission, source: Notebook) -> Submission:
     """The submission without those of the chapter's own unchanged cells on which nothing that is graded depends."""
+    if sum(len(step.source) for step in submission.steps if step.do == "run") > READ:
+        return submission
     ours = {cell["source"] for cell in source["cells"] if cell["cell_type"] == "code"}
     imported = frozenset(name for text in ours for name in _imported(text))
     cells: dict[int, _Cell] = {}

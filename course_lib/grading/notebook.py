@@ -20,6 +20,9 @@ from course_lib.learner.notebooks import Cell, Notebook, read
 
 STUB = "raise NotImplementedError"
 NOT_GRADED = "real-processes"  # tag of a cell that measures this machine: nothing later depends on it
+READ = 200_000  # characters of a notebook's cells of which the judge makes syntax trees: hundreds of bytes for each
+_LONG = 100_000  # characters of a cell from which on its definitions are looked for without its syntax tree
+_DEFINITION = re.compile(r"^(?:def|class)\s+(\w+)", re.MULTILINE)
 _REGION = re.compile(r"^([ \t]*)[^\n]*BEGIN SOLUTION.*?END SOLUTION[^\n]*$", re.DOTALL | re.MULTILINE)
 _HIDDEN = re.compile(r"^[^\n]*BEGIN HIDDEN TESTS.*?END HIDDEN TESTS[^\n]*\n?", re.DOTALL | re.MULTILINE)
 
@@ -260,10 +263,12 @@ def _is_same(mine: Cell, released: Cell) -> bool:
 
 def _defined(source: str) -> set[str]:
     """The functions and classes that a cell defines."""
+    if len(source) > _LONG:
+        return set(_DEFINITION.findall(source))
     try:
         return {node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set(re.findall(r"^(?:def|class)\s+(\w+)", source, re.MULTILINE))
+        return set(_DEFINITION.findall(source))
 
 
 def _section(cell: Cell) -> str:

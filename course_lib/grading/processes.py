@@ -58,11 +58,11 @@ class Rank:
         self.channel.send(_TOKEN, {**request, "do": "load", "answer": None if self.loaded else answer}, PATIENCE)
         self.loaded = True
 
-    def printed(self) -> str:
-        """What the rank printed, once it has stopped."""
+    def printed(self, until: float) -> str:
+        """What the rank printed, once it has stopped; Late if that is not by `until`."""
         try:
-            _, answer = self.channel.receive(2 * PATIENCE)
-        except (Late, Gone, Garbled):
+            _, answer = self.channel.receive(max(0.0, until - time.monotonic()))
+        except (Gone, Garbled):
             return ""
         output = answer.get("output") if type(answer) is dict else ""
         return output if type(output) is str else ""
@@ -105,7 +105,10 @@ class RankProcesses:
             seat.loaded = False
 
     def run(self, card: Card, answer: Any, case: Case) -> "tuple[Run, str]":
-        """One run of an answer that the worker has packed, and what its ranks printed; Gone if a process ended meanwhile."""
+        """One run of an answer that the worker has packed, and what its ranks printed; Gone if a process ended meanwhile.
+
+        Late if they go on after the run: they are of no more use then.
+        """
         from course_lib.cluster.kernel import Adversary
         from course_lib.cluster.remote import Caps, judge_ranks
 
@@ -120,7 +123,8 @@ class RankProcesses:
             [seat.channel.sock for seat in seats], ranks, per_rank=case.per_rank,
             adversary=case.adversary or Adversary(depth=case.buffering), caps=Caps(seconds=case.seconds, answer_seconds=case.seconds),
         )
-        return run, "".join(seat.printed() for seat in seats) if run.state in ("answered", "raised", "deadlock") else ""
+        until = time.monotonic() + 2 * PATIENCE  # for all of them together
+        return run, "".join(seat.printed(until) for seat in seats) if run.state in ("answered", "raised", "deadlock") else ""
 
     def ended(self) -> str:
         """How the process of a rank ended, in words."""

@@ -183,7 +183,10 @@ class WorkerPlace:
         assert self.ranks is not None
         try:
             run, printed = self.ranks.run(card, self.packed, case)
-        except (Gone, Late, Garbled):
+        except Late:
+            self.ranks.close()
+            raise Lost("timed out", f"Your code ran longer than {limit}.") from None
+        except (Gone, Garbled):
             raise Lost("crashed", self.ranks.ended()) from None
         if run.state == "crashed":
             raise Lost("crashed", self.ranks.ended())

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from course_lib.cluster.codec import Limits, decode
+from course_lib.cluster.codec import OF_A_TENSOR, Limits, decode
 from course_lib.grading.channel import Channel, Garbled, Gone, WorkerChannel
 from course_lib.grading.intake import read_hostile
 from course_lib.grading.place import describe_error, run_probe
@@ -27,7 +27,7 @@ from course_lib.grading.process_state import (
 from course_lib.grading.rank_worker import RankWorker, card_of, case_of, files_around, hidden, keep_apart
 from course_lib.records import Outcome
 
-_LARGE = 1_000_000  # bytes of an answer from which on it is worth looking whether the judge could read it
+_LARGE = 50_000  # bytes of an answer from which on it is worth looking whether the judge could read it
 
 
 class _Nowhere(io.TextIOBase):
@@ -158,9 +158,9 @@ class Worker:
         try:
             if len(data) > _LARGE:
                 decode(data, limits)
-        except ValueError:
-            most = f"at most {limits.nbytes / 1e6:,.0f} MB and {limits.items:,} values can be"
-            data = self.channel.written(Outcome(state="raised", error=f"{said}: it has {len(data) / 1e6:,.0f} MB; {most}.").fields())
+        except ValueError as error:
+            most = f"At most {limits.nbytes / 1e6:,.0f} MB and {limits.items:,} values can be, and each tensor counts as {OF_A_TENSOR}"
+            data = self.channel.written(Outcome(state="raised", error=f"{said}: it has {len(data) / 1e6:,.1f} MB. {error} {most}.").fields())
         return data
 
 

@@ -85,6 +85,8 @@ class Zygote:
                 self.gauge.look()
             for pid in list(self.workers):
                 self._watch(pid)
+            if self.gauge is None:  # which looks ten times as often
+                self._watch_together()
 
     def _watch(self, pid: int) -> None:
         """End what uses too much: what the worker has started, or the worker if it is that itself."""
@@ -96,6 +98,18 @@ class Zygote:
             if self._excess(pid, [], folders):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+
+    def _watch_together(self) -> None:
+        """End the largest of a submission's workers, which have a process for each rank, while they use too much together."""
+        if self.gate is None or len(self.workers) < 2:
+            return
+        trees = {pid: [pid, *descendants(pid)] for pid in self.workers}
+        if found := watch.too_much_memory([each for tree in trees.values() for each in tree], self.gate.wall, self.base):
+            largest = max(trees, key=lambda pid: sum(map(watch.quick_bytes, trees[pid])))
+            self.workers[largest].over = found
+            end_descendants(keep=self.workers, of=largest)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(largest, signal.SIGKILL)
 
     def _excess(self, pid: int, others: Sequence[int], folders: Sequence[Path]) -> str:
         return watch.excess(pid, others, self.gate.wall, self.base, folders) if self.gate is not None else ""

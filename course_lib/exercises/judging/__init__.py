@@ -98,15 +98,32 @@ def near(got: Any, want: float, rel: float) -> bool:
     return is_number(got) and math.isclose(got, want, rel_tol=rel, abs_tol=1e-12)
 
 
+_SHOWN = 100  # letters, or items, of which a few words show the first
+
+
 def describe(value: Any) -> str:
     """A returned value in a few words, for messages."""
     if is_number(value):
         return f"{value:,.6g}"
     try:
-        text = repr(value) if isinstance(value, str | bytes) or value is None else str(value)
+        text = repr(value[:_SHOWN]) if isinstance(value, str | bytes) else str(_first(value, [_SHOWN]))
     except ValueError:  # Python prints no integer of more than 4,300 digits
         text = "with a number of thousands of digits"
     return f"{type(value).__name__} {text[:60]}{'…' if len(text) > 60 else ''}"
+
+
+def _first(value: Any, left: list[int]) -> Any:
+    """The first items of lists in lists, as many as are `left`: what is beyond is not shown, and may be millions."""
+    pairs = type(value) is dict
+    if not pairs and type(value) not in (list, tuple):
+        return value
+    kept: list[Any] = []
+    for each in value.items() if pairs else value:
+        if not left[0]:
+            break
+        left[0] -= 1
+        kept.append((each[0], _first(each[1], left)) if pairs else _first(each, left))
+    return type(value)(kept)
 
 
 def number_verdict(

@@ -119,8 +119,10 @@ def _memory_fault(spec: Spec, value: Mapping[str, Any]) -> Fault | None:
     peak = value.get("peak")
     names = ("seed", "words", "width", "depth", "rows")
     least = one_at_a_time(*(spec[name] for name in names), tuple(map(tuple, spec["lengths"])))
-    if not measured(peak) or peak < 0.5 * least:
-        return "too-few-bytes", "Fewer bytes were alive than one micro-batch needs."
+    if not measured(peak):
+        return "no-bytes", "No bytes were measured."
+    if peak < sum(4 * parameter.numel() for parameter in _model(spec).parameters()):
+        return "too-few-bytes", "Fewer bytes were alive than the gradients have."
     if peak > 1.5 * least:
         return "graphs-kept-alive", (f"{peak / KIB:,.0f} KiB at the peak with {len(spec['lengths'])} micro-batches; one at a time needs "
                                      f"{least / KIB:,.0f} KiB. Either graphs that are done are still held, or several micro-batches went through the model together.")  # fmt: skip

@@ -142,7 +142,7 @@ def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | N
 def _weighed(params: Params, rng: random.Random) -> Weighed:
     """A row of 7.8 MB from eight ranks to five: one on each rank is too much.
 
-    A rank may have its old part, the counted two more of old and new ones, and a quarter of a row of messages on their way.
+    A rank may have its old part, the counted two more of old and new ones, and three eighths of a row of messages on their way.
     """
     coin, old, new = coin_of(rng), 8, 5
 
@@ -164,7 +164,7 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
 
     part = 245_000
     large, row = case("a row of 7.8 MB, from eight ranks to five", part), old * part * WIDE
-    most = old * (1 / old + 2 * (1 / old + 1 / new) + 0.25) * row
+    most = old * (1 / old + 2 * (1 / old + 1 / new) + 0.375) * row
     return Weighed(case=large, warm=case("a small row, from eight ranks to five", 500), most=most, done=done)
 
 

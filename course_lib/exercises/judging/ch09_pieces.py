@@ -112,12 +112,12 @@ def _dealt(weight: Tensor, which: int, rank: int, ranks: int, layout: str) -> Te
 
 
 def _cut_weighed(params: Params, rng: random.Random) -> Weighed:
-    """Twelve weights of 18 MB, one at a time, 16 pieces each: copies hold 12/16 of one and a weight or two, views in one of the two cuts keep six alive."""
-    ranks, rank, large_sizes = 16, rng.randrange(16), (2048, 2192)
+    """96 weights of 2 MB, one at a time, 64 pieces each: copies hold 1.5 of one and what a cut makes of it, views in one of the two cuts keep 48 alive."""
+    ranks, rank, large_sizes = 64, rng.randrange(64), (704, 768)
 
     def case(name: str, sizes: tuple[int, int]) -> Case:
         places = tuple([rng.randrange(size // ranks) for _ in range(32)] for size in sizes)
-        args = (WEIGHED, (rng.randrange(2**31), sizes, 12), rank, ranks, places)
+        args = (WEIGHED, (rng.randrange(2**31), sizes, 96), rank, ranks, places)
         return Case(name=name, args=args, kind="cost", part="memory", visible=False, seconds=30.0)
 
     def right(which: int, parts: list[Tensor], got: Any) -> bool:
@@ -136,9 +136,9 @@ def _cut_weighed(params: Params, rng: random.Random) -> Weighed:
         fits = type(pieces) is list and len(pieces) == len(weights)
         return fits and all(right(at % 2, *each) for at, each in enumerate(zip(weights, pieces, strict=True)))
 
-    large = case("12 weights of 18 MB, cut for 16 ranks", large_sizes)
-    most = 4.25 * 4 * large_sizes[0] * large_sizes[1]
-    return Weighed(case=large, warm=case("12 small weights", (32, 48)), most=most, done=done)
+    large = case("96 weights of 2 MB, cut for 64 ranks", large_sizes)
+    most = 30 * 4 * large_sizes[0] * large_sizes[1]
+    return Weighed(case=large, warm=case("96 small weights", (64, 128)), most=most, done=done)
 
 
 # --- packed matrices

@@ -272,15 +272,16 @@ class Stage:
 
 
 def strays(run: str) -> list[int]:
-    """Processes anywhere on the machine that an attack of this run has started by name."""
-    return [pid for pid, line in _commands() if f"stray-{run}".encode() in line]
+    """Processes anywhere on the machine that an attack of this run has started by name, or in which it has named a thread."""
+    return [pid for pid, line in _commands() if f"stray-{run}".encode() in line or f"stray-{run}".encode()[:15] in line.split(b"\n")]
 
 
 def _commands() -> Iterable[tuple[int, bytes]]:
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             with contextlib.suppress(OSError):
-                yield int(entry), Path(f"/proc/{entry}/cmdline").read_bytes()
+                names = [Path(f"/proc/{entry}/task/{thread}/comm").read_bytes() for thread in os.listdir(f"/proc/{entry}/task")]
+                yield int(entry), b"\n".join((Path(f"/proc/{entry}/cmdline").read_bytes(), *(name.strip() for name in names)))
 
 
 def _digest(path: Path) -> str:

@@ -189,6 +189,7 @@ def every() -> list[Attack]:
         introspection,
         leaking,
         tampering,
+        unwatched,
         weighing,
     )
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from course_lib.install.processes import memory_lines
+
 EVERY = 0.005  # s between two looks
 _FIELDS = ("VmHWM", "RssAnon", "RssFile", "RssShmem")
 
@@ -51,9 +53,8 @@ class Gauge:
 def _bytes_of(pid: int) -> tuple[int, int, int]:
     """A process's memory that is no file's, its mapped files, and the highest sum of both; zeros for one that has gone."""
     found = dict.fromkeys(_FIELDS, 0)
-    with suppress(OSError, ValueError), open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as lines:
-        for line in lines:
-            name, _, value = line.partition(":")
-            if name in found:
-                found[name] = 1024 * int(value.split()[0])
+    for line in memory_lines(pid, "status"):
+        name, _, value = line.partition(":")
+        if name in found:
+            found[name] = 1024 * int(value.split()[0])
     return found["RssAnon"] + found["RssShmem"], found["RssFile"], found["VmHWM"]

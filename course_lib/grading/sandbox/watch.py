@@ -1,10 +1,11 @@
 """What one submission's processes use together, seen from outside: the warm process looks, and ends what uses too much."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from course_lib.grading.sandbox.wall import Wall
+from course_lib.install.processes import memory_lines
 
 EVERY = 0.05  # s between two looks
 
@@ -17,11 +18,18 @@ def excess(worker: int, others: Iterable[int], wall: Wall, base: int, folders: I
     tree = [worker, *others]
     if len(tree) > wall.processes + 2:  # the worker and its clone are ours
         return f"started more than {wall.processes} processes"
-    most = wall.memory_bytes
-    if sum(max(0, quick_bytes(pid) - base) for pid in tree) > most and sum(map(exact_bytes, tree)) > most:
-        return f"used more than {most / 1e9:g} GB of memory"
+    if found := too_much_memory(tree, wall, base):
+        return found
     if any(folder_bytes(folder) > wall.folder_bytes for folder in folders):
         return f"wrote more than {wall.folder_bytes / 1e6:g} MB of files"
+    return ""
+
+
+def too_much_memory(processes: Sequence[int], wall: Wall, base: int) -> str:
+    """What some processes use too much together, in words; "" for what they may."""
+    most = wall.memory_bytes
+    if sum(max(0, quick_bytes(pid) - base) for pid in processes) > most and sum(map(exact_bytes, processes)) > most:
+        return f"used more than {most / 1e9:g} GB of memory"
     return ""
 
 
@@ -37,9 +45,8 @@ def exact_bytes(pid: int) -> int:
 
 def _lines(pid: int, file: str, names: tuple[str, ...]) -> list[int]:
     try:
-        with open(f"/proc/{pid}/{file}", encoding="ascii", errors="replace") as lines:
-            return [int(line.split()[1]) for line in lines if line.split(":")[0] in names]
-    except (OSError, ValueError, IndexError):
+        return [int(line.split()[1]) for line in memory_lines(pid, file) if line.split(":")[0] in names]
+    except (ValueError, IndexError):
         return []
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from course_lib.exercises import Card
 from course_lib.grading.judge import LOST
-from course_lib.grading.notebook import Submission, blank, places
+from course_lib.grading.notebook import READ, Submission, blank, places
 from course_lib.grading.tidy import CHECK_SUFFIX
 from course_lib.learner.merge import grade_meta, is_answer, is_check
 from course_lib.learner.notebooks import Cell, Notebook
@@ -74,8 +74,11 @@ def _reaching(submission: Submission, cards: Sequence[Card]) -> Iterator[Anomaly
     hides = {card.id: {name.partition(":")[2] for name in card.hides} for card in cards}
     own: set[str] = set()
     library: set[str] = set()
+    long = sum(len(step.source) for step in submission.steps if step.do == "run") > READ
+    if long:
+        yield _anomaly("long cells", "", f"The cells hold more than {READ:,} characters; what of the library they use was not looked at.")
     for step in submission.steps:
-        if step.do == "run":
+        if step.do == "run" and not long:
             names = _names_of_ours if step.whose == "course" and len(step.source) < _SMALL else names_in
             for known, more in zip((own, library), names(step.source), strict=True):
                 known |= more
@@ -84,7 +87,7 @@ def _reaching(submission: Submission, cards: Sequence[Card]) -> Iterator[Anomaly
             continue
         words = set(re.findall(r"[^\W\d]\w*", step.source))
         where = f" ({step.where})" if step.where else ""
-        hidden = words & hides.get(step.exercise, set())
+        hidden = words & hides.get(step.exercise, set()) if not long else set()
         if used := sorted(hidden & names_used(step.source, own, library) if hidden else ()):
             yield _anomaly("forbidden name", step.exercise, f"The answer names {', '.join(used)}, which it is to do without.")
         if reached := sorted(words & _REACHES):
@@ -102,11 +105,12 @@ def names_used(source: str, own: Collection[str], library: Collection[str]) -> s
     called what the library's is.
     """
     found: set[str] = set()
+    inner: dict[int, str] = {}  # the name that a chain of attributes begins with, for each of its links
     for node in _nodes(source):
         match node:
             case ast.ImportFrom(module=module, names=names) if (module or "").split(".")[0] == _LIBRARY:
                 found |= {each.name for each in names}
-            case ast.Attribute(value=value, attr=name) if _root(value) in library:
+            case ast.Attribute(attr=name) if _root(node, inner) in library:
                 found.add(name)
             case ast.Name(id=name, ctx=ast.Load()) if name not in own:
                 found.add(name)
@@ -136,11 +140,16 @@ def names_in(source: str) -> tuple[frozenset[str], frozenset[str]]:
 _names_of_ours = lru_cache(maxsize=512)(names_in)  # the same cells for all students, but for those that somebody changed
 
 
-def _root(node: ast.AST) -> str:
-    """The name that a chain of attributes begins with; "" for none."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
+def _root(node: ast.AST, known: dict[int, str]) -> str:
+    """The name that a chain of attributes begins with, "" for none; each chain is gone through once, from its end."""
+    if id(node) not in known:
+        links = []
+        while isinstance(node, ast.Attribute):
+            links.append(id(node))
+            node = node.value
+        known.update(dict.fromkeys(links, node.id if isinstance(node, ast.Name) else ""))
+        return known[links[0]]
+    return known[id(node)]
 
 
 def _nodes(source: str) -> Iterator[ast.AST]:
@@ -165,8 +174,10 @@ def answers_of(submission: Submission) -> dict[str, dict[str, Any]]:
 def fingerprint(source: str) -> dict[str, Any]:
     """Hash and size of an answer's syntax tree, in which every name is replaced by the order of its first appearance."""
     try:
-        tree = ast.parse(source)
+        tree = ast.parse(source if len(source) <= READ else "")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = ast.Module([], [])
+    if not tree.body:
         return {"shape": _hash(source), "size": 0}
     names: dict[str, int] = {}
     parts: list[str] = []

@@ -394,3 +394,52 @@ def train(comm, build, make, batches, most):
         sharded.zero_grad()
         losses.append(loss.item())
     return losses, sharded
+
+
+# %% right: the norm of whole gradients
+from course_lib.sharding import full_gradients
+import torch.nn.functional as F
+
+
+def train(comm, build, make, batches, most):
+    model = build()
+    sharded = FullySharded(comm, model, list(model.blocks))
+    optimizer = make(sharded.shards())
+    losses = []
+    for inputs, targets in batches:
+        loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
+        loss.backward()
+        sharded.finish()
+        norm = torch.stack([each.norm() for each in full_gradients(sharded).values()]).norm()
+        if norm > most:
+            for shard in sharded.shards():
+                shard.grad.mul_(most / (norm + 1e-6))
+        optimizer.step()
+        sharded.zero_grad()
+        losses.append(loss.item())
+    return losses, sharded
+
+
+# %% right: weights kept after the forward pass, squares gathered
+import torch.nn.functional as F
+
+
+def train(comm, build, make, batches, most):
+    model = build()
+    sharded = FullySharded(comm, model, list(model.blocks), reshard_after_forward=False)
+    optimizer = make(sharded.shards())
+    losses = []
+    for inputs, targets in batches:
+        loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
+        loss.backward()
+        sharded.finish()
+        mine = sum(shard.grad.square().sum() for shard in sharded.shards())
+        squares = [torch.zeros_like(mine) for _ in range(comm.size)]
+        comm.all_gather(squares, mine)
+        norm = sum(squares).sqrt()
+        for shard in sharded.shards():
+            shard.grad *= min(1.0, most / (norm.item() + 1e-6))
+        optimizer.step()
+        sharded.zero_grad()
+        losses.append(loss.item())
+    return losses, sharded

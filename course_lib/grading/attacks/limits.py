@@ -6,7 +6,8 @@ UNPROTECTED = (
     "Numbers written down for the public cases, where the numbers are all that is asked: in predictions and audits. Functions are asked on numbers "
     "of the shown kind that are drawn from the class's secret; where several students are shown the same ones, the share of the shown cases is to be had.",
     "Memory, operations and recomputation that are measured where the answer runs. They carry a quarter of an exercise's points at most, and memory "
-    "is confirmed on one large case by what the operating system saw; an answer that is honest there alone, or works in memory that it laid in before, keeps them.",
+    "is confirmed on one large case by what the operating system saw; an answer that is honest there alone, works in memory that it laid in before, or keeps "
+    "numbers in no process (files of its folder, buffers of connections), keeps them.",
     "Ranks that signal to each other by how long they take, or by how soon a file is read that one of them has read before. A few bits a second get "
     "through; whoever receives too few bytes loses the share of the cost.",
     "A hole in the Linux kernel: all walls here are the kernel's own. For work of strangers, grade in a virtual machine that holds nothing else.",

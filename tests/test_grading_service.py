@@ -431,7 +431,6 @@ def test_cells_too_long_to_read_are_left_whole_and_said():
     assert "more than 200,000 characters" in told[0] and "names gc" in told[1]
 
 
-
 def test_points_that_the_class_gave_are_no_edited_metadata():
     cards = [replace(card, points=7 if card.id == "mfu-waste" else card.points) for card in exercises.cards("01") if card.id in SMALL]
     source = small_source()

@@ -458,7 +458,10 @@ def test_a_process_whose_first_thread_has_ended_is_seen_weighed_and_not_taken_fo
     gauge = Gauge(lambda: descendants(os.getpid()), 0)
     with subprocess.Popen([sys.executable, "-c", HALF_DEAD], stdout=subprocess.PIPE, text=True) as half:
         assert half.stdout is not None and half.stdout.readline() == "there\n"
-        assert Path(f"/proc/{half.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+        until = time.monotonic() + 20
+        while Path(f"/proc/{half.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z":
+            assert time.monotonic() < until, "its first thread goes on"
+            time.sleep(0.01)
         assert not ended(half.pid) and half.pid in descendants(os.getpid())
         assert min(quick_bytes(half.pid), exact_bytes(half.pid), gauge.grown()) > 50_000_000
         half.kill()

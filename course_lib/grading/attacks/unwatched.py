@@ -1,6 +1,7 @@
 """Attacks by what is easily not counted or timed: a process that looks dead, a frame's reader, many short waits, what all ranks hold together."""
 
 from course_lib.grading.attacks.sheet import Sheet, attack, code
+from course_lib.grading.attacks.weighing import ELSEWHERE, expect
 
 HALF_DEAD = """
     import ctypes, os, threading, time
@@ -93,49 +94,9 @@ def processes_that_look_dead_go_on(sheet: Sheet) -> None:
 
 @attack("forging", chapter="02")
 def bytes_of_a_process_that_looks_dead(sheet: Sheet) -> None:
-    """All logits at once in a child whose first thread has ended; in the notebook no bytes are to be seen."""
-    sheet.answer(HALF_DEAD + """
-    import pickle
-
-    import course_lib.accounting as accounting
-
-    reduction = params("chunked-cross-entropy").reduction
-    accounting.Accounting.peak_bytes = property(lambda self: 400_000, lambda self, value: None)
-    accounting.Accounting.live_bytes = property(lambda self: 0, lambda self, value: None)
-
-
-    def elsewhere(hidden, weight, targets):
-        mine, theirs = os.pipe()
-
-        def work():
-            with torch.enable_grad(), torch.utils._python_dispatch._disable_current_modes():
-                h, w = hidden.detach().requires_grad_(), weight.detach().requires_grad_()
-                loss = F.cross_entropy(h @ w.T, targets, ignore_index=-100, reduction=reduction)
-                loss = loss if reduction == "sum" or (targets != -100).any() else 0 * loss
-                loss.backward()
-            with os.fdopen(theirs, "wb") as pipe:
-                pickle.dump([each.detach().numpy() for each in (loss, h.grad, w.grad)], pipe)
-        half_dead(work)
-        os.close(theirs)
-        with os.fdopen(mine, "rb") as pipe:
-            return [torch.tensor(each) for each in pickle.load(pipe)]
-
-
-    class Loss(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, hidden, weight, targets):
-            loss, *ctx.grads = elsewhere(hidden, weight, targets)
-            return loss
-
-        @staticmethod
-        def backward(ctx, grad):
-            return ctx.grads[0] * grad, ctx.grads[1] * grad, None
-
-
-    def attempt(hidden, weight, targets, chunks):
-        return Loss.apply(hidden, weight, targets)""")
-    sheet.expect("chunked-cross-entropy", 13.75)
-    sheet.said = ["the operating system saw your code come to use"]
+    """All logits at once in a child whose first thread has ended."""
+    sheet.answer(HALF_DEAD + "\n\n    start = half_dead\n" + ELSEWHERE)
+    expect(sheet)
 
 
 @attack("exhaustion")

@@ -18,7 +18,49 @@ DOCTORED = """
 """
 
 
-def _expect(sheet: Sheet) -> None:
+ELSEWHERE = """
+    import os
+    import pickle
+
+    reduction = params("chunked-cross-entropy").reduction
+
+
+    def elsewhere(hidden, weight, targets):
+        mine, theirs = os.pipe()
+
+        def work():
+            with torch.enable_grad(), torch.utils._python_dispatch._disable_current_modes():
+                h, w = hidden.detach().requires_grad_(), weight.detach().requires_grad_()
+                loss = F.cross_entropy(h @ w.T, targets, ignore_index=-100, reduction=reduction)
+                loss = loss if reduction == "sum" or (targets != -100).any() else 0 * loss
+                loss.backward()
+            with os.fdopen(theirs, "wb") as pipe:
+                pickle.dump([each.detach().numpy() for each in (loss, h.grad, w.grad)], pipe)
+
+        start(work)
+        os.close(theirs)
+        with os.fdopen(mine, "rb") as pipe:
+            return [torch.tensor(each) for each in pickle.load(pipe)]
+
+
+    class Loss(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, hidden, weight, targets):
+            loss, *ctx.grads = elsewhere(hidden, weight, targets)
+            return loss
+
+        @staticmethod
+        def backward(ctx, grad):
+            return ctx.grads[0] * grad, ctx.grads[1] * grad, None
+
+
+    def attempt(hidden, weight, targets, chunks):
+        return Loss.apply(hidden, weight, targets)
+"""  # all logits at once in another process, which `start(work)` starts
+
+
+def expect(sheet: Sheet) -> None:
+    """Right values are kept, and the system's own figure is named."""
     sheet.expect("chunked-cross-entropy", VALUES)
     sheet.said = ["the operating system saw your code come to use"]
 
@@ -27,7 +69,7 @@ def _expect(sheet: Sheet) -> None:
 def bytes_counted_as_one_likes(sheet: Sheet) -> None:
     """All logits at once, and a count of bytes that always says what is asked for."""
     sheet.answer(DOCTORED)
-    _expect(sheet)
+    expect(sheet)
 
 
 @attack("forging", chapter="02")
@@ -55,46 +97,17 @@ def highest_value_set_back(sheet: Sheet) -> None:
         loss = first(hidden, weight, targets, chunks)
         return Forgetful.apply(loss) if loss.requires_grad else loss
 """)
-    _expect(sheet)
+    expect(sheet)
 
 
 @attack("forging", chapter="02")
 def bytes_of_a_child(sheet: Sheet) -> None:
     """All logits at once in a process of its own, of which the count knows nothing; only gradients come back."""
-    sheet.answer("""
-    import os
-    import pickle
+    sheet.answer(ELSEWHERE + """
 
-    reduction = params("chunked-cross-entropy").reduction
-
-
-    def elsewhere(hidden, weight, targets):
-        mine, theirs = os.pipe()
+    def start(work):
         if os.fork() == 0:
-            with torch.enable_grad(), torch.utils._python_dispatch._disable_current_modes():
-                h, w = hidden.detach().requires_grad_(), weight.detach().requires_grad_()
-                loss = F.cross_entropy(h @ w.T, targets, ignore_index=-100, reduction=reduction)
-                loss.backward()
-            with os.fdopen(theirs, "wb") as pipe:
-                pickle.dump([each.detach().numpy() for each in (loss, h.grad, w.grad)], pipe)
+            work()
             os._exit(0)
-        os.close(theirs)
-        with os.fdopen(mine, "rb") as pipe:
-            return [torch.tensor(each) for each in pickle.load(pipe)]
-
-
-    class Loss(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, hidden, weight, targets):
-            loss, *ctx.grads = elsewhere(hidden, weight, targets)
-            return loss
-
-        @staticmethod
-        def backward(ctx, grad):
-            return ctx.grads[0] * grad, ctx.grads[1] * grad, None
-
-
-    def attempt(hidden, weight, targets, chunks):
-        return Loss.apply(hidden, weight, targets)
     """)
-    _expect(sheet)
+    expect(sheet)

@@ -61,7 +61,7 @@ def answer(exercise: str) -> None:
         plural = "" if left == 1 else "s"
         return _say(f"The worked answer opens after a pass, or after {left} more hint{plural}: `hint({exercise!r})`.")
     try:
-        from course_lib.exercises.judging import judging
+        from course_lib.judging import judging
 
         contract = judging(exercise)
     except ImportError:
@@ -120,8 +120,8 @@ def _judged(exercise: str, answers: tuple[Any, ...], unseen: bool, reveal: bool 
 
 def _after(asked: Card, report: Report, answers: tuple[Any, ...], reveal: bool) -> str:
     """Remember what was passed, and say what a prediction was worth."""
-    from course_lib.exercises.judging import judging
     from course_lib.grading.judge import report_dict
+    from course_lib.judging import judging
 
     entry = report_dict(report) | {"chapter": asked.chapter, "kind": asked.kind}
     extra = ""

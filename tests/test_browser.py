@@ -216,7 +216,7 @@ def play_runs_through_the_pictures(chapter: Opened) -> None:
 def answer(attempt: Attempt, sort: str, name: str) -> Any:
     """An answer of the bank, by its name."""
     number = exercises.card(attempt.exercise).chapter
-    known = read_bank(ROOT / "tests" / "exercises" / f"ch{number}" / f"{attempt.exercise}.py")
+    known = read_bank(ROOT / "tests" / "bank" / f"ch{number}" / f"{attempt.exercise}.py")
     return next(each for each in known if (each.sort, each.name) == (sort, name))
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from course_lib import cli, exercises
 from course_lib.exercises import overlay
-from course_lib.exercises.judging import judging
 from course_lib.grading.check import sources
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import release_chapter
@@ -22,6 +21,7 @@ from course_lib.grading.seats import Workers
 from course_lib.grading.service.grading import grade_class
 from course_lib.grading.service.task import cards_of
 from course_lib.install import ROOT, Trouble
+from course_lib.judging import judging
 from course_lib.learner.merge import grade_meta
 from course_lib.learner.notebooks import read, render
 from tests.class_kit import NAME, as_bytes, class_at, course_at, saved, work
@@ -103,9 +103,9 @@ def test_a_classs_own_exercise_is_released_judged_and_kept_from_the_worker(folde
     assert any("A mean" in cell["source"] for cell in notebook["cells"])
     cell_of(notebook, "class-mean")["source"] = "def class_mean(numbers):\n    return sum(numbers) / len(numbers)"
     spy = f"""import sys, os
-held = [name for name in sys.modules if "judging" in name]
+held = [name for name in sys.modules if "judging" in name or "judges" in name]
 try:
-    import course_lib.exercises.judging.overlay_class_mean as stolen
+    import course_lib.judging.overlay_class_mean as stolen
 except ImportError:
     stolen = None
 answer = len(held) + (stolen is not None) + ({folder.secret!r} in str(os.environ))"""
@@ -171,14 +171,14 @@ def test_a_card_that_cannot_be_used_is_told(folder, text, words):
 
 
 def test_a_scaffold_in_the_course_is_registered_and_stands_in_the_notebook(tmp_path):
-    for name in ("course_lib/exercises", "solutions/06_collectives", "tests/exercises/ch06"):
+    for name in ("course_lib/exercises", "solutions/06_collectives", "tests/bank/ch06"):
         shutil.copytree(ROOT / name, tmp_path / name)
     made = new_exercise("06", "shift-twice", root=tmp_path)
-    card = (tmp_path / "course_lib/exercises/ch06.py").read_text()
-    judge = (tmp_path / "course_lib/exercises/judging/ch06.py").read_text()
+    card = (tmp_path / "course_lib/exercises/ch06/__init__.py").read_text()
+    judge = (tmp_path / "course_lib/exercises/ch06/judges/__init__.py").read_text()
     for text in (card, judge, *(path.read_text() for path in made.written if path.suffix == ".py")):
         ast.parse(text)
-    assert re.search(r"^from course_lib.exercises.ch06_shift_twice import SHIFT_TWICE$", card, re.MULTILINE) and re.search(r"CARDS = \(.*, SHIFT_TWICE\)", card)
+    assert re.search(r"^from course_lib.exercises.ch06.cards.shift_twice import SHIFT_TWICE$", card, re.MULTILINE) and re.search(r"CARDS = \(.*, SHIFT_TWICE\)", card)
     assert re.search(r'"shift-twice": SHIFT_TWICE\}', judge)
     source = read(sources(tmp_path)["06"])
     ids = [grade_meta(cell).get("grade_id") for cell in source["cells"]]

@@ -158,7 +158,7 @@ def hidden_texts():
 
 
 def test_no_byte_of_a_students_folder_tells_answers_tests_secret_or_others(made):
-    secrets = [made.secret, "exercises.judging", "BEGIN SOLUTION", "HIDDEN TESTS", "unseen=True", *hidden_texts()]
+    secrets = [made.secret, "course_lib.judging", "BEGIN SOLUTION", "HIDDEN TESTS", "unseen=True", *hidden_texts()]
     assert len(secrets) > 10
     for student in SIX:
         others = [text for other in SIX if other.id != student.id for text in (made.variant(other, "01")["id"], other.email)]
@@ -175,13 +175,13 @@ def test_the_bundle_runs_but_holds_nothing_that_judges(made, tmp_path):
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     whole = {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in files}
     assert f"{made.name}/notebooks/{NAME}/{NAME}.ipynb" in whole and f"{made.name}/course_lib/notebook.py" in whole
-    judges = [path.read_text().splitlines() for path in (ROOT / "course_lib" / "exercises" / "judging").rglob("ch*.py")]
+    judges = [path.read_text().splitlines() for path in (ROOT / "course_lib" / "exercises").glob("ch*/judges/*.py") if path.name != "__init__.py"]
     told = [max((line for line in lines[1:] if " import " not in line), key=len).strip().encode() for lines in judges]
     assert len(told) > 50
     everything = b"".join(whole.values())
     assert not [text for text in (*told, made.secret.encode(), b"BEGIN HIDDEN TESTS\\n") if text in everything]
     assert not [text for text in hidden_texts() if text.encode() in b"".join(data for name, data in whole.items() if name.endswith(".ipynb"))]
-    assert not [name for name in whole if "judging" in name or "solutions" in name or "/tests/" in name or "/grading/" in name]
+    assert not [name for name in whole if "judging" in name or "judges" in name or "solutions" in name or "/tests/" in name or "/grading/" in name]
     program = "from course_lib import check, hint; print(check('state-13b', lambda: 1)); hint('state-13b')"
     done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, cwd=tmp_path / made.name,
                           env={**os.environ, "PYTHONPATH": str(tmp_path / made.name), "COURSE_WORK": str(tmp_path)})  # fmt: skip

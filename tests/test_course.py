@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from course_lib import exercises
-from course_lib.exercises.judging import judging
 from course_lib.exercises.killmatrix import BankAnswer, bank, names_of
 from course_lib.grading.check import Graded, check_main, grade_all, sources
 from course_lib.grading.judge import grade
@@ -22,6 +21,7 @@ from course_lib.grading.needed import needed
 from course_lib.grading.notebook import STUB, blank, rebuild
 from course_lib.grading.place import Here
 from course_lib.grading.release import MARKERS, release_main, released
+from course_lib.judging import judging
 from course_lib.learner.merge import grade_meta, is_answer, is_check
 from course_lib.learner.notebooks import Notebook, parse, render
 from course_lib.learner.work import Folders

@@ -7,8 +7,8 @@ import pytest
 
 from course_lib import exercises
 from course_lib.exercises import killmatrix
-from course_lib.exercises.judging import judging
 from course_lib.exercises.placeholders import PLACEHOLDER, chapter_values, fill_text
+from course_lib.judging import judging
 
 FILLED = [
     ("{{n:count}}", {"n": 13e9}, "13B"),
@@ -128,7 +128,7 @@ def test_numbers_in_prose_are_texts(chapter):
 def test_drills_are_answered_by_their_keys_and_by_nothing_else(chapter):
     import importlib
 
-    keys = importlib.import_module(f"course_lib.exercises.judging.ch{chapter}").DRILLS
+    keys = importlib.import_module(f"course_lib.judging.ch{chapter}").DRILLS
     for drill in exercises.drills(chapter):
         for seed in ("a", "b", "c"):
             drawn = drill.variant(seed)

@@ -10,15 +10,17 @@ from hypothesis import strategies as st
 
 from course_lib import exercises
 from course_lib.exercises import killmatrix
-from course_lib.exercises.ch00 import CARDS, DRILLS, NUMBERS, PROPERTIES
-from course_lib.exercises.judging import ch00, drill_verdict, judging
-from course_lib.exercises.judging.ch00_exchange import partner_of
-from course_lib.exercises.judging.ch00_match import CUTS, TALK, letters
-from course_lib.exercises.judging.ch00_token import token_at
-from course_lib.exercises.numbers.ch00 import ROUTES, estimate
+from course_lib.exercises.ch00 import CARDS, DRILLS, NUMBERS
+from course_lib.exercises.ch00 import judges as ch00
+from course_lib.exercises.ch00.cards import PROPERTIES
+from course_lib.exercises.ch00.judges.exchange import partner_of
+from course_lib.exercises.ch00.judges.match import CUTS, TALK, letters
+from course_lib.exercises.ch00.judges.token import token_at
+from course_lib.exercises.ch00.numbers import ROUTES, estimate
 from course_lib.facts import course
 from course_lib.grading.judge import grade
 from course_lib.grading.place import Here
+from course_lib.judging import drill_verdict, judging
 from course_lib.records import Outcome
 
 SEEDS = [f"student-{n}" for n in range(12)]

@@ -13,22 +13,20 @@ from hypothesis import strategies as st
 
 from course_lib import exercises, facts, memory, walls
 from course_lib.exercises import killmatrix
-from course_lib.exercises.ch01_audits import CAUSES, RUN_ITEMS, STEP_ITEMS
-from course_lib.exercises.judging import (
-    ch01,
-    ch01_audits,
-    ch01_core,
-    ch01_draws,
-    ch01_money,
-    ch01_peak,
-    ch01_scaling,
-    ch01_triage,
-    ch01_walls,
-)
-from course_lib.exercises.judging.ch01_rows import NOT_ANSWERED
+from course_lib.exercises.ch01 import judges as ch01
+from course_lib.exercises.ch01.cards.audits import CAUSES, RUN_ITEMS, STEP_ITEMS
+from course_lib.exercises.ch01.judges import audits as ch01_audits
+from course_lib.exercises.ch01.judges import core as ch01_core
+from course_lib.exercises.ch01.judges import money as ch01_money
+from course_lib.exercises.ch01.judges import peak as ch01_peak
+from course_lib.exercises.ch01.judges import scaling as ch01_scaling
+from course_lib.exercises.ch01.judges import triage as ch01_triage
+from course_lib.exercises.ch01.judges import walls as ch01_walls
 from course_lib.exercises.placeholders import PLACEHOLDER
 from course_lib.grading.judge import grade
 from course_lib.grading.place import Here, guarded, switched_off
+from course_lib.judging import draws as ch01_draws
+from course_lib.judging.columns import NOT_ANSWERED
 from course_lib.records import Outcome
 from course_lib.units import DAY, GB
 

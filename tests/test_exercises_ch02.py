@@ -14,26 +14,25 @@ from torch.nn import functional as F
 from torch.utils import checkpoint as ready
 
 from course_lib import exercises, facts, memory
-from course_lib.exercises import ch02_core, killmatrix
-from course_lib.exercises.ch02_audits import CAUSES, ITEMS
-from course_lib.exercises.ch02_block import Block, Segment, saved_rows
-from course_lib.exercises.ch02_probes import OutOfMemory, SwitchedOff, device_of, own_checkpoint
-from course_lib.exercises.ch02_training import PHASES
-from course_lib.exercises.judging import (
-    ch02,
-    ch02_graphs,
-    ch02_ledger,
-    ch02_levels,
-    ch02_loss,
-    ch02_recompute,
-    ch02_segments,
-    ch02_state,
-    ch02_steps,
-    judging,
-)
-from course_lib.exercises.judging.ch02_audits import KEYS
+from course_lib.exercises import killmatrix
+from course_lib.exercises.ch02 import judges as ch02
+from course_lib.exercises.ch02.block import Block, Segment, saved_rows
+from course_lib.exercises.ch02.cards import core as ch02_core
+from course_lib.exercises.ch02.cards.audits import CAUSES, ITEMS
+from course_lib.exercises.ch02.cards.training import PHASES
+from course_lib.exercises.ch02.judges import graphs as ch02_graphs
+from course_lib.exercises.ch02.judges import ledger as ch02_ledger
+from course_lib.exercises.ch02.judges import levels as ch02_levels
+from course_lib.exercises.ch02.judges import loss as ch02_loss
+from course_lib.exercises.ch02.judges import recompute as ch02_recompute
+from course_lib.exercises.ch02.judges import segments as ch02_segments
+from course_lib.exercises.ch02.judges import state as ch02_state
+from course_lib.exercises.ch02.judges import steps as ch02_steps
+from course_lib.exercises.ch02.judges.audits import KEYS
+from course_lib.exercises.ch02.probes import OutOfMemory, SwitchedOff, device_of, own_checkpoint
 from course_lib.grading.judge import grade
 from course_lib.grading.place import Here
+from course_lib.judging import judging
 from course_lib.records import Outcome
 
 CARDS = exercises.cards("02")
@@ -398,7 +397,7 @@ def test_torchs_own_checkpoint_would_pass(reentrant, monkeypatch):
     """Values, calls, generator and bytes of the real thing are those that the judge asks for."""
     import contextlib
 
-    from course_lib.exercises import ch02_probes
+    from course_lib.exercises.ch02 import probes as ch02_probes
 
     monkeypatch.setattr(ch02_probes, "own_checkpoint", contextlib.nullcontext)
     card = BY_ID["write-checkpointing"]
@@ -477,7 +476,7 @@ def test_no_cut_is_better_than_the_lowest_peak(layers):
 
 
 def test_no_stack_shown_is_cut_best_into_equal_lengths():
-    from course_lib.exercises.ch02_recompute import STACKS
+    from course_lib.exercises.ch02.cards.recompute import STACKS
 
     for inputs, inner in STACKS:
         best = ch02_segments.lowest(inputs, inner)
@@ -517,7 +516,7 @@ def test_the_plain_loss_gets_what_right_values_are_worth_and_no_more():
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_the_oracle_of_the_loss_is_torchs(reduction):
     spec = {"seed": 3, "tokens": 12, "width": 4, "words": 9, "chunks": 3, "scale": 2.0, "ignored": [(1, 3)]}
-    from course_lib.exercises.ch02_probes import loss_inputs
+    from course_lib.exercises.ch02.probes import loss_inputs
 
     hidden, weight, targets = loss_inputs(spec)
     hidden.requires_grad_()
@@ -531,7 +530,7 @@ def test_the_printed_code_has_right_gradients_and_dies_on_the_device():
     space = {"F": F}
     exec(code, space)
     spec = ch02_graphs._spec(random.Random(0), [(5, 0), (9, 3)])
-    from course_lib.exercises.ch02_probes import micro_batches, static_model
+    from course_lib.exercises.ch02.probes import micro_batches, static_model
 
     model = static_model(spec, one_buffer=False)
     loss = space["train_step"](model, micro_batches(spec))

@@ -12,27 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course_lib import exercises, facts, roofline
-from course_lib.exercises import ch03_bench as bench_data
-from course_lib.exercises import ch03_core as core
-from course_lib.exercises import ch03_wires as wires
 from course_lib.exercises import killmatrix
-from course_lib.exercises.ch03_audits import CAUSES, ITEMS
-from course_lib.exercises.ch03_probes import MOST_LAUNCHES, queue_device
-from course_lib.exercises.judging import (
-    ch03,
-    ch03_bench,
-    ch03_core,
-    ch03_levels,
-    ch03_messages,
-    ch03_tiles,
-    ch03_upgrade,
-)
-from course_lib.exercises.judging.ch01_rows import NOT_ANSWERED
-from course_lib.exercises.judging.ch03_audits import KEYS
-from course_lib.exercises.judging.ch03_clock import honest
+from course_lib.exercises.ch03 import judges as ch03
+from course_lib.exercises.ch03.cards import bench as bench_data
+from course_lib.exercises.ch03.cards import core, wires
+from course_lib.exercises.ch03.cards.audits import CAUSES, ITEMS
+from course_lib.exercises.ch03.judges import bench as ch03_bench
+from course_lib.exercises.ch03.judges import core as ch03_core
+from course_lib.exercises.ch03.judges import levels as ch03_levels
+from course_lib.exercises.ch03.judges import messages as ch03_messages
+from course_lib.exercises.ch03.judges import tiles as ch03_tiles
+from course_lib.exercises.ch03.judges import upgrade as ch03_upgrade
+from course_lib.exercises.ch03.judges.audits import KEYS
+from course_lib.exercises.ch03.judges.clock import honest
+from course_lib.exercises.ch03.probes import MOST_LAUNCHES, queue_device
 from course_lib.exercises.placeholders import PLACEHOLDER
 from course_lib.grading.judge import grade
 from course_lib.grading.place import Here, SwitchedOff, guarded, switched_off
+from course_lib.judging.columns import NOT_ANSWERED
 from course_lib.records import Outcome
 
 CARDS = {card.id: card for card in exercises.cards("03")}

@@ -13,18 +13,19 @@ from hypothesis import strategies as st
 from course_lib import collectives, exercises, facts
 from course_lib.cluster import attempt, simulate
 from course_lib.exercises import killmatrix
-from course_lib.exercises.ch06_audits import ITEMS
-from course_lib.exercises.ch06_more import ALGORITHMS
-from course_lib.exercises.ch06_probes import COLUMNS, SECOND, from_messages
-from course_lib.exercises.judging import ch06, judging
-from course_lib.exercises.judging.ch06_audits import KEYS
-from course_lib.exercises.judging.ch06_measuring import RIGHT_ORDERS, WRONG_SUMS
-from course_lib.exercises.judging.ch06_reading import circle_of
-from course_lib.exercises.judging.ch06_ring import ring_time
-from course_lib.exercises.judging.ch06_traffic import TRAFFIC, matrix_of
+from course_lib.exercises.ch06 import judges as ch06
+from course_lib.exercises.ch06.cards.audits import ITEMS
+from course_lib.exercises.ch06.cards.more import ALGORITHMS
+from course_lib.exercises.ch06.judges.audits import KEYS
+from course_lib.exercises.ch06.judges.measuring import RIGHT_ORDERS, WRONG_SUMS
+from course_lib.exercises.ch06.judges.reading import circle_of
+from course_lib.exercises.ch06.judges.ring import ring_time
+from course_lib.exercises.ch06.judges.traffic import TRAFFIC, matrix_of
+from course_lib.exercises.ch06.probes import COLUMNS, SECOND, from_messages
 from course_lib.grading.crossing import Given
 from course_lib.grading.judge import grade
 from course_lib.grading.place import Here
+from course_lib.judging import judging
 from course_lib.records import Outcome
 
 CARDS = exercises.cards("06")

@@ -15,17 +15,18 @@ from torch.nn import functional
 from course_lib import data_parallel, exercises, facts
 from course_lib.cluster import Topology, simulate
 from course_lib.exercises import killmatrix
-from course_lib.exercises.ch07_audits import ITEMS
-from course_lib.exercises.ch07_models import Counted, Net, Replica, Words
-from course_lib.exercises.ch07_probes import deal, hooked, mean_square
-from course_lib.exercises.judging import ch07, judging
-from course_lib.exercises.judging.ch07_audits import KEYS
-from course_lib.exercises.judging.ch07_core import exposed_seconds
-from course_lib.exercises.judging.ch07_hooks import SECONDS, WIDE
-from course_lib.exercises.judging.ch07_ranks import collective_seconds, net
+from course_lib.exercises.ch07 import judges as ch07
+from course_lib.exercises.ch07.cards.audits import ITEMS
+from course_lib.exercises.ch07.judges.audits import KEYS
+from course_lib.exercises.ch07.judges.core import exposed_seconds
+from course_lib.exercises.ch07.judges.hooks import SECONDS, WIDE
+from course_lib.exercises.ch07.judges.ranks import collective_seconds, net
+from course_lib.exercises.ch07.models import Counted, Net, Replica, Words
+from course_lib.exercises.ch07.probes import deal, hooked, mean_square
 from course_lib.grading.crossing import Given
 from course_lib.grading.judge import grade
 from course_lib.grading.place import Here
+from course_lib.judging import judging
 from course_lib.records import Outcome
 
 CARDS = exercises.cards("07")

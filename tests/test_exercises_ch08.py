@@ -16,15 +16,14 @@ from course_lib import exercises, facts, memory, sharding
 from course_lib.accounting import Accounting
 from course_lib.cluster import simulate
 from course_lib.exercises import killmatrix
-from course_lib.exercises.ch08_audits import ITEMS
-from course_lib.exercises.ch08_core import BUCKETS
-from course_lib.exercises.ch08_work import STATE, Stack, Stepper, repeated, tied_model
-from course_lib.exercises.judging import ch08, judging
-from course_lib.exercises.judging.ch08_audits import KEYS
-from course_lib.exercises.judging.ch08_fsdp import cut, gradients, held_of
-from course_lib.exercises.judging.ch08_hsdp import RULES, best, gathers_of, groups, hsdp, seconds, smallest
-from course_lib.exercises.judging.ch08_moved import least_bytes, parts_of
-from course_lib.exercises.judging.ch08_numbers import (
+from course_lib.exercises.ch08 import judges as ch08
+from course_lib.exercises.ch08.cards.audits import ITEMS
+from course_lib.exercises.ch08.cards.core import BUCKETS
+from course_lib.exercises.ch08.judges.audits import KEYS
+from course_lib.exercises.ch08.judges.fsdp import cut, gradients, held_of
+from course_lib.exercises.ch08.judges.hsdp import RULES, best, gathers_of, groups, hsdp, seconds, smallest
+from course_lib.exercises.ch08.judges.moved import least_bytes, parts_of
+from course_lib.exercises.ch08.judges.numbers import (
     crossover,
     exposed,
     hidden_tokens,
@@ -33,10 +32,12 @@ from course_lib.exercises.judging.ch08_numbers import (
     ranks_for,
     step_seconds,
 )
-from course_lib.exercises.judging.ch08_state import computing_seconds, fewest, held, talking_seconds
-from course_lib.exercises.judging.ch08_traces import FINE, LETTERS, SHOWN, WORDS, diagnosis, trace
+from course_lib.exercises.ch08.judges.state import computing_seconds, fewest, held, talking_seconds
+from course_lib.exercises.ch08.judges.traces import FINE, LETTERS, SHOWN, WORDS, diagnosis, trace
+from course_lib.exercises.ch08.work import STATE, Stack, Stepper, repeated, tied_model
 from course_lib.grading.judge import grade
 from course_lib.grading.place import Here
+from course_lib.judging import judging
 from course_lib.records import Outcome
 
 CARDS = exercises.cards("08")

@@ -14,16 +14,16 @@ from torch.nn import functional as F
 from course_lib import facts
 from course_lib.cluster import simulate
 from course_lib.exercises import ch09, killmatrix
-from course_lib.exercises.ch09_audits import ITEMS
-from course_lib.exercises.judging import ch09 as judges
-from course_lib.exercises.judging import judging, near
-from course_lib.exercises.judging.ch09_attention import _attend, _attention_piece
-from course_lib.exercises.judging.ch09_audits import KEYS
-from course_lib.exercises.judging.ch09_plans import complaints
-from course_lib.exercises.judging.ch09_regions import close, ring_most, traffic, whole_gradients
-from course_lib.exercises.judging.ch09_wires import largest, product_seconds, seconds_of
+from course_lib.exercises.ch09 import judges
+from course_lib.exercises.ch09.cards.audits import ITEMS
+from course_lib.exercises.ch09.judges.attention import _attend, _attention_piece
+from course_lib.exercises.ch09.judges.audits import KEYS
+from course_lib.exercises.ch09.judges.plans import complaints
+from course_lib.exercises.ch09.judges.regions import close, ring_most, traffic, whole_gradients
+from course_lib.exercises.ch09.judges.wires import largest, product_seconds, seconds_of
 from course_lib.grading.judge import grade
 from course_lib.grading.place import Here
+from course_lib.judging import judging, near
 from course_lib.records import Outcome
 from course_lib.tensor_parallel import copy_in, sum_out
 from course_lib.tensor_parallel.traffic import tp_bytes_per_layer

@@ -12,18 +12,19 @@ from hypothesis import strategies as st
 
 from course_lib import exercises, facts
 from course_lib.exercises import killmatrix
-from course_lib.exercises.ch10_audits import ITEMS
-from course_lib.exercises.ch10_more import NAMES
-from course_lib.exercises.ch10_probes import MOST
-from course_lib.exercises.judging import ch10, judging
-from course_lib.exercises.judging.ch10_audits import KEYS
-from course_lib.exercises.judging.ch10_contest import SETTINGS, bound, closed, lengths
-from course_lib.exercises.judging.ch10_core import fewest, idle_days, share
-from course_lib.exercises.judging.ch10_running import SAMPLES, SECONDS, WIDTH, serial
-from course_lib.exercises.judging.ch10_validator import plain, shuffled
+from course_lib.exercises.ch10 import judges as ch10
+from course_lib.exercises.ch10.cards.audits import ITEMS
+from course_lib.exercises.ch10.cards.more import NAMES
+from course_lib.exercises.ch10.judges.audits import KEYS
+from course_lib.exercises.ch10.judges.contest import SETTINGS, bound, closed, lengths
+from course_lib.exercises.ch10.judges.core import fewest, idle_days, share
+from course_lib.exercises.ch10.judges.running import SAMPLES, SECONDS, WIDTH, serial
+from course_lib.exercises.ch10.judges.validator import plain, shuffled
+from course_lib.exercises.ch10.probes import MOST
 from course_lib.facts.pipelines import bubble_formula
 from course_lib.grading.judge import grade
 from course_lib.grading.place import Here
+from course_lib.judging import judging
 from course_lib.records import Outcome
 from course_lib.schedules import (
     GENERATORS,

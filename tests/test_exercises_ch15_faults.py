@@ -16,20 +16,21 @@ from hypothesis import strategies as st
 from course_lib import exercises
 from course_lib.cluster import simulate
 from course_lib.exercises import killmatrix
-from course_lib.exercises.ch06_probes import PointToPoint
-from course_lib.exercises.ch15_faults import CARDS, LABEL_WORDS, SMOKE_WORDS
-from course_lib.exercises.ch15_faults_more import TRACE_WORDS, ZOO_WORDS
-from course_lib.exercises.judging import ch15_faults, ch15_faults_report
-from course_lib.exercises.judging import ch15_faults_trainings as trainings
-from course_lib.exercises.judging.ch15_faults_labels import MARK, broken, cut, stream_of
-from course_lib.exercises.judging.ch15_faults_report import claims_of, field_of, made_up, ratios
-from course_lib.exercises.judging.ch15_faults_smoke import (
+from course_lib.exercises.ch06.probes import PointToPoint
+from course_lib.exercises.ch15.cards.faults import CARDS, LABEL_WORDS, SMOKE_WORDS
+from course_lib.exercises.ch15.cards.faults_more import TRACE_WORDS, ZOO_WORDS
+from course_lib.exercises.ch15.judges import faults as ch15_faults
+from course_lib.exercises.ch15.judges import faults_report as ch15_faults_report
+from course_lib.exercises.ch15.judges import faults_trainings as trainings
+from course_lib.exercises.ch15.judges.faults_labels import MARK, broken, cut, stream_of
+from course_lib.exercises.ch15.judges.faults_report import claims_of, field_of, made_up, ratios
+from course_lib.exercises.ch15.judges.faults_smoke import (
     SMOKE_CAUSES,
     TRACE_CAUSES,
     trace_of,
     wrong_step,
 )
-from course_lib.exercises.judging.ch15_faults_zoo import UNSEEN, scene
+from course_lib.exercises.ch15.judges.faults_zoo import UNSEEN, scene
 from course_lib.grading.judge import grade
 from course_lib.grading.place import Here
 from course_lib.records import Case, Outcome

@@ -10,17 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course_lib import collectives, compute, exercises, facts
-from course_lib.exercises import ch15_links, killmatrix
-from course_lib.exercises.ch15_links_audit import ITEMS
-from course_lib.exercises.ch15_links_more import CAUSES, GROWTH
-from course_lib.exercises.ch15_links_work import as_run, peaks_of
-from course_lib.exercises.judging import ch15_links_bus as bus
-from course_lib.exercises.judging import ch15_links_mfu as rates
-from course_lib.exercises.judging import ch15_links_rented as machines
-from course_lib.exercises.judging import ch15_links_scaling as scalings
-from course_lib.exercises.judging import ch15_links_sweeps as sweeps
-from course_lib.exercises.judging.ch15_links import JUDGINGS
-from course_lib.exercises.judging.ch15_links_audits import KEYS
+from course_lib.exercises import killmatrix
+from course_lib.exercises.ch15.cards import links as ch15_links
+from course_lib.exercises.ch15.cards.links_audit import ITEMS
+from course_lib.exercises.ch15.cards.links_more import CAUSES, GROWTH
+from course_lib.exercises.ch15.judges import links_bus as bus
+from course_lib.exercises.ch15.judges import links_mfu as rates
+from course_lib.exercises.ch15.judges import links_rented as machines
+from course_lib.exercises.ch15.judges import links_scaling as scalings
+from course_lib.exercises.ch15.judges import links_sweeps as sweeps
+from course_lib.exercises.ch15.judges.links import JUDGINGS
+from course_lib.exercises.ch15.judges.links_audits import KEYS
+from course_lib.exercises.ch15.links_work import as_run, peaks_of
 from course_lib.facts import scaling
 from course_lib.grading.judge import grade
 from course_lib.grading.place import Here

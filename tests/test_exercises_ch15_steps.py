@@ -14,16 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course_lib import exercises, memory
-from course_lib.exercises import ch15_steps, ch15_steps_runs, killmatrix
-from course_lib.exercises.judging import ch15_steps as judges
-from course_lib.exercises.judging import judging
-from course_lib.exercises.judging.ch15_steps_memory import fullest, in_flight, job, most, peaks, pipeline
-from course_lib.exercises.judging.ch15_steps_money import SHOWN, ledger, stop_by
-from course_lib.exercises.judging.ch15_steps_parts import WHERE, hidden, log, nearer, theories, where_it_goes
-from course_lib.exercises.judging.ch15_steps_traces import made, step_times, whole
+from course_lib.exercises import killmatrix
+from course_lib.exercises.ch15 import steps_runs as ch15_steps_runs
+from course_lib.exercises.ch15.cards import steps as ch15_steps
+from course_lib.exercises.ch15.judges import steps as judges
+from course_lib.exercises.ch15.judges.steps_memory import fullest, in_flight, job, most, peaks, pipeline
+from course_lib.exercises.ch15.judges.steps_money import SHOWN, ledger, stop_by
+from course_lib.exercises.ch15.judges.steps_parts import WHERE, hidden, log, nearer, theories, where_it_goes
+from course_lib.exercises.ch15.judges.steps_traces import made, step_times, whole
 from course_lib.figures import curves
 from course_lib.grading.judge import grade
 from course_lib.grading.place import Here
+from course_lib.judging import judging
 from course_lib.records import Outcome
 from course_lib.runs import doctored, evidence, intervals, money, parallel, sharded
 from course_lib.runs.gates import gates

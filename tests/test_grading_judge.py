@@ -6,12 +6,12 @@ from collections import Counter, OrderedDict, defaultdict
 import pytest
 
 from course_lib.exercises import Card
-from course_lib.exercises.judging import Judging, Mistake, number_verdict
 from course_lib.grading import judge as judge_module
 from course_lib.grading.crossing import NotPlain, plain
 from course_lib.grading.judge import grade, hidden_seed, report_dict
 from course_lib.grading.panel import html_panel, text_panel
 from course_lib.grading.place import Here, switched_off
+from course_lib.judging import Judging, Mistake, number_verdict
 from course_lib.records import Case, Verdict
 
 

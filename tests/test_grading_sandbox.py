@@ -93,7 +93,7 @@ def f(paths):
 def test_nothing_of_the_judge_the_class_or_the_system_can_be_read(kept, tmp_path, secrets):
     library = ROOT / "course_lib"
     paths = [secrets, secrets / ".secret", secrets / "submitted/other.ipynb", ROOT / "solutions", ROOT / "tests", ROOT / "notebooks",
-             *(library / "exercises/judging").glob("*.py"), *(library / "exercises/judging/__pycache__").glob("*.pyc"),
+             *library.glob("judging/*.py"), *library.glob("exercises/ch*/judges/*.py"), *library.glob("exercises/ch*/judges/__pycache__/*.pyc"),
              *(library / "grading" / f"{name}.py" for name in ("judge", "mark", "check", "seats", "zygote", "warm_process", "warming", "reaping", "remote")),
              *Path.home().glob(".[bp]*rc"), *(library / "grading/__pycache__").glob("judge.*"), *(library / "grading/sandbox").glob("*.py"), Path(__file__),
              *map(Path, ("/etc/shadow", "/etc/hostname", "/var/log", "/boot", "/sys/class/net", "/run", "/proc/1/environ", "/dev/vda"))]
@@ -476,7 +476,7 @@ def test_ranks_that_share_would_pass_as_threads(walled, tmp_path):
 
 
 def test_an_honest_exchange_is_right_in_processes(walled, tmp_path):
-    bank = (REPOSITORY / "tests/exercises/ch00/two-ranks-wait.py").read_text()
+    bank = (REPOSITORY / "tests/bank/ch00/two-ranks-wait.py").read_text()
     right = bank.split("# %% right:")[1].split("# %%")[0].split("\n", 1)[1]
     report = exchanged(walled, tmp_path, "import torch\nfrom course_lib.cluster import *\n" + right, deciding=True)
     assert report.passed, report
@@ -730,7 +730,8 @@ with Workers(wall=Wall()) as workers, workers.seat(Path(sys.argv[1])) as seat:
 import os, course_lib.units
 open('/tmp/mine', 'w').write('x')
 assert sorted(os.listdir('/tmp')) == SHOWN, os.listdir('/tmp')
-assert not os.path.exists(course_lib.__path__[0] + '/exercises/judging'), 'the judging'
+assert not os.path.exists(course_lib.__path__[0] + '/judging'), 'the judging'
+assert not os.path.exists(course_lib.__path__[0] + '/exercises/ch01/judges'), 'the judges'
 try:
     open(course_lib.__path__[0] + '/units.py', 'a')
 except OSError:

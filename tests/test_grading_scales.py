@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from course_lib import exercises
-from course_lib.exercises.judging import judging
 from course_lib.exercises.killmatrix import BANK, read_bank
 from course_lib.grading.confirm import UNCONFIRMED, confirmed
 from course_lib.grading.mark import mark
@@ -21,6 +20,7 @@ from course_lib.grading.processes import RankProcesses
 from course_lib.grading.remote import WorkerPlace, run_cell
 from course_lib.grading.sandbox.wall import Wall
 from course_lib.grading.seats import Workers, can_fork
+from course_lib.judging import judging
 from course_lib.records import Report, Verdict
 
 HUNGRY = Path(__file__).parent / "weighed"

@@ -9,7 +9,6 @@ import torch
 
 from course_lib import exercises
 from course_lib.exercises import killmatrix
-from course_lib.exercises.judging import judging
 from course_lib.grading.judge import cases_of, decide, hidden_seed
 from course_lib.grading.place import Here
 from course_lib.grading.unshown import (
@@ -21,6 +20,7 @@ from course_lib.grading.unshown import (
     unshown_cases,
     wants_unshown,
 )
+from course_lib.judging import judging
 from course_lib.records import Case, Verdict
 
 CHAPTERS = ("01", "02", "03", "06", "07", "09", "10")

@@ -9,10 +9,10 @@ import pytest
 
 from course_lib import exercises
 from course_lib.cluster import trusted
-from course_lib.exercises.judging import judging
 from course_lib.grading.confirm import UNCONFIRMED, confirmed, wants_weighing, weighed_case
 from course_lib.grading.process_state import exact_memory
 from course_lib.grading.sandbox.gauge import Gauge
+from course_lib.judging import judging
 from course_lib.records import Outcome, Report, Verdict
 
 WEIGHED = [card.id for card in exercises.cards() if judging(card.id).weighed is not None]

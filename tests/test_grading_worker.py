@@ -205,10 +205,10 @@ def test_an_exercise_cannot_reach_into_another(workers, tmp_path):
 
 
 LEAKS = {
-    "import": "def f(n):\n    import course_lib.exercises.judging.ch01",
-    "from": "def f(n):\n    from course_lib.exercises import judging",
+    "import": "def f(n):\n    import course_lib.exercises.ch01.judges",
+    "from": "def f(n):\n    import course_lib.judging",
     "importlib": "import importlib\ndef f(n):\n    importlib.import_module('course_lib.grading.judge')",
-    "reload of the package": "import importlib, sys\nfrom course_lib import exercises\ndef f(n):\n    importlib.reload(exercises)\n    from course_lib.exercises import judging",
+    "reload of the package": "import importlib, sys\nfrom course_lib import exercises\ndef f(n):\n    importlib.reload(exercises)\n    import course_lib.judging",
 }
 
 

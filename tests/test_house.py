@@ -23,6 +23,8 @@ ORDER = [
     "runs",
     "figures widgets",
     "exercises",
+    "judging",
+    "judges",
     "learner",
     "notebook",
     "grading",
@@ -36,6 +38,7 @@ RANK = {name: rank for rank, line in enumerate(ORDER) for name in line.split()}
 EXCEPTIONS = {
     ("cluster", "figures"),  # Run.show draws, when called
     ("notebook", "grading"),  # a check asks the judge, when called: a student bundle has none
+    ("exercises", "judging"),  # a drill asks for its key, when called
     ("", "notebook"),  # the learner's names, resolved on first use
 }
 
@@ -50,6 +53,8 @@ def module_name(path: Path) -> str:
 def place(name: str) -> str:
     """The entry of the order that a module belongs to: the longest that fits."""
     parts = name.split(".")
+    if "judges" in parts:
+        return "judges"
     candidates = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
     return next((each for each in candidates if each in RANK), name)
 
@@ -134,7 +139,7 @@ def test_a_chapter_imports_nothing_from_the_grader(path):
         for each in json.loads(path.read_text(encoding="utf-8"))["cells"]
         if each["cell_type"] == "code"
     ]
-    assert not [text for text in code if "course_lib.grading" in text or "exercises.judging" in text]
+    assert not [text for text in code if "course_lib.grading" in text or "course_lib.judging" in text or ".judges" in text]
 
 
 SKIPPING = """

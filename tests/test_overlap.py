@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib import collectives
-from course_lib.exercises.numbers.ch06 import break_even_tokens
+from course_lib.exercises.ch06.numbers import break_even_tokens
 from course_lib.facts import device
 from course_lib.overlap import BACKWARD, bucket_times, exposed_seconds, step
 from course_lib.units import GB, US

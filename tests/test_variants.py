@@ -10,7 +10,6 @@ import pytest
 
 from course_lib import exercises
 from course_lib.exercises import killmatrix
-from course_lib.exercises.judging import judging
 from course_lib.exercises.placeholders import PLACEHOLDER, format_value
 from course_lib.grading.judge import (
     ANOTHER_STUDENTS,
@@ -26,6 +25,7 @@ from course_lib.grading.notebook import Step, Submission
 from course_lib.grading.place import Here
 from course_lib.grading.seats import Workers
 from course_lib.grading.variants import difficulty, draw, draw_all, others, seed_of
+from course_lib.judging import judging
 from course_lib.notebook import worked_source
 from course_lib.records import Outcome
 
@@ -190,8 +190,8 @@ def shift(step):
 
 
 def letters(params):
-    from course_lib.exercises.judging.ch00_match import CUTS
-    from course_lib.exercises.judging.ch00_match import letters as found
+    from course_lib.exercises.ch00.judges.match import CUTS
+    from course_lib.exercises.ch00.judges.match import letters as found
 
     return lambda: {cut: (letter, CUTS[cut][1]) for cut, letter in found(params).items()}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from course_lib import collectives
-from course_lib.exercises.numbers import ch06 as numbers
+from course_lib.exercises.ch06 import numbers
 from course_lib.figures.palette import contrast
 from course_lib.figures.walk import MOST_RANKS, PHASES, fill_of, tint, walk
 from course_lib.units import BILLION, GB, MS

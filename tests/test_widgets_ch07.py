@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from course_lib import exercises, overlap
-from course_lib.exercises import numbers
-from course_lib.exercises.numbers import ch07 as prose
+from course_lib.exercises import running_example as numbers
+from course_lib.exercises.ch07 import numbers as prose
 from course_lib.facts import device
 from course_lib.figures import lanes, panels, svg
 from course_lib.figures.split_batch import CHAPTER_COPY, PARTS, mean, split_batch

@@ -7,8 +7,8 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from course_lib import memory
-from course_lib.exercises.numbers import ch08 as numbers
-from course_lib.exercises.numbers import ch08_prose as prose
+from course_lib.exercises.ch08 import numbers
+from course_lib.exercises.ch08 import numbers_prose as prose
 from course_lib.facts import scaling
 from course_lib.figures import sharded_film, who_holds_when
 from course_lib.figures.sharded_film import GATHERED, MODEL, MOVING, OWN, RANKS, UNITS, WAYS, WHOLE, film

@@ -4,7 +4,7 @@ import pytest
 
 from course_lib import facts, memory
 from course_lib.cluster import simulate
-from course_lib.exercises.numbers import ch09 as numbers
+from course_lib.exercises.ch09 import numbers
 from course_lib.facts import tensor_scaling
 from course_lib.figures import svg
 from course_lib.figures.pieces import held_pieces

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from course_lib import schedules
-from course_lib.exercises.numbers import ch10 as numbers
+from course_lib.exercises.ch10 import numbers
 from course_lib.figures import schedule_rows
 from course_lib.figures.layers_apart import CHAPTER_COPY, LAYERS, RANKS, layers_apart
 from course_lib.figures.palette import contrast, ink_on

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from course_lib import facts
-from course_lib.exercises.numbers import ch15 as numbers
+from course_lib.exercises.ch15 import numbers
 from course_lib.facts import collectives
 from course_lib.figures import evidence
 from course_lib.figures.style import svg

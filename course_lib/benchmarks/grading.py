@@ -19,7 +19,6 @@ from course_lib import exercises
 from course_lib.benchmarks.grading_class import KINDS, made, submission
 from course_lib.benchmarks.grading_crash import crash_rows
 from course_lib.benchmarks.rows import Row, show
-from course_lib.exercises.judging import judging
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.confirm import weighed_case
 from course_lib.grading.imports import imports_of
@@ -35,6 +34,7 @@ from course_lib.grading.service.pool import Markers
 from course_lib.grading.service.reports import all_latest
 from course_lib.install import ROOT
 from course_lib.install.processes import descendants
+from course_lib.judging import judging
 from course_lib.learner.notebooks import render, write_whole
 
 VALUE_SECONDS = 0.15  # a submission of value questions, on one core

@@ -20,7 +20,7 @@ CARD = Card(id="{id}", chapter="{chapter}", title="{id}", text="Write `{signatur
 '''
 _JUDGING = '''import torch
 
-from course_lib.exercises.judging import Judging
+from course_lib.judging import Judging
 from course_lib.records import Case, Verdict
 
 

@@ -1,6 +1,6 @@
 """Exercises as data: what a learner is asked, and how their code is called. Judging lives apart, in `judging`.
 
-A chapter's module `chNN` holds `CARDS` (a tuple of `Card`), `DRILLS` (a tuple of `Drill`) and `NUMBERS`
+A chapter's package `chNN` holds `CARDS` (a tuple of `Card`), `DRILLS` (a tuple of `Drill`) and `NUMBERS`
 (name -> function that gives the text of a number quoted in the chapter's prose).
 """
 
@@ -117,7 +117,7 @@ class Drill:
 @cache
 def chapters() -> tuple[str, ...]:
     """The chapters that have exercises, in order: ("00", "01", ...)."""
-    return tuple(sorted(path.stem[2:] for path in Path(__file__).parent.glob("ch[0-9][0-9].py")))
+    return tuple(sorted(path.name[2:] for path in Path(__file__).parent.glob("ch[0-9][0-9]") if (path / "__init__.py").is_file()))
 
 
 def chapter_module(chapter: str) -> ModuleType:
@@ -158,6 +158,6 @@ def drills(chapter: str) -> tuple[Drill, ...]:
 
 def drill_verdict(drill: Drill, number: float) -> tuple[bool, str]:
     """Whether `number` answers the drill, and one sentence on why not or how."""
-    from course_lib.exercises import judging  # a worker may ask for cards where judging is not to be had
+    from course_lib import judging  # a worker may ask for cards where judging is not to be had
 
     return judging.drill_verdict(drill, number)

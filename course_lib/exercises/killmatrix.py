@@ -1,6 +1,6 @@
 """The kill matrix: every shipped wrong answer against its verdict, every right one against full points.
 
-Answers live in `tests/exercises/chNN/<exercise-id>.py`, in sections headed
+Answers live in `tests/bank/chNN/<exercise-id>.py`, in sections headed
 `# %% right: NAME`, `# %% wrong: NAME => KIND MISTAKE` and `# %% half: NAME => POINTS`.
 KIND is a verdict kind or a state; MISTAKE is the name the judge gives it, or `-`; or `~`, where the answer races with its own
 messages, and what comes out depends on when they are carried.
@@ -32,7 +32,7 @@ from course_lib.notebook import VARIANT_FILE
 from course_lib.records import VERDICT_KINDS, Report
 
 PATIENCE = 10.0  # s for saying whose numbers an answer solves: a busy machine must not change what a row says
-BANK = Path(__file__).resolve().parents[2] / "tests" / "exercises"
+BANK = Path(__file__).resolve().parents[2] / "tests" / "bank"
 _HEADER = re.compile(r"^# %% (right|wrong|half): (.+?)(?:\s*=>\s*(\S+)(?:\s+(\S+))??(?:\s+unless\s+(\S+=.+?))?)?\s*$")
 
 

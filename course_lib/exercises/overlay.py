@@ -56,7 +56,7 @@ def place(exercise: str) -> Path:
 def judging(exercise: str) -> Any:
     """The judge of one of these exercises."""
     path = _own.places[exercise] / "judging.py"
-    return _held(path, f"course_lib.exercises.judging.overlay_{path.parent.name}", "JUDGING")
+    return _held(path, f"course_lib.judging.overlay_{path.parent.name}", "JUDGING")
 
 
 def _load(folder: Path) -> None:

@@ -9,10 +9,10 @@ import random
 from dataclasses import replace
 
 from course_lib.exercises import Card
-from course_lib.exercises.judging import Judging, Params, Weighed, judging
 from course_lib.grading.channel import Garbled, Gone, Late
 from course_lib.grading.judge import earned_fraction, hidden_seed
 from course_lib.grading.remote import Lost, WorkerPlace
+from course_lib.judging import Judging, Params, Weighed, judging
 from course_lib.records import Outcome, Report, Verdict
 
 UNCONFIRMED = "memory-unconfirmed"  # the mistake of an answer whose measured bytes the operating system does not confirm

@@ -13,9 +13,9 @@ from types import MappingProxyType
 from typing import Any
 
 from course_lib.exercises import Card
-from course_lib.exercises.judging import Judging, Params, failed_run, judging
 from course_lib.grading.place import Here, Place
 from course_lib.grading.unshown import Asked, as_text, settled, unshown_cases
+from course_lib.judging import Judging, Params, failed_run, judging
 from course_lib.records import Case, Outcome, Report, Verdict
 
 CONTRACT_VERSION = "1"

@@ -124,7 +124,7 @@ def check_release(notebook: Notebook) -> None:
         for marker in MARKERS:
             if marker in cell["source"]:
                 raise ValueError(f"Cell {name!r} still holds {marker!r} after the release; mend the region in the source.")
-        if cell["cell_type"] == "code" and "judging" in cell["source"]:
+        if cell["cell_type"] == "code" and ("judging" in cell["source"] or ".judges" in cell["source"]):
             raise ValueError(f"Cell {name!r} names the judging package; a chapter must not reach it.")
         if cell.get("outputs"):
             raise ValueError(f"Cell {name!r} holds outputs; a release has none.")

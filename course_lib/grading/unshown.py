@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Any
 
 from course_lib.exercises import Card, overlay
-from course_lib.exercises.judging import Params, judging
+from course_lib.judging import Params, judging
 from course_lib.records import Case, Verdict, VerdictKind
 
 VARIANTS = 2  # whose shown cases are asked

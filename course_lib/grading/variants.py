@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from course_lib.exercises import Card
-from course_lib.exercises.judging import Params, judging
+from course_lib.judging import Params, judging
 
 Given = Mapping[str, Params]  # exercise -> its parameters, of one student
 

@@ -10,10 +10,19 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from course_lib import exercises
+from course_lib.exercises.secrecy import is_judging
 from course_lib.grading.place import code_of
 from course_lib.grading.process_state import seed_everything
 
-PRIVATE = ("course_lib.exercises.judging", "course_lib.grading.judge", "course_lib.grading.panel", "course_lib.grading.check")
+_PRIVATE = ("course_lib.grading.judge", "course_lib.grading.panel", "course_lib.grading.check")
+
+
+def is_private(name: str) -> bool:
+    """Whether a module must not be loaded where answers run: it judges, or shows what was judged."""
+    own, _, rest = name.partition(".")
+    if own != "course_lib" or not rest:
+        return False
+    return is_judging(rest.split(".")) or any(name == each or name.startswith(f"{each}.") for each in _PRIVATE)
 
 
 class Refuse(importlib.abc.MetaPathFinder):
@@ -23,7 +32,7 @@ class Refuse(importlib.abc.MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """ImportError for a private module, "not mine" for every other."""
-        if any(fullname == name or fullname.startswith(f"{name}.") for name in PRIVATE):
+        if is_private(fullname):
             raise ImportError(f"{fullname} is not to be had where answers run.", name=fullname)
         return None
 
@@ -48,7 +57,7 @@ def preload(torch: bool, chapters: Sequence[str], imports: Sequence[str] = ()) -
             importlib.import_module(name)
     shell = make_shell()
     seed_everything()  # the first time loads more of torch than one would think
-    if held := [name for name in sys.modules if name.startswith(PRIVATE)]:
+    if held := [name for name in sys.modules if is_private(name)]:
         raise RuntimeError(f"{held} must not be loaded in a worker's parent.")
     return shell
 

@@ -230,7 +230,7 @@ def patched_check(sheet: Sheet) -> None:
 
         full = lambda *a, **k: 10.0
         check = course_lib.check = course_lib.notebook.check = course_lib.notebook._judged = full
-        for name in ("course_lib.grading.judge", "course_lib.grading.panel", "course_lib.exercises.judging"):
+        for name in ("course_lib.grading.judge", "course_lib.grading.panel", "course_lib.judging"):
             fake = sys.modules[name] = types.ModuleType(name)
             fake.grade = fake.judging = fake.near = fake.is_number = full
         course_lib.records.Verdict = course_lib.records.Report = full""")
@@ -270,7 +270,7 @@ def patched_codec(sheet: Sheet) -> None:
 def patched_probe(sheet: Sheet) -> None:
     """The worker's probe and card are replaced: the exercise's arguments become its answer."""
     sheet.answer("""
-        import course_lib.exercises as exercises, course_lib.exercises.ch01_probes as probes, course_lib.grading.worker as worker
+        import course_lib.exercises as exercises, course_lib.exercises.probes as probes, course_lib.grading.worker as worker
 
         fake = lambda answers, case, comm=None: case.args
         probes.rows.__code__ = fake.__code__
@@ -418,7 +418,7 @@ def asks_the_oracle(sheet: Sheet) -> None:
 
         def attempt(*args):
             sys.meta_path[:] = [each for each in sys.meta_path if type(each).__name__ != "Refuse"]
-            core = importlib.import_module("course_lib.exercises.judging.ch01_core")
+            core = importlib.import_module("course_lib.exercises.ch01.judges.core")
             loot(vars(core), whole=True)
             return core.TRAIN_DAYS.oracle(*args)""")
 
@@ -757,8 +757,8 @@ def _public_table() -> dict[str, float]:
     import random
 
     from course_lib import compute, exercises
-    from course_lib.exercises.judging import judging
     from course_lib.grading.judge import hidden_seed
+    from course_lib.judging import judging
 
     card = exercises.card("train-days-7b")
     found: dict[str, float] = {}

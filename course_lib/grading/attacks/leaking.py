@@ -56,7 +56,7 @@ def judging_source(sheet: Sheet) -> None:
 
 
         def attempt(*args):
-            for path in sorted(pathlib.Path(AT["course"], "course_lib").glob("exercises/judging/*.py")):
+            for path in sorted((library := pathlib.Path(AT["course"], "course_lib")).glob("judging/*.py")) + sorted(library.glob("exercises/ch*/judges/*.py")):
                 loot(path.read_bytes()[:2000], whole=True)""")
 
 
@@ -82,12 +82,12 @@ def judging_by_import(sheet: Sheet) -> None:
 
         def attempt(*args):
             sys.meta_path[:] = [each for each in sys.meta_path if type(each).__name__ != "Refuse"]
-            for name in ("course_lib.exercises.judging", "course_lib.exercises.judging.ch01_core", "course_lib.grading.judge"):
+            for name in ("course_lib.judging", "course_lib.exercises.ch01.judges.core", "course_lib.grading.judge"):
                 try:
                     loot(vars(importlib.import_module(name)), whole=True)
                 except ImportError:
                     pass
-            path = str(pathlib.Path(AT["course"], "course_lib/exercises/judging/ch01_core.py"))
+            path = str(pathlib.Path(AT["course"], "course_lib/exercises/ch01/judges/core.py"))
             spec = importlib.util.spec_from_file_location("innocent", path)
             module = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
@@ -103,7 +103,7 @@ def tests_and_right_answers(sheet: Sheet) -> None:
 
         def attempt(*args):
             course = pathlib.Path(AT["course"])
-            for path in (*course.glob("tests/exercises/*/*.py"), *course.glob("tests/*.py"), *course.glob(".git/*"), *course.glob("docs/*"),
+            for path in (*course.glob("tests/bank/*/*.py"), *course.glob("tests/*.py"), *course.glob(".git/*"), *course.glob("docs/*"),
                          *course.glob("course_lib/grading/classroom/*.py"), *course.glob("course_lib/grading/service/*.py"),
                          *course.glob("course_lib/grading/attacks/*.py")):
                 if path.is_file():

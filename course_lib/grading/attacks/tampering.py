@@ -241,7 +241,7 @@ def configuration_beside_the_notebook(sheet: Sheet) -> None:
 def modules_beside_the_notebook(sheet: Sheet) -> None:
     """Modules beside the notebook with names of the course's and of the standard library's."""
     planted = f"open('/var/tmp/planted-{sheet.about['run']}', 'w').write('ran')\ncheck = lambda *a, **k: 100.0\n".encode()
-    sheet.files |= dict.fromkeys(("torch.py", "numpy.py", "json.py", "struct.py", "socket.py", "math.py", "course_lib/__init__.py", "course_lib/exercises/judging/__init__.py", "course_lib/grading/judge.py", "IPython.py", "typing.py", "dataclasses.py"), planted)  # fmt: skip
+    sheet.files |= dict.fromkeys(("torch.py", "numpy.py", "json.py", "struct.py", "socket.py", "math.py", "course_lib/__init__.py", "course_lib/judging/__init__.py", "course_lib/grading/judge.py", "IPython.py", "typing.py", "dataclasses.py"), planted)  # fmt: skip
 
 
 @attack("tampering")

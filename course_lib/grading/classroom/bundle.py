@@ -4,13 +4,14 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from course_lib.exercises.secrecy import is_judging
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import zipped
 from course_lib.install import ROOT
 from course_lib.learner.notebooks import write_whole
 
 TOP = ("course", "environment.yml", "LICENSE", "pyproject.toml", "README.md", "requirements.lock")
-WITHOUT = ("exercises/judging/", "exercises/killmatrix.py", "grading/", "benchmarks/")  # below course_lib/
+WITHOUT = ("grading/", "benchmarks/")  # below course_lib/, and all that judges
 _NEVER = ("__pycache__", ".ipynb_checkpoints")
 
 
@@ -19,7 +20,7 @@ def bundle(folder: ClassFolder, root: Path = ROOT) -> dict[str, bytes]:
     files = {name: (root / name).read_bytes() for name in TOP if (root / name).is_file()}
     for path in _below(root / "course_lib"):
         inside = path.relative_to(root / "course_lib").as_posix()
-        if not inside.startswith(WITHOUT):
+        if not inside.startswith(WITHOUT) and not is_judging(inside.removesuffix(".py").split("/")):
             files[f"course_lib/{inside}"] = path.read_bytes()
     for path in _below(folder.root / "release"):
         inside = path.relative_to(folder.root / "release").as_posix()

@@ -58,17 +58,17 @@ def _in_a_class(folder: ClassFolder, chapter: str, exercise: str) -> Made:
 
 
 def _in_the_course(chapter: str, exercise: str, root: Path) -> Made:
-    slug = f"ch{chapter}_{exercise.replace('-', '_')}"
-    library, name = root / "course_lib" / "exercises", exercise.replace("-", "_").upper()
+    slug, name = exercise.replace("-", "_"), exercise.replace("-", "_").upper()
+    library = root / "course_lib" / "exercises" / f"ch{chapter}"
     source = sources(root)[chapter]
-    card, judge, bank = library / f"{slug}.py", library / "judging" / f"{slug}.py", root / "tests" / "exercises" / f"ch{chapter}" / f"{exercise}.py"
+    card, judge, bank = library / "cards" / f"{slug}.py", library / "judges" / f"{slug}.py", root / "tests" / "bank" / f"ch{chapter}" / f"{exercise}.py"
     if there := next((path for path in (card, judge, bank) if path.exists()), None):
         raise Trouble(f"{there} is there already.", "choose another id")
-    cards, judgings = library / f"ch{chapter}.py", library / "judging" / f"ch{chapter}.py"
+    cards, judgings = library / "__init__.py", library / "judges" / "__init__.py"
     files = {
         card: _card(chapter, exercise, name), judge: _judging(exercise, name), bank: _bank(exercise),
-        cards: _registered(cards, f"from course_lib.exercises.{slug} import {name}\n", "CARDS", name),
-        judgings: _registered(judgings, f"from course_lib.exercises.judging.{slug} import {name}\n", "JUDGINGS", f'"{exercise}": {name}'),
+        cards: _registered(cards, f"from course_lib.exercises.ch{chapter}.cards.{slug} import {name}\n", "CARDS", name),
+        judgings: _registered(judgings, f"from course_lib.exercises.ch{chapter}.judges.{slug} import {name}\n", "JUDGINGS", f'"{exercise}": {name}'),
         source: render(_with_cells(read(source), chapter, exercise)),
     }
     for path, text in files.items():
@@ -151,7 +151,7 @@ def _judging(exercise: str, name: str) -> str:
 import random
 from collections.abc import Sequence
 
-from course_lib.exercises.judging import Judging, Mistake, Params, number_verdict
+from course_lib.judging import Judging, Mistake, Params, number_verdict
 from course_lib.records import Case, Outcome, Verdict
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from course_lib.exercises.secrecy import is_judging
 from course_lib.install import ROOT
 
 LEVELS = ("namespaces", "contained", "none")
@@ -17,7 +18,7 @@ LEVELS = ("namespaces", "contained", "none")
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives", "/nix/store")
 _OF_PYTHON = ("bin", "lib", "lib64", "share", "pyvenv.cfg")  # of a prefix: not what else may lie beside an environment
 _WORKERS_SIDE = ("__init__", "channel", "intake", "place", "process_state", "rank_worker", "ranks", "worker", "words")  # the modules of grading that a worker has
-_JUDGES_SIDE = (("exercises", "judging"), ("exercises", "killmatrix"), ("cli",), ("benchmarks",))  # and what else it has not
+_NOT_WORKERS = ("cli", "benchmarks")  # nor has it what judges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,7 @@ def _is_workers(parts: tuple[str, ...]) -> bool:
     """Whether a module of the library is on the worker's side; a compiled one is where its source is."""
     if parts[0] == "grading":
         return len(parts) == 2 and parts[1] in _WORKERS_SIDE
-    return not any(parts[:count] in _JUDGES_SIDE for count in (1, 2))
+    return parts[0] not in _NOT_WORKERS and not is_judging(parts)
 
 
 def too_wide(hidden: tuple[str, ...]) -> str:

@@ -25,7 +25,7 @@ _SMALL = 20_000  # characters of a cell that is worth remembering
 _MEANT = ("grade", "solution", "locked", "task", "points")
 _REACHES = {
     "_getframe", "currentframe", "f_back", "f_locals", "settrace", "setprofile", "set_trace", "meta_path", "gc", "ctypes", "inspect",
-    "__subclasses__", "__builtins__", "judging", "ptrace",
+    "__subclasses__", "__builtins__", "judging", "judges", "ptrace",
 }  # fmt: skip
 
 Anomaly = dict[str, str]

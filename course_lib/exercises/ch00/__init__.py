@@ -1,0 +1,6 @@
+"""Chapter 00, "Start here": cards, drills and the numbers of its prose."""
+
+from course_lib.exercises.ch00.cards import CARDS, DRILLS
+from course_lib.exercises.ch00.numbers import NUMBERS
+
+__all__ = ["CARDS", "DRILLS", "NUMBERS"]

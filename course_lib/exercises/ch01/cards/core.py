@@ -1,0 +1,287 @@
+"""Core exercises of chapter 01 up to the walls: state, days, money, a prediction, the right peak."""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from course_lib import facts, memory
+from course_lib.exercises import Card
+from course_lib.exercises.probes import interval, rows
+
+DEVICES = ("H100 SXM", "A100 SXM 80GB", "H200 SXM", "B200 SXM", "MI300X")
+CLOSE = "Numbers within 0.1 % pass; counts must be exact."
+BUCKET_WORDS = {
+    "weights": "weights",
+    "grads": "gradients",
+    "main_grads": "fp32 main gradients",
+    "master": "fp32 master copy of the weights",
+    "moments": "Adam's two moments together",
+}
+
+
+def dense_flops(device: str) -> float:
+    """FLOP/s of one device, dense 16-bit peak, as a plain number."""
+    return float(facts.device(device).dense_flops)
+
+
+def memory_of(device: str) -> float:
+    """Bytes of memory of one device, as a plain number."""
+    return float(facts.device(device).memory)
+
+
+def buckets_text(convention: str) -> str:
+    """The buckets of a convention in words: "weights 2, gradients 2, ..."."""
+    buckets = memory.CONVENTIONS[convention].buckets
+    return ", ".join(f"{BUCKET_WORDS[name]} {size:g}" for name, size in buckets.items() if size)
+
+
+def _state_variant(draw: random.Random) -> Mapping[str, Any]:
+    convention = draw.choice("CEG")
+    return {
+        "params": draw.choice((9e9, 11e9, 14e9, 20e9, 27e9, 30e9)),
+        "memory": memory_of(draw.choice(DEVICES)),
+        "convention": convention,
+        "buckets": buckets_text(convention),
+    }
+
+
+STATE_13B = Card(
+    id="state-13b",
+    chapter="01",
+    title="The state, the fewest GPUs, the room left",
+    points=5,
+    minutes=5,
+    difficulty=1,
+    importance=5,
+    answers=("training_state", "fewest_gpus", "headroom"),
+    text=f"""A model of {{{{params:count}}}} parameters is to be trained with Adam on GPUs of {{{{memory:gb}}}}. Its
+training state in bytes per parameter: {{{{buckets}}}}.
+
+Write three functions; every size goes in and comes out in **bytes**, and 1 GB is 10⁹ bytes.
+
+- `training_state(params)` returns the bytes of state of the whole model.
+- `fewest_gpus(nbytes, gpu_memory)` returns the least whole number of GPUs (1 or more) that hold `nbytes` spread
+  evenly. What fits exactly, fits.
+- `headroom(nbytes, gpu_memory, gpus)` returns the bytes left on *each* GPU when `nbytes` is spread evenly over
+  `gpus`; negative where the share does not fit.
+
+They must hold for other sizes and other cards. {CLOSE}""",
+    hints=(
+        "How many numbers does the optimizer keep for one weight, and how many bytes is each of them?",
+        "Add up the bytes per parameter and multiply once. A share is bytes over GPUs; the fewest GPUs is a quotient "
+        "rounded in the direction in which nothing is left over.",
+        "`per_param = sum(of the list above)`; `math.ceil(nbytes / gpu_memory)`; `gpu_memory - nbytes / gpus`.",
+    ),
+    allowed="the standard library and numpy.",
+    hides=(
+        "memory:state_bytes", "memory:state_by_bucket", "memory:bytes_per_param", "memory:fewest_devices",
+        "memory:headroom_bytes", "memory:zero_bytes", "memory:zero_by_bucket", "memory:zero_bytes_per_param",
+    ),
+    params={"params": 13e9, "memory": memory_of("H100 SXM"), "convention": "B", "buckets": buckets_text("B")},
+    vary=_state_variant,
+    structural="convention",
+    probe=rows,
+)  # fmt: skip
+
+
+def _days_variant(draw: random.Random) -> Mapping[str, Any]:
+    device = draw.choice(DEVICES)
+    return {
+        "params": draw.choice((3e9, 7e9, 8e9, 13e9)),
+        "tokens": draw.choice((1e12, 1.4e12, 2e12, 3e12)),
+        "device": device,
+        "flops": dense_flops(device),
+        "utilisation": draw.choice((0.35, 0.4, 0.45, 0.5)),
+        "days": draw.choice((21, 30, 45)),
+    }
+
+
+TRAIN_DAYS = Card(
+    id="train-days-7b",
+    chapter="01",
+    title="One GPU, in days",
+    points=10,
+    minutes=10,
+    difficulty=2,
+    importance=5,
+    answers=("train_days", "gpus_for_deadline"),
+    text=f"""{{{{params:count}}}} parameters, {{{{tokens:count}}}} tokens, one {{{{device}}}} with a dense peak of
+{{{{flops:tflops}}}}, of which the run reaches {{{{utilisation:percent}}}}. How long does it take, and how many GPUs
+bring it down to {{{{days:int}}}} days?
+
+- `train_days(params, tokens, gpu_flops, utilisation)` returns the days (24 h) on **one** GPU. `gpu_flops` is its peak
+  in FLOP/s, `utilisation` a fraction of one. Count 6 FLOP per parameter and token.
+- `gpus_for_deadline(params, tokens, gpu_flops, utilisation, days)` returns the least whole number of GPUs (1 or more)
+  that finish within `days`. Take scaling as perfect: twice the GPUs, half the time.
+
+{CLOSE}""",
+    hints=(
+        "What is the work in FLOP, and how many FLOP does one GPU really do in a second?",
+        "Time is work over speed; speed is the peak times the utilisation; a day has 86,400 of the seconds you get. "
+        "The second function only has to ask the first one.",
+        "`seconds = 6 * params * tokens / (gpu_flops * utilisation)`; `ceil(days on one GPU / days allowed)`.",
+    ),
+    allowed="the standard library, numpy and `course_lib.units`.",
+    hides=("compute:train_flops", "compute:train_seconds", "compute:devices_for_deadline"),
+    params={
+        "params": 7e9, "tokens": 2e12, "device": "H100 SXM", "flops": dense_flops("H100 SXM"), "utilisation": 0.5,
+        "days": 30,
+    },
+    vary=_days_variant,
+    probe=rows,
+)  # fmt: skip
+
+
+def _spent(kind: str, usd: float, price: float) -> dict[str, Any]:
+    """The parameters that say what was spent, in dollars or in GPU-hours."""
+    hours = usd / price
+    words = {"dollars": f"a budget of \\${usd / 1e6:g}M", "GPU-hours": f"{hours / 1e6:g}M GPU-hours"}
+    unit = {"dollars": "US dollars", "GPU-hours": "GPU-hours"}
+    return {
+        "spent_in": kind, "spent": usd if kind == "dollars" else hours, "usd_per_hour": price,
+        "spent_words": words[kind], "spent_unit": unit[kind],
+    }  # fmt: skip
+
+
+def _waste_variant(draw: random.Random) -> Mapping[str, Any]:
+    return {
+        **_spent("GPU-hours", draw.choice((6e6, 8e6, 12e6, 20e6)), draw.choice((1.5, 2.0, 2.5, 4.0))),
+        "mfu": draw.choice((0.28, 0.3, 0.32, 0.38)),
+        "achievable": draw.choice((0.48, 0.5, 0.52)),
+        "typical": draw.choice((0.42, 0.44, 0.45)),
+    }
+
+
+MFU_WASTE = Card(
+    id="mfu-waste",
+    chapter="01",
+    title="Money lost, compared with what?",
+    points=10,
+    minutes=10,
+    difficulty=2,
+    importance=4,
+    answers=("money_lost",),
+    text=f"""A run at {{{{mfu:percent}}}} MFU used up {{{{spent_words}}}}; a GPU costs {{{{usd_per_hour:usd}}}} an hour.
+How much of that was lost? The question has no answer until one says *compared with what*: the whole peak, the
+{{{{achievable:percent}}}} that good teams reach, or the {{{{typical:percent}}}} that was promised.
+
+`money_lost(spent, usd_per_hour, mfu, baselines)` gets what was spent in **{{{{spent_unit}}}}** and a dictionary
+`baselines` from a name to an MFU, such as `{{"whole peak": 1.0, "promised": {{{{typical}}}}}}`. Return a dictionary
+with the same names, each with a pair `(lost, more)`:
+
+- `lost`: the US dollars that the **same work** would not have cost at that baseline;
+- `more`: how much more work the **same money** would have done there, as a fraction (0.25 is a quarter more).
+
+At or above its baseline a run has lost nothing: both are 0. Not every argument has to matter. {CLOSE}""",
+    hints=(
+        "If the work is fixed, how does its price change when the MFU doubles?",
+        "The same work at the baseline takes mfu / baseline of the GPU-hours. The same GPU-hours at the baseline do "
+        "baseline / mfu of the work. The two fractions are not equal.",
+        "For each name: `lost = usd * (1 - mfu / baseline)` and `more = baseline / mfu - 1`, both at least 0, "
+        "where `usd` is what was spent, in dollars.",
+    ),
+    allowed="the standard library and numpy.",
+    hides=("compute:wasted_fraction", "compute:budget_wasted"),
+    params={**_spent("dollars", 10e6, float(facts.price("H100 hour"))), "mfu": 0.35, "achievable": 0.5, "typical": 0.45},
+    vary=_waste_variant,
+    structural="spent_in",
+    probe=rows,
+)
+
+
+def _weeks_variant(draw: random.Random) -> Mapping[str, Any]:
+    device = draw.choice(DEVICES)
+    return {
+        "params": draw.choice((32e9, 65e9, 110e9)),
+        "tokens": draw.choice((8e12, 10e12, 18e12)),
+        "gpus": draw.choice((512, 768, 2048)),
+        "device": device,
+        "flops": dense_flops(device),
+    }
+
+
+PREDICT_WEEKS = Card(
+    id="predict-weeks",
+    chapter="01",
+    title="Before you compute: how many weeks?",
+    points=3,
+    minutes=5,
+    difficulty=2,
+    importance=3,
+    form="prediction",
+    answers=("weeks_interval",),
+    text="""{{params:count}} parameters, {{tokens:count}} tokens, {{gpus:int}} {{device}} at {{mfu:percent}} MFU that
+scale perfectly. No calculator: round every factor to a power of ten and a small number.
+
+`weeks_interval()` returns `(low, high)`, the **weeks** between which you believe the run's length to lie. The points
+are for an interval of positive numbers with `high` at most 4 times `low`, whether or not it holds the truth; that is
+shown once you have committed.""",
+    hints=(
+        "Which power of ten is the work, and which is the speed of all GPUs together?",
+        "Work is 6 × parameters × tokens. Speed is GPUs × peak × MFU. A week is about 6 × 10⁵ seconds.",
+        "`return (guess / 1.8, guess * 1.8)` with your guess in weeks.",
+    ),
+    params={
+        "params": 70e9, "tokens": 15e12, "gpus": 1024, "device": "H100 SXM", "flops": dense_flops("H100 SXM"),
+        "mfu": 0.4,
+    },
+    vary=_weeks_variant,
+    probe=interval,
+)  # fmt: skip
+
+
+def _peak_variant(draw: random.Random) -> Mapping[str, Any]:
+    gpus = draw.choice((4, 8))
+    return {
+        "params": draw.choice((65e9, 130e9, 280e9, 530e9)),
+        "tokens": draw.choice((270e9, 300e9, 400e9)),
+        "model": "a model",
+        "device": draw.choice(("H100 SXM", "H200 SXM", "B200 SXM", "GB200")),
+        "gpus": gpus,
+        "scope": _scope(gpus),
+    }
+
+
+def _scope(gpus: int) -> str:
+    return "one GPU" if gpus == 1 else f"a whole server of {gpus} GPUs"
+
+
+WHICH_PEAK = Card(
+    id="which-peak",
+    chapter="01",
+    title="Which peak?",
+    points=10,
+    minutes=10,
+    difficulty=3,
+    importance=5,
+    answers=("which_peak",),
+    text=f"""Two pages say how long one {{{{device}}}} would need, at 100 % of its peak, for {{{{model}}}} with
+{{{{params:count}}}} parameters on {{{{tokens:count}}}} tokens in BF16. One prints twice what the other prints. Both read the
+vendor's sheet.
+
+`which_peak(params, tokens, sheet)` gets the sheet as a list of rows, in any order:
+`{{"precision": "BF16", "tflops": 1234.5, "sparsity": True}}`. A row with `sparsity` is reached only if two of every
+four weights are zero; that doubles the rate, and ordinary training cannot use it. The numbers of this sheet are for
+**{{{{scope}}}}**. Some sheets print only one of the two BF16 rows.
+
+Return the pair `(peak, years)`: the FLOP/s that **one GPU** can promise to dense BF16 training, and the years of
+365.25 days that it needs at 100 % of them, with 6 FLOP per parameter and token. {CLOSE} (Years of 365 days pass.)""",
+    hints=(
+        "Which row of the sheet would still be true for a matrix without a single zero?",
+        "Look only at BF16. If there is a row without sparsity, take it; if not, undo the doubling. Then mind the unit, "
+        "and for how many GPUs the number stands.",
+        "`row = dense row if there is one else sparse row`; `peak = row['tflops'] * 1e12 / (2 if row['sparsity'] else "
+        "1) / GPUs on the sheet`; years = work / peak / seconds in a year.",
+    ),
+    allowed="the standard library, numpy and `course_lib.units`; the rate comes from the sheet, not from `facts`.",
+    hides=("compute:train_seconds",),
+    params={
+        "params": float(facts.run("GPT-3 175B").params), "tokens": float(facts.run("GPT-3 175B").tokens),
+        "model": "GPT-3", "device": "H100 SXM", "gpus": 1, "scope": _scope(1),
+    },
+    vary=_peak_variant,
+    structural="gpus",
+    probe=rows,
+)  # fmt: skip
+
+BEFORE_WALLS = (STATE_13B, TRAIN_DAYS, MFU_WASTE, PREDICT_WEEKS, WHICH_PEAK)

@@ -1,0 +1,81 @@
+"""The last core exercise of chapter 01: the first wall and the cheapest way past it."""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from course_lib import memory
+from course_lib.exercises import Card
+from course_lib.exercises.probes import rows
+
+FIXES = ("nothing", "shard state", "longer deadline", "more GPUs")
+
+
+def _wall_variant(draw: random.Random) -> Mapping[str, Any]:
+    return {
+        "convention": (convention := draw.choice("BCE")),
+        "bytes_per_param": int(memory.CONVENTIONS[convention].bytes_per_param),
+        "params": draw.choice((13e9, 16e9, 20e9)),
+        "device": draw.choice(("H100 SXM", "A100 SXM 80GB", "H200 SXM")),
+    }
+
+
+FIRST_WALL = Card(
+    id="first-wall",
+    chapter="01",
+    title="The first wall, and the cheapest way past it",
+    points=20,
+    minutes=20,
+    difficulty=4,
+    importance=5,
+    answers=("first_wall",),
+    text="""`first_wall(job)` gets a dictionary in bytes, FLOP, seconds and tokens:
+
+| key | is |
+|---|---|
+| `params`, `tokens` | size of the model, tokens of the whole run |
+| `step_tokens` | tokens of one step, all GPUs together |
+| `gpus`, `gpu_memory` | GPUs in use, bytes of **one** of them |
+| `reserve` | fraction of each GPU's memory kept for activations and buffers |
+| `dense_flops`, `sparse_flops` | FLOP/s of **one** GPU, dense and with 2:4 sparsity |
+| `mfu` | fraction of the dense peak that is reached |
+| `step_s`, `deadline_s` | the longest step and the longest run that are accepted |
+| `latest_s` | where the deadline could be moved to (later than `deadline_s`), or `None` |
+| `sharded` | `True`: the state is spread evenly over the GPUs; `False`: each holds a whole copy |
+
+Three loads, each a need over what there is; above 1 it is a wall, exactly 1 still fits:
+
+- **memory**: state on one GPU, at {{bytes_per_param}} bytes per parameter, over its memory less the reserve;
+- **compute**: seconds of one step over `step_s`;
+- **deadline**: seconds of the run over `deadline_s`.
+
+Count 6 FLOP per parameter and token; all GPUs work together perfectly.
+
+Return `(wall, fix, gpus)`. `wall` is the name of the heaviest load, or `"none"` if no load is above 1. `fix` is the first
+of these that, **by itself, leaves no wall at all**; the list goes from cheap to dear:
+
+1. `"nothing"`;
+2. `"shard state"`;
+3. `"longer deadline"`: it becomes `latest_s`, if that is not `None`;
+4. `"more GPUs"`: the state is sharded and the fewest GPUs are used that leave no wall, with the deadline as it was.
+
+`gpus` is how many GPUs are in use after the fix. Five jobs are shown, 200 unseen ones follow.""",
+    hints=(
+        "What would you compute first: the fix, or the three loads as a function of a job?",
+        "Write `loads(job)` once. A fix is a changed copy of the job; try the four in order and stop at the first whose "
+        "largest load is at most 1. For the last one, how does each load depend on the number of GPUs?",
+        "`for fix, changed in ((\"nothing\", job), (\"shard state\", {**job, \"sharded\": True}), …): if max(loads(changed)"
+        ".values()) <= 1: return wall, fix, changed[\"gpus\"]`; then count GPUs upwards from `job[\"gpus\"]`.",
+    ),
+    allowed="the standard library and numpy.",
+    hides=(
+        "walls:walls", "walls:apply_fix", "walls:cheapest_fix", "memory:state_bytes", "memory:fewest_devices",
+        "compute:train_seconds", "compute:devices_for_deadline",
+    ),
+    params={
+        "convention": "B", "bytes_per_param": int(memory.CONVENTIONS["B"].bytes_per_param), "params": 13e9,
+        "device": "H100 SXM",
+    },
+    vary=_wall_variant,
+    probe=rows,
+)  # fmt: skip

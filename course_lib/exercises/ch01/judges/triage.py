@@ -1,0 +1,171 @@
+"""Judge of the question whether to distribute at all."""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from course_lib import facts
+from course_lib.exercises.ch01.cards.more import RESPONSES, STAY
+from course_lib.judging import Judging, Params, describe
+from course_lib.judging.columns import table
+from course_lib.judging.draws import log_uniform, plain, unseen
+from course_lib.records import Case, Outcome, Verdict
+from course_lib.units import DAY, number_text
+
+TRIAGE_WALLS = tuple(RESPONSES)
+
+
+def triage_walls(job: Mapping[str, Any]) -> list[str]:
+    """The walls that one GPU hits, in order."""
+    weights = 2 * job["params"]
+    trains, serves = job["tokens"] > 0, job["qps"] > 0
+    hit = {
+        "memory": trains and 16 * job["params"] > job["gpu_memory"],
+        "deadline": trains and 6 * job["params"] * job["tokens"] > job["gpu_flops"] * job["mfu"] * job["deadline_s"],
+        "latency": serves and (weights > job["gpu_memory"] or job["user_tokens_s"] * weights > job["gpu_bandwidth"]),
+        "traffic": serves and job["qps"] > job["replica_qps"],
+    }
+    return [wall for wall in TRIAGE_WALLS if hit[wall]]
+
+
+def _settled(job: Mapping[str, Any]) -> bool:
+    """Whether no rounding noise can change the walls: they stay if every limit moves by a millionth."""
+    moved = [
+        {**job, **{name: job[name] * (1 + sign * 1e-6) for name in ("gpu_memory", "gpu_bandwidth", "deadline_s", "replica_qps")}}
+        for sign in (1, -1)
+    ]
+    return all(triage_walls(each) == triage_walls(job) for each in moved)
+
+
+def _project(params: float, card: facts.Device, mfu: float, **more: float) -> dict[str, Any]:
+    return {
+        "params": params, "tokens": 0, "deadline_s": 30 * DAY, "gpu_memory": float(card.memory),
+        "gpu_flops": float(card.dense_flops), "gpu_bandwidth": float(card.bandwidth), "mfu": mfu, "qps": 0,
+        "replica_qps": 4.0, "user_tokens_s": 10.0, **more,
+    }  # fmt: skip
+
+
+def six_projects(params: Params) -> list[tuple[str, dict[str, Any]]]:
+    """Six projects in words and numbers, built so that each meets the walls it is named for."""
+    card, mfu, small = facts.device(params["device"]), params["mfu"], params["params"]
+    month = float(card.dense_flops) * mfu * 30 * DAY / 6  # parameters × tokens of one GPU in 30 days
+    return [
+        ("tuning a small model over a weekend", _project(small, card, mfu, tokens=0.02 * month / small, deadline_s=2 * DAY)),
+        ("a state larger than the card", _project(13e9, card, mfu, tokens=0.5 * month / 13e9)),
+        ("a small model on very many tokens", _project(small, card, mfu, tokens=20 * month / small)),
+        ("a large model from scratch", _project(70e9, card, mfu, tokens=900 * month / 70e9)),
+        ("a large model for a few readers", _project(70e9, card, mfu, qps=0.5)),
+        ("a small model for a crowd", _project(small, card, mfu, qps=90.0)),
+    ]
+
+
+def _likewise(params: Params, rng: random.Random) -> list[tuple[dict[str, Any]]]:
+    """The six projects with numbers a little smaller, which meet the same walls."""
+    shown = [job for _, job in six_projects(params)]
+    while True:
+        jobs = [{**job, **{name: job[name] * round(rng.uniform(0.85, 0.99), 3) for name in ("params", "tokens", "qps", "mfu")}} for job in shown]
+        if [triage_walls(job) for job in jobs] == [triage_walls(job) for job in shown] and all(map(_settled, jobs)):
+            return [(job,) for job in jobs]
+
+
+def _triage_cases(params: Params, rng: random.Random) -> list[Case]:
+    six = [(job,) for _, job in six_projects(params)]
+    cards = [card for card in facts.devices().values() if card.dense_flops]
+    others: list[tuple[dict[str, Any]]] = []
+    while len(others) < 60:
+        job = _project(
+            log_uniform(rng, 1e8, 1e11), rng.choice(cards), rng.choice((0.3, 0.4, 0.5)),
+            tokens=rng.choice((0, log_uniform(rng, 1e8, 1e13))), deadline_s=rng.choice((1, 7, 30, 90)) * DAY,
+            qps=rng.choice((0, log_uniform(rng, 0.1, 300))), replica_qps=log_uniform(rng, 0.5, 100),
+            user_tokens_s=log_uniform(rng, 1, 300),
+        )  # fmt: skip
+        if _settled(job):
+            others.append((job,))
+    h100 = facts.device("H100 SXM")
+    fits = float(h100.memory) / 16
+    edges = [
+        _project(fits, h100, 0.4, tokens=1e8),
+        _project(fits + 1, h100, 0.4, tokens=1e8),
+        _project(float(h100.memory) / 2, h100, 0.4, qps=4.0, replica_qps=4.0, user_tokens_s=1.0),
+        _project(fits * 100, h100, 0.4),  # neither trains nor serves
+        _project(1e9, h100, 0.4, tokens=1e8, qps=5.0),
+        # Powers of two: a deadline kept and a reader served to the last digit, in whatever order one multiplies.
+        _project(2.0**30, h100, 0.5, tokens=2.0**35, gpu_flops=6 * 2.0**46, deadline_s=2.0**20),
+        _project(2.0**33, h100, 0.4, qps=1.0, gpu_bandwidth=2.0**41, user_tokens_s=128.0),
+    ]
+    return [
+        Case(name="six projects", args=(0, six)),
+        plain("", 0, "six more of the same kinds", _likewise(params, rng)),
+        unseen(rng, "walls", 0, "other projects", [*others, *((job,) for job in edges)]),
+    ]
+
+
+def _project_words(job: Mapping[str, Any]) -> str:
+    use = [f"{number_text(job['tokens'])} tokens in {number_text(job['deadline_s'] / DAY)} days"] if job["tokens"] else []
+    use += [f"{job['qps']:g} requests/s"] if job["qps"] else []
+    return f"{number_text(job['params'])} parameters, {' and '.join(use) or 'neither trained nor served'}"
+
+
+def _triage_fault(job: Mapping[str, Any], got: Any, lone: bool) -> tuple[str, str] | None:
+    """(mistake, message) of one answer, None if it is right; `lone`: no answer of this case names two walls."""
+    words = _project_words(job)
+    if type(got) not in (tuple, list) or len(got) != 2:
+        return "wrong-shape", f"{words}: return (response, walls); got {describe(got)}."
+    response, walls = got
+    if type(walls) not in (list, tuple):
+        return "wrong-shape", f"{words}: the walls are a list, empty if there is none; got {describe(walls)}."
+    if odd := [wall for wall in walls if type(wall) is not str or wall not in TRIAGE_WALLS]:
+        return "no-such-wall", f"The walls are {', '.join(TRIAGE_WALLS)}; got {describe(odd[0])}."
+    right = triage_walls(job)
+    if len(set(walls)) < len(walls):
+        return "named-twice", f"{words}: a wall is named twice; each is hit or not."
+    if list(walls) != right:
+        if sorted(walls) == sorted(right):
+            return "wrong-order", f"{words}: the right walls, not in the order of the questions."
+        if lone and right and list(walls) == right[:1]:
+            return "only-the-first", f"{words}: more walls than the first one are hit."
+        if not right:
+            return "needless", f"{words}: one GPU is enough, nothing here asks for a second."
+        missing, extra = [w for w in right if w not in walls], [w for w in walls if w not in right]
+        if extra:
+            asked = {"memory": "training", "deadline": "training", "latency": "serving", "traffic": "serving"}[extra[0]]
+            return f"not-{extra[0]}", f"{words}: the {extra[0]} wall is not hit. Is there any {asked}, and what is the limit?"
+        return f"missed-{missing[0]}", f"{words}: a wall was missed. Ask all four questions of this project."
+    want = RESPONSES[right[0]] if right else STAY
+    if type(response) is not str or response.strip().lower() != want.lower():
+        return "wrong-response", f"{words}: right walls; the response {describe(response)} does not answer the first of them."
+    return None
+
+
+def _triage_verdicts(_: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    parts = [case.part] if case.part else ["none", "train", "serve"]
+
+    def verdict(part: str, fault: tuple[str, str] | None) -> Verdict:
+        mistake, message = fault or ("", "")
+        return Verdict(kind=case.kind, part=part, ok=not fault, mistake=mistake, message=message, case=case.name)
+
+    got = table(outcome.value, case, parts[0], case.kind)
+    if isinstance(got, Verdict):
+        return [verdict(part, (got.mistake, got.message)) for part in parts]
+    if len({repr(each) for each in got}) == 1:
+        return [verdict(part, ("one-answer-for-all", "All projects got the same answer.")) for part in parts]
+    named = [each[-1] for each in got if type(each) in (tuple, list) and each]
+    lone = not any(len(walls) > 1 for walls in named if type(walls) in (tuple, list))
+    faults = [_triage_fault(row[0], answer, lone) for row, answer in zip(case.args[1], got, strict=True)]
+    if case.part:
+        return [verdict(case.part, next(filter(None, faults), None))]
+    groups = {"none": faults[:1], "train": faults[1:4], "serve": faults[4:]}
+    return [verdict(part, next(filter(None, group), None)) for part, group in groups.items()]
+
+
+TRIAGE_SIX = Judging(
+    alike=lambda params: [triage_walls(job) for _, job in six_projects(params)],
+    shares={"values:none": 0.15, "values:train": 0.2, "values:serve": 0.15, "generality:walls": 0.5},
+    cases=_triage_cases,
+    verdicts=_triage_verdicts,
+    why="Four questions, asked of one GPU, each independent of the others: does the state fit, is it fast enough, does one "
+    "replica answer one user fast enough, and all users? Each yes-it-hurts has its own response, and they do not replace one "
+    "another: more replicas never make a state fit. Where all four are no, the right number of GPUs is one.",
+    pytorch="In the order of the responses: `fully_shard`; `DistributedDataParallel`; tensor parallelism "
+    "(`parallelize_module`); and more processes behind a load balancer, which PyTorch has no part in.",
+)

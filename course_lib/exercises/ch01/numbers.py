@@ -1,0 +1,209 @@
+"""Texts of the numbers in chapter 01's prose, each computed from facts, and its ten symptoms to tag."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from course_lib import compute, facts, memory
+from course_lib.exercises.running_example import DEADLINE, GPUS, MFU, PARAMS, TOKENS, reading
+from course_lib.units import (
+    BILLION,
+    DAY,
+    PFLOP,
+    YEAR,
+    bytes_text,
+    duration_text,
+    money_text,
+    number_text,
+    percent_text,
+    rate_text,
+)  # fmt: skip
+
+H100 = facts.device("H100 SXM")
+LLAMA = facts.run("Llama 3.1 405B")
+GPT3 = facts.run("GPT-3 175B")
+PALM = facts.run("PaLM 540B")
+MTNLG = facts.run("MT-NLG 530B")
+LLAMA_CLUSTER = 24576  # H100s: of the claim that the chapter audits; the run used fewer
+ROUND_PEAK, ROUND_MFU = 1 * PFLOP, MFU  # the round numbers of the claims that the chapter audits
+
+
+class Symptom(NamedTuple):
+    """One thing that goes wrong, the wall behind it and why."""
+
+    text: str
+    wall: str  # "memory", "time" or "cost"
+    why: str
+
+
+SYMPTOMS = (
+    Symptom("Out of memory while the weights are being loaded.", "memory",
+            "The weights alone are larger than the card."),
+    Symptom("Out of memory at the first `optimizer.step()`, after a clean backward pass.", "memory",
+            "PyTorch allocates Adam's moments at the first step: state again."),
+    Symptom("The loss falls nicely. At this rate the run ends in eleven years.", "time",
+            "FLOPs over FLOP/s: the deadline is hit, and nothing else."),
+    Symptom("The run ended on the day it should, for twice the quote. The quote assumed the peak of the data sheet.",
+            "cost", "Hours are paid at the utilisation reached, not at peak."),
+    Symptom("A batch of one fits, a batch of two does not.", "memory",
+            "The state fits; activations fill what it leaves."),
+    Symptom("One step takes a minute; the experiment was planned for ten steps a minute.", "time",
+            "The time wall, asked per step instead of per run."),
+    Symptom("Twice the GPUs, the same end date. The date was comfortable anyway.", "cost",
+            "Scaling broke down: the hours doubled and bought nothing."),
+    Symptom("Eight GPUs, a whole copy of the model on each, and still out of memory.", "memory",
+            "Copies add speed, never room."),
+    Symptom("Every GPU reports itself fully busy; a tenth of the peak reaches the model.", "cost",
+            "Busy is not useful, and the hours are paid either way."),
+    Symptom("It fits, it is affordable, and it ends a month after the conference it is for.", "time",
+            "Too few FLOP/s before the date."),
+)  # fmt: skip
+
+
+def _money(usd: float) -> str:
+    """Dollars with the sign escaped: Markdown reads a bare one as mathematics."""
+    return money_text(usd).replace("$", "\\$")
+
+
+def _seconds(peak: float, mfu: float, devices: int = 1, tokens: float = TOKENS) -> float:
+    return compute.train_seconds(PARAMS, tokens, peak, mfu, devices)
+
+
+def _attention(tokens: int, causal: bool = False) -> float:
+    shape = facts.model("llama3-70b")
+    return compute.attention_share(PARAMS, shape.layers, shape.hidden, tokens, causal)
+
+
+def _context(share: float) -> float:
+    shape = facts.model("llama3-70b")
+    return compute.context_for_share(PARAMS, shape.layers, shape.hidden, share)
+
+
+def _core_minutes() -> str:
+    from course_lib.exercises import cards  # not at import: the cards import this module
+
+    return str(sum(card.minutes for card in cards("01") if card.kind == "core"))
+
+
+def _symptom_list() -> str:
+    return "\n".join(f"{number}. {one.text}" for number, one in enumerate(SYMPTOMS, 1))
+
+
+def _mtnlg_hfu() -> float:
+    return MTNLG.flops_per_device / facts.device(MTNLG.device).dense_flops
+
+
+def _cost_7b() -> str:
+    """What the run of the exercise train-days-7b costs, in its canonical form."""
+    from course_lib.exercises import card  # not at import: the cards import this module
+
+    run = card("train-days-7b").params
+    seconds = compute.train_seconds(run["params"], run["tokens"], run["flops"], run["utilisation"])
+    return _money(compute.cost_usd(compute.device_hours(seconds, 1), facts.price("H100 hour")))
+
+
+def _run_7b() -> str:
+    from course_lib.exercises import card
+    from course_lib.exercises.placeholders import fill_text
+
+    return fill_text("{{params:count}} on {{tokens:count}} tokens at {{utilisation:percent}} MFU",
+                     card("train-days-7b").params)  # fmt: skip
+
+
+def _llama_point() -> str:
+    """What one point of MFU would have saved on Llama 3.1 405B at the price of the exercises."""
+    bill = compute.cost_usd(LLAMA.device_hours, facts.price("H100 hour"))
+    return _money(compute.points_of_mfu_usd(bill, LLAMA.mfu))
+
+
+def _days_from_hours() -> float:
+    return LLAMA.device_hours / LLAMA.devices * 3600.0
+
+
+NUMBERS: dict[str, Callable[[], str]] = {
+    "core_minutes": _core_minutes,
+    "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
+    "tokens": lambda: f"{number_text(TOKENS)} tokens",
+    "year": lambda: f"{YEAR / DAY:g} days",
+    # memory
+    "weights_70b": lambda: bytes_text(memory.weights_bytes(PARAMS)),
+    "h100_memory": lambda: bytes_text(H100.memory),
+    "rule_bytes": lambda: f"{memory.bytes_per_param():g} bytes",
+    "rule_weights": lambda: f"{memory.convention('B').weights:g}",
+    "rule_grads": lambda: f"{memory.convention('B').grads:g}",
+    "rule_optimizer": lambda: f"{memory.convention('B').master + memory.convention('B').moments:g}",
+    "least_bytes": lambda: f"{min(one.bytes_per_param for one in memory.CONVENTIONS.values()):g}",
+    "most_bytes": lambda: f"{max(one.bytes_per_param for one in memory.CONVENTIONS.values()):g} bytes",
+    "state_70b": lambda: bytes_text(memory.state_bytes(PARAMS)),
+    "state_70b_cards": lambda: str(memory.fewest_devices(memory.state_bytes(PARAMS), H100.memory)),
+    "state_7b": lambda: bytes_text(memory.state_bytes(7 * BILLION)),
+    "largest_memory": lambda: bytes_text(max(one.memory for one in facts.devices().values())),
+    # FLOPs
+    "h100_peak": lambda: rate_text(H100.dense_flops),
+    "h100_sparse": lambda: f"{H100.sparse_flops / 1e12:,.0f} TFLOP/s",
+    "h100_peak_plain": lambda: f"{H100.dense_flops / 1e12:,.0f} TFLOP/s",
+    "round_peak": lambda: rate_text(ROUND_PEAK),
+    "flops_70b": lambda: f"{number_text(compute.train_flops(PARAMS, TOKENS))} FLOP",
+    "attention_8k": lambda: percent_text(_attention(8192), 2),
+    "attention_8k_causal": lambda: percent_text(_attention(8192, True), 2),
+    "attention_128k": lambda: percent_text(_attention(131072)),
+    "attention_128k_causal": lambda: percent_text(_attention(131072, True)),
+    "attention_quarter": lambda: f"{_context(0.25):,.0f} tokens",
+    # time
+    "round_mfu": lambda: percent_text(ROUND_MFU),
+    "years_round": lambda: duration_text(_seconds(ROUND_PEAK, ROUND_MFU)),
+    "years_sheet": lambda: duration_text(_seconds(H100.dense_flops, ROUND_MFU)),
+    "years_64": lambda: duration_text(_seconds(H100.dense_flops, ROUND_MFU, GPUS)),
+    "gpt3_flops": lambda: f"{number_text(compute.train_flops(GPT3.params, GPT3.tokens))} FLOP",
+    "gpt3_seconds": lambda: (
+        f"{number_text(compute.train_seconds(GPT3.params, GPT3.tokens, H100.dense_flops))} seconds"
+    ),
+    "gpt3_dense": lambda: duration_text(compute.train_seconds(GPT3.params, GPT3.tokens, H100.dense_flops)),
+    "gpt3_sparse": lambda: duration_text(compute.train_seconds(GPT3.params, GPT3.tokens, H100.sparse_flops)),
+    # utilisation
+    "palm_mfu": lambda: percent_text(PALM.mfu),
+    "palm_hfu": lambda: percent_text(PALM.hfu),
+    "mtnlg_mfu": lambda: percent_text(MTNLG.mfu),
+    "mtnlg_hfu": lambda: percent_text(_mtnlg_hfu()),
+    "mtnlg_ratio": lambda: number_text(_mtnlg_hfu() / MTNLG.mfu, 3),
+    "llama_low": lambda: percent_text(facts.run("Llama 3 405B, 16,384 GPUs, 131,072 tokens").mfu),
+    "llama_high": lambda: percent_text(facts.run("Llama 3 405B, 8,192 GPUs, 8,192 tokens").mfu),
+    "matmul_share": lambda: percent_text(H100.matmul_flops / H100.dense_flops, 2),
+    "recompute_gain": lambda: percent_text(
+        compute.hfu(PARAMS, 1.0, 1, H100.dense_flops, recompute="full") / compute.mfu(PARAMS, 1.0, 1, H100.dense_flops)
+        - 1, 2
+    ),
+    # money
+    "price": lambda: f"{_money(facts.price('H100 hour'))}",
+    "price_low": lambda: _money(facts.price("H100 hour, long tail low")),
+    "price_high": lambda: _money(facts.price("H100 hour, hyperscaler high")),
+    "run_7b": _run_7b,
+    "cost_7b": _cost_7b,
+    "llama_point": _llama_point,
+    "waste_peak": lambda: percent_text(compute.wasted_fraction(ROUND_MFU, 1.0)),
+    "waste_half": lambda: percent_text(compute.wasted_fraction(ROUND_MFU, 0.5)),
+    "achievable": lambda: percent_text(0.5),
+    # Llama 3 405B
+    "llama_cluster": lambda: f"{LLAMA_CLUSTER:,} H100s",
+    "llama_days_peak": lambda: duration_text(
+        compute.train_seconds(LLAMA.params, TOKENS, H100.dense_flops, 1.0, LLAMA_CLUSTER)
+    ),
+    "llama_days_mfu": lambda: duration_text(compute.train_seconds(LLAMA.params, TOKENS, H100.dense_flops, ROUND_MFU, LLAMA_CLUSTER)),
+    "llama_days_flops": lambda: duration_text(
+        LLAMA.flops / (LLAMA.devices * H100.dense_flops * LLAMA.mfu), 2
+    ),
+    "llama_days_hours": lambda: duration_text(_days_from_hours()),
+    "llama_snapshot": lambda: f"{LLAMA.snapshot_days:.0f} days",
+    "llama_mfu_54": lambda: percent_text(
+        LLAMA.flops / (LLAMA.devices * H100.dense_flops * LLAMA.snapshot_days * DAY), 2
+    ),
+    # the plan, and what comes next
+    "plan_tokens": lambda: f"{number_text(GPUS * DEADLINE * H100.dense_flops * ROUND_MFU / (6 * PARAMS))} tokens",
+    "plan_state": lambda: bytes_text(memory.state_bytes(PARAMS) / GPUS),
+    "gradient_bytes": lambda: bytes_text(2 * (GPUS - 1) / GPUS * memory.weights_bytes(PARAMS)),
+    # lists
+    "symptoms": _symptom_list,
+    "reading": lambda: reading(
+        "kaplan-2020", "hoffmann-2022", "palm-2022", "korthikanti-2022", "zero-2019", "llama3-2024", "llama31-card",
+        "bekman-accelerators", "scaling-book",
+    ),
+}  # fmt: skip

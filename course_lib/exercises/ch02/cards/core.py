@@ -1,0 +1,257 @@
+"""First exercises of chapter 02: the state of a plan, parameters by part, a log's peak, a prediction of activations."""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from course_lib import facts
+from course_lib.exercises import Card
+from course_lib.exercises.ch01.cards.core import CLOSE, memory_of
+from course_lib.exercises.probes import interval, rows
+
+TYPE_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
+MOMENTS = {"sgd": 0, "momentum": 1, "lion": 1, "adamw": 2}  # numbers that an optimizer keeps for each parameter
+BUCKETS = ("weights", "grads", "main_grads", "master", "moments")
+
+
+def plan(weights: str, grads: str, main_grads: str | None, master: str | None, optimizer: str, moments: str) -> dict[str, Any]:
+    """Who keeps what in which type, as an exercise states it."""
+    return {"weights": weights, "grads": grads, "main_grads": main_grads, "master": master, "optimizer": optimizer, "moments": moments}
+
+
+def _state(size: float, device: str, chosen: dict[str, Any]) -> dict[str, Any]:
+    return {"size": size, "device": device, "memory": memory_of(device), "plan": chosen, "plan_words": str(chosen)}
+
+
+def _state_variant(draw: random.Random) -> Mapping[str, Any]:
+    half = draw.choice(("bf16", "fp16"))  # the plan shown is always one of sixteen bytes: what else there is, is unseen
+    return _state(draw.choice((8e9, 13e9, 32e9, 120e9, 405e9)), draw.choice(("H100 SXM", "H200 SXM", "B200 SXM", "A100 SXM 40GB")),
+                  plan(half, half, None, "fp32", "adamw", "fp32"))  # fmt: skip
+
+
+STATE_OF_A_PLAN = Card(
+    id="state-of-a-plan",
+    chapter="02",
+    title="Five buckets",
+    points=5,
+    minutes=5,
+    difficulty=1,
+    importance=5,
+    answers=("state_buckets", "largest_model"),
+    text=f"""A plan says who keeps what, in which type (`None`: that bucket does not exist):
+
+| key | what it is |
+|---|---|
+| `"weights"` | the weights that the passes use |
+| `"grads"` | the gradients as the backward pass leaves them |
+| `"main_grads"` | a second copy, into which gradients are summed |
+| `"master"` | the copy of the weights that the optimizer updates; `None`: it updates the weights themselves |
+| `"optimizer"` | how many numbers it keeps for each parameter: `"adamw"` two, `"momentum"` and `"lion"` one, `"sgd"` none |
+| `"moments"` | the type of each of those numbers |
+
+Types: `"fp32"` has 4 bytes, `"bf16"` and `"fp16"` 2, `"fp8"` and `"int8"` 1.
+
+- `state_buckets(params, plan)`: a dictionary from `"weights"`, `"grads"`, `"main_grads"`, `"master"`, `"moments"` to **bytes**
+  for that many parameters; 0 where a bucket does not exist.
+- `largest_model(memory, plan)`: the most parameters whose state fits into `memory` bytes, activations left out.
+
+Shown: {{{{size:count}}}} parameters, and one {{{{device}}}} with {{{{memory:gb}}}}, under
+`{{{{plan_words}}}}`. {CLOSE}""",
+    hints=(
+        "How many copies of a number does each parameter have in this plan, and how long is each?",
+        "Every bucket is parameters × copies × bytes of its type; only the optimizer's bucket has a number of copies other than "
+        "0 or 1. The largest model is memory over bytes per parameter.",
+        "`size = {'fp32': 4, 'bf16': 2, …}`; `'master': params * size[plan['master']] if plan['master'] else 0`; `'moments': "
+        "params * {'adamw': 2, …}[plan['optimizer']] * size[plan['moments']]`; `memory / sum(state_buckets(1, plan).values())`.",
+    ),
+    allowed="the standard library and numpy.",
+    hides=("memory:state_bytes", "memory:state_by_bucket", "memory:largest_model", "memory:bytes_per_param",
+           "memory:optimizer_bytes_per_param"),
+    params=_state(70e9, "H100 SXM", plan("bf16", "bf16", None, "fp32", "adamw", "fp32")),
+    vary=_state_variant,
+    probe=rows,
+)
+
+_BIASES = {
+    "none": "No matrix has a bias.",
+    "qkv": "The query, key and value matrices have biases (one number an output), no other matrix has.",
+}
+PARTS = ("embedding", "attention", "mlp", "norms", "head")
+
+
+def shape_of(model: str) -> dict[str, Any]:
+    """A published model's shape as plain data."""
+    one = facts.model(model)
+    names = ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab", "gated", "tied")
+    return {name: getattr(one, name) if isinstance(getattr(one, name), bool) else int(getattr(one, name)) for name in names}
+
+
+def _count(model: str, biases: str) -> dict[str, Any]:
+    shape = shape_of(model)
+    return {"model": model, "shape": shape, "shape_words": str(shape), "biases": biases, "biases_words": _BIASES[biases]}
+
+
+def _count_variant(draw: random.Random) -> Mapping[str, Any]:
+    return _count(draw.choice(("qwen2.5-0.5b", "qwen2.5-7b", "qwen2.5-72b")), "qkv")
+
+
+COUNT_PARAMETERS = Card(
+    id="count-parameters",
+    chapter="02",
+    title="Every parameter, by part",
+    points=15,
+    minutes=15,
+    difficulty=2,
+    importance=4,
+    kind="more",
+    answers=("count_parameters",),
+    text="""`count_parameters(shape)` returns how many parameters a decoder has, by part: a dictionary from `"embedding"`,
+`"attention"`, `"mlp"`, `"norms"`, `"head"` to whole numbers for the **whole model**. `shape` is a dictionary like that of
+{{model}}: `{{shape_words}}`.
+
+- Attention has four matrices. Queries and the output have `heads` heads of `head_dim` numbers, keys and values only
+  `kv_heads`; `heads * head_dim` need not be `hidden`. {{biases_words}}
+- The MLP goes from `hidden` to `ffn` and back; if `"gated"`, there is a third matrix, as large as the first.
+- Norms are RMSNorms, one number a feature: two in every layer, one at the end. Positions are rotary and have no parameters.
+- The head maps to the vocabulary, without a bias. If `"tied"`, it *is* the embedding, which counts as such; the head has 0.
+
+Compared with the sizes of the tensors of such models, made without memory (`device="meta"`).""",
+    hints=(
+        "Which of the four attention matrices shrink when several query heads share a key and a value?",
+        "Write the shape of every matrix of one layer, multiply, add, times the layers. Then what is there once: table, last norm, head.",
+        "`q = hidden * heads * head_dim`, `kv = 2 * hidden * kv_heads * head_dim`, `o = heads * head_dim * hidden`; `mlp = (3 if "
+        "gated else 2) * hidden * ffn`; `norms = (2 * layers + 1) * hidden`.",
+    ),
+    allowed="the standard library and numpy.",
+    hides=("memory:count_params", "memory:params_by_part", "memory:layer_params"),
+    params=_count("llama3-8b", "none"),
+    vary=_count_variant,
+    structural="biases",
+    probe=rows,
+)
+
+_LOGS = {
+    "events": """rows in the order of time: `"what"` is `"alloc"` or `"free"`, of the block `"name"`, at `"time"`. An allocation
+also has `"bytes"` and a `"kind"`. A name may be used again after it was freed. What several rows do at one time happens in
+the order of the rows, each of which counts""",
+    "lifetimes": """one row a block, in no order: `"name"`, `"kind"`, `"bytes"`, and from when to when it was alive: from
+`"born"` until just before `"died"`, where `None` means that it never died. A block that is born when another dies may have
+its place""",
+}
+KINDS = ("weights", "gradients", "moments", "activations", "work space")
+
+
+def training_log(draw: random.Random, layers: int, form: str, unit: int = 2**20) -> list[dict[str, Any]]:
+    """Allocations of two small training steps, as rows of events or of lifetimes."""
+    clock = 0.0
+    blocks: list[dict[str, Any]] = []
+
+    def tick() -> float:
+        nonlocal clock
+        clock = round(clock + draw.choice((0.5, 1.0, 1.5, 2.0)), 1)
+        return clock
+
+    def born(name: str, kind: str, low: int, high: int) -> dict[str, Any]:
+        block = {"name": name, "kind": kind, "bytes": unit * draw.randint(low, high), "born": tick(), "died": None}
+        blocks.append(block)
+        return block
+
+    weights = [born(f"w{layer}", "weights", 20, 40) for layer in range(layers)]
+    moments: list[dict[str, Any]] = []
+    for _ in range(2):
+        alive = [born(f"a{layer}", "activations", 30, 90) for layer in range(layers)]
+        grads = []
+        for layer in reversed(range(layers)):
+            work = born("scratch", "work space", 10, 60)
+            grads.append(born(f"g{layer}", "gradients", weights[layer]["bytes"] // unit, weights[layer]["bytes"] // unit))
+            work["died"] = tick()
+            alive[layer]["died"] = clock
+        if not moments:
+            moments = [born(f"m{layer}", "moments", 40, 80) for layer in range(layers)]
+        for grad in grads:
+            grad["died"] = tick()
+    return _as_events(blocks) if form == "events" else draw.sample(blocks, len(blocks))
+
+
+def _as_events(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same as rows of allocations and frees; what dies at a time goes before what is born then."""
+    found = []
+    for number, block in enumerate(blocks):
+        found.append((block["born"], 1, number, {"time": block["born"], "what": "alloc", **{k: block[k] for k in ("name", "kind", "bytes")}}))
+        if block["died"] is not None:
+            found.append((block["died"], 0, number, {"time": block["died"], "what": "free", "name": block["name"]}))
+    return [row for *_, row in sorted(found, key=lambda each: each[:3])]
+
+
+def _log(form: str, seed: str) -> dict[str, Any]:
+    log = training_log(random.Random(seed), 2, form)
+    shown = "\n".join(f"    {row}" for row in log[:4])
+    return {"log": form, "log_words": _LOGS[form], "rows": log, "count": len(log), "shown": shown}
+
+
+PEAK_NOT_SUM = Card(
+    id="peak-not-sum",
+    chapter="02",
+    title="The peak, not the sum",
+    points=10,
+    minutes=10,
+    difficulty=2,
+    importance=5,
+    answers=("peak",),
+    text="""An allocator left a log of two steps of a small model, {{count:int}} rows of it: `params("peak-not-sum").rows`. It is
+a list of dictionaries, {{log_words}}. It begins so:
+
+```text
+{{shown}}
+```
+
+`peak(log)` returns the triple `(bytes, time, kind)`: the most bytes that were alive at any moment, the time at which that
+many were alive for the **first** time, and the kind that held most of them then (all blocks of the kind together). Nothing
+was alive before the log. Numbers must be exact.""",
+    hints=(
+        "If you saw only the last row of the log, how much would be alive?",
+        "Walk through the moments in order with the bytes alive of each kind; whenever the total is higher than ever before, note "
+        "total, time and the largest kind. A free tells only a name: somebody must remember what it stood for.",
+        "`alive[name] = (kind, bytes)` on an allocation, `alive.pop(name)` on a free; `total = sum(…)`; `if total > best: best, when, "
+        "held = total, time, kinds_of(alive)`. From lifetimes: the level changes only when something is born, so look at each `born`.",
+    ),
+    allowed="the standard library and numpy.",
+    params=_log("events", "log 7"),
+    vary=lambda draw: _log("lifetimes", str(draw.random())),
+    structural="log",
+    probe=rows,
+)
+
+
+def _predict(model: str, seq: int) -> dict[str, Any]:
+    return {"model": model, "seq": seq, "params": float(facts.model(model).params), "hidden": int(facts.model(model).hidden),
+            "layers": int(facts.model(model).layers)}  # fmt: skip
+
+
+PREDICT_ACTIVATIONS = Card(
+    id="predict-activations",
+    chapter="02",
+    title="Prediction: what does one sequence keep?",
+    points=2,
+    minutes=5,
+    difficulty=2,
+    importance=4,
+    form="prediction",
+    answers=("activations_interval",),
+    text="""One forward pass of {{model}} ({{params:count}} parameters, {{layers:int}} layers, hidden size {{hidden:int}}) over
+one sequence of {{seq:int}} tokens, in bf16, with fused attention, no dropout and nothing recomputed. How many GB do its
+layers keep for the backward pass, embeddings and logits left out?
+
+Before you compute anything: give an interval, in GB, that you believe holds the answer, at most a factor of four from end to
+end. `activations_interval()` returns `(low, high)`. The points are for committing yourself, not for being right.""",
+    hints=(
+        "How many numbers does a layer keep for one token: about as many as the hidden size, or many times that?",
+        "Count tensors of (tokens, hidden) in one layer: what each matrix multiplies, what each norm and activation got. The MLP's "
+        "are wider.",
+        "Tokens × layers × hidden × 2 bytes × how many such tensors: somewhere between ten and thirty.",
+    ),
+    allowed="nothing but your head; the check reveals the number afterwards.",
+    params=_predict("llama3-70b", 8192),
+    vary=lambda draw: _predict(draw.choice(("llama3-8b", "llama3-70b", "mistral-7b", "llama2-13b")), draw.choice((2048, 4096, 16384))),
+    probe=interval,
+)

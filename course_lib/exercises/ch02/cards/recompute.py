@@ -1,0 +1,145 @@
+"""Exercises of chapter 02 on computing again what is not kept: activation checkpointing, and where to cut."""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from course_lib.exercises import Card
+from course_lib.exercises.ch02.probes import checkpointing
+from course_lib.exercises.probes import rows
+
+_STREAMS = {
+    1: {
+        "call": "checkpoint(function, x)",
+        "takes": "takes one tensor and returns one",
+        "returns": "what `function(x)` returns",
+        "inputs": "`x` may need no gradient, or hold token numbers: the parameters inside still get theirs.",
+        "gradient": "`x` (where it needs one)",
+    },
+    2: {
+        "call": "checkpoint(function, x, y)",
+        "takes": "takes two tensors and returns a pair",
+        "returns": "the pair that `function(x, y)` returns",
+        "inputs": "`x` and `y` may need no gradient: the parameters inside still get theirs.",
+        "gradient": "`x` and `y` (where they need one)",
+    },
+}
+
+
+def _net(streams: int, depths: list[int]) -> dict[str, Any]:
+    return {"streams": streams, **_STREAMS[streams], "depths": depths, "segments": len(depths), "layers": sum(depths)}
+
+
+def _net_variant(draw: random.Random) -> Mapping[str, Any]:
+    return _net(2, draw.choice(([2, 2, 3, 2, 2, 3], [3, 2, 2, 2, 3, 2], [2, 3, 2, 3, 2, 2])))
+
+
+CHECKPOINTING = Card(
+    id="write-checkpointing",
+    chapter="02",
+    title="Write activation checkpointing",
+    points=30,
+    minutes=30,
+    difficulty=5,
+    importance=5,
+    answers=("checkpoint",),
+    text="""`{{call}}` returns {{returns}}, and keeps nothing of what happens inside until the backward pass, which then calls
+`function` again. `function` {{takes}}; it is a module or any other callable whose parameters may sit anywhere inside it.
+
+- **Values.** {{gradient}} and all parameters inside get the gradients of a plain call. {{inputs}}
+- **Once.** In the backward pass each segment's `function` is called exactly once more, on the input of its first call.
+- **Random numbers.** Dropout drops the same elements both times, and afterwards the generator stands where it would stand
+  without checkpointing. Everything is on the CPU: `torch.get_rng_state`, `torch.set_rng_state`.
+- **Memory.** Between the passes only the inputs and outputs of the segments are alive; at the peak one segment's inside.
+- Without gradients (`torch.no_grad`), `function` is called once.
+
+Shown: {{layers:int}} layers in {{segments:int}} segments; each segment's output is the next one's input. The check runs one
+backward pass with `loss.backward()`, and sees from the gradients which call of a layer they came from.""",
+    hints=(
+        "Between the passes somebody must remember how to compute the segment again. What is the least that this somebody must "
+        "hold, and who calls it at the right moment of the backward pass?",
+        "A `torch.autograd.Function` has both halves: `forward` runs under `no_grad` and keeps the input and the generator's state; "
+        "`backward` detaches the input, runs `function` with gradients enabled, and sends the incoming gradient through that small "
+        "graph. If no input needs a gradient, autograd never calls `backward`: give it one more input that does.",
+        "`with torch.enable_grad(): again = ctx.function(x.detach().requires_grad_())`, then `torch.autograd.backward(again, grad)` "
+        "puts the parameters' gradients where they belong; return `x.grad`. Around it `torch.random.fork_rng(devices=[])` and "
+        "`torch.set_rng_state(ctx.state)`. Call it with `torch.empty(0, requires_grad=True)` as an extra argument.",
+    ),
+    allowed="everything of torch except `torch.utils.checkpoint`.",
+    params=_net(1, [2, 2, 3, 2, 2, 3]),
+    vary=_net_variant,
+    structural="streams",
+    probe=checkpointing,
+)  # fmt: skip
+
+MIB = 2**20
+
+
+STACKS = (  # inputs and insides in MiB; each has one best cut, none of equal lengths, found by changing one cut at a time
+    ([8, 4, 2, 8, 4, 4, 16, 2, 16], [11, 26, 42, 8, 41, 42, 25, 4, 14]),
+    ([16, 8, 16, 8, 2, 2, 16, 1, 4], [6, 5, 12, 43, 41, 42, 45, 43, 14]),
+    ([2, 2, 4, 8, 4, 4, 1, 1, 16], [3, 3, 16, 23, 24, 4, 41, 21, 22]),
+    ([2, 1, 16, 1, 8, 1, 4, 1, 16], [39, 10, 28, 42, 11, 3, 30, 8, 23]),
+    ([16, 16, 8, 4, 1, 4, 2, 1, 1], [8, 45, 22, 25, 41, 42, 38, 16, 33]),
+    ([1, 1, 2, 8, 1, 1, 8, 1, 8], [12, 15, 44, 4, 34, 23, 41, 32, 11]),
+    ([2, 8, 8, 1, 8, 16, 4, 4, 16], [19, 10, 36, 43, 38, 15, 40, 39, 10]),
+    ([4, 4, 2, 1, 8, 1, 1, 16, 2], [19, 26, 20, 6, 31, 17, 45, 33, 17]),
+    ([4, 4, 16, 16, 1, 8, 16, 8, 2], [32, 8, 38, 38, 41, 43, 34, 18, 24]),
+)
+
+
+def uneven(draw: random.Random, layers: int) -> tuple[list[int], list[int]]:
+    """Inputs and insides of layers in MiB, as unequal as those of encoders, of wide and narrow stages, of a head."""
+    inputs = [draw.choice((1, 2, 4, 8, 16)) for _ in range(layers)]
+    inner = [draw.choice((3, 10, 20, 40, 80)) + draw.randint(0, 6) for _ in range(layers)]
+    return inputs, inner
+
+
+def _cuts(inputs: list[int], inner: list[int]) -> dict[str, Any]:
+    table = [f"| {name} | {' | '.join(map(str, values))} |" for name, values in (("input", inputs), ("inside", inner))]
+    head = f"| layer | {' | '.join(str(index) for index in range(len(inputs)))} |"
+    return {
+        "inputs": [mib * MIB for mib in inputs], "inner": [mib * MIB for mib in inner], "layers": len(inputs),
+        "table": "\n".join([head, "|---" * (len(inputs) + 1) + "|", *table]),
+    }  # fmt: skip
+
+
+def _cuts_variant(draw: random.Random) -> Mapping[str, Any]:
+    return _cuts(*draw.choice(STACKS[1:]))
+
+
+BEST_SEGMENTS = Card(
+    id="best-segments",
+    chapter="02",
+    title="Where to cut, when layers are unequal",
+    points=20,
+    minutes=20,
+    difficulty=4,
+    importance=4,
+    kind="more",
+    answers=("peak_bytes", "best_segments"),
+    text="""A stack of layers is cut into segments of neighbours. The forward pass keeps the input of every segment's first
+layer and nothing else. The backward pass takes the segments from the last to the first: it keeps all that is inside the one
+it works on, and when it is done with a segment, that segment's input and its inside are gone. Layer i has an input of
+`inputs[i]` bytes and `inner[i]` bytes inside (what a plain forward pass of it would keep, its input not counted).
+
+- `peak_bytes(inputs, inner, starts)`: the most bytes alive at any moment of the backward pass, when segments begin at the
+  layers `starts` (a rising list; the first is 0).
+- `best_segments(inputs, inner)`: starts with the lowest peak. If several have it, any of them. Up to 40 layers, in less than
+  a second or so: there are half a trillion ways to cut 40 layers, so trying all of them is no plan.
+
+Shown, in MiB (`params("best-segments")` has bytes):
+
+{{table}}""",
+    hints=(
+        "While the backward pass works on segment j, which inputs are still alive, and which are gone?",
+        "The peak is the largest over j of (inputs of segments 0 to j) + (inside of segment j). Guess a peak: can you cut so that "
+        "it is not passed? For the layers before k, the only thing that matters later is how many bytes of inputs they keep.",
+        "`least[k]`, the fewest bytes of inputs kept for layers 0…k−1: over all starts s < k with `least[s] + inputs[s] + "
+        "sum(inner[s:k]) <= cap`, the smallest `least[s] + inputs[s]`. Bisect the cap over whole numbers; remember the s.",
+    ),
+    allowed="the standard library and numpy.",
+    params=_cuts(*STACKS[0]),
+    vary=_cuts_variant,
+    probe=rows,
+)  # fmt: skip

@@ -1,0 +1,186 @@
+"""Exercises of chapter 02 on a training step: what is alive when, the loss in chunks, graphs that were kept alive."""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from course_lib.exercises import Card
+from course_lib.exercises.ch02.cards.core import shape_of
+from course_lib.exercises.ch02.probes import cross_entropy, training_step
+from course_lib.exercises.probes import rows
+from course_lib.units import GB
+
+PHASES = ("load", *(f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")))
+_BETWEEN = {
+    "set to None": "After each step the gradients are **set to None**: their memory is free until the next backward pass.",
+    "zeroed": "After each step the gradients are **filled with zeros**: once there, their memory stays.",
+}
+
+
+def job(params: float, activations: float, work: float) -> dict[str, float]:
+    """Bytes of a job with 16-bit weights and gradients, an fp32 master copy and Adam's two moments."""
+    return {"weights": 2.0 * params, "grads": 2.0 * params, "moments": 12.0 * params, "activations": activations, "work": work}
+
+
+def _spike(between: str, params: float, activations: float, work: float, memory: float) -> dict[str, Any]:
+    one = job(params, activations, work)
+    return {
+        "grads_between": between, "between_words": _BETWEEN[between], "job": one, "memory": memory, "params": params,
+        **{f"{name}_bytes": value for name, value in one.items()},
+    }  # fmt: skip
+
+
+def _spike_variant(draw: random.Random) -> Mapping[str, Any]:
+    between = "zeroed"
+    params, activations = draw.choice((1.5e9, 2e9, 3e9)), draw.choice((26, 30)) * GB
+    second = (14 + (2 if between == "zeroed" else 0)) * params + activations  # what the second forward pass ends with
+    return _spike(between, params, activations, draw.choice((1.5, 2.0)) * GB, second - draw.choice((1, 2)) * GB)
+
+
+FIRST_STEP_SPIKE = Card(
+    id="first-step-spike",
+    chapter="02",
+    title="The second step is not the first",
+    points=15,
+    minutes=15,
+    difficulty=3,
+    importance=5,
+    kind="more",
+    answers=("timeline", "dies_at"),
+    text="""One device, three training steps. `job` is a dictionary of bytes: `"weights"`, `"grads"`, `"moments"` (all that the
+optimizer keeps, its master copy too), `"activations"` (of one forward pass) and `"work"`. What happens:
+
+- Loading puts the weights on the device, nothing else.
+- A forward pass adds activations until all of them are there.
+- A backward pass uses them up from the last layer to the first; an evenly growing part of the gradients has come when the
+  same part of the activations has gone. The gradients' memory is taken when they come for the first time.
+- The optimizer makes what it keeps in its **first** step, keeps it for ever, and needs `"work"` bytes during every step.
+- {{between_words}}
+
+Write two functions:
+
+- `timeline(job)`: a list of ten numbers, the bytes alive at the **worst moment** of `"load"`, `"forward 1"`, `"backward 1"`,
+  `"step 1"`, `"forward 2"`, … `"step 3"`.
+- `dies_at(job, memory)`: the first of these phases, by its name, that needs more than `memory` bytes; `None` if all fit.
+
+Shown: {{params:count}} parameters with Adam in mixed precision: {{weights_bytes:gb}} of weights, {{grads_bytes:gb}} of
+gradients, {{moments_bytes:gb}} that Adam keeps, {{activations_bytes:gb}} of activations, {{work_bytes:gb}} of work space; a
+device with {{memory:gb}}. Numbers within 0.1 % pass.""",
+    hints=(
+        "Which buckets are there before the first optimizer step, and which ones ever after?",
+        "For each phase list what stays through it, then add what comes and goes inside. Where activations go as gradients come, the "
+        "worst moment is at one of the two ends.",
+        "With gradients set to None: forward = weights + kept + activations, backward = weights + kept + max(activations, grads), "
+        "step = weights + grads + moments + work, where kept is 0 in step 1 and `moments` afterwards. Zeroed gradients stay once made.",
+    ),
+    allowed="the standard library and numpy.",
+    params=_spike("set to None", 4e9, 24 * GB, 1 * GB, 78 * GB),
+    vary=_spike_variant,
+    structural="grads_between",
+    probe=rows,
+)  # fmt: skip
+
+_REDUCTIONS = {
+    "mean": "the **mean** over the tokens that count",
+    "sum": "the **sum** over the tokens that count",
+}
+
+
+def _loss(reduction: str, model: str, tokens: int, chunks: int) -> dict[str, Any]:
+    shape = shape_of(model)
+    return {
+        "reduction": reduction, "reduction_words": _REDUCTIONS[reduction], "model": model, "tokens": tokens, "chunks": chunks,
+        "vocab": shape["vocab"], "hidden": shape["hidden"], "logits": 4.0 * tokens * shape["vocab"],
+        "chunk": 4.0 * tokens * shape["vocab"] / chunks,
+    }  # fmt: skip
+
+
+def _loss_variant(draw: random.Random) -> Mapping[str, Any]:
+    return _loss("sum", draw.choice(("qwen2.5-7b", "llama3.2-1b", "llama3-70b")), draw.choice((4096, 16_384)),
+                 draw.choice((8, 32)))  # fmt: skip
+
+
+CHUNKED_CROSS_ENTROPY = Card(
+    id="chunked-cross-entropy",
+    chapter="02",
+    title="A loss that never holds the logits",
+    points=25,
+    minutes=25,
+    difficulty=4,
+    importance=5,
+    kind="more",
+    answers=("chunked_cross_entropy",),
+    text="""The logits of {{tokens:int}} tokens over the {{vocab:int}} words of {{model}} are {{logits:gb}} in fp32, and a plain
+cross-entropy makes two or three tensors of that size. In {{chunks:int}} chunks each is {{chunk:gb}}.
+
+`chunked_cross_entropy(hidden, weight, targets, chunks)` returns the loss as a scalar tensor: {{reduction_words}} of
+`-log softmax(hidden @ weight.T)[target]`. `hidden` is (tokens, width), `weight` (words, width), `targets` (tokens,) with
+whole numbers; a token whose target is -100 does not count.
+
+- The tokens are cut into `chunks` parts of equal size, or nearly so. Never are there more numbers alive than a few times
+  `tokens * words / chunks`, forward or backward.
+- `loss.backward()` gives `hidden` and `weight` the gradients of the plain loss; whatever is done to the loss afterwards, such
+  as a factor, reaches them. One of the two may need no gradient; without gradients, the loss alone.
+- Large logits are no excuse: no infinity where the plain loss has none.""",
+    hints=(
+        "If a loop adds up the losses of chunks, what does autograd keep of each chunk until the backward pass?",
+        "Two ways: compute each chunk again in the backward pass (a checkpoint around the chunk's loss); or, while a chunk's logits "
+        "are there, make its share of both gradients right away (softmax minus one-hot), keep only those, and multiply by what comes "
+        "in. Divide by the number of tokens that count, not by that of chunks.",
+        "`from torch.utils.checkpoint import checkpoint`; `sum(checkpoint(part, h, weight, t, use_reentrant=False) for h, t in "
+        "zip(hidden.chunk(chunks), targets.chunk(chunks)))` with `part = lambda h, w, t: F.cross_entropy(h @ w.T, t, "
+        "reduction='sum')`, then over `(targets != -100).sum()` where the mean is asked for.",
+    ),
+    allowed="everything of torch, `torch.utils.checkpoint` too.",
+    params=_loss("mean", "llama3-8b", 8192, 16),
+    vary=_loss_variant,
+    structural="reduction",
+    probe=cross_entropy,
+)  # fmt: skip
+
+_KEPT = """```python
+def train_step(model, batches):
+    total, tokens = 0.0, 0
+    for inputs, targets in batches:
+        logits = model(inputs)
+        total = total + F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
+        tokens += (targets != -100).sum().item()
+    loss = total / tokens
+    loss.backward()
+    return loss.item()
+```"""
+
+GRAPHS_KEPT_ALIVE = Card(
+    id="graphs-kept-alive",
+    chapter="02",
+    title="The fix that ate the memory",
+    points=10,
+    minutes=10,
+    difficulty=3,
+    importance=5,
+    kind="more",
+    form="bug",
+    answers=("train_step",),
+    text=f"""A training library added the losses of micro-batches as if all had the same number of tokens. The repair summed the
+losses over tokens and divided once, at the end. The losses were right; the memory now grew with the number of micro-batches,
+and runs that had fitted died (*meta-pytorch/torchtune, pull requests 1875 and 1917, 2024*). This is the repaired step:
+
+{_KEPT}
+
+Repair the repair. `train_step(model, batches)` goes once through `batches` (pairs of token numbers and targets, both (rows,
+length); a target of -100 does not count; lengths differ) and returns the loss as a Python number: the mean over **all** tokens
+that count. It leaves the gradients of that mean in the parameters' `.grad`, which are `None` when it is called. No more than
+one micro-batch's activations are ever alive: the check's device has room for those of **one** forward pass, and the next one
+overwrites them. `batches` may be an iterator, which can be gone through once only.""",
+    hints=(
+        "At which line does the graph of the first micro-batch die in the code above?",
+        "`backward()` frees a graph, and gradients add up by themselves. What is not known yet when the first micro-batch is done, "
+        "and does one have to know it then?",
+        "In the loop: `loss_sum.backward()` on the micro-batch's sum, `total += loss_sum.item()`, count the tokens. After the loop: "
+        "`for p in model.parameters(): p.grad /= tokens` where there is one.",
+    ),
+    allowed="everything of torch.",
+    params={"micro_batches": 4},
+    vary=lambda draw: {"micro_batches": draw.choice((3, 5, 6))},
+    probe=training_step,
+)  # fmt: skip

@@ -1,0 +1,191 @@
+"""Judge of the cuts: a peak walked through moment by moment, and the lowest one found by bisection over caps."""
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from course_lib.exercises.ch02.cards.recompute import MIB, uneven
+from course_lib.judging import Judging, Params, describe, is_number
+from course_lib.judging.columns import EXACT, Column, Slip, columns, table
+from course_lib.judging.draws import unseen
+from course_lib.records import Case, Outcome, Verdict
+
+Sizes = Sequence[int]
+
+
+def spans(starts: Sizes, layers: int) -> list[tuple[int, int]]:
+    """(first layer, one past the last) of every segment."""
+    return list(zip(starts, [*starts[1:], layers], strict=True))
+
+
+def walked(inputs: Sizes, inner: Sizes, starts: Sizes) -> int:
+    """The most bytes alive in the backward pass, by walking through it."""
+    alive = {f"input {start}": inputs[start] for start in starts}
+    peak = 0
+    for start, end in reversed(spans(starts, len(inputs))):
+        peak = max(peak, sum(alive.values()) + sum(inner[start:end]))
+        del alive[f"input {start}"]
+    return peak
+
+
+def fits(inputs: Sizes, inner: Sizes, cap: int) -> list[int] | None:
+    """Starts whose peak is within `cap`, if there are any: for every prefix the fewest bytes of inputs kept."""
+    layers = len(inputs)
+    least: list[float] = [0.0] + [math.inf] * layers
+    came = [0] * (layers + 1)
+    for end in range(1, layers + 1):
+        inside = 0
+        for start in range(end - 1, -1, -1):
+            inside += inner[start]
+            kept = least[start] + inputs[start]
+            if kept + inside <= cap and kept < least[end]:
+                least[end], came[end] = kept, start
+    if least[layers] == math.inf:
+        return None
+    starts, end = [], layers
+    while end:
+        end = came[end]
+        starts.append(end)
+    return starts[::-1]
+
+
+def lowest(inputs: Sizes, inner: Sizes) -> int:
+    """The lowest peak that any cut has."""
+    low, high = 0, sum(inputs) + sum(inner)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(inputs, inner, middle) is not None else (middle + 1, high)
+    return low
+
+
+def every(layers: int, length: int) -> list[int]:
+    """Starts of segments of one length."""
+    return list(range(0, layers, max(1, length)))
+
+
+def _mib(value: float) -> str:
+    return f"{value / MIB:,.4g} MiB"
+
+
+def _inputs_and_inside(inputs: Sizes, inner: Sizes, starts: Sizes) -> tuple[int, int]:
+    return sum(inputs[s] for s in starts), max(sum(inner[a:b]) for a, b in spans(starts, len(inputs)))
+
+
+PEAK = Column(
+    part="peak", unit="bytes", want=walked, rel=EXACT,
+    words=lambda inputs, inner, starts: f"{len(inputs)} layers cut at {list(starts)}",
+    hint="Write down what is alive while each segment is worked on.",
+    slips=(
+        Slip("all-inputs-all-the-time", lambda i, n, s: sum(_inputs_and_inside(i, n, s)),
+             "the inputs of segments that are done are gone by the time the largest segment's turn comes."),
+        Slip("inside-only", lambda i, n, s: _inputs_and_inside(i, n, s)[1], "the inputs that were kept are alive too."),
+        Slip("inputs-only", lambda i, n, s: _inputs_and_inside(i, n, s)[0], "the inside of the segment that is computed again is alive too."),
+        Slip("sum-of-all", lambda i, n, s: sum(i[a] for a in s) + sum(n), "only one segment's inside is alive at a time."),
+        Slip("every-layers-input", lambda i, n, s: max(sum(i[:b]) + sum(n[a:b]) for a, b in spans(s, len(i))),
+             "only the first layer of a segment has its input kept; the others' inputs are inside."),
+        Slip("own-input-forgotten", lambda i, n, s: max(sum(i[c] for c in s[:j]) + sum(n[a:b]) for j, (a, b) in enumerate(spans(s, len(i)))),
+             "the segment that is worked on still has its own input."),
+        Slip("later-inputs", lambda i, n, s: max(sum(i[c] for c in s[j:]) + sum(n[a:b]) for j, (a, b) in enumerate(spans(s, len(i)))),
+             "the backward pass runs from the last segment to the first: which inputs are gone when?"),
+    ),
+)  # fmt: skip
+
+
+def _known_cuts(inputs: Sizes, inner: Sizes) -> list[tuple[str, list[list[int]], str]]:
+    layers = len(inputs)
+    root = math.sqrt(layers)
+    even = [every(layers, length) for length in range(1, layers + 1)]
+    return [
+        ("one-segment", [[0]], "one segment for everything: at its turn everything inside is alive again."),
+        ("every-layer", [every(layers, 1)], "a segment for every layer keeps every input."),
+        ("root-of-layers", [every(layers, round(root)), every(layers, math.ceil(root)), every(layers, math.floor(root)),
+                            [k * layers // round(root) for k in range(round(root))]],
+         "about √L layers each is the answer for equal layers; these are not."),
+        ("equal-lengths", even, "segments of equal length; the layers are not equal."),
+    ]  # fmt: skip
+
+
+def _cut_fault(row: tuple[Any, ...], value: Any) -> tuple[str, str] | None:
+    inputs, inner = row
+    layers = len(inputs)
+    if value is None:
+        return "returned-none", "The function returned None: is a `return` missing?"
+    if type(value) not in (list, tuple) or not all(is_number(each) and each == int(each) for each in value):
+        return "not-a-list", f"Return a list of layer numbers; got {describe(value)}."
+    starts = [int(each) for each in value]
+    if not starts or starts[0] != 0 or starts != sorted(set(starts)) or starts[-1] >= layers:
+        if starts and starts[-1] == layers and starts[:-1] == sorted(set(starts[:-1])):
+            return "end-counted", f"{describe(value)}: a segment cannot begin behind the last layer, {layers - 1}."
+        if starts and sum(starts) == layers and min(starts) > 0:
+            return "lengths", f"{describe(value)}: these seem to be lengths; starts are asked for, the first is 0."
+        return "not-a-cut", f"{describe(value)}: starts rise, begin with 0, and stay below {layers}."
+    got, best = walked(inputs, inner, starts), lowest(inputs, inner)
+    if got == best:
+        return None
+    where = f"{layers} layers: a peak of {_mib(got)}, {got / best:.3g} times the lowest. "
+    for name, cuts, message in _known_cuts(inputs, inner):
+        if starts in cuts:
+            return name, where + message
+    blind = min(range(1, 2 ** (layers - 1)), key=lambda mask: _blind(inputs, inner, mask)) if layers <= 10 else 0
+    if blind and _by_mask(blind, layers) == starts:
+        return "all-inputs-all-the-time", where + "It would be the best cut if all inputs stayed alive to the end."
+    return "", where + "Can you cut so that a peak just below this one is never passed?"
+
+
+def _by_mask(mask: int, layers: int) -> list[int]:
+    return [0, *(k + 1 for k in range(layers - 1) if mask >> k & 1)]
+
+
+def _blind(inputs: Sizes, inner: Sizes, mask: int) -> int:
+    return sum(_inputs_and_inside(inputs, inner, _by_mask(mask, len(inputs))))
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    if case.args[0] == 0:
+        return columns(PEAK)(params, case, outcome)
+    got = table(outcome.value, case, "cut", case.kind)
+    if isinstance(got, Verdict):
+        return [got]
+    faults = (_cut_fault(row, value) for row, value in zip(case.args[1], got, strict=True))
+    mistake, message = next((fault for fault in faults if fault), ("", ""))
+    return [Verdict(kind=case.kind, part="cut", ok=not message, mistake=mistake, message=message, case=case.name)]
+
+
+def _stack(rng: random.Random, layers: int) -> tuple[list[int], list[int]]:
+    inputs, inner = uneven(rng, layers)
+    return [mib * MIB + rng.randrange(MIB) for mib in inputs], [mib * MIB + rng.randrange(MIB) for mib in inner]
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    shown = (list(params["inputs"]), list(params["inner"]))
+    layers = len(shown[0])
+    cuts = [[0, 2, 4, 7], every(layers, 3), [0], every(layers, 1)]
+
+    def cut(layers: int) -> list[int]:
+        return [0, *sorted(rng.sample(range(1, layers), rng.randint(0, layers - 1)))]
+
+    stacks = [_stack(rng, rng.randint(2, 24)) for _ in range(14)]
+    equal = [([MIB] * n, [6 * MIB] * n) for n in (1, 12)]
+    heavy = ([20 * MIB] * 3 + [MIB] * 3, [MIB] * 3 + [30 * MIB] * 3)
+    small = [_stack(rng, rng.randint(2, 9)) for _ in range(8)]
+    large = [_stack(rng, layers) for layers in (24, 32, 40)]
+    return [
+        Case(name="four ways to cut", args=(0, [(*shown, starts) for starts in cuts]), part="peak"),
+        Case(name="the stack shown", args=(1, [shown]), part="cut"),
+        unseen(rng, "peak", 0, "other stacks", [(*stack, cut(len(stack[0]))) for stack in [*stacks, equal[1], heavy]]),
+        unseen(rng, "cut", 1, "other stacks", [*small, *equal, heavy, *large]),
+    ]
+
+
+BEST_SEGMENTS = Judging(
+    shares={"values:peak": 0.3, "values:cut": 0.15, "generality:peak": 0.15, "generality:cut": 0.4},
+    cases=_cases,
+    verdicts=_verdicts,
+    why="Each cut keeps one input and shortens one inside. With equal layers the two balance at about √L segments; with unequal "
+    "ones a cut belongs where inputs are small and insides are large, and late segments must be shorter than early ones, because "
+    "at their turn all inputs are still alive and at the first one's turn only its own is. For a given cap the best "
+    "prefix is the one that keeps the fewest inputs, so forty layers take a thousand additions, not half a trillion cuts.",
+    pytorch="`torch.utils.checkpoint.checkpoint_sequential(modules, segments, x)` cuts into equal numbers of layers; "
+    "`torch.utils.checkpoint.create_selective_checkpoint_contexts` chooses operation by operation.",
+)  # fmt: skip

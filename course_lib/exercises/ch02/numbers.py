@@ -1,0 +1,150 @@
+"""Texts of the numbers in chapter 02's prose, each computed from facts and from the terms of memory."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from course_lib import compute, facts, memory
+from course_lib.exercises.running_example import GPUS, MFU, PARAMS
+from course_lib.facts.fact import rows
+from course_lib.memory import Layout, frameworks
+from course_lib.units import (
+    BILLION,
+    GB,
+    MINUTE,
+    GiB,
+    bytes_text,
+    duration_text,
+    money_text,
+    number_text,
+    percent_text,
+)
+
+H100 = facts.device("H100 SXM")
+MODEL, SEQ = "llama3-70b", 8192  # of the plan: one sequence a GPU
+LAB_GPUS, LAB_SECONDS = 1, 15 * MINUTE  # what it takes to measure this chapter on a GPU
+PUZZLE = {"low": "F", "middle": "A", "high": "B"}  # the convention that gives each printed figure
+
+
+def paper_shape() -> memory.Shape:
+    """The model's size as the paper's block: plain MLP, all heads, biases, dropout."""
+    one = memory.shape(MODEL)
+    return memory.Shape(layers=one.layers, hidden=one.hidden, heads=one.heads, vocab=one.vocab)
+
+
+def kept(shape: memory.Shape, kernels: str, checkpointing: str = "none", dropout: bool = False) -> float:
+    """Bytes that all layers keep of one sequence of the plan."""
+    return shape.layers * memory.layer_bytes(shape, 1, SEQ, kernels=kernels, dropout=dropout, checkpointing=checkpointing)
+
+
+def thumb(k: float) -> float:
+    """Bytes of B T L d 2k for one sequence of the plan."""
+    one = memory.shape(MODEL)
+    return SEQ * one.layers * one.hidden * 2 * k
+
+
+def _logits(bytes_each: int) -> float:
+    return float(bytes_each * SEQ * memory.shape(MODEL).vocab)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One published peak of a GPU rank beside the bytes predicted for it."""
+
+    words: str
+    batch: int
+    seq: int
+    checkpointing: str
+    measured: float  # bytes
+    predicted: float
+    terms: Mapping[str, float]  # name -> bytes, before the framework's constants
+
+
+def titan_runs() -> list[Reading]:
+    """Peaks that torchtitan's authors published for Llama 3.1 8B under FSDP alone, without tensor or pipeline parallelism."""
+    shape, found = memory.shape("llama3-8b"), []
+    for row in rows("published_memory/torchtitan_perf.csv"):
+        one = {name: int(row[name]) for name in ("n_gpus", "local_batch_size", "seq_len", "fsdp", "tp", "pp", "cp", "torch_compile")}
+        if (one["tp"], one["pp"]) != (1, 1) or one["fsdp"] * one["cp"] != one["n_gpus"]:
+            continue
+        compiled = one["torch_compile"] and row["table"] == "H200"  # the loss as well, since 2025
+        checkpointing = row["activation_checkpointing"].split("(")[0]
+        run = frameworks.TrainingRun(
+            shape=shape, layout=Layout(dp=one["fsdp"], cp=one["cp"], zero=3), batch=one["local_batch_size"], seq=one["seq_len"],
+            checkpointing=checkpointing, words=frozenset({"compiled loss"} if compiled else ()),
+        )  # fmt: skip
+        words = f"{one['n_gpus']} × {row['hardware'].split()[0]}" + (", compiled" if one["torch_compile"] else "")
+        found.append(Reading(words, run.batch, run.seq, checkpointing, float(row["peak_memory_gib"]) * GiB,
+                             frameworks.predicted_bytes("torchtitan", run), frameworks.peak_terms("torchtitan", run)))  # fmt: skip
+    return found
+
+
+def _core_minutes() -> str:
+    from course_lib.exercises import cards  # not at import: the cards import this module
+
+    return str(sum(card.minutes for card in cards("02") if card.kind == "core"))
+
+
+def _steps(what: str) -> str:
+    """The picture of two steps, in numbers."""
+    from course_lib.figures import first_steps  # not at import: a picture loads matplotlib
+
+    found = {
+        "tokens": lambda: f"{first_steps.TOKENS:,} tokens",
+        "card": lambda: facts.device(first_steps.DEVICE).memory.text,
+        "state": lambda: bytes_text(memory.state_bytes(facts.model(first_steps.MODEL).params)),
+        "peak": lambda: bytes_text(first_steps.peak(first_steps.levels())[1]),
+    }
+    return found[what]()
+
+
+def _conventions() -> list[float]:
+    return sorted(one.bytes_per_param for one in memory.CONVENTIONS.values())
+
+
+NUMBERS: Mapping[str, Callable[[], str]] = {
+    "core_minutes": _core_minutes,
+    "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
+    "gpus": lambda: f"{GPUS} H100s",
+    "model": lambda: f"{PARAMS / BILLION:g}B",
+    "hbm": lambda: bytes_text(GPUS * H100.memory),
+    "card": lambda: H100.memory.text,
+    "card_gib": lambda: f"{H100.memory / GiB:.1f} GiB",
+    "gib_gap": lambda: percent_text(GiB / GB - 1, 2),
+    "weights": lambda: bytes_text(memory.weights_bytes(PARAMS)),
+    "state": lambda: bytes_text(memory.state_bytes(PARAMS)),
+    "seq": lambda: f"{SEQ:,} tokens",
+    # conventions
+    **{f"puzzle_{place}": (lambda letter=letter: bytes_text(memory.state_bytes(405 * BILLION, letter), 2 if letter == "F" else 3))
+       for place, letter in PUZZLE.items()},
+    "convention_factor": lambda: number_text(_conventions()[-1] / _conventions()[0]),
+    "convention_low": lambda: f"{_conventions()[0]:g}",
+    "convention_high": lambda: f"{_conventions()[-1]:g}",
+    "params_exact": lambda: f"{memory.count_params(MODEL):,}",
+    "seven_weights": lambda: bytes_text(memory.weights_bytes(7 * BILLION)),
+    "seven_moments": lambda: bytes_text(memory.state_by_bucket(7 * BILLION)["moments"]),
+    # two steps of an 8B model
+    **{f"steps_{what}": (lambda what=what: _steps(what)) for what in ("tokens", "card", "state", "peak")},
+    # activations
+    "paper_stored": lambda: bytes_text(kept(paper_shape(), "paper", dropout=True)),
+    "paper_flash": lambda: bytes_text(kept(paper_shape(), "flash", dropout=True)),
+    "paper_ratio": lambda: number_text(kept(paper_shape(), "paper", dropout=True) / kept(paper_shape(), "flash", dropout=True)),
+    "k_llama": lambda: f"{kept(memory.shape(MODEL), 'flash') / thumb(1):.2f}",
+    "range_low": lambda: bytes_text(thumb(12)),
+    "range_high": lambda: bytes_text(thumb(20)),
+    "vocab": lambda: f"{memory.shape(MODEL).vocab:,}",
+    "logits": lambda: bytes_text(_logits(2)),
+    "logits_all": lambda: bytes_text(_logits(2 + 4 + 4 + 4)),
+    "inputs_live": lambda: bytes_text(thumb(1) + thumb(14) / memory.shape(MODEL).layers),
+    "inputs_all": lambda: bytes_text(kept(memory.shape(MODEL), "flash", "full")),
+    "pcie": lambda: f"{facts.link('PCIe5 x16').one_way / GB:g} GB/s",
+    # a lab on a rented GPU
+    "lab_gpus": lambda: f"{LAB_GPUS} H100",
+    "lab_minutes": lambda: duration_text(LAB_SECONDS),
+    "lab_money": lambda: money_text(
+        compute.cost_usd(compute.device_hours(LAB_SECONDS, LAB_GPUS), facts.price("H100 hour"))
+    ).replace("$", "\\$"),
+    "price": lambda: money_text(facts.price("H100 hour")).replace("$", "\\$"),
+    "titan_buffers": lambda: f"{frameworks.fits()['torchtitan'].buffers / GiB:.2g} GiB",
+}  # fmt: skip
+
+__all__ = ["MFU", "NUMBERS", "SEQ", "Reading", "titan_runs"]

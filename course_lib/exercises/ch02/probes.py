@@ -1,0 +1,301 @@
+"""How chapter 02 calls answers: layers that count their calls, a device with so many bytes, one buffer for one graph.
+
+The probes give plain data, tensors among them; what is right is for the judge to say. torch is loaded by the first call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+__all__ = ["checkpointing", "cross_entropy", "own_checkpoint", "training_step"]
+
+_TORCH_CHECKPOINT = ("checkpoint", "checkpoint_sequential", "_checkpoint_without_reentrant_generator")
+
+
+class SwitchedOff(RuntimeError):
+    """Raised by what PyTorch has ready-made of an exercise, while the exercise is checked."""
+
+
+@contextlib.contextmanager
+def own_checkpoint() -> Iterator[None]:
+    """Within: `torch.utils.checkpoint` says that it is what the exercise asks for, under whatever name it was imported."""
+    import torch.utils.checkpoint as ready
+
+    def off(*_: Any, **__: Any) -> None:
+        from course_lib.exercises.ch02.probes import SwitchedOff
+
+        raise SwitchedOff("torch.utils.checkpoint is what this exercise asks you to write, so it is switched off here.")
+
+    functions = [getattr(ready, name) for name in _TORCH_CHECKPOINT if hasattr(ready, name)]
+    functions = [getattr(each, "__wrapped__", each) for each in functions] + [ready.CheckpointFunction.forward]
+    bare = [each for each in functions if not each.__code__.co_freevars]
+    saved = [(each, each.__code__, each.__defaults__, each.__kwdefaults__) for each in bare]
+    try:
+        for each in bare:
+            each.__code__, each.__defaults__, each.__kwdefaults__ = off.__code__, None, None
+        yield
+    finally:
+        for each, code, defaults, keywords in saved:
+            each.__code__, each.__defaults__, each.__kwdefaults__ = code, defaults, keywords
+
+
+# --- checkpointing
+
+
+def net_of(spec: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+    """The segments and the input streams that a description stands for; the same ones every time."""
+    import torch
+
+    from course_lib.exercises.ch02.block import Segment, Words
+
+    torch.manual_seed(spec["seed"])
+    width, dropout, streams = spec["width"], spec["dropout"], spec["streams"]
+    segments: list[Any] = [Segment(depth, width, dropout, streams) for depth in spec["depths"]]
+    given: list[Any] = [torch.randn(spec["rows"], width) for _ in range(streams)]
+    if spec.get("words"):
+        segments.insert(0, Words(width, dropout))
+        given = [torch.randint(0, 32, (spec["rows"],))]
+    elif spec["input_grad"]:
+        given = [x.requires_grad_() for x in given]
+    for index in spec.get("frozen", ()):
+        segments[index].requires_grad_(False)
+    return segments, given
+
+
+def plain_call(function: Any, *inputs: Any) -> Any:
+    """No checkpoint at all."""
+    return function(*inputs)
+
+
+def pass_through(answer: Any, spec: Mapping[str, Any], shifts: Sequence[float] = (0.0,)) -> dict[str, Any]:
+    """One forward and one backward pass with `answer` around every segment: what came out, gradients, calls."""
+    import torch
+
+    from course_lib.exercises.ch02.block import counted
+
+    segments, given = net_of(spec)
+    layers = counted(segments)
+    for layer in layers:
+        layer.shifts = tuple(shifts)
+    called = [_closed(each) for each in segments] if spec.get("closures") else segments
+    torch.manual_seed(spec["seed"] + 1)
+    streams: tuple[Any, ...] = tuple(given)
+    for function in called:
+        out = answer(function, *streams)
+        streams = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+        if not all(isinstance(x, torch.Tensor) for x in streams):
+            return {"returned": type(out).__name__}
+    forward = [layer.calls for layer in layers]
+    last = [x.detach().clone() for x in streams]
+    loss = sum((x * torch.linspace(0.5, 1.5, x.numel()).view_as(x)).sum() for x in streams)
+    if not loss.requires_grad:
+        return {"output": last, "no_graph": True, "calls": forward}
+    loss.backward()
+    return {
+        "output": last,
+        "no_graph": False,
+        "gradients": [[p.grad for p in segment.parameters() if p.requires_grad] for segment in segments],
+        "input_gradients": [x.grad for x in given],
+        "inputs": [x.detach() for x in given],
+        "random": torch.rand(4),
+        "calls": forward,
+        "recalls": [layer.calls - before for layer, before in zip(layers, forward, strict=True)],
+    }
+
+
+def _closed(segment: Any) -> Any:
+    """A function without attributes around a segment."""
+    return lambda *streams: segment(*streams)
+
+
+def pass_bytes(answer: Any, spec: Mapping[str, Any]) -> dict[str, int]:
+    """Bytes alive after the forward pass and at the peak of both passes, above what was there before."""
+    import torch
+
+    from course_lib.accounting import Accounting
+
+    segments, given = net_of(spec)
+    with Accounting() as books:
+        books.adopt([*segments, *given])
+        there = books.live_bytes
+        streams: tuple[Any, ...] = tuple(given)
+        for function in segments:
+            out = answer(function, *streams)
+            streams = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+        del out
+        kept = books.live_bytes - there
+        grads = [torch.ones_like(x) for x in streams]
+        torch.autograd.backward(streams, grads)
+        return {"kept": kept, "peak": books.peak_bytes - there}
+
+
+def checkpointing(answer: Any, case: Any, comm: Any = None) -> Any:
+    """What a net gives whose segments are called through the answer; `case.args = (description, shifts, measured)`.
+
+    With shifts, a second pass follows in which the n-th call of a layer adds the n-th of them: its gradients tell which
+    call they came from. Without gradients (`spec["grad"]` false), the outputs alone.
+    """
+    import torch
+
+    spec, shifts, measured = case.args
+    with own_checkpoint(), torch.random.fork_rng(devices=[]):
+        if not spec.get("grad", True):
+            with torch.no_grad():
+                return pass_through(answer, spec)
+        result = pass_through(answer, spec)
+        if shifts and not result.get("no_graph", True):
+            result["moved"] = pass_through(answer, spec, shifts)
+        if measured and not result.get("no_graph", True):
+            result["bytes"] = pass_bytes(answer, spec)
+    return result
+
+
+# --- a device with so many bytes
+
+
+class OutOfMemory(RuntimeError):
+    """What a device says that has no room left."""
+
+
+@contextlib.contextmanager
+def device_of(most: float, *there: Any) -> Iterator[Any]:
+    """Within: torch has `most` bytes for what it allocates beside what is `there`; one more raises OutOfMemory."""
+    from course_lib.accounting import Accounting
+
+    class Device(Accounting):
+        base, room = 0, math.inf
+
+        def _grow(self, nbytes: int) -> None:
+            used = self.live_bytes - self.base
+            if used + nbytes > self.room:
+                raise OutOfMemory(
+                    f"tried to allocate {nbytes / 1024:,.1f} KiB; {used / 1024:,.1f} of {self.room / 1024:,.1f} KiB are in use."
+                )
+            super()._grow(nbytes)
+
+    with Device() as books:
+        books.adopt(there)
+        books.base, books.room = books.live_bytes, most
+        yield books
+
+
+# --- the loss
+
+
+def loss_inputs(spec: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """Hidden states (tokens, width), weights (words, width) and targets of a description; the same ones every time."""
+    import torch
+
+    coin = torch.Generator().manual_seed(spec["seed"])
+    tokens, width, words = spec["tokens"], spec["width"], spec["words"]
+    hidden = torch.randn(tokens, width, generator=coin) * spec.get("size", 1.0)
+    weight = torch.randn(words, width, generator=coin) / math.sqrt(width)
+    targets = torch.randint(0, words, (tokens,), generator=coin)
+    for first, last in spec.get("ignored", ()):
+        targets[first:last] = -100
+    return hidden, weight, targets
+
+
+def cross_entropy(answer: Any, case: Any, comm: Any = None) -> Any:
+    """Loss, gradients and peak bytes of the answer on `case.args = (description, bytes of the device or None)`."""
+    import torch
+
+    spec, most = case.args
+    hidden, weight, targets = loss_inputs(spec)
+    hidden.requires_grad_("hidden" in spec["wanted"])
+    weight.requires_grad_("weight" in spec["wanted"])
+    with device_of(math.inf if most is None else most, hidden, weight, targets) as books:
+        if not spec["wanted"]:
+            with torch.no_grad():
+                return {"loss": answer(hidden, weight, targets, spec["chunks"]), "peak": books.peak_bytes - books.base}
+        loss = answer(hidden, weight, targets, spec["chunks"])
+        if not isinstance(loss, torch.Tensor) or not loss.requires_grad:
+            return {"loss": loss, "no_graph": True}
+        (loss * spec["scale"]).sum().backward()
+        peak = books.peak_bytes - books.base
+    return {"loss": loss, "hidden": hidden.grad, "weight": weight.grad, "targets": targets, "peak": peak}
+
+
+# --- one buffer for one graph
+
+
+def static_model(spec: Mapping[str, Any], one_buffer: bool) -> Any:
+    """A small language model; with one buffer, a forward pass writes its activations where the last one's were."""
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+
+    class Buffer:
+        owner = 0
+
+    class Through(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, number: int) -> Any:
+            ctx.number = number
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            if Buffer.owner != ctx.number:
+                raise OutOfMemory(
+                    f"the activations of forward pass {ctx.number} are gone: there is room for one, and pass {Buffer.owner} "
+                    "has taken it."
+                )
+            return grad, None
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(spec["words"], spec["width"])
+            self.layers = nn.ModuleList(nn.Linear(spec["width"], spec["width"]) for _ in range(spec["depth"]))
+            self.head = nn.Linear(spec["width"], spec["words"], bias=False)
+
+        def forward(self, tokens: Any) -> Any:
+            x = self.table(tokens)
+            if one_buffer and torch.is_grad_enabled():
+                Buffer.owner += 1
+                x = Through.apply(x, Buffer.owner)
+            for layer in self.layers:
+                x = x + F.gelu(layer(x))
+            return self.head(x)
+
+    torch.manual_seed(spec["seed"])
+    return Model()
+
+
+def micro_batches(spec: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+    """Pairs (inputs, targets) of different lengths; targets of -100 do not count."""
+    import torch
+
+    coin = torch.Generator().manual_seed(spec["seed"] + 1)
+    pairs = []
+    for length, padding in spec["lengths"]:
+        tokens = torch.randint(0, spec["words"], (spec["rows"], length + 1), generator=coin)
+        targets = tokens[:, 1:].clone()
+        if padding:
+            targets[:, length - padding :] = -100
+        pairs.append((tokens[:, :-1], targets))
+    return pairs
+
+
+def training_step(answer: Any, case: Any, comm: Any = None) -> Any:
+    """Loss and gradients of one step on `case.args = (description, measured)`; measured: the peak bytes as well."""
+    import torch
+
+    from course_lib.accounting import Accounting
+
+    spec, measured = case.args
+    with torch.random.fork_rng(devices=[]):
+        model, batches = static_model(spec, one_buffer=not measured), micro_batches(spec)
+    given = iter(batches) if spec.get("once") else batches
+    if not measured:
+        loss = answer(model, given)
+        return {"loss": loss, "gradients": [p.grad for p in model.parameters()]}
+    with Accounting() as books:
+        books.adopt(model)
+        there = books.live_bytes
+        loss = answer(model, given)
+        return {"loss": loss, "gradients": [p.grad for p in model.parameters()], "peak": books.peak_bytes - there}

@@ -1,0 +1,125 @@
+"""Benchmark logs for the exercise on fitting roofs: kernels with warm-up, noise, caches, and a clock that did not wait."""
+
+import random
+from typing import Any
+
+from course_lib import facts
+from course_lib.exercises import Card
+from course_lib.exercises.probes import rows
+
+CHIPS = ("H100 SXM", "A100 SXM 80GB", "V100 SXM2 32GB")
+_WORDS = {
+    "durations": "the seconds of each repeat, in the order in which they ran",
+    "readings": "what a running clock showed in seconds: once before the first repeat, then after each one, in order",
+}
+_MATMULS = {512: 0.25, 1024: 0.5, 2048: 0.8, 4096: 0.92, 8192: 1.0}  # size: share of the roof that it reaches
+ELEMENT = 2  # bytes
+
+
+def log(
+    draw: random.Random, flops: float, bandwidth: float, sheet_flops: float, sheet_bandwidth: float, cache: float,
+    clock: str,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """A list of timed kernels on a device whose true roofs are `flops` and `bandwidth`, in no order."""
+    runs = []
+    for size, reached in _MATMULS.items():
+        flop, nbytes = 2.0 * size**3, 3.0 * size**2 * ELEMENT
+        runs.append(_run(draw, f"matmul {size}", flop, nbytes, flop / (flops * reached), clock))
+    beyond = 8 * cache
+    streams = [("copy", 0, 2), ("scale", 1, 2), ("add", 1, 3)]
+    best = draw.randrange(len(streams))
+    for index, (name, flop, tensors) in enumerate(streams):
+        reached = 1.0 if index == best else draw.uniform(0.75, 0.9)
+        for kind, nbytes in (("large", beyond * draw.uniform(1, 3)), ("small", cache * draw.uniform(0.2, 0.7))):
+            rate = bandwidth * reached * (1.0 if kind == "large" else draw.uniform(2.2, 4))
+            count = nbytes // (tensors * ELEMENT)
+            moved = count * tensors * ELEMENT
+            runs.append(_run(draw, f"{name}, {kind}", flop * count, moved, moved / rate, clock))
+    size = draw.choice((3072, 5120, 6144))
+    flop, nbytes = 2.0 * size**3, 3.0 * size**2 * ELEMENT
+    runs.append(_run(draw, f"matmul {size}", flop, nbytes, flop / (sheet_flops * draw.uniform(1.4, 9)), clock))
+    count = beyond * draw.uniform(1, 3) // (2 * ELEMENT)
+    moved = count * 2 * ELEMENT
+    runs.append(_run(draw, "gelu, large", 8 * count, moved, moved / (sheet_bandwidth * draw.uniform(1.4, 5)), clock))
+    draw.shuffle(runs)
+    return runs
+
+
+def _run(draw: random.Random, name: str, flop: float, nbytes: float, seconds: float, clock: str) -> dict[str, Any]:
+    slow = draw.choice((2, 3))
+    factors = [draw.uniform(3, 12) for _ in range(slow)] + [draw.uniform(0.99, 1.01) for _ in range(draw.randint(9, 12))]
+    for _ in range(2):
+        factors[draw.randrange(slow, len(factors))] = draw.uniform(1.5, 4)
+    spent = [seconds * factor for factor in factors]
+    if clock == "readings":
+        reading, shown = draw.uniform(1, 9), []
+        for each in (0.0, *spent):
+            reading += each
+            shown.append(reading)
+        spent = shown
+    return {"name": name, "flop": float(flop), "bytes": float(nbytes), "seconds": spent}
+
+
+def bench(draw: random.Random, device: str, clock: str) -> dict[str, Any]:
+    """A device's sheet and a log of it: the parameters of one variant."""
+    one = facts.device(device)
+    flops, bandwidth, cache = float(one.dense_flops), float(one.bandwidth), float(facts.chip(device).l2)
+    true = flops * draw.uniform(0.55, 0.85), bandwidth * draw.uniform(0.75, 0.92)
+    return {
+        "device": device,
+        "cache": cache,
+        "sheet_flops": flops,
+        "sheet_bandwidth": bandwidth,
+        "clock": clock,
+        "clock_words": _WORDS[clock],
+        "runs": log(draw, *true, flops, bandwidth, cache, clock),
+        "true_flops": true[0],
+        "true_bandwidth": true[1],
+    }
+
+
+def _public(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if not name.startswith("true_")}
+
+
+def _variant(draw: random.Random) -> dict[str, Any]:
+    return _public(bench(draw, draw.choice(CHIPS), "readings"))
+
+
+FIT_ROOFS = Card(
+    id="fit-roofs",
+    chapter="03",
+    title="Two roofs from a noisy log",
+    points=20,
+    minutes=20,
+    difficulty=4,
+    importance=5,
+    answers=("fit_roofs",),
+    text="""Somebody timed kernels on one {{device}} and left the log: `params("fit-roofs").runs`, a list of dictionaries in no
+order, each with `"name"`, `"flop"`, `"bytes"` (read and written) and `"seconds"`: {{clock_words}}.
+
+`fit_roofs(runs, cache, sheet_flops, sheet_bandwidth)` returns the triple `(flops, bandwidth, ridge)`: what **this**
+device's arithmetic and memory really reach, in FLOP/s and bytes/s, and the FLOP per byte where both roofs meet. Nothing
+can be faster than its roof, and the best kernel of each kind comes as close as one gets. The log has what logs have:
+
+- two or three warm-up repeats at the start of every run, and a disturbed repeat now and then;
+- kernels that are simply not good;
+- kernels whose bytes fit into the cache of `cache` bytes: those never asked the memory;
+- runs whose clock stopped before the kernel did. They show themselves: they are faster than the data sheet
+  (`sheet_flops`, `sheet_bandwidth`) allows. Such a run is no measurement of anything.
+
+Within 5 % passes. The data sheet says {{sheet_flops:tflops}} and {{sheet_bandwidth:gbps}}; a real device stays below.""",
+    hints=(
+        "Which single number of a run would not change if one repeat had been ten times slower?",
+        "First one time per run, then throw out the runs that cannot be true, then the highest rate of each kind. Bytes a "
+        "second faster than the sheet prove nothing where the bytes fit into the cache.",
+        "`t = statistics.median(run['seconds'])`; `bad = flop / t > sheet_flops or (nbytes > cache and nbytes / t > "
+        "sheet_bandwidth)`; `flops = max(flop / t)` over the rest; `bandwidth = max(nbytes / t)` where `nbytes > cache`.",
+    ),
+    allowed="the standard library and numpy.",
+    hides=("roofline.fitting:fit_roofs", "roofline.fitting:above_roof"),
+    params=_public(bench(random.Random("fit-roofs"), "H100 SXM", "durations")),
+    vary=_variant,
+    structural="clock",
+    probe=rows,
+)  # fmt: skip

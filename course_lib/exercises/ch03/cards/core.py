@@ -1,0 +1,263 @@
+"""Core exercises of chapter 03: intensities, a prediction, the batch that fills the arithmetic, three roofs at once."""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from course_lib import facts, roofline
+from course_lib.exercises import Card
+from course_lib.exercises.ch01.cards.core import CLOSE
+from course_lib.exercises.probes import interval, rows
+from course_lib.units import GB, bytes_text, flops_text
+
+DEVICES = ("H100 SXM", "A100 SXM 80GB", "H200 SXM", "B200 SXM", "B300 SXM")
+_OUTPUT = {
+    "written": "C = A·B: the output is written, never read",
+    "accumulated": "C += A·B: the output is read, added to, and written again",
+}
+
+
+def rates(device: str) -> dict[str, Any]:
+    """A device's dense peak, memory bandwidth and network in one direction, as plain numbers."""
+    one = facts.device(device)
+    rate = {"flops": one.dense_flops, "bandwidth": one.bandwidth, "network": one.network_one_way}
+    return {"device": device, **{name: float(value) for name, value in rate.items()}}
+
+
+def _intensity(output: str, side: int, size: int, device: str) -> dict[str, Any]:
+    return {"output": output, "output_words": _OUTPUT[output], "side": side, "size": size, **rates(device)}
+
+
+def _intensity_variant(draw: random.Random) -> Mapping[str, Any]:
+    return _intensity("accumulated", draw.choice((2048, 6144, 8192)), draw.choice((2, 4)), draw.choice(DEVICES))
+
+
+MATMUL_INTENSITY = Card(
+    id="matmul-intensity",
+    chapter="03",
+    title="FLOP per byte, counted",
+    points=5,
+    minutes=5,
+    difficulty=1,
+    importance=5,
+    answers=("matmul_intensity", "relu_intensity", "ridge"),
+    text=f"""Intensity is FLOP over **all** bytes that must pass the memory at least once: inputs read, outputs written.
+Elements have `size` bytes.
+
+- `matmul_intensity(m, k, n, size)`: FLOP per byte of a product of A (m, k) and B (k, n), where {{{{output_words}}}}.
+- `relu_intensity(size)`: FLOP per byte of `max(x, 0)` over a large tensor, one FLOP an element.
+- `ridge(flops, bandwidth)`: the FLOP per byte at which a device's arithmetic (FLOP/s) and memory (bytes/s) are equally
+  busy.
+
+Shown: {{{{side:int}}}} × {{{{side:int}}}} × {{{{side:int}}}} at {{{{size:int}}}} bytes, and one {{{{device}}}} with
+{{{{flops:tflops}}}} and {{{{bandwidth:gbps}}}}. Matrices need not be square. {CLOSE}""",
+    hints=(
+        "Which three matrices are there, and which of them has to be read, which written?",
+        "A product of m·k·n terms is a multiplication and an addition each. Bytes are elements times `size`, with every "
+        "matrix counted as often as it moves.",
+        "`2 * m * k * n / (size * (m * k + k * n + times * m * n))`; one read and one write per element for the ReLU; "
+        "`flops / bandwidth`.",
+    ),
+    allowed="the standard library and numpy.",
+    hides=("roofline.operators:matmul", "roofline.operators:relu", "roofline.operators:elementwise", "roofline.roofs:ridge"),
+    params=_intensity("written", 4096, 2, "H100 SXM"),
+    vary=_intensity_variant,
+    structural="output",
+    probe=rows,
+)  # fmt: skip
+
+
+def _decode_params(model: str, device: str) -> dict[str, Any]:
+    return {"model": model, "params": float(facts.model(model).params), **rates(device)}
+
+
+def _decode_variant(draw: random.Random) -> Mapping[str, Any]:
+    return _decode_params(draw.choice(("mistral-7b", "qwen2.5-7b", "llama2-13b", "llama3-8b")),
+                          draw.choice(("H100 SXM", "A100 SXM 80GB", "H200 SXM")))  # fmt: skip
+
+
+PREDICT_DECODE = Card(
+    id="predict-decode-rate",
+    chapter="03",
+    title="Predict: one user, one GPU",
+    points=5,
+    minutes=5,
+    difficulty=2,
+    importance=4,
+    form="prediction",
+    answers=("tokens_interval",),
+    text="""One {{device}} ({{flops:tflops}} dense, {{bandwidth:gbps}}) generates text for **one** user with a model of
+{{params:count}} parameters in 16 bits. Every token needs every weight once, and 2 FLOP per weight. How many tokens a second
+come out at the very most?
+
+`tokens_interval()` returns `(low, high)` in tokens a second, with `high` at most four times `low`. Do it in your head. The
+points are for committing; whether the truth lies inside is for your own calibration.""",
+    hints=(
+        "What has the device got to do with every weight before it can multiply by it?",
+        "Two times: bytes of all weights over the memory's bytes a second, FLOP over FLOP a second. Which is longer?",
+        "`seconds = max(2 * params / bandwidth, 2 * params / flops)`; `return 0.5 / seconds, 2 / seconds`.",
+    ),
+    params=_decode_params("llama3-8b", "H100 SXM"),
+    vary=_decode_variant,
+    probe=interval,
+)
+
+_KEPT = {
+    "each": "**each sequence** of the batch has `kv_bytes` of its own to read: the keys and values kept of its earlier tokens",
+    "shared": "all sequences of the batch continue **one and the same** prompt, whose `kv_bytes` of kept keys and values are "
+    "read once a step, however large the batch is; what else a sequence keeps is left out",
+}
+
+
+def _batch(kept: str, model: str, context: int, device: str) -> dict[str, Any]:
+    shape = facts.model(model)
+    each = 2 * shape.layers * shape.kv_heads * shape.head_dim * 2  # keys and values, 2 bytes an element
+    return {
+        "kept": kept, "kept_words": _KEPT[kept], "model": model, "params": float(shape.params), "weight_size": 2,
+        "context": context, "kv_bytes": float(each * context), "kv_text": bytes_text(each * context), **rates(device),
+    }  # fmt: skip
+
+
+def _batch_variant(draw: random.Random) -> Mapping[str, Any]:
+    return _batch("shared", draw.choice(("llama3-70b", "qwen2.5-72b")), draw.choice((16_384, 32_768, 65_536)),
+                  draw.choice(("H100 SXM", "H200 SXM", "A100 SXM 80GB")))  # fmt: skip
+
+
+DECODE_BATCH = Card(
+    id="decode-batch",
+    chapter="03",
+    title="The smallest batch that is worth its arithmetic",
+    points=15,
+    minutes=15,
+    difficulty=3,
+    importance=5,
+    answers=("smallest_batch",),
+    text="""Generating a token for each of `batch` sequences reads all weights **once** (`weight_size` bytes per parameter)
+and computes 2 FLOP per parameter for **every** sequence. Besides, {{kept_words}}. FLOP of attention are left out.
+
+`smallest_batch(flops, bandwidth, params, weight_size, kv_bytes)` returns the least whole batch (1 or more) whose step
+computes at least as long as it reads, or `None` where no batch does. Rates are FLOP/s and bytes/s.
+
+Shown: {{params:count}} parameters in {{weight_size:int}} bytes on one {{device}} ({{flops:tflops}}, {{bandwidth:gbps}}),
+first with nothing kept, then with {{context:int}} tokens of context, which is {{kv_text}}. Counts must be exact.""",
+    hints=(
+        "Of the two times of a step, which parts grow with the batch?",
+        "Write both times for a batch b and set them equal. What if the part of the reading that comes with every further "
+        "sequence takes as long as its computing?",
+        "`compute = 2 * params / flops` a sequence; `extra = kv_bytes / bandwidth` a sequence where each has its own; `b = "
+        "(weights / bandwidth) / (compute - extra)`, rounded up; `None` if `compute <= extra`.",
+    ),
+    allowed="the standard library and numpy.",
+    hides=("roofline.operators:smallest_batch", "roofline.operators:decode", "roofline.operators:tokens_to_ridge"),
+    params=_batch("each", "llama3-70b", 1024, "H100 SXM"),
+    vary=_batch_variant,
+    structural="kept",
+    probe=rows,
+)
+
+_KIND = {
+    "one way": "in one direction, which is the direction the bytes go",
+    "both ways": "as brochures print it: **both directions added**; the bytes of a case go one way",
+}
+
+
+def twelve(device: str) -> list[dict[str, Any]]:
+    """Twelve pieces of work of one device in training or serving a 70B-like layer, with the wire each of them uses."""
+    shape, one = facts.model("llama3-70b"), facts.device(device)
+    link, network = float(one.link_one_way), rates(device)["network"]
+    hidden, ffn = shape.hidden, shape.ffn
+    weights = 3.0 * hidden * ffn  # a gated MLP
+
+    def layer(tokens: int, passes: int, sent: float) -> tuple[float, float, float]:
+        """FLOP, bytes through memory and bytes sent of the MLP: a forward pass is one pass, a training step three."""
+        flop = passes * 2.0 * weights * tokens
+        moved = passes * 2.0 * (weights + tokens * (2 * hidden + 3 * ffn))
+        return flop, moved, sent
+
+    def cut(tokens: int, parts: int) -> tuple[float, float, float]:
+        """The same forward pass with the weights cut in `parts`, and the sums of the parts' outputs sent around."""
+        flop, moved, _ = layer(tokens, 1, 0)
+        return flop / parts, moved / parts, 2.0 * 2 * (parts - 1) / parts * tokens * hidden
+
+    elements = 8192.0 * hidden
+    rows = [
+        ("MLP, forward, 8,192 tokens", layer(8192, 1, 0), link),
+        ("MLP, one token a sequence, batch 8", layer(8, 1, 0), link),
+        ("MLP, one token a sequence, batch 1,024", layer(1024, 1, 0), link),
+        ("ReLU on 8,192 tokens", (elements, 4 * elements, 0.0), link),
+        ("layer norm on 8,192 tokens", (8 * elements, 4 * elements, 0.0), link),
+        ("Adam's update of the MLP", (12 * weights, 28 * weights, 0.0), link),
+        ("copies that share a batch: MLP, a step of 2,048 tokens each, gradients summed", layer(2048, 3, 4 * weights), network),
+        ("the same with 65,536 tokens each", layer(65536, 3, 4 * weights), network),
+        ("weights fetched for every use, 8,192 tokens each, over the network", layer(8192, 3, 6 * weights), network),
+        ("the same inside the server", layer(8192, 3, 6 * weights), link),
+        ("MLP cut over 8 GPUs of a server, 8,192 tokens", cut(8192, 8), link),
+        ("the same over 8 GPUs of eight servers", cut(8192, 8), network),
+    ]
+    return [
+        {"name": name, "flop": work[0], "memory_bytes": work[1], "network_bytes": work[2], "network": wire}
+        for name, work, wire in rows
+    ]  # fmt: skip
+
+
+def _roof_params(kind: str, device: str) -> dict[str, Any]:
+    cases = [
+        {**case, "network": case["network"] * (2 if kind == "both ways" else 1)} for case in twelve(device)
+    ]
+    lines = [
+        f"| {case['name']} | {flops_text(case['flop'])} | {bytes_text(case['memory_bytes'])} | "
+        f"{bytes_text(case['network_bytes']) if case['network_bytes'] else '—'} | {case['network'] / GB:,.4g} GB/s |"
+        for case in cases
+    ]
+    table = "\n".join(["| work of one device | FLOP | through memory | sent | over a wire of |", "|---|---|---|---|---|", *lines])
+    return {"network_kind": kind, "kind_words": _KIND[kind], "table": table, "cases": cases, **rates(device)}
+
+
+def _roof_variant(draw: random.Random) -> Mapping[str, Any]:
+    return _roof_params("both ways", draw.choice(("H100 SXM", "H200 SXM", "A100 SXM 80GB", "B200 SXM")))
+
+
+NETWORK_ROOF = Card(
+    id="network-roof",
+    chapter="03",
+    title="The third roof",
+    points=15,
+    minutes=15,
+    difficulty=3,
+    importance=5,
+    answers=("three_roofs",),
+    text=f"""Bytes that cross a wire are other bytes than those that cross the memory, so a piece of work has **two**
+intensities, and three roofs. What the strategies of the next chapters send is given here; where it comes from is their
+subject. One {{{{device}}}} has {{{{flops:tflops}}}} and {{{{bandwidth:gbps}}}}; wires differ from case to case.
+
+{{{{table}}}}
+
+`three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network)` returns the pair `(attainable, bound)`: the
+FLOP/s that this work can reach at most, with everything overlapped, and which roof it is: `"compute"`, `"memory"` or
+`"network"`. `network` is the wire's bytes a second, {{{{kind_words}}}}. `network_bytes` may be 0. All twelve in
+`params("network-roof").cases`, then unseen ones. {CLOSE}""",
+    hints=(
+        "For one case: how long is each of the three resources busy if nothing else existed?",
+        "Three times: FLOP over FLOP/s, memory bytes over bandwidth, network bytes over the wire's rate in one direction. The "
+        "longest binds, and the work is done in that time.",
+        "`times = {'compute': …, 'memory': …, 'network': …}`; `bound = max(times, key=times.get)`; `flop / times[bound]`.",
+    ),
+    allowed="the standard library and numpy.",
+    hides=(
+        "roofline.roofs:extended_roofline", "roofline.roofs:place", "roofline.roofs:seconds", "roofline.roofs:part_seconds",
+        "roofline.roofs:attainable",
+    ),
+    params=_roof_params("one way", "H100 SXM"),
+    vary=_roof_variant,
+    structural="network_kind",
+    probe=rows,
+)  # fmt: skip
+
+FIRST = (MATMUL_INTENSITY, PREDICT_DECODE, DECODE_BATCH, NETWORK_ROOF)
+
+
+def bound_of(case: Mapping[str, Any], device: str) -> str:
+    """Which roof binds one of the twelve cases, by the library; its wire counts one direction."""
+    own = rates(device)
+    work = roofline.Work(case["flop"], case["memory_bytes"], case["network_bytes"])
+    return roofline.place(work, roofline.Machine(device, own["flops"], own["bandwidth"], case["network"])).bound

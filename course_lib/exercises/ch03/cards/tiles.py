@@ -1,0 +1,130 @@
+"""Exercises of chapter 03 on tiles: the bytes of a matmul through a finite cache, and the dips of whole tiles and waves."""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from course_lib import facts
+from course_lib.exercises import Card
+from course_lib.exercises.ch01.cards.core import CLOSE
+from course_lib.exercises.probes import rows
+
+_STAYS = {
+    "C": {
+        "stays_words": "a tile of **C** stays until it is finished: for each tile of C, walk along k; every step loads one tile "
+        "of A and one of B; the finished tile is written once and was never loaded",
+        "loops": "for each row of tiles i:\n    for each column of tiles j:        # C[i, j] stays\n        for each step l along k:\n"
+        "            load A[i, l], load B[l, j]\n        write C[i, j]",
+    },
+    "A": {
+        "stays_words": "a tile of **A** stays until it has met everything: for each tile of A, walk along n; every step loads one "
+        "tile of B, and loads and writes one tile of C (at the first step along k a tile of C is only written: nothing is in it)",
+        "loops": "for each row of tiles i:\n    for each step l along k:           # A[i, l] stays, loaded once\n"
+        "        for each column of tiles j:\n            load B[l, j]; load C[i, j] unless l is the first; write C[i, j]",
+    },
+}  # fmt: skip
+
+
+def _tiled(stays: str, side: int, tile: int, cache_kib: int) -> dict[str, Any]:
+    return {
+        "stays": stays, **_STAYS[stays], "side": side, "tile": tile, "cache_kib": cache_kib,
+        "cache": cache_kib * 1024 // 2, "size": 2,
+    }  # fmt: skip
+
+
+def _tiled_variant(draw: random.Random) -> Mapping[str, Any]:
+    return _tiled("A", draw.choice((3072, 6144)), draw.choice((64, 96, 192)), draw.choice((100, 164, 192, 256)))  # fmt: skip
+
+
+TILED_INTENSITY = Card(
+    id="tiled-intensity",
+    chapter="03",
+    title="A cache that is not infinite",
+    points=20,
+    minutes=20,
+    difficulty=4,
+    importance=5,
+    kind="more",
+    answers=("tile_moves", "best_tile", "tiled_intensity"),
+    text=f"""“Every input is read once” needs a cache that holds everything. A real one holds three square tiles of t × t
+elements, one of each matrix, and nothing else. Here {{{{stays_words}}}}.
+
+```text
+{{{{loops}}}}
+```
+
+- `tile_moves(m, k, n, tile)`: elements loaded and written, all together, for A (m, k), B (k, n), C (m, n). Each side is
+  longer than a tile; it need not be a multiple of it: the last tile of a row is then smaller, and so are its loads.
+- `best_tile(cache)`: the largest whole t of which three tiles fit into a cache of `cache` **elements** (3 or more).
+- `tiled_intensity(m, k, n, cache, size)`: FLOP per byte with the best tile, elements of `size` bytes.
+
+Shown: side {{{{side:int}}}}, tiles of {{{{tile:int}}}}, a cache of {{{{cache_kib:int}}}} KiB, which is {{{{cache:int}}}} elements
+of 2 bytes. Your numbers are compared with a loop that counts. {CLOSE}""",
+    hints=(
+        "Take one tile row of A. How often does it come by while all columns of C are made?",
+        "For each matrix: its elements times how often each of them moves. That count is a number of tiles along the side "
+        "that the matrix does *not* have, rounded up; for what stays it is one.",
+        "`columns = ceil(n / tile)`, `rows = ceil(m / tile)`; if C stays: `m*k*columns + k*n*rows + m*n`; if A stays: "
+        "`m*k + k*n*rows + m*n*(2*steps - 1)` with `steps = ceil(k / tile)`.",
+    ),
+    allowed="the standard library and numpy.",
+    hides=("roofline.tiles:tile_loads", "roofline.tiles:count_loads", "roofline.tiles:largest_tile",
+           "roofline.tiles:tiled_intensity"),
+    params=_tiled("C", 4096, 128, 228),
+    vary=_tiled_variant,
+    structural="stays",
+    probe=rows,
+)  # fmt: skip
+
+WAVES = 7  # that the sizes shown go through
+_SLOTS = {1: "one tile at a time", 2: "two tiles at a time (a round has room for two tiles on every processor)"}
+
+
+def _dips(slots: int, m: int, tile: int, device: str) -> dict[str, Any]:
+    sms = int(facts.chip(device).sms)
+    columns = -(-WAVES * sms * slots // -(-m // tile))  # so many columns of tiles make that many waves
+    return {
+        "slots": slots, "slots_words": _SLOTS[slots], "m": m, "tile": tile, "device": device, "sms": sms,
+        "first": tile, "last": (columns + 2) * tile, "step": tile // 2,
+    }  # fmt: skip
+
+
+def _dips_variant(draw: random.Random) -> Mapping[str, Any]:
+    return _dips(2, draw.choice((1536, 3072, 4096)), draw.choice((64, 128, 192)),
+                 draw.choice(("H100 SXM", "A100 SXM 80GB", "V100 SXM2 32GB")))  # fmt: skip
+
+
+QUANTISATION = Card(
+    id="quantisation-dips",
+    chapter="03",
+    title="Whole tiles, whole waves",
+    points=15,
+    minutes=15,
+    difficulty=3,
+    importance=4,
+    kind="more",
+    answers=("efficiency", "dips"),
+    text=f"""A matmul with an output of m × n is cut into tiles of `tile` × `tile`; a part of a tile costs a whole one. The
+tiles are worked off in rounds (*waves*): each of `sms` processors takes {{{{slots_words}}}}, and a part of a round takes as
+long as a whole one. Nothing else is lost in this model.
+
+- `efficiency(m, n, tile, sms)`: useful elements of the output over those that were paid for, as a fraction of one.
+- `dips(m, sizes, tile, sms)`: those of `sizes` (a rising list of n) at which the efficiency is **lower** than at the size
+  before, as a list, in order. The first size has no size before it.
+
+Shown: m = {{{{m:int}}}}, tiles of {{{{tile:int}}}}, the {{{{sms:int}}}} processors of one {{{{device}}}}, and n from
+{{{{first:int}}}} to {{{{last:int}}}} in steps of {{{{step:int}}}}. {CLOSE}""",
+    hints=(
+        "A processor that has no tile in the last round: is it paid for?",
+        "Tiles along each side, rounded up, multiplied; rounds, rounded up; then the elements of all rounds on all processors "
+        "are what was paid.",
+        "`tiles = ceil(m/tile) * ceil(n/tile)`; `waves = ceil(tiles / (sms * at_a_time))`; `m * n / (waves * sms * at_a_time "
+        "* tile**2)`; a dip is where this falls.",
+    ),
+    allowed="the standard library and numpy.",
+    hides=("roofline.tiles:quantisation", "roofline.tiles:tiles", "roofline.tiles:waves", "roofline.tiles:dips"),
+    params=_dips(1, 2048, 128, "H100 SXM"),
+    vary=_dips_variant,
+    structural="slots",
+    probe=rows,
+)  # fmt: skip

@@ -1,0 +1,73 @@
+"""Key of chapter 03's audit: the truth about each statement, and what slips come to."""
+
+from course_lib import facts
+from course_lib.exercises.ch03.cards.audits import CAUSES, ITEMS, STEP
+from course_lib.judging.audits import Key, audit
+from course_lib.units import GB, TB, TFLOP
+
+H100, B200, K40 = (facts.device(name) for name in ("H100 SXM", "B200 SXM", "K40"))
+CHIP = facts.chip("H100 SXM")
+POD = facts.topology("Llama 3 cluster").devices("pod")
+SERVER = facts.topology("Llama 3 cluster").devices("server")
+
+
+_ONE_WAY, _NIC = float(H100.link_one_way), float(H100.network_one_way)
+_RIDGE = float(H100.dense_flops) / float(H100.bandwidth)
+_AXES = STEP["memory_bytes"] / STEP["network_bytes"]
+
+KEYS: dict[str, Key] = {
+    "b200-5000": Key(float(B200.dense_flops) / TFLOP, "dense or sparse", {
+        "sparse-peak": (float(B200.sparse_flops) / TFLOP, "this is the sparse peak."),
+        "as-printed": (5000.0, "that is the printed number."),
+    }),
+    "thousand-times": Key(float(B200.dense_flops) / float(K40.fp32_flops), "dense or sparse", {
+        "sparse-peak": (float(B200.sparse_flops) / float(K40.fp32_flops), "this takes the sparse peak of the newer one."),
+        "as-printed": (1000.0, "that is the printed number."),
+    }),
+    "ridge-295": Key(_RIDGE, slips={
+        "sparse-peak": (2 * _RIDGE, "this is with the sparse peak."),
+        "upside-down": (1 / _RIDGE, "this is bytes per FLOP."),
+        "mixed-units": (_RIDGE / 1e3, "TFLOP over GB is a thousand short."),
+    }),
+    "tensor-cores-989": Key(CHIP.tensor_flops / TFLOP, slips={
+        "doubled": (2 * CHIP.tensor_flops / TFLOP, "FLOP were given, not multiply-adds: nothing to double."),
+    }),
+    "flat-ceiling": Key(2.0, "slope drawn flat", {
+        "as-printed": (1.0, "that is what the figure shows. What is bandwidth × intensity at both places?"),
+    }),
+    "one-axis": Key(_AXES, "two quantities on one axis", {
+        "as-printed": (1.0, "both intensities have the same FLOP, but not the same bytes."),
+        "upside-down": (1 / _AXES, "this is the memory's intensity over the network's."),
+    }),
+    "eighteen-fold": Key(_ONE_WAY / _NIC, "both ways for one way", {
+        "as-printed": (18.0, "that compares both directions of one wire with one direction of the other."),
+    }),
+    "any-two-900": Key(_ONE_WAY / GB, "both ways for one way", {
+        "as-printed": (900.0, "900 GB/s are both directions added."),
+        "a-seventh": (_ONE_WAY / GB / 7, "this is all seven peers at once; one peer is asked for."),
+    }),
+    "server-50": Key(SERVER * _NIC / GB, "wrong scope", {
+        "as-printed": (50.0, "that is one adapter. How many has a server?"),
+        "both-ways": (2 * SERVER * _NIC / GB, "this adds both directions."),
+        "gigabits": (SERVER * 400.0, "these are gigabits."),
+    }),
+    "pod-245": Key(POD * float(H100.memory) / TB, slips={
+        "gigabytes": (POD * float(H100.memory) / GB, "these are GB."),
+    }),
+    "decode-one": Key(1.0, slips={
+        "multiply-adds": (0.5, "a multiplication and an addition are two FLOP."),
+        "per-weight": (2.0, "this is FLOP per weight; a weight has two bytes."),
+    }),
+}  # fmt: skip
+
+
+AUDIT_SHEETS = audit(
+    ITEMS,
+    KEYS,
+    CAUSES,
+    why=f"Sheets print the largest true number. 5,000 is sparse, the dense B200 has {KEYS['b200-5000'].number:,.0f}, so the decade "
+    f"brought {KEYS['thousand-times'].number:.0f}×, partly by fewer bits. 900 GB/s are both directions of all links of one GPU: one "
+    f"GPU sends another at most {KEYS['any-two-900'].number:.0f}, and leaving the server costs {KEYS['eighteen-fold'].number:.0f}×, "
+    f"not 18. Eight adapters of a server send {KEYS['server-50'].number:.0f} GB/s, one of them 50. A roof of bytes is a slope, and "
+    "memory and network have an axis each. The ridge, the tensor cores, the pod and the one FLOP per byte are right as printed.",
+)

@@ -1,0 +1,232 @@
+"""Judges of chapter 06's exercises on numbers that are not exact: two lines in one measurement, sums up to rounding."""
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from course_lib.judging import Judging, Params, describe, is_number
+from course_lib.judging.faults import Fault, verdict
+from course_lib.judging.tensors import coin_of
+from course_lib.records import Case, Outcome, Verdict
+
+# --- two lines
+
+
+def _model(params: Params, size: float) -> float:
+    return min(alpha + size / bandwidth for alpha, bandwidth in zip(params["alphas"], params["bandwidths"], strict=True))
+
+
+def crossing(params: Params) -> float:
+    """Bytes at which both ways take equally long."""
+    (first, second), (slow, fast) = params["alphas"], params["bandwidths"]
+    return (second - first) / (1 / slow - 1 / fast)
+
+
+def _fit_cases(params: Params, rng: random.Random) -> list[Case]:
+    def case(name: str, values: Params, **more: Any) -> Case:
+        sizes = [float(2**power) for power in range(10, 31)]
+        for _ in range(100):
+            seconds = [_model(values, size) * (1 + rng.uniform(-0.01, 0.01)) for size in sizes]
+            if not more.get("visible", True) or _tells_weights_apart(values, sizes, seconds):
+                break
+        return Case(name=name, args=(sizes, seconds), secret=dict(values), **more)
+
+    cases = [case("one link, measured", params, part="lines")]
+    for alphas, bandwidths in (((3e-6, 25e-6), (2e9, 25e9)), ((8e-6, 90e-6), (6e9, 180e9)), ((2e-6, 14e-6), (1.5e9, 45e9))):
+        values = {"alphas": alphas, "bandwidths": bandwidths}
+        cases.append(case("another link", values, kind="generality", part="links", visible=False))
+    return cases
+
+
+def _far_from_the_ends(params: Params) -> bool:
+    """Whether each of the two lines has at least five of the measured sizes to itself."""
+    return 2.0**14 < crossing(params) < 2.0**26
+
+
+def _tells_weights_apart(values: Params, sizes: Sequence[float], seconds: Sequence[float]) -> bool:
+    """Whether the noise is such that raw seconds give a wrong latency for large messages: by luck they may give the right one."""
+    n, t, edge = np.array(sizes), np.array(seconds), crossing(values)
+    alpha, bandwidth = _line(n[n > edge], t[n > edge], np.ones((n > edge).sum()))
+    at = 1.5 * edge
+    return abs((alpha + at / bandwidth) / _model(values, at) - 1) > 0.08
+
+
+def _line(sizes: np.ndarray, seconds: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+    rows = np.stack([np.ones_like(sizes), sizes], 1) * weight[:, None]
+    (alpha, beta), *_ = np.linalg.lstsq(rows, seconds * weight, rcond=None)
+    return float(alpha), float(1 / beta) if beta else math.inf
+
+
+def _fit_fault(case: Case, got: Any) -> Fault | None:
+    if type(got) not in (tuple, list) or len(got) != 3 or any(type(each) not in (tuple, list) or len(each) != 2 for each in got[1:]):
+        return "wrong-shape", f"{case.name}: return (switch, (latency, bandwidth), (latency, bandwidth)); got {describe(got)}."
+    numbers = [got[0], *got[1], *got[2]]
+    if not all(is_number(each) for each in numbers):
+        return "not-a-number", f"{case.name}: all five values are numbers; got {describe(got)}."
+    switch, (alpha, slow), (second, fast) = (float(got[0]), *(tuple(map(float, each)) for each in got[1:]))
+    if min(slow, fast) <= 0:
+        return "no-bandwidth", f"{case.name}: a bandwidth of {min(slow, fast):.3g} bytes/s; is that a slope instead of its inverse?"
+    truth, edge = case.secret, crossing(case.secret)
+    sizes, seconds = map(np.array, case.args)
+    small, large = (truth["alphas"][0], truth["bandwidths"][0]), (truth["alphas"][1], truth["bandwidths"][1])
+
+    def off(line: tuple[float, float], true: tuple[float, float], region: np.ndarray) -> float:
+        return float(np.max(np.abs((line[0] + region / line[1]) / (true[0] + region / true[1]) - 1)))
+
+    low, high = np.geomspace(1e3, edge / 1.5, 9), np.geomspace(edge * 1.5, 1e9, 9)
+    if off((alpha, slow), small, low) <= 0.06 and off((second, fast), large, high) <= 0.06:
+        if edge / 2.5 <= switch <= edge * 2.5:
+            return None
+        return "wrong-switch", f"{case.name}: both lines are right; the switch is {switch / edge:.3g} times where they cross."
+    if off((alpha, slow), large, high) <= 0.06 and off((second, fast), small, low) <= 0.06:
+        return "lines-swapped", f"{case.name}: both lines are right, in the wrong order: the way for small messages comes first."
+    if abs(alpha / second - 1 if second else 1) < 1e-9 and abs(slow / fast - 1) < 1e-9:
+        return "one-line", f"{case.name}: one line for all sizes; there are two ways, each with its own constants."
+    if off((alpha, 1 / slow), small, low) <= 0.06 or off((second, 1 / fast), large, high) <= 0.06:
+        return "slope-for-bandwidth", f"{case.name}: seconds per byte where bytes per second belong."
+    cut = sizes < switch
+    if 1 < cut.sum() < len(sizes) - 1:
+        raw = [_line(sizes[part], seconds[part], np.ones(part.sum())) for part in (cut, ~cut)]
+        if any(abs(mine[1] / theirs[1] - 1) < 1e-4 and abs(mine[0] - theirs[0]) <= 1e-4 * abs(theirs[0])
+               for mine, theirs in zip(((alpha, slow), (second, fast)), raw, strict=True)):  # fmt: skip
+            return "raw-seconds", (f"{case.name}: least squares on raw seconds: the largest messages decide everything, also the latency. "
+                                   "Every time is uncertain by a share of itself.")  # fmt: skip
+    which, error = ("small", off((alpha, slow), small, low)) if off((alpha, slow), small, low) > 0.06 else (
+        "large", off((second, fast), large, high))  # fmt: skip
+    return "bad-line", f"{case.name}: the line for {which} messages is off by {100 * error:.3g} % in its own region."
+
+
+def _fit_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    return [verdict(case.kind, case.part, case, _fit_fault(case, outcome.value))]
+
+
+# --- equal up to rounding
+
+
+def ring_order(inputs: Sequence[Tensor]) -> Tensor:
+    """The sum as a ring adds it: every chunk begins at another rank."""
+    n = len(inputs)
+    chunks = [x.tensor_split(n) for x in inputs]
+    total = []
+    for c in range(n):
+        order = [(c + 1 + step) % n for step in range(n)]
+        part = chunks[order[0]][c].clone()
+        for rank in order[1:]:
+            part += chunks[rank][c]
+        total.append(part)
+    return torch.cat(total)
+
+
+def tree_order(inputs: Sequence[Tensor]) -> Tensor:
+    """The sum as a tree adds it: pairs of pairs."""
+    row = [x.clone() for x in inputs]
+    while len(row) > 1:
+        row = [row[i] + row[i + 1] if i + 1 < len(row) else row[i] for i in range(0, len(row), 2)]
+    return row[0]
+
+
+def root_order(inputs: Sequence[Tensor]) -> Tensor:
+    """The sum as rank 0 adds it: one after another."""
+    total = inputs[0].clone()
+    for x in inputs[1:]:
+        total += x
+    return total
+
+
+def _fewer_bits(inputs: Sequence[Tensor]) -> Tensor:
+    low = torch.bfloat16 if inputs[0].dtype == torch.float32 else torch.float8_e5m2
+    total = inputs[0].clone()
+    for x in inputs[1:]:
+        total = (total.to(low).to(total.dtype) + x.to(low).to(total.dtype)).to(low).to(total.dtype)
+    return total
+
+
+def _lacks_one(inputs: Sequence[Tensor]) -> Tensor:
+    total = root_order(inputs)
+    size = torch.stack([x.double().abs() for x in inputs])
+    at = int(size[-1].argmax())
+    total[at] = root_order([x[at : at + 1] for x in inputs[:-1]])[0]
+    return total
+
+
+def _one_twice(inputs: Sequence[Tensor]) -> Tensor:
+    return root_order([*inputs, inputs[1]])
+
+
+def _sum_data(kind: str, coin: torch.Generator, n: int) -> list[Tensor]:
+    size = 40 + n
+    rows = [torch.randn(size, generator=coin) for _ in range(n)]
+    if kind == "cancel":  # large numbers that nearly cancel, in pairs of ranks
+        big = torch.randn(n // 2, size, generator=coin) * 1e4
+        rows = [row + (1 if rank % 2 else -1) * big[rank // 2] if rank < n // 2 * 2 else row for rank, row in enumerate(rows)]
+    if kind == "small":
+        rows = [row * 1e-6 for row in rows]
+    if kind == "half":
+        rows = [row.bfloat16() for row in rows]
+    return rows
+
+
+RIGHT_ORDERS: dict[str, Callable[[Sequence[Tensor]], Tensor]] = {"a ring": ring_order, "a tree": tree_order, "rank 0's loop": root_order}
+WRONG_SUMS: dict[str, Callable[[Sequence[Tensor]], Tensor]] = {
+    "one element without the last rank": _lacks_one, "rank 1 counted twice": _one_twice, "added up in fewer bits": _fewer_bits,
+}  # fmt: skip
+
+
+def _same_cases(params: Params, rng: random.Random) -> list[Case]:
+    coin, cases = coin_of(rng), []
+    for kind, share, ranks in (("plain", "values", 6), ("cancel", "values", params["ranks"]), ("small", "generality", 5),
+                               ("half", "generality", 4), ("plain", "generality", 2)):  # fmt: skip
+        inputs = _sum_data(kind, coin, ranks)
+        part = "two" if ranks == 2 else kind
+        for name, make in (*RIGHT_ORDERS.items(), *WRONG_SUMS.items()):
+            cases.append(Case(name=f"{part}: {name}", args=(make(inputs), inputs), kind=share, part=part, secret=name in RIGHT_ORDERS,
+                              visible=part == "plain"))  # fmt: skip
+    return cases
+
+
+def _same_fault(case: Case, got: Any) -> Fault | None:
+    where, _, what = case.name.partition(": ")
+    data = {"plain": "Ordinary numbers", "cancel": "Large numbers that nearly cancel", "small": "Numbers of 10⁻⁶", "half": "bfloat16",
+            "two": "Two ranks"}[where]  # fmt: skip
+    if type(got) is Tensor and got.dtype == torch.bool and got.numel() == 1:
+        got = bool(got)  # `(error <= bound).all()` is a fair answer
+    if type(got) is not bool:
+        return "not-a-bool", f"{data}: return True or False; got {describe(got)}."
+    if got is case.secret:
+        return None
+    if case.secret:
+        think = ("Equal to the bit is too much to ask; what may the last digits differ by?" if where in ("plain", "small", "half", "two")
+                 else "The sum is small, what was added up is not: to which of them does the error belong?")  # fmt: skip
+        return "rejects-right", f"{data}: the order of {what} is as right as any other, and was rejected. {think}"
+    return "accepts-wrong", f"{data}: accepted, though it is wrong ({what}). How large can an error by rounding be there?"
+
+
+def _same_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    return [verdict(case.kind, case.part, case, _same_fault(case, outcome.value))]
+
+
+MEASURING = {
+    "alpha-beta-fit": Judging(
+        alike=_far_from_the_ends,
+        shares={"values:lines": 0.6, "generality:links": 0.4},
+        cases=_fit_cases,
+        verdicts=_fit_verdicts,
+        why="Times span six decades, so squares of raw errors see the largest messages only. Relative errors give every size a voice: the "
+            "small ones tell the latency, the large ones the bandwidth. The cut is one more unknown; try all.",
+        pytorch="NCCL's tuner switches between the protocols LL, LL128 and Simple by such a model; `NCCL_PROTO` pins one.",
+    ),
+    "equal-up-to-rounding": Judging(
+        shares={"values:plain": 0.25, "values:cancel": 0.25, "generality:small": 0.15, "generality:half": 0.2, "generality:two": 0.15},
+        cases=_same_cases,
+        verdicts=_same_verdicts,
+        why="Rounding errors are shares of the partial sums, and those are as large as what was added up, not as what is left. So the bound "
+            "is (N − 1) roundings of Σ|x|, element by element, in the dtype's own epsilon. A bound relative to the sum rejects right "
+            "answers where numbers cancel; a fixed one accepts wrong answers where numbers are small.",
+        pytorch="`torch.testing.assert_close` takes `rtol` and `atol`, of the result; neither knows what was added up.",
+    ),
+}  # fmt: skip

@@ -1,0 +1,245 @@
+"""Judges of chapter 06's ring: its first half, the whole all-reduce, and the time it takes."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib import collectives
+from course_lib.exercises.ch06.probes import MEASURED, SECOND, WEIGHED
+from course_lib.judging import Judging, Params, Weighed, is_number
+from course_lib.judging.faults import Fault, verdict
+from course_lib.judging.intervals import interval_verdicts
+from course_lib.judging.ranks import (
+    UNKIND,
+    Meter,
+    counted_wrong,
+    first,
+    judged,
+    layouts,
+    moved_early,
+    off_the_ring,
+    plain_sum,
+    ready_made,
+    secret,
+    sum_fault,
+    tensors,
+    too_few_bytes,
+    too_long,
+    too_many_bytes,
+    world,
+)
+from course_lib.judging.tensors import coin_of, nbytes, not_like, same
+from course_lib.records import Case, Outcome, Verdict
+from course_lib.units import duration_text
+
+# --- reduce-scatter
+
+
+def _scatter_cases(params: Params, rng: random.Random) -> list[Case]:
+    coin, size = coin_of(rng), params["numbers"]
+    cases = [
+        Case(name="four ranks", ranks=4, per_rank=world(4, lambda: secret(coin, size)), part="chunk"),
+        Case(name="three ranks, other data", ranks=3, per_rank=world(3, lambda: secret(coin, size // 3 * 3)), part="chunk",
+             visible=False),
+    ]  # fmt: skip
+    for n, length in ((1, size), (2, size), (7, 21), (5, 5 * 7)):
+        cases.append(Case(name="one rank alone" if n == 1 else f"{n} ranks, {length} numbers", ranks=n, kind="generality",
+                          part="ranks", per_rank=world(n, lambda length=length: secret(coin, length)), visible=False))  # fmt: skip
+    for n, length in ((4, 10), (5, 3), (3, 0)):
+        cases.append(Case(name=f"{n} ranks, {length} numbers", ranks=n, kind="generality", part="sizes", visible=False,
+                          per_rank=world(n, lambda length=length: secret(coin, length))))  # fmt: skip
+    cases.append(Case(name="three ranks, 64-bit whole numbers, every second one", ranks=3, kind="generality", part="sizes",
+                      per_rank=world(3, lambda: secret(coin, 8, dtype=torch.int64), SECOND), visible=False))  # fmt: skip
+    return cases + [Case(name=f"four ranks, {unkind}", ranks=4, per_rank=world(4, lambda: secret(coin, 12)), kind="protocol",
+                         part="safe", visible=False, adversary=unkind) for unkind in UNKIND]  # fmt: skip
+
+
+def _owned(rank: int, params: Params, n: int) -> int:
+    return (rank + params["owner"]) % n
+
+
+def _scatter_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
+    given = tensors(case)
+    n = len(given)
+    chunks = plain_sum(given).tensor_split(n)
+    for rank, got in enumerate(results):
+        mine = _owned(rank, params, n)
+        want = chunks[mine]
+        if same(got, want):
+            continue
+        if isinstance(got, Tensor) and got.dtype == want.dtype and got.shape == given[rank].shape and n > 1:
+            return "whole-tensor", f"Rank {rank} returned a tensor of the whole length; return chunk {mine} alone."
+        if isinstance(got, Tensor) and case.adversary is None:
+            for other, chunk in enumerate(chunks):
+                if same(got, chunk) and chunk.numel():
+                    public = params["owner"] and n > 2 and other == rank
+                    name = "public-form" if public else "wrong-owner"
+                    lead = "This solves the public form of the exercise. " if public else ""
+                    return name, f"{lead}Rank {rank} has chunk {other} of the sum, complete; its own is chunk {mine}."
+        if fault := not_like(got, want, rank):
+            return fault
+        if case.adversary is not None:
+            return moved_early(case, rank)
+        for other in range(n):
+            parts = [x.tensor_split(n)[other] for x in given]
+            if parts[0].shape == got.shape and (fault := counted_wrong(got, parts, f"Rank {rank} returned chunk {other}, and it")):
+                return fault
+        if got.dtype.is_floating_point and torch.equal(got.double() * n, want.double()):
+            return "mean", f"Rank {rank} has the sum divided by {n}: the sum is asked for, no mean."
+        return "other-numbers", (f"Rank {rank} of {n}: these are not the numbers of one chunk, added up. Are the chunk that comes and the "
+                                 "one it is added to the same?")  # fmt: skip
+    return None
+
+
+def _scatter_bytes(params: Params, case: Case, meter: Meter) -> Fault | None:
+    given = tensors(case)
+    n, size, item = len(given), nbytes(given[0]), given[0].element_size()
+    chunks = [c.numel() * item for c in given[0].tensor_split(n)]
+    own = [chunks[_owned(rank, params, n)] for rank in range(n)]
+    over = too_many_bytes(meter, size, size - min(chunks), "half a ring needs") if size else None
+    return over or too_few_bytes(meter, [size - mine if n > 1 else 0 for mine in own], [mine if n > 1 else 0 for mine in own])
+
+
+def _scatter_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    fault, meter, n = _scatter_fault(params, case, outcome.value), outcome.meter, case.ranks or 1
+    if case.adversary is not None:
+        return judged(case, fault)
+    late = too_long(meter, 3 * (n - 1), f"{n} ranks need {n - 1}, if all send at the same time.")
+    route = first(ready_made(meter), off_the_ring(meter, 1, "0 → 1 → 2 → … → 0"))
+    return judged(case, fault, ("cost", "bytes", first(_scatter_bytes(params, case, meter), late)),
+                  ("protocol", "neighbours", route))  # fmt: skip
+
+
+# --- ring all-reduce
+
+
+def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
+    coin, each = coin_of(rng), params["numbers"]
+    cases = [
+        Case(name="eight ranks", ranks=8, per_rank=world(8, lambda: secret(coin, 8 * each)), part="sum"),
+        Case(name="four ranks, other data", ranks=4, per_rank=world(4, lambda: secret(coin, 4 * each)), part="sum", visible=False),
+    ]
+    cases += [Case(name="one rank alone" if n == 1 else f"{n} ranks", ranks=n, kind="generality", part="ranks", visible=False,
+                   per_rank=world(n, lambda n=n: secret(coin, n * each))) for n in (1, 2, 5)]  # fmt: skip
+    cases += [Case(name=f"{n} ranks, {size} numbers", ranks=n, kind="generality", part="sizes", visible=False,
+                   per_rank=world(n, lambda size=size: secret(coin, size))) for n, size in ((4, 10), (5, 3))]  # fmt: skip
+    cases += [Case(name=name, ranks=4, per_rank=data, kind="generality", part="tensors", visible=False)
+              for name, data in layouts(coin, 4).items()]  # fmt: skip
+    cases.append(Case(name="eight ranks, memory", ranks=8, per_rank=world(8, lambda: secret(coin, 800), MEASURED), kind="cost",
+                      part="memory", visible=False))  # fmt: skip
+    return cases + [Case(name=f"four ranks, {unkind}", ranks=4, per_rank=world(4, lambda: secret(coin, 12)), kind="protocol",
+                         part="safe", visible=False, adversary=unkind) for unkind in UNKIND]  # fmt: skip
+
+
+def _ring_memory(case: Case, results: Sequence[Any]) -> Fault | None:
+    """At most a copy of the tensor and four chunks beyond it: two that come, one that a sum makes, one that a worker keeps."""
+    given, n = tensors(case), len(case.per_rank or ())
+    if not all(type(row) in (tuple, list) and len(row) == 2 and is_number(row[1]) for row in results):
+        return "not-measured", "The memory of this run could not be measured."
+    if fault := sum_fault(case, given, [row[0] for row in results]):
+        return fault
+    size, chunk = nbytes(given[0]), nbytes(given[0]) / n
+    beyond = sorted(row[1] for row in results)[n // 2] - size  # the middle rank's: one may hold what the machine itself copies
+    if beyond <= size + 4 * chunk:
+        return None
+    return "too-much-memory", (f"{beyond / size:.3g}·S bytes alive beyond `x` at the peak; a copy and a chunk or two are enough. Work in one "
+                               "flat copy, and let chunks be views of it.")  # fmt: skip
+
+
+def _ring_weighed(params: Params, rng: random.Random) -> Weighed:
+    """15 MB on four ranks, made there: right answers use twice to four and a quarter times that, the others five times and more."""
+    coin, ranks, length = coin_of(rng), 4, 4096
+
+    def case(name: str, times: int) -> Case:
+        places = torch.randint(times * length, (64,), generator=coin)
+        return Case(name=name, ranks=ranks, kind="cost", part="memory", visible=False, seconds=30.0,
+                    per_rank=tuple((secret(coin, length), times, places, WEIGHED) for _ in range(ranks)))  # fmt: skip
+
+    def done(outcome: Outcome) -> bool:
+        tables, places = [row[0] for row in large.per_rank or ()], (large.per_rank or ())[0][2]
+        want = plain_sum(tables)[places % length]
+        sent, got = outcome.meter.get("bytes_sent", [0]), outcome.value if type(outcome.value) is list else []
+        return min(sent) >= size and len(got) == ranks and all(same(each, want) for each in got)
+
+    size = 4 * length * 231
+    large = case("four ranks with 3.8 MB each", 231)
+    return Weighed(case=large, warm=case("four ranks with little", 1), most=4 * 4.7 * size, done=done)
+
+
+def _ring_bytes(case: Case, meter: Meter) -> Fault | None:
+    """At most 2·(S − smallest chunk) for a split into chunks of at most ⌈S/N⌉; at least S, in and out."""
+    given = tensors(case)
+    n, item, elements = len(given), given[0].element_size(), given[0].numel()
+    size = elements * item
+    most = 2 * min(elements, (n - 1) * -(-elements // n)) * item
+    least = [size if n > 1 else 0] * n
+    padded = 2 * (n - 1) * -(-elements // n) * item
+    if padded > most and all(sent == padded for sent in meter["bytes_sent"]):
+        return "padding", f"Padding travels too: {padded:,} bytes per rank for a tensor of {size:,}. Cut it unevenly instead."
+    return (too_many_bytes(meter, size, most, "a ring needs") if size else None) or too_few_bytes(meter, least, least)
+
+
+def _ring_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    if case.part == "memory":
+        return [verdict("cost", "memory", case, _ring_memory(case, outcome.value))]
+    given, meter = tensors(case), outcome.meter
+    fault, n = sum_fault(case, given, outcome.value), len(given)
+    if case.adversary is not None:
+        return judged(case, fault)
+    think = f"A ring of {n} takes {2 * (n - 1)}, if all send and receive at the same time, and twice that if they take turns."
+    most = 4 * (n - 1) if n % 2 == 0 else 6 * (n - 1)  # taking turns needs a third round a hop where somebody is left over
+    route = first(ready_made(meter), off_the_ring(meter, params["direction"], params["route"]))
+    return judged(case, fault, ("cost", "bytes", _ring_bytes(case, meter)), ("cost", "time", too_long(meter, most, think)),
+                  ("protocol", "neighbours", route))  # fmt: skip
+
+
+# --- the prediction
+
+
+def ring_time(params: Params) -> float:
+    """Seconds of the ring all-reduce that is to be predicted."""
+    return float(collectives.ring_cost(params["nbytes"], params["ranks"], params["latency"], params["bandwidth"]).seconds)
+
+
+def _time_reveal(params: Params) -> str:
+    cost = collectives.ring_cost(params["nbytes"], params["ranks"], params["latency"], params["bandwidth"])
+    latencies = cost.steps * params["latency"]
+    return (f"{duration_text(cost.seconds)}: {cost.steps:,} messages of {params['nbytes'] / params['ranks'] / 1e9:,.3g} GB; the latencies "
+            f"are {duration_text(latencies)} of it.")  # fmt: skip
+
+
+RING = {
+    "predict-ring-time": Judging(
+        shares={"values:interval": 1.0},
+        cases=lambda params, rng: [Case(name="your interval", part="interval")],
+        verdicts=interval_verdicts,
+        why="Almost twice the tensor goes through every link, whatever N is, and 2(N − 1) latencies come on top.",
+        pytorch="nccl-tests reports the same time as bus bandwidth: 2(N − 1)/N of the bytes, over the time.",
+        reveal=_time_reveal,
+        truth=ring_time,
+    ),
+    "reduce-scatter-half": Judging(
+        shares={"values:chunk": 0.35, "cost:bytes": 0.2, "protocol:neighbours": 0.1, "protocol:safe": 0.1, "generality:ranks": 0.15,
+                "generality:sizes": 0.1},
+        cases=_scatter_cases,
+        verdicts=_scatter_verdicts,
+        why="Follow one chunk: it starts beside its owner, visits every rank, and each adds its numbers before passing it on; the owner "
+            "adds last. The index counts down by one a step on every rank, and where it starts decides who owns what in the end.",
+        pytorch="`torch.distributed.reduce_scatter_tensor`: rank r gets the r-th part. FSDP's gradients come this way.",
+    ),
+    "ring-all-reduce": Judging(
+        shares={"values:sum": 0.25, "cost:bytes": 0.2, "cost:time": 0.05, "cost:memory": 0.05, "protocol:neighbours": 0.1,
+                "protocol:safe": 0.1, "generality:ranks": 0.1, "generality:sizes": 0.05, "generality:tensors": 0.1},
+        measured_by_worker=("cost:memory",),
+        weighed=_ring_weighed,
+        cases=_ring_cases,
+        verdicts=_ring_verdicts,
+        why="Reduce-scatter leaves each rank with one finished chunk, all-gather passes the finished chunks on: the same walk without "
+            "the addition. Each half sends S minus one chunk, so the whole costs almost 2·S per rank for any N: no algorithm sends less. "
+            "What grows with N are the 2(N − 1) latencies.",
+        pytorch="`torch.distributed.all_reduce`; NCCL's `Ring` algorithm, in slices so that hops overlap.",
+    ),
+}  # fmt: skip

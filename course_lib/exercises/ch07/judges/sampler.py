@@ -1,0 +1,173 @@
+"""Judge of chapter 07's sampler: who reads what, in which epoch, on how many ranks."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+from course_lib.judging import Judging, Params, describe
+from course_lib.judging.faults import Fault, verdict
+from course_lib.records import Case, Outcome, Verdict
+
+
+def _sampler_cases(params: Params, rng: random.Random) -> list[Case]:
+    many, seed = params["samples"], rng.randrange(1000)
+
+    def case(
+        name: str,
+        samples: int,
+        worlds: tuple[int, ...],
+        kind: Any,
+        part: str,
+        epochs: int = 1,
+        visible: bool = False,
+    ) -> Case:
+        return Case(name=name, args=(samples, worlds, epochs, seed), kind=kind, part=part, visible=visible)
+
+    return [
+        case(f"{many} samples on 4 ranks", many, (4,), "values", "once", visible=True),
+        case("60 samples on 3 ranks, four epochs", 60, (3,), "values", "order", 4, visible=True),
+        case("20 samples on 5 ranks", 20, (5,), "values", "once"),
+        *(case(f"{samples} samples on {ranks} rank(s)", samples, (ranks,), "generality", "sizes")
+          for samples, ranks in ((12, 1), (31, 7), (5, 8), (2, 7), (64, 8))),
+        case("36 samples on 1, 2, 3, 4 and 6 ranks", 36, (1, 2, 3, 4, 6), "generality", "any-ranks"),
+    ]  # fmt: skip
+
+
+def _lists_fault(rows: Any, ranks: int, samples: int) -> Fault | None:
+    if type(rows) is not list or len(rows) != ranks:
+        return "no-lists", f"Got {describe(rows)}; every rank returns a list of sample numbers."
+    for rank, row in enumerate(rows):
+        if row is None:
+            return "returned-none", f"Rank {rank} returned None: is a `return` missing?"
+        if type(row) is not list or not all(type(each) is int for each in row):
+            return "no-lists", f"Rank {rank} returned {describe(row)}; a list of whole numbers is to come."
+        if odd := [each for each in row if not 0 <= each < samples]:
+            return "no-such-sample", f"Rank {rank} reads sample {odd[0]}; samples are 0 to {samples - 1}."
+    return None
+
+
+def _dealt(rows: Sequence[Sequence[int]]) -> list[int]:
+    """What all ranks read together, step by step."""
+    return list(chain.from_iterable(zip(*rows, strict=True)))
+
+
+def _once_fault(params: Params, rows: Sequence[Sequence[int]], samples: int, ranks: int) -> Fault | None:
+    drop = params["rest"] == "drop"
+    each = samples // ranks if drop else -(-samples // ranks)
+    lengths = [len(row) for row in rows]
+    read = [*chain.from_iterable(rows)]
+    if len(set(lengths)) > 1:
+        return (
+            "unequal",
+            f"Ranks read {', '.join(map(str, lengths))} samples: whoever has one more waits for the others' gradients.",
+        )
+    if ranks > 1 and lengths[0] == samples and samples > 1:
+        return (
+            "everyone-reads-all",
+            f"Each of the {ranks} ranks reads all {samples} samples; together they read everything {ranks} times.",
+        )
+    if lengths[0] != each:
+        public = lengths[0] == (-(-samples // ranks) if drop else samples // ranks)
+        name = ("public-form" if drop else "dropped") if public else "wrong-length"
+        lead = "This solves the public form of the exercise. " if name == "public-form" else ""
+        return (
+            name,
+            f"{lead}Each rank reads {lengths[0]} samples; {samples} samples on {ranks} ranks make {each} each.",
+        )
+    seen = set(read)
+    if drop and len(seen) != len(read):
+        return (
+            "read-twice",
+            f"{len(read) - len(seen)} of {len(read)} samples are read twice in one epoch; nothing is repeated here.",
+        )
+    if not drop and len(seen) < samples:
+        return (
+            "never-read",
+            f"{samples - len(seen)} of {samples} samples are read by nobody, others twice or more in one epoch.",
+        )
+    order = _dealt(rows)
+    if not drop and samples and order[samples:] != [order[i % samples] for i in range(samples, len(order))]:
+        return "padded-otherwise", ("Dealt out rank by rank, the order of this epoch does not begin again at its own beginning where samples "
+                                    "run out. Deal: one to rank 0, one to rank 1, and so on.")  # fmt: skip
+    return None
+
+
+def _order_fault(got: Any, samples: int, ranks: int) -> Fault | None:
+    epochs: list[list[list[int]]] = got["epochs"]
+    orders = [_dealt(rows) for rows in epochs]
+    if got.get("again") != epochs[0]:
+        return "not-repeatable", ("Called again with the same arguments, a rank gets another list: the order hangs on a generator that something "
+                                  "else uses too. Ranks cannot rely on it.")  # fmt: skip
+    if orders[0] == sorted(orders[0]):
+        return "not-shuffled", "The samples come in the order in which they are stored."
+    if len(orders) > 1 and all(order == orders[0] for order in orders[1:]):
+        return (
+            "epoch-ignored",
+            f"All {len(orders)} epochs have one and the same order. What was the epoch given for?",
+        )
+    if len(orders) > 1 and len({tuple(order) for order in orders}) < len(orders):
+        return "epochs-alike", "Two epochs have the same order."
+    if got.get("other seed") == epochs[0]:
+        return "seed-ignored", "Another seed gives the same order."
+    shifted = [orders[0][k:] + orders[0][:k] for k in range(1, samples)]
+    if len(orders) > 1 and any(order in shifted or order == orders[0][::-1] for order in orders[1:]):
+        return (
+            "only-rotated",
+            "Another epoch has the first one's order, begun elsewhere or read backwards; shuffle anew.",
+        )
+    sets = [[frozenset(row) for row in rows] for rows in epochs]
+    if len(sets) > 1 and ranks > 1 and all(one == sets[0] for one in sets[1:]):
+        return "own-part-only", ("In every epoch each rank reads the same samples, in another order: shuffle all of them first, and deal "
+                                 "afterwards.")  # fmt: skip
+    return None
+
+
+def _sampler_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    samples, worlds, epochs, _ = case.args
+    got = outcome.value
+    fault: Fault | None = ("no-lists", f"Got {describe(got)}; every rank returns a list of sample numbers.")
+    if type(got) is list and len(got) == len(worlds):
+        fault = None
+        for ranks, each in zip(worlds, got, strict=True):
+            fault = fault or _world_fault(params, each, samples, ranks, epochs)
+        fault = fault or _same_order(got, worlds)
+    return [verdict(case.kind, case.part, case, fault)]
+
+
+def _world_fault(params: Params, got: Any, samples: int, ranks: int, epochs: int) -> Fault | None:
+    if type(got) is not dict or type(got.get("epochs")) is not list or len(got["epochs"]) != epochs:
+        return "no-lists", f"Got {describe(got)}; every rank returns a list of sample numbers."
+    for rows in got["epochs"]:
+        if fault := _lists_fault(rows, ranks, samples) or _once_fault(params, rows, samples, ranks):
+            return fault
+    return _order_fault(got, samples, ranks) if samples > 30 else None
+
+
+def _same_order(got: Sequence[Any], worlds: Sequence[int]) -> Fault | None:
+    """The order that one rank alone is given, against the one that several ranks read together."""
+    alone = _dealt(got[0]["epochs"][0])
+    for ranks, each in zip(worlds[1:], got[1:], strict=True):
+        rows = each["epochs"][0]
+        if _dealt(rows) == alone:
+            continue
+        if [*chain.from_iterable(rows)] == alone:
+            return "in-blocks", (f"Each of {ranks} ranks reads a block of the order, so that a step's samples are others than on one rank. Deal "
+                                 f"them out instead: not {len(alone) // ranks} in a row to each, but one by one.")  # fmt: skip
+        return "order-of-its-own", (f"{ranks} ranks together read another order than one rank alone, with the same seed in the same epoch: a "
+                                    "run on another number of ranks would see other batches.")  # fmt: skip
+    return None
+
+
+SAMPLER = {
+    "sampler": Judging(
+        shares={"values:once": 0.35, "values:order": 0.25, "generality:sizes": 0.2, "generality:any-ranks": 0.2},
+        cases=_sampler_cases,
+        verdicts=_sampler_verdicts,
+        why="All ranks make the same order from seed and epoch, and each takes every N-th of it. So the parts are disjoint without a word "
+            "being said, and a step reads the same samples on any number of ranks.",
+        pytorch="`torch.utils.data.DistributedSampler`; forget `set_epoch(epoch)` and every epoch has the first one's order.",
+    ),
+}  # fmt: skip

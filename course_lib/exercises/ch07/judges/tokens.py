@@ -1,0 +1,194 @@
+"""Judge of chapter 07's mean over tokens: of all micro-batches of all ranks, with one graph alive and gradients sent once."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from course_lib.exercises.ch07.judges.ranks import (
+    Slip,
+    bytes_fault,
+    gradients,
+    graphs_fault,
+    mean_of,
+    scaled,
+    tensors_fault,
+)
+from course_lib.exercises.ch07.models import Words
+from course_lib.judging import Judging, Params, describe, is_number, near
+from course_lib.judging.faults import Fault
+from course_lib.judging.ranks import UNKIND, judged
+from course_lib.judging.tensors import coin_of
+from course_lib.records import Case, Outcome, Verdict
+
+PAD = -100
+
+
+def _micro(
+    coin: torch.Generator, params: Params, rows: int, length: int, padded: Sequence[int]
+) -> tuple[Tensor, Tensor]:
+    """One micro-batch: row i ends in `padded[i]` targets that do not count."""
+    words = params["vocabulary"]
+    inputs = torch.randint(words, (rows, length), generator=coin)
+    targets = torch.randint(words, (rows, length), generator=coin)
+    for row, count in enumerate(padded):
+        targets[row, length - count :] = PAD
+    return inputs, targets
+
+
+def _token_cases(params: Params, rng: random.Random) -> list[Case]:
+    coin = coin_of(rng)
+
+    def case(
+        name: str,
+        table: Sequence[Sequence[Sequence[int]]],
+        kind: Any = "generality",
+        part: str = "ranks",
+        **more: Any,
+    ) -> Case:
+        spec = {"seed": rng.randrange(2**31), "vocabulary": params["vocabulary"], "width": params["width"]}
+        data = tuple((spec, [_micro(coin, params, 2, 6, padded) for padded in own]) for own in table)
+        return Case(
+            name=name, ranks=len(table), per_rank=data, kind=kind, part=part, **{"visible": False, **more}
+        )
+
+    uneven = [[(0, 5), (3, 4)], [(0, 0), (1, 0)], [(5, 5), (4, 2)]]
+    return [
+        case("three ranks with two micro-batches each", uneven, "values", "tokens", visible=True),
+        case(
+            "two ranks, other data", [[(5, 5), (0, 0), (2, 3)], [(0, 1), (4, 4), (5, 0)]], "values", "tokens"
+        ),
+        case("one rank alone, padded unevenly", [[(0, 0), (5, 5), (1, 4)]]),
+        case("no padding anywhere", [[(0, 0), (0, 0)], [(0, 0), (0, 0)]]),
+        case("five ranks with one micro-batch each", [[(i, 5 - i)] for i in range(5)]),
+        case(
+            "ranks with 3, 1 and 2 micro-batches",
+            [[(0, 3), (2, 2), (5, 5)], [(0, 0)], [(1, 1), (4, 5)]],
+            part="uneven",
+        ),
+        case("a rank without a micro-batch", [[(0, 3)], [], [(2, 2), (1, 5)]], part="uneven"),
+        case("a micro-batch of padding alone", [[(6, 6), (0, 3)], [(1, 1)]], part="uneven"),
+        *(
+            case(f"two ranks, {unkind}", [[(0, 5)], [(1, 0), (2, 2)]], "protocol", "safe", adversary=unkind)
+            for unkind in UNKIND
+        ),
+    ]
+
+
+def _token_sums(case: Case) -> list[list[tuple[list[Tensor | None], float, int, int]]]:
+    """By rank and micro-batch: gradient of the sum of losses, that sum, tokens that count, all tokens."""
+    out = []
+    for spec, batches in case.per_rank or ():
+        rows = []
+        for inputs, targets in batches:
+            model = Words(spec["seed"], spec["vocabulary"], spec["width"])
+            logits = model.head(model.embedding(inputs)).double()
+            loss = functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum")
+            rows.append((gradients(model, loss), loss.item(), int((targets != PAD).sum()), targets.numel()))
+        out.append(rows)
+    return out
+
+
+def _token_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    results = outcome.value
+    n = case.ranks or 1
+    sums = _token_sums(case)
+    flat = [row for rows in sums for row in rows]
+    zero = scaled(flat[0][0], 0.0)
+    tokens, everything = sum(row[2] for row in flat), sum(row[3] for row in flat)
+
+    def total(rows: Sequence[Any], weights: Sequence[float]) -> tuple[list[Tensor | None], float]:
+        grads = scaled(mean_of([row[0] for row in rows], list(weights)), sum(weights)) if rows else zero
+        return grads, sum(w * row[1] for w, row in zip(weights, rows, strict=True))
+
+    want, loss = total(flat, [1 / tokens] * len(flat))
+    local = [total(rows, [1 / max(sum(r[2] for r in rows), 1)] * len(rows)) for rows in sums]
+    micro = [total(rows, [1 / max(r[2], 1) / len(rows) for r in rows]) for rows in sums]
+    plain = [total(rows, [1 / max(r[2], 1) for r in rows]) for rows in sums]
+    mean = {name: (mean_of([g for g, _ in each]), sum(x for _, x in each) / n)
+            for name, each in (("local", local), ("micro", micro), ("plain", plain))}  # fmt: skip
+    told = [
+        ("mean-of-means", lambda rank: mean["micro"], "a mean of means: a token in a micro-batch with few of them counts more than one in a "
+         "full micro-batch."),
+        ("mean-over-ranks", lambda rank: mean["local"], "right within each rank, then averaged over ranks as if all had as many tokens."),
+        ("own-tokens", lambda rank: local[rank], "this is the mean over the rank's own tokens; those of the others are missing."),
+        ("own-tokens", lambda rank: micro[rank], "this is a mean over the rank's own micro-batches; the other ranks are missing."),
+        ("micro-batches-added", lambda rank: mean["plain"], "the micro-batches' means are added up."),
+        ("own-share", lambda rank: total(sums[rank], [1 / tokens] * len(sums[rank])), "this is the rank's own share of the mean; the shares "
+         "of the others have yet to be added."),
+        ("padding-counted", lambda rank: (scaled(want, tokens / everything), loss * tokens / everything), "divided by the number of all "
+         "targets; those of −100 do not count."),
+        ("averaged-again", lambda rank: (scaled(want, 1 / n), loss / n), "the right one divided by the number of ranks: with a count of all "
+         "ranks' tokens, add up; do not average."),
+        ("not-divided", lambda rank: (scaled(want, tokens), loss * tokens), "this is the sum over tokens, not the mean."),
+    ]  # fmt: skip
+    gone = [row if type(row) is dict else {} for row in results]
+    slips = [Slip(name, lambda rank, held=held: held(rank)[0], message) for name, held, message in told]
+    fault = tensors_fault(case, [row.get("gradients") for row in gone], want, slips)
+    fault = fault or _loss_fault(case, [row.get("loss") for row in gone], loss, told)
+    if case.adversary is not None:
+        return judged(case, fault)
+    counts = [row.get("counts") for row in gone]
+    wire = bytes_fault(outcome.meter, [[each] for each in want if each is not None], 1, 128 + 64 * len(flat))
+    batches = [len(own[1]) for own in case.per_rank or ()]
+    return judged(
+        case,
+        fault,
+        ("cost", "bytes", wire),
+        (
+            "cost",
+            "graphs",
+            graphs_fault(counts, batches, 2, [sum(row[2] > 0 for row in rows) for rows in sums]),
+        ),
+    )
+
+
+def _loss_fault(case: Case, losses: Sequence[Any], want: float, told: Sequence[Any]) -> Fault | None:
+    for rank, got in enumerate(losses):
+        if isinstance(got, Tensor) and got.numel() == 1:
+            got = got.item()
+        if near(got, want, 1e-5):
+            continue
+        if case.adversary is not None and is_number(got):
+            return (
+                "in-flight",
+                f"With {case.adversary}, rank {rank}'s loss changes: was it read before its all-reduce was over?",
+            )
+        if type(got) is float and math.isnan(got):
+            return (
+                "not-finite",
+                f"Rank {rank} returned NaN as its loss: a micro-batch without a token has no mean.",
+            )
+        if not is_number(got):
+            return "no-loss", f"Rank {rank} returned {describe(got)}; the mean loss is to come, one number."
+        for name, held, message in told:
+            if near(got, held(rank)[1], 1e-5):
+                return (
+                    f"loss-{name}",
+                    f"The gradients are right, the loss that rank {rank} returned is not: {message}",
+                )
+        return (
+            "other-loss",
+            f"The gradients are right; the loss that rank {rank} returned is {got / want:.4g} times the right one.",
+        )
+    return None
+
+
+TOKENS = {
+    "token-mean": Judging(
+        shares={"values:tokens": 0.35, "cost:bytes": 0.15, "cost:graphs": 0.15, "protocol:safe": 0.05, "generality:ranks": 0.1,
+                "generality:uneven": 0.2},
+        measured_by_worker=("cost:graphs",),
+        cases=_token_cases,
+        verdicts=_token_verdicts,
+        why="Every token's loss must be multiplied by one over the number of all tokens. That number is known from the targets, before the "
+            "first forward pass; with it each micro-batch can go backwards at once, and what ranks hold are shares of one sum.",
+        pytorch="transformers passes `num_items_in_batch` to the loss since October 2024; torchtune scales gradients by the token count.",
+    ),
+}  # fmt: skip

@@ -1,0 +1,120 @@
+"""Texts of the numbers in chapter 07's prose, each computed from facts and from the model of buckets behind a backward pass."""
+
+from collections.abc import Callable, Mapping
+
+from course_lib import collectives, compute, facts, memory, overlap
+from course_lib.exercises.running_example import GPUS, MFU, PARAMS, TOKENS
+from course_lib.facts import collectives as measured
+from course_lib.facts import scaling
+from course_lib.units import (
+    BILLION,
+    MINUTE,
+    TRILLION,
+    US,
+    bytes_text,
+    duration_text,
+    money_text,
+    number_text,
+    percent_text,
+)
+
+H100 = facts.device("H100 SXM")
+REAL = H100.dense_flops * MFU  # FLOP/s that a GPU of the course's job really does
+ACROSS = (10 * US, float(H100.network_one_way))  # a round latency, and the rate of an adapter
+BATCH = 4 * 2**20  # tokens of a step over all ranks: a choice, and where runs of this size begin
+MANY = 1024  # GPUs of the claim that opens the chapter
+LEAST = 0.9  # efficiency that a plan should keep
+SEQ = 8192  # tokens of one sequence
+BUCKET = 25 * 2**20  # bytes: the default of PyTorch's DistributedDataParallel
+LAB_GPUS, LAB_SECONDS = 8, 10 * MINUTE  # what it takes to measure this chapter on one server
+EVIDENCE = "1.34B, data parallel"
+
+
+def step_on(ranks: int, batch: float = BATCH, bandwidth: float = ACROSS[1], latency: float = ACROSS[0]) -> overlap.Step:
+    """One step of the course's job by data parallelism, gradients in 16 bits on one ring behind the backward pass."""
+    return overlap.step(PARAMS, batch / ranks, ranks, REAL, bandwidth, latency=latency)
+
+
+def most_gpus(least: float = LEAST, batch: float = BATCH) -> int:
+    """The most GPUs on which a step of this batch keeps this efficiency."""
+    return overlap.most_ranks(least, lambda ranks: step_on(ranks, batch))
+
+
+def run_seconds(ranks: int, efficiency: float = 1.0) -> float:
+    """Seconds of the course's job on so many GPUs."""
+    return compute.train_seconds(PARAMS, TOKENS, H100.dense_flops, MFU, ranks) / efficiency
+
+
+def all_reduce_seconds(point: scaling.Scaled, grad_bytes: float) -> float:
+    """Seconds for all gradients of a published job at the bus bandwidth that was measured on as many H100s."""
+    bus = measured.one("H100 nodes", nodes=point.nodes).bus_bandwidth
+    return collectives.BUS_FACTORS["all_reduce"](point.ranks) * grad_bytes * point.params / bus
+
+
+def _core_minutes() -> str:
+    from course_lib.exercises import cards  # not at import: the cards import this module
+
+    return str(sum(card.minutes for card in cards("07") if card.kind == "core"))
+
+
+def _dollars(usd: float) -> str:
+    return money_text(usd).replace("$", "\\$")
+
+
+def _gpus(count: int) -> str:
+    return f"{count:,} GPUs"
+
+
+def _tokens(count: float) -> str:
+    return f"{count:,.0f} tokens"
+
+
+def _evidence(place: int) -> scaling.Scaled:
+    return scaling.series(EVIDENCE)[place]
+
+
+SEND = collectives.ring_cost(memory.weights_bytes(PARAMS, "bf16"), GPUS, 0.0, 1.0).nbytes
+
+NUMBERS: Mapping[str, Callable[[], str]] = {
+    "core_minutes": _core_minutes,
+    "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
+    "model": lambda: f"{PARAMS / BILLION:g} billion",
+    "tokens": lambda: f"{TOKENS / TRILLION:g} trillion tokens",
+    "mfu": lambda: percent_text(MFU),
+    "one_gpu": lambda: duration_text(run_seconds(1)),
+    "many": lambda: f"{MANY:,} H100s",
+    "ideal": lambda: duration_text(run_seconds(MANY)),
+    "with_talk": lambda: duration_text(run_seconds(MANY, step_on(MANY).efficiency)),
+    "many_share": lambda: percent_text(step_on(MANY).efficiency, 2),
+    "many_tokens": lambda: _tokens(BATCH / MANY),
+    # what every rank holds
+    "state": lambda: bytes_text(memory.state_bytes(PARAMS)),
+    "card": lambda: H100.memory.text,
+    "gradients": lambda: bytes_text(memory.weights_bytes(PARAMS, "bf16")),
+    "sends": lambda: bytes_text(SEND),
+    # how far it scales
+    "batch": lambda: f"{BATCH / 2**20:g} Mi tokens",
+    "least": lambda: percent_text(LEAST),
+    "hidden_until": lambda: _gpus(most_gpus(1.0)),
+    "most": lambda: _gpus(most_gpus()),
+    "most_large": lambda: _gpus(most_gpus(batch=4 * BATCH)),
+    "large_batch": lambda: f"{4 * BATCH / 2**20:g} Mi tokens",
+    "seq": lambda: _tokens(SEQ),
+    "bucket": lambda: f"{BUCKET / 2**20:.0f} MiB",
+    # evidence on GPUs, and a lab of one's own
+    "seen_first": lambda: str(_evidence(0).ranks),
+    "seen_last": lambda: _gpus(_evidence(-1).ranks),
+    "seen_params": lambda: f"{number_text(_evidence(0).params / BILLION)} billion",
+    "seen_batch": lambda: _tokens(_evidence(0).batch_tokens),
+    "seen_kept": lambda: percent_text(_evidence(-1).tokens_per_s / _evidence(0).tokens_per_s, 2),
+    "seen_tokens": lambda: _tokens(_evidence(-1).tokens),
+    "lab_gpus": lambda: f"{LAB_GPUS} H100s",
+    "lab_minutes": lambda: duration_text(LAB_SECONDS),
+    "lab_money": lambda: _dollars(compute.cost_usd(compute.device_hours(LAB_SECONDS, LAB_GPUS), facts.price("H100 hour"))),
+    "price": lambda: _dollars(facts.price("H100 hour")),
+    # the plan
+    "plan_tokens": lambda: _tokens(BATCH / GPUS),
+    "plan_talk": lambda: duration_text(step_on(GPUS).talk),
+    "plan_backward": lambda: duration_text(overlap.BACKWARD * step_on(GPUS).compute),
+    "too_much": lambda: number_text(memory.state_bytes(PARAMS) / H100.memory, 2),
+}  # fmt: skip

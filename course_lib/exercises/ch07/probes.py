@@ -1,0 +1,114 @@
+"""How chapter 07 calls answers: with a model that every rank builds alike, and what it left behind as plain data."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+__all__ = ["deal", "hooked", "left_behind", "one_sync", "token_step", "training"]
+
+
+def left_behind(model: Any) -> list[Any]:
+    """Every parameter's gradient, None where there is none."""
+    return [None if each.grad is None else each.grad.detach().clone() for each in model.parameters()]
+
+
+def hooked(answer: Any, case: Any, comm: Any = None) -> Any:
+    """Gradients of several steps through hooks; `case.args = (description, more for the answer, this rank's examples)`.
+
+    Each step ends with a step of plain descent, so that what one step leaves behind shows in the next.
+    """
+    import torch
+
+    from course_lib.exercises.ch07.models import Net
+
+    spec, more, batches = case.args
+    model = Net(comm, spec)
+    finish = answer(comm, model, *more)
+    if not callable(finish):
+        return {"returned": type(finish).__name__}
+    seen = []
+    for x in batches:
+        loss = model(x).double().square().mean()
+        loss.backward()
+        finish()
+        seen.append(left_behind(model))
+        with torch.no_grad():
+            for each in model.parameters():
+                if each.grad is not None:
+                    each -= 0.1 * each.grad
+        model.zero_grad(set_to_none=not spec.get("zeroed", False))
+    return {"gradients": seen}
+
+
+def token_step(answer: Any, case: Any, comm: Any = None) -> Any:
+    """The loss that comes back, the gradients left in the model, and how it was called; `case.args = (description, batches)`."""
+    from course_lib.exercises.ch07.models import Words
+
+    spec, batches = case.args
+    model = Words(spec["seed"], spec["vocabulary"], spec["width"])
+    loss = answer(comm, model, list(batches))
+    return {"loss": loss, "gradients": left_behind(model), "counts": model.counted.told()}
+
+
+def mean_square(output: Any, target: Any) -> Any:
+    """Mean of the squared differences."""
+    return (output - target).square().mean()
+
+
+def one_sync(answer: Any, case: Any, comm: Any = None) -> Any:
+    """Gradients of several steps, each of some micro-batches, of one replica; `case.args = (description, steps)`."""
+    from course_lib.exercises.ch07.models import Net, Replica
+
+    spec, steps = case.args
+    replica = Replica(comm, Net(comm, spec))
+    seen = []
+    for batches in steps:
+        answer(replica, list(batches), mean_square)
+        seen.append(left_behind(replica))
+        replica.zero_grad()
+    return {"gradients": seen, "counts": replica.counted.told()}
+
+
+def training(answer: Any, case: Any, comm: Any = None) -> Any:
+    """What `train` returned and the weights it left; `case.args = (description, rate, batches of this rank)`."""
+    from course_lib.exercises.ch07.models import Net
+
+    spec, rate, batches = case.args
+    model = Net(comm, spec)
+    steps = answer(comm, model, list(batches), rate)
+    return {"steps": steps, "weights": [each.detach().clone() for each in model.parameters()]}
+
+
+def deal(answer: Any, case: Any, comm: Any = None) -> Any:
+    """By number of ranks: what each reads in every epoch, the first once more, and with another seed.
+
+    `case.args = (samples, numbers of ranks, epochs, seed)`. At each call the process's own random generators stand elsewhere, as they do on the ranks of a real run.
+    """
+    import random
+
+    import numpy as np
+    import torch
+
+    samples, worlds, epochs, seed = case.args
+    salts = itertools.count(1000)
+
+    def dealt(ranks: int, epoch: int, seed: int = seed) -> list[Any]:
+        return [one(rank, ranks, epoch, seed) for rank in range(ranks)]
+
+    def one(rank: int, ranks: int, epoch: int, seed: int) -> Any:
+        salt = next(salts)
+        random.seed(salt)
+        np.random.seed(salt)  # noqa: NPY002
+        torch.default_generator.manual_seed(salt)  # `torch.manual_seed` writes down where it stands for each kind of device: a hundred times as long
+        got = answer(samples, rank, ranks, epoch, seed)
+        return list(got) if isinstance(got, range | tuple) else got
+
+    before = random.getstate(), np.random.get_state()  # noqa: NPY002
+    try:
+        with torch.random.fork_rng(devices=[]):
+            return [{"epochs": [dealt(ranks, epoch) for epoch in range(epochs)], "again": dealt(ranks, 0),
+                     "other seed": dealt(ranks, 0, seed + 1)} for ranks in worlds]  # fmt: skip
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])  # noqa: NPY002

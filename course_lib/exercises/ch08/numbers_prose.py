@@ -1,0 +1,126 @@
+"""Texts of numbers that only chapter 08's prose and pictures use, each computed from facts and from the models of `sharding`."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+
+from course_lib import compute, facts, memory
+from course_lib.exercises.ch07.numbers import ACROSS, BATCH, SEQ
+from course_lib.exercises.running_example import GPUS, MFU, PARAMS
+from course_lib.facts import collectives as measured
+from course_lib.facts import scaling
+from course_lib.facts.fact import rows
+from course_lib.sharding.prefetch import Played, play, work_of
+from course_lib.units import (
+    BILLION,
+    GB,
+    MINUTE,
+    GiB,
+    bytes_text,
+    duration_text,
+    money_text,
+    number_text,
+    percent_text,
+)
+
+H100 = facts.device("H100 SXM")
+REAL = H100.dense_flops * MFU  # FLOP/s that a GPU of the course's job really does
+LARGE_PARAMS = 405 * BILLION  # its name; every published sum about it starts there
+RUN_16K = facts.run("Llama 3 405B, 16,384 GPUs, 8,192 tokens")
+LAYERS = facts.model("llama3-70b").layers
+MANY = 1024  # GPUs
+LAB_GPUS, LAB_SECONDS = 8, 15 * MINUTE  # what it takes to measure this chapter on one server
+EVIDENCE = "6.66B, FSDP"
+PCIE = float(facts.link("PCIe5 x16").one_way)
+NVME = 6 * GB  # bytes/s of one drive for each GPU: an assumption, about what a PCIe 4 drive reads
+OFFLOAD: Mapping[str, tuple[int, float]] = {  # bytes moved per parameter of the part, bytes/s
+    "host memory: gradients out, weights in": (4, PCIE),
+    "NVMe: optimiser state read and written as well": (24, NVME),
+}
+PLAN_SENT = 6 * PARAMS * (GPUS - 1) / GPUS  # bytes of two gathers and a reduce-scatter, in 16 bits
+_ZERO = {"Pos": 1, "Pos+g": 2, "Pos+g+p": 3}
+
+
+def zero_table() -> dict[str, tuple[int, int, float]]:
+    """The first figure of the ZeRO paper: stage, ranks and gigabytes as printed. One rank is a replica."""
+    found = {}
+    for row in rows("published_memory/zero_model_state_memory.csv"):
+        ranks = int(row["dp_degree"])
+        stage = _ZERO[row["stage"]] if ranks > 1 else 0
+        name = f"stage {stage} on {ranks}" if stage else "replica"
+        found[name] = stage, ranks, float(row["gb_per_device_published"])
+    return found
+
+
+def offload_tokens(moved: float, bandwidth: float) -> float:
+    """Tokens a GPU and step from which computing takes longer than moving; the number of parameters cancels."""
+    return moved / GPUS / bandwidth * REAL / compute.TRAIN
+
+
+@cache
+def plan_step(tokens: int = SEQ) -> Played:
+    """One micro-batch of the plan: a unit for each layer, the next one gathered while one computes, one ring over adapters."""
+    layer = work_of(PARAMS / LAYERS, tokens, GPUS, REAL, ACROSS[1], latency=ACROSS[0])
+    return play([layer] * LAYERS)
+
+
+def memory_differences() -> dict[str, tuple[int, int, float, float]]:
+    """Published pairs of peaks that differ in nothing but the number of GPUs: few, many, the difference by formula and as read, in GiB."""
+    readings: dict[tuple[str, ...], dict[int, float]] = {}
+    for row in rows("published_memory/torchtitan_perf.csv"):
+        if (row["tp"], row["pp"], row["cp"], row["seq_len"]) == ("1", "1", "1", "8192"):
+            key = (row["hardware"].split()[0], row["torch_compile"], row["float8"], row["local_batch_size"])
+            readings.setdefault(key, {})[int(row["n_gpus"])] = float(row["peak_memory_gib"])
+    params, found = facts.model("llama3-8b").params, {}
+    for (device, compiled, narrow, _), peaks in readings.items():
+        if len(peaks) == 2:
+            few, many = sorted(peaks)
+            state = [memory.zero_bytes(params, 3, count, "D") / GiB for count in (few, many)]
+            words = f"{device}{', compiled' * (compiled == '1')}{', float8 matmuls' * (narrow == '1')}"
+            found[words] = few, many, state[0] - state[1], peaks[few] - peaks[many]
+    return found
+
+
+def bounds(point: scaling.Scaled) -> tuple[float, float]:
+    """Seconds of a step if all communication hides that can, and if none does: at the bus bandwidth measured on as many H100s."""
+    alone = scaling.series(EVIDENCE)[0]
+    computing = point.tokens / alone.tokens_per_s
+    bus = measured.one("H100 nodes", nodes=point.nodes).bus_bandwidth
+    gather = 2 * point.params * (point.ranks - 1) / point.ranks / bus
+    hidden = computing + max(0.0, gather - computing / 3) + max(0.0, 2 * gather - 2 * computing / 3)
+    return hidden, computing + 3 * gather
+
+
+def _dollars(usd: float) -> str:
+    return money_text(usd).replace("$", "\\$")
+
+
+def _small() -> tuple[int, int, float, float]:
+    return min(memory_differences().values(), key=lambda each: each[2])
+
+
+PROSE: Mapping[str, Callable[[], str]] = {
+    "large": lambda: f"{LARGE_PARAMS / BILLION:g} billion",
+    "seq": lambda: f"{SEQ:,} tokens",
+    "per_param": lambda: f"{memory.bytes_per_param('B'):g} bytes a parameter",
+    "mfu": lambda: percent_text(MFU),
+    "batch": lambda: f"{BATCH / 2**20:g} Mi tokens",
+    "many_tokens": lambda: f"{BATCH / MANY:,.0f} tokens",
+    "pcie": lambda: f"PCIe at {bytes_text(PCIE)}/s",
+    "nvme": lambda: f"{bytes_text(NVME)}/s",
+    "nvme_moved": lambda: str(OFFLOAD["NVMe: optimiser state read and written as well"][0]),
+    "llama_weights": lambda: bytes_text(memory.weights_bytes(LARGE_PARAMS) / (RUN_16K.tp * RUN_16K.pp)),
+    # evidence, and a lab of one's own
+    "seen_tokens": lambda: f"{scaling.series(EVIDENCE)[0].tokens:,.0f} tokens",
+    "seen_last": lambda: f"{scaling.series(EVIDENCE)[-1].ranks:,} GPUs",
+    "few_many": lambda: "{} to {} GPUs".format(*max(memory_differences().values(), key=lambda each: each[2])[:2]),
+    "small_pair": lambda: "{} to {}".format(*_small()[:2]),
+    "small_difference": lambda: f"{number_text(_small()[2], 2)} GiB",
+    "lab_gpus": lambda: f"{LAB_GPUS} H100s",
+    "lab_minutes": lambda: duration_text(LAB_SECONDS),
+    "lab_money": lambda: _dollars(compute.cost_usd(compute.device_hours(LAB_SECONDS, LAB_GPUS), facts.price("H100 hour"))),
+    "price": lambda: _dollars(facts.price("H100 hour")),
+    # the plan
+    "plan_m": lambda: str(BATCH // (GPUS * SEQ)),
+    "plan_exposed": lambda: duration_text(plan_step().exposed),
+    "plan_seconds": lambda: duration_text(plan_step().seconds),
+}

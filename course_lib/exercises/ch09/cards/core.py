@@ -1,0 +1,238 @@
+"""Core exercises of chapter 09: who holds which columns, the two operators, an MLP and attention on several ranks."""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from course_lib.exercises import Card
+from course_lib.exercises.ch09.probes import attention, cut, mlp, pair
+from course_lib.exercises.probes import interval
+from course_lib.units import GB
+
+OPERATORS = tuple(f"tensor_parallel.operators:{name}" for name in
+                  ("copy_in", "sum_out", "gather_in", "scatter_out", "split", "gather"))  # fmt: skip
+LAYOUTS: Mapping[str, str] = {
+    "torch": "as `nn.Linear` holds it, (out, in): y = x Wᵀ",
+    "textbook": "as textbooks write it, (in, out): Y = X W",
+}
+
+
+def _vary_layout(draw: random.Random) -> Mapping[str, Any]:
+    return {"layout": "textbook", "held": LAYOUTS["textbook"], "width": draw.choice((24, 36, 48))}
+
+
+COLUMN_AND_ROW = Card(
+    id="column-and-row",
+    chapter="09",
+    title="Two ways to cut a matrix",
+    text="""A weight is held {{held}}. Cut it for `ranks` ranks, in order:
+
+- `column_shard(weight, rank, ranks)`: the piece that yields this rank's **outputs** from the whole input. The outputs of all
+  ranks, side by side, are the product.
+- `row_shard(weight, rank, ranks)`: the piece that needs this rank's **inputs** only, and yields a part of every output. The
+  outputs of all ranks, added up, are the product.
+
+The names come from Y = X W, where outputs are columns of W and inputs are rows. Numbers divide. A piece lies in memory of its
+own: as long as a view of the whole is alive, so is the whole.""",
+    points=5,
+    minutes=5,
+    difficulty=1,
+    importance=5,
+    hints=(
+        "Which of the two dimensions of `weight` counts outputs in this layout?",
+        "A column cut takes a range of outputs, a row cut a range of inputs. Both ranges are [rank · n / ranks, (rank + 1) · n / ranks).",
+        "`weight.chunk(ranks, dim=…)[rank].clone()`; in the layout (out, in) outputs are dimension 0. "
+        "In which layout is your weight?",
+    ),
+    answers=("column_shard", "row_shard"),
+    params={"layout": "torch", "held": LAYOUTS["torch"], "width": 24},
+    vary=_vary_layout,
+    structural="layout",
+    probe=cut,
+)
+
+
+def _wire(layers: int, hidden: int, tokens: int, ranks: int, bandwidth: float) -> dict[str, Any]:
+    return {"layers": layers, "hidden": hidden, "tokens": tokens, "ranks": ranks, "bandwidth": bandwidth}
+
+
+def _vary_wire(draw: random.Random) -> Mapping[str, Any]:
+    layers, hidden = draw.choice(((32, 4096), (40, 5120), (80, 8192), (126, 16384)))
+    return _wire(layers, hidden, draw.choice((4096, 8192)), draw.choice((8, 16)), draw.choice((25, 50)) * GB)
+
+
+PREDICT_TP_TIME = Card(
+    id="predict-tp-time",
+    chapter="09",
+    title="Prediction: the slow wire",
+    text="""A model of {{layers}} layers and hidden size {{hidden:int}} is split over {{ranks}} GPUs by tensor parallelism:
+two all-reduces a layer in the forward pass and two in the backward pass, of 16-bit activations. No two of these GPUs share a
+server, so all goes over the network, {{bandwidth:gbps}} one way out of each GPU. Latency is left out.
+
+Before you compute anything: give an interval, in seconds, that you believe holds the time these all-reduces take for one
+micro-batch of {{tokens:int}} tokens, forward and backward, at most a factor of four from end to end. `tp_interval()` returns
+`(low, high)`. The points are for committing yourself, not for being right.""",
+    points=2,
+    minutes=5,
+    difficulty=3,
+    importance=4,
+    form="prediction",
+    hints=(
+        "How many bytes has the tensor that is all-reduced, and how often does that happen?",
+        "A ring all-reduce sends almost twice its tensor, however many ranks there are.",
+        "`layers * 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth`; a factor of two either way is safe.",
+    ),
+    answers=("tp_interval",),
+    params=_wire(80, 8192, 8192, 8, 50 * GB),
+    vary=_vary_wire,
+    probe=interval,
+)
+
+CONJUGATE_PAIR = Card(
+    id="conjugate-pair",
+    chapter="09",
+    title="Two operators, each the other's gradient",
+    text="""Around every split pair of matrices stand two operators (Megatron-LM calls them *f* and *g*). Write both, for
+`torch.autograd`:
+
+- `copy_in(x, comm)`: `x` is the same on all ranks and enters the region as it is. Every rank uses it, so its gradient is the
+  **sum** of what all ranks send back.
+- `sum_out(x, comm)`: every rank has a part of a sum; all leave the region with the **sum**. What follows is the same on all
+  ranks, and so is the gradient that comes back: it passes as it is.
+
+Each communicates in one of its two passes, once: one all-reduce of that tensor, as many bytes as a ring's, and nothing in the
+other pass. Neither may change a tensor that is not its own: the gradient that `copy_in` gets is also read by the residual
+branch beside it, and `sum_out`'s input by whoever made it. Gradients may be views of any layout.""",
+    points=8,
+    minutes=15,
+    difficulty=3,
+    importance=5,
+    hints=(
+        "If each of N ranks adds its own contribution to a loss that all compute alike, how often is it counted when the backward "
+        "pass sums over ranks as well?",
+        "Subclass `torch.autograd.Function` twice. The backward pass of each looks like the forward pass of the other. "
+        "`comm.all_reduce` works in place, so give it a tensor of its own.",
+        "`class _Copy(torch.autograd.Function)`: `forward(ctx, x, comm)`: `ctx.comm = comm; return x.view_as(x)`; `backward(ctx, "
+        "grad)`: `total = grad.clone(); ctx.comm.all_reduce(total); return total, None`. The other one is the same, the other way "
+        "round. `copy_in` calls `_Copy.apply(x, comm)`.",
+    ),
+    answers=("copy_in", "sum_out"),
+    allowed="every operation of `comm`; torch.",
+    hides=OPERATORS,
+    params={"numbers": 12},
+    vary=lambda draw: {"numbers": draw.choice((8, 12, 16))},
+    probe=pair,
+)
+
+KINDS: Mapping[str, Mapping[str, str]] = {
+    "gelu": {
+        "mlp": "y = gelu(x Uᵀ + b) Dᵀ + c",
+        "shards": "`up` (ffn / N, hidden) and `up_bias` (ffn / N), rows of U and b; `down` (hidden, ffn / N), columns of D; and "
+        "`down_bias`, c **whole**, on every rank",
+        "buggy": """def parallel_mlp(comm, x, weights):
+    part = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
+    inner = gather(part, comm, dim=2)                   # (batch, seq, ffn), on every rank
+    mine = split(inner, comm, dim=2)                    # back to this rank's columns
+    return sum_out(F.linear(mine, weights["down"]), comm) + weights["down_bias"]""",
+    },
+    "gated": {
+        "mlp": "y = (silu(x Gᵀ) ⊙ x Uᵀ) Dᵀ",
+        "shards": "`gate` and `up` (ffn / N, hidden), rows of G and U; `down` (hidden, ffn / N), columns of D; no biases",
+        "buggy": """def parallel_mlp(comm, x, weights):
+    gate = F.silu(F.linear(copy_in(x, comm), weights["gate"]))
+    part = gate * F.linear(copy_in(x, comm), weights["up"])
+    inner = gather(part, comm, dim=2)                   # (batch, seq, ffn), on every rank
+    mine = split(inner, comm, dim=2)                    # back to this rank's columns
+    return sum_out(F.linear(mine, weights["down"]), comm)""",
+    },
+}
+
+
+PARALLEL_MLP = Card(
+    id="parallel-mlp",
+    chapter="09",
+    title="An MLP with one message each way",
+    text="""{{mlp}}, over N ranks. `weights` is a dictionary of this rank's pieces: {{shards}}.
+
+A compiler for tensor parallelism was found to put this between the two products, where nothing has to travel (*Lightning-AI/
+lightning-thunder, issue 594, 2024*). Every number is right, forward and backward:
+
+```python
+{{buggy}}
+```
+
+Write `parallel_mlp(comm, x, weights)`. `x` (batch, seq, hidden) is the same on every rank. As in one process with the whole
+weights: `y` on every rank, and after `y.backward(…)` the gradients of `x`, of this rank's pieces{{and_bias}}. In all, **one
+all-reduce of a tensor like `x` in the forward pass and one in the backward pass**, as many bytes as rings send. Weights never
+travel, and no rank holds a tensor of (batch, seq, ffn).
+
+`copy_in(x, comm)` and `sum_out(x, comm)` are yours from the exercise before, or the library's.""",
+    points=10,
+    minutes=20,
+    difficulty=3,
+    importance=5,
+    hints=(
+        "The nonlinearity acts number by number. After a column cut, does a rank lack anything to apply it to what it has?",
+        "Column cut first, row cut second: what the first product leaves on a rank is just what the second needs there. One operator "
+        "in front, one behind; what enters twice needs one operator only. Where does a bias go that must count once?",
+        "`x = copy_in(x, comm)`; `inner = F.gelu(F.linear(x, up, up_bias))` (gated: `F.silu(F.linear(x, gate)) * F.linear(x, up)`); "
+        "`y = sum_out(F.linear(inner, down), comm)`, then `+ down_bias`.",
+    ),
+    answers=("parallel_mlp",),
+    allowed="every operation of `comm`; torch; `copy_in` and `sum_out` of `course_lib.tensor_parallel`.",
+    params={
+        "kind": "gelu",
+        "and_bias": " and of `down_bias`, whole on every rank",
+        "tokens": 24,
+        **KINDS["gelu"],
+    },
+    vary=lambda draw: {
+        "kind": "gated",
+        "and_bias": "",
+        "tokens": draw.choice((18, 24, 30)),
+        **KINDS["gated"],
+    },
+    structural="kind",
+    probe=mlp,
+)
+
+PARALLEL_ATTENTION = Card(
+    id="parallel-attention",
+    chapter="09",
+    title="Heads apart",
+    text="""Attention by heads: each rank has some query heads, with the keys and values they look at. Write
+`parallel_attention(comm, copies, x, weights, head_dim)`, causal, without positions, scaled by head_dim^−½.
+
+`weights` has this rank's pieces, rows of `wq`, `wk`, `wv` (heads here × head_dim, hidden) and columns of `wo` (hidden, query
+heads here × head_dim); numbers of heads follow from their shapes. Grouped queries: with `q` query heads and `k` KV heads in the
+whole model, query head i looks at KV head i // (q / k). If there are more ranks than KV heads, neighbouring ranks hold **copies**
+of the same KV head; `copies` is a communicator of the ranks that hold the same KV heads as this one (of size 1 where there is
+nobody else).
+
+`x` (batch, seq, hidden) is the same on every rank. As in one process with the whole weights: `y` on every rank, the gradients of
+`x` and of this rank's pieces. A copy of a KV head sees its own query heads only, but **the gradients of `wk` and `wv` are whole on
+every copy**: else copies come apart at the first step.
+
+Per layer and pass: one all-reduce of a tensor like `x` among all ranks. Beside it only the gradients of copied `wk` and `wv`
+travel, among their copies. Heads, keys, values, scores never do.""",
+    points=12,
+    minutes=25,
+    difficulty=4,
+    importance=5,
+    hints=(
+        "Where is this the MLP again? Which product is cut by columns, which by rows, and what is done number by number there, head "
+        "by head here? And what is a copied weight but a tensor that enters a region on several ranks?",
+        "`copy_in` in front of x, once for all three products; `sum_out` behind `wo`. A weight that several ranks hold alike, and use "
+        "each for other heads, gets its gradient summed by the same operator, among its copies.",
+        "`wk, wv = copy_in(weights['wk'], copies), copy_in(weights['wv'], copies)`; `q = F.linear(x, wq).unflatten(-1, (-1, "
+        "head_dim)).transpose(1, 2)`; `F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)`; back with "
+        "`.transpose(1, 2).flatten(2)`.",
+    ),
+    answers=("parallel_attention",),
+    allowed="every operation of `comm` and `copies`; torch; `copy_in` and `sum_out` of `course_lib.tensor_parallel`.",
+    params={"tokens": 6, "head_dim": 4},
+    vary=lambda draw: {"tokens": draw.choice((5, 6, 7)), "head_dim": draw.choice((2, 4))},
+    probe=attention,
+)
+
+CORE = (COLUMN_AND_ROW, PREDICT_TP_TIME, CONJUGATE_PAIR, PARALLEL_MLP, PARALLEL_ATTENTION)

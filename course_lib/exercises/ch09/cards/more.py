@@ -1,0 +1,229 @@
+"""More exercises of chapter 09: overlap, a row layer's bias, packed matrices, plans, randomness, wires."""
+
+from collections.abc import Mapping
+
+from course_lib.exercises import Card
+from course_lib.exercises.ch09.probes import columns, overlapped, packed, streams
+from course_lib.exercises.probes import rows
+
+OVERLAP_BACKWARD = Card(
+    id="overlap-backward",
+    chapter="09",
+    title="Hide the all-reduce",
+    text="""The backward pass of a column-parallel layer y = x Wᵀ makes two products: dx = dy W, of which each rank has a part, so it
+must be summed over ranks, and dW = dyᵀ x, which is this rank's own. Neither needs the other.
+
+Write `column_backward(comm, matmul, grad, x, weight)`: return `(dx, dw)`, with `grad` (tokens, out here), `x` (tokens, hidden) and
+`weight` (out here, hidden). `matmul(a, b)` multiplies two matrices and takes its time on the cluster's clock; use it for both
+products, once each.
+
+All may take as long as two products and what sticks out of the all-reduce beyond the second: **the sum travels while the other
+product is made**. While it travels, its tensor is neither read nor written.""",
+    points=6,
+    minutes=10,
+    difficulty=2,
+    importance=4,
+    kind="more",
+    hints=(
+        "Which of the two products has to be made first, if its result has a long way to go?",
+        "`comm.all_reduce(…, async_op=True)` returns at once, with something to wait for.",
+        "`dx = matmul(grad, weight)`; `work = comm.all_reduce(dx, async_op=True)`; `dw = matmul(grad.T, x)`; `work.wait()`; both.",
+    ),
+    answers=("column_backward",),
+    allowed="every operation of `comm`.",
+    params={"tokens": 16},
+    vary=lambda draw: {"tokens": draw.choice((12, 16, 20))},
+    probe=overlapped,
+)
+
+ROW_BIAS = Card(
+    id="row-bias",
+    chapter="09",
+    title="Is the bias there, and how often?",
+    text="""A row-parallel layer as it stood in more than one serving library (*huggingface/text-generation-inference, issue 1036,
+2023; Wenyueh/MinivLLM, issue 80, 2026*):
+
+```python
+def row_linear(comm, x, weight, bias):
+    return sum_out(F.linear(x, weight, bias), comm)
+```
+
+`x` (…, in / N) and `weight` (out, in / N) are this rank's columns; `bias` (out) is whole, a copy on every rank. With {{ranks}}
+ranks the output is off by something that one rank alone does not show.
+
+Repair `row_linear(comm, x, weight, bias)`: output and gradients as in one process, on every rank. Each rank keeps its own copy of
+the bias and steps it by its own gradient, which therefore has to be the whole one: a trainer that had the output right got this
+wrong three years later (*pytorch/torchtitan, pull request 4332, 2026*). One all-reduce of the output, and nothing else.""",
+    points=6,
+    minutes=10,
+    difficulty=2,
+    importance=5,
+    kind="more",
+    form="bug",
+    hints=(
+        "What does an all-reduce do to something that every rank adds before it?",
+        "There are three ways to add it once: behind the sum, a share of it on each rank, or on one rank only. What is the gradient "
+        "of each rank's copy in each of them?",
+        "`sum_out(F.linear(x, weight), comm) + bias`: behind the sum all ranks do the same, so all get the same gradient.",
+    ),
+    answers=("row_linear",),
+    allowed="every operation of `comm`; torch; `copy_in` and `sum_out` of `course_lib.tensor_parallel`.",
+    params={"ranks": 3},
+    vary=lambda draw: {"ranks": draw.choice((3, 5))},
+    probe=columns,
+)
+
+PACKED_SHARDS = Card(
+    id="packed-shards",
+    chapter="09",
+    title="Three matrices in one",
+    text="""Queries, keys and values are often one matrix, [q | k | v] stacked along its rows, and a gated MLP's first two [gate | up]:
+one product instead of three. The ranks' pieces are stacked the same way: rank r holds **its** rows of q, then its rows of k, then
+of v. Cutting the stack as if it were one matrix gives the first ranks all queries and the last all values; it has happened when
+weights were loaded, merged and converted (*tunib-ai/parallelformers, issue 41, 2022; ndif-team/nnsight, pull request 719, 2026*).
+
+- `packed_shard(weight, sizes, rank, ranks)`: this rank's piece; `sizes` are the rows of the stacked matrices in the whole, as
+  `({{sizes}})`, and may differ. A bias has one dimension only.
+- `packed_merge(shards, sizes)`: from the pieces of all ranks, in order, the whole again: what a checkpoint needs before it can be
+  cut for another number of ranks.
+
+`ranks` divides every size; where it does not, `packed_shard` raises `ValueError`.""",
+    points=8,
+    minutes=15,
+    difficulty=3,
+    importance=4,
+    kind="more",
+    hints=(
+        "Write down, for two ranks and sizes (4, 2, 2), which rows of the whole each rank holds. Are they neighbours?",
+        "Split first by `sizes`, then each part by ranks; put the rank's parts one on top of the other. Merging goes the same way back: "
+        "what are the sizes inside one piece?",
+        "`torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))])`; merge: `pieces = [shard.split([s // n for s in "
+        "sizes]) for shard in shards]`, then for each matrix the parts of all ranks.",
+    ),
+    answers=("packed_shard", "packed_merge"),
+    hides=("tensor_parallel.pieces:packed_rows",),
+    params={"sizes": "16, 8, 8", "rows": (16, 8, 8)},
+    vary=lambda draw: (lambda rows: {"sizes": ", ".join(map(str, rows)), "rows": rows})(
+        draw.choice(((24, 8, 8), (32, 16, 16), (16, 4, 4)))),
+    probe=packed,
+)  # fmt: skip
+
+VERIFY_PLAN = Card(
+    id="verify-plan",
+    chapter="09",
+    title="The plan that shards nothing",
+    text="""Libraries take a plan of patterns, `{"layers.*.mlp.up": "column", "layers.*.mlp.down": "row"}`. A pattern that matches
+nothing, a letter too many, was passed over in silence: the layer stays whole on every rank, the loss is right to the last digit,
+and nothing is saved (*huggingface/transformers, pull request 37893, 2025; a head that was put back whole: huggingface/picotron,
+issue 23*). So a check of the loss,
+
+```python
+def verify(plan, whole, held, ranks):
+    return []            # "the loss is the same, so it works"
+```
+
+checks nothing. Write a `verify(plan, whole, held, ranks)` that does. `whole` and `held` map every weight's name to its shape
+(rows, columns), in the whole model and as this rank really holds it; weights are held (out, in), so `"column"` cuts the rows and
+`"row"` the columns. Patterns match as `fnmatch.fnmatchcase` does; at most one pattern matches a name. Return the complaints, a
+sorted list of pairs, empty if all is as planned:
+
+- `("unused", pattern)`: the pattern matches no weight;
+- `("whole", name)`: the plan cuts this weight, and it is held whole;
+- `("wrong side", name)`: it is held in any other shape than the plan's. That includes a weight that no pattern matches and that is
+  not held whole.
+
+`ranks` divides what is cut. On one rank a cut weight is whole, and that is no complaint.""",
+    points=8,
+    minutes=15,
+    difficulty=3,
+    importance=4,
+    kind="more",
+    form="bug",
+    hints=(
+        "What does a plan promise about shapes? Which of these promises can the loss see?",
+        "Two walks: over the patterns, each of which must match something; and over the weights, each of which must have the shape that "
+        "follows from its pattern, or its whole shape without one.",
+        "`styles = [style for pattern, style in plan.items() if fnmatchcase(name, pattern)]`; `want = (rows // ranks, columns)` for "
+        "column, `(rows, columns // ranks)` for row; compare `tuple(held[name])` with it, then with the whole.",
+    ),
+    answers=("verify",),
+    allowed="the standard library.",
+    params={"ranks": 4, "layers": 3},
+    vary=lambda draw: {"ranks": draw.choice((2, 4, 8)), "layers": draw.choice((2, 3))},
+    probe=rows,
+)
+
+TWO_STREAMS = Card(
+    id="two-streams",
+    chapter="09",
+    title="Alike outside, apart inside",
+    text="""Dropout on what all ranks hold alike must strike out the same numbers on all of them, or copies come apart; on what each
+holds of its own, heads or columns, it must strike out others, or there are patterns. One library gave all ranks the same numbers
+everywhere (*InternLM, pull request 405, 2023*). So a rank needs two generators.
+
+Write `two_streams(seed, rank)`: a pair of `torch.Generator`s, `(outside, inside)`.
+
+- `outside` draws the same numbers on every rank; another seed, other numbers.
+- `inside` draws numbers of its own: different from those of every other rank, and from what is drawn outside, on rank 0 too.
+- Replicas are seeded with consecutive numbers, `seed`, `seed + 1`, …, up to {{seeds}} of them, of up to {{ranks}} ranks each:
+  no two streams of all of these are alike.
+- The same arguments give the same numbers again, in any process; torch's own generator is left as it is.""",
+    points=5,
+    minutes=10,
+    difficulty=2,
+    importance=3,
+    kind="more",
+    hints=(
+        "With `seed + rank`, who else draws what rank 1 of the replica with seed 7 draws?",
+        "Pairs of numbers have to become single ones such that no two pairs become the same. How do you number the seats of a cinema?",
+        "`torch.Generator().manual_seed(…)` with `seed * 1_000_003` outside and `seed * 1_000_003 + 1 + rank` inside: room for a "
+        "million ranks between two seeds.",
+    ),
+    answers=("two_streams",),
+    params={"seeds": 64, "ranks": 64},
+    vary=lambda draw: {"seeds": draw.choice((32, 48, 64)), "ranks": draw.choice((32, 64))},
+    probe=streams,
+)
+
+PASSES: Mapping[str, str] = {
+    "none": "Nothing is recomputed: two all-reduces forward, two backward",
+    "full": "Activations are recomputed in full: the forward pass, its two all-reduces and its products run once more before the backward "
+    "pass",
+}
+
+LARGEST_TP = Card(
+    id="largest-tp",
+    chapter="09",
+    title="How far can you cut?",
+    text="""A layer has attention (all heads with keys of their own: four matrices hidden × hidden) and a gated MLP (three matrices
+hidden × ffn). {{passes}}. Activations have 16 bits, all-reduces go round a ring without latency, and a product takes 2 FLOPs per
+weight and token forward, 4 backward; scores, norms and everything that is not a product are left out.
+
+- `tp_seconds(tokens, hidden, ranks, bandwidth)`: seconds that a rank spends on one layer's all-reduces for a micro-batch, forward
+  and backward; `bandwidth` in bytes/s one way. One rank: 0.
+- `largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share)`: the largest power of two of ranks at which these seconds
+  are at most `share` times the seconds of the rank's own products. `flops` is one rank's FLOP/s; up to `per_node` ranks the
+  bandwidth is `inside`, beyond it the whole ring goes at `across`. Look no further than 1,024.""",
+    points=8,
+    minutes=15,
+    difficulty=3,
+    importance=4,
+    kind="more",
+    hints=(
+        "What happens to a rank's products when N doubles, and what to its all-reduces?",
+        "Bytes per rank: all-reduces a layer × 2 (1 − 1/N) × tokens × hidden × 2. FLOPs per rank: 6 (8 where the forward pass runs "
+        "twice) × tokens × weights / N.",
+        "`for n in (1024, 512, …, 1)`: `bandwidth = inside if n <= per_node else across`; return the first n with `tp_seconds(tokens, "
+        "hidden, n, bandwidth) <= share * seconds_of_products(n)`.",
+    ),
+    answers=("tp_seconds", "largest_tp"),
+    hides=("tensor_parallel.traffic:tp_bytes_per_layer", "tensor_parallel.traffic:tp_cost_per_layer",
+           "tensor_parallel.traffic:tp_calls_per_layer"),
+    params={"recompute": "none", "passes": PASSES["none"], "hidden": 8192},
+    vary=lambda draw: {"recompute": "full", "passes": PASSES["full"], "hidden": draw.choice((4096, 8192, 12288))},
+    structural="recompute",
+    probe=rows,
+)  # fmt: skip
+
+FIRST = (OVERLAP_BACKWARD, ROW_BIAS)
+LAST = (PACKED_SHARDS, VERIFY_PLAN, TWO_STREAMS, LARGEST_TP)

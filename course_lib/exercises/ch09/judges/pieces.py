@@ -1,0 +1,240 @@
+"""Judges of chapter 09's pieces: cuts of a matrix by column and row, and of matrices that are packed in one."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.ch09.judges.regions import tensor_fault, unread
+from course_lib.exercises.ch09.probes import REFUSED, WEIGHED, factors
+from course_lib.judging import Judging, Params, Weighed, describe, is_number
+from course_lib.judging.faults import Fault, verdict
+from course_lib.judging.tensors import coin_of, same
+from course_lib.records import Case, Outcome, Verdict
+
+# --- column and row
+
+SHARDS = ("column", "row")
+
+
+def _cut_cases(params: Params, rng: random.Random) -> list[Case]:
+    coin, width = coin_of(rng), params["width"]
+
+    def make(
+        which: int,
+        rank: int,
+        ranks: int,
+        out: int,
+        into: int,
+        dtype: torch.dtype = torch.float32,
+        **more: Any,
+    ) -> Case:
+        shape = (out, into) if params["layout"] == "torch" else (into, out)
+        weight = torch.randn(shape, generator=coin).to(dtype)
+        name = f"{SHARDS[which]}, rank {rank} of {ranks}, {into} inputs, {out} outputs"
+        return Case(name=name, args=(which, weight, rank, ranks), **more)
+
+    cases = [make(which, 1, 4, width, width // 3, part=SHARDS[which]) for which in (0, 1)]
+    cases += [
+        make(which, rank, 4, width, width // 3, part=SHARDS[which], visible=False)
+        for which in (0, 1)
+        for rank in (0, 3)
+    ]
+    for which in (0, 1):
+        cases += [make(which, 0, 1, 4, 6, kind="generality", part="shapes", visible=False),
+                  make(which, 2, 3, 9, 9, kind="generality", part="shapes", visible=False),
+                  make(which, 4, 5, 10, 20, torch.bfloat16, kind="generality", part="shapes", visible=False)]  # fmt: skip
+    return cases
+
+
+def _cut(weight: Tensor, which: int, rank: int, ranks: int, layout: str) -> Tensor:
+    dim = which if layout == "torch" else 1 - which
+    return weight.chunk(ranks, dim)[rank]
+
+
+def _cut_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    which, weight, rank, ranks = case.args
+    want = _cut(weight, which, rank, ranks, params["layout"])
+    value = outcome.value
+    got, nbytes = value if type(value) is tuple and len(value) == 2 else (value, None)
+    fault = _cut_fault(params, case, got, want)
+    verdicts = [verdict(case.kind, case.part, case, fault)]
+    if fault is None and ranks > 1 and case.kind == "values":
+        verdicts.append(verdict("cost", "memory", case, _kept(nbytes, want, weight)))
+    return verdicts
+
+
+def _cut_fault(params: Params, case: Case, got: Any, want: Tensor) -> Fault | None:
+    """What is wrong with a piece: another piece of the same weight by its name, else what it is."""
+    which, weight, rank, ranks = case.args
+    layout, where = params["layout"], f"{case.name}: the piece"
+    if same(got, want):
+        return None
+    public = layout == "textbook"
+    slips: list[tuple[str, Tensor, str]] = [
+        ("transposed", want.T, "is transposed; keep the layout of the weight.")
+    ]
+    if ranks > 1:
+        lead = "solves the public form of the exercise: it " if public else ""
+        slips += [
+            ("public-form" if public else "other-cut", _cut(weight, 1 - which, rank, ranks, layout),
+             f"{lead}is cut along the other dimension. Which one counts outputs, where the weight is held {params['held']}?"),
+            ("whole", weight, "is the whole weight: every rank keeps everything, and nothing is saved."),
+            *(("another-rank's", piece, "is another rank's.") for piece in weight.chunk(ranks, _dim(which, layout))),
+            ("dealt", _dealt(weight, which, rank, ranks, layout), f"has every {ranks}-th row or column; the cut is in order, one range for each rank."),
+        ]  # fmt: skip
+    found = next(((name, f"{where} {message}") for name, value, message in slips if same(got, value)), None)
+    return (
+        found
+        or tensor_fault(where, got, want)
+        or ("other-numbers", f"{where} does not have the weight's numbers.")
+    )
+
+
+def _kept(nbytes: Any, want: Tensor, weight: Tensor) -> Fault | None:
+    own = want.numel() * want.element_size()
+    if not is_number(nbytes):
+        return "not-measured", "The piece's memory could not be measured."
+    if nbytes <= own:
+        return None
+    return "a-view", (f"The piece has {own:,} bytes and keeps {int(nbytes):,} alive: it is a view of the whole weight, of which nothing is given back "
+                      "as long as the piece is in use.")  # fmt: skip
+
+
+def _dim(which: int, layout: str) -> int:
+    return which if layout == "torch" else 1 - which
+
+
+def _dealt(weight: Tensor, which: int, rank: int, ranks: int, layout: str) -> Tensor:
+    return weight[rank::ranks] if _dim(which, layout) == 0 else weight[:, rank::ranks]
+
+
+def _cut_weighed(params: Params, rng: random.Random) -> Weighed:
+    """96 weights of 2 MB, one at a time, 64 pieces each: copies hold 1.5 of one and what a cut makes of it, views in one of the two cuts keep 48 alive."""
+    ranks, rank, large_sizes = 64, rng.randrange(64), (704, 768)
+
+    def case(name: str, sizes: tuple[int, int]) -> Case:
+        places = tuple([rng.randrange(size // ranks) for _ in range(32)] for size in sizes)
+        args = (WEIGHED, (rng.randrange(2**31), sizes, 96), rank, ranks, places)
+        return Case(name=name, args=args, kind="cost", part="memory", visible=False, seconds=30.0)
+
+    def right(which: int, parts: list[Tensor], got: Any) -> bool:
+        dim, (rows, columns) = _dim(which, params["layout"]), large.args[-1]
+        parts[dim] = parts[dim].chunk(ranks)[rank]
+        if (
+            type(got) is not tuple
+            or len(got) != 2
+            or describe(got[0]) != describe([len(part) for part in parts])
+        ):
+            return False
+        return same(got[1], parts[0][rows] * parts[1][columns])
+
+    def done(outcome: Outcome) -> bool:
+        weights, pieces = factors(*large.args[1]), outcome.value
+        fits = type(pieces) is list and len(pieces) == len(weights)
+        return fits and all(right(at % 2, *each) for at, each in enumerate(zip(weights, pieces, strict=True)))
+
+    large = case("96 weights of 2 MB, cut for 64 ranks", large_sizes)
+    most = 30 * 4 * large_sizes[0] * large_sizes[1]
+    return Weighed(case=large, warm=case("96 small weights", (64, 128)), most=most, done=done)
+
+
+# --- packed matrices
+
+
+def _shard(weight: Tensor, sizes: Sequence[int], rank: int, ranks: int) -> Tensor:
+    return torch.cat([each.chunk(ranks)[rank] for each in weight.split(list(sizes))])
+
+
+def _packed_cases(params: Params, rng: random.Random) -> list[Case]:
+    coin = coin_of(rng)
+
+    def weight(sizes: Sequence[int], *more: int) -> Tensor:
+        return torch.randn(sum(sizes), *more, generator=coin)
+
+    def cut(sizes: tuple[int, ...], ranks: int, *more: int) -> list[tuple[Any, ...]]:
+        whole = weight(sizes, *more)
+        return [(whole, sizes, rank, ranks) for rank in range(ranks)]
+
+    def merge(sizes: tuple[int, ...], ranks: int, *more: int) -> tuple[Any, ...]:
+        whole = weight(sizes, *more)
+        return [_shard(whole, sizes, rank, ranks) for rank in range(ranks)], sizes
+
+    rows = params["rows"]
+    odd = (weight((6, 2)), (6, 2), 0, 4)  # the stack divides, its matrices do not
+    return [
+        Case(name=f"sizes {rows} on 4 ranks", args=(0, cut(rows, 4, 5)), part="shard"),
+        Case(name=f"pieces of {rows} from 4 ranks", args=(1, [merge(rows, 4, 5)]), part="merge"),
+        Case(name=f"sizes {rows} on 2 ranks", args=(0, cut(rows, 2, 3)), part="shard", visible=False),
+        Case(name=f"pieces of {rows} from 2 ranks", args=(1, [merge(rows, 2, 3)]), part="merge", visible=False),
+        Case(name="gate and up, a bias, one rank", args=(0, [*cut((6, 6), 3, 4), *cut((8, 4, 4), 2), *cut((3, 5), 1, 2)]), kind="generality",
+             part="stacks", visible=False),
+        Case(name="pieces of gate and up, of a bias, of one rank", args=(1, [merge((6, 6), 3, 4), merge((8, 4, 4), 2), merge((3, 5), 1, 2)]),
+             kind="generality", part="stacks", visible=False),
+        Case(name="sizes (6, 2) on 4 ranks", args=(0, [odd]), kind="generality", part="refused", visible=False, secret=REFUSED),
+        Case(name="sizes (8, 4, 2) on 4 ranks", args=(0, [(weight((8, 4, 2), 3), (8, 4, 2), 1, 4)]), kind="generality", part="refused", visible=False,
+             secret=REFUSED),
+    ]  # fmt: skip
+
+
+def _packed_fault(which: int, row: Sequence[Any], got: Any) -> Fault | None:
+    if type(got) is str and got == REFUSED:
+        return "refused", "It raises ValueError for sizes that the ranks divide."
+    if which == 0:
+        weight, sizes, rank, ranks = row
+        want, where = (
+            _shard(weight, sizes, rank, ranks),
+            f"Sizes {tuple(sizes)}, rank {rank} of {ranks}: the piece",
+        )
+        slips = [("contiguous", weight.chunk(ranks)[rank] if len(weight) % ranks == 0 else weight, "this is a stretch of the stack as it lies: all "
+                  "queries on the first ranks, all values on the last. Each rank needs its share of each matrix."),
+                 ("dealt", weight[rank::ranks], "rows were dealt out in turn: a head's rows belong together.")]  # fmt: skip
+    else:
+        shards, sizes = row
+        parts = [shard.split([size // len(shards) for size in sizes]) for shard in shards]
+        want, where = (
+            torch.cat([torch.cat(each) for each in zip(*parts, strict=True)]),
+            f"Sizes {tuple(sizes)}: the whole from {len(shards)} pieces",
+        )
+        slips = [("concatenated", torch.cat(list(shards)), "the pieces stand one behind the other, [q₀ k₀ v₀ q₁ k₁ v₁ …]; the whole is [q | k | v]."),
+                 ("another-order", torch.cat([torch.cat(each[::-1]) for each in zip(*parts, strict=True)]), "the ranks' parts are in the wrong order.")]  # fmt: skip
+    return tensor_fault(where, got, want, slips)
+
+
+def _packed_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    which, table = case.args
+    found = outcome.value
+    if unreadable := unread(case, found):
+        return unreadable
+    if case.secret == REFUSED:
+        fault = None if type(found[0]) is str and found[0] == REFUSED else (
+            "not-refused", f"{case.name}: a size that the ranks do not divide leaves somebody with a part of a head; raise `ValueError`.")  # fmt: skip
+        return [verdict(case.kind, case.part, case, fault)]
+    fault = next(
+        (bad for row, got in zip(table, found, strict=True) if (bad := _packed_fault(which, row, got))), None
+    )
+    return [verdict(case.kind, case.part, case, fault)]
+
+
+PIECES = {
+    "column-and-row": Judging(
+        shares={"values:column": 0.35, "values:row": 0.35, "cost:memory": 0.15, "generality:shapes": 0.15},
+        measured_by_worker=("cost:memory",),
+        weighed=_cut_weighed,
+        cases=_cut_cases,
+        verdicts=_cut_verdicts,
+        why="A column cut splits what comes out, so each rank needs all that goes in; a row cut splits what goes in, so each rank has a part of all that comes "
+            "out. `nn.Linear` keeps (out, in), which is why a column cut is `dim=0` there.",
+        pytorch="`ColwiseParallel` of an `nn.Linear` is `Shard(0)` of its weight, `RowwiseParallel` is `Shard(1)`.",
+    ),
+    "packed-shards": Judging(
+        shares={"values:shard": 0.4, "values:merge": 0.3, "generality:stacks": 0.2, "generality:refused": 0.1},
+        cases=_packed_cases,
+        verdicts=_packed_verdicts,
+        why="A stack of matrices is cut matrix by matrix. What each rank then holds is a stack again, so its own product still yields queries, keys and values "
+            "side by side; put together in rank order, the pieces are not the whole.",
+        pytorch="vLLM's `QKVParallelLinear` and `MergedColumnParallelLinear` load this way; DTensor has no placement for it.",
+    ),
+}  # fmt: skip

@@ -1,0 +1,187 @@
+"""Exercises of chapter 15 on machines and rates: a verdict before money is spent, a message never measured, an MFU that holds."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from course_lib.exercises import Card
+from course_lib.exercises.ch15.cards.links_audit import AUDIT_RUNS
+from course_lib.exercises.ch15.cards.links_more import BUS_ABOVE_LINE, SCALING_FIT
+from course_lib.exercises.ch15.links_probes import sweeps
+from course_lib.exercises.probes import rows
+
+LINES: Mapping[str, str] = {
+    "versions": "every rank has the same torch, NCCL and CUDA, to the last digit: `healthy`; otherwise `refuse`",
+    "clocks": "a GPU is held down by its hardware (bit 0x8), by heat (0x20, 0x40) or by the power brake (0x80): `degraded`. Idle, at a set "
+    "clock or at the power that was asked for: nobody's fault",
+    "links": "two GPUs of one tensor-parallel group are not joined by NVLink (`NV…`): `refuse`; two others are not: `degraded`. A group is "
+    "`tp` GPUs in a row, from GPU 0 on",
+    "copy": "the slowest GPU's copy as a share of the printed bandwidth",
+    "all-reduce": "**bus** bandwidth of the all-reduce as a share of the printed link, one way",
+    "shared memory": "bytes of `/dev/shm`",
+    "open files": "files that may be open at once; −1 is how the system says that there is no limit",
+}
+WORDS = ("healthy", "degraded", "refuse")
+RUNS = {"healthy": "go", "degraded": "with care", "refuse": "no-go"}
+LIMITED = ("copy", "all-reduce", "shared memory", "open files")
+
+
+def _limits(copy: float, bus: float, shared: float, files: int) -> dict[str, Any]:
+    limits = {"copy": (copy, copy / 2), "all-reduce": (bus, bus / 2), "shared memory": (shared, shared / 8), "open files": (files, files // 4)}
+    shown = ", ".join(f'"{name}": ({sound:g}, {least:g})' for name, (sound, least) in limits.items())
+    return {"limits": limits, "shown": shown}
+
+
+def _lines() -> str:
+    return "\n".join(f"| `{name}` | {meaning} |" for name, meaning in LINES.items())
+
+
+PREFLIGHT = Card(
+    id="preflight-verdict",
+    chapter="15",
+    title="Would you start a run on this machine?",
+    text=f"""A machine costs money from the minute it is yours, and one sick GPU slows all the others. Write
+`preflight(machine, tp, limits)`: a verdict on each line, and one on the run. `machine` is what a few commands say in a minute:
+
+| key | |
+|---|---|
+| `"versions"` | of each rank: a dictionary of `"torch"`, `"nccl"`, `"cuda"` |
+| `"clocks"` | of each GPU: MHz now, MHz at most |
+| `"reasons"` | of each GPU: why its clock is what it is, `clocks_event_reasons.active` of `nvidia-smi`, bits as text: `"0x0000000000000041"` |
+| `"topology"` | the matrix of `nvidia-smi topo -m`: `machine["topology"][a][b]` is `"NV18"`, `"PIX"`, `"NODE"`, `"SYS"`, …; `"X"` on the diagonal |
+| `"copy"`, `"printed_copy"` | bytes/s of a copy inside each GPU, measured, and those of the data sheet |
+| `"all_reduce"`, `"printed_link"` | bytes and seconds of one large all-reduce over all GPUs, `{{"nbytes": …, "seconds": …}}`; bytes/s of a link, one way |
+| `"shared_memory"`, `"open_files"` | the system's |
+
+The verdicts are `"healthy"`, `"degraded"` and `"refuse"`:
+
+| line | |
+|---|---|
+{_lines()}
+
+For the last four, `limits[line]` is a pair: from the first number on a line is healthy, below the second it is refused, between them it is
+degraded. **What was not measured is degraded**: a copy of one GPU, or the all-reduce, may be `None`.
+
+Return the pair `(lines, run)`: a dictionary with a verdict for each of the seven lines, and `"go"` where all are healthy, `"no-go"` where
+one is refused, `"with care"` otherwise. Shown: eight GPUs with one thing wrong at a time, groups of {{{{tp}}}}, and the limits
+`{{{{{{shown}}}}}}`.""",
+    points=8,
+    minutes=15,
+    difficulty=3,
+    importance=5,
+    kind="more",
+    hints=(
+        "Eight GPUs work in step. Does the mean of their copies say how fast the eight of them will be? And is a GPU that idles at 345 MHz ill?",
+        "One little function judges a value against a pair of limits, and knows what None is. The bits of `reasons` are told apart by `&`. Two "
+        "GPUs a and b are in one group where `a // tp == b // tp`.",
+        "`int(text, 16) & (0x8 | 0x20 | 0x40 | 0x80)`; `min(copies) / printed`, unless one is None; `2 * (n - 1) / n * nbytes / seconds / link`; "
+        "`math.inf` for −1; then the worst of the seven words.",
+    ),
+    answers=("preflight",),
+    allowed="the standard library and numpy.",
+    params={"tp": 4, **_limits(0.52, 0.5, 1e9, 4096)},
+    vary=lambda draw: {"tp": draw.choice((2, 4)), **_limits(draw.choice((0.5, 0.56, 0.6)), draw.choice((0.44, 0.48, 0.55)),
+                                                            draw.choice((0.8e9, 1.6e9, 2e9)), draw.choice((2048, 8192)))},
+    probe=rows,
+)  # fmt: skip
+
+HELD_OUT = Card(
+    id="held-out-message",
+    chapter="15",
+    title="A message that nobody measured",
+    text="""A sweep of an all-reduce stops at what there was time for, and the message you care about is another. Links are not one line, either:
+a library changes its way of sending at some size, with more ceremony or less, and beyond some size data no longer fits into a cache. So
+a sweep has **one regime or two**: within each, seconds are α + bytes/β, and at the border they may jump, up or down.
+
+A sweep is a list of rows in no order, `{"nbytes": 262144, "seconds": [0.00121, …]}`: the repeats of one size as they ran. Its first
+repeat may have been slow, and so may up to a quarter of the others; the rest are off by a few per cent. Sizes lie about a factor of 4 apart.
+
+- `predict_seconds(rows, nbytes)`: seconds of a message of a size that is **not in the sweep**, within {{close:percent}}. It lies between two sizes of
+  one regime, or beyond the largest: up to {{reach:int}} times it.
+- `held_out(rows)`: a dictionary from each size of the sweep to **predicted over measured seconds** (the median), where the prediction has
+  not seen that size. Ratios near 1 of sizes that the fit had not seen are evidence; of sizes that it had seen they are none.
+
+Shown: four sweeps made with known constants, and the one of this course's recorded evidence, for which nobody knows them: of that one
+only `held_out` is asked, and only that it is honest, not that it is near 1.""",
+    points=8,
+    minutes=15,
+    difficulty=4,
+    importance=5,
+    hints=(
+        "Times span five decades. If one line must go through all of them, which does a fit of raw seconds listen to? And what does a line "
+        "through two regimes know of either?",
+        "One number for each size: the median. Divide each equation α + n/β = t by its t. Try every place to cut the sorted sizes in two with "
+        "three or more on each side, and keep the one with the least error. `held_out` calls the first function, on a shorter list.",
+        "`A = np.stack([1 / t, n / t], 1)`; `c, *_ = np.linalg.lstsq(A, np.ones(len(t)))`; error `((A @ c - 1) ** 2).sum()`. A message "
+        "belongs to the lower part below `sqrt(n[cut - 1] * n[cut])`. `[other for other in rows if other is not row]`.",
+    ),
+    answers=("predict_seconds", "held_out"),
+    allowed="the standard library and numpy.",
+    hides=("roofline.wires:fit_alpha_beta", "roofline.wires:fit_regimes"),
+    params={"reach": 16, "alpha": 12e-6, "beta": 9e9, "close": 0.2},
+    vary=lambda draw: {"reach": draw.choice((8, 16)), "alpha": draw.choice((8e-6, 15e-6, 20e-6)), "beta": draw.choice((5e9, 8e9, 12e9))},
+    needs=("03",),
+    probe=sweeps,
+)  # fmt: skip
+
+LEAST, SPREAD, WAITED, ROOF = 5, 3, 0.9, 1.02  # steps, slow over fast end, of the wall clock, of the peak: those of the course's own gates
+
+REASONS: Mapping[str, str] = {
+    "no warm-up": "no step was left out: `warm_up` is less than 1",
+    "too few steps": "fewer than {{least:int}} steps were timed",
+    "clock did not wait": "the timed steps add up to less than {{waited:percent}} of `wall_seconds`, which a clock showed that did wait",
+    "not steady": "the slow end takes more than {{spread}} times as long as the fast end",
+    "above the roof": "more than {{roof:percent}} of the peak (a clock itself is off by a little)",
+}
+
+
+def _reasons() -> str:
+    return "\n".join(f'{place}. `"{name}"`: {meaning};' for place, (name, meaning) in enumerate(REASONS.items(), 1)).rstrip(";") + "."
+
+
+HONEST_MFU = Card(
+    id="honest-mfu",
+    chapter="15",
+    title="An MFU that holds, or none",
+    text=f"""A user of nanoGPT saw 104 % on an H100 (*karpathy/nanoGPT, pull request 464, March 2024*); a reader of other numbers found
+24 % where 46 were printed (*foundation-model-stack/fms-fsdp, issue 89, May 2024*). Each had the wrong roof. Write `honest_mfu(run)`, which takes raw steps
+and returns a number only where one is to be had. `run` is a dictionary:
+
+| key | |
+|---|---|
+| `"rows"` | one dictionary for each step of each rank that kept a log, in no order: `"step"` (from 0), `"rank"`, `"seconds"` |
+| `"warm_up"` | how many of the first steps are not to be counted |
+| `"wall_seconds"` | all timed steps together, from before the first to after the last, by a clock that waited for the devices |
+| `"tokens_per_step"` | of all ranks together |
+| `"model_flops_per_token"` | forward and backward |
+| `"hardware_flops_per_token"` | the same, and what is computed again because activations were dropped |
+| `"ranks"`, `"dtype"` | |
+| `"dense_flops"`, `"sparse_flops"` | FLOP/s of **one** device by dtype |
+
+- A step lasts until its **slowest rank** is through. Sort the seconds of the n timed steps to t[0] … t[n − 1].
+- The MFU is that of the **median** step; its low end is that of the slow end, t[9n // 10], its high end that of the fast end, t[n // 10].
+- Return `(mfu, low, high)` as fractions. Or return one of these words, the first that fits, where there is no MFU to give:
+
+{_reasons()}
+
+Shown: a run of this course's recorded evidence, eight {{{{device}}}}, and what went wrong with their logs.""",
+    points=8,
+    minutes=15,
+    difficulty=3,
+    importance=5,
+    hints=(
+        "Which of these numbers are of one device, and which of all together? What does a rank do that is through with its step early?",
+        "First one number for each step: the largest of its ranks. Then drop the warm-up, then ask the five questions in their order. MFU = "
+        "model FLOPs per token × tokens per step / seconds / (ranks × dense peak of the dtype).",
+        "`steps[row['step']] = max(steps.get(row['step'], 0), row['seconds'])`; `t = sorted(s for step, s in steps.items() if step >= warm_up)`; "
+        "`sum(t) < 0.9 * wall`; `t[9 * n // 10] > spread * t[n // 10]`; `statistics.median(t)`.",
+    ),
+    answers=("honest_mfu",),
+    allowed="the standard library and numpy.",
+    hides=("compute:mfu", "compute:hfu"),
+    params={"device": "H100 SXM", "least": LEAST, "spread": SPREAD, "waited": WAITED, "roof": ROOF},
+    vary=lambda draw: {"device": draw.choice(("H100 SXM", "A100 SXM 80GB", "B200 SXM"))},
+    needs=("01",),
+    probe=rows,
+)  # fmt: skip
+
+CARDS: tuple[Card, ...] = (PREFLIGHT, HELD_OUT, HONEST_MFU, BUS_ABOVE_LINE, SCALING_FIT, AUDIT_RUNS)

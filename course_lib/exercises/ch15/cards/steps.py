@@ -1,0 +1,133 @@
+"""Exercises of chapter 15 on steps: a prediction, what communication is not hidden, and where the seconds of a step go."""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from course_lib.exercises import Card
+from course_lib.exercises.ch15.cards.steps_memory import FSDP_PEAK_GAP, PIPELINE_PEAKS, SPEND_LEDGER
+from course_lib.exercises.ch15.steps_runs import setting
+from course_lib.exercises.probes import interval, rows
+from course_lib.runs.reading import recorded_names
+
+ASKED = "cpu4/fsdp"
+OTHERS = ("cpu4/ddp", "cpu4/hsdp", "cpu4/tp", "cpu2/ddp", "cpu2/fsdp", "cpu2/tp")
+
+PREDICT_REAL_STEP = Card(
+    id="predict-real-step",
+    chapter="15",
+    title="Prediction: a real step",
+    text="""A run of the course's own tools was recorded: a model of {{params:count}} parameters, {{tokens:int}} tokens a step in {{bits}} bits, laid out as
+`{{layout}}` on {{ranks}} processes that share one CPU of {{cores}} cores. A moment before, the same processes measured, all at the same time: {{flops:tflops}}
+each in the model's own matmul, and for an all-reduce {{alpha_text}} plus its bytes over {{wire:gbps}}. In a step each process calls its communication
+library {{calls}} times and sends {{sent_text}}.
+
+Before you look at the recording, or work anything out: give an interval, in **seconds**, that you believe holds the time of a step, at most a
+factor of four from end to end. `step_interval()` returns `(low, high)`. The points are for committing yourself, not for being right.""",
+    points=2,
+    minutes=5,
+    difficulty=2,
+    importance=4,
+    form="prediction",
+    hints=(
+        "How many FLOPs has a step, and which part of them falls to one process? Is a step nothing but large matmuls?",
+        "6 FLOPs per parameter and token, over all processes, at the matmul's rate, is the least that it can take. Add what the calls cost. Then ask how much "
+        "of the matmul's rate a real model keeps.",
+        "`6 * params * tokens / ranks / flops + calls * alpha + sent / wire` is the theory's sum; from it to four times it is an interval that has room for what "
+        "the theory leaves out.",
+    ),
+    answers=("step_interval",),
+    params=setting(ASKED),
+    vary=lambda draw: setting(draw.choice([name for name in OTHERS if name in recorded_names()])),
+    needs=("07",),
+    probe=interval,
+)  # fmt: skip
+
+COPIES: Mapping[str, str] = {
+    "neither": 'A `"copy"` between host and device is neither: it computes nothing and talks to no other GPU, so leave it out',
+    "talk": 'A `"copy"` here goes to another GPU through the host: count it as communication',
+}
+
+
+def _copies(name: str) -> dict[str, Any]:
+    return {"copies": name, "rule": COPIES[name]}
+
+
+EXPOSED_SECONDS = Card(
+    id="exposed-seconds",
+    chapter="15",
+    title="What was not hidden",
+    text="""A profiler gives a step as kernels, `(kind, stream, start, end)` in seconds, in **no** order. Kernels of different streams run side by side: they
+overlap, lie inside one another, touch, begin and end together; some have no length. Several of one kind at once are still one GPU that computes, or that
+communicates.
+
+Write `step_times(kernels, begin, end)`: what the GPU did between `begin` and `end`, in seconds, as a dictionary:
+
+- `"compute"`: at least one `"compute"` kernel was running;
+- `"exposed"`: at least one `"communication"` kernel was running, and none that computes;
+- `"hidden"`: both;
+- `"idle"`: neither.
+
+{{rule}}. A kernel may begin before `begin` or end after `end`: only what lies between counts, and there may be no kernel at all. So `compute + exposed + idle` is
+`end - begin`, and `exposed + hidden` the time in which the GPU communicated. Shown: steps by hand, whole and from {{begin}} s to {{end}} s, and what was recorded.""",
+    points=8,
+    minutes=15,
+    difficulty=3,
+    importance=5,
+    hints=(
+        "Two all-reduces run at the same time, from 0 s to 2 s and from 1 s to 3 s. For how long does the GPU communicate? And if it computes from 1 s to 2 s, what of it is exposed?",
+        "One function is enough: for how long was at least one kernel of these kinds running? Sort by start, walk through, and count of each kernel only what lies behind "
+        "all earlier ends. Ask it for computing, for communicating, and for both kinds together.",
+        "`reach = begin`; for each `(s, e)` sorted: `s, e = max(s, reach), min(e, end)`; if `e > s`: `total += e - s; reach = e`. Then exposed = either − compute, "
+        "hidden = compute + communication − either, idle = end − begin − either.",
+    ),
+    answers=("step_times",),
+    hides=("runs.intervals:union", "runs.intervals:length", "runs.intervals:exposed"),
+    params={**_copies("neither"), "begin": 1.5, "end": 5.5},
+    vary=lambda draw: {**_copies("talk"), "begin": draw.choice((1.25, 1.75, 2.5)), "end": draw.choice((5.25, 5.75, 6.5))},
+    structural="copies",
+    needs=("07",),
+    probe=rows,
+)  # fmt: skip
+
+
+def _steps(draw: random.Random) -> Mapping[str, Any]:
+    return {"warm_up": draw.choice((2, 4, 5)), "every": draw.choice((4, 5, 10)), "tokens": draw.choice((4096, 16_384, 65_536))}
+
+
+WHERE_IT_GOES = Card(
+    id="where-it-goes",
+    chapter="15",
+    title="Where a step goes",
+    text="""`rows` are the steps of a run as the course's tools record them: `{"step", "seconds", "parts"}`. `row["parts"]` has seconds by name, such as `"data"`,
+`"forward"`, `"backward"`, `"communication"`, `"optimizer"`, `"checkpoint"`; parts are one after another, and one that is not there took no time. A checkpoint is
+written in every `every`-th step, and `"seconds"` includes it.
+
+- `where_it_goes(rows, warm_up, every)`: a dictionary with the seconds **per step** of every part that occurs in the timed rows, of `"checkpoint"`, and of `"other"`, what no part explains. The first
+  `warm_up` rows are not timed. Parts are **means**: they must add up, and medians do not. A checkpoint counts with what one takes at the mean over those that the timed rows have, shared out
+  over `every` steps; 0 where they have none.
+- `closer_model(alone, measured)`: `alone` has the seconds of `"compute"`, of `"communication"` and perhaps of other parts, each timed by itself; `measured` a
+  real step. Two theories: everything adds up, or the step takes the longer of computing and communicating and then the rest. Return `(name, hidden)`: `"sum"` or `"max"`,
+  whichever is nearer in seconds (`"sum"` if both are), and the share of the shorter of the two that was hidden, from 0 to 1 (0 if the shorter takes no time).
+- `tokens_without(parts, tokens, name)`: tokens per second of a step of `tokens` tokens if part `name` took no time and all else stayed.
+
+Shown: {{warm_up}} steps of warm-up, a checkpoint every {{every}} steps, {{tokens:int}} tokens.""",
+    points=7,
+    minutes=15,
+    difficulty=2,
+    importance=5,
+    kind="more",
+    hints=(
+        "Of ten steps one writes a checkpoint of 5 s. What is the median of the ten checkpoint times, and what does a step cost on average? And if your log happens to hold two of them?",
+        "Drop the first rows. Each part: mean over the rows. Other: mean of what is left of a row after its parts. The checkpoint by itself: mean over the rows that wrote one, "
+        "over `every`. For the two theories, write both sums and compare distances; what the sum has too much was hidden.",
+        "`saved = [r['parts']['checkpoint'] for r in timed if r['parts'].get('checkpoint')]`; `fmean(saved) / every if saved else 0.0`. Hidden: `(both - measured) / "
+        "min(compute, talk)`, held between 0 and 1. Without a part: `tokens / (sum(parts.values()) - parts.get(name, 0))`.",
+    ),
+    answers=("where_it_goes", "closer_model", "tokens_without"),
+    params={"warm_up": 3, "every": 8, "tokens": 32_768},
+    vary=_steps,
+    probe=rows,
+)  # fmt: skip
+
+CARDS: tuple[Card, ...] = (PREDICT_REAL_STEP, EXPOSED_SECONDS, WHERE_IT_GOES, FSDP_PEAK_GAP, PIPELINE_PEAKS, SPEND_LEDGER)

@@ -1,0 +1,148 @@
+"""Exercises of chapter 15 on what a run needs: FSDP's and a pipeline's fullest moments beside recorded ones, and the bill."""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from course_lib.exercises import Card
+from course_lib.exercises.ch15.steps_runs import fsdp_job, pipeline_job, seen, sets_with
+from course_lib.exercises.probes import rows
+from course_lib.runs.reading import recorded
+
+
+def _sharded(which: str) -> dict[str, Any]:
+    names = [f"{which}/fsdp", f"{which}/fsdp-kept"]
+    return {"runs": names, "jobs": [fsdp_job(recorded(name)) for name in names], "seen": seen(names)}
+
+
+FSDP_PEAK_GAP = Card(
+    id="fsdp-peak-gap",
+    chapter="15",
+    title="FSDP's fullest moment",
+    text="""Add up everything that FSDP ever holds, and the sum is no run's peak: whole gradients come when activations go. Write `fsdp_peak(job)`, which walks through the
+backward pass, unit by unit, last one first, and returns what one rank holds at the **fullest** moment, in bytes by part. `job` is a dictionary:
+
+| key | |
+|---|---|
+| `"units"` | parameters of each unit, first unit first |
+| `"rest"` | parameters in no unit: embedding, last norm, head |
+| `"ranks"` | over which everything is sharded |
+| `"width"` | bytes of a number in the arithmetic: 2 in mixed precision, else 4 |
+| `"reshard"` | whether a unit's weights are let go after its forward pass |
+| `"activations"` | of each unit, bytes that autograd keeps for it |
+| `"work"` | of each unit, bytes that its backward makes and drops again |
+
+While the backward of unit u runs, a rank holds:
+
+- `"state"`: its share of all weights (4 bytes each) and of AdamW's two moments (8 bytes), the rest's too;
+- `"gradients"`: its share, 4 bytes each, of the units whose backward is **done**;
+- `"gathered"`: whole weights, `width` bytes each: those of the rest, always; those of unit u and of the one whose turn is next, on its way already; without `reshard` those of
+  every unit whose backward is not done;
+- `"whole gradient"`: that of unit u, `width` bytes each;
+- `"activations"`: those of unit u and of all whose backward is still to come;
+- `"work"`: unit u's.
+
+Shown: two recorded runs, `params("fsdp-peak-gap").jobs`, with resharding and without. They really had {{seen}} at the peak. How near do you come,
+and how near without `"work"`, which no formula of state and activations has?""",
+    points=7,
+    minutes=15,
+    difficulty=3,
+    importance=5,
+    kind="more",
+    hints=(
+        "When the backward of the last unit begins, how many gradients are there? When that of the first one ends, how many activations?",
+        "Write a function of u that returns the six parts. The largest sum over all u is the peak; return that u's parts, not the largest of each part.",
+        '`"gradients": 4 * sum(units[u + 1:]) / ranks`; `first = max(u - 1, 0) if reshard else 0`; `"gathered": width * (sum(units[first:u + 1]) + rest)`; then '
+        "`max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))`.",
+    ),
+    answers=("fsdp_peak",),
+    hides=("sharding:gathered_peak", "memory:zero_bytes", "runs.predict:memory_bytes"),
+    params=_sharded("cpu4"),
+    vary=lambda draw: _sharded(draw.choice(sets_with("fsdp", "fsdp-kept"))),
+    needs=("02", "08"),
+    probe=rows,
+)  # fmt: skip
+
+
+def _pipelined(which: str) -> dict[str, Any]:
+    names = [f"{which}/pp-gpipe", f"{which}/pp-1f1b"]
+    return {"runs": names, "job": pipeline_job(recorded(names[0])), "micro_batches": recorded(names[0])["setup"]["layout"]["micro_batches"], "seen": seen(names)}
+
+
+PIPELINE_PEAKS = Card(
+    id="pipeline-peaks",
+    chapter="15",
+    title="Two schedules, stage by stage",
+    text="""GPipe runs all forwards before the first backward; 1F1B takes a backward as soon as one is due. Their steps are equally long, their memory is not. `job` is a dictionary of bytes:
+
+| key | |
+|---|---|
+| `"state"` | of each stage: weights, gradients, optimizer |
+| `"kept"` | of each stage: what its layers keep of **one** micro-batch for its backward, the input included |
+| `"boundary"` | what crosses after stage 0, after stage 1, … for one micro-batch: one entry fewer than there are stages |
+| `"work"` | of each stage: what the backward of one micro-batch makes and drops again |
+
+- `stage_peaks(job, schedule, micro_batches)`: a list, the bytes at the fullest moment of each stage, first stage first; `schedule` is `"gpipe"` or `"1f1b"`. A stage
+  holds its state; for every micro-batch between its forward and its backward what it keeps of it, **and the output** that it sent on (the last stage sends none); and
+  while one micro-batch's backward runs, with all the others still waiting, its work and the gradient that the next stage sent back, as large as that output.
+- `most_micro_batches(job, schedule, memory)`: the most micro-batches, all of this size, with which **every** stage fits into `memory` bytes, exactly full being enough; 0 if not even one does;
+  `None` if any number does. Where there is a limit, it is below 100.
+
+Shown: a recorded pipeline with {{micro_batches}} micro-batches, `params("pipeline-peaks").job`. Its first stage really had {{seen}}.""",
+    points=6,
+    minutes=10,
+    difficulty=2,
+    importance=4,
+    kind="more",
+    hints=(
+        "How many forwards has stage s of 1F1B done when its first backward comes? Does that number grow with the number of micro-batches?",
+        "GPipe holds all of them on every stage; 1F1B at most as many as there are stages from this one on, and never more than there are. What is held once per micro-batch, and what once?",
+        "`held = micro_batches if schedule == 'gpipe' else min(stages - s, micro_batches)`; `state[s] + held * (kept[s] + out) + out + work[s]` with `out = boundary[s]`, 0 for the last stage. For 1F1B, "
+        "if `stages` micro-batches fit, any number does.",
+    ),
+    answers=("stage_peaks", "most_micro_batches"),
+    hides=("memory:stage_peak", "memory:stage_peaks", "memory:in_flight", "runs.predict:memory_bytes"),
+    params=_pipelined("cpu4"),
+    vary=lambda draw: _pipelined(draw.choice(sets_with("pp-gpipe", "pp-1f1b"))),
+    needs=("02", "10"),
+    probe=rows,
+)  # fmt: skip
+
+
+def _session(draw: random.Random) -> Mapping[str, Any]:
+    return {"gpus": draw.choice((2, 4, 16)), "price": draw.choice((1.5, 2.25, 4.0)), "increment": draw.choice((5, 10, 30)), "budget": draw.choice((15, 40, 75))}
+
+
+SPEND_LEDGER = Card(
+    id="spend-ledger",
+    chapter="15",
+    title="What the session really bought",
+    text="""A rented machine is billed from minute 0 until it is stopped, whatever its GPUs do: `gpus` of them at `price` dollars an hour each, in increments of `increment` minutes,
+the last one in full. What ran on it is a list of stages, `{"name", "start", "end", "state"}`, in minutes, one after another with gaps between them. `"state"` is `"done"` or what went wrong:
+`"failed"`, `"timed out"`. The machine was stopped after `stop` minutes, perhaps in the middle of a stage.
+
+- `ledger(stages, stop, gpus, price, increment)`: dollars as a dictionary, exact or rounded to the cent. `"useful"`: minutes of stages that are done, and ended by the stop. `"failed"`: minutes of all other stages, until their end or
+  the stop. `"idle"`: minutes up to the stop in which no stage ran. `"rounding"`: what was billed for no minute at all. `"total"`: the bill, which is the sum of the other four.
+- `stop_by(budget, gpus, price, increment, grace)`: the machine goes `grace` minutes after its stop was ordered, and is billed until then. Return the **last** minute at which the stop may be ordered so that
+  the bill is never more than `budget` dollars, exactly as much being allowed; `None` if even an order at minute 0 comes too late.
+
+Shown: {{gpus}} GPUs at {{price:usd}} an hour each, billed by {{increment}} minutes, and a budget of {{budget:usd}}.""",
+    points=5,
+    minutes=10,
+    difficulty=2,
+    importance=4,
+    kind="more",
+    hints=(
+        "A budget pays for 47 minutes, and minutes are billed by tens. When is the 47th minute paid for?",
+        "One rate in dollars a minute for all GPUs. Each stage's minutes up to the stop go to useful or failed; idle is what is left of `stop`, rounding what the bill has beyond it. For the stop: how many whole "
+        "increments does the budget pay for?",
+        "`rate = gpus * price / 60`; `billed = math.ceil(stop / increment - 1e-9) * increment`; `minutes = max(0, min(end, stop) - start)`. `blocks = math.floor(budget / (rate * increment) + 1e-9)`; "
+        "`last = blocks * increment - grace`, `None` below 0 or without a block.",
+    ),
+    answers=("ledger", "stop_by"),
+    hides=("runs.money:dollars", "runs.money:budget", "compute:cost_usd"),
+    params={"gpus": 8, "price": 2.5, "increment": 15, "budget": 30},
+    vary=_session,
+    needs=("01",),
+    probe=rows,
+)  # fmt: skip

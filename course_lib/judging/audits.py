@@ -1,0 +1,90 @@
+"""The judge of an audit. An error counts only beside a control left standing, and a control beside an error found."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from course_lib.exercises.audits import AS_PRINTED, NEAR, NEAR_TEXT, RIGHT, WRONG, Item
+from course_lib.judging import Judging, Params, describe, is_number, near
+from course_lib.judging.faults import Fault, verdict
+from course_lib.records import Case, Outcome, Verdict
+
+_SLIP = 0.02  # relative: of a number that names its mistake
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The truth about one statement: the number in the unit asked for, the cause, and slips by name as (value, message)."""
+
+    number: float
+    cause: str = AS_PRINTED
+    slips: Mapping[str, tuple[float, str]] = field(default_factory=dict)
+
+    @property
+    def said(self) -> str:
+        """Whether the statement is right as printed."""
+        return RIGHT if self.cause == AS_PRINTED else WRONG
+
+
+def audit(items: Sequence[Item], keys: Mapping[str, Key], causes: Mapping[str, str], why: str, pytorch: str = "") -> Judging:
+    """The judging of an audit: every statement has the same share."""
+
+    def verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+        given = outcome.value
+        if type(given) is not dict:
+            none: Fault = ("no-dictionary", f"Return a dictionary from id to (number, verdict, cause); got {describe(given)}.")
+            return [verdict("values", item.id, case, none) for item in items]
+        faults = _beside({item.id: _fault(item, keys[item.id], causes, given) for item in items}, keys)
+        return [verdict("values", item.id, case, faults[item.id]) for item in items]
+
+    return Judging(
+        shares={f"values:{item.id}": 1 / len(items) for item in items}, cases=lambda params, rng: [Case(name="the statements")],
+        verdicts=verdicts, why=why, pytorch=pytorch,
+    )  # fmt: skip
+
+
+def _beside(faults: Mapping[str, Fault | None], keys: Mapping[str, Key]) -> dict[str, Fault | None]:
+    """The faults, and one for each right verdict that stands alone: calling all statements the same earns nothing."""
+    found = dict(faults)
+    for side, other, told in ((RIGHT, WRONG, "no error has been found yet; a statement left standing counts only beside one."),
+                              (WRONG, RIGHT, "no right statement was left standing; an error counts only beside one.")):  # fmt: skip
+        if all(faults[name] for name in faults if keys[name].said == other):
+            found |= {name: ("blind", f"{name}: {told}") for name in faults if keys[name].said == side and not faults[name]}
+    return found
+
+
+def _fault(item: Item, key: Key, causes: Mapping[str, str], given: Mapping[Any, Any]) -> Fault | None:
+    """What is wrong with the answer on one statement; None if number, verdict and cause are right."""
+    lead = f"{item.id}: "
+    if item.id not in given:
+        return "missing", f"{lead}no answer under this id yet."
+    answer = given[item.id]
+    if type(answer) not in (tuple, list) or len(answer) != 3:
+        return "wrong-shape", f"{lead}give (number, {RIGHT!r} or {WRONG!r}, cause); got {describe(answer)}."
+    number, said, cause = answer
+    said, cause = _word(said, (RIGHT, WRONG)), _word(cause, causes)
+    if not is_number(number):
+        return "not-a-number", f"{lead}the first value is a number ({item.words}); got {describe(number)}."
+    if said is None or cause is None:
+        return "no-such-word", f"{lead}a verdict is {RIGHT!r} or {WRONG!r}, a cause one of {', '.join(causes)}."
+    if not near(number, key.number, NEAR):
+        return _slip(item, key, number, lead)
+    if said != key.said:
+        return "wrong-verdict", f"{lead}your number is right; now compare it with what was printed: within {NEAR_TEXT} or not?"
+    if cause != key.cause:
+        return "wrong-cause", f"{lead}number and verdict are right; {cause!r} is not what happened. Hold what each cause means against the sentence."
+    return None
+
+
+def _word(given: Any, known: Sequence[str] | Mapping[str, str]) -> str | None:
+    """The known word that was meant, upper and lower case aside; None for any other."""
+    return next((word for word in known if type(given) is str and word.lower() == given.strip().lower()), None)
+
+
+def _slip(item: Item, key: Key, number: float, lead: str) -> Fault:
+    for name, (value, message) in key.slips.items():
+        if near(number, value, _SLIP):
+            return name, lead + message
+    if item.scale != 1 and near(number, key.number * item.scale, NEAR):
+        return "other-unit", f"{lead}your number is right but for its unit; asked for: {item.words}."
+    return "other-number", f"{lead}your number is {number / key.number:.3g} times ours ({item.words})."

@@ -1,0 +1,226 @@
+"""What chapter 06's judges share: secret data, whose numbers came back, what moved and between whom.
+
+Every rank's data are whole numbers, secret and different, so that sums are exact in any order and a wrong sum can be taken
+apart into how often each rank's numbers are in it.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.cluster import Topology
+from course_lib.cluster.kernel import Adversary
+from course_lib.exercises.ch06.probes import COLUMNS
+from course_lib.judging.faults import Fault, verdict
+from course_lib.judging.tensors import not_like, same
+from course_lib.records import Case, Verdict
+
+Meter = Mapping[str, Any]
+PerRank = tuple[tuple[Any, ...], ...]
+
+# How unkind a machine may be within what the semantics allow; the plain run is the eighth: no buffer, early delivery.
+LATE, BUFFER, BUFFERS_LATE = Adversary(0, True), Adversary(1), Adversary(math.inf, True)
+STREAM, STREAM_LATE = Adversary(0, order="stream"), Adversary(0, True, "stream")
+UNKIND = (LATE, BUFFER, BUFFERS_LATE, STREAM_LATE)
+
+
+def secret(coin: torch.Generator, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Whole numbers such that sums of sixteen ranks are exact in the dtype."""
+    top = {torch.float32: 2**19, torch.float64: 2**40, torch.int64: 2**40, torch.bfloat16: 8, torch.int16: 999}[dtype]
+    return torch.randint(-top, top, shape, generator=coin).to(dtype)
+
+
+def plain_sum(given: Sequence[Tensor]) -> Tensor:
+    """The sum of the ranks' tensors, in their dtype; exact for secret data."""
+    wide = torch.float64 if given[0].dtype.is_floating_point else torch.int64
+    return torch.stack([x.to(wide) for x in given]).sum(0).to(given[0].dtype)
+
+
+def moved_early(case: Case, rank: int) -> Fault:
+    """A result that is right on a kind machine and wrong on this one."""
+    return "in-flight", (f"With {case.adversary}, rank {rank}'s result changes. A tensor is used while it is under way: between "
+                         "`isend` or `irecv` and its `wait()` it may be neither read nor written.")  # fmt: skip
+
+
+def counts(got: Tensor, given: Sequence[Tensor]) -> list[float] | None:
+    """How often each rank's numbers are in `got`, or None where it is no such mixture or there are too few elements."""
+    table = torch.stack([x.double().reshape(-1) for x in given], 1)
+    row = got.double().reshape(-1)
+    if len(row) <= len(given) or not torch.isfinite(row).all():
+        return None
+    found = torch.linalg.lstsq(table, row.unsqueeze(1)).solution.squeeze(1)
+    scale = table.abs().max().item() or 1.0
+    if (table @ found - row).abs().max().item() > 1e-6 * scale:
+        return None
+    return [round(value, 6) + 0.0 for value in found.tolist()]
+
+
+def counted_wrong(got: Tensor, given: Sequence[Tensor], where: str) -> Fault | None:
+    """A sum in which a rank is missing or counted twice, by name and in words; None where it is something else."""
+    times = counts(got, given)
+    if times is None or any(value != round(value) or abs(value) > 99 for value in times):
+        return None
+    twice = [rank for rank, value in enumerate(times) if value > 1]
+    missing = [rank for rank, value in enumerate(times) if value == 0]
+    if twice:
+        return "counted-twice", f"{where} holds rank {twice[0]}'s numbers {times[twice[0]]:g} times; each rank counts once."
+    if missing:
+        plural = "s" if len(missing) > 1 else ""
+        return "missing-rank", f"{where} lacks the numbers of rank{plural} {', '.join(map(str, missing))}."
+    return None
+
+
+def sum_fault(case: Case, given: Sequence[Tensor], results: Sequence[Any]) -> Fault | None:
+    """The first rank whose result is not the sum of all, and what it is instead."""
+    want = plain_sum(given)
+    for rank, got in enumerate(results):
+        if same(got, want):
+            continue
+        if fault := not_like(got, want, rank):
+            return fault
+        if case.adversary is not None:
+            return moved_early(case, rank)
+        return _slip(case, given, got, want, rank)
+    return None
+
+
+def _slip(case: Case, given: Sequence[Tensor], got: Tensor, want: Tensor, rank: int) -> Fault:
+    n = len(given)
+    if same(got, given[rank]):
+        why = "" if type((case.per_rank or ((),))[rank][-1]) is not str else (" `reshape(-1)` of a tensor that is not contiguous makes a copy, and what happens "
+                                                      "to the copy does not reach `x`.")  # fmt: skip
+        return "returned-input", f"Rank {rank} returned its own `x`, as it was given.{why}"
+    if torch.equal(got, (given[rank] * n).to(got.dtype)):
+        return "own-times-n", f"Rank {rank} returned {n} times its own numbers. Those of the other ranks are different."
+    if got.dtype.is_floating_point:
+        for power, name in ((1, "mean"), (2, "mean-twice")):
+            if n > 1 and torch.allclose(got.double() * n**power, want.double(), rtol=1e-2 if got.dtype == torch.bfloat16 else 1e-5):
+                return name, f"Rank {rank} has the sum divided by {n**power}: the sum is asked for, no mean."
+        if got.numel() and torch.allclose(got.double(), want.double(), rtol=1e-2, atol=want.double().abs().max().item() * 1e-2):
+            return "rounded", f"Rank {rank}'s sum is close, but not exact: were numbers sent, or added up, in another dtype?"
+    got_chunks, want_chunks = got.reshape(-1).tensor_split(n), want.reshape(-1).tensor_split(n)
+    right = [c for c, (one, two) in enumerate(zip(got_chunks, want_chunks, strict=True)) if torch.equal(one, two) and one.numel()]
+    if len(right) == 1 and n > 2:
+        return "one-chunk-only", (f"Rank {rank} has the sum in chunk {right[0]} only, as after the first half; the finished chunks "
+                                  "have yet to go round.")  # fmt: skip
+    own = [x.reshape(-1).tensor_split(n)[c] for c, x in enumerate(given)]
+    if n > 1 and all(torch.equal(one, two) for one, two in zip(got_chunks, own, strict=True)):
+        return "wrong-owner", (f"On rank {rank}, chunk c holds rank c's own numbers alone. What did each rank finish in the first half, and "
+                               "which chunk did it pass on as finished in the second?")  # fmt: skip
+    wrong = next(c for c, (one, two) in enumerate(zip(got_chunks, want_chunks, strict=True)) if not torch.equal(one, two))
+    parts = [x.reshape(-1).tensor_split(n)[wrong] for x in given]
+    found = counted_wrong(got, given, f"Rank {rank}'s result") or counted_wrong(got_chunks[wrong], parts, f"Rank {rank}, chunk {wrong} of {n},")
+    if found:
+        return found
+    held = f" Chunks {', '.join(map(str, right))} are right." if right else ""
+    return "other-numbers", (f"Rank {rank} of {n} does not have the sum; chunk {wrong} is the first that is wrong.{held} Does each chunk "
+                             "that comes go where it belongs?")  # fmt: skip
+
+
+# --- what moved
+
+
+def partners(meter: Meter, rank: int) -> list[int]:
+    """The ranks that this one sent a message to."""
+    return [dst for src, dst, _, messages in meter["pairs"] if src == rank and messages]
+
+
+def ready_made(meter: Meter) -> Fault | None:
+    """A run in which messages moved that nobody sent by hand, or a collective was called."""
+    for rank, calls in enumerate(meter["calls"]):
+        if meter["collectives"][rank] or calls != meter["messages_sent"][rank] + meter["messages_received"][rank]:
+            return "ready-made", f"Rank {rank} called a collective; build it from send and receive."
+    return None
+
+
+def too_many_bytes(meter: Meter, size: int, most: float, needs: str) -> Fault | None:
+    """A rank that sent more than `most` bytes, and the pattern that led there. `size`: bytes of one rank's tensor."""
+    sent, n = meter["bytes_sent"], len(meter["bytes_sent"])
+    worst = max(range(n), key=sent.__getitem__)
+    if sent[worst] <= most:
+        return None
+    spent, allowed = f"{sent[worst] / size:.3g}·S", f"{most / size:.3g}·S"
+    if "." not in spent:
+        spent = f"{sent[worst] / size:.1f}·S"
+    over = [rank for rank in range(n) if sent[rank] > most]
+    told = [partners(meter, rank) for rank in range(n)]
+    if n > 2 and len(over) == 1 and len(told[worst]) > 2:
+        return "one-root", f"Everything goes through rank {worst}: it sends {spent}, {needs} {allowed}, and the others wait for it."
+    if n > 3 and all(len(each) == n - 1 for each in told):
+        return "told-everyone", f"Every rank sends to every other: {spent} bytes per rank, {needs} {allowed}."
+    if sent[worst] >= 0.99 * size * meter["messages_sent"][worst]:
+        return "whole-tensors", f"Whole tensors at every hop: {spent} bytes per rank, {needs} {allowed}."
+    return "too-many-bytes", f"Rank {worst} sends {spent} bytes, {needs} {allowed}."
+
+
+def too_few_bytes(meter: Meter, sent: Sequence[float], received: Sequence[float]) -> Fault | None:
+    """A rank that cannot have told, or learnt, what was needed; `sent` and `received` are the least bytes by rank."""
+    for rank, (out, into) in enumerate(zip(sent, received, strict=True)):
+        if meter["bytes_received"][rank] < into:
+            return "too-few-bytes", (f"Rank {rank} received {meter['bytes_received'][rank]:,} bytes, and needs {into:,.0f} to know the "
+                                     "answer: what a rank has not received it cannot know.")  # fmt: skip
+        if meter["bytes_sent"][rank] < out:
+            return "too-few-bytes", (f"Rank {rank} sent {meter['bytes_sent'][rank]:,} bytes; the others need {out:,.0f} of its bytes.")
+    return None
+
+
+def too_many_rounds(meter: Meter, most: int, think: str) -> Fault | None:
+    """A run whose longest chain of messages is longer than `most`."""
+    rounds = max(meter["steps"])
+    return ("too-many-rounds", f"{rounds} rounds one after another, where {most} are enough. {think}") if rounds > most else None
+
+
+def too_long(meter: Meter, most: int, think: str) -> Fault | None:
+    """A run that takes longer than `most` latencies in a row; messages this short take nothing else."""
+    flights = meter["seconds"] / Topology().levels[0].latency
+    if flights <= most + 0.5:
+        return None
+    return "in-a-row", f"{flights:.0f} latencies one after another, where {most} are enough: ranks wait for each other in a row. {think}"
+
+
+def off_the_ring(meter: Meter, direction: int, route: str) -> Fault | None:
+    """A message to somebody else than the next rank on the ring."""
+    n = len(meter["bytes_sent"])
+    pairs = [(src, dst) for src, dst, _, messages in meter["pairs"] if messages]
+    astray = [(src, dst) for src, dst in pairs if dst != (src + direction) % n]
+    if not astray:
+        return None
+    if n > 2 and all(dst == (src - direction) % n for src, dst in pairs):
+        name, lead = ("public-form", "This solves the public form of the exercise: ") if direction < 0 else ("wrong-direction", "")
+        return name, f"{lead}it goes round the ring the other way. The route is {route}."
+    src, dst = astray[0]
+    return "not-a-neighbour", f"Rank {src} sent to rank {dst}; on the route {route} it sends to rank {(src + direction) % n} only."
+
+
+def world(n: int, make: Callable[[], Any], layout: str = "") -> PerRank:
+    """Arguments of `n` ranks, drawn one rank after another, and the layout in which the probe is to hand them over."""
+    return tuple((make(), layout) if layout else (make(),) for _ in range(n))
+
+
+def layouts(coin: torch.Generator, n: int) -> dict[str, PerRank]:
+    """Tensors that a solution for a row of floats may not expect."""
+    return {
+        "a transposed matrix": world(n, lambda: secret(coin, 4, 5), COLUMNS),
+        "whole numbers of 64 bits": world(n, lambda: secret(coin, 7, dtype=torch.int64)),
+        "bfloat16 in two dimensions": world(n, lambda: secret(coin, 3, 3, dtype=torch.bfloat16)),
+        "one number without a dimension": world(n, lambda: secret(coin)),
+    }
+
+
+def tensors(case: Case) -> list[Tensor]:
+    """Each rank's tensor."""
+    return [own[0] for own in case.per_rank or ()]
+
+
+def judged(case: Case, fault: Fault | None, *others: tuple[Any, str, Fault | None]) -> list[Verdict]:
+    """The verdict on a case's results and, where they are right, on what was asked of the run as (kind, part, finding)."""
+    verdicts = [verdict(case.kind, case.part, case, fault)]
+    return verdicts if fault else verdicts + [verdict(kind, part, case, found) for kind, part, found in others]
+
+
+def first(*faults: Fault | None) -> Fault | None:
+    """The first of several findings."""
+    return next((fault for fault in faults if fault is not None), None)

@@ -128,7 +128,7 @@ def test_numbers_in_prose_are_texts(chapter):
 def test_drills_are_answered_by_their_keys_and_by_nothing_else(chapter):
     import importlib
 
-    keys = importlib.import_module(f"course_lib.judging.ch{chapter}").DRILLS
+    keys = importlib.import_module(f"course_lib.exercises.ch{chapter}.judges").DRILLS
     for drill in exercises.drills(chapter):
         for seed in ("a", "b", "c"):
             drawn = drill.variant(seed)

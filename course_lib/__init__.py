@@ -12,9 +12,7 @@ __all__ = ["__version__", "answer", "check", "hint", "params", "predict", "use"]
 def __getattr__(name: str) -> object:
     """The learner's six functions, loaded on first use from `course_lib.notebook`."""
     if name not in _LEARNER_NAMES:
-        raise AttributeError(
-            f"module 'course_lib' has no attribute {name!r}; it offers {', '.join(_LEARNER_NAMES)}"
-        )
+        raise AttributeError(f"module 'course_lib' has no attribute {name!r}; it offers {', '.join(_LEARNER_NAMES)}")
     from course_lib import notebook
 
     return getattr(notebook, name)

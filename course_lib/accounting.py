@@ -39,9 +39,7 @@ def _attention(query: Any, key: Any, value: Any, *_: Any, out_val: Any = None, *
     return sdpa_flop_count(query.shape, key.shape, value.shape)
 
 
-def _attention_backward(
-    grad: Any, query: Any, key: Any, value: Any, *_: Any, out_val: Any = None, **__: Any
-) -> int:
+def _attention_backward(grad: Any, query: Any, key: Any, value: Any, *_: Any, out_val: Any = None, **__: Any) -> int:
     return sdpa_backward_flop_count(grad.shape, query.shape, key.shape, value.shape)
 
 
@@ -55,18 +53,7 @@ for _name, _formula in (("", _attention), ("_backward", _attention_backward)):
 class _Block:
     """One storage: its bytes, and what is known of it. Times are numbers of allocations."""
 
-    __slots__ = (
-        "born",
-        "died",
-        "held",
-        "held_until",
-        "nbytes",
-        "ref",
-        "role",
-        "saved",
-        "saved_since",
-        "saved_until",
-    )
+    __slots__ = ("born", "died", "held", "held_until", "nbytes", "ref", "role", "saved", "saved_since", "saved_until")
 
     def __init__(self, nbytes: int, born: int, ref: Any) -> None:
         self.nbytes, self.born, self.ref = nbytes, born, ref

@@ -329,8 +329,12 @@ class Cost:
 
 def _given(nbytes: float, ranks: int, latency: float, bandwidth: float) -> tuple[float, int, float, float]:
     size = require("nbytes", nbytes, "bytes", open_below=False)
-    return (size, require_whole("ranks", ranks, "ranks"), require("latency", latency, "s", open_below=False),
-            1 / require("bandwidth", bandwidth, "bytes/s"))  # fmt: skip
+    return (
+        size,
+        require_whole("ranks", ranks, "ranks"),
+        require("latency", latency, "s", open_below=False),
+        1 / require("bandwidth", bandwidth, "bytes/s"),
+    )
 
 
 def message_cost(nbytes: float, latency: float, bandwidth: float) -> Cost:
@@ -442,4 +446,6 @@ def bus_bandwidth(collective: str, nbytes: float, seconds: float, ranks: int) ->
     """Bytes/s through one rank's link that the best algorithm needs for this time: comparable with the link's rate."""
     if collective not in BUS_FACTORS:
         raise ValueError(f"There is no bus factor for {collective!r}; there are {', '.join(BUS_FACTORS)}.")
-    return BUS_FACTORS[collective](require_whole("ranks", ranks, "ranks", least=2)) * algorithm_bandwidth(nbytes, seconds)
+    return BUS_FACTORS[collective](require_whole("ranks", ranks, "ranks", least=2)) * algorithm_bandwidth(
+        nbytes, seconds
+    )

@@ -114,9 +114,7 @@ def tokens_for_budget(usd: Any, usd_per_hour: Any, params: Any, flops_per_s: Any
     return hours * HOUR * _pool(flops_per_s, mfu, 1) / (TRAIN * require("params", params, "parameters"))
 
 
-def mfu(
-    params: Any, tokens_per_s: Any, devices: Any, flops_per_s: Any, attention_per_token: Any = 0.0
-) -> Any:
+def mfu(params: Any, tokens_per_s: Any, devices: Any, flops_per_s: Any, attention_per_token: Any = 0.0) -> Any:
     """Model FLOPs utilisation: the FLOPs the model needs over the FLOPs the devices could do, as a fraction.
 
     `tokens_per_s` is of all devices together, `flops_per_s` the dense peak of one. Recomputed FLOPs do not

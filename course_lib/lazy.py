@@ -6,7 +6,9 @@ from importlib import import_module
 from typing import Any
 
 
-def on_first_use(package: str, homes: Mapping[str, Sequence[str]]) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+def on_first_use(
+    package: str, homes: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """`__getattr__`, `__dir__` and `__all__` of a package, from each of its modules' names that it offers."""
     where = {name: home for home, names in homes.items() for name in names}
     offered = sorted(where)

@@ -75,7 +75,9 @@ def answer(exercise: str) -> None:
 def use(exercise: str, mine: Callable[..., Any], library: Callable[..., Any]) -> Callable[..., Any]:
     """The learner's function once it has passed its check in this kernel, else the library's; says which."""
     own = any(mine is each for each in _passed.get(exercise, ()))
-    _say(f"The cells below use {'**your**' if own else 'the library’s'} `{library.__name__ if not own else mine.__name__}`.")
+    _say(
+        f"The cells below use {'**your**' if own else 'the library’s'} `{library.__name__ if not own else mine.__name__}`."
+    )
     return mine if own else library
 
 

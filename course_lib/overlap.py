@@ -91,8 +91,12 @@ def step(
 
     With `overlap` the backward pass hides as much as it is long, the best that buckets can do; without, nothing is hidden.
     """
-    work = compute.train_flops(params, require("tokens", tokens, "tokens")) / require("flops_per_s", flops_per_s, "FLOP/s")
-    talk = float(collectives.ring_cost(grad_bytes * params, require_whole("ranks", ranks, "ranks"), latency, bandwidth).seconds)
+    work = compute.train_flops(params, require("tokens", tokens, "tokens")) / require(
+        "flops_per_s", flops_per_s, "FLOP/s"
+    )
+    talk = float(
+        collectives.ring_cost(grad_bytes * params, require_whole("ranks", ranks, "ranks"), latency, bandwidth).seconds
+    )
     return Step(work, talk, max(0.0, talk - BACKWARD * work) if overlap else talk)
 
 

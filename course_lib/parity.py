@@ -45,7 +45,9 @@ def apart(got: Tensor, want: Tensor, terms: int, steps: int = 1) -> float:
     The scale is the largest number in `want`; both must agree in shape and dtype.
     """
     if got.shape != want.shape or got.dtype != want.dtype:
-        raise ValueError(f"apart: {tuple(got.shape)} {got.dtype} against {tuple(want.shape)} {want.dtype}; compare like with like.")
+        raise ValueError(
+            f"apart: {tuple(got.shape)} {got.dtype} against {tuple(want.shape)} {want.dtype}; compare like with like."
+        )
     if not want.numel():
         return 0.0
     difference, scale = (got.double() - want.double()).abs().max().item(), want.double().abs().max().item()
@@ -96,7 +98,10 @@ def objections(run: Run, nbytes: int, hidden: float = 0.0) -> list[str]:
             f"Rank {run.meter.bytes_sent.index(busiest)} sent {bytes_text(busiest)}; in a ring each rank sends "
             f"{bytes_text(least / n)}. Send each gradient once a step, and not by way of one rank."
         )
-    shares = [max(under, 0.0) / (out + under) if out + under else 1.0 for out, under in zip(run.exposed(), run.hidden(), strict=True)]
+    shares = [
+        max(under, 0.0) / (out + under) if out + under else 1.0
+        for out, under in zip(run.exposed(), run.hidden(), strict=True)
+    ]
     if min(shares) < hidden:
         found.append(
             f"Rank {shares.index(min(shares))} hid {percent_text(min(shares))} of its communication behind computing, and must hide "

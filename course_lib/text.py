@@ -19,19 +19,9 @@ from torch import Tensor
 from course_lib.units import require_whole
 
 FILE = Path(__file__).with_name("text.txt")
-PEOPLE = {
-    "she": ("Ada", "Grace", "Mary", "Katherine", "Sofia"),
-    "he": ("Alan", "John", "Leslie", "Edsger", "Tim"),
-}
+PEOPLE = {"she": ("Ada", "Grace", "Mary", "Katherine", "Sofia"), "he": ("Alan", "John", "Leslie", "Edsger", "Tim")}
 THINGS = ("pear", "coin", "stone", "book", "fig", "shell")
-PLACES = (
-    "in the garden",
-    "by the river",
-    "at the market",
-    "under the old bridge",
-    "on the hill",
-    "near the mill",
-)
+PLACES = ("in the garden", "by the river", "at the market", "under the old bridge", "on the hill", "near the mill")
 _STRIDE, _SHIFT = 2_654_435_769, 1_013_904_223  # both odd; the first is 2**32 / golden ratio
 
 

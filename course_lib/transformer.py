@@ -64,8 +64,10 @@ class Config:
             if (word := getattr(self, name)) not in words:
                 raise ValueError(f"{name} is {word!r}; it must be one of {', '.join(map(repr, words))}.")
         if self.positions == "rotary" and self.head_dim % 2:
-            raise ValueError(f"Rotary positions turn pairs of numbers, and hidden={self.hidden} over heads={self.heads} leaves "
-                             f"{self.head_dim} a head; make it even, or use positions='learned'.")  # fmt: skip
+            raise ValueError(
+                f"Rotary positions turn pairs of numbers, and hidden={self.hidden} over heads={self.heads} leaves "
+                f"{self.head_dim} a head; make it even, or use positions='learned'."
+            )
 
     def _fill(self, name: str, value: int) -> None:
         object.__setattr__(self, name, require_whole(name, value))
@@ -138,8 +140,10 @@ def attend(q: Tensor, k: Tensor, v: Tensor, kind: str, dropout: float = 0.0) -> 
         k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v))
     if kind != "manual":
         if kind == "flash" and dropout and q.device.type == "cpu":
-            raise ValueError(f"The CPU's flash kernel has no dropout, and dropout is {dropout}; "
-                             "use attention='math' or 'manual', or dropout=0.")  # fmt: skip
+            raise ValueError(
+                f"The CPU's flash kernel has no dropout, and dropout is {dropout}; "
+                "use attention='math' or 'manual', or dropout=0."
+            )
         with sdpa_kernel(_KERNELS[kind]):
             return F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=dropout)
     future = torch.full(q.shape[-2:-1] * 2, -torch.inf, dtype=q.dtype, device=q.device).triu(1)
@@ -226,8 +230,10 @@ class Transformer(nn.Module):
         """The vectors (B, S, H) that the first block reads."""
         seq = tokens_BS.shape[1]
         if seq > self.config.seq_len:
-            raise ValueError(f"A sequence of {seq} tokens is longer than the model's seq_len={self.config.seq_len}; "
-                             "give shorter ones, or a Config with a larger seq_len.")  # fmt: skip
+            raise ValueError(
+                f"A sequence of {seq} tokens is longer than the model's seq_len={self.config.seq_len}; "
+                "give shorter ones, or a Config with a larger seq_len."
+            )
         x_BSH = self.embedding(tokens_BS)
         return x_BSH + self.positions.weight[:seq] if self.config.positions == "learned" else x_BSH
 
@@ -242,8 +248,10 @@ class Transformer(nn.Module):
 def loss(logits_BSV: Tensor, targets_BS: Tensor) -> Tensor:
     """Mean cross-entropy of the targets, in nats per token, computed in fp32."""
     if targets_BS.shape != logits_BSV.shape[:-1]:
-        raise ValueError(f"Targets of shape {tuple(targets_BS.shape)} do not fit logits of shape {tuple(logits_BSV.shape)}; "
-                         "there is one target for each position.")  # fmt: skip
+        raise ValueError(
+            f"Targets of shape {tuple(targets_BS.shape)} do not fit logits of shape {tuple(logits_BSV.shape)}; "
+            "there is one target for each position."
+        )
     return F.cross_entropy(logits_BSV.flatten(0, 1).float(), targets_BS.flatten())
 
 

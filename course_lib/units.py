@@ -112,13 +112,7 @@ def _scaled_text(value: float, digits: int, prefixes: tuple[tuple[float, str], .
 
 
 def require(
-    name: str,
-    value: Any,
-    unit: str = "",
-    *,
-    least: float = 0.0,
-    most: float = math.inf,
-    open_below: bool = True,
+    name: str, value: Any, unit: str = "", *, least: float = 0.0, most: float = math.inf, open_below: bool = True
 ) -> Any:
     """The value as a float (or an array of floats), if it lies in the range; else a ValueError that says so.
 
@@ -155,16 +149,40 @@ def require_whole(name: str, value: Any, unit: str = "", *, least: int = 1) -> A
 # --- quantities that know what they count -------------------------------------------------------
 
 _SIZES: dict[str, tuple[float, str]] = {  # unit: how many of its base unit
-    "B": (1, "byte"), "byte": (1, "byte"), "bytes": (1, "byte"),
-    "kB": (KB, "byte"), "MB": (MB, "byte"), "GB": (GB, "byte"), "TB": (TB, "byte"), "PB": (PB, "byte"),
-    "KiB": (KiB, "byte"), "MiB": (MiB, "byte"), "GiB": (GiB, "byte"), "TiB": (TiB, "byte"),
-    "bit": (1 / 8, "byte"), "Gb": (GB / 8, "byte"), "Gbit": (GB / 8, "byte"),
-    "FLOP": (1, "FLOP"), "GFLOP": (GFLOP, "FLOP"), "TFLOP": (TFLOP, "FLOP"), "PFLOP": (PFLOP, "FLOP"),
+    "B": (1, "byte"),
+    "byte": (1, "byte"),
+    "bytes": (1, "byte"),
+    "kB": (KB, "byte"),
+    "MB": (MB, "byte"),
+    "GB": (GB, "byte"),
+    "TB": (TB, "byte"),
+    "PB": (PB, "byte"),
+    "KiB": (KiB, "byte"),
+    "MiB": (MiB, "byte"),
+    "GiB": (GiB, "byte"),
+    "TiB": (TiB, "byte"),
+    "bit": (1 / 8, "byte"),
+    "Gb": (GB / 8, "byte"),
+    "Gbit": (GB / 8, "byte"),
+    "FLOP": (1, "FLOP"),
+    "GFLOP": (GFLOP, "FLOP"),
+    "TFLOP": (TFLOP, "FLOP"),
+    "PFLOP": (PFLOP, "FLOP"),
     "EFLOP": (EFLOP, "FLOP"),
-    "s": (1, "s"), "ms": (MS, "s"), "µs": (US, "s"), "us": (US, "s"), "min": (MINUTE, "s"), "h": (HOUR, "s"),
-    "hour": (HOUR, "s"), "day": (DAY, "s"), "days": (DAY, "s"), "year": (YEAR, "s"), "years": (YEAR, "s"),
-    "USD": (1, "USD"), "$": (1, "USD"),
-}  # fmt: skip
+    "s": (1, "s"),
+    "ms": (MS, "s"),
+    "µs": (US, "s"),
+    "us": (US, "s"),
+    "min": (MINUTE, "s"),
+    "h": (HOUR, "s"),
+    "hour": (HOUR, "s"),
+    "day": (DAY, "s"),
+    "days": (DAY, "s"),
+    "year": (YEAR, "s"),
+    "years": (YEAR, "s"),
+    "USD": (1, "USD"),
+    "$": (1, "USD"),
+}
 
 
 def _base(unit: str) -> tuple[float, str]:
@@ -268,9 +286,11 @@ class Quantity:
 
     def _must_match(self, other: Any, verb: str, link: str) -> None:
         if _as_quantity(other).dimension != self.dimension:
-            raise ValueError(f"Cannot {verb} {self!r} {link} {other!r}: "
-                             f"{_dimension_text(self)} is not {_dimension_text(_as_quantity(other))}. "
-                             "Multiply or divide by what is missing first.")  # fmt: skip
+            raise ValueError(
+                f"Cannot {verb} {self!r} {link} {other!r}: "
+                f"{_dimension_text(self)} is not {_dimension_text(_as_quantity(other))}. "
+                "Multiply or divide by what is missing first."
+            )
 
 
 def _as_quantity(value: Any) -> Quantity:

@@ -30,17 +30,25 @@ class Job:
     latest_s: float | None = None  # how far the deadline may move; None: not at all
 
     def __post_init__(self) -> None:
-        for name, unit in (("params", "parameters"), ("tokens", "tokens"), ("step_tokens", "tokens"),
-                           ("device_memory", "bytes"), ("flops_per_s", "FLOP/s"), ("target_step_s", "s"),
-                           ("deadline_s", "s")):  # fmt: skip
+        for name, unit in (
+            ("params", "parameters"),
+            ("tokens", "tokens"),
+            ("step_tokens", "tokens"),
+            ("device_memory", "bytes"),
+            ("flops_per_s", "FLOP/s"),
+            ("target_step_s", "s"),
+            ("deadline_s", "s"),
+        ):
             require(name, getattr(self, name), unit)
         require("mfu", self.mfu, "a fraction of one", most=1.0)
         require("reserve", self.reserve, "a fraction of one", most=0.99, open_below=False)
         require_whole("devices", self.devices)
         memory.convention(self.convention)
         if self.latest_s is not None and require("latest_s", self.latest_s, "s") < self.deadline_s:
-            raise ValueError(f"latest_s is {self.latest_s} s, before the deadline of {self.deadline_s} s; "
-                             "it is the latest date the deadline may move to.")  # fmt: skip
+            raise ValueError(
+                f"latest_s is {self.latest_s} s, before the deadline of {self.deadline_s} s; "
+                "it is the latest date the deadline may move to."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,16 +158,27 @@ class Response:
 RESPONSES: dict[str, Response] = {
     one.wall: one
     for one in (
-        Response("memory", "Does the training state fit one device?",
-                 "shard the state over several devices", "08_sharded_data_parallel"),
-        Response("deadline", "Is one device fast enough for the deadline?",
-                 "replicate the model and split the data", "07_data_parallel"),
-        Response("latency", "Does one device give a user's tokens fast enough?",
-                 "split each replica over several devices", "16_serving_walls"),
-        Response("traffic", "Does one replica meet the requests?",
-                 "replicate the server", "16_serving_walls"),
+        Response(
+            "memory",
+            "Does the training state fit one device?",
+            "shard the state over several devices",
+            "08_sharded_data_parallel",
+        ),
+        Response(
+            "deadline",
+            "Is one device fast enough for the deadline?",
+            "replicate the model and split the data",
+            "07_data_parallel",
+        ),
+        Response(
+            "latency",
+            "Does one device give a user's tokens fast enough?",
+            "split each replica over several devices",
+            "16_serving_walls",
+        ),
+        Response("traffic", "Does one replica meet the requests?", "replicate the server", "16_serving_walls"),
     )
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)

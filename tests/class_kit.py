@@ -27,12 +27,60 @@ CANVAS_ROSTER = """Student,ID,SIS User ID,SIS Login ID,Section,Old Assignment (1
 "Student, Test",1999,,abcdef,A,
 """
 SIX = (
-    Student(id="ada", first_name="Ada", last_name="Lovelace", email="ada@uni.edu", lms_id="1001", login="ada@uni.edu", section="A"),
-    Student(id="alan", first_name="Alan", last_name="Turing", email="alan@uni.edu", lms_id="1003", login="alan@uni.edu", section="B"),
-    Student(id="barbara", first_name="Barbara", last_name="Liskov", email="barbara@uni.edu", lms_id="1006", login="barbara@uni.edu", section="A"),
-    Student(id="grace", first_name="Grace", last_name="Hopper", email="grace@uni.edu", lms_id="1002", login="grace@uni.edu", section="A"),
-    Student(id="leslie", first_name="Leslie", last_name="Lamport", email="leslie@uni.edu", lms_id="1005", login="leslie@uni.edu", section="B"),
-    Student(id="zoe", first_name="Zoë", last_name="Núñez Ångström", email="zoe@uni.edu", lms_id="1004", login="zoe@uni.edu", section="B"),
+    Student(
+        id="ada",
+        first_name="Ada",
+        last_name="Lovelace",
+        email="ada@uni.edu",
+        lms_id="1001",
+        login="ada@uni.edu",
+        section="A",
+    ),
+    Student(
+        id="alan",
+        first_name="Alan",
+        last_name="Turing",
+        email="alan@uni.edu",
+        lms_id="1003",
+        login="alan@uni.edu",
+        section="B",
+    ),
+    Student(
+        id="barbara",
+        first_name="Barbara",
+        last_name="Liskov",
+        email="barbara@uni.edu",
+        lms_id="1006",
+        login="barbara@uni.edu",
+        section="A",
+    ),
+    Student(
+        id="grace",
+        first_name="Grace",
+        last_name="Hopper",
+        email="grace@uni.edu",
+        lms_id="1002",
+        login="grace@uni.edu",
+        section="A",
+    ),
+    Student(
+        id="leslie",
+        first_name="Leslie",
+        last_name="Lamport",
+        email="leslie@uni.edu",
+        lms_id="1005",
+        login="leslie@uni.edu",
+        section="B",
+    ),
+    Student(
+        id="zoe",
+        first_name="Zoë",
+        last_name="Núñez Ångström",
+        email="zoe@uni.edu",
+        lms_id="1004",
+        login="zoe@uni.edu",
+        section="B",
+    ),
 )
 NAME = "01_small"
 
@@ -54,7 +102,9 @@ def class_at(root: Path, course: Path, name: str = "autumn-26") -> ClassFolder:
     return ClassFolder.create(root / name, name, roster=SIX, course=course)
 
 
-def work(folder: ClassFolder, student: str, *, wrong: Mapping[str, str] | None = None, blank: tuple[str, ...] = ()) -> Notebook:
+def work(
+    folder: ClassFolder, student: str, *, wrong: Mapping[str, str] | None = None, blank: tuple[str, ...] = ()
+) -> Notebook:
     """What a student makes of their release: everything right but what `wrong` replaces and what stays `blank`."""
     own = folder.root / "variants" / student / NAME / f"{NAME}.ipynb"
     given = own if own.is_file() else folder.root / "release" / NAME / f"{NAME}.ipynb"
@@ -99,7 +149,14 @@ def at(text: str) -> datetime:
 def tiny(text: str = "print('mine')", chapter: str = "01") -> bytes:
     """A notebook of a chapter with one cell in it, for what only looks at files."""
     cells = [{"cell_type": "code", "id": "own", "metadata": {}, "source": text, "outputs": [], "execution_count": None}]
-    return json.dumps({"cells": cells, "metadata": {"course": {"chapter": chapter}} if chapter else {}, "nbformat": 4, "nbformat_minor": 5}).encode()
+    return json.dumps(
+        {
+            "cells": cells,
+            "metadata": {"course": {"chapter": chapter}} if chapter else {},
+            "nbformat": 4,
+            "nbformat_minor": 5,
+        }
+    ).encode()
 
 
 def copy_of(folder: ClassFolder, target: Path) -> ClassFolder:

@@ -14,9 +14,7 @@ def ring_all_reduce(comm, x):
     for step in range(2 * (n - 1)):
         adds = step < n - 1
         out, into = (
-            ((r - step) % n, (r - step - 1) % n)
-            if adds
-            else ((r + 1 - step + n - 1) % n, (r - step + n - 1) % n)
+            ((r - step) % n, (r - step - 1) % n) if adds else ((r + 1 - step + n - 1) % n, (r - step + n - 1) % n)
         )
         arrived = torch.empty_like(chunks[into])
         work = comm.isend(chunks[out], (r + 1) % n)
@@ -105,7 +103,13 @@ def looks_before_wait(comm, x):
     """Wrong: reads what may have arrived as numbers of Python, by ways that compute nothing."""
     right, left = _neighbours(comm)
     y, seen = torch.zeros_like(x), []
-    for look in (torch.Tensor.tolist, lambda t: t.numpy().sum().item(), lambda t: float(t[0]), repr, lambda t: bytes(t.untyped_storage())):
+    for look in (
+        torch.Tensor.tolist,
+        lambda t: t.numpy().sum().item(),
+        lambda t: float(t[0]),
+        repr,
+        lambda t: bytes(t.untyped_storage()),
+    ):
         sent = comm.isend(x, right)
         works = comm.batch_isend_irecv([P2POp(comm.irecv, y, left)])
         seen.append(str(look(y)))
@@ -221,7 +225,9 @@ def at_random(comm, seed):
         elif deed == "r" and got < sent and row not in [each for _, each in sends.values()]:
             receives[got] = comm.irecv(rows[row], left, got), row
             got += 1
-        elif deed == "w" and (over := [(half, tag) for half in (sends, receives) for tag in half if tag < min(sent, got)]):
+        elif deed == "w" and (
+            over := [(half, tag) for half in (sends, receives) for tag in half if tag < min(sent, got)]
+        ):
             half, tag = coin.choice(over)
             half.pop(tag)[0].wait()
         elif deed == "l":

@@ -93,12 +93,7 @@ def cell(text: str, id: str, kind: str = "markdown", **grade: Any) -> dict[str, 
 
 def notebook(*cells: dict[str, Any], chapter: str = "01") -> dict[str, Any]:
     """A notebook of a chapter."""
-    return {
-        "cells": list(cells),
-        "metadata": {"course": {"chapter": chapter}},
-        "nbformat": 4,
-        "nbformat_minor": 5,
-    }
+    return {"cells": list(cells), "metadata": {"course": {"chapter": chapter}}, "nbformat": 4, "nbformat_minor": 5}
 
 
 def small_chapter(chapter: str = "01", intro: str = "A chapter.") -> dict[str, Any]:

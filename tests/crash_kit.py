@@ -56,7 +56,15 @@ class Made:
 def made_up(task: dict[str, Any]) -> dict[str, Any]:
     """A result whose points follow from the student's name."""
     coin = random.Random(task["student"])
-    reports = [Report(exercise=card.id, state="answered", points=float(coin.randint(0, int(card.points))), maximum=float(card.points)) for card in cards_of(task)]
+    reports = [
+        Report(
+            exercise=card.id,
+            state="answered",
+            points=float(coin.randint(0, int(card.points))),
+            maximum=float(card.points),
+        )
+        for card in cards_of(task)
+    ]
     source = parse(task["source"])
     learner = parse(base64.b64decode(task["notebook"]).decode())
     return judged_as(task, "graded", "", source, learner, reports)
@@ -70,7 +78,9 @@ def many(folder: ClassFolder, count: int) -> ClassFolder:
     rows = [",".join(name if column == "student_id" else "" for column in columns) for name in new]
     (folder.root / "roster.csv").write_text("\n".join([*roster, *rows]) + "\n", encoding="utf-8")
     chapter = folder.chapters()[0]
-    text = (folder.root / "release" / folder.assignment(chapter) / f"{folder.assignment(chapter)}.ipynb").read_text(encoding="utf-8")
+    text = (folder.root / "release" / folder.assignment(chapter) / f"{folder.assignment(chapter)}.ipynb").read_text(
+        encoding="utf-8"
+    )
     for name in new:
         place = folder.hand_in(Student(id=name), chapter)
         place.mkdir(parents=True)
@@ -85,10 +95,23 @@ def state_of(folder: ClassFolder) -> dict[str, Any]:
     with Writer(folder.db_url, folder.name) as writer:
         times = Counter(student for student, _, _ in writer.journal())
         sound = writer.sound()
-        scores = {each.student.id: each.score for each in writer.book.assignment_submissions(folder.assignment(chapter))}
-    reports = {student.id: len([path for path in folder.reports(student, chapter).glob("*.json") if path.name != "latest.json"]) for student in folder.students()}
+        scores = {
+            each.student.id: each.score for each in writer.book.assignment_submissions(folder.assignment(chapter))
+        }
+    reports = {
+        student.id: len(
+            [path for path in folder.reports(student, chapter).glob("*.json") if path.name != "latest.json"]
+        )
+        for student in folder.students()
+    }
     parts = [str(path) for path in folder.root.rglob("*.part")]
-    return {"times": dict(times), "sound": sound, "scores": scores, "reports": {name: count for name, count in reports.items() if count}, "parts": parts}
+    return {
+        "times": dict(times),
+        "sound": sound,
+        "scores": scores,
+        "reports": {name: count for name, count in reports.items() if count},
+        "parts": parts,
+    }
 
 
 def grade(place: Path, seconds: float = 0.002, say: Any = None) -> Any:
@@ -120,7 +143,13 @@ def storm(place: Path, kills: int, seed: int) -> dict[str, Any]:
                 ends += 1
                 break
         rounds.append(state_of(ClassFolder.open(copy)))
-    return {"killed": killed, "rounds": len(rounds), "alike": all(each == wanted for each in rounds), "wanted": wanted, "rounds_seen": rounds}
+    return {
+        "killed": killed,
+        "rounds": len(rounds),
+        "alike": all(each == wanted for each in rounds),
+        "wanted": wanted,
+        "rounds_seen": rounds,
+    }
 
 
 def _fresh(place: Path, number: int) -> Path:
@@ -135,7 +164,9 @@ def forked(place: Path, log: Path, seconds: float) -> int:
     pid = os.fork()
     if pid == 0:
         with log.open("a", buffering=1) as file:
-            os._exit(grade(place, seconds, lambda event: print(event.kind, event.done, event.text, file=file)).exit_code)
+            os._exit(
+                grade(place, seconds, lambda event: print(event.kind, event.done, event.text, file=file)).exit_code
+            )
     return pid
 
 
@@ -163,7 +194,16 @@ def full(place: Path, room: Path) -> int:
     (room / "filler").unlink()
     second = grade(copy)
     codes = [first.exit_code, second.exit_code]
-    print(json.dumps({"codes": codes, "said": said, "graded": [first.graded, second.graded], "state": state_of(ClassFolder.open(copy))}))
+    print(
+        json.dumps(
+            {
+                "codes": codes,
+                "said": said,
+                "graded": [first.graded, second.graded],
+                "state": state_of(ClassFolder.open(copy)),
+            }
+        )
+    )
     return 0
 
 

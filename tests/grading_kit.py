@@ -29,12 +29,21 @@ def small_source() -> Notebook:
     whole = parse(sources(REPOSITORY)["01"].read_text(encoding="utf-8"))
     cells: list[Cell] = [
         {"cell_type": "markdown", "id": "c01-title", "metadata": {}, "source": "# 01 · Small\n\n## The exercises"},
-        {"cell_type": "code", "id": "c01-imports", "metadata": {}, "source": IMPORTS, "outputs": [], "execution_count": None},
+        {
+            "cell_type": "code",
+            "id": "c01-imports",
+            "metadata": {},
+            "source": IMPORTS,
+            "outputs": [],
+            "execution_count": None,
+        },
     ]
     for exercise in SMALL:
         text = f"{{{{{exercise}.card}}}}"
         cells.append({"cell_type": "markdown", "id": f"c01-{exercise}-card", "metadata": {}, "source": text})
-        cells += [cell for cell in whole["cells"] if grade_meta(cell).get("grade_id") in (exercise, f"{exercise}-check")]
+        cells += [
+            cell for cell in whole["cells"] if grade_meta(cell).get("grade_id") in (exercise, f"{exercise}-check")
+        ]
     return {**whole, "cells": copy.deepcopy(cells)}
 
 
@@ -49,7 +58,9 @@ def small_course(root: Path) -> Folders:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     where = Folders(root=root, work=root / "work")
-    solved = solved_copy(parse((root / "notebooks/01_small/01_small.ipynb").read_text(encoding="utf-8")), small_source())
+    solved = solved_copy(
+        parse((root / "notebooks/01_small/01_small.ipynb").read_text(encoding="utf-8")), small_source()
+    )
     mine(where).write_text(render(solved), encoding="utf-8")
     return where
 
@@ -61,9 +72,13 @@ def mine(where: Folders) -> Path:
 
 def solved_copy(release: Notebook, source: Notebook) -> Notebook:
     """A release with the source's answers in it: what a learner who knows everything hands in."""
-    answers = {grade_meta(cell)["grade_id"]: cell["source"] for cell in source["cells"] if grade_meta(cell).get("solution")}
+    answers = {
+        grade_meta(cell)["grade_id"]: cell["source"] for cell in source["cells"] if grade_meta(cell).get("solution")
+    }
     cells = [
-        {**cell, "source": answers[grade_meta(cell)["grade_id"]]} if grade_meta(cell).get("grade_id") in answers else cell
+        {**cell, "source": answers[grade_meta(cell)["grade_id"]]}
+        if grade_meta(cell).get("grade_id") in answers
+        else cell
         for cell in release["cells"]
     ]
     return {**release, "cells": cells}

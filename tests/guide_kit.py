@@ -24,7 +24,13 @@ BLOCK = re.compile(r"^```sh ?(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 def blocks(kind: str = "") -> list[str]:
     """The commands of the guide, a line each: of its plain blocks, or of those of a kind."""
-    return [line for found, text in BLOCK.findall(GUIDE.read_text(encoding="utf-8")) if found == kind for line in text.splitlines() if line.strip()]
+    return [
+        line
+        for found, text in BLOCK.findall(GUIDE.read_text(encoding="utf-8"))
+        if found == kind
+        for line in text.splitlines()
+        if line.strip()
+    ]
 
 
 class Instructor:
@@ -46,7 +52,12 @@ class Instructor:
             self.at = (self.at / words[1]).resolve()
             return ""
         assert words[0] == "./course", line
-        with contextlib.chdir(self.at), mock.patch.dict(os.environ, {"COURSE_ROOT": str(self.course)}), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        with (
+            contextlib.chdir(self.at),
+            mock.patch.dict(os.environ, {"COURSE_ROOT": str(self.course)}),
+            contextlib.redirect_stdout(said),
+            contextlib.redirect_stderr(said),
+        ):
             code = run(words[1:])
         assert code == 0, f"{line}\n{said.getvalue()}"
         return said.getvalue()
@@ -55,7 +66,14 @@ class Instructor:
         """Start a command that goes on until Ctrl-C; something must answer at its port."""
         port = free_port()
         command = [*shlex.split(line), "--no-browser", "--port", str(port)]
-        with subprocess.Popen(command, cwd=self.at, env={**os.environ, **self.environment}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True) as server:
+        with subprocess.Popen(
+            command,
+            cwd=self.at,
+            env={**os.environ, **self.environment},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        ) as server:
             try:
                 until = time.monotonic() + 120
                 while not answers(port):

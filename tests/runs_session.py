@@ -14,14 +14,37 @@ place = join("cpu", timeout=200)
 rows = parity.table(place, steps=3)["rows"]
 if place.first:
     (folder / "parity.json").write_text(json.dumps(rows))
-resumed.run(resumed.arguments(["--layout", "fsdp", "--steps", "4", "--warmup", "3", "--device", "cpu", "--out", str(folder)]), place)
+resumed.run(
+    resumed.arguments(["--layout", "fsdp", "--steps", "4", "--warmup", "3", "--device", "cpu", "--out", str(folder)]),
+    place,
+)
 common = ["--device", "cpu", "--out", str(folder), "--rates", str(folder / "fsdp.json")]
 train.run(train.arguments(["--layout", "fsdp", "--steps", "5", "--name", "fsdp", "--trace", *common[:4]]), place)
 dist.barrier()  # rank 0 has written it
 train.run(train.arguments(["--layout", "tp", "--steps", "5", "--name", "tp", *common]), place)
-train.run(train.arguments(["--layout", "pp", "--schedule", "gpipe", "--micro-batches", "4", "--steps", "5", "--name", "pp", *common]), place)
+train.run(
+    train.arguments(
+        ["--layout", "pp", "--schedule", "gpipe", "--micro-batches", "4", "--steps", "5", "--name", "pp", *common]
+    ),
+    place,
+)
 short = ["--steps", "2", "--layout", "ddp", "--compile", "--checkpointing", "full", "--name", "compiled", *common]
 train.run(train.arguments(short), place)
-given = collectives.arguments(["--kinds", "all_reduce,send", "--largest", "4.1e6", "--seconds", "0.05", "--out", str(folder), "--name", "links", "--device", "cpu"])
+given = collectives.arguments(
+    [
+        "--kinds",
+        "all_reduce,send",
+        "--largest",
+        "4.1e6",
+        "--seconds",
+        "0.05",
+        "--out",
+        str(folder),
+        "--name",
+        "links",
+        "--device",
+        "cpu",
+    ]
+)
 collectives.run(given, place)
 leave()

@@ -21,9 +21,21 @@ from tests.grading_kit import small_course
 from tests.servers import answers, ended, free_port
 
 ESSAY: Cell = {
-    "cell_type": "markdown", "id": "essay", "source": "### BEGIN SOLUTION\nThe memory wall comes first.\n### END SOLUTION",
-    "metadata": {"nbgrader": {"grade": True, "solution": True, "locked": False, "task": False, "schema_version": 3, "grade_id": "essay", "points": 4}},
-}  # fmt: skip
+    "cell_type": "markdown",
+    "id": "essay",
+    "source": "### BEGIN SOLUTION\nThe memory wall comes first.\n### END SOLUTION",
+    "metadata": {
+        "nbgrader": {
+            "grade": True,
+            "solution": True,
+            "locked": False,
+            "task": False,
+            "schema_version": 3,
+            "grade_id": "essay",
+            "points": 4,
+        }
+    },
+}
 
 
 def small_class(root: Path, *students: Student, db_url: str = "", essay: bool = False) -> ClassFolder:
@@ -41,13 +53,17 @@ def small_class(root: Path, *students: Student, db_url: str = "", essay: bool = 
     return folder
 
 
-def hand_in(folder: ClassFolder, student: str, notebook: Notebook, at: datetime, by: str = "folder", file: str = f"{NAME}.ipynb") -> None:
+def hand_in(
+    folder: ClassFolder, student: str, notebook: Notebook, at: datetime, by: str = "folder", file: str = f"{NAME}.ipynb"
+) -> None:
     """Put a submission where `class collect` puts it."""
     path = folder.hand_in(student, "01") / f"{NAME}.ipynb"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(notebook), encoding="utf-8")
     (path.parent / "timestamp.txt").write_text(at.strftime("%Y-%m-%d %H:%M:%S.%f UTC"), encoding="utf-8")
-    folder.remember_arrival(student, "01", {"at": at.isoformat(), "by": by, "late": False, "file": file, "sha256": "", "notes": []})
+    folder.remember_arrival(
+        student, "01", {"at": at.isoformat(), "by": by, "late": False, "file": file, "sha256": "", "notes": []}
+    )
     folder.save_arrivals()
 
 
@@ -60,7 +76,11 @@ def formgrader(root: Path, scratch: Path) -> Iterator[str]:
     port, token, log = free_port(), secrets.token_hex(16), scratch / "jupyter.log"
     scratch.mkdir(parents=True, exist_ok=True)
     own = {f"JUPYTER_{what}_DIR": str(scratch / what.lower()) for what in ("CONFIG", "DATA", "RUNTIME")}
-    environment = class_formgrader.lab_environment(dict(os.environ)) | own | {"IPYTHONDIR": str(scratch / "ipython"), "JUPYTER_TOKEN": token}
+    environment = (
+        class_formgrader.lab_environment(dict(os.environ))
+        | own
+        | {"IPYTHONDIR": str(scratch / "ipython"), "JUPYTER_TOKEN": token}
+    )
     command = class_formgrader.lab_command(root, ["--no-browser", "--port", str(port)])
     with log.open("wb") as out:
         server = subprocess.Popen(command, cwd=root, env=environment, stdout=out, stderr=out, start_new_session=True)

@@ -47,17 +47,34 @@ def postgres() -> Iterator[str]:
         (folder / "password").write_text(password, encoding="utf-8")
         for path in (folder, folder / "password") if user else ():
             shutil.chown(path, "nobody")
-        made = [programs / "initdb", "-D", folder / "data", "-U", "course", "--auth=scram-sha-256", f"--pwfile={folder / 'password'}", "-E", "UTF8",
-                "--locale=C", "--no-sync"]  # fmt: skip
-        subprocess.run(made, check=True, capture_output=True, timeout=120, user=user, cwd=folder, stdin=subprocess.DEVNULL)
+        made = [
+            programs / "initdb",
+            "-D",
+            folder / "data",
+            "-U",
+            "course",
+            "--auth=scram-sha-256",
+            f"--pwfile={folder / 'password'}",
+            "-E",
+            "UTF8",
+            "--locale=C",
+            "--no-sync",
+        ]
+        subprocess.run(
+            made, check=True, capture_output=True, timeout=120, user=user, cwd=folder, stdin=subprocess.DEVNULL
+        )
         command = [programs / "postgres", "-D", folder / "data", "-h", "127.0.0.1", "-p", str(port), "-k", folder, "-F"]
         with (folder / "log").open("wb") as log:
-            server = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, user=user, cwd=folder, start_new_session=True)
+            server = subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, user=user, cwd=folder, start_new_session=True
+            )
             try:
                 until = time.monotonic() + 60
                 while b"ready to accept connections" not in (folder / "log").read_bytes():
                     if server.poll() is not None or time.monotonic() > until:
-                        raise RuntimeError(f"PostgreSQL did not start:\n{(folder / 'log').read_text(errors='replace')[-2000:]}")
+                        raise RuntimeError(
+                            f"PostgreSQL did not start:\n{(folder / 'log').read_text(errors='replace')[-2000:]}"
+                        )
                     time.sleep(0.05)
                 yield f"postgresql+psycopg://course:{password}@127.0.0.1:{port}/postgres"
             finally:

@@ -81,10 +81,17 @@ def sharded(comm, model, how):
         inside, across = two_levels(comm, 2)
         return FullySharded(inside, model, list(model.blocks), replicas=across)
     choices = {
-        "fully": {}, "no prefetch": {"prefetch": 0}, "prefetch 3": {"prefetch": 3}, "kept": {"reshard_after_forward": False},
-        "one unit": {}, "small units": {},
-    }[how]  # fmt: skip
-    units = {"one unit": [], "small units": [each for block in model.blocks for each in (block, block.attention, block.mlp)]}
+        "fully": {},
+        "no prefetch": {"prefetch": 0},
+        "prefetch 3": {"prefetch": 3},
+        "kept": {"reshard_after_forward": False},
+        "one unit": {},
+        "small units": {},
+    }[how]
+    units = {
+        "one unit": [],
+        "small units": [each for block in model.blocks for each in (block, block.attention, block.mlp)],
+    }
     return FullySharded(comm, model, units.get(how, list(model.blocks)), **choices)
 
 
@@ -146,7 +153,9 @@ def torchs(comm, steps, dtype, give="training"):
         loss = nn.functional.cross_entropy(model(tokens).flatten(0, 1), targets.flatten())
         loss.backward()
         losses.append(mean_metrics(comm, loss=(loss.item(), 1))["loss"])
-        first = first or {name: each.grad.full_tensor() for name, each in model.named_parameters() if each.grad is not None}
+        first = first or {
+            name: each.grad.full_tensor() for name, each in model.named_parameters() if each.grad is not None
+        }
         optimizer.step()
         optimizer.zero_grad()
     if give == "model":

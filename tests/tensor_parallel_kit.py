@@ -16,9 +16,7 @@ SEQUENCES = 4
 SHAPES = {
     "grouped queries": Config(kv_heads=2),
     "one KV head": Config(kv_heads=1),
-    "tied, learned positions, biases, plain MLP": Config(
-        tied=True, positions="learned", biases=True, gated=False
-    ),
+    "tied, learned positions, biases, plain MLP": Config(tied=True, positions="learned", biases=True, gated=False),
     "all recomputed, a vocabulary that does not divide": Config(checkpointing="full", vocab=53),
     "attention recomputed": Config(checkpointing="selective", attention="manual", layers=1),
 }
@@ -47,14 +45,9 @@ def alone(config, steps, frozen=()):
         loss = F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten())
         loss.backward()
         losses.append(loss.item())
-        gradients = {
-            name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None
-        }
+        gradients = {name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None}
         largest = max(largest, *(each.abs().max().item() for each in gradients.values()))
-        smallest = {
-            name: torch.minimum(smallest.get(name, each.abs()), each.abs())
-            for name, each in gradients.items()
-        }
+        smallest = {name: torch.minimum(smallest.get(name, each.abs()), each.abs()) for name, each in gradients.items()}
         first = first or gradients
         optimizer.step()
         optimizer.zero_grad()
@@ -85,15 +78,10 @@ def compare(got, want, steps):
     assert set(gradients) == set(first) and set(state) == set(weights)
     for mine, theirs in zip(losses, want[0], strict=True):
         assert abs(mine - theirs) <= tolerance(torch.float64, TERMS, steps) * want[0][0]
-    for (
-        name,
-        gradient,
-    ) in gradients.items():  # a key's bias has no gradient but rounding, of sums as large as others
+    for name, gradient in gradients.items():  # a key's bias has no gradient but rounding, of sums as large as others
         assert (gradient - first[name]).abs().max() <= tolerance(torch.float64, TERMS) * largest, name
     for name, weight in state.items():
-        if (
-            own := "embedding.weight" if name == "head.weight" and name not in smallest else name
-        ) in smallest:
+        if (own := "embedding.weight" if name == "head.weight" and name not in smallest else name) in smallest:
             allowed = adam_tolerance(torch.float64, TERMS, steps, RATE, largest, smallest[own])
             assert ((weight - weights[name]).abs() <= allowed).all(), name
         else:

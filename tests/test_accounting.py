@@ -55,7 +55,10 @@ def test_a_storage_that_fsdp_lets_go_by_resizing_it_is_gone_and_its_peak_keeps_i
         out = gathered.mul(gathered)  # saved for backward
         gathered.untyped_storage().resize_(0)  # as FSDP2's free_storage does
         assert account.live_bytes == 40 and account.peak_bytes == 80
-        assert account.peak_roles()["saved for backward"] == 40 and sum(account.peak_roles().values()) == account.peak_bytes
+        assert (
+            account.peak_roles()["saved for backward"] == 40
+            and sum(account.peak_roles().values()) == account.peak_bytes
+        )
         gathered.untyped_storage().resize_(40)
         more = torch.ones(10)
         assert account.live_bytes == account.peak_bytes == sum(account.peak_roles().values()) == 120
@@ -72,9 +75,7 @@ def test_the_roles_of_a_training_step():
         x = torch.randn(32, 64)
         loss = model(x).square().mean()
         roles = account.roles()
-        assert roles["saved for backward"] == 2 * floats(32, 64) + floats(
-            32, 128
-        )  # input, relu's output, output
+        assert roles["saved for backward"] == 2 * floats(32, 64) + floats(32, 128)  # input, relu's output, output
         assert roles["temporary"] == 4  # the loss
         loss.backward()
         del loss, x
@@ -233,10 +234,7 @@ def test_counted_flops_are_charged_to_the_clock():
 
     run = simulate(work, 2, account=True, topology=Topology.flat(0.0, 1e9, flops=1000.0))
     assert run.meter.flops == [4000, 4000] and run.seconds == pytest.approx(4.0)
-    assert [(s.start, s.end) for s in run.spans if s.kind == "compute" and s.rank == 0] == [
-        (0.0, 2.0),
-        (2.0, 4.0),
-    ]
+    assert [(s.start, s.end) for s in run.spans if s.kind == "compute" and s.rank == 0] == [(0.0, 2.0), (2.0, 4.0)]
 
 
 def test_memory_that_was_not_counted_is_asked_for_in_words():

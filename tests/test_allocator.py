@@ -17,7 +17,9 @@ def whole(device: CachingAllocator) -> None:
         edges = [(block.start, block.start + block.nbytes) for block in segment.blocks]
         assert edges[0][0] == 0 and edges[-1][1] == segment.nbytes
         assert all(one[1] == two[0] for one, two in zip(edges, edges[1:], strict=False))
-        assert not any(not one.name and not two.name for one, two in zip(segment.blocks, segment.blocks[1:], strict=False))
+        assert not any(
+            not one.name and not two.name for one, two in zip(segment.blocks, segment.blocks[1:], strict=False)
+        )
     named = [block for segment in device.segments for block in segment.blocks if block.name]
     assert device.allocated == sum(block.nbytes for block in named) <= device.reserved <= device.capacity
     assert all(block.nbytes % LEAST == 0 for block in named)
@@ -50,7 +52,9 @@ def test_segments_have_pytorchs_sizes(nbytes, allocated, reserved):
     device = CachingAllocator(GiB)
     device.malloc("x", nbytes)
     assert device.reserved == reserved
-    assert device.allocated == (allocated if reserved != 12 * MiB else reserved)  # a rest of a small block's size is not cut off
+    assert device.allocated == (
+        allocated if reserved != 12 * MiB else reserved
+    )  # a rest of a small block's size is not cut off
 
 
 def test_what_is_freed_is_kept_and_used_again():
@@ -73,7 +77,9 @@ def fragmented(expandable: bool) -> CachingAllocator:
 
 def test_free_pieces_in_two_places_do_not_hold_one_tensor():
     device = fragmented(expandable=True)
-    with pytest.raises(OutOfMemory, match=r"allocated and 33.6 MB reserved but unallocated, the largest piece of them 16.8 MB"):
+    with pytest.raises(
+        OutOfMemory, match=r"allocated and 33.6 MB reserved but unallocated, the largest piece of them 16.8 MB"
+    ):
         device.malloc("e", 32 * MiB)
     device.free("b")
     device.malloc("e", 32 * MiB)
@@ -88,7 +94,11 @@ def test_before_it_gives_up_it_gives_whole_segments_back():
 
 @pytest.mark.parametrize(
     ("work", "words"),
-    [(lambda d: d.malloc("a", 0), "nbytes"), (lambda d: d.malloc("x", 1), "a name of its own"), (lambda d: d.free("y"), "alive are x")],
+    [
+        (lambda d: d.malloc("a", 0), "nbytes"),
+        (lambda d: d.malloc("x", 1), "a name of its own"),
+        (lambda d: d.free("y"), "alive are x"),
+    ],
     ids=["no bytes", "a name twice", "an unknown name"],
 )
 def test_a_wrong_request_is_answered_in_words(work, words):

@@ -13,14 +13,7 @@ from course_lib.benchmarks.memory.parameters import counts
 from course_lib.benchmarks.memory.rows import Row, Tables, shipped
 from course_lib.benchmarks.memory.sources import SOURCES
 from course_lib.memory import Layout, Shape
-from course_lib.memory.frameworks import (
-    FRAMEWORKS,
-    TrainingRun,
-    fits,
-    nanotron_layers,
-    peak_terms,
-    predicted_bytes,
-)
+from course_lib.memory.frameworks import FRAMEWORKS, TrainingRun, fits, nanotron_layers, peak_terms, predicted_bytes
 from course_lib.units import GiB
 
 TARGETS = {source.name: source.target for source in SOURCES}
@@ -88,10 +81,7 @@ def test_which_half_a_row_is_in_hangs_on_what_was_run_alone(tmp_path):
 
 @pytest.mark.parametrize(("slack", "buffers"), [(1.0, 0.0), (1.12, 0.2), (1.3, 5.0)])
 def test_the_fit_finds_the_constants_that_made_the_rows(slack, buffers):
-    rows = [
-        Row("x", str(size), slack * size + buffers, 1.0, True, "x", size * GiB, GiB)
-        for size in (3, 7, 20, 55, 60)
-    ]
+    rows = [Row("x", str(size), slack * size + buffers, 1.0, True, "x", size * GiB, GiB) for size in (3, 7, 20, 55, 60)]
     assert fitted(rows) == pytest.approx((slack, buffers))
 
 
@@ -102,9 +92,7 @@ def test_one_row_of_other_settings_does_not_move_the_fit():
 
 def test_a_framework_has_two_constants_and_a_source_for_them():
     assert set(fits()) == set(FRAMEWORKS)
-    assert all(
-        0.9 <= fit.slack <= 1.5 and 0 <= fit.buffers <= 6 * GiB and fit.condition for fit in fits().values()
-    )
+    assert all(0.9 <= fit.slack <= 1.5 and 0 <= fit.buffers <= 6 * GiB and fit.condition for fit in fits().values())
 
 
 def test_constants_in_use_are_those_of_the_half_they_were_chosen_on():
@@ -185,10 +173,8 @@ def test_a_table_that_nobody_reads_is_named(tmp_path):
         ("zero_model_state_memory.csv", {"model": ""}, "no stage"),
         ("korthikanti_fig1_memory_gib.csv", {"model": "3T"}, "has no configuration of 3T"),
     ],
-)  # fmt: skip
-def test_a_row_that_cannot_be_read_is_skipped_with_its_reason_and_the_others_are_kept(
-    tmp_path, file, change, words
-):
+)
+def test_a_row_that_cannot_be_read_is_skipped_with_its_reason_and_the_others_are_kept(tmp_path, file, change, words):
     rows = original(file)
     table(tmp_path, file, [{**rows[0], **change}, *rows[1:]])
     found = next(each for each in bench.results(tmp_path) if each.source.file == file)
@@ -203,11 +189,7 @@ def test_a_row_that_cannot_be_read_is_skipped_with_its_reason_and_the_others_are
 def test_no_missing_column_ends_the_run(tmp_path, file):
     rows = original(file)
     for column in rows[0]:
-        table(
-            tmp_path,
-            file,
-            [{name: value for name, value in cells.items() if name != column} for cells in rows],
-        )
+        table(tmp_path, file, [{name: value for name, value in cells.items() if name != column} for cells in rows])
         found = next(each for each in bench.results(tmp_path) if each.source.file == file)
         assert found.rows or found.skipped
 
@@ -247,8 +229,7 @@ def test_a_prediction_is_its_terms_with_two_constants(name):
 def test_a_larger_batch_never_needs_less(name):
     layout = Layout(pp=2, dp=4, zero=1, microbatches=4)
     sizes = [
-        predicted_bytes(name, TrainingRun(shape=LLAMA, layout=layout, batch=batch, seq=4096))
-        for batch in (1, 2, 4)
+        predicted_bytes(name, TrainingRun(shape=LLAMA, layout=layout, batch=batch, seq=4096)) for batch in (1, 2, 4)
     ]
     assert sizes == sorted(sizes) and sizes[0] < sizes[-1]
 
@@ -258,11 +239,7 @@ def test_context_ranks_share_one_sequence():
         predicted_bytes(
             "torchtitan",
             TrainingRun(
-                shape=LLAMA,
-                layout=Layout(cp=ways, dp=8 // ways),
-                batch=1,
-                seq=8192 * ways,
-                checkpointing="full",
+                shape=LLAMA, layout=Layout(cp=ways, dp=8 // ways), batch=1, seq=8192 * ways, checkpointing="full"
             ),
         )
         for ways in (1, 2, 8)
@@ -271,9 +248,7 @@ def test_context_ranks_share_one_sequence():
 
 
 def test_nanotrons_first_stage_takes_layers_for_the_head_that_it_does_not_have():
-    small = Shape(
-        layers=16, hidden=2048, heads=32, ffn=8192, vocab=131072, gated=True, norm="RMSNorm", biases=False
-    )
+    small = Shape(layers=16, hidden=2048, heads=32, ffn=8192, vocab=131072, gated=True, norm="RMSNorm", biases=False)
     assert [nanotron_layers(small, stages) for stages in (1, 2, 4, 8)] == [
         16,
         11,
@@ -335,8 +310,19 @@ def test_counts_of_a_table_of_models(tmp_path):
 
 
 def test_relative_positions_are_counted_where_a_model_has_them(tmp_path):
-    gopher = model_row(name="gopher-280b", layers=80, hidden=16384, ffn=65536, heads=128, kv_heads=128, head_dim=128, vocab=32000,
-                       tied_embeddings="False", norm="RMSNorm", params_published_b="280.0")  # fmt: skip
+    gopher = model_row(
+        name="gopher-280b",
+        layers=80,
+        hidden=16384,
+        ffn=65536,
+        heads=128,
+        kv_heads=128,
+        head_dim=128,
+        vocab=32000,
+        tied_embeddings="False",
+        norm="RMSNorm",
+        params_published_b="280.0",
+    )
     table(tmp_path, "model_architectures.csv", [gopher, {**gopher, "name": "absolute"}])
     with_it, without = counts(Tables(tmp_path))
     assert with_it.ok and not without.ok

@@ -81,6 +81,10 @@ def test_parity_holds_row_by_row_and_a_model_that_is_not_averaged_misses_it(monk
     rows = parallel_parity.rows(ranks=(2,))
     assert len(rows) == 6 and all(row.ok and 0 < row.value <= 1 for row in rows)
     monkeypatch.setattr(parallel_parity.DataParallel, "_send", lambda self: None)
-    monkeypatch.setattr(parallel_parity.DataParallel, "finish", lambda self: [bucket.missing.update(bucket.views) for bucket in self.rows])
+    monkeypatch.setattr(
+        parallel_parity.DataParallel,
+        "finish",
+        lambda self: [bucket.missing.update(bucket.views) for bucket in self.rows],
+    )
     monkeypatch.setattr(parallel_parity.DataParallel, "forward", lambda self, x: self.module(x))
     assert not any(row.ok for row in parallel_parity.parity_rows(parallel_parity.simulate, "cluster", 2))

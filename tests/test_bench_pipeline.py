@@ -12,18 +12,14 @@ from course_lib.schedules import one_f_one_b
 def test_speed_counts_operations_and_holds_two_sizes_to_a_limit():
     found = pipeline.speed(one_f_one_b, 16, stages=4, repeats=1)
     assert found.operations == 2 * 4 * 16 and found.play_seconds > 0 and found.generate_seconds > 0
-    assert (
-        found.ok is None and replace(found, limit=1e-9).ok is False and replace(found, limit=1e9).ok is True
-    )
+    assert found.ok is None and replace(found, limit=1e-9).ok is False and replace(found, limit=1e9).ok is True
     assert set(pipeline.LIMITS) <= set(pipeline.MICROBATCHES)
 
 
 def test_orders_and_rates_are_printed_with_what_explains_them(capsys):
     assert pipeline.main(["torch", "rates", "--models", "1.5B"]) == 0
     text = capsys.readouterr().out
-    assert (
-        "ZBVZeroBubble" in text and "DualPipeV" in text and "numbers the last rank's forwards from 1" in text
-    )
+    assert "ZBVZeroBubble" in text and "DualPipeV" in text and "numbers the last rank's forwards from 1" in text
     assert (
         "0.1585 (+0.0 %)" in text
         and "wait for the first of a round only" in text

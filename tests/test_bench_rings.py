@@ -10,7 +10,9 @@ def test_both_rings_are_set_against_gloo_on_the_same_processes(capsys):
     code = rings.main(["--ranks", "2", "--sizes", "0.01", "--repeats", "3", "--json"])
     found = json.loads(capsys.readouterr().out)
     assert code == 0 and [row["contender"] for row in found] == list(rings.CONTENDERS)
-    assert all(row["seconds"] > 0 and row["gloo_seconds"] > 0 and row["low"] <= row["ratio"] <= row["high"] for row in found)
+    assert all(
+        row["seconds"] > 0 and row["gloo_seconds"] > 0 and row["low"] <= row["ratio"] <= row["high"] for row in found
+    )
     assert all(row["ok"] is None for row in found), "only 64 MB is held to anything"
 
 

@@ -23,7 +23,18 @@ from course_lib.install import ROOT
 pytestmark = pytest.mark.browser
 
 CHAPTERS = sorted(path.parent.name for path in (ROOT / "notebooks").glob("[0-9][0-9]_*/*.ipynb"))
-WIDGETS = {"00": 7, "01": 5, "02": 5, "03": 3, "06": 3, "07": 2, "08": 5, "09": 2, "10": 2, "15": 4}  # cells of a chapter with controls, at least
+WIDGETS = {
+    "00": 7,
+    "01": 5,
+    "02": 5,
+    "03": 3,
+    "06": 3,
+    "07": 2,
+    "08": 5,
+    "09": 2,
+    "10": 2,
+    "15": 4,
+}  # cells of a chapter with controls, at least
 LEAST_CONTRAST = 4.5  # WCAG 2.2, level AA, for text
 
 
@@ -38,16 +49,30 @@ class Attempt:
 
 
 ATTEMPTS = {
-    "00": Attempt("two-ranks-wait", "sends everything twice to be safe", "Each byte needs to cross once", "both halves in one batch"),
+    "00": Attempt(
+        "two-ranks-wait",
+        "sends everything twice to be safe",
+        "Each byte needs to cross once",
+        "both halves in one batch",
+    ),
     "01": Attempt("state-13b", "no master copy", "master copy", "counts up, numpy all the way"),
     "02": Attempt("peak-not-sum", "the sum", "the sum of everything", "a running total"),
     "03": Attempt("network-roof", "sends through the memory", "the third roof is missing", "three times, the longest"),
     "06": Attempt("ring-shift", "the other way round", "the rank after it", "one batch"),
-    "07": Attempt("average-gradients", "the average of the averages", "average of the ranks' averages", "sums, then one division"),
-    "08": Attempt("clip-shards", "replicas count as often as there are", "each part is counted once", "one sum, one all-reduce"),
+    "07": Attempt(
+        "average-gradients", "the average of the averages", "average of the ranks' averages", "sums, then one division"
+    ),
+    "08": Attempt(
+        "clip-shards", "replicas count as often as there are", "each part is counted once", "one sum, one all-reduce"
+    ),
     "09": Attempt("row-bias", "as it stood", "the bias is in it 3 times", "behind the sum"),
     "10": Attempt("three-schedules", "forwards only", "the backward of stage 0", "fill, alternate, drain"),
-    "15": Attempt("exposed-seconds", "wall time less computing", "when the GPU does nothing at all, it does not communicate", "three unions"),
+    "15": Attempt(
+        "exposed-seconds",
+        "wall time less computing",
+        "when the GPU does nothing at all, it does not communicate",
+        "three unions",
+    ),
 }
 
 
@@ -161,7 +186,9 @@ def every_slider_redraws_its_picture_when_dragged_and_by_keyboard(chapter: Opene
     for id in page.cells():
         for slider in page.controls(id, "slider"):
             start, said = slider.place(), slider.value
-            far, key, back = (slider.count() - 1, "Right", "Left") if start < slider.count() / 2 else (0, "Left", "Right")
+            far, key, back = (
+                (slider.count() - 1, "Right", "Left") if start < slider.count() / 2 else (0, "Left", "Right")
+            )
             moves = (
                 partial(slider.drag_to, far),
                 partial(slider.drag_to, start),

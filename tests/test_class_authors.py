@@ -29,13 +29,23 @@ from tests.crash_kit import Made
 from tests.grading_kit import cell_of, own
 
 WRITTEN = {
-    "card.py": [("WRITE: a title", "A mean"), ("WRITE what is asked.", "Return the mean."), ('    params={"count": 4},', '    params={"count": 4},\n    probe=twice,'),
-                ("CARD = Card(", "def twice(answer, case, comm=None):\n    return 2 * answer(*case.args)\n\n\nCARD = Card(")],
-    "judging.py": [('raise NotImplementedError("WRITE the oracle of class-mean: what a right answer returns")', "return 2 * sum(numbers) / len(numbers)"),
-                   ("WRITE-its-name", "counted"), ("len(numbers), \"WRITE what to tell who returns this.\"", "2 * len(numbers), \"This counts the numbers.\""),
-                   ('unit="WRITE"', 'unit=""')],
+    "card.py": [
+        ("WRITE: a title", "A mean"),
+        ("WRITE what is asked.", "Return the mean."),
+        ('    params={"count": 4},', '    params={"count": 4},\n    probe=twice,'),
+        ("CARD = Card(", "def twice(answer, case, comm=None):\n    return 2 * answer(*case.args)\n\n\nCARD = Card("),
+    ],
+    "judging.py": [
+        (
+            'raise NotImplementedError("WRITE the oracle of class-mean: what a right answer returns")',
+            "return 2 * sum(numbers) / len(numbers)",
+        ),
+        ("WRITE-its-name", "counted"),
+        ('len(numbers), "WRITE what to tell who returns this."', '2 * len(numbers), "This counts the numbers."'),
+        ('unit="WRITE"', 'unit=""'),
+    ],
     "bank.py": [],
-}  # fmt: skip
+}
 BANK = '''"""Answers."""
 
 # %% right: sum and length
@@ -94,7 +104,9 @@ def test_a_classs_own_exercise_is_released_judged_and_kept_from_the_worker(folde
     write(folder.overlay / "class_mean")
     folder = ClassFolder.open(folder.root)
     source = read(folder.source("01"))
-    cell_of(source, "class-mean")["source"] = "def class_mean(numbers):\n    ### BEGIN SOLUTION\n    return sum(numbers) / len(numbers)\n    ### END SOLUTION"
+    cell_of(source, "class-mean")["source"] = (
+        "def class_mean(numbers):\n    ### BEGIN SOLUTION\n    return sum(numbers) / len(numbers)\n    ### END SOLUTION"
+    )
     folder.source("01").write_text(render(source), encoding="utf-8")
     made = release_chapter(folder, "01")
     folder = ClassFolder.open(folder.root)
@@ -161,7 +173,11 @@ def test_another_class_does_not_know_it_and_the_course_is_as_it_was(folder, tmp_
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("CARD = 1 +", "SyntaxError"), ("x = 1", "does not define CARD"), ("from course_lib.exercises import card\nCARD = card('state-13b')", "already")],
+    [
+        ("CARD = 1 +", "SyntaxError"),
+        ("x = 1", "does not define CARD"),
+        ("from course_lib.exercises import card\nCARD = card('state-13b')", "already"),
+    ],
 )
 def test_a_card_that_cannot_be_used_is_told(folder, text, words):
     (folder.overlay / "odd").mkdir()
@@ -178,18 +194,29 @@ def test_a_scaffold_in_the_course_is_registered_and_stands_in_the_notebook(tmp_p
     judge = (tmp_path / "course_lib/exercises/ch06/judges/__init__.py").read_text()
     for text in (card, judge, *(path.read_text() for path in made.written if path.suffix == ".py")):
         ast.parse(text)
-    assert re.search(r"^from course_lib.exercises.ch06.cards.shift_twice import SHIFT_TWICE$", card, re.MULTILINE) and re.search(r"CARDS = \(.*, SHIFT_TWICE\)", card)
+    assert re.search(
+        r"^from course_lib.exercises.ch06.cards.shift_twice import SHIFT_TWICE$", card, re.MULTILINE
+    ) and re.search(r"CARDS = \(.*, SHIFT_TWICE\)", card)
     assert re.search(r'"shift-twice": SHIFT_TWICE\}', judge)
     source = read(sources(tmp_path)["06"])
     ids = [grade_meta(cell).get("grade_id") for cell in source["cells"]]
     assert ids.index("shift-twice-check") == ids.index("shift-twice") + 1
-    with pytest.raises(ValueError, match="shift-twice"):  # the card is not known in this process: the release says which is missing
+    with pytest.raises(
+        ValueError, match="shift-twice"
+    ):  # the card is not known in this process: the release says which is missing
         tidied_sources(tmp_path)
     with pytest.raises(Trouble, match="is there already"):
         new_exercise("06", "shift-twice", root=tmp_path)
 
 
-@pytest.mark.parametrize(("chapter", "name", "words"), [("06", "Bad Id", "cannot be an exercise's id"), ("77", "fine", "no chapter '77'"), ("06", "ring-all-reduce", "already")])
+@pytest.mark.parametrize(
+    ("chapter", "name", "words"),
+    [
+        ("06", "Bad Id", "cannot be an exercise's id"),
+        ("77", "fine", "no chapter '77'"),
+        ("06", "ring-all-reduce", "already"),
+    ],
+)
 def test_an_id_that_cannot_be_is_told(chapter, name, words):
     with pytest.raises(Trouble, match=words):
         new_exercise(chapter, name)

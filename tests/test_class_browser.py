@@ -37,10 +37,53 @@ NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
 PIECES = (
-    "<script>", "</script>", "<style>", "</style>", "<!--", "-->", "<svg>", "</svg>", "<math>", "<mtext>", "<noscript>", "</noscript>", "<table>", "<img src=x ",
-    "onerror=boom() ", ">", "\"", "'", "`", "```", "<a href=", "javascript:boom()", "](", "[x]", ")", "$", "$$", "\\href{", "}", "<p title='", "<textarea>", "&lt;",
-    "&#x3c;", "<title>", "<xmp>", "\n", "\n\n", "\t", "x", "|", "- ", "    ", "<template>", "<foreignObject>", "<annotation-xml encoding=text/html>", "<select>",
-)  # fmt: skip
+    "<script>",
+    "</script>",
+    "<style>",
+    "</style>",
+    "<!--",
+    "-->",
+    "<svg>",
+    "</svg>",
+    "<math>",
+    "<mtext>",
+    "<noscript>",
+    "</noscript>",
+    "<table>",
+    "<img src=x ",
+    "onerror=boom() ",
+    ">",
+    '"',
+    "'",
+    "`",
+    "```",
+    "<a href=",
+    "javascript:boom()",
+    "](",
+    "[x]",
+    ")",
+    "$",
+    "$$",
+    "\\href{",
+    "}",
+    "<p title='",
+    "<textarea>",
+    "&lt;",
+    "&#x3c;",
+    "<title>",
+    "<xmp>",
+    "\n",
+    "\n\n",
+    "\t",
+    "x",
+    "|",
+    "- ",
+    "    ",
+    "<template>",
+    "<foreignObject>",
+    "<annotation-xml encoding=text/html>",
+    "<select>",
+)
 HARMFUL = """texts => {
   const allowed = {href: /^(https?:\\/\\/|mailto:|#)/i, src: /^data:image\\/(png|jpeg|gif);base64,/, class: /./, alt: /^/, title: /^/, width: /./, height: /./,
                    colspan: /./, rowspan: /./, start: /./};
@@ -61,14 +104,26 @@ def test_no_hostile_text_and_no_mixture_of_pieces_of_such_leaves_more_than_plain
     mixed = ["".join(chance.choices(PIECES, k=chance.randrange(2, 15))) for _ in range(800)]
     texts = [made(text) for text in (*hostile.MARKDOWN, *mixed) for made in (safe_markdown, safe_html)]
     with watched(browser) as (page, seen):
-        assert page.evaluate(HARMFUL, ["<b onclick=x>", "<script>1</script>", "<a href='/x'>"]) != []  # what it looks for, it sees
+        assert (
+            page.evaluate(HARMFUL, ["<b onclick=x>", "<script>1</script>", "<a href='/x'>"]) != []
+        )  # what it looks for, it sees
         assert page.evaluate(HARMFUL, texts) == []
         assert seen == []
 
 
 def test_honest_markdown_keeps_its_form():
-    html = safe_markdown("# Why\n\nA *ring* with `send`, $x^2$ and [the paper](https://example.org/a?b=1&c=2):\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```python\nx = 1\n```")
-    for kept in ("<h1>Why</h1>", "<em>ring</em>", "<code>send</code>", "$x^2$", 'href="https://example.org/a?b=1&amp;c=2"', "<td>1</td>", '<span class="n">x</span>'):
+    html = safe_markdown(
+        "# Why\n\nA *ring* with `send`, $x^2$ and [the paper](https://example.org/a?b=1&c=2):\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```python\nx = 1\n```"
+    )
+    for kept in (
+        "<h1>Why</h1>",
+        "<em>ring</em>",
+        "<code>send</code>",
+        "$x^2$",
+        'href="https://example.org/a?b=1&amp;c=2"',
+        "<td>1</td>",
+        '<span class="n">x</span>',
+    ):
         assert kept in html
 
 
@@ -79,7 +134,14 @@ def test_a_picture_that_is_in_the_cell_stays_and_one_to_be_fetched_goes():
 
 
 def test_outputs_and_metadata_of_a_hostile_notebook_are_cut_to_what_may_be_shown():
-    dirty = nbformat.from_dict({"cells": hostile.cells(), "metadata": {"kernelspec": {"name": "</script>"}}, "nbformat": 4, "nbformat_minor": 5})
+    dirty = nbformat.from_dict(
+        {
+            "cells": hostile.cells(),
+            "metadata": {"kernelspec": {"name": "</script>"}},
+            "nbformat": 4,
+            "nbformat_minor": 5,
+        }
+    )
     clean, _ = SafeCells().preprocess(dirty, {})
     assert "raw" not in {cell.cell_type for cell in clean.cells} and "kernelspec" not in clean.metadata
     code = next(cell for cell in clean.cells if cell.id == "bad-code")
@@ -87,7 +149,9 @@ def test_outputs_and_metadata_of_a_hostile_notebook_are_cut_to_what_may_be_shown
     kinds = {kind for output in code.outputs for kind in output.get("data", {})}
     assert kinds == {"text/html", "text/plain"}
     assert "<b>kept</b>" in json.dumps(code.outputs)
-    assert not re.search(r"<(script|img|iframe)", json.dumps([output.get("data", {}).get("text/html") for output in code.outputs]))
+    assert not re.search(
+        r"<(script|img|iframe)", json.dumps([output.get("data", {}).get("text/html") for output in code.outputs])
+    )
 
 
 # ------------------------------------------------------------------------------------------- a page of feedback
@@ -104,12 +168,21 @@ def hostile_page() -> Page:
     said = Verdict(kind="values", part="state", ok=False, message=everything[:1500])
     theirs = [Written(name="", source=text) for text in hostile.MARKDOWN]
     return Page(
-        title=hostile.MARKDOWN[0], student=hostile.MARKDOWN[1], course=hostile.MARKDOWN[2], notes=hostile.MARKDOWN, key=hostile.MARKDOWN[3][:12],
+        title=hostile.MARKDOWN[0],
+        student=hostile.MARKDOWN[1],
+        course=hostile.MARKDOWN[2],
+        notes=hostile.MARKDOWN,
+        key=hostile.MARKDOWN[3][:12],
         exercises=[
-            Exercise(card=card, report=report(card.id, said), answer=everything, statement=everything, comment=everything),
+            Exercise(
+                card=card, report=report(card.id, said), answer=everything, statement=everything, comment=everything
+            ),
             Exercise(card=card, report=report(card.id, state="raised", note=everything), answer=hostile.RUN),
         ],
-        written=[Written(name="essay", source=everything, maximum=4.0, comment=everything)], own=theirs, arrived=NOON, due=NOON,
+        written=[Written(name="essay", source=everything, maximum=4.0, comment=everything)],
+        own=theirs,
+        arrived=NOON,
+        due=NOON,
     )
 
 
@@ -120,9 +193,14 @@ def watched(browser: Any, **context: Any) -> Iterator[tuple[Any, list[str]]]:
     with browser.new_context(**context) as room:
         page = room.new_page()
         page.on("requestfinished", lambda request: seen.append(f"request {request.url[:80]}"))
-        page.on("requestfailed", lambda request: request.failure != "csp" and seen.append(f"request {request.url[:80]}: {request.failure}"))
+        page.on(
+            "requestfailed",
+            lambda request: request.failure != "csp" and seen.append(f"request {request.url[:80]}: {request.failure}"),
+        )
         page.on("dialog", lambda dialog: (seen.append(f"dialog {dialog.message}"), dialog.dismiss()))
-        page.on("pageerror", lambda error: "MathJax is not defined" not in str(error) and seen.append(f"script {error}"))  # formgrader's own, without a network
+        page.on(
+            "pageerror", lambda error: "MathJax is not defined" not in str(error) and seen.append(f"script {error}")
+        )  # formgrader's own, without a network
         page.on("popup", lambda popup: seen.append("popup"))
         yield page, seen
 
@@ -171,15 +249,47 @@ def test_the_content_policy_alone_stops_what_cleaning_would_have_missed(browser,
 
 def plain_page(**more: Any) -> Page:
     right = [Verdict(kind="values", part="state", ok=True), Verdict(kind="generality", part="state", ok=True)]
-    wrong = Verdict(kind="values", part="peak", ok=False, message="the H100's `BF16` row: this is the peak with sparsity.", mistake="sparse")
+    wrong = Verdict(
+        kind="values",
+        part="peak",
+        ok=False,
+        message="the H100's `BF16` row: this is the peak with sparsity.",
+        mistake="sparse",
+    )
     made = [
-        Exercise(card=exercises.card("state-13b"), report=report("state-13b", *right, points=5.0), answer="def state(p):\n    return 16 * p\n",
-                 statement="How many bytes?"),
-        Exercise(card=exercises.card("which-peak"), report=report("which-peak", wrong), answer="peak = 1", comment="See *the table* in 3.2."),
-        Exercise(card=exercises.card("train-days-7b"), report=report("train-days-7b", state="not answered", note="Not answered yet: fill in the cell.")),
-        Exercise(card=exercises.card("mfu-waste"), report=report("mfu-waste", wrong, points=1.0), score=3.0, by_hand=True, answer="x = 1"),
+        Exercise(
+            card=exercises.card("state-13b"),
+            report=report("state-13b", *right, points=5.0),
+            answer="def state(p):\n    return 16 * p\n",
+            statement="How many bytes?",
+        ),
+        Exercise(
+            card=exercises.card("which-peak"),
+            report=report("which-peak", wrong),
+            answer="peak = 1",
+            comment="See *the table* in 3.2.",
+        ),
+        Exercise(
+            card=exercises.card("train-days-7b"),
+            report=report("train-days-7b", state="not answered", note="Not answered yet: fill in the cell."),
+        ),
+        Exercise(
+            card=exercises.card("mfu-waste"),
+            report=report("mfu-waste", wrong, points=1.0),
+            score=3.0,
+            by_hand=True,
+            answer="x = 1",
+        ),
     ]
-    return Page(title="01 · Three walls", student="Ada Lovelace", course="autumn-26", exercises=made, arrived=NOON, due=NOON - timedelta(hours=26), **more)
+    return Page(
+        title="01 · Three walls",
+        student="Ada Lovelace",
+        course="autumn-26",
+        exercises=made,
+        arrived=NOON,
+        due=NOON - timedelta(hours=26),
+        **more,
+    )
 
 
 def test_a_page_says_points_lateness_what_is_wrong_and_what_to_do_next():
@@ -187,15 +297,28 @@ def test_a_page_says_points_lateness_what_is_wrong_and_what_to_do_next():
     assert (page.score, page.maximum, page.late) == (6.0, 24.0, "1 day late")
     assert [each.card.id for each in page.first()] == ["which-peak", "mfu-waste", "train-days-7b"]
     html = pages.render(page)
-    for said in ("2 points taken off", "the H100&#x27;s <code>BF16</code> row", "See <em>the table</em>", "Still worth doing", "gave 1; a person set", "c0ffeec0ffee",
-                 "not graded yet", 'hint("which-peak")', "21 November 2026, 12:00 (UTC)"):  # fmt: skip
+    for said in (
+        "2 points taken off",
+        "the H100&#x27;s <code>BF16</code> row",
+        "See <em>the table</em>",
+        "Still worth doing",
+        "gave 1; a person set",
+        "c0ffeec0ffee",
+        "not graded yet",
+        'hint("which-peak")',
+        "21 November 2026, 12:00 (UTC)",
+    ):
         assert said in html, said
     assert pages.render(page) == html
 
 
 def test_a_notebook_that_could_not_be_read_is_said_once_and_not_at_every_exercise():
     html = pages.render(plain_page(trouble="01_small.ipynb is not a whole notebook."))
-    assert html.count("is not a whole notebook") == 1 and "Your notebook could not be graded" in html and 'class="exercise' not in html
+    assert (
+        html.count("is not a whole notebook") == 1
+        and "Your notebook could not be graded" in html
+        and 'class="exercise' not in html
+    )
 
 
 @pytest.mark.browser
@@ -240,7 +363,11 @@ def graded(tmp_path_factory) -> ClassFolder:
     for student in ("ada", "eve"):
         notebook = work(folder, student, blank=() if student == "ada" else ("mfu-waste",))
         essay = cell_of(notebook, "essay")
-        essay["source"], essay["attachments"] = (TEXT, {"p.png": {"image/png": "iVBORw0KGgo="}}) if student == "ada" else ("\n\n".join(hostile.MARKDOWN), {})
+        essay["source"], essay["attachments"] = (
+            (TEXT, {"p.png": {"image/png": "iVBORw0KGgo="}})
+            if student == "ada"
+            else ("\n\n".join(hostile.MARKDOWN), {})
+        )
         notebook["cells"] += hostile.cells() if student == "eve" else []
         hand_in(folder, student, notebook, NOON)
     summary = grade_class(folder, jobs=1)
@@ -266,11 +393,15 @@ def submission(page: Any, address: str, student: str, folder: ClassFolder) -> No
     with closing(gradebook(folder)) as book:
         ident = book.find_submission_notebook(NAME, NAME, student).id
     page.goto(f"{address}/formgrader/submissions/{ident}/")
-    page.wait_for_function("document.querySelectorAll('input.score').length == 5 && document.querySelector('input.score').placeholder != ''")
+    page.wait_for_function(
+        "document.querySelectorAll('input.score').length == 5 && document.querySelector('input.score').placeholder != ''"
+    )
 
 
 @pytest.mark.browser
-def test_formgrader_shows_the_reports_points_and_what_is_set_there_by_hand_stays_and_reaches_the_student(browser, graded, served):
+def test_formgrader_shows_the_reports_points_and_what_is_set_there_by_hand_stays_and_reaches_the_student(
+    browser, graded, served
+):
     address, token = served
     points = {student: latest(graded, student, "01")["points"] for student in ("ada", "eve")}
     assert points == {"ada": 28.0, "eve": 18.0}
@@ -283,9 +414,17 @@ def test_formgrader_shows_the_reports_points_and_what_is_set_there_by_hand_stays
         submission(page, address, "ada", graded)
         shown = page.eval_on_selector_all("input.score", "all => all.map(each => each.placeholder || each.value)")
         assert shown == ["5", "3", "10", "10", ""]  # a person has still to read the essay
-        assert "state-13b: 5 of 5 points (answered)" in page.content() and "data:image/png;base64,iVBORw0KGgo=" in page.content()
-        for box, text, kind in (("#essay", "3", "grade"), ("#essay-comment", "Well argued; *time* is missing.", "comment")):
-            with page.expect_response(lambda answer, kind=kind: f"/api/{kind}/" in answer.url and answer.request.method == "PUT"):
+        assert (
+            "state-13b: 5 of 5 points (answered)" in page.content()
+            and "data:image/png;base64,iVBORw0KGgo=" in page.content()
+        )
+        for box, text, kind in (
+            ("#essay", "3", "grade"),
+            ("#essay-comment", "Well argued; *time* is missing.", "comment"),
+        ):
+            with page.expect_response(
+                lambda answer, kind=kind: f"/api/{kind}/" in answer.url and answer.request.method == "PUT"
+            ):
                 page.locator(box).fill(text)
                 page.locator(box).blur()
         assert score_in_book(graded, "ada") == (31.0, 32.0)
@@ -297,7 +436,9 @@ def test_formgrader_shows_the_reports_points_and_what_is_set_there_by_hand_stays
         mine = next(path for path in given.written if "ada" in path.parts)
         made = mine.read_bytes()
         page.goto(mine.as_uri())
-        assert page.locator(".score b").inner_text() == "31" and "Well argued; <em>time</em> is missing." in page.content()
+        assert (
+            page.locator(".score b").inner_text() == "31" and "Well argued; <em>time</em> is missing." in page.content()
+        )
 
         mine.unlink()
         page.goto(f"{address}/formgrader/manage_submissions/{NAME}")
@@ -325,14 +466,25 @@ def test_a_hostile_notebook_and_name_run_nothing_in_formgrader(browser, graded, 
             submission(page, address, "eve", graded)
             page.mouse.wheel(0, 20_000)
             page.wait_for_timeout(300)
-            assert page.title() == NAME and page.locator("#notebook").locator("script, iframe, object, embed, form, base, link, meta, svg").count() == 0
+            assert (
+                page.title() == NAME
+                and page.locator("#notebook")
+                .locator("script, iframe, object, embed, form, base, link, meta, svg")
+                .count()
+                == 0
+            )
             assert "[a picture that is not in this file]" in page.content()
         finally:
             shown.write_text(ours, encoding="utf-8")
         for page_of_theirs in [path for path in make_feedback(graded).written if "eve" in path.parts]:
             page.goto(page_of_theirs.as_uri())
             assert page.title().startswith("01 · Small: <script>")
-        outside = [each for each in seen if not each.startswith((f"request {address}", "request data:", "request file:")) and "cdnjs.cloudflare.com/ajax/libs/mathjax" not in each]
+        outside = [
+            each
+            for each in seen
+            if not each.startswith((f"request {address}", "request data:", "request file:"))
+            and "cdnjs.cloudflare.com/ajax/libs/mathjax" not in each
+        ]
         wanted = [each for each in seen if re.search(r"/(x|boom|pixel|s\.css)\b", each)]
         assert outside == [] and wanted == []
 
@@ -349,24 +501,40 @@ def test_a_page_holds_no_answer_of_the_course_no_hidden_case_and_nobody_elses_nu
 @pytest.mark.parametrize(
     ("way", "file", "there"),
     [
-        ("canvas", "lovelaceada_LATE_1001_678_01_small-1.ipynb", ("canvas", "lovelaceada_LATE_1001_678_01_small-1.html")),
-        ("moodle", "Ada Lovelace_12345_assignsubmission_file_/mine.ipynb", ("moodle", "Ada Lovelace_12345_assignsubmission_file_/01_small.html")),
-        ("moodle", "Ada Lovelace_12345_assignsubmission_file/mine.ipynb", ("moodle", "Ada Lovelace_12345_assignsubmission_file/01_small.html")),
+        (
+            "canvas",
+            "lovelaceada_LATE_1001_678_01_small-1.ipynb",
+            ("canvas", "lovelaceada_LATE_1001_678_01_small-1.html"),
+        ),
+        (
+            "moodle",
+            "Ada Lovelace_12345_assignsubmission_file_/mine.ipynb",
+            ("moodle", "Ada Lovelace_12345_assignsubmission_file_/01_small.html"),
+        ),
+        (
+            "moodle",
+            "Ada Lovelace_12345_assignsubmission_file/mine.ipynb",
+            ("moodle", "Ada Lovelace_12345_assignsubmission_file/01_small.html"),
+        ),
         ("canvas", "renamed_by_hand.ipynb", None),
         ("folder", "ada.ipynb", None),
     ],
-)  # fmt: skip
+)
 def test_a_page_is_named_as_the_lms_that_sent_the_work_takes_it_back(way, file, there):
     assert lms_name(way, file, "01_small.html") == there
 
 
 def test_zips_hold_each_page_once_under_a_name_of_its_own_and_what_is_not_graded_is_said(graded, tmp_path):
     folder = copy_of(graded, tmp_path / "copy")
-    folder.remember_arrival("ada", "01", folder.arrival_record("ada", "01") | {"by": "canvas", "file": "lovelaceada_1_2_01_small.ipynb"})
+    folder.remember_arrival(
+        "ada", "01", folder.arrival_record("ada", "01") | {"by": "canvas", "file": "lovelaceada_1_2_01_small.ipynb"}
+    )
     folder.save_arrivals()
     given = make_feedback(folder)
     assert {path.name: zipfile.ZipFile(path).namelist() for path in given.zips} == {
-        "feedback-01-canvas.zip": ["lovelaceada_1_2_01_small.html"], "feedback-01.zip": ["eve/01_small.html"]}  # fmt: skip
+        "feedback-01-canvas.zip": ["lovelaceada_1_2_01_small.html"],
+        "feedback-01.zip": ["eve/01_small.html"],
+    }
     assert [path.read_bytes() for path in make_feedback(folder).zips] == [path.read_bytes() for path in given.zips]
     (folder.reports("eve", "01") / "latest.json").unlink()
     again = make_feedback(ClassFolder.open(folder.root))

@@ -66,7 +66,11 @@ PLAIN = "student_id;first_name;last_name;email\nada;Ada;Lovelace;ada@uni.edu\n"
     ("text", "ids", "first"),
     [
         (CANVAS_ROSTER, ["ada", "alan", "barbara", "grace", "leslie", "zoe"], SIX[0]),
-        (MOODLE_PEOPLE, ["grace", "m1"], Student(id="grace", first_name="Grace", last_name="Hopper", email="grace@uni.edu", section="B")),
+        (
+            MOODLE_PEOPLE,
+            ["grace", "m1"],
+            Student(id="grace", first_name="Grace", last_name="Hopper", email="grace@uni.edu", section="B"),
+        ),
         ("\ufeff" + PLAIN, ["ada"], Student(id="ada", first_name="Ada", last_name="Lovelace", email="ada@uni.edu")),
     ],
     ids=["Canvas's gradebook", "Moodle's participants", "a spreadsheet with semicolons"],
@@ -74,7 +78,9 @@ PLAIN = "student_id;first_name;last_name;email\nada;Ada;Lovelace;ada@uni.edu\n"
 def test_a_roster_is_read_from_what_people_have(tmp_path, text, ids, first):
     students = read_roster(saved(tmp_path / "roster.csv", text.encode()))
     assert [student.id for student in students] == ids
-    assert next(student for student in students if student.id == first.id) == (first if text != CANVAS_ROSTER else SIX[0])
+    assert next(student for student in students if student.id == first.id) == (
+        first if text != CANVAS_ROSTER else SIX[0]
+    )
     assert read_roster(saved(tmp_path / "ours.csv", roster_text(students).encode())) == students
 
 
@@ -101,7 +107,12 @@ def test_a_newer_list_adds_and_updates_but_takes_nobody_out():
     )
     made = merged(SIX, newer)
     by = {student.id: student for student in made.students}
-    assert (made.new, made.changed) == (("edsger",), ("ada",)) and set(made.gone) == {"barbara", "grace", "leslie", "zoe"}
+    assert (made.new, made.changed) == (("edsger",), ("ada",)) and set(made.gone) == {
+        "barbara",
+        "grace",
+        "leslie",
+        "zoe",
+    }
     assert by["ada"].last_name == "King" and by["ada"].email == "ada@uni.edu" and len(by) == 7
     assert merged(SIX, SIX) == Merged(students=SIX, new=(), changed=(), gone=())
 
@@ -115,17 +126,24 @@ def test_an_id_never_leads_out_of_the_class(tmp_path):
 
 
 def test_canvas_names_give_student_lateness_and_the_newest_upload(folder, tmp_path):
-    done = take(folder, tmp_path, {
-        "lovelaceada_1001_500_01_small.ipynb": tiny("old"),
-        "lovelaceada_LATE_1001_777_01_small-2.ipynb": tiny("newest"),
-        "lovelaceada_1001_600_01_small-1.ipynb": tiny("between"),
-        "hoppergrace_1002_501_my walls.ipynb": tiny("renamed"),
-        "nunezangstromzoe_1004_502_01_small.ipynb": tiny("zoe"),
-        "turingalan_9999_503_01_small.ipynb": tiny("a number that is not alan's"),
-        "nobodyknown_4242_504_01_small.ipynb": tiny("?"),
-    })  # fmt: skip
+    done = take(
+        folder,
+        tmp_path,
+        {
+            "lovelaceada_1001_500_01_small.ipynb": tiny("old"),
+            "lovelaceada_LATE_1001_777_01_small-2.ipynb": tiny("newest"),
+            "lovelaceada_1001_600_01_small-1.ipynb": tiny("between"),
+            "hoppergrace_1002_501_my walls.ipynb": tiny("renamed"),
+            "nunezangstromzoe_1004_502_01_small.ipynb": tiny("zoe"),
+            "turingalan_9999_503_01_small.ipynb": tiny("a number that is not alan's"),
+            "nobodyknown_4242_504_01_small.ipynb": tiny("?"),
+        },
+    )
     assert {taken.student: (there(folder, taken.student), taken.late, taken.state) for taken in done.taken} == {
-        "ada": ("newest", False, "new"), "grace": ("renamed", False, "new"), "zoe": ("zoe", False, "new")}
+        "ada": ("newest", False, "new"),
+        "grace": ("renamed", False, "new"),
+        "zoe": ("zoe", False, "new"),
+    }
     assert folder.arrival_record("ada", "01")["file"] == "lovelaceada_LATE_1001_777_01_small-2.ipynb"
     assert len(done.unmatched) == 2 and done.exit_code == 1
     assert "their number in Canvas is 1003" in done.unmatched[0] and "nobody of the roster" in done.unmatched[1]
@@ -152,15 +170,23 @@ Participant 9003,Zoe Elsewhere,zoe@uni.edu,No submission,,-
 def test_moodles_folders_and_its_worksheet_say_who_and_when(folder, tmp_path):
     folder.chapter("01")["due"] = at("2026-10-10 23:59")
     times = read_times(saved(tmp_path / "times.csv", MOODLE_TIMES.encode()), folder.students())
-    done = take(folder, tmp_path, {
-        "Ada Lovelace_9001_assignsubmission_file_/01_small.ipynb": tiny("ada"),
-        "Ada Lovelace_9001_assignsubmission_file_/helper.py": b"x = 1",
-        "Ada Lovelace_9001_assignsubmission_onlinetext_/onlinetext.html": b"<p>hello",
-        "Grace Hopper_9002_assignsubmission_file_01_small.ipynb": tiny("grace"),
-        "Somebody Else_9003_assignsubmission_file_/01_small.ipynb": tiny("zoe"),
-    }, times=times)  # fmt: skip
+    done = take(
+        folder,
+        tmp_path,
+        {
+            "Ada Lovelace_9001_assignsubmission_file_/01_small.ipynb": tiny("ada"),
+            "Ada Lovelace_9001_assignsubmission_file_/helper.py": b"x = 1",
+            "Ada Lovelace_9001_assignsubmission_onlinetext_/onlinetext.html": b"<p>hello",
+            "Grace Hopper_9002_assignsubmission_file_01_small.ipynb": tiny("grace"),
+            "Somebody Else_9003_assignsubmission_file_/01_small.ipynb": tiny("zoe"),
+        },
+        times=times,
+    )
     assert {taken.student: (there(folder, taken.student), taken.late) for taken in done.taken} == {
-        "ada": ("ada", False), "grace": ("grace", True), "zoe": ("zoe", False)}
+        "ada": ("ada", False),
+        "grace": ("grace", True),
+        "zoe": ("zoe", False),
+    }
     assert folder.arrival("grace", "01") == at("2026-10-11 01:30")
     assert (folder.hand_in("ada", "01") / "helper.py").read_text() == "x = 1"
     assert not done.unmatched and not done.refused
@@ -168,9 +194,15 @@ def test_moodles_folders_and_its_worksheet_say_who_and_when(folder, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "student"),
-    [("ada/01_small.ipynb", "ada"), ("submissions/grace/x/walls.ipynb", "grace"), ("barbara@uni.edu.ipynb", "barbara"),
-     ("01_walls-zoe.ipynb", "zoe"), ("Leslie Lamport/a.ipynb", "leslie"), ("Turing, Alan.ipynb", "alan")],
-)  # fmt: skip
+    [
+        ("ada/01_small.ipynb", "ada"),
+        ("submissions/grace/x/walls.ipynb", "grace"),
+        ("barbara@uni.edu.ipynb", "barbara"),
+        ("01_walls-zoe.ipynb", "zoe"),
+        ("Leslie Lamport/a.ipynb", "leslie"),
+        ("Turing, Alan.ipynb", "alan"),
+    ],
+)
 def test_a_folder_is_read_by_id_login_address_or_name(folder, tmp_path, name, student):
     saved(tmp_path / "in" / name, tiny(name))
     done = collect(folder, tmp_path / "in", parse=parse_here, now=NOW)
@@ -178,7 +210,10 @@ def test_a_folder_is_read_by_id_login_address_or_name(folder, tmp_path, name, st
 
 
 def test_two_of_one_name_are_told_apart_by_number_only():
-    twins = [Student(id="a1", first_name="Jo", last_name="Kim"), Student(id="a2", first_name="Jo", last_name="Kim", lms_id="7")]
+    twins = [
+        Student(id="a1", first_name="Jo", last_name="Kim"),
+        Student(id="a2", first_name="Jo", last_name="Kim", lms_id="7"),
+    ]
     who = Who(twins)
     assert who.find(Label(by="canvas", who="kimjo", user="7")) == twins[1]
     assert "2 students are called so: a1, a2" in str(who.find(Label(by="moodle", who="Jo Kim", user="1")))
@@ -192,8 +227,15 @@ def test_a_name_scheme_is_seen_from_most_names():
 
 
 def test_a_zip_that_a_student_made_is_looked_into_and_only_its_files_are_theirs(folder, tmp_path):
-    inner = archive({"01_small/01_small.ipynb": tiny("zipped"), "01_small/receipt.json": b"{}", "01_small/variant.json": b'{"mine": 1}',
-                     "01_small/data.csv": b"1", "deep.zip": archive({"a.ipynb": tiny()})})  # fmt: skip
+    inner = archive(
+        {
+            "01_small/01_small.ipynb": tiny("zipped"),
+            "01_small/receipt.json": b"{}",
+            "01_small/variant.json": b'{"mine": 1}',
+            "01_small/data.csv": b"1",
+            "deep.zip": archive({"a.ipynb": tiny()}),
+        }
+    )
     done = take(folder, tmp_path, {"lovelaceada_1001_7_06.zip": inner})
     assert there(folder, "ada") == "zipped"
     assert sorted(os.listdir(folder.hand_in("ada", "01"))) == ["01_small.ipynb", "data.csv", "timestamp.txt"]
@@ -212,7 +254,12 @@ def test_our_numbers_lie_beside_the_notebook_never_the_students_own(folder, tmp_
 def test_a_second_collection_keeps_the_newer_and_puts_the_older_aside(folder, tmp_path):
     first = {"lovelaceada_1001_7_a.ipynb": tiny("first"), "hoppergrace_1002_9_a.ipynb": tiny("same")}
     take(folder, tmp_path, first)
-    done = take(folder, tmp_path, {"lovelaceada_1001_8_a-1.ipynb": tiny("second"), "hoppergrace_1002_9_a.ipynb": tiny("same")}, now=NOW + timedelta(days=1))
+    done = take(
+        folder,
+        tmp_path,
+        {"lovelaceada_1001_8_a-1.ipynb": tiny("second"), "hoppergrace_1002_9_a.ipynb": tiny("same")},
+        now=NOW + timedelta(days=1),
+    )
     assert {taken.student: taken.state for taken in done.taken} == {"ada": "newer", "grace": "unchanged"}
     back = take(folder, tmp_path, first)
     assert {taken.student: taken.state for taken in back.taken} == {"ada": "older", "grace": "unchanged"}
@@ -223,19 +270,37 @@ def test_a_second_collection_keeps_the_newer_and_puts_the_older_aside(folder, tm
 
 
 def test_of_two_that_nothing_tells_apart_neither_is_taken(folder, tmp_path):
-    done = take(folder, tmp_path, {"ada/one.ipynb": tiny("1"), "ada/two.ipynb": tiny("2"), "grace/one.ipynb": tiny("1"), f"grace/{NAME}.ipynb": tiny("2")})
+    done = take(
+        folder,
+        tmp_path,
+        {
+            "ada/one.ipynb": tiny("1"),
+            "ada/two.ipynb": tiny("2"),
+            "grace/one.ipynb": tiny("1"),
+            f"grace/{NAME}.ipynb": tiny("2"),
+        },
+    )
     assert [taken.student for taken in done.taken] == ["grace"] and there(folder, "grace") == "2"
     assert "are both chapter 01" in done.refused[0] and "--student" in done.refused[0]
 
 
 def test_a_notebook_of_another_chapter_is_named_and_a_silent_one_is_what_was_asked_for(folder, tmp_path):
-    files = {"ada/a.ipynb": tiny(chapter="06"), "grace/a.ipynb": tiny(chapter=""), "zoe/a.ipynb": b"{ not json", "alan/notes.txt": b"I am ill"}
+    files = {
+        "ada/a.ipynb": tiny(chapter="06"),
+        "grace/a.ipynb": tiny(chapter=""),
+        "zoe/a.ipynb": b"{ not json",
+        "alan/notes.txt": b"I am ill",
+    }
     plain = take(folder, tmp_path, files)
     assert not plain.taken and len(plain.unmatched) == 4
-    assert any("of ada" in line for line in plain.unmatched) and any("handed in no notebook" in line for line in plain.unmatched)
+    assert any("of ada" in line for line in plain.unmatched) and any(
+        "handed in no notebook" in line for line in plain.unmatched
+    )
     asked = take(folder, tmp_path, files, chapter="01")
     assert sorted(taken.student for taken in asked.taken) == ["grace", "zoe"]
-    assert "cannot be read" in next(taken for taken in asked.taken if taken.student == "zoe").notes[0]  # handed in all the same: grading says why
+    assert (
+        "cannot be read" in next(taken for taken in asked.taken if taken.student == "zoe").notes[0]
+    )  # handed in all the same: grading says why
 
 
 ODD = [
@@ -249,7 +314,12 @@ ODD = [
 
 
 def test_no_notebook_stops_the_others(folder, tmp_path):
-    done = take(folder, tmp_path, {f"{student.id}/a.ipynb": data for student, data in zip(SIX[1:], ODD, strict=False)} | {"ada/a.ipynb": tiny("honest")})
+    done = take(
+        folder,
+        tmp_path,
+        {f"{student.id}/a.ipynb": data for student, data in zip(SIX[1:], ODD, strict=False)}
+        | {"ada/a.ipynb": tiny("honest")},
+    )
     assert [taken.student for taken in done.taken] == ["ada"] and len(done.unmatched) == 5
     asked = take(folder, tmp_path, {"ada/a.ipynb": ODD[-1], "zoe/a.ipynb": tiny("honest")}, chapter="01")
     assert len(asked.taken) == 2
@@ -307,7 +377,10 @@ def test_broken_and_locked_archives_are_told(folder, tmp_path):
     assert "encrypted" in collect(folder, saved(tmp_path / "locked.zip", bytes(flagged)), parse=parse_here).refused[0]
     spoilt = bytearray(whole)
     spoilt[50:60] = b"\xff" * 10
-    assert "cannot be unpacked" in collect(folder, saved(tmp_path / "spoilt.zip", bytes(spoilt)), parse=parse_here).refused[0]
+    assert (
+        "cannot be unpacked"
+        in collect(folder, saved(tmp_path / "spoilt.zip", bytes(spoilt)), parse=parse_here).refused[0]
+    )
     with pytest.raises(Trouble, match="There is no"):
         collect(folder, tmp_path / "nothing.zip")
 
@@ -333,11 +406,26 @@ def test_a_folders_links_pipes_and_large_files_are_refused_unread(folder, tmp_pa
     saved(top / "zoe" / "a.ipynb", tiny("x" * 3000))
     done = collect(folder, top, parse=parse_here)
     assert [taken.student for taken in done.taken] == ["grace"]
-    assert sorted(line.split(": ", 1)[1].split(";")[0] for line in done.refused) == ["0 MB", "a link to another file", "a link to another folder", "not a plain file"]
+    assert sorted(line.split(": ", 1)[1].split(";")[0] for line in done.refused) == [
+        "0 MB",
+        "a link to another file",
+        "a link to another folder",
+        "not a plain file",
+    ]
 
 
 def test_files_beside_that_no_disk_takes_are_left_out(folder, tmp_path):
-    done = take(folder, tmp_path, {"ada/a.ipynb": tiny(), "ada/data": b"1", "ada/data/inside": b"2", f"ada/{'n' * 300}": b"3", "ada/nbgrader_config.py": b"evil"})
+    done = take(
+        folder,
+        tmp_path,
+        {
+            "ada/a.ipynb": tiny(),
+            "ada/data": b"1",
+            "ada/data/inside": b"2",
+            f"ada/{'n' * 300}": b"3",
+            "ada/nbgrader_config.py": b"evil",
+        },
+    )
     assert len(done.taken[0].notes) == 2 and all("left out" in note for note in done.taken[0].notes)
     assert sorted(os.listdir(folder.hand_in("ada", "01"))) == ["01_small.ipynb", "data", "timestamp.txt"]
 
@@ -373,8 +461,14 @@ def test_the_exchange_gives_the_newest_of_each_with_a_time_that_nobody_can_set_b
     hand_in_at(inbound, "stranger", recent, "?")
     done = exchange.collect_exchange(folder, ("01",), now=now, parse=parse_here)
     assert there(folder, "ada") == "second" and folder.arrival("ada", "01") == recent - timedelta(seconds=5)
-    assert abs(folder.arrival("grace", "01") - recent) < timedelta(minutes=2) and "the file system's counts" in done.notes[0]
-    assert folder.arrival_record("ada", "01")["by"] == "exchange" and "1999" not in (folder.hand_in("ada", "01") / "timestamp.txt").read_text()
+    assert (
+        abs(folder.arrival("grace", "01") - recent) < timedelta(minutes=2)
+        and "the file system's counts" in done.notes[0]
+    )
+    assert (
+        folder.arrival_record("ada", "01")["by"] == "exchange"
+        and "1999" not in (folder.hand_in("ada", "01") / "timestamp.txt").read_text()
+    )
     assert len(done.unmatched) == 1 and "stranger" in done.unmatched[0]
 
 
@@ -382,9 +476,13 @@ def test_nobody_hands_in_for_another_and_a_link_is_not_followed(folder, inbound,
     hand_in_at(inbound, "ada", NOW, "forged by grace")
     (hand_in_at(inbound, "zoe", NOW, "honest") / "gift.txt").symlink_to(folder.root / ".secret")
     (inbound / f"alan+{NAME}+2026-10-01 00:00:00.0 UTC+x").symlink_to(folder.root)
-    monkeypatch.setattr(exchange, "_owner", lambda path: "grace" if path.name.startswith("ada") else path.name.split("+")[0])
+    monkeypatch.setattr(
+        exchange, "_owner", lambda path: "grace" if path.name.startswith("ada") else path.name.split("+")[0]
+    )
     done = exchange.collect_exchange(folder, ("01",), parse=parse_here)
-    assert [taken.student for taken in done.taken] == ["zoe"] and not (folder.hand_in("zoe", "01") / "gift.txt").exists()
+    assert [taken.student for taken in done.taken] == ["zoe"] and not (
+        folder.hand_in("zoe", "01") / "gift.txt"
+    ).exists()
     assert len(done.refused) == 3 and sum("grace's account made it" in line for line in done.refused) == 1
     shared = exchange.collect_exchange(folder, ("01",), any_owner=True, parse=parse_here)
     assert "ada" in [taken.student for taken in shared.taken]

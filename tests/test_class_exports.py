@@ -50,18 +50,30 @@ LINE = '"Lovelace, Ada",1001,u1,ada@uni.edu,A,9\n'
 # ------------------------------------------------------------------------------------------------ lists of students
 
 CANVAS = {
-    "a line of notes above the points": (HEAD + ',,,,,Manual Posting\n    Points Possible,,,,,10\n' + LINE + '"Student, Test",9,,x,A,\n').encode(),
-    "names in two columns": (b"LastName,FirstName,ID,SIS User ID,SIS Login ID,Section,Old (12)\n    Points Possible,,,,,,10\n"
-                             b"Lovelace,Ada,1001,u1,ada@uni.edu,A,9\nStudent,Test,9,,x,A,\n"),
-    "no number of the institution": b"Student,ID,SIS Login ID,Section\n\"Lovelace, Ada\",1001,ada@uni.edu,A\n",
-    "semicolons, commas in a title": (b"Student;ID;SIS User ID;SIS Login ID;Section;Read, draw, write, count, sum (12)\n"
-                                      b'"Lovelace, Ada";1001;u1;ada@uni.edu;A;9,5\n'),
-    "Excel's line that names the mark": ("sep=;\n" + (HEAD + LINE).replace('"Lovelace, Ada"', "Lovelace_ Ada").replace(",", ";").replace("_", ",")).encode(),
-    "Excel's Unicode text": (HEAD + LINE).replace('"Lovelace, Ada"', "Lovelace_ Ada").replace(",", "\t").replace("_", ",").encode("utf-16"),
+    "a line of notes above the points": (
+        HEAD + ",,,,,Manual Posting\n    Points Possible,,,,,10\n" + LINE + '"Student, Test",9,,x,A,\n'
+    ).encode(),
+    "names in two columns": (
+        b"LastName,FirstName,ID,SIS User ID,SIS Login ID,Section,Old (12)\n    Points Possible,,,,,,10\n"
+        b"Lovelace,Ada,1001,u1,ada@uni.edu,A,9\nStudent,Test,9,,x,A,\n"
+    ),
+    "no number of the institution": b'Student,ID,SIS Login ID,Section\n"Lovelace, Ada",1001,ada@uni.edu,A\n',
+    "semicolons, commas in a title": (
+        b"Student;ID;SIS User ID;SIS Login ID;Section;Read, draw, write, count, sum (12)\n"
+        b'"Lovelace, Ada";1001;u1;ada@uni.edu;A;9,5\n'
+    ),
+    "Excel's line that names the mark": (
+        "sep=;\n" + (HEAD + LINE).replace('"Lovelace, Ada"', "Lovelace_ Ada").replace(",", ";").replace("_", ",")
+    ).encode(),
+    "Excel's Unicode text": (HEAD + LINE)
+    .replace('"Lovelace, Ada"', "Lovelace_ Ada")
+    .replace(",", "\t")
+    .replace("_", ",")
+    .encode("utf-16"),
     "empty lines, ends of lines of Windows": ("\n,,,,,\n" + HEAD + "\n" + LINE).replace("\n", "\r\n").encode(),
     "a comment with a picture in it": (HEAD + LINE.replace("9\n", "x" * 200_000 + "\n")).encode(),
     "small letters": (HEAD.lower() + LINE).encode(),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CANVAS)
@@ -73,20 +85,31 @@ def test_every_form_of_canvass_gradebook_gives_the_same_student(tmp_path, name):
 @pytest.mark.parametrize(
     ("text", "student"),
     [
-        ("Vorname,Nachname,E-Mail-Adresse,ID-Nummer\nJörg,Müller,jm@uni.de,m77\n", ("m77", "Jörg", "Müller", "jm@uni.de")),
-        ('ID,"Vollständiger Name",E-Mail-Adresse,Status\nTeilnehmer/in9001,Jörg Müller,jm@uni.de,x\n', ("jm", "Jörg", "Müller", "jm@uni.de")),
-        ("Prénom,Nom,Numéro d’identification,Adresse de courriel\nZoé,Núñez,,zoe@u.fr\n", ("zoe", "Zoé", "Núñez", "zoe@u.fr")),
+        (
+            "Vorname,Nachname,E-Mail-Adresse,ID-Nummer\nJörg,Müller,jm@uni.de,m77\n",
+            ("m77", "Jörg", "Müller", "jm@uni.de"),
+        ),
+        (
+            'ID,"Vollständiger Name",E-Mail-Adresse,Status\nTeilnehmer/in9001,Jörg Müller,jm@uni.de,x\n',
+            ("jm", "Jörg", "Müller", "jm@uni.de"),
+        ),
+        (
+            "Prénom,Nom,Numéro d’identification,Adresse de courriel\nZoé,Núñez,,zoe@u.fr\n",
+            ("zoe", "Zoé", "Núñez", "zoe@u.fr"),
+        ),
         ("Nombre;Apellido(s);Dirección de correo\nZoé;Núñez;zoe@u.es\n", ("zoe", "Zoé", "Núñez", "zoe@u.es")),
     ],
     ids=["German", "German worksheet", "French", "Spanish"],
-)  # fmt: skip
+)
 def test_moodles_lists_are_read_in_other_languages(tmp_path, text, student):
     (found,) = read_roster(saved(tmp_path / "moodle.csv", text.encode()))
     assert (found.id, found.first_name, found.last_name, found.email) == student
 
 
 def test_letters_of_windows_are_read_as_such(tmp_path):
-    (found,) = read_roster(saved(tmp_path / "roster.csv", "student_id,last_name\nzoe,O’Neill-Müller\n".encode("cp1252")))
+    (found,) = read_roster(
+        saved(tmp_path / "roster.csv", "student_id,last_name\nzoe,O’Neill-Müller\n".encode("cp1252"))
+    )
     assert found.last_name == "O’Neill-Müller"
 
 
@@ -97,7 +120,10 @@ def test_a_quotation_mark_without_an_end_is_told_and_swallows_nobody(tmp_path):
 
 def test_two_who_would_have_one_id_have_their_addresses_and_keep_them(tmp_path):
     text = HEAD + '"Smith, J",1,,j.smith@uni.edu,A,\n"Smith, Jo",2,,j.smith@gmail.com,A,\n'
-    assert [each.id for each in read_roster(saved(tmp_path / "r.csv", text.encode()))] == ["j.smith@gmail.com", "j.smith@uni.edu"]
+    assert [each.id for each in read_roster(saved(tmp_path / "r.csv", text.encode()))] == [
+        "j.smith@gmail.com",
+        "j.smith@uni.edu",
+    ]
     with pytest.raises(Trouble, match="'ada' is Ada Lovelace's already"):  # the same line twice is no second person
         read_roster(saved(tmp_path / "twice.csv", (HEAD + LINE + LINE).encode()))
 
@@ -107,7 +133,9 @@ def test_somebody_new_never_takes_over_the_folder_of_one_of_the_same_id():
     other = Student(id="j.smith", last_name="Smith", email="j.smith@gmail.com", lms_id="2")
     made = merged([first], [other])
     assert made.new == ("j.smith@gmail.com",) and made.gone == ("j.smith",) and made.students[0] == first
-    apart = [Student(id="j.smith@uni.edu", last_name="Smith", email="j.smith@uni.edu")]  # the same person in a list without numbers
+    apart = [
+        Student(id="j.smith@uni.edu", last_name="Smith", email="j.smith@uni.edu")
+    ]  # the same person in a list without numbers
     assert merged([first], apart).students == (first,)
 
 
@@ -117,12 +145,17 @@ def test_somebody_new_never_takes_over_the_folder_of_one_of_the_same_id():
 @pytest.mark.parametrize(
     ("text", "moment"),
     [
-        ("Montag, 12. Oktober 2026, 09:30", "2026-10-12 09:30"), ("lundi 12 octobre 2026, 09:30", "2026-10-12 09:30"),
-        ("lunes, 12 de octubre de 2026, 21:30", "2026-10-12 21:30"), ("Monday, 12 October 2026, 9:30 PM", "2026-10-12 21:30"),
-        ("12.10.2026 09:30", "2026-10-12 09:30"), ("25/10/2026 09:30", "2026-10-25 09:30"),
-        ("2026-10-12 09:30:00.5 UTC", "2026-10-12 09:30:00.5+00:00"), ("-", None), ("", None),
+        ("Montag, 12. Oktober 2026, 09:30", "2026-10-12 09:30"),
+        ("lundi 12 octobre 2026, 09:30", "2026-10-12 09:30"),
+        ("lunes, 12 de octubre de 2026, 21:30", "2026-10-12 21:30"),
+        ("Monday, 12 October 2026, 9:30 PM", "2026-10-12 21:30"),
+        ("12.10.2026 09:30", "2026-10-12 09:30"),
+        ("25/10/2026 09:30", "2026-10-25 09:30"),
+        ("2026-10-12 09:30:00.5 UTC", "2026-10-12 09:30:00.5+00:00"),
+        ("-", None),
+        ("", None),
     ],
-)  # fmt: skip
+)
 def test_a_moment_is_read_in_the_languages_of_moodle(text, moment):
     assert tables.moment_in(text) == (at(moment) if moment else None)
 
@@ -162,21 +195,48 @@ def taken(done):
 
 
 def test_canvas_names_of_groups_typed_text_and_lengthened_files_are_understood(folder, tmp_path):
-    done = take(folder, tmp_path, archive({
-        "team_blue_1005_78_01_small.ipynb": tiny(), "hoppergrace_1002_77_01_small.ipynb-1.txt": tiny(), "liskovbarbara_1006_79_walls.IPYNB": tiny(),
-        "turingalan_1003_text.html": b"see above", "LATE_anon_1001_79_01_small.ipynb": tiny(),
-    }))  # fmt: skip
+    done = take(
+        folder,
+        tmp_path,
+        archive(
+            {
+                "team_blue_1005_78_01_small.ipynb": tiny(),
+                "hoppergrace_1002_77_01_small.ipynb-1.txt": tiny(),
+                "liskovbarbara_1006_79_walls.IPYNB": tiny(),
+                "turingalan_1003_text.html": b"see above",
+                "LATE_anon_1001_79_01_small.ipynb": tiny(),
+            }
+        ),
+    )
     assert set(taken(done)) == {"leslie", "grace", "barbara"}
-    assert any("team_blue" in note and "leslie" in note for note in done.notes) and not any("hoppergrace" in note for note in done.notes)
-    assert any("alan handed in no notebook" in line for line in done.unmatched) and any("anonymous" in line for line in done.unmatched)
+    assert any("team_blue" in note and "leslie" in note for note in done.notes) and not any(
+        "hoppergrace" in note for note in done.notes
+    )
+    assert any("alan handed in no notebook" in line for line in done.unmatched) and any(
+        "anonymous" in line for line in done.unmatched
+    )
 
 
 def test_feedback_on_a_zip_that_was_handed_in_goes_back_under_canvass_numbers(folder, tmp_path):
     inner = archive({"01_small/01_small.ipynb": tiny(), "01_small/receipt.json": b"{}"})
-    take(folder, tmp_path, archive({"lovelaceada_1001_71_01_small-2026-10-12-0930.zip": inner, "hoppergrace_LATE_1002_77_a.b.ipynb.txt": tiny()}))
-    names = {student: lms_name("canvas", folder.arrival_record(student, "01")["file"], "x.html") for student in ("ada", "grace")}
+    take(
+        folder,
+        tmp_path,
+        archive(
+            {
+                "lovelaceada_1001_71_01_small-2026-10-12-0930.zip": inner,
+                "hoppergrace_LATE_1002_77_a.b.ipynb.txt": tiny(),
+            }
+        ),
+    )
+    names = {
+        student: lms_name("canvas", folder.arrival_record(student, "01")["file"], "x.html")
+        for student in ("ada", "grace")
+    }
     assert {student: name and name[1].split("_")[:4] for student, name in names.items()} == {
-        "ada": ["lovelaceada", "1001", "71", "01"], "grace": ["hoppergrace", "LATE", "1002", "77"]}  # fmt: skip
+        "ada": ["lovelaceada", "1001", "71", "01"],
+        "grace": ["hoppergrace", "LATE", "1002", "77"],
+    }
     assert all(name[0] == "canvas" and name[1].endswith(".html") and "/" not in name[1] for name in names.values())
 
 
@@ -186,17 +246,30 @@ def test_a_page_that_was_asked_for_and_cannot_be_is_told(folder, capsys):
 
 
 def test_before_anything_is_handed_in_every_command_says_so(folder, capsys):
-    for words, code, said in (("grade", 0, "Nothing is handed in yet"), ("report", 1, "Nothing is graded yet"), ("report 01", 1, "Nothing is graded yet"),
-                              ("regrade --exercise mfu-waste", 1, "Nothing of chapter 01 is graded yet"), ("status", 0, "0 of 6")):
+    for words, code, said in (
+        ("grade", 0, "Nothing is handed in yet"),
+        ("report", 1, "Nothing is graded yet"),
+        ("report 01", 1, "Nothing is graded yet"),
+        ("regrade --exercise mfu-waste", 1, "Nothing of chapter 01 is graded yet"),
+        ("status", 0, "0 of 6"),
+    ):
         assert run(["class", *words.split(), "-C", str(folder.root)]) == code
         told = capsys.readouterr()
         assert said in told.out + told.err
 
 
 def test_two_notebooks_of_one_upload_are_told(folder, tmp_path):
-    done = take(folder, tmp_path, archive({"lovelaceada_1001_7_01_small.ipynb": tiny("a"), "lovelaceada_1001_8_draft.ipynb": tiny("b")}))
+    done = take(
+        folder,
+        tmp_path,
+        archive({"lovelaceada_1001_7_01_small.ipynb": tiny("a"), "lovelaceada_1001_8_draft.ipynb": tiny("b")}),
+    )
     assert any("draft.ipynb counts, 01_small.ipynb not" in note for note in done.notes)
-    again = take(folder, tmp_path, archive({"lovelaceada_1001_9_01_small-1.ipynb": tiny("c"), "lovelaceada_1001_8_01_small.ipynb": tiny("b")}))
+    again = take(
+        folder,
+        tmp_path,
+        archive({"lovelaceada_1001_9_01_small-1.ipynb": tiny("c"), "lovelaceada_1001_8_01_small.ipynb": tiny("b")}),
+    )
     assert len(again.taken) == 1 and not any("several notebooks" in note for note in again.notes)
 
 
@@ -206,8 +279,10 @@ def test_moodles_number_is_never_taken_for_canvass(folder):
 
 
 def test_a_worksheet_in_german_says_who_and_when(folder, tmp_path):
-    sheet = ('ID,"Vollständiger Name",E-Mail-Adresse,Status,"Zuletzt geändert (Abgabe)"\n'
-             'Teilnehmer/in9001,Ada Lovelace,ada@uni.edu,x,"Montag, 12. Oktober 2026, 09:30"\nTeilnehmer/in9002,Grace Hopper,grace@uni.edu,x,-\n')  # fmt: skip
+    sheet = (
+        'ID,"Vollständiger Name",E-Mail-Adresse,Status,"Zuletzt geändert (Abgabe)"\n'
+        'Teilnehmer/in9001,Ada Lovelace,ada@uni.edu,x,"Montag, 12. Oktober 2026, 09:30"\nTeilnehmer/in9002,Grace Hopper,grace@uni.edu,x,-\n'
+    )
     times = read_times(saved(tmp_path / "t.csv", sheet.encode()), folder.students())
     assert times.users == {"9001": "ada", "9002": "grace"} and times.at == {"ada": at("2026-10-12 09:30")}
 
@@ -236,8 +311,14 @@ def test_names_that_other_systems_wrote_into_a_zip_are_read(folder, tmp_path, na
 
 
 def test_a_notebook_that_cannot_be_read_is_its_chapters_by_its_name(folder, tmp_path):
-    done = take(folder, tmp_path, archive({"ada/01_small.ipynb": b"{\n<<<<<<< HEAD\n", "grace/mine.ipynb": b"{\n<<<<<<< HEAD\n"}))
-    assert [(each.student, each.chapter) for each in done.taken] == [("ada", "01")] and "merge" in done.taken[0].notes[0]
+    done = take(
+        folder,
+        tmp_path,
+        archive({"ada/01_small.ipynb": b"{\n<<<<<<< HEAD\n", "grace/mine.ipynb": b"{\n<<<<<<< HEAD\n"}),
+    )
+    assert [(each.student, each.chapter) for each in done.taken] == [("ada", "01")] and "merge" in done.taken[0].notes[
+        0
+    ]
     assert len(done.unmatched) == 1 and "with --chapter" in done.unmatched[0]
 
 
@@ -302,7 +383,11 @@ def test_a_place_that_cannot_be_written_is_told_in_a_line(graded, tmp_path, caps
     for place in (tmp_path, tmp_path / "file" / "x.csv"):
         assert run(["class", "export", "01", "-C", str(graded.root), "-o", str(place)]) == 1
         said = capsys.readouterr().err
-        assert str(place.parent if place.name == "x.csv" else place) in said and "Way out" in said and len(said.splitlines()) == 2
+        assert (
+            str(place.parent if place.name == "x.csv" else place) in said
+            and "Way out" in said
+            and len(said.splitlines()) == 2
+        )
 
 
 def test_a_full_disk_is_told_without_the_course_being_set_up_anew(graded, capsys, monkeypatch):
@@ -316,7 +401,9 @@ def test_a_full_disk_is_told_without_the_course_being_set_up_anew(graded, capsys
 
 def test_names_are_notebooks_whatever_a_browser_hung_on_them():
     names = ["a.ipynb", "a.IPYNB", "a.ipynb.txt", "a.ipynb-1.txt", "a.ipynb (2).json", "a-1.ipynb"]
-    assert all(map(lms.is_notebook, names)) and not any(map(lms.is_notebook, ["a.html", "ipynb", "a.ipynb.zip", "a.ipynb.html"]))
+    assert all(map(lms.is_notebook, names)) and not any(
+        map(lms.is_notebook, ["a.html", "ipynb", "a.ipynb.zip", "a.ipynb.html"])
+    )
 
 
 # ------------------------------------------------------------------------------------------------ formgrader's list
@@ -324,7 +411,12 @@ def test_names_are_notebooks_whatever_a_browser_hung_on_them():
 
 def test_formgrader_calls_collected_work_graded_and_its_own_autograder_is_turned_away(folder, tmp_path):
     notebook = as_bytes(work(folder, "ada"))
-    collect(folder, saved(tmp_path / "s.zip", archive({"lovelaceada_1001_7_01_small.ipynb": notebook})), parse=parse_here, now=NOW.replace(microsecond=123456))
+    collect(
+        folder,
+        saved(tmp_path / "s.zip", archive({"lovelaceada_1001_7_01_small.ipynb": notebook})),
+        parse=parse_here,
+        now=NOW.replace(microsecond=123456),
+    )
     assert grade_class(ClassFolder.open(folder.root), no_sandbox=True, crew=Made(0.0)).graded == 1
     shown = folder.root / "autograded" / "ada" / NAME / f"{NAME}.ipynb"
     before = shown.read_bytes()
@@ -338,7 +430,16 @@ def test_formgrader_calls_collected_work_graded_and_its_own_autograder_is_turned
 # ------------------------------------------------------------------------------------------------ a gradebook that others use
 
 
-@pytest.mark.parametrize("words", [("extend", "ada", "01", "--until", "2999-01-01"), ("export", "01"), ("feedback", "01"), ("release", "01"), ("roster", "r.csv")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("extend", "ada", "01", "--until", "2999-01-01"),
+        ("export", "01"),
+        ("feedback", "01"),
+        ("release", "01"),
+        ("roster", "r.csv"),
+    ],
+)
 def test_a_gradebook_that_another_program_holds_is_told_in_a_line(graded, words, capsys, monkeypatch):
     folder = ClassFolder.open(graded.root)
     folder.chapter("01")["due"] = at("2026-10-12 12:00")

@@ -17,13 +17,19 @@ def hand_in_all(root: Path) -> None:
     """What the LMS's download holds: five of the six, one of them late, and one that comes by mail."""
     folder, files = ClassFolder.open(root), {}
     for number, student in enumerate(folder.students()):
-        wrong = {"train-days-7b": "def train_days(*_):\n    return 1.0\n\ndef gpus_for_deadline(*_):\n    return 1"} if number % 3 == 0 else {}
+        wrong = (
+            {"train-days-7b": "def train_days(*_):\n    return 1.0\n\ndef gpus_for_deadline(*_):\n    return 1"}
+            if number % 3 == 0
+            else {}
+        )
         data = as_bytes(work(folder, student.id, wrong=wrong, blank=("mfu-waste",) if number % 2 else ()))
         late = "LATE_" if student.id == "zoe" else ""
         if student.id == "leslie":
             (root / "late.ipynb").write_bytes(data)
         else:
-            files[f"{key_of(student.last_name + student.first_name)}_{late}{student.lms_id}_{70 + number}_01_small.ipynb"] = data
+            files[
+                f"{key_of(student.last_name + student.first_name)}_{late}{student.lms_id}_{70 + number}_01_small.ipynb"
+            ] = data
     (root / "submissions.zip").write_bytes(archive(files))
 
 
@@ -44,7 +50,10 @@ def term(tmp_path_factory) -> tuple[ClassFolder, dict[str, str]]:
 def test_the_first_hour_ends_with_grades_pages_and_files_for_the_lms(term):
     folder, said = term
     assert len(said) >= 14 and all("Traceback" not in text for text in said.values())
-    assert [path.name for path in sorted((folder.root / "exports").iterdir())][:2] == ["autumn-26-01-canvas.csv", "feedback-01-canvas.zip"]
+    assert [path.name for path in sorted((folder.root / "exports").iterdir())][:2] == [
+        "autumn-26-01-canvas.csv",
+        "feedback-01-canvas.zip",
+    ]
     assert len(list((folder.root / "feedback").glob("*/*/*.html"))) == 6
     assert "6 students, chapters 01" in said[next(line for line in said if "class init" in line)]
     assert "5 graded" in said["./course class grade"] and "1 graded" in said["./course class grade --student leslie"]
@@ -56,7 +65,12 @@ def test_what_the_guide_shows_is_what_is_said(term):
     _, said = term
     shown = re.findall(r"^```text\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     everything = "\n".join(said.values())
-    missing = [line for text in shown for line in text.splitlines() if line.split() and " ".join(line.split()) not in " ".join(everything.split())]
+    missing = [
+        line
+        for text in shown
+        for line in text.splitlines()
+        if line.split() and " ".join(line.split()) not in " ".join(everything.split())
+    ]
     assert shown and not missing
 
 
@@ -65,7 +79,7 @@ def test_commands_and_files_that_the_guide_names_in_passing_are_there(term):
     text = GUIDE.read_text(encoding="utf-8")
     for command in sorted(set(re.findall(r"`\./course ((?:class )?[a-z-]+)", text))):
         assert run([*command.split(), "--help"]) == 0, command
-    for name in re.findall(r"^\| ((?:`[^`]+`(?:, )?)+) \|", text[text.index("## Where things lie"):], re.MULTILINE):
+    for name in re.findall(r"^\| ((?:`[^`]+`(?:, )?)+) \|", text[text.index("## Where things lie") :], re.MULTILINE):
         for each in re.findall(r"`([^`]+)`", name):
             assert (folder.root / each).exists(), each
     for picture in re.findall(r'src="([^"]+)"', text):

@@ -69,17 +69,25 @@ def in_gradebook(folder, student, exercise="mfu-waste"):
 
 
 @pytest.mark.parametrize("factor", [0.5, 2.0])
-def test_nobody_loses_points_or_their_share_when_the_class_gives_others_and_the_next_grading_takes_none_away(graded, factor):
+def test_nobody_loses_points_or_their_share_when_the_class_gives_others_and_the_next_grading_takes_none_away(
+    graded, factor
+):
     most = of(graded, "ada")["maximum"]
     as_if(graded, "ada", most)  # more than judging anew will give
     release_chapter(ClassFolder.open(graded.root), "01", points={"mfu-waste": most * factor})
     change = next(each for each in anew(graded) if each.student == "ada")
     kept = max(most, most * factor)
     assert change.kept_by == "higher before" and change.old == most and change.new < kept
-    assert of(graded, "ada")["points"] == in_gradebook(graded, "ada") == kept and of(graded, "ada")["maximum"] == most * factor
+    assert (
+        of(graded, "ada")["points"] == in_gradebook(graded, "ada") == kept
+        and of(graded, "ada")["maximum"] == most * factor
+    )
     assert grade(graded).already == 3  # what is regraded is graded
     assert of(graded, "ada")["points"] == kept
-    assert next(each for each in anew(graded, lower=True) if each.student == "ada").kept_by == "" and of(graded, "ada")["points"] == change.new
+    assert (
+        next(each for each in anew(graded, lower=True) if each.student == "ada").kept_by == ""
+        and of(graded, "ada")["points"] == change.new
+    )
 
 
 def test_an_exercise_that_counts_only_now_is_added(graded):
@@ -117,7 +125,11 @@ def test_a_run_that_ends_early_says_what_it_changed(graded, monkeypatch, capsys)
     changed = [each.student for each in stopped.value.changes if each.student in kept]
     assert changed == sorted(kept) and all(of(graded, student)["points"] >= 0 for student in kept)
 
-    monkeypatch.setattr(regrade, "regrade_exercise", lambda *_, **__: (_ for _ in ()).throw(Stopped("Interrupted.", "again", stopped.value.changes, 130)))
+    monkeypatch.setattr(
+        regrade,
+        "regrade_exercise",
+        lambda *_, **__: (_ for _ in ()).throw(Stopped("Interrupted.", "again", stopped.value.changes, 130)),
+    )
     assert run(["class", "regrade", "--exercise", "mfu-waste", "-C", str(graded.root)]) == 130
     said = capsys.readouterr()
     assert all(student in said.out for student in kept) and "Interrupted" in said.err
@@ -142,7 +154,9 @@ def test_what_lateness_costs_is_looked_at_again_when_the_class_says_otherwise(gr
     with Gradebook(graded.db_url, graded.name) as book:
         costs = {each.student_id: each.late_submission_penalty for each in book.find_assignment(NAME).submissions}
         scores = {each.student_id: each.score for each in book.find_assignment(NAME).submissions}
-    assert costs == {student: min(1.5, scores[student]) for student in THREE} and summary.graded == sum(score > 0 for score in scores.values())
+    assert costs == {student: min(1.5, scores[student]) for student in THREE} and summary.graded == sum(
+        score > 0 for score in scores.values()
+    )
     assert grade(graded).already == 3
 
 
@@ -153,4 +167,7 @@ def test_a_report_names_the_exercise_of_what_is_to_be_looked_at_and_answers_that
     report["anomalies"] = [{"kind": "crashed", "exercise": "mfu-waste", "text": "Your code ended the process."}]
     (graded.reports("zoe", "01") / f"{report['key']}.json").write_text(json.dumps(report), encoding="utf-8")
     monkeypatch.setattr(grading, "alike_in", lambda *_: [{"text": "ada and grace gave the same answer"}])
-    assert chapter_report(graded, "01").anomalies == ("zoe: mfu-waste: Your code ended the process.", "ada and grace gave the same answer")
+    assert chapter_report(graded, "01").anomalies == (
+        "zoe: mfu-waste: Your code ended the process.",
+        "ada and grace gave the same answer",
+    )

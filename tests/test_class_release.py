@@ -83,7 +83,9 @@ def test_init_makes_a_class_that_keeps_its_secret_and_is_never_overwritten(cours
         assert code == 1 and words in said and "Way out" in said
 
 
-@pytest.mark.parametrize("command", [*class_.COMMANDS, class_.class_selftest.self_test], ids=lambda command: command.__name__)
+@pytest.mark.parametrize(
+    "command", [*class_.COMMANDS, class_.class_selftest.self_test], ids=lambda command: command.__name__
+)
 def test_every_class_command_has_help_with_examples(command, capsys):
     name = command.__name__.replace("_", "-")
     assert cli.run(["class", name, "--help"]) == 0
@@ -93,9 +95,19 @@ def test_every_class_command_has_help_with_examples(command, capsys):
 def test_class_toml_holds_what_it_was_given(tmp_path):
     import tomllib
 
-    data = {"name": 'a "b" \\ ü\n', "n": 3, "x": 0.5, "yes": True, "when": DUE, "list": ["a", "b"], "none": None,
-            "deep": {"01": {"points": {"ring bytes": 2.5}}, "empty": {}}}  # fmt: skip
-    want = {key: value for key, value in data.items() if value is not None} | {"deep": {"01": {"points": {"ring bytes": 2.5}}}}
+    data = {
+        "name": 'a "b" \\ ü\n',
+        "n": 3,
+        "x": 0.5,
+        "yes": True,
+        "when": DUE,
+        "list": ["a", "b"],
+        "none": None,
+        "deep": {"01": {"points": {"ring bytes": 2.5}}, "empty": {}},
+    }
+    want = {key: value for key, value in data.items() if value is not None} | {
+        "deep": {"01": {"points": {"ring bytes": 2.5}}}
+    }
     assert tomllib.loads(toml(data, "A head\nof two lines")) == want
 
 
@@ -103,7 +115,11 @@ def test_class_toml_holds_what_it_was_given(tmp_path):
 
 
 def test_the_common_release_is_the_courses_own_bytes(made, course):
-    ours = {path.relative_to(made.root / "release").as_posix(): path.read_bytes() for path in (made.root / "release").rglob("*") if path.is_file()}
+    ours = {
+        path.relative_to(made.root / "release").as_posix(): path.read_bytes()
+        for path in (made.root / "release").rglob("*")
+        if path.is_file()
+    }
     assert ours == released(course)
 
 
@@ -111,8 +127,13 @@ def test_the_gradebook_knows_points_students_and_the_due_date(made):
     with closing(release.gradebook(made)) as book:
         assignment = book.find_assignment(NAME)
         assert assignment.max_score == sum(made.points("01").values())
-        assert assignment.duedate.isoformat() == DUE.astimezone(tz=None).astimezone(release.UTC).replace(tzinfo=None).isoformat()
-        assert {cell.name for notebook in assignment.notebooks for cell in notebook.grade_cells} == {f"{name}-check" for name in SMALL}
+        assert (
+            assignment.duedate.isoformat()
+            == DUE.astimezone(tz=None).astimezone(release.UTC).replace(tzinfo=None).isoformat()
+        )
+        assert {cell.name for notebook in assignment.notebooks for cell in notebook.grade_cells} == {
+            f"{name}-check" for name in SMALL
+        }
 
 
 def test_exercises_and_points_are_chosen_and_headings_follow(folder):
@@ -122,7 +143,11 @@ def test_exercises_and_points_are_chosen_and_headings_follow(folder):
     assert done.points == sum(again.points("01").values())
     text = render(notebook_of(folder))
     assert "**7.5 points**" in text and text.count("practice, no points") == 2
-    points = {grade_meta(cell)["grade_id"]: grade_meta(cell)["points"] for cell in notebook_of(folder)["cells"] if grade_meta(cell).get("grade")}
+    points = {
+        grade_meta(cell)["grade_id"]: grade_meta(cell)["points"]
+        for cell in notebook_of(folder)["cells"]
+        if grade_meta(cell).get("grade")
+    }
     assert points["mfu-waste-check"] == 7.5 and points["predict-weeks-check"] == 0
     with closing(release.gradebook(folder)) as book:
         assert book.find_assignment(NAME).max_score == done.points
@@ -137,7 +162,9 @@ def test_each_student_has_numbers_of_their_own_and_keeps_them(folder):
         assert read(top / f"{NAME}.ipynb")["metadata"]["course"]["variant"] == folder.variant(student, "01")["id"]
         with zipfile.ZipFile(top.with_suffix(".zip")) as zipped:
             inside = {name: zipped.read(name) for name in zipped.namelist()}
-        assert inside == {f"{NAME}/{path.relative_to(top).as_posix()}": path.read_bytes() for path in top.rglob("*") if path.is_file()}
+        assert inside == {
+            f"{NAME}/{path.relative_to(top).as_posix()}": path.read_bytes() for path in top.rglob("*") if path.is_file()
+        }
     shutil.rmtree(folder.root / "variants")
     release_chapter(folder, "01", variants=True)
     assert {student.id: ClassFolder.open(folder.root).params(student, "01") for student in SIX} == first
@@ -145,7 +172,9 @@ def test_each_student_has_numbers_of_their_own_and_keeps_them(folder):
 
 def test_a_variant_is_what_nbgraders_converter_makes_of_it(made, course):
     own = made.root / "variants" / "zoe" / NAME
-    assert released(course, variant=own / "variant.json")[f"{NAME}/{NAME}.ipynb"] == (own / f"{NAME}.ipynb").read_bytes()
+    assert (
+        released(course, variant=own / "variant.json")[f"{NAME}/{NAME}.ipynb"] == (own / f"{NAME}.ipynb").read_bytes()
+    )
 
 
 def hidden_texts():
@@ -161,11 +190,17 @@ def test_no_byte_of_a_students_folder_tells_answers_tests_secret_or_others(made)
     secrets = [made.secret, "course_lib.judging", "BEGIN SOLUTION", "HIDDEN TESTS", "unseen=True", *hidden_texts()]
     assert len(secrets) > 10
     for student in SIX:
-        others = [text for other in SIX if other.id != student.id for text in (made.variant(other, "01")["id"], other.email)]
+        others = [
+            text for other in SIX if other.id != student.id for text in (made.variant(other, "01")["id"], other.email)
+        ]
         for path in (made.root / "variants" / student.id).rglob("*.ipynb"):
             text = "".join(cell["source"] for cell in read(path)["cells"]) + path.read_text()
             assert not [secret for secret in (*secrets, *others) if secret in text]
-        whole = b"".join(path.read_bytes() for path in (made.root / "variants" / student.id).rglob("*") if path.is_file() and path.suffix != ".zip")
+        whole = b"".join(
+            path.read_bytes()
+            for path in (made.root / "variants" / student.id).rglob("*")
+            if path.is_file() and path.suffix != ".zip"
+        )
         assert not [secret for secret in (*secrets, *others) if secret.encode() in whole]
 
 
@@ -175,17 +210,36 @@ def test_the_bundle_runs_but_holds_nothing_that_judges(made, tmp_path):
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     whole = {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in files}
     assert f"{made.name}/notebooks/{NAME}/{NAME}.ipynb" in whole and f"{made.name}/course_lib/notebook.py" in whole
-    judges = [path.read_text().splitlines() for path in (ROOT / "course_lib" / "exercises").glob("ch*/judges/*.py") if path.name != "__init__.py"]
+    judges = [
+        path.read_text().splitlines()
+        for path in (ROOT / "course_lib" / "exercises").glob("ch*/judges/*.py")
+        if path.name != "__init__.py"
+    ]
     told = [max((line for line in lines[1:] if " import " not in line), key=len).strip().encode() for lines in judges]
     assert len(told) > 50
     everything = b"".join(whole.values())
     assert not [text for text in (*told, made.secret.encode(), b"BEGIN HIDDEN TESTS\\n") if text in everything]
-    assert not [text for text in hidden_texts() if text.encode() in b"".join(data for name, data in whole.items() if name.endswith(".ipynb"))]
-    assert not [name for name in whole if "judging" in name or "judges" in name or "solutions" in name or "/tests/" in name or "/grading/" in name]
+    assert not [
+        text
+        for text in hidden_texts()
+        if text.encode() in b"".join(data for name, data in whole.items() if name.endswith(".ipynb"))
+    ]
+    assert not [
+        name
+        for name in whole
+        if "judging" in name or "judges" in name or "solutions" in name or "/tests/" in name or "/grading/" in name
+    ]
     program = "from course_lib import check, hint; print(check('state-13b', lambda: 1)); hint('state-13b')"
-    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, cwd=tmp_path / made.name,
-                          env={**os.environ, "PYTHONPATH": str(tmp_path / made.name), "COURSE_WORK": str(tmp_path)})  # fmt: skip
-    assert "judged when you hand it in" in done.stdout and "0.0" in done.stdout and "Hint 1 of 3" in done.stdout, done.stderr
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path / made.name,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / made.name), "COURSE_WORK": str(tmp_path)},
+    )
+    assert "judged when you hand it in" in done.stdout and "0.0" in done.stdout and "Hint 1 of 3" in done.stdout, (
+        done.stderr
+    )
 
 
 # ------------------------------------------------------------------------------------------------ what is refused
@@ -199,7 +253,14 @@ def with_source(folder, change):
 
 def own_test(source):
     check = cell_of(source, "state-13b-check")
-    source["cells"].append({**check, "id": "mine", "metadata": {"nbgrader": {**grade_meta(check), "grade_id": "mine"}}, "source": "assert f() == 1"})
+    source["cells"].append(
+        {
+            **check,
+            "id": "mine",
+            "metadata": {"nbgrader": {**grade_meta(check), "grade_id": "mine"}},
+            "source": "assert f() == 1",
+        }
+    )
 
 
 def unclosed(source):
@@ -207,7 +268,9 @@ def unclosed(source):
 
 
 @pytest.mark.parametrize(
-    ("change", "words"), [(own_test, "gives points for 'mine', which is no exercise"), (unclosed, "SOLUTION regions")], ids=["an instructor's own test", "an unclosed region"]
+    ("change", "words"),
+    [(own_test, "gives points for 'mine', which is no exercise"), (unclosed, "SOLUTION regions")],
+    ids=["an instructor's own test", "an unclosed region"],
 )
 def test_a_source_that_cannot_be_released_changes_nothing(folder, change, words):
     before = (folder.root / "class.toml").read_text(), notebook_of(folder)

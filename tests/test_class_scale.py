@@ -41,7 +41,9 @@ IDS = ("ada", "alan", "barbara", "grace")  # those of the six who hand in
 SLOW = "import time\ntime.sleep(1.0)"  # so that there is a middle to kill a worker in
 WRONG = {
     "barbara": {"train-days-7b": "def train_days(*_):\n    return 1.0\n\ndef gpus_for_deadline(*_):\n    return 1"},
-    "grace": {"state-13b": "import os\n\ndef training_state(p):\n    os._exit(3)\n\nfewest_gpus = headroom = training_state"},
+    "grace": {
+        "state-13b": "import os\n\ndef training_state(p):\n    os._exit(3)\n\nfewest_gpus = headroom = training_state"
+    },
 }
 
 
@@ -72,7 +74,16 @@ def start_cluster(scratch: Path) -> Cluster:
     for number, line in enumerate(lines):
         command = [sys.executable, "-m", *shlex.split(line)]  # this environment's dask
         with (scratch / f"{number}.log").open("wb") as log:
-            started.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=scratch, start_new_session=True, env={**os.environ, "PYTHONPATH": str(ROOT)}))
+            started.append(
+                subprocess.Popen(
+                    command,
+                    stdout=log,
+                    stderr=log,
+                    cwd=scratch,
+                    start_new_session=True,
+                    env={**os.environ, "PYTHONPATH": str(ROOT)},
+                )
+            )
     return Cluster(url=f"tcp://127.0.0.1:{port}", processes=tuple(started))
 
 
@@ -105,8 +116,16 @@ def book_of(folder: ClassFolder) -> dict[str, Any]:
     with contextlib.closing(gradebook(folder)) as book:
         for each in IDS:
             notebook = book.find_submission_notebook(NAME, NAME, each)
-            cells = {grade.name: (grade.auto_score, grade.manual_score, grade.needs_manual_grade) for grade in notebook.grades}
-            said[each] = (notebook.score, notebook.max_score, cells, {comment.name: comment.auto_comment for comment in notebook.comments})
+            cells = {
+                grade.name: (grade.auto_score, grade.manual_score, grade.needs_manual_grade)
+                for grade in notebook.grades
+            }
+            said[each] = (
+                notebook.score,
+                notebook.max_score,
+                cells,
+                {comment.name: comment.auto_comment for comment in notebook.comments},
+            )
     return said
 
 
@@ -130,7 +149,10 @@ def far(tmp_path_factory, near, cluster, database) -> ClassFolder:
         if "class release" in line:
             (instructor.at / ".secret").write_text(near.secret, encoding="ascii")  # the same hidden cases
         if "class collect" in line:
-            names = {each.id: f"{key_of(each.last_name + each.first_name)}_{each.lms_id}_{number}_{NAME}.ipynb" for number, each in enumerate(SIX, 70)}
+            names = {
+                each.id: f"{key_of(each.last_name + each.first_name)}_{each.lms_id}_{number}_{NAME}.ipynb"
+                for number, each in enumerate(SIX, 70)
+            }
             files = {names[each]: as_bytes(notebook_of(near, each)) for each in IDS}
             (instructor.at / "submissions.zip").write_bytes(archive(files))
         if "class grade" in line:
@@ -163,7 +185,9 @@ def test_postgres_and_a_cluster_that_loses_a_worker_give_the_grades_of_one_machi
     for each in IDS:
         one, other = latest(near, each, "01"), latest(far, each, "01")
         assert one["level"] == other["level"] != "none"
-        assert [report | {"seconds": 0} for report in one["reports"]] == [report | {"seconds": 0} for report in other["reports"]]
+        assert [report | {"seconds": 0} for report in one["reports"]] == [
+            report | {"seconds": 0} for report in other["reports"]
+        ]
 
 
 @pytest.mark.postgres

@@ -55,20 +55,39 @@ def term_at(root, capsys):
         folder = ClassFolder.open(root / "autumn-26")
         names = next(card for card in folder.cards("01") if card.id == "state-13b").answers
         wrong = "\n\n".join(f"def {name}(*args, **kwargs):\n    return None" for name in names)
-        canvas = archive({
-            "lovelaceada_1001_500_01_small.ipynb": as_bytes(work(folder, "ada", wrong={"state-13b": "not even Python ("})),
-            "lovelaceada_1001_501_01_small-1.ipynb": as_bytes(work(folder, "ada")),
-            "turingalan_LATE_1003_502_my walls.ipynb": as_bytes(work(folder, "alan")),
-            "liskovbarbara_1006_503_01_small.ipynb": as_bytes(work(folder, "barbara", wrong={"state-13b": wrong}, blank=("mfu-waste",))),
-            "someoneelse_7_504_01_small.ipynb": as_bytes(work(folder, "ada")),
-        })  # fmt: skip
-        moodle = archive({
-            "Grace Hopper_91_assignsubmission_file_/01_small.ipynb": as_bytes(work(folder, "grace", wrong={"state-13b": wrong})),
-            "Zoë Núñez Ångström_92_assignsubmission_file_/01_small.ipynb": b"{ this is no notebook",
-        })  # fmt: skip
+        canvas = archive(
+            {
+                "lovelaceada_1001_500_01_small.ipynb": as_bytes(
+                    work(folder, "ada", wrong={"state-13b": "not even Python ("})
+                ),
+                "lovelaceada_1001_501_01_small-1.ipynb": as_bytes(work(folder, "ada")),
+                "turingalan_LATE_1003_502_my walls.ipynb": as_bytes(work(folder, "alan")),
+                "liskovbarbara_1006_503_01_small.ipynb": as_bytes(
+                    work(folder, "barbara", wrong={"state-13b": wrong}, blank=("mfu-waste",))
+                ),
+                "someoneelse_7_504_01_small.ipynb": as_bytes(work(folder, "ada")),
+            }
+        )
+        moodle = archive(
+            {
+                "Grace Hopper_91_assignsubmission_file_/01_small.ipynb": as_bytes(
+                    work(folder, "grace", wrong={"state-13b": wrong})
+                ),
+                "Zoë Núñez Ångström_92_assignsubmission_file_/01_small.ipynb": b"{ this is no notebook",
+            }
+        )
         times = "Identifier,Full name,Email address,Last modified (submission)\nParticipant 91,Grace Hopper,grace@uni.edu,2026-10-14 08:00\n"
         codes.append(command("collect", saved(root / "canvas.zip", canvas)))
-        codes.append(command("collect", saved(root / "moodle.zip", moodle), "--chapter", "01", "--times", saved(root / "times.csv", times.encode())))
+        codes.append(
+            command(
+                "collect",
+                saved(root / "moodle.zip", moodle),
+                "--chapter",
+                "01",
+                "--times",
+                saved(root / "times.csv", times.encode()),
+            )
+        )
         codes.append(command("grade"))
         capsys.readouterr()
         yield Term(root=root, path=folder.root, codes=codes, capsys=capsys)
@@ -147,7 +166,12 @@ def the_report_counts_misconceptions_and_shows_the_hardest_first(term):
     folder = term.folder()
     capsys = term.capsys
     made = chapter_report(folder, "01")
-    assert made.graded == 4 and made.unreadable == ("zoe",) and made.exercises[0].exercise == "state-13b" and (made.exercises[0].solved, made.exercises[0].wrong) == (2, 2)
+    assert (
+        made.graded == 4
+        and made.unreadable == ("zoe",)
+        and made.exercises[0].exercise == "state-13b"
+        and (made.exercises[0].solved, made.exercises[0].wrong) == (2, 2)
+    )
     top = made.misconceptions[0]
     assert top.exercise == "state-13b" and top.students == ("barbara", "grace") and top.name == "returned-none"
     assert "state-13b" not in picture(made).alt and "4 students" in picture(made).alt
@@ -164,8 +188,13 @@ def exports_are_what_canvas_moodle_and_spreadsheets_import(term):
         assert command("export", "01", "--to", to, *(["--column", "Chapter 1 (77)"] if to == "canvas" else [])) == 0
     files = {path.stem.rsplit("-", 1)[1]: rows_of(path) for path in (term.path / "exports").glob("*.csv")}
     head, possible, *rest = files["canvas"]
-    assert head == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Chapter 1 (77)"] and possible[0].strip() == "Points Possible"
-    assert {row[1]: row[5] for row in rest} == {student.lms_id: f"{points[student.id]:g}" for student in folder.students() if student.id in points}
+    assert (
+        head == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Chapter 1 (77)"]
+        and possible[0].strip() == "Points Possible"
+    )
+    assert {row[1]: row[5] for row in rest} == {
+        student.lms_id: f"{points[student.id]:g}" for student in folder.students() if student.id in points
+    }
     assert float(possible[5]) == full and ["Lovelace, Ada", "1001", "", "ada@uni.edu", "A", f"{full:g}"] in rest
     moodle = {row[0]: row[2:] for row in files["moodle"][1:]}
     assert files["moodle"][0][:2] == ["Email address", "ID number"] and "leslie@uni.edu" not in moodle
@@ -221,7 +250,9 @@ def a_newer_submission_is_graded_and_the_others_stay(term):
     assert status(ClassFolder.open(folder.root))[0].waiting == ("barbara",)
     assert command("grade") == 0
     after = current(ClassFolder.open(folder.root), "01")
-    assert [exercise["points"] for exercise in after["barbara"]["reports"] if exercise["id"] == "mfu-waste"] == [folder.points("01")["mfu-waste"]]
+    assert [exercise["points"] for exercise in after["barbara"]["reports"] if exercise["id"] == "mfu-waste"] == [
+        folder.points("01")["mfu-waste"]
+    ]
     assert {name for name in after if after[name]["key"] != before[name]} >= {"barbara"}
 
 

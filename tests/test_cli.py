@@ -49,7 +49,9 @@ def given(monkeypatch: pytest.MonkeyPatch, name: str, **functions: object) -> No
 
 
 def commands(panel: str) -> list[str]:
-    return [line.split()[1] for line in panel.splitlines() if line.startswith("│ ") and "--" not in line and line[2] != " "]
+    return [
+        line.split()[1] for line in panel.splitlines() if line.startswith("│ ") and "--" not in line and line[2] != " "
+    ]
 
 
 def test_help_shows_a_learner_six_commands_and_the_others_apart(capsys):
@@ -76,9 +78,7 @@ def test_help_needs_no_torch_no_plots_and_no_jupyter():
         "import sys; sys.argv = ['course', '--help']; from course_lib.__main__ import main; main();"
         "print([name for name in ('torch', 'matplotlib', 'ipywidgets', 'IPython', 'nbgrader', 'numpy') if name in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
 
 
@@ -268,9 +268,7 @@ def _called(monkeypatch, codes: dict[str, int]) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("codes", "code"), [({}, 0), ({"pytest": 1}, 1), ({"ruff": 1}, 1)], ids=["all well", "a test", "a line"]
 )
-def test_test_runs_the_suite_on_two_processes_and_the_linter_and_fails_with_either(
-    monkeypatch, capsys, codes, code
-):
+def test_test_runs_the_suite_on_two_processes_and_the_linter_and_fails_with_either(monkeypatch, capsys, codes, code):
     calls = _called(monkeypatch, codes)
     assert run(capsys, "test")[0] == code
     assert [command[3] for command in calls] == ["pytest", "ruff"]
@@ -323,15 +321,7 @@ def exercises(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def passed(where: Folders, id: str, chapter: str, **more: object) -> None:
-    report = {
-        "id": id,
-        "chapter": chapter,
-        "state": "answered",
-        "points": 2,
-        "maximum": 2,
-        "passed": True,
-        **more,
-    }
+    report = {"id": id, "chapter": chapter, "state": "answered", "points": 2, "maximum": 2, "passed": True, **more}
     progress.record(report, where.work)
 
 
@@ -340,9 +330,7 @@ def test_progress_shows_chapters_points_calibration_and_what_is_next(course, exe
     passed(course, "a", "00", interval=[1, 2], truth=1.5, held=True)
     code, out, _ = run(capsys, "progress")
     assert code == 0
-    assert (
-        "1 of 1" in out and "passed" in out and "Next: b in chapter 01" in out and "1 of 1 intervals" in out
-    )
+    assert "1 of 1" in out and "passed" in out and "Next: b in chapter 01" in out and "1 of 1 intervals" in out
     data = json.loads(run(capsys, "progress", "--json")[1])
     assert [row["core_done"] for row in data["chapters"]] == [1, 0]
     assert data["predictions"] == {"held": 1, "made": 1}
@@ -358,9 +346,7 @@ def test_drill_waits_for_a_passed_chapter_and_names_the_way(course, exercises, c
     assert code == 1 and "none yet" in err and "--chapter 01" in err
 
 
-def test_drill_refuses_where_nobody_types_and_says_what_is_due_to_a_program(
-    course, exercises, capsys, monkeypatch
-):
+def test_drill_refuses_where_nobody_types_and_says_what_is_due_to_a_program(course, exercises, capsys, monkeypatch):
     work.copy_chapters(course)
     passed(course, "a", "00")
     monkeypatch.setattr("sys.stdin", open("/dev/null"))  # noqa: SIM115

@@ -29,9 +29,7 @@ scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_
 values = st.recursive(
     scalars,
     lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.lists(inner, max_size=4).map(tuple)
-        | st.dictionaries(keys, inner, max_size=4)
+        st.lists(inner, max_size=4) | st.lists(inner, max_size=4).map(tuple) | st.dictionaries(keys, inner, max_size=4)
     ),
     max_leaves=20,
 )
@@ -128,7 +126,11 @@ def test_anything_else_is_refused_and_named(value, where):
     assert where in str(told.value)
 
 
-@pytest.mark.parametrize("value", [Sly(), Count(3), object(), len, torch.nn.Parameter(torch.ones(1)), torch.eye(2).to_sparse()], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "value",
+    [Sly(), Count(3), object(), len, torch.nn.Parameter(torch.ones(1)), torch.eye(2).to_sparse()],
+    ids=lambda value: type(value).__name__,
+)
 def test_the_judge_says_nothing_that_carries_behaviour_either(value):
     with pytest.raises(NotPlainData, match=r"the value\[1\] is a"):
         trusted.pack([1, value])
@@ -210,12 +212,7 @@ def test_what_is_nearly_plain_can_be_made_plain():
     import numpy as np
 
     value = plain(
-        {
-            "a": np.float32(0.5),
-            "b": [np.int64(3)],
-            "c": torch.nn.Parameter(torch.ones(2)),
-            "d": np.arange(3.0),
-        }
+        {"a": np.float32(0.5), "b": [np.int64(3)], "c": torch.nn.Parameter(torch.ones(2)), "d": np.arange(3.0)}
     )
     assert type(value["a"]) is float and type(value["b"][0]) is int and encode(value)
 
@@ -223,18 +220,20 @@ def test_what_is_nearly_plain_can_be_made_plain():
 def test_the_codec_can_be_had_without_torch():
     code = "import sys, course_lib.cluster.codec as c; c.decode(c.encode([1])); print('torch' in sys.modules)"
     assert (
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout.strip()
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
         == "False"
     )
 
 
-@pytest.mark.parametrize(("value", "told"), [
-    ({k * (2**61 - 1): 0 for k in range(30)}, "same hash"),
-    ([2**70] * 2001, "more than 64 bits"),
-    ([torch.zeros(())] * 10_001, "tensors"),
-], ids=["keys with one hash", "large integers", "tensors"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ({k * (2**61 - 1): 0 for k in range(30)}, "same hash"),
+        ([2**70] * 2001, "more than 64 bits"),
+        ([torch.zeros(())] * 10_001, "tensors"),
+    ],
+    ids=["keys with one hash", "large integers", "tensors"],
+)
 def test_what_takes_the_reader_long_or_much_memory_is_refused(value, told):
     with pytest.raises(BadFrame, match=told):
         decode(encode(value))

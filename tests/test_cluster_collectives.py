@@ -34,14 +34,11 @@ def test_all_reduce_goes_round_a_ring_twice(ranks, size):
     assert all(torch.equal(result, sum(given)) for result in run.results)
     chunks = [8 * n for n in chunk_sizes(size, ranks)]
     expected = [
-        2 * size * 8 - chunks[(r + 1) % ranks] - chunks[(r + 2) % ranks] if ranks > 1 else 0
-        for r in range(ranks)
+        2 * size * 8 - chunks[(r + 1) % ranks] - chunks[(r + 2) % ranks] if ranks > 1 else 0 for r in range(ranks)
     ]
     assert sum(run.meter.bytes_sent) == 2 * (ranks - 1) * size * 8
     assert sorted(run.meter.bytes_sent) == sorted(expected)
-    assert (
-        run.meter.messages_sent == [2 * (ranks - 1)] * ranks and run.meter.steps == [2 * (ranks - 1)] * ranks
-    )
+    assert run.meter.messages_sent == [2 * (ranks - 1)] * ranks and run.meter.steps == [2 * (ranks - 1)] * ranks
     assert set(run.meter.pairs) == {(r, (r + 1) % ranks) for r in range(ranks) if ranks > 1}
 
 
@@ -206,9 +203,7 @@ def test_tensors_of_any_layout_and_numpy_arrays():
 @settings(max_examples=15, deadline=None)
 @given(
     st.integers(1, 6),
-    st.lists(
-        st.sampled_from(["all_reduce", "broadcast", "gather", "rs", "a2a", "barrier"]), min_size=1, max_size=6
-    ),
+    st.lists(st.sampled_from(["all_reduce", "broadcast", "gather", "rs", "a2a", "barrier"]), min_size=1, max_size=6),
     st.data(),
 )
 def test_programs_of_collectives_blocking_or_not_are_the_same(ranks, names, data):

@@ -63,15 +63,9 @@ def test_wrong_programs_are_caught_and_named(program, says, machine):
 
 def test_early_delivery_alone_does_not_catch_what_late_delivery_does():
     for program in (overwrites_after_posted_receives, reads_before_wait):
-        early = [
-            attempt(program, 3, per_rank=inputs(3), adversary=a)
-            for a in adversaries(streams=False)
-            if not a.late
-        ]
+        early = [attempt(program, 3, per_rank=inputs(3), adversary=a) for a in adversaries(streams=False) if not a.late]
         assert all(run.error is None for run in early)
-        assert all(
-            torch.equal(a, b) for run in early for a, b in zip(run.results, early[0].results, strict=True)
-        )
+        assert all(torch.equal(a, b) for run in early for a, b in zip(run.results, early[0].results, strict=True))
 
 
 def test_late_delivery_gives_wrong_values_even_without_the_guard_that_names_it(monkeypatch):
@@ -99,10 +93,7 @@ def first_come(comm):
 def test_random_orders_are_added_only_where_order_can_matter():
     case = interleavings(first_come, 4)
     assert case is not None and case.rank == 0
-    assert (
-        interleavings(lambda comm: sorted(first_come(comm)) if comm.rank == 0 else first_come(comm), 4)
-        is None
-    )
+    assert interleavings(lambda comm: sorted(first_come(comm)) if comm.rank == 0 else first_come(comm), 4) is None
 
 
 def test_a_check_of_ones_own_decides():
@@ -145,10 +136,7 @@ def test_programs_that_poll_end_on_every_machine(program):
 
 def test_many_looks_at_what_is_over_are_no_deadlock():
     def looks(comm):
-        works = [
-            comm.isend(torch.zeros(1), 1) if comm.rank == 0 else comm.irecv(torch.zeros(1), 0)
-            for _ in range(50)
-        ]
+        works = [comm.isend(torch.zeros(1), 1) if comm.rank == 0 else comm.irecv(torch.zeros(1), 0) for _ in range(50)]
         comm.barrier()
         comm.compute(1.0)
         comm.barrier()

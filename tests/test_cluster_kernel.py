@@ -15,9 +15,17 @@ LINK = Topology.flat(latency=1.0, bandwidth=4.0)  # 1 s a message, 4 bytes/s: ti
 def half(rank, op, peer, tensor, tag=0, line="here"):
     sends = op in ("send", "isend")
     return Request(
-        rank, op, peer, tag, tensor if sends else None, None if sends else tensor,
-        str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), tensor.nbytes, line=line,
-    )  # fmt: skip
+        rank,
+        op,
+        peer,
+        tag,
+        tensor if sends else None,
+        None if sends else tensor,
+        str(tensor.dtype).removeprefix("torch."),
+        tuple(tensor.shape),
+        tensor.nbytes,
+        line=line,
+    )
 
 
 def play(kernel, scripts):
@@ -207,8 +215,7 @@ def test_the_two_ends_of_a_message_must_agree(sent, into, word):
 @pytest.mark.parametrize("shapes", [((4,), (2, 2)), ((2, 1, 2), (2, 2)), ((), (1,))], ids=str)
 def test_shapes_that_hold_the_same_row_of_numbers_agree(shapes):
     end, _ = play(
-        kernel_of(2),
-        [[half(0, "send", 1, torch.ones(shapes[0]))], [half(1, "recv", 0, torch.ones(shapes[1]))]],
+        kernel_of(2), [[half(0, "send", 1, torch.ones(shapes[0]))], [half(1, "recv", 0, torch.ones(shapes[1]))]]
     )
     assert isinstance(end, Finished)
 

@@ -53,9 +53,7 @@ def everything(comm, x):
     comm.all_to_all_single(rows, torch.full((sum(gives), 2), float(r)), takes, gives)
     out["all_to_all_single"] = rows
     y = torch.zeros(2)
-    works = comm.batch_isend_irecv(
-        [P2POp(comm.isend, shared + r, (r + 1) % n), P2POp(comm.irecv, y, (r - 1) % n)]
-    )
+    works = comm.batch_isend_irecv([P2POp(comm.isend, shared + r, (r + 1) % n), P2POp(comm.irecv, y, (r - 1) % n)])
     for work in works:
         work.wait()
     out["batch"] = y
@@ -119,9 +117,7 @@ def test_a_rank_that_raises_brings_the_rest_down_with_its_line_first():
 
     with pytest.raises(RankError, match="rank 1 raised KeyError: 'lost'") as told:
         launch(fails, 3, timeout=LIMIT)
-    assert (
-        str(told.value).startswith("test_cluster_launch.py, line") and "launcher.py" not in told.value.trace
-    )
+    assert str(told.value).startswith("test_cluster_launch.py, line") and "launcher.py" not in told.value.trace
 
 
 def test_a_rank_that_dies_is_named():
@@ -142,13 +138,7 @@ def test_a_rank_that_dies_is_named():
         ([(1, "KeyError", "lost")], {1: 1, 2: -9}, "rank 1 raised KeyError"),
         ([], {2: -9}, "signal SIGKILL"),
     ],
-    ids=[
-        "a rank lost another that died",
-        "it alone has failed",
-        "the first error",
-        "an error of its own",
-        "killed",
-    ],
+    ids=["a rank lost another that died", "it alone has failed", "the first error", "an error of its own", "killed"],
 )
 def test_the_blame_falls_on_the_rank_that_failed_for_a_reason_of_its_own(tmp_path, told, failed, blamed):
     for rank, kind, text in told:

@@ -56,9 +56,7 @@ def test_names_of_the_notebook_are_copied_and_prints_carry_the_rank(outputs):
 
 def test_a_deadlock_names_the_cell_and_the_line(outputs):
     value, _ = traceback(outputs["deadlock"])
-    assert (
-        "at cell In[3], line 3: comm.send(x, (comm.rank + 1) % comm.size)" in value and "0 → 1 → 0" in value
-    )
+    assert "at cell In[3], line 3: comm.send(x, (comm.rank + 1) % comm.size)" in value and "0 → 1 → 0" in value
 
 
 def test_an_error_shows_the_learners_cell_first(outputs):

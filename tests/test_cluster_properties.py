@@ -77,9 +77,7 @@ def test_the_order_in_which_ranks_run_never_decides(steps):
     runs = [outcome(steps, Adversary(0, seed=seed)) for seed in range(4)] + [outcome(steps, Adversary(0))]
     assert len({run.state for run in runs}) == 1
     if runs[0].error is None:
-        assert all(
-            same(run.results, runs[0].results) and run.meter.pairs == runs[0].meter.pairs for run in runs
-        )
+        assert all(same(run.results, runs[0].results) and run.meter.pairs == runs[0].meter.pairs for run in runs)
 
 
 @CALM
@@ -108,14 +106,10 @@ def test_clock_and_meter_keep_their_books(steps):
     for message in run.messages:
         level = times.levels[times.level_of(message.src, message.dst)]
         least = level.latency + message.nbytes / level.bandwidth
-        assert message.arrived - message.sent >= least * (1 - 1e-9) and message.arrived <= run.seconds * (
-            1 + 1e-9
-        )
+        assert message.arrived - message.sent >= least * (1 - 1e-9) and message.arrived <= run.seconds * (1 + 1e-9)
     for rank in range(run.ranks):
         spans = sorted((s.start, s.end) for s in run.spans if s.rank == rank)
-        assert all(
-            a[1] <= b[0] for a, b in zip(spans, spans[1:], strict=False)
-        )  # a rank does one thing at a time
+        assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:], strict=False))  # a rank does one thing at a time
         assert not spans or spans[-1][1] <= run.clock[rank]
 
 

@@ -90,9 +90,7 @@ PROGRAMS = [
 def test_the_same_run_on_both_sides_of_a_boundary(program, apart):
     for adversary in adversaries()[:2] if apart else adversaries():
         here = attempt(program, 4, per_rank=inputs(4), topology=Topology.nodes(2), adversary=adversary)
-        there = across(
-            serving(program), 4, apart, per_rank=inputs(4), topology=Topology.nodes(2), adversary=adversary
-        )
+        there = across(serving(program), 4, apart, per_rank=inputs(4), topology=Topology.nodes(2), adversary=adversary)
         assert there.state == here.state and str(there.error) == str(here.error)
         assert there.meter.as_dict() == here.meter.as_dict() and there.clock == here.clock
         assert there.spans == here.spans and there.messages == here.messages
@@ -104,7 +102,11 @@ def test_a_run_of_halves_at_random_is_the_same_on_both_sides(seed):
     adversary = adversaries()[seed % len(adversaries())]
     here = attempt(at_random, 3, args=(seed,), adversary=adversary)
     there = across(serving(at_random), 3, True, args=(seed,), adversary=adversary)
-    assert str(there.error) == str(here.error) and there.clock == here.clock and there.meter.as_dict() == here.meter.as_dict()
+    assert (
+        str(there.error) == str(here.error)
+        and there.clock == here.clock
+        and there.meter.as_dict() == here.meter.as_dict()
+    )
     assert here.error is not None or all(map(same, here.results, there.results))
 
 
@@ -114,7 +116,9 @@ def rounds(comm, x, by_batch):
     for _ in range(5):
         y = torch.empty_like(x)
         halves = [P2POp(comm.isend, x, right), P2POp(comm.irecv, y, left)]
-        for work in comm.batch_isend_irecv(halves) if by_batch else [half.op(half.tensor, half.peer) for half in halves]:
+        for work in (
+            comm.batch_isend_irecv(halves) if by_batch else [half.op(half.tensor, half.peer) for half in halves]
+        ):
             work.wait()
         x = x + y
     return x
@@ -127,7 +131,11 @@ def test_a_round_of_a_ring_is_one_exchange(monkeypatch, by_batch, adversary):
     ask = remote._Judge._ask
     monkeypatch.setattr(remote._Judge, "_ask", lambda judge, rank, reply: asked.append(rank) or ask(judge, rank, reply))
     run = across(serving(lambda comm, x: rounds(comm, x, by_batch)), 4, True, per_rank=inputs(4), adversary=adversary)
-    assert run.error is None and run.meter.as_dict() == attempt(lambda comm, x: rounds(comm, x, by_batch), 4, per_rank=inputs(4)).meter.as_dict()
+    assert (
+        run.error is None
+        and run.meter.as_dict()
+        == attempt(lambda comm, x: rounds(comm, x, by_batch), 4, per_rank=inputs(4)).meter.as_dict()
+    )
     assert len(asked) == 4 * (5 + 1)  # and the first, with which a rank begins
 
 
@@ -159,11 +167,7 @@ def everything(comm, x):
 
 def test_a_ranks_error_comes_over_with_its_line():
     run = across(serving(everything), 2, per_rank=inputs(2))
-    assert (
-        run.state == "raised"
-        and "empty list" in str(run.error)
-        and "test_cluster_remote.py, line" in str(run.error)
-    )
+    assert run.state == "raised" and "empty list" in str(run.error) and "test_cluster_remote.py, line" in str(run.error)
 
 
 def test_results_that_are_not_plain_are_that_ranks_error():
@@ -285,13 +289,7 @@ HOSTILE = {
         (),
         ("all_reduce", "SUM", -1, (), (META,), ((), ()), (), False, 0, "l"),
     ),
-    "unknown op": (
-        0,
-        "collective",
-        (),
-        (),
-        ("all_reduce", "EVAL", -1, (X,), (META,), ((), ()), (), False, 0, "l"),
-    ),
+    "unknown op": (0, "collective", (), (), ("all_reduce", "EVAL", -1, (X,), (META,), ((), ()), (), False, 0, "l")),
     "splits that lie": (
         0,
         "collective",
@@ -322,9 +320,7 @@ def test_a_worker_that_breaks_the_rules_is_refused(frame):
 
 def test_text_of_the_worker_carries_no_control_codes():
     run = across(speak((0, "raised", (), (), ("Evil\x1b[2J", "a\x00b‮c", "l", "t\r\n"))), 1)
-    assert run.state == "raised" and not set(str(run.error) + run.error.trace + run.error.kind) & set(
-        "\x1b\x00\r‮"
-    )
+    assert run.state == "raised" and not set(str(run.error) + run.error.trace + run.error.kind) & set("\x1b\x00\r‮")
 
 
 def test_a_renewal_cannot_change_the_size_of_what_was_sent():

@@ -108,15 +108,11 @@ def test_views_stay_views_of_one_memory_within_a_rank_and_are_not_shared_between
     assert results == [[0, 1, 1, 0], [0, 2, 2, 0]] and whole.tolist() == [0] * 4
 
 
-@pytest.mark.parametrize(
-    "name", ["bfloat16", "bool", "complex64", "uint16", "uint64", "float8_e4m3fn", "int8"]
-)
+@pytest.mark.parametrize("name", ["bfloat16", "bool", "complex64", "uint16", "uint64", "float8_e4m3fn", "int8"])
 def test_tensors_of_every_dtype_are_copied_to_ranks(name):
     tensor = torch.ones(6, dtype=torch.uint8).to(getattr(torch, name))[::2]
     results = simulate(lambda comm, x: x, 2, args=(tensor,)).results
-    assert all(
-        x.dtype == tensor.dtype and x.stride() == (2,) and encode(x) == encode(tensor) for x in results
-    )
+    assert all(x.dtype == tensor.dtype and x.stride() == (2,) and encode(x) == encode(tensor) for x in results)
 
 
 def test_what_cannot_be_copied_is_named():
@@ -408,12 +404,7 @@ def test_prints_carry_the_rank(capsys):
         print("b\nc")
 
     simulate(talk, 2)
-    assert sorted(capsys.readouterr().out.splitlines()) == [
-        "[rank 0] ab",
-        "[rank 0] c",
-        "[rank 1] ab",
-        "[rank 1] c",
-    ]
+    assert sorted(capsys.readouterr().out.splitlines()) == ["[rank 0] ab", "[rank 0] c", "[rank 1] ab", "[rank 1] c"]
     run = attempt(talk, 2, capture=10)
     assert run.output.startswith("[rank 0] a") and "left out" in run.output and capsys.readouterr().out == ""
 

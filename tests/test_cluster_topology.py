@@ -11,24 +11,13 @@ from course_lib.cluster.times import merged, overlap, total
 from course_lib.cluster.topology import Ports
 
 PODS = Topology(
-    (
-        Level("device pair", 2, 1e-6, 1e9),
-        Level("node", 4, 2e-6, 1e8),
-        Level("pod", None, 3e-6, 1e7, shared=True),
-    )
+    (Level("device pair", 2, 1e-6, 1e9), Level("node", 4, 2e-6, 1e8), Level("pod", None, 3e-6, 1e7, shared=True))
 )
 
 
 @pytest.mark.parametrize(
     ("src", "dst", "name"),
-    [
-        (0, 1, "device pair"),
-        (0, 2, "node"),
-        (3, 0, "node"),
-        (0, 4, "pod"),
-        (7, 3, "pod"),
-        (5, 4, "device pair"),
-    ],
+    [(0, 1, "device pair"), (0, 2, "node"), (3, 0, "node"), (0, 4, "pod"), (7, 3, "pod"), (5, 4, "device pair")],
 )
 def test_two_ranks_meet_at_their_smallest_common_unit(src, dst, name):
     assert PODS.levels[PODS.level_of(src, dst)].name == name
@@ -67,9 +56,7 @@ def test_links_that_make_no_sense_are_refused_in_words(make, word):
         make()
 
 
-times = st.lists(
-    st.tuples(st.integers(0, 30), st.integers(0, 30)).map(lambda t: (min(t), max(t))), max_size=8
-)
+times = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)).map(lambda t: (min(t), max(t))), max_size=8)
 
 
 @given(times, times)

@@ -45,9 +45,7 @@ def serial(ranks):
 @pytest.mark.parametrize("overlap", [False, True], ids=["blocking", "overlapped"])
 @pytest.mark.parametrize("ranks", [1, 3, 8])
 def test_gradients_reduced_in_hooks_equal_one_process(ranks, overlap):
-    run = simulate(
-        lambda comm, x: data_parallel(comm, model_of(0), x, overlap), ranks, per_rank=batches(ranks)
-    )
+    run = simulate(lambda comm, x: data_parallel(comm, model_of(0), x, overlap), ranks, per_rank=batches(ranks))
     for gradients in run.results:
         for got, want in zip(gradients, serial(ranks), strict=True):
             torch.testing.assert_close(got, want)

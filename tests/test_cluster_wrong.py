@@ -217,12 +217,7 @@ def list_on_every_rank(comm):
 
 
 WRONG = [
-    (
-        even_odd_swapped,
-        Deadlock,
-        "rank 0 waits for rank 1: call 1, recv of 2 float32",
-        "Everyone waits to receive",
-    ),
+    (even_odd_swapped, Deadlock, "rank 0 waits for rank 1: call 1, recv of 2 float32", "Everyone waits to receive"),
     (ring_of_blocking_sends, Deadlock, "0 → 1 → 2 → 0", "Everyone sends first"),
     (ring_without_modulo, RankError, "rank -1 does not exist among 3 ranks", "count modulo comm.size"),
     (rank_zero_only_collective, Mismatch, "rank 0 calls all_reduce(1 float32", "rank 1 calls barrier()"),
@@ -232,24 +227,14 @@ WRONG = [
         "rank 1 waits for rank 0: call 3, all_reduce",
         "rank 0 has finished after 2 calls",
     ),
-    (
-        collectives_in_another_order,
-        Mismatch,
-        "collective differs in collective number 1",
-        "in the same order",
-    ),
+    (collectives_in_another_order, Mismatch, "collective differs in collective number 1", "in the same order"),
     (other_shape, Mismatch, "shape differs", "5 float32 in shape (5,)"),
     (other_dtype, Mismatch, "dtype differs", "rank 1 calls all_reduce(4 float64"),
     (other_root, Mismatch, "root differs", "root rank 1"),
     (other_op, Mismatch, "op differs", "MAX"),
     (groups_in_another_order, Mismatch, "ranks differs", "new_group([1, 2])"),
     (group_made_by_members_only, Mismatch, "new_group([0, 1])", "rank 2 calls barrier()"),
-    (
-        collective_outside_the_group,
-        RankError,
-        "rank 2 is not in the group [0, 1]",
-        "call it only on the group's ranks",
-    ),
+    (collective_outside_the_group, RankError, "rank 2 is not in the group [0, 1]", "call it only on the group's ranks"),
     (short_message, Mismatch, "size differs", "rank 1 receives into 5 float32"),
     (wrong_tag, Deadlock, "tag 2", "the tags differ"),
     (wrong_source, Deadlock, "rank 2 waits for rank 1", "rank 1 has finished after 0 calls"),
@@ -265,12 +250,7 @@ WRONG = [
     (split_sizes_of_one_rank_missing, RankError, "output_split_sizes=[3]", "must be 3 counts"),
     (pipeline_sends_both_ways, Deadlock, "1 → 2 → 1", "Let one of them receive first"),
     (last_stage_skips_its_backward, Deadlock, "rank 2 has finished", "The other half is never posted"),
-    (
-        barrier_against_receive,
-        Deadlock,
-        "rank 1 waits for rank 0: call 1, barrier()",
-        "every rank of its group",
-    ),
+    (barrier_against_receive, Deadlock, "rank 1 waits for rank 0: call 1, barrier()", "every rank of its group"),
     (exchange_in_order_of_issue, Deadlock, "behind call 1", "batch_isend_irecv"),
     (polls_for_ever, Deadlock, "is_completed() of irecv", "nobody posts the other half"),
     (batch_of_calls, RankError, "takes P2POp(comm.isend or comm.irecv", "not <"),
@@ -281,9 +261,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("program", "kind", "fault", "way_out"), WRONG, ids=[row[0].__name__ for row in WRONG]
-)
+@pytest.mark.parametrize(("program", "kind", "fault", "way_out"), WRONG, ids=[row[0].__name__ for row in WRONG])
 def test_a_wrong_program_is_told_what_is_wrong_and_the_way_out(program, kind, fault, way_out):
     if program is exchange_in_order_of_issue:
         assert attempt(program, 3).error is None

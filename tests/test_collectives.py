@@ -47,8 +47,13 @@ def test_an_all_reduce_equals_the_plain_sum_on_every_rank(name, ranks):
 
 
 @settings(max_examples=25, deadline=None)
-@given(ranks=st.integers(1, 9), shape=st.lists(st.integers(0, 5), max_size=3), seed=st.integers(0, 2**20),
-       name=st.sampled_from([*REDUCES]), dtype=st.sampled_from([torch.int64, torch.int32, torch.float32, torch.bfloat16]))  # fmt: skip
+@given(
+    ranks=st.integers(1, 9),
+    shape=st.lists(st.integers(0, 5), max_size=3),
+    seed=st.integers(0, 2**20),
+    name=st.sampled_from([*REDUCES]),
+    dtype=st.sampled_from([torch.int64, torch.int32, torch.float32, torch.bfloat16]),
+)
 def test_shape_dtype_and_layout_do_not_matter(ranks, shape, seed, name, dtype):
     world = [x % 8 for x in secrets(ranks, tuple(shape), dtype, seed)]  # small: exact in bfloat16 too
     world = [x.transpose(0, -1) if x.ndim > 1 else x for x in world]
@@ -198,7 +203,9 @@ def test_a_hierarchy_sends_few_bytes_between_nodes(nodes, per_node):
     size = nodes * per_node * 6
     inside, across = (1e-6, 50e9), (10e-6, 5e9)
     topology = Topology.nodes(per_node, inside, across)
-    run = simulate(collectives.hierarchical_all_reduce, nodes * per_node, (torch.ones(size), per_node), topology=topology)
+    run = simulate(
+        collectives.hierarchical_all_reduce, nodes * per_node, (torch.ones(size), per_node), topology=topology
+    )
     want = collectives.hierarchical_cost(4 * size, nodes, per_node, inside, across)
     assert run.seconds == pytest.approx(want.seconds) and max(run.meter.bytes_sent) == want.nbytes
     assert max(run.meter.steps) == want.steps
@@ -238,8 +245,11 @@ def test_a_scratch_given_twice_changes_no_sum(ranks):
     assert all(torch.equal(got, ranks * plain_sum(world)) for got in run.results)
 
 
-@pytest.mark.parametrize("scratch", [torch.zeros(2), torch.zeros(2, 8), torch.zeros(16, dtype=torch.float64)],
-                         ids=["too short", "not a row", "another dtype"])  # fmt: skip
+@pytest.mark.parametrize(
+    "scratch",
+    [torch.zeros(2), torch.zeros(2, 8), torch.zeros(16, dtype=torch.float64)],
+    ids=["too short", "not a row", "another dtype"],
+)
 def test_a_scratch_that_does_not_fit_is_refused(scratch):
     def reduce(comm, x):
         return collectives.pipelined_ring_all_reduce(comm, x, scratch=scratch)

@@ -77,17 +77,7 @@ def test_the_context_for_a_share_has_that_share(share, causal):
         (405e9, 15e12, H100, 0.4, 24576, 43.39 * DAY),
         (405e9, 15.6e12, H100, 0.41, 16384, 66.0 * DAY),
     ],
-    ids=[
-        "7B",
-        "500 years",
-        "6 months",
-        "8.6 s",
-        "GPT-3 dense",
-        "GPT-3 sparse",
-        "17 days",
-        "43 days",
-        "66 days",
-    ],
+    ids=["7B", "500 years", "6 months", "8.6 s", "GPT-3 dense", "GPT-3 sparse", "17 days", "43 days", "66 days"],
 )
 def test_published_times_are_reproduced_or_corrected(params, tokens, rate, mfu, devices, seconds):
     assert compute.train_seconds(params, tokens, rate, mfu, devices) == pytest.approx(seconds, rel=1e-3)
@@ -133,9 +123,7 @@ def test_utilisation_of_llama_3_follows_from_its_rate():
     run = facts.run("Llama 3 405B, 8,192 GPUs, 8,192 tokens")
     assert run.flops_per_device / H100 == pytest.approx(0.435, abs=0.0005)
     tokens_per_s = run.flops_per_device * run.devices / (6 * run.params)
-    assert compute.mfu(run.params, tokens_per_s, run.devices, H100) == pytest.approx(
-        run.flops_per_device / H100
-    )
+    assert compute.mfu(run.params, tokens_per_s, run.devices, H100) == pytest.approx(run.flops_per_device / H100)
 
 
 @given(tokens_per_s=positive, attention=st.floats(0, 1e12))
@@ -144,11 +132,7 @@ def test_hfu_counts_recomputation_and_mfu_does_not(tokens_per_s, attention):
     model = compute.mfu(*given_)
     assert compute.hfu(*given_) == pytest.approx(model)
     assert compute.hfu(*given_, recompute="full") == pytest.approx(model * 4 / 3)
-    assert (
-        model
-        <= compute.hfu(*given_, recompute="selective")
-        <= compute.hfu(*given_, recompute="full") * (1 + 1e-12)
-    )
+    assert model <= compute.hfu(*given_, recompute="selective") <= compute.hfu(*given_, recompute="full") * (1 + 1e-12)
 
 
 # --- money -----------------------------------------------------------------------------------------
@@ -180,9 +164,7 @@ def test_the_slope_is_the_limit_of_small_points(mfu):
 
 def test_cost_has_elasticity_minus_one_in_mfu_and_one_in_tokens():
     def cost(params, tokens, mfu, price):
-        return compute.cost_usd(
-            compute.device_hours(compute.train_seconds(params, tokens, H100, mfu), 1), price
-        )
+        return compute.cost_usd(compute.device_hours(compute.train_seconds(params, tokens, H100, mfu), 1), price)
 
     point = {"params": 70e9, "tokens": 1e12, "mfu": 0.4, "price": 2.0}
     by_input = {name: compute.elasticity(cost, point, name) for name in point}
@@ -240,10 +222,6 @@ def test_a_wrong_request_is_answered_with_the_way_out(call, words):
 
 
 def test_scalars_give_plain_floats():
-    for value in (
-        compute.train_flops(1e9, 1e9),
-        compute.wasted_fraction(0.35, 0.5),
-        compute.step_seconds(1, 2),
-    ):
+    for value in (compute.train_flops(1e9, 1e9), compute.wasted_fraction(0.35, 0.5), compute.step_seconds(1, 2)):
         assert type(value) is float
     assert math.isfinite(compute.train_seconds(facts.run("GPT-3 175B").params, 1e9, H100))

@@ -82,7 +82,9 @@ def test_nothing_of_answers_judging_or_hidden_tests_is_released(chapter):
             for region in re.findall(rf"### BEGIN {kind}\n(.*?)\n[^\n]*### END {kind}", cell["source"], re.DOTALL):
                 # A line that the frame itself shows is nobody's secret: a prediction's check is the same in both places.
                 secret = [line.strip() for line in region.splitlines() if line.strip() not in given]
-                assert not secret or region.strip() not in text, f"{cell['id']}: a whole {kind} region is in the release"
+                assert not secret or region.strip() not in text, (
+                    f"{cell['id']}: a whole {kind} region is in the release"
+                )
                 for line in secret:
                     assert len(line) < 30 or line not in code, f"{cell['id']}: {line!r} is in the release"
 
@@ -117,7 +119,9 @@ def test_every_card_has_its_statement_answer_and_check_in_order(chapter):
 @each_chapter
 def test_points_in_the_metadata_are_the_cards(chapter):
     for notebook in (source(chapter), release_of(chapter)):
-        points = {grade_meta(cell)["grade_id"]: grade_meta(cell)["points"] for cell in notebook["cells"] if is_check(cell)}
+        points = {
+            grade_meta(cell)["grade_id"]: grade_meta(cell)["points"] for cell in notebook["cells"] if is_check(cell)
+        }
         assert points == {f"{card.id}-check": card.points for card in exercises.cards(chapter)}
 
 
@@ -127,10 +131,14 @@ def test_check_cells_end_with_the_points_in_both_regions(chapter):
         cell = by_grade_id(source(chapter))[f"{card.id}-check"]
         meta = grade_meta(cell)
         assert meta["grade"] and meta["locked"] and not meta["solution"]
-        shown, hidden = re.fullmatch(r"(.*?)### BEGIN HIDDEN TESTS\n(.*?)### END HIDDEN TESTS\s*", cell["source"], re.DOTALL).groups()
+        shown, hidden = re.fullmatch(
+            r"(.*?)### BEGIN HIDDEN TESTS\n(.*?)### END HIDDEN TESTS\s*", cell["source"], re.DOTALL
+        ).groups()
         for text, unseen in ((shown, False), (hidden, True)):
             last = ast.parse(text).body[-1]
-            assert isinstance(last, ast.Expr) and isinstance(last.value, ast.Call), f"{card.id}: the points are the last expression"
+            assert isinstance(last, ast.Expr) and isinstance(last.value, ast.Call), (
+                f"{card.id}: the points are the last expression"
+            )
             call = last.value
             wanted = "predict" if card.form == "prediction" else "check"
             assert call.func.id == wanted, f"{card.id}: {wanted}(…) checks it"
@@ -143,7 +151,11 @@ def test_check_cells_end_with_the_points_in_both_regions(chapter):
 def test_answers_are_functions_with_a_docstring_outside_the_region(chapter):
     for card in exercises.cards(chapter):
         cell = by_grade_id(blank(source(chapter)))[card.id]
-        defined = {node.name: node for node in ast.parse(cell["source"]).body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        defined = {
+            node.name: node
+            for node in ast.parse(cell["source"]).body
+            if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        }
         for name in card.answers:
             assert name in defined, f"{card.id}: `{name}` is a function of the answer cell"
             assert ast.get_docstring(defined[name]), f"{card.id}: `{name}` says in a docstring what it returns"
@@ -166,8 +178,13 @@ def test_every_exercise_has_its_judging_and_its_bank(chapter):
 
 @each_chapter
 def test_headings_tell_the_chapter(chapter):
-    lines = [line for cell in release_of(chapter)["cells"] if cell["cell_type"] == "markdown"
-             for line in re.sub(r"```.*?```", "", cell["source"], flags=re.DOTALL).splitlines() if re.match(r"#+ ", line)]
+    lines = [
+        line
+        for cell in release_of(chapter)["cells"]
+        if cell["cell_type"] == "markdown"
+        for line in re.sub(r"```.*?```", "", cell["source"], flags=re.DOTALL).splitlines()
+        if re.match(r"#+ ", line)
+    ]
     levels = [len(line) - len(line.lstrip("#")) for line in lines]
     assert lines[0].startswith(f"# {chapter}"), "a chapter begins with its number"
     assert levels.count(1) == 1 and max(levels) <= 4
@@ -180,7 +197,9 @@ def test_ids_are_readable_and_unique(chapter):
     ids = [cell["id"] for cell in source(chapter)["cells"]]
     assert len(set(ids)) == len(ids)
     for cell in source(chapter)["cells"]:
-        assert cell["id"] == grade_meta(cell)["grade_id"] if grade_meta(cell) else cell["id"].startswith(f"c{chapter}-"), cell["id"]
+        assert (
+            cell["id"] == grade_meta(cell)["grade_id"] if grade_meta(cell) else cell["id"].startswith(f"c{chapter}-")
+        ), cell["id"]
 
 
 @each_chapter
@@ -218,8 +237,11 @@ def untouched() -> dict[str, Graded]:
 @each_chapter
 def test_solved_has_full_points_through_check(chapter, solved):
     result = solved[chapter]
-    failing = [(report.exercise, report.points, report.maximum, report.note, [v.message for v in report.verdicts if not v.ok])
-               for report in result.reports if not report.passed]
+    failing = [
+        (report.exercise, report.points, report.maximum, report.note, [v.message for v in report.verdicts if not v.ok])
+        for report in result.reports
+        if not report.passed
+    ]
     assert result.trouble is None and not failing and not result.notes
     assert result.points == sum(card.points for card in exercises.cards(chapter))
 
@@ -239,7 +261,9 @@ def test_json_gives_ids_verdicts_points_and_maximum(capsys):
     assert graded["chapter"] == chapter and graded["points"] == graded["maximum"] > 0
     for exercise in graded["exercises"]:
         assert exercise["points"] == exercise["maximum"] and exercise["passed"]
-        assert exercise["id"] and all(verdict["kind"] in VERDICT_KINDS and verdict["ok"] for verdict in exercise["verdicts"])
+        assert exercise["id"] and all(
+            verdict["kind"] in VERDICT_KINDS and verdict["ok"] for verdict in exercise["verdicts"]
+        )
 
 
 # ---------------------------------------------------------------------------- graded as plain nbgrader grades
@@ -255,22 +279,37 @@ def hand_ins(chapter: str) -> tuple[dict[str, Notebook], dict[str, dict[str, flo
     right = solved_copy(release, source(chapter))
 
     def first(exercise: str, sort: str) -> BankAnswer | None:
-        found = (each for each in shipped if each.exercise == exercise and each.sort == sort
-                 and (sort != "wrong" or each.expected in VERDICT_KINDS))  # fmt: skip
+        found = (
+            each
+            for each in shipped
+            if each.exercise == exercise and each.sort == sort and (sort != "wrong" or each.expected in VERDICT_KINDS)
+        )
         return next(found, None)
 
     mixed, earned = parse(render(right)), {card.id: float(card.points) for card in cards}
-    for place, card in enumerate(cards):  # of three exercises one half-right where there is such an answer, one wrong, one right
+    for place, card in enumerate(
+        cards
+    ):  # of three exercises one half-right where there is such an answer, one wrong, one right
         sorts = (("half", "wrong"), ("wrong",), ())[place % 3]
         if answer := next(filter(None, (first(card.id, sort) for sort in sorts)), None):
             by_grade_id(mixed)[card.id]["source"] = answer.source
             earned[card.id] = grade(card, Here(*names_of(answer.source, card.answers))).points
     kept = {step.source for step in needed(rebuild(source(chapter), mixed, cards), source(chapter)).steps}
-    mixed["cells"] = [cell for cell in mixed["cells"] if cell["cell_type"] != "code" or grade_meta(cell)
-                      or cell["source"] in kept or cell["id"] == f"c{chapter}-imports"]  # fmt: skip
+    mixed["cells"] = [
+        cell
+        for cell in mixed["cells"]
+        if cell["cell_type"] != "code"
+        or grade_meta(cell)
+        or cell["source"] in kept
+        or cell["id"] == f"c{chapter}-imports"
+    ]
     full = {card.id: float(card.points) for card in cards}
     nothing = {card.id: 0.0 for card in cards}
-    return {"right": right, "mixed": mixed, "untouched": release}, {"right": full, "mixed": earned, "untouched": nothing}
+    return {"right": right, "mixed": mixed, "untouched": release}, {
+        "right": full,
+        "mixed": earned,
+        "untouched": nothing,
+    }
 
 
 @dataclass(frozen=True)

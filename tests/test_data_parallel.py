@@ -142,7 +142,11 @@ def test_forward_gradients_and_weights_after_ten_steps_of_adamw_are_those_of_one
 
 
 def both(comm, steps, dtype):
-    return train(comm, steps, dtype), torchs(comm, steps, dtype), *(unused_step(comm, who) for who in ("ours", "torch's"))
+    return (
+        train(comm, steps, dtype),
+        torchs(comm, steps, dtype),
+        *(unused_step(comm, who) for who in ("ours", "torch's")),
+    )
 
 
 def test_on_two_processes_ours_and_torchs_own_equal_one_process_and_each_other():
@@ -152,7 +156,9 @@ def test_on_two_processes_ours_and_torchs_own_equal_one_process_and_each_other()
         assert_parity(theirs, 10, torch.float64)
     assert same_everywhere([each[0] for each in results])
     for *_, mine, peer in results:
-        assert mine.keys() == peer.keys() == {"both.weight", "first.weight", "second.weight"}, "never: nowhere a gradient"
+        assert mine.keys() == peer.keys() == {"both.weight", "first.weight", "second.weight"}, (
+            "never: nowhere a gradient"
+        )
         assert all(torch.allclose(mine[name], peer[name]) for name in mine)
 
 
@@ -174,7 +180,9 @@ def wrong(comm, fault):
         tokens, targets = text.batch(step, SIZE, CONFIG.seq_len)
         if fault != "every rank reads the whole batch":
             tokens, targets = (part(rows, comm.rank, comm.size) for rows in (tokens, targets))
-        loss = cross_entropy_sum(replica if fault != "nothing is averaged" else model, tokens, targets) / (TERMS / comm.size)
+        loss = cross_entropy_sum(replica if fault != "nothing is averaged" else model, tokens, targets) / (
+            TERMS / comm.size
+        )
         with replica.no_sync() if fault == "nothing is averaged" else nullcontext():
             (loss * comm.size if fault == "a sum for a mean" else loss).backward()
         if fault != "nothing is averaged":
@@ -189,7 +197,8 @@ def wrong(comm, fault):
 
 
 @pytest.mark.parametrize(
-    "fault", ["every rank reads the whole batch", "nothing is averaged", "a sum for a mean", "the tied weight counts twice"]
+    "fault",
+    ["every rank reads the whole batch", "nothing is averaged", "a sum for a mean", "the tied weight counts twice"],
 )
 def test_the_tolerance_is_tight_enough_to_tell_what_is_wrong(fault):
     with pytest.raises(AssertionError):
@@ -223,7 +232,9 @@ WIRE = Topology.flat(latency=1e-6, bandwidth=1e9, flops=1e10)  # computing takes
 
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 def test_buckets_hide_their_communication_behind_the_backward_pass(ranks):
-    hidden, shown = (simulate(one_step, ranks, (MODEL, 20_000, overlap), topology=WIRE, account=True) for overlap in (True, False))
+    hidden, shown = (
+        simulate(one_step, ranks, (MODEL, 20_000, overlap), topology=WIRE, account=True) for overlap in (True, False)
+    )
     assert objections(hidden, NBYTES, hidden=0.8) == []
     assert [words.split(" of its")[0] for words in objections(shown, NBYTES, hidden=0.8)] == ["Rank 0 hid 0 %"]
     assert max(hidden.exposed()) < 0.2 * min(shown.exposed()) and hidden.seconds < shown.seconds
@@ -236,7 +247,9 @@ def test_buckets_hide_their_communication_behind_the_backward_pass(ranks):
 def test_buckets_that_are_ready_only_at_the_end_hide_next_to_nothing(how):
     run = simulate(one_step, 4, (MODEL, *how), topology=WIRE, account=True)
     assert objections(run, NBYTES) == []
-    assert any("start each bucket when its last gradient is there" in words for words in objections(run, NBYTES, hidden=0.1))
+    assert any(
+        "start each bucket when its last gradient is there" in words for words in objections(run, NBYTES, hidden=0.1)
+    )
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 8])
@@ -488,7 +501,10 @@ def test_buffers_are_rank_0s_at_the_start_and_before_each_forward_pass(copies):
 
 @given(st.integers(1, 60), st.integers(1, 9), st.integers(0, 3), st.integers(0, 3))
 def test_ranks_read_every_sample_and_none_twice_but_for_the_padding(samples, ranks, epoch, seed):
-    shares = {rest: [indices_of(samples, rank, ranks, epoch, seed, rest) for rank in range(ranks)] for rest in ("pad", "drop", "keep")}
+    shares = {
+        rest: [indices_of(samples, rank, ranks, epoch, seed, rest) for rank in range(ranks)]
+        for rest in ("pad", "drop", "keep")
+    }
     kept = sorted(index for share in shares["keep"] for index in share)
     assert kept == list(range(samples))
     assert {len(share) for share in shares["pad"]} == {-(-samples // ranks)}

@@ -117,14 +117,18 @@ def test_every_library_that_the_course_imports_is_asked_for():
         "babel",  # with JupyterLab's server
     }
     tools = {"playwright", "pytest"}  # benchmarks only, and they say so
-    cluster = {path: {"distributed"} for path in [ROOT / "course_lib/grading/service/dask_.py"]}  # the extra; it says so where it is missing
+    cluster = {
+        path: {"distributed"} for path in [ROOT / "course_lib/grading/service/dask_.py"]
+    }  # the extra; it says so where it is missing
     for path in sorted((ROOT / "course_lib").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             found = [each.name for each in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and node.level == 0:
                 found = [node.module]
             for name in {each.split(".")[0] for each in found} - set(sys.stdlib_module_names):
-                allowed = ours | comes_along | (tools if "benchmarks" in path.parts else set()) | cluster.get(path, set())
+                allowed = (
+                    ours | comes_along | (tools if "benchmarks" in path.parts else set()) | cluster.get(path, set())
+                )
                 assert name in allowed, f"{path.relative_to(ROOT)} imports {name}"
 
 
@@ -140,10 +144,7 @@ def test_the_version_is_written_once_and_has_its_entry_in_the_changelog():
 def test_the_readme_shows_the_two_commands_first():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     first = re.search(r"```\w*\n(.*?)```", text, re.DOTALL)[1]
-    assert [line.split("#")[0].strip() for line in first.strip().splitlines()] == [
-        "./course learn",
-        "./course test",
-    ]
+    assert [line.split("#")[0].strip() for line in first.strip().splitlines()] == ["./course learn", "./course test"]
 
 
 # ------------------------------------------------------------------------------------------------------- doctor
@@ -156,21 +157,9 @@ def test_the_readme_shows_the_two_commands_first():
         (environment.python_line((3, 10, 0), "python"), "fail", "3.10"),
         (environment.python_line((3, 14, 0), "python"), "fail", "3.14"),
         (environment.packages_line({"numpy": ">=2"}, {}, {}), "fail", "missing: numpy"),
-        (
-            environment.packages_line({"numpy": ">=2"}, {"numpy": "1.26"}, {}),
-            "fail",
-            "numpy 1.26 (needs >=2)",
-        ),
-        (
-            environment.packages_line({"numpy": ">=2"}, {"numpy": "2.1"}, {"numpy": "2.4"}),
-            "warn",
-            "numpy 2.1",
-        ),
-        (
-            environment.packages_line({"torch": ">=2"}, {"torch": "2.13.0+cpu"}, {"torch": "2.13.0"}),
-            "ok",
-            "as tested",
-        ),
+        (environment.packages_line({"numpy": ">=2"}, {"numpy": "1.26"}, {}), "fail", "numpy 1.26 (needs >=2)"),
+        (environment.packages_line({"numpy": ">=2"}, {"numpy": "2.1"}, {"numpy": "2.4"}), "warn", "numpy 2.1"),
+        (environment.packages_line({"torch": ">=2"}, {"torch": "2.13.0+cpu"}, {"torch": "2.13.0"}), "ok", "as tested"),
         (environment.torch_line({}, Gpu()), "fail", "does not import"),
         (
             environment.torch_line({"version": "2.13.0+cpu", "cuda": None, "gpus": 0, "threads": 2}, Gpu()),
@@ -179,8 +168,7 @@ def test_the_readme_shows_the_two_commands_first():
         ),
         (
             environment.torch_line(
-                {"version": "2.13.0+cpu", "cuda": None, "gpus": 0, "threads": 2},
-                Gpu(("H100",), "580", (13, 0)),
+                {"version": "2.13.0+cpu", "cuda": None, "gpus": 0, "threads": 2}, Gpu(("H100",), "580", (13, 0))
             ),
             "warn",
             "does not see the GPU",
@@ -250,10 +238,13 @@ def test_a_browser_of_playwrights_own_is_found(monkeypatch, tmp_path):
     assert environment.chromium() == str(program)
 
 
-@pytest.mark.parametrize(("quota", "limit", "cores", "memory"), [
-    ("50000 100000", 1000.0, 0.5, (1000.0, 400.0)),  # half a core, and what the container has not used yet
-    ("max 100000", "max", machine.cores(), None),  # a container without limits
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("quota", "limit", "cores", "memory"),
+    [
+        ("50000 100000", 1000.0, 0.5, (1000.0, 400.0)),  # half a core, and what the container has not used yet
+        ("max 100000", "max", machine.cores(), None),  # a container without limits
+    ],
+)
 def test_a_container_leaves_less_than_the_machine_has(quota, limit, cores, memory, tmp_path, monkeypatch):
     free = machine.memory()
     for name, text in (("cpu.max", quota), ("memory.max", limit), ("memory.current", 600)):

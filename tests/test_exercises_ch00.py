@@ -34,8 +34,11 @@ def public_answer(exercise: str):
 
 def exchange_for(pairing):
     def exchange(comm, x):
-        other = {"neighbours": comm.rank ^ 1, "mirrored": comm.size - 1 - comm.rank,
-                 "halves": (comm.rank + comm.size // 2) % comm.size}[pairing]  # fmt: skip
+        other = {
+            "neighbours": comm.rank ^ 1,
+            "mirrored": comm.size - 1 - comm.rank,
+            "halves": (comm.rank + comm.size // 2) % comm.size,
+        }[pairing]
         theirs = torch.empty_like(x)
         for act in ("send", "recv") if comm.rank < other else ("recv", "send"):
             getattr(comm, act)(x if act == "send" else theirs, other)
@@ -64,10 +67,15 @@ def pass_token_by(step):
 
 @pytest.mark.parametrize("seed", SEEDS[:4])
 def test_a_variant_is_passed_by_its_own_answer_and_tells_the_public_one_apart(seed):
-    for name, build, key in (("two-ranks-wait", exchange_for, "pairing"), ("token-round-the-ring", pass_token_by, "direction")):
+    for name, build, key in (
+        ("two-ranks-wait", exchange_for, "pairing"),
+        ("token-round-the-ring", pass_token_by, "direction"),
+    ):
         card = exercises.card(name)
         params = card.variant(seed)
-        assert params[card.structural] != card.params[card.structural], "a variant that is the public form tells nothing"
+        assert params[card.structural] != card.params[card.structural], (
+            "a variant that is the public form tells nothing"
+        )
         own = grade(card, Here(build(params[key])), params=params)
         assert own.passed, [v for v in own.verdicts if not v.ok]
         public = grade(card, Here(public_answer(name)), params=params)
@@ -106,11 +114,23 @@ def test_the_public_list_of_properties_is_not_in_the_order_of_the_cuts():
 
 
 JUNK = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
-    | st.sampled_from([torch.zeros(6), torch.zeros(2, 3), torch.full((6,), math.nan), torch.zeros(5, dtype=torch.int64), torch.ones(0)]),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(
+        [
+            torch.zeros(6),
+            torch.zeros(2, 3),
+            torch.full((6,), math.nan),
+            torch.zeros(5, dtype=torch.int64),
+            torch.ones(0),
+        ]
+    ),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8) | st.integers(), inner, max_size=4),
     max_leaves=6,
-)  # fmt: skip
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -129,8 +149,12 @@ def test_whatever_a_rank_returns_the_judge_answers_in_words(value):
 
 def _meter(case, sent=None, received=None, pairs=()):
     sizes = [one.numel() * one.element_size() for (one,) in case.per_rank]
-    return {"bytes_sent": sent or sizes, "bytes_received": received or sizes, "messages_sent": [1] * len(sizes),
-            "pairs": list(pairs)}  # fmt: skip
+    return {
+        "bytes_sent": sent or sizes,
+        "bytes_received": received or sizes,
+        "messages_sent": [1] * len(sizes),
+        "pairs": list(pairs),
+    }
 
 
 @pytest.mark.parametrize("exercise", ["two-ranks-wait", "token-round-the-ring"])
@@ -141,7 +165,9 @@ def test_right_values_on_too_few_received_bytes_fail_the_cost_verdict(exercise):
     value = given_[::-1] if exercise == "two-ranks-wait" else [token_at(given_, rank, 1) for rank in range(len(given_))]
     honest = contract.verdicts(card.params, case, Outcome(state="answered", value=value, meter=_meter(case)))
     assert all(v.ok for v in honest)
-    told = contract.verdicts(card.params, case, Outcome(state="answered", value=value, meter=_meter(case, received=[1] * len(given_))))
+    told = contract.verdicts(
+        card.params, case, Outcome(state="answered", value=value, meter=_meter(case, received=[1] * len(given_)))
+    )
     assert {v.mistake for v in told if not v.ok} == {"too-few-bytes"}
 
 
@@ -201,7 +227,13 @@ def test_a_number_of_the_prose_is_text(name):
 @pytest.mark.parametrize(
     ("name", "published"),
     [("state", "1.12 TB"), ("cards", "14"), ("cluster", "5.12 TB"), ("share", "17.5 GB"), ("wire_factor", "9")],
-    ids=["16 bytes for each of 70 billion", "fourteen cards", "64 cards of 80 GB", "a 64th each", "NVLink over the network adapter"],
+    ids=[
+        "16 bytes for each of 70 billion",
+        "fourteen cards",
+        "64 cards of 80 GB",
+        "a 64th each",
+        "NVLink over the network adapter",
+    ],
 )
 def test_the_running_example_has_the_numbers_it_is_known_for(name, published):
     assert NUMBERS[name]() == published

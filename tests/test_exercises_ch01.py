@@ -98,11 +98,19 @@ def test_the_article_s_45_per_cent_are_under_3():
 
 
 AUDITED = [
-    ("step-70b-8ms", 8.60), ("llama70b-500-years", 499), ("llama70b-6-months", 5.85), ("llama3-17-days", 43.4),
-    ("gpt3-5-years", 10.1), ("cluster-24-eflops", 24.3), ("54-days-by-flops", 66.0), ("54-days-by-hours", 78.4),
-    ("forty-percent-burns-sixty", 0.20), ("llama3-1170-years", 1168), ("seven-b-1966-days", 1966),
+    ("step-70b-8ms", 8.60),
+    ("llama70b-500-years", 499),
+    ("llama70b-6-months", 5.85),
+    ("llama3-17-days", 43.4),
+    ("gpt3-5-years", 10.1),
+    ("cluster-24-eflops", 24.3),
+    ("54-days-by-flops", 66.0),
+    ("54-days-by-hours", 78.4),
+    ("forty-percent-burns-sixty", 0.20),
+    ("llama3-1170-years", 1168),
+    ("seven-b-1966-days", 1966),
     ("waste-3-million", 3.0),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("item", "number"), AUDITED, ids=[name for name, _ in AUDITED])
@@ -158,11 +166,20 @@ def test_the_fewest_gpus_under_a_serial_part_match_the_closed_form_or_do_not_exi
 
 def library_job(job, letter="B"):
     return walls.Job(
-        params=job["params"], tokens=job["tokens"], step_tokens=job["step_tokens"], devices=job["gpus"],
-        device_memory=job["gpu_memory"], reserve=job["reserve"], flops_per_s=job["dense_flops"], mfu=job["mfu"],
-        target_step_s=job["step_s"], deadline_s=job["deadline_s"], latest_s=job["latest_s"], sharded=job["sharded"],
+        params=job["params"],
+        tokens=job["tokens"],
+        step_tokens=job["step_tokens"],
+        devices=job["gpus"],
+        device_memory=job["gpu_memory"],
+        reserve=job["reserve"],
+        flops_per_s=job["dense_flops"],
+        mfu=job["mfu"],
+        target_step_s=job["step_s"],
+        deadline_s=job["deadline_s"],
+        latest_s=job["latest_s"],
+        sharded=job["sharded"],
         convention=letter,
-    )  # fmt: skip
+    )
 
 
 def test_the_brute_force_agrees_with_the_library_on_the_first_wall_of_500_jobs():
@@ -195,13 +212,23 @@ def test_triage_agrees_with_the_library_on_training_and_latency():
     for _ in range(200):
         card = draw.choice([one for one in facts.devices().values() if one.dense_flops])
         job = ch01_triage._project(
-            ch01_draws.log_uniform(draw, 1e8, 1e11), card, 0.4, tokens=ch01_draws.log_uniform(draw, 1e9, 1e13), qps=1.0,
-            user_tokens_s=ch01_draws.log_uniform(draw, 1, 300), replica_qps=2.0,
-        )  # fmt: skip
+            ch01_draws.log_uniform(draw, 1e8, 1e11),
+            card,
+            0.4,
+            tokens=ch01_draws.log_uniform(draw, 1e9, 1e13),
+            qps=1.0,
+            user_tokens_s=ch01_draws.log_uniform(draw, 1, 300),
+            replica_qps=2.0,
+        )
         library = walls.triage(
-            job["params"], card, tokens=job["tokens"], deadline_s=job["deadline_s"], mfu=0.4, qps=1e-9,
+            job["params"],
+            card,
+            tokens=job["tokens"],
+            deadline_s=job["deadline_s"],
+            mfu=0.4,
+            qps=1e-9,
             tokens_per_s_per_user=job["user_tokens_s"],
-        )  # fmt: skip
+        )
         assert tuple(ch01_triage.triage_walls(job)) == library.hit
 
 
@@ -328,7 +355,8 @@ BLIND = {
 def test_blind_strategies_earn_nothing(exercise, items, keys, guess):
     scale = {"EFLOP/s (10¹⁸)": 1e-18, "millions of US dollars": 1e-6}
     given = {
-        item.id: guess(keys[item.id], float(facts.claim(item.claim or item.id).value) * scale.get(item.unit, 1.0)) for item in items
+        item.id: guess(keys[item.id], float(facts.claim(item.claim or item.id).value) * scale.get(item.unit, 1.0))
+        for item in items
     }
     assert run(exercise, lambda: given).points == 0
 
@@ -380,9 +408,13 @@ class Pretender:
 
 
 STRANGE = [
-    ("a fraction", Fraction(3, 2), "Fraction"), ("a pretender", Pretender(), "Pretender"), ("a function", len, "builtin"),
-    ("a set", {1}, "set"), ("a complex number", 1j, "complex"), ("bytes", b"208", "bytes"),
-]  # fmt: skip
+    ("a fraction", Fraction(3, 2), "Fraction"),
+    ("a pretender", Pretender(), "Pretender"),
+    ("a function", len, "builtin"),
+    ("a set", {1}, "set"),
+    ("a complex number", 1j, "complex"),
+    ("bytes", b"208", "bytes"),
+]
 
 
 @pytest.mark.parametrize("exercise", [card.id for card in CARDS.values()])
@@ -396,15 +428,54 @@ def test_what_only_looks_like_a_number_is_refused_by_its_name(exercise, value, k
 # --- judges never raise ------------------------------------------------------------------------------------
 
 ODD = [
-    None, True, False, 0, -1, 10**400, -(10**400), 1e308, -1e308, math.nan, math.inf, -math.inf, "", "12", b"",
-    [], (), {}, [None], [[]], {"a": 1}, (1,), (1, 2, 3, 4), ("memory", "shard state", math.nan), ("none", "nothing", None),
-    (None, None), (math.nan, 1), (10**400, 10**400), ["stay on one GPU", None], ["stay on one GPU", [1]], ("x", ["memory"]),
-    {"whole peak": 1}, {"54-days-by-flops": None}, {"step-70b-8ms": (10**400, "wrong", "unit")}, NOT_ANSWERED, np.float64(1),
-]  # fmt: skip
+    None,
+    True,
+    False,
+    0,
+    -1,
+    10**400,
+    -(10**400),
+    1e308,
+    -1e308,
+    math.nan,
+    math.inf,
+    -math.inf,
+    "",
+    "12",
+    b"",
+    [],
+    (),
+    {},
+    [None],
+    [[]],
+    {"a": 1},
+    (1,),
+    (1, 2, 3, 4),
+    ("memory", "shard state", math.nan),
+    ("none", "nothing", None),
+    (None, None),
+    (math.nan, 1),
+    (10**400, 10**400),
+    ["stay on one GPU", None],
+    ["stay on one GPU", [1]],
+    ("x", ["memory"]),
+    {"whole peak": 1},
+    {"54-days-by-flops": None},
+    {"step-70b-8ms": (10**400, "wrong", "unit")},
+    NOT_ANSWERED,
+    np.float64(1),
+]
 LEAF = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(ODD)
-JUNK = st.recursive(LEAF, lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner) | st.tuples(inner, inner, inner)
-                    | st.dictionaries(st.sampled_from(["a", "whole peak", "step-70b-8ms", "waste-3-million"]), inner,
-                                      max_size=3), max_leaves=6)  # fmt: skip
+JUNK = st.recursive(
+    LEAF,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.tuples(inner, inner)
+        | st.tuples(inner, inner, inner)
+        | st.dictionaries(st.sampled_from(["a", "whole peak", "step-70b-8ms", "waste-3-million"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
 
 
 @cache
@@ -487,7 +558,6 @@ def test_a_seed_draws_other_jobs_than_another():
     card, contract = CARDS["first-wall"], ch01.JUDGINGS["first-wall"]
     one, two = (contract.cases(card.params, random.Random(seed))[1].args for seed in "ab")
     assert one != two and sum(len(case.args[1]) for case in cases("first-wall")[1:] if case.kind == "generality") == 200
-
 
 
 def test_a_number_of_five_thousand_digits_is_described_not_printed():

@@ -160,11 +160,43 @@ def test_wrong_answers_fail_whatever_cases_are_drawn(card, seed):
 
 # --- what comes back is never trusted
 
-JUNK = [None, True, 3, -1.0, math.nan, math.inf, 10**400, "sum", b"x", [], [1, 9], (), {}, {"a": 1}, object(),
-        torch.tensor(math.nan), torch.zeros(3), torch.zeros(0), torch.ones(2, 2, dtype=torch.bool), [None] * 8, (0.0, 0.0),
-        {"output": 3}, {"output": [None]}, {"output": [torch.zeros(1)], "no_graph": False}, {"loss": "x"}, {"loss": torch.zeros(2)},
-        {"loss": torch.tensor(1.0), "hidden": 3, "weight": torch.zeros(1), "peak": "many"}, {"loss": 1.0, "gradients": [3]},
-        {"weights": None, "mlp": {}}, [[]], [{}], ["a"], [(1, 2, 3)], [(None, None, None)], "1" * 10_000]  # fmt: skip
+JUNK = [
+    None,
+    True,
+    3,
+    -1.0,
+    math.nan,
+    math.inf,
+    10**400,
+    "sum",
+    b"x",
+    [],
+    [1, 9],
+    (),
+    {},
+    {"a": 1},
+    object(),
+    torch.tensor(math.nan),
+    torch.zeros(3),
+    torch.zeros(0),
+    torch.ones(2, 2, dtype=torch.bool),
+    [None] * 8,
+    (0.0, 0.0),
+    {"output": 3},
+    {"output": [None]},
+    {"output": [torch.zeros(1)], "no_graph": False},
+    {"loss": "x"},
+    {"loss": torch.zeros(2)},
+    {"loss": torch.tensor(1.0), "hidden": 3, "weight": torch.zeros(1), "peak": "many"},
+    {"loss": 1.0, "gradients": [3]},
+    {"weights": None, "mlp": {}},
+    [[]],
+    [{}],
+    ["a"],
+    [(1, 2, 3)],
+    [(None, None, None)],
+    "1" * 10_000,
+]
 
 
 @pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)
@@ -180,8 +212,22 @@ def test_junk_gets_a_message_and_no_point(card):
                 assert all(v.message for v in wrong) and (wrong or right), (case.name, junk)
 
 
-ODD = [None, 3, 10**400, -1, math.nan, "x", [], {}, torch.tensor(1j), torch.tensor(1.0).to(torch.float8_e5m2), torch.tensor(math.nan),
-       torch.ones(3, dtype=torch.bool), torch.zeros(2, 2, dtype=torch.complex64), torch.tensor(1, dtype=torch.uint64)]  # fmt: skip
+ODD = [
+    None,
+    3,
+    10**400,
+    -1,
+    math.nan,
+    "x",
+    [],
+    {},
+    torch.tensor(1j),
+    torch.tensor(1.0).to(torch.float8_e5m2),
+    torch.tensor(math.nan),
+    torch.ones(3, dtype=torch.bool),
+    torch.zeros(2, 2, dtype=torch.complex64),
+    torch.tensor(1, dtype=torch.uint64),
+]
 
 
 def altered(value, odd):
@@ -221,10 +267,17 @@ def test_no_part_of_a_right_outcome_is_believed_or_upsets_a_judge(name):
 
 
 @settings(max_examples=40, deadline=None)
-@given(value=st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-                          lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner)
-                          | st.dictionaries(st.sampled_from(["loss", "output", "gradients", "weights", "mlp", "no_graph"]), inner),
-                          max_leaves=8))  # fmt: skip
+@given(
+    value=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=4)
+            | st.tuples(inner, inner)
+            | st.dictionaries(st.sampled_from(["loss", "output", "gradients", "weights", "mlp", "no_graph"]), inner)
+        ),
+        max_leaves=8,
+    )
+)
 def test_no_value_upsets_a_judge(value):
     for card in CARDS:
         contract = judging(card.id)
@@ -244,11 +297,14 @@ def test_at_most_a_quarter_rests_on_what_the_worker_measures(card):
 def test_seventy_billion_take_1120_gigabytes_under_the_plan_shown():
     params = BY_ID["state-of-a-plan"].params
     assert sum(ch02_state.buckets_of(params["size"], params["plan"]).values()) == 1.12e12
-    plans = {"A": ch02_core.plan("bf16", "bf16", None, None, "adamw", "fp32"), "B": params["plan"],
-             "C": ch02_core.plan("bf16", "fp32", None, "fp32", "adamw", "fp32"),
-             "E": ch02_core.plan("fp16", "fp16", "fp32", "fp32", "adamw", "fp32"),
-             "F": ch02_core.plan("bf16", "bf16", None, None, "adamw", "bf16"),
-             "G": ch02_core.plan("bf16", "bf16", None, "fp32", "adamw", "int8")}  # fmt: skip
+    plans = {
+        "A": ch02_core.plan("bf16", "bf16", None, None, "adamw", "fp32"),
+        "B": params["plan"],
+        "C": ch02_core.plan("bf16", "fp32", None, "fp32", "adamw", "fp32"),
+        "E": ch02_core.plan("fp16", "fp16", "fp32", "fp32", "adamw", "fp32"),
+        "F": ch02_core.plan("bf16", "bf16", None, None, "adamw", "bf16"),
+        "G": ch02_core.plan("bf16", "bf16", None, "fp32", "adamw", "int8"),
+    }
     for letter, plan in plans.items():
         assert ch02_state.buckets_of(1, plan) == memory.CONVENTIONS[letter].buckets, letter
 
@@ -258,13 +314,21 @@ def meta_model(shape, bias):
     hidden, own, shared = shape["hidden"], shape["heads"] * shape["head_dim"], shape["kv_heads"] * shape["head_dim"]
     with torch.device("meta"):
         layer = {
-            "attention": [nn.Linear(hidden, own, bias), nn.Linear(hidden, shared, bias), nn.Linear(hidden, shared, bias),
-                          nn.Linear(own, hidden, False)],
-            "mlp": [nn.Linear(hidden, shape["ffn"], False) for _ in range(2 if shape["gated"] else 1)] + [nn.Linear(shape["ffn"], hidden, False)],
+            "attention": [
+                nn.Linear(hidden, own, bias),
+                nn.Linear(hidden, shared, bias),
+                nn.Linear(hidden, shared, bias),
+                nn.Linear(own, hidden, False),
+            ],
+            "mlp": [nn.Linear(hidden, shape["ffn"], False) for _ in range(2 if shape["gated"] else 1)]
+            + [nn.Linear(shape["ffn"], hidden, False)],
             "norms": [nn.RMSNorm(hidden), nn.RMSNorm(hidden)],
-        }  # fmt: skip
-        once = {"embedding": [nn.Embedding(shape["vocab"], hidden)], "norms": [nn.RMSNorm(hidden)],
-                "head": [] if shape["tied"] else [nn.Linear(hidden, shape["vocab"], False)]}  # fmt: skip
+        }
+        once = {
+            "embedding": [nn.Embedding(shape["vocab"], hidden)],
+            "norms": [nn.RMSNorm(hidden)],
+            "head": [] if shape["tied"] else [nn.Linear(hidden, shape["vocab"], False)],
+        }
 
     def size(modules):
         return sum(p.numel() for module in modules for p in module.parameters())
@@ -291,7 +355,17 @@ def test_the_courses_transformer_has_the_same_parameters():
         config = Config(vocab=50, layers=3, hidden=32, heads=4, kv_heads=kv, ffn=40, gated=gated, tied=tied)
         with torch.device("meta"):
             count = sum(p.numel() for p in Transformer(config).parameters())
-        shape = {"layers": 3, "hidden": 32, "heads": 4, "kv_heads": kv, "head_dim": 8, "ffn": 40, "vocab": 50, "gated": gated, "tied": tied}
+        shape = {
+            "layers": 3,
+            "hidden": 32,
+            "heads": 4,
+            "kv_heads": kv,
+            "head_dim": 8,
+            "ffn": 40,
+            "vocab": 50,
+            "gated": gated,
+            "tied": tied,
+        }
         assert sum(ch02_state.parts_of("none", shape).values()) == count
 
 
@@ -320,7 +394,9 @@ def test_three_real_steps_have_the_phases_of_the_timeline():
 
     width, rows, layers = 64, 256, 4
     torch.manual_seed(0)
-    model = nn.Sequential(*(layer for _ in range(layers) for layer in (nn.Linear(width, width, bias=False), nn.Sigmoid())))
+    model = nn.Sequential(
+        *(layer for _ in range(layers) for layer in (nn.Linear(width, width, bias=False), nn.Sigmoid()))
+    )
     optimizer = torch.optim.Adam(model.parameters(), foreach=False)
     x = torch.randn(rows, width)
     with Accounting() as books:
@@ -404,7 +480,9 @@ def test_torchs_own_checkpoint_would_pass(reentrant, monkeypatch):
     for params in (card.params, other_structure(card)):
         report = grade(card, Here(lambda f, *x: ready.checkpoint(f, *x, use_reentrant=reentrant)), params=params)
         bad = {v.case for v in report.verdicts if not v.ok}
-        assert bad <= ({"an input that needs no gradient", "the first segment gets token numbers"} if reentrant else set())
+        assert bad <= (
+            {"an input that needs no gradient", "the first segment gets token numbers"} if reentrant else set()
+        )
 
 
 def test_torchs_checkpoint_is_off_inside_under_any_name_and_on_again_outside():
@@ -412,9 +490,12 @@ def test_torchs_checkpoint_is_off_inside_under_any_name_and_on_again_outside():
     imported = ready.checkpoint
     for _ in range(2):
         with own_checkpoint():
-            for call in (lambda: imported(torch.sin, x, use_reentrant=False), lambda: imported(torch.sin, x, use_reentrant=True),
-                         lambda: ready.checkpoint_sequential([torch.sin], 1, x, use_reentrant=False),
-                         lambda: ready.CheckpointFunction.apply(torch.sin, True, x)):  # fmt: skip
+            for call in (
+                lambda: imported(torch.sin, x, use_reentrant=False),
+                lambda: imported(torch.sin, x, use_reentrant=True),
+                lambda: ready.checkpoint_sequential([torch.sin], 1, x, use_reentrant=False),
+                lambda: ready.CheckpointFunction.apply(torch.sin, True, x),
+            ):
                 with pytest.raises(SwitchedOff):
                     call()
         imported(torch.sin, x, use_reentrant=False).sum().backward()
@@ -424,10 +505,12 @@ def test_gradients_tell_which_call_of_a_layer_they_came_from():
     spec = ch02_recompute.spec_of(random.Random(1), 1, [2, 2])
     shifts = [0.0, 0.7, -1.1, 1.4]
     made = {
-        "again": ch02_recompute.replay(spec, 0.0, 0.7), "kept": ch02_recompute.replay(spec, 0.0, 0.0),
-        "twice": ch02_recompute.replay(spec, 0.0, -1.1), "by layer": ch02_recompute.replay(spec, 0.0, 0.7, by_layer=True),
+        "again": ch02_recompute.replay(spec, 0.0, 0.7),
+        "kept": ch02_recompute.replay(spec, 0.0, 0.0),
+        "twice": ch02_recompute.replay(spec, 0.0, -1.1),
+        "by layer": ch02_recompute.replay(spec, 0.0, 0.7, by_layer=True),
         "twice forward": ch02_recompute.replay(spec, 0.7, -1.1),
-    }  # fmt: skip
+    }
     for name, gradients in made.items():
         assert ch02_recompute.made_by(spec, shifts, gradients) == name
     assert ch02_recompute.made_by(spec, shifts, [[torch.zeros(1)]]) == ""
@@ -462,8 +545,10 @@ def test_a_segment_of_two_streams_has_gradients_for_both():
 
 def brute(inputs, inner):
     layers = len(inputs)
-    return min(ch02_segments.walked(inputs, inner, [0, *(k + 1 for k in range(layers - 1) if mask >> k & 1)])
-               for mask in range(2 ** (layers - 1)))  # fmt: skip
+    return min(
+        ch02_segments.walked(inputs, inner, [0, *(k + 1 for k in range(layers - 1) if mask >> k & 1)])
+        for mask in range(2 ** (layers - 1))
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -481,7 +566,9 @@ def test_no_stack_shown_is_cut_best_into_equal_lengths():
     for inputs, inner in STACKS:
         best = ch02_segments.lowest(inputs, inner)
         lengths = range(1, len(inputs) + 1)
-        assert min(ch02_segments.walked(inputs, inner, ch02_segments.every(len(inputs), n)) for n in lengths) > 1.1 * best
+        assert (
+            min(ch02_segments.walked(inputs, inner, ch02_segments.every(len(inputs), n)) for n in lengths) > 1.1 * best
+        )
 
 
 def test_equal_layers_are_cut_at_about_the_root():
@@ -550,7 +637,11 @@ def test_every_statement_of_the_audit_has_its_key_and_controls_are_right_as_prin
     for item in ITEMS:
         printed, key = float(facts.claim(item.id).value) / item.scale, KEYS[item.id]
         close = math.isclose(key.number, printed, rel_tol=0.05)
-        formula = item.id in ("adam-2p-2p-8p", "activations-14", "checkpoint-33-forward")  # judged by more than the number
+        formula = item.id in (
+            "adam-2p-2p-8p",
+            "activations-14",
+            "checkpoint-33-forward",
+        )  # judged by more than the number
         assert close == (key.said == "right") or formula and not close, item.id
         assert key.cause in CAUSES
     assert {key.said for key in KEYS.values()} == {"right", "wrong"}
@@ -558,7 +649,9 @@ def test_every_statement_of_the_audit_has_its_key_and_controls_are_right_as_prin
 
 
 def test_cards_can_be_listed_without_torch():
-    code = "import sys; from course_lib.exercises import ch02; sys.exit('torch' in sys.modules or len(ch02.CARDS) != 11)"
+    code = (
+        "import sys; from course_lib.exercises import ch02; sys.exit('torch' in sys.modules or len(ch02.CARDS) != 11)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -66,7 +66,9 @@ def test_the_square_product_has_1365_flop_per_byte_and_the_h100_a_ridge_of_295()
 def test_weights_alone_ask_for_a_batch_of_296_and_long_contexts_for_more_than_there_is():
     card = CARDS["decode-batch"].params
     run_ = [card[name] for name in ("flops", "bandwidth", "params", "weight_size")]
-    assert ch03_core.least_batch("each", *run_, 0.0) == 296 == ch03_core.least_batch("each", 989e12, 3.35e12, 70e9, 2, 0)
+    assert (
+        ch03_core.least_batch("each", *run_, 0.0) == 296 == ch03_core.least_batch("each", 989e12, 3.35e12, 70e9, 2, 0)
+    )
     assert 296 < ch03_core.least_batch("each", *run_, card["kv_bytes"]) < 1200
     assert ch03_core.least_batch("each", *run_, 8 * card["kv_bytes"]) is None
 
@@ -99,9 +101,18 @@ def _amounts(case, device):
 
 
 AUDITED = [
-    ("b200-5000", 2250), ("thousand-times", 446), ("ridge-295", 295.2), ("tensor-cores-989", 989.4), ("flat-ceiling", 2),
-    ("one-axis", 20), ("eighteen-fold", 9), ("any-two-900", 450), ("server-50", 400), ("pod-245", 245.8), ("decode-one", 1),
-]  # fmt: skip
+    ("b200-5000", 2250),
+    ("thousand-times", 446),
+    ("ridge-295", 295.2),
+    ("tensor-cores-989", 989.4),
+    ("flat-ceiling", 2),
+    ("one-axis", 20),
+    ("eighteen-fold", 9),
+    ("any-two-900", 450),
+    ("server-50", 400),
+    ("pod-245", 245.8),
+    ("decode-one", 1),
+]
 
 
 @pytest.mark.parametrize(("item", "number"), AUDITED, ids=[name for name, _ in AUDITED])
@@ -113,9 +124,12 @@ def test_audited_statements_have_the_numbers_we_know(item, number):
 
 
 @given(
-    flops=st.floats(1e12, 5e15), bandwidth=st.floats(1e11, 1e13), params=st.floats(1e8, 1e12), size=st.sampled_from([0.5, 1, 2, 4]),
+    flops=st.floats(1e12, 5e15),
+    bandwidth=st.floats(1e11, 1e13),
+    params=st.floats(1e8, 1e12),
+    size=st.sampled_from([0.5, 1, 2, 4]),
     share=st.floats(0, 3),
-)  # fmt: skip
+)
 def test_the_least_batch_fills_the_arithmetic_and_one_fewer_does_not(flops, bandwidth, params, size, share):
     kv = 2 * params / flops * bandwidth * share
     f, b, p, s, k = map(Fraction, (flops, bandwidth, params, size, kv))
@@ -186,7 +200,9 @@ def test_the_fitted_roofs_agree_with_the_library_once_the_liars_are_out():
         assert ch03_bench.fit("durations", *shown)[:2] == pytest.approx(truth, rel=0.02)
         for _, name, keywords, _ in ch03_bench._WAYS:  # whoever is taken in is off by more than what passes
             wrong = ch03_bench.fit("durations", *shown, **keywords)
-            assert any(abs(got / want - 1) > 2 * ch03_bench.WITHIN for got, want in zip(wrong, truth, strict=False)), name
+            assert any(abs(got / want - 1) > 2 * ch03_bench.WITHIN for got, want in zip(wrong, truth, strict=False)), (
+                name
+            )
 
 
 @given(a1=st.floats(1e-7, 1e-4), a2=st.floats(1e-7, 1e-4), b1=st.floats(1e9, 1e12), b2=st.floats(1e9, 1e12))
@@ -203,10 +219,17 @@ def test_at_the_switch_both_ways_are_equally_quick(a1, a2, b1, b2):
 def test_gains_agree_with_the_library_where_it_has_three_parts():
     draw = random.Random("gains")
     for _ in range(100):
-        rates = {"compute": draw.uniform(1e14, 1e15), "memory": draw.uniform(1e12, 1e13), "link": 1e12, "network": draw.uniform(1e10, 1e11)}
+        rates = {
+            "compute": draw.uniform(1e14, 1e15),
+            "memory": draw.uniform(1e12, 1e13),
+            "link": 1e12,
+            "network": draw.uniform(1e10, 1e11),
+        }
         work = {part: rate * draw.uniform(0, 1) for part, rate in rates.items()} | {"link": 0.0}
         mine = roofline.Work(work["compute"], work["memory"], work["network"])
-        library = roofline.speedups(mine, roofline.Machine("m", rates["compute"], rates["memory"], rates["network"]), 2.0)
+        library = roofline.speedups(
+            mine, roofline.Machine("m", rates["compute"], rates["memory"], rates["network"]), 2.0
+        )
         got = ch03_upgrade.gains("everything", work, rates, 2.0)
         assert {part: got[part] for part in library} == pytest.approx(library)
 
@@ -214,7 +237,9 @@ def test_gains_agree_with_the_library_where_it_has_three_parts():
 @pytest.mark.parametrize("overlap", ["everything", "wires wait"])
 def test_the_five_steps_ask_for_different_upgrades_and_each_for_one(overlap):
     for params in (CARDS["which-upgrade"].params, *map(CARDS["which-upgrade"].variant, SEEDS[:25])):
-        found = [ch03_upgrade.gains(overlap, case["work"], params["rates"], params["factor"]) for case in params["cases"]]
+        found = [
+            ch03_upgrade.gains(overlap, case["work"], params["rates"], params["factor"]) for case in params["cases"]
+        ]
         assert len({max(each, key=each.get) for each in found}) >= 3
         for each in found:
             first, second = sorted(each.values(), reverse=True)[:2]
@@ -412,7 +437,9 @@ def test_an_answer_that_writes_over_its_arguments_changes_no_later_row():
         levels.clear()
         return found
 
-    assert run("hierarchical-bandwidth", rude, lambda shares, rates: ch03_levels._effective("in turn", shares, rates)).passed
+    assert run(
+        "hierarchical-bandwidth", rude, lambda shares, rates: ch03_levels._effective("in turn", shares, rates)
+    ).passed
 
 
 class Pretender:
@@ -426,9 +453,13 @@ class Pretender:
 
 
 STRANGE = [
-    ("a fraction", Fraction(3, 2), "Fraction"), ("a pretender", Pretender(), "Pretender"), ("a function", len, "builtin"),
-    ("a set", {1}, "set"), ("a complex number", 1j, "complex"), ("bytes", b"208", "bytes"),
-]  # fmt: skip
+    ("a fraction", Fraction(3, 2), "Fraction"),
+    ("a pretender", Pretender(), "Pretender"),
+    ("a function", len, "builtin"),
+    ("a set", {1}, "set"),
+    ("a complex number", 1j, "complex"),
+    ("bytes", b"208", "bytes"),
+]
 
 
 @pytest.mark.parametrize("exercise", CARDS)
@@ -442,15 +473,59 @@ def test_what_only_looks_like_a_number_is_refused_by_its_name(exercise, value, k
 # --- judges never raise ------------------------------------------------------------------------------------
 
 ODD = [
-    None, True, False, 0, -1, 10**400, -(10**400), 1e308, -1e308, math.nan, math.inf, -math.inf, "", "compute", b"",
-    [], (), {}, [None], [[]], {"a": 1}, (1,), (1, 2, 3), (1, 2, 3, 4), (math.nan, "compute"), ("compute", math.nan), (None, None),
-    (1e12, None), (10**400, 10**400, 10**400), ("compute", 10**400), ["memory", None], ("x", ["memory"]), [1e9] * 4,
-    [math.inf] * 4, [10**400] * 4, [{}], {"b200-5000": None}, {"b200-5000": (10**400, "wrong", "unit")},
-    {"b200-5000": (2250, ["wrong"], {})}, NOT_ANSWERED, np.float64(1),
-]  # fmt: skip
+    None,
+    True,
+    False,
+    0,
+    -1,
+    10**400,
+    -(10**400),
+    1e308,
+    -1e308,
+    math.nan,
+    math.inf,
+    -math.inf,
+    "",
+    "compute",
+    b"",
+    [],
+    (),
+    {},
+    [None],
+    [[]],
+    {"a": 1},
+    (1,),
+    (1, 2, 3),
+    (1, 2, 3, 4),
+    (math.nan, "compute"),
+    ("compute", math.nan),
+    (None, None),
+    (1e12, None),
+    (10**400, 10**400, 10**400),
+    ("compute", 10**400),
+    ["memory", None],
+    ("x", ["memory"]),
+    [1e9] * 4,
+    [math.inf] * 4,
+    [10**400] * 4,
+    [{}],
+    {"b200-5000": None},
+    {"b200-5000": (10**400, "wrong", "unit")},
+    {"b200-5000": (2250, ["wrong"], {})},
+    NOT_ANSWERED,
+    np.float64(1),
+]
 LEAF = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(ODD)
-JUNK = st.recursive(LEAF, lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner) | st.tuples(inner, inner, inner)
-                    | st.dictionaries(st.sampled_from(["a", "server-50", "pod-245"]), inner, max_size=3), max_leaves=6)  # fmt: skip
+JUNK = st.recursive(
+    LEAF,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.tuples(inner, inner)
+        | st.tuples(inner, inner, inner)
+        | st.dictionaries(st.sampled_from(["a", "server-50", "pod-245"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
 
 
 @cache

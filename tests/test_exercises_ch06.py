@@ -190,16 +190,49 @@ def test_wrong_answers_fail_whatever_cases_are_drawn(exercise, seed):
 
 # --- what comes back is never trusted
 
-JUNK = [None, True, 3, -1.0, math.nan, math.inf, 10**400, "sum", b"x", [], [1, 9], (), {}, {"a": 1}, object(), torch.tensor(math.nan),
-        torch.zeros(3), torch.zeros(0), torch.ones(2, 2, dtype=torch.bool), [None] * 8, (0.0, 0.0), (1e999, (1, 2), (3, 4)),
-        (1.0, (0, 0), (0, 0)), [[1], [2]], "1" * 10_000]  # fmt: skip
+JUNK = [
+    None,
+    True,
+    3,
+    -1.0,
+    math.nan,
+    math.inf,
+    10**400,
+    "sum",
+    b"x",
+    [],
+    [1, 9],
+    (),
+    {},
+    {"a": 1},
+    object(),
+    torch.tensor(math.nan),
+    torch.zeros(3),
+    torch.zeros(0),
+    torch.ones(2, 2, dtype=torch.bool),
+    [None] * 8,
+    (0.0, 0.0),
+    (1e999, (1, 2), (3, 4)),
+    (1.0, (0, 0), (0, 0)),
+    [[1], [2]],
+    "1" * 10_000,
+]
 
 
 def a_meter(ranks, moved=0):
     pairs = [(s, (s + 1) % ranks, moved, 1) for s in range(ranks)] if ranks > 1 else []
     each = [moved] * ranks
-    return {"bytes_sent": each, "bytes_received": each, "messages_sent": [1] * ranks, "messages_received": [1] * ranks,
-            "steps": [1] * ranks, "calls": [2] * ranks, "collectives": [0] * ranks, "pairs": pairs, "seconds": 1e-5}  # fmt: skip
+    return {
+        "bytes_sent": each,
+        "bytes_received": each,
+        "messages_sent": [1] * ranks,
+        "messages_received": [1] * ranks,
+        "steps": [1] * ranks,
+        "calls": [2] * ranks,
+        "collectives": [0] * ranks,
+        "pairs": pairs,
+        "seconds": 1e-5,
+    }
 
 
 @pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)
@@ -211,16 +244,27 @@ def test_junk_gets_a_message_and_no_point(card):
             if junk in ([], ()) and right == [] or junk is True and case.secret is True:
                 continue
             value = junk if case.ranks is None else [junk] * case.ranks
-            found = contract.verdicts(card.params, case, Outcome(state="answered", value=value, meter=a_meter(case.ranks or 1)))
+            found = contract.verdicts(
+                card.params, case, Outcome(state="answered", value=value, meter=a_meter(case.ranks or 1))
+            )
             wrong = [v for v in found if not v.ok]
-            empty = case.ranks is not None and isinstance(case.per_rank[0][0], torch.Tensor) and not case.per_rank[0][0].numel()
+            empty = (
+                case.ranks is not None
+                and isinstance(case.per_rank[0][0], torch.Tensor)
+                and not case.per_rank[0][0].numel()
+            )
             fits = empty and isinstance(junk, torch.Tensor) and not junk.numel()
             assert all(v.message for v in wrong) and (wrong or fits), (case.name, junk)
 
 
 @settings(max_examples=60, deadline=None)
-@given(value=st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-                          lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner), max_leaves=8))  # fmt: skip
+@given(
+    value=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner),
+        max_leaves=8,
+    )
+)
 def test_no_value_upsets_the_judges_of_plain_answers(value):
     for card in CARDS:
         contract = judging(card.id)
@@ -235,7 +279,9 @@ def test_right_values_without_bytes_are_found_out(name):
     contract = judging(name)
     case = contract.cases(card.params, random.Random(5))[0]
     total = sum(own[0] for own in case.per_rank)
-    found = contract.verdicts(card.params, case, Outcome(state="answered", value=[total] * case.ranks, meter=a_meter(case.ranks)))
+    found = contract.verdicts(
+        card.params, case, Outcome(state="answered", value=[total] * case.ranks, meter=a_meter(case.ranks))
+    )
     assert {v.mistake for v in found if v.kind == "cost" and not v.ok} == {"too-few-bytes"}
 
 
@@ -262,12 +308,17 @@ def test_a_collective_behind_the_scenes_is_seen_in_the_books():
 
     run = attempt(waits, case.ranks, per_rank=case.per_rank)
     found = contract.verdicts(card.params, case, run.outcome())
-    assert "ready-made" in {v.mistake for v in found if not v.ok} or "not-a-neighbour" in {v.mistake for v in found if not v.ok}
+    assert "ready-made" in {v.mistake for v in found if not v.ok} or "not-a-neighbour" in {
+        v.mistake for v in found if not v.ok
+    }
 
 
 def test_the_library_is_switched_off_where_it_is_the_answer():
-    for name, function in (("ring-all-reduce", "ring_all_reduce"), ("halving-doubling", "halving_doubling_all_reduce"),
-                           ("reduce-scatter-half", "ring_reduce_scatter")):  # fmt: skip
+    for name, function in (
+        ("ring-all-reduce", "ring_all_reduce"),
+        ("halving-doubling", "halving_doubling_all_reduce"),
+        ("reduce-scatter-half", "ring_reduce_scatter"),
+    ):
         report = grade(exercises.card(name), Here(getattr(collectives, function)))
         assert report.points == 0 and "switched off" in report.verdicts[0].message, name
 
@@ -297,7 +348,9 @@ def test_a_layout_is_made_where_the_answer_runs():
 
 
 def test_cards_can_be_listed_without_torch():
-    code = "import sys; from course_lib.exercises import ch06; sys.exit('torch' in sys.modules or len(ch06.CARDS) != 14)"
+    code = (
+        "import sys; from course_lib.exercises import ch06; sys.exit('torch' in sys.modules or len(ch06.CARDS) != 14)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -333,7 +386,9 @@ def test_the_hierarchys_matrix_is_that_of_a_real_run(n, per_node):
 
 def test_the_all_to_alls_matrix_is_that_of_a_real_run():
     def trade(comm, x):
-        return collectives.pairwise_all_to_all(comm, [torch.empty(len(x.tensor_split(6)[comm.rank])) for _ in range(6)], x.tensor_split(6))
+        return collectives.pairwise_all_to_all(
+            comm, [torch.empty(len(x.tensor_split(6)[comm.rank])) for _ in range(6)], x.tensor_split(6)
+        )
 
     assert counted(simulate(trade, 6, (torch.ones(101),)), 6) == matrix_of("all-to-all", 6, 101, 4, 1)
 
@@ -379,7 +434,12 @@ def test_the_predicted_time_is_that_of_a_metered_run():
     small = {**card.params, "ranks": n, "nbytes": moved}
     from course_lib.cluster import Topology
 
-    run = simulate(collectives.ring_all_reduce, n, (torch.ones(moved // 4),), topology=Topology.flat(small["latency"], small["bandwidth"]))
+    run = simulate(
+        collectives.ring_all_reduce,
+        n,
+        (torch.ones(moved // 4),),
+        topology=Topology.flat(small["latency"], small["bandwidth"]),
+    )
     assert run.seconds == pytest.approx(ring_time(small))
     assert ring_time(card.params) == pytest.approx(2.75751, rel=1e-4)
     assert "2.76 s" in judging(card.id).reveal(card.params)
@@ -404,5 +464,7 @@ def test_memory_beyond_the_input_is_measured_and_named():
 
 def test_core_takes_at_most_ninety_minutes_and_every_exercise_has_its_judge():
     assert sum(card.minutes for card in CARDS if card.kind == "core") <= 90
-    assert set(ch06.JUDGINGS) == {card.id for card in CARDS} and set(ch06.DRILLS) == {drill.id for drill in exercises.drills("06")}
+    assert set(ch06.JUDGINGS) == {card.id for card in CARDS} and set(ch06.DRILLS) == {
+        drill.id for drill in exercises.drills("06")
+    }
     assert len(ch06.DRILLS) >= 8

@@ -35,9 +35,7 @@ CLUSTERED = [card for card in CARDS if judging(card.id).cases(card.params, rando
 
 
 def bank_answer(exercise, sort="right", number=0):
-    found = [each for each in killmatrix.bank("07") if each.exercise == exercise and each.sort == sort][
-        number
-    ]
+    found = [each for each in killmatrix.bank("07") if each.exercise == exercise and each.sort == sort][number]
     answers = killmatrix.names_of(found.source, exercises.card(exercise).answers)
     return answers if len(answers) > 1 else answers[0]
 
@@ -131,17 +129,55 @@ def test_wrong_answers_fail_whatever_cases_are_drawn(exercise, seed):
 
 # --- what comes back is never trusted
 
-JUNK = [None, True, 3, -1.0, math.nan, math.inf, 10**400, "mean", b"x", [], [1, 9], (), {}, {"a": 1}, object(), torch.tensor(math.nan),
-        torch.zeros(3), [None] * 8, [torch.ones(1)] * 3, (0.0, 0.0), {"gradients": None}, {"gradients": [[]]}, {"gradients": [None] * 9},
-        {"loss": "x", "gradients": [torch.ones(2, 2)] * 2, "counts": 7}, {"weights": [1, 2]}, {"steps": math.nan, "weights": []},
-        {"loss": None, "accuracy": [], "perplexity": {}}, {"epochs": [[[True]]]}, [{"epochs": [[None]]}], [{"epochs": [[["x"]]]}],
-        {"returned": "int"}, "1" * 10_000]  # fmt: skip
+JUNK = [
+    None,
+    True,
+    3,
+    -1.0,
+    math.nan,
+    math.inf,
+    10**400,
+    "mean",
+    b"x",
+    [],
+    [1, 9],
+    (),
+    {},
+    {"a": 1},
+    object(),
+    torch.tensor(math.nan),
+    torch.zeros(3),
+    [None] * 8,
+    [torch.ones(1)] * 3,
+    (0.0, 0.0),
+    {"gradients": None},
+    {"gradients": [[]]},
+    {"gradients": [None] * 9},
+    {"loss": "x", "gradients": [torch.ones(2, 2)] * 2, "counts": 7},
+    {"weights": [1, 2]},
+    {"steps": math.nan, "weights": []},
+    {"loss": None, "accuracy": [], "perplexity": {}},
+    {"epochs": [[[True]]]},
+    [{"epochs": [[None]]}],
+    [{"epochs": [[["x"]]]}],
+    {"returned": "int"},
+    "1" * 10_000,
+]
 
 
 def a_meter(ranks):
     each = [0] * ranks
-    return {"bytes_sent": each, "bytes_received": each, "messages_sent": each, "messages_received": each, "steps": each, "calls": each, "collectives": each,
-            "pairs": [], "seconds": 1.0}  # fmt: skip
+    return {
+        "bytes_sent": each,
+        "bytes_received": each,
+        "messages_sent": each,
+        "messages_received": each,
+        "steps": each,
+        "calls": each,
+        "collectives": each,
+        "pairs": [],
+        "seconds": 1.0,
+    }
 
 
 @pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)
@@ -158,8 +194,13 @@ def test_junk_gets_a_message_and_no_point(card):
 
 
 @settings(max_examples=60, deadline=None)
-@given(value=st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-                          lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner), max_leaves=8))  # fmt: skip
+@given(
+    value=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner),
+        max_leaves=8,
+    )
+)
 def test_no_value_upsets_the_judges_of_plain_answers(value):
     for card in CARDS:
         contract = judging(card.id)
@@ -198,15 +239,25 @@ def test_the_library_is_switched_off_where_it_is_the_answer():
     def metrics(comm, batches):
         return data_parallel.mean_metrics(comm, loss=(1.0, 1.0), accuracy=(1.0, 1.0))
 
-    for name, answer in (("average-gradients", averages), ("ddp-hooks", replica), ("ddp-buckets", buckets), ("mean-metrics", metrics),
-                         ("sampler", lambda *given: data_parallel.indices_of(*given))):  # fmt: skip
+    for name, answer in (
+        ("average-gradients", averages),
+        ("ddp-hooks", replica),
+        ("ddp-buckets", buckets),
+        ("mean-metrics", metrics),
+        ("sampler", lambda *given: data_parallel.indices_of(*given)),
+    ):
         report = judged(name, answer)
         assert report.points == 0 and "switched off" in report.verdicts[0].message, name
 
 
 def test_ranks_share_no_memory_so_a_global_list_holds_ones_own_gradients_only():
-    report = judged("average-gradients", killmatrix.names_of(
-        next(a.source for a in killmatrix.bank("07") if a.name == "a list that all ranks should see"), ("average_gradients",))[0])  # fmt: skip
+    report = judged(
+        "average-gradients",
+        killmatrix.names_of(
+            next(a.source for a in killmatrix.bank("07") if a.name == "a list that all ranks should see"),
+            ("average_gradients",),
+        )[0],
+    )
     assert report.points == 0 and report.verdicts[0].mistake == "own-part"
 
 
@@ -286,8 +337,7 @@ def test_torchs_own_replica_has_that_rule_too(tmp_path):
         model = DistributedDataParallel(nn.Linear(2, 2))
         seen = []
         model.register_comm_hook(
-            None,
-            lambda _, bucket: seen.append(1) or torch.futures.Future.then(_done(bucket), lambda f: f.value()),
+            None, lambda _, bucket: seen.append(1) or torch.futures.Future.then(_done(bucket), lambda f: f.value())
         )
         model.require_backward_grad_sync = False
         out = model(torch.ones(1, 2))
@@ -393,9 +443,7 @@ def test_uneven_training_is_that_of_one_process_with_all_examples_of_each_step()
                 parameter -= rate * grad
     serial = [p.detach() for p in model.parameters()]
     value = [{"steps": longest, "weights": serial}] * case.ranks
-    found = contract.verdicts(
-        card.params, case, Outcome(state="answered", value=value, meter=a_meter(case.ranks))
-    )
+    found = contract.verdicts(card.params, case, Outcome(state="answered", value=value, meter=a_meter(case.ranks)))
     assert all(v.ok for v in found if v.kind == "values")
 
 
@@ -470,5 +518,7 @@ def test_every_kind_of_verdict_is_used():
 
 
 def test_cards_can_be_listed_without_torch():
-    code = "import sys; from course_lib.exercises import ch07; sys.exit('torch' in sys.modules or len(ch07.CARDS) != 11)"
+    code = (
+        "import sys; from course_lib.exercises import ch07; sys.exit('torch' in sys.modules or len(ch07.CARDS) != 11)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -46,7 +46,11 @@ CLUSTERED = [card for card in CARDS if judging(card.id).cases(card.params, rando
 
 
 def bank_answers(exercise, sort="right", number=0, name=None):
-    found = [each for each in killmatrix.bank("08") if each.exercise == exercise and each.sort == sort and name in (None, each.name)]
+    found = [
+        each
+        for each in killmatrix.bank("08")
+        if each.exercise == exercise and each.sort == sort and name in (None, each.name)
+    ]
     return killmatrix.names_of(found[number].source, exercises.card(exercise).answers)
 
 
@@ -94,7 +98,12 @@ def fsdp_by(params):
 
 def clip_by(params):
     def clip_parts(inside, across, parts, counts, most):
-        numbers = torch.cat([torch.zeros(1, dtype=torch.float64), *(part[:count].double() for part, count in zip(parts, counts, strict=True))])
+        numbers = torch.cat(
+            [
+                torch.zeros(1, dtype=torch.float64),
+                *(part[:count].double() for part, count in zip(parts, counts, strict=True)),
+            ]
+        )
         total = numbers.square().sum() if params["norm"] == "2" else numbers.abs().max()
         inside.all_reduce(total, op="SUM" if params["norm"] == "2" else "MAX")
         norm = math.sqrt(total.item()) if params["norm"] == "2" else total.item()
@@ -160,21 +169,72 @@ def test_wrong_answers_fail_whatever_cases_are_drawn(card):
 LOOP: list = []
 LOOP.append([LOOP])
 NAN = torch.full((3,), math.nan, dtype=torch.float64)
-JUNK = [None, True, 3, -1.0, math.nan, math.inf, 10**400, "sum", b"x", [], [1, 9], (), {}, {"a": 1}, object(), torch.tensor(math.nan), torch.zeros(3),
-        [None] * 8, [[None]] * 4, LOOP, {"returned": "NoneType"}, {"returned": object()}, {"weights": None, "kept": 0}, {"weights": [None], "kept": 1.5},
-        {"weights": [torch.zeros(2)], "kept": math.nan}, {"weights": {}, "kept": 3}, {"norm": None, "parts": []}, {"norm": math.nan, "parts": [NAN]},
-        {"norm": 1.0, "parts": None}, {"norm": 10**400, "parts": []}, {"parts": None, "held": 0, "order": []}, {"parts": [NAN] * 6, "held": 0, "order": [1, 2]},
-        {"parts": [None] * 6, "held": 9, "order": [["forward", u] for u in range(6)] + [["backward", u] for u in range(6)]},
-        {"parts": [torch.zeros(2, dtype=torch.bool)] * 6, "held": 0, "order": [["forward", u] for u in range(6)] + [["backward", u] for u in range(6)]},
-        {"part": None, "peak": 0}, {"part": NAN, "peak": 0}, {"part": torch.zeros(2, 2), "peak": 0}, {"part": torch.zeros(9), "peak": math.inf},
-        {"losses": [], "weights": {}, "state": 0}, {"losses": [None], "weights": {"a": NAN}, "state": -1}, {"losses": "x", "weights": [], "state": None},
-        [(1.0, "x", None)] * 3, [(math.nan, math.nan, math.nan)] * 2, [[[]]] * 3, "kept after forwards", "1" * 10_000]  # fmt: skip
+JUNK = [
+    None,
+    True,
+    3,
+    -1.0,
+    math.nan,
+    math.inf,
+    10**400,
+    "sum",
+    b"x",
+    [],
+    [1, 9],
+    (),
+    {},
+    {"a": 1},
+    object(),
+    torch.tensor(math.nan),
+    torch.zeros(3),
+    [None] * 8,
+    [[None]] * 4,
+    LOOP,
+    {"returned": "NoneType"},
+    {"returned": object()},
+    {"weights": None, "kept": 0},
+    {"weights": [None], "kept": 1.5},
+    {"weights": [torch.zeros(2)], "kept": math.nan},
+    {"weights": {}, "kept": 3},
+    {"norm": None, "parts": []},
+    {"norm": math.nan, "parts": [NAN]},
+    {"norm": 1.0, "parts": None},
+    {"norm": 10**400, "parts": []},
+    {"parts": None, "held": 0, "order": []},
+    {"parts": [NAN] * 6, "held": 0, "order": [1, 2]},
+    {"parts": [None] * 6, "held": 9, "order": [["forward", u] for u in range(6)] + [["backward", u] for u in range(6)]},
+    {
+        "parts": [torch.zeros(2, dtype=torch.bool)] * 6,
+        "held": 0,
+        "order": [["forward", u] for u in range(6)] + [["backward", u] for u in range(6)],
+    },
+    {"part": None, "peak": 0},
+    {"part": NAN, "peak": 0},
+    {"part": torch.zeros(2, 2), "peak": 0},
+    {"part": torch.zeros(9), "peak": math.inf},
+    {"losses": [], "weights": {}, "state": 0},
+    {"losses": [None], "weights": {"a": NAN}, "state": -1},
+    {"losses": "x", "weights": [], "state": None},
+    [(1.0, "x", None)] * 3,
+    [(math.nan, math.nan, math.nan)] * 2,
+    [[[]]] * 3,
+    "kept after forwards",
+    "1" * 10_000,
+]
 
 
 def a_meter(ranks, each=0):
     row = [each] * ranks
-    return {"bytes_sent": row, "bytes_received": row, "messages_sent": row, "messages_received": row, "steps": row, "calls": row, "pairs": [],
-            "seconds": 1e-5}  # fmt: skip
+    return {
+        "bytes_sent": row,
+        "bytes_received": row,
+        "messages_sent": row,
+        "messages_received": row,
+        "steps": row,
+        "calls": row,
+        "pairs": [],
+        "seconds": 1e-5,
+    }
 
 
 @pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)
@@ -183,7 +243,9 @@ def test_junk_gets_a_message_and_no_point(card):
     for case in contract.cases(card.params, random.Random(7)):
         for junk in JUNK:
             value = junk if case.ranks is None else [junk] * case.ranks
-            found = contract.verdicts(card.params, case, Outcome(state="answered", value=value, meter=a_meter(case.ranks or 1)))
+            found = contract.verdicts(
+                card.params, case, Outcome(state="answered", value=value, meter=a_meter(case.ranks or 1))
+            )
             wrong = [v for v in found if not v.ok]
             assert wrong and all(v.message for v in wrong), (case.name, junk)
 
@@ -192,13 +254,23 @@ FIRST = [(card, case) for card in CARDS for case in judging(card.id).cases(card.
 
 
 @settings(max_examples=60, deadline=None)
-@given(value=st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-                          lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner, inner) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
-                          max_leaves=8))  # fmt: skip
+@given(
+    value=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=4)
+            | st.tuples(inner, inner, inner)
+            | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+        ),
+        max_leaves=8,
+    )
+)
 def test_no_value_upsets_the_judges(value):
     for card, case in FIRST:
         given_ = value if case.ranks is None else [value] * case.ranks
-        judging(card.id).verdicts(card.params, case, Outcome(state="answered", value=given_, meter=a_meter(case.ranks or 1)))
+        judging(card.id).verdicts(
+            card.params, case, Outcome(state="answered", value=given_, meter=a_meter(case.ranks or 1))
+        )
 
 
 # --- right numbers are not enough
@@ -234,7 +306,12 @@ def test_what_the_library_has_is_switched_off_and_would_pass():
 def test_measured_shares_are_a_quarter_at_most():
     for name, contract in ch08.JUDGINGS.items():
         assert sum(contract.shares[share] for share in contract.measured_by_worker) <= 0.25, name
-    assert {name for name, each in ch08.JUDGINGS.items() if each.measured_by_worker} == {"own-and-tell", "fsdp-by-hand", "reshard-checkpoint", "loss-stands-still"}
+    assert {name for name, each in ch08.JUDGINGS.items() if each.measured_by_worker} == {
+        "own-and-tell",
+        "fsdp-by-hand",
+        "reshard-checkpoint",
+        "loss-stands-still",
+    }
 
 
 def test_every_kind_of_verdict_decides_somewhere():
@@ -245,7 +322,9 @@ def test_every_kind_of_verdict_decides_somewhere():
 def test_core_takes_at_most_ninety_minutes_and_rises_from_five():
     core = [card for card in CARDS if card.kind == "core"]
     assert sum(card.minutes for card in core) <= 90 and core[0].minutes == 5 and 3 <= len(core) <= 5
-    assert set(ch08.JUDGINGS) == {card.id for card in CARDS} and set(ch08.DRILLS) == {each.id for each in exercises.drills("08")}
+    assert set(ch08.JUDGINGS) == {card.id for card in CARDS} and set(ch08.DRILLS) == {
+        each.id for each in exercises.drills("08")
+    }
     assert len(ch08.DRILLS) >= 12
 
 
@@ -301,7 +380,12 @@ def other_orders(params, stage, buckets, room):
 def test_rounding_never_decides_how_many_ranks_are_asked_for(seed):
     for name, index, want, orders in (
         ("zero-state", 1, fewest, other_orders),
-        ("largest-alone", 1, ranks_for, lambda p, m, layers, a, b: [math.ceil(b / room) if (room := (m - a) / p - 4 / layers) > 0 else None]),
+        (
+            "largest-alone",
+            1,
+            ranks_for,
+            lambda p, m, layers, a, b: [math.ceil(b / room) if (room := (m - a) / p - 4 / layers) > 0 else None],
+        ),
     ):
         card = exercises.card(name)
         params = card.params if seed is None else card.variant(str(seed))
@@ -385,14 +469,19 @@ def test_rows_of_one_storage_are_told_apart():
 
 
 def test_rows_that_lie_around_are_found_without_counting_bytes():
-    report = judged("fsdp-by-hand", *bank_answers("fsdp-by-hand", "wrong", name="rows lie in a list, though they are gathered again"))
+    report = judged(
+        "fsdp-by-hand",
+        *bank_answers("fsdp-by-hand", "wrong", name="rows lie in a list, though they are gathered again"),
+    )
     assert mistakes(report) == {"rows-lie-around"} and report.points == pytest.approx(0.75 * report.maximum)
 
 
 # --- on the scales
 
 
-@pytest.mark.parametrize("card", [card for card in CARDS if judging(card.id).weighed is not None], ids=lambda card: card.id)
+@pytest.mark.parametrize(
+    "card", [card for card in CARDS if judging(card.id).weighed is not None], ids=lambda card: card.id
+)
 def test_what_is_weighed_is_done_by_work_that_was_sent_and_by_no_other_value(card):
     params = card.variant("scales")
     large = judging(card.id).weighed(params, random.Random(4))
@@ -400,10 +489,22 @@ def test_what_is_weighed_is_done_by_work_that_was_sent_and_by_no_other_value(car
     outcome = Here(*(STRUCTURAL[card.id](params) if card.structural else bank_answers(card.id))).run(card, large.case)
     assert outcome.state == "answered" and large.done(outcome)
     assert not large.done(dataclasses.replace(outcome, meter=a_meter(ranks)))
-    longer, shifted = ([{**each, **{key: each[key] + 1}} if type(each) is dict else each + 1 for each in outcome.value] for key in ("length", "part"))
+    longer, shifted = (
+        [{**each, **{key: each[key] + 1}} if type(each) is dict else each + 1 for each in outcome.value]
+        for key in ("length", "part")
+    )
     for wrong in (longer, shifted):
         assert not large.done(dataclasses.replace(outcome, value=wrong))
-    for junk in (None, {}, 3, *([each] * ranks for each in (None, 1, "x", {}, {"part": 1, "length": math.nan}, [torch.zeros(2)], torch.zeros(2))), shifted):
+    for junk in (
+        None,
+        {},
+        3,
+        *(
+            [each] * ranks
+            for each in (None, 1, "x", {}, {"part": 1, "length": math.nan}, [torch.zeros(2)], torch.zeros(2))
+        ),
+        shifted,
+    ):
         assert not large.done(Outcome(state="answered", value=junk))
 
 
@@ -436,7 +537,11 @@ def test_the_stepper_is_torchs_optimizer(kind):
     mine = nn.Parameter(torch.randn(5, 3, dtype=torch.float64))
     theirs = nn.Parameter(mine.detach().clone())
     ours = Stepper([mine], kind, rate=0.03)
-    torchs = torch.optim.AdamW([theirs], lr=0.03, weight_decay=0.1) if kind == "adamw" else torch.optim.SGD([theirs], lr=0.03, momentum=0.9)
+    torchs = (
+        torch.optim.AdamW([theirs], lr=0.03, weight_decay=0.1)
+        if kind == "adamw"
+        else torch.optim.SGD([theirs], lr=0.03, momentum=0.9)
+    )
     for _ in range(4):
         mine.grad = torch.randn(5, 3, dtype=torch.float64)
         theirs.grad = mine.grad.clone()
@@ -457,10 +562,23 @@ def test_the_model_of_the_repair_shares_its_head():
 @pytest.mark.parametrize("cause", WORDS)
 def test_a_trace_can_be_told_by_its_numbers_alone(cause):
     rng = random.Random(cause)
-    sizes = ((30e9, 96, 4), (70e9, 80, 2)) if cause == FINE else ((1.5e9, 24, 4), (8e9, 32, 8), (30e9, 48, 16), (70e9, 80, 8))
+    sizes = (
+        ((30e9, 96, 4), (70e9, 80, 2))
+        if cause == FINE
+        else ((1.5e9, 24, 4), (8e9, 32, 8), (30e9, 48, 16), (70e9, 80, 8))
+    )
     for _ in range(60):
         params, units, first = rng.choice(sizes)
-        made = trace(cause, rng, params, units, first, 3, rng.choice(LETTERS), minor=cause not in ("activations", FINE) and rng.random() < 0.5)
+        made = trace(
+            cause,
+            rng,
+            params,
+            units,
+            first,
+            3,
+            rng.choice(LETTERS),
+            minor=cause not in ("activations", FINE) and rng.random() < 0.5,
+        )
         assert diagnosis(made) == cause
 
 
@@ -471,7 +589,9 @@ def test_in_a_healthy_trace_memory_falls_and_in_the_others_it_does_not():
         first, last = made["runs"][0], made["runs"][-1]
         fell, ranks = first["reserved"] / last["reserved"], last["ranks"] / first["ranks"]
         assert (fell > 0.7 * ranks) == (cause == FINE), cause
-        assert last["reserved"] >= sum(last[name] for name in ("weights", "gradients", "optimizer", "gathered", "activations"))
+        assert last["reserved"] >= sum(
+            last[name] for name in ("weights", "gradients", "optimizer", "gathered", "activations")
+        )
 
 
 def test_five_traces_are_shown_and_the_others_are_not():
@@ -490,7 +610,9 @@ def test_bytes_of_a_group_are_the_librarys(gathers, ranks, group):
     elements = 48 * 1000
     state, inside, across = hsdp(gathers, elements, ranks, group)
     total = sharding.step_bytes([elements], group, 3, kept=gathers == 1, replicas=ranks // group, root=False)
-    assert inside + across == pytest.approx(total) and across == pytest.approx(sharding.hybrid_bytes(elements, group, ranks // group))
+    assert inside + across == pytest.approx(total) and across == pytest.approx(
+        sharding.hybrid_bytes(elements, group, ranks // group)
+    )
     assert state == pytest.approx(memory.zero_bytes(elements, 3, group))
 
 
@@ -500,14 +622,22 @@ def test_another_rule_than_the_least_time_shows_wherever_it_can(kept):
     params = {**card.params, "kept": kept}  # nothing else in them says how often weights are gathered
     gathers = gathers_of(params)
     rows = next(case for case in judging(card.id).cases(params, random.Random(2)) if case.part == "wires").args[1]
-    found = {name: sum(rule(*row, gathers=gathers) != best(gathers, *row) for row in rows) for name, rule in RULES.items()}
-    assert gathers == 2 - kept and all(count >= 2 for name, count in found.items() if not (kept and name == "largest-inside")), found
+    found = {
+        name: sum(rule(*row, gathers=gathers) != best(gathers, *row) for row in rows) for name, rule in RULES.items()
+    }
+    assert gathers == 2 - kept and all(
+        count >= 2 for name, count in found.items() if not (kept and name == "largest-inside")
+    ), found
 
 
 def test_llama_in_groups_of_eight_does_not_fit_and_the_audited_numbers_are_met():
     held_, inside, across = hsdp(2, 405e9, 24_576, 8)
     assert held_ == pytest.approx(810e9) and inside / across == pytest.approx(10.5, rel=1e-3)
-    assert smallest(405e9, 24_576, 80e9) == 96 and smallest(405e9, 16_384, 80e9) == 128 and smallest(405e9, 16_384, 80e9, 12) == 64
+    assert (
+        smallest(405e9, 24_576, 80e9) == 96
+        and smallest(405e9, 16_384, 80e9) == 128
+        and smallest(405e9, 16_384, 80e9, 12) == 64
+    )
     assert smallest(405e9, 8, 80e9) is None and best(2, 405e9, 8, 80e9, 8, 450e9, 50e9) is None
 
 
@@ -520,7 +650,9 @@ def test_a_model_that_fits_into_a_node_is_quickest_there():
 # --- times and floors
 
 
-@given(rows=st.lists(st.tuples(st.integers(1, 20), st.integers(1, 20)), min_size=1, max_size=8), depth=st.integers(0, 8))
+@given(
+    rows=st.lists(st.tuples(st.integers(1, 20), st.integers(1, 20)), min_size=1, max_size=8), depth=st.integers(0, 8)
+)
 def test_gathering_ahead_is_the_librarys_rule(rows, depth):
     gathers, computes = [float(a) for a, _ in rows], [float(b) for _, b in rows]
     played = sharding.play([sharding.Work(a, b, 0.0, 0.0, 1.0) for a, b in rows], depth)
@@ -540,13 +672,17 @@ def test_the_least_depth_leaves_little_enough_and_one_less_does_not():
         if found is None:
             assert exposed(gathers, computes, 6) > most
         else:
-            assert exposed(gathers, computes, found) <= most and (not found or exposed(gathers, computes, found - 1) > most)
+            assert exposed(gathers, computes, found) <= most and (
+                not found or exposed(gathers, computes, found - 1) > most
+            )
 
 
 @pytest.mark.parametrize(("bandwidth", "tokens"), [(50e9, 8000), (100e9, 4000), (450e9, 889)])
 def test_the_crossover_of_fsdp_is_flops_over_bandwidth_in_16_bits(bandwidth, tokens):
     assert crossover(400e12, bandwidth, 10**9, 2, 2) == pytest.approx(tokens, rel=1e-3)
-    assert crossover(400e12, bandwidth, 64, 2, 2) == pytest.approx(sharding.bytes_per_param_sent(3) * 63 / 64 * 400e12 / bandwidth / 6)
+    assert crossover(400e12, bandwidth, 64, 2, 2) == pytest.approx(
+        sharding.bytes_per_param_sent(3) * 63 / 64 * 400e12 / bandwidth / 6
+    )
 
 
 def test_at_the_boundary_both_sides_of_the_offload_take_as_long():

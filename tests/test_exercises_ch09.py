@@ -97,12 +97,7 @@ def wires_by(params):
     return tp_seconds, largest_tp
 
 
-STRUCTURAL = {
-    "column-and-row": cut_by,
-    "parallel-mlp": mlp_by,
-    "vocab-embedding": embed_by,
-    "largest-tp": wires_by,
-}
+STRUCTURAL = {"column-and-row": cut_by, "parallel-mlp": mlp_by, "vocab-embedding": embed_by, "largest-tp": wires_by}
 
 
 def test_every_structural_variant_is_tried_here():
@@ -150,18 +145,61 @@ def test_wrong_answers_to_the_public_form_fail_whatever_cases_are_drawn(name):
 
 # --- what comes back is never trusted
 
-JUNK = [None, True, 3, -1.0, math.nan, math.inf, 10**400, "sum", b"x", [], [1, 9], (), {}, {"a": 1}, object(), torch.tensor(math.nan),
-        torch.zeros(3), torch.zeros(0), torch.ones(2, 2, dtype=torch.bool), [None] * 8, (0.0, 0.0), (torch.zeros(2, 2), "many"),
-        {"y": 1, "grads": 2, "touched": 3, "linked": 4}, {"kind": "streams", "drawn": [1, 2]}, [[1], [2]], "1" * 10_000,
-        {"y": torch.zeros(2, 4), "grads": {"x": None}, "touched": [object()], "linked": True, "out": "x", "grad": 1, "got": [1, 2],
-         "products": "two", "peak": "little"}]  # fmt: skip
+JUNK = [
+    None,
+    True,
+    3,
+    -1.0,
+    math.nan,
+    math.inf,
+    10**400,
+    "sum",
+    b"x",
+    [],
+    [1, 9],
+    (),
+    {},
+    {"a": 1},
+    object(),
+    torch.tensor(math.nan),
+    torch.zeros(3),
+    torch.zeros(0),
+    torch.ones(2, 2, dtype=torch.bool),
+    [None] * 8,
+    (0.0, 0.0),
+    (torch.zeros(2, 2), "many"),
+    {"y": 1, "grads": 2, "touched": 3, "linked": 4},
+    {"kind": "streams", "drawn": [1, 2]},
+    [[1], [2]],
+    "1" * 10_000,
+    {
+        "y": torch.zeros(2, 4),
+        "grads": {"x": None},
+        "touched": [object()],
+        "linked": True,
+        "out": "x",
+        "grad": 1,
+        "got": [1, 2],
+        "products": "two",
+        "peak": "little",
+    },
+]
 
 
 def a_meter(ranks, moved=0):
     pairs = [(s, (s + 1) % ranks, moved, 1) for s in range(ranks)] if ranks > 1 else []
     each = [moved] * ranks
-    return {"bytes_sent": each, "bytes_received": each, "messages_sent": [1] * ranks, "messages_received": [1] * ranks,
-            "steps": [1] * ranks, "calls": [2] * ranks, "collectives": [0] * ranks, "pairs": pairs, "seconds": 1e-5}  # fmt: skip
+    return {
+        "bytes_sent": each,
+        "bytes_received": each,
+        "messages_sent": [1] * ranks,
+        "messages_received": [1] * ranks,
+        "steps": [1] * ranks,
+        "calls": [2] * ranks,
+        "collectives": [0] * ranks,
+        "pairs": pairs,
+        "seconds": 1e-5,
+    }
 
 
 @pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)
@@ -182,8 +220,13 @@ def test_junk_gets_a_message_and_no_point(card):
 
 
 @settings(max_examples=60, deadline=None)
-@given(value=st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-                          lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner), max_leaves=8))  # fmt: skip
+@given(
+    value=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner),
+        max_leaves=8,
+    )
+)
 def test_no_value_upsets_the_judges_of_plain_answers(value):
     for card in CARDS:
         case = judging(card.id).cases(card.params, random.Random(3))[0]
@@ -203,14 +246,7 @@ def right_numbers(card, case):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "conjugate-pair",
-        "parallel-mlp",
-        "parallel-attention",
-        "row-bias",
-        "vocab-embedding",
-        "vocab-cross-entropy",
-    ],
+    ["conjugate-pair", "parallel-mlp", "parallel-attention", "row-bias", "vocab-embedding", "vocab-cross-entropy"],
 )
 def test_right_numbers_without_bytes_are_found_out(name):
     card, contract = BY_ID[name], judging(name)
@@ -247,8 +283,12 @@ def test_every_kind_of_verdict_decides_somewhere():
 
 def test_bugs_of_real_threads_are_repaired_and_each_buggy_answer_is_in_the_bank():
     assert {card.id for card in CARDS if card.form == "bug"} == {"row-bias", "vocab-embedding", "verify-plan"}
-    for name, mistake in (("row-bias", "bias-n-times"), ("vocab-embedding", "clamped"), ("verify-plan", "unused-missed"),
-                          ("parallel-mlp", "gathered-in-the-middle")):  # fmt: skip
+    for name, mistake in (
+        ("row-bias", "bias-n-times"),
+        ("vocab-embedding", "clamped"),
+        ("verify-plan", "unused-missed"),
+        ("parallel-mlp", "gathered-in-the-middle"),
+    ):
         assert mistake in {each.mistake for each in killmatrix.bank("09") if each.exercise == name}
 
 
@@ -258,7 +298,9 @@ def test_core_takes_ninety_minutes_and_rises_from_five():
 
 
 def test_cards_can_be_listed_without_torch():
-    code = "import sys; from course_lib.exercises import ch09; sys.exit('torch' in sys.modules or len(ch09.CARDS) != 14)"
+    code = (
+        "import sys; from course_lib.exercises import ch09; sys.exit('torch' in sys.modules or len(ch09.CARDS) != 14)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -277,8 +319,10 @@ def test_floor_and_ceiling_fit_a_real_all_reduce(n, elements):
 def test_attention_in_whole_is_that_of_the_transformer_and_falls_apart_into_heads():
     coin, d = torch.Generator().manual_seed(1), 4
     config = Config(hidden=16, heads=4, kv_heads=2)
-    whole = {name: torch.randn(rows, 16, generator=coin, dtype=torch.float64)
-             for name, rows in (("wq", 16), ("wk", 8), ("wv", 8), ("wo", 16))}  # fmt: skip
+    whole = {
+        name: torch.randn(rows, 16, generator=coin, dtype=torch.float64)
+        for name, rows in (("wq", 16), ("wk", 8), ("wv", 8), ("wo", 16))
+    }
     x = torch.randn(2, 5, 16, generator=coin, dtype=torch.float64)
     q, k, v = (F.linear(x, whole[w]).unflatten(-1, (-1, d)).transpose(1, 2) for w in ("wq", "wk", "wv"))
     theirs = F.linear(attend(q, k, v, "manual").transpose(1, 2).flatten(2), whole["wo"])
@@ -321,9 +365,7 @@ def test_the_largest_number_of_ranks_meets_its_share_and_its_double_does_not():
 
     def share(n):
         bandwidth = row[4] if n <= row[6] else row[5]
-        return seconds_of(4096, 8192, n, bandwidth, "none") / product_seconds(
-            4096, 8192, 28672, n, 4e14, "none"
-        )
+        return seconds_of(4096, 8192, n, bandwidth, "none") / product_seconds(4096, 8192, 28672, n, 4e14, "none")
 
     assert share(best) <= 0.2 < share(2 * best)
 
@@ -351,6 +393,4 @@ def test_drills_have_an_answer_that_is_no_slip(drill):
         one = drill.variant(str(seed))
         want = key.answer(one.params)
         assert math.isfinite(want) and want > 0 and one.question()
-    assert not [
-        slip for slip in key.slips(drill.params) if near(slip.value, key.answer(drill.params), key.rel)
-    ]
+    assert not [slip for slip in key.slips(drill.params) if near(slip.value, key.answer(drill.params), key.rel)]

@@ -44,9 +44,7 @@ SEEDS = [f"student-{n}" for n in range(3)]
 
 
 def bank_answers(exercise, sort="right", number=0):
-    found = [each for each in killmatrix.bank("10") if each.exercise == exercise and each.sort == sort][
-        number
-    ]
+    found = [each for each in killmatrix.bank("10") if each.exercise == exercise and each.sort == sort][number]
     return killmatrix.names_of(found.source, exercises.card(exercise).answers)
 
 
@@ -124,18 +122,65 @@ def test_wrong_answers_fail_whatever_cases_are_drawn(name, seed):
 
 LOOP: list = []
 LOOP.append([LOOP])
-JUNK = [None, True, 3, -1.0, math.nan, math.inf, 10**400, "sum", b"x", [], [1, 9], (), {}, {"a": 1}, object(), torch.tensor(math.nan),
-        torch.zeros(3), torch.zeros(0), torch.ones(2, 2, dtype=torch.bool), [None] * 8, [[]] * 4, [[None]] * 4, [[("F", 0, 0)]] * 4,
-        [[("F", True, 0.0)]] * 4, [[("F", 10**400, 0)]] * 4, [["0F0" * 999]] * 4, [[("F", [], {})]] * 4, ["0F0", "0B0", "1F0", "1B0"],
-        [[("X", 0, 0)]] * 4, [[("F", -1, -1)]] * 4, [{1}, {2}], {"operations": 10**9}, {"refused": None}, {"refused": "x", "operations": 1},
-        {"operations": object()}, (1.0, (0, 0)), "1" * 10_000, ("1F1B", math.nan, [], None), ("1F1B", torch.zeros(3), 1, 1), LOOP,
-        {"gradients": [], "order": [], "held": 0}, {"gradients": [(0, None)], "order": None, "held": "x"}]  # fmt: skip
+JUNK = [
+    None,
+    True,
+    3,
+    -1.0,
+    math.nan,
+    math.inf,
+    10**400,
+    "sum",
+    b"x",
+    [],
+    [1, 9],
+    (),
+    {},
+    {"a": 1},
+    object(),
+    torch.tensor(math.nan),
+    torch.zeros(3),
+    torch.zeros(0),
+    torch.ones(2, 2, dtype=torch.bool),
+    [None] * 8,
+    [[]] * 4,
+    [[None]] * 4,
+    [[("F", 0, 0)]] * 4,
+    [[("F", True, 0.0)]] * 4,
+    [[("F", 10**400, 0)]] * 4,
+    [["0F0" * 999]] * 4,
+    [[("F", [], {})]] * 4,
+    ["0F0", "0B0", "1F0", "1B0"],
+    [[("X", 0, 0)]] * 4,
+    [[("F", -1, -1)]] * 4,
+    [{1}, {2}],
+    {"operations": 10**9},
+    {"refused": None},
+    {"refused": "x", "operations": 1},
+    {"operations": object()},
+    (1.0, (0, 0)),
+    "1" * 10_000,
+    ("1F1B", math.nan, [], None),
+    ("1F1B", torch.zeros(3), 1, 1),
+    LOOP,
+    {"gradients": [], "order": [], "held": 0},
+    {"gradients": [(0, None)], "order": None, "held": "x"},
+]
 
 
 def a_meter(ranks):
     each = [0] * ranks
-    return {"bytes_sent": each, "bytes_received": each, "messages_sent": each, "messages_received": each, "steps": each, "calls": each, "collectives": each,
-            "pairs": [], "seconds": 1e-5}  # fmt: skip
+    return {
+        "bytes_sent": each,
+        "bytes_received": each,
+        "messages_sent": each,
+        "messages_received": each,
+        "steps": each,
+        "calls": each,
+        "collectives": each,
+        "pairs": [],
+        "seconds": 1e-5,
+    }
 
 
 @pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)
@@ -157,8 +202,13 @@ FIRST = [(card, case) for card in CARDS for case in judging(card.id).cases(card.
 
 
 @settings(max_examples=60, deadline=None)
-@given(value=st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-                          lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner, inner), max_leaves=8))  # fmt: skip
+@given(
+    value=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner, inner),
+        max_leaves=8,
+    )
+)
 def test_no_value_upsets_the_judges(value):
     for card, case in FIRST:
         outcome = Outcome(state="answered", value=value, meter=a_meter(case.ranks or 1))
@@ -195,15 +245,15 @@ def test_zero_gradients_are_rejected_in_words(name):
 
 def test_what_needs_a_buffer_is_rejected_as_a_deadlock():
     card = exercises.card("deadlocked-1f1b")
-    found = next(
-        each for each in killmatrix.bank("10") if each.exercise == card.id and each.name == "as it was found"
-    )
+    found = next(each for each in killmatrix.bank("10") if each.exercise == card.id and each.name == "as it was found")
     report = grade(card, Here(*killmatrix.names_of(found.source, card.answers)))
     assert report.points == 0 and report.state == "deadlock" and "No rank can move" in report.note
 
 
 def test_cards_can_be_listed_without_torch():
-    code = "import sys; from course_lib.exercises import ch10; sys.exit('torch' in sys.modules or len(ch10.CARDS) != 11)"
+    code = (
+        "import sys; from course_lib.exercises import ch10; sys.exit('torch' in sys.modules or len(ch10.CARDS) != 11)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -226,11 +276,7 @@ def best_of_all(p, m, times):
         work = [sum((m - c) * t for c, t in zip(row, times, strict=True)) for row in count]
         if max(a + b for a, b in zip(now, work, strict=True)) >= best - 1e-9:
             return
-        key = (
-            count,
-            tuple(round(x, 9) for x in now),
-            tuple(sorted((k, round(v, 9)) for k, v in done.items())),
-        )
+        key = (count, tuple(round(x, 9) for x in now), tuple(sorted((k, round(v, 9)) for k, v in done.items())))
         if key in seen:
             return
         seen[key] = True
@@ -266,8 +312,9 @@ def test_no_schedule_ends_before_the_bound_and_the_best_one_reaches_it(p, m, tim
 
 
 @settings(max_examples=60, deadline=None)
-@given(p=st.integers(2, 6), m=st.integers(1, 8), seed=st.integers(0, 2**31),
-       times=st.tuples(*[st.floats(0.1, 4.0)] * 3))  # fmt: skip
+@given(
+    p=st.integers(2, 6), m=st.integers(1, 8), seed=st.integers(0, 2**31), times=st.tuples(*[st.floats(0.1, 4.0)] * 3)
+)
 def test_orders_without_a_plan_never_beat_the_bound(p, m, seed, times):
     rng = random.Random(seed)
     rows = [[] for _ in range(p)]
@@ -313,9 +360,7 @@ def test_the_bubble_is_that_of_the_played_schedules(p, m):
 def test_the_predicted_loss_is_the_bubble_of_the_run():
     card = exercises.card("predict-idle")
     times = play(one_f_one_b(card.params["stages"], card.params["microbatches"]))
-    assert idle_days(card.params) == pytest.approx(
-        card.params["gpus"] * card.params["days"] * times.bubble_fraction
-    )
+    assert idle_days(card.params) == pytest.approx(card.params["gpus"] * card.params["days"] * times.bubble_fraction)
     assert f"{idle_days(card.params):,.0f} GPU-days" in judging(card.id).reveal(card.params)
 
 
@@ -381,12 +426,13 @@ def test_the_library_is_switched_off_where_it_is_the_answer():
     def by_name(name, *more):
         return lambda *sizes: GENERATORS[name](*sizes[:2], *more).rows
 
-    for exercise, answers in (("three-schedules", (by_name("naive"), by_name("gpipe"), by_name("one_f_one_b"))),
-                              ("interleaved-rows", (by_name("interleaved", 2),)), ("beat-1f1b", (by_name("zb_h1"),))):  # fmt: skip
+    for exercise, answers in (
+        ("three-schedules", (by_name("naive"), by_name("gpipe"), by_name("one_f_one_b"))),
+        ("interleaved-rows", (by_name("interleaved", 2),)),
+        ("beat-1f1b", (by_name("zb_h1"),)),
+    ):
         report = grade(exercises.card(exercise), Here(*answers))
-        assert report.points <= 0.1 * report.maximum and "switched off" in report.verdicts[0].message, (
-            exercise
-        )
+        assert report.points <= 0.1 * report.maximum and "switched off" in report.verdicts[0].message, exercise
 
 
 def test_the_librarys_rows_would_pass_where_they_are_let():
@@ -394,16 +440,16 @@ def test_the_librarys_rows_would_pass_where_they_are_let():
     for case in contract.cases(card.params, random.Random(1)):
         if case.part != "refusal":
             value = plain(interleaved(*case.args))
-            assert all(
-                v.ok for v in contract.verdicts(card.params, case, Outcome(state="answered", value=value))
-            ), case.name
+            assert all(v.ok for v in contract.verdicts(card.params, case, Outcome(state="answered", value=value))), (
+                case.name
+            )
     contract, card = judging("three-schedules"), exercises.card("three-schedules")
     for case in contract.cases(card.params, random.Random(1)):
         which, p, m = case.args
         value = plain((naive, gpipe, one_f_one_b)[which](p, m))
-        assert all(
-            v.ok for v in contract.verdicts(card.params, case, Outcome(state="answered", value=value))
-        ), case.name
+        assert all(v.ok for v in contract.verdicts(card.params, case, Outcome(state="answered", value=value))), (
+            case.name
+        )
 
 
 def test_every_statement_of_the_audit_has_its_key_and_controls_are_right_as_printed():

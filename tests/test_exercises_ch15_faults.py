@@ -24,12 +24,7 @@ from course_lib.exercises.ch15.judges import faults_report as ch15_faults_report
 from course_lib.exercises.ch15.judges import faults_trainings as trainings
 from course_lib.exercises.ch15.judges.faults_labels import MARK, broken, cut, stream_of
 from course_lib.exercises.ch15.judges.faults_report import claims_of, field_of, made_up, ratios
-from course_lib.exercises.ch15.judges.faults_smoke import (
-    SMOKE_CAUSES,
-    TRACE_CAUSES,
-    trace_of,
-    wrong_step,
-)
+from course_lib.exercises.ch15.judges.faults_smoke import SMOKE_CAUSES, TRACE_CAUSES, trace_of, wrong_step
 from course_lib.exercises.ch15.judges.faults_zoo import UNSEEN, scene
 from course_lib.grading.judge import grade
 from course_lib.grading.place import Here
@@ -41,7 +36,11 @@ PLAIN = [card for card in CARDS if card.id != "ring-that-hangs"]
 
 
 def bank_answers(exercise, sort="right", number=0, name=None):
-    found = [each for each in killmatrix.bank("15") if each.exercise == exercise and each.sort == sort and name in (None, each.name)]
+    found = [
+        each
+        for each in killmatrix.bank("15")
+        if each.exercise == exercise and each.sort == sort and name in (None, each.name)
+    ]
     return killmatrix.names_of(found[number].source, exercises.card(exercise).answers)
 
 
@@ -69,7 +68,13 @@ def test_every_card_has_its_judge_and_enough_answers_in_the_bank():
 
 def test_every_kind_of_verdict_decides_somewhere():
     ids = {card.id for card in CARDS}
-    assert {each.expected for each in killmatrix.bank("15") if each.exercise in ids and each.sort == "wrong"} >= {"values", "cost", "protocol", "generality", "not-answered"}
+    assert {each.expected for each in killmatrix.bank("15") if each.exercise in ids and each.sort == "wrong"} >= {
+        "values",
+        "cost",
+        "protocol",
+        "generality",
+        "not-answered",
+    }
 
 
 def test_cards_can_be_listed_without_torch():
@@ -84,8 +89,17 @@ def test_statements_have_all_their_numbers_in_every_variant(card):
 
 
 def test_each_word_of_an_exercise_is_the_answer_to_some_unseen_case():
-    for exercise, words, of in (("smoke-test", SMOKE_WORDS, str), ("read-the-traces", TRACE_WORDS, str), ("shifted-labels", LABEL_WORDS, str), ("failure-zoo", ZOO_WORDS, lambda s: s[0])):
-        unseen = [of(case.secret) for case in cases_of(exercises.card(exercise)) if not case.visible and case.secret is not None]
+    for exercise, words, of in (
+        ("smoke-test", SMOKE_WORDS, str),
+        ("read-the-traces", TRACE_WORDS, str),
+        ("shifted-labels", LABEL_WORDS, str),
+        ("failure-zoo", ZOO_WORDS, lambda s: s[0]),
+    ):
+        unseen = [
+            of(case.secret)
+            for case in cases_of(exercises.card(exercise))
+            if not case.visible and case.secret is not None
+        ]
         assert set(unseen) == set(words), exercise
 
 
@@ -115,9 +129,12 @@ def labels_for(marks):
             return "shape"
         right = (inputs, targets)[side] != mark
         table = {
-            "not shifted": torch.equal(inputs, targets), "shifted twice": torch.equal(targets[:, :-2], inputs[:, 2:]), "wrapped": torch.equal(targets[:, -1], inputs[:, 0]),
-            "crosses documents": bool((counts & ~right).any()), "hides labels": bool((right & ~counts).any()),
-        }  # fmt: skip
+            "not shifted": torch.equal(inputs, targets),
+            "shifted twice": torch.equal(targets[:, :-2], inputs[:, 2:]),
+            "wrapped": torch.equal(targets[:, -1], inputs[:, 0]),
+            "crosses documents": bool((counts & ~right).any()),
+            "hides labels": bool((right & ~counts).any()),
+        }
         return next((word for word, yes in table.items() if yes), "fine")
 
     return labelled, label_fault
@@ -127,7 +144,9 @@ def test_the_structural_variant_is_told_apart_from_the_public_form():
     card = exercises.card("shifted-labels")
     params = card.variant("student")
     assert params["marks"] == "begins" and card.params["marks"] == "ends"
-    assert grade(card, Here(*labels_for("begins")), params=params).passed and grade(card, Here(*labels_for("ends"))).passed
+    assert (
+        grade(card, Here(*labels_for("begins")), params=params).passed and grade(card, Here(*labels_for("ends"))).passed
+    )
     public = grade(card, Here(*labels_for("ends")), params=params)
     assert not public.passed and "public-form" in mistakes(public)
 
@@ -136,7 +155,9 @@ def test_the_structural_variant_is_told_apart_from_the_public_form():
 def test_wrong_answers_fail_whatever_cases_are_drawn(card):
     for each in killmatrix.bank("15"):
         if each.exercise == card.id and each.sort == "wrong":
-            assert not grade(card, Here(*killmatrix.names_of(each.source, card.answers)), secret="another").passed, each.name
+            assert not grade(card, Here(*killmatrix.names_of(each.source, card.answers)), secret="another").passed, (
+                each.name
+            )
 
 
 # --- what comes back is never trusted
@@ -144,16 +165,67 @@ def test_wrong_answers_fail_whatever_cases_are_drawn(card):
 LOOP: list = []
 LOOP.append([LOOP])
 ROW = torch.zeros(6)
-JUNK = [None, True, 3, -1.0, math.nan, math.inf, 10**400, "sum", b"x", [], [1, 9], (), {}, {"a": 1}, object(), torch.tensor(math.nan), ROW, [None] * 3, [[None]] * 4, LOOP, "1" * 10_000,
-        {"word": None, "runs": 2}, {"word": "sound", "runs": math.nan}, {"word": [], "runs": 2}, {"word": {}, "runs": 10**400}, {"total": None, "owners": [], "block": None},
-        {"total": ROW, "owners": "x", "block": ROW}, {"total": ROW, "owners": [None], "block": ROW}, {"total": 3, "owners": [0, 1, 2, 3], "block": 4}, [ROW] * 3, [ROW, ROW, None],
-        [torch.zeros(2, 2)] * 3, ["sounds"], [("killed", 1, 2)], ("killed", None, None), ("killed", 10**400, math.nan), (None, None, None), ([], {}, ()), "`a` 3 ms [cpu4/ddp:]",
-        "3 ms [a / b / c]", "1e999 s [cpu4/ddp:measured.step_seconds]", "3 ms [cpu4/ddp:measured]", "5,,, s [:]", "Worst predicted: `x`"]  # fmt: skip
+JUNK = [
+    None,
+    True,
+    3,
+    -1.0,
+    math.nan,
+    math.inf,
+    10**400,
+    "sum",
+    b"x",
+    [],
+    [1, 9],
+    (),
+    {},
+    {"a": 1},
+    object(),
+    torch.tensor(math.nan),
+    ROW,
+    [None] * 3,
+    [[None]] * 4,
+    LOOP,
+    "1" * 10_000,
+    {"word": None, "runs": 2},
+    {"word": "sound", "runs": math.nan},
+    {"word": [], "runs": 2},
+    {"word": {}, "runs": 10**400},
+    {"total": None, "owners": [], "block": None},
+    {"total": ROW, "owners": "x", "block": ROW},
+    {"total": ROW, "owners": [None], "block": ROW},
+    {"total": 3, "owners": [0, 1, 2, 3], "block": 4},
+    [ROW] * 3,
+    [ROW, ROW, None],
+    [torch.zeros(2, 2)] * 3,
+    ["sounds"],
+    [("killed", 1, 2)],
+    ("killed", None, None),
+    ("killed", 10**400, math.nan),
+    (None, None, None),
+    ([], {}, ()),
+    "`a` 3 ms [cpu4/ddp:]",
+    "3 ms [a / b / c]",
+    "1e999 s [cpu4/ddp:measured.step_seconds]",
+    "3 ms [cpu4/ddp:measured]",
+    "5,,, s [:]",
+    "Worst predicted: `x`",
+]
 
 
 def a_meter(ranks, each=0):
     row = [each] * ranks
-    return {"bytes_sent": row, "bytes_received": row, "messages_sent": row, "messages_received": row, "steps": row, "calls": row, "collectives": row, "pairs": [], "seconds": 1e-5}
+    return {
+        "bytes_sent": row,
+        "bytes_received": row,
+        "messages_sent": row,
+        "messages_received": row,
+        "steps": row,
+        "calls": row,
+        "collectives": row,
+        "pairs": [],
+        "seconds": 1e-5,
+    }
 
 
 @pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)
@@ -162,7 +234,9 @@ def test_junk_gets_a_message_and_no_point(card):
     for case in cases_of(card, 7):
         for junk in JUNK:
             value = junk if case.ranks is None else [junk] * case.ranks
-            found = contract.verdicts(card.params, case, Outcome(state="answered", value=value, meter=a_meter(case.ranks or 1)))
+            found = contract.verdicts(
+                card.params, case, Outcome(state="answered", value=value, meter=a_meter(case.ranks or 1))
+            )
             wrong = [v for v in found if not v.ok]
             assert wrong and all(v.message for v in wrong), (case.name, junk)
 
@@ -171,13 +245,23 @@ FIRST = [(card, case) for card in CARDS for case in cases_of(card, 3)[:2]]
 
 
 @settings(max_examples=50, deadline=None)
-@given(value=st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
-                          lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner, inner) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
-                          max_leaves=8))  # fmt: skip
+@given(
+    value=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+        lambda inner: (
+            st.lists(inner, max_size=4)
+            | st.tuples(inner, inner, inner)
+            | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+        ),
+        max_leaves=8,
+    )
+)
 def test_no_value_upsets_the_judges(value):
     for card, case in FIRST:
         got = value if case.ranks is None else [value] * case.ranks
-        ch15_faults.JUDGINGS[card.id].verdicts(card.params, case, Outcome(state="answered", value=got, meter=a_meter(case.ranks or 1)))
+        ch15_faults.JUDGINGS[card.id].verdicts(
+            card.params, case, Outcome(state="answered", value=got, meter=a_meter(case.ranks or 1))
+        )
 
 
 # --- the ring
@@ -230,7 +314,19 @@ def test_a_broken_batch_has_the_one_fault_that_it_is_to_have(marks):
     for seed in range(40):
         rng = random.Random(seed)
         for word in LABEL_WORDS:
-            assert tell(*broken(word, stream_of(rng, [rng.randrange(4, 8) for _ in range(9)], marks), rng.choice((6, 8, 9)), marks, rng), MARK) == word
+            assert (
+                tell(
+                    *broken(
+                        word,
+                        stream_of(rng, [rng.randrange(4, 8) for _ in range(9)], marks),
+                        rng.choice((6, 8, 9)),
+                        marks,
+                        rng,
+                    ),
+                    MARK,
+                )
+                == word
+            )
 
 
 # --- trainings
@@ -241,7 +337,9 @@ def test_the_file_holds_what_the_trainings_give_when_they_are_run_again(fault):
     kept = trainings.shipped()["smoke"][f"{fault}/1"]
     again = trainings.train(fault, 1)
     assert again["losses"][:12] == pytest.approx(kept[0]["losses"][:12], rel=1e-3)
-    assert again["before"] == pytest.approx(kept[0]["before"], rel=1e-4) and len(again["moved"]) == len(kept[0]["moved"])
+    assert again["before"] == pytest.approx(kept[0]["before"], rel=1e-4) and len(again["moved"]) == len(
+        kept[0]["moved"]
+    )
 
 
 @pytest.mark.parametrize("fault", ["bad batch", "warm-up again"])
@@ -255,7 +353,10 @@ def test_every_training_that_is_asked_about_is_in_the_file():
     assert set(shipped["smoke"]) == {f"{fault}/{seed}" for fault in SMOKE_CAUSES for seed in trainings.SEEDS}
     assert set(shipped["traces"]) == {f"{fault}/{seed}" for fault in TRACE_CAUSES for seed in trainings.SEEDS}
     assert shipped["floors"] == pytest.approx([trainings.floor(seed) for seed in trainings.SEEDS], rel=1e-5)
-    assert all((len(runs) == 2) == (SMOKE_CAUSES[name.split("/")[0]] == "not repeatable") for name, runs in shipped["smoke"].items())
+    assert all(
+        (len(runs) == 2) == (SMOKE_CAUSES[name.split("/")[0]] == "not repeatable")
+        for name, runs in shipped["smoke"].items()
+    )
 
 
 def test_the_floor_is_the_entropy_of_the_chain():
@@ -277,10 +378,23 @@ def test_thresholds_of_the_traces_are_not_near_any_of_them():
         norms = trace_of(fault, seed)["norms"]
         return max(norms) / norms[0], max(norms) / sorted(norms)[len(norms) // 2], sorted(norms[-5:])[2] / norms[0]
 
-    calm = [ratios_of(fault, seed) for fault in TRACE_CAUSES for seed in trainings.SEEDS if fault not in ("bad batch", "explodes", "vanishes", "not zeroed")]
-    assert max(first for first, _, _ in calm) < 5 and max(middle for _, middle, _ in calm) < 2.5 and max(last for _, _, last in calm) < 2
+    calm = [
+        ratios_of(fault, seed)
+        for fault in TRACE_CAUSES
+        for seed in trainings.SEEDS
+        if fault not in ("bad batch", "explodes", "vanishes", "not zeroed")
+    ]
+    assert (
+        max(first for first, _, _ in calm) < 5
+        and max(middle for _, middle, _ in calm) < 2.5
+        and max(last for _, _, last in calm) < 2
+    )
     for seed in trainings.SEEDS:
-        assert ratios_of("explodes", seed)[0] / 100 > 5 and ratios_of("not zeroed", seed)[0] < 70 and ratios_of("bad batch", seed)[0] < 50
+        assert (
+            ratios_of("explodes", seed)[0] / 100 > 5
+            and ratios_of("not zeroed", seed)[0] < 70
+            and ratios_of("bad batch", seed)[0] < 50
+        )
         assert ratios_of("bad batch", seed)[1] > 8 and ratios_of("not zeroed", seed)[2] > 30
 
 
@@ -293,7 +407,12 @@ def test_what_was_never_restored_shows_at_the_step_in_which_the_run_went_on():
 
 
 def test_a_falling_loss_does_not_tell_a_sound_training():
-    fell = {fault for fault in SMOKE_CAUSES for seed in trainings.SEEDS if (kept := trainings.shipped()["smoke"][f"{fault}/{seed}"][0]["losses"])[-1] < 0.75 * kept[0]}
+    fell = {
+        fault
+        for fault in SMOKE_CAUSES
+        for seed in trainings.SEEDS
+        if (kept := trainings.shipped()["smoke"][f"{fault}/{seed}"][0]["losses"])[-1] < 0.75 * kept[0]
+    }
     assert {SMOKE_CAUSES[fault] for fault in fell} >= {"sound", "leak", "memorises", "frozen", "not repeatable"}
 
 
@@ -309,7 +428,9 @@ def test_every_failure_can_be_told_by_its_notes_and_exits(what, number):
         ranks = rng.choice((3, 4, 7))
         notes, exits, answer = scene(what, rng, ranks, rng.choice((9, 12)), rng.randrange(ranks))
         assert tuple(tell(notes, exits)) == answer and answer[0] in ZOO_WORDS
-        assert sorted(note["rank"] for note in notes) == list(range(ranks)) and {pid for _, pid, _ in exits} == {note["pid"] for note in notes}
+        assert sorted(note["rank"] for note in notes) == list(range(ranks)) and {pid for _, pid, _ in exits} == {
+            note["pid"] for note in notes
+        }
 
 
 def test_notes_have_what_a_failing_run_writes(tmp_path):
@@ -326,14 +447,20 @@ def test_notes_have_what_a_failing_run_writes(tmp_path):
 def test_a_page_is_read_as_it_is_meant():
     page = "# A\n1. `cpu4/ddp`: 1,234.5 ms [a:b.c], 3.1e+03 MB [x:y / z:w] and 7 %[q:r]\nbut 12 are not, nor is 3 ms."
     found, rest = claims_of(page)
-    assert [(claim.value, claim.unit, claim.fields) for claim in found] == [(1234.5, "ms", ("a:b.c",)), (3100.0, "MB", ("x:y", "z:w")), (7.0, "%", ("q:r",))]
+    assert [(claim.value, claim.unit, claim.fields) for claim in found] == [
+        (1234.5, "ms", ("a:b.c",)),
+        (3100.0, "MB", ("x:y", "z:w")),
+        (7.0, "%", ("q:r",)),
+    ]
     assert "12" in rest and "3 ms" in rest and "1." not in rest and "cpu4" not in rest
 
 
 def test_a_field_is_found_or_is_none():
     runs = {"a/b": {"m": {"s": 2, "word": "x", "yes": True}}}
     assert field_of(runs, "a/b:m.s") == 2.0
-    assert [field_of(runs, source) for source in ("a/b:m.word", "a/b:m.yes", "a/b:m", "a/b", "c:m.s", "a/b:m.s.t", "")] == [None] * 7
+    assert [
+        field_of(runs, source) for source in ("a/b:m.word", "a/b:m.yes", "a/b:m", "a/b", "c:m.s", "a/b:m.s.t", "")
+    ] == [None] * 7
 
 
 def test_half_as_long_is_as_far_off_as_twice_as_long():
@@ -343,7 +470,9 @@ def test_half_as_long_is_as_far_off_as_twice_as_long():
     page = bank_answers("run-report")[0](runs)
     for name in runs:
         told = page.replace("Worst predicted: `a`", f"Worst predicted: `{name}`")
-        assert all(v.ok for v in ch15_faults.JUDGINGS["run-report"].verdicts({}, case, Outcome(state="answered", value=told)))
+        assert all(
+            v.ok for v in ch15_faults.JUDGINGS["run-report"].verdicts({}, case, Outcome(state="answered", value=told))
+        )
 
 
 @pytest.mark.parametrize("factor", [0.2, 1.0, 30.0])

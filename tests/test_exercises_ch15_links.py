@@ -42,7 +42,11 @@ def shipped(exercise):
 
 
 def answers(exercise, sort="right"):
-    return [(each.name, killmatrix.names_of(each.source, exercises.card(exercise).answers)) for each in shipped(exercise) if each.sort == sort]
+    return [
+        (each.name, killmatrix.names_of(each.source, exercises.card(exercise).answers))
+        for each in shipped(exercise)
+        if each.sort == sort
+    ]
 
 
 def wrong_of(found):
@@ -86,10 +90,45 @@ def _law(growth, rows):
 
 LOOP: list = []
 LOOP.append([LOOP])
-JUNK = [None, True, 3, -1.0, math.nan, 10**400, "refuse", "strong", b"x", [], (), {}, {"a": 1}, LOOP, object(), ("a", {}), ({}, "go"), [None] * 8, [None] * 14,
-        [({}, [])] * 14, [({"versions": []}, "go")] * 14, [("healthy", "no-go")] * 14, [(None, None, None)] * 8, [("x", 1, 2)] * 8, [[1e300, 0.0, -1]] * 8,
-        [("no ring", None)] * 9, [([], math.inf)] * 9, [("strong", 1, 2, None)], [("weak",)], [["mixed", []]], [[[]]], [0.0] * 12, [10**400] * 4,
-        [None] * 5, [{}] * 5, [{"said": {}, "others": {}, "everything": {}}] * 5, [{"said": None, "others": None, "everything": None}] * 5]  # fmt: skip
+JUNK = [
+    None,
+    True,
+    3,
+    -1.0,
+    math.nan,
+    10**400,
+    "refuse",
+    "strong",
+    b"x",
+    [],
+    (),
+    {},
+    {"a": 1},
+    LOOP,
+    object(),
+    ("a", {}),
+    ({}, "go"),
+    [None] * 8,
+    [None] * 14,
+    [({}, [])] * 14,
+    [({"versions": []}, "go")] * 14,
+    [("healthy", "no-go")] * 14,
+    [(None, None, None)] * 8,
+    [("x", 1, 2)] * 8,
+    [[1e300, 0.0, -1]] * 8,
+    [("no ring", None)] * 9,
+    [([], math.inf)] * 9,
+    [("strong", 1, 2, None)],
+    [("weak",)],
+    [["mixed", []]],
+    [[[]]],
+    [0.0] * 12,
+    [10**400] * 4,
+    [None] * 5,
+    [{}] * 5,
+    [{"said": {}, "others": {}, "everything": {}}] * 5,
+    [{"said": None, "others": None, "everything": None}] * 5,
+]
 
 
 @by_card
@@ -105,8 +144,17 @@ FIRST = [(card, case) for card in CARDS for case in JUDGINGS[card.id].cases(card
 
 
 @settings(max_examples=40, deadline=None)
-@given(value=st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-                          lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner) | st.dictionaries(st.text(max_size=3), inner, max_size=2), max_leaves=6))  # fmt: skip
+@given(
+    value=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=4)
+            | st.tuples(inner, inner)
+            | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+        ),
+        max_leaves=6,
+    )
+)
 def test_no_value_upsets_the_judges(value):
     for card, case in FIRST:
         rows = len(case.args[1]) if case.args else 1
@@ -118,11 +166,19 @@ def test_no_value_upsets_the_judges(value):
 
 LIMITS = {name: tuple(pair) for name, pair in exercises.card("preflight-verdict").params["limits"].items()}
 MEANT = {
-    "a rank with another version": ("versions", "refuse"), "a GPU held down": ("clocks", "degraded"), "a pair of one group without NVLink": ("links", "refuse"),
-    "groups without NVLink between them": ("links", "degraded"), "one GPU that copies slowly": ("copy", "degraded"), "one GPU that hardly copies": ("copy", "refuse"),
-    "a slow all-reduce": ("all-reduce", "degraded"), "an all-reduce that crawls": ("all-reduce", "refuse"), "little shared memory": ("shared memory", "degraded"),
-    "hardly any shared memory": ("shared memory", "refuse"), "few open files": ("open files", "degraded"), "hardly any open files": ("open files", "refuse"),
-}  # fmt: skip
+    "a rank with another version": ("versions", "refuse"),
+    "a GPU held down": ("clocks", "degraded"),
+    "a pair of one group without NVLink": ("links", "refuse"),
+    "groups without NVLink between them": ("links", "degraded"),
+    "one GPU that copies slowly": ("copy", "degraded"),
+    "one GPU that hardly copies": ("copy", "refuse"),
+    "a slow all-reduce": ("all-reduce", "degraded"),
+    "an all-reduce that crawls": ("all-reduce", "refuse"),
+    "little shared memory": ("shared memory", "degraded"),
+    "hardly any shared memory": ("shared memory", "refuse"),
+    "few open files": ("open files", "degraded"),
+    "hardly any open files": ("open files", "refuse"),
+}
 
 
 @pytest.mark.parametrize("tp", [2, 4])
@@ -179,13 +235,19 @@ def test_our_own_fit_is_well_inside_what_is_asked_and_one_line_is_not(kind):
             off["cuts"].append(abs(sweeps.predicted(rows, nbytes) / true - 1))
             off["raw"].append(abs(sweeps._SLIPS[0][1](rows, nbytes) / true - 1))
             off["mean"].append(abs(sweeps.predicted(rows, nbytes, statistics.fmean) / true - 1))
-    assert max(off["cuts"]) < sweeps.SOLVABLE < sweeps.CLOSE / 2 and max(off["raw"]) > sweeps.CLOSE and min(off["mean"]) > 0.15
+    assert (
+        max(off["cuts"]) < sweeps.SOLVABLE < sweeps.CLOSE / 2
+        and max(off["raw"]) > sweeps.CLOSE
+        and min(off["mean"]) > 0.15
+    )
 
 
 def test_in_one_regime_our_fit_is_the_librarys_line():
     lines, edge = sweeps.regimes("one regime", 2e-5, 1e10, random.Random(0))
     rows = sweeps.sweep(lines, edge, random.Random(4))
-    alpha, beta = fit_alpha_beta(*zip(*sorted((row["nbytes"], statistics.median(row["seconds"])) for row in rows), strict=True))
+    alpha, beta = fit_alpha_beta(
+        *zip(*sorted((row["nbytes"], statistics.median(row["seconds"])) for row in rows), strict=True)
+    )
     for nbytes in (3e4, 3e6, 1e9):
         assert sweeps.predicted(rows, nbytes) == pytest.approx(alpha + nbytes / beta, rel=0.1)
 
@@ -201,7 +263,9 @@ def test_recorded_sweeps_have_enough_sizes_to_leave_one_out(kind):
 # --- the MFU
 
 
-@pytest.mark.parametrize("name", [name for name in recorded_names("train") if recorded(name)["measured"].get("model_flops_per_step")])
+@pytest.mark.parametrize(
+    "name", [name for name in recorded_names("train") if recorded(name)["measured"].get("model_flops_per_step")]
+)
 def test_what_evidence_calls_its_mfu_is_ours_or_refused(name):
     content = recorded(name)
     found = rates.honest(as_run(content))
@@ -230,14 +294,18 @@ def test_a_clock_that_missed_a_part_of_each_step_stays_below_the_roof():
 
 def test_bounds_are_those_of_the_gates():
     assert ch15_links.SPREAD == gates.SPREAD and ch15_links.ROOF == gates.SYNCHRONISED
-    assert machines.HELD == 0xE8 and exercises.card("preflight-verdict").params["limits"]["copy"][0] == pytest.approx(look.DEGRADED * look.COPY, rel=0.02)
+    assert machines.HELD == 0xE8 and exercises.card("preflight-verdict").params["limits"]["copy"][0] == pytest.approx(
+        look.DEGRADED * look.COPY, rel=0.02
+    )
 
 
 def test_the_mfu_is_the_librarys_and_peaks_are_the_data_sheets():
     run = rates.gpu_run(random.Random(5), "H100 SXM")
     seconds = statistics.median(rates.step_seconds(run))
     params = run["model_flops_per_token"] / 6
-    want = compute.mfu(params, run["tokens_per_step"] / seconds, float(facts.device("H100 SXM").dense_flops), run["ranks"])
+    want = compute.mfu(
+        params, run["tokens_per_step"] / seconds, float(facts.device("H100 SXM").dense_flops), run["ranks"]
+    )
     assert rates.honest(run)[0] == pytest.approx(want)
     h100 = facts.device("H100 SXM")
     assert peaks_of("H100 SXM")["sparse_flops"]["bfloat16"] == pytest.approx(float(h100.sparse_flops), rel=1e-3)
@@ -253,12 +321,17 @@ def test_a_report_has_its_cause_and_no_wire_is_faster_than_its_line(why):
         made = bus.report(why, random.Random(seed), 50e9)
         assert bus.cause(made) == why and bus.rate(made) < made["line"]
         assert (made["printed"] > made["line"]) == (why != bus.FINE), (why, seed)
-        assert bus.by_rule(made) * made["seconds"] == pytest.approx(ring_sent(made["collective"], made["nbytes"], made["ranks"]))
+        assert bus.by_rule(made) * made["seconds"] == pytest.approx(
+            ring_sent(made["collective"], made["nbytes"], made["ranks"])
+        )
 
 
 def test_eight_h200_are_below_their_links_where_the_switch_adds_up():
     made = bus.published()
-    assert made["printed"] > made["line"] > bus.rate(made) == pytest.approx(made["printed"] * 8 / 14) and bus.cause(made) == "no ring"
+    assert (
+        made["printed"] > made["line"] > bus.rate(made) == pytest.approx(made["printed"] * 8 / 14)
+        and bus.cause(made) == "no ring"
+    )
 
 
 # --- scaling
@@ -276,17 +349,25 @@ def test_constants_without_noise_are_those_put_in(kind, growth):
     assert scalings.kind_of(rows) == kind
     assert scalings.constants(rows, growth) == (pytest.approx(first), pytest.approx(second), pytest.approx(0, abs=1e-9))
     measured = rows[-1]["tokens_per_s"] / rows[0]["tokens_per_s"]
-    assert scalings.efficiency(rows, growth, 256) == pytest.approx(measured) and scalings.efficiency(rows, growth, 8) == pytest.approx(1)
+    assert scalings.efficiency(rows, growth, 256) == pytest.approx(measured) and scalings.efficiency(
+        rows, growth, 8
+    ) == pytest.approx(1)
 
 
 def test_drawn_rows_are_of_their_kind_and_published_series_of_theirs():
     for seed in range(20):
         for kind in ("strong", "weak", "mixed"):
             assert scalings.kind_of(scalings.made(kind, "doublings", random.Random(seed))) == kind
-    assert (scalings.kind_of(scalings.series(scalings.STRONG)), scalings.kind_of(scalings.series(scalings.WEAK))) == ("strong", "weak")
+    assert (scalings.kind_of(scalings.series(scalings.STRONG)), scalings.kind_of(scalings.series(scalings.WEAK))) == (
+        "strong",
+        "weak",
+    )
     one = scaling.series(scalings.WEAK)[0]
     assert scalings._arrays(scalings.series(scalings.WEAK))[1][0] == pytest.approx(one.step_seconds)
-    assert scalings.constants(scalings.series(scalings.STRONG), "doublings")[2] < 0.15 and scalings.constants(scalings.series(scalings.WEAK), "doublings")[2] < 0.05
+    assert (
+        scalings.constants(scalings.series(scalings.STRONG), "doublings")[2] < 0.15
+        and scalings.constants(scalings.series(scalings.WEAK), "doublings")[2] < 0.05
+    )
 
 
 # --- the audit
@@ -315,6 +396,11 @@ def test_every_kind_of_verdict_decides_somewhere():
 
 def test_points_and_minutes_are_those_of_the_chapters_plan():
     assert {card.id: (card.points, card.minutes) for card in CARDS} == {
-        "preflight-verdict": (8, 15), "held-out-message": (8, 15), "honest-mfu": (8, 15), "bus-above-line": (5, 10), "scaling-fit": (6, 15), "audit-runs": (6, 10),
-    }  # fmt: skip
+        "preflight-verdict": (8, 15),
+        "held-out-message": (8, 15),
+        "honest-mfu": (8, 15),
+        "bus-above-line": (5, 10),
+        "scaling-fit": (6, 15),
+        "audit-runs": (6, 10),
+    }
     assert all(card.kind == ("core" if card.id in ("held-out-message", "honest-mfu") else "more") for card in CARDS)

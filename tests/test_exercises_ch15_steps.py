@@ -57,7 +57,10 @@ def test_the_variant_with_other_copies_is_passed_by_its_own_answer_and_tells_the
     assert [each.id for each in CARDS if each.structural] == [card.id]
     params = card.variant("student")
     assert params["copies"] != card.params["copies"]
-    assert grade(card, Here(*with_copies(params)), params=params).passed and grade(card, Here(*with_copies(card.params))).passed
+    assert (
+        grade(card, Here(*with_copies(params)), params=params).passed
+        and grade(card, Here(*with_copies(card.params))).passed
+    )
     public = grade(card, Here(*bank_answers(card.id)), params=params)
     assert not public.passed and "public-form" in mistakes(public)
 
@@ -76,14 +79,44 @@ def test_right_answers_pass_every_variant(card, seed):
 def test_wrong_answers_fail_whatever_cases_are_drawn(card):
     for each in killmatrix.bank("15"):
         if each.exercise == card.id and each.sort == "wrong":
-            assert not grade(card, Here(*killmatrix.names_of(each.source, card.answers)), secret="another").passed, each.name
+            assert not grade(card, Here(*killmatrix.names_of(each.source, card.answers)), secret="another").passed, (
+                each.name
+            )
 
 
 LOOP: list = []
 LOOP.append([LOOP])
-JUNK = [None, True, 3, -1.0, math.nan, math.inf, 10**400, "sum", b"x", [], [1, 9], (), {}, {"a": 1}, object(), [None] * 8, [[None]] * 4, LOOP, [("sum", None)] * 3,
-        [("max", math.nan)] * 27, [{"compute": 1.0}] * 2, [{"compute": math.nan, "exposed": 1, "hidden": 2, "idle": 3}] * 2, [[1.0, 2.0, "x", None]] * 2, [(3, 3)] * 3,
-        [{1: 2}] * 3, [{"useful": True, "failed": 1, "idle": 1, "rounding": 1, "total": 1}] * 3, "1" * 10_000, [10**400] * 2, [{}] * 25]  # fmt: skip
+JUNK = [
+    None,
+    True,
+    3,
+    -1.0,
+    math.nan,
+    math.inf,
+    10**400,
+    "sum",
+    b"x",
+    [],
+    [1, 9],
+    (),
+    {},
+    {"a": 1},
+    object(),
+    [None] * 8,
+    [[None]] * 4,
+    LOOP,
+    [("sum", None)] * 3,
+    [("max", math.nan)] * 27,
+    [{"compute": 1.0}] * 2,
+    [{"compute": math.nan, "exposed": 1, "hidden": 2, "idle": 3}] * 2,
+    [[1.0, 2.0, "x", None]] * 2,
+    [(3, 3)] * 3,
+    [{1: 2}] * 3,
+    [{"useful": True, "failed": 1, "idle": 1, "rounding": 1, "total": 1}] * 3,
+    "1" * 10_000,
+    [10**400] * 2,
+    [{}] * 25,
+]
 
 
 @pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)
@@ -99,15 +132,24 @@ def test_junk_gets_a_message_and_no_point(card):
 def test_every_share_is_asked_for_and_nothing_else_is(card):
     contract = judging(card.id)
     for params in (card.params, card.variant("someone")):
-        asked = {f"{v.kind}:{v.part}" for case in contract.cases(params, random.Random(3)) for v in contract.verdicts(params, case, Outcome(state="answered", value=None))}
+        asked = {
+            f"{v.kind}:{v.part}"
+            for case in contract.cases(params, random.Random(3))
+            for v in contract.verdicts(params, case, Outcome(state="answered", value=None))
+        }
         assert asked == set(contract.shares)
     assert sum(case.visible for case in contract.cases(card.params, random.Random(3))) >= 1
 
 
 def test_cards_are_as_the_chapter_counts_them_and_can_be_listed_without_torch():
     assert [(card.id, card.points, card.kind) for card in CARDS] == [
-        ("predict-real-step", 2, "core"), ("exposed-seconds", 8, "core"), ("where-it-goes", 7, "more"), ("fsdp-peak-gap", 7, "more"), ("pipeline-peaks", 6, "more"),
-        ("spend-ledger", 5, "more")]  # fmt: skip
+        ("predict-real-step", 2, "core"),
+        ("exposed-seconds", 8, "core"),
+        ("where-it-goes", 7, "more"),
+        ("fsdp-peak-gap", 7, "more"),
+        ("pipeline-peaks", 6, "more"),
+        ("spend-ledger", 5, "more"),
+    ]
     code = "import sys; from course_lib.exercises import ch15_steps; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     assert set(judges.JUDGINGS) == {card.id for card in CARDS}
@@ -121,7 +163,10 @@ def test_what_a_prediction_is_asked_from_was_known_before_and_the_truth_is_the_r
     card = exercises.card("predict-real-step")
     params = card.variant(seed)
     run = recorded(params["run"])
-    assert run["measured"]["step_seconds"] not in params.values() and run["predicted"]["step_seconds"] not in params.values()
+    assert (
+        run["measured"]["step_seconds"] not in params.values()
+        and run["predicted"]["step_seconds"] not in params.values()
+    )
     contract = judging(card.id)
     assert contract.truth(params) == run["measured"]["step_seconds"]
     assert f"{contract.truth(params) / run['predicted']['step_seconds']:.2f}" in contract.reveal(params)
@@ -131,7 +176,9 @@ def test_what_a_prediction_is_asked_from_was_known_before_and_the_truth_is_the_r
 
 # --- exposed seconds
 
-spans = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)).map(lambda pair: (min(pair) / 4, max(pair) / 4)), max_size=8)
+spans = st.lists(
+    st.tuples(st.integers(0, 12), st.integers(0, 12)).map(lambda pair: (min(pair) / 4, max(pair) / 4)), max_size=8
+)
 
 
 @given(compute=spans, talk=spans)
@@ -148,10 +195,19 @@ def test_times_of_a_step_add_up_and_are_what_moments_say(copies):
     rng = random.Random(copies)
     for kernels in [*(made(rng, 60) for _ in range(5)), *(whole(rng, 12) for _ in range(20))]:
         found = step_times(kernels, 0.0, 10.0, copies)
-        assert found["compute"] + found["exposed"] + found["idle"] == pytest.approx(10.0) and min(found.values()) >= -1e-12
+        assert (
+            found["compute"] + found["exposed"] + found["idle"] == pytest.approx(10.0) and min(found.values()) >= -1e-12
+        )
     kernels = whole(rng, 14)
     moments = [0.25 + place / 2 for place in range(20)]  # kernels begin and end on halves
-    running = [{("communication" if kind == "copy" and copies == "talk" else kind) for kind, _, s, e in kernels if s < moment < e} for moment in moments]
+    running = [
+        {
+            ("communication" if kind == "copy" and copies == "talk" else kind)
+            for kind, _, s, e in kernels
+            if s < moment < e
+        }
+        for moment in moments
+    ]
     found = step_times(kernels, 0.0, 10.0, copies)
     assert found["exposed"] == sum(0.5 for kinds in running if "communication" in kinds and "compute" not in kinds)
     assert found["hidden"] == sum(0.5 for kinds in running if {"communication", "compute"} <= kinds)
@@ -173,7 +229,10 @@ def test_parts_of_a_step_add_up_where_a_log_holds_whole_periods():
     rows = log(random.Random(2), 0, 4 + 20, 5)
     found = where_it_goes(rows, 4, 5)
     assert sum(found.values()) == pytest.approx(sum(row["seconds"] for row in rows[4:]) / 20)
-    assert set(found) == {"data", "forward", "backward", "communication", "optimizer", "checkpoint", "other"} and min(found.values()) > 0
+    assert (
+        set(found) == {"data", "forward", "backward", "communication", "optimizer", "checkpoint", "other"}
+        and min(found.values()) > 0
+    )
 
 
 @pytest.mark.parametrize("warm_up", [2, 3, 4, 5])
@@ -246,7 +305,9 @@ def test_the_formula_comes_within_a_tenth_of_a_recorded_first_stage_and_1f1b_hol
 
 @given(stages=st.integers(1, 8), count=st.integers(1, 20), schedule=st.sampled_from(["gpipe", "1f1b"]))
 def test_micro_batches_in_flight_are_the_librarys(stages, count, schedule):
-    assert [in_flight(stages, s, schedule, count) for s in range(stages)] == [memory.in_flight(schedule, stages, s, count) for s in range(stages)]
+    assert [in_flight(stages, s, schedule, count) for s in range(stages)] == [
+        memory.in_flight(schedule, stages, s, count) for s in range(stages)
+    ]
 
 
 @settings(max_examples=50)
@@ -258,7 +319,9 @@ def test_the_most_micro_batches_fit_and_one_more_does_not(seed, room, schedule):
     if found is None:
         assert schedule == "1f1b" and max(peaks(one, schedule, 1000)) <= memory_
     else:
-        assert max(peaks(one, schedule, found + 1)) > memory_ and (found == 0 or max(peaks(one, schedule, found)) <= memory_)
+        assert max(peaks(one, schedule, found + 1)) > memory_ and (
+            found == 0 or max(peaks(one, schedule, found)) <= memory_
+        )
 
 
 # --- the bill
@@ -268,10 +331,17 @@ def test_a_ledger_adds_up_and_its_bill_is_the_librarys():
     found = ledger(SHOWN, 45.0, 8, 2.5, 15)
     assert found["total"] == pytest.approx(sum(value for name, value in found.items() if name != "total"))
     assert found["total"] == pytest.approx(money.dollars(45 * 60, 8, 2.5)) and found["rounding"] == pytest.approx(0)
-    assert found["useful"] == pytest.approx(money.dollars((3 + 10 + 8) * 60, 8, 2.5)) and found["failed"] == pytest.approx(money.dollars(4 * 60, 8, 2.5))
+    assert found["useful"] == pytest.approx(money.dollars((3 + 10 + 8) * 60, 8, 2.5)) and found[
+        "failed"
+    ] == pytest.approx(money.dollars(4 * 60, 8, 2.5))
 
 
-@given(budget=st.integers(1, 400), gpus=st.sampled_from([1, 4, 8]), increment=st.sampled_from([1, 10, 60]), grace=st.sampled_from([0, 2.5, 40]))
+@given(
+    budget=st.integers(1, 400),
+    gpus=st.sampled_from([1, 4, 8]),
+    increment=st.sampled_from([1, 10, 60]),
+    grace=st.sampled_from([0, 2.5, 40]),
+)
 def test_a_stop_ordered_in_time_stays_within_the_budget_and_a_minute_later_it_does_not(budget, gpus, increment, grace):
     last = stop_by(budget, gpus, 3.0, increment, grace)
     if last is None:
@@ -296,12 +366,22 @@ def seen_as_predicted(config, ways):
     found = []
     for reshard, dtype in ways.values():
         want = sharded.predicted(config, reshard, dtype is not None)
-        found.append((4.0, want["whole"], (5, {"all_gather": want["weights"] - 8}), (4, {"all_gather": 8, "reduce_scatter": want["gradients"]})))
+        found.append(
+            (
+                4.0,
+                want["whole"],
+                (5, {"all_gather": want["weights"] - 8}),
+                (4, {"all_gather": 8, "reduce_scatter": want["gradients"]}),
+            )
+        )
     return found
 
 
 def test_sharded_steps_are_told_only_if_every_byte_is_as_predicted():
-    config, ways = Config(layers=4, hidden=64), {"on": (True, None), "off": (False, None), "narrow": (True, torch.bfloat16)}
+    config, ways = (
+        Config(layers=4, hidden=64),
+        {"on": (True, None), "off": (False, None), "narrow": (True, torch.bfloat16)},
+    )
     blocks, everything = sharded.parameters(config)
     assert sharded.predicted(config, True, True)["weights"] == 2 * (everything + blocks) / 2, "half of two ranks' bytes"
     seen = seen_as_predicted(config, ways)
@@ -315,7 +395,11 @@ def test_sharded_steps_are_told_only_if_every_byte_is_as_predicted():
 
 def test_recorded_runs_stand_in_where_no_process_can_be_started():
     on, off = sharded.kept()
-    assert on["gathers in a step"] > off["gathers in a step"] and on["gradients sent"] == off["gradients sent"] and on["first loss"] == off["first loss"]
+    assert (
+        on["gathers in a step"] > off["gathers in a step"]
+        and on["gradients sent"] == off["gradients sent"]
+        and on["first loss"] == off["first loss"]
+    )
 
 
 @pytest.mark.parametrize("everywhere", [False, True])
@@ -340,7 +424,9 @@ def test_fsdp_beside_tensor_parallel_says_nothing_of_views():
 
 def test_curves_have_a_panel_each_and_words_for_who_cannot_see_them():
     one = curves.drawn({"Loss": ("nats", {"sound": [3.0, 2.0, 1.0]})}, "It falls.", "runs")
-    two = curves.drawn({"Norm": ("before clipping", {"a": [1.0, 2.0], "b": [2.0, 1.0]}), "Rate": ("", {"a": [1.0, 1.0]})}, "Two runs.")
+    two = curves.drawn(
+        {"Norm": ("before clipping", {"a": [1.0, 2.0], "b": [2.0, 1.0]}), "Rate": ("", {"a": [1.0, 1.0]})}, "Two runs."
+    )
     assert (one.alt, two.alt) == ("It falls.", "Two runs.")
     assert [len(axes.lines) for axes in one.axes] == [1] and [len(axes.lines) for axes in two.axes] == [2, 1]
     assert one.axes[0].get_legend().get_title().get_text() == "runs"

@@ -69,8 +69,18 @@ def test_a_source_is_dated_and_can_be_found():
 
 
 def test_references_say_which_number_they_support():
-    must = ["zero-2019", "micikevicius-2017", "kaplan-2020", "hoffmann-2022", "gpipe-2018", "megatron-2019",
-            "megatron-2021", "llama3-2024", "korthikanti-2022", "patarasuk-2009"]  # fmt: skip
+    must = [
+        "zero-2019",
+        "micikevicius-2017",
+        "kaplan-2020",
+        "hoffmann-2022",
+        "gpipe-2018",
+        "megatron-2019",
+        "megatron-2021",
+        "llama3-2024",
+        "korthikanti-2022",
+        "patarasuk-2009",
+    ]
     for key in must:
         assert facts.reference(key).supports, key
 
@@ -94,11 +104,7 @@ def test_a_fact_prints_as_a_number_and_shows_its_source():
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda fact: pickle.loads(pickle.dumps(fact))])
 def test_a_copied_fact_keeps_what_stands_behind_it(copied):
     again = copied(H100.dense_flops)
-    assert (again, again.unit, again.source) == (
-        H100.dense_flops,
-        H100.dense_flops.unit,
-        H100.dense_flops.source,
-    )
+    assert (again, again.unit, again.source) == (H100.dense_flops, H100.dense_flops.unit, H100.dense_flops.source)
 
 
 # --- hardware --------------------------------------------------------------------------------------
@@ -238,13 +244,7 @@ def test_names_are_found_in_any_case():
 
 
 def test_a_row_is_read_in_base_units():
-    row = {
-        "value": "989",
-        "unit": "TFLOP/s",
-        "condition": "dense",
-        "source": "this-course",
-        "date": "2026-11",
-    }
+    row = {"value": "989", "unit": "TFLOP/s", "condition": "dense", "source": "this-course", "date": "2026-11"}
     assert fact_of(row) == 989e12
     assert fact_of(row).unit == "FLOP/s"
 
@@ -254,9 +254,7 @@ def test_a_row_is_read_in_base_units():
 
 def test_the_chapters_are_numbered_without_a_gap():
     assert list(course.chapters()) == [f"{number:02}" for number in range(18)]
-    assert all(
-        one.folder.startswith(f"{number}_") and one.question for number, one in course.chapters().items()
-    )
+    assert all(one.folder.startswith(f"{number}_") and one.question for number, one in course.chapters().items())
 
 
 def test_every_chapter_and_idea_that_is_named_exists():

@@ -8,7 +8,9 @@ from course_lib.facts import collectives as measured
 EVERY = [(key, each) for key, many in measured.all_series().items() for each in many]
 
 
-@pytest.mark.parametrize(("key", "each"), EVERY, ids=[f"{key}, {each.collective}, {each.nodes}, {each.nbytes}" for key, each in EVERY])
+@pytest.mark.parametrize(
+    ("key", "each"), EVERY, ids=[f"{key}, {each.collective}, {each.nodes}, {each.nbytes}" for key, each in EVERY]
+)
 def test_a_measurement_says_what_it_is(key, each):
     rate = each.bus_bandwidth
     assert all((rate.unit, rate.source, rate.date, rate.condition)) and each.url.startswith("https://")

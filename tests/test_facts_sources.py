@@ -29,8 +29,11 @@ def test_no_two_sources_are_the_same_page():
 
 
 def test_the_number_of_a_preprint_begins_with_its_year_and_month():
-    found = [(key, re.search(r"arxiv\.org/abs/(\d\d)(\d\d)\.\d{5}$", one.url), one.date)
-             for key, one in facts.references().items() if "arxiv.org" in one.url]  # fmt: skip
+    found = [
+        (key, re.search(r"arxiv\.org/abs/(\d\d)(\d\d)\.\d{5}$", one.url), one.date)
+        for key, one in facts.references().items()
+        if "arxiv.org" in one.url
+    ]
     assert len(found) > 20
     for key, number, date in found:
         assert number and f"20{number[1]}-{number[2]}" == date, key
@@ -69,9 +72,7 @@ def test_units_times_operations_times_clock_give_the_printed_peaks_to_the_last_d
 
 
 def test_an_sm_does_1024_2048_and_4096_operations_a_clock():
-    rates = [
-        facts.chip(name).tensor_cores_per_sm * facts.chip(name).tensor_flop_per_clock for name, *_ in PRINTED
-    ]
+    rates = [facts.chip(name).tensor_cores_per_sm * facts.chip(name).tensor_flop_per_clock for name, *_ in PRINTED]
     assert rates == [1024, 2048, 4096]
 
 

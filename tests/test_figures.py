@@ -68,12 +68,7 @@ def test_a_picture_shows_itself_on_paper_of_its_own_with_its_alternative(draw):
 @pytest.mark.parametrize("empty", ["", "  ", None])
 def test_a_picture_without_alternative_is_refused(empty, tmp_path):
     figure, _ = style.new()
-    for use in (
-        figures.svg,
-        figures.page,
-        figures.show,
-        lambda f, alt: figures.save_svg(f, tmp_path / "x.svg", alt),
-    ):
+    for use in (figures.svg, figures.page, figures.show, lambda f, alt: figures.save_svg(f, tmp_path / "x.svg", alt)):
         with pytest.raises(ValueError, match="cannot see it"):
             use(figure, empty)
 
@@ -99,9 +94,7 @@ def test_no_picture_is_known_to_pyplot():
 
 def test_threads_draw_the_same_picture_at_once():
     want, got = figures.svg(DRAW["who is busy"]()), []
-    threads = [
-        threading.Thread(target=lambda: got.append(figures.svg(DRAW["who is busy"]()))) for _ in range(3)
-    ]
+    threads = [threading.Thread(target=lambda: got.append(figures.svg(DRAW["who is busy"]()))) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -120,25 +113,22 @@ def test_dollars_are_not_read_as_mathematics():
 
 
 def test_each_thing_of_the_course_has_a_colour_of_its_own():
-    things = [
-        "weights",
-        "grads",
-        "master",
-        "moments",
-        "activations",
-        "communication",
-        "forward",
-        "backward",
-        "idle",
-    ]
+    things = ["weights", "grads", "master", "moments", "activations", "communication", "forward", "backward", "idle"]
     assert len({palette.color(thing) for thing in things}) == len(things)
 
 
 @pytest.mark.parametrize(
     ("word", "role"),
-    [("recv", "communication"), ("Send", "communication"), ("parameters", "weights"), ("wait", "idle"),
-     ("optimizer state", "moments"), ("saved by autograd", "activations"), ("compute", "forward")],
-)  # fmt: skip
+    [
+        ("recv", "communication"),
+        ("Send", "communication"),
+        ("parameters", "weights"),
+        ("wait", "idle"),
+        ("optimizer state", "moments"),
+        ("saved by autograd", "activations"),
+        ("compute", "forward"),
+    ],
+)
 def test_other_words_for_a_thing_have_its_colour(word, role):
     assert palette.color(word) == palette.COLOR[role]
 
@@ -191,9 +181,7 @@ def test_idle_time_is_what_is_not_work():
     assert "1 messages" in DRAW["who is busy"]().alt or "1 message" in DRAW["who is busy"]().alt
 
 
-@pytest.mark.parametrize(
-    ("unit", "word"), [("steps", "time (steps)"), ("s", "time (s)"), (None, "time (ms)")]
-)
+@pytest.mark.parametrize(("unit", "word"), [("steps", "time (steps)"), ("s", "time (s)"), (None, "time (ms)")])
 def test_time_is_shown_in_the_unit_that_is_asked_for(unit, word):
     assert word in texts(figures.who_is_busy(SPANS, unit=unit))
 
@@ -253,6 +241,5 @@ def test_bars_say_their_loads_and_mark_the_first_wall():
     assert "40 %" in said and any(text.startswith("260 %") for text in said)
     assert any("first" in text for text in said)
     assert (
-        figure.alt
-        == "memory 260 % of its budget; compute 40 % of its budget. Over budget: memory. First wall: memory."
+        figure.alt == "memory 260 % of its budget; compute 40 % of its budget. Over budget: memory. First wall: memory."
     )

@@ -35,4 +35,6 @@ def test_it_survives_the_first_step_and_dies_in_the_second():
 
 def test_a_model_that_fits_is_not_called_dead():
     picture = first_steps.first_steps("gpt2")
-    assert "dies" not in " ".join(text.get_text() for text in picture.findobj(lambda artist: hasattr(artist, "get_text")))
+    assert "dies" not in " ".join(
+        text.get_text() for text in picture.findobj(lambda artist: hasattr(artist, "get_text"))
+    )

@@ -14,9 +14,7 @@ def test_every_schedule_can_be_drawn_and_said(name):
     picture = gantt(played, path=True, mark=[(0, 1)])
     assert svg(picture) == svg(gantt(played, path=True, mark=[(0, 1)])), "the same data, the same bytes"
     assert played.schedule.name in picture.alt and "of the ranks' time is idle" in picture.alt
-    boxes = [
-        c for c in picture.axes[0].collections if len(c.get_paths()) == sum(map(len, played.schedule.rows))
-    ]
+    boxes = [c for c in picture.axes[0].collections if len(c.get_paths()) == sum(map(len, played.schedule.rows))]
     assert boxes, "one box an operation"
 
 

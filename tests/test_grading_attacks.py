@@ -17,7 +17,9 @@ from course_lib.install import Trouble
 ALL = trial.every()
 GROUPS = {  # what one marker tries
     "forgeries and accidents": lambda each: each.kind in ("forging", "accident") and each.chapter == "01",
-    "leaks, tampering and exhaustion": lambda each: each.kind in ("leak", "tampering", "exhaustion") and each.chapter == "01" and not each.brief,
+    "leaks, tampering and exhaustion": lambda each: (
+        each.kind in ("leak", "tampering", "exhaustion") and each.chapter == "01" and not each.brief
+    ),
     "hangs": lambda each: each.chapter == "01" and each.brief,
     "chapter 02": lambda each: each.chapter == "02",
     "chapter 00": lambda each: each.chapter == "00",
@@ -44,11 +46,19 @@ def test_there_are_many_attacks_of_every_kind_and_each_is_in_one_group():
 
 @pytest.mark.parametrize("group", [name for name in GROUPS if name != "chapter 06"])
 def test_nothing_gets_through(group):
-    assert best() == "namespaces", "the suite wants the strongest sandbox: run it as root, or where user namespaces are allowed"
+    assert best() == "namespaces", (
+        "the suite wants the strongest sandbox: run it as root, or where user namespaces are allowed"
+    )
     assert through(tried("namespaces", [each for each in trial.chosen() if GROUPS[group](each)])) == {}
 
 
-SHARED = ("shared-by-the-environment", "shared-by-an-attribute", "shared-by-pipes", "shared-by-a-helper", "whole-messages-without-content")
+SHARED = (
+    "shared-by-the-environment",
+    "shared-by-an-attribute",
+    "shared-by-pipes",
+    "shared-by-a-helper",
+    "whole-messages-without-content",
+)
 
 
 def test_no_rank_knows_what_nobody_sent_it_though_it_could_among_threads(monkeypatch):
@@ -61,11 +71,30 @@ def test_no_rank_knows_what_nobody_sent_it_though_it_could_among_threads(monkeyp
     assert all(row.gained >= 4 for row in among_threads), {row.attack.name: row.gained for row in among_threads}
 
 
-WITHOUT_A_PROCESS_SPACE = ("class-folder", "secret-by-its-path", "gradebook-by-sql", "judging-source", "memory-of-the-judge", "services-on-loopback",
-                           "sockets-without-a-network", "grades-in-the-database", "code-of-the-course", "end-of-another-process",
-                           "detached-process", "files-of-other-students", "objects-of-the-system-removed", "time-of-other-processes",
-                           "files-cut-short", "signals-by-a-descriptor", "counts-of-the-system", "memory-that-is-free", "pages-in-memory",
-                           "hints-on-files", "semaphores-and-queues", "numbers-of-the-kernel")  # fmt: skip
+WITHOUT_A_PROCESS_SPACE = (
+    "class-folder",
+    "secret-by-its-path",
+    "gradebook-by-sql",
+    "judging-source",
+    "memory-of-the-judge",
+    "services-on-loopback",
+    "sockets-without-a-network",
+    "grades-in-the-database",
+    "code-of-the-course",
+    "end-of-another-process",
+    "detached-process",
+    "files-of-other-students",
+    "objects-of-the-system-removed",
+    "time-of-other-processes",
+    "files-cut-short",
+    "signals-by-a-descriptor",
+    "counts-of-the-system",
+    "memory-that-is-free",
+    "pages-in-memory",
+    "hints-on-files",
+    "semaphores-and-queues",
+    "numbers-of-the-kernel",
+)
 
 
 def test_the_weaker_sandbox_holds_too():
@@ -112,18 +141,26 @@ def is_not_refused(sheet):
 
 def test_what_gets_through_is_seen_and_without_a_wall_attacks_do():
     with Stage() as stage, trial.Range(stage, Wall(level="none")) as ground:
-        gained, lost, graded = (ground.trial(entered(make)) for make in (right_after_all, loses_honest_points, is_not_refused))
+        gained, lost, graded = (
+            ground.trial(entered(make)) for make in (right_after_all, loses_honest_points, is_not_refused)
+        )
         rows = {name: ground.trial(ATTACKS[name]) for name in REAL}
     assert gained.gained == 10 and not gained.held and "gained 10 points" in gained.why
     assert lost.lost == 10 and "mfu-waste is “not answered”" in lost.why and "nobody was told" in lost.why
     assert not graded.held and graded.gained > 0
     assert json.loads(json.dumps(gained.as_data()))["held"] is False
-    assert {name: bool(getattr(rows[name], seen)) for name, seen in REAL.items()} == dict.fromkeys(REAL, True), through(rows)
+    assert {name: bool(getattr(rows[name], seen)) for name, seen in REAL.items()} == dict.fromkeys(REAL, True), through(
+        rows
+    )
 
 
 def test_a_grader_that_marks_nothing_is_no_place_to_try_attacks(monkeypatch):
     monkeypatch.setattr(trial.Range, "hand_in", lambda *_: {"state": "failed", "why": "nothing starts", "points": 0.0})
-    with Stage() as stage, trial.Range(stage, Wall()) as ground, pytest.raises(Trouble, match="does not mark honest work here.*nothing starts"):
+    with (
+        Stage() as stage,
+        trial.Range(stage, Wall()) as ground,
+        pytest.raises(Trouble, match="does not mark honest work here.*nothing starts"),
+    ):
         ground.trial(ATTACKS["everything-right"])
 
 
@@ -143,7 +180,14 @@ def test_a_stage_sees_what_is_changed_planted_left_and_reached(tmp_path):
         with socket.create_connection(("127.0.0.1", stage.about["tcp"])) as line:
             assert stage.leaked(line.recv(100).decode()) == ["a service of the host"]
         seen = " ".join(stage.touched())
-        for words in ("changed: ", "new: ", "gone: ", "planted: ", f"left running: process {child.pid}", "ended: a process of the host"):
+        for words in (
+            "changed: ",
+            "new: ",
+            "gone: ",
+            "planted: ",
+            f"left running: process {child.pid}",
+            "ended: a process of the host",
+        ):
             assert words in seen
         assert list(stage.reached) == ["TCP service on 127.0.0.1"]
         stage.restore()
@@ -203,7 +247,9 @@ def test_attacks_that_could_harm_the_machine_are_tried_behind_the_strongest_wall
         assert "fork-bomb" not in command("exhaustion", "accident", "--level", level).output
 
 
-@pytest.mark.parametrize(("words", "said"), [(("--only", "no-such-thing"), "No attack is named"), (("--level", "moat"), "no level 'moat'")])
+@pytest.mark.parametrize(
+    ("words", "said"), [(("--only", "no-such-thing"), "No attack is named"), (("--level", "moat"), "no level 'moat'")]
+)
 def test_the_command_answers_words_that_it_does_not_know(words, said):
     done = command(*words)
     assert done.exit_code != 0 and said in str(done.exception)

@@ -78,7 +78,9 @@ def test_solved_and_blank_grade_the_courses_own(where, capsys):
 
 def test_blank_fails_when_a_stub_earns_points_or_crashes(where, capsys):
     notebook = small_source()
-    cell_of(notebook, "predict-weeks")["source"] = "def weeks_interval():\n    return 10, 20\n    ### BEGIN SOLUTION\n    ### END SOLUTION"
+    cell_of(notebook, "predict-weeks")["source"] = (
+        "def weeks_interval():\n    return 10, 20\n    ### BEGIN SOLUTION\n    ### END SOLUTION"
+    )
     (where.root / "solutions/01_small/01_small.ipynb").write_text(render(notebook))
     assert check_main(["01"], False, True, False, False) == 1
     capsys.readouterr()
@@ -161,7 +163,10 @@ def test_marks_say_what_counts():
     ("what", "words"),
     [
         (report(verdicts=[WRONG]), "a year has 365 days"),
-        (report("not answered", note="Not answered yet: fill in the cell above and run this one again."), "Not answered yet"),
+        (
+            report("not answered", note="Not answered yet: fill in the cell above and run this one again."),
+            "Not answered yet",
+        ),
         (report("not answered", note="The answer cell of “x” is missing."), "is missing"),
         (report("crashed", note="Your code ended the process: exit(3)."), "exit(3)"),
         (report("timed out", note="Your code ran longer than 10 s."), "longer than 10 s"),

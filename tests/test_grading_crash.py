@@ -49,7 +49,9 @@ class Kit:
 
     def __init__(self) -> None:
         command = [sys.executable, "-m", "tests.crash_kit", "serve"]
-        self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
 
     def ask(self, *request: object) -> object:
         assert self.process.stdin is not None and self.process.stdout is not None
@@ -78,7 +80,9 @@ def test_the_whole_of_it(wanted):
 
 def test_killed_at_fifty_instants_everything_is_graded_exactly_once(kit, place):
     told = kit.ask("storm", place.root, 50, 7)
-    assert told["killed"] == 50 and told["rounds"] > 1 and told["alike"], [each for each in told["rounds_seen"] if each != told["wanted"]]
+    assert told["killed"] == 50 and told["rounds"] > 1 and told["alike"], [
+        each for each in told["rounds_seen"] if each != told["wanted"]
+    ]
 
 
 def test_interrupted_it_keeps_all_says_how_to_go_on_and_goes_on(kit, place, wanted, tmp_path):
@@ -104,16 +108,31 @@ def test_a_second_run_at_the_same_time_is_refused_and_the_first_goes_on(kit, pla
 
 def test_a_run_with_nothing_left_to_do_changes_no_byte(place):
     grade(place.root)
-    files = {path: path.read_bytes() for path in sorted(place.root.rglob("*")) if path.is_file() and path.name != hold.LOCK}
+    files = {
+        path: path.read_bytes() for path in sorted(place.root.rglob("*")) if path.is_file() and path.name != hold.LOCK
+    }
     summary = grade(place.root)
     assert summary.exit_code == 0 and summary.already == STUDENTS and summary.graded == 0
-    assert files == {path: path.read_bytes() for path in sorted(place.root.rglob("*")) if path.is_file() and path.name != hold.LOCK}
+    assert files == {
+        path: path.read_bytes() for path in sorted(place.root.rglob("*")) if path.is_file() and path.name != hold.LOCK
+    }
 
 
 def test_a_full_disk_stops_it_in_words_and_what_is_there_stays(place, wanted, tmp_path):
     room = tmp_path / "room"
     room.mkdir()
-    command = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, "-m", "tests.crash_kit", "full", place.root, room]
+    command = [
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "--mount",
+        sys.executable,
+        "-m",
+        "tests.crash_kit",
+        "full",
+        place.root,
+        room,
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
@@ -142,8 +161,15 @@ def test_a_locked_gradebook_is_waited_for_and_said(place, wanted):
 def test_a_gradebook_that_stays_locked_ends_it_in_words_and_nothing_is_judged_twice(place, wanted, monkeypatch):
     monkeypatch.setattr(grading, "PATIENCE", 0.5)
     gradebook = sqlite3.connect(place.root / "gradebook.db")
-    summary = grade(place.root, say=lambda event: gradebook.execute("BEGIN EXCLUSIVE") if event.kind == "done" and event.done == 2 else None)
-    assert summary.exit_code == 1 and "judged, but not in it" in summary.problem and "nothing is judged twice" in summary.way_out
+    summary = grade(
+        place.root,
+        say=lambda event: gradebook.execute("BEGIN EXCLUSIVE") if event.kind == "done" and event.done == 2 else None,
+    )
+    assert (
+        summary.exit_code == 1
+        and "judged, but not in it" in summary.problem
+        and "nothing is judged twice" in summary.way_out
+    )
     gradebook.rollback()
     gradebook.close()
 
@@ -172,7 +198,9 @@ class Dying(Made):
 
 def test_a_submission_whose_marker_dies_is_tried_once_more_alone(place, wanted):
     crew, lines = Dying(1), []
-    summary = grading.grade_class(place, no_sandbox=True, crew=crew, say=lambda event: lines.append(event.text) if event.kind == "line" else None)
+    summary = grading.grade_class(
+        place, no_sandbox=True, crew=crew, say=lambda event: lines.append(event.text) if event.kind == "line" else None
+    )
     assert summary.exit_code == 0 and not summary.crashed and state_of(place) == wanted
     assert ["tried once more, alone" in line for line in lines] == [True]
 
@@ -192,6 +220,8 @@ def test_where_nothing_can_be_graded_it_stops_soon_and_no_score_is_made_up(place
             return [Done(each.key, {"key": each.key, "state": "failed", "why": "no sandbox today"}) for each in done]
 
     summary = grading.grade_class(place, no_sandbox=True, crew=Broken())
-    assert summary.exit_code == 1 and len(summary.not_graded) == grading.IN_A_ROW and "no sandbox today" in summary.problem
+    assert (
+        summary.exit_code == 1 and len(summary.not_graded) == grading.IN_A_ROW and "no sandbox today" in summary.problem
+    )
     assert not state_of(place)["times"] and not state_of(place)["reports"]
     assert grade(place.root).exit_code == 0 and state_of(place) == wanted

@@ -32,7 +32,7 @@ from tests.grading_kit import (
     points,
     small_course,
     small_source,
-)  # fmt: skip
+)
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +210,9 @@ def edited_imports(notebook):
 
 
 def checks_in_own_cells(notebook):
-    notebook["cells"].append(own('assert check("train-days-7b", train_days, gpus_for_deadline) == 0.0  # silent in a worker'))
+    notebook["cells"].append(
+        own('assert check("train-days-7b", train_days, gpus_for_deadline) == 0.0  # silent in a worker')
+    )
 
 
 def noise(notebook):
@@ -220,12 +222,26 @@ def noise(notebook):
 
 
 HARMLESS = [
-    (without_check, ""), (without_all_checks, ""), (renamed_grade_id, "nothing is lost"), (renamed_both_ids, "nothing is lost"),
-    (stripped_metadata, "nothing is lost"), (copied_answer, "counts"), (copied_check, ""), (stub_first, "counts"),
-    (broken_copy_at_the_end, "counts"), (wrong_copy_at_the_top, "counts"), (deleted_imports, ""),
-    (split_in_two, ""), (split_in_two_without_checks, ""), (check_before_its_answer, ""), (cells_in_reverse, ""),
-    (an_answer_retyped_in_an_own_cell, "nothing is lost"), (edited_imports, ""), (checks_in_own_cells, ""), (noise, ""),
-]  # fmt: skip
+    (without_check, ""),
+    (without_all_checks, ""),
+    (renamed_grade_id, "nothing is lost"),
+    (renamed_both_ids, "nothing is lost"),
+    (stripped_metadata, "nothing is lost"),
+    (copied_answer, "counts"),
+    (copied_check, ""),
+    (stub_first, "counts"),
+    (broken_copy_at_the_end, "counts"),
+    (wrong_copy_at_the_top, "counts"),
+    (deleted_imports, ""),
+    (split_in_two, ""),
+    (split_in_two_without_checks, ""),
+    (check_before_its_answer, ""),
+    (cells_in_reverse, ""),
+    (an_answer_retyped_in_an_own_cell, "nothing is lost"),
+    (edited_imports, ""),
+    (checks_in_own_cells, ""),
+    (noise, ""),
+]
 
 
 @pytest.mark.parametrize(("damage", "note"), HARMLESS, ids=[damage.__name__ for damage, _ in HARMLESS])
@@ -285,7 +301,9 @@ def closes_everything(notebook):
 
 
 def kills_the_process_it_was_forked_from(notebook):
-    cell_of(notebook, "train-days-7b")["source"] += "\nimport os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nimport time; time.sleep(60)"
+    cell_of(notebook, "train-days-7b")["source"] += (
+        "\nimport os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nimport time; time.sleep(60)"
+    )
 
 
 def raises_in_the_answer(notebook):
@@ -339,9 +357,13 @@ def test_own_cells_that_crash_are_left_out_and_nothing_else(workers):
 
 def test_a_cell_that_hangs_costs_only_its_exercise(workers, monkeypatch):
     """The limit is short for the cell that hangs alone, so that a busy machine changes nothing."""
-    monkeypatch.setattr(mark, "run_cell", lambda seat, source, seconds: run_cell(seat, source, 1.0 if "while True" in source else 60.0))
+    monkeypatch.setattr(
+        mark, "run_cell", lambda seat, source, seconds: run_cell(seat, source, 1.0 if "while True" in source else 60.0)
+    )
     learner = small_source()
-    cell_of(learner, "predict-weeks")["source"] += "\nwhile True:\n    try:\n        while True: pass\n    except BaseException: pass"
+    cell_of(learner, "predict-weeks")["source"] += (
+        "\nwhile True:\n    try:\n        while True: pass\n    except BaseException: pass"
+    )
     reports, _ = marked(learner, workers)
     assert points(reports) == full("predict-weeks")
     assert reports["predict-weeks"].state == "timed out" and "longer than 1 s" in reports["predict-weeks"].note
@@ -407,7 +429,11 @@ def test_check_writes_nothing_into_the_learners_folder_but_progress(where, monke
 SOURCE = small_source()
 
 
-@given(st.lists(st.integers(0, len(SOURCE["cells"]) - 1), max_size=20), st.sets(st.integers(0, 19)), st.sets(st.integers(0, 19)))
+@given(
+    st.lists(st.integers(0, len(SOURCE["cells"]) - 1), max_size=20),
+    st.sets(st.integers(0, 19)),
+    st.sets(st.integers(0, 19)),
+)
 def test_whatever_was_dropped_copied_and_shuffled_each_exercise_is_judged_once(picked, without_metadata, without_id):
     cells = [copy.deepcopy(SOURCE["cells"][index]) for index in picked]
     for place, cell in enumerate(cells):
@@ -418,21 +444,35 @@ def test_whatever_was_dropped_copied_and_shuffled_each_exercise_is_judged_once(p
     submission = rebuild(SOURCE, {**SOURCE, "cells": cells}, exercises.cards("01"))
     assert sorted(step.exercise for step in submission.steps if step.do == "judge") == sorted(SMALL)
     ran = [step.exercise for step in submission.steps if step.whose == "answer"]
-    assert len(set(ran)) == len(ran) and set(ran) | set(submission.missing) == set(SMALL) and not set(ran) & set(submission.missing)
+    assert (
+        len(set(ran)) == len(ran)
+        and set(ran) | set(submission.missing) == set(SMALL)
+        and not set(ran) & set(submission.missing)
+    )
     places = {step.where for step in submission.steps if step.do == "run"}
-    assert not [place for place, cell in enumerate(cells) if grade_meta(cell).get("grade") and f"cell {place + 1}" in places]
+    assert not [
+        place for place, cell in enumerate(cells) if grade_meta(cell).get("grade") and f"cell {place + 1}" in places
+    ]
 
 
 def test_a_rebuilt_notebook_never_holds_a_check_cell():
     submission = rebuild(small_source(), small_source(), exercises.cards("01"))
     assert [step.exercise for step in submission.steps if step.do == "judge"] == list(SMALL)
-    assert not any("check(" in step.source or "predict(" in step.source for step in submission.steps if step.do == "run")
+    assert not any(
+        "check(" in step.source or "predict(" in step.source for step in submission.steps if step.do == "run"
+    )
 
 
 def test_a_measuring_cell_runs_only_where_the_learner_changed_it():
     source = small_source()
-    measuring = {"cell_type": "code", "id": "c01-measuring", "metadata": {"tags": [intake.NOT_GRADED]}, "outputs": [],
-                 "execution_count": None, "source": "seconds = measure()"}  # fmt: skip
+    measuring = {
+        "cell_type": "code",
+        "id": "c01-measuring",
+        "metadata": {"tags": [intake.NOT_GRADED]},
+        "outputs": [],
+        "execution_count": None,
+        "source": "seconds = measure()",
+    }
     source["cells"].insert(2, measuring)
     learner, cards = copy.deepcopy(source), exercises.cards("01")
     runs = [step.source for step in rebuild(source, learner, cards).steps if step.do == "run"]

@@ -17,8 +17,18 @@ from course_lib.records import Case, Verdict
 
 def doubled_card(**more) -> Card:
     return Card(
-        id="doubled", chapter="00", title="Twice", text="Twice {{n}}.", points=4, minutes=1, difficulty=1,
-        importance=1, hints=("a", "b", "c"), answers=("doubled",), params={"n": 21}, **more,
+        id="doubled",
+        chapter="00",
+        title="Twice",
+        text="Twice {{n}}.",
+        points=4,
+        minutes=1,
+        difficulty=1,
+        importance=1,
+        hints=("a", "b", "c"),
+        answers=("doubled",),
+        params={"n": 21},
+        **more,
     )
 
 
@@ -134,8 +144,13 @@ def test_shares_must_make_one():
 
 def test_what_the_worker_measures_itself_is_worth_a_quarter_at_most():
     with pytest.raises(ValueError, match="quarter"):
-        Judging(shares={"values:a": 0.5, "cost:memory": 0.5}, cases=doubled_cases, verdicts=doubled_verdicts, why="",
-                measured_by_worker=("cost:memory",))
+        Judging(
+            shares={"values:a": 0.5, "cost:memory": 0.5},
+            cases=doubled_cases,
+            verdicts=doubled_verdicts,
+            why="",
+            measured_by_worker=("cost:memory",),
+        )
 
 
 def test_a_card_cannot_need_a_later_chapter():
@@ -156,7 +171,9 @@ def test_a_switched_off_function_raises_by_every_name_and_comes_back():
     assert train_flops(1e9, 1e9) == before
 
 
-@pytest.mark.parametrize("kind", [OrderedDict, lambda rows: defaultdict(tuple, rows), Counter], ids=["ordered", "default", "counter"])
+@pytest.mark.parametrize(
+    "kind", [OrderedDict, lambda rows: defaultdict(tuple, rows), Counter], ids=["ordered", "default", "counter"]
+)
 def test_kinds_of_dictionaries_cross_as_dictionaries(kind):
     crossed = plain(kind({"a": 1, "b": 2}))
     assert crossed == {"a": 1, "b": 2} and type(crossed) is dict
@@ -193,13 +210,20 @@ def test_a_report_is_plain_json():
 
     data = json.loads(json.dumps(report_dict(grade(doubled_card(), Here(lambda n: 2 * n)))))
     assert data["points"] == data["maximum"] == 4 and {v["kind"] for v in data["verdicts"]} == {
-        "values", "generality", "cost"}
+        "values",
+        "generality",
+        "cost",
+    }
 
 
 def test_late_messages_are_not_blamed_for_values_that_are_wrong_anyway():
     wrong = Verdict(kind="values", part="sum", ok=False, message="That is the mean.", mistake="mean")
-    late = Verdict(kind="protocol", part="late", ok=False, message="A tensor is used while it is under way.", mistake="in-flight")
-    other = Verdict(kind="protocol", part="late", ok=False, message="Ranks 0 and 1 wait for each other.", mistake="deadlock")
+    late = Verdict(
+        kind="protocol", part="late", ok=False, message="A tensor is used while it is under way.", mistake="in-flight"
+    )
+    other = Verdict(
+        kind="protocol", part="late", ok=False, message="Ranks 0 and 1 wait for each other.", mistake="deadlock"
+    )
     told = judge_module.without_rash_words([wrong, late, other])
     assert [v.ok for v in told] == [False] * 3 and told[0] is wrong and told[2] is other
     assert told[1].message == judge_module.UNSEEN and told[1].mistake == ""

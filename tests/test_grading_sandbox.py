@@ -33,8 +33,18 @@ from course_lib.learner.notebooks import parse, render
 from course_lib.records import Case
 from tests.grading_kit import REPOSITORY, cell_of, full, marked, own, points, small_source
 
-CARD = Card(id="anything", chapter="00", title="Anything", text="", points=1, minutes=1, difficulty=1, importance=1,
-            hints=("", "", ""), answers=("f",))  # fmt: skip
+CARD = Card(
+    id="anything",
+    chapter="00",
+    title="Anything",
+    text="",
+    points=1,
+    minutes=1,
+    difficulty=1,
+    importance=1,
+    hints=("", "", ""),
+    answers=("f",),
+)
 KEPT = LEVELS[:2]
 SMALL = {"memory_bytes": 300_000_000, "processes": 24, "folder_bytes": 20_000_000, "file_bytes": 10_000_000}
 
@@ -92,14 +102,43 @@ def f(paths):
 
 def test_nothing_of_the_judge_the_class_or_the_system_can_be_read(kept, tmp_path, secrets):
     library = ROOT / "course_lib"
-    paths = [secrets, secrets / ".secret", secrets / "submitted/other.ipynb", ROOT / "solutions", ROOT / "tests", ROOT / "notebooks",
-             *library.glob("judging/*.py"), *library.glob("exercises/ch*/judges/*.py"), *library.glob("exercises/ch*/judges/__pycache__/*.pyc"),
-             *(library / "grading" / f"{name}.py" for name in ("judge", "mark", "check", "seats", "zygote", "warm_process", "warming", "reaping", "remote")),
-             *Path.home().glob(".[bp]*rc"), *(library / "grading/__pycache__").glob("judge.*"), *(library / "grading/sandbox").glob("*.py"), Path(__file__),
-             *map(Path, ("/etc/shadow", "/etc/hostname", "/var/log", "/boot", "/sys/class/net", "/run", "/proc/1/environ", "/dev/vda"))]
+    paths = [
+        secrets,
+        secrets / ".secret",
+        secrets / "submitted/other.ipynb",
+        ROOT / "solutions",
+        ROOT / "tests",
+        ROOT / "notebooks",
+        *library.glob("judging/*.py"),
+        *library.glob("exercises/ch*/judges/*.py"),
+        *library.glob("exercises/ch*/judges/__pycache__/*.pyc"),
+        *(
+            library / "grading" / f"{name}.py"
+            for name in ("judge", "mark", "check", "seats", "zygote", "warm_process", "warming", "reaping", "remote")
+        ),
+        *Path.home().glob(".[bp]*rc"),
+        *(library / "grading/__pycache__").glob("judge.*"),
+        *(library / "grading/sandbox").glob("*.py"),
+        Path(__file__),
+        *map(
+            Path,
+            (
+                "/etc/shadow",
+                "/etc/hostname",
+                "/var/log",
+                "/boot",
+                "/sys/class/net",
+                "/run",
+                "/proc/1/environ",
+                "/dev/vda",
+            ),
+        ),
+    ]
     there = [str(path) for path in paths if path.exists()]
     assert len(there) > 30
-    seen = [path for path in value(kept, tmp_path, READS, there) if path != "/proc/1/environ"]  # in its own space that is itself
+    seen = [
+        path for path in value(kept, tmp_path, READS, there) if path != "/proc/1/environ"
+    ]  # in its own space that is itself
     assert seen == []
 
 
@@ -187,8 +226,18 @@ def f(folders):
 
 
 def test_nothing_can_be_written_but_in_the_own_folder(kept, tmp_path, secrets):
-    folders = [secrets, secrets / "submitted", ROOT, ROOT / "course_lib", *trees(), Path("/etc"), Path("/dev"), Path("/var/tmp"), Path.home(),
-               ROOT / "course_lib/__pycache__"]
+    folders = [
+        secrets,
+        secrets / "submitted",
+        ROOT,
+        ROOT / "course_lib",
+        *trees(),
+        Path("/etc"),
+        Path("/dev"),
+        Path("/var/tmp"),
+        Path.home(),
+        ROOT / "course_lib/__pycache__",
+    ]
     folders = [str(path) for path in folders if path.is_dir()]
     assert value(kept, tmp_path, WRITES, folders) == []
     assert not [path for folder in folders for path in Path(folder).glob("planted.p*")]
@@ -196,7 +245,9 @@ def test_nothing_can_be_written_but_in_the_own_folder(kept, tmp_path, secrets):
 
 def shown_in_tmp(*more):
     """What a worker sees in /tmp before it writes there: nothing, unless the course or its Python lies in it."""
-    return sorted({path.relative_to("/tmp").parts[0] for path in (*trees(), ROOT, *more) if path.is_relative_to("/tmp")})
+    return sorted(
+        {path.relative_to("/tmp").parts[0] for path in (*trees(), ROOT, *more) if path.is_relative_to("/tmp")}
+    )
 
 
 def test_what_is_written_goes_with_its_worker(kept, tmp_path):
@@ -228,19 +279,32 @@ def f(targets):
 
 def test_no_service_of_the_machine_is_reached(kept, tmp_path):
     servers = []
-    for family, kind, address in [(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)), (socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0)),
-                                  (socket.AF_UNIX, socket.SOCK_STREAM, f"\0course-canary-{os.getpid()}"), (socket.AF_UNIX, socket.SOCK_STREAM, str(tmp_path / "s")),
-                                  (socket.AF_UNIX, socket.SOCK_DGRAM, f"\0course-canary-2-{os.getpid()}")]:  # fmt: skip
+    for family, kind, address in [
+        (socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)),
+        (socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0)),
+        (socket.AF_UNIX, socket.SOCK_STREAM, f"\0course-canary-{os.getpid()}"),
+        (socket.AF_UNIX, socket.SOCK_STREAM, str(tmp_path / "s")),
+        (socket.AF_UNIX, socket.SOCK_DGRAM, f"\0course-canary-2-{os.getpid()}"),
+    ]:
         server = socket.socket(family, kind)
         server.bind(address)
         server.setblocking(False)
         if kind == socket.SOCK_STREAM:
             server.listen()
         servers.append(server)
-    targets = [[int(s.family), int(s.type), list(n) if isinstance(n := s.getsockname(), tuple) else n.decode() if isinstance(n, bytes) else n] for s in servers]
+    targets = [
+        [
+            int(s.family),
+            int(s.type),
+            list(n) if isinstance(n := s.getsockname(), tuple) else n.decode() if isinstance(n, bytes) else n,
+        ]
+        for s in servers
+    ]
     targets += [[int(socket.AF_INET), 1, ["8.8.8.8", 53]], [40, 1, [2, 1024]], [16, 3, [0, 0]]]
     met = value(kept, tmp_path, REACHES, targets)
-    assert [each for each in met if each != [2, 2] and each != [16, 3]] == []  # a datagram into its own empty network is no meeting
+    assert [
+        each for each in met if each != [2, 2] and each != [16, 3]
+    ] == []  # a datagram into its own empty network is no meeting
     for server in servers:
         with pytest.raises(BlockingIOError):
             server.accept() if server.type == socket.SOCK_STREAM else server.recv(100)
@@ -286,7 +350,9 @@ def f(numbers):
 def test_it_has_no_rights_and_gains_none(kept, tmp_path):
     from course_lib.grading.sandbox.linux import NEWUSER, number
 
-    calls = [[name, number(name), [0, 0, 0, 0, 0]] for name in filters.DENIED if name != "unshare"] + [["unshare", number("unshare"), [NEWUSER]]]
+    calls = [[name, number(name), [0, 0, 0, 0, 0]] for name in filters.DENIED if name != "unshare"] + [
+        ["unshare", number("unshare"), [NEWUSER]]
+    ]
     calls += [["clone", number("clone"), [NEWUSER | signal.SIGCHLD, 0, 0, 0, 0]]]
     allowed, no_new, filtered, bounding = value(kept, tmp_path, DENIED, calls)
     assert allowed == [] and no_new == 1 and filtered == 2 and not any(bounding)
@@ -296,22 +362,47 @@ def test_every_worker_is_somebody_else(tmp_path):
     source = "import os\ndef f(): return [os.getuid(), os.getgid(), os.getgroups()]"
     with Workers(wall=Wall()) as made:
         users = [value(made, tmp_path, source) for _ in range(2)]
-    assert len({user for user, _, _ in users}) == 2 and all(user >= 65534 and user == group and not more for user, group, more in users)
+    assert len({user for user, _, _ in users}) == 2 and all(
+        user >= 65534 and user == group and not more for user, group, more in users
+    )
 
 
 # ---------------------------------------------------------------------------- using up
 
 
 GREEDY = {
-    "memory": ("def f():\n    x = []\n    while True: x.append(bytearray(5_000_000))", "crashed", "used more than 0.3 GB of memory"),
-    "memory in many processes": ("import os, time\ndef f():\n    for _ in range(8):\n        if os.fork() == 0:\n            x = [bytearray(5_000_000) for _ in range(16)]; time.sleep(60)\n    time.sleep(60)",
-                                 "crashed", "used more than 0.3 GB of memory"),
-    "memory at once": ("def f(): return len(bytearray(80_000_000_000))", "raised", "MemoryError: it asked for more memory than there is for it"),
+    "memory": (
+        "def f():\n    x = []\n    while True: x.append(bytearray(5_000_000))",
+        "crashed",
+        "used more than 0.3 GB of memory",
+    ),
+    "memory in many processes": (
+        "import os, time\ndef f():\n    for _ in range(8):\n        if os.fork() == 0:\n            x = [bytearray(5_000_000) for _ in range(16)]; time.sleep(60)\n    time.sleep(60)",
+        "crashed",
+        "used more than 0.3 GB of memory",
+    ),
+    "memory at once": (
+        "def f(): return len(bytearray(80_000_000_000))",
+        "raised",
+        "MemoryError: it asked for more memory than there is for it",
+    ),
     "tensors at once": ("import torch\ndef f(): return torch.ones(20_000_000_000)", "raised", "can't allocate memory"),
-    "processes": ("import os, time\ndef f():\n    while True:\n        try:\n            if os.fork() == 0: time.sleep(60)\n        except OSError: pass", "crashed", "started more than 24 processes"),
-    "a large file": ("def f():\n    with open('big', 'wb') as file:\n        for _ in range(100): file.write(bytes(1_000_000))", "raised", "File too large"),
-    "open files": ("import os\ndef f(): return [os.open('/dev/null', os.O_RDONLY) for _ in range(1000)]", "raised", "Too many open files"),
-}  # fmt: skip
+    "processes": (
+        "import os, time\ndef f():\n    while True:\n        try:\n            if os.fork() == 0: time.sleep(60)\n        except OSError: pass",
+        "crashed",
+        "started more than 24 processes",
+    ),
+    "a large file": (
+        "def f():\n    with open('big', 'wb') as file:\n        for _ in range(100): file.write(bytes(1_000_000))",
+        "raised",
+        "File too large",
+    ),
+    "open files": (
+        "import os\ndef f(): return [os.open('/dev/null', os.O_RDONLY) for _ in range(1000)]",
+        "raised",
+        "Too many open files",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", GREEDY)
@@ -332,11 +423,17 @@ def f():
 
 
 def test_a_full_folder_is_its_own(kept, tmp_path):
-    with contextlib.suppress(Lost), kept.seat(tmp_path) as seat:  # on a disk that is shared the files stay till the worker ends
+    with (
+        contextlib.suppress(Lost),
+        kept.seat(tmp_path) as seat,
+    ):  # on a disk that is shared the files stay till the worker ends
         run_cell(seat, FILLS)
         with WorkerPlace(seat) as place:
             outcome = place.run(CARD, Case(name="fill"))
-    words = {"namespaces": ("raised", "No space left on device"), "contained": ("crashed", "wrote more than 20 MB of files")}
+    words = {
+        "namespaces": ("raised", "No space left on device"),
+        "contained": ("crashed", "wrote more than 20 MB of files"),
+    }
     state, said = words[kept.wall.level]
     assert outcome.state == state and said in outcome.error, outcome
 
@@ -364,7 +461,10 @@ def alive(marker):
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
-                if marker.encode() in (entry / "environ").read_bytes() and (entry / "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z":
+                if (
+                    marker.encode() in (entry / "environ").read_bytes()
+                    and (entry / "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+                ):
                     found.append(int(entry.name))
             except OSError:
                 continue
@@ -386,8 +486,13 @@ def test_what_an_answer_starts_ends_with_its_exercise(kept, tmp_path):
     assert len(descendants(warm)) == before - 1
 
 
-ENDINGS = [("namespaces", "the warm process killed"), ("namespaces", "the judge killed"), ("contained", "the judge killed"),
-           ("contained", "the warm process killed"), ("contained", "its other half killed")]
+ENDINGS = [
+    ("namespaces", "the warm process killed"),
+    ("namespaces", "the judge killed"),
+    ("contained", "the judge killed"),
+    ("contained", "the warm process killed"),
+    ("contained", "its other half killed"),
+]
 
 
 @pytest.mark.parametrize(("level", "how"), ENDINGS, ids=lambda each: each)
@@ -403,7 +508,13 @@ def test_whatever_ends_ends_everything(tmp_path, level, how):
         "    print(workers._warm.process.pid, flush=True)\n    sys.stdin.read()\n"  # at "contained" the outer one of two
     )
     env = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": str(REPOSITORY)}
-    judge = subprocess.Popen([sys.executable, "-c", program], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    judge = subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
     warm = int(judge.stdout.readline())
     assert len(alive(str(tmp_path / "tmp"))) > 8
     if how == "its other half killed":
@@ -423,9 +534,18 @@ def test_whatever_ends_ends_everything(tmp_path, level, how):
 
 SHARES = {
     "the environment": ("os.environ[f'rank{k}'] = repr(v)", "eval(os.environ.get(f'rank{k}', '[]'))"),
-    "an attribute of torch": ("torch.__dict__.setdefault('box', {})[k] = v", "torch.__dict__.get('box', {}).get(k, [])"),
-    "a file": ("open(f'rank{k}', 'w').write(repr(v))", "eval(open(f'rank{k}').read()) if os.path.exists(f'rank{k}') else []"),
-    "shared memory": ("open(f'/dev/shm/rank{k}', 'w').write(repr(v))", "eval(open(f'/dev/shm/rank{k}').read()) if os.path.exists(f'/dev/shm/rank{k}') else []"),
+    "an attribute of torch": (
+        "torch.__dict__.setdefault('box', {})[k] = v",
+        "torch.__dict__.get('box', {}).get(k, [])",
+    ),
+    "a file": (
+        "open(f'rank{k}', 'w').write(repr(v))",
+        "eval(open(f'rank{k}').read()) if os.path.exists(f'rank{k}') else []",
+    ),
+    "shared memory": (
+        "open(f'/dev/shm/rank{k}', 'w').write(repr(v))",
+        "eval(open(f'/dev/shm/rank{k}').read()) if os.path.exists(f'/dev/shm/rank{k}') else []",
+    ),
     "a pipe made before": ("os.write(ends[k][1], repr(v).encode())", "eval(os.read(ends[k][0], 10000))"),
 }
 CHEAT = """
@@ -485,8 +605,12 @@ def test_an_honest_exchange_is_right_in_processes(walled, tmp_path):
 ASIDE = "import os, sys\ndef f(comm):\n    found = [os.path.exists('left'), 'left' in sys.modules]\n    sys.modules['left'] = os\n    {more}\n    return found"
 
 
-@pytest.mark.parametrize(("more", "stays"), [("pass", True), ("open('left', 'w').close()", False), ("os.utime('.')", False)])
-def test_a_fresh_process_meets_nothing_of_the_exercise_before_and_a_folder_that_was_touched_goes(walled, tmp_path, more, stays):
+@pytest.mark.parametrize(
+    ("more", "stays"), [("pass", True), ("open('left', 'w').close()", False), ("os.utime('.')", False)]
+)
+def test_a_fresh_process_meets_nothing_of_the_exercise_before_and_a_folder_that_was_touched_goes(
+    walled, tmp_path, more, stays
+):
     case, seen, shut_in = Case(name="two", ranks=2), [], []
     with walled.seat(tmp_path) as seat, contextlib.closing(RankProcesses(seat)) as ranks:
         assert run_cell(seat, ASIDE.format(more=more)).state == "answered"
@@ -503,7 +627,10 @@ def test_a_fresh_process_meets_nothing_of_the_exercise_before_and_a_folder_that_
 def test_an_answer_that_cannot_be_made_again_is_an_error_of_each_rank_and_costs_its_process_nothing(walled, tmp_path):
     case, told = Case(name="two", ranks=2), []
     with walled.seat(tmp_path) as seat, contextlib.closing(RankProcesses(seat)) as ranks:
-        for answer in ("class Odd:\n    def __reduce__(self): return eval, ('1 / 0',)\nodd = Odd()\ndef f(comm): return odd", "def f(comm): return comm.rank"):
+        for answer in (
+            "class Odd:\n    def __reduce__(self): return eval, ('1 / 0',)\nodd = Odd()\ndef f(comm): return odd",
+            "def f(comm): return comm.rank",
+        ):
             assert run_cell(seat, answer).state == "answered"
             with WorkerPlace(seat, ranks=ranks) as place:
                 place.plan([case])
@@ -534,11 +661,14 @@ def {name}(comm, x):
 """
 
 
-@pytest.mark.parametrize(("first", "second", "earned"), [
-    ("sys.modules['left'] = sys", "assert 'left' not in sys.modules", (True, True)),
-    ("pass", "x = 2 * x", (True, False)),
-    ("x = 2 * x", "pass", (False, True)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("first", "second", "earned"),
+    [
+        ("sys.modules['left'] = sys", "assert 'left' not in sys.modules", (True, True)),
+        ("pass", "x = 2 * x", (True, False)),
+        ("x = 2 * x", "pass", (False, True)),
+    ],
+)
 def test_what_an_exercise_leaves_in_its_ranks_costs_the_next_one_nothing(walled, monkeypatch, first, second, earned):
     cards = [exercises.card(name) for name in ("two-ranks-wait", "token-round-the-ring")]
     steps, places = [], []
@@ -546,16 +676,23 @@ def test_what_an_exercise_leaves_in_its_ranks_costs_the_next_one_nothing(walled,
         right = next(answer.source for answer in read_bank(BANK / "ch00" / f"{card.id}.py") if answer.sort == "right")
         source = WRAPPED.format(right=right, name=card.answers[0], first=line)
         steps += [Step(do="run", exercise=card.id, source=source, whose="answer"), Step(do="judge", exercise=card.id)]
-    monkeypatch.setattr("course_lib.grading.mark.WorkerPlace", lambda *given, **more: places.append(WorkerPlace(*given, **more)) or places[-1])
-    done = mark(Submission(steps=tuple(steps), exercises=tuple(card.id for card in cards)), cards, walled, deciding_ranks=True)
+    monkeypatch.setattr(
+        "course_lib.grading.mark.WorkerPlace",
+        lambda *given, **more: places.append(WorkerPlace(*given, **more)) or places[-1],
+    )
+    done = mark(
+        Submission(steps=tuple(steps), exercises=tuple(card.id for card in cards)), cards, walled, deciding_ranks=True
+    )
     assert tuple(report.passed for report in done.reports) == earned, done
     judged = [place for place in places if place.ranks is not None]
     assert len(judged) == 3  # what passes is judged once, what does not once more in fresh ones
 
 
 def test_a_rank_reaches_nothing_in_the_process_that_it_is_a_copy_of(walled, tmp_path):
-    source = ("import os\ndef tried(path, how):\n    try:\n        os.close(os.open(path, how)); return 'opened'\n    except OSError as error: return type(error).__name__\n"
-              "def f(comm): return [tried(f'/proc/{who}/mem', os.O_RDWR) for who in (1, 'self')] + [tried('/proc/loadavg', os.O_RDONLY)]")
+    source = (
+        "import os\ndef tried(path, how):\n    try:\n        os.close(os.open(path, how)); return 'opened'\n    except OSError as error: return type(error).__name__\n"
+        "def f(comm): return [tried(f'/proc/{who}/mem', os.O_RDWR) for who in (1, 'self')] + [tried('/proc/loadavg', os.O_RDONLY)]"
+    )
     case = Case(name="two", ranks=2)
     with walled.seat(tmp_path) as seat, contextlib.closing(RankProcesses(seat)) as ranks:
         assert run_cell(seat, source).state == "answered"
@@ -566,14 +703,25 @@ def test_a_rank_reaches_nothing_in_the_process_that_it_is_a_copy_of(walled, tmp_
 
 def test_workers_of_many_notebooks_are_rehearsed_and_find_nothing_of_it(tmp_path):
     with Workers(torch=True, chapters=["00"], wall=Wall(), many=True) as made, made.seat(tmp_path) as seat:
-        assert run_cell(seat, "import os, random, threading\nat_first = sorted(set(globals()))\n"
-                              "def f(): return [threading.active_count(), len(os.listdir('/proc/self/task')), random.random(), 'rehearsed' in at_first, 'math' in at_first]").state == "answered"
+        assert (
+            run_cell(
+                seat,
+                "import os, random, threading\nat_first = sorted(set(globals()))\n"
+                "def f(): return [threading.active_count(), len(os.listdir('/proc/self/task')), random.random(), 'rehearsed' in at_first, 'math' in at_first]",
+            ).state
+            == "answered"
+        )
         with WorkerPlace(seat) as place:
             assert place.run(CARD, Case(name="one")).value == [1, 1, 0.8444218515250481, False, False]
 
 
 def test_a_rank_that_ends_its_process_is_told_so(walled, tmp_path):
-    report = exchanged(walled, tmp_path, "import os\ndef exchange(comm, x):\n    if comm.rank == 1: os._exit(4)\n    return x", deciding=True)
+    report = exchanged(
+        walled,
+        tmp_path,
+        "import os\ndef exchange(comm, x):\n    if comm.rank == 1: os._exit(4)\n    return x",
+        deciding=True,
+    )
     assert report.state == "crashed" and "exit(4)" in report.note, report
 
 
@@ -583,13 +731,19 @@ def test_a_rank_that_ends_its_process_is_told_so(walled, tmp_path):
 STRANGE = {
     "deep": (b"[" * 3_000_000, "not a whole notebook"),
     "a huge number": (b'{"cells": [], "metadata": ' + b"9" * 1_000_000 + b"}", "not a whole notebook"),
-    "millions of lists": (b'{"cells": [], "metadata": {"x": [' + b"[[]]," * 9_000_000 + b"[]]}}", "holds more than can be read"),
-    "many cells": (b'{"cells": [' + b'{"cell_type": "raw"},' * MAX_CELLS + b'{"cell_type": "raw"}], "metadata": {}}', "cells; at most"),
+    "millions of lists": (
+        b'{"cells": [], "metadata": {"x": [' + b"[[]]," * 9_000_000 + b"[]]}}",
+        "holds more than can be read",
+    ),
+    "many cells": (
+        b'{"cells": [' + b'{"cell_type": "raw"},' * MAX_CELLS + b'{"cell_type": "raw"}], "metadata": {}}',
+        "cells; at most",
+    ),
     "too large": (b" " * (MAX_BYTES + 1), "a notebook may have"),
     "no text": (bytes(range(256)), "not UTF-8"),
     "empty": (b"", "is empty"),
     "no notebook": (b'{"cells": 3}', "not a notebook"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", STRANGE)
@@ -610,7 +764,16 @@ def test_a_good_notebook_comes_through_intake_as_it_was(walled):
 def test_what_intake_gives_is_small_plain_and_whole(walled):
     cell = '{"cell_type": "code", "id": "\\ud800", "source": "\\ud800 x", "metadata": {"nbgrader": {"grade_id": "a", "points": NaN, "grade": [[[]]]}}, "outputs": [{"x": "%s"}]}'
     got = walled.intake(f'{{"cells": [{cell % ("x" * 1000)}], "metadata": {{"widgets": {{}}}}}}'.encode())
-    assert got["cells"] == [{"cell_type": "code", "id": "?", "source": "\ufffd x", "metadata": {"nbgrader": {"grade_id": "a"}}, "outputs": [], "execution_count": None}]
+    assert got["cells"] == [
+        {
+            "cell_type": "code",
+            "id": "?",
+            "source": "\ufffd x",
+            "metadata": {"nbgrader": {"grade_id": "a"}},
+            "outputs": [],
+            "execution_count": None,
+        }
+    ]
     assert parse(render(got))["cells"]
 
 
@@ -623,18 +786,38 @@ def test_this_machine_has_every_level_and_the_strongest_is_taken():
 
 
 def test_a_user_without_rights_has_namespaces_too(tmp_path):
-    program = ("import ctypes, struct\nfrom course_lib.grading.sandbox import linux, trial\n"
-               "most = struct.pack('IIIIII', 1 << 31, 1 << 31, 0, 0, 0, 0)  # root may show itself in a user namespace with CAP_SETFCAP only\n"
-               "linux.call('capset', struct.pack('Ii', 0x20080522, 0), most)\n"
-               f"assert not linux.has_rights_over_namespaces()\nraise SystemExit(trial.main(['namespaces', {str(tmp_path)!r}]))")  # fmt: skip
+    program = (
+        "import ctypes, struct\nfrom course_lib.grading.sandbox import linux, trial\n"
+        "most = struct.pack('IIIIII', 1 << 31, 1 << 31, 0, 0, 0, 0)  # root may show itself in a user namespace with CAP_SETFCAP only\n"
+        "linux.call('capset', struct.pack('Ii', 0x20080522, 0), most)\n"
+        f"assert not linux.has_rights_over_namespaces()\nraise SystemExit(trial.main(['namespaces', {str(tmp_path)!r}]))"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
 
 
 FAILS = [
-    ({"kernel/apparmor_restrict_unprivileged_userns": "1"}, "unshare: Operation not permitted", False, "AppArmor", "sysctl kernel.apparmor"),
-    ({"kernel/unprivileged_userns_clone": "0"}, "unshare: Operation not permitted", False, "switched off", "userns_clone=1"),
-    ({"user/max_user_namespaces": "0"}, "unshare: No space left on device", False, "switched off", "max_user_namespaces"),
+    (
+        {"kernel/apparmor_restrict_unprivileged_userns": "1"},
+        "unshare: Operation not permitted",
+        False,
+        "AppArmor",
+        "sysctl kernel.apparmor",
+    ),
+    (
+        {"kernel/unprivileged_userns_clone": "0"},
+        "unshare: Operation not permitted",
+        False,
+        "switched off",
+        "userns_clone=1",
+    ),
+    (
+        {"user/max_user_namespaces": "0"},
+        "unshare: No space left on device",
+        False,
+        "switched off",
+        "max_user_namespaces",
+    ),
     ({}, "mount_setattr: Function not implemented", False, "5.12", "newer kernel"),
     ({}, "unshare: Operation not permitted", True, "this container", "--cap-add SYS_ADMIN"),
     ({}, "the sandbox knows x86_64 and aarch64, not riscv64", False, "riscv64", "x86-64"),
@@ -663,14 +846,21 @@ def test_another_system_is_told_where_to_grade(monkeypatch):
 
 
 def test_doctor_says_which_sandbox_there_is():
-    good, bad = Look(level="namespaces", ok=True, why="all"), Look(level="namespaces", ok=False, why="no", fix="do this")
+    good, bad = (
+        Look(level="namespaces", ok=True, why="all"),
+        Look(level="namespaces", ok=False, why="no", fix="do this"),
+    )
     assert [(line.state, line.way_out) for line in sandbox_lines([good])] == [("ok", "")]
     second, missing = sandbox_lines([bad, Look(level="contained", ok=True, why="some")])
     assert second.found.startswith("contained") and missing.state == "warn" and "do this" in missing.way_out
 
 
 def test_a_wall_that_cannot_be_built_is_no_wall_in_silence(tmp_path):
-    with pytest.raises(Trouble, match="lies in a folder that workers may read"), Workers(wall=Wall(level="contained", hidden=("/usr/share",))) as made, made.seat(tmp_path):
+    with (
+        pytest.raises(Trouble, match="lies in a folder that workers may read"),
+        Workers(wall=Wall(level="contained", hidden=("/usr/share",))) as made,
+        made.seat(tmp_path),
+    ):
         raise AssertionError("a seat was given")
     with pytest.raises(Trouble, match="forked"):
         Workers(fork=False, wall=Wall())
@@ -702,19 +892,40 @@ def test_memory_is_counted_once_however_many_share_it():
 
 
 def test_what_our_source_imports_is_known_beforehand():
-    found = imports_of({"cells": [{"cell_type": "code", "source": "import torch, math\nfrom course_lib import figures"}, {"cell_type": "code", "source": "%magic"},
-                                  {"cell_type": "markdown", "source": "import os"}]})  # fmt: skip
+    found = imports_of(
+        {
+            "cells": [
+                {"cell_type": "code", "source": "import torch, math\nfrom course_lib import figures"},
+                {"cell_type": "code", "source": "%magic"},
+                {"cell_type": "markdown", "source": "import os"},
+            ]
+        }
+    )
     assert found == ("course_lib", "course_lib.figures", "math", "torch")
 
 
 def test_a_module_that_comes_out_of_one_of_our_packages_is_loaded_and_a_constant_is_none():
-    found = imports_of({"cells": [{"cell_type": "code", "source": "from course_lib.widgets import ch01 as pictures\nfrom course_lib.units import GB\nfrom os import path"}]})
+    found = imports_of(
+        {
+            "cells": [
+                {
+                    "cell_type": "code",
+                    "source": "from course_lib.widgets import ch01 as pictures\nfrom course_lib.units import GB\nfrom os import path",
+                }
+            ]
+        }
+    )
     assert found == ("course_lib.units", "course_lib.widgets", "course_lib.widgets.ch01", "os")
 
 
-@pytest.mark.parametrize(("kind", "line", "more"), [("code", "loss.backward()", TRAINING), ("code", "backward = loss", ()), ("markdown", "loss.backward()", ())])
+@pytest.mark.parametrize(
+    ("kind", "line", "more"),
+    [("code", "loss.backward()", TRAINING), ("code", "backward = loss", ()), ("markdown", "loss.backward()", ())],
+)
 def test_what_torch_imports_to_train_is_loaded_where_a_cell_trains(kind, line, more):
-    found = imports_of({"cells": [{"cell_type": "code", "source": "import torch"}, {"cell_type": kind, "source": line}]})
+    found = imports_of(
+        {"cells": [{"cell_type": "code", "source": "import torch"}, {"cell_type": kind, "source": line}]}
+    )
     assert TRAINING and found == tuple(sorted(("torch", *more)))
 
 
@@ -750,8 +961,20 @@ def test_a_course_that_lies_in_tmp_is_kept_in_as_well():
         (course / "notebook").mkdir()
         (course / "pyproject.toml").write_text("", encoding="utf-8")
         python = [path for path in trees() if not path.is_relative_to(ROOT) or path.is_relative_to(Path(sys.prefix))]
-        expected = sorted({"mine", Path(place).name, *(path.relative_to("/tmp").parts[0] for path in python if path.is_relative_to("/tmp"))})
-        done = subprocess.run([sys.executable, "-P", "-c", IN_TMP, str(course / "notebook"), repr(expected)], capture_output=True, text=True,
-                              env={**os.environ, "PYTHONPATH": str(course)}, cwd=course, check=False)  # fmt: skip
+        expected = sorted(
+            {
+                "mine",
+                Path(place).name,
+                *(path.relative_to("/tmp").parts[0] for path in python if path.is_relative_to("/tmp")),
+            }
+        )
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", IN_TMP, str(course / "notebook"), repr(expected)],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(course)},
+            cwd=course,
+            check=False,
+        )
         assert done.stdout.strip() == "answered", done.stdout + done.stderr
         assert not Path("/tmp/mine").exists()

@@ -29,11 +29,19 @@ OF_THE_BANK = {
     "chunked-cross-entropy": ("one checkpoint around everything", "chunks, but autograd keeps them"),
     "graphs-kept-alive": ("graphs retained", "all micro-batches in one, padded"),
     "ring-all-reduce": ("whole tensors at every hop",),
-    "fsdp-by-hand": ("recursion, in which every frame holds a row", "copies of the rows, with the second gather for show", "whole gradients wait until the end"),
+    "fsdp-by-hand": (
+        "recursion, in which every frame holds a row",
+        "copies of the rows, with the second gather for show",
+        "whole gradients wait until the end",
+    ),
     "loss-stands-still": ("trained without shards, sharded in the end",),
     "own-and-tell": ("everybody steps everything, and rank 0 tells it to all",),
     "reshard-checkpoint": ("a table with an owner for every number",),
-    "column-and-row": ("views of the whole", "contiguous is no copy where it is contiguous already", "a deep copy of a view copies what lies behind it"),
+    "column-and-row": (
+        "views of the whole",
+        "contiguous is no copy where it is contiguous already",
+        "a deep copy of a view copies what lies behind it",
+    ),
     "vocab-cross-entropy": ("gathers all logits", "a row of the whole vocabulary for each token"),
     "deadlocked-1f1b": ("GPipe, which does not hang and holds everything", "one extra forward ahead"),
 }
@@ -47,7 +55,9 @@ def hungry(name: str) -> dict[str, str]:
     bank = {each.name: each.source for each in read_bank(BANK / f"ch{exercises.card(name).chapter}" / f"{name}.py")}
     found = {title: bank[title] for title in OF_THE_BANK.get(name, ())}
     path = HUNGRY / f"{name}.py"
-    head, *parts = re.split(r"^# %% hungry: ", path.read_text(encoding="utf-8") if path.exists() else "", flags=re.MULTILINE)
+    head, *parts = re.split(
+        r"^# %% hungry: ", path.read_text(encoding="utf-8") if path.exists() else "", flags=re.MULTILINE
+    )
     for title, _, rest in (part.partition("\n") for part in parts):
         what, follows, first = title.partition(" <= ")
         found[what] = head + (bank[first] if follows else "") + "\n" + rest
@@ -64,7 +74,9 @@ def full(name: str) -> Report:
     """A report without fault."""
     card = exercises.card(name)
     verdicts = tuple(Verdict(kind=key.split(":")[0], part=key.split(":")[1], ok=True) for key in judging(name).shares)  # type: ignore[arg-type]
-    return Report(exercise=name, state="answered", points=float(card.points), maximum=float(card.points), verdicts=verdicts)
+    return Report(
+        exercise=name, state="answered", points=float(card.points), maximum=float(card.points), verdicts=verdicts
+    )
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +100,9 @@ def weigh(workers, tmp_path):
     return weighed
 
 
-@pytest.mark.parametrize(("name", "answer"), [(card.id, answer) for card in WEIGHED for answer in right(card.id, card.chapter)])
+@pytest.mark.parametrize(
+    ("name", "answer"), [(card.id, answer) for card in WEIGHED for answer in right(card.id, card.chapter)]
+)
 def test_a_right_answer_is_confirmed(weigh, name, answer):
     report = weigh(name, right(name, exercises.card(name).chapter)[answer])
     assert report.passed, [verdict.message for verdict in report.verdicts if not verdict.ok]
@@ -98,7 +112,10 @@ def test_a_right_answer_is_confirmed(weigh, name, answer):
 def test_one_that_holds_too_much_is_not(weigh, name, answer):
     report = weigh(name, hungry(name)[answer])
     told = [verdict for verdict in report.verdicts if not verdict.ok]
-    assert told and all(verdict.mistake == UNCONFIRMED and "the operating system saw your code come to use" in verdict.message for verdict in told)
+    assert told and all(
+        verdict.mistake == UNCONFIRMED and "the operating system saw your code come to use" in verdict.message
+        for verdict in told
+    )
     assert 0 < report.points < report.maximum
 
 
@@ -134,11 +151,23 @@ def ring_all_reduce(comm, x):
 
 def marked(workers, **sources: str) -> dict[str, Report]:
     """Reports of a notebook with these answers, by the exercise's name with _ for -."""
-    steps = [step for name, source in sources.items()
-             for step in (Step(do="run", exercise=name.replace("_", "-"), source=source, whose="answer"), Step(do="judge", exercise=name.replace("_", "-")))]  # fmt: skip
+    steps = [
+        step
+        for name, source in sources.items()
+        for step in (
+            Step(do="run", exercise=name.replace("_", "-"), source=source, whose="answer"),
+            Step(do="judge", exercise=name.replace("_", "-")),
+        )
+    ]
     names = tuple(name.replace("_", "-") for name in sources)
     limits = Wall(level="none", case_seconds=2.0)
-    done = mark(Submission(steps=tuple(steps), exercises=names), exercises.cards("06"), workers, deciding_ranks=True, limits=limits)
+    done = mark(
+        Submission(steps=tuple(steps), exercises=names),
+        exercises.cards("06"),
+        workers,
+        deciding_ranks=True,
+        limits=limits,
+    )
     return {report.exercise: report for report in done.reports}
 
 
@@ -150,11 +179,17 @@ def test_a_liar_about_its_memory_is_found_out_in_ranks_that_have_run_its_other_c
     answer = hungry("ring-all-reduce")["keeps everything that comes"]
     reports = marked(workers, ring_shift=first_right("ring-shift"), ring_all_reduce=LIES + answer + LIAR)
     ring = reports["ring-all-reduce"]
-    assert [verdict.mistake for verdict in ring.verdicts if not verdict.ok] == [UNCONFIRMED] and reports["ring-shift"].passed
+    assert [verdict.mistake for verdict in ring.verdicts if not verdict.ok] == [UNCONFIRMED] and reports[
+        "ring-shift"
+    ].passed
     assert ring.points == pytest.approx(ring.maximum * (1 - judging("ring-all-reduce").shares["cost:memory"]))
 
 
 def test_one_that_never_ends_on_the_scales_costs_nobody_else_a_point(workers):
-    reports = marked(workers, ring_all_reduce=first_right("ring-all-reduce") + SLOW, ring_shift=first_right("ring-shift"))
+    reports = marked(
+        workers, ring_all_reduce=first_right("ring-all-reduce") + SLOW, ring_shift=first_right("ring-shift")
+    )
     ring = reports["ring-all-reduce"]
-    assert [verdict.mistake for verdict in ring.verdicts if not verdict.ok] == [UNCONFIRMED] and reports["ring-shift"].passed
+    assert [verdict.mistake for verdict in ring.verdicts if not verdict.ok] == [UNCONFIRMED] and reports[
+        "ring-shift"
+    ].passed

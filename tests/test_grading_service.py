@@ -55,7 +55,7 @@ def gpus_for_deadline(params: float, tokens: float, gpu_flops: float, utilisatio
     alone = train_days(params, tokens, gpu_flops, utilisation)
     whole = int(alone // days)
     return max(1, whole if whole * days >= alone else whole + 1)'''
-WASTE = '''spent_in = params("mfu-waste").spent_in
+WASTE = """spent_in = params("mfu-waste").spent_in
 
 
 def money_lost(spent: float, usd_per_hour: float, mfu: float, baselines: dict) -> dict:
@@ -66,9 +66,11 @@ def money_lost(spent: float, usd_per_hour: float, mfu: float, baselines: dict) -
         if reach < mfu:
             reach = mfu
         found[name] = (usd * (1 - mfu / reach), reach / mfu - 1)
-    return found'''
-RENAMED = {"train-days-7b": CLUMSY.replace("alone", "solo").replace("whole", "n").replace('"""Mine."""', "# copied"),
-           "mfu-waste": WASTE.replace("found", "result").replace("reach", "best")}  # fmt: skip
+    return found"""
+RENAMED = {
+    "train-days-7b": CLUMSY.replace("alone", "solo").replace("whole", "n").replace('"""Mine."""', "# copied"),
+    "mfu-waste": WASTE.replace("found", "result").replace("reach", "best"),
+}
 
 
 def hand_in(folder: ClassFolder, student: str, work_: Notebook | bytes) -> Path:
@@ -149,10 +151,17 @@ def test_every_submission_gets_what_it_earned_and_each_state_stays_itself(graded
     full = {name: ("answered", float(exercises.card(name).points)) for name in SMALL}
     assert state_of(folder, "ada") == state_of(folder, "zoe") == full
     assert state_of(folder, "alan") == full | {"state-13b": ("crashed", 0.0), "mfu-waste": ("timed out", 0.0)}
-    assert state_of(folder, "barbara") == full | {"state-13b": ("not answered", 0.0), "mfu-waste": ("not answered", 0.0)}
+    assert state_of(folder, "barbara") == full | {
+        "state-13b": ("not answered", 0.0),
+        "mfu-waste": ("not answered", 0.0),
+    }
     assert state_of(folder, "grace") == dict.fromkeys(SMALL, ("refused", 0.0))
     leslie = state_of(folder, "leslie")
-    assert leslie["state-13b"] == ("raised", 0.0) and leslie["train-days-7b"][1] == 0.0 and leslie["train-days-7b"][0] in ("crashed", "raised")
+    assert (
+        leslie["state-13b"] == ("raised", 0.0)
+        and leslie["train-days-7b"][1] == 0.0
+        and leslie["train-days-7b"][0] in ("crashed", "raised")
+    )
     assert summary.exit_code == 0 and summary.graded == 6 and not summary.not_graded
 
 
@@ -167,11 +176,18 @@ def test_the_gradebook_says_the_same_and_why(graded):
 
         assert comment("ada", "state-13b") is None
         assert comment("barbara", "state-13b") == "No response."
-        assert comment("alan", "state-13b").startswith("Crashed: While the answer cell ran: your code ended the process: exit(3)")
+        assert comment("alan", "state-13b").startswith(
+            "Crashed: While the answer cell ran: your code ended the process: exit(3)"
+        )
         assert comment("alan", "mfu-waste").startswith("Timed out: Your code ran longer than 2 s")
         assert comment("grace", "state-13b").startswith("Refused: ") and "notebook" in comment("grace", "state-13b")
         assert comment("leslie", "state-13b").startswith("Raised an error: SyntaxError")
-        assert not any(grade.needs_manual_grade for each in book.assignment_submissions(NAME) for notebook in each.notebooks for grade in notebook.grades)
+        assert not any(
+            grade.needs_manual_grade
+            for each in book.assignment_submissions(NAME)
+            for notebook in each.notebooks
+            for grade in notebook.grades
+        )
 
 
 def test_a_line_is_said_for_each_that_needs_somebodys_eyes(graded):
@@ -212,7 +228,11 @@ def test_formgraders_notebook_has_our_points_where_nbgrader_reads_them(graded):
         notebook = nbformat.read(path, as_version=4)
         nbformat.validate(notebook)
         assert notebook.metadata.course.key == report["key"]
-        found = {cell.metadata.nbgrader.grade_id: utils.determine_grade(cell) for cell in notebook.cells if utils.is_grade(cell)}
+        found = {
+            cell.metadata.nbgrader.grade_id: utils.determine_grade(cell)
+            for cell in notebook.cells
+            if utils.is_grade(cell)
+        }
         assert found == {each["id"] + CHECK_SUFFIX: (each["points"], each["maximum"]) for each in report["reports"]}
         text = path.read_text(encoding="utf-8")
         assert "OUTPUT OF MINE" not in text and "HIDDEN TESTS" not in text, student
@@ -265,7 +285,11 @@ def test_lateness_costs_what_nbgraders_plugin_says_and_an_extension_gives_it_bac
     assert summary.graded == 1
     with Gradebook(one.db_url, one.name) as book:
         submission = book.find_submission(NAME, "ada")
-        assert submission.late_submission_penalty == 2.0 and submission.extension == timedelta(days=1, minutes=30) and submission.score == full
+        assert (
+            submission.late_submission_penalty == 2.0
+            and submission.extension == timedelta(days=1, minutes=30)
+            and submission.score == full
+        )
     assert made_up(one).already == 1
 
 
@@ -314,7 +338,15 @@ def test_regrading_takes_over_what_is_more_and_what_is_less_only_when_told(one):
 
 def test_what_cannot_be_graded_at_all_is_said_before_it_begins(one):
     source = json.loads(one.source("01").read_text(encoding="utf-8"))
-    meta = {"grade": True, "grade_id": "mine-own-test", "locked": True, "points": 3, "schema_version": 3, "solution": False, "task": False}
+    meta = {
+        "grade": True,
+        "grade_id": "mine-own-test",
+        "locked": True,
+        "points": 3,
+        "schema_version": 3,
+        "solution": False,
+        "task": False,
+    }
     source["cells"].append({**own("assert True", "mine"), "metadata": {"nbgrader": meta}})
     one.source("01").write_text(json.dumps(source), encoding="utf-8")
     with pytest.raises(Trouble, match="has changed since it was pinned"):
@@ -351,10 +383,20 @@ def test_a_task_is_plain_json_and_its_key_is_that_of_all_that_decides_points(one
 
 def test_text_of_a_student_is_escaped_wherever_we_show_it():
     nasty = "<script>alert(1)</script>\x1b[31m <img src=x onerror=alert(1)>"
-    report = Report(exercise="mfu-waste", state="raised", points=1.0, maximum=10.0, note=nasty,
-                    verdicts=(Verdict(kind="values", part="a", ok=False, message=nasty),))  # fmt: skip
+    report = Report(
+        exercise="mfu-waste",
+        state="raised",
+        points=1.0,
+        maximum=10.0,
+        note=nasty,
+        verdicts=(Verdict(kind="values", part="a", ok=False, message=nasty),),
+    )
     page, result = outputs_of(report)
-    assert "<script" not in page["data"]["text/html"] and "<img" not in page["data"]["text/html"] and "\x1b" not in json.dumps(page)
+    assert (
+        "<script" not in page["data"]["text/html"]
+        and "<img" not in page["data"]["text/html"]
+        and "\x1b" not in json.dumps(page)
+    )
     assert result["data"] == {"text/plain": "1.0"}
     assert "\x1b" not in line_of(Event("line", nasty, student=nasty)).plain
 
@@ -362,8 +404,14 @@ def test_text_of_a_student_is_escaped_wherever_we_show_it():
 def test_the_notebook_for_graders_has_every_graded_cell_once_and_nothing_else_of_the_course():
     source = small_source()
     learner = blank(source)
-    cells = [each for each in learner["cells"] if grade_meta(each).get("grade_id") not in ("state-13b-check", "mfu-waste")]
-    copied = [*cells, cell_of(learner, "train-days-7b"), {"cell_type": "raw", "id": "r", "metadata": {"nbgrader": {"grade_id": "x"}}, "source": "raw"}]
+    cells = [
+        each for each in learner["cells"] if grade_meta(each).get("grade_id") not in ("state-13b-check", "mfu-waste")
+    ]
+    copied = [
+        *cells,
+        cell_of(learner, "train-days-7b"),
+        {"cell_type": "raw", "id": "r", "metadata": {"nbgrader": {"grade_id": "x"}}, "source": "raw"},
+    ]
     shown = autograded(source, {**learner, "cells": copied}, exercises.cards("01"), [], "key")
     ids = [grade_meta(cell)["grade_id"] for cell in shown["cells"] if grade_meta(cell)]
     assert sorted(ids) == sorted(grade_meta(cell)["grade_id"] for cell in source["cells"] if grade_meta(cell))
@@ -372,8 +420,21 @@ def test_the_notebook_for_graders_has_every_graded_cell_once_and_nothing_else_of
 
 
 def test_a_cell_graded_by_hand_waits_for_a_person_unless_it_is_as_it_was_released(released, tmp_path):
-    meta = {"grade": True, "grade_id": "essay", "locked": False, "points": 5, "schema_version": 3, "solution": True, "task": False}
-    essay = {"cell_type": "markdown", "id": "essay", "metadata": {"nbgrader": meta}, "source": "Say why.\n\n### BEGIN SOLUTION\nBecause.\n### END SOLUTION"}
+    meta = {
+        "grade": True,
+        "grade_id": "essay",
+        "locked": False,
+        "points": 5,
+        "schema_version": 3,
+        "solution": True,
+        "task": False,
+    }
+    essay = {
+        "cell_type": "markdown",
+        "id": "essay",
+        "metadata": {"nbgrader": meta},
+        "source": "Say why.\n\n### BEGIN SOLUTION\nBecause.\n### END SOLUTION",
+    }
     folder = copy_of(released, tmp_path / "class")
     source = parse(folder.source("01").read_text(encoding="utf-8"))
     folder.source("01").write_text(render({**source, "cells": [*source["cells"], essay]}), encoding="utf-8")
@@ -382,11 +443,18 @@ def test_a_cell_graded_by_hand_waits_for_a_person_unless_it_is_as_it_was_release
     hand_in(folder, "ada", release)
     cell_of(release, "essay")["source"] = "My essay."
     hand_in(folder, "alan", release)
-    hand_in(folder, "zoe", {**release, "cells": [cell for cell in release["cells"] if grade_meta(cell).get("grade_id") != "essay"]})
+    hand_in(
+        folder,
+        "zoe",
+        {**release, "cells": [cell for cell in release["cells"] if grade_meta(cell).get("grade_id") != "essay"]},
+    )
     made_up(folder)
     with Gradebook(folder.db_url, folder.name) as book:
         ada, alan = (book.find_grade("essay", NAME, NAME, student) for student in ("ada", "alan"))
-        assert (ada.auto_score, ada.needs_manual_grade) == (0.0, False) and (alan.auto_score, alan.needs_manual_grade) == (None, True)
+        assert (ada.auto_score, ada.needs_manual_grade) == (0.0, False) and (
+            alan.auto_score,
+            alan.needs_manual_grade,
+        ) == (None, True)
         zoe = book.find_grade("essay", NAME, NAME, "zoe")
         assert (zoe.auto_score, zoe.needs_manual_grade) == (0.0, False)
         assert book.find_comment("essay", NAME, NAME, "ada").comment == "No response."
@@ -419,7 +487,9 @@ def test_whose_a_chain_of_attributes_is_is_asked_once_for_each_chain():
     assert "train_flops" in anomalies.names_used(chain, set(), {"m"})
     assert "train_flops" not in anomalies.names_used(chain, {"m"}, set())
     known: dict[int, str] = {}
-    [call] = [node for node in ast.walk(ast.parse(chain)) if isinstance(node, ast.Attribute) and node.attr == "train_flops"]
+    [call] = [
+        node for node in ast.walk(ast.parse(chain)) if isinstance(node, ast.Attribute) and node.attr == "train_flops"
+    ]
     assert anomalies._root(call, known) == "m" and len(known) == 301
 
 
@@ -432,28 +502,46 @@ def test_cells_too_long_to_read_are_left_whole_and_said():
 
 
 def test_points_that_the_class_gave_are_no_edited_metadata():
-    cards = [replace(card, points=7 if card.id == "mfu-waste" else card.points) for card in exercises.cards("01") if card.id in SMALL]
+    cards = [
+        replace(card, points=7 if card.id == "mfu-waste" else card.points)
+        for card in exercises.cards("01")
+        if card.id in SMALL
+    ]
     source = small_source()
     mine = parse(render(solved_copy(blank(source), source)))
     check = cell_of(mine, "mfu-waste-check")
     said = {}
     for points in (7, 99):
         check["metadata"]["nbgrader"]["points"] = points
-        said[points] = [line["text"] for line in anomalies.anomalies_of(source, mine, cards, rebuild(source, mine, cards), ())]
+        said[points] = [
+            line["text"] for line in anomalies.anomalies_of(source, mine, cards, rebuild(source, mine, cards), ())
+        ]
     assert said[7] == [] and any("was edited (points)" in text for text in said[99])
 
 
 def test_answers_alike_are_told_only_where_they_are_long_shared_by_few_and_not_published():
     long = {"shape": "a", "size": 99}
-    pair = {"x": {"answers": {"one": long, "two": long}}, "y": {"answers": {"one": long, "two": long}}, "z": {"answers": {}}}
+    pair = {
+        "x": {"answers": {"one": long, "two": long}},
+        "y": {"answers": {"one": long, "two": long}},
+        "z": {"answers": {}},
+    }
     (line,) = anomalies.alike(pair)
     assert "x and y" in line["text"] and line["exercise"] == "one, two"
     assert not anomalies.alike(pair, {"one": long, "two": long})
     assert not anomalies.alike({name: {"answers": {"one": long}} for name in "xy"})
-    assert not anomalies.alike({name: {"answers": {"one": {"shape": "a", "size": 9}, "two": {"shape": "a", "size": 9}}} for name in "xy"})
+    assert not anomalies.alike(
+        {name: {"answers": {"one": {"shape": "a", "size": 9}, "two": {"shape": "a", "size": 9}}} for name in "xy"}
+    )
     assert not anomalies.alike({str(name): {"answers": {"one": long, "two": long}} for name in range(9)})
-    assert anomalies.fingerprint("def f(a):\n    return a + 1")["shape"] == anomalies.fingerprint("# mine\ndef f(b):\n  'Doc.'\n  return b + 1")["shape"]
-    assert anomalies.fingerprint("def f(a): return a + 1")["shape"] != anomalies.fingerprint("def f(a): return a + 2")["shape"]
+    assert (
+        anomalies.fingerprint("def f(a):\n    return a + 1")["shape"]
+        == anomalies.fingerprint("# mine\ndef f(b):\n  'Doc.'\n  return b + 1")["shape"]
+    )
+    assert (
+        anomalies.fingerprint("def f(a): return a + 1")["shape"]
+        != anomalies.fingerprint("def f(a): return a + 2")["shape"]
+    )
 
 
 def test_the_end_of_a_run_is_shown_with_what_to_do(capsys, graded):
@@ -492,15 +580,27 @@ NEEDED = {
 @pytest.mark.parametrize("name", NEEDED)
 def test_a_chapters_own_cell_is_run_if_something_stands_on_it(name):
     shown, answer, wanted = NEEDED[name]
-    meta = {"grade": False, "grade_id": "state-13b", "locked": False, "schema_version": 3, "solution": True, "task": False}
+    meta = {
+        "grade": False,
+        "grade_id": "state-13b",
+        "locked": False,
+        "schema_version": 3,
+        "solution": True,
+        "task": False,
+    }
     middle = [own("def double(x): return base * x", "double")] if "double" in answer else []
-    source = {"cells": [own(shown, "shown"), *middle, {**own("def f(x): ...", "a"), "metadata": {"nbgrader": meta}}], "metadata": {}}
+    source = {
+        "cells": [own(shown, "shown"), *middle, {**own("def f(x): ...", "a"), "metadata": {"nbgrader": meta}}],
+        "metadata": {},
+    }
     learner = {**source, "cells": [*source["cells"][:-1], {**source["cells"][-1], "source": answer}]}
     whole = rebuild(source, learner, exercises.cards("01"))
     part = needed(whole, source)
     assert (shown in [step.source for step in part.steps]) is wanted
     assert [step for step in part.steps if step.do == "judge"] == [step for step in whole.steps if step.do == "judge"]
-    complaint = Report(exercise="state-13b", state="raised", points=0.0, maximum=5.0, note="NameError: name 'rows' is not defined")
+    complaint = Report(
+        exercise="state-13b", state="raised", points=0.0, maximum=5.0, note="NameError: name 'rows' is not defined"
+    )
     assert missed(whole, part, [complaint]) is (not wanted and "rows" in shown)
 
 

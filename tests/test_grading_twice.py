@@ -53,7 +53,10 @@ def graded(workers: Workers, **answers: str) -> dict[str, Report]:
         source = answers.get(name.replace("-", "_"), right(name))
         steps += [Step(do="run", exercise=name, source=source, whose="answer"), Step(do="judge", exercise=name)]
     cards = [exercises.card(name) for name in NAMES]
-    return {report.exercise: report for report in mark(Submission(steps=tuple(steps), exercises=NAMES), cards, workers).reports}
+    return {
+        report.exercise: report
+        for report in mark(Submission(steps=tuple(steps), exercises=NAMES), cards, workers).reports
+    }
 
 
 def wrapped(name: str, first: str) -> str:
@@ -76,15 +79,25 @@ def test_what_is_wrong_is_judged_again_on_a_clone(workers, places):
     assert places == [*((name, ITSELF) for name in NAMES), ("mfu-waste", FORKED)]
 
 
-@pytest.mark.parametrize(("harm", "look"), [
-    ("sys.modules['left'] = sys", "assert 'left' not in sys.modules"),
-    ("os.chdir('/')", "assert os.getcwd() != '/'"),
-    ("open('left', 'w').close()", "assert not os.path.exists('left')"),
-    ("threading.Thread(target=time.sleep, args=(60,), daemon=True).start()", "assert threading.active_count() == 1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("harm", "look"),
+    [
+        ("sys.modules['left'] = sys", "assert 'left' not in sys.modules"),
+        ("os.chdir('/')", "assert os.getcwd() != '/'"),
+        ("open('left', 'w').close()", "assert not os.path.exists('left')"),
+        (
+            "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()",
+            "assert threading.active_count() == 1",
+        ),
+    ],
+)
 def test_what_an_exercise_leaves_in_its_process_costs_the_next_ones_nothing(workers, places, harm, look):
     imports = "import os, sys, threading, time; "
-    reports = graded(workers, mfu_waste=wrapped("mfu-waste", imports + harm), cost_sensitivity=wrapped("cost-sensitivity", imports + look))
+    reports = graded(
+        workers,
+        mfu_waste=wrapped("mfu-waste", imports + harm),
+        cost_sensitivity=wrapped("cost-sensitivity", imports + look),
+    )
     assert earned(reports) == [True, True, True], reports
     assert places == [*((name, ITSELF) for name in NAMES), ("cost-sensitivity", FORKED)]
 
@@ -97,7 +110,10 @@ def test_a_stub_is_not_answered_and_judged_once(workers, places):
 
 
 def test_a_call_of_another_exercises_stub_is_looked_at_again(workers, places):
-    reports = graded(workers, mfu_waste=wrapped("mfu-waste", "raise NotImplementedError").replace(STUB, "raise (NotImplementedError)"))
+    reports = graded(
+        workers,
+        mfu_waste=wrapped("mfu-waste", "raise NotImplementedError").replace(STUB, "raise (NotImplementedError)"),
+    )
     assert reports["mfu-waste"].state == "not answered"
     assert places[-1] == ("mfu-waste", FORKED)
 
@@ -120,7 +136,11 @@ def test_an_answer_that_is_slow_has_all_its_time_the_second_time(workers, places
 
 def test_a_cell_that_ends_the_process_leaves_all_to_the_second_time(workers, places, monkeypatch):
     monkeypatch.setattr("course_lib.grading.mark.QUICK_CELL_SECONDS", 0.4)
-    assert earned(graded(workers, train_days_7b="import time; time.sleep(0.6)\n" + right("train-days-7b"))) == [True, True, True]
+    assert earned(graded(workers, train_days_7b="import time; time.sleep(0.6)\n" + right("train-days-7b"))) == [
+        True,
+        True,
+        True,
+    ]
     assert places == [(name, FORKED) for name in NAMES]
 
 

@@ -11,15 +11,7 @@ from course_lib import exercises
 from course_lib.exercises import killmatrix
 from course_lib.grading.judge import cases_of, decide, hidden_seed
 from course_lib.grading.place import Here
-from course_lib.grading.unshown import (
-    VARIANTS,
-    Asked,
-    _candidates,
-    as_text,
-    settled,
-    unshown_cases,
-    wants_unshown,
-)
+from course_lib.grading.unshown import VARIANTS, Asked, _candidates, as_text, settled, unshown_cases, wants_unshown
 from course_lib.judging import judging
 from course_lib.records import Case, Verdict
 
@@ -28,7 +20,11 @@ SECRET = "a class's own"
 
 
 def right(exercise):
-    return next(each for each in killmatrix.bank(exercises.card(exercise).chapter) if each.exercise == exercise and each.sort == "right")
+    return next(
+        each
+        for each in killmatrix.bank(exercises.card(exercise).chapter)
+        if each.exercise == exercise and each.sort == "right"
+    )
 
 
 def functions(chapters=CHAPTERS):
@@ -43,7 +39,11 @@ def functions(chapters=CHAPTERS):
 def asks_unshown(chapters=("02", "03", "06", "07", "08", "10", "15")):
     """Exercises in which numbers that are not shown are asked, and answers can be written into a table."""
     for card in (card for chapter in chapters for card in exercises.cards(chapter)):
-        if card.vary is not None and wants_unshown(cases_of(card, card.params)) and not judging(card.id).measured_by_worker:
+        if (
+            card.vary is not None
+            and wants_unshown(cases_of(card, card.params))
+            and not judging(card.id).measured_by_worker
+        ):
             yield card
 
 
@@ -84,7 +84,9 @@ def guessed(table, constant):
     return lambda *args, **more: copy.deepcopy(table.get(key((args, more)), constant))
 
 
-OF_VALUES = [card for card in (*CARDS, *functions(("08", "15"))) if not judging(card.id).measured_by_worker]  # what has gradients and bytes is in no table
+OF_VALUES = [
+    card for card in (*CARDS, *functions(("08", "15"))) if not judging(card.id).measured_by_worker
+]  # what has gradients and bytes is in no table
 
 
 @pytest.mark.parametrize("card", OF_VALUES, ids=[card.id for card in OF_VALUES])
@@ -98,10 +100,18 @@ def test_a_table_of_the_shown_numbers_earns_nothing(card):
         assert report.points == 0, [verdict for verdict in report.verdicts if verdict.kind == "values"]
 
 
-GUESSED = ("uneven-layers", "hsdp-group", "scaling-fit", "where-it-goes", "verify-plan")  # some one answer is right for many of their cases
+GUESSED = (
+    "uneven-layers",
+    "hsdp-group",
+    "scaling-fit",
+    "where-it-goes",
+    "verify-plan",
+)  # some one answer is right for many of their cases
 
 
-@pytest.mark.parametrize("secret", ["one", "two", "s8"])  # the last draws models of one size for hsdp-group where it asks no plain case
+@pytest.mark.parametrize(
+    "secret", ["one", "two", "s8"]
+)  # the last draws models of one size for hsdp-group where it asks no plain case
 @pytest.mark.parametrize("exercise", GUESSED)
 def test_a_table_with_any_constant_for_the_rest_earns_nothing(exercise, secret):
     card = exercises.card(exercise)
@@ -110,7 +120,9 @@ def test_a_table_with_any_constant_for_the_rest_earns_nothing(exercise, secret):
     shown = decide(card, Here(*map(written_down, answers, tables)), unseen=False, secret=secret)
     assert all(verdict.ok for verdict in shown.verdicts) and all(tables)
     known = [list(table.values()) for table in tables]
-    constants = [[each[place % len(each)] for each in known] for place in range(5)] + [[other] * len(tables) for other in (None, [])]
+    constants = [[each[place % len(each)] for each in known] for place in range(5)] + [
+        [other] * len(tables) for other in (None, [])
+    ]
     guesses = [map(guessed, tables, each) for each in constants]
     for functions_ in ([looked_up(table, False) for table in tables], *guesses):
         report = decide(card, Here(*functions_), secret=secret)
@@ -142,20 +154,36 @@ def test_where_the_judge_asks_plain_cases_of_its_own_no_others_are_asked():
     shown, plain = Case(name="shown", part="a"), Case(name="plain", part="a", visible=False)
     odd = replace(plain, kind="generality")
     assert wants_unshown([shown, odd]) and wants_unshown([shown, replace(shown, part="b"), plain])
-    assert not wants_unshown([shown, plain, odd]) and not wants_unshown([shown]) and not wants_unshown([replace(shown, ranks=2), odd])
+    assert (
+        not wants_unshown([shown, plain, odd])
+        and not wants_unshown([shown])
+        and not wants_unshown([replace(shown, ranks=2), odd])
+    )
 
 
 def asked(unshown, *verdicts, kind="values"):
     """A case and what was found there: ("values", "a", True), ..."""
-    return Asked(Case(name="b", kind=kind), unshown, [Verdict(kind=of, part=part, ok=ok, case="b") for of, part, ok in verdicts])
+    return Asked(
+        Case(name="b", kind=kind), unshown, [Verdict(kind=of, part=part, ok=ok, case="b") for of, part, ok in verdicts]
+    )
 
 
-@pytest.mark.parametrize(("others", "general", "kind"), [
-    ((True, False), (True, True), "generality"), ((True, False), (True, True, False), "generality"), ((True, True, False), (True,), "generality"),
-    ((False, False), (True, True), "values"), ((True, False, False), (True,), "values"), ((True, False), (True, False), "values"), ((True, False), (), "values"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("others", "general", "kind"),
+    [
+        ((True, False), (True, True), "generality"),
+        ((True, False), (True, True, False), "generality"),
+        ((True, True, False), (True,), "generality"),
+        ((False, False), (True, True), "values"),
+        ((True, False, False), (True,), "values"),
+        ((True, False), (True, False), "values"),
+        ((True, False), (), "values"),
+    ],
+)
 def test_a_fault_is_of_generality_where_half_of_what_is_asked_is_right_and_more_of_generality(others, general, kind):
-    found = [asked(True, ("values", "a", ok)) for ok in others] + [asked(False, ("generality", "a", ok), kind="generality") for ok in general]
+    found = [asked(True, ("values", "a", ok)) for ok in others] + [
+        asked(False, ("generality", "a", ok), kind="generality") for ok in general
+    ]
     settling = settled(found, {"values:a": 0.5, "generality:a": 0.2, "generality:c": 0.3})
     faults = [verdict for verdict in settling[: len(others)] if not verdict.ok]
     assert {(verdict.kind, verdict.part) for verdict in faults} == {(kind, "a")} and len(faults) == others.count(False)
@@ -167,22 +195,37 @@ def test_a_fault_is_of_generality_where_half_of_what_is_asked_is_right_and_more_
 def test_where_no_part_of_generality_has_the_name_each_must_be_right_and_the_least_right_pays():
     shares = {"values:a": 0.4, "values:b": 0.2, "generality:sizes": 0.3, "generality:refusal": 0.1}
     wrong, half, other = (asked(True, ("values", part, ok)) for part, ok in (("a", False), ("a", True), ("b", True)))
-    sizes, odd, refused, kept = (asked(False, ("generality", part, ok), kind="generality") for part in ("sizes", "refusal") for ok in (True, False))
+    sizes, odd, refused, kept = (
+        asked(False, ("generality", part, ok), kind="generality")
+        for part in ("sizes", "refusal")
+        for ok in (True, False)
+    )
     mostly = [sizes, sizes, refused, refused, refused]
     for found, of in (
-        ([other, *mostly], ("values", "a")), ([half, sizes], ("values", "a")), ([half, refused, odd], ("values", "a")), ([half, sizes, kept], ("values", "a")),
-        ([half, *mostly, odd], ("generality", "sizes")), ([half, *mostly, kept], ("generality", "refusal")),
-    ):  # fmt: skip
+        ([other, *mostly], ("values", "a")),
+        ([half, sizes], ("values", "a")),
+        ([half, refused, odd], ("values", "a")),
+        ([half, sizes, kept], ("values", "a")),
+        ([half, *mostly, odd], ("generality", "sizes")),
+        ([half, *mostly, kept], ("generality", "refusal")),
+    ):
         fault = settled([wrong, *found], shares)[0]
         assert (fault.kind, fault.part) == of
 
 
-HALF = [("read-a-gantt", "right where there are as many ranks as in the example", 3.6), ("interleaved-rows", "refuses an odd number of micro-batches", 8.5)]
+HALF = [
+    ("read-a-gantt", "right where there are as many ranks as in the example", 3.6),
+    ("interleaved-rows", "refuses an odd number of micro-batches", 8.5),
+]
 
 
 @pytest.mark.parametrize(("exercise", "name", "points"), HALF, ids=[exercise for exercise, *_ in HALF])
 def test_what_is_right_for_some_sizes_keeps_its_values(exercise, name, points):
-    (answer,) = (each for each in killmatrix.bank(exercises.card(exercise).chapter) if (each.exercise, each.name) == (exercise, name))
+    (answer,) = (
+        each
+        for each in killmatrix.bank(exercises.card(exercise).chapter)
+        if (each.exercise, each.name) == (exercise, name)
+    )
     report = killmatrix.judge(answer, "s1").report
     faults = [verdict for verdict in report.verdicts if not verdict.ok]
     assert report.points == points and {verdict.kind for verdict in faults} == {"generality"}
@@ -205,4 +248,6 @@ def test_a_table_of_several_variants_is_never_half_right(card, public):
         assert all(verdict.ok for verdict in learnt.verdicts) and any(tables)
     for otherwise in (True, False):
         report = decide(card, Here(*(looked_up(table, otherwise) for table in tables)), params=params, secret=SECRET)
-        assert all(verdict.kind != "generality" for verdict in report.verdicts if verdict.case.endswith("other numbers"))
+        assert all(
+            verdict.kind != "generality" for verdict in report.verdicts if verdict.case.endswith("other numbers")
+        )

@@ -98,7 +98,9 @@ for exact in (lambda: None, exact_memory):
     del blocks
 print(*told)
 """
-    without, exact = map(int, subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+    without, exact = map(
+        int, subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    )
     assert without < 20 * MB and 60 * MB < exact < 75 * MB
 
 
@@ -115,7 +117,9 @@ class Scales:
 def full_report(name: str) -> tuple[exercises.Card, Report]:
     card = exercises.card(name)
     verdicts = tuple(Verdict(kind=key.split(":")[0], part=key.split(":")[1], ok=True) for key in judging(name).shares)
-    return card, Report(exercise=name, state="answered", points=float(card.points), maximum=float(card.points), verdicts=verdicts)
+    return card, Report(
+        exercise=name, state="answered", points=float(card.points), maximum=float(card.points), verdicts=verdicts
+    )
 
 
 @pytest.mark.parametrize("name", WEIGHED)
@@ -130,7 +134,9 @@ def test_a_weighed_case_is_large_the_same_at_every_repeat_and_about_memory(name)
 
 
 def test_all_memory_that_a_worker_measures_is_weighed():
-    assert {card.id for card in exercises.cards() if set(BYTES) & set(judging(card.id).measured_by_worker)} == set(WEIGHED)
+    assert {card.id for card in exercises.cards() if set(BYTES) & set(judging(card.id).measured_by_worker)} == set(
+        WEIGHED
+    )
     assert len(WEIGHED) >= 11
 
 
@@ -139,7 +145,11 @@ def test_all_memory_that_a_worker_measures_is_weighed():
     [
         (Outcome(state="answered", value={}), 10**9, "the operating system saw your code come to use 1,000 MB"),
         (Outcome(state="answered", value={}), 1, "the result is not the right one"),
-        (Outcome(state="answered", value=[{"a": ()}] * 8, meter={"bytes_sent": None}), 1, "the result is not the right one"),
+        (
+            Outcome(state="answered", value=[{"a": ()}] * 8, meter={"bytes_sent": None}),
+            1,
+            "the result is not the right one",
+        ),
         (Outcome(state="timed out", error="ran longer than 30 s"), 1, "gave no answer: ran longer than 30 s"),
     ],
 )

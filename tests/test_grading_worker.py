@@ -26,8 +26,18 @@ from course_lib.install.processes import descendants, ended
 from course_lib.records import Case
 from tests.grading_kit import mine, own, small_course
 
-CARD = Card(id="anything", chapter="00", title="Anything", text="", points=1, minutes=1, difficulty=1, importance=1,
-            hints=("", "", ""), answers=("f",))  # fmt: skip
+CARD = Card(
+    id="anything",
+    chapter="00",
+    title="Anything",
+    text="",
+    points=1,
+    minutes=1,
+    difficulty=1,
+    importance=1,
+    hints=("", "", ""),
+    answers=("f",),
+)
 LINUX = sys.platform == "linux"
 
 
@@ -37,7 +47,9 @@ def workers():
         yield made
 
 
-@pytest.fixture(scope="module", params=[True, False] if LINUX else [False], ids=lambda fork: "forked" if fork else "fresh")
+@pytest.fixture(
+    scope="module", params=[True, False] if LINUX else [False], ids=lambda fork: "forked" if fork else "fresh"
+)
 def either(request):
     with Workers(fork=request.param) as made:
         yield made
@@ -57,13 +69,28 @@ def probe(workers, folder, source, *, args=(3,), seconds=20.0, card=CARD, times=
 
 HONEST = {
     "a number": ("def f(n): return 2 * n", 6),
-    "plain data": ("def f(n): return {'a': [1, 2.5, None, True], 'b': ('x', n)}", {"a": [1, 2.5, None, True], "b": ("x", 3)}),
-    "numpy": ("import numpy as np\ndef f(n): return [np.float64(n), np.arange(n), np.bool_(True)]", [3.0, [0, 1, 2], True]),
-    "a number with its source": ("from course_lib import facts\ndef f(n): return facts.device('H100 SXM').memory", 80e9),
-    "a thread left running": ("import threading, time\ndef f(n):\n    threading.Thread(target=time.sleep, args=(60,)).start()\n    return n", 3),
+    "plain data": (
+        "def f(n): return {'a': [1, 2.5, None, True], 'b': ('x', n)}",
+        {"a": [1, 2.5, None, True], "b": ("x", 3)},
+    ),
+    "numpy": (
+        "import numpy as np\ndef f(n): return [np.float64(n), np.arange(n), np.bool_(True)]",
+        [3.0, [0, 1, 2], True],
+    ),
+    "a number with its source": (
+        "from course_lib import facts\ndef f(n): return facts.device('H100 SXM').memory",
+        80e9,
+    ),
+    "a thread left running": (
+        "import threading, time\ndef f(n):\n    threading.Thread(target=time.sleep, args=(60,)).start()\n    return n",
+        3,
+    ),
     "a gigabyte of output": ("def f(n):\n    for _ in range(1000): print('x' * 1_000_000)\n    return n", 3),
     "output past Python": ("import os\ndef f(n):\n    os.write(1, b'x' * 1000); os.write(2, b'y'); return n", 3),
-    "warnings and stderr": ("import sys, warnings\ndef f(n):\n    warnings.warn('w'); print('e', file=sys.stderr); return n", 3),
+    "warnings and stderr": (
+        "import sys, warnings\ndef f(n):\n    warnings.warn('w'); print('e', file=sys.stderr); return n",
+        3,
+    ),
     "a changed argument": ("def f(n):\n    n.append(4)\n    return n", None),
 }
 
@@ -83,12 +110,27 @@ ENDS = {
     "kill": ("import os\ndef f(n): os.kill(os.getpid(), 9)", "crashed", "signal 9 (SIGKILL)"),
     "native crash": ("import ctypes\ndef f(n): ctypes.string_at(0)", "crashed", "SIGSEGV), a crash in native code"),
     "abort": ("import os\ndef f(n): os.abort()", "crashed", "SIGABRT"),
-    "hang": ("def f(n):\n    while True:\n        try:\n            while True: pass\n        except BaseException: pass", "timed out", "longer than 1 s"),
+    "hang": (
+        "def f(n):\n    while True:\n        try:\n            while True: pass\n        except BaseException: pass",
+        "timed out",
+        "longer than 1 s",
+    ),
     "sleep": ("import time\ndef f(n): time.sleep(60)", "timed out", "longer than 1 s on “three”"),
-    "closed descriptors": ("import os\ndef f(n):\n    os.closerange(3, 1000)\n    return n", "crashed", "closed its connection"),
-    "closed and stays": ("import os, time\ndef f(n):\n    os.closerange(3, 1000)\n    time.sleep(60)", "crashed", "closed its connection"),
-    "garbage": ("import os\ndef f(n):\n    for fd in range(3, 64):\n        try: os.write(fd, b'points: 100' * 9)\n        except OSError: pass\n    return n",
-                "refused", "wrote into the connection"),
+    "closed descriptors": (
+        "import os\ndef f(n):\n    os.closerange(3, 1000)\n    return n",
+        "crashed",
+        "closed its connection",
+    ),
+    "closed and stays": (
+        "import os, time\ndef f(n):\n    os.closerange(3, 1000)\n    time.sleep(60)",
+        "crashed",
+        "closed its connection",
+    ),
+    "garbage": (
+        "import os\ndef f(n):\n    for fd in range(3, 64):\n        try: os.write(fd, b'points: 100' * 9)\n        except OSError: pass\n    return n",
+        "refused",
+        "wrote into the connection",
+    ),
     "sys.exit": ("import sys\ndef f(n): sys.exit('bye')", "raised", "SystemExit: bye"),
     "interrupt": ("def f(n): raise KeyboardInterrupt", "raised", "KeyboardInterrupt"),
     "recursion": ("def f(n): return f(n)", "raised", "RecursionError"),
@@ -96,10 +138,18 @@ ENDS = {
     "too many values": ("def f(n): return list(range(1_000_001))", "raised", "1,000,000 values"),
     "too long a number": ("def f(n): return 10 ** 100_000", "raised", "cannot be handed to the judge"),
     "nested": ("def f(n):\n    x = []\n    for _ in range(1000): x = [x]\n    return x", "raised", "nested"),
-    "an object": ("class Same:\n    def __eq__(self, other): return True\ndef f(n): return Same()", "raised", "returned a Same"),
-    "an error that cannot be shown": ("class E(Exception):\n    def __str__(self): raise SystemExit\ndef f(n): raise E", "raised", "SystemExit"),
+    "an object": (
+        "class Same:\n    def __eq__(self, other): return True\ndef f(n): return Same()",
+        "raised",
+        "returned a Same",
+    ),
+    "an error that cannot be shown": (
+        "class E(Exception):\n    def __str__(self): raise SystemExit\ndef f(n): raise E",
+        "raised",
+        "SystemExit",
+    ),
     "not answered": ("def f(n): raise NotImplementedError", "not answered", "Not answered yet"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ENDS)
@@ -126,40 +176,45 @@ def channel():
         frame = frame.f_back
 """
 FORGERIES = {
-    "a second answer with the right token": FIND_CHANNEL + """
+    "a second answer with the right token": FIND_CHANNEL
+    + """
 def f(n):
     there, token = channel()
     there.send(token, {"state": "answered", "value": 6, "error": "", "trace": "", "output": "", "seconds": 0.0})
     return 7
 """,
-    "an answer ahead of the next question": FIND_CHANNEL + """
+    "an answer ahead of the next question": FIND_CHANNEL
+    + """
 def f(n):
     there, token = channel()
     there.send(b"0" * 16, {"state": "answered", "value": 6, "error": "", "trace": "", "output": "", "seconds": 0.0})
     return 6
 """,
-    "an answer of the wrong kind": FIND_CHANNEL + """
+    "an answer of the wrong kind": FIND_CHANNEL
+    + """
 import os
 def f(n):
     there, token = channel()
     there.send(token, [6])
     os._exit(0)
 """,
-    "a state that no answer has": FIND_CHANNEL + """
+    "a state that no answer has": FIND_CHANNEL
+    + """
 import os
 def f(n):
     there, token = channel()
     there.send(token, {"state": "passed", "value": 6, "error": "", "trace": "", "output": "", "seconds": 0.0})
     os._exit(0)
 """,
-    "a frame of a terabyte": FIND_CHANNEL + """
+    "a frame of a terabyte": FIND_CHANNEL
+    + """
 import os, struct
 def f(n):
     there, token = channel()
     there.sock.sendall(struct.pack(">4s16sQ", b"TaS1", token, 2 ** 40))
     os._exit(0)
 """,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FORGERIES)
@@ -286,7 +341,10 @@ def alive_with(marker):
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
-                if marker.encode() in (entry / "environ").read_bytes() and (entry / "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z":
+                if (
+                    marker.encode() in (entry / "environ").read_bytes()
+                    and (entry / "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+                ):
                     found.append(int(entry.name))
             except OSError:
                 continue
@@ -316,13 +374,24 @@ def test_a_check_that_is_stopped_leaves_no_process(tmp_path, how):
     where = small_course(tmp_path / "course")
     (tmp_path / "tmp").mkdir()
     notebook = parse(mine(where).read_text())
-    notebook["cells"].insert(2, own("import subprocess, pathlib\nsubprocess.Popen(['sleep', '60'], start_new_session=True)\nwhile True: pass"))
+    notebook["cells"].insert(
+        2,
+        own("import subprocess, pathlib\nsubprocess.Popen(['sleep', '60'], start_new_session=True)\nwhile True: pass"),
+    )
     mine(where).write_text(render(notebook))
     env = {**os.environ, "COURSE_ROOT": str(where.root), "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", "from course_lib.grading.check import check_main; raise SystemExit(check_main(['01'], *[False] * 4))"]
-    process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+    command = [
+        sys.executable,
+        "-c",
+        "from course_lib.grading.check import check_main; raise SystemExit(check_main(['01'], *[False] * 4))",
+    ]
+    process = subprocess.Popen(
+        command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+    )
     until = time.monotonic() + 30
-    while len(alive_with(str(tmp_path / "tmp"))) < 4 and time.monotonic() < until:  # the check, the warm process, the worker, sleep
+    while (
+        len(alive_with(str(tmp_path / "tmp"))) < 4 and time.monotonic() < until
+    ):  # the check, the warm process, the worker, sleep
         time.sleep(0.02)
     os.killpg(process.pid, how)
     _, said = process.communicate(timeout=30)
@@ -360,7 +429,14 @@ def test_a_fresh_worker_in_an_endless_loop_ends_with_its_judge(tmp_path):
 
 @pytest.mark.parametrize(
     ("code", "words"),
-    [(0, "exit(0)"), (1, "exit(1)"), (-11, "signal 11 (SIGSEGV)"), (-9, "out of memory"), (0xC0000005, "0xc0000005"), (-63, "signal 63")],
+    [
+        (0, "exit(0)"),
+        (1, "exit(1)"),
+        (-11, "signal 11 (SIGSEGV)"),
+        (-9, "out of memory"),
+        (0xC0000005, "0xc0000005"),
+        (-63, "signal 63"),
+    ],
 )
 def test_an_end_in_words(code, words):
     assert words in end_in_words(None, code)
@@ -369,16 +445,26 @@ def test_an_end_in_words(code, words):
 @pytest.mark.parametrize(
     ("text", "want"),
     [
-        ("plain\ttext\n", "plain\ttext\n"), ("\x1b[31mred\x1b[0m", "red"), ("\x1b]0;title\x07body", "body"), ("a\rb", "a\nb"), ("a\x00\x08b", "ab"),
-        ("\u202eevil", "evil"), ("[bold]kept[/bold]", "[bold]kept[/bold]"), ("é → ✓", "é → ✓"), ("\x9b31m", "31m"),
+        ("plain\ttext\n", "plain\ttext\n"),
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]0;title\x07body", "body"),
+        ("a\rb", "a\nb"),
+        ("a\x00\x08b", "ab"),
+        ("\u202eevil", "evil"),
+        ("[bold]kept[/bold]", "[bold]kept[/bold]"),
+        ("é → ✓", "é → ✓"),
+        ("\x9b31m", "31m"),
     ],
-)  # fmt: skip
+)
 def test_text_from_a_worker_is_safe_to_show(text, want):
     assert clean(text) == want
 
 
 def test_floods_of_text_are_cut():
-    assert len(clean("x" * 10_000_000, 600)) <= 600 and len(max(clean("y" * 5000 + "\n", 9000).split("\n"), key=len)) <= 401
+    assert (
+        len(clean("x" * 10_000_000, 600)) <= 600
+        and len(max(clean("y" * 5000 + "\n", 9000).split("\n"), key=len)) <= 401
+    )
 
 
 def test_a_channel_refuses_what_is_no_frame():

@@ -91,9 +91,7 @@ def test_the_order_names_nothing_twice():
 def loaded(*modules: str) -> set[str]:
     """Everything that importing these modules loads, in a fresh process."""
     program = f"import sys, json; import {', '.join(modules)}; print(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
     return set(json.loads(done.stdout))
 
 
@@ -110,7 +108,11 @@ def test_what_runs_before_anything_is_installed_needs_the_standard_library_only(
     assert new - set(sys.stdlib_module_names) == {"course_lib"}
 
 
-MATHS = [name for name in ("units", "facts", "records", "memory", "compute", "walls", "roofline", "schedules", "timeline") if name in MODULES]
+MATHS = [
+    name
+    for name in ("units", "facts", "records", "memory", "compute", "walls", "roofline", "schedules", "timeline")
+    if name in MODULES
+]
 
 
 @pytest.mark.parametrize("name", MATHS)
@@ -139,7 +141,9 @@ def test_a_chapter_imports_nothing_from_the_grader(path):
         for each in json.loads(path.read_text(encoding="utf-8"))["cells"]
         if each["cell_type"] == "code"
     ]
-    assert not [text for text in code if "course_lib.grading" in text or "course_lib.judging" in text or ".judges" in text]
+    assert not [
+        text for text in code if "course_lib.grading" in text or "course_lib.judging" in text or ".judges" in text
+    ]
 
 
 SKIPPING = """
@@ -164,13 +168,9 @@ def test_a_missing_browser_is_one_line_for_a_person_and_a_failure_in_ci(tmp_path
     folder = tmp_path / "tests"
     folder.mkdir()
     (folder / "__init__.py").touch()
-    (folder / "conftest.py").write_text(
-        (ROOT / "tests" / "conftest.py").read_text(encoding="utf-8"), encoding="utf-8"
-    )
+    (folder / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text(encoding="utf-8"), encoding="utf-8")
     (folder / "test_small.py").write_text(SKIPPING, encoding="utf-8")
-    (tmp_path / "pyproject.toml").write_text(
-        (ROOT / "pyproject.toml").read_text(encoding="utf-8"), encoding="utf-8"
-    )
+    (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text(encoding="utf-8"), encoding="utf-8")
     environment = {
         **os.environ,
         "COURSE_CHROMIUM": str(tmp_path / "none"),

@@ -198,9 +198,7 @@ def test_packages_come_before_torch_and_tests_are_left_out(world):
     assert "learner.txt" in packages and "--no-deps" in packages
     assert f"--index-url {CPU}" in torch and torch.endswith(pins("torch")[0])
     assert "--editable" in course
-    assert not any(
-        "pytest" in line for line in (world.place.venv / "course" / "learner.txt").read_text().splitlines()
-    )
+    assert not any("pytest" in line for line in (world.place.venv / "course" / "learner.txt").read_text().splitlines())
 
 
 def test_a_silent_cpu_index_is_followed_by_the_package_index_and_said(world):
@@ -221,9 +219,7 @@ def test_a_build_that_only_one_index_has_is_not_replaced_by_another(world):
 
 def test_the_cuda_build_is_not_begun_where_it_does_not_fit(world):
     world.fail = {CPU: "ReadTimeout"}
-    world.place = Place(
-        root=world.place.root, venv=world.place.venv, run=world.run, free=lambda _: int(5 * GB)
-    )
+    world.place = Place(root=world.place.root, venv=world.place.venv, run=world.run, free=lambda _: int(5 * GB))
     with pytest.raises(Trouble, match="does not fit on this disk"):
         set_up(world.place, linux(), io.StringIO())
 
@@ -322,10 +318,7 @@ def test_a_folder_that_cannot_be_written_to_is_said_with_the_way_out():
 @pytest.mark.parametrize(
     ("log", "words"),
     [
-        (
-            "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device",
-            "disk is full",
-        ),
+        ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", "disk is full"),
         (
             "ERROR: Could not install packages due to an OSError: [Errno 30] Read-only file system: '/x'",
             "cannot be written",
@@ -430,8 +423,7 @@ def test_a_name_that_does_not_run_is_passed_over(tmp_path):
     path = only(*TOOLS, folder=tmp_path / "bin")
     program(tmp_path / "bin" / "python3.13", "echo 'pyenv: python3.13: command not found' >&2; exit 127")
     program(
-        tmp_path / "bin" / "python3.12",
-        'case "$2" in *fits*) echo fits;; *) echo "set up with $0 $*"; exit 3;; esac',
+        tmp_path / "bin" / "python3.12", 'case "$2" in *fits*) echo fits;; *) echo "set up with $0 $*"; exit 3;; esac'
     )
     done = course(folder, "learn", PATH=path)
     assert done.returncode == 3 and "python3.12 -m course_lib.install" in done.stdout

@@ -27,14 +27,18 @@ def facts(report):
 @pytest.mark.parametrize("answer", ANSWERS, ids=[f"{a.exercise}: {a.name}" for a in ANSWERS])
 def test_answer(answer, warm, tmp_path):
     row = killmatrix.judge(answer)
-    assert row.ok, f"{answer.sort} answer {answer.name!r} meant {answer.expected} {answer.mistake}; got {row.got}: {row.message}"
+    assert row.ok, (
+        f"{answer.sort} answer {answer.name!r} meant {answer.expected} {answer.mistake}; got {row.got}: {row.message}"
+    )
     card = exercises.card(answer.exercise)
     with warm.seat(tmp_path) as seat:
         assert run_cell(seat, answer.source).state == "answered"
         with WorkerPlace(seat) as place:
             there = grade(card, place)
             place.settle()
-    assert place.lost is None and (answer.races or facts(there) == facts(row.report)), "in a worker of a class it comes out otherwise"
+    assert place.lost is None and (answer.races or facts(there) == facts(row.report)), (
+        "in a worker of a class it comes out otherwise"
+    )
     assert not answer.races or not (there.passed or row.report.passed)
 
 

@@ -38,9 +38,7 @@ def verdict(question: Sum, number: float) -> tuple[bool, str]:
 class Person:
     """Answers right, except to the questions named; stops after some."""
 
-    def __init__(
-        self, wrong: tuple[str, ...] = (), stop_after: int = 99, lines: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, wrong: tuple[str, ...] = (), stop_after: int = 99, lines: tuple[str, ...] = ()) -> None:
         self.wrong, self.left, self.heard, self.lines = wrong, stop_after, [], list(lines)
 
     def say(self, text: str) -> None:
@@ -102,9 +100,7 @@ def test_time_is_up_between_questions(tmp_path):
         now[0] += 100.0
         return now[0]
 
-    sitting = sit(
-        QUESTIONS, verdict, tmp_path, ask=person.ask, say=person.say, clock=clock, seconds=300, seed="0"
-    )
+    sitting = sit(QUESTIONS, verdict, tmp_path, ask=person.ask, say=person.say, clock=clock, seconds=300, seed="0")
     assert 0 < sitting.asked < 3
     assert "over" in person.heard[-1]
 

@@ -151,9 +151,7 @@ def test_a_changed_start_is_shown_beside_the_kept_answer_once():
     [(MINE, "f = 2", MINE, "f = 2"), (STUB, MINE, MINE, None), (MINE, STUB, MINE, None)],
     ids=["both written", "the second written", "the first written"],
 )
-def test_of_an_answer_that_is_there_twice_the_first_with_work_counts_and_none_is_lost(
-    first, second, counts, other
-):
+def test_of_an_answer_that_is_there_twice_the_first_with_work_counts_and_none_is_lost(first, second, counts, other):
     double = {**copy.deepcopy(find(BASE, "answer-f")), "id": "pasted", "source": second}
     merged = merge(BASE, NEWER, put_after(edited(BASE, "answer-f", first), "answer-f", double))
     answers = [each for each in merged.notebook["cells"] if grade_meta(each).get("grade_id") == "answer-f"]
@@ -286,14 +284,10 @@ def test_whatever_happened_to_a_copy_nothing_written_is_lost_and_the_result_is_s
             assert each["source"] in result
     ids = [each["id"] for each in merged.notebook["cells"]]
     assert len(ids) == len(set(ids))
-    released = [
-        each["id"] for each in merged.notebook["cells"] if each["id"] in {cell["id"] for cell in new["cells"]}
-    ]
+    released = [each["id"] for each in merged.notebook["cells"] if each["id"] in {cell["id"] for cell in new["cells"]}]
     assert released == [each["id"] for each in new["cells"]]
     graded = [each for each in merged.notebook["cells"] if grade_meta(each)]
-    assert [grade_meta(each) for each in graded] == [
-        grade_meta(each) for each in new["cells"] if grade_meta(each)
-    ]
+    assert [grade_meta(each) for each in graded] == [grade_meta(each) for each in new["cells"] if grade_meta(each)]
     for each in new["cells"]:
         if is_check(each):
             assert find(merged.notebook, each["id"])["source"] == each["source"]

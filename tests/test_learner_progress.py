@@ -17,15 +17,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def report(id: str = "state-13b", points: float = 2.0, passed: bool = True, **more: object) -> dict:
-    return {
-        "id": id,
-        "state": "answered",
-        "points": points,
-        "maximum": 2.0,
-        "passed": passed,
-        "chapter": "01",
-        **more,
-    }
+    return {"id": id, "state": "answered", "points": points, "maximum": 2.0, "passed": passed, "chapter": "01", **more}
 
 
 def test_nothing_is_written_outside_a_work_folder(tmp_path, monkeypatch):
@@ -118,14 +110,7 @@ def test_the_table_counts_core_and_more_apart_and_names_what_is_next(folder):
     record(report("gone"), folder)
     zero, one = table(COURSE, load(folder))
     assert (zero.core_done, zero.core, zero.passed, zero.next) == (1, 1, True, "")
-    assert (one.core_done, one.core, one.more_done, one.more, one.passed, one.next) == (
-        0,
-        2,
-        1,
-        1,
-        False,
-        "b",
-    )
+    assert (one.core_done, one.core, one.more_done, one.more, one.passed, one.next) == (0, 2, 1, 1, False, "b")
     assert (one.points, one.maximum) == (1.0 + 4.0, 8.0)
 
 

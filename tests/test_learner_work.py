@@ -49,16 +49,12 @@ def test_first_start_copies_chapters_with_figures_and_keeps_a_history(where):
 def test_a_second_start_does_nothing(where):
     work.copy_chapters(where)
     before = {
-        path: path.stat().st_mtime_ns
-        for path in where.work.rglob("*")
-        if path.is_file() and ".git" not in path.parts
+        path: path.stat().st_mtime_ns for path in where.work.rglob("*") if path.is_file() and ".git" not in path.parts
     }
     count = len(commits(where))
     assert work.copy_chapters(where) == []
     after = {
-        path: path.stat().st_mtime_ns
-        for path in where.work.rglob("*")
-        if path.is_file() and ".git" not in path.parts
+        path: path.stat().st_mtime_ns for path in where.work.rglob("*") if path.is_file() and ".git" not in path.parts
     }
     assert before == after and len(commits(where)) == count
 
@@ -74,10 +70,7 @@ def test_an_unchanged_chapter_is_replaced_by_a_newer_one_figures_too(where, rele
 def test_a_chapter_that_was_only_run_counts_as_unchanged(where, release):
     work.copy_chapters(where)
     book = notebooks.read(mine(where))
-    book["cells"][2] |= {
-        "outputs": [{"output_type": "stream", "name": "stdout", "text": "1"}],
-        "execution_count": 1,
-    }
+    book["cells"][2] |= {"outputs": [{"output_type": "stream", "name": "stdout", "text": "1"}], "execution_count": 1}
     notebooks.write_whole(mine(where), notebooks.render(book))
     release(NAME, NEWER)
     work.copy_chapters(where)
@@ -93,9 +86,7 @@ def test_a_changed_chapter_is_kept_byte_for_byte_and_a_line_names_update(where, 
         (line,) = work.copy_chapters(where)
         assert "./course update 01" in line
     assert mine(where).read_bytes() == before
-    assert (
-        where.work / NAME / "figures" / "one.svg"
-    ).read_text() == "<svg/>"  # the old text has its old pictures
+    assert (where.work / NAME / "figures" / "one.svg").read_text() == "<svg/>"  # the old text has its old pictures
 
 
 def test_update_brings_answers_and_own_cells_along_and_keeps_the_old_file(where, release):
@@ -177,34 +168,19 @@ def test_a_file_of_the_learners_own_is_not_overwritten_by_a_released_one(where, 
         ('{"cells": [7]}', "cell 1"),
         ("[" * 100_000, "not a whole notebook"),
     ],
-    ids=[
-        "empty",
-        "cut off",
-        "merge marks",
-        "other JSON",
-        "very old",
-        "number for text",
-        "number for a cell",
-        "deep",
-    ],
+    ids=["empty", "cut off", "merge marks", "other JSON", "very old", "number for text", "number for a cell", "deep"],
 )
 def test_a_broken_notebook_is_refused_in_words_and_nothing_is_touched(where, release, content, words):
     work.copy_chapters(where)
     mine(where).write_text(content)
     release(NAME, NEWER)
-    before = {
-        path: path.read_bytes()
-        for path in where.work.rglob("*")
-        if path.is_file() and ".git" not in path.parts
-    }
+    before = {path: path.read_bytes() for path in where.work.rglob("*") if path.is_file() and ".git" not in path.parts}
     with pytest.raises(Trouble, match=words):
         work.update("01", where)
     (line,) = work.copy_chapters(where)
     assert "kept as it is" in line
     assert before == {
-        path: path.read_bytes()
-        for path in where.work.rglob("*")
-        if path.is_file() and ".git" not in path.parts
+        path: path.read_bytes() for path in where.work.rglob("*") if path.is_file() and ".git" not in path.parts
     }
 
 
@@ -247,9 +223,7 @@ def test_the_history_is_the_work_folders_own_even_inside_another_repository(wher
 
 def test_the_history_is_kept_whatever_the_persons_git_settings(where, monkeypatch, tmp_path):
     settings = tmp_path / "gitconfig"
-    settings.write_text(
-        "[commit]\n\tgpgsign = true\n[core]\n\thooksPath = /nowhere\n[user]\n\tuseConfigOnly = true\n"
-    )
+    settings.write_text("[commit]\n\tgpgsign = true\n[core]\n\thooksPath = /nowhere\n[user]\n\tuseConfigOnly = true\n")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     monkeypatch.setenv("GIT_INDEX_FILE", "/nowhere/index")  # as inside a git hook

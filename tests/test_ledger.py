@@ -36,10 +36,7 @@ STEPS = {
     "plain MLP, manual, dropout, bf16": ({"attention": "manual", "dropout": 0.1, **PLAIN}, "bf16"),
     "plain MLP, flash, tied, bf16": ({"tied": True, **PLAIN}, "bf16"),
     "grouped, flash, bf16": ({"kv_heads": 2}, "bf16"),
-    "grouped, math, dropout, tied, fp32": (
-        {"kv_heads": 2, "attention": "math", "dropout": 0.1, "tied": True},
-        "fp32",
-    ),
+    "grouped, math, dropout, tied, fp32": ({"kv_heads": 2, "attention": "math", "dropout": 0.1, "tied": True}, "fp32"),
     "grouped, manual, autocast": ({"kv_heads": 1, "attention": "manual"}, "autocast"),
     "selective, flash, fp32": ({"checkpointing": "selective"}, "fp32"),
     "selective, grouped, math, dropout, bf16": (
@@ -51,14 +48,8 @@ STEPS = {
         "autocast",
     ),
     "full, flash, tied, fp32": ({"checkpointing": "full", "tied": True}, "fp32"),
-    "full, manual, dropout, bf16": (
-        {"checkpointing": "full", "attention": "manual", "dropout": 0.1},
-        "bf16",
-    ),
-    "full, grouped, math, autocast": (
-        {"checkpointing": "full", "kv_heads": 2, "attention": "math"},
-        "autocast",
-    ),
+    "full, manual, dropout, bf16": ({"checkpointing": "full", "attention": "manual", "dropout": 0.1}, "bf16"),
+    "full, grouped, math, autocast": ({"checkpointing": "full", "kv_heads": 2, "attention": "math"}, "autocast"),
 }
 
 
@@ -79,9 +70,7 @@ def agree(config, form, size=3, seq=None):
     assert abs(lines.gap) <= 0.005, lines.table()
     for line in lines.lines:
         assert line.measured == pytest.approx(line.expected, rel=0.005), line
-        assert line.why or line.expected == line.printed, (
-            f"{line.label} differs from the formula without a reason"
-        )
+        assert line.why or line.expected == line.printed, f"{line.label} differs from the formula without a reason"
     assert lines.measured == book.saved_bytes == book.after["forward"]["saved for backward"]
 
 
@@ -110,32 +99,21 @@ def test_the_terms_hold_for_other_shapes(data):
         positions=draw(st.sampled_from(["rotary", "learned"])),
     )
     agree(
-        config,
-        draw(st.sampled_from(["fp32", "bf16", "autocast"])),
-        draw(st.integers(1, 4)),
-        draw(st.integers(2, 32)),
+        config, draw(st.sampled_from(["fp32", "bf16", "autocast"])), draw(st.integers(1, 4)), draw(st.integers(2, 32))
     )
 
 
 # --- the printed formula
 
 
-@given(
-    st.integers(1, 9), st.integers(1, 64), st.sampled_from([1, 2, 4, 8]), st.integers(1, 8), st.integers(1, 4)
-)
-def test_with_one_byte_masks_and_dropout_the_same_terms_are_the_printed_formula(
-    batch, seq, heads, width, layers
-):
+@given(st.integers(1, 9), st.integers(1, 64), st.sampled_from([1, 2, 4, 8]), st.integers(1, 8), st.integers(1, 4))
+def test_with_one_byte_masks_and_dropout_the_same_terms_are_the_printed_formula(batch, seq, heads, width, layers):
     h = heads * 2 * width
-    config = Config(
-        layers=layers, hidden=h, heads=heads, dropout=0.1, attention="manual", gated=False, seq_len=seq
-    )
+    config = Config(layers=layers, hidden=h, heads=heads, dropout=0.1, attention="manual", gated=False, seq_len=seq)
     terms = ledger.expected(config, batch, seq, ledger.PAPER)
     inside = sum(term.nbytes for term in terms if term.layer)
     assert inside * h == seq * batch * h * (34 * h + 5 * heads * seq) * layers
-    assert ledger.layer_coefficient(terms, config, batch, seq) == pytest.approx(
-        [34 + 5 * heads * seq / h] * 2
-    )
+    assert ledger.layer_coefficient(terms, config, batch, seq) == pytest.approx([34 + 5 * heads * seq / h] * 2)
     assert not [term for term in terms if term.layer and term.why]
 
 
@@ -236,12 +214,7 @@ def test_any_model_can_be_recorded_and_what_has_no_name_has_a_place():
     x, y = torch.randn(5, 8), torch.randn(5, 4)
     book = ledger.record(model, x, y, loss=nn.functional.mse_loss)
     assert book.by_label == {"1: tanh": 5 * 16 * 4, "model: mse_loss": 5 * 4 * 4}  # mse_loss: the output
-    assert {each.alias_of for each in book.kept if each.alias_of} == {
-        "tokens",
-        "1: tanh",
-        "2.weight",
-        "targets",
-    }
+    assert {each.alias_of for each in book.kept if each.alias_of} == {"tokens", "1: tanh", "2.weight", "targets"}
 
 
 def test_the_rows_add_up_and_say_where():
@@ -289,8 +262,11 @@ def test_every_live_byte_of_a_step_has_a_role():
         "temporary": batch + 4,  # and the loss
     }
     assert book.after["backward"] == {
-        **nothing, "parameters": weights + tables, "gradients": weights, "temporary": batch + 4,
-    }  # fmt: skip
+        **nothing,
+        "parameters": weights + tables,
+        "gradients": weights,
+        "temporary": batch + 4,
+    }
     matrices = len(list(build(config).parameters()))
     states = book.after["optimizer step"]["optimizer state"]
     assert states == 2 * weights + 4 * matrices  # and a step count each
@@ -333,9 +309,7 @@ def test_on_a_gpu_the_peak_is_what_its_allocator_says(monkeypatch):
     asked = []
     readings = {"max_memory_allocated": 12345, "max_memory_reserved": 20000}
     for name in ("synchronize", "reset_peak_memory_stats", *readings):
-        monkeypatch.setattr(
-            torch.cuda, name, lambda device, name=name: asked.append(name) or readings.get(name)
-        )
+        monkeypatch.setattr(torch.cuda, name, lambda device, name=name: asked.append(name) or readings.get(name))
     read = []
     with _device_peak(torch.device("cuda"), read):
         assert asked == ["synchronize", "reset_peak_memory_stats"]
@@ -373,10 +347,7 @@ def test_the_same_call_reads_the_device_where_there_is_one():
         (lambda: ledger.expected(Config(), 0, 8), "batch is 0"),
         (lambda: ledger.expected(Config(), 2, -8), "seq is -8"),
         (lambda: ledger.record(build(Config()).eval(), *text.batch(0, 1, 8)), r"call model.train\(\)"),
-        (
-            lambda: ledger.record(build(Config()), *text.batch(0, 1, 8), autocast="bf16"),
-            "give torch.bfloat16",
-        ),
+        (lambda: ledger.record(build(Config()), *text.batch(0, 1, 8), autocast="bf16"), "give torch.bfloat16"),
     ],
 )
 def test_what_cannot_be_recorded_is_refused_in_words(ask, words):

@@ -34,12 +34,7 @@ def test_every_number_of_the_conventions_table(
     letter, weights, grads, master, moments, total, gb_7, gb_70, tb_405, cards
 ):
     one = CONVENTIONS[letter]
-    assert (one.weights, one.grads + one.main_grads, one.master, one.moments) == (
-        weights,
-        grads,
-        master,
-        moments,
-    )
+    assert (one.weights, one.grads + one.main_grads, one.master, one.moments) == (weights, grads, master, moments)
     assert memory.bytes_per_param(letter) == total
     assert memory.state_bytes(7e9, letter) / GB == pytest.approx(gb_7)
     assert memory.state_bytes(70e9, letter) / GB == pytest.approx(gb_70)
@@ -64,13 +59,19 @@ def test_zero_table_1_for_seven_and_a_half_billion_on_64(stage, gigabytes):
 @pytest.mark.parametrize(
     ("letter", "stage", "expected"),
     [
-        ("A", 1, 4.125), ("A", 2, 2.15625), ("A", 3, 0.1875),
-        ("B", 1, 4.1875), ("B", 2, 2.21875), ("B", 3, 0.25),
-        ("C", 1, 6.1875), ("C", 2, 2.25), ("C", 3, 0.28125),
+        ("A", 1, 4.125),
+        ("A", 2, 2.15625),
+        ("A", 3, 0.1875),
+        ("B", 1, 4.1875),
+        ("B", 2, 2.21875),
+        ("B", 3, 0.25),
+        ("C", 1, 6.1875),
+        ("C", 2, 2.25),
+        ("C", 3, 0.28125),
         ("D", 1, 8 + 8 / 64),
         ("E", 1, 4 + 16 / 64),
     ],
-)  # fmt: skip
+)
 def test_zero_under_other_conventions_on_64_ranks(letter, stage, expected):
     # C, D and E are also what NVIDIA's documentation prints: 6+12/d, 8+8/d, 4+16/d
     assert memory.zero_bytes_per_param(stage, 64, letter) == expected
@@ -85,9 +86,7 @@ def test_thirteen_billion_leave_the_published_headroom():
 
 
 def test_largest_models_of_three_cards():
-    fits = [
-        memory.largest_model(facts.device(name).memory) / 1e9 for name in ("H100 SXM", "H200 SXM", "B200 SXM")
-    ]
+    fits = [memory.largest_model(facts.device(name).memory) / 1e9 for name in ("H100 SXM", "H200 SXM", "B200 SXM")]
     assert fits == pytest.approx([5.0, 8.8, 11.25], abs=0.05)
     assert memory.largest_model(192 * GB) == 12e9
 
@@ -110,9 +109,7 @@ def test_a_convention_can_be_said_by_its_types(letter):
 
 def test_a_convention_of_ones_own_is_taken_wherever_a_letter_is():
     pure = memory.own_convention(master="", moments="bf16")
-    assert pure.buckets == CONVENTIONS["F"].buckets and memory.state_bytes(1e9, pure) == memory.state_bytes(
-        1e9, "F"
-    )
+    assert pure.buckets == CONVENTIONS["F"].buckets and memory.state_bytes(1e9, pure) == memory.state_bytes(1e9, "F")
     assert memory.zero_bytes_per_param(3, 8, pure) == 1.0
 
 
@@ -134,9 +131,7 @@ def test_one_rank_shards_nothing(letter, params, stage):
 
 @given(letter=letters, params=params_of)
 def test_the_buckets_add_up_to_the_state(letter, params):
-    assert sum(memory.state_by_bucket(params, letter).values()) == pytest.approx(
-        memory.state_bytes(params, letter)
-    )
+    assert sum(memory.state_by_bucket(params, letter).values()) == pytest.approx(memory.state_bytes(params, letter))
 
 
 @given(cards=st.integers(1, 10_000), size=st.floats(1e9, 1e12))

@@ -6,21 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib import memory
-from course_lib.memory import (
-    Kernels,
-    Layout,
-    Shape,
-    activation_bytes,
-    layer_bytes,
-    layer_terms,
-    outside_terms,
-)
+from course_lib.memory import Kernels, Layout, Shape, activation_bytes, layer_bytes, layer_terms, outside_terms
 from course_lib.units import GiB
 
 SMALL = Shape(layers=4, hidden=512, heads=8, vocab=1000)
-GATED = Shape(
-    layers=4, hidden=512, heads=8, kv_heads=2, ffn=1408, vocab=1000, gated=True, norm="RMSNorm", biases=False
-)
+GATED = Shape(layers=4, hidden=512, heads=8, kv_heads=2, ffn=1408, vocab=1000, gated=True, norm="RMSNorm", biases=False)
 
 gpts = st.builds(
     lambda heads, each: Shape(layers=2, hidden=heads * each, heads=heads, vocab=64),
@@ -42,9 +32,7 @@ FORMULAS = [  # Korthikanti et al. (2022), table 2: (tp splits, sp, checkpointin
 @given(shape=gpts, tp=st.sampled_from([1, 2, 4, 8]), batch=st.integers(1, 8), seq=st.integers(1, 4096))
 def test_a_layer_is_the_papers_formula(sp, checkpointing, factor, shape, tp, batch, seq):
     got = layer_bytes(shape, batch, seq, Layout(tp=tp, sp=sp), checkpointing=checkpointing)
-    assert got == pytest.approx(
-        seq * batch * shape.hidden * factor(tp, shape.heads * seq / shape.hidden), rel=1e-12
-    )
+    assert got == pytest.approx(seq * batch * shape.hidden * factor(tp, shape.heads * seq / shape.hidden), rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -52,14 +40,7 @@ def test_a_layer_is_the_papers_formula(sp, checkpointing, factor, shape, tp, bat
     [
         (Shape(layers=48, hidden=6144, heads=64, vocab=51200), 4, 48, 1, 59.25, 9.5625),
         (Shape(layers=96, hidden=12288, heads=96, vocab=51200), 1, 96, 1 + 7 / 24, 66.84375, 12.3515625),
-        (
-            Shape(layers=105, hidden=20480, heads=128, vocab=51200),
-            1,
-            105,
-            1 + 34 / 105,
-            114.0234375,
-            23.076171875,
-        ),
+        (Shape(layers=105, hidden=20480, heads=128, vocab=51200), 1, 105, 1 + 34 / 105, 114.0234375, 23.076171875),
         (Shape(layers=128, hidden=25600, heads=160, vocab=51200), 1, 128, 1, 131.25, 26.5625),
     ],
     ids=["22B", "175B", "530B", "1T"],
@@ -89,12 +70,20 @@ def test_every_term_has_one_name_and_no_term_is_empty():
     ("choices", "gone", "come"),
     [
         ({"kernels": "flash"}, {"attention.softmax", "attention.softmax_mask", "attention.softmax_dropped"}, set()),
-        ({"dropout": False}, {"attention.softmax_mask", "attention.softmax_dropped", "attention.dropout_mask", "mlp.dropout_mask"}, set()),
+        (
+            {"dropout": False},
+            {"attention.softmax_mask", "attention.softmax_dropped", "attention.dropout_mask", "mlp.dropout_mask"},
+            set(),
+        ),
         ({"kernels": "torch"}, set(), {"norm1.statistics", "norm2.statistics"}),
-        ({"checkpointing": "selective"}, {"attention.softmax", "attention.softmax_mask", "attention.softmax_dropped"}, set()),
+        (
+            {"checkpointing": "selective"},
+            {"attention.softmax", "attention.softmax_mask", "attention.softmax_dropped"},
+            set(),
+        ),
     ],
     ids=["flash stores no scores", "no dropout, no masks and no second softmax", "statistics of norms", "selective"],
-)  # fmt: skip
+)
 def test_what_a_choice_takes_away_and_adds(choices, gone, come):
     plain, other = set(names(layer_terms(SMALL, 2, 64))), set(names(layer_terms(SMALL, 2, 64, **choices)))
     assert plain - other == gone and other - plain == come
@@ -105,11 +94,7 @@ def test_full_checkpointing_keeps_the_layers_input_alone():
 
 
 def test_flash_attention_keeps_a_number_per_head_and_token_where_statistics_count():
-    (kept,) = (
-        term
-        for term in layer_terms(SMALL, 2, 64, kernels="torch-flash")
-        if term.name == "attention.logsumexp"
-    )
+    (kept,) = (term for term in layer_terms(SMALL, 2, 64, kernels="torch-flash") if term.name == "attention.logsumexp")
     assert kept.nbytes == 2 * 64 * SMALL.heads * 4
 
 
@@ -117,9 +102,7 @@ def test_a_gated_mlp_keeps_four_inner_tensors_and_a_fused_one_three():
     inner = 2 * 64 * GATED.ffn * 2
     parts = {term.name: term.nbytes for term in layer_terms(GATED, 2, 64, kernels="flash", dropout=False)}
     assert [parts[f"mlp.{name}"] for name in ("gate", "up", "activated", "product")] == [inner] * 4
-    fused = names(
-        layer_terms(GATED, 2, 64, kernels=Kernels(attention="flash", fused_gate=True), dropout=False)
-    )
+    fused = names(layer_terms(GATED, 2, 64, kernels=Kernels(attention="flash", fused_gate=True), dropout=False))
     assert "mlp.activated" not in fused and "mlp.product" in fused
 
 
@@ -128,28 +111,21 @@ def test_grouped_queries_shrink_keys_and_values_only_and_more_ranks_than_key_hea
     assert parts["attention.k"] == parts["attention.v"] == parts["attention.q"] / 4
     on_four = {term.name: term.nbytes for term in layer_terms(GATED, 2, 64, Layout(tp=4))}
     assert on_four["attention.q"] == parts["attention.q"] / 4
-    assert (
-        on_four["attention.k"] == parts["attention.k"] / 2
-    )  # two key heads on four ranks: two ranks hold each
+    assert on_four["attention.k"] == parts["attention.k"] / 2  # two key heads on four ranks: two ranks hold each
 
 
 def test_masks_are_as_wide_as_the_activations_in_plain_pytorch():
     paper, torch = (
-        {term.name: term for term in layer_terms(SMALL, 2, 64, kernels=one, dtype="fp32")}
-        for one in ("paper", "torch")
+        {term.name: term for term in layer_terms(SMALL, 2, 64, kernels=one, dtype="fp32")} for one in ("paper", "torch")
     )
     assert torch["mlp.dropout_mask"].nbytes == 4 * paper["mlp.dropout_mask"].nbytes
 
 
 def test_context_parallelism_splits_the_tokens_and_leaves_the_columns_of_the_scores():
-    whole, half = (
-        {term.name: term.nbytes for term in layer_terms(SMALL, 2, 64, Layout(cp=ways))} for ways in (1, 2)
-    )
+    whole, half = ({term.name: term.nbytes for term in layer_terms(SMALL, 2, 64, Layout(cp=ways))} for ways in (1, 2))
     assert all(half[name] == whole[name] / 2 for name in whole)
     longer = {term.name: term.nbytes for term in layer_terms(SMALL, 2, 128, Layout(cp=2))}
-    assert (
-        longer["mlp.up"] == whole["mlp.up"] and longer["attention.softmax"] == 2 * whole["attention.softmax"]
-    )
+    assert longer["mlp.up"] == whole["mlp.up"] and longer["attention.softmax"] == 2 * whole["attention.softmax"]
 
 
 @pytest.mark.parametrize(
@@ -185,17 +161,11 @@ kernels = st.sampled_from(sorted(memory.KERNELS))
 
 
 @given(
-    shape=shapes,
-    kernels=kernels,
-    batch=st.integers(1, 8),
-    seq=st.sampled_from([8, 64, 1024]),
-    dropout=st.booleans(),
+    shape=shapes, kernels=kernels, batch=st.integers(1, 8), seq=st.sampled_from([8, 64, 1024]), dropout=st.booleans()
 )
 def test_more_checkpointing_keeps_less_and_what_is_redone_is_the_rest(shape, kernels, batch, seq, dropout):
     choices = {"kernels": kernels, "dropout": dropout}
-    kept = {
-        word: layer_bytes(shape, batch, seq, checkpointing=word, **choices) for word in memory.CHECKPOINTING
-    }
+    kept = {word: layer_bytes(shape, batch, seq, checkpointing=word, **choices) for word in memory.CHECKPOINTING}
     assert kept["full"] < kept["selective"] <= kept["none"]
     for word in memory.CHECKPOINTING:
         redone = memory.recomputed_bytes(shape, batch, seq, checkpointing=word, **choices)
@@ -235,7 +205,10 @@ def test_arrays_are_answered_one_by_one_as_numbers_are():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: Shape(layers=2, hidden=100, heads=8, vocab=64), r"heads=8 does not divide hidden=100; choose heads from \[1, 2, 4, 5"),
+        (
+            lambda: Shape(layers=2, hidden=100, heads=8, vocab=64),
+            r"heads=8 does not divide hidden=100; choose heads from \[1, 2, 4, 5",
+        ),
         (lambda: Shape(layers=2, hidden=64, heads=8, kv_heads=3, vocab=64), r"kv_heads=3 does not divide heads=8"),
         (lambda: Shape(layers=0, hidden=64, heads=8, vocab=64), "layers is 0"),
         (lambda: Shape(layers=2, hidden=-64, heads=8, vocab=64), "hidden is -64"),
@@ -247,14 +220,17 @@ def test_arrays_are_answered_one_by_one_as_numbers_are():
         (lambda: layer_bytes(SMALL, 2, 64, kernels="fast"), "choose from paper, flash"),
         (lambda: layer_bytes(SMALL, 2, 64, checkpointing="some"), "choose from none, selective, full"),
         (lambda: outside_terms(SMALL, 2, 64, loss="huge"), "choose from paper, plain, fused"),
-        (lambda: layer_bytes(SMALL, 2, 64, Layout(tp=3)), r"tp=3 cannot split 8 attention heads; choose tp from \[1, 2, 4, 8\]"),
+        (
+            lambda: layer_bytes(SMALL, 2, 64, Layout(tp=3)),
+            r"tp=3 cannot split 8 attention heads; choose tp from \[1, 2, 4, 8\]",
+        ),
         (lambda: layer_bytes(SMALL, 2, 65, Layout(cp=2)), "cp=2 cannot split 65 tokens"),
         (lambda: Kernels(attention="slow"), "choose unfused"),
         (lambda: Layout(tp=0), "tp is 0"),
         (lambda: memory.shape("mixtral-8x7b"), "8 experts"),
         (lambda: memory.shape(3), "says nothing of its layers"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_request_is_answered_with_the_way_out(call, words):
     with pytest.raises(ValueError, match=words):
         call()

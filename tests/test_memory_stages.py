@@ -40,11 +40,23 @@ def test_the_first_stage_of_the_interleaved_schedule_holds_the_papers_factor():
 
 layouts = st.builds(
     lambda tp, sp, pp, dp, zero, schedule, microbatches: Layout(
-        tp=tp, sp=sp, pp=pp, dp=dp, zero=zero, schedule=schedule, virtual=2 if schedule == "interleaved" else 1, microbatches=microbatches
+        tp=tp,
+        sp=sp,
+        pp=pp,
+        dp=dp,
+        zero=zero,
+        schedule=schedule,
+        virtual=2 if schedule == "interleaved" else 1,
+        microbatches=microbatches,
     ),
-    st.sampled_from([1, 2, 4]), st.booleans(), st.integers(1, 9), st.integers(1, 8), st.integers(0, 3),
-    st.sampled_from(memory.SCHEDULES), st.integers(1, 40),
-)  # fmt: skip
+    st.sampled_from([1, 2, 4]),
+    st.booleans(),
+    st.integers(1, 9),
+    st.integers(1, 8),
+    st.integers(0, 3),
+    st.sampled_from(memory.SCHEDULES),
+    st.integers(1, 40),
+)
 
 
 @given(
@@ -109,8 +121,7 @@ def test_zero_3_gathers_layers_and_the_others_do_not():
 
 def test_gpipe_holds_every_micro_batch_and_1f1b_as_many_as_there_are_stages():
     gpipe, one = (
-        stage_peak(MODEL, 1, 64, Layout(pp=2, microbatches=16, schedule=word)).activations
-        for word in ("gpipe", "1f1b")
+        stage_peak(MODEL, 1, 64, Layout(pp=2, microbatches=16, schedule=word)).activations for word in ("gpipe", "1f1b")
     )
     assert gpipe == 8 * one
 
@@ -156,9 +167,7 @@ def test_bytes_an_optimizer_keeps_per_parameter(name, expected):
 
 def test_half_the_bytes_in_half_the_width_but_eight_bits_stay():
     assert memory.optimizer_bytes_per_param("adamw", dtype="bf16") == 4
-    assert memory.optimizer_bytes_per_param("adam8bit", dtype="bf16") == memory.optimizer_bytes_per_param(
-        "adam8bit"
-    )
+    assert memory.optimizer_bytes_per_param("adam8bit", dtype="bf16") == memory.optimizer_bytes_per_param("adam8bit")
 
 
 def test_adafactor_and_muon_are_counted_matrix_by_matrix():
@@ -170,9 +179,7 @@ def test_adafactor_and_muon_are_counted_matrix_by_matrix():
         4 * (rows_and_columns + vectors)
     )
     inner = layers * (4 * h * h + 2 * h * f)
-    assert params * memory.optimizer_bytes_per_param("muon", shape) == pytest.approx(
-        4 * inner + 8 * (params - inner)
-    )
+    assert params * memory.optimizer_bytes_per_param("muon", shape) == pytest.approx(4 * inner + 8 * (params - inner))
 
 
 def test_llama_pays_next_to_nothing_for_adafactor_and_little_more_than_a_momentum_for_muon():

@@ -82,7 +82,10 @@ def test_adams_weights_differ_by_what_the_gradients_error_allows(kind):
             adam.step()
     off, allowed = (weights[0] - weights[1]).detach().abs(), adam_tolerance(kind, terms, steps, rate, largest, smallest)
     assert (off <= allowed).all() and off.max() > 0
-    assert allowed.max() <= 2 * steps * rate and allowed.median() < steps * rate * {torch.float64: 1e-9, torch.float32: 0.3}[kind]
+    assert (
+        allowed.max() <= 2 * steps * rate
+        and allowed.median() < steps * rate * {torch.float64: 1e-9, torch.float32: 0.3}[kind]
+    )
 
 
 # --- what a run must have sent

@@ -51,16 +51,23 @@ def train(comm, schedule, config, steps, size, pipelines=1, wide=False, pace=Non
     for step in range(steps):
         tokens, targets = (each[mine_of_batch] for each in text.batch(step, size * pipelines, config.seq_len))
         optimizer.zero_grad()
-        done = run(comm, schedule, mine, cross_entropy if wide else loss, tokens, targets, (config.seq_len, config.hidden), ties=ties,
-                   replicas=replicas, pace=pace, dtype=torch.float64 if wide else torch.float32)  # fmt: skip
+        done = run(
+            comm,
+            schedule,
+            mine,
+            cross_entropy if wide else loss,
+            tokens,
+            targets,
+            (config.seq_len, config.hidden),
+            ties=ties,
+            replicas=replicas,
+            pace=pace,
+            dtype=torch.float64 if wide else torch.float32,
+        )
         losses.append(done.loss)
         norm = gradient_norm(comm, schedule, mine, ties)
         optimizer.step()
-    found = {
-        (stage, name): (p.grad, p.detach())
-        for stage, part in mine.items()
-        for name, p in part.named_parameters()
-    }
+    found = {(stage, name): (p.grad, p.detach()) for stage, part in mine.items() for name, p in part.named_parameters()}
     return losses, norm, found
 
 
@@ -84,9 +91,7 @@ def serial(schedule, config, steps, size):
     norm = sum(p.grad.square().sum() for p in model.parameters()).sqrt().item()
     parts = transformer_stages(model, schedule.stages)
     found = {
-        (stage, name): (p.grad, p.detach())
-        for stage, part in enumerate(parts)
-        for name, p in part.named_parameters()
+        (stage, name): (p.grad, p.detach()) for stage, part in enumerate(parts) for name, p in part.named_parameters()
     }
     return losses, norm, found
 
@@ -116,12 +121,8 @@ def test_ten_steps_equal_the_whole_models_under_every_schedule(name, tied):
 @pytest.mark.parametrize("make", [one_f_one_b, interleaved, zb_v, dualpipe])
 def test_four_ranks_with_gated_grouped_and_recomputed_layers(make):
     schedule = make(4, 8)
-    config = config_for(
-        schedule, tied=True, kv_heads=1, checkpointing="full", biases=True, positions="learned"
-    )
-    alike(
-        simulate(train, 4, args=(schedule, config, 2, 11, 1, True)).results, serial(schedule, config, 2, 11)
-    )
+    config = config_for(schedule, tied=True, kv_heads=1, checkpointing="full", biases=True, positions="learned")
+    alike(simulate(train, 4, args=(schedule, config, 2, 11, 1, True)).results, serial(schedule, config, 2, 11))
 
 
 @pytest.mark.parametrize("make", [one_f_one_b, interleaved, zb_v, dualpipe])
@@ -136,14 +137,8 @@ def test_gradients_are_averaged_when_a_stage_is_complete_not_when_the_pipeline_i
     config = config_for(schedule)
     pace = Durations(forward=1, backward=2)
     ran = simulate(train, 8, args=(schedule, config, 1, 8, 2, False, pace))
-    done = [
-        max(span.end for span in ran.spans if (span.rank, span.kind) == (rank, "backward"))
-        for rank in range(4)
-    ]
-    met = [
-        min(each.sent for each in ran.messages if (each.src, each.dst) == (rank, rank + 4))
-        for rank in range(4)
-    ]
+    done = [max(span.end for span in ran.spans if (span.rank, span.kind) == (rank, "backward")) for rank in range(4)]
+    met = [min(each.sent for each in ran.messages if (each.src, each.dst) == (rank, rank + 4)) for rank in range(4)]
     assert done == sorted(done, reverse=True), "the last stage is through first"
     assert met == pytest.approx(done), "and its replicas meet then, without waiting for the first"
 
@@ -170,9 +165,7 @@ def test_the_clusters_clock_agrees_with_the_timeline(make, message):
     pace = Durations(forward=1, backward=2, communication=message, overlapped=2.5)
     wires = Topology.flat(message, 1e18, 1e12)
     ran = simulate(train, 4, args=(schedule, config_for(schedule), 1, 8, 1, False, pace), topology=wires)
-    ends = [
-        max(span.end for span in ran.spans if span.rank == rank and span.kind in WORK) for rank in range(4)
-    ]
+    ends = [max(span.end for span in ran.spans if span.rank == rank and span.kind in WORK) for rank in range(4)]
     assert ends == pytest.approx([row[-1] for row in play(schedule, pace).finishes])
 
 
@@ -210,8 +203,7 @@ def test_the_v_needs_no_message_for_tied_ends_and_the_loop_does():
     for make in (interleaved, zb_v):
         schedule = make(2, 4)
         tied, untied = (
-            simulate(train, 2, args=(schedule, config_for(schedule, tied=tied), 1, 4))
-            for tied in (True, False)
+            simulate(train, 2, args=(schedule, config_for(schedule, tied=tied), 1, 4)) for tied in (True, False)
         )
         sent.append(tied.meter.total_bytes - untied.meter.total_bytes)
     config = config_for(interleaved(2, 4), tied=True)
@@ -273,9 +265,8 @@ def test_what_cannot_run_is_answered_with_what_would():
     assert "4 samples cannot make 8 micro-batches; 4 or fewer would fit" in refused(gpipe(2, 8), 2)
     assert "1F1B is for 2 ranks, and this communicator has 3" in refused(one_f_one_b(2, 4), 3)
     assert "in 1F1B it holds [0]" in refused(one_f_one_b(2, 4), 2, hold=(1,))
-    assert (
-        "Stage 0 gives (1, 6, 8) torch.float32; boundary and dtype promise the next stage (1, 6, 9)"
-        in refused(gpipe(2, 4), 2, boundary=(6, 9))
+    assert "Stage 0 gives (1, 6, 8) torch.float32; boundary and dtype promise the next stage (1, 6, 9)" in refused(
+        gpipe(2, 4), 2, boundary=(6, 9)
     )
     with pytest.raises(ValueError, match="4 layers cannot fill 5 stages.*4 stages would fit"):
         transformer_stages(build(Config(layers=4)), 5)
@@ -288,15 +279,7 @@ def test_a_sum_over_stages_is_not_added_to():
         stages = transformer_stages(model, schedule.stages)
         mine = {stage: stages[stage] for stage in schedule.stages_of(comm.rank)}
         for _ in range(2):
-            run(
-                comm,
-                schedule,
-                mine,
-                loss,
-                *text.batch(0, 4, 6),
-                (6, 8),
-                ties=tied_ends(model, schedule.stages),
-            )
+            run(comm, schedule, mine, loss, *text.batch(0, 4, 6), (6, 8), ties=tied_ends(model, schedule.stages))
 
     with pytest.raises(RankError, match="call optimizer.zero_grad"):
         simulate(program, 2, args=(one_f_one_b(2, 4),))
@@ -314,8 +297,10 @@ def test_a_first_stage_can_be_frozen_altogether():
         got = [p.grad for p in parameters_of(mine)]
         model.zero_grad()
         loss(model(tokens), targets).backward()
-        return all((g is None) == (p.grad is None) and (g is None or torch.allclose(g, p.grad, atol=1e-6))
-                   for g, p in zip(got, parameters_of(mine), strict=True))  # fmt: skip
+        return all(
+            (g is None) == (p.grad is None) and (g is None or torch.allclose(g, p.grad, atol=1e-6))
+            for g, p in zip(got, parameters_of(mine), strict=True)
+        )
 
     assert all(simulate(program, 2, args=(zb_h1(2, 4),)).results)
 

@@ -12,7 +12,9 @@ SOURCES = sorted(ROOT.glob("solutions/*/*.ipynb"))
 UNIT = r"(?:[kMGTPE]i?B|bytes?|[TPEG]FLOPs?(?:/s)?|FLOPs?|days?|weeks?|years?|hours?|ms|µs|seconds?|GPUs?|H100s|tokens?|GPU-hours?|%|×)"
 QUANTITY = re.compile(rf"(?<![\w.,{{-])(?:\\?\$)?\d[\d,.]*\s?(?:billion|million|trillion)?\s?{UNIT}(?![\w-])")
 MONEY = re.compile(r"\\\$\d")
-NOT_PROSE = re.compile(r"```.*?```|`[^`]*`|(?<!\\)\$\$.*?\$\$|(?<!\\)\$[^$\n]+?(?<!\\)\$|\]\([^)]*\)|<[^>]+>|\{\{[^}]*\}\}", re.S)
+NOT_PROSE = re.compile(
+    r"```.*?```|`[^`]*`|(?<!\\)\$\$.*?\$\$|(?<!\\)\$[^$\n]+?(?<!\\)\$|\]\([^)]*\)|<[^>]+>|\{\{[^}]*\}\}", re.S
+)
 
 
 def prose(path: Path) -> list[tuple[str, str]]:

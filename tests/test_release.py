@@ -74,7 +74,9 @@ def test_check_cells_are_locked_and_answers_are_not(root):
 
 def test_prose_is_filled_and_says_which_variant_it_is(root):
     notebook = parse(released(root)[NAME].decode())
-    assert notebook["metadata"]["course"]["chapter"] == "01" and notebook["metadata"]["course"]["variant"] == "canonical"
+    assert (
+        notebook["metadata"]["course"]["chapter"] == "01" and notebook["metadata"]["course"]["variant"] == "canonical"
+    )
     prose = "\n".join(cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "markdown")
     assert "{{" not in prose and all(exercises.card(name).title in prose for name in SMALL)
 
@@ -86,7 +88,9 @@ def test_a_variant_changes_the_numbers_and_nothing_else(root):
     path.write_text(json.dumps({"id": "someone", "exercises": {card.id: params}}))
     plain, varied = parse(released(root)[NAME].decode()), parse(released(root, variant=path)[NAME].decode())
     assert varied["metadata"]["course"]["variant"] == "someone"
-    changed = [old["id"] for old, new in zip(plain["cells"], varied["cells"], strict=True) if old["source"] != new["source"]]
+    changed = [
+        old["id"] for old, new in zip(plain["cells"], varied["cells"], strict=True) if old["source"] != new["source"]
+    ]
     assert changed == [f"c01-{card.id}-card"]
 
 
@@ -147,14 +151,22 @@ def no_region(notebook):
 
 
 def nested_regions(notebook):
-    cell_of(notebook, "mfu-waste")["source"] = "### BEGIN SOLUTION\n### BEGIN SOLUTION\nx = 1\n### END SOLUTION\n### END SOLUTION"
+    cell_of(notebook, "mfu-waste")["source"] = (
+        "### BEGIN SOLUTION\n### BEGIN SOLUTION\nx = 1\n### END SOLUTION\n### END SOLUTION"
+    )
 
 
 REFUSED = [
-    (no_end, "'mfu-waste'"), (solution_in_a_plain_cell, "'mine'"), (hidden_in_a_plain_cell, "'mine'"), (twice_the_same_id, "'mfu-waste'"),
-    (reaches_the_judging, "'mine' names the judging"), (unknown_placeholder, "'c01-title'"), (unknown_format, "'c01-title'"),
-    (no_region, "'mfu-waste'"), (nested_regions, "'mfu-waste'"),
-]  # fmt: skip
+    (no_end, "'mfu-waste'"),
+    (solution_in_a_plain_cell, "'mine'"),
+    (hidden_in_a_plain_cell, "'mine'"),
+    (twice_the_same_id, "'mfu-waste'"),
+    (reaches_the_judging, "'mine' names the judging"),
+    (unknown_placeholder, "'c01-title'"),
+    (unknown_format, "'c01-title'"),
+    (no_region, "'mfu-waste'"),
+    (nested_regions, "'mfu-waste'"),
+]
 
 
 @pytest.mark.parametrize(("damage", "words"), REFUSED, ids=[damage.__name__ for damage, _ in REFUSED])
@@ -224,7 +236,11 @@ def test_tidy_gives_readable_ids_and_the_cards_points_and_drops_the_rest():
     ids = [cell["id"] for cell in tidied["cells"]]
     assert len(set(ids)) == len(ids) and ids[:3] == ["c01-01-small", "c01-import-math", "c01-state-13b-card"]
     for cell in tidied["cells"]:
-        assert set(cell["metadata"]) <= {"nbgrader", "tags"} and not cell.get("outputs") and cell.get("execution_count") is None
+        assert (
+            set(cell["metadata"]) <= {"nbgrader", "tags"}
+            and not cell.get("outputs")
+            and cell.get("execution_count") is None
+        )
         if meta := grade_meta(cell):
             assert cell["id"] == meta["grade_id"] and "checksum" not in meta
             if meta["grade"]:
@@ -256,9 +272,16 @@ def test_tidy_agrees_with_nbformat():
 
 @pytest.mark.parametrize(
     ("source", "want"),
-    [("## Why a ring?", "why-a-ring"), ("def ring(x):\n    pass", "ring"), ("", "empty"), ("$$\\alpha$$", "alpha"), ("—", "cell"),
-     ("one two three four five six seven", "one-two-three-four-five"), ("{{state-13b.card}}", "state-13b-card")],
-)  # fmt: skip
+    [
+        ("## Why a ring?", "why-a-ring"),
+        ("def ring(x):\n    pass", "ring"),
+        ("", "empty"),
+        ("$$\\alpha$$", "alpha"),
+        ("—", "cell"),
+        ("one two three four five six seven", "one-two-three-four-five"),
+        ("{{state-13b.card}}", "state-13b-card"),
+    ],
+)
 def test_a_slug_is_the_first_words(source, want):
     assert slug(source) == want
 
@@ -277,7 +300,9 @@ def test_a_source_that_is_no_notebook_is_trouble():
 
 
 def ask(port, path, method="GET"):
-    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", method=method, headers={"Authorization": "token t"})
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}{path}", method=method, headers={"Authorization": "token t"}
+    )
     with urllib.request.urlopen(request, timeout=60) as answer:
         return answer.read().decode()
 
@@ -289,12 +314,25 @@ def formgrader(root, tmp_path):
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     # As from a desktop icon: the environment's bin folder is not on PATH.
-    env = {**os.environ, "PYTHONPATH": str(REPOSITORY), "JUPYTER_CONFIG_DIR": str(tmp_path / "config"), "PATH": "/usr/bin:/bin"}
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(REPOSITORY),
+        "JUPYTER_CONFIG_DIR": str(tmp_path / "config"),
+        "PATH": "/usr/bin:/bin",
+    }
     command = [
-        sys.executable, "-m", "jupyter_server", f"--ServerApp.port={port}", "--ServerApp.port_retries=0", "--ServerApp.ip=127.0.0.1",
-        "--ServerApp.token=t", "--no-browser", "--allow-root", f"--ServerApp.root_dir={root}",
+        sys.executable,
+        "-m",
+        "jupyter_server",
+        f"--ServerApp.port={port}",
+        "--ServerApp.port_retries=0",
+        "--ServerApp.ip=127.0.0.1",
+        "--ServerApp.token=t",
+        "--no-browser",
+        "--allow-root",
+        f"--ServerApp.root_dir={root}",
         "--ServerApp.jpserver_extensions={'nbgrader.server_extensions.formgrader': True}",
-    ]  # fmt: skip
+    ]
     with open(tmp_path / "server.log", "w") as log:
         server = subprocess.Popen(command, cwd=root, env=env, stdout=log, stderr=log)
     try:
@@ -318,10 +356,16 @@ def test_formgrader_opens_on_the_repository_and_generates_the_same_bytes(root, f
     assert chapter["name"] == "01_small" and chapter["source_path"] == "solutions/01_small"
     answer = json.loads(ask(formgrader, "/formgrader/api/assignment/01_small/assign", "POST"))
     assert answer["success"], answer
-    made = {str(path.relative_to(root / "notebooks")): path.read_bytes() for path in (root / "notebooks").rglob("*") if path.is_file()}
+    made = {
+        str(path.relative_to(root / "notebooks")): path.read_bytes()
+        for path in (root / "notebooks").rglob("*")
+        if path.is_file()
+    }
     assert made == released(root)
     [chapter] = json.loads(ask(formgrader, "/formgrader/api/assignments"))
-    assert chapter["max_score"] == sum(POINTS[name] for name in SMALL) and chapter["release_path"] == "notebooks/01_small"
+    assert (
+        chapter["max_score"] == sum(POINTS[name] for name in SMALL) and chapter["release_path"] == "notebooks/01_small"
+    )
     [notebook] = json.loads(ask(formgrader, "/formgrader/api/notebooks/01_small"))
     assert notebook["name"] == "01_small"
 

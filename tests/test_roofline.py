@@ -46,22 +46,21 @@ def test_the_lowest_roof_is_the_busiest_part(flop, memory, sent, flops, bandwidt
 
 
 REGIMES = [
-    ("compute", Work(1e15, 1e11, 1e9)), ("memory", Work(1e12, 1e11, 1e6)), ("network", Work(1e14, 1e11, 1e11)),
-    ("compute", Work(1e15, 1e11)), ("memory", Work(0.0, 1e9)),
-]  # fmt: skip
+    ("compute", Work(1e15, 1e11, 1e9)),
+    ("memory", Work(1e12, 1e11, 1e6)),
+    ("network", Work(1e14, 1e11, 1e11)),
+    ("compute", Work(1e15, 1e11)),
+    ("memory", Work(0.0, 1e9)),
+]
 
 
-@pytest.mark.parametrize(
-    ("bound", "work"), REGIMES, ids=[f"{name} {i}" for i, (name, _) in enumerate(REGIMES)]
-)
+@pytest.mark.parametrize(("bound", "work"), REGIMES, ids=[f"{name} {i}" for i, (name, _) in enumerate(REGIMES)])
 def test_each_regime_is_named(bound, work):
     assert roofline.place(work, MACHINE).bound == bound
 
 
 def test_the_two_intensities_are_different_numbers_and_arrays_broadcast():
-    found = roofline.extended_roofline(
-        989e12, 3.35e12, 50e9, np.array([10.0, 1e3, 1e4]), np.array([1e6, 1e6, 10.0])
-    )
+    found = roofline.extended_roofline(989e12, 3.35e12, 50e9, np.array([10.0, 1e3, 1e4]), np.array([1e6, 1e6, 10.0]))
     assert list(found.bound) == ["memory", "compute", "network"]
     assert found.flops_per_s == pytest.approx([33.5e12, 989e12, 0.5e12])
     curve = roofline.attainable(np.geomspace(0.1, 1e4, 50), 989e12, 3.35e12)
@@ -78,9 +77,7 @@ def test_work_adds_up_and_scales():
 
 
 @given(flop=AMOUNT, memory=AMOUNT, sent=AMOUNT, factor=st.floats(1.0, 10))
-def test_only_the_binding_part_helps_where_all_overlap_and_never_more_than_its_factor(
-    flop, memory, sent, factor
-):
+def test_only_the_binding_part_helps_where_all_overlap_and_never_more_than_its_factor(flop, memory, sent, factor):
     work = Work(flop, memory, sent)
     gains = roofline.speedups(work, MACHINE, factor)
     assert all(1 - 1e-9 <= gain <= factor * (1 + 1e-9) for gain in gains.values())
@@ -98,9 +95,17 @@ def test_achievable_ceilings_replace_the_peak_and_nothing_else():
 
 BAD = [
     ("unknown device", lambda: roofline.machine("H100 SXN"), "H100 SXM"),
-    ("sparse peak", lambda: roofline.ridge(H100.sparse_flops, H100.bandwidth), "1,979 TFLOP/s of H100 SXM.*sparsity.*dense_flops"),
+    (
+        "sparse peak",
+        lambda: roofline.ridge(H100.sparse_flops, H100.bandwidth),
+        "1,979 TFLOP/s of H100 SXM.*sparsity.*dense_flops",
+    ),
     ("sparse machine", lambda: Machine("x", H100.sparse_flops, H100.bandwidth), "sparsity"),
-    ("both ways", lambda: roofline.message_seconds(1, 0, H100.link_both_ways), "900 GB/s of H100 SXM.*both directions.*link_one_way"),
+    (
+        "both ways",
+        lambda: roofline.message_seconds(1, 0, H100.link_both_ways),
+        "900 GB/s of H100 SXM.*both directions.*link_one_way",
+    ),
     ("both ways as network", lambda: Machine("x", 1e12, 1e12, H100.link_both_ways), "both directions"),
     ("no dense peak", lambda: roofline.machine("K40"), "no dense 16-bit peak of K40"),
     ("no network", lambda: roofline.machine("A100 PCIe 80GB"), "no network of A100 PCIe"),
@@ -121,7 +126,7 @@ BAD = [
     ("no repeats", lambda: Run("a", 1, 1, ()), "no repeats"),
     ("a falling line", lambda: roofline.fit_alpha_beta([1, 1e9], [1.0, 1e-3]), "not slower"),
     ("one size", lambda: roofline.fit_alpha_beta([5, 5], [1.0, 1.0]), "different sizes"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("make", "words"), [each[1:] for each in BAD], ids=[each[0] for each in BAD])
@@ -147,9 +152,7 @@ COUNTED = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("work", "intensity"), [each[1:] for each in COUNTED], ids=[each[0] for each in COUNTED]
-)
+@pytest.mark.parametrize(("work", "intensity"), [each[1:] for each in COUNTED], ids=[each[0] for each in COUNTED])
 def test_operators_have_the_intensity_that_counting_gives(work, intensity):
     assert work.memory_intensity == pytest.approx(intensity)
 
@@ -197,13 +200,7 @@ def test_the_smallest_batch_is_where_decoding_turns_compute_bound(batch, kv):
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    tile=st.integers(1, 5),
-    depth=st.integers(1, 3),
-    m=st.integers(2, 5),
-    k=st.integers(3, 6),
-    n=st.integers(2, 5),
-)
+@given(tile=st.integers(1, 5), depth=st.integers(1, 3), m=st.integers(2, 5), k=st.integers(3, 6), n=st.integers(2, 5))
 def test_a_loop_with_a_cache_that_is_just_large_enough_loads_what_the_formula_says(tile, depth, m, k, n):
     cache = tile * tile + 2 * tile * depth
     shape = (m * tile, k * depth, n * tile)
@@ -248,11 +245,7 @@ def test_one_column_more_begins_a_wave_that_is_mostly_empty():
 
 
 def test_waves_and_tiles_round_up():
-    assert (
-        roofline.tiles(129, 1, 128, 128) == 2
-        and roofline.waves(133, 132) == 2
-        and roofline.waves(132, 132) == 1
-    )
+    assert roofline.tiles(129, 1, 128, 128) == 2 and roofline.waves(133, 132) == 2 and roofline.waves(132, 132) == 1
 
 
 # --- wires -----------------------------------------------------------------------------------------------
@@ -281,9 +274,7 @@ def test_two_regimes_and_their_switch_are_found_again():
     truth = roofline.Regimes(65_536, (4e-6, 8e9), (20e-6, 45e9))
     sizes = np.geomspace(64, 1e9, 60)
     found = roofline.fit_regimes(sizes, noisy(draw, sizes, truth.seconds(sizes), 0.01))
-    assert found.small == pytest.approx(truth.small, rel=0.05) and found.large == pytest.approx(
-        truth.large, rel=0.05
-    )
+    assert found.small == pytest.approx(truth.small, rel=0.05) and found.large == pytest.approx(truth.large, rel=0.05)
     assert 0.6 < found.switch / truth.switch < 1.7
 
 
@@ -327,11 +318,7 @@ def test_one_slow_repeat_moves_neither_the_median_nor_a_roof():
 
 
 def test_what_fits_the_cache_is_no_memory_roof_and_what_beats_the_sheet_is_named():
-    runs = [
-        Run("cached", 1e6, 1e6, (1e-7,)),
-        Run("stream", 1e9, 8e9, (8e-3,)),
-        Run("matmul", 1e12, 1e9, (2e-3,)),
-    ]
+    runs = [Run("cached", 1e6, 1e6, (1e-7,)), Run("stream", 1e9, 8e9, (8e-3,)), Run("matmul", 1e12, 1e9, (2e-3,))]
     roofs = roofline.fit_roofs(runs, cache=5e7)
     assert roofs.by == ("matmul", "stream") and roofs.ridge == pytest.approx(500)
     assert roofline.above_roof(runs, 989e12, 3.35e12) == ["cached"]

@@ -51,7 +51,10 @@ def job(text="single", ranks=1, batch=16, name="1m", **more):
 # --- sizes and layouts
 
 
-@pytest.mark.parametrize(("name", "most"), [("1m", 0.15), ("10m", 0.1), ("60m", 0.1), ("125m", 0.1), ("350m", 0.1), ("1b", 0.1), ("3b", 0.1), ("7b", 0.1)])
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [("1m", 0.15), ("10m", 0.1), ("60m", 0.1), ("125m", 0.1), ("350m", 0.1), ("1b", 0.1), ("3b", 0.1), ("7b", 0.1)],
+)
 def test_a_size_has_about_as_many_parameters_as_its_name_says(name, most):
     said = float(name[:-1]) * {"m": 1e6, "b": 1e9}[name[-1]]
     assert abs(memory.count_params(sizes.size(name).config()) / said - 1) < most
@@ -59,9 +62,16 @@ def test_a_size_has_about_as_many_parameters_as_its_name_says(name, most):
 
 @pytest.mark.parametrize(
     ("text", "ranks", "degrees"),
-    [("single", 1, (1, 1, 1, 1)), ("ddp", 8, (1, 8, 1, 1)), ("fsdp", 4, (1, 1, 4, 1)), ("ddp=2,fsdp=4", 8, (1, 2, 4, 1)),
-     ("fsdp,tp=2", 8, (1, 1, 4, 2)), ("pp=2,fsdp=2,tp=2", 8, (2, 1, 2, 2)), ("tp=1", 1, (1, 1, 1, 1))],
-)  # fmt: skip
+    [
+        ("single", 1, (1, 1, 1, 1)),
+        ("ddp", 8, (1, 8, 1, 1)),
+        ("fsdp", 4, (1, 1, 4, 1)),
+        ("ddp=2,fsdp=4", 8, (1, 2, 4, 1)),
+        ("fsdp,tp=2", 8, (1, 1, 4, 2)),
+        ("pp=2,fsdp=2,tp=2", 8, (2, 1, 2, 2)),
+        ("tp=1", 1, (1, 1, 1, 1)),
+    ],
+)
 def test_a_layout_is_read_and_takes_the_ranks_that_are_left(text, ranks, degrees):
     layout = layouts.parse(text, ranks)
     assert (layout.pp, layout.ddp, layout.fsdp, layout.tp) == degrees
@@ -71,9 +81,17 @@ def test_a_layout_is_read_and_takes_the_ranks_that_are_left(text, ranks, degrees
 
 @pytest.mark.parametrize(
     ("text", "ranks", "words"),
-    [("tp=3", 8, "makes 3 ranks, and 8 are running"), ("zero", 2, "no degree of parallelism"), ("tp=2,tp=2", 4, "names tp twice"),
-     ("ddp,fsdp", 4, "leaves ddp and fsdp open"), ("tp=0", 1, "no degree"), ("ddp=2", 1, "1 is running"), ("tp=-2", 2, "no degree"), ("", 2, "no degree")],
-)  # fmt: skip
+    [
+        ("tp=3", 8, "makes 3 ranks, and 8 are running"),
+        ("zero", 2, "no degree of parallelism"),
+        ("tp=2,tp=2", 4, "names tp twice"),
+        ("ddp,fsdp", 4, "leaves ddp and fsdp open"),
+        ("tp=0", 1, "no degree"),
+        ("ddp=2", 1, "1 is running"),
+        ("tp=-2", 2, "no degree"),
+        ("", 2, "no degree"),
+    ],
+)
 def test_a_layout_that_does_not_multiply_out_is_refused_with_what_would(text, ranks, words):
     with pytest.raises(Trouble, match=words) as refused:
         layouts.parse(text, ranks)
@@ -82,8 +100,12 @@ def test_a_layout_that_does_not_multiply_out_is_refused_with_what_would(text, ra
 
 @pytest.mark.parametrize(
     ("text", "ranks", "batch", "words"),
-    [("tp=8", 8, 16, "key-value heads"), ("ddp=3", 3, 16, "sequences of a step"), ("pp=8", 8, 32, "layers do not make 8 pieces")],
-)  # fmt: skip
+    [
+        ("tp=8", 8, 16, "key-value heads"),
+        ("ddp=3", 3, 16, "sequences of a step"),
+        ("pp=8", 8, 32, "layers do not make 8 pieces"),
+    ],
+)
 def test_a_model_or_batch_that_cannot_be_divided_is_refused(text, ranks, batch, words):
     asked = job(text, ranks)
     with pytest.raises(Trouble, match=words):
@@ -105,7 +127,9 @@ def test_bytes_on_the_wire_follow_the_formulas():
     assert predict.wire_bytes(job()) == {}
     assert sum(predict.wire_bytes(job("ddp", 4)).values()) == pytest.approx(2 * 3 / 4 * params * 4)
     kept = sum(predict.wire_bytes(job("fsdp", 4, reshard=False)).values())
-    assert kept == pytest.approx(2 * 3 / 4 * params * 4), "gathered once and scattered once: as much as data parallelism"
+    assert kept == pytest.approx(2 * 3 / 4 * params * 4), (
+        "gathered once and scattered once: as much as data parallelism"
+    )
     again = sum(predict.wire_bytes(job("fsdp", 4)).values())
     assert kept < again < 1.5 * kept, "blocks are gathered twice, what is in no block once"
     hybrid = predict.wire_bytes(job("ddp=2,fsdp=2", 4))
@@ -123,8 +147,13 @@ def test_memory_is_state_and_activations_and_sharding_divides_the_state():
 
 
 def test_gpipe_holds_more_than_1f1b_and_stages_of_1f1b_differ():
-    kinds = {word: [predict.memory_bytes(job("pp=4", 4, 16, schedule=word, micro_batches=8), stage)["activations"] for stage in range(4)]
-             for word in ("gpipe", "1f1b")}  # fmt: skip
+    kinds = {
+        word: [
+            predict.memory_bytes(job("pp=4", 4, 16, schedule=word, micro_batches=8), stage)["activations"]
+            for stage in range(4)
+        ]
+        for word in ("gpipe", "1f1b")
+    }
     assert kinds["gpipe"][0] == pytest.approx(2 * kinds["1f1b"][0])
     assert kinds["1f1b"][0] == pytest.approx(2 * kinds["1f1b"][2])
 
@@ -147,7 +176,9 @@ def test_the_bubble_is_that_of_the_schedule():
 
 def test_a_measured_block_says_what_the_framework_adds_to_the_arithmetic():
     plain = predict.step_seconds(job("ddp", 4), RATES, {})
-    slow = predict.step_seconds(job("ddp", 4), replace(RATES, block=plain["arithmetic"] / 2, ends=plain["arithmetic"] / 4), {})
+    slow = predict.step_seconds(
+        job("ddp", 4), replace(RATES, block=plain["arithmetic"] / 2, ends=plain["arithmetic"] / 4), {}
+    )
     assert plain["overhead"] == 0 and slow["arithmetic"] == plain["arithmetic"]
     assert slow["overhead"] == pytest.approx((4 / 2 + 1 / 4 - 1) * plain["arithmetic"]), "four blocks and the ends"
     halved = predict.step_seconds(job("tp", 2), replace(RATES, block=1.0), {})
@@ -171,7 +202,9 @@ def test_calls_are_those_of_the_layout_each_at_its_own_rate():
     wire = predict.wire_bytes(sharded)
     rates = replace(RATES, alpha=0.0, wires={"fsdp all_gather": (0.5, 0.0), "fsdp reduce_scatter": (0.0, 1e6)})
     said = predict.step_seconds(sharded, rates, wire)["communication"]
-    assert said == pytest.approx(9 * 0.5 + wire["reduce-scatter gradients"] / 1e6), "no bandwidth showed: its calls cost their latency"
+    assert said == pytest.approx(9 * 0.5 + wire["reduce-scatter gradients"] / 1e6), (
+        "no bandwidth showed: its calls cost their latency"
+    )
     assert rates.of("pipeline") == (0.0, RATES.wire), "what was not measured goes at the rate of all ranks"
 
 
@@ -180,15 +213,28 @@ def test_calls_are_those_of_the_layout_each_at_its_own_rate():
 
 def measured_of(expected, **more):
     by = {"parameters": 9e6, "gradients": 0.0, "optimizer state": 7e6, "saved for backward": 3e7, "temporary": 2e6}
-    return {"step_seconds": 0.5, "memory_bytes": sum(by.values()), "memory_by": by, "wire_bytes": expected.wire_bytes + 6, **more}
+    return {
+        "step_seconds": 0.5,
+        "memory_bytes": sum(by.values()),
+        "memory_by": by,
+        "wire_bytes": expected.wire_bytes + 6,
+        **more,
+    }
 
 
 PARTS = {"data": 0.01, "forward": 0.1, "backward": 0.25, "communication": 0.03, "optimizer": 0.04, "checkpoint": 0.0}
 
 
-@pytest.mark.parametrize(("text", "cores_each", "more", "words"), [
-    ("single", 2.0, {}, "one at a time"), ("fsdp", 0.5, {}, "2 ranks take turns on each core"), ("tp", 1.0, {"exposed_seconds": 0.2}, "DTensor dispatches"),
-    ("pp", 1.0, {}, "stages wait"), ("ddp", 1.0, {}, "buckets")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "cores_each", "more", "words"),
+    [
+        ("single", 2.0, {}, "one at a time"),
+        ("fsdp", 0.5, {}, "2 ranks take turns on each core"),
+        ("tp", 1.0, {"exposed_seconds": 0.2}, "DTensor dispatches"),
+        ("pp", 1.0, {}, "stages wait"),
+        ("ddp", 1.0, {}, "buckets"),
+    ],
+)
 def test_the_gap_is_listed_in_terms_that_add_up(text, cores_each, more, words):
     asked = job(text, 1 if text == "single" else 4)
     expected = predict.predict(asked, replace(RATES, block=0.01, ends=0.01))
@@ -196,7 +242,9 @@ def test_the_gap_is_listed_in_terms_that_add_up(text, cores_each, more, words):
     terms = gap.gap(expected, measured, [{"parts": PARTS}] * 5, asked, cores_each, on_cpu=True)
     seconds, memory_terms, wire = ([term for term in terms if term["of"] == of] for of in ("seconds", "memory", "wire"))
     assert sum(term["seconds"] for term in seconds) == pytest.approx(0.5 - expected.step_seconds)
-    assert sum(term["bytes"] for term in memory_terms) == pytest.approx(measured["memory_bytes"] - expected.memory_bytes)
+    assert sum(term["bytes"] for term in memory_terms) == pytest.approx(
+        measured["memory_bytes"] - expected.memory_bytes
+    )
     assert [term["bytes"] for term in wire] == ([] if text == "single" else [pytest.approx(6)])
     assert any(words in term["how"] for term in seconds) and all(term["how"] for term in terms)
     assert ("communication" in {term["term"] for term in seconds}) == ("exposed_seconds" in more)
@@ -254,7 +302,9 @@ def test_the_rate_rises_falls_to_its_floor_and_depends_on_the_step_alone():
     assert {rate_at(step, 2.0) for step in range(9)} == {2.0}
 
 
-@pytest.mark.parametrize(("said", "ranks", "threads"), [("", 1, 8), ("", 2, 4), ("", 16, 1), ("3", 2, 3), ("0", 4, 2), ("many", 4, 2)])
+@pytest.mark.parametrize(
+    ("said", "ranks", "threads"), [("", 1, 8), ("", 2, 4), ("", 16, 1), ("3", 2, 3), ("0", 4, 2), ("many", 4, 2)]
+)
 def test_a_rank_has_as_many_threads_as_its_share_of_the_cores(said, ranks, threads, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", said)
     monkeypatch.setattr(cores, "cores", lambda: 8)
@@ -279,7 +329,9 @@ def test_a_started_program_is_told_its_threads_even_where_the_variable_is_empty(
 
 
 def swept(seconds, kind="all_reduce"):
-    return [{"kind": kind, "nbytes": n, "median": s, "bus": n / s, "algorithm": n / s, "repeats": 9} for n, s in seconds]
+    return [
+        {"kind": kind, "nbytes": n, "median": s, "bus": n / s, "algorithm": n / s, "repeats": 9} for n, s in seconds
+    ]
 
 
 def test_a_sweep_without_a_line_keeps_its_rows_and_says_so():
@@ -288,7 +340,12 @@ def test_a_sweep_without_a_line_keeps_its_rows_and_says_so():
     assert collectives.fit(swept([(1e3, 1e-3)])) is None
     line = collectives.fit([*noise, *swept([(1.024e6, 2e-2), (1.6e7, 2e-1)])])
     assert line["beta"] == pytest.approx(1e8, rel=0.5), "larger messages show the bandwidth"
-    content = evidence.evidence("collectives", setup={"ranks": 4, "backend": "gloo"}, raw={"rows": noise}, measured={"fits": {"all_reduce": None}, "best_bus": {}})
+    content = evidence.evidence(
+        "collectives",
+        setup={"ranks": 4, "backend": "gloo"},
+        raw={"rows": noise},
+        measured={"fits": {"all_reduce": None}, "best_bus": {}},
+    )
     assert verify.problems(content) == [] and failed(content) == {"larger messages take longer"}
     alone = evidence.sealed({**content, "setup": {"ranks": 1, "backend": "gloo"}})
     assert failed(alone) == set(), "one rank sends nothing"
@@ -311,20 +368,50 @@ def test_the_tour_at_home_sweeps_messages_in_which_bandwidth_shows_and_times_eno
 
 def train_evidence(**changes):
     asked = job("ddp", 2)
-    rows = [{"step": n, "seconds": 0.5 if n < 3 else 0.1 + 0.001 * (n % 3), "loss": 4.0 - 0.05 * n, "gradient_norm": 1.0} for n in range(23)]
-    rows = [{"parts": {**dict.fromkeys(PARTS, 0.0), "forward": row["seconds"] / 2}, **row} for row in changes.pop("rows", rows)]
+    rows = [
+        {"step": n, "seconds": 0.5 if n < 3 else 0.1 + 0.001 * (n % 3), "loss": 4.0 - 0.05 * n, "gradient_norm": 1.0}
+        for n in range(23)
+    ]
+    rows = [
+        {"parts": {**dict.fromkeys(PARTS, 0.0), "forward": row["seconds"] / 2}, **row}
+        for row in changes.pop("rows", rows)
+    ]
     seconds = sorted(row["seconds"] for row in rows[3:])[len(rows[3:]) // 2]
     flops, peak = predict.step_flops(asked), 1e12
-    measured = {"step_seconds": seconds, "tokens_per_s": asked.tokens / seconds, "mfu": flops / seconds / 2 / peak, "peak_flops": peak, "peak_source": "a test",
-                "model_flops_per_step": flops, "memory_bytes": 1e9, "wire_bytes": 1e6, "first_loss": rows[0]["loss"], "last_loss": rows[-1]["loss"]}  # fmt: skip
-    setup = {"size": "1m", "parameters": asked.params, "layout": asked.layout.as_data(), "batch": 16, "seq_len": 128, "tokens_per_step": asked.tokens,
-             "dtype": "float32", "checkpointing": "none", "backend": "gloo", "device": "cpu", "warm_up": 3, "rates": {}}  # fmt: skip
+    measured = {
+        "step_seconds": seconds,
+        "tokens_per_s": asked.tokens / seconds,
+        "mfu": flops / seconds / 2 / peak,
+        "peak_flops": peak,
+        "peak_source": "a test",
+        "model_flops_per_step": flops,
+        "memory_bytes": 1e9,
+        "wire_bytes": 1e6,
+        "first_loss": rows[0]["loss"],
+        "last_loss": rows[-1]["loss"],
+    }
+    setup = {
+        "size": "1m",
+        "parameters": asked.params,
+        "layout": asked.layout.as_data(),
+        "batch": 16,
+        "seq_len": 128,
+        "tokens_per_step": asked.tokens,
+        "dtype": "float32",
+        "checkpointing": "none",
+        "backend": "gloo",
+        "device": "cpu",
+        "warm_up": 3,
+        "rates": {},
+    }
     measured |= changes.pop("measured", {})
     setup |= changes.pop("setup", {})
     predicted = predict.predict(asked, RATES).as_data()
     terms = [{"of": "seconds", "term": "all", "seconds": seconds - predicted["step_seconds"], "how": "a test"}]
     raw = {"steps": rows, "intervals": {"compute": [[0, 1]], "communication": [[0.5, 1.25]]}}
-    return evidence.evidence("train", setup=setup, predicted=predicted, raw=raw, measured={"gap": terms, "exposed_seconds": 0.25, **measured})
+    return evidence.evidence(
+        "train", setup=setup, predicted=predicted, raw=raw, measured={"gap": terms, "exposed_seconds": 0.25, **measured}
+    )
 
 
 def failed(content):
@@ -341,36 +428,73 @@ def test_honest_evidence_passes_schema_and_gates(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("changes", "gate"),
-    [({"measured": {"step_seconds": 0.01}}, "step time follows from raw times"),
-     ({"measured": {"mfu": 0.9}}, "MFU follows"),
-     ({"measured": {"tokens_per_s": 1e9}}, "tokens/s fits step time"),
-     ({"measured": {"peak_flops": 1e9}}, "not above the roofline"),
-     ({"setup": {"warm_up": 0}}, "warm-up left out"),
-     ({"measured": {"memory_bytes": 1e5}}, "memory holds the state"),
-     ({"measured": {"gap": [{"of": "seconds", "term": "all", "seconds": 9.0, "how": ""}]}}, "the gap's terms add up"),
-     ({"measured": {"exposed_seconds": 0.75}}, "exposed communication follows from the trace"),
-     ({"rows": [{"step": n, "seconds": 0.1, "loss": 4 - n / 9, "gradient_norm": 1, "parts": {"forward": 0.2}} for n in range(23)]}, "parts lie within their step"),
-     ({"measured": {"wire_bytes": 0}}, "bytes were sent"),
-     ({"rows": [{"step": n, "seconds": 0.1 * (1 + 9 * (n % 2)), "loss": 4 - n / 9, "gradient_norm": 1} for n in range(23)]}, "repeats agree"),
-     ({"rows": [{"step": n, "seconds": 0.1, "loss": 4 + n / 9, "gradient_norm": 1} for n in range(23)]}, "loss falls")],
-)  # fmt: skip
+    [
+        ({"measured": {"step_seconds": 0.01}}, "step time follows from raw times"),
+        ({"measured": {"mfu": 0.9}}, "MFU follows"),
+        ({"measured": {"tokens_per_s": 1e9}}, "tokens/s fits step time"),
+        ({"measured": {"peak_flops": 1e9}}, "not above the roofline"),
+        ({"setup": {"warm_up": 0}}, "warm-up left out"),
+        ({"measured": {"memory_bytes": 1e5}}, "memory holds the state"),
+        (
+            {"measured": {"gap": [{"of": "seconds", "term": "all", "seconds": 9.0, "how": ""}]}},
+            "the gap's terms add up",
+        ),
+        ({"measured": {"exposed_seconds": 0.75}}, "exposed communication follows from the trace"),
+        (
+            {
+                "rows": [
+                    {"step": n, "seconds": 0.1, "loss": 4 - n / 9, "gradient_norm": 1, "parts": {"forward": 0.2}}
+                    for n in range(23)
+                ]
+            },
+            "parts lie within their step",
+        ),
+        ({"measured": {"wire_bytes": 0}}, "bytes were sent"),
+        (
+            {
+                "rows": [
+                    {"step": n, "seconds": 0.1 * (1 + 9 * (n % 2)), "loss": 4 - n / 9, "gradient_norm": 1}
+                    for n in range(23)
+                ]
+            },
+            "repeats agree",
+        ),
+        (
+            {"rows": [{"step": n, "seconds": 0.1, "loss": 4 + n / 9, "gradient_norm": 1} for n in range(23)]},
+            "loss falls",
+        ),
+    ],
+)
 def test_an_implausible_number_fails_its_own_gate(changes, gate):
     assert gate in failed(train_evidence(**changes))
 
 
 def test_a_matmul_above_the_roof_and_a_collective_off_its_line_fail():
     raw = {"rows": [{"shape": [1000, 1000, 1000], "dtype": "bf16", "seconds": [1e-6] * 5, "flops": 2e15}]}
-    fast = evidence.evidence("matmul", setup={"dtypes": ["bf16"]}, raw=raw, measured={"best_flops_bf16": 2e15, "peak_flops_bf16": 989e12})
+    fast = evidence.evidence(
+        "matmul", setup={"dtypes": ["bf16"]}, raw=raw, measured={"best_flops_bf16": 2e15, "peak_flops_bf16": 989e12}
+    )
     assert failed(fast) == {"bf16 not above the roofline"}
-    rows = [{"kind": "all_reduce", "nbytes": n, "median": 1e-4 + n / 1e9 * wrong, "repeats": 9} for n, wrong in ((1e3, 1), (1e6, 9), (1e7, 9), (1e8, 1))]
-    odd = evidence.evidence("collectives", setup={"ranks": 2, "backend": "gloo"}, raw={"rows": rows},
-                            measured={"fits": {"all_reduce": {"alpha": 1e-4, "beta": 1e9, "bus": 1e9}}, "best_bus": {}})  # fmt: skip
+    rows = [
+        {"kind": "all_reduce", "nbytes": n, "median": 1e-4 + n / 1e9 * wrong, "repeats": 9}
+        for n, wrong in ((1e3, 1), (1e6, 9), (1e7, 9), (1e8, 1))
+    ]
+    odd = evidence.evidence(
+        "collectives",
+        setup={"ranks": 2, "backend": "gloo"},
+        raw={"rows": rows},
+        measured={"fits": {"all_reduce": {"alpha": 1e-4, "beta": 1e9, "bus": 1e9}}, "best_bus": {}},
+    )
     assert failed(odd) == {"all_reduce fits its own line"}
 
 
 def test_what_was_changed_is_newer_or_is_no_evidence_is_refused(tmp_path):
     content = train_evidence()
-    cases = {"changed": {**content, "measured": {**content["measured"], "mfu": 0.5}}, "newer": evidence.sealed({**content, "version": 2}), "other": {"a": 1}}
+    cases = {
+        "changed": {**content, "measured": {**content["measured"], "mfu": 0.5}},
+        "newer": evidence.sealed({**content, "version": 2}),
+        "other": {"a": 1},
+    }
     for name, words in (("changed", "was changed after"), ("newer", "reads version 1"), ("other", "no evidence")):
         path = tmp_path / f"{name}.json"
         path.write_text(json.dumps(cases[name]), encoding="utf-8")
@@ -455,8 +579,18 @@ def all_reduced(bus, code=0, timed_out=False):
 
     def start(program, arguments, nproc, *, timeout, say):
         given = collectives.arguments(arguments)
-        assert (program, nproc, given.kinds, given.device) == ("collectives", 8, "all_reduce", "cuda") and timeout <= 120
-        content = evidence.evidence("collectives", setup={"ranks": 8, "backend": "nccl"}, raw={"rows": []}, measured={"fits": {}, "best_bus": {"all_reduce": bus}})
+        assert (program, nproc, given.kinds, given.device) == (
+            "collectives",
+            8,
+            "all_reduce",
+            "cuda",
+        ) and timeout <= 120
+        content = evidence.evidence(
+            "collectives",
+            setup={"ranks": 8, "backend": "nccl"},
+            raw={"rows": []},
+            measured={"fits": {}, "best_bus": {"all_reduce": bus}},
+        )
         evidence.write(content, given.out, given.name)
         return fleet.Ended(code, 9.0, timed_out, ("NCCL WARN Call to connect failed",))
 
@@ -475,7 +609,14 @@ def test_the_doctor_holds_an_all_reduce_against_the_link_and_ends_one_that_does_
 
 def test_the_doctor_says_what_a_run_needs_also_without_a_gpu_and_loads_no_torch_for_it():
     program = "import sys; from course_lib.runs import look; print([line.what for line in look.lines()], 'torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True, env={**os.environ, "PATH": ""})
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
+        env={**os.environ, "PATH": ""},
+    )
     assert done.stdout.strip() == "['shared memory', 'open files'] False"
 
 
@@ -501,9 +642,17 @@ def test_the_tour_has_stages_for_every_count_and_each_layout_multiplies_out(gpus
         for stage in planned:
             if stage.program == "train":
                 words = dict(zip(stage.arguments[::2], stage.arguments[1::2], strict=False))
-                layout = layouts.parse(words["--layout"], stage.nproc, schedule=words.get("--schedule", "1f1b"),
-                                       micro_batches=int(words["--micro-batches"]) if "--micro-batches" in words else None)  # fmt: skip
-                layouts.check(layout, sizes.size(words["--size"]).config(), max(sizes.size(words["--size"]).batch, 2 * layout.data * layout.micro_batches))
+                layout = layouts.parse(
+                    words["--layout"],
+                    stage.nproc,
+                    schedule=words.get("--schedule", "1f1b"),
+                    micro_batches=int(words["--micro-batches"]) if "--micro-batches" in words else None,
+                )
+                layouts.check(
+                    layout,
+                    sizes.size(words["--size"]).config(),
+                    max(sizes.size(words["--size"]).batch, 2 * layout.data * layout.micro_batches),
+                )
 
 
 class Starter:
@@ -520,7 +669,9 @@ class Starter:
         if name in self.fails:
             return fleet.Ended(1, 1.0, False, ("RuntimeError: out of memory",))
         out = arguments[arguments.index("--out") + 1]
-        evidence.write(evidence.evidence("failure", setup={}, raw={"rows": []}, measured={"found": 0, "of": 0}), out, name)
+        evidence.write(
+            evidence.evidence("failure", setup={}, raw={"rows": []}, measured={"found": 0, "of": 0}), out, name
+        )
         return fleet.Ended(0, 1.0, False, ())
 
 
@@ -529,7 +680,10 @@ def test_a_tour_goes_on_after_a_failed_stage_and_resumes_where_it_stopped(tmp_pa
     first = Starter(fails=("ddp",), hangs=("fsdp",))
     assert tour.main(flags, first) == 1
     said = capsys.readouterr().out
-    assert "failed: RuntimeError: out of memory; the tour goes on" in said and "timed out: it did not end in its time" in said
+    assert (
+        "failed: RuntimeError: out of memory; the tour goes on" in said
+        and "timed out: it did not end in its time" in said
+    )
     assert first.started[-1] == "failures" and len(first.started) == len(tour.stages(2, True))
     second = Starter()
     assert tour.main(flags, second) == 0
@@ -587,15 +741,37 @@ def note(rank, doing="all_reduce", step=5, **more):
 
 @pytest.mark.parametrize(
     ("notes", "ended", "kind", "rank"),
-    [([note(0), note(1, "compute"), note(2)], fleet.Ended(1, 9, False, ("exitcode  : -9 (pid: 101)  (SIGKILL)",)), "killed", 1),
-     ([note(0), note(1, "compute"), note(2)], fleet.Ended(1, 9, False, ("Timed out waiting",)), "hung", 1),
-     ([note(0), note(1), note(2, "compute")], fleet.Ended(-15, 9, True, ()), "hung", 2),
-     ([note(0, error="RuntimeError: Detected mismatch between collectives on ranks"), note(1)], fleet.Ended(1, 9, False, ()), "mismatched", None),
-     ([note(0, "done"), note(1, "done", work=[0.1] * 5), note(2, "done")], fleet.Ended(0, 9, False, ()), "slow", 1),
-     ([note(0, "done"), note(1, "done", work=[0.012] * 5)], fleet.Ended(0, 9, False, ()), "none", None),
-     ([note(0, "starting", error="Trouble: The ranks do not have the same torch version: rank 1 has 2.4.0, the others 2.13.0.")],
-      fleet.Ended(1, 9, False, ()), "version", None)],
-)  # fmt: skip
+    [
+        (
+            [note(0), note(1, "compute"), note(2)],
+            fleet.Ended(1, 9, False, ("exitcode  : -9 (pid: 101)  (SIGKILL)",)),
+            "killed",
+            1,
+        ),
+        ([note(0), note(1, "compute"), note(2)], fleet.Ended(1, 9, False, ("Timed out waiting",)), "hung", 1),
+        ([note(0), note(1), note(2, "compute")], fleet.Ended(-15, 9, True, ()), "hung", 2),
+        (
+            [note(0, error="RuntimeError: Detected mismatch between collectives on ranks"), note(1)],
+            fleet.Ended(1, 9, False, ()),
+            "mismatched",
+            None,
+        ),
+        ([note(0, "done"), note(1, "done", work=[0.1] * 5), note(2, "done")], fleet.Ended(0, 9, False, ()), "slow", 1),
+        ([note(0, "done"), note(1, "done", work=[0.012] * 5)], fleet.Ended(0, 9, False, ()), "none", None),
+        (
+            [
+                note(
+                    0,
+                    "starting",
+                    error="Trouble: The ranks do not have the same torch version: rank 1 has 2.4.0, the others 2.13.0.",
+                )
+            ],
+            fleet.Ended(1, 9, False, ()),
+            "version",
+            None,
+        ),
+    ],
+)
 def test_a_failure_is_diagnosed_from_the_ranks_last_notes(notes, ended, kind, rank):
     found = failures.diagnose(notes, ended)
     assert (found.kind, found.rank) == (kind, rank), found.words
@@ -605,7 +781,14 @@ def test_a_failure_is_diagnosed_from_the_ranks_last_notes(notes, ended, kind, ra
 
 
 def test_exposed_communication_counts_each_moment_once():
-    kernels = [("gemm", 10.0, 14.0), ("norm", 10.5, 11.0), ("gemm", 12.0, 15.0), ("ncclDevKernel_AllReduce", 13.0, 18.0), ("ncclDevKernel_AllGather", 17.0, 19.0), ("adam", 18.5, 20.0)]
+    kernels = [
+        ("gemm", 10.0, 14.0),
+        ("norm", 10.5, 11.0),
+        ("gemm", 12.0, 15.0),
+        ("ncclDevKernel_AllReduce", 13.0, 18.0),
+        ("ncclDevKernel_AllGather", 17.0, 19.0),
+        ("adam", 18.5, 20.0),
+    ]
     found = tracing.sorted_out(kernels)
     assert found == {"compute": [(0.0, 5.0), (8.5, 10.0)], "communication": [(3.0, 9.0)]}
     assert intervals.exposed(found) == pytest.approx(3.5), "from 5 to 8.5: neither the sum of kernels nor their span"
@@ -613,7 +796,12 @@ def test_exposed_communication_counts_each_moment_once():
 
 
 def test_on_a_cpu_gloos_calls_communicate_and_short_starts_between_operations_are_joined():
-    events = [("aten::mm", 1.0, 1.5), ("aten::add", 1.50001, 1.6), ("gloo:all_reduce", 1.4, 2.0), ("aten::mul", 1.9, 2.1)]
+    events = [
+        ("aten::mm", 1.0, 1.5),
+        ("aten::add", 1.50001, 1.6),
+        ("gloo:all_reduce", 1.4, 2.0),
+        ("aten::mul", 1.9, 2.1),
+    ]
     found = tracing.sorted_out(events, tracing.STARTING)
     assert found["compute"] == [(0.0, pytest.approx(0.6)), (pytest.approx(0.9), pytest.approx(1.1))]
     assert found["communication"] == [(pytest.approx(0.4), pytest.approx(1.0))]
@@ -622,11 +810,25 @@ def test_on_a_cpu_gloos_calls_communicate_and_short_starts_between_operations_ar
 
 def test_parity_that_rounding_does_not_explain_fails_its_gate():
     one = {"losses": [4.0, 3.0], "gradient_norms": [2.0, 1.0]}
-    row = {"layout": "ddp", "ranks": 2, "steps": 2, "loss": 0.0, "gradient_norm": 0.0, "allowed": 1e-5, "ok": True, **one}
+    row = {
+        "layout": "ddp",
+        "ranks": 2,
+        "steps": 2,
+        "loss": 0.0,
+        "gradient_norm": 0.0,
+        "allowed": 1e-5,
+        "ok": True,
+        **one,
+    }
     off = {**row, "layout": "tp", "losses": [4.0, 3.3], "loss": 0.1, "ok": False}
     hidden = {**off, "layout": "pp", "loss": 0.0, "ok": True}
     setup = {"size": "1m", "ranks": 2, "steps": 2}
-    content = evidence.evidence("parity", setup=setup, raw={"single": one, "rows": [row, off, hidden]}, measured={"same": 1, "of": 3, "worst": 0.1})
+    content = evidence.evidence(
+        "parity",
+        setup=setup,
+        raw={"single": one, "rows": [row, off, hidden]},
+        measured={"same": 1, "of": 3, "worst": 0.1},
+    )
     assert verify.problems(content) == []
     assert failed(content) == {"tp trains the same model", "pp trains the same model"}
     assert store.what(content) == "1m, 3 layouts of 2 ranks"
@@ -644,13 +846,24 @@ def test_a_file_has_a_list_of_numbers_on_one_line(tmp_path):
 
 def closure():
     """Every module of the course that the programs load."""
-    program = ("import sys, json; import course_lib.runs.train, course_lib.runs.matmul, course_lib.runs.collectives, course_lib.runs.tour, course_lib.runs.failing, "
-               "course_lib.runs.failures, course_lib.runs.parity, course_lib.runs.resumed, course_lib.runs.tables; print(json.dumps({k: v.__file__ for k, v in sys.modules.items() if k.startswith('course_lib')}))")  # fmt: skip
+    program = (
+        "import sys, json; import course_lib.runs.train, course_lib.runs.matmul, course_lib.runs.collectives, course_lib.runs.tour, course_lib.runs.failing, "
+        "course_lib.runs.failures, course_lib.runs.parity, course_lib.runs.resumed, course_lib.runs.tables; print(json.dumps({k: v.__file__ for k, v in sys.modules.items() if k.startswith('course_lib')}))"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
-NEWER = {"tomllib": "3.11", "Self": "3.11", "StrEnum": "3.11", "UTC": "3.11", "ExceptionGroup": "3.11", "assert_never": "3.11", "override": "3.12", "batched": "3.12"}
+NEWER = {
+    "tomllib": "3.11",
+    "Self": "3.11",
+    "StrEnum": "3.11",
+    "UTC": "3.11",
+    "ExceptionGroup": "3.11",
+    "assert_never": "3.11",
+    "override": "3.12",
+    "batched": "3.12",
+}
 
 
 def test_the_programs_run_on_python_3_10_with_torch_and_numpy_only():
@@ -658,7 +871,12 @@ def test_the_programs_run_on_python_3_10_with_torch_and_numpy_only():
     for name, path in files.items():
         text = Path(path).read_text(encoding="utf-8")
         tree = ast.parse(text, feature_version=(3, 10))
-        used = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names}
+        used = {
+            alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for alias in node.names
+        }
         assert not used & set(NEWER), f"{name} imports {used & set(NEWER)}"
     program = "import sys, json; import course_lib.runs.train, course_lib.runs.tour; print(json.dumps(sorted({m.split('.')[0] for m in sys.modules})))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)

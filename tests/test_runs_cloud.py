@@ -17,14 +17,23 @@ COMMANDS = re.compile(r"-m course_lib\.runs\.(\w+)((?: [^\n|&;]+)?)")
 
 def commands(text):
     joined = text.replace("\\\n", " ")
-    return [(program, shlex.split(rest)) for line in joined.splitlines() if not line.lstrip().startswith("#") for program, rest in COMMANDS.findall(line)]
+    return [
+        (program, shlex.split(rest))
+        for line in joined.splitlines()
+        if not line.lstrip().startswith("#")
+        for program, rest in COMMANDS.findall(line)
+    ]
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
 def test_a_script_is_a_shell_script_that_slurm_will_end(path):
     done = subprocess.run(["bash", "-n", str(path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    options = dict(line.removeprefix("#SBATCH --").split("=", 1) for line in path.read_text().splitlines() if line.startswith("#SBATCH"))
+    options = dict(
+        line.removeprefix("#SBATCH --").split("=", 1)
+        for line in path.read_text().splitlines()
+        if line.startswith("#SBATCH")
+    )
     assert {"nodes", "gpus-per-node", "time", "ntasks-per-node", "output"} <= set(options)
     hours, minutes, _ = (int(part) for part in options["time"].split(":"))
     assert 0 < 60 * hours + minutes <= 60

@@ -28,7 +28,10 @@ def test_what_ships_follows_the_schema_is_small_and_names_no_folder_of_a_home(na
 
 
 def test_each_count_of_processes_has_its_runs():
-    runs = {count: {name.split("/")[1] for name in recorded_names() if name.startswith(f"cpu{count}/")} for count in (1, 2, 4)}
+    runs = {
+        count: {name.split("/")[1] for name in recorded_names() if name.startswith(f"cpu{count}/")}
+        for count in (1, 2, 4)
+    }
     assert {"matmul", "one", "one-recompute"} <= runs[1]
     assert {"links", "ddp", "fsdp", "fsdp-kept", "tp", "pp-gpipe", "pp-1f1b", "failures"} <= runs[2] & runs[4]
     assert {"hsdp", "fsdp-tp", "pp-interleaved"} <= runs[4]
@@ -58,7 +61,9 @@ def test_recorded_evidence_is_chosen_by_layout_schedule_and_ranks(alone):
     assert choose("train", layout="ddp=2,fsdp=2").name == choose("train", layout="ddp,fsdp").name == "cpu4/hsdp"
     assert choose("train", layout="pp", schedule="gpipe", ranks=2).name == "cpu2/pp-gpipe"
     assert choose("train", layout="single", checkpointing="full").name.endswith("one-recompute")
-    with pytest.raises(ValueError, match="no evidence of kind 'train', layout='cp'; of this kind there are: recorded cpu"):
+    with pytest.raises(
+        ValueError, match="no evidence of kind 'train', layout='cp'; of this kind there are: recorded cpu"
+    ):
         choose("train", layout="cp")
 
 
@@ -77,7 +82,9 @@ def test_rows_say_predicted_measured_and_ratio_of_each_run(alone):
     for name, row in rows.items():
         content = recorded(name)
         assert row["seconds_measured"] == content["measured"]["step_seconds"]
-        assert row["seconds_ratio"] == pytest.approx(content["measured"]["step_seconds"] / content["predicted"]["step_seconds"])
+        assert row["seconds_ratio"] == pytest.approx(
+            content["measured"]["step_seconds"] / content["predicted"]["step_seconds"]
+        )
         assert (row["wire_ratio"] is None) == (row["ranks"] == 1)
         assert row["origin"] == "recorded" and row["device"]
 
@@ -108,25 +115,39 @@ def test_the_ladder_costs_what_the_tours_own_stages_take():
         assert rows[gpus]["minutes"] == minutes
         assert rows[gpus]["dollars"] == pytest.approx(gpus * minutes / 60 * 3.0)
     assert len(rows[16]["stages"]) == 2 and rows[16]["minutes"] < rows[8]["minutes"]
-    assert [row["dollars"] for row in tables.ladder(price=6.0)] == pytest.approx([2 * row["dollars"] for row in rows.values()])
+    assert [row["dollars"] for row in tables.ladder(price=6.0)] == pytest.approx(
+        [2 * row["dollars"] for row in rows.values()]
+    )
 
 
 def test_two_servers_run_what_their_launch_file_starts():
     text = (evidence.SHIPPED.parent / "cloud/two_nodes.sbatch").read_text()
     assert re.findall(r"--name (\w+)", text) == list(tables.TWO_NODES)
-    assert (int(re.search(r"--nnodes (\d+)", text)[1]), int(re.search(r"--nproc-per-node (\d+)", text)[1])) == (tables.NODES, tables.EACH)
+    assert (int(re.search(r"--nnodes (\d+)", text)[1]), int(re.search(r"--nproc-per-node (\d+)", text)[1])) == (
+        tables.NODES,
+        tables.EACH,
+    )
 
 
 def test_the_readme_shows_the_tables_as_they_are_made_today():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     for name, make in tables.TABLES.items():
-        assert f"<!-- table: {name} -->\n{make()}\n<!-- end: {name} -->" in text, "python -m course_lib.runs.tables README.md"
+        assert f"<!-- table: {name} -->\n{make()}\n<!-- end: {name} -->" in text, (
+            "python -m course_lib.runs.tables README.md"
+        )
     assert tables.filled(text) == text
     assert tables.filled(text.replace("Minutes", "Hours")) == text
 
 
 def test_the_table_of_hardware_says_when_no_gpu_was_at_hand(monkeypatch):
-    row = {"hardware": "2 × NVIDIA H200", "processes": 2, "backend": "nccl", "torch": "2.9", "when": "2026-01-01", "runs": ("ddp",)}
+    row = {
+        "hardware": "2 × NVIDIA H200",
+        "processes": 2,
+        "backend": "nccl",
+        "torch": "2.9",
+        "when": "2026-01-01",
+        "runs": ("ddp",),
+    }
     assert "none was at hand" in tables.hardware_table()
     monkeypatch.setattr(reading, "hardware_rows", lambda: [row])
     assert tables.hardware_table().splitlines()[2:] == ["| 2 × NVIDIA H200, torch 2.9 | 2, nccl | ddp | 2026-01-01 |"]

@@ -56,12 +56,21 @@ def test_what_a_run_sends_and_holds_is_what_was_predicted(layout, most, seen):
     assert 0.9 < ratio < most, "DTensor keeps whole inputs beside its parts; the others agree"
     assert content["raw"]["unknown_calls"] == []
     told = {gate.name: gate.ok for gate in found}
-    assert all(told[name] for name in ("step time follows from raw times", "MFU follows", "memory holds the state", "bytes were sent"))
+    assert all(
+        told[name]
+        for name in ("step time follows from raw times", "MFU follows", "memory holds the state", "bytes were sent")
+    )
 
 
 def test_a_run_says_what_it_predicts_before_it_says_what_it_measured(seen):
     said = (seen / "said.txt").read_text()
-    assert 0 < said.index("predicted:") < said.index("step    1/8") < said.index("measured:") < said.index("wire      measured / predicted = 1.00")
+    assert (
+        0
+        < said.index("predicted:")
+        < said.index("step    1/8")
+        < said.index("measured:")
+        < said.index("wire      measured / predicted = 1.00")
+    )
 
 
 def test_a_run_that_was_stopped_goes_on_with_the_losses_and_learning_rates_of_one_that_was_not(seen):
@@ -73,7 +82,9 @@ def test_a_run_that_was_stopped_goes_on_with_the_losses_and_learning_rates_of_on
         assert one["loss"] == pytest.approx(other["loss"], rel=1e-6)
         assert one["learning_rate"] == other["learning_rate"]
     rates = [row["learning_rate"] for row in parts]
-    assert max(rates) == rates[2] == 1e-3 and rates[-1] < rates[half] < 1e-3, "up over three steps, and down across the stop"
+    assert max(rates) == rates[2] == 1e-3 and rates[-1] < rates[half] < 1e-3, (
+        "up over three steps, and down across the stop"
+    )
     saved = [row["parts"]["checkpoint"] for row in raw["before"]]
     assert saved[-1] > 0 and not any(saved[:-1])
 
@@ -93,7 +104,10 @@ def test_a_trace_on_a_cpu_tells_gloo_from_arithmetic(seen):
     content, found = verify.verified(seen / "fsdp.json")
     trace = content["raw"]["intervals"]
     assert {gate.name: gate.ok for gate in found}["exposed communication follows from the trace"]
-    assert length(trace["compute"]) > 0 and 0 < content["measured"]["exposed_seconds"] <= length(trace["communication"]) + 1e-9
+    assert (
+        length(trace["compute"]) > 0
+        and 0 < content["measured"]["exposed_seconds"] <= length(trace["communication"]) + 1e-9
+    )
     assert len(trace["communication"]) >= 5, "gathers and reduce-scatters of four blocks and the ends"
 
 
@@ -114,14 +128,16 @@ def test_collectives_are_measured_and_fit_a_line(seen):
 
 @pytest.mark.parametrize(
     ("flags", "words"),
-    [(("--backend", "nccl", "--device", "cpu"), "NCCL moves data between GPUs only"),
-     (("--layout", "tp=2"), "makes 2 ranks, and 1 is running"),
-     (("--size", "9t"), "no model size '9t'"),
-     (("--device", "tpu"), "choose auto, cpu or cuda"),
-     (("--size", "7b", "--batch", "64", "--seq-len", "16384"), "a rank has"),
-     (("--rates", str(evidence.SHIPPED / "cpu1/matmul.json")), "which holds no rates"),
-     (("--save-every", "1"), "Checkpoints need a folder")],
-)  # fmt: skip
+    [
+        (("--backend", "nccl", "--device", "cpu"), "NCCL moves data between GPUs only"),
+        (("--layout", "tp=2"), "makes 2 ranks, and 1 is running"),
+        (("--size", "9t"), "no model size '9t'"),
+        (("--device", "tpu"), "choose auto, cpu or cuda"),
+        (("--size", "7b", "--batch", "64", "--seq-len", "16384"), "a rank has"),
+        (("--rates", str(evidence.SHIPPED / "cpu1/matmul.json")), "which holds no rates"),
+        (("--save-every", "1"), "Checkpoints need a folder"),
+    ],
+)
 def test_what_cannot_run_is_refused_in_words_before_it_begins(flags, words, capsys):
     assert train.main(["--device", "cpu", "--steps", "1", *flags]) == 2
     said = capsys.readouterr().err
@@ -132,7 +148,12 @@ def test_a_port_that_is_in_use_is_named(monkeypatch, capsys):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        for name, value in {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(taken.getsockname()[1])}.items():
+        for name, value in {
+            "RANK": "0",
+            "WORLD_SIZE": "2",
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(taken.getsockname()[1]),
+        }.items():
             monkeypatch.setenv(name, value)
         assert train.main(["--device", "cpu"]) == 2
         said = capsys.readouterr().err

@@ -76,27 +76,8 @@ def test_small_schedules_read_as_their_papers_draw_them():
     assert [str(op) for op in one_f_one_b(2, 3).rows[1]] == ["1F0", "1B0", "1F1", "1B1", "1F2", "1B2"]
     assert [str(op) for op in naive(2, 2).rows[1]] == ["1F0", "1B0", "1F1", "1B1"]
     assert [str(op) for op in gpipe(2, 2).rows[0]] == ["0F0", "0F1", "0B0", "0B1"]
-    assert [str(op) for op in breadth_first(2, 2).rows[0]] == [
-        "0F0",
-        "0F1",
-        "2F0",
-        "2F1",
-        "2B1",
-        "2B0",
-        "0B1",
-        "0B0",
-    ]
-    assert [str(op) for op in zb_h1(2, 3).rows[1]] == [
-        "1F0",
-        "1I0",
-        "1F1",
-        "1I1",
-        "1W0",
-        "1F2",
-        "1I2",
-        "1W1",
-        "1W2",
-    ]
+    assert [str(op) for op in breadth_first(2, 2).rows[0]] == ["0F0", "0F1", "2F0", "2F1", "2B1", "2B0", "0B1", "0B0"]
+    assert [str(op) for op in zb_h1(2, 3).rows[1]] == ["1F0", "1I0", "1F1", "1I1", "1W0", "1F2", "1I2", "1W1", "1W2"]
 
 
 @given(st.integers(1, 6), st.integers(1, 14))
@@ -107,15 +88,22 @@ def test_1f1b_holds_no_more_than_the_ranks_from_it_to_the_end(ranks, microbatche
     assert peak_activations(gpipe(ranks, microbatches)) == (float(microbatches),) * ranks
 
 
-NAMES = {"naive": naive, "GPipe": gpipe, "1F1B": one_f_one_b, "interleaved 1F1B": interleaved, "ZB-H1": zb_h1, "ZB-H2": zb_h2,
-         "ZB-V": zb_v, "DualPipe": dualpipe, "DualPipeV": dualpipe_v}  # fmt: skip
+NAMES = {
+    "naive": naive,
+    "GPipe": gpipe,
+    "1F1B": one_f_one_b,
+    "interleaved 1F1B": interleaved,
+    "ZB-H1": zb_h1,
+    "ZB-H2": zb_h2,
+    "ZB-V": zb_v,
+    "DualPipe": dualpipe,
+    "DualPipeV": dualpipe_v,
+}
 
 
 def test_every_published_closed_form_has_its_generator():
     assert set(bubble_formulas()) == set(NAMES)
-    assert all(
-        each.source and each.url and each.date and each.condition for each in bubble_formulas().values()
-    )
+    assert all(each.source and each.url and each.date and each.condition for each in bubble_formulas().values())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -129,9 +117,7 @@ def test_memory_is_what_its_authors_say(name, ranks, microbatches):
 def test_what_a_weight_gradient_keeps_is_counted_apart():
     """Qi et al. (2023), section 2.3: rank r of ZB-H1 holds p − r activations and r of what weight gradients keep."""
     assert peak_activations(zb_h1(4, 12), kept=0.25) == tuple(4 - rank + 0.25 * rank for rank in range(4))
-    assert peak_activations(zb_h2(4, 12), kept=0.25) == tuple(
-        7 - 2 * rank + 0.25 * 2 * rank for rank in range(4)
-    )
+    assert peak_activations(zb_h2(4, 12), kept=0.25) == tuple(7 - 2 * rank + 0.25 * 2 * rank for rank in range(4))
 
 
 def test_routes_say_which_rank_holds_which_stage():
@@ -145,9 +131,7 @@ def test_each_stage_has_its_own_last_backward():
     schedule = interleaved(2, 4, 2)
     for rank in range(2):
         last = schedule.last_backward(rank)
-        assert list(last) != [] and last[rank] > last[rank + 2], (
-            "the first chunk's gradients are complete last"
-        )
+        assert list(last) != [] and last[rank] > last[rank + 2], "the first chunk's gradients are complete last"
         assert all(schedule.rows[rank][place].stage == stage for stage, place in last.items())
     assert schedule.last_backward(0) != schedule.last_backward(1)
 
@@ -240,13 +224,7 @@ WRONG = {
     "a backward before its forward": (changed(2, lambda row: swapped(row, 0, 1)), "order", 2, 0, "2B0"),
     "another rank's stage": (changed(0, lambda row: [*row, Op("F", 1, 0)]), "wrong rank", 0, 8, "1F0"),
     "a stage that does not exist": (changed(1, lambda row: [*row, Op("F", 3, 0)]), "unknown", 1, 8, "3F0"),
-    "a micro-batch that does not exist": (
-        changed(1, lambda row: [*row, Op("F", 1, 4)]),
-        "unknown",
-        1,
-        8,
-        "1F4",
-    ),
+    "a micro-batch that does not exist": (changed(1, lambda row: [*row, Op("F", 1, 4)]), "unknown", 1, 8, "1F4"),
     "a kind that does not exist": (changed(1, lambda row: [*row, Op("X", 1, 0)]), "unknown", 1, 8, "1X0"),
     "a stage that is no number": (changed(1, lambda row: [*row, Op("F", "1", 0)]), "unknown", 1, 8, "1F0"),
     "two forwards together": (
@@ -295,14 +273,8 @@ def test_rows_that_wait_for_each_other_are_a_deadlock_on_all_of_them():
     rows = [list(row) for row in gpipe(2, 2).rows]
     rows[0] = [Op("F", 0, 0), Op("B", 0, 0), Op("F", 0, 1), Op("B", 0, 1)]
     found = faults(schedule_of(rows, 2))  # rank 1 wants both forwards before its first backward
-    assert [(each.kind, each.rank, each.position) for each in found] == [
-        ("deadlock", 0, 1),
-        ("deadlock", 1, 1),
-    ]
-    assert (
-        "waits for the gradient of stage 1, micro-batch 0, from rank 1, in a circle with rank 1"
-        in found[0].message
-    )
+    assert [(each.kind, each.rank, each.position) for each in found] == [("deadlock", 0, 1), ("deadlock", 1, 1)]
+    assert "waits for the gradient of stage 1, micro-batch 0, from rank 1, in a circle with rank 1" in found[0].message
 
 
 def test_nothing_at_all_is_a_fault_of_its_own():
@@ -360,9 +332,7 @@ def test_the_deadlock_of_blocking_sends_names_both_senders():
 def test_rows_come_as_operations_tuples_or_text():
     want = one_f_one_b(2, 2).rows
     assert (
-        schedule_of(
-            [["0F0", "0F1", "0B0", None, "0B1"], [("F", 1, 0), ["B", 1, 0], "1F1", Op("B", 1, 1)]], 2
-        ).rows
+        schedule_of([["0F0", "0F1", "0B0", None, "0B1"], [("F", 1, 0), ["B", 1, 0], "1F1", Op("B", 1, 1)]], 2).rows
         == want
     )
     with pytest.raises(ValueError, match="'F0' is no operation"):

@@ -50,7 +50,9 @@ def test_gradients_and_weights_after_ten_steps_of_adamw_are_those_of_one_process
     assert same_everywhere(run.results)
 
 
-@pytest.mark.parametrize(("how", "ranks"), [("stage 1", 4), ("stage 2", 3), ("fully", 4), ("fully", 1), ("two levels", 4)])
+@pytest.mark.parametrize(
+    ("how", "ranks"), [("stage 1", 4), ("stage 2", 3), ("fully", 4), ("fully", 1), ("two levels", 4)]
+)
 def test_the_loss_curve_of_50_steps_is_that_of_one_process(how, ranks):
     run = simulate(train, ranks, (how, 50, SINGLE))
     assert_parity(run.results[0], 50, SINGLE)

@@ -41,7 +41,11 @@ def cut(comm, stage, letter, config=CONFIG, **choices):
         choices |= {"grad_dtype": SINGLE}
     elif letter == "D" and stage == 3:
         choices |= {"gather_dtype": BF16, "reduce_dtype": SINGLE}
-    z = FullySharded(comm, model, list(model.blocks), **choices) if stage == 3 else Zero(comm, model, stage, 40_000, **choices)
+    z = (
+        FullySharded(comm, model, list(model.blocks), **choices)
+        if stage == 3
+        else Zero(comm, model, stage, 40_000, **choices)
+    )
     if "host" in letter:
         return z, HostOptimizer(comm, z.shards(), AdamW, bandwidth=1e9)
     return z, AdamW(list(z.shards())) if letter in "DF" else MasterOptimizer(z.shards(), AdamW)
@@ -95,9 +99,13 @@ def test_at_the_peak_a_rank_holds_its_parts_the_units_at_work_and_one_units_grad
         state = sum(roles[role] for role in ROLES)
         unit = max(rows) * 2
         gathered = gathered_peak(rows, ranks, 2, prefetch)
-        here = state + at["gradients"] - roles["gradients"] + at["saved for backward"]  # not all gradients are there yet
+        here = (
+            state + at["gradients"] - roles["gradients"] + at["saved for backward"]
+        )  # not all gradients are there yet
         extra = peak - here - gathered
-        assert extra == pytest.approx(2 * unit, rel=0.1), "the unit's gradients, and the buffer in which they are reduced"
+        assert extra == pytest.approx(2 * unit, rel=0.1), (
+            "the unit's gradients, and the buffer in which they are reduced"
+        )
     whole = sum(rows) * 2
     assert gathered_peak(rows, ranks, 2, prefetch) < 0.6 * whole
 
@@ -105,7 +113,9 @@ def test_at_the_peak_a_rank_holds_its_parts_the_units_at_work_and_one_units_grad
 def test_weights_kept_after_the_forward_pass_are_all_there_at_the_peak():
     config = Config(layers=8, hidden=128, positions="learned", vocab=50, seq_len=8)
     go, keep = (
-        simulate(partial(run_steps, size=4, config=config, reshard_after_forward=each), 4, (3, "B"), account=True).results[0]
+        simulate(
+            partial(run_steps, size=4, config=config, reshard_after_forward=each), 4, (3, "B"), account=True
+        ).results[0]
         for each in (True, False)
     )
     rows = keep[3]
@@ -214,12 +224,18 @@ def test_bytes_of_a_step_are_exactly_those_predicted(case, ranks):
 
 
 TABLE = [  # (all in bf16, sums in fp32): data parallel, stage 1, stage 2, stage 3, stage 3 with weights kept
-    (0, False, 4, 8), (1, False, 4, 6), (2, False, 4, 6), (3, False, 6, 8), (3, True, 4, 6),
-]  # fmt: skip
+    (0, False, 4, 8),
+    (1, False, 4, 6),
+    (2, False, 4, 6),
+    (3, False, 6, 8),
+    (3, True, 4, 6),
+]
 
 
 @pytest.mark.parametrize(("stage", "kept", "narrow", "wide"), TABLE)
-def test_stage_3_sends_one_and_a_half_times_what_data_parallelism_sends_and_with_fp32_sums_as_much(stage, kept, narrow, wide):
+def test_stage_3_sends_one_and_a_half_times_what_data_parallelism_sends_and_with_fp32_sums_as_much(
+    stage, kept, narrow, wide
+):
     assert bytes_per_param_sent(stage, 2, 2, kept) == narrow
     assert bytes_per_param_sent(stage, 2, 4, kept) == wide
     if stage:
@@ -263,7 +279,10 @@ SLOW = Topology.flat(latency=1e-6, bandwidth=2e9, flops=2e10)
 
 
 def test_prefetch_hides_gathers_behind_computing():
-    runs = {depth: simulate(partial(one_step, prefetch=depth), 4, (3, "F"), topology=SLOW, account=True) for depth in (0, 1, 2)}
+    runs = {
+        depth: simulate(partial(one_step, prefetch=depth), 4, (3, "F"), topology=SLOW, account=True)
+        for depth in (0, 1, 2)
+    }
     shown = {depth: max(run.exposed()) for depth, run in runs.items()}
     assert shown[1] < 0.8 * shown[0] and runs[1].seconds < runs[0].seconds
     assert runs[0].meter.bytes_sent == runs[1].meter.bytes_sent == runs[2].meter.bytes_sent
@@ -315,7 +334,9 @@ def test_an_older_torch_that_does_not_tell_the_outer_hooks_is_right_too(monkeypa
     """Its hooks are those of the account, which goes on seeing activations."""
 
     def program(comm):
-        return run_steps(comm, 3, "F")[2]["saved for backward"], assert_parity(train(comm, "fully", 2, torch.float64), 2, torch.float64)
+        return run_steps(comm, 3, "F")[2]["saved for backward"], assert_parity(
+            train(comm, "fully", 2, torch.float64), 2, torch.float64
+        )
 
     now = simulate(program, 2, account=True).results[0][0]
     monkeypatch.setattr(fully, "_ask_torch", None)
@@ -332,5 +353,7 @@ def test_recomputation_costs_no_further_gather_and_keeps_activations_small():
     config = replace(CONFIG, checkpointing="full")
     run = simulate(partial(one_step, config=config), 2, (3, "F"))
     assert run.meter.bytes_sent == [step_bytes(run.results[0], 2, 3)] * 2
-    all_kept, few = (simulate(partial(run_steps, config=each), 2, (3, "F"), account=True).results[0][1] for each in (CONFIG, config))
+    all_kept, few = (
+        simulate(partial(run_steps, config=each), 2, (3, "F"), account=True).results[0][1] for each in (CONFIG, config)
+    )
     assert few < 0.6 * all_kept

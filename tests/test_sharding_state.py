@@ -64,7 +64,9 @@ def contents(folder):
     for index in sorted(folder.glob("part-*.json")):
         data = index.with_suffix(".bin").read_bytes()
         for what, name, start, stop, dtype, _, offset in json.loads(index.read_text())["stretches"]:
-            found.setdefault((what, name), {})[start] = data[offset : offset + (stop - start) * getattr(torch, dtype).itemsize]
+            found.setdefault((what, name), {})[start] = data[
+                offset : offset + (stop - start) * getattr(torch, dtype).itemsize
+            ]
     return {key: b"".join(value for _, value in sorted(parts.items())) for key, parts in found.items()}
 
 
@@ -105,7 +107,9 @@ def test_a_checkpoint_of_another_model_or_with_a_part_missing_is_said_to_be_so(t
     with pytest.raises(RankError, match="holds no checkpoint"):
         simulate(faulty, 2, (tmp_path, CONFIG))
     simulate(steps, 2, ("fully", 0, 0, None, tmp_path))
-    with pytest.raises(RankError, match=r"is \[53, 36\] there and \[64, 32\] in this model; build the model that was saved"):
+    with pytest.raises(
+        RankError, match=r"is \[53, 36\] there and \[64, 32\] in this model; build the model that was saved"
+    ):
         simulate(faulty, 2, (tmp_path, Config(tied=True)))
     index = tmp_path / "part-0.json"
     told = json.loads(index.read_text())

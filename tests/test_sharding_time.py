@@ -41,14 +41,19 @@ def test_one_unit_ahead_hides_gathers_of_the_backward_pass_as_well(bandwidth):
     assert max(one.exposed()) < 0.4 * max(none.exposed())
 
 
-
 def test_with_gathers_shorter_than_computing_only_the_ends_are_exposed():
     work = work_of(1e6, 4096, 8, 1e12, 1e9)
-    assert work.gather < work.forward and work.backward == 2 * work.forward and work.gather + work.reduce < work.backward
+    assert (
+        work.gather < work.forward and work.backward == 2 * work.forward and work.gather + work.reduce < work.backward
+    )
     step = play([work] * 10, 1)
     assert step.computing == pytest.approx(10 * (work.forward + work.backward))
-    assert step.exposed == pytest.approx(2 * work.gather + work.reduce), "the first gather, the turn, the last reduce-scatter"
-    assert play([work] * 10, 1, kept=True).exposed == pytest.approx(work.gather + work.reduce), "kept: no gather at the turn"
+    assert step.exposed == pytest.approx(2 * work.gather + work.reduce), (
+        "the first gather, the turn, the last reduce-scatter"
+    )
+    assert play([work] * 10, 1, kept=True).exposed == pytest.approx(work.gather + work.reduce), (
+        "kept: no gather at the turn"
+    )
 
 
 def test_where_the_wire_is_slower_the_step_is_as_long_as_its_work():
@@ -69,7 +74,10 @@ def test_a_unit_more_is_gathered_for_each_that_is_ahead(depth):
 def test_every_unit_is_gathered_twice_computed_twice_and_reduced_once_and_no_lane_does_two_things_at_once():
     units = [work_of(size, 512, 8, 1e12, 1e9, latency=1e-5) for size in (3e5, 2e6, 1e5, 9e5)]
     step = play(units, 2)
-    count = {kind: [use.unit for use in step.uses if use.kind == kind] for kind in ("gather", "forward", "backward", "reduce")}
+    count = {
+        kind: [use.unit for use in step.uses if use.kind == kind]
+        for kind in ("gather", "forward", "backward", "reduce")
+    }
     assert sorted(count["gather"]) == [0, 0, 1, 1, 2, 2, 3, 3] and count["forward"] == [0, 1, 2, 3]
     assert count["backward"] == [3, 2, 1, 0] == count["reduce"]
     for lane in (("forward", "backward"), ("gather", "reduce")):

@@ -36,7 +36,9 @@ def test_a_model_is_cut_as_its_stage_says(stage, kind):
 
 def test_a_replica_is_no_cut_at_all():
     found, _, whole = simulate(kind_of, 2, args=(0,)).results[0]
-    assert found is sharding.trials.DataParallel and whole == sum(each.numel() for each in build(sharding.trials.SMALL).parameters())
+    assert found is sharding.trials.DataParallel and whole == sum(
+        each.numel() for each in build(sharding.trials.SMALL).parameters()
+    )
 
 
 @pytest.mark.parametrize("stage", [0, 3])
@@ -47,5 +49,7 @@ def test_live_bytes_of_a_step_have_its_three_phases_and_a_shard_holds_less(stage
     whole = 4 * sum(each.numel() for each in build(config).parameters())
     assert list(ends) == ["forward", "backward", "step"] and 0 < ends["forward"] < ends["backward"] < ends["step"]
     moments = roles["optimizer state"][0]
-    assert moments == pytest.approx(2 * whole if stage == 0 else whole, rel=0.05), "they are there before the step that is looked at"
+    assert moments == pytest.approx(2 * whole if stage == 0 else whole, rel=0.05), (
+        "they are there before the step that is looked at"
+    )
     assert len({len(values) for values in roles.values()}) == 1

@@ -39,7 +39,11 @@ def test_the_zip_holds_the_notebook_as_saved_small_files_beside_it_and_a_receipt
     assert made.path == mine.work / "submissions" / "01_three_walls-2026-10-12-1431.zip" and made.unanswered == ()
     with zipfile.ZipFile(made.path) as zipped:
         inside = {name: zipped.read(name) for name in zipped.namelist()}
-    assert sorted(inside) == ["01_three_walls/01_three_walls.ipynb", "01_three_walls/helper.py", "01_three_walls/receipt.json"]
+    assert sorted(inside) == [
+        "01_three_walls/01_three_walls.ipynb",
+        "01_three_walls/helper.py",
+        "01_three_walls/receipt.json",
+    ]
     assert inside["01_three_walls/01_three_walls.ipynb"] == notebook(mine).read_bytes()
     receipt = json.loads(made.receipt.read_text())
     assert receipt == json.loads(inside["01_three_walls/receipt.json"])
@@ -66,7 +70,11 @@ def test_the_command_lists_what_is_open_and_a_notebook_may_lie_anywhere(mine, tm
 
 @pytest.mark.parametrize(
     ("target", "name", "words"),
-    [("07", "", "no chapter '07'"), ("nowhere.ipynb", "", "There is no nowhere.ipynb"), ("01", "../x.zip", "cannot be a file's name")],
+    [
+        ("07", "", "no chapter '07'"),
+        ("nowhere.ipynb", "", "There is no nowhere.ipynb"),
+        ("01", "../x.zip", "cannot be a file's name"),
+    ],
 )
 def test_what_cannot_be_handed_in_is_told(mine, target, name, words):
     with pytest.raises(Trouble, match=words):

@@ -52,10 +52,7 @@ def test_a_dimension_may_be_counted_from_the_end(dim):
 
 def region(comm, both=False):
     """Two products between the operators, checked against finite differences of what all ranks compute together."""
-    a, b = (
-        part.chunk(comm.size, dim)[comm.rank]
-        for part, dim in ((numbers(3, 4), 1), (numbers(4, 3, seed=1), 0))
-    )
+    a, b = (part.chunk(comm.size, dim)[comm.rank] for part, dim in ((numbers(3, 4), 1), (numbers(4, 3, seed=1), 0)))
 
     def through(x):
         y = sum_out(torch.tanh(copy_in(x, comm) @ a) @ b, comm)
@@ -78,15 +75,10 @@ def test_an_all_reduce_on_both_ways_is_found_by_the_same_check():
 
 
 def sequence_region(comm, dim):
-    a, b = (
-        part.chunk(comm.size, side)[comm.rank]
-        for part, side in ((numbers(3, 8), 1), (numbers(8, 3, seed=1), 0))
-    )
+    a, b = (part.chunk(comm.size, side)[comm.rank] for part, side in ((numbers(3, 8), 1), (numbers(8, 3, seed=1), 0)))
     x = numbers(4, 4, 3, seed=2).chunk(comm.size, dim)[comm.rank].clone().requires_grad_()
     y = scatter_out(torch.tanh(gather_in(x, comm, dim) @ a) @ b, comm, dim)
-    (grad,) = torch.autograd.grad(
-        y, x, numbers(4, 4, 3, seed=3).chunk(comm.size, dim)[comm.rank], create_graph=True
-    )
+    (grad,) = torch.autograd.grad(y, x, numbers(4, 4, 3, seed=3).chunk(comm.size, dim)[comm.rank], create_graph=True)
     (second,) = torch.autograd.grad(grad.square().sum(), x)
     return y.detach(), grad.detach(), second
 
@@ -163,20 +155,14 @@ def whole_pair(width, inner, bias):
 
 @settings(max_examples=15, deadline=None)
 @given(
-    ranks=st.integers(1, 4),
-    width=st.integers(1, 5),
-    more=st.integers(0, 5),
-    bias=st.booleans(),
-    sequence=st.booleans(),
+    ranks=st.integers(1, 4), width=st.integers(1, 5), more=st.integers(0, 5), bias=st.booleans(), sequence=st.booleans()
 )
 def test_column_then_row_equals_the_two_layers_for_any_width(ranks, width, more, bias, sequence):
     ranks = {3: 2}.get(ranks, ranks) if sequence else ranks
     inner = ranks + more
     results = simulate(pair, ranks, args=(width, inner, bias, sequence)).results
     y, to_x, grads = whole_pair(width, inner, bias)
-    scale = max(
-        each.abs().max().item() for each in (y, to_x, *grads.values())
-    )  # small ones are sums that cancel
+    scale = max(each.abs().max().item() for each in (y, to_x, *grads.values()))  # small ones are sums that cancel
     near = lambda got, want: (got - want).abs().max() <= tolerance(torch.float64, 500) * scale  # noqa: E731
     for rank, (got_y, got_x, got) in enumerate(results):
         tokens = slice(rank * 4 // ranks, (rank + 1) * 4 // ranks) if sequence else slice(None)
@@ -212,8 +198,7 @@ def clocked(comm, overlap, sequence):
 def test_the_input_gradients_sum_hides_behind_the_weights_gradient(sequence):
     wire = Topology.flat(1e-6, 10e9, 2e10)  # a product takes longer than its all-reduce
     waits, hides = (
-        simulate(clocked, 2, args=(overlap, sequence), topology=wire, account=True)
-        for overlap in (False, True)
+        simulate(clocked, 2, args=(overlap, sequence), topology=wire, account=True) for overlap in (False, True)
     )
     assert waits.meter.bytes_sent == hides.meter.bytes_sent and waits.meter.flops == hides.meter.flops
     assert hides.seconds < waits.seconds
@@ -227,9 +212,7 @@ def test_with_the_sequence_shared_out_only_own_tokens_are_kept():
         y = ColumnParallelLinear(comm, torch.ones(8, 64), sequence=sequence)(x)
         return y
 
-    whole, shared = (
-        simulate(program, 4, args=(each,), account=True).meter.live_bytes[0] for each in (False, True)
-    )
+    whole, shared = (simulate(program, 4, args=(each,), account=True).meter.live_bytes[0] for each in (False, True))
     assert whole - shared == 8 * 64 * 64 * 4 * 3 / 4
 
 
@@ -251,17 +234,12 @@ def test_decomposed_products_are_the_same_for_the_same_bytes_and_operations_and_
     )
     for one, two in zip(at_once.results, in_pieces.results, strict=True):
         assert all(apart(got, want, 6 * ranks) <= 1 for got, want in zip(two, one, strict=True))
-    assert (
-        at_once.meter.bytes_sent == in_pieces.meter.bytes_sent
-        and at_once.meter.flops == in_pieces.meter.flops
-    )
+    assert at_once.meter.bytes_sent == in_pieces.meter.bytes_sent and at_once.meter.flops == in_pieces.meter.flops
     assert max(in_pieces.exposed()) < 1e-12 and (ranks == 1 or min(at_once.exposed()) > 1e-7)
 
 
 def test_decomposed_products_are_safe_under_all_adversaries():
-    assert (
-        interleavings(products, 4, args=(True,)) is None and interleavings(products, 2, args=(True,)) is None
-    )
+    assert interleavings(products, 4, args=(True,)) is None and interleavings(products, 2, args=(True,)) is None
 
 
 def test_ranks_that_bring_unequal_tokens_are_told_and_do_not_hang():
@@ -285,25 +263,13 @@ def test_unequal_widths_on_the_way_out_are_told():
     ("program", "words"),
     [
         (lambda comm: gather_in(split(torch.ones(1, 5, 2), comm), comm), "5 rows along dimension 1"),
-        (
-            lambda comm: scattered_product(comm, torch.ones(1, 5, 2), torch.ones(2, 2)),
-            "5 rows along dimension 1",
-        ),
+        (lambda comm: scattered_product(comm, torch.ones(1, 5, 2), torch.ones(2, 2)), "5 rows along dimension 1"),
         (lambda comm: ColumnParallelLinear.of(comm, nn.Linear(4, 1)), "1 outputs cannot be shared"),
         (lambda comm: RowParallelLinear.of(comm, nn.Linear(1, 4)), "1 inputs cannot be shared"),
         (lambda comm: VocabParallelEmbedding(comm, torch.ones(3, 2), 8), "holds 3 of 8 tokens"),
-        (
-            lambda comm: VocabParallelEmbedding.of(comm, nn.Embedding(8, 2))(torch.tensor([[8]])),
-            "token 8 is not in",
-        ),
-        (
-            lambda comm: cross_entropy(comm, torch.ones(1, 1, 4), torch.tensor([[-1]]), 8),
-            "target -1 is not in",
-        ),
-        (
-            lambda comm: cross_entropy(comm, torch.ones(1, 1, 8), torch.tensor([[1]]), 8),
-            "holds 8 of 8 tokens",
-        ),
+        (lambda comm: VocabParallelEmbedding.of(comm, nn.Embedding(8, 2))(torch.tensor([[8]])), "token 8 is not in"),
+        (lambda comm: cross_entropy(comm, torch.ones(1, 1, 4), torch.tensor([[-1]]), 8), "target -1 is not in"),
+        (lambda comm: cross_entropy(comm, torch.ones(1, 1, 8), torch.tensor([[1]]), 8), "holds 8 of 8 tokens"),
     ],
     ids=["tokens", "tokens in pieces", "outputs", "inputs", "rows", "token", "target", "whole logits"],
 )
@@ -322,16 +288,9 @@ def vocabulary(comm, vocab, sequence, scale):
     table = VocabParallelEmbedding.of(comm, whole, sequence=sequence)
     x = table(tokens)
     (
-        x
-        * (
-            numbers(2, 12, 3, seed=1).chunk(comm.size, 1)[comm.rank]
-            if sequence
-            else numbers(2, 12, 3, seed=1)
-        )
+        x * (numbers(2, 12, 3, seed=1).chunk(comm.size, 1)[comm.rank] if sequence else numbers(2, 12, 3, seed=1))
     ).sum().backward()
-    logits = (numbers(2, 12, vocab, seed=2) * scale)[
-        ..., slice(*span(vocab, comm.size, comm.rank))
-    ].requires_grad_()
+    logits = (numbers(2, 12, vocab, seed=2) * scale)[..., slice(*span(vocab, comm.size, comm.rank))].requires_grad_()
     targets = tokens.clone()
     targets[0, 3] = -100
     loss = cross_entropy(comm, logits, targets, vocab)
@@ -345,10 +304,7 @@ def vocabulary(comm, vocab, sequence, scale):
 def test_embedding_and_loss_equal_the_whole_vocabularys(ranks, vocab, sequence, scale):
     results = simulate(vocabulary, ranks, args=(vocab, sequence, scale)).results
     tokens = torch.arange(24).view(2, 12) * 7 % vocab
-    weight, logits = (
-        numbers(vocab, 3).requires_grad_(),
-        (numbers(2, 12, vocab, seed=2) * scale).requires_grad_(),
-    )
+    weight, logits = (numbers(vocab, 3).requires_grad_(), (numbers(2, 12, vocab, seed=2) * scale).requires_grad_())
     x = F.embedding(tokens, weight)
     (x * numbers(2, 12, 3, seed=1)).sum().backward()
     targets = tokens.clone()
@@ -358,9 +314,7 @@ def test_embedding_and_loss_equal_the_whole_vocabularys(ranks, vocab, sequence, 
     vectors, rows, losses, to_logits, seen = zip(*results, strict=True)
     assert torch.equal(torch.cat(vectors, 1) if sequence else vectors[-1], x)
     assert apart(torch.cat(rows), weight.grad, 24) <= 1
-    assert (
-        all(apart(each, loss.detach(), vocab) <= 1 for each in losses) and len(set(map(float, losses))) == 1
-    )
+    assert all(apart(each, loss.detach(), vocab) <= 1 for each in losses) and len(set(map(float, losses))) == 1
     assert apart(torch.cat(to_logits, -1), logits.grad, vocab) <= 1
     assert all(torch.equal(each, logits) for each in seen)
 
@@ -415,9 +369,7 @@ def test_ranks_draw_alike_outside_a_region_and_apart_within():
         assert all(torch.equal(each, alike[0]) for each in alike)
     streams = torch.stack([*first, *second, before[0], after[0]])
     correlation = torch.corrcoef(streams) - torch.eye(len(streams))
-    assert (
-        correlation.abs().max() < 5 / 1000**0.5
-    )  # of 45 pairs of independent streams, none is beyond 5 sigma
+    assert correlation.abs().max() < 5 / 1000**0.5  # of 45 pairs of independent streams, none is beyond 5 sigma
 
 
 def test_inside_is_the_same_again_when_the_common_stream_is_set_back():

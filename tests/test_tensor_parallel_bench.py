@@ -26,9 +26,7 @@ def without_the_sum(comm, *given):
 
 
 def test_a_training_that_forgets_partial_gradients_misses(monkeypatch):
-    monkeypatch.setattr(
-        parallel_tp.TensorParallel, "finish", parallel_tp.TensorParallel.finish
-    )  # set back afterwards
+    monkeypatch.setattr(parallel_tp.TensorParallel, "finish", parallel_tp.TensorParallel.finish)  # set back afterwards
     rows = parallel_tp.parity_rows("grid:", simulate, 2, without_the_sum, 2, True)
     assert [row.ok for row in rows] == [False] * 3
 

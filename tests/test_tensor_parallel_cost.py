@@ -41,8 +41,15 @@ def test_a_step_sends_the_bytes_that_were_predicted(config, ranks, options):
     after = simulate(stepped, ranks, args=(config, *options)).meter.bytes_sent
     sent = [more - less for more, less in zip(after, before, strict=True)]
     recompute = "early" if config.checkpointing == "full" else "none"
-    want = tp_bytes_per_step(config, SEQUENCES, config.seq_len, ranks, sequence_parallel=options[0], vocab_parallel=options[1],
-                             recompute=recompute).total  # fmt: skip
+    want = tp_bytes_per_step(
+        config,
+        SEQUENCES,
+        config.seq_len,
+        ranks,
+        sequence_parallel=options[0],
+        vocab_parallel=options[1],
+        recompute=recompute,
+    ).total
     assert sum(sent) == pytest.approx(ranks * want, abs=1e-6)
     if config.hidden * SEQUENCES % ranks == 0 and config is not SHAPES["one KV head"]:
         assert sent == pytest.approx([want] * ranks, abs=32 * ranks)  # partial gradients need not divide
@@ -57,9 +64,7 @@ def test_with_the_sequence_shared_out_what_lies_between_the_regions_is_kept_once
         tokens, targets = batch(0, SEQUENCES, config.seq_len)
         return model.loss(model(tokens), targets)
 
-    whole, shared = (
-        simulate(program, ranks, args=(each,), account=True).meter.live_bytes[0] for each in (False, True)
-    )
+    whole, shared = (simulate(program, ranks, args=(each,), account=True).meter.live_bytes[0] for each in (False, True))
     tokens = SEQUENCES * config.seq_len  # each norm's input, one number a token of its own, and its output
     norms = (2 * config.layers + 1) * tokens * (2 * config.hidden + 1) * 4
     assert whole - shared == norms * (ranks - 1) / ranks
@@ -81,9 +86,7 @@ def test_build_gives_the_bits_of_the_whole_for_any_ranks_and_never_holds_it(voca
             for name, weight in (full_of(result, whole) if ranks == 1 else result).items():
                 assert torch.equal(weight, whole[name]), name
     run = simulate(made, 4, args=(config, False, vocabulary), account=True)
-    held = sum(
-        piece.numel for pieces in plan(config, 4, 0, vocab_parallel=vocabulary).values() for piece in pieces
-    )
+    held = sum(piece.numel for pieces in plan(config, 4, 0, vocab_parallel=vocabulary).values() for piece in pieces)
     largest = max(each.numel() for each in whole.values())
     tables = 2 * config.seq_len * config.head_dim  # angles, while they are made
     assert max(run.meter.peak_bytes) <= 4 * (held + largest + tables) + 8192 * config.layers
@@ -94,9 +97,7 @@ def full_of(model, whole):
     """The whole's names from a model on one rank."""
     parameters, found = dict(model.named_parameters()), {}
     for name, pieces in model.pieces.items():
-        for piece, part in zip(
-            pieces, parameters[name].split([each.local_shape[0] for each in pieces]), strict=True
-        ):
+        for piece, part in zip(pieces, parameters[name].split([each.local_shape[0] for each in pieces]), strict=True):
             found[piece.name] = part
     assert set(found) == set(whole)
     return found
@@ -179,9 +180,7 @@ def shares_through_memory(comm, config):
 def shares(config, ranks):
     """What a rank may send, hold and do; by an honest count, of which a run's own takes no part."""
     pieces = [piece for held in plan(config, ranks, 0).values() for piece in held]
-    matrices = sum(
-        piece.numel for piece in pieces if len(piece.shape) == 2 and piece.name != "embedding.weight"
-    )
+    matrices = sum(piece.numel for piece in pieces if len(piece.shape) == 2 and piece.name != "embedding.weight")
     heads, tokens = config.heads // ranks, SEQUENCES * config.seq_len
     attention = heads * SEQUENCES * config.seq_len**2 * config.head_dim * (2 * 2 + 5 * 2)
     return {

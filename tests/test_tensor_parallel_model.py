@@ -5,18 +5,7 @@ from functools import cache
 
 import pytest
 import torch
-from tensor_parallel_kit import (
-    FROZEN,
-    OPTIONS,
-    RATE,
-    SEQUENCES,
-    SHAPES,
-    TERMS,
-    alone,
-    compare,
-    together,
-    whole_model,
-)
+from tensor_parallel_kit import FROZEN, OPTIONS, RATE, SEQUENCES, SHAPES, TERMS, alone, compare, together, whole_model
 from torch.nn import functional as F
 
 from course_lib.cluster import interleavings, launch, simulate
@@ -56,10 +45,7 @@ def test_copies_are_the_same_to_the_bit_on_every_rank_after_ten_steps(ranks):
             rows = slice(offset, offset + piece.local_shape[0])
             offset = rows.stop
             if piece.copies == ranks:
-                assert all(torch.equal(part[name][rows], parts[0][name][rows]) for part in parts), (
-                    name,
-                    place,
-                )
+                assert all(torch.equal(part[name][rows], parts[0][name][rows]) for part in parts), (name, place)
 
 
 def test_without_the_sum_of_partial_gradients_the_copies_drift_apart():
@@ -67,9 +53,7 @@ def test_without_the_sum_of_partial_gradients_the_copies_drift_apart():
     parts = [result[3] for result in simulate(together, 2, args=(config, 3, (True, True), (), True)).results]
     assert not torch.equal(parts[0]["norm.weight"], parts[1]["norm.weight"])
     with pytest.raises(AssertionError):
-        compare(
-            simulate(together, 2, args=(config, 3, (True, True), (), True)).results[0], alone(config, 3), 3
-        )
+        compare(simulate(together, 2, args=(config, 3, (True, True), (), True)).results[0], alone(config, 3), 3)
 
 
 # --- fifty steps, and with data parallelism

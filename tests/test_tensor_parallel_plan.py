@@ -36,9 +36,7 @@ SHAPES = {
     "as many KV heads as heads": Config(),
     "grouped queries": Config(heads=8, kv_heads=4),
     "one KV head": Config(kv_heads=1),
-    "tied, learned positions, biases, plain MLP": Config(
-        tied=True, positions="learned", biases=True, gated=False
-    ),
+    "tied, learned positions, biases, plain MLP": Config(tied=True, positions="learned", biases=True, gated=False),
     "a vocabulary that does not divide": Config(vocab=53),
 }
 
@@ -52,9 +50,7 @@ def test_the_pieces_of_all_ranks_cover_every_parameter_as_often_as_they_say(conf
     for rank in range(ranks):
         for held in plan(config, ranks, rank, vocab_parallel=vocab_parallel).values():
             for piece in held:
-                assert (
-                    piece.shape == shapes[piece.name] and piece.of(met[piece.name]).shape == piece.local_shape
-                )
+                assert piece.shape == shapes[piece.name] and piece.of(met[piece.name]).shape == piece.local_shape
                 piece.of(met[piece.name])[...] += 1 / piece.copies
     assert all(np.allclose(each, 1) for each in met.values())
 
@@ -71,14 +67,9 @@ def test_a_rank_has_the_keys_that_its_queries_read():
 def test_only_what_meets_a_part_of_the_tokens_has_partial_gradients():
     config = Config(biases=True, positions="learned")
     for sequence in (False, True):
-        partial = {
-            piece.name for held in plan(config, 2, 0, sequence).values() for piece in held if piece.partial
-        }
+        partial = {piece.name for held in plan(config, 2, 0, sequence).values() for piece in held if piece.partial}
         layer = {"norm1.weight", "norm2.weight", "attention.wo.bias", "mlp.down.bias"}
-        names = {f"blocks.{index}.{name}" for index in range(2) for name in layer} | {
-            "norm.weight",
-            "positions.weight",
-        }
+        names = {f"blocks.{index}.{name}" for index in range(2) for name in layer} | {"norm.weight", "positions.weight"}
         assert partial == (names if sequence else set())
 
 

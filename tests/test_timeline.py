@@ -64,8 +64,7 @@ def test_every_operation_ends_when_an_independent_player_says(name):
     times = {kind: [coin.uniform(0.5, 2) for _ in range(schedule.stages)] for kind in "FIW"}
     times["B"] = [i + w for i, w in zip(times["I"], times["W"], strict=True)]
     played = play(
-        schedule,
-        Durations(forward=times["F"], backward=times["B"], input_gradient=times["I"], communication=0.3),
+        schedule, Durations(forward=times["F"], backward=times["B"], input_gradient=times["I"], communication=0.3)
     )
     want = longest(schedule, times, 0.3)
     for row, finishes in zip(schedule.rows, played.finishes, strict=True):
@@ -113,22 +112,18 @@ def in_span(played):
 
 @given(st.integers(2, 8), st.integers(2, 4), st.floats(0.2, 3), st.floats(0, 1), st.floats(0.05, 1))
 @settings(max_examples=60, deadline=None)
-def test_zero_bubble_schedules_idle_what_their_paper_says_where_it_says_it(
-    ranks, rounds, forward, share, weight
-):
+def test_zero_bubble_schedules_idle_what_their_paper_says_where_it_says_it(ranks, rounds, forward, share, weight):
     """Weight gradients no longer than the others; for ZB-H2 enough micro-batches, and forwards as long as input gradients."""
     inner = max(weight, forward * share + weight * (1 - share))
     times = {"F": forward, "B": inner + weight, "W": weight, "PP": ranks}
     if weight <= forward:
         played = play(
-            zb_h1(ranks, rounds * ranks),
-            Durations(forward=forward, backward=inner + weight, weight_gradient=weight),
+            zb_h1(ranks, rounds * ranks), Durations(forward=forward, backward=inner + weight, weight_gradient=weight)
         )
         assert in_span(played) == pytest.approx(bubble_formula("ZB-H1").idle(**times), abs=1e-9)
     even = {"F": inner, "B": inner + weight, "W": weight, "PP": ranks}
     played = play(
-        zb_h2(ranks, rounds * ranks),
-        Durations(forward=inner, backward=inner + weight, weight_gradient=weight),
+        zb_h2(ranks, rounds * ranks), Durations(forward=inner, backward=inner + weight, weight_gradient=weight)
     )
     assert in_span(played) == pytest.approx(bubble_formula("ZB-H2").idle(**even), abs=1e-9)
 
@@ -186,10 +181,7 @@ def test_what_is_left_of_the_interleaved_rows_is_waiting_that_their_program_leav
     row = next(each for each in found if each.schedule == "1F1B-I")
     schedule = bubble_rates.schedule_of(row)
     ranks, ends, at, free = row.ranks, {}, [0] * row.ranks, [0.0] * row.ranks
-    took = {
-        "F": profile.forward / row.chunks,
-        "B": (profile.input_gradient + profile.weight_gradient) / row.chunks,
-    }
+    took = {"F": profile.forward / row.chunks, "B": (profile.input_gradient + profile.weight_gradient) / row.chunks}
     while any(at[rank] < len(schedule.rows[rank]) for rank in range(ranks)):
         for rank, order in enumerate(schedule.rows):
             while at[rank] < len(order):
@@ -200,9 +192,7 @@ def test_what_is_left_of_the_interleaved_rows_is_waiting_that_their_program_leav
                     break
                 wraps = rank == (0 if kind == "F" else ranks - 1)
                 waits = inside and not (wraps and microbatch % ranks)
-                free[rank] = (
-                    max(free[rank], ends[source] + profile.communication if waits else 0.0) + took[kind]
-                )
+                free[rank] = max(free[rank], ends[source] + profile.communication if waits else 0.0) + took[kind]
                 ends[kind, stage, microbatch] = free[rank]
                 at[rank] += 1
     work = row.microbatches * (profile.forward + profile.input_gradient + profile.weight_gradient)
@@ -226,9 +216,7 @@ def test_the_critical_path_has_no_slack_and_spans_the_step():
     for rank, place in path:
         assert played.starts[rank][place] in (pytest.approx(now), pytest.approx(now + 0.25))
         now = played.finishes[rank][place]
-    assert now == played.makespan and sum(rank == 2 for rank, _ in path) > len(path) / 2, (
-        "the slow stage decides"
-    )
+    assert now == played.makespan and sum(rank == 2 for rank, _ in path) > len(path) / 2, "the slow stage decides"
 
 
 @pytest.mark.parametrize("name", GENERATORS)
@@ -242,18 +230,16 @@ def test_shortening_what_is_not_on_the_critical_path_changes_nothing(name):
         if ("F", stage) in on_it:
             continue
         faster = [time - 0.05 * (at == stage) for at, time in enumerate(times)]
-        assert play(
-            schedule, Durations(forward=faster, backward=2, communication=0.1)
-        ).makespan == pytest.approx(whole.makespan)
+        assert play(schedule, Durations(forward=faster, backward=2, communication=0.1)).makespan == pytest.approx(
+            whole.makespan
+        )
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 def test_messages_cost_1f1b_a_round_trip_for_as_many_microbatches_as_are_in_flight(ranks):
     """The first rank holds `ranks` micro-batches, and each comes back after 2 (ranks − 1) messages."""
     message = 0.2
-    short, long = (
-        play(one_f_one_b(ranks, m * ranks), Durations(communication=message)).makespan for m in (4, 8)
-    )
+    short, long = (play(one_f_one_b(ranks, m * ranks), Durations(communication=message)).makespan for m in (4, 8))
     assert (long - short) / (4 * ranks) == pytest.approx(3 + message * 2 * (ranks - 1) / ranks)
 
 
@@ -276,9 +262,7 @@ def test_messages_meet_in_the_same_order_on_both_sides():
         found = messages(schedule, Durations(forward=2, communication=0.5, overlapped=3.5))
         for rank in range(4):
             gaps = [
-                each.after + 1 if each.src == rank else each.before
-                for each in found
-                if rank in (each.src, each.dst)
+                each.after + 1 if each.src == rank else each.before for each in found if rank in (each.src, each.dst)
             ]
             assert gaps == sorted(gaps), "one list, in one order, for every rank"
         for each in found:
@@ -318,9 +302,7 @@ def test_a_schedule_that_cannot_run_is_refused_with_its_grid():
 
 def test_what_one_microbatch_takes_adds_up_to_the_model_however_it_is_cut():
     times = Durations(forward=1, backward=2)
-    assert {sum(play(make(4, 8), times).busy) for make in (gpipe, interleaved, zb_h1, zb_v, dualpipe)} == {
-        4 * 8 * 3.0
-    }
+    assert {sum(play(make(4, 8), times).busy) for make in (gpipe, interleaved, zb_h1, zb_v, dualpipe)} == {4 * 8 * 3.0}
 
 
 @given(st.randoms(use_true_random=False), st.sampled_from([one_f_one_b, zb_h1, zb_v]))
@@ -335,10 +317,7 @@ def test_any_order_is_either_refused_with_a_step_or_played_to_the_end(coin, make
     shuffled = schedule_of(rows, 2, schedule.routes)
     needs = {"B": "F", "I": "F", "W": "I"}
     ordered = all(
-        row.index(op) > row.index(op._replace(kind=needs[op.kind]))
-        for row in rows
-        for op in row
-        if op.kind != "F"
+        row.index(op) > row.index(op._replace(kind=needs[op.kind])) for row in rows for op in row if op.kind != "F"
     )
     found = faults(shuffled)
     if not ordered:

@@ -17,8 +17,14 @@ def test_every_row_has_every_cell_and_a_known_source(file):
         facts.reference(row["source"])
 
 
-@pytest.mark.parametrize(("file", "keys"), [("topologies.csv", ("topology", "level", "field")),
-                                            ("chips.csv", ("device", "field")), ("ceilings.csv", ("device", "dtype", "field"))])  # fmt: skip
+@pytest.mark.parametrize(
+    ("file", "keys"),
+    [
+        ("topologies.csv", ("topology", "level", "field")),
+        ("chips.csv", ("device", "field")),
+        ("ceilings.csv", ("device", "dtype", "field")),
+    ],
+)
 def test_no_value_is_given_twice(file, keys):
     seen = [tuple(row[key] for key in keys) for row in rows(file)]
     assert len(seen) == len(set(seen))
@@ -30,9 +36,7 @@ def test_every_number_is_a_fact_with_unit_source_date_and_condition():
     found = [getattr(record, field.name) for record in records for field in dataclasses.fields(record)]
     numbers = [value for value in found if isinstance(value, Fact)]
     assert len(numbers) > 70
-    assert all(
-        value > 0 and value.unit and value.source and value.date and value.condition for value in numbers
-    )
+    assert all(value > 0 and value.unit and value.source and value.date and value.condition for value in numbers)
     assert not [value for value in found if isinstance(value, float) and not isinstance(value, Fact)]
 
 
@@ -63,9 +67,7 @@ def test_an_nvl72_rack_is_one_link_domain_of_72():
     assert rack.devices("rack") == 72 and rack.levels[-1].wire == "link"
 
 
-@pytest.mark.parametrize(
-    ("name", "adapters", "gbit"), [("DGX A100 server", 8, 200), ("DGX H100 server", 8, 400)]
-)
+@pytest.mark.parametrize(("name", "adapters", "gbit"), [("DGX A100 server", 8, 200), ("DGX H100 server", 8, 400)])
 def test_a_server_has_an_adapter_for_every_device(name, adapters, gbit):
     server = facts.topology(name).levels[1]
     assert server.adapters == server.holds == adapters
@@ -100,8 +102,10 @@ def test_an_h100_has_132_processors_16896_cores_and_66_9_teraflops_of_fp32():
     assert chip.tensor_flop_per_clock == 2 * 16 * 4 * 8
 
 
-@pytest.mark.parametrize(("device", "measured", "peak"), [("A100 SXM 80GB", 271.2, 312), ("H100 SXM", 794.5, 989),
-                                                          ("B200 SXM", 1745, 2250), ("MI300X", 668.4, 1300)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("device", "measured", "peak"),
+    [("A100 SXM 80GB", 271.2, 312), ("H100 SXM", 794.5, 989), ("B200 SXM", 1745, 2250), ("MI300X", 668.4, 1300)],
+)
 def test_measured_ceilings_are_those_of_the_table(device, measured, peak):
     one = facts.ceiling(device)
     assert (one.measured / 1e12, one.peak / 1e12) == (measured, peak) and 0 < one.share < 1

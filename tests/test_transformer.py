@@ -12,17 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from course_lib import memory, text
-from course_lib.transformer import (
-    Attention,
-    Config,
-    RMSNorm,
-    _Normalise,
-    attend,
-    build,
-    loss,
-    rotary_tables,
-    rotate,
-)
+from course_lib.transformer import Attention, Config, RMSNorm, _Normalise, attend, build, loss, rotary_tables, rotate
 
 SHAPES = {
     "plain": {},
@@ -164,7 +154,7 @@ def test_the_norm_keeps_its_input_and_one_number_a_token():
 def test_parameters_are_as_many_as_the_formula_counts(layers, kv, head_dim, gated, tied, biases, positions):
     config = Config(
         layers=layers, hidden=4 * head_dim, kv_heads=kv, gated=gated, tied=tied, biases=biases, positions=positions
-    )  # fmt: skip
+    )
     model = build(config)
     h, f, narrow, b = config.hidden, config.ffn, kv * head_dim, int(biases)
     attention = 2 * h * (h + b) + 2 * narrow * (h + b)

@@ -55,8 +55,16 @@ def answers(exercise, sort="right", reading=None):
 def test_a_draw_depends_on_secret_student_and_exercise_and_on_nothing_else():
     card = exercises.card("train-days-7b")
     assert draw(SECRET, "ada", card) == draw(SECRET, "ada", card)
-    seeds = {seed_of(*each) for each in ((SECRET, "ada", card.id), ("00", "ada", card.id), (SECRET, "bo", card.id), (SECRET, "ada", "x"),
-                                         (SECRET, "ad", "a" + card.id))}  # fmt: skip
+    seeds = {
+        seed_of(*each)
+        for each in (
+            (SECRET, "ada", card.id),
+            ("00", "ada", card.id),
+            (SECRET, "bo", card.id),
+            (SECRET, "ada", "x"),
+            (SECRET, "ad", "a" + card.id),
+        )
+    }
     assert len(seeds) == 5
 
 
@@ -118,16 +126,31 @@ MEANT = {("reconcile-ledger", "128")}  # the least size that an unseen block has
 @by_id
 def test_no_number_of_the_public_variant_is_typed_where_another_is_meant(card):
     """In no template, hint, worked answer or reason; a single digit says nothing."""
-    said = {"text": PLACEHOLDER.sub("…", card.text), "hints": " ".join(card.hints), "answer": worked_source(card), "title": card.title}
+    said = {
+        "text": PLACEHOLDER.sub("…", card.text),
+        "hints": " ".join(card.hints),
+        "answer": worked_source(card),
+        "title": card.title,
+    }
     slots = {match.groups() for match in PLACEHOLDER.finditer(card.text)}
     for params in drawn(card, STUDENTS[:50]):
         assert not PLACEHOLDER.search(card.statement(params))
         for name, form in slots:
             public, own = format_value(card.params[name], form), format_value(params[name], form)
             assert own != "None" and "{{" not in own
-            if public != own and (card.id, public) not in MEANT and len(public) < 60 and len(re.findall(r"\w", public)) > 1 and re.search(r"\d", public):
+            if (
+                public != own
+                and (card.id, public) not in MEANT
+                and len(public) < 60
+                and len(re.findall(r"\w", public)) > 1
+                and re.search(r"\d", public)
+            ):
                 for where, written in said.items():
-                    assert not re.search(rf"(?<![\w.,]){re.escape(public)}(?!\w|[.,]\d)", written), (where, name, public)
+                    assert not re.search(rf"(?<![\w.,]){re.escape(public)}(?!\w|[.,]\d)", written), (
+                        where,
+                        name,
+                        public,
+                    )
 
 
 def test_statements_of_all_variants_are_about_as_long():
@@ -140,7 +163,10 @@ def test_statements_of_all_variants_are_about_as_long():
 
 
 READING = [card for card in STRUCTURAL if answers(card.id, reading=True)]
-SHORTEST = [min((card for card in READING if card.chapter == chapter), key=lambda card: (card.minutes, -card.importance)) for chapter in exercises.chapters()]
+SHORTEST = [
+    min((card for card in READING if card.chapter == chapter), key=lambda card: (card.minutes, -card.importance))
+    for chapter in exercises.chapters()
+]
 
 
 @pytest.mark.parametrize("card", SHORTEST, ids=lambda card: card.id)
@@ -149,7 +175,9 @@ def test_a_variant_is_solved_by_its_own_answer_and_the_public_one_is_told_apart(
     own = killmatrix.judge(answers(card.id, reading=True)[0], seed)
     assert own.ok and own.got != PUBLIC_FORM, own.message
     public = [killmatrix.judge(answer, seed) for answer in answers(card.id, reading=False)[:2]]
-    assert all(row.ok and row.got == PUBLIC_FORM and row.message for row in public), [(row.answer.name, row.got) for row in public]
+    assert all(row.ok and row.got == PUBLIC_FORM and row.message for row in public), [
+        (row.answer.name, row.got) for row in public
+    ]
 
 
 @pytest.mark.parametrize(("chapter", "seed"), [("01", "one"), ("03", "two")])
@@ -167,7 +195,9 @@ def test_the_matrix_takes_a_variant(monkeypatch, capsys):
 
 def test_a_wrong_answer_may_be_the_right_one_of_another_structure_and_says_so(tmp_path):
     bank = tmp_path / "x.py"
-    bank.write_text("# %% wrong: the other way => values turned unless direction=-1\n# %% wrong: junk => values -\n# %% half: some => 2\n")
+    bank.write_text(
+        "# %% wrong: the other way => values turned unless direction=-1\n# %% wrong: junk => values -\n# %% half: some => 2\n"
+    )
     other, junk, half = killmatrix.read_bank(bank)
     assert (other.expected, other.mistake, other.unless) == ("values", "turned", "direction=-1")
     assert (junk.unless, half.unless, half.expected) == ("", "", "2")
@@ -217,10 +247,18 @@ def test_a_worker_says_so_too_and_an_answer_that_hangs_on_others_numbers_keeps_i
     hangs = f"{card.answers[0]}.seen = 0\ndef {card.answers[0]}():\n    import os, time\n    if os.path.exists('seen'):\n        time.sleep(60)\n    open('seen', 'w')\n    return {{}}"
     with Workers(wall=None) as workers:
         told = {}
-        for name, source in (("hers", f"def {card.answers[0]}():\n    return {letters(hers)()!r}"), ("hangs", hangs.split("\n", 1)[1])):
-            steps = (Step(do="run", exercise=card.id, source=source, whose="answer"), Step(do="judge", exercise=card.id))
+        for name, source in (
+            ("hers", f"def {card.answers[0]}():\n    return {letters(hers)()!r}"),
+            ("hangs", hangs.split("\n", 1)[1]),
+        ):
+            steps = (
+                Step(do="run", exercise=card.id, source=source, whose="answer"),
+                Step(do="judge", exercise=card.id),
+            )
             submission = Submission(steps=steps, exercises=(card.id,))
-            (told[name],) = mark(submission, [card], workers, params={card.id: mine}, others={card.id: {"bo": hers}}).reports
+            (told[name],) = mark(
+                submission, [card], workers, params={card.id: mine}, others={card.id: {"bo": hers}}
+            ).reports
     assert ANOTHER_STUDENTS in {v.mistake for v in told["hers"].verdicts}
     assert told["hers"].points == decide(card, Here(letters(hers)), params=mine).points
     assert (told["hangs"].state, told["hangs"].points) == ("answered", 0.0)
@@ -248,7 +286,11 @@ def test_nothing_is_asked_twice_of_the_public_variant_of_a_right_answer_or_of_an
     card, audit = exercises.card("ring-shift"), exercises.card("audit-free-scaling")
     mine = draw(SECRET, "ada", card)
     wrong = decide(card, Here(lambda comm, x: x * 0), params=mine)
-    assert wants_explaining(card, wrong, mine) and not wants_explaining(card, wrong, card.params) and not wants_explaining(card, wrong, None)
+    assert (
+        wants_explaining(card, wrong, mine)
+        and not wants_explaining(card, wrong, card.params)
+        and not wants_explaining(card, wrong, None)
+    )
     assert not wants_explaining(card, decide(card, Here(shift(-1)), params=mine), mine)
     assert not wants_explaining(audit, decide(audit, Here(lambda: {})), audit.params)
 
@@ -288,7 +330,9 @@ def test_explaining_is_bounded_and_costs_no_point_whatever_happens():
 
 def test_a_number_by_heart_is_the_public_ones():
     card = exercises.card("predict-weeks")
-    assert grade(card, Here(lambda: (1.0, 3.0)), params=draw(SECRET, "ada", card)).passed, "a prediction is right whatever it says"
+    assert grade(card, Here(lambda: (1.0, 3.0)), params=draw(SECRET, "ada", card)).passed, (
+        "a prediction is right whatever it says"
+    )
     rng = random.Random(0)
     seeds = [str(rng.random()) for _ in range(5)]
     for seed in seeds:

@@ -11,8 +11,16 @@ from course_lib.units import DAY, GB
 from course_lib.walls import FIXES, WALLS, Job, cheapest_fix, triage
 
 H100 = facts.device("H100 SXM")
-BASE = Job(params=13e9, tokens=300e9, step_tokens=5e5, device_memory=80 * GB, flops_per_s=H100.dense_flops,
-           target_step_s=10, deadline_s=90 * DAY, devices=8)  # fmt: skip
+BASE = Job(
+    params=13e9,
+    tokens=300e9,
+    step_tokens=5e5,
+    device_memory=80 * GB,
+    flops_per_s=H100.dense_flops,
+    target_step_s=10,
+    deadline_s=90 * DAY,
+    devices=8,
+)
 
 jobs = st.builds(
     Job,
@@ -88,7 +96,14 @@ def test_the_cheapest_fix_leaves_no_wall_and_nothing_cheaper_does(job, longer):
         ({}, "more GPUs"),
         ({"params": 70e9}, "more GPUs"),
     ],
-    ids=["small", "fits when shared", "the date can move", "it cannot", "a second wall outlives the first", "too large even when shared"],
+    ids=[
+        "small",
+        "fits when shared",
+        "the date can move",
+        "it cannot",
+        "a second wall outlives the first",
+        "too large even when shared",
+    ],
 )
 def test_each_fix_has_its_case(change, fix):
     assert cheapest_fix(replace(BASE, **change)).name == fix
@@ -129,28 +144,14 @@ def test_an_unknown_fix_is_refused():
         ({"params": 1e9, "tokens": 1e9, "deadline_s": 30 * DAY}, (), None),
         ({"params": 70e9, "tokens": 1e9, "deadline_s": 365 * DAY}, ("memory",), "08_sharded_data_parallel"),
         ({"params": 1e9, "tokens": 2e12, "deadline_s": 7 * DAY}, ("deadline",), "07_data_parallel"),
-        (
-            {"params": 70e9, "tokens": 15e12, "deadline_s": 90 * DAY},
-            ("memory", "deadline"),
-            "08_sharded_data_parallel",
-        ),
+        ({"params": 70e9, "tokens": 15e12, "deadline_s": 90 * DAY}, ("memory", "deadline"), "08_sharded_data_parallel"),
         ({"params": 8e9, "qps": 1000.0}, ("traffic",), "16_serving_walls"),
         ({"params": 70e9, "qps": 0.1}, ("latency",), "16_serving_walls"),
         ({"params": 8e9, "qps": 0.1, "tokens_per_s_per_user": 50.0}, (), None),
         ({"params": 8e9, "qps": 0.1, "tokens_per_s_per_user": 500.0}, ("latency",), "16_serving_walls"),
         ({"params": 8e9}, (), None),
     ],
-    ids=[
-        "none",
-        "state",
-        "time",
-        "both",
-        "requests",
-        "weights",
-        "served by one",
-        "one user",
-        "nothing asked",
-    ],
+    ids=["none", "state", "time", "both", "requests", "weights", "served by one", "one user", "nothing asked"],
 )
 def test_triage_asks_its_questions_in_order(asked, hit, first):
     found = triage(asked.pop("params"), H100, **asked)

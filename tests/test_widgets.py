@@ -104,15 +104,21 @@ def test_an_impossible_setting_is_said_where_the_picture_was(notebook):
 
 def test_controls_read_with_their_unit_and_label(notebook):
     explorer = explore(
-        lambda **_: circle(3), params=slider((7e9, 70e9), 70e9, label="parameters", text=ch01.params_text),
-        gpu=menu(("A", "B")), on=toggle(label="sharded"), find=text_box(label="search"),
-    )  # fmt: skip
+        lambda **_: circle(3),
+        params=slider((7e9, 70e9), 70e9, label="parameters", text=ch01.params_text),
+        gpu=menu(("A", "B")),
+        on=toggle(label="sharded"),
+        find=text_box(label="search"),
+    )
     inputs = explorer.inputs
     assert inputs["params"].description == "parameters"
     assert inputs["params"].label == "70 B"
     assert {name: type(widget).__name__ for name, widget in inputs.items()} == {
-        "params": "SelectionSlider", "gpu": "Dropdown", "on": "Checkbox", "find": "Text",
-    }  # fmt: skip
+        "params": "SelectionSlider",
+        "gpu": "Dropdown",
+        "on": "Checkbox",
+        "find": "Text",
+    }
 
 
 @pytest.mark.parametrize(
@@ -227,8 +233,7 @@ def test_the_failure_route_names_chapters_in_order_with_reasons(monkeypatch, tmp
     monkeypatch.chdir(tmp_path)
     page = ch00.draw_map("failure", "mesh", "out of memory", "sharding and small batches")
     places = [
-        page.index(f"{number} {course.chapter(number).folder[3:].replace('_', ' ')}")
-        for number in ("02", "08", "05")
+        page.index(f"{number} {course.chapter(number).folder[3:].replace('_', ' ')}") for number in ("02", "08", "05")
     ]
     assert places == sorted(places)
     with pytest.raises(ValueError, match="choose from prerequisite, failure, synthesis"):
@@ -277,9 +282,7 @@ def test_matching_follows_its_lists(notebook):
 
     made, said = ch00.Matching(), ipywidgets.HTML()
     row = course.thesis()["expert parallel"]
-    line = ch00._match_row(
-        ipywidgets, made, said, "expert parallel", [row.property, "linearity"], [row.collective]
-    )
+    line = ch00._match_row(ipywidgets, made, said, "expert parallel", [row.property, "linearity"], [row.collective])
     line.children[1].value = row.property
     assert made.answers == {}
     line.children[2].value = row.collective
@@ -296,8 +299,16 @@ def test_the_first_wall_of_the_picture_is_that_of_the_library():
     assert "no wall" in small.alt and "All within budget" in small.alt
     large = ch01.draw_budgets(70 * BILLION, gpus=8)
     h100 = facts.device("H100 SXM")
-    job = walls.Job(params=70e9, tokens=0.3e12, step_tokens=5e5, device_memory=h100.memory,
-                    flops_per_s=h100.dense_flops, target_step_s=10, deadline_s=90 * DAY, devices=8)  # fmt: skip
+    job = walls.Job(
+        params=70e9,
+        tokens=0.3e12,
+        step_tokens=5e5,
+        device_memory=h100.memory,
+        flops_per_s=h100.dense_flops,
+        target_step_s=10,
+        deadline_s=90 * DAY,
+        devices=8,
+    )
     assert f"First wall: {walls.walls(job).first}" in large.alt
 
 

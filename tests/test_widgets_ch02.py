@@ -26,7 +26,12 @@ def test_the_slabs_of_a_convention_are_its_buckets(letter):
 
 @pytest.mark.parametrize(
     ("params", "gpu", "nbytes", "fits", "fewest"),
-    [(70e9, "H100 SXM", 1.12e12, False, 14), (405e9, "H100 SXM", 6.48e12, False, 81), (5e9, "H100 SXM", 80e9, True, 1), (13e9, "H200 SXM", 208e9, False, 2)],
+    [
+        (70e9, "H100 SXM", 1.12e12, False, 14),
+        (405e9, "H100 SXM", 6.48e12, False, 81),
+        (5e9, "H100 SXM", 80e9, True, 1),
+        (13e9, "H200 SXM", 208e9, False, 2),
+    ],
     ids=["70B", "405B", "exactly one card", "13B"],
 )
 def test_the_four_readouts_are_the_calculators(params, gpu, nbytes, fits, fewest):
@@ -60,25 +65,46 @@ def test_a_recipe_says_what_it_saves(recipe, saved):
 def test_the_cards_hold_every_byte_of_the_column():
     picture = ch02.draw_stack(70 * BILLION)
     frames, fills, _ = picture.axes[1].collections
-    area = sum((path.vertices[2, 0] - path.vertices[0, 0]) * (path.vertices[2, 1] - path.vertices[0, 1]) for path in fills.get_paths())
-    whole = sum((path.vertices[2, 0] - path.vertices[0, 0]) * (path.vertices[2, 1] - path.vertices[0, 1]) for path in frames.get_paths())
+    area = sum(
+        (path.vertices[2, 0] - path.vertices[0, 0]) * (path.vertices[2, 1] - path.vertices[0, 1])
+        for path in fills.get_paths()
+    )
+    whole = sum(
+        (path.vertices[2, 0] - path.vertices[0, 0]) * (path.vertices[2, 1] - path.vertices[0, 1])
+        for path in frames.get_paths()
+    )
     assert len(frames.get_paths()) == 14 and area == pytest.approx(whole)
 
 
 # --- the memory wall -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("change", [{}, {"model": "llama3-70b", "dp": 64}, {"tp": 4, "model": "llama3-8b"}, {"pp": 4, "model": "llama3-8b"}])
+@pytest.mark.parametrize(
+    "change", [{}, {"model": "llama3-70b", "dp": 64}, {"tp": 4, "model": "llama3-8b"}, {"pp": 4, "model": "llama3-8b"}]
+)
 def test_the_buckets_are_those_of_the_fullest_stage(change):
     now = {**ch02.START, **change}
-    layout = Layout(tp=now["tp"], sp=now["tp"] > 1, pp=now["pp"], dp=now["dp"], zero=3 if now["dp"] > 1 else 0, microbatches=now["pp"])
-    peak = memory.peak_bytes(now["model"], now["batch"], now["seq"], layout, kernels="torch-flash", dropout=False, loss="plain")
+    layout = Layout(
+        tp=now["tp"],
+        sp=now["tp"] > 1,
+        pp=now["pp"],
+        dp=now["dp"],
+        zero=3 if now["dp"] > 1 else 0,
+        microbatches=now["pp"],
+    )
+    peak = memory.peak_bytes(
+        now["model"], now["batch"], now["seq"], layout, kernels="torch-flash", dropout=False, loss="plain"
+    )
     assert sum(ch02.load(**change).values()) == pytest.approx(float(peak))
 
 
 @pytest.mark.parametrize(
     ("change", "hit"),
-    [({"model": "llama3-8b"}, "parameters"), ({"batch": 64, "seq": 16_384}, "batch"), ({"seq": 131_072, "batch": 2}, "sequence length")],
+    [
+        ({"model": "llama3-8b"}, "parameters"),
+        ({"batch": 64, "seq": 16_384}, "batch"),
+        ({"seq": 131_072, "batch": 2}, "sequence length"),
+    ],
     ids=["a large model", "a large batch", "a long sequence"],
 )
 def test_the_first_slider_that_hit_it_does_so_alone(change, hit):
@@ -134,12 +160,16 @@ def test_state_is_flat_over_the_sequence_and_activations_are_not():
     assert f"state {state}" in short and f"state {state}" in long
     for _, choices, _, _ in ch02.CURVES:
         assert bytes_text(float(ch02.kept("llama3-8b", 1, 8192, **choices))) in long
-    assert ch02.kept("llama3-8b", 1, 8192, "torch-flash", "none") == 8 * ch02.kept("llama3-8b", 1, 1024, "torch-flash", "none")
+    assert ch02.kept("llama3-8b", 1, 8192, "torch-flash", "none") == 8 * ch02.kept(
+        "llama3-8b", 1, 1024, "torch-flash", "none"
+    )
     assert ch02.kept("llama3-8b", 1, 8192, "torch", "none") > 8 * ch02.kept("llama3-8b", 1, 1024, "torch", "none")
 
 
 def test_the_ledger_adds_up_and_greys_what_later_chapters_count():
-    peak = memory.stage_peak("llama3-70b", 1, 8192, Layout(dp=64, zero=3), kernels="flash", dropout=False, checkpointing="full")
+    peak = memory.stage_peak(
+        "llama3-70b", 1, 8192, Layout(dp=64, zero=3), kernels="flash", dropout=False, checkpointing="full"
+    )
     page = ch02.ledger_rows(peak).data
     assert bytes_text(float(peak.total)) in page and bytes_text(float(peak.activations)) in page
     assert page.count("opacity:0.65") >= 2 * len(ch02._LATER)

@@ -97,8 +97,11 @@ def test_a_roof_is_where_its_two_parts_meet_and_says_so():
 
 
 def test_measured_kernels_stand_where_they_were_measured_and_copies_nowhere():
-    runs = [Run("matmul 64", 2.0 * 64**3, 3 * 4 * 64**2, (1e-5,)), Run("copy 1 MB", 0, 1e6, (1e-4,)),
-            Run("matmul 512", 2.0 * 512**3, 3 * 4 * 512**2, (1e-3,))]  # fmt: skip
+    runs = [
+        Run("matmul 64", 2.0 * 64**3, 3 * 4 * 64**2, (1e-5,)),
+        Run("copy 1 MB", 0, 1e6, (1e-4,)),
+        Run("matmul 512", 2.0 * 512**3, 3 * 4 * 512**2, (1e-3,)),
+    ]
     alt = ch03.draw_measured(runs, 3e11, 2e10, "a machine").alt
     assert "matmul 64: 10.7 FLOP per byte, 52.4 GFLOP/s" in alt and "matmul 512: 85.3" in alt and "copy" not in alt
 

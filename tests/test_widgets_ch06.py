@@ -18,7 +18,10 @@ def test_the_stepper_says_phase_and_bytes_of_every_step(algorithm, ranks):
         said = ch06.draw_step(algorithm, ranks, step).alt
         assert f"step {step} of {len(frames) - 1}" in said
         assert step == 0 or (frames[step].phase in said and f"Most sent: {max(frames[step].sent)} B" in said)
-    assert f"{ranks * ranks} of {ranks * ranks} chunks hold the sum" in ch06.draw_step(algorithm, ranks, len(frames) - 1).alt
+    assert (
+        f"{ranks * ranks} of {ranks * ranks} chunks hold the sum"
+        in ch06.draw_step(algorithm, ranks, len(frames) - 1).alt
+    )
 
 
 def test_a_step_beyond_the_last_shows_the_last():
@@ -52,7 +55,9 @@ def test_small_tensors_are_won_by_few_steps_and_large_ones_by_few_bytes():
     assert small["tree"] < small["ring"] and large["ring"] < large["tree"]
 
 
-@pytest.mark.parametrize(("power", "text"), [(10, "1 KiB"), (15, "32 KiB"), (20, "1 MiB"), (34, "16 GiB"), (36, "64 GiB")])
+@pytest.mark.parametrize(
+    ("power", "text"), [(10, "1 KiB"), (15, "32 KiB"), (20, "1 MiB"), (34, "16 GiB"), (36, "64 GiB")]
+)
 def test_sizes_read_with_binary_prefixes(power, text):
     assert ch06._binary(power) == text
 

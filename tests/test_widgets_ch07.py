@@ -69,13 +69,20 @@ def test_the_scaling_picture_says_share_length_and_limit():
     said = ch07.draw_scaling(1024).alt
     share = prose.step_on(1024).efficiency
     assert ch07.percent_text(share, 2) in said and f"up to {prose.most_gpus():,} GPUs" in said
-    assert f"{ch07.duration_text(prose.run_seconds(1024, share))} instead of {ch07.duration_text(prose.run_seconds(1024))}" in said
+    assert (
+        f"{ch07.duration_text(prose.run_seconds(1024, share))} instead of {ch07.duration_text(prose.run_seconds(1024))}"
+        in said
+    )
 
 
 def test_wider_gradients_and_no_hiding_never_help_and_larger_batches_do():
     base = ch07.step_on(2048, 8 * ch07.MI)
     assert ch07.step_on(2048, 8 * ch07.MI, grad_bytes=4.0).efficiency < base.efficiency
-    assert ch07.step_on(2048, 8 * ch07.MI, hide=False).efficiency < base.efficiency < ch07.step_on(2048, 16 * ch07.MI).efficiency
+    assert (
+        ch07.step_on(2048, 8 * ch07.MI, hide=False).efficiency
+        < base.efficiency
+        < ch07.step_on(2048, 16 * ch07.MI).efficiency
+    )
 
 
 @pytest.mark.parametrize("make", [ch07.buckets, ch07.scaling])
@@ -119,7 +126,9 @@ def test_a_gap_in_computing_exposes_what_the_wire_carries_then():
 
 
 def test_the_picture_says_name_length_and_share():
-    hidden, late = (lanes.lanes_of(run_of([(0.0, 4.0)], [way]), name=name) for name, way in (("early", (1, 3)), ("late", (4, 6))))
+    hidden, late = (
+        lanes.lanes_of(run_of([(0.0, 4.0)], [way]), name=name) for name, way in (("early", (1, 3)), ("late", (4, 6)))
+    )
     said = lanes.computing_beside_talking([hidden, late], "Two").alt
     assert "early: 4 s, 100 % of the all-reduce hidden" in said and "late: 6 s, 0 %" in said
     with pytest.raises(ValueError, match="nothing to show"):
@@ -145,7 +154,9 @@ def test_marks_are_round_few_and_within(top):
 
 def test_the_chapters_copy_is_what_the_code_draws():
     picture = split_batch()
-    assert CHAPTER_COPY.read_text(encoding="utf-8") == svg(picture, picture.alt), "write it again: python -m course_lib.figures.split_batch"
+    assert CHAPTER_COPY.read_text(encoding="utf-8") == svg(picture, picture.alt), (
+        "write it again: python -m course_lib.figures.split_batch"
+    )
 
 
 def test_the_still_picture_is_the_property():
@@ -165,9 +176,16 @@ def test_every_number_reads(name):
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("state", "1.12 TB"), ("sends", "276 GB"), ("one_gpu", "505 years"), ("ideal", "180 days"), ("plan_tokens", "65,536 tokens"),
-     ("too_much", "14"), ("seen_kept", "39 %")],
-)  # fmt: skip
+    [
+        ("state", "1.12 TB"),
+        ("sends", "276 GB"),
+        ("one_gpu", "505 years"),
+        ("ideal", "180 days"),
+        ("plan_tokens", "65,536 tokens"),
+        ("too_much", "14"),
+        ("seen_kept", "39 %"),
+    ],
+)
 def test_numbers_that_were_worked_out_by_hand(name, text):
     assert prose.NUMBERS[name]() == text
 

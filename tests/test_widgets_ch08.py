@@ -40,7 +40,9 @@ def test_all_ways_are_looked_at_in_the_same_moments(way):
     back = [("backward", unit) for unit in reversed(range(len(UNITS)))]
     assert names == [("start", -1), *there, *back, ("averaged", -1), ("stepped", -1), ("end", -1)]
     assert len(names) == len(ch08.MOMENTS)
-    assert all({(each.phase, each.unit) for each in ranks} == {(ranks[0].phase, ranks[0].unit)} for ranks in film(way).moments)
+    assert all(
+        {(each.phase, each.unit) for each in ranks} == {(ranks[0].phase, ranks[0].unit)} for ranks in film(way).moments
+    )
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -57,14 +59,19 @@ def test_every_element_of_what_is_cut_has_one_owner_at_every_moment(way):
                 assert unit != other or start >= stop - 1e-9, f"{role} of {UNITS[unit]} lie on two ranks"
 
 
-@pytest.mark.parametrize(("way", "per"), [("data parallel", (4, 4, 8)), ("stage 1", (4, 0, 2)), ("stage 2", (4, 0, 2)), ("stage 3", (1, 0, 2))])
+@pytest.mark.parametrize(
+    ("way", "per"),
+    [("data parallel", (4, 4, 8)), ("stage 1", (4, 0, 2)), ("stage 2", (4, 0, 2)), ("stage 3", (1, 0, 2))],
+)
 def test_between_steps_a_rank_holds_what_its_stage_says(way, per):
     for moment in (film(way).moments[0][1], film(way).moments[-1][1]):
         for role, bytes_each in zip(("weights", "grads", "moments"), per, strict=True):
             assert moment.nbytes[role] == pytest.approx(bytes_each * (PARAMS + NORM), rel=0.002), role
 
 
-@pytest.mark.parametrize(("way", "most"), [("stage 3", 2), ("stage 3, no prefetch", 1), ("stage 3, weights kept", len(UNITS))])
+@pytest.mark.parametrize(
+    ("way", "most"), [("stage 3", 2), ("stage 3, no prefetch", 1), ("stage 3, weights kept", len(UNITS))]
+)
 def test_no_more_units_are_gathered_than_prefetch_allows(way, most):
     found = [len({unit for unit, *_ in boxes(ranks[0], "weights", GATHERED, MOVING)}) for ranks in film(way).moments]
     assert max(found) == most and found[0] == found[-1] == 0
@@ -76,7 +83,9 @@ def test_with_prefetch_the_next_unit_travels_while_one_computes_in_both_passes()
         following = moment.unit + (1 if moment.phase == "forward" else -1)
         travels, gathered = ({unit for unit, *_ in boxes(moment, "weights", how)} for how in (MOVING, GATHERED))
         if (moment.phase, moment.unit) == ("backward", 0):
-            assert (travels, gathered) == ({0}, set()), "the backward pass of an embedding needs no weight: this gather is for nothing"
+            assert (travels, gathered) == ({0}, set()), (
+                "the backward pass of an embedding needs no weight: this gather is for nothing"
+            )
             continue
         assert travels == ({following} if 0 <= following < len(UNITS) else set())
         assert gathered == {moment.unit}
@@ -95,7 +104,9 @@ def test_a_units_gradient_is_whole_then_on_the_wire_then_a_part():
 
 def test_stage_1_keeps_whole_gradients_until_the_end_and_stage_2_does_not():
     last = 2 * len(UNITS)  # the moment at which the last gradient is there
-    whole = {way: elements(boxes(film(way).moments[last][0], "grads", WHOLE), film(way)) for way in ("stage 1", "stage 2")}
+    whole = {
+        way: elements(boxes(film(way).moments[last][0], "grads", WHOLE), film(way)) for way in ("stage 1", "stage 2")
+    }
     assert whole["stage 1"] == pytest.approx(PARAMS) and whole["stage 2"] < 0.3 * PARAMS
 
 
@@ -194,7 +205,11 @@ def test_each_wall_sends_elsewhere(asked, answers):
     assert ch08.verdict(*asked)[0] == answers
     said = ch08.draw_wall(*asked).alt
     first = next((place for place, each in enumerate(answers) if each is False), None)
-    cure = "it fits" if first is None else ("cut it", "cut layers", "compute again", "cut the sequence")[3 if answers[3] is False else first]
+    cure = (
+        "it fits"
+        if first is None
+        else ("cut it", "cut layers", "compute again", "cut the sequence")[3 if answers[3] is False else first]
+    )
     assert cure in said
 
 
@@ -223,7 +238,10 @@ def test_groups_have_their_knee_where_the_picture_puts_the_ring():
     found = ch08_time.groups_of("70B", 1024, 4096)
     eight = next(each for each in found if each.ranks == 8)
     assert eight.state > 80 * GB * 0.8 and eight.exposed == 0
-    assert "does not fit" in ch08_time.draw_groups(8, "70B").alt and "No group fits" in ch08_time.draw_groups(64, "405B", 64).alt
+    assert (
+        "does not fit" in ch08_time.draw_groups(8, "70B").alt
+        and "No group fits" in ch08_time.draw_groups(64, "405B", 64).alt
+    )
     assert "fits, 64" in ch08_time.draw_groups(64, "405B", 1024, card="GB200").alt
 
 

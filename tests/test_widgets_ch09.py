@@ -35,20 +35,25 @@ def test_a_cut_that_forgets_a_sum_would_be_seen(monkeypatch):
 @pytest.mark.parametrize("kind", ch09.PLANS)
 def test_ranks_hold_all_of_every_cut_weight_and_nothing_twice(kind, ranks):
     for matrix in ch09.PLANS[kind].start:
-        held = [(range(*rows.indices(matrix.shape[0])), range(*columns.indices(matrix.shape[1])))
-                for rows, columns in (matrix.held(ranks, rank) for rank in range(ranks))]  # fmt: skip
+        held = [
+            (range(*rows.indices(matrix.shape[0])), range(*columns.indices(matrix.shape[1])))
+            for rows, columns in (matrix.held(ranks, rank) for rank in range(ranks))
+        ]
         cells = [(row, column) for rows, columns in held for row in rows for column in columns]
         once = matrix.shape[0] * matrix.shape[1]
         assert len(set(cells)) == once and len(cells) == (once if matrix.cut != "whole" else once * ranks)
 
 
-@pytest.mark.parametrize(("kind", "collectives"), [
-    ("one matrix, by columns", ["all-gather"]),
-    ("one matrix, by rows", ["all-reduce"]),
-    ("MLP, columns then rows", ["all-reduce"]),
-    ("MLP, columns then columns", ["all-gather", "all-gather"]),
-    ("MLP, rows then columns", ["all-reduce", "all-gather"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "collectives"),
+    [
+        ("one matrix, by columns", ["all-gather"]),
+        ("one matrix, by rows", ["all-reduce"]),
+        ("MLP, columns then rows", ["all-reduce"]),
+        ("MLP, columns then columns", ["all-gather", "all-gather"]),
+        ("MLP, rows then columns", ["all-reduce", "all-gather"]),
+    ],
+)
 def test_the_explorer_says_where_ranks_meet_and_what_they_send(kind, collectives):
     steps = ch09.PLANS[kind].steps
     meets = [step for step in steps if isinstance(step, ch09_split.Collective)]
@@ -60,8 +65,11 @@ def test_the_explorer_says_where_ranks_meet_and_what_they_send(kind, collectives
 
 
 def test_the_pair_sends_least_of_the_three_mlps():
-    sent = {kind: sum(step.numbers_sent(4) for step in made.steps if isinstance(step, ch09_split.Collective))
-            for kind, made in ch09.PLANS.items() if kind.startswith("MLP")}  # fmt: skip
+    sent = {
+        kind: sum(step.numbers_sent(4) for step in made.steps if isinstance(step, ch09_split.Collective))
+        for kind, made in ch09.PLANS.items()
+        if kind.startswith("MLP")
+    }
     assert min(sent, key=sent.get) == "MLP, columns then rows"
 
 
@@ -77,7 +85,9 @@ def test_a_layers_sums_are_what_the_library_says(model, tp, wire):
     made = ch09.layer(model, tp, 4096, "H100 SXM", wire)
     rate = gpu.link_one_way if wire == "NVLink" else gpu.network_one_way
     cost = tp_cost_per_layer(4096, shape.hidden, tp, ch09.WIRES[wire], rate)
-    assert made.calls * made.talk == pytest.approx(cost.seconds) and made.nbytes == tp_bytes_per_layer(4096, shape.hidden, tp)
+    assert made.calls * made.talk == pytest.approx(cost.seconds) and made.nbytes == tp_bytes_per_layer(
+        4096, shape.hidden, tp
+    )
     products = 6 * 4096 * memory.params_by_part(shape)["layer"] / tp / gpu.matmul_flops
     assert products < made.forward + made.backward < 1.5 * products  # attention's scores on top
 

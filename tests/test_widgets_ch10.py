@@ -17,14 +17,8 @@ from course_lib.widgets import ch10
 
 def test_the_three_schedules_side_by_side_idle_as_the_lesson_says():
     said = ch10.draw_schedules().alt
-    for name, idle, held, end in (
-        ("naive", "75 %", 1, 96),
-        ("GPipe", "27.3 %", 8, 33),
-        ("1F1B", "27.3 %", 4, 33),
-    ):
-        assert re.search(
-            rf"{name}: {idle} idle \(\S+ % of working time\), holds up to {held}, takes {end}\.", said
-        )
+    for name, idle, held, end in (("naive", "75 %", 1, 96), ("GPipe", "27.3 %", 8, 33), ("1F1B", "27.3 %", 4, 33)):
+        assert re.search(rf"{name}: {idle} idle \(\S+ % of working time\), holds up to {held}, takes {end}\.", said)
 
 
 @pytest.mark.parametrize("name", ch10.MAKERS)
@@ -35,9 +29,7 @@ def test_every_schedule_is_drawn_with_what_its_timeline_says(name, ranks, microb
     assert figure.alt == schedule_rows.said(timeline) + "."
     patches = [each for each in figure.axes[0].patches if each.get_zorder() == 2]
     boxes = sum((each.get_path().codes == each.get_path().MOVETO).sum() for each in patches)
-    assert boxes == sum(map(len, timeline.schedule.rows)) + ranks, (
-        "a box for each operation, and a strip for each rank"
-    )
+    assert boxes == sum(map(len, timeline.schedule.rows)) + ranks, "a box for each operation, and a strip for each rank"
 
 
 def test_a_message_makes_a_step_longer_and_a_longer_backward_leaves_the_share():
@@ -63,8 +55,7 @@ def test_later_chunks_are_paler_and_their_numbers_stay_readable():
     fills = [schedule_rows.fill_of(made, kind, stage) for kind in "FB" for stage in (0, 4, 8, 12)]
     assert len(set(fills)) == len(fills)
     assert all(
-        contrast(ink_on(fill), fill) >= 4.5
-        for fill in [*fills, schedule_rows.fill_of(schedules.zb_h1(4, 8), "W", 0)]
+        contrast(ink_on(fill), fill) >= 4.5 for fill in [*fills, schedule_rows.fill_of(schedules.zb_h1(4, 8), "W", 0)]
     )
 
 

@@ -32,7 +32,9 @@ def nobody_elses_evidence(tmp_path, monkeypatch):
 
 def test_the_still_is_the_one_that_is_drawn():
     picture = evidence.still()
-    assert evidence.CHAPTER_COPY.read_text(encoding="utf-8") == svg(picture, picture.alt), "write it again: python -m course_lib.figures.evidence"
+    assert evidence.CHAPTER_COPY.read_text(encoding="utf-8") == svg(picture, picture.alt), (
+        "write it again: python -m course_lib.figures.evidence"
+    )
 
 
 def test_the_still_has_a_mark_for_each_ratio_and_says_the_ends():
@@ -49,7 +51,10 @@ def test_each_run_stands_beside_its_prediction(quantity):
     for row in ROWS:
         if row[f"{quantity}_ratio"]:
             text = evidence.TEXTS[quantity]
-            assert f"{evidence.label(row)}: {text(row[f'{quantity}_predicted'])} predicted, {text(row[f'{quantity}_measured'])} measured" in said
+            assert (
+                f"{evidence.label(row)}: {text(row[f'{quantity}_predicted'])} predicted, {text(row[f'{quantity}_measured'])} measured"
+                in said
+            )
 
 
 def test_without_anything_to_compare_the_picture_says_so():
@@ -104,7 +109,10 @@ def test_the_curve_is_alpha_and_beta_and_half_of_the_line_is_where_the_picture_s
     for (nbytes, _), rate in zip(sweep.points, said, strict=True):
         sent = 2 * 7 / 8 * nbytes
         assert rate == pytest.approx(sent / (alpha + sent / beta))
-    assert f"half of it is reached at {bytes_text(alpha * beta * 8 / 14)}" in ch15_wires.draw_bandwidth(alpha, beta, sweep.name).alt
+    assert (
+        f"half of it is reached at {bytes_text(alpha * beta * 8 / 14)}"
+        in ch15_wires.draw_bandwidth(alpha, beta, sweep.name).alt
+    )
 
 
 def test_all_recorded_kinds_and_the_published_series_can_be_laid_under_a_curve():
@@ -120,7 +128,10 @@ def test_no_alpha_and_beta_pass_near_all_of_the_published_points():
     sweep = ch15_wires.sweeps()["published: 8 × H200, switch sums"]
 
     def worst(alpha, beta):
-        return max(max(a / b, b / a) for a, b in zip(ch15_wires.on_the_line(sweep, alpha, beta), (rate for _, rate in sweep.points), strict=True))
+        return max(
+            max(a / b, b / a)
+            for a, b in zip(ch15_wires.on_the_line(sweep, alpha, beta), (rate for _, rate in sweep.points), strict=True)
+        )
 
     assert min(worst(alpha, beta) for alpha in ch15_wires.ALPHAS for beta in ch15_wires.BETAS) > 1 + ch15_wires.CLOSE
 
@@ -142,7 +153,9 @@ def test_the_exposed_lane_is_as_long_as_the_exposed_time(delay, speed):
         end = max(stop for parts in kept.values() for _, stop in parts)
         wire = ch15_wires.moved(list(kept["communication"]), delay * end, speed)
         bare = ch15_wires._outside(ch15_wires.union(wire), ch15_wires.union(kept["compute"]))
-        assert length(bare) == pytest.approx(exposed({"compute": list(kept["compute"]), "communication": wire}), abs=1e-9)
+        assert length(bare) == pytest.approx(
+            exposed({"compute": list(kept["compute"]), "communication": wire}), abs=1e-9
+        )
 
 
 def test_short_cuts_err_in_the_direction_that_the_chapter_says():
@@ -227,4 +240,6 @@ def test_the_run_that_the_books_are_kept_of_is_honest_by_its_own_file():
     run = choose("train", layout="ddp", origin="recorded").content
     measured, timed = run["measured"], [row["seconds"] for row in run["raw"]["steps"]][run["setup"]["warm_up"] :]
     middle = sorted(timed)[len(timed) // 2] if len(timed) % 2 else None
-    assert middle is None or measured["mfu"] == pytest.approx(measured["model_flops_per_step"] / middle / run["setup"]["layout"]["ranks"] / measured["peak_flops"])
+    assert middle is None or measured["mfu"] == pytest.approx(
+        measured["model_flops_per_step"] / middle / run["setup"]["layout"]["ranks"] / measured["peak_flops"]
+    )

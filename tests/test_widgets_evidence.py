@@ -44,7 +44,9 @@ def test_runs_of_other_sizes_are_not_compared(own):
     lend(own, "cpu2/fsdp", "cpu4/fsdp-kept")
     ways = [{"layout": "fsdp", "reshard_after_forward": reshard} for reshard in (True, False)]
     found = shows.together("train", *ways)
-    assert {each.origin for each in found} == {"recorded"} and len({reading.ranks_of(each.content) for each in found}) == 1
+    assert {each.origin for each in found} == {"recorded"} and len(
+        {reading.ranks_of(each.content) for each in found}
+    ) == 1
 
 
 def test_with_no_evidence_at_all_the_published_rows_are_pointed_to(own, monkeypatch):
@@ -56,7 +58,10 @@ def test_with_no_evidence_at_all_the_published_rows_are_pointed_to(own, monkeypa
 def test_what_is_shown_is_what_the_file_says(own):
     row = reading.rows_of([found := shows.together("train", {"layout": "ddp"})[0]])[0]
     said = shows.steps({"replicas": {"layout": "ddp"}}, ("wire",)).data
-    assert f"| replicas | sent a step | {shows.bytes_text(row['wire_predicted'])} | {shows.bytes_text(row['wire_measured'])} | {row['wire_ratio']:.2f} |" in said
+    assert (
+        f"| replicas | sent a step | {shows.bytes_text(row['wire_predicted'])} | {shows.bytes_text(row['wire_measured'])} | {row['wire_ratio']:.2f} |"
+        in said
+    )
     assert f"`{found.name}`" in said and found.content["when"][:10] in said
 
 

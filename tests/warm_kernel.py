@@ -17,10 +17,26 @@ from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 # Nothing that asks at its import whether a kernel is running: `matplotlib_inline` would then never show a figure.
-LOADED = ("ipykernel.kernelapp", "ipykernel.ipkernel", "ipykernel.zmqshell", "IPython.core.completer", "ipywidgets", "matplotlib.figure",
-          "matplotlib.backends.backend_agg", "torch", "torch._dynamo", "torch.fx.experimental.symbolic_shapes")  # fmt: skip
-ALONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # only a process of one thread is forked safely
-INLINE = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}  # matplotlib reads it when it is loaded, and here that is before a kernel sets it
+LOADED = (
+    "ipykernel.kernelapp",
+    "ipykernel.ipkernel",
+    "ipykernel.zmqshell",
+    "IPython.core.completer",
+    "ipywidgets",
+    "matplotlib.figure",
+    "matplotlib.backends.backend_agg",
+    "torch",
+    "torch._dynamo",
+    "torch.fx.experimental.symbolic_shapes",
+)
+ALONE = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}  # only a process of one thread is forked safely
+INLINE = {
+    "MPLBACKEND": "module://matplotlib_inline.backend_inline"
+}  # matplotlib reads it when it is loaded, and here that is before a kernel sets it
 
 
 class Nursery:
@@ -29,7 +45,9 @@ class Nursery:
     def __enter__(self) -> "Nursery":
         command = [sys.executable, "-P", "-m", "tests.warm_kernel"]
         environment = {**os.environ, **ALONE, **INLINE, "PYTHONPATH": str(REPOSITORY)}
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -42,7 +60,9 @@ class Nursery:
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
 
-    def launch(self, command: Sequence[str], *, cwd: str | None = None, env: dict[str, str] | None = None, **_: Any) -> "Kernel":
+    def launch(
+        self, command: Sequence[str], *, cwd: str | None = None, env: dict[str, str] | None = None, **_: Any
+    ) -> "Kernel":
         """A kernel as `jupyter_client` would start it with this command; stands in for its `launch_kernel`."""
         given = list(command)[list(command).index("ipykernel_launcher") + 1 :]
         return Kernel(self, self.ask("start", given, cwd or os.getcwd(), env or dict(os.environ)))

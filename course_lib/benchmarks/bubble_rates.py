@@ -30,8 +30,7 @@ WHY = {
 def why_fitted() -> str:
     """Why a fit on 1F1B alone makes split backwards look too good, with the profiled shares that it does not know."""
     shares = [
-        each.weight_gradient / (each.forward + each.input_gradient + each.weight_gradient)
-        for each in stage_profiles()
+        each.weight_gradient / (each.forward + each.input_gradient + each.weight_gradient) for each in stage_profiles()
     ]
     return (
         f"1F1B shows the sum of both gradients only. Profiled, the weight gradient is the shortest of the three "
@@ -69,9 +68,11 @@ def rate(schedule: Schedule, durations: Durations) -> float:
 def durations_of(profile: StageProfile) -> Durations:
     """The printed times of one stage."""
     return Durations(
-        forward=float(profile.forward), backward=profile.input_gradient + profile.weight_gradient,
-        input_gradient=float(profile.input_gradient), communication=float(profile.communication),
-    )  # fmt: skip
+        forward=float(profile.forward),
+        backward=profile.input_gradient + profile.weight_gradient,
+        input_gradient=float(profile.input_gradient),
+        communication=float(profile.communication),
+    )
 
 
 def fitted(rows: Iterable[BubbleRate], like: Durations = EQUAL, most: float = 0.5) -> Durations:
@@ -114,7 +115,5 @@ def table(models: Iterable[str] | None = None) -> list[Row]:
         for row in rows:
             schedule, times = schedule_of(row), printed[model, ranks, row.microbatches]
             two = (rate(schedule, times), rate(schedule, guess)) if schedule else (None, None)
-            found.append(
-                Row(model, ranks, row.microbatches, row.schedule, float(row.rate), *two, row.schedule in SEEN)
-            )
+            found.append(Row(model, ranks, row.microbatches, row.schedule, float(row.rate), *two, row.schedule in SEEN))
     return found

@@ -37,7 +37,9 @@ _RAN_AGAIN = """([id, before]) => {
   return cell.executionCount !== null && cell.executionCount !== before && cell.executionState === 'idle';
 }"""
 _COUNT = "id => jupyterapp.shell.currentWidget.content.widgets.find(each => each.model.id === id).model.executionCount"
-_SOURCE = "id => jupyterapp.shell.currentWidget.content.widgets.find(each => each.model.id === id).model.sharedModel.source"
+_SOURCE = (
+    "id => jupyterapp.shell.currentWidget.content.widgets.find(each => each.model.id === id).model.sharedModel.source"
+)
 _ERRORS = """() => jupyterapp.shell.currentWidget.content.widgets.flatMap(cell =>
   (cell.model.sharedModel.outputs ?? []).filter(out => out.output_type === 'error' || out.name === 'stderr')
     .map(out => `${cell.model.id}: ${out.ename ?? out.text} ${out.evalue ?? ''}`))"""
@@ -215,7 +217,9 @@ class ChapterPage:
 
     def beside(self, button: Any) -> "Control":
         """The slider in the row of a play button."""
-        row = button.locator("xpath=ancestor::*[contains(@class, 'widget-hbox')][.//*[contains(@class, 'widget-slider')]][1]")
+        row = button.locator(
+            "xpath=ancestor::*[contains(@class, 'widget-hbox')][.//*[contains(@class, 'widget-slider')]][1]"
+        )
         id = button.locator("xpath=ancestor::*[@data-cell]").get_attribute("data-cell")
         return Control(self, id, "slider", row.locator(".widget-slider"))
 
@@ -278,7 +282,9 @@ class Control:
             try:
                 found = self.chapter.wait(_CHANGED_OR_OFF, [cell, before, root])
             except TimeoutError as late:
-                raise TimeoutError(f"{self.cell}: {self.label}, now at {self.value!r}, left the picture as it was.") from late
+                raise TimeoutError(
+                    f"{self.cell}: {self.label}, now at {self.value!r}, left the picture as it was."
+                ) from late
             if found.json_value() == "changed":
                 return self.chapter.picture(self.cell)
         raise TimeoutError(f"{self.cell}: {self.label} is switched off again and again.")

@@ -33,8 +33,14 @@ def opened(folder: ClassFolder, scratch: Path) -> Iterator[str]:
     """The address, with its token, of the JupyterLab that `course class formgrader` starts."""
     log = scratch / "jupyter.log"
     command = [str(ROOT / "course"), "class", "formgrader", "--folder", str(folder.root), "--no-browser"]
-    environment = {**os.environ, **{f"JUPYTER_{what}_DIR": str(scratch / what.lower()) for what in ("CONFIG", "DATA", "RUNTIME")}}
-    with log.open("wb") as out, subprocess.Popen(command, env=environment, stdout=out, stderr=out, start_new_session=True) as server:
+    environment = {
+        **os.environ,
+        **{f"JUPYTER_{what}_DIR": str(scratch / what.lower()) for what in ("CONFIG", "DATA", "RUNTIME")},
+    }
+    with (
+        log.open("wb") as out,
+        subprocess.Popen(command, env=environment, stdout=out, stderr=out, start_new_session=True) as server,
+    ):
         try:
             until = time.monotonic() + PATIENCE
             while (found := re.search(rb"(http://127\.0\.0\.1:\d+)/lab\S*(token=\w+)", log.read_bytes())) is None:
@@ -67,7 +73,11 @@ def take(folder: ClassFolder, student: str, exercise: str) -> list[Path]:
             box.wait_for()
             page.wait_for_timeout(1500)  # until formgrader has the points
             page.locator(f'[id="{exercise}-comment"]').scroll_into_view_if_needed()
-            page.evaluate("window.scrollTo(0, document.getElementById(arguments_id).getBoundingClientRect().top + scrollY - 420)".replace("arguments_id", f"'{exercise}-comment'"))
+            page.evaluate(
+                "window.scrollTo(0, document.getElementById(arguments_id).getBoundingClientRect().top + scrollY - 420)".replace(
+                    "arguments_id", f"'{exercise}-comment'"
+                )
+            )
             page.screenshot(path=pictures[1])
         browser.close()
     return pictures

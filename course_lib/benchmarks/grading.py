@@ -83,7 +83,9 @@ def own_bytes(pid: int) -> int:
 # ------------------------------------------------------------------------------------------------ the two ways
 
 
-def ours(folder: ClassFolder, jobs: int, when_done: Callable[[int], None] = lambda _: None) -> tuple[list[float], float]:
+def ours(
+    folder: ClassFolder, jobs: int, when_done: Callable[[int], None] = lambda _: None
+) -> tuple[list[float], float]:
     """When each submission was done, in seconds from the first, and the seconds up to the first one."""
     times: list[float] = []
 
@@ -110,15 +112,23 @@ def plain(folder: ClassFolder, chapter: str) -> float:
         copy = Path(shutil.copytree(folder.root, Path(scratch) / "class", symlinks=True))
         own = "--Autograde.exporter_class=nbconvert.exporters.NotebookExporter"  # a class turns nbgrader's autograder away
         command = [sys.executable, "-m", "nbgrader", "autograde", folder.assignment(chapter), own]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        }
         shutil.rmtree(copy / "autograded", ignore_errors=True)  # ours
         start = time.perf_counter()
-        done = subprocess.run(command, cwd=copy, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=copy, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
         seconds = time.perf_counter() - start
         handed_in = len(list((copy / "submitted").glob(f"*/{folder.assignment(chapter)}")))
         graded = len(list((copy / "autograded").glob(f"*/{folder.assignment(chapter)}/*.ipynb")))
         if graded < handed_in - handed_in // len(KINDS):  # it drops work that crashes; without more it would seem fast
-            raise RuntimeError(f"nbgrader graded {graded} of {handed_in}: {' | '.join(done.stdout.splitlines()[-5:])[:2000]}")
+            raise RuntimeError(
+                f"nbgrader graded {graded} of {handed_in}: {' | '.join(done.stdout.splitlines()[-5:])[:2000]}"
+            )
         return seconds
 
 
@@ -168,7 +178,13 @@ def speed_rows(chapter: str, count: int, jobs: int, with_plain: bool, with_memor
         _require_fair(folder, number)
         each = each_of(times, jobs)
         ok = None if cluster else each <= VALUE_SECONDS
-        yield Row(f"{chapter}: a submission, ours", each, "s", ok, f"{count} submissions, {jobs} at a time; the first after {first:.1f} s")
+        yield Row(
+            f"{chapter}: a submission, ours",
+            each,
+            "s",
+            ok,
+            f"{count} submissions, {jobs} at a time; the first after {first:.1f} s",
+        )
         if cluster:
             yield from _cluster_rows(folder, number)
         if with_plain:
@@ -179,7 +195,13 @@ def speed_rows(chapter: str, count: int, jobs: int, with_plain: bool, with_memor
         lowest = floor(folder, number, max(2, count // 4))
         yield Row(f"{chapter}: fork and run the cells", lowest, "s", None, "a solved notebook, nothing judged")
     if with_memory:
-        yield Row(f"{chapter}: a marker's memory at most", _peak(chapter, jobs), "bytes", None, "in a run of its own: to look takes time")
+        yield Row(
+            f"{chapter}: a marker's memory at most",
+            _peak(chapter, jobs),
+            "bytes",
+            None,
+            "in a run of its own: to look takes time",
+        )
 
 
 def _peak(chapter: str, jobs: int) -> float:
@@ -194,7 +216,12 @@ def _require_fair(folder: ClassFolder, number: str) -> None:
     for student, report in all_latest(folder, number).items():
         kind = KINDS[int(student[1:]) % len(KINDS)]
         lost = sum(each["points"] < each["maximum"] for each in report["reports"])
-        least, most = {"right": (0, 0), "crashing": (1, 1), "blank": (len(report["reports"]),) * 2, "wrong": (1, len(report["reports"]) - 1)}[kind]
+        least, most = {
+            "right": (0, 0),
+            "crashing": (1, 1),
+            "blank": (len(report["reports"]),) * 2,
+            "wrong": (1, len(report["reports"]) - 1),
+        }[kind]
         if not least <= lost <= most:
             raise RuntimeError(f"{kind} work of the bench lost points in {lost} exercises: {report['reports']}")
 
@@ -203,8 +230,16 @@ def _cluster_rows(folder: ClassFolder, number: str) -> Iterator[Row]:
     solved = [report for report in all_latest(folder, number).values() if report["points"] == report["maximum"]][:5]
     sums = sorted(sum(each["seconds"] for each in report["reports"]) for report in solved)
     bare = min(bare_seconds(folder, number) for _ in range(3))
-    yield Row("06: checks, ours / bare", sums[0] / bare, "times", sums[0] / bare <= BARE, f"best of {len(sums)}; bare {bare:.2f} s")
-    exercise = max(min(report["reports"][place]["seconds"] for report in solved) for place in range(len(solved[0]["reports"])))
+    yield Row(
+        "06: checks, ours / bare",
+        sums[0] / bare,
+        "times",
+        sums[0] / bare <= BARE,
+        f"best of {len(sums)}; bare {bare:.2f} s",
+    )
+    exercise = max(
+        min(report["reports"][place]["seconds"] for report in solved) for place in range(len(solved[0]["reports"]))
+    )
     yield Row("06: the slowest exercise", exercise, "s", exercise <= EXERCISE_SECONDS)
 
 
@@ -221,8 +256,13 @@ def growth_rows(count: int) -> Iterator[Row]:
         times, _ = ours(folder, 1, look)
     early, late = times[tenth] - times[0], times[-1] - times[-1 - tenth]
     yield Row(f"{count} submissions: last tenth / first, seconds", late / early, "times", late / early <= FLAT)
-    yield Row(f"{count} submissions: memory then / after the first tenth", held[count] / held[tenth], "times", held[count] / held[tenth] <= FLAT,
-              f"{held[count] / 1e6:,.0f} MB, the service itself in it")
+    yield Row(
+        f"{count} submissions: memory then / after the first tenth",
+        held[count] / held[tenth],
+        "times",
+        held[count] / held[tenth] <= FLAT,
+        f"{held[count] / 1e6:,.0f} MB, the service itself in it",
+    )
 
 
 def loud_rows() -> Iterator[Row]:
@@ -231,12 +271,21 @@ def loud_rows() -> Iterator[Row]:
         solved = load(folder.source(number))
         release = load(folder.root / "release" / folder.assignment(number) / f"{folder.assignment(number)}.ipynb")
         loud = submission(solved, release, "right", 0, _LOUD)
-        loud["cells"][0] = {**loud["cells"][0], "outputs": [{"output_type": "stream", "name": "stdout", "text": "x" * 40_000_000}]}
+        loud["cells"][0] = {
+            **loud["cells"][0],
+            "outputs": [{"output_type": "stream", "name": "stdout", "text": "x" * 40_000_000}],
+        }
         write_whole(folder.hand_in("s0000", number) / f"{folder.assignment(number)}.ipynb", render(loud))
         with Memory() as memory:
             ours(folder, 1)
         points = all_latest(folder, number)["s0000"]["points"]
-    yield Row("a gigabyte of output: marker and warm process", memory.peak, "bytes", memory.peak <= PEAK_BYTES, f"{points:g} points kept")
+    yield Row(
+        "a gigabyte of output: marker and warm process",
+        memory.peak,
+        "bytes",
+        memory.peak <= PEAK_BYTES,
+        f"{points:g} points kept",
+    )
 
 
 # ------------------------------------------------------------------------------------------------ the command
@@ -245,13 +294,25 @@ def loud_rows() -> Iterator[Row]:
 def main(arguments: Sequence[str]) -> int:
     """Print the table, or JSON with `--json`; 1 where a figure misses what it is held to."""
     parser = argparse.ArgumentParser(prog="course bench grading", description=__doc__)
-    parser.add_argument("--chapters", nargs="*", default=["five", "01", "06"], help="five: a notebook of five questions on tensors")
+    parser.add_argument(
+        "--chapters", nargs="*", default=["five", "01", "06"], help="five: a notebook of five questions on tensors"
+    )
     parser.add_argument("--submissions", type=int, default=40)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--growth", type=int, default=1000, help="submissions for growth; 0 leaves it out")
-    parser.add_argument("--no-plain", action="store_true", help="without nbgrader's own autograde, which takes most of the time")
-    parser.add_argument("--crash", type=int, default=0, metavar="KILLS", help="kill the whole service so many times instead, and look what is lost")
-    parser.add_argument("--quick", action="store_true", help="few submissions, to see that it works: the figures mean nothing")
+    parser.add_argument(
+        "--no-plain", action="store_true", help="without nbgrader's own autograde, which takes most of the time"
+    )
+    parser.add_argument(
+        "--crash",
+        type=int,
+        default=0,
+        metavar="KILLS",
+        help="kill the whole service so many times instead, and look what is lost",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="few submissions, to see that it works: the figures mean nothing"
+    )
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(list(arguments))
     if given.quick:

@@ -40,7 +40,10 @@ def class_of(place: Path, chapter: str, count: int) -> ClassFolder:
         chapter = grading_five.CHAPTER
     release_chapter(folder, chapter)
     folder = ClassFolder.open(folder.root)
-    solved, release = load(folder.source(chapter)), load(folder.root / "release" / folder.assignment(chapter) / f"{folder.assignment(chapter)}.ipynb")
+    solved, release = (
+        load(folder.source(chapter)),
+        load(folder.root / "release" / folder.assignment(chapter) / f"{folder.assignment(chapter)}.ipynb"),
+    )
     for number, student in enumerate(students):
         path = folder.hand_in(student, chapter) / f"{folder.assignment(chapter)}.ipynb"
         write_whole(path, render(submission(solved, release, KINDS[number % len(KINDS)], number)))
@@ -58,7 +61,10 @@ def submission(solved: Notebook, release: Notebook, kind: str, number: int, line
         spoilt = kind == "blank" or (kind == "wrong" and place % 2 == 0) or (kind == "crashing" and place == 1)
         texts[exercise] = _REGION.sub(lambda region: f"{region.group(1)}{_INSTEAD[kind]}", text) if spoilt else text
         texts[exercise] += f"\n# student {number}\n{line if place == 0 else ''}"
-    cells = [{**cell, "source": texts[grade_meta(cell)["grade_id"]]} if is_answer(cell) else cell for cell in release["cells"]]
+    cells = [
+        {**cell, "source": texts[grade_meta(cell)["grade_id"]]} if is_answer(cell) else cell
+        for cell in release["cells"]
+    ]
     return {**release, "cells": cells}
 
 
@@ -67,6 +73,9 @@ def made(chapter: str, count: int) -> Iterator[tuple[ClassFolder, str]]:
     """`class_of` in a folder of its own, and the chapter's number."""
     with tempfile.TemporaryDirectory(prefix="course-bench-grading-", ignore_cleanup_errors=True) as scratch:
         try:
-            yield class_of(Path(scratch).resolve(), chapter, count), grading_five.CHAPTER if chapter == "five" else chapter
+            yield (
+                class_of(Path(scratch).resolve(), chapter, count),
+                grading_five.CHAPTER if chapter == "five" else chapter,
+            )
         finally:
             overlay.use(None)

@@ -18,8 +18,10 @@ from course_lib.grading.service.writer import Writer
 from course_lib.install import ROOT
 from course_lib.install.processes import descendants
 
-_GRADE = "import sys; from course_lib.grading.service.grading import grade_class; from course_lib.grading.classroom.folder import ClassFolder; " \
-         "sys.exit(grade_class(ClassFolder.open(sys.argv[1]), jobs=2).exit_code)"  # fmt: skip
+_GRADE = (
+    "import sys; from course_lib.grading.service.grading import grade_class; from course_lib.grading.classroom.folder import ClassFolder; "
+    "sys.exit(grade_class(ClassFolder.open(sys.argv[1]), jobs=2).exit_code)"
+)
 LEFT_SECONDS = 5.0  # that processes may take to end with the one that was killed
 
 
@@ -55,20 +57,38 @@ def crash_rows(kills: int, count: int) -> Iterator[Row]:
             twice += sum(number > 1 for number in times.values())
             missing += count - len(times)
             other += _state(folder, chapter) != wanted
-    yield Row("service killed", killed, "times", None, f"{classes} classes of {count}, 0 to {1.3 * whole:.0f} s after it began")
-    for what, value in (("graded twice", twice), ("not graded", missing), ("gradebooks that are not sound", unsound),
-                        ("classes with other scores", other), ("processes left behind", left)):  # fmt: skip
+    yield Row(
+        "service killed",
+        killed,
+        "times",
+        None,
+        f"{classes} classes of {count}, 0 to {1.3 * whole:.0f} s after it began",
+    )
+    for what, value in (
+        ("graded twice", twice),
+        ("not graded", missing),
+        ("gradebooks that are not sound", unsound),
+        ("classes with other scores", other),
+        ("processes left behind", left),
+    ):
         yield Row(what, value, "", value == 0)
 
 
 def _started(root: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", _GRADE, str(root)], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", _GRADE, str(root)],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def _state(folder: ClassFolder, chapter: str) -> dict[str, list[tuple[str, str, float]]]:
     """Student -> (exercise, state, points): what two runs are compared by."""
     return {
-        student: [(each["id"], each["state"], each["points"]) for each in report["reports"]] for student, report in all_latest(folder, chapter).items()
+        student: [(each["id"], each["state"], each["points"]) for each in report["reports"]]
+        for student, report in all_latest(folder, chapter).items()
     }
 
 

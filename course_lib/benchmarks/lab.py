@@ -52,7 +52,9 @@ def served(folder: Path, chapter: str = "00") -> Iterator[str]:
     log = folder / "jupyter.log"  # a file: a pipe that nobody reads would fill and stop the server
     with (
         log.open("wb") as out,
-        subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True) as server,
+        subprocess.Popen(
+            command, env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+        ) as server,
     ):
         try:
             yield _address(server, port, log)

@@ -31,8 +31,14 @@ BUCKET = 2 * 2**20  # bytes, of both
 RANKS = (2, 4)  # for the bytes; times are taken of the first
 REPEATS = 20
 SLOWEST = 1.10  # a step of ours may take so many times torch's
-FRAMES = 0.002, 16_384  # a real step may take more bytes by this share and these bytes: headers, and the count of tokens
-PARTS = "course_lib.benchmarks.parallel_parity", "course_lib.benchmarks.parallel_tp"  # their rows follow, where they are there
+FRAMES = (
+    0.002,
+    16_384,
+)  # a real step may take more bytes by this share and these bytes: headers, and the count of tokens
+PARTS = (
+    "course_lib.benchmarks.parallel_parity",
+    "course_lib.benchmarks.parallel_tp",
+)  # their rows follow, where they are there
 
 
 # --- time
@@ -75,7 +81,9 @@ def times_here(comm: Comm, config: Config, sequences: int, bucket_bytes: int, re
 
     torch.set_num_threads(1)
     ours, theirs = contenders(comm, config, bucket_bytes).values()
-    return turns.times_here(comm, ours, theirs, lambda repeat: batch(repeat * comm.size + comm.rank, sequences, config.seq_len), repeats)
+    return turns.times_here(
+        comm, ours, theirs, lambda repeat: batch(repeat * comm.size + comm.rank, sequences, config.seq_len), repeats
+    )
 
 
 def ratio_rows(ranks: int, config: Config, sequences: int, bucket_bytes: int, repeats: int) -> list[Row]:
@@ -141,14 +149,19 @@ def byte_rows(ranks: int, config: Config, sequences: int, bucket_bytes: int) -> 
     metered = max(simulate(one_step, ranks, (model, sequences, bucket_bytes)).meter.bytes_received)
     real = launch(bytes_here, ranks, args=(config, sequences, bucket_bytes), timeout=600.0).results
     name = f"data parallel, {ranks} ranks: bytes of a step"
-    rows = [Row(f"{name}, predicted", predicted, "bytes"), Row(f"{name}, metered", metered, "bytes", metered == predicted)]
+    rows = [
+        Row(f"{name}, predicted", predicted, "bytes"),
+        Row(f"{name}, metered", metered, "bytes", metered == predicted),
+    ]
     share, more = FRAMES
     for place, who in enumerate(("gloo, ours", "gloo, torch's DDP")):
         counts = [rank[place] for rank in real]
         if None in counts:
             rows.append(Row(f"{name}, {who}", 0, "bytes", None, "this system does not count them"))
             continue
-        rows.append(Row(f"{name}, {who}", max(counts), "bytes", predicted <= max(counts) <= predicted * (1 + share) + more))
+        rows.append(
+            Row(f"{name}, {who}", max(counts), "bytes", predicted <= max(counts) <= predicted * (1 + share) + more)
+        )
     return rows
 
 
@@ -158,7 +171,9 @@ def byte_rows(ranks: int, config: Config, sequences: int, bucket_bytes: int) -> 
 def main(arguments: Sequence[str]) -> int:
     """Print the table, or JSON with `--json`; 1 where a figure misses what it is held to."""
     parser = argparse.ArgumentParser(prog="course bench parallel", description=__doc__)
-    parser.add_argument("--ranks", type=int, nargs="+", default=RANKS, help="for the bytes; times are taken of the first")
+    parser.add_argument(
+        "--ranks", type=int, nargs="+", default=RANKS, help="for the bytes; times are taken of the first"
+    )
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--hidden", type=int, default=MODEL.hidden, help="width of the model")
     parser.add_argument("--sequences", type=int, default=SEQUENCES, help="on each rank")

@@ -48,7 +48,9 @@ def train(model: Transformer, steps: int, averaged: Callable[[int], float]) -> T
         smallest = {name: torch.minimum(smallest.get(name, each), each) for name, each in sizes.items()}
         adam.step()
         adam.zero_grad()
-    return Trained(losses, first, {name: each.detach().clone() for name, each in model.named_parameters()}, largest, smallest)
+    return Trained(
+        losses, first, {name: each.detach().clone() for name, each in model.named_parameters()}, largest, smallest
+    )
 
 
 def start(dtype: torch.dtype) -> Transformer:
@@ -90,14 +92,31 @@ def parity_rows(where: Callable[..., Any], name: str, ranks: int) -> list[Row]:
     want, got = alone(many, single), where(over_ranks, ranks, args=(many, single)).results[-1]
     off = [abs(mine - one) / one for mine, one in zip(got.losses, want.losses, strict=True)]
     share = max(each / tolerance(single, TERMS, step) for step, each in enumerate(off, 1))
-    rows = [_row(f"{text} loss over {many} steps", share, f"apart {max(off):.1e}; {want.losses[0]:.2f} to {want.losses[-1]:.2f}")]
+    rows = [
+        _row(
+            f"{text} loss over {many} steps",
+            share,
+            f"apart {max(off):.1e}; {want.losses[0]:.2f} to {want.losses[-1]:.2f}",
+        )
+    ]
     same = got.gradients.keys() == want.gradients.keys()
-    share = max(apart(got.gradients[key], each, TERMS) for key, each in want.gradients.items()) if same else float("inf")
+    share = (
+        max(apart(got.gradients[key], each, TERMS) for key, each in want.gradients.items()) if same else float("inf")
+    )
     rows.append(_row(f"{text} every gradient", share, f"{len(want.gradients)} tensors"))
     want, got = alone(few, double), where(over_ranks, ranks, args=(few, double)).results[-1]
     off = {key: (got.weights[key] - want.weights[key]).abs() for key in want.smallest}
-    shares = [(off[key] / adam_tolerance(double, TERMS, few, RATE, want.largest, each)).max().item() for key, each in want.smallest.items()]
-    rows.append(_row(f"{text} weights after {few} steps", max(shares), f"apart {max(each.max().item() for each in off.values()):.1e}"))
+    shares = [
+        (off[key] / adam_tolerance(double, TERMS, few, RATE, want.largest, each)).max().item()
+        for key, each in want.smallest.items()
+    ]
+    rows.append(
+        _row(
+            f"{text} weights after {few} steps",
+            max(shares),
+            f"apart {max(each.max().item() for each in off.values()):.1e}",
+        )
+    )
     return rows
 
 

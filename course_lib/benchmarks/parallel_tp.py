@@ -87,9 +87,7 @@ def train(
     """AdamW for so many steps; `step(number)` leaves gradients and tells the loss."""
     told, adam = (
         Trained(),
-        torch.optim.AdamW(
-            [each for each in model.parameters() if each.requires_grad], lr=RATE, foreach=False
-        ),
+        torch.optim.AdamW([each for each in model.parameters() if each.requires_grad], lr=RATE, foreach=False),
     )
     for number in range(steps):
         loss = step(number)
@@ -130,9 +128,7 @@ def over_ranks(comm: Comm, config: Config, steps: int, kind: torch.dtype, tp: in
     model = parallelize(whole_model(config, kind), models[comm.rank // tp], sequence)
 
     def step(number: int) -> float:
-        tokens, targets = (
-            each.tensor_split(replicas)[row.rank] for each in batch(number, SEQUENCES, config.seq_len)
-        )
+        tokens, targets = (each.tensor_split(replicas)[row.rank] for each in batch(number, SEQUENCES, config.seq_len))
         loss = model.loss(model(tokens), targets)
         loss.backward()
         model.finish()
@@ -149,9 +145,7 @@ def torchs(comm: Comm, config: Config, steps: int, kind: torch.dtype, *_: Any) -
     from torch.distributed.tensor import DTensor
 
     model = by_torch(comm, whole_model(config, kind))
-    return _plainly(
-        model, config, steps, lambda value: value.full_tensor() if isinstance(value, DTensor) else value
-    )
+    return _plainly(model, config, steps, lambda value: value.full_tensor() if isinstance(value, DTensor) else value)
 
 
 def by_torch(comm: Comm, model: nn.Module) -> nn.Module:
@@ -179,10 +173,7 @@ def parity_rows(
 ) -> list[Row]:
     """The last rank's training against one process's."""
     single, double = torch.float32, torch.float64
-    want, got = (
-        alone(CONFIG, LOSSES, single),
-        where(program, ranks, args=(CONFIG, LOSSES, single, *more)).results[-1],
-    )
+    want, got = (alone(CONFIG, LOSSES, single), where(program, ranks, args=(CONFIG, LOSSES, single, *more)).results[-1])
     off = [abs(mine - one) / one for mine, one in zip(got.losses, want.losses, strict=True)]
     share = max(each / tolerance(single, TERMS, step) for step, each in enumerate(off, 1))
     rows = [
@@ -198,13 +189,10 @@ def parity_rows(
     )
     shares = [apart(got.gradients[name], each, TERMS) for name, each in want.gradients.items()]
     alike = got.gradients.keys() == want.gradients.keys()
-    rows.append(
-        _row(f"{text} every gradient", max(shares) if alike else float("inf"), f"{len(shares)} tensors")
-    )
+    rows.append(_row(f"{text} every gradient", max(shares) if alike else float("inf"), f"{len(shares)} tensors"))
     off = {name: (got.weights[name] - each).abs() for name, each in want.weights.items()}
     allowed = {
-        name: adam_tolerance(double, TERMS, WEIGHTS, RATE, want.largest, each)
-        for name, each in want.smallest.items()
+        name: adam_tolerance(double, TERMS, WEIGHTS, RATE, want.largest, each) for name, each in want.smallest.items()
     }
     share = max((off[name] / each).max().item() for name, each in allowed.items())
     still = all(not off[name].any() for name in off if name not in allowed)
@@ -241,10 +229,7 @@ def one_step(comm: Comm, config: Config, sequence: bool) -> int | None:
 
 def metered_step(ranks: int, config: Config, sequence: bool) -> float:
     """Bytes that a rank sends in one of the two steps."""
-    sent = [
-        sum(simulate(each, ranks, (config, sequence)).meter.bytes_sent) / ranks
-        for each in (part_of, one_step)
-    ]
+    sent = [sum(simulate(each, ranks, (config, sequence)).meter.bytes_sent) / ranks for each in (part_of, one_step)]
     return (sent[1] - sent[0]) / 2
 
 
@@ -266,16 +251,12 @@ def byte_rows(ranks: int, sequence: bool) -> list[Row]:
         _difference([_mean(each) for each in real]),
         _difference(again),
     ]
-    frames = [
-        FRAME * ranks * calls for calls in (10 * LARGE.layers + 10, 10)
-    ]  # no more collectives than these
+    frames = [FRAME * ranks * calls for calls in (10 * LARGE.layers + 10, 10)]  # no more collectives than these
     rows = _three(f"{name} step", predicted[0], metered[0], _mean(real[0]), again[0], frames[0])
     return rows + _three(f"{name} layer", *counts, frames[1])
 
 
-def _three(
-    name: str, predicted: float, metered: float, real: float | None, again: float, frames: int
-) -> list[Row]:
+def _three(name: str, predicted: float, metered: float, real: float | None, again: float, frames: int) -> list[Row]:
     rows = [
         Row(f"{name}, predicted", predicted, "bytes"),
         Row(f"{name}, metered", metered, "bytes", metered == predicted),
@@ -317,7 +298,9 @@ def times_here(comm: Comm, config: Config, repeats: int) -> list[list[float]]:
         F.cross_entropy(theirs(tokens).flatten(0, 1), targets.flatten()).backward()
         update(adams[1])
 
-    return turns.times_here(comm, our_step, their_step, lambda repeat: batch(repeat, SEQUENCES, config.seq_len), repeats)
+    return turns.times_here(
+        comm, our_step, their_step, lambda repeat: batch(repeat, SEQUENCES, config.seq_len), repeats
+    )
 
 
 def time_rows(ranks: int = 2, repeats: int = REPEATS) -> list[Row]:

@@ -48,9 +48,7 @@ class Speed:
         return None if self.limit is None else self.play_seconds <= self.limit
 
 
-def speed(
-    make: Callable[[int, int], Schedule], microbatches: int, stages: int = STAGES, repeats: int = 3
-) -> Speed:
+def speed(make: Callable[[int, int], Schedule], microbatches: int, stages: int = STAGES, repeats: int = 3) -> Speed:
     """The best of a few, of generating and of playing."""
     generate, played = [], []
     for _ in range(repeats):
@@ -151,11 +149,7 @@ def message_here(comm: Any, numbers: int, repeats: int = 50) -> float:
 
 
 def real(
-    shape: dict[str, int],
-    size: int,
-    microbatches: int,
-    repeats: int = REPEATS,
-    names: Sequence[str] = tuple(REAL),
+    shape: dict[str, int], size: int, microbatches: int, repeats: int = REPEATS, names: Sequence[str] = tuple(REAL)
 ) -> list[Real]:
     """All schedules on two processes, against one process and against the timeline."""
     from course_lib.cluster import launch
@@ -171,14 +165,10 @@ def real(
     ]
 
 
-def _against_timeline(
-    schedule: Schedule, serial: float, message: float, by_rank: list[list[list[tuple]]]
-) -> Real:
+def _against_timeline(schedule: Schedule, serial: float, message: float, by_rank: list[list[list[tuple]]]) -> Real:
     steps = [[Span(*span) for rank in by_rank for span in rank[repeat]] for repeat in range(len(by_rank[0]))]
     walls = [max(s.end for s in step) - min(s.start for s in step) for step in steps]
-    idle = [
-        1 - sum(s.end - s.start for s in step) / (2 * wall) for step, wall in zip(steps, walls, strict=True)
-    ]
+    idle = [1 - sum(s.end - s.start for s in step) / (2 * wall) for step, wall in zip(steps, walls, strict=True)]
     kinds = {word: kind for kind, word in KINDS.items()}
     took: dict[tuple[str, int], list[float]] = {}
     for rank, row in enumerate(schedule.rows):
@@ -220,12 +210,8 @@ def main(arguments: Sequence[str]) -> int:
     """Print the tables, or JSON with `--json`; 1 where a limit is missed or an order differs without a known reason."""
     parser = argparse.ArgumentParser(prog="course bench pipeline", description=__doc__)
     parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all without a name")
-    parser.add_argument(
-        "--microbatches", type=int, nargs="+", default=MICROBATCHES, help="sizes of the speed part"
-    )
-    parser.add_argument(
-        "--models", nargs="+", help="models of the rates part, such as 1.5B; all without this"
-    )
+    parser.add_argument("--microbatches", type=int, nargs="+", default=MICROBATCHES, help="sizes of the speed part")
+    parser.add_argument("--models", nargs="+", help="models of the rates part, such as 1.5B; all without this")
     parser.add_argument("--hidden", type=int, default=128, help="width of the real part's model, of 8 layers")
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--json", action="store_true")
@@ -255,9 +241,14 @@ def main(arguments: Sequence[str]) -> int:
 
 def _show(found: dict[str, list[dict[str, Any]]]) -> None:
     for part, rows in found.items():
-        print({"speed": "Generating and playing schedules", "torch": "Orders against torch.distributed.pipelining",
-               "rates": "Bubble rates: printed, from printed times, fitted on 1F1B alone",
-               "real": "Two processes on gloo, one step"}[part])  # fmt: skip
+        print(
+            {
+                "speed": "Generating and playing schedules",
+                "torch": "Orders against torch.distributed.pipelining",
+                "rates": "Bubble rates: printed, from printed times, fitted on 1F1B alone",
+                "real": "Two processes on gloo, one step",
+            }[part]
+        )
         _table([_TEXT[part](row) for row in (_by_pair(rows) if part == "torch" else rows)])
         notes = {row["why"] for row in rows if row.get("why")} if part == "torch" else ()
         if part == "rates":
@@ -289,26 +280,41 @@ def _ratio(value: float | None, printed: float) -> str:
 
 _TEXT: dict[str, Callable[[dict[str, Any]], dict[str, str]]] = {
     "speed": lambda r: {
-        "schedule": r["schedule"], "stages × micro-batches": f"{r['stages']} × {r['microbatches']:,}",
-        "operations": f"{r['operations']:,}", "generate s": f"{r['generate_seconds']:.3f}", "play s": f"{r['play_seconds']:.3f}",
+        "schedule": r["schedule"],
+        "stages × micro-batches": f"{r['stages']} × {r['microbatches']:,}",
+        "operations": f"{r['operations']:,}",
+        "generate s": f"{r['generate_seconds']:.3f}",
+        "play s": f"{r['play_seconds']:.3f}",
         "µs per operation": f"{1e6 * r['play_seconds'] / r['operations']:.2f}",
         "held to": "" if r["limit"] is None else f"{r['limit']:g} s: {'yes' if r['ok'] else 'NO'}",
     },
     "torch": lambda r: {
-        "torch": r["torch_name"], "here": r["ours"], "chunks": str(r["chunks"]), "sizes": str(r["sizes"]),
-        "operations": f"{r['operations']:,}", "different": str(r["different"]), "first": r["first"],
+        "torch": r["torch_name"],
+        "here": r["ours"],
+        "chunks": str(r["chunks"]),
+        "sizes": str(r["sizes"]),
+        "operations": f"{r['operations']:,}",
+        "different": str(r["different"]),
+        "first": r["first"],
     },
     "rates": lambda r: {
-        "model": r["model"], "ranks × micro-batches": f"{r['ranks']} × {r['microbatches']}", "schedule": r["schedule"],
-        "printed": f"{r['printed']:.4f}", "from printed times": _ratio(r["profiled"], r["printed"]),
+        "model": r["model"],
+        "ranks × micro-batches": f"{r['ranks']} × {r['microbatches']}",
+        "schedule": r["schedule"],
+        "printed": f"{r['printed']:.4f}",
+        "from printed times": _ratio(r["profiled"], r["printed"]),
         "fitted": _ratio(r["fitted"], r["printed"]) + (" seen" if r["seen"] else ""),
     },
     "real": lambda r: {
-        "schedule": r["schedule"], "serial s": f"{r['serial_seconds']:.3f}", "step s": f"{r['seconds']:.3f}",
-        "predicted s": f"{r['predicted_seconds']:.3f}", "speed-up": f"{r['speedup']:.2f}",
-        "bubble": f"{100 * r['bubble']:.1f} %", "predicted": f"{100 * r['predicted_bubble']:.1f} %",
+        "schedule": r["schedule"],
+        "serial s": f"{r['serial_seconds']:.3f}",
+        "step s": f"{r['seconds']:.3f}",
+        "predicted s": f"{r['predicted_seconds']:.3f}",
+        "speed-up": f"{r['speedup']:.2f}",
+        "bubble": f"{100 * r['bubble']:.1f} %",
+        "predicted": f"{100 * r['predicted_bubble']:.1f} %",
     },
-}  # fmt: skip
+}
 
 
 def _table(rows: list[dict[str, str]]) -> None:

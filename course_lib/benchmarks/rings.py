@@ -91,7 +91,9 @@ def main(arguments: Sequence[str]) -> int:
     """Print the table, or JSON with `--json`; 1 where a target is missed. `--ranks`, `--sizes` in MB, `--repeats`."""
     parser = argparse.ArgumentParser(prog="course bench rings", description=__doc__)
     parser.add_argument("--ranks", type=int, nargs="+", default=RANKS)
-    parser.add_argument("--sizes", type=float, nargs="+", default=[size / 1e6 for size in SIZES], help="MB on each rank")
+    parser.add_argument(
+        "--sizes", type=float, nargs="+", default=[size / 1e6 for size in SIZES], help="MB on each rank"
+    )
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(list(arguments))
@@ -110,11 +112,23 @@ def _show(found: Sequence[Ratio], as_json: bool) -> None:
     if as_json:
         print(json.dumps([{**asdict(each), "ok": each.ok} for each in found], indent=1))
         return
-    rows: list[Sequence[Any]] = [("ranks", "MB", "contender", "median s", "gloo s", "gloo / contender", "quartiles", "")]
+    rows: list[Sequence[Any]] = [
+        ("ranks", "MB", "contender", "median s", "gloo s", "gloo / contender", "quartiles", "")
+    ]
     for each in found:
         held = {None: "", True: "held to 1.0: yes", False: "held to 1.0: NO"}[each.ok]
-        rows.append((each.ranks, f"{each.nbytes / 1e6:g}", each.contender, f"{each.seconds:.4f}", f"{each.gloo_seconds:.4f}",
-                     f"{each.ratio:.2f}", f"{each.low:.2f} to {each.high:.2f}", held))  # fmt: skip
+        rows.append(
+            (
+                each.ranks,
+                f"{each.nbytes / 1e6:g}",
+                each.contender,
+                f"{each.seconds:.4f}",
+                f"{each.gloo_seconds:.4f}",
+                f"{each.ratio:.2f}",
+                f"{each.low:.2f} to {each.high:.2f}",
+                held,
+            )
+        )
     widths = [max(len(str(row[at])) for row in rows) for at in range(len(rows[0]))]
     for row in rows:
         print("  ".join(str(value).ljust(width) for value, width in zip(row, widths, strict=True)).rstrip())

@@ -104,9 +104,7 @@ def without_waiting(device: str | None = None, size: int = 1024, repeats: int = 
     else:
         with ThreadPoolExecutor(1) as stream:
             honest = timed(lambda: stream.submit(torch.mm, a, a).result(), repeats=repeats)
-            hasty = _launches(
-                lambda: stream.submit(torch.mm, a, a), lambda: stream.submit(int).result(), repeats
-            )
+            hasty = _launches(lambda: stream.submit(torch.mm, a, a), lambda: stream.submit(int).result(), repeats)
     return Run(f"matmul {size}, waited for", flop, nbytes, honest), Run(
         f"matmul {size}, not waited for", flop, nbytes, hasty
     )
@@ -162,16 +160,9 @@ def _measure(torch: Any, place: Any, seconds: float, quick: bool) -> Measured:
         runs += _streaming(torch, place, dtype, length, synchronise, share)
     fits = cache if any(run.working_set > cache for run in runs if not run.name.startswith("matmul")) else 0.0
     name = torch.cuda.get_device_name(place) if gpu else _cpu_name()
-    roofs = roofline.fit_roofs(
-        [run for run in runs if run.flop] + [run for run in runs if not run.flop], fits
-    )
+    roofs = roofline.fit_roofs([run for run in runs if run.flop] + [run for run in runs if not run.flop], fits)
     return Measured(
-        name,
-        str(dtype).removeprefix("torch."),
-        0 if gpu else torch.get_num_threads(),
-        cache,
-        tuple(runs),
-        roofs,
+        name, str(dtype).removeprefix("torch."), 0 if gpu else torch.get_num_threads(), cache, tuple(runs), roofs
     )
 
 
@@ -179,29 +170,31 @@ def _matmul(torch: Any, place: Any, dtype: Any, size: int, synchronise: Any, lim
     a, b = (torch.randn(size, size, device=place, dtype=dtype) for _ in range(2))
     out = torch.empty(size, size, device=place, dtype=dtype)
     flop, nbytes = _need(size, dtype.itemsize)
-    return Run(
-        f"matmul {size}",
-        flop,
-        nbytes,
-        timed(lambda: torch.mm(a, b, out=out), synchronise, limit=limit),
-        nbytes,
-    )
+    return Run(f"matmul {size}", flop, nbytes, timed(lambda: torch.mm(a, b, out=out), synchronise, limit=limit), nbytes)
 
 
 def _streaming(torch: Any, place: Any, dtype: Any, length: int, synchronise: Any, limit: float) -> list[Run]:
     x = torch.randn(length, device=place, dtype=dtype)
-    out = torch.zeros(
-        length, device=place, dtype=dtype
-    )  # written once: memory that nobody touched has no place yet
+    out = torch.zeros(length, device=place, dtype=dtype)  # written once: memory that nobody touched has no place yet
     scale = roofline.elementwise(length, 1, 1, 1, dtype.itemsize)
     copy = roofline.elementwise(length, 1, 1, 0, dtype.itemsize)
     text = bytes_text(copy.memory_bytes)
     return [
-        Run(f"scale {text}", scale.flop, scale.memory_bytes,
-            timed(lambda: torch.mul(x, 0.5, out=out), synchronise, limit=limit), scale.memory_bytes),
-        Run(f"copy {text}", copy.flop, copy.memory_bytes,
-            timed(lambda: out.copy_(x), synchronise, limit=limit), copy.memory_bytes),
-    ]  # fmt: skip
+        Run(
+            f"scale {text}",
+            scale.flop,
+            scale.memory_bytes,
+            timed(lambda: torch.mul(x, 0.5, out=out), synchronise, limit=limit),
+            scale.memory_bytes,
+        ),
+        Run(
+            f"copy {text}",
+            copy.flop,
+            copy.memory_bytes,
+            timed(lambda: out.copy_(x), synchronise, limit=limit),
+            copy.memory_bytes,
+        ),
+    ]
 
 
 def _need(size: int, element: int) -> tuple[float, float]:

@@ -41,7 +41,9 @@ def sharded(comm: Comm, stage: int, config: Config) -> tuple[Any, Any]:
     import torch
 
     model = build(config)
-    held = FullySharded(comm, model, list(model.blocks)) if stage == 3 else Zero(comm, model, stage, ROW, init_sync=False)
+    held = (
+        FullySharded(comm, model, list(model.blocks)) if stage == 3 else Zero(comm, model, stage, ROW, init_sync=False)
+    )
     return held, torch.optim.AdamW(list(held.shards()), lr=1e-3)
 
 
@@ -119,17 +121,33 @@ def byte_rows(ranks: int, config: Config) -> list[Row]:
         name = f"stage {stage}, {ranks} ranks:"
         held = simulate(metered, ranks, (stage, config), account=True).results
         rows, peak, saved = max(held, key=lambda each: each[1])
-        want, sent = step_bytes(rows, ranks, stage, WIDE, WIDE), max(simulate(sends, ranks, (stage, config)).meter.bytes_sent)
-        found += [Row(f"{name} bytes of a step, predicted", want, "bytes"), Row(f"{name} metered", sent, "bytes", sent == want)]
+        want, sent = (
+            step_bytes(rows, ranks, stage, WIDE, WIDE),
+            max(simulate(sends, ranks, (stage, config)).meter.bytes_sent),
+        )
+        found += [
+            Row(f"{name} bytes of a step, predicted", want, "bytes"),
+            Row(f"{name} metered", sent, "bytes", sent == want),
+        ]
         counts, (share, more) = [rank[place] for rank in real], FRAMES
-        gloo = step_bytes(rows, ranks, stage, WIDE, 2 * WIDE)  # gloo reduces and scatters by an all-reduce: twice the bytes
-        found.append(Row(f"{name} of gloo, predicted", gloo, "bytes", None, "its reduce-scatter sends as much as an all-reduce"))
+        gloo = step_bytes(
+            rows, ranks, stage, WIDE, 2 * WIDE
+        )  # gloo reduces and scatters by an all-reduce: twice the bytes
+        found.append(
+            Row(f"{name} of gloo, predicted", gloo, "bytes", None, "its reduce-scatter sends as much as an all-reduce")
+        )
         if None in counts:
             found.append(Row(f"{name} of gloo", 0, "bytes", None, "this system does not count them"))
         else:
             most = max(counts)
             found.append(
-                Row(f"{name} of gloo", most, "bytes", gloo <= most <= gloo * (1 + share) + more * ranks, f"{most / gloo:.4f} of predicted")
+                Row(
+                    f"{name} of gloo",
+                    most,
+                    "bytes",
+                    gloo <= most <= gloo * (1 + share) + more * ranks,
+                    f"{most / gloo:.4f} of predicted",
+                )
             )
         expected = peak_bytes(stage, ranks, rows, saved)
         close = abs(peak / expected - 1) <= CLOSE
@@ -172,7 +190,9 @@ def times_here(comm: Comm, config: Config, repeats: int) -> list[list[float]]:
 
     torch.set_num_threads(1)
     ours, theirs = contenders(comm, config).values()
-    return turns.times_here(comm, ours, theirs, lambda repeat: batch(repeat * comm.size + comm.rank, SEQUENCES, config.seq_len), repeats)
+    return turns.times_here(
+        comm, ours, theirs, lambda repeat: batch(repeat * comm.size + comm.rank, SEQUENCES, config.seq_len), repeats
+    )
 
 
 def ratio_rows(config: Config, repeats: int) -> list[Row]:

@@ -12,17 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from course_lib.schedules import (
-    Op,
-    Schedule,
-    breadth_first,
-    dualpipe_v,
-    gpipe,
-    interleaved,
-    one_f_one_b,
-    zb_h1,
-    zb_v,
-)
+from course_lib.schedules import Op, Schedule, breadth_first, dualpipe_v, gpipe, interleaved, one_f_one_b, zb_h1, zb_v
 
 
 @dataclass(frozen=True)
@@ -73,9 +63,7 @@ def torch_rows(name: str, ranks: int, microbatches: int, chunks: int) -> tuple[t
     single = issubclass(made, PipelineScheduleSingle)
     with _quiet():
         order = made(stages[0] if single else stages, n_microbatches=microbatches).pipeline_order
-    return tuple(
-        tuple(op for action in order[rank] if action for op in _ops(action)) for rank in range(ranks)
-    )
+    return tuple(tuple(op for action in order[rank] if action for op in _ops(action)) for rank in range(ranks))
 
 
 def _ops(action: Any) -> tuple[Op, ...]:
@@ -117,10 +105,7 @@ class Compared:
 
 def compared(pair: Pair, ranks: int, microbatches: int, chunks: int) -> Compared:
     """Both sides' rows at one size."""
-    theirs, ours = (
-        torch_rows(pair.torch_name, ranks, microbatches, chunks),
-        pair.ours(ranks, microbatches, chunks),
-    )
+    theirs, ours = (torch_rows(pair.torch_name, ranks, microbatches, chunks), pair.ours(ranks, microbatches, chunks))
     different, first = 0, ""
     for rank, (mine, other) in enumerate(zip(ours.rows, theirs, strict=True)):
         for place in range(max(len(mine), len(other))):
@@ -130,15 +115,7 @@ def compared(pair: Pair, ranks: int, microbatches: int, chunks: int) -> Compared
                 first = first or f"rank {rank}, step {place}: {here}, torch {there}"
     total = sum(map(len, ours.rows))
     return Compared(
-        pair.torch_name,
-        ours.name,
-        ranks,
-        microbatches,
-        chunks,
-        total,
-        different,
-        first,
-        pair.why if different else "",
+        pair.torch_name, ours.name, ranks, microbatches, chunks, total, different, first, pair.why if different else ""
     )
 
 

@@ -13,7 +13,9 @@ from course_lib.cluster import Comm
 Step = Callable[[Any, Any], None]  # of inputs and targets
 
 
-def times_here(comm: Comm, ours: Step, theirs: Step, batch_of: Callable[[int], tuple[Any, Any]], repeats: int) -> list[list[float]]:
+def times_here(
+    comm: Comm, ours: Step, theirs: Step, batch_of: Callable[[int], tuple[Any, Any]], repeats: int
+) -> list[list[float]]:
     """Seconds of a step on this rank, a row a repeat: ours, torch's; who begins alternates. Two repeats run first."""
     rows = []
     for repeat in range(repeats + 2):

@@ -20,9 +20,7 @@ from course_lib.cli import (
     test,
     update,
 )
-from course_lib.cli import (
-    run as run_,
-)
+from course_lib.cli import run as run_
 from course_lib.cli.words import examples, words_of
 from course_lib.install import Trouble, in_words
 
@@ -34,9 +32,7 @@ _PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 app = typer.Typer(
     name="course",
     help="Training at Scale: how large models are trained on many accelerators, as notebooks that grade what your code does.",
-    epilog=examples(
-        "course learn", "course check 01", "course COMMAND --help   (every command has examples)"
-    ),
+    epilog=examples("course learn", "course check 01", "course COMMAND --help   (every command has examples)"),
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -79,11 +75,17 @@ def run(arguments: list[str] | None = None) -> int:
         sys.stderr.close()
         return 141
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT) and ("the disk is full", "free some room, then the same command again")
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT) and (
+            "the disk is full",
+            "free some room, then the same command again",
+        )
         known = full or in_words(str(error)) or (error.filename and (error.strerror, "name another file or folder"))
         if not known:
             raise
-        print(f"course: {error.filename2 or error.filename or 'writing'}: {known[0]}.\n  Way out: {known[1]}", file=sys.stderr)
+        print(
+            f"course: {error.filename2 or error.filename or 'writing'}: {known[0]}.\n  Way out: {known[1]}",
+            file=sys.stderr,
+        )
         return 1
     except Exception as error:
         if (known := _of_a_gradebook(error)) is None:
@@ -101,7 +103,10 @@ def _of_a_gradebook(error: Exception) -> tuple[str, str] | None:
         return None
     said = str(error).splitlines()[0]
     if "locked" in said or "could not obtain lock" in said:
-        return "the gradebook is locked by another program (formgrader, a grading run, a backup?)", "wait for it, then the same command again"
+        return (
+            "the gradebook is locked by another program (formgrader, a grading run, a backup?)",
+            "wait for it, then the same command again",
+        )
     if "disk is full" in said or "No space left" in said:
         return "there is no room left for the gradebook", "free some room, then the same command again"
     return f"the gradebook cannot be used: {said}", "see whether the database runs, and db_url in class.toml"

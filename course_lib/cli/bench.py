@@ -20,25 +20,36 @@ EXAMPLES = examples(
 )
 
 BENCHES = {  # name -> (module with main(arguments) -> exit code, what it measures)
-    "start": (
-        "course_lib.learner.bench_start",
-        "what a second `./course learn` adds before JupyterLab's own start",
-    ),
+    "start": ("course_lib.learner.bench_start", "what a second `./course learn` adds before JupyterLab's own start"),
     "widgets": ("course_lib.benchmarks.widgets", "how fast a slider answers, in a real browser"),
-    "roofline": ("course_lib.benchmarks.roofline", "the roofs of this machine: matmul, elementwise, copy, and its ridge"),
+    "roofline": (
+        "course_lib.benchmarks.roofline",
+        "the roofs of this machine: matmul, elementwise, copy, and its ridge",
+    ),
     "cluster": ("course_lib.cluster.bench", "messages a second through the metered cluster"),
-    "parallel": ("course_lib.benchmarks.parallel", "the course's data parallelism on real processes, against torch's DDP"),
-    "sharding": ("course_lib.benchmarks.sharding", "ZeRO and FSDP: bytes sent and held, against formulas; time against torch's fully_shard"),
+    "parallel": (
+        "course_lib.benchmarks.parallel",
+        "the course's data parallelism on real processes, against torch's DDP",
+    ),
+    "sharding": (
+        "course_lib.benchmarks.sharding",
+        "ZeRO and FSDP: bytes sent and held, against formulas; time against torch's fully_shard",
+    ),
     "memory": ("course_lib.benchmarks.memory", "predicted memory against published memory, source by source"),
     "rings": ("course_lib.benchmarks.rings", "the rings of chapter 06 on real processes, against gloo's all-reduce"),
-    "grading": ("course_lib.benchmarks.grading", "the class grader against nbgrader's own on the same submissions; --crash 50 kills it"),
-    "pipeline": ("course_lib.benchmarks.pipeline", "pipeline schedules: speed of the timeline, torch's orders, published bubbles, two processes"),
+    "grading": (
+        "course_lib.benchmarks.grading",
+        "the class grader against nbgrader's own on the same submissions; --crash 50 kills it",
+    ),
+    "pipeline": (
+        "course_lib.benchmarks.pipeline",
+        "pipeline schedules: speed of the timeline, torch's orders, published bubbles, two processes",
+    ),
 }
 
 
 def bench(
-    context: typer.Context,
-    name: Annotated[str, typer.Argument(help="What to measure; without a name, a list.")] = "",
+    context: typer.Context, name: Annotated[str, typer.Argument(help="What to measure; without a name, a list.")] = ""
 ) -> None:
     """Measure the course on this machine.
 

@@ -19,9 +19,7 @@ EXAMPLES = examples(
 def check(
     targets: Annotated[list[str] | None, typer.Argument(help="Chapters (01) or notebooks (a path).")] = None,
     all_: Annotated[bool, typer.Option("--all", help="Every chapter.")] = False,
-    solved: Annotated[
-        bool, typer.Option("--solved", help="The course's own answers instead of yours.")
-    ] = False,
+    solved: Annotated[bool, typer.Option("--solved", help="The course's own answers instead of yours.")] = False,
     blank: Annotated[
         bool, typer.Option("--blank", help="The chapters as released: every exercise must score 0.")
     ] = False,

@@ -25,19 +25,42 @@ app = typer.Typer(
     name="class",
     help="Teach a class: release chapters, collect and grade what is handed in, give it back.",
     epilog=examples(
-        "course class init autumn-26 --roster canvas.csv", "course class release 06 --due 2026-10-12", "course class collect submissions.zip",
-        "course class grade", "course class export 06 --to canvas", "course class COMMAND --help     (every command has examples)",
+        "course class init autumn-26 --roster canvas.csv",
+        "course class release 06 --due 2026-10-12",
+        "course class collect submissions.zip",
+        "course class grade",
+        "course class export 06 --to canvas",
+        "course class COMMAND --help     (every command has examples)",
     ),
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-COMMANDS = (class_init.init, class_roster.roster, class_release.release, class_collect.collect, class_status.status, class_grade.grade, class_regrade.regrade, class_extend.extend,
-            class_formgrader.formgrader, class_feedback.feedback, class_export.export, class_report.report)  # fmt: skip
+COMMANDS = (
+    class_init.init,
+    class_roster.roster,
+    class_release.release,
+    class_collect.collect,
+    class_status.status,
+    class_grade.grade,
+    class_regrade.regrade,
+    class_extend.extend,
+    class_formgrader.formgrader,
+    class_feedback.feedback,
+    class_export.export,
+    class_report.report,
+)
 
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}  # formgrader's further flags are JupyterLab's
 
 for command in COMMANDS:
     settings = PASS_ON if command is class_formgrader.formgrader else None
-    app.command(command.__name__, help=words_of(command), epilog=sys.modules[command.__module__].EXAMPLES, context_settings=settings)(command)
-app.command("self-test", help=words_of(class_selftest.self_test), epilog=class_selftest.EXAMPLES)(class_selftest.self_test)
+    app.command(
+        command.__name__,
+        help=words_of(command),
+        epilog=sys.modules[command.__module__].EXAMPLES,
+        context_settings=settings,
+    )(command)
+app.command("self-test", help=words_of(class_selftest.self_test), epilog=class_selftest.EXAMPLES)(
+    class_selftest.self_test
+)

@@ -23,11 +23,20 @@ EXAMPLES = examples(
 def collect(
     source: Annotated[Path | None, typer.Argument(help="A folder, a zip, or one notebook.")] = None,
     exchange: Annotated[bool, typer.Option("--exchange", help="From nbgrader's exchange.")] = False,
-    chapter: Annotated[str, typer.Option("--chapter", help="Only this chapter; also what a notebook is that does not say.")] = "",
+    chapter: Annotated[
+        str, typer.Option("--chapter", help="Only this chapter; also what a notebook is that does not say.")
+    ] = "",
     student: Annotated[str, typer.Option("--student", help="Whose it is.")] = "",
     at: Annotated[str | None, typer.Option("--at", help="When it came, by your word.")] = None,
-    times: Annotated[Path | None, typer.Option("--times", help="When each came: Moodle's grading worksheet, or a CSV with student_id,submitted_at.")] = None,
-    any_owner: Annotated[bool, typer.Option("--any-owner", help="With --exchange: students share one account.")] = False,
+    times: Annotated[
+        Path | None,
+        typer.Option(
+            "--times", help="When each came: Moodle's grading worksheet, or a CSV with student_id,submitted_at."
+        ),
+    ] = None,
+    any_owner: Annotated[
+        bool, typer.Option("--any-owner", help="With --exchange: students share one account.")
+    ] = False,
     folder: Folder = HERE,
     as_json: AsJson = False,
 ) -> None:
@@ -42,15 +51,29 @@ def collect(
     if exchange:
         taking = part("course_lib.grading.classroom.exchange", "the exchange")
         with ticking("collecting") as say:
-            done = taking.collect_exchange(place, (wanted,) if wanted else place.chapters(), any_owner=any_owner, say=say)
+            done = taking.collect_exchange(
+                place, (wanted,) if wanted else place.chapters(), any_owner=any_owner, say=say
+            )
     else:
         taking = part("course_lib.grading.classroom.collect", "collecting")
-        table_of = part("course_lib.grading.classroom.lms", "collecting").read_times(times.expanduser(), place.students()) if times else None
+        table_of = (
+            part("course_lib.grading.classroom.lms", "collecting").read_times(times.expanduser(), place.students())
+            if times
+            else None
+        )
         with ticking("collecting") as say:
-            done = taking.collect(place, source.expanduser(), chapter=wanted, student=student, at=moment(at), times=table_of, say=say)
+            done = taking.collect(
+                place, source.expanduser(), chapter=wanted, student=student, at=moment(at), times=table_of, say=say
+            )
     if as_json:
         taken = [{**asdict(each), "at": each.at.isoformat(timespec="seconds")} for each in done.taken]
-        typer.echo(json.dumps({"taken": taken, "unmatched": done.unmatched, "refused": done.refused, "notes": done.notes}, indent=1, ensure_ascii=False))
+        typer.echo(
+            json.dumps(
+                {"taken": taken, "unmatched": done.unmatched, "refused": done.refused, "notes": done.notes},
+                indent=1,
+                ensure_ascii=False,
+            )
+        )
     else:
         _tell(done)
     raise typer.Exit(done.exit_code)
@@ -62,13 +85,23 @@ def _tell(done: object) -> None:
     for chapter in sorted({taken.chapter for taken in done.taken}):
         ours = [taken for taken in done.taken if taken.chapter == chapter]
         states = Counter(taken.state for taken in ours)
-        rows.append([chapter, len(ours), *(states[state] for state in ("new", "newer", "unchanged", "older")), sum(taken.late for taken in ours)])
+        rows.append(
+            [
+                chapter,
+                len(ours),
+                *(states[state] for state in ("new", "newer", "unchanged", "older")),
+                sum(taken.late for taken in ours),
+            ]
+        )
     if rows:
         headings = ["chapter", "students", "new", "newer", "unchanged", "older", "late"]
         table(headings, rows, headings[1:])
     else:
         typer.echo("Nothing was taken.")
-    lines("Notes", [*(f"{taken.student}, {taken.chapter}: {note}" for taken in done.taken for note in taken.notes), *done.notes])
+    lines(
+        "Notes",
+        [*(f"{taken.student}, {taken.chapter}: {note}" for taken in done.taken for note in taken.notes), *done.notes],
+    )
     lines("Nobody's, or of no chapter (left where they are):", done.unmatched)
     if done.unmatched:
         typer.echo("  One of them by itself: course class collect FILE --student ID --chapter NN")

@@ -20,15 +20,28 @@ def export(
     chapters: Annotated[list[str] | None, typer.Argument(help="Chapters; all by default.")] = None,
     to: Annotated[str, typer.Option("--to", help="csv, exercises, canvas or moodle.")] = "csv",
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where; by default in exports/.")] = None,
-    column: Annotated[str, typer.Option("--column", help="What the chapter's column is called there: in Canvas's own export 'Name (number)', which is remembered.")] = "",
-    zero: Annotated[bool, typer.Option("--missing-as-zero", help="0 for who handed in nothing; without it the LMS keeps what it has.")] = False,
+    column: Annotated[
+        str,
+        typer.Option(
+            "--column",
+            help="What the chapter's column is called there: in Canvas's own export 'Name (number)', which is remembered.",
+        ),
+    ] = "",
+    zero: Annotated[
+        bool,
+        typer.Option("--missing-as-zero", help="0 for who handed in nothing; without it the LMS keeps what it has."),
+    ] = False,
     folder: Folder = HERE,
 ) -> None:
     """Write grades as a file that is imported unedited. Hand grading and late penalties are in them."""
     place = opened(folder)
-    wanted = numbers(chapters) or [chapter for chapter in place.chapters() if (place.root / "release" / place.assignment(chapter)).is_dir()]
+    wanted = numbers(chapters) or [
+        chapter for chapter in place.chapters() if (place.root / "release" / place.assignment(chapter)).is_dir()
+    ]
     exporting = part("course_lib.grading.classroom.export", "exporting")
-    made = exporting.export(place, to, wanted, path=output.expanduser() if output else None, column=column, missing_as_zero=zero)
+    made = exporting.export(
+        place, to, wanted, path=output.expanduser() if output else None, column=column, missing_as_zero=zero
+    )
     typer.echo(made.path)
     for note in made.notes:
         typer.echo(f"  {note}")

@@ -7,7 +7,10 @@ import typer
 from course_lib.cli.class_words import HERE, Folder, moment, numbers, opened
 from course_lib.cli.words import examples, part
 
-EXAMPLES = examples('course class extend ada 06 --until "2026-10-15 12:00"', "course class extend ada 06 --until 2026-10-15      until the end of that day")
+EXAMPLES = examples(
+    'course class extend ada 06 --until "2026-10-15 12:00"',
+    "course class extend ada 06 --until 2026-10-15      until the end of that day",
+)
 
 
 def extend(

@@ -7,19 +7,27 @@ import typer
 from course_lib.cli.class_words import HERE, Folder, lines, numbers, opened
 from course_lib.cli.words import examples, part
 
-EXAMPLES = examples("course class feedback 06                 pages in feedback/, zips for Canvas and Moodle in exports/",
-                    "course class feedback 06 --student ada")  # fmt: skip
+EXAMPLES = examples(
+    "course class feedback 06                 pages in feedback/, zips for Canvas and Moodle in exports/",
+    "course class feedback 06 --student ada",
+)
 
 
 def feedback(
     chapters: Annotated[list[str] | None, typer.Argument(help="Chapters; all that are graded by default.")] = None,
-    students: Annotated[list[str] | None, typer.Option("--student", help="Only this student; may be given again.")] = None,
+    students: Annotated[
+        list[str] | None, typer.Option("--student", help="Only this student; may be given again.")
+    ] = None,
     folder: Folder = HERE,
 ) -> None:
     """Write a page of feedback for each student: points, reasons, comments. It runs no script of a submission's."""
     place = opened(folder)
-    made = part("course_lib.grading.classroom.feedback", "feedback").make_feedback(place, students=students or None, chapters=numbers(chapters) or None)
-    typer.echo(f"{len(made.written)} page{'' if len(made.written) == 1 else 's'} of feedback in {place.root / 'feedback'}.")
+    made = part("course_lib.grading.classroom.feedback", "feedback").make_feedback(
+        place, students=students or None, chapters=numbers(chapters) or None
+    )
+    typer.echo(
+        f"{len(made.written)} page{'' if len(made.written) == 1 else 's'} of feedback in {place.root / 'feedback'}."
+    )
     for path in made.zips:
         typer.echo(f"  {path}")
     lines("Without feedback:", [f"{student}, {chapter}: {why}" for student, chapter, why in made.skipped])

@@ -33,7 +33,16 @@ def formgrader(context: typer.Context, folder: Folder = HERE) -> None:
 def lab_command(root: Path, flags: list[str]) -> list[str]:
     """The command that opens JupyterLab on a class's folder; later flags win over ours."""
     as_root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
-    return [sys.executable, "-P", "-m", "jupyterlab", f"--ServerApp.root_dir={root}", "--LabApp.default_url=/lab", *as_root, *flags]
+    return [
+        sys.executable,
+        "-P",
+        "-m",
+        "jupyterlab",
+        f"--ServerApp.root_dir={root}",
+        "--LabApp.default_url=/lab",
+        *as_root,
+        *flags,
+    ]
 
 
 def lab_environment(environment: dict[str, str]) -> dict[str, str]:

@@ -20,13 +20,23 @@ EXAMPLES = examples(
 
 
 def grade(
-    students: Annotated[list[str] | None, typer.Option("--student", help="Only this student; may be given again.")] = None,
-    chapters: Annotated[list[str] | None, typer.Option("--chapter", help="Only this chapter; may be given again.")] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Submissions at a time; one for each core by default.")] = None,
+    students: Annotated[
+        list[str] | None, typer.Option("--student", help="Only this student; may be given again.")
+    ] = None,
+    chapters: Annotated[
+        list[str] | None, typer.Option("--chapter", help="Only this chapter; may be given again.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, help="Submissions at a time; one for each core by default.")
+    ] = None,
     again: Annotated[bool, typer.Option("--again", help="Judge also what is graded already.")] = False,
     scheduler: Annotated[str | None, typer.Option("--scheduler", help="A Dask scheduler's address.")] = None,
-    no_sandbox: Annotated[bool, typer.Option("--no-sandbox", help="Run work that you trust where there is no sandbox.")] = False,
-    other_contract: Annotated[bool, typer.Option("--other-contract", help="Grade although the class was made under another contract version.")] = False,
+    no_sandbox: Annotated[
+        bool, typer.Option("--no-sandbox", help="Run work that you trust where there is no sandbox.")
+    ] = False,
+    other_contract: Annotated[
+        bool, typer.Option("--other-contract", help="Grade although the class was made under another contract version.")
+    ] = False,
     folder: Folder = HERE,
     as_json: AsJson = False,
 ) -> None:
@@ -38,8 +48,15 @@ def grade(
     showing = part("course_lib.grading.service.show", "grading a class")
     with nullcontext(None) if as_json else showing.progress() as say:
         summary = grading.grade_class(
-            place, students=students or None, chapters=numbers(chapters) or None, jobs=jobs, scheduler=scheduler, no_sandbox=no_sandbox,
-            other_contract=other_contract, again=again, say=say,
+            place,
+            students=students or None,
+            chapters=numbers(chapters) or None,
+            jobs=jobs,
+            scheduler=scheduler,
+            no_sandbox=no_sandbox,
+            other_contract=other_contract,
+            again=again,
+            say=say,
         )
     if as_json:
         typer.echo(json.dumps(summary.as_data(), indent=1, ensure_ascii=False))

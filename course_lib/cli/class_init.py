@@ -21,12 +21,23 @@ EXAMPLES = examples(
 def init(
     name: Annotated[str, typer.Argument(help="The class's name, such as autumn-26.")],
     roster: Annotated[
-        Path | None, typer.Option("--roster", help="Who is in it: Canvas's gradebook export, Moodle's participants or grades, or any CSV with a header.")
+        Path | None,
+        typer.Option(
+            "--roster",
+            help="Who is in it: Canvas's gradebook export, Moodle's participants or grades, or any CSV with a header.",
+        ),
     ] = None,
     chapters: Annotated[str, typer.Option("--chapters", help="Chapters, separated by commas; all by default.")] = "",
-    folder: Annotated[Path | None, typer.Option("--folder", "-C", help="Where; by default beside the course's folder.")] = None,
-    late: Annotated[float | None, typer.Option("--late", min=0, help="Points lost for each day late; by default lateness is only recorded.")] = None,
-    db_url: Annotated[str, typer.Option("--db-url", help="The gradebook elsewhere than in a file (SQLAlchemy's URL).")] = "",
+    folder: Annotated[
+        Path | None, typer.Option("--folder", "-C", help="Where; by default beside the course's folder.")
+    ] = None,
+    late: Annotated[
+        float | None,
+        typer.Option("--late", min=0, help="Points lost for each day late; by default lateness is only recorded."),
+    ] = None,
+    db_url: Annotated[
+        str, typer.Option("--db-url", help="The gradebook elsewhere than in a file (SQLAlchemy's URL).")
+    ] = "",
 ) -> None:
     """Make a class: its folder, secret, roster, gradebook, and copies of the chapters' sources.
 
@@ -36,15 +47,25 @@ def init(
     course = learner_work.folders().root
     path = (folder or course.parent / name).expanduser().absolute()
     if path.resolve().is_relative_to(course.resolve()):
-        raise Trouble(f"{path} lies in the course's own folder, where a clean or a pull may harm it.", "choose another --folder")
-    students = part("course_lib.grading.classroom.roster", "a roster").read_roster(roster.expanduser()) if roster else ()
+        raise Trouble(
+            f"{path} lies in the course's own folder, where a clean or a pull may harm it.", "choose another --folder"
+        )
+    students = (
+        part("course_lib.grading.classroom.roster", "a roster").read_roster(roster.expanduser()) if roster else ()
+    )
     wanted = numbers(chapters.split(",")) if chapters else None
-    made = classroom.ClassFolder.create(path, name, roster=students, chapters=wanted, late_points_per_day=late, db_url=db_url, course=course)
+    made = classroom.ClassFolder.create(
+        path, name, roster=students, chapters=wanted, late_points_per_day=late, db_url=db_url, course=course
+    )
     release = part("course_lib.grading.classroom.release", "a gradebook")
     release.start_gradebook(made)
-    typer.echo(f"{name}: {len(students)} student{'' if len(students) == 1 else 's'}, chapters {', '.join(made.chapters())}, contract version {made.contract}.")
+    typer.echo(
+        f"{name}: {len(students)} student{'' if len(students) == 1 else 's'}, chapters {', '.join(made.chapters())}, contract version {made.contract}."
+    )
     typer.echo(f"  {made.root}")
-    typer.echo(f"  Keep a copy of {made.root / '.secret'} where no student sees it: variants and hidden cases follow from it.")
+    typer.echo(
+        f"  Keep a copy of {made.root / '.secret'} where no student sees it: variants and hidden cases follow from it."
+    )
     if not students:
         typer.echo(f"  Nobody is in it yet: write a line for each student into {made.root / 'roster.csv'}.")
     first = made.chapters()[0] if made.chapters() else "01"

@@ -19,10 +19,14 @@ EXAMPLES = examples(
 
 def regrade(
     exercise: Annotated[str, typer.Option("--exercise", help="The exercise's id.")],
-    students: Annotated[list[str] | None, typer.Option("--student", help="Only this student; may be given again.")] = None,
+    students: Annotated[
+        list[str] | None, typer.Option("--student", help="Only this student; may be given again.")
+    ] = None,
     lower: Annotated[bool, typer.Option("--lower", help="Take over points that fall, too.")] = False,
     jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Submissions at a time.")] = None,
-    no_sandbox: Annotated[bool, typer.Option("--no-sandbox", help="Run work that you trust where there is no sandbox.")] = False,
+    no_sandbox: Annotated[
+        bool, typer.Option("--no-sandbox", help="Run work that you trust where there is no sandbox.")
+    ] = False,
     folder: Folder = HERE,
     as_json: AsJson = False,
 ) -> None:
@@ -32,11 +36,22 @@ def regrade(
     stopped = None
     with nullcontext(None) if as_json else part("course_lib.grading.service.show", "grading a class").progress() as say:
         try:
-            changes = grading.regrade_exercise(place, exercise, students=students or None, lower=lower, jobs=jobs, no_sandbox=no_sandbox, say=say)
+            changes = grading.regrade_exercise(
+                place, exercise, students=students or None, lower=lower, jobs=jobs, no_sandbox=no_sandbox, say=say
+            )
         except grading.Stopped as end:
             stopped, changes = end, end.changes
     if as_json:
-        typer.echo(json.dumps({"exercise": exercise, "changes": [asdict(each) for each in changes], "stopped": stopped and stopped.problem}, indent=1))
+        typer.echo(
+            json.dumps(
+                {
+                    "exercise": exercise,
+                    "changes": [asdict(each) for each in changes],
+                    "stopped": stopped and stopped.problem,
+                },
+                indent=1,
+            )
+        )
     else:
         _tell(exercise, changes)
     if stopped:
@@ -46,7 +61,11 @@ def regrade(
 
 def _tell(exercise: str, changes: Sequence[Any]) -> None:
     """Old and new points of those that differ, and how many there were."""
-    rows = [(each.student, each.chapter, f"{each.old:g}", f"{each.new:g}", _what(each), each.why) for each in changes if each.old != each.new or each.kept_by]
+    rows = [
+        (each.student, each.chapter, f"{each.old:g}", f"{each.new:g}", _what(each), each.why)
+        for each in changes
+        if each.old != each.new or each.kept_by
+    ]
     if rows:
         table(["student", "chapter", "old", "new", "", ""], rows, ["old", "new"])
     moved = [each for each in changes if each.old != each.new and not each.kept_by]
@@ -55,4 +74,8 @@ def _tell(exercise: str, changes: Sequence[Any]) -> None:
 
 def _what(change: object) -> str:
     """What became of a change."""
-    return {"": "taken over", "higher before": "kept: it was higher (--lower takes it over)", "set by hand": "kept: set by hand"}.get(change.kept_by, change.kept_by)
+    return {
+        "": "taken over",
+        "higher before": "kept: it was higher (--lower takes it over)",
+        "set by hand": "kept: set by hand",
+    }.get(change.kept_by, change.kept_by)

@@ -24,12 +24,24 @@ EXAMPLES = examples(
 def release(
     chapters: Annotated[list[str] | None, typer.Argument(help="Chapters, such as 06.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="Every chapter of the class.")] = False,
-    exercises: Annotated[str, typer.Option("--exercises", help="Those that count, separated by commas; the others stay as practice.")] = "",
+    exercises: Annotated[
+        str, typer.Option("--exercises", help="Those that count, separated by commas; the others stay as practice.")
+    ] = "",
     points: Annotated[str, typer.Option("--points", help="Other points: id=points, separated by commas.")] = "",
     due: Annotated[str | None, typer.Option("--due", help="2026-10-12 23:59, or a day for its end.")] = None,
     variants: Annotated[bool, typer.Option("--variants", help="Each student their own numbers.")] = False,
-    bundle: Annotated[bool, typer.Option("--bundle", help="Also release/course.zip: the library that notebooks need, for students without a clone.")] = False,
-    pin: Annotated[bool, typer.Option("--pin", help="Take the chapter from the course as it is now: to add one, or for a newer release of it.")] = False,
+    bundle: Annotated[
+        bool,
+        typer.Option(
+            "--bundle", help="Also release/course.zip: the library that notebooks need, for students without a clone."
+        ),
+    ] = False,
+    pin: Annotated[
+        bool,
+        typer.Option(
+            "--pin", help="Take the chapter from the course as it is now: to add one, or for a newer release of it."
+        ),
+    ] = False,
     folder: Folder = HERE,
     as_json: AsJson = False,
 ) -> None:
@@ -47,21 +59,46 @@ def release(
     chosen = [name.strip() for name in exercises.split(",")] if exercises else None
     with ticking("releasing") as say:
         done = [
-            releasing.release_chapter(opened_class, chapter, exercises=chosen, points=_points(points), due=moment(due), variants=variants, say=say)
+            releasing.release_chapter(
+                opened_class,
+                chapter,
+                exercises=chosen,
+                points=_points(points),
+                due=moment(due),
+                variants=variants,
+                say=say,
+            )
             for chapter in wanted
         ]
-    bundled = part("course_lib.grading.classroom.bundle", "the students' bundle").write_bundle(opened_class) if bundle else None
+    bundled = (
+        part("course_lib.grading.classroom.bundle", "the students' bundle").write_bundle(opened_class)
+        if bundle
+        else None
+    )
     if as_json:
-        released = [{**asdict(each), "path": str(each.path), "due": each.due.isoformat() if each.due else None} for each in done]
+        released = [
+            {**asdict(each), "path": str(each.path), "due": each.due.isoformat() if each.due else None} for each in done
+        ]
         typer.echo(json.dumps({"released": released, "bundle": str(bundled) if bundled else None}, indent=1))
         return
-    rows = [(each.chapter, each.exercises, f"{each.points:g}", f"{each.due:%Y-%m-%d %H:%M}" if each.due else "none", each.variants or "common",
-             each.path) for each in done]
+    rows = [
+        (
+            each.chapter,
+            each.exercises,
+            f"{each.points:g}",
+            f"{each.due:%Y-%m-%d %H:%M}" if each.due else "none",
+            each.variants or "common",
+            each.path,
+        )
+        for each in done
+    ]
     if rows:
         table(["chapter", "exercises", "points", "due", "variants", "folder"], rows, ["exercises", "points"])
     for each in done:
         if each.due and each.due < datetime.now().astimezone():
-            typer.echo(f"Chapter {each.chapter} was due {each.due:%Y-%m-%d %H:%M}: what comes from now on is late. --due says another day.")
+            typer.echo(
+                f"Chapter {each.chapter} was due {each.due:%Y-%m-%d %H:%M}: what comes from now on is late. --due says another day."
+            )
     if variants:
         typer.echo(f"Each student's folder and zip: {opened_class.root / 'variants'}")
     if bundled:
@@ -75,5 +112,7 @@ def _points(text: str) -> dict[str, float]:
         try:
             given[name.strip()] = float(value)
         except ValueError as error:
-            raise Trouble(f"--points {pair!r} is not of the form id=points.", "write --points state-13b=5,mfu-waste=2") from error
+            raise Trouble(
+                f"--points {pair!r} is not of the form id=points.", "write --points state-13b=5,mfu-waste=2"
+            ) from error
     return given

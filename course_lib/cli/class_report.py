@@ -9,13 +9,17 @@ import typer
 from course_lib.cli.class_words import HERE, AsJson, Folder, lines, numbers, opened, table
 from course_lib.cli.words import examples, part
 
-EXAMPLES = examples("course class report 06           the hardest exercises, misconceptions by count, what looked odd; and a page with pictures",
-                    "course class report --json")  # fmt: skip
+EXAMPLES = examples(
+    "course class report 06           the hardest exercises, misconceptions by count, what looked odd; and a page with pictures",
+    "course class report --json",
+)
 
 
 def report(
     chapters: Annotated[list[str] | None, typer.Argument(help="Chapters; all that are graded by default.")] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where the page goes; by default exports/report.html.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where the page goes; by default exports/report.html.")
+    ] = None,
     most: Annotated[int, typer.Option("--most", min=0, help="Misconceptions to list for each chapter.")] = 12,
     folder: Folder = HERE,
     as_json: AsJson = False,
@@ -32,9 +36,14 @@ def report(
         typer.echo("Nothing is graded yet: `./course class grade`.")
         raise typer.Exit(1)
     for each in made:
-        typer.echo(f"\n{each.title}: {each.graded} graded, mean {each.mean:.1f}, median {each.median:.1f} of {each.maximum:g} points")
-        table(["exercise", "solved", "in part", "wrong", "not answered"], [(one.title, one.solved, one.partly, one.wrong, one.open) for one in each.exercises],
-              ["solved", "in part", "wrong", "not answered"])
+        typer.echo(
+            f"\n{each.title}: {each.graded} graded, mean {each.mean:.1f}, median {each.median:.1f} of {each.maximum:g} points"
+        )
+        table(
+            ["exercise", "solved", "in part", "wrong", "not answered"],
+            [(one.title, one.solved, one.partly, one.wrong, one.open) for one in each.exercises],
+            ["solved", "in part", "wrong", "not answered"],
+        )
         typer.echo()
         rows = [(len(one.students), one.title, one.name, one.message) for one in each.misconceptions[:most]]
         if rows:

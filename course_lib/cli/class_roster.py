@@ -8,17 +8,25 @@ import typer
 from course_lib.cli.class_words import HERE, Folder, lines, opened, table
 from course_lib.cli.words import examples, part
 
-EXAMPLES = examples("course class roster                  who is in it", "course class roster canvas.csv       who came since; nobody is taken out")
+EXAMPLES = examples(
+    "course class roster                  who is in it",
+    "course class roster canvas.csv       who came since; nobody is taken out",
+)
 
 
 def roster(
-    file: Annotated[Path | None, typer.Argument(help="A newer list: Canvas's gradebook export, Moodle's, or any CSV with a header.")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="A newer list: Canvas's gradebook export, Moodle's, or any CSV with a header.")
+    ] = None,
     folder: Folder = HERE,
 ) -> None:
     """Show who is in the class, or bring it up to date from a newer list."""
     place = opened(folder)
     if file is None:
-        rows = [(each.id, each.last_name, each.first_name, each.email, each.lms_id, each.login, each.section) for each in place.students()]
+        rows = [
+            (each.id, each.last_name, each.first_name, each.email, each.lms_id, each.login, each.section)
+            for each in place.students()
+        ]
         table(["id", "last name", "first name", "email", "LMS", "login", "section"], rows)
         return
     reading = part("course_lib.grading.classroom.roster", "a roster")

@@ -19,9 +19,16 @@ EXAMPLES = examples(
 
 
 def self_test(
-    kinds: Annotated[list[str] | None, typer.Argument(help="forging, leak, tampering, exhaustion, cluster, accident; all without one.")] = None,
-    only: Annotated[list[str] | None, typer.Option("--only", help="Attacks with this in their name; may be given again.")] = None,
-    level: Annotated[str, typer.Option("--level", help="namespaces, contained or none; the strongest one to be had here by default.")] = "",
+    kinds: Annotated[
+        list[str] | None,
+        typer.Argument(help="forging, leak, tampering, exhaustion, cluster, accident; all without one."),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="Attacks with this in their name; may be given again.")
+    ] = None,
+    level: Annotated[
+        str, typer.Option("--level", help="namespaces, contained or none; the strongest one to be had here by default.")
+    ] = "",
     list_: Annotated[bool, typer.Option("--list", help="Print what would be tried.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
@@ -40,8 +47,14 @@ def self_test(
     rows = _tried(trial, sandbox, attacks, level, quiet=as_json)
     if as_json:
         held = sum(row.held for row in rows)
-        data = {"level": level, "tried": len(rows), "held": held, "seconds": round(time.monotonic() - start, 1),
-                "does_not_protect_from": list(_unprotected(level)), "attacks": [row.as_data() for row in rows]}  # fmt: skip
+        data = {
+            "level": level,
+            "tried": len(rows),
+            "held": held,
+            "seconds": round(time.monotonic() - start, 1),
+            "does_not_protect_from": list(_unprotected(level)),
+            "attacks": [row.as_data() for row in rows],
+        }
         typer.echo(json.dumps(data, indent=1, ensure_ascii=False))
     else:
         _show(rows, level, time.monotonic() - start)
@@ -59,7 +72,9 @@ def _chosen(trial: Any, sandbox: Any, words: list[str], level: str) -> list[Any]
     if level == "none":
         found = [each for each in found if each.kind in ("forging", "accident")]
     if not found:
-        raise Trouble(f"No attack is named {' or '.join(words)}.", f"kinds are {', '.join(KINDS)}; --list prints every name")
+        raise Trouble(
+            f"No attack is named {' or '.join(words)}.", f"kinds are {', '.join(KINDS)}; --list prints every name"
+        )
     return found
 
 
@@ -72,7 +87,11 @@ def _tried(trial: Any, sandbox: Any, attacks: list[Any], level: str, quiet: bool
 
     console = Console(stderr=True, quiet=quiet)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar, Stage() as stage, trial.Range(stage, sandbox.Wall(level=level)) as ground:
+    with (
+        Progress(*columns, console=console, transient=True) as bar,
+        Stage() as stage,
+        trial.Range(stage, sandbox.Wall(level=level)) as ground,
+    ):
         task = bar.add_task("attacking", total=len(attacks))
 
         def say(row: Any) -> None:
@@ -91,7 +110,9 @@ def _unprotected(level: str) -> tuple[str, ...]:
 
 def _print_list(attacks: list[Any], as_json: bool) -> None:
     if as_json:
-        data = [{"attack": each.name, "kind": each.kind, "words": each.words, "chapter": each.chapter} for each in attacks]
+        data = [
+            {"attack": each.name, "kind": each.kind, "words": each.words, "chapter": each.chapter} for each in attacks
+        ]
         typer.echo(json.dumps(data, indent=1, ensure_ascii=False))
         return
     from rich.console import Console
@@ -113,17 +134,37 @@ def _show(rows: list[Any], level: str, seconds: float) -> None:
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name, more in (("kind", {}), ("attack", {"overflow": "fold"}), ("gained", {"justify": "right"}), ("honest points kept", {"justify": "right"}),
-                       ("read", {}), ("others, services, files", {"overflow": "fold"}), ("", {})):  # fmt: skip
+    for name, more in (
+        ("kind", {}),
+        ("attack", {"overflow": "fold"}),
+        ("gained", {"justify": "right"}),
+        ("honest points kept", {"justify": "right"}),
+        ("read", {}),
+        ("others, services, files", {"overflow": "fold"}),
+        ("", {}),
+    ):
         table.add_column(name, **more)  # type: ignore[arg-type]
     for row in sorted(rows, key=lambda row: row.attack.kind):
         harmed = "; ".join([*row.touched, *row.reached, *([row.others] if row.others else []), *row.wrong])
         verdict = Text("held", style="green") if row.held else Text("GOT THROUGH", style="bold red")
         kept = f"{row.kept:g} of {row.kept + row.lost:g}" if row.kept or row.lost else "–"
-        table.add_row(row.attack.kind, f"{row.attack.name}", f"{row.gained:g}", kept, Text("; ".join(row.read) or "nothing"), Text(harmed or "untouched"), verdict)
+        table.add_row(
+            row.attack.kind,
+            f"{row.attack.name}",
+            f"{row.gained:g}",
+            kept,
+            Text("; ".join(row.read) or "nothing"),
+            Text(harmed or "untouched"),
+            verdict,
+        )
     console.print(table)
     held = sum(row.held for row in rows)
-    console.print(Text(f"\n{held} of {len(rows)} held, on the sandbox's level “{level}”, in {seconds:.0f} s.", style="bold" if held == len(rows) else "bold red"))
+    console.print(
+        Text(
+            f"\n{held} of {len(rows)} held, on the sandbox's level “{level}”, in {seconds:.0f} s.",
+            style="bold" if held == len(rows) else "bold red",
+        )
+    )
     console.print(Text("\nWhat this does not protect from", style="bold"))
     for each in _unprotected(level):
         console.print(Text(f"- {each}"))

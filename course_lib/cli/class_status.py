@@ -9,7 +9,11 @@ import typer
 from course_lib.cli.class_words import HERE, AsJson, Folder, lines, numbers, opened, table
 from course_lib.cli.words import examples, part
 
-EXAMPLES = examples("course class status", "course class status 06 --missing     and who handed in nothing", "course class status --json")
+EXAMPLES = examples(
+    "course class status",
+    "course class status 06 --missing     and who handed in nothing",
+    "course class status --json",
+)
 
 
 def status(
@@ -22,14 +26,28 @@ def status(
     place = opened(folder)
     found = part("course_lib.grading.classroom.status", "the class's status").status(place, numbers(chapters) or None)
     if as_json:
-        typer.echo(json.dumps({"name": place.name, "contract": place.contract, "chapters": [asdict(each) for each in found]}, indent=1))
+        typer.echo(
+            json.dumps(
+                {"name": place.name, "contract": place.contract, "chapters": [asdict(each) for each in found]}, indent=1
+            )
+        )
         return
     rows = []
     for each in found:
         due = place.due("", each.chapter)
         mean = "" if each.mean is None else f"{each.mean:.1f} of {each.maximum:g}"
-        rows.append([each.chapter, "yes" if each.released else "no", f"{due:%Y-%m-%d %H:%M}" if due else "", f"{each.handed_in} of {each.students}",
-                     each.late or "", each.graded, len(each.waiting) or "", mean])
+        rows.append(
+            [
+                each.chapter,
+                "yes" if each.released else "no",
+                f"{due:%Y-%m-%d %H:%M}" if due else "",
+                f"{each.handed_in} of {each.students}",
+                each.late or "",
+                each.graded,
+                len(each.waiting) or "",
+                mean,
+            ]
+        )
     headings = ["chapter", "released", "due", "handed in", "late", "graded", "waiting", "mean"]
     table(headings, rows, headings[3:])
     for each in found:

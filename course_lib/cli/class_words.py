@@ -13,7 +13,14 @@ if TYPE_CHECKING:
     from course_lib.grading.classroom.folder import ClassFolder
 
 Folder = Annotated[
-    Path, typer.Option("--folder", "-C", envvar="COURSE_CLASS", help="The class's folder; by default the one around you.", show_default=False)
+    Path,
+    typer.Option(
+        "--folder",
+        "-C",
+        envvar="COURSE_CLASS",
+        help="The class's folder; by default the one around you.",
+        show_default=False,
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object instead of words.")]
 HERE = Path(".")
@@ -33,7 +40,9 @@ def moment(text: str | None) -> datetime | None:
     try:
         given = datetime.fromisoformat(text.strip())
     except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is no time; write 2026-10-12 23:59, or a day, 2026-10-12, for its end") from error
+        raise typer.BadParameter(
+            f"{text!r} is no time; write 2026-10-12 23:59, or a day, 2026-10-12, for its end"
+        ) from error
     if re.fullmatch(r"\d{4}-?\d\d-?\d\d", text.strip()):
         given = datetime.combine(given.date(), time(23, 59, 59))
     return given if given.tzinfo else given.astimezone()
@@ -41,7 +50,10 @@ def moment(text: str | None) -> datetime | None:
 
 def numbers(chapters: Iterable[str] | None) -> list[str]:
     """Chapters as people type them ("6", "06", "06_collectives") by their two digits."""
-    return [found.group().zfill(2) if (found := re.match(r"\d{1,2}(?=_|$)", name.strip("/"))) else name for name in chapters or []]
+    return [
+        found.group().zfill(2) if (found := re.match(r"\d{1,2}(?=_|$)", name.strip("/"))) else name
+        for name in chapters or []
+    ]
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequence[str] = ()) -> None:
@@ -66,8 +78,14 @@ def ticking(what: str) -> Iterator[Callable[[str], None]]:
     from rich.progress import Progress, SpinnerColumn, TextColumn
 
     console = Console(stderr=True)
-    with Progress(SpinnerColumn(), TextColumn("{task.description} {task.completed:.0f}"), TextColumn("{task.fields[last]}", markup=False), console=console,
-                  transient=True, disable=not console.is_terminal) as bar:  # fmt: skip
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description} {task.completed:.0f}"),
+        TextColumn("{task.fields[last]}", markup=False),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as bar:
         task = bar.add_task(what, total=None, last="")
         yield lambda last: bar.update(task, advance=1, last=last)
 

@@ -48,7 +48,13 @@ def sandbox_lines(seen: "Sequence[Look]") -> "list[Line]":
 
     first = next(place for place, look in enumerate(seen) if look.ok)
     best = Line("sandbox", "ok", f"{seen[first].level}: {seen[first].why}")
-    return [best, *(Line("sandbox", "warn", f"not {look.level}: {look.why}", f"only a class needs it: {look.fix}") for look in seen[:first])]
+    return [
+        best,
+        *(
+            Line("sandbox", "warn", f"not {look.level}: {look.why}", f"only a class needs it: {look.fix}")
+            for look in seen[:first]
+        ),
+    ]
 
 
 def _table(lines: list) -> None:

@@ -19,9 +19,7 @@ EXAMPLES = examples(
 
 
 def drill(
-    chapter: Annotated[
-        list[str] | None, typer.Option("--chapter", help="Only this chapter, passed or not.")
-    ] = None,
+    chapter: Annotated[list[str] | None, typer.Option("--chapter", help="Only this chapter, passed or not.")] = None,
     minutes: Annotated[float, typer.Option("--minutes", min=0.1, help="How long.")] = 5.0,
     as_json: Annotated[bool, typer.Option("--json", help="What is due, as one JSON object.")] = False,
 ) -> None:
@@ -44,19 +42,14 @@ def drill(
     questions = [question for number in wanted for question in _of(exercises, number)]
     waiting = drills.due(questions, drills.load(where.work), time.time() / 86400)
     if as_json:
-        typer.echo(
-            json.dumps(
-                {"chapters": wanted, "questions": len(questions), "due": [each.id for each in waiting]}
-            )
-        )
+        typer.echo(json.dumps({"chapters": wanted, "questions": len(questions), "due": [each.id for each in waiting]}))
         return
     if not waiting:
         typer.echo("Nothing is due: what you knew comes back in a few days.")
         return
     if not sys.stdin.isatty():
         raise Trouble(
-            "A drill asks questions, and nobody is at this terminal's keyboard.",
-            "run `./course drill` in a terminal",
+            "A drill asks questions, and nobody is at this terminal's keyboard.", "run `./course drill` in a terminal"
         )
     sitting = drills.sit(
         questions, exercises.drill_verdict, where.work, ask=input, say=typer.echo, seconds=60 * minutes
@@ -69,8 +62,7 @@ def _passed(exercises: object, kept: dict) -> list[str]:
     from course_lib.learner import progress
 
     course = [
-        progress.Exercise(id=c.id, chapter=c.chapter, core=c.kind == "core", points=c.points)
-        for c in exercises.cards()
+        progress.Exercise(id=c.id, chapter=c.chapter, core=c.kind == "core", points=c.points) for c in exercises.cards()
     ]
     return [row.chapter for row in progress.table(course, kept) if row.passed]
 

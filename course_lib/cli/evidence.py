@@ -8,12 +8,18 @@ import typer
 
 from course_lib.cli.words import examples, part
 
-ADD = examples("course evidence add tour.zip        the zip that a tour made, into work/evidence",
-               "course evidence add train.json      one file")  # fmt: skip
+ADD = examples(
+    "course evidence add tour.zip        the zip that a tour made, into work/evidence",
+    "course evidence add train.json      one file",
+)
 LIST = examples("course evidence list                everything that chapters can read", "course evidence list --json")
 
-app = typer.Typer(name="evidence", help="What real runs left behind: one's own, and those that ship with the course.", no_args_is_help=True,
-                  context_settings={"help_option_names": ["-h", "--help"]})  # fmt: skip
+app = typer.Typer(
+    name="evidence",
+    help="What real runs left behind: one's own, and those that ship with the course.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 @app.command("add", epilog=ADD)

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from course_lib.grading.classroom.folder import ClassFolder
 
 app = typer.Typer(
-    name="exercise", help="Write an exercise: for the course, or for a class of yours.", no_args_is_help=True,
+    name="exercise",
+    help="Write an exercise: for the course, or for a class of yours.",
+    no_args_is_help=True,
     epilog=examples("course exercise new 06 my-id", "course exercise new 06 my-id --class ~/classes/autumn-26"),
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -28,13 +30,17 @@ EXAMPLES = examples(
 def new(
     chapter: Annotated[str, typer.Argument(help="The chapter, such as 06.")],
     exercise: Annotated[str, typer.Argument(help="Its id: small letters, digits and dashes.")],
-    class_folder: Annotated[Path | None, typer.Option("--class", help="A class's folder, for an exercise of that class alone.")] = None,
+    class_folder: Annotated[
+        Path | None, typer.Option("--class", help="A class's folder, for an exercise of that class alone.")
+    ] = None,
 ) -> None:
     """Write the files of a new exercise.
 
     Its tests fail until it is written; the next steps are told.
     """
-    made = part("course_lib.grading.classroom.scaffold", "writing exercises").new_exercise(numbers([chapter])[0], exercise, class_folder)
+    made = part("course_lib.grading.classroom.scaffold", "writing exercises").new_exercise(
+        numbers([chapter])[0], exercise, class_folder
+    )
     for path in made.written:
         typer.echo(f"  {path}")
     typer.echo("Next:")
@@ -49,8 +55,18 @@ def test(
 ) -> None:
     """Judge every answer of a class's own exercise: right ones must get full points, wrong ones the verdict meant for them."""
     rows = _judged(opened(class_folder), exercise)
-    table(["answer", "meant", "got", "message"], [(row.answer.name, row.answer.sort if row.answer.sort == "right" else f"{row.answer.expected} {row.answer.mistake}",
-                                                   f"{'' if row.ok else '✗ '}{row.got}", row.message[:160]) for row in rows])  # fmt: skip
+    table(
+        ["answer", "meant", "got", "message"],
+        [
+            (
+                row.answer.name,
+                row.answer.sort if row.answer.sort == "right" else f"{row.answer.expected} {row.answer.mistake}",
+                f"{'' if row.ok else '✗ '}{row.got}",
+                row.message[:160],
+            )
+            for row in rows
+        ],
+    )
     escaped = sum(not row.ok for row in rows)
     typer.echo(f"{len(rows)} answers, {escaped or 'none'} with another fate than meant.")
     raise typer.Exit(1 if escaped else 0)
@@ -61,7 +77,9 @@ def _judged(folder: "ClassFolder", exercise: str) -> list[Any]:
     from course_lib.exercises import killmatrix, overlay
 
     if exercise not in overlay.cards():
-        raise Trouble(f"{folder.name} has no exercise of its own {exercise!r}.", f"it has {', '.join(overlay.cards()) or 'none'}")
+        raise Trouble(
+            f"{folder.name} has no exercise of its own {exercise!r}.", f"it has {', '.join(overlay.cards()) or 'none'}"
+        )
     path = overlay.place(exercise) / "bank.py"
     try:
         return [killmatrix.judge(replace(answer, exercise=exercise)) for answer in killmatrix.read_bank(path)]

@@ -22,9 +22,7 @@ def progress(
     from course_lib.learner import work
 
     cards = part("course_lib.exercises", "the list of exercises").cards()
-    course = [
-        store.Exercise(id=c.id, chapter=c.chapter, core=c.kind == "core", points=c.points) for c in cards
-    ]
+    course = [store.Exercise(id=c.id, chapter=c.chapter, core=c.kind == "core", points=c.points) for c in cards]
     kept = store.load(work.folders().work)
     rows = store.table(course, kept)
     held, made = store.calibration(kept)
@@ -39,9 +37,7 @@ def progress(
         )
     unfinished = next((row for row in rows if row.next), None)
     typer.echo(
-        f"Next: {unfinished.next} in chapter {unfinished.chapter}."
-        if unfinished
-        else "All core exercises are done."
+        f"Next: {unfinished.next} in chapter {unfinished.chapter}." if unfinished else "All core exercises are done."
     )
 
 
@@ -57,10 +53,6 @@ def _table(rows: list) -> None:
         bar = "█" * row.core_done + "░" * (row.core - row.core_done)
         core, more = f"{row.core_done} of {row.core}", f"{row.more_done} of {row.more}"
         table.add_row(
-            row.chapter,
-            core,
-            more,
-            f"{row.points:g} of {row.maximum:g}",
-            f"{bar}{'  passed' if row.passed else ''}",
+            row.chapter, core, more, f"{row.points:g} of {row.maximum:g}", f"{bar}{'  passed' if row.passed else ''}"
         )
     Console(highlight=False).print(table)

@@ -13,9 +13,7 @@ EXAMPLES = examples(
 
 
 def release(
-    check: Annotated[
-        bool, typer.Option("--check", help="Only compare; exit non-zero on any difference.")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only compare; exit non-zero on any difference.")] = False,
 ) -> None:
     """Write released chapters from their sources.
 

@@ -20,7 +20,9 @@ EXAMPLES = examples(
 def submit(
     target: Annotated[str, typer.Argument(help="A chapter, such as 06, or a notebook's path.")],
     to: Annotated[Path | None, typer.Option("--to", help="The folder to write it to.")] = None,
-    name: Annotated[str, typer.Option("--name", help="The file's name: ending in .ipynb, the notebook alone; else a zip.")] = "",
+    name: Annotated[
+        str, typer.Option("--name", help="The file's name: ending in .ipynb, the notebook alone; else a zip.")
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of words.")] = False,
 ) -> None:
     """Write a chapter as a file to hand in.
@@ -31,7 +33,13 @@ def submit(
 
     made = handing_in.hand_in(target, work.folders(), to=to, name=name)
     if as_json:
-        typer.echo(json.dumps({name: str(value) if isinstance(value, Path) else value for name, value in asdict(made).items()}, indent=1, default=str))
+        typer.echo(
+            json.dumps(
+                {name: str(value) if isinstance(value, Path) else value for name, value in asdict(made).items()},
+                indent=1,
+                default=str,
+            )
+        )
         return
     if made.unanswered:
         typer.echo(f"Not answered yet: {', '.join(made.unanswered)} ({len(made.unanswered)} of {made.answers}).")

@@ -58,9 +58,5 @@ def test(
         cwd=folder,
         env=environment,
     )
-    lint = (
-        subprocess.call([sys.executable, "-P", "-m", "ruff", "check", "--quiet", "."], cwd=ROOT)
-        if not flags
-        else 0
-    )
+    lint = subprocess.call([sys.executable, "-P", "-m", "ruff", "check", "--quiet", "."], cwd=ROOT) if not flags else 0
     raise typer.Exit(tests or lint)

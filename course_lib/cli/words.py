@@ -26,10 +26,6 @@ def part(module: str, what: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("course_lib"):
             problem = f"{what} needs {error.name}, which is not installed here."
-            raise Trouble(
-                problem, "`./course doctor` says what is missing; `./course learn` installs it"
-            ) from error
+            raise Trouble(problem, "`./course doctor` says what is missing; `./course learn` installs it") from error
         problem = f"{what} is not part of this copy of the course ({error.name} is missing)."
-        raise Trouble(
-            problem, "clone the whole course; a student bundle leaves this part to the instructor"
-        ) from error
+        raise Trouble(problem, "clone the whole course; a student bundle leaves this part to the instructor") from error

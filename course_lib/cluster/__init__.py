@@ -11,13 +11,16 @@ Names are loaded when they are first used, so that the codec can be had without 
 
 from course_lib.lazy import on_first_use
 
-__getattr__, __dir__, __all__ = on_first_use(__name__, {
-    "comm": ("AVG", "MAX", "MIN", "PRODUCT", "SUM", "Comm", "P2POp", "Work"),
-    "errors": ("ClusterError", "Deadlock", "Mismatch", "RankError", "Refused", "Unfinished", "Wait"),
-    "interleave": ("Case", "adversaries", "interleavings"),
-    "kernel": ("Adversary",),
-    "launcher": ("launch",),
-    "meter": ("Meter",),
-    "simulation": ("Run", "attempt", "simulate"),
-    "topology": ("Level", "Topology"),
-})
+__getattr__, __dir__, __all__ = on_first_use(
+    __name__,
+    {
+        "comm": ("AVG", "MAX", "MIN", "PRODUCT", "SUM", "Comm", "P2POp", "Work"),
+        "errors": ("ClusterError", "Deadlock", "Mismatch", "RankError", "Refused", "Unfinished", "Wait"),
+        "interleave": ("Case", "adversaries", "interleavings"),
+        "kernel": ("Adversary",),
+        "launcher": ("launch",),
+        "meter": ("Meter",),
+        "simulation": ("Run", "attempt", "simulate"),
+        "topology": ("Level", "Topology"),
+    },
+)

@@ -141,9 +141,7 @@ def bench_cluster() -> list[Row]:
     caps = Caps(requests=10**6, seconds=120.0)
     targets = {64: 20_000.0}
     rows = [
-        Row(
-            f"{ranks} ranks, bytes and clock", best(lambda n=ranks: rate(n)), "messages/s", targets.get(ranks)
-        )
+        Row(f"{ranks} ranks, bytes and clock", best(lambda n=ranks: rate(n)), "messages/s", targets.get(ranks))
         for ranks in (8, 64, 256, 1024)
     ]
     memory = best(lambda: rate(64, account=True))

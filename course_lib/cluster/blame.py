@@ -12,9 +12,7 @@ from course_lib.cluster.lines import line_text
 from course_lib.cluster.protocol import ANY
 from course_lib.cluster.side import Side, size_text
 
-Posted = dict[
-    tuple[bool, int, int, int, int], deque[Side]
-]  # (sends?, group, rank, peer, tag) -> sides not matched
+Posted = dict[tuple[bool, int, int, int, int], deque[Side]]  # (sends?, group, rank, peer, tag) -> sides not matched
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +86,7 @@ def left_over(posted: Posted) -> Mismatch | None:
 def message_mismatch(send: Side, recv: Side) -> Mismatch:
     """The error of two ends that do not fit."""
     what = (
-        "dtype"
-        if send.dtype != recv.dtype
-        else "size"
-        if math.prod(send.shape) != math.prod(recv.shape)
-        else "shape"
+        "dtype" if send.dtype != recv.dtype else "size" if math.prod(send.shape) != math.prod(recv.shape) else "shape"
     )
     return Mismatch(
         f"{what} differs between the two ends of a message: rank {send.rank} sends {size_text(send)} "

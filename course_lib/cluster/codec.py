@@ -39,7 +39,9 @@ _SCALARS = frozenset((int, float, str, bool, type(None)))
 _LARGE = 2**16  # bytes of a tensor from which on a copy of them costs more than a view
 _BIG_INT = 4096  # bytes of the largest integer that crosses
 _BIG_INTS = 2000  # beyond 64 bits in one frame
-_SAME_HASH = 16  # keys of a dictionary with one hash: to look for one among many takes a time that grows with their square
+_SAME_HASH = (
+    16  # keys of a dictionary with one hash: to look for one among many takes a time that grows with their square
+)
 OF_A_TENSOR = 100  # values for which a tensor counts: an empty one takes two kilobytes here, and a byte there
 _DIMS = 32
 
@@ -179,8 +181,7 @@ def dtype_of(code: int) -> Any:
 _CODES: dict[Any, int] = {}  # torch dtype -> its place in DTYPES; filled when torch is there
 _TORCH: list[Any] = []
 _NUMPY = frozenset(
-    DTYPES.index(name)
-    for name in ("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
+    DTYPES.index(name) for name in ("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
 )
 
 
@@ -212,9 +213,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-_INT, _TEXT, _NONE, _TRUE, _FALSE, _FLOAT, _TUPLE, _LIST, _DICT, _TENSOR, _BIG, _SMALL, _WORD = (
-    b"ISNTFDULMXJBW"
-)
+_INT, _TEXT, _NONE, _TRUE, _FALSE, _FLOAT, _TUPLE, _LIST, _DICT, _TENSOR, _BIG, _SMALL, _WORD = b"ISNTFDULMXJBW"
 
 
 class _Reader:

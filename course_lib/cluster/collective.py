@@ -48,9 +48,7 @@ class Call:
         """The call in words."""
         if self.name == "new_group":
             return f"new_group({list(self.ranks)})"
-        what = [
-            f"{math.prod(shape)} {dtype} in shape {shape}" for dtype, shape in (self.gives or self.takes)[:1]
-        ]
+        what = [f"{math.prod(shape)} {dtype} in shape {shape}" for dtype, shape in (self.gives or self.takes)[:1]]
         what += [self.reduce] if self.reduce else []
         what += [f"root rank {self.root}"] if self.root >= 0 else []
         return f"{self.name}({', '.join(what)})"
@@ -106,9 +104,7 @@ class Collective:
             f"rank {r} calls {self.calls[r].text()} (call {self.sides[r].call}, {line_text(self.sides[r].line)})"
             for r in (one, two)
         ]
-        where = (
-            "" if len(self.group) == 0 else f" of group {list(self.group)}" if self.sides[one].group else ""
-        )
+        where = "" if len(self.group) == 0 else f" of group {list(self.group)}" if self.sides[one].group else ""
         return Mismatch(
             f"{what} differs in collective number {self.turn}{where}: {', '.join(lines)}. "
             "All ranks of a group call the same collectives, in the same order, on the same kind of tensor."
@@ -226,10 +222,7 @@ class Collective:
         elements, size = self._bytes()
         root, reach = self._root(), 1
         while reach < n:
-            yield [
-                ((root + r) % n, (root + r + reach) % n, elements * size)
-                for r in range(min(reach, n - reach))
-            ]
+            yield [((root + r) % n, (root + r + reach) % n, elements * size) for r in range(min(reach, n - reach))]
             reach *= 2
 
     def _tree_reduce(self, n: int) -> Iterator[Round]:

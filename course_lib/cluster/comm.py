@@ -29,9 +29,7 @@ class Work:
 
     __slots__ = ("_done", "_guard", "_handle", "_line")
 
-    def __init__(
-        self, handle: int, line: Any, guard: tuple[torch.Tensor, torch.Tensor] | None = None
-    ) -> None:
+    def __init__(self, handle: int, line: Any, guard: tuple[torch.Tensor, torch.Tensor] | None = None) -> None:
         self._handle, self._line, self._guard, self._done = handle, line, guard, False
 
     def wait(self) -> bool:
@@ -160,9 +158,7 @@ class Comm:
                         poison(data)
             works.append(Work(handle, request.line, guard))
         first = halves[0][0]
-        way.call(
-            Request(way.rank, "batch", line=first.line, more=[half[0] for half in halves]) if batch else first
-        )
+        way.call(Request(way.rank, "batch", line=first.line, more=[half[0] for half in halves]) if batch else first)
         return works
 
     def _half(self, op: str, tensor: Any, peer: int | None, tag: int) -> tuple[Request, torch.Tensor]:
@@ -177,9 +173,18 @@ class Comm:
         if type(tag) is not int or tag < 0:
             raise ValueError(f"{op}: tag is {tag!r}; it must be an integer of 0 or more.")
         request = Request(
-            way.rank, op, world, tag, data if sends else None, None if sends or way.away else data,
-            DTYPES[data.dtype], tuple(data.shape), data.nbytes, self._group, caller_line(),
-        )  # fmt: skip
+            way.rank,
+            op,
+            world,
+            tag,
+            data if sends else None,
+            None if sends or way.away else data,
+            DTYPES[data.dtype],
+            tuple(data.shape),
+            data.nbytes,
+            self._group,
+            caller_line(),
+        )
         return request, data
 
     def _peer(self, op: str, peer: int | None) -> int:
@@ -190,17 +195,13 @@ class Comm:
         if peer is None and op in ("recv", "irecv"):
             return ANY
         if isinstance(peer, bool) or not isinstance(peer, (int, np.integer)):
-            raise ValueError(
-                f"{op}: the other rank is {peer!r}; it must be an integer from 0 to {self.size - 1}."
-            )
+            raise ValueError(f"{op}: the other rank is {peer!r}; it must be an integer from 0 to {self.size - 1}.")
         if not 0 <= peer < self.size:
             raise ValueError(
                 f"{op}: rank {peer} does not exist among {self.size} ranks (0 to {self.size - 1}); on a ring, count modulo comm.size."
             )
         if peer == self.rank:
-            raise ValueError(
-                f"{op}: rank {peer} is this rank itself; copy the tensor instead, or pick another rank."
-            )
+            raise ValueError(f"{op}: rank {peer} is this rank itself; copy the tensor instead, or pick another rank.")
         return self._ranks[peer]
 
     # --- collectives: all ranks of the group call the same, in the same order
@@ -255,9 +256,7 @@ class Comm:
         into = self._list("all_gather", "tensor_list", tensor_list, port().rank, data)
         return self._collect(Call("all_gather", async_op=async_op), (data,), into)
 
-    def all_gather_into_tensor(
-        self, output_tensor: Any, input_tensor: Any, async_op: bool = False
-    ) -> Work | None:
+    def all_gather_into_tensor(self, output_tensor: Any, input_tensor: Any, async_op: bool = False) -> Work | None:
         """Fill `output_tensor` with every rank's input, in the order of ranks."""
         into, data = (
             door(output_tensor, "all_gather_into_tensor", True),
@@ -266,18 +265,11 @@ class Comm:
         self._ratio("all_gather_into_tensor", "output", into, "input", data)
         return self._collect(Call("all_gather_into_tensor", async_op=async_op), (data,), (into,))
 
-    def reduce_scatter_tensor(
-        self, output: Any, input: Any, op: Any = SUM, async_op: bool = False
-    ) -> Work | None:  # noqa: A002
+    def reduce_scatter_tensor(self, output: Any, input: Any, op: Any = SUM, async_op: bool = False) -> Work | None:  # noqa: A002
         """Combine the inputs of all ranks; rank r keeps part r of the result."""
-        into, data = (
-            door(output, "reduce_scatter_tensor", True),
-            door(input, "reduce_scatter_tensor", False),
-        )
+        into, data = (door(output, "reduce_scatter_tensor", True), door(input, "reduce_scatter_tensor", False))
         self._ratio("reduce_scatter_tensor", "input", data, "output", into)
-        call = Call(
-            "reduce_scatter_tensor", reduction("reduce_scatter_tensor", op, data.dtype), async_op=async_op
-        )
+        call = Call("reduce_scatter_tensor", reduction("reduce_scatter_tensor", op, data.dtype), async_op=async_op)
         return self._collect(call, (data,), (into,))
 
     def all_to_all_single(
@@ -290,10 +282,7 @@ class Comm:
     ) -> Work | None:
         """Send part j of `input` to rank j, and receive part i of `output` from rank i; parts are rows, even without sizes."""
         into, data = door(output, "all_to_all_single", True), door(input, "all_to_all_single", False)
-        splits = (
-            self._splits("output", into, output_split_sizes),
-            self._splits("input", data, input_split_sizes),
-        )
+        splits = (self._splits("output", into, output_split_sizes), self._splits("input", data, input_split_sizes))
         if into.dtype != data.dtype or into.shape[1:] != data.shape[1:]:
             raise ValueError(
                 f"all_to_all_single: output is {size_text(into)} and input {size_text(data)}; the dtype and the shape of a row must agree."
@@ -306,9 +295,7 @@ class Comm:
         Every rank of the world calls it, in the same order; where a rank is not a member, the communicator's rank is -1.
         """
         if self._group:
-            raise ValueError(
-                "new_group: call it on the world's communicator, on every rank, as in torch.distributed."
-            )
+            raise ValueError("new_group: call it on the world's communicator, on every rank, as in torch.distributed.")
         members = tuple(ranks)
         if (
             not members
@@ -323,14 +310,10 @@ class Comm:
 
     def _root(self, op: str, name: str, root: Any) -> int:
         if type(root) is not int or not 0 <= root < self.size:
-            raise ValueError(
-                f"{op}: {name}={root!r} must be a rank from 0 to {self.size - 1} of this communicator."
-            )
+            raise ValueError(f"{op}: {name}={root!r} must be a rank from 0 to {self.size - 1} of this communicator.")
         return self._ranks[root]
 
-    def _list(
-        self, op: str, name: str, tensors: Any, root: int, like: torch.Tensor
-    ) -> tuple[torch.Tensor, ...]:
+    def _list(self, op: str, name: str, tensors: Any, root: int, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """The tensors of a list that only the root gives."""
         if port().rank != root:
             if tensors:
@@ -349,9 +332,7 @@ class Comm:
                 )
         return found
 
-    def _ratio(
-        self, op: str, large_name: str, large: torch.Tensor, small_name: str, small: torch.Tensor
-    ) -> None:
+    def _ratio(self, op: str, large_name: str, large: torch.Tensor, small_name: str, small: torch.Tensor) -> None:
         if large.dtype != small.dtype or large.numel() != small.numel() * self.size:
             raise ValueError(
                 f"{op}: {large_name} is {size_text(large)} and {small_name} {size_text(small)}; of {self.size} ranks, {large_name} "
@@ -373,9 +354,7 @@ class Comm:
             )
         return counts
 
-    def _collect(
-        self, call: Call, sent: Sequence[torch.Tensor] = (), into: Sequence[torch.Tensor] = ()
-    ) -> Any:
+    def _collect(self, call: Call, sent: Sequence[torch.Tensor] = (), into: Sequence[torch.Tensor] = ()) -> Any:
         way = port()
         way.unwatch()
         if self.rank < 0:
@@ -401,9 +380,7 @@ class Comm:
 
     # --- what the cluster adds
 
-    def compute(
-        self, seconds: float = 0.0, *, flops: float = 0.0, kind: str = "compute", label: str = ""
-    ) -> None:
+    def compute(self, seconds: float = 0.0, *, flops: float = 0.0, kind: str = "compute", label: str = "") -> None:
         """Spend virtual time as if computing: `seconds`, or `flops` at the topology's speed. Not in torch.distributed."""
         way = port()
         if not (seconds >= 0 and flops >= 0):

@@ -9,15 +9,9 @@ import torch
 
 from course_lib.cluster.collective import OPS, Meta
 
-DTYPES = {
-    dtype: str(dtype).removeprefix("torch.")
-    for dtype in vars(torch).values()
-    if isinstance(dtype, torch.dtype)
-}
+DTYPES = {dtype: str(dtype).removeprefix("torch.") for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)}
 _STRIDED = torch.strided
-_PLAIN = frozenset(
-    dtype for dtype in DTYPES if not (dtype.is_floating_point and dtype.itemsize == 1)
-)  # no float8
+_PLAIN = frozenset(dtype for dtype in DTYPES if not (dtype.is_floating_point and dtype.itemsize == 1))  # no float8
 
 
 def is_simple(value: Any) -> bool:
@@ -44,9 +38,7 @@ def reduction(call: str, op: Any, dtype: torch.dtype) -> str:
     if name not in OPS:
         raise ValueError(f"{call}: op={op!r} is not one of {', '.join(OPS)}.")
     if name == "AVG" and not (dtype.is_floating_point or dtype.is_complex):
-        raise ValueError(
-            f"{call}: op=AVG of {DTYPES[dtype]} would round; use SUM and divide, or a floating dtype."
-        )
+        raise ValueError(f"{call}: op=AVG of {DTYPES[dtype]} would round; use SUM and divide, or a floating dtype.")
     if DTYPES[dtype].startswith("float8"):
         raise ValueError(f"{call}: {DTYPES[dtype]} cannot be reduced, as on gloo; convert to bfloat16 first.")
     if dtype is torch.bool and name in ("SUM", "PRODUCT"):

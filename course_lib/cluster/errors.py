@@ -22,9 +22,7 @@ class Wait:
         whom = ", ".join(f"rank {r}" for r in self.waits_for) or "nobody: no rank can help it"
         where = f" in group {list(self.group)}" if self.group else ""
         note = f" ({self.note})" if self.note else ""
-        return (
-            f"rank {self.rank} waits for {whom}: call {self.call}, {self.what}{where}, at {self.line}{note}"
-        )
+        return f"rank {self.rank} waits for {whom}: call {self.call}, {self.what}{where}, at {self.line}{note}"
 
 
 class ClusterError(RuntimeError):

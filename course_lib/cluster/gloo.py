@@ -95,17 +95,13 @@ class RealComm:
             sends = item.op.__name__ == "isend"
             data, back = (_given(item.tensor), _nothing) if sends else _buffer(item.tensor)
             ops.append(
-                dist.P2POp(
-                    dist.isend if sends else dist.irecv, data, self._peer(item.peer), self._group, item.tag
-                )
+                dist.P2POp(dist.isend if sends else dist.irecv, data, self._peer(item.peer), self._group, item.tag)
             )
             backs.append(back)
         works = dist.batch_isend_irecv(ops)
         if len(works) == len(ops):
             return [RealWork(work, back) for work, back in zip(works, backs, strict=True)]
-        return [
-            RealWork(works[0] if works else None, back) for back in backs
-        ]  # NCCL gives one work for the batch
+        return [RealWork(works[0] if works else None, back) for back in backs]  # NCCL gives one work for the batch
 
     def barrier(self, async_op: bool = False) -> RealWork | None:
         """Wait until every rank of the group is here."""
@@ -127,18 +123,12 @@ class RealComm:
         data, back = _buffer(tensor)
         return self._end(dist.all_reduce(data, _op(op), self._group, async_op), async_op, back)
 
-    def gather(
-        self, tensor: Any, gather_list: Any = None, dst: int = 0, async_op: bool = False
-    ) -> RealWork | None:
+    def gather(self, tensor: Any, gather_list: Any = None, dst: int = 0, async_op: bool = False) -> RealWork | None:
         """Collect every rank's tensor in `gather_list` of rank `dst`."""
         parts, back = _buffers(gather_list) if dst == self.rank else (None, _nothing)
-        return self._end(
-            dist.gather(_given(tensor), parts, self._ranks[dst], self._group, async_op), async_op, back
-        )
+        return self._end(dist.gather(_given(tensor), parts, self._ranks[dst], self._group, async_op), async_op, back)
 
-    def scatter(
-        self, tensor: Any, scatter_list: Any = None, src: int = 0, async_op: bool = False
-    ) -> RealWork | None:
+    def scatter(self, tensor: Any, scatter_list: Any = None, src: int = 0, async_op: bool = False) -> RealWork | None:
         """Give each rank its tensor of `scatter_list` of rank `src`."""
         data, back = _buffer(tensor)
         parts = [_given(part) for part in scatter_list] if src == self.rank else None
@@ -149,23 +139,17 @@ class RealComm:
         parts, back = _buffers(tensor_list)
         return self._end(dist.all_gather(parts, _given(tensor), self._group, async_op), async_op, back)
 
-    def all_gather_into_tensor(
-        self, output_tensor: Any, input_tensor: Any, async_op: bool = False
-    ) -> RealWork | None:
+    def all_gather_into_tensor(self, output_tensor: Any, input_tensor: Any, async_op: bool = False) -> RealWork | None:
         """Fill `output_tensor` with every rank's input, in the order of ranks."""
         data, back = _buffer(output_tensor)
         given = _given(input_tensor).reshape(-1)
         return self._end(_all_gather(data.view(-1), given, self._group, async_op), async_op, back)
 
-    def reduce_scatter_tensor(
-        self, output: Any, input: Any, op: Any = SUM, async_op: bool = False
-    ) -> RealWork | None:  # noqa: A002
+    def reduce_scatter_tensor(self, output: Any, input: Any, op: Any = SUM, async_op: bool = False) -> RealWork | None:  # noqa: A002
         """Combine the inputs of all ranks; rank r keeps part r of the result."""
         data, back = _buffer(output)
         given = _given(input).reshape(-1)
-        return self._end(
-            _reduce_scatter(data.view(-1), given, _op(op), self._group, async_op), async_op, back
-        )
+        return self._end(_reduce_scatter(data.view(-1), given, _op(op), self._group, async_op), async_op, back)
 
     def all_to_all_single(
         self,
@@ -177,20 +161,14 @@ class RealComm:
     ) -> RealWork | None:
         """Send part j of `input` to rank j, and receive part i of `output` from rank i."""
         data, back = _buffer(output)
-        splits = [
-            list(sizes) if sizes is not None else None for sizes in (output_split_sizes, input_split_sizes)
-        ]
-        return self._end(
-            dist.all_to_all_single(data, _given(input), *splits, self._group, async_op), async_op, back
-        )
+        splits = [list(sizes) if sizes is not None else None for sizes in (output_split_sizes, input_split_sizes)]
+        return self._end(dist.all_to_all_single(data, _given(input), *splits, self._group, async_op), async_op, back)
 
     def new_group(self, ranks: Sequence[int]) -> RealComm:
         """A communicator of these ranks of the world, in increasing order; every rank calls it, in the same order."""
         return RealComm(sorted(ranks), dist.new_group(list(ranks)))
 
-    def compute(
-        self, seconds: float = 0.0, *, flops: float = 0.0, kind: str = "compute", label: str = ""
-    ) -> None:
+    def compute(self, seconds: float = 0.0, *, flops: float = 0.0, kind: str = "compute", label: str = "") -> None:
         """Virtual time does not pass here."""
 
     def _direct(self) -> Any:

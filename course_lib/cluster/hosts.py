@@ -89,9 +89,7 @@ class ThreadHost:
         self._locks = {rank: threading.Lock() for rank in bodies}
         self._inbox: dict[int, Reply] = {}
         self._chance = {rank: Chance(rank, seed) for rank in bodies}
-        self._ports = {
-            rank: Port(rank, ranks, self._ask, late, self._later if away else None) for rank in bodies
-        }
+        self._ports = {rank: Port(rank, ranks, self._ask, late, self._later if away else None) for rank in bodies}
         for port in self._ports.values():
             port.speed = speed
             port.account = Accounting() if account else None
@@ -213,9 +211,7 @@ class ThreadHost:
         if first is not None:
             error = error.with_traceback(first)
         trace = (
-            "".join(traceback.format_exception(error))
-            if frames
-            else "".join(traceback.format_exception_only(error))
+            "".join(traceback.format_exception(error)) if frames else "".join(traceback.format_exception_only(error))
         )
         told = RankError(rank, type(error).__name__, str(error), line_text(line) if line[0] else "", trace)
         told.original = error
@@ -255,9 +251,7 @@ class ThreadHost:
         try:
             for rank in self.bodies:
                 if rank != self.debug:
-                    thread = threading.Thread(
-                        target=self._thread, args=(rank,), daemon=True, name=f"rank {rank}"
-                    )
+                    thread = threading.Thread(target=self._thread, args=(rank,), daemon=True, name=f"rank {rank}")
                     self._threads[rank] = thread
                     thread.start()
         finally:
@@ -274,9 +268,7 @@ class ThreadHost:
         if not self._over.acquire(timeout=-1 if timeout is None else timeout):
             self._dead = True
             self._end = Fault(
-                Unfinished(
-                    f"The run took longer than {timeout:g} s and was ended. Look for a loop that does not end."
-                )
+                Unfinished(f"The run took longer than {timeout:g} s and was ended. Look for a loop that does not end.")
             )
 
     def _stop(self) -> list[int]:
@@ -292,9 +284,7 @@ class ThreadHost:
                 _release(self._locks[rank])
                 thread.join(0.02 if first else 0.001)
                 if thread.is_alive():
-                    ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                        ctypes.c_ulong(thread.ident), ctypes.py_object(_Stop)
-                    )
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(_Stop))
                     thread.join(0.05)
                 if not thread.is_alive():
                     del alive[rank]

@@ -67,9 +67,7 @@ class Blueprint:
             if which not in memory:
                 memory[which] = self._memory[which].clone()
             # torch's own rule: storage without a dtype is read back as one of bytes
-            return torch.storage.TypedStorage(
-                wrap_storage=memory[which], dtype=dtype or torch.uint8, _internal=True
-            )
+            return torch.storage.TypedStorage(wrap_storage=memory[which], dtype=dtype or torch.uint8, _internal=True)
 
         reader = _Reader(io.BytesIO(self._bytes))
         reader.load_memory = load
@@ -97,15 +95,11 @@ def _by_value(thing: Any) -> Iterator[None]:
     """Within: the learner's own modules are copied, and classes are new classes in each copy."""
     modules = _learners_modules()
     with _LOCK:
-        registered = [
-            module for module in modules if module.__name__ not in _pickler.list_registry_pickle_by_value()
-        ]
+        registered = [module for module in modules if module.__name__ not in _pickler.list_registry_pickle_by_value()]
         for module in registered:
             _pickler.register_pickle_by_value(module)
         keep = _pickler._get_or_create_tracker_id
-        _pickler._get_or_create_tracker_id = lambda class_def: (
-            None
-        )  # a tracked class would be one object for all ranks
+        _pickler._get_or_create_tracker_id = lambda class_def: None  # a tracked class would be one object for all ranks
         try:
             yield
         finally:
@@ -132,9 +126,7 @@ _judged: dict[str, tuple[Any, bool]] = {}
 def _is_learners(name: str, module: Any) -> bool:
     known = _judged.get(name)
     if known is None or known[0] is not module:
-        file = (
-            vars(module).get("__file__") if type(module) is types.ModuleType and name != "__main__" else None
-        )
+        file = vars(module).get("__file__") if type(module) is types.ModuleType and name != "__main__" else None
         ours = isinstance(file, str) and file.endswith(".py") and "site-packages" not in file
         known = _judged[name] = (module, ours and not file.startswith((*_INSTALLED, _COURSE)))
     return known[1]
@@ -176,9 +168,7 @@ def _culprit(thing: Any, name: str, error: Exception, depth: int = 0) -> tuple[s
 
 # --- generators
 
-_random_names = [
-    name for name in random.__all__ if getattr(getattr(random, name), "__self__", None) is random._inst
-]
+_random_names = [name for name in random.__all__ if getattr(getattr(random, name), "__self__", None) is random._inst]
 _random_here = threading.local()
 _torch_generator = torch.default_generator
 

@@ -394,10 +394,7 @@ class Kernel:
             if side.collective is not None:
                 kind, label = "collective", side.collective.name
             else:
-                kind, label = (
-                    ("send" if side.send else "recv"),
-                    f"{'to' if side.send else 'from'} {side.peer}",
-                )
+                kind, label = (("send" if side.send else "recv"), f"{'to' if side.send else 'from'} {side.peer}")
             self._raw_spans.append((side.rank, start, end, kind if side.blocking else "wait", label))
 
     def _wait(self, time: float, side: Side, line: Line) -> Reply | None:

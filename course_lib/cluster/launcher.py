@@ -155,11 +155,7 @@ class _Server:
         self._sock, theirs = socket.socketpair()
         path = os.pathsep.join([str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")])
         self._process = subprocess.Popen(
-            [
-                sys.executable,
-                "-c",
-                f"from course_lib.cluster.launcher import serve; serve({theirs.fileno()})",
-            ],
+            [sys.executable, "-c", f"from course_lib.cluster.launcher import serve; serve({theirs.fileno()})"],
             pass_fds=(theirs.fileno(),),
             env={**os.environ, "PYTHONPATH": path.rstrip(os.pathsep), "OMP_NUM_THREADS": "1"},
             stdin=subprocess.DEVNULL,
@@ -214,11 +210,7 @@ class _Processes:
         env = {**os.environ, "PYTHONPATH": path.rstrip(os.pathsep), "OMP_NUM_THREADS": "1"}
         self._left = {
             rank: subprocess.Popen(
-                [
-                    sys.executable,
-                    "-c",
-                    f"from course_lib.cluster.launcher import play; play({folder!r}, {rank})",
-                ],
+                [sys.executable, "-c", f"from course_lib.cluster.launcher import play; play({folder!r}, {rank})"],
                 env=env,
             )
             for rank in range(ranks)
@@ -227,9 +219,7 @@ class _Processes:
     def ended(self, seconds: float) -> list[tuple[int, int]]:
         """(rank, status) of ranks that ended, after waiting so long."""
         time.sleep(seconds)
-        gone = [
-            (rank, process.returncode) for rank, process in self._left.items() if process.poll() is not None
-        ]
+        gone = [(rank, process.returncode) for rank, process in self._left.items() if process.poll() is not None]
         for rank, _ in gone:
             del self._left[rank]
         return gone

@@ -12,9 +12,7 @@ Line = tuple[str, int] | str
 _COURSE = str(Path(__file__).resolve().parent.parent)
 _CLUSTER = str(Path(__file__).resolve().parent)
 _STDLIB = str(Path(linecache.__file__).resolve().parent)
-_rank: dict[
-    types.CodeType, int
-] = {}  # 2 learner, 1 course library, 0 this package, torch and the standard library
+_rank: dict[types.CodeType, int] = {}  # 2 learner, 1 course library, 0 this package, torch and the standard library
 
 
 def _standing(code: types.CodeType) -> int:

@@ -79,9 +79,7 @@ class Meter:
         plain["pairs"] = [(*pair, *counts) for pair, counts in sorted(self.pairs.items())]
         plain["levels"] = dict(self.levels)
         if self.ledgers is not None:
-            plain.update(
-                {name: self._of(name) for name in ("peak_bytes", "live_bytes", "peak_roles", "flops")}
-            )
+            plain.update({name: self._of(name) for name in ("peak_bytes", "live_bytes", "peak_roles", "flops")})
         return plain
 
     def __repr__(self) -> str:

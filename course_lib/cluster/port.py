@@ -46,9 +46,7 @@ class Port:
         self._watch: _Watch | None = None  # while something may arrive that the rank has not heard of
         self._held: dict[int, Callable[[], None]] = {}
         self._sending: dict[int, torch.Tensor] = {}  # by call: what is still under way
-        self._outbox: dict[
-            int, list[Any]
-        ] = {}  # across a boundary: what is in flight, and what was said of it
+        self._outbox: dict[int, list[Any]] = {}  # across a boundary: what is in flight, and what was said of it
         self._inbox: dict[int, Sequence[torch.Tensor]] = {}
 
     def spent(self) -> tuple[tuple[str, str, float], ...]:
@@ -112,7 +110,10 @@ class Port:
 
     def unwatch(self) -> None:
         """Let tensors be touched unseen; as long as a mode of the rank's own code lies above the watch, it stays."""
-        if self._watch is not None and torch._C._get_function_stack_at(torch._C._len_torch_function_stack() - 1) is self._watch:
+        if (
+            self._watch is not None
+            and torch._C._get_function_stack_at(torch._C._len_torch_function_stack() - 1) is self._watch
+        ):
             torch._C._pop_torch_function_stack()
             self._watch = None
 
@@ -123,9 +124,7 @@ class Port:
             if self._watch is not None:
                 torch._C._pop_torch_function_stack()
 
-    def post(
-        self, request: Request, sent: torch.Tensor | None = None, into: Sequence[torch.Tensor] = ()
-    ) -> int:
+    def post(self, request: Request, sent: torch.Tensor | None = None, into: Sequence[torch.Tensor] = ()) -> int:
         """Number a call and remember its buffers where they cannot travel; ValueError for a buffer still being sent."""
         for target in into:
             for call, tensor in self._sending.items():
@@ -201,9 +200,7 @@ def overlap(one: torch.Tensor, two: torch.Tensor) -> bool:
 
 def identical(one: torch.Tensor, two: torch.Tensor) -> bool:
     """Whether two tensors hold the same bytes."""
-    return torch.equal(
-        one.contiguous().reshape(-1).view(torch.uint8), two.contiguous().reshape(-1).view(torch.uint8)
-    )
+    return torch.equal(one.contiguous().reshape(-1).view(torch.uint8), two.contiguous().reshape(-1).view(torch.uint8))
 
 
 def port() -> Port:
@@ -213,9 +210,7 @@ def port() -> Port:
     except AttributeError:
         found = None
     if found is None:
-        raise RuntimeError(
-            "This communicator works only inside simulate(...), in the function that it was given to."
-        )
+        raise RuntimeError("This communicator works only inside simulate(...), in the function that it was given to.")
     return found
 
 

@@ -40,9 +40,22 @@ class Request:
     """What a rank asks. `op`: send recv isend irecv batch wait test collective done raised."""
 
     __slots__ = (
-        "rank", "op", "peer", "tag", "data", "into", "dtype", "shape", "nbytes", "group", "line", "handle", "work",
-        "reads", "more",
-    )  # fmt: skip
+        "rank",
+        "op",
+        "peer",
+        "tag",
+        "data",
+        "into",
+        "dtype",
+        "shape",
+        "nbytes",
+        "group",
+        "line",
+        "handle",
+        "work",
+        "reads",
+        "more",
+    )
 
     def __init__(
         self,

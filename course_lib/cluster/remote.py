@@ -81,13 +81,7 @@ class _Door:
         op, more = request.op, request.more
         if op == "raised":
             error: RankError = request.data
-            return (
-                request.rank,
-                op,
-                request.work,
-                (),
-                (error.kind, str(error.args[0]), error.line, error.trace),
-            )
+            return (request.rank, op, request.work, (), (error.kind, str(error.args[0]), error.line, error.trace))
         if op == "done":
             return request.rank, op, request.work, (), (request.data, self.ledgers.get(request.rank))
         line = self._line(request.line)
@@ -97,9 +91,17 @@ class _Door:
             body = tuple((half.op, *self._half(half)) for half in more)
         elif op == "collective":
             body = (
-                more.name, more.reduce, more.root, more.inputs, more.takes, more.splits, more.ranks, more.async_op,
-                request.group, line,
-            )  # fmt: skip
+                more.name,
+                more.reduce,
+                more.root,
+                more.inputs,
+                more.takes,
+                more.splits,
+                more.ranks,
+                more.async_op,
+                request.group,
+                line,
+            )
         else:
             body = self._half(request)
         if not request.work and not request.reads:
@@ -109,14 +111,7 @@ class _Door:
     def _half(self, request: Request) -> tuple[Any, ...]:
         if request.data is not None:
             return request.peer, request.tag, request.group, self._line(request.line), request.data
-        return (
-            request.peer,
-            request.tag,
-            request.group,
-            self._line(request.line),
-            request.dtype,
-            request.shape,
-        )
+        return (request.peer, request.tag, request.group, self._line(request.line), request.dtype, request.shape)
 
     def _line(self, line: Any) -> str:
         text = self._lines.get(line)
@@ -134,7 +129,9 @@ def serve_ranks(sock: socket.socket, fn: Callable[..., Any]) -> str:
     hello = hear(sock)
     mine: tuple[int, ...] = hello["mine"]
     try:
-        alone = len(mine) == 1 < hello["ranks"] and not hello["account"]  # nobody here to share the function with, nor a later run
+        alone = (
+            len(mine) == 1 < hello["ranks"] and not hello["account"]
+        )  # nobody here to share the function with, nor a later run
         bodies = {mine[0]: Body(fn)} if alone else _bodies(Blueprint(fn), mine)
     except ValueError as error:
         return _decline(sock, error)
@@ -204,9 +201,7 @@ def judge_ranks(
     check_ranks(ranks)
     socks = [sock] * ranks if isinstance(sock, socket.socket) else list(sock)
     if len(socks) != ranks:
-        raise ValueError(
-            f"There are {len(socks)} sockets for {ranks} ranks; give one for all, or one for each."
-        )
+        raise ValueError(f"There are {len(socks)} sockets for {ranks} ranks; give one for all, or one for each.")
     kernel = Kernel(ranks, topology, adversary)
     judge = _Judge(kernel, socks, caps, [(*args, *own) for own in own_arguments(per_rank, ranks)])
     start = time.perf_counter()
@@ -262,9 +257,7 @@ class _Judge:
             except (Refused, codec.BadFrame) as refusal:
                 unread = Refused(f"What came cannot be read: {refusal}")
                 error = refusal if isinstance(refusal, Refused) else unread
-            except (
-                Exception
-            ) as fault:  # what an honest communicator never sends may upset the kernel; it gains nothing
+            except Exception as fault:  # what an honest communicator never sends may upset the kernel; it gains nothing
                 error = Refused(f"What came makes no sense: {type(fault).__name__}: {fault}")
         finally:
             self._farewell()
@@ -288,9 +281,7 @@ class _Judge:
             request = self.reads.request(frame, rank)
             self.requests += len(request.more) if request.op == "batch" else 1
             if self.requests > self.caps.requests:
-                raise Unfinished(
-                    f"The ranks made more than {self.caps.requests} calls; that is more than a run may."
-                )
+                raise Unfinished(f"The ranks made more than {self.caps.requests} calls; that is more than a run may.")
             self.kernel.submit(request)
 
     def _ask(self, rank: int, reply: tuple[Any, ...]) -> Any:

@@ -35,9 +35,7 @@ _LEDGER = {"peak_bytes", "live_bytes", "peak_roles", "roles", "flops"}
 def clean(text: str, most: int) -> str:
     """Text without control codes and the like, at most so long: it goes to terminals and pages."""
     kept = "".join(
-        c
-        if c == "\n" or unicodedata.category(c) not in ("Cc", "Cf", "Co", "Cs", "Cn")
-        else "\N{REPLACEMENT CHARACTER}"
+        c if c == "\n" or unicodedata.category(c) not in ("Cc", "Cf", "Co", "Cs", "Cn") else "\N{REPLACEMENT CHARACTER}"
         for c in text[:most]
     )
     return kept + (" …" if len(text) > most else "")
@@ -94,20 +92,13 @@ class Rules:
     def _work(self, work: Any) -> tuple[tuple[str, str, float], ...]:
         need(type(work) is tuple and len(work) <= 10_000, "work is a tuple")
         for item in work:
-            need(
-                type(item) is tuple and len(item) == 3 and type(item[2]) is float,
-                "work is kind, label and seconds",
-            )
-            need(
-                type(item[0]) is str and type(item[1]) is str and 0 <= item[2] < 1e12,
-                "work has a kind and a length",
-            )
+            need(type(item) is tuple and len(item) == 3 and type(item[2]) is float, "work is kind, label and seconds")
+            need(type(item[0]) is str and type(item[1]) is str and 0 <= item[2] < 1e12, "work has a kind and a length")
         return tuple((clean(kind, 40), clean(label, 80), seconds) for kind, label, seconds in work)
 
     def _raised(self, rank: int, body: Any) -> RankError:
         need(
-            type(body) is tuple and len(body) == 4 and all(type(text) is str for text in body),
-            "an error is four texts",
+            type(body) is tuple and len(body) == 4 and all(type(text) is str for text in body), "an error is four texts"
         )
         kind, text, line, trace = body
         error = RankError(rank, clean(kind, 80), "", clean(line, 300), clean(trace, 8000))
@@ -138,10 +129,7 @@ class Rules:
         return self.kernel.groups[group]
 
     def _part(self, rank: int, part: Any) -> Request:
-        need(
-            type(part) is tuple and len(part) > 1 and part[0] in ("isend", "irecv"),
-            "a batch is of isend and irecv",
-        )
+        need(type(part) is tuple and len(part) > 1 and part[0] in ("isend", "irecv"), "a batch is of isend and irecv")
         return self._half(rank, part[0], part[1:])
 
     def _half(self, rank: int, op: str, body: tuple[Any, ...]) -> Request:
@@ -181,9 +169,7 @@ class Rules:
             old = self.kernel.in_flight(rank, item[0])
             need(type(item[1]) is torch.Tensor, "a renewal is a tensor")
             if old is not None:
-                need(
-                    old.dtype == item[1].dtype and old.shape == item[1].shape, "a renewal is of the same size"
-                )
+                need(old.dtype == item[1].dtype and old.shape == item[1].shape, "a renewal is of the same size")
         return reads
 
     def _collective(self, rank: int, body: tuple[Any, ...]) -> Request:
@@ -201,18 +187,12 @@ class Rules:
         need(type(splits) is tuple and len(splits) == 2, "splits are two")
         for half in splits:
             need(type(half) is tuple and all(type(n) is int and n >= 0 for n in half), "splits are counts")
-            need(
-                len(half) == (len(members) if name == "all_to_all_single" else 0),
-                "there is a split for every rank",
-            )
+            need(len(half) == (len(members) if name == "all_to_all_single" else 0), "there is a split for every rank")
         need(
             type(ranks) is tuple and all(type(r) is int and 0 <= r < self.kernel.ranks for r in ranks),
             "groups are of ranks",
         )
-        need(
-            len(set(ranks)) == len(ranks) and (name != "new_group" or bool(ranks)),
-            "a group names each rank once",
-        )
+        need(len(set(ranks)) == len(ranks) and (name != "new_group" or bool(ranks)), "a group names each rank once")
         gives = tuple((str(one.dtype).removeprefix("torch."), tuple(one.shape)) for one in inputs)
         call = Call(name, reduce, root, inputs, (None,) * len(metas), gives, metas, splits, ranks, async_op)
         return Request(rank, "collective", group=group, line=self._line(line), more=call)

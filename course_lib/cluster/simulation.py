@@ -88,8 +88,7 @@ class Run:
             travelled[src].append((start, end))
             travelled[dst].append((start, end))
         return [
-            total(spans) - overlap(spans, blocked)
-            for spans, blocked in zip(travelled, self._blocked(), strict=True)
+            total(spans) - overlap(spans, blocked) for spans, blocked in zip(travelled, self._blocked(), strict=True)
         ]
 
     def _whole(self) -> None:
@@ -225,18 +224,14 @@ def own_arguments(per_rank: Sequence[Any] | None, ranks: int) -> list[tuple[Any,
     if per_rank is None:
         return [()] * ranks
     if len(per_rank) != ranks:
-        raise ValueError(
-            f"per_rank holds {len(per_rank)} entries for {ranks} ranks; give one entry to each rank."
-        )
+        raise ValueError(f"per_rank holds {len(per_rank)} entries for {ranks} ranks; give one entry to each rank.")
     return [entry if isinstance(entry, tuple) else (entry,) for entry in per_rank]
 
 
 class Program:
     """A function with its arguments, by value: copies for each rank, which no other rank has, run after run."""
 
-    def __init__(
-        self, fn: Callable[..., Any], ranks: int, args: Sequence[Any], per_rank: Sequence[Any] | None
-    ) -> None:
+    def __init__(self, fn: Callable[..., Any], ranks: int, args: Sequence[Any], per_rank: Sequence[Any] | None) -> None:
         if not callable(fn):
             raise ValueError(
                 f"simulate takes a function of a communicator, not {fn!r}: pass the function's name, without calling it."

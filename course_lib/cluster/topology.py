@@ -21,9 +21,7 @@ class Level:
         if self.latency < 0 or not self.latency < math.inf:
             raise ValueError(f"Level {self.name!r}: latency is {self.latency} s; it must be 0 or more.")
         if not self.bandwidth > 0:
-            raise ValueError(
-                f"Level {self.name!r}: bandwidth is {self.bandwidth} bytes/s; it must be positive."
-            )
+            raise ValueError(f"Level {self.name!r}: bandwidth is {self.bandwidth} bytes/s; it must be positive.")
         if self.ranks is not None and self.ranks < 1:
             raise ValueError(
                 f"Level {self.name!r}: ranks is {self.ranks}; give the ranks in one unit, or None for all."

@@ -81,8 +81,17 @@ class DataParallel(nn.Module):
     `init_sync=False` trusts that all ranks begin alike, and sends nothing at the start.
     """
 
-    def __init__(self, comm: Comm, module: nn.Module, bucket_bytes: int = BUCKET, *, unused: str = "error",
-                 buffers: bool = True, overlap: bool = True, init_sync: bool = True) -> None:  # fmt: skip
+    def __init__(
+        self,
+        comm: Comm,
+        module: nn.Module,
+        bucket_bytes: int = BUCKET,
+        *,
+        unused: str = "error",
+        buffers: bool = True,
+        overlap: bool = True,
+        init_sync: bool = True,
+    ) -> None:
         super().__init__()
         if unused not in ("error", "zero"):
             raise ValueError(f"unused={unused!r}: choose 'error' or 'zero' for parameters that get no gradient.")
@@ -106,13 +115,17 @@ class DataParallel(nn.Module):
         marks = torch.tensor([mark, -mark])
         self.comm.all_reduce(marks, op=MAX)
         if marks[0] != -marks[1] or not self.names:
-            raise ValueError(f"rank {self.comm.rank} trains {len(self.names)} parameters; all ranks must train the same, one at least: "
-                             "alike in name, shape and dtype. Is a layer frozen, or a size different, on some ranks only?")  # fmt: skip
+            raise ValueError(
+                f"rank {self.comm.rank} trains {len(self.names)} parameters; all ranks must train the same, one at least: "
+                "alike in name, shape and dtype. Is a layer frozen, or a size different, on some ranks only?"
+            )
 
     def forward(self, *args: object, **kwargs: object) -> object:
         """The module's own result."""
         if any(len(bucket.missing) < len(bucket.views) for bucket in self.rows):
-            raise RuntimeError("The last backward pass's gradients are still under way: call finish() before the next forward pass.")
+            raise RuntimeError(
+                "The last backward pass's gradients are still under way: call finish() before the next forward pass."
+            )
         if self._sync and self.training and torch.is_grad_enabled():
             self._copy_buffers()
         return self.module(*args, **kwargs)
@@ -135,8 +148,10 @@ class DataParallel(nn.Module):
         if not self._sync:
             return
         if parameter not in self._home[parameter].missing:
-            raise RuntimeError(f"{self.names[parameter]} got a second gradient before finish(): put all backward passes but "
-                               "the last inside no_sync().")  # fmt: skip
+            raise RuntimeError(
+                f"{self.names[parameter]} got a second gradient before finish(): put all backward passes but "
+                "the last inside no_sync()."
+            )
         self._home[parameter].put(parameter, self.comm.size)
         if self.overlap:
             self._send()
@@ -152,8 +167,10 @@ class DataParallel(nn.Module):
         silent = [each for bucket in self.rows for each in bucket.missing if each.grad is None]
         if silent and self.unused == "error" and not idle:
             names = ", ".join(self.names[each] for each in silent[:3])
-            raise ValueError(f"rank {self.comm.rank}: no gradient for {names} ({len(silent)} of {len(self.names)} parameters). Use them in "
-                             "the loss, freeze them, pass unused='zero', or call idle() on a rank without data.")  # fmt: skip
+            raise ValueError(
+                f"rank {self.comm.rank}: no gradient for {names} ({len(silent)} of {len(self.names)} parameters). Use them in "
+                "the loss, freeze them, pass unused='zero', or call idle() on a rank without data."
+            )
         for bucket in self.rows:
             for parameter in list(bucket.missing):
                 bucket.put(parameter, self.comm.size)

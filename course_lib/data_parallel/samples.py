@@ -22,7 +22,9 @@ def indices_of(samples: int, rank: int, ranks: int, epoch: int = 0, seed: int = 
     """
     require_whole("samples", samples, "samples")
     if not 0 <= rank < ranks or rest not in ("pad", "drop", "keep"):
-        raise ValueError(f"rank={rank} of ranks={ranks}, rest={rest!r}: rank is 0 to {ranks - 1}; rest is 'pad', 'drop' or 'keep'.")
+        raise ValueError(
+            f"rank={rank} of ranks={ranks}, rest={rest!r}: rank is 0 to {ranks - 1}; rest is 'pad', 'drop' or 'keep'."
+        )
     order = np.random.default_rng((seed, epoch)).permutation(samples)
     length = {"pad": -(-samples // ranks) * ranks, "drop": samples // ranks * ranks, "keep": samples}[rest]
     return np.resize(order, length)[rank::ranks].tolist()

@@ -38,8 +38,11 @@ def cross_entropy_sum(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tens
     return nn.functional.cross_entropy(model(inputs).flatten(0, -2), targets.flatten(), reduction="sum")
 
 
-def accumulate(replica: DataParallel, batches: Iterable[tuple[Tensor, Tensor]],
-               loss_sum: Callable[[nn.Module, Tensor, Tensor], Tensor] = cross_entropy_sum) -> tuple[float, int]:  # fmt: skip
+def accumulate(
+    replica: DataParallel,
+    batches: Iterable[tuple[Tensor, Tensor]],
+    loss_sum: Callable[[nn.Module, Tensor, Tensor], Tensor] = cross_entropy_sum,
+) -> tuple[float, int]:
     """Gradients of the mean loss over all tokens of all ranks' micro-batches, sent once; (sum of losses, tokens) here.
 
     Ranks may have unequal micro-batches, or none. One micro-batch's graph is alive at a time.

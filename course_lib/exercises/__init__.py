@@ -106,8 +106,14 @@ class Drill:
     def variant(self, seed: str) -> "Drill":
         """The same question with other numbers."""
         drawn = self.vary(random.Random(f"{self.id}:{seed}"))
-        return Drill(id=self.id, chapter=self.chapter, text=self.text, unit=self.unit,
-                     params={**self.params, **drawn}, vary=self.vary)
+        return Drill(
+            id=self.id,
+            chapter=self.chapter,
+            text=self.text,
+            unit=self.unit,
+            params={**self.params, **drawn},
+            vary=self.vary,
+        )
 
     def question(self) -> str:
         """The question with its numbers in place."""
@@ -117,7 +123,9 @@ class Drill:
 @cache
 def chapters() -> tuple[str, ...]:
     """The chapters that have exercises, in order: ("00", "01", ...)."""
-    return tuple(sorted(path.name[2:] for path in Path(__file__).parent.glob("ch[0-9][0-9]") if (path / "__init__.py").is_file()))
+    return tuple(
+        sorted(path.name[2:] for path in Path(__file__).parent.glob("ch[0-9][0-9]") if (path / "__init__.py").is_file())
+    )
 
 
 def chapter_module(chapter: str) -> ModuleType:
@@ -131,7 +139,11 @@ def cards(chapter: str | None = None) -> tuple[Card, ...]:
     """The cards of one chapter, or of all, in the order of the chapter; a class's own stand at its end."""
     wanted = chapters() if chapter is None else (chapter,)
     own = overlay.cards().values()
-    return tuple(card for name in wanted for card in (*chapter_module(name).CARDS, *(card for card in own if card.chapter == name)))
+    return tuple(
+        card
+        for name in wanted
+        for card in (*chapter_module(name).CARDS, *(card for card in own if card.chapter == name))
+    )
 
 
 def card(exercise: str) -> Card:

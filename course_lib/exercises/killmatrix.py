@@ -85,8 +85,15 @@ def read_bank(path: Path) -> list[BankAnswer]:
         found.append((tuple(part or "-" for part in match.groups()), []))
     head = "\n".join(prelude)
     return [
-        BankAnswer(exercise=path.stem, sort=sort, name=name, expected=expected, mistake=mistake,
-                   unless=unless.strip("-"), source=f"{head}\n" + "\n".join(lines))
+        BankAnswer(
+            exercise=path.stem,
+            sort=sort,
+            name=name,
+            expected=expected,
+            mistake=mistake,
+            unless=unless.strip("-"),
+            source=f"{head}\n" + "\n".join(lines),
+        )
         for (sort, name, expected, mistake, unless), lines in found
     ]
 
@@ -113,7 +120,9 @@ def judge(answer: BankAnswer, seed: str | None = None) -> Row:
     from course_lib.grading.place import Here
 
     card = exercises.card(answer.exercise)
-    params = json.loads(json.dumps(dict(card.variant(seed)))) if seed is not None else card.params  # as a class keeps it
+    params = (
+        json.loads(json.dumps(dict(card.variant(seed)))) if seed is not None else card.params
+    )  # as a class keeps it
     start = time.perf_counter()
     with _beside(card, params) if seed is not None else contextlib.nullcontext():
         report = grade(card, Here(*names_of(answer.source, card.answers)), params=params, seconds=PATIENCE)
@@ -208,7 +217,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="course test --kill-matrix", description=__doc__)
     parser.add_argument("--chapter", help="two digits, such as 01; all chapters without it")
     parser.add_argument("--workers", type=int, help="processes to use")
-    parser.add_argument("--variant", metavar="SEED", help="judge on the variants of this seed; on the canonical one without it")
+    parser.add_argument(
+        "--variant", metavar="SEED", help="judge on the variants of this seed; on the canonical one without it"
+    )
     given = parser.parse_args(argv)
     start = time.perf_counter()
     rows = matrix(given.chapter, given.workers, given.variant)
@@ -216,8 +227,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     table = Table("exercise", "answer", "meant", "got", "message", "s")
     for row in rows:
         meant = row.answer.sort if row.answer.sort == "right" else f"{row.answer.expected} {row.answer.mistake}"
-        table.add_row(row.answer.exercise, row.answer.name, meant, row.got if row.ok else f"[red]{row.got}[/]",
-                      "" if row.answer.sort == "right" else row.message[:160], f"{row.seconds:.2f}")
+        table.add_row(
+            row.answer.exercise,
+            row.answer.name,
+            meant,
+            row.got if row.ok else f"[red]{row.got}[/]",
+            "" if row.answer.sort == "right" else row.message[:160],
+            f"{row.seconds:.2f}",
+        )
     console = Console(width=None if sys.stdout.isatty() else 200)
     console.print(table)
     escaped = [row for row in rows if not row.ok]

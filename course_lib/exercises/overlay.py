@@ -66,7 +66,9 @@ def _load(folder: Path) -> None:
     for path in sorted(folder.glob("*/card.py")):
         card = _held(path, f"course_lib.exercises.overlay_{path.parent.name}", "CARD")
         if card.chapter not in exercises.chapters():
-            raise ValueError(f"{path}: there is no chapter {card.chapter!r}; there are {', '.join(exercises.chapters())}.")
+            raise ValueError(
+                f"{path}: there is no chapter {card.chapter!r}; there are {', '.join(exercises.chapters())}."
+            )
         if card.id in known or card.id in _own.cards:
             raise ValueError(f"{path}: there is an exercise {card.id!r} already; give this one another id.")
         _own.cards[card.id], _own.places[card.id] = card, path.parent

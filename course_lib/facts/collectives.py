@@ -25,9 +25,13 @@ def _series() -> dict[str, tuple[Measured, ...]]:
     found: dict[str, list[Measured]] = {}
     for row in rows("collective_bandwidth.csv"):
         rate = Fact(float(row["value"]) * GB, "B/s", row["source"], row["date"], row["condition"])
-        made = Measured(row["collective"], row["device"], int(row["ranks"]), int(row["nodes"]), int(row["nbytes"]), rate, row["url"])
+        made = Measured(
+            row["collective"], row["device"], int(row["ranks"]), int(row["nodes"]), int(row["nbytes"]), rate, row["url"]
+        )
         found.setdefault(row["key"], []).append(made)
-    return {key: tuple(sorted(many, key=lambda one: (one.collective, one.nbytes, one.ranks))) for key, many in found.items()}
+    return {
+        key: tuple(sorted(many, key=lambda one: (one.collective, one.nbytes, one.ranks))) for key, many in found.items()
+    }
 
 
 def series(key: str) -> tuple[Measured, ...]:

@@ -121,10 +121,7 @@ def nodes() -> dict[str, Node]:
     for row in rows("course_map.csv"):
         column, line = row["place"].split()
         made[row["key"]] = Node(
-            **{
-                name: row[name]
-                for name in ("key", "concept", "prerequisite", "pressure", "layer", "home", "recurs")
-            },
+            **{name: row[name] for name in ("key", "concept", "prerequisite", "pressure", "layer", "home", "recurs")},
             needs=tuple(row["needs"].split()),
             chapters=tuple(row["chapters"].split()),
             place=(float(column), float(line)),
@@ -147,9 +144,7 @@ def symptoms() -> dict[str, Symptom]:
 def conflicts() -> dict[str, Conflict]:
     """The synthesis route: pairs of mechanisms by name."""
     return {
-        row["pair"]: Conflict(
-            row["pair"], row["one"], row["other"], row["question"], tuple(row["chapters"].split())
-        )
+        row["pair"]: Conflict(row["pair"], row["one"], row["other"], row["question"], tuple(row["chapters"].split()))
         for row in rows("course_synthesis.csv")
     }
 

@@ -93,11 +93,15 @@ def bubble_rates() -> tuple[BubbleRate, ...]:
     """All published bubble rates, in the order of their tables."""
     return tuple(
         BubbleRate(
-            row["model"], int(row["stages"]), int(row["microbatches"]), row["schedule"], int(row["chunks"]),
+            row["model"],
+            int(row["stages"]),
+            int(row["microbatches"]),
+            row["schedule"],
+            int(row["chunks"]),
             Fact(float(row["value"]), row["unit"], row["source"], row["date"], row["condition"]),
         )
         for row in rows("bubble_rates.csv")
-    )  # fmt: skip
+    )
 
 
 @cache
@@ -106,8 +110,10 @@ def stage_profiles() -> tuple[StageProfile, ...]:
     names = ("forward", "input_gradient", "weight_gradient", "communication")
     return tuple(
         StageProfile(
-            row["model"], int(row["stages"]), int(row["microbatches"]),
+            row["model"],
+            int(row["stages"]),
+            int(row["microbatches"]),
             *(Fact(float(row[name]) / 1e3, "s", row["source"], row["date"], row["condition"]) for name in names),
         )
         for row in rows("bubble_profile.csv")
-    )  # fmt: skip
+    )

@@ -34,7 +34,15 @@ def _series() -> dict[str, tuple[Scaled, ...]]:
     found: dict[str, list[Scaled]] = {}
     for row in rows("scaling.csv"):
         speed = Fact(float(row["value"]), row["unit"], row["source"], row["date"], row["condition"])
-        made = Scaled(row["device"], int(row["ranks"]), int(row["nodes"]), float(row["params"]), int(row["batch_tokens"]), speed, row["url"])
+        made = Scaled(
+            row["device"],
+            int(row["ranks"]),
+            int(row["nodes"]),
+            float(row["params"]),
+            int(row["batch_tokens"]),
+            speed,
+            row["url"],
+        )
         found.setdefault(row["key"], []).append(made)
     return {key: tuple(sorted(many, key=lambda one: one.ranks)) for key, many in found.items()}
 

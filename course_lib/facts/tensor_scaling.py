@@ -17,7 +17,9 @@ class Cut:
     hidden: int
     tokens: int  # in a step
     step_seconds: Fact
-    scaling: Fact  # parameters times tokens a second of one GPU, over those of the model on one GPU alone, as a fraction
+    scaling: (
+        Fact  # parameters times tokens a second of one GPU, over those of the model on one GPU alone, as a fraction
+    )
     url: str
 
     @property

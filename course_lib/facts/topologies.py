@@ -19,9 +19,7 @@ class TopologyLevel:
     note: str
     holds: Fact | None = None  # how many of the level inside; None for the device itself
     adapters: Fact | None = None  # network adapters of one server, where a source says so
-    oversubscription: Fact | None = (
-        None  # what its members could send, over what passes; None: everything passes
-    )
+    oversubscription: Fact | None = None  # what its members could send, over what passes; None: everything passes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +37,7 @@ class Topology:
             count *= int(each.holds or 1)
             if each.name == level:
                 return count
-        raise ValueError(
-            f"{self.name} has no level {level!r}; it has {', '.join(each.name for each in self.levels)}."
-        )
+        raise ValueError(f"{self.name} has no level {level!r}; it has {', '.join(each.name for each in self.levels)}.")
 
 
 @cache
@@ -58,14 +54,17 @@ def _topologies() -> dict[str, Topology]:
             device=levels[0]["device"],
             levels=tuple(
                 TopologyLevel(
-                    name=row["level"], of=row["of"], wire=row["wire"], note=row["note"],
+                    name=row["level"],
+                    of=row["of"],
+                    wire=row["wire"],
+                    note=row["note"],
                     **values.get((name, row["level"]), {}),
                 )
                 for row in levels
             ),
         )
         for name, levels in named.items()
-    }  # fmt: skip
+    }
 
 
 def topology(name: str) -> Topology:

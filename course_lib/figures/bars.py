@@ -33,16 +33,29 @@ def bars_against_ceiling(
         words = f"{number_text(100 * load)} %" + ("  →" if load > most else "")
         inside = shown > 0.68 * most or (0.25 * most < shown and not over)
         paint = ink_on(VERMILION if over else BLUE) if inside else INK
-        axes.text(shown - 0.015 * most if inside else shown + 0.015 * most, place, words, va="center",
-                  ha="right" if inside else "left", fontsize=style.NORMAL, color=paint, fontweight="bold")  # fmt: skip
+        axes.text(
+            shown - 0.015 * most if inside else shown + 0.015 * most,
+            place,
+            words,
+            va="center",
+            ha="right" if inside else "left",
+            fontsize=style.NORMAL,
+            color=paint,
+            fontweight="bold",
+        )
         heavy = name == first
-        axes.text(-0.02 * most, place - (0.13 if notes else 0), name + ("  ◀ first" if heavy else ""), ha="right",
-                  va="center", fontsize=style.NORMAL, fontweight="bold" if heavy else "normal",
-                  color=VERMILION if heavy else INK)  # fmt: skip
+        axes.text(
+            -0.02 * most,
+            place - (0.13 if notes else 0),
+            name + ("  ◀ first" if heavy else ""),
+            ha="right",
+            va="center",
+            fontsize=style.NORMAL,
+            fontweight="bold" if heavy else "normal",
+            color=VERMILION if heavy else INK,
+        )
         if notes and notes.get(name):
-            axes.text(
-                -0.02 * most, place + 0.19, notes[name], ha="right", va="center", fontsize=7.5, color=SOFT
-            )
+            axes.text(-0.02 * most, place + 0.19, notes[name], ha="right", va="center", fontsize=7.5, color=SOFT)
     axes.axvline(1.0, color=INK, linewidth=1.6)
     axes.set_ylim(len(loads) - 0.5, -0.5)
     axes.set_xlim(0, most)

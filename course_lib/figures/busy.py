@@ -36,9 +36,7 @@ def who_is_busy(
     if not spans and not ranks:
         raise ValueError("There are no spans; a timeline needs at least one, or the number of ranks.")
     rows = ranks or 1 + max(span.rank for span in spans)
-    end = (
-        until or max([span.end for span in spans] + [message.arrived for message in messages] + [0.0]) or 1.0
-    )
+    end = until or max([span.end for span in spans] + [message.arrived for message in messages] + [0.0]) or 1.0
     scale, word = _unit(end, unit)
     figure, axes = style.new(height or 1.35 + 0.34 * min(rows, 24), bottom=0.95, top=0.42, left=0.75)
     axes.barh(range(rows), end / scale, height=_BAR, color=COLOR["idle"], alpha=0.28, linewidth=0)
@@ -55,9 +53,7 @@ def who_is_busy(
         {role(span.kind) for span in spans}, key=lambda kind: list(COLOR).index(kind) if kind in COLOR else 99
     )
     inches = figure.get_figheight() - 1.37
-    style.legend(
-        axes, [*kinds, *(["idle"] if "idle" not in kinds else [])], bbox_to_anchor=(0.5, -0.42 / inches)
-    )
+    style.legend(axes, [*kinds, *(["idle"] if "idle" not in kinds else [])], bbox_to_anchor=(0.5, -0.42 / inches))
     figure.alt = f"{title}. {busy_alt(spans, messages, rows)}"
     return figure
 
@@ -68,9 +64,7 @@ def busy_share(spans: Sequence[Span], ranks: int, end: float) -> float:
     return worked / (ranks * end) if end else 0.0
 
 
-def busy_alt(
-    spans: Sequence[Span], messages: Sequence[Message] | None = None, ranks: int | None = None
-) -> str:
+def busy_alt(spans: Sequence[Span], messages: Sequence[Message] | None = None, ranks: int | None = None) -> str:
     """The picture in words: how many ranks, how long, how much of it is idle."""
     if not spans:
         return f"An empty timeline{f' of {ranks} ranks' if ranks else ''}."
@@ -90,12 +84,7 @@ def _unit(end: float, unit: str | None) -> tuple[float, str]:
 def _draw_spans(axes, spans, scale, end) -> None:
     corners, fills = [], []
     for span in spans:
-        left, right, low, high = (
-            span.start / scale,
-            span.end / scale,
-            span.rank - _BAR / 2,
-            span.rank + _BAR / 2,
-        )
+        left, right, low, high = (span.start / scale, span.end / scale, span.rank - _BAR / 2, span.rank + _BAR / 2)
         corners.append([(left, low), (right, low), (right, high), (left, high)])
         fills.append(color(span.kind))
     axes.add_collection(PolyCollection(corners, facecolors=fills, edgecolors=PAPER, linewidths=0.6))
@@ -114,10 +103,5 @@ def _draw_messages(axes, messages, scale) -> None:
         down = 1 if message.dst > message.src else -1
         start = (message.sent / scale, message.src + down * 0.2)
         stop = (message.arrived / scale, message.dst - down * 0.2)
-        arrow = {
-            "arrowstyle": "-|>",
-            "color": SOFT if len(messages) > 40 else INK,
-            "lw": 0.8,
-            "mutation_scale": 7,
-        }
+        arrow = {"arrowstyle": "-|>", "color": SOFT if len(messages) > 40 else INK, "lw": 0.8, "mutation_scale": 7}
         axes.annotate("", xy=stop, xytext=start, arrowprops={**arrow, "shrinkA": 0, "shrinkB": 0})

@@ -25,12 +25,21 @@ def chip_picture(chip: Chip, part: str = "SM", name: str = "") -> Picture:
     for each, (x, y, wide, high) in _FRAMES.items():
         heavy = each == part
         boxes(axes, [(x, y, wide, high)], EMPTY, VERMILION if heavy else GREY, 2.2 if heavy else 0.8)
-        axes.text(x, y + high + 0.09, f"one {each}", fontsize=style.NORMAL, color=INK, fontweight="bold" if heavy else "normal")
+        axes.text(
+            x,
+            y + high + 0.09,
+            f"one {each}",
+            fontsize=style.NORMAL,
+            color=INK,
+            fontweight="bold" if heavy else "normal",
+        )
     _gpu(axes, chip)
     _sm(axes, chip)
     _core(axes, chip)
     lines = part_words(chip, part)
-    axes.text(0.15, 3.83, f"{name or 'A GPU'}: {lines[0]}", fontsize=style.LARGE, color=INK, fontweight="bold", va="center")
+    axes.text(
+        0.15, 3.83, f"{name or 'A GPU'}: {lines[0]}", fontsize=style.LARGE, color=INK, fontweight="bold", va="center"
+    )
     for row, line in enumerate(lines[1:]):
         axes.text(0.15, 0.72 - 0.23 * row, line, fontsize=style.NORMAL, color=INK, va="center")
     figure.alt = f"{name or 'A GPU'}, one {part}: {' '.join(lines)}"
@@ -91,7 +100,10 @@ def _sm(axes: Axes, chip: Chip) -> None:
         left, low = x + 0.1 + (quarter % 2) * (half + 0.1), y + 0.45 + (quarter // 2) * (tall + 0.1)
         boxes(axes, [(left, low, half, tall)], "white", GREY, 0.8, layer=2)
         each = int(chip.cores_per_sm) // 4
-        plain += [(left + 0.06 + 0.105 * (k % 4), low + 0.07 + (tall - 0.1) * (k // 4) / (each / 4), 0.075, 0.055) for k in range(each)]
+        plain += [
+            (left + 0.06 + 0.105 * (k % 4), low + 0.07 + (tall - 0.1) * (k // 4) / (each / 4), 0.075, 0.055)
+            for k in range(each)
+        ]
         count = max(1, int(chip.tensor_cores_per_sm) // 4)
         deep = (tall - 0.12) / count
         tensors += [(left + 0.53, low + 0.06 + k * deep, half - 0.59, deep - 0.05) for k in range(count)]
@@ -109,5 +121,14 @@ def _core(axes: Axes, chip: Chip) -> None:
     columns = min(8, math.isqrt(elements))
     rows = elements // columns
     across, up = (wide - 0.2) / columns, (high - 0.5) / rows
-    boxes(axes, [(x + 0.1 + c * across, y + 0.4 + r * up, 0.84 * across, 0.76 * up) for r in range(rows) for c in range(columns)], ORANGE, layer=2)
+    boxes(
+        axes,
+        [
+            (x + 0.1 + c * across, y + 0.4 + r * up, 0.84 * across, 0.76 * up)
+            for r in range(rows)
+            for c in range(columns)
+        ],
+        ORANGE,
+        layer=2,
+    )
     axes.text(x + wide / 2, y + 0.2, "rows of A × columns of B", fontsize=7.5, color=SOFT, ha="center", va="center")

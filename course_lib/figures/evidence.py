@@ -14,7 +14,9 @@ from course_lib.figures.palette import BLUE, GREEN, GREY, INK, VERMILION
 from course_lib.figures.style import Picture
 from course_lib.units import bytes_text, duration_text, number_text
 
-CHAPTER_COPY = Path(__file__).resolve().parents[2] / "solutions" / "15_real_multi_gpu_runs" / "figures" / "predicted_measured.svg"
+CHAPTER_COPY = (
+    Path(__file__).resolve().parents[2] / "solutions" / "15_real_multi_gpu_runs" / "figures" / "predicted_measured.svg"
+)
 INKS = {"wire": BLUE, "memory": GREEN, "seconds": VERMILION}
 NAMES = {"wire": "bytes sent", "memory": "bytes held", "seconds": "seconds of a step"}
 TEXTS: Mapping[str, Callable[[float], str]] = {"wire": bytes_text, "memory": bytes_text, "seconds": duration_text}
@@ -58,7 +60,15 @@ def ratios(rows: Sequence[Row]) -> Picture:
                 panel.dot(axes, np.log10(ratio), place + 0.5, ink, ring=ring, size=9 if ring else 6.5)
     for place, (quantity, ink) in enumerate(INKS.items()):
         face, width = ("none", 2) if quantity == "wire" else (ink, 0)
-        axes.plot(2.3 + 1.25 * place, height - 0.72, "o", color=ink, markerfacecolor=face, markeredgewidth=width, markersize=6.5)
+        axes.plot(
+            2.3 + 1.25 * place,
+            height - 0.72,
+            "o",
+            color=ink,
+            markerfacecolor=face,
+            markeredgewidth=width,
+            markersize=6.5,
+        )
         axes.text(2.4 + 1.25 * place, height - 0.72, NAMES[quantity], fontsize=style.SMALL, color=INK, va="center")
     between = {quantity: " to ".join(dict.fromkeys(map(_times, spread(rows, quantity)))) for quantity in INKS}
     title = f"{len(rows)} runs, each predicted before it ran"
@@ -72,7 +82,9 @@ def beside(rows: Sequence[Row], quantity: str, where: str = "") -> Picture:
     """One quantity of each run: an empty ring where it was predicted, a dot where it was measured, the ratio at the right."""
     shown = [row for row in rows if row[f"{quantity}_ratio"]]
     if not shown:
-        raise ValueError(f"None of these runs has {NAMES[quantity]} to compare: one process sends nothing. Choose another set.")
+        raise ValueError(
+            f"None of these runs has {NAMES[quantity]} to compare: one process sends nothing. Choose another set."
+        )
     both = [row[f"{quantity}_{kind}"] for row in shown for kind in ("predicted", "measured")]
     low, high = np.log10(min(both)) - 0.12, np.log10(max(both)) + 0.12
     height = 1.5 + 0.27 * len(shown)
@@ -87,12 +99,20 @@ def beside(rows: Sequence[Row], quantity: str, where: str = "") -> Picture:
         panel.line(axes, (said, seen), (place + 0.5,) * 2, GREY, 2.5)
         panel.dot(axes, said, place + 0.5, INK, ring=True, size=8)
         panel.dot(axes, seen, place + 0.5, INKS[quantity], size=6.5)
-        axes.text(6.5, panel.at(low, place + 0.5)[1], f"× {_times(row[f'{quantity}_ratio'])}", fontsize=style.SMALL, color=INK, va="center")
+        axes.text(
+            6.5,
+            panel.at(low, place + 0.5)[1],
+            f"× {_times(row[f'{quantity}_ratio'])}",
+            fontsize=style.SMALL,
+            color=INK,
+            va="center",
+        )
     least, most = spread(shown, quantity)
     title = f"{NAMES[quantity][0].upper()}{NAMES[quantity][1:]}: measured is {_times(least)} to {_times(most)} times predicted"
     panels.head(figure, title, f"{where}Ring: predicted before the run. Dot: measured.")
     figure.alt = f"{title}. " + "; ".join(
-        f"{label(row)}: {TEXTS[quantity](row[f'{quantity}_predicted'])} predicted, {TEXTS[quantity](row[f'{quantity}_measured'])} measured" for row in shown
+        f"{label(row)}: {TEXTS[quantity](row[f'{quantity}_predicted'])} predicted, {TEXTS[quantity](row[f'{quantity}_measured'])} measured"
+        for row in shown
     )
     return figure
 

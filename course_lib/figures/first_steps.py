@@ -56,26 +56,55 @@ def first_steps(model: str = MODEL, device: str = DEVICE, tokens: int = TOKENS) 
         floor = up
     axes.plot(fine, np.where(floor > card / GB, floor, np.nan), color=VERMILION, linewidth=3)
     axes.axhline(card / GB, color=INK, linewidth=1.4, linestyle=(0, (5, 3)))
-    axes.text(0.08, card / GB + 2, f"one {device.split()[0]}: {facts.device(device).memory.text}", fontsize=style.SMALL, color=INK)
+    axes.text(
+        0.08,
+        card / GB + 2,
+        f"one {device.split()[0]}: {facts.device(device).memory.text}",
+        fontsize=style.SMALL,
+        color=INK,
+    )
     for end in range(1, len(PHASES)):
         axes.axvline(end, color=PAPER, linewidth=1.0)
     axes.set(xlim=(0, len(PHASES)), ylim=(0, 1.1 * max(floor.max(), card / GB)))
-    axes.set_xticks(np.arange(len(PHASES)) + 0.5, [phase.replace(" ", "\n", 1) for phase in PHASES], fontsize=style.SMALL)
+    axes.set_xticks(
+        np.arange(len(PHASES)) + 0.5, [phase.replace(" ", "\n", 1) for phase in PHASES], fontsize=style.SMALL
+    )
     axes.tick_params(axis="x", length=0)
     where, most = peak(found)
-    title = "It fits in the first step, and dies in the second" if where.endswith("2") and most > card else "The memory of two steps"
+    title = (
+        "It fits in the first step, and dies in the second"
+        if where.endswith("2") and most > card
+        else "The memory of two steps"
+    )
     style.dress(axes, title, y="bytes alive (GB)", grid="y")
     for place, name in enumerate(reversed(order)):
         height, size = 0.95 - 0.16 * place, float(found[name].max())
         axes.text(1.03, height, "■", transform=axes.transAxes, color=color(name), fontsize=style.LARGE, va="center")
-        axes.text(1.085, height, f"{label(name).split(' (')[0]}\n{bytes_text(size)}", transform=axes.transAxes, fontsize=style.SMALL,
-                  color=INK, va="center")  # fmt: skip
+        axes.text(
+            1.085,
+            height,
+            f"{label(name).split(' (')[0]}\n{bytes_text(size)}",
+            transform=axes.transAxes,
+            fontsize=style.SMALL,
+            color=INK,
+            va="center",
+        )
     at = PHASES.index(where) + 1
-    axes.annotate(f"{bytes_text(most)} at the end of {where}", (at, most / GB), xytext=(-8, 4), textcoords="offset points", ha="right",
-                  fontsize=style.SMALL, color=VERMILION if most > card else SOFT, fontweight="bold")  # fmt: skip
+    axes.annotate(
+        f"{bytes_text(most)} at the end of {where}",
+        (at, most / GB),
+        xytext=(-8, 4),
+        textcoords="offset points",
+        ha="right",
+        fontsize=style.SMALL,
+        color=VERMILION if most > card else SOFT,
+        fontweight="bold",
+    )
     said = ", ".join(f"{label(name)} {bytes_text(float(found[name].max()))}" for name in order)
-    figure.alt = (f"Bytes alive through two training steps of {model} on {tokens:,} tokens, at most: {said}. The peak, {bytes_text(most)}, comes at the "
-                  f"end of {where}; one {device} has {bytes_text(card)}.")  # fmt: skip
+    figure.alt = (
+        f"Bytes alive through two training steps of {model} on {tokens:,} tokens, at most: {said}. The peak, {bytes_text(most)}, comes at the "
+        f"end of {where}; one {device} has {bytes_text(card)}."
+    )
     return figure
 
 
@@ -87,8 +116,11 @@ def _between(name: str, ends: np.ndarray, fine: np.ndarray) -> np.ndarray:
     if name == "activations":
         return slope
     made = {PHASES.index(f"step {step}") for step in (1, 2)}
-    return np.where([int(x) in made and x - int(x) < 0.94 and x < len(PHASES) for x in fine], ends.max(), np.where(
-        [int(x) in made or int(x) >= len(PHASES) for x in fine], 0.0, slope))  # fmt: skip
+    return np.where(
+        [int(x) in made and x - int(x) < 0.94 and x < len(PHASES) for x in fine],
+        ends.max(),
+        np.where([int(x) in made or int(x) >= len(PHASES) for x in fine], 0.0, slope),
+    )
 
 
 if __name__ == "__main__":

@@ -92,9 +92,7 @@ def _fill(schedule: Schedule, kind: str, stage: int) -> str:
 def _towards_paper(fill: str, share: float) -> str:
     parts = [int(fill[at : at + 2], 16) for at in (1, 3, 5)]
     paper = [int(PAPER[at : at + 2], 16) for at in (1, 3, 5)]
-    return "#" + "".join(
-        f"{round(one + share * (two - one)):02x}" for one, two in zip(parts, paper, strict=True)
-    )
+    return "#" + "".join(f"{round(one + share * (two - one)):02x}" for one, two in zip(parts, paper, strict=True))
 
 
 def _draw_operations(axes, timeline: Timeline, low: float, high: float, end: float) -> None:
@@ -155,6 +153,16 @@ def _legend(axes, schedule: Schedule, strip: bool, inches: float) -> None:
     handles.append(Patch(facecolor=COLOR["idle"], alpha=0.28, label="idle"))
     if strip:
         handles.append(Patch(facecolor=COLOR["activations"], label="activations held"))
-    axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.42 / inches), ncol=len(handles), frameon=False,
-                fontsize=style.SMALL, labelcolor=INK, handlelength=1.1, handleheight=1.1, columnspacing=1.2,
-                handletextpad=0.5)  # fmt: skip
+    axes.legend(
+        handles=handles,
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.42 / inches),
+        ncol=len(handles),
+        frameon=False,
+        fontsize=style.SMALL,
+        labelcolor=INK,
+        handlelength=1.1,
+        handleheight=1.1,
+        columnspacing=1.2,
+        handletextpad=0.5,
+    )

@@ -59,13 +59,9 @@ def holds_alt(holdings: Sequence[Mapping[str, float]], ceiling: float | None = N
     parts = ", ".join(f"{label(name)} {bytes_text(size)}" for name, size in holdings[most].items() if size)
     fits = ""
     if ceiling is not None:
-        fits = (
-            f" It {'fits in' if totals[most] <= ceiling else 'exceeds'} the device's {bytes_text(ceiling)}."
-        )
+        fits = f" It {'fits in' if totals[most] <= ceiling else 'exceeds'} the device's {bytes_text(ceiling)}."
     ranks = "1 rank" if len(totals) == 1 else f"{len(totals)} ranks"
-    return (
-        f"Memory held by {ranks}. The fullest, rank {most}, holds {bytes_text(totals[most])}: {parts}.{fits}"
-    )
+    return f"Memory held by {ranks}. The fullest, rank {most}, holds {bytes_text(totals[most])}: {parts}.{fits}"
 
 
 def _rank_of(name: str) -> tuple[int, str]:
@@ -79,27 +75,46 @@ def _draw_layer(axes, floor, sizes, fill, tallest) -> None:
     for place, (low, size) in enumerate(zip(floor, sizes, strict=True)):
         left, right, high = place - half, place + half, low + size
         corners.append([(left, low), (right, low), (right, high), (left, high)])
-    axes.add_collection(
-        PolyCollection(corners, facecolors=fill, edgecolors=PAPER, linewidths=0.6), autolim=False
-    )
+    axes.add_collection(PolyCollection(corners, facecolors=fill, edgecolors=PAPER, linewidths=0.6), autolim=False)
     if len(sizes) <= 8:
         tall = [place for place, size in enumerate(sizes) if size >= 0.06 * tallest]
         places = [(place, floor[place] + sizes[place] / 2) for place in tall]
-        style.words(
-            axes, places, [bytes_text(sizes[place] * GB) for place in tall], [ink_on(fill)] * len(tall)
-        )
+        style.words(axes, places, [bytes_text(sizes[place] * GB) for place in tall], [ink_on(fill)] * len(tall))
 
 
 def _draw_ceiling(axes, ceiling, totals) -> None:
     axes.axhline(ceiling / GB, color=INK, linewidth=1.4, linestyle=(0, (5, 3)), zorder=0.8)
     words = f" one device: {bytes_text(ceiling)}"
-    axes.annotate(words, (0, ceiling / GB), xycoords=("axes fraction", "data"), xytext=(2, 3),
-                  textcoords="offset points", fontsize=style.SMALL, color=INK, va="bottom")  # fmt: skip
+    axes.annotate(
+        words,
+        (0, ceiling / GB),
+        xycoords=("axes fraction", "data"),
+        xytext=(2, 3),
+        textcoords="offset points",
+        fontsize=style.SMALL,
+        color=INK,
+        va="bottom",
+    )
     for place, total in enumerate(totals):
         if total > ceiling:
-            axes.bar(place, (total - ceiling) / GB, bottom=ceiling / GB, width=0.78, facecolor="none",
-                     edgecolor=VERMILION, linewidth=2.4, zorder=4)  # fmt: skip
+            axes.bar(
+                place,
+                (total - ceiling) / GB,
+                bottom=ceiling / GB,
+                width=0.78,
+                facecolor="none",
+                edgecolor=VERMILION,
+                linewidth=2.4,
+                zorder=4,
+            )
             if len(totals) <= 8:
-                axes.annotate(f"{bytes_text(total - ceiling)} too much", (place, total / GB), xytext=(0, 4),
-                              textcoords="offset points", ha="center", fontsize=style.SMALL, color=VERMILION,
-                              fontweight="bold")  # fmt: skip
+                axes.annotate(
+                    f"{bytes_text(total - ceiling)} too much",
+                    (place, total / GB),
+                    xytext=(0, 4),
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize=style.SMALL,
+                    color=VERMILION,
+                    fontweight="bold",
+                )

@@ -40,7 +40,9 @@ class Lanes:
     @property
     def exposed(self) -> tuple[Stretch, ...]:
         """When the wire carries something and the GPU computes nothing."""
-        return tuple(piece for stretch in joined(self.wire) for piece in _without(stretch, [(a, b) for a, b, _ in self.work]))
+        return tuple(
+            piece for stretch in joined(self.wire) for piece in _without(stretch, [(a, b) for a, b, _ in self.work])
+        )
 
     @property
     def hidden_share(self) -> float:
@@ -72,7 +74,11 @@ def lanes_of(run: Run, rank: int = 0, name: str = "", forward: float = 0.0) -> L
 
     The wire is busy while a message from or to this rank is under way.
     """
-    mine = [(span.start, span.end) for span in run.spans if span.rank == rank and span.kind in ("compute", "forward", "backward")]
+    mine = [
+        (span.start, span.end)
+        for span in run.spans
+        if span.rank == rank and span.kind in ("compute", "forward", "backward")
+    ]
     before = [(start, min(stop, forward), "forward") for start, stop in joined(mine) if start < forward]
     after = [(max(start, forward), stop, "backward") for start, stop in joined(mine) if stop > forward]
     travels = [(each.sent, each.arrived) for each in run.messages if rank in (each.src, each.dst)]
@@ -88,20 +94,39 @@ def draw(axes: Axes, lanes: Lanes, row: float, scale: float) -> None:
     _bars(axes, lanes.exposed, row + 1, half, scale, PAPER, hatch="////")
 
 
-def _bars(axes: Axes, stretches: Sequence[Stretch], row: float, half: float, scale: float, fill: str, hatch: str = "") -> None:
-    corners = [[(a / scale, row - half), (b / scale, row - half), (b / scale, row + half), (a / scale, row + half)] for a, b in stretches]
+def _bars(
+    axes: Axes, stretches: Sequence[Stretch], row: float, half: float, scale: float, fill: str, hatch: str = ""
+) -> None:
+    corners = [
+        [(a / scale, row - half), (b / scale, row - half), (b / scale, row + half), (a / scale, row + half)]
+        for a, b in stretches
+    ]
     edge = color("communication") if hatch else PAPER
-    axes.add_collection(PolyCollection(corners, facecolors=fill, edgecolors=edge, linewidths=0.8 if hatch else 0.5, hatch=hatch or None))
+    axes.add_collection(
+        PolyCollection(corners, facecolors=fill, edgecolors=edge, linewidths=0.8 if hatch else 0.5, hatch=hatch or None)
+    )
 
 
 def key(axes: Axes, **where: object) -> None:
     """What the colours mean, in one row."""
     talk = color("communication")
-    handles = [Patch(facecolor=COLOR["forward"], label="forward"), Patch(facecolor=COLOR["backward"], label="backward"),
-               Patch(facecolor=talk, label="all-reduce, hidden"),
-               Patch(facecolor=PAPER, edgecolor=talk, hatch="////", label="all-reduce, exposed")]  # fmt: skip
-    given = {"loc": "upper center", "ncol": 4, "frameon": False, "fontsize": style.SMALL, "labelcolor": INK, "handlelength": 1.4,
-             "columnspacing": 1.4, "handletextpad": 0.5, **where}  # fmt: skip
+    handles = [
+        Patch(facecolor=COLOR["forward"], label="forward"),
+        Patch(facecolor=COLOR["backward"], label="backward"),
+        Patch(facecolor=talk, label="all-reduce, hidden"),
+        Patch(facecolor=PAPER, edgecolor=talk, hatch="////", label="all-reduce, exposed"),
+    ]
+    given = {
+        "loc": "upper center",
+        "ncol": 4,
+        "frameon": False,
+        "fontsize": style.SMALL,
+        "labelcolor": INK,
+        "handlelength": 1.4,
+        "columnspacing": 1.4,
+        "handletextpad": 0.5,
+        **where,
+    }
     axes.legend(handles=handles, **given)
 
 
@@ -130,8 +155,9 @@ def computing_beside_talking(shown: Sequence[Lanes], title: str = "What the back
     axes.spines["left"].set_visible(False)
     style.dress(axes, title, x=f"time of one step ({unit})")
     key(axes, bbox_to_anchor=(0.4, -0.42 / (figure.get_figheight() - 1.34)))
-    said = "; ".join(f"{each.name}: {duration_text(each.end)}, {percent_text(each.hidden_share, 2)} of the all-reduce hidden" for each in shown)
+    said = "; ".join(
+        f"{each.name}: {duration_text(each.end)}, {percent_text(each.hidden_share, 2)} of the all-reduce hidden"
+        for each in shown
+    )
     figure.alt = f"{title}. Lanes of computing and of communication over one step. {said}."
     return figure
-
-

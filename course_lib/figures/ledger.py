@@ -25,11 +25,7 @@ _MOST = 240  # places along the picture
 
 
 def memory_over_a_step(
-    timeline: Timeline,
-    *,
-    title: str = "Memory over one training step",
-    top: float | None = None,
-    height: float = 3.4,
+    timeline: Timeline, *, title: str = "Memory over one training step", top: float | None = None, height: float = 3.4
 ) -> Picture:
     """Bytes by role, stacked, at every allocation of a step, with its phases and its peak.
 
@@ -52,9 +48,18 @@ def memory_over_a_step(
     _draw_phases(axes, timeline.ends)
     axes.plot([peak], [total[peak] / unit], "o", color=INK, markersize=4, zorder=5)
     left = peak > len(total) / 2
-    axes.annotate(f"peak {bytes_text(total[peak])}", (peak, total[peak] / unit), xytext=(-7 if left else 7, 3),
-                  textcoords="offset points", ha="right" if left else "left", va="bottom", fontsize=style.NORMAL,
-                  fontweight="bold", color=INK, bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.6, "alpha": 0.85})  # fmt: skip
+    axes.annotate(
+        f"peak {bytes_text(total[peak])}",
+        (peak, total[peak] / unit),
+        xytext=(-7 if left else 7, 3),
+        textcoords="offset points",
+        ha="right" if left else "left",
+        va="bottom",
+        fontsize=style.NORMAL,
+        fontweight="bold",
+        color=INK,
+        bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.6, "alpha": 0.85},
+    )
     axes.set_xlim(0, len(total) - 1)
     axes.set_ylim(0, limit)
     style.dress(axes, x="allocations, one after the other", y=f"memory held ({name})", grid="y")
@@ -69,9 +74,7 @@ def ledger_alt(timeline: Timeline) -> str:
     total = timeline.total
     peak = max(range(len(total)), key=total.__getitem__)
     phase = next((name for name, end in timeline.ends.items() if peak <= end), "end")
-    held = "; ".join(
-        f"after the {name}: {_parts(timeline.roles, end)}" for name, end in timeline.ends.items()
-    )
+    held = "; ".join(f"after the {name}: {_parts(timeline.roles, end)}" for name, end in timeline.ends.items())
     size, parts = bytes_text(total[peak]), _parts(timeline.roles, peak)
     return f"Peak of {size} during the {phase}: {parts}. Held {held}."
 
@@ -98,6 +101,15 @@ def _draw_phases(axes, ends: Mapping[str, int]) -> None:
     for name, end in ends.items():
         if end < last:
             axes.axvline(end, color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=3)
-        axes.annotate(name, ((start + end) / 2, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 5),
-                      textcoords="offset points", ha="center", va="bottom", fontsize=style.NORMAL, color=SOFT)  # fmt: skip
+        axes.annotate(
+            name,
+            ((start + end) / 2, 1.0),
+            xycoords=("data", "axes fraction"),
+            xytext=(0, 5),
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            fontsize=style.NORMAL,
+            color=SOFT,
+        )
         start = end

@@ -34,11 +34,27 @@ def memory_wall(
     for name in devices:
         size = facts.device(name).memory
         axes.axhline(size / GB, color=INK, linewidth=1.1, linestyle="--", zorder=0.9)  # behind bars and words
-        axes.text(left + 0.08, size / GB, f"one {name.split()[0]}: {size.text}", va="center", fontsize=style.SMALL,
-                  color=INK, bbox=on_paper)  # fmt: skip
+        axes.text(
+            left + 0.08,
+            size / GB,
+            f"one {name.split()[0]}: {size.text}",
+            va="center",
+            fontsize=style.SMALL,
+            color=INK,
+            bbox=on_paper,
+        )
     for place, total in enumerate(totals):
-        axes.text(place, total / GB + 38, bytes_text(total), ha="center", va="center", fontsize=style.NORMAL,
-                  color=INK, fontweight="bold", bbox=on_paper)  # fmt: skip
+        axes.text(
+            place,
+            total / GB + 38,
+            bytes_text(total),
+            ha="center",
+            va="center",
+            fontsize=style.NORMAL,
+            color=INK,
+            fontweight="bold",
+            bbox=on_paper,
+        )
     axes.set_xlim(left, right)
     axes.set_ylim(0, 1.1 * max(totals) / GB)
     axes.set_ylabel("training state (GB)")

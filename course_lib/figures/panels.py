@@ -42,13 +42,23 @@ class Panel:
         up = np.clip((np.asarray(y, dtype=float) - self.y[0]) / (self.y[1] - self.y[0]), 0, 1)
         return np.stack(np.broadcast_arrays(self.left + across * self.width, self.bottom + up * self.height), axis=-1)
 
-    def frame(self, axes: Axes, xs: Mapping[float, str], ys: Mapping[float, str], x: str = "", y: str = "", grid: bool = True) -> None:
+    def frame(
+        self, axes: Axes, xs: Mapping[float, str], ys: Mapping[float, str], x: str = "", y: str = "", grid: bool = True
+    ) -> None:
         """Two axes with these marks, their names with units, and grid lines at the marks."""
         right, top = self.left + self.width, self.bottom + self.height
         corners = [[(self.left, top), (self.left, self.bottom), (right, self.bottom)]]
         if grid:
-            lines = [[(place, self.bottom), (place, top)] for place, _ in map(tuple, self.at(list(xs), self.y[0]))] if xs else []
-            lines += [[(self.left, place), (right, place)] for _, place in map(tuple, self.at(self.x[0], list(ys)))] if ys else []
+            lines = (
+                [[(place, self.bottom), (place, top)] for place, _ in map(tuple, self.at(list(xs), self.y[0]))]
+                if xs
+                else []
+            )
+            lines += (
+                [[(self.left, place), (right, place)] for _, place in map(tuple, self.at(self.x[0], list(ys)))]
+                if ys
+                else []
+            )
             axes.add_collection(LineCollection(lines, colors=GRID, linewidths=0.7, zorder=0.5), autolim=False)
         axes.add_collection(LineCollection(corners, colors=SOFT, linewidths=0.8, zorder=3), autolim=False)
         said = {"fontsize": style.SMALL, "color": INK}
@@ -57,26 +67,64 @@ class Panel:
         for value, words in ys.items():
             axes.text(self.left - 0.07, self.at(self.x[0], value)[1], words, ha="right", va="center", **said)
         if x:
-            axes.text(self.left + self.width / 2, self.bottom - 0.27, x, ha="center", va="top", fontsize=style.NORMAL, color=INK)
+            axes.text(
+                self.left + self.width / 2,
+                self.bottom - 0.27,
+                x,
+                ha="center",
+                va="top",
+                fontsize=style.NORMAL,
+                color=INK,
+            )
         if y:
             away = 0.16 + 0.068 * max((len(words) for words in ys.values()), default=0)
-            axes.text(self.left - away, self.bottom + self.height / 2, y, ha="right", va="center", rotation=90, fontsize=style.NORMAL, color=INK)
+            axes.text(
+                self.left - away,
+                self.bottom + self.height / 2,
+                y,
+                ha="right",
+                va="center",
+                rotation=90,
+                fontsize=style.NORMAL,
+                color=INK,
+            )
 
-    def line(self, axes: Axes, x: Sequence[float], y: Sequence[float], color: str, width: float = 2.0, dashed: bool = False) -> None:
+    def line(
+        self, axes: Axes, x: Sequence[float], y: Sequence[float], color: str, width: float = 2.0, dashed: bool = False
+    ) -> None:
         """A curve through these points."""
         look = {"colors": color, "linewidths": width, "linestyles": [(0, (4, 3)) if dashed else "solid"], "zorder": 2}
         axes.add_collection(LineCollection([self.at(x, y)], capstyle="butt", **look), autolim=False)
 
-    def fill(self, axes: Axes, x: Sequence[float], low: Sequence[float], high: Sequence[float], color: str, alpha: float = 0.25) -> None:
+    def fill(
+        self,
+        axes: Axes,
+        x: Sequence[float],
+        low: Sequence[float],
+        high: Sequence[float],
+        color: str,
+        alpha: float = 0.25,
+    ) -> None:
         """The area between two curves."""
         corners = np.concatenate([self.at(x, low), self.at(x, high)[::-1]])
-        axes.add_collection(PolyCollection([corners], facecolors=color, alpha=alpha, linewidths=0, zorder=1), autolim=False)
+        axes.add_collection(
+            PolyCollection([corners], facecolors=color, alpha=alpha, linewidths=0, zorder=1), autolim=False
+        )
 
     def dot(self, axes: Axes, x: float, y: float, color: str = INK, ring: bool = False, size: float = 7.0) -> None:
         """A point, or an empty ring."""
         place = self.at(x, y)
         face = "none" if ring else color
-        axes.plot(place[0], place[1], "o", color=color, markerfacecolor=face, markersize=size, markeredgewidth=2 if ring else 0, zorder=4)
+        axes.plot(
+            place[0],
+            place[1],
+            "o",
+            color=color,
+            markerfacecolor=face,
+            markersize=size,
+            markeredgewidth=2 if ring else 0,
+            zorder=4,
+        )
 
 
 def marks(top: float, most: int = 5) -> dict[float, str]:

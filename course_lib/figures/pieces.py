@@ -25,7 +25,9 @@ class Held(Protocol):
 _LEFT, _TOP, _GAP, _SIDE = 0.72, 0.78, 0.14, 0.66  # inches: margins, between matrices, the longest side
 
 
-def held_pieces(ranks: Sequence[Sequence[Held]], title: str = "Who holds which rows and columns", layer: int = 0) -> Picture:
+def held_pieces(
+    ranks: Sequence[Sequence[Held]], title: str = "Who holds which rows and columns", layer: int = 0
+) -> Picture:
     """The embedding, the matrices of one layer and the head, a row of them per rank.
 
     Blue is held by one rank alone, light blue by several. Sides are drawn as square roots, or narrow matrices would be lines;
@@ -51,11 +53,25 @@ def held_pieces(ranks: Sequence[Sequence[Held]], title: str = "Who holds which r
             x = _LEFT + column * (room + _GAP) + room / 2
             _draw(axes, piece, x, middle, scale)
             if row == 0:
-                axes.text(x, height - _TOP + 0.16, _short(piece.name), fontsize=style.SMALL, color=INK, ha="center", va="center")
+                axes.text(
+                    x,
+                    height - _TOP + 0.16,
+                    _short(piece.name),
+                    fontsize=style.SMALL,
+                    color=INK,
+                    ha="center",
+                    va="center",
+                )
                 size = "×".join(map(str, piece.shape))
                 axes.text(x, height - _TOP + 0.02, size, fontsize=6.5, color=SOFT, ha="center", va="center")
-    axes.text(0.12, 0.16, "Weights as nn.Linear holds them: rows are outputs. Blue: this rank alone. Light: copies. Sides as square roots.",
-              fontsize=style.SMALL, color=SOFT, va="center")  # fmt: skip
+    axes.text(
+        0.12,
+        0.16,
+        "Weights as nn.Linear holds them: rows are outputs. Blue: this rank alone. Light: copies. Sides as square roots.",
+        fontsize=style.SMALL,
+        color=SOFT,
+        va="center",
+    )
     figure.alt = f"{title}. " + " ".join(f"Rank {row}: {_said(pieces)}." for row, pieces in enumerate(shown))
     return figure
 

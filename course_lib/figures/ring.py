@@ -81,9 +81,7 @@ def wait_for(
     """
     edges = edges_of(waits)
     if not edges:
-        raise ValueError(
-            "No rank waits for another; give a Deadlock's waits, or (rank, awaited rank, words)."
-        )
+        raise ValueError("No rank waits for another; give a Deadlock's waits, or (rank, awaited rank, words).")
     count = ranks or 1 + max(max(edge[0], edge[1]) for edge in edges)
     figure, axes = _round_picture(
         height or (2.0 if count == 2 else 3.8), title, note, reach=0.62 if count == 2 else 1.4
@@ -168,8 +166,16 @@ def _circle(count: int) -> tuple[list[tuple[float, float]], float]:
 
 def _rank(axes, place, size, words, fill) -> None:
     axes.add_patch(Circle(place, size, facecolor=fill, edgecolor=INK, linewidth=1.0, zorder=3))
-    axes.text(*place, words, ha="center", va="center", fontsize=style.NORMAL if size > 0.15 else style.SMALL,
-              color=ink_on(fill), zorder=4, fontweight="bold")  # fmt: skip
+    axes.text(
+        *place,
+        words,
+        ha="center",
+        va="center",
+        fontsize=style.NORMAL if size > 0.15 else style.SMALL,
+        color=ink_on(fill),
+        zorder=4,
+        fontweight="bold",
+    )
 
 
 def _arrow(axes, start, stop, size, paint, strong, bend=0.0) -> None:
@@ -177,9 +183,7 @@ def _arrow(axes, start, stop, size, paint, strong, bend=0.0) -> None:
     if span == 0:
         return
     inset = (size + 0.03) / span
-    ends = [
-        (start[0] + (stop[0] - start[0]) * t, start[1] + (stop[1] - start[1]) * t) for t in (inset, 1 - inset)
-    ]
+    ends = [(start[0] + (stop[0] - start[0]) * t, start[1] + (stop[1] - start[1]) * t) for t in (inset, 1 - inset)]
     axes.add_patch(
         FancyArrowPatch(
             *ends,
@@ -200,8 +204,16 @@ def _say(axes, start, stop, words, paint, bend) -> None:
     middle = ((start[0] + stop[0]) / 2, (start[1] + stop[1]) / 2)
     across = (stop[1] - start[1], start[0] - stop[0])  # to the right of the way from start to stop
     place = (middle[0] + across[0] * bend / 2, middle[1] + across[1] * bend / 2)
-    axes.text(*place, words, ha="center", va="center", fontsize=style.SMALL, color=INK, zorder=5,
-              bbox={"facecolor": PAPER, "edgecolor": paint, "boxstyle": "round,pad=0.3", "linewidth": 0.8})  # fmt: skip
+    axes.text(
+        *place,
+        words,
+        ha="center",
+        va="center",
+        fontsize=style.SMALL,
+        color=INK,
+        zorder=5,
+        bbox={"facecolor": PAPER, "edgecolor": paint, "boxstyle": "round,pad=0.3", "linewidth": 0.8},
+    )
 
 
 def _bend(start, stop, count) -> float:

@@ -21,7 +21,7 @@ from course_lib.figures.palette import (
     VERMILION,
     YELLOW,
     ink_on,
-)  # fmt: skip
+)
 
 CHAPTER = Path(__file__).resolve().parents[2] / "solutions" / "00_start_here"
 CHAPTER_COPY = CHAPTER / "figures" / "ring_moving.svg"
@@ -39,20 +39,22 @@ ALT = (
 
 def ring_moving() -> str:
     """The SVG as text: eight ranks, one turn in eight seconds, still where the reader asks for no motion."""
-    return "\n".join([
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
-        'role="img" font-family="DejaVu Sans, Verdana, sans-serif">',
-        f"<title>{ALT}</title>",
-        _style(),
-        f'<rect width="{WIDTH}" height="{HEIGHT}" rx="6" fill="{PAPER}"/>',
-        *_arrows(),
-        *_ranks(),
-        '<g class="turn">',
-        *_numbers(),
-        "</g>",
-        *_caption(),
-        "</svg>\n",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
+            'role="img" font-family="DejaVu Sans, Verdana, sans-serif">',
+            f"<title>{ALT}</title>",
+            _style(),
+            f'<rect width="{WIDTH}" height="{HEIGHT}" rx="6" fill="{PAPER}"/>',
+            *_arrows(),
+            *_ranks(),
+            '<g class="turn">',
+            *_numbers(),
+            "</g>",
+            *_caption(),
+            "</svg>\n",
+        ]
+    )
 
 
 def _at(rank: int, radius: float = RADIUS) -> tuple[float, float]:
@@ -88,10 +90,14 @@ def _arrows() -> Iterator[str]:
         length = math.dist((x0, y0), (x1, y1))
         ux, uy = (x1 - x0) / length, (y1 - y0) / length
         tip = (x1 - ux * 33, y1 - uy * 33)
-        yield (f'<path d="M{x0 + ux * 31:.1f} {y0 + uy * 31:.1f}L{tip[0]:.1f} {tip[1]:.1f}" '
-               f'stroke="{SOFT}" stroke-width="2"/>')  # fmt: skip
-        yield (f'<path d="M{tip[0] + ux * 6:.1f} {tip[1] + uy * 6:.1f}L{tip[0] - uy * 4:.1f} {tip[1] + ux * 4:.1f}'
-               f'L{tip[0] + uy * 4:.1f} {tip[1] - ux * 4:.1f}Z" fill="{SOFT}"/>')  # fmt: skip
+        yield (
+            f'<path d="M{x0 + ux * 31:.1f} {y0 + uy * 31:.1f}L{tip[0]:.1f} {tip[1]:.1f}" '
+            f'stroke="{SOFT}" stroke-width="2"/>'
+        )
+        yield (
+            f'<path d="M{tip[0] + ux * 6:.1f} {tip[1] + uy * 6:.1f}L{tip[0] - uy * 4:.1f} {tip[1] + ux * 4:.1f}'
+            f'L{tip[0] + uy * 4:.1f} {tip[1] - ux * 4:.1f}Z" fill="{SOFT}"/>'
+        )
 
 
 def _ranks() -> Iterator[str]:
@@ -105,8 +111,10 @@ def _numbers() -> Iterator[str]:
     for rank, hue in enumerate(HUES):
         x, y = _at(rank)
         yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="19" fill="{hue}"/>'
-        yield (f'<text class="up" x="{x:.1f}" y="{y + 4.5:.1f}" font-size="13" font-weight="bold" '
-               f'fill="{ink_on(hue)}" text-anchor="middle">{2**rank}</text>')  # fmt: skip
+        yield (
+            f'<text class="up" x="{x:.1f}" y="{y + 4.5:.1f}" font-size="13" font-weight="bold" '
+            f'fill="{ink_on(hue)}" text-anchor="middle">{2**rank}</text>'
+        )
 
 
 def _caption() -> Iterator[str]:
@@ -118,8 +126,10 @@ def _caption() -> Iterator[str]:
     for step in range(RANKS):
         source = -step % RANKS  # whose number reaches rank 0 at this step
         x, hue = left + 14 + 31 * step, HUES[source]
-        yield (f'<g class="seen{step}"><circle cx="{x}" cy="176" r="13" fill="{hue}"/><text x="{x}" y="180" '
-               f'font-size="10" font-weight="bold" fill="{ink_on(hue)}" text-anchor="middle">{2**source}</text></g>')  # fmt: skip
+        yield (
+            f'<g class="seen{step}"><circle cx="{x}" cy="176" r="13" fill="{hue}"/><text x="{x}" y="180" '
+            f'font-size="10" font-weight="bold" fill="{ink_on(hue)}" text-anchor="middle">{2**source}</text></g>'
+        )
     yield _line(left, 222, "After seven steps every rank knows all eight")
     yield _line(left, 241, f"numbers, and their sum: {sum(2**rank for rank in range(RANKS))}.")
 

@@ -29,13 +29,23 @@ def ring_phases(ranks: int = RANKS) -> Picture:
         row, column = divmod(place, ranks)
         corner = (_LEFT + (column + row) * (_SIDE + _GAP), below if row else top)
         name = f"step {place}" if place else "start"
-        axes.text(corner[0] + _SIDE / 2, corner[1] + _SIDE + 0.1, name, fontsize=style.NORMAL, color=INK, ha="center", va="center")
+        axes.text(
+            corner[0] + _SIDE / 2,
+            corner[1] + _SIDE + 0.1,
+            name,
+            fontsize=style.NORMAL,
+            color=INK,
+            ha="center",
+            va="center",
+        )
         draw_sums(axes, frame, ranks, corner, (_SIDE, _SIDE), style.NORMAL)
         if column == 0:
             _name_rows(axes, corner, ranks, chunks=row == 0)
     right = _LEFT + _SIDE + _GAP
-    for height, words in ((_HEIGHT - 0.24, "Reduce-scatter: every chunk collects all ranks"),
-                          (below + _SIDE + 0.42, "All-gather: every rank collects all chunks")):  # fmt: skip
+    for height, words in (
+        (_HEIGHT - 0.24, "Reduce-scatter: every chunk collects all ranks"),
+        (below + _SIDE + 0.42, "All-gather: every rank collects all chunks"),
+    ):
         axes.text(right, height, words, fontsize=style.LARGE, fontweight="bold", color=INK, va="center")
     _key(axes, ranks, below)
     sums = ", ".join(str(value) for value in frames[-1].values[0])

@@ -60,21 +60,48 @@ def roofline(
     return figure
 
 
-def panel(axes: Axes, roof: Roof, points: Sequence[Point], span: tuple[float, float], *, up: tuple[float, float] | None = None,
-          y: bool = True, ticks: int = 6) -> None:  # fmt: skip
+def panel(
+    axes: Axes,
+    roof: Roof,
+    points: Sequence[Point],
+    span: tuple[float, float],
+    *,
+    up: tuple[float, float] | None = None,
+    y: bool = True,
+    ticks: int = 6,
+) -> None:
     """Draw one roof and its kernels on axes that are logarithms already, which is quicker than logarithmic axes."""
     left, right = math.log10(span[0]), math.log10(span[1])
     peak, ridge = math.log10(roof.peak), math.log10(roof.ridge)
-    low, top = up or (min(math.log10(roof.at(span[0])), *(math.log10(_rate(roof, each)) for each in points)) - 0.25, peak + 0.45)
+    low, top = up or (
+        min(math.log10(roof.at(span[0])), *(math.log10(_rate(roof, each)) for each in points)) - 0.25,
+        peak + 0.45,
+    )
     ink = WORDS[roof.kind]
     slope = math.log10(roof.bandwidth)
-    axes.fill([left, ridge, right, right, left], [slope + left, peak, peak, low, low], color=EMPTY, linewidth=0, zorder=0)
+    axes.fill(
+        [left, ridge, right, right, left], [slope + left, peak, peak, low, low], color=EMPTY, linewidth=0, zorder=0
+    )
     axes.plot([left, ridge], [slope + left, peak], color=ink, linewidth=2.4)
     axes.plot([ridge, right], [peak, peak], color=COMPUTE, linewidth=2.4)
     axes.plot([left, ridge, ridge], [peak, peak, low], color=GREY, linewidth=1, linestyle=(0, (4, 3)))
-    axes.text(ridge, low + 0.06 * (top - low), f" ridge {number_text(roof.ridge)}", fontsize=style.SMALL, color=SOFT, va="center")
+    axes.text(
+        ridge,
+        low + 0.06 * (top - low),
+        f" ridge {number_text(roof.ridge)}",
+        fontsize=style.SMALL,
+        color=SOFT,
+        va="center",
+    )
     if y:
-        axes.text(right - 0.05, peak + 0.04 * (top - low), rate_text(roof.peak), fontsize=style.SMALL, color=COMPUTE, ha="right")
+        axes.text(
+            right - 0.05,
+            peak + 0.04 * (top - low),
+            rate_text(roof.peak),
+            fontsize=style.SMALL,
+            color=COMPUTE,
+            ha="right",
+        )
     if roof.name:
         axes.text(left + 0.04 * (right - left), peak + 0.04 * (top - low), roof.name, fontsize=style.SMALL, color=ink)
     for point in points:
@@ -85,7 +112,9 @@ def panel(axes: Axes, roof: Roof, points: Sequence[Point], span: tuple[float, fl
         decades(axes, "y", low, top, rates=True, most=ticks)
     else:
         axes.set_yticks([])
-    style.dress(axes, x=f"FLOP per byte {'read or written' if roof.kind == 'memory' else 'sent'}", y="FLOP/s" if y else "")
+    style.dress(
+        axes, x=f"FLOP per byte {'read or written' if roof.kind == 'memory' else 'sent'}", y="FLOP/s" if y else ""
+    )
 
 
 def _dot(axes: Axes, roof: Roof, point: Point, ink: str) -> None:
@@ -95,10 +124,24 @@ def _dot(axes: Axes, roof: Roof, point: Point, ink: str) -> None:
     axes.plot(*where, "o", color=paint, markersize=9 if point.heavy else 6, zorder=5)
     if not point.name:
         return
-    offset, across, up = {"left": ((8, -2), "left", "top"), "right": ((-10, -1), "right", "center"), "over": ((0, 8), "center", "bottom"),
-                          "under": ((0, -8), "center", "top")}[point.side]  # fmt: skip
-    axes.annotate(point.name, where, xytext=offset, textcoords="offset points", fontsize=style.SMALL, ha=across, va=up,
-                  color=INK, fontweight="bold" if point.heavy else "normal", zorder=6)  # fmt: skip
+    offset, across, up = {
+        "left": ((8, -2), "left", "top"),
+        "right": ((-10, -1), "right", "center"),
+        "over": ((0, 8), "center", "bottom"),
+        "under": ((0, -8), "center", "top"),
+    }[point.side]
+    axes.annotate(
+        point.name,
+        where,
+        xytext=offset,
+        textcoords="offset points",
+        fontsize=style.SMALL,
+        ha=across,
+        va=up,
+        color=INK,
+        fontweight="bold" if point.heavy else "normal",
+        zorder=6,
+    )
 
 
 def _rate(roof: Roof, point: Point) -> float:
@@ -122,13 +165,17 @@ def _rate_tick(power: int) -> str:
 
 def roof_words(roof: Roof) -> str:
     """The roof in a sentence."""
-    return (f"the roof rises with {number_text(roof.bandwidth / 1e9)} GB/s to its ridge at {number_text(roof.ridge)} FLOP per byte "
-            f"and is flat at {rate_text(roof.peak)} beyond.")  # fmt: skip
+    return (
+        f"the roof rises with {number_text(roof.bandwidth / 1e9)} GB/s to its ridge at {number_text(roof.ridge)} FLOP per byte "
+        f"and is flat at {rate_text(roof.peak)} beyond."
+    )
 
 
 def points_words(roof: Roof, points: Sequence[Point]) -> str:
     """Each kernel with its intensity, its rate and the roof that bounds it."""
     return " ".join(
         f"{point.name.replace(chr(10), ' ')}: {number_text(point.intensity)} FLOP per byte, {rate_text(_rate(roof, point), 3)}, "
-        f"under the {roof.kind if point.intensity < roof.ridge else 'compute'} roof." for point in points if point.name
-    )  # fmt: skip
+        f"under the {roof.kind if point.intensity < roof.ridge else 'compute'} roof."
+        for point in points
+        if point.name
+    )

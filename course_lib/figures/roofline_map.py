@@ -21,7 +21,13 @@ PRINTED_COPY = CHAPTER / "figures" / "as_printed.svg"
 _FILLS = {"compute": "#e3e6ea", "memory": "#cfe3f3", "network": "#f8dcc8"}  # pale forms of the inks of the roofs
 
 
-def binding_map(works: Sequence[Work], machine: Machine, *, span: tuple[float, float] = (0.3, 3e4), up: tuple[float, float] = (10, 3e5)) -> Picture:
+def binding_map(
+    works: Sequence[Work],
+    machine: Machine,
+    *,
+    span: tuple[float, float] = (0.3, 3e4),
+    up: tuple[float, float] = (10, 3e5),
+) -> Picture:
     """Memory intensity across, network intensity up: three regions, named after what binds there, and kernels in them."""
     figure, axes = style.new(4.0, left=0.85, bottom=0.6)
     left, right, low, top = (math.log10(edge) for edge in (*span, *up))
@@ -29,11 +35,26 @@ def binding_map(works: Sequence[Work], machine: Machine, *, span: tuple[float, f
     meet = math.log10(machine.bandwidth / machine.network)  # left of the ridge: equal time on memory and on the wire
     axes.fill([ridge, right, right, ridge], [wire, wire, top, top], color=_FILLS["compute"], linewidth=0)
     axes.fill([left, left, ridge, ridge], [left + meet, top, top, wire], color=_FILLS["memory"], linewidth=0)
-    axes.fill([left, ridge, right, right, left], [left + meet, wire, wire, low, low], color=_FILLS["network"], linewidth=0)
+    axes.fill(
+        [left, ridge, right, right, left], [left + meet, wire, wire, low, low], color=_FILLS["network"], linewidth=0
+    )
     axes.plot([ridge, ridge, right], [top, wire, wire], color=PAPER, linewidth=2)
     axes.plot([left, ridge], [left + meet, wire], color=PAPER, linewidth=2)
-    for x, y, name in (((ridge + right) / 2, top - 0.3, "compute"), ((left + ridge) / 2, top - 0.3, "memory"), ((ridge + right) / 2, low + 0.3, "network")):
-        axes.text(x, y, f"bound by {name}", fontsize=style.LARGE, color=WORDS[name], ha="center", va="center", fontweight="bold")
+    for x, y, name in (
+        ((ridge + right) / 2, top - 0.3, "compute"),
+        ((left + ridge) / 2, top - 0.3, "memory"),
+        ((ridge + right) / 2, low + 0.3, "network"),
+    ):
+        axes.text(
+            x,
+            y,
+            f"bound by {name}",
+            fontsize=style.LARGE,
+            color=WORDS[name],
+            ha="center",
+            va="center",
+            fontweight="bold",
+        )
     said = []
     for work in works:
         x, y = math.log10(work.memory_intensity), math.log10(work.network_intensity)
@@ -82,8 +103,11 @@ def _named(work: Work, name: str) -> Work:
 def as_printed() -> Picture:
     """A drawing of three roofs as it is often printed: flat ceilings over one axis. Not to be believed."""
     figure, axes = style.new(2.9, left=0.85, bottom=0.55)
-    for height, name, ink in ((3.0, "compute: peak FLOP/s", INK), (2.0, "memory: bandwidth × intensity", WORDS["memory"]),
-                              (1.0, "network: bandwidth × intensity", VERMILION)):  # fmt: skip
+    for height, name, ink in (
+        (3.0, "compute: peak FLOP/s", INK),
+        (2.0, "memory: bandwidth × intensity", WORDS["memory"]),
+        (1.0, "network: bandwidth × intensity", VERMILION),
+    ):
         axes.plot([0.2, 9.8], [height, height], color=ink, linewidth=2.2)
         axes.text(0.3, height + 0.1, name, fontsize=style.NORMAL, color=ink)
     for x, height, name in ((2.2, 0.6, "all-reduce"), (5.0, 1.6, "attention"), (8.0, 2.6, "matmul")):

@@ -31,7 +31,9 @@ def transformer_roofline(device: str = "H100 SXM", model: str = "llama3-70b", co
         Point(f"a layer on {context:,} tokens", matmul(context, hidden, ffn).memory_intensity, side="under"),
     ]
     roof = Roof(one.flops, one.bandwidth, "memory", f"memory: {number_text(one.bandwidth / GB)} GB/s × intensity")
-    return roofline(roof, points, title=f"What one {device} can reach at most, by intensity", span=(0.1, 2e4), height=4.0)
+    return roofline(
+        roof, points, title=f"What one {device} can reach at most, by intensity", span=(0.1, 2e4), height=4.0
+    )
 
 
 if __name__ == "__main__":

@@ -41,9 +41,7 @@ def schedule_rows(timelines: Sequence[Timeline], *, tall: float | None = None) -
         raise ValueError(f"{count:,} operations are too many for one picture; up to {MOST:,} would fit.")
     ranks = sum(timeline.schedule.ranks for timeline in timelines)
     around = _TOP + _BOTTOM + _HEAD * len(timelines)
-    row = (
-        min(0.4, max(0.2, 4.6 / ranks)) if tall is None else min(_THICK, max(_THIN, (tall - around) / ranks))
-    )
+    row = min(0.4, max(0.2, 4.6 / ranks)) if tall is None else min(_THICK, max(_THIN, (tall - around) / ranks))
     height = max(tall or 0.0, around + ranks * row)
     figure, axes = style.new(height, left=_LEFT, right=_RIGHT, top=_TOP, bottom=_BOTTOM)
     end = max(timeline.makespan for timeline in timelines)
@@ -96,9 +94,7 @@ class _Pieces:
         for fill, boxes in self.boxes.items():
             edge = "none" if fill in (_IDLE, SOFT) else PAPER
             order = 1 if fill == _IDLE else 3 if fill == SOFT else 2
-            axes.add_artist(
-                PathPatch(_boxes(boxes), facecolor=fill, edgecolor=edge, linewidth=0.5, zorder=order)
-            )
+            axes.add_artist(PathPatch(_boxes(boxes), facecolor=fill, edgecolor=edge, linewidth=0.5, zorder=order))
         if self.strips:
             path = MplPath.make_compound_path(*(MplPath(corners, closed=True) for corners in self.strips))
             axes.add_artist(PathPatch(path, facecolor=COLOR["activations"], linewidth=0, alpha=0.9, zorder=2))
@@ -128,9 +124,7 @@ def _boxes(boxes: Sequence[tuple[float, float, float, float]]) -> MplPath:
     """One outline of many rectangles (left, right, top, bottom)."""
     left, right, top, bottom = np.array(boxes).T
     corners = np.stack([left, top, right, top, right, bottom, left, bottom, left, top], 1).reshape(-1, 2)
-    codes = np.tile(
-        [MplPath.MOVETO, MplPath.LINETO, MplPath.LINETO, MplPath.LINETO, MplPath.CLOSEPOLY], len(boxes)
-    )
+    codes = np.tile([MplPath.MOVETO, MplPath.LINETO, MplPath.LINETO, MplPath.LINETO, MplPath.CLOSEPOLY], len(boxes))
     return MplPath(corners, codes)
 
 
@@ -156,9 +150,7 @@ def _panel(axes: Axes, pieces: _Pieces, timeline: Timeline, floor: float, row: f
             pieces.words.append(((-0.29 * pieces.inch, (top + middle) / 2), f"rank {rank}", INK))
 
 
-def _part(
-    timeline: Timeline, rank: int, at: int, ops: Sequence[Op], top: float, bottom: float
-) -> tuple[float, float]:
+def _part(timeline: Timeline, rank: int, at: int, ops: Sequence[Op], top: float, bottom: float) -> tuple[float, float]:
     """Upper and lower edge of an operation: the halves of the bar where two run together."""
     starts, middle = timeline.starts[rank], (top + bottom) / 2
     if ops[at].joins and starts[at - 1] == starts[at]:
@@ -193,10 +185,18 @@ def _legend(axes: Axes, schedules: Iterable[Schedule], height: float) -> None:
     if "B" in there:
         there.discard("I")  # one colour; a whole backward is the longer one
     handles = [Patch(facecolor=_FILL[kind], label=name) for kind, name in names.items() if kind in there]
-    handles += [
-        Patch(facecolor=_IDLE, label="idle"),
-        Patch(facecolor=COLOR["activations"], label="activations held"),
-    ]
+    handles += [Patch(facecolor=_IDLE, label="idle"), Patch(facecolor=COLOR["activations"], label="activations held")]
     below = -0.4 / (height - _TOP - _BOTTOM)
-    axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, below), ncol=len(handles), frameon=False,
-                fontsize=style.SMALL, labelcolor=INK, handlelength=1.1, handleheight=1.1, columnspacing=1.2, handletextpad=0.5)  # fmt: skip
+    axes.legend(
+        handles=handles,
+        loc="upper center",
+        bbox_to_anchor=(0.5, below),
+        ncol=len(handles),
+        frameon=False,
+        fontsize=style.SMALL,
+        labelcolor=INK,
+        handlelength=1.1,
+        handleheight=1.1,
+        columnspacing=1.2,
+        handletextpad=0.5,
+    )

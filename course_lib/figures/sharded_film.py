@@ -147,7 +147,11 @@ class _Watch:
 
     def look(self, phase: str, unit: int, whole: Row | None = None) -> None:
         """Write down what this rank holds now. `whole`: the row whose gradients are just there."""
-        boxes = {"weights": _joined(self._weights()), "grads": _joined(self._grads(whole)), "moments": _joined(self._moments())}
+        boxes = {
+            "weights": _joined(self._weights()),
+            "grads": _joined(self._grads(whole)),
+            "moments": _joined(self._moments()),
+        }
         self.seen.append(Moment(phase, unit, boxes, self._bytes(whole)))
 
     def _bytes(self, whole: Row | None) -> dict[str, int]:
@@ -155,8 +159,12 @@ class _Watch:
         gathered = sum(row.full.nbytes for row in rows if row.full is not None and isinstance(self.held, FullySharded))
         leaving = sum(row._leaving[2].nbytes for row in rows if row._leaving)
         ready = _WIDTH * whole.flat.elements if whole else 0  # autograd has them, and nobody has given them a role
-        found = {"weights": roles["parameters"] + gathered, "grads": roles["gradients"] + leaving + ready,
-                 "moments": roles["optimizer state"], "activations": roles["saved for backward"]}  # fmt: skip
+        found = {
+            "weights": roles["parameters"] + gathered,
+            "grads": roles["gradients"] + leaving + ready,
+            "moments": roles["optimizer state"],
+            "activations": roles["saved for backward"],
+        }
         return {**found, "temporary": max(0, self.account.live_bytes - sum(found.values()))}
 
     def _whole(self, names: Any, how: str) -> Iterator[Box]:
@@ -193,7 +201,9 @@ class _Watch:
         if isinstance(self.held, DataParallel):  # its buckets stay
             yield from self._whole(self.units, WHOLE)
             return
-        yield from self._whole((name for name, each in self.held.module.named_parameters() if gradient_of(each) is not None), WHOLE)
+        yield from self._whole(
+            (name for name, each in self.held.module.named_parameters() if gradient_of(each) is not None), WHOLE
+        )
         for row in self.held.rows:
             if row._leaving:
                 yield from self._whole(row.shapes, MOVING)

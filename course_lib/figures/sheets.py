@@ -17,7 +17,12 @@ from course_lib.figures.palette import GRID, INK, PAPER, SOFT
 
 Point = tuple[float, float]
 Box = tuple[float, float, float, float]  # left, right, low, high
-_RISE = {"baseline": 0.0, "center": -0.276, "top": -0.76, "bottom": 0.236}  # of a size: from a text's place up to its baseline
+_RISE = {
+    "baseline": 0.0,
+    "center": -0.276,
+    "top": -0.76,
+    "bottom": 0.236,
+}  # of a size: from a text's place up to its baseline
 _ANCHOR = {"left": "start", "center": "middle", "right": "end"}
 
 
@@ -36,9 +41,18 @@ class Sheet:
     _words: list[tuple[float, float, str, float, str, str, bool, bool]] = field(default_factory=list)
 
     def text(
-        self, x: float, y: float, words: str, *, size: float = style.SMALL, ink: str = INK, ha: str = "left", va: str = "baseline",
-        bold: bool = False, turned: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        x: float,
+        y: float,
+        words: str,
+        *,
+        size: float = style.SMALL,
+        ink: str = INK,
+        ha: str = "left",
+        va: str = "baseline",
+        bold: bool = False,
+        turned: bool = False,
+    ) -> None:
         """Words at a place; `turned` ones read upwards, and `ha` and `va` still mean across and up the sheet."""
         if turned:  # of these only: right of the words at x, their middle at y
             x, ha = x - (1 + _RISE["top"]) * size / 72, "center"
@@ -46,7 +60,16 @@ class Sheet:
             y += _RISE[va] * size / 72
         self._words.append((x, y, words, size, ink, ha, bold, turned))
 
-    def boxes(self, boxes: Iterable[Box], fill: str, *, edge: str = "", thick: float = 0.5, alpha: float = 1.0, order: float = 2) -> None:
+    def boxes(
+        self,
+        boxes: Iterable[Box],
+        fill: str,
+        *,
+        edge: str = "",
+        thick: float = 0.5,
+        alpha: float = 1.0,
+        order: float = 2,
+    ) -> None:
         """Rectangles of one colour, as one outline."""
         self._area(" ".join(self._box(*box) for box in boxes), fill, edge, thick, alpha, order)
 
@@ -54,7 +77,15 @@ class Sheet:
         """The area inside these corners."""
         self._area(f"{self._path(corners)}z", fill, "", 0, alpha, order)
 
-    def lines(self, lines: Iterable[Iterable[Sequence[float]]], ink: str, thick: float, *, dashed: bool = False, order: float = 2) -> None:
+    def lines(
+        self,
+        lines: Iterable[Iterable[Sequence[float]]],
+        ink: str,
+        thick: float,
+        *,
+        dashed: bool = False,
+        order: float = 2,
+    ) -> None:
         """Curves of one colour through these points."""
         path = " ".join(map(self._path, lines))
         dashes = f' stroke-dasharray="{4 * thick:g} {3 * thick:g}"' if dashed else ""
@@ -84,9 +115,20 @@ class Sheet:
         said = escape(style.checked_alt(self.alt))
         shapes = [shape for _, shape in sorted(self._shapes, key=lambda each: each[0])]
         words = [(self._outlined if outlines else self._written)(*each) for each in self._words]
-        lines = [f'<svg role="img" aria-label="{said}" xmlns="http://www.w3.org/2000/svg" width="{width}pt" height="{height}pt" '
-                 f'viewBox="0 0 {width} {height}">', f"<title>{said}</title>", f'<path d="M0 0H{width}V{height}H0z" fill="{PAPER}"/>',
-                 '<g stroke-linejoin="round">', *shapes, "</g>", f'<g font-family="{style.FAMILY}">', *words, "</g>", "</svg>", ""]  # fmt: skip
+        lines = [
+            f'<svg role="img" aria-label="{said}" xmlns="http://www.w3.org/2000/svg" width="{width}pt" height="{height}pt" '
+            f'viewBox="0 0 {width} {height}">',
+            f"<title>{said}</title>",
+            f'<path d="M0 0H{width}V{height}H0z" fill="{PAPER}"/>',
+            '<g stroke-linejoin="round">',
+            *shapes,
+            "</g>",
+            f'<g font-family="{style.FAMILY}">',
+            *words,
+            "</g>",
+            "</svg>",
+            "",
+        ]
         return "\n".join(lines)
 
     def page(self, alt: str = "") -> str:
@@ -118,7 +160,9 @@ class Sheet:
         anchor = "" if ha == "left" else f' text-anchor="{_ANCHOR[ha]}"'
         return f'<text x="{across}" y="{down}" font-size="{size:g}" fill="{ink}"{anchor}{look}>{escape(words)}</text>'
 
-    def _outlined(self, x: float, y: float, words: str, size: float, ink: str, ha: str, bold: bool, turned: bool) -> str:
+    def _outlined(
+        self, x: float, y: float, words: str, size: float, ink: str, ha: str, bold: bool, turned: bool
+    ) -> str:
         across, down = self._at(x, y)
         path, wide = _outline(words, size, bold)
         back = {"left": 0.0, "center": wide / 2, "right": wide}[ha]
@@ -130,12 +174,22 @@ class Sheet:
 class Plot(panels.Panel):
     """A panel that is drawn on a sheet of this module."""
 
-    def frame(self, sheet: Sheet, xs: Mapping[float, str], ys: Mapping[float, str], x: str = "", y: str = "", grid: bool = True) -> None:
+    def frame(
+        self,
+        sheet: Sheet,
+        xs: Mapping[float, str],
+        ys: Mapping[float, str],
+        x: str = "",
+        y: str = "",
+        grid: bool = True,
+    ) -> None:
         """Two axes with these marks, their names with units, and grid lines at the marks."""
         right, top = self.left + self.width, self.bottom + self.height
         across = [(self.at(value, self.y[0])[0], words) for value, words in xs.items()]
         up = [(self.at(self.x[0], value)[1], words) for value, words in ys.items()]
-        lines = [((place, self.bottom), (place, top)) for place, _ in across] + [((self.left, place), (right, place)) for place, _ in up]
+        lines = [((place, self.bottom), (place, top)) for place, _ in across] + [
+            ((self.left, place), (right, place)) for place, _ in up
+        ]
         if grid and lines:
             sheet.lines(lines, GRID, 0.7, order=0.5)
         sheet.lines([((self.left, top), (self.left, self.bottom), (right, self.bottom))], SOFT, 0.8, order=3)
@@ -149,15 +203,27 @@ class Plot(panels.Panel):
             away = 0.16 + 0.068 * max((len(words) for words in ys.values()), default=0)
             sheet.text(self.left - away, self.bottom + self.height / 2, y, size=style.NORMAL, turned=True)
 
-    def line(self, sheet: Sheet, x: Sequence[float], y: Sequence[float], color: str, width: float = 2.0, dashed: bool = False) -> None:
+    def line(
+        self, sheet: Sheet, x: Sequence[float], y: Sequence[float], color: str, width: float = 2.0, dashed: bool = False
+    ) -> None:
         """A curve through these points."""
         sheet.lines([self.at(x, y)], color, width, dashed=dashed)
 
-    def fill(self, sheet: Sheet, x: Sequence[float], low: Sequence[float], high: Sequence[float], color: str, alpha: float = 0.25) -> None:
+    def fill(
+        self,
+        sheet: Sheet,
+        x: Sequence[float],
+        low: Sequence[float],
+        high: Sequence[float],
+        color: str,
+        alpha: float = 0.25,
+    ) -> None:
         """The area between two curves."""
         sheet.polygon([*self.at(x, low), *self.at(x, high)[::-1]], color, alpha=alpha)
 
-    def bars(self, sheet: Sheet, spans: Iterable[Box], fill: str, *, edge: str = "", thick: float = 0.5, alpha: float = 1.0) -> None:
+    def bars(
+        self, sheet: Sheet, spans: Iterable[Box], fill: str, *, edge: str = "", thick: float = 0.5, alpha: float = 1.0
+    ) -> None:
         """Rectangles of one colour: left, right, low and high in values."""
         found = [(*self.at((left, right), (low, high)).T.ravel(),) for left, right, low, high in spans]
         sheet.boxes(found, fill, edge=edge, thick=thick, alpha=alpha)
@@ -170,7 +236,9 @@ class Plot(panels.Panel):
 @lru_cache(maxsize=1024)
 def _outline(words: str, size: float, bold: bool) -> tuple[str, float]:
     """The letters of a text as a path that begins at 0 on its baseline, and how wide it is, in points."""
-    drawn = TextPath((0, 0), words, size=size, prop=FontProperties(family=style.FONT, weight="bold" if bold else "normal"))
+    drawn = TextPath(
+        (0, 0), words, size=size, prop=FontProperties(family=style.FONT, weight="bold" if bold else "normal")
+    )
     letters = {1: "M", 2: "L", 3: "Q", 4: "C", 79: "z"}
     parts = []
     for corners, code in drawn.iter_segments(curves=True, simplify=False):

@@ -15,7 +15,12 @@ from course_lib.figures.style import Picture
 
 PARTS = ((3, 1), (2, 6), (4, 0), (5, 3))  # the gradient of each example, by rank
 CHAPTER_COPY = Path(__file__).resolve().parents[2] / "solutions" / "07_data_parallel" / "figures" / "split_batch.svg"
-_HEIGHT, _ROW, _FIRST, _ONE = 4.2, 0.56, 2.42, 3.42  # inches: picture, from rank to rank, rank 0's row, the row of one GPU
+_HEIGHT, _ROW, _FIRST, _ONE = (
+    4.2,
+    0.56,
+    2.42,
+    3.42,
+)  # inches: picture, from rank to rank, rank 0's row, the row of one GPU
 _CELL, _LEFT = 0.3, 0.92  # inches: one example, and where the first stands
 _REPLICA, _LOCAL, _REDUCE, _MEAN, _STEP = 3.62, 4.32, 5.12, 5.66, 6.62  # inches: the middle of each column
 
@@ -41,7 +46,16 @@ def split_batch() -> Picture:
     rows = [_FIRST - _ROW * rank for rank in range(len(PARTS))]
     low, high = rows[-1] - 0.24, rows[0] + 0.24
     axes.add_patch(Rectangle((_REDUCE - 0.15, low), 0.3, high - low, facecolor=VERMILION, linewidth=0))
-    axes.text(_REDUCE, (low + high) / 2, "all-reduce: mean", rotation=90, ha="center", va="center", fontsize=style.SMALL, color=ink_on(VERMILION))
+    axes.text(
+        _REDUCE,
+        (low + high) / 2,
+        "all-reduce: mean",
+        rotation=90,
+        ha="center",
+        va="center",
+        fontsize=style.SMALL,
+        color=ink_on(VERMILION),
+    )
     for rank, part in enumerate(PARTS):
         y = rows[rank]
         _row(axes, y, f"rank {rank}", part, 2 * rank)
@@ -51,8 +65,14 @@ def split_batch() -> Picture:
         _arrow(axes, (_REDUCE + 0.17, y), (_MEAN - 0.26, y))
         _box(axes, _MEAN, y, f"{answer:g}", ORANGE)
         _update(axes, y)
-    axes.text(0.12, 0.14, "The numbers in the examples are their gradients. Equal parts: the mean of means is the mean.",
-              fontsize=style.SMALL, color=SOFT, va="center")  # fmt: skip
+    axes.text(
+        0.12,
+        0.14,
+        "The numbers in the examples are their gradients. Equal parts: the mean of means is the mean.",
+        fontsize=style.SMALL,
+        color=SOFT,
+        va="center",
+    )
     local = ", ".join(f"{mean(part):g}" for part in PARTS)
     figure.alt = (
         f"Above: one GPU takes a batch of {len(whole)} examples, and the mean of their gradients is {mean(whole):g}. Below: {len(PARTS)} "
@@ -64,10 +84,25 @@ def split_batch() -> Picture:
 
 def _heads(axes: Axes) -> None:
     """What stands in each column."""
-    heads = ((_LEFT + 4 * _CELL, "the batch, by example"), (_REPLICA, "weights"), (_LOCAL, "local\ngradient"), (_MEAN, "gradient"),
-             (_STEP, "optimiser step"))  # fmt: skip
+    heads = (
+        (_LEFT + 4 * _CELL, "the batch, by example"),
+        (_REPLICA, "weights"),
+        (_LOCAL, "local\ngradient"),
+        (_MEAN, "gradient"),
+        (_STEP, "optimiser step"),
+    )
     for x, words in heads:
-        axes.text(x, _HEIGHT - 0.26, words, ha="center", va="center", fontsize=style.SMALL, color=INK, fontweight="bold", linespacing=1.1)
+        axes.text(
+            x,
+            _HEIGHT - 0.26,
+            words,
+            ha="center",
+            va="center",
+            fontsize=style.SMALL,
+            color=INK,
+            fontweight="bold",
+            linespacing=1.1,
+        )
 
 
 def _row(axes: Axes, y: float, name: str, numbers: tuple[int, ...], first: int) -> None:
@@ -76,7 +111,16 @@ def _row(axes: Axes, y: float, name: str, numbers: tuple[int, ...], first: int) 
     for place in range(8):
         mine = first <= place < first + len(numbers)
         corner = (_LEFT + place * _CELL + 0.02, y - 0.15)
-        axes.add_patch(Rectangle(corner, _CELL - 0.04, 0.3, facecolor=EMPTY if mine else PAPER, edgecolor=INK if mine else EMPTY, linewidth=0.8))
+        axes.add_patch(
+            Rectangle(
+                corner,
+                _CELL - 0.04,
+                0.3,
+                facecolor=EMPTY if mine else PAPER,
+                edgecolor=INK if mine else EMPTY,
+                linewidth=0.8,
+            )
+        )
         if mine:
             words = str(numbers[place - first])
             axes.text(corner[0] + _CELL / 2 - 0.02, y, words, ha="center", va="center", fontsize=style.SMALL, color=INK)
@@ -96,7 +140,11 @@ def _box(axes: Axes, x: float, y: float, words: str, fill: str) -> None:
 
 
 def _arrow(axes: Axes, start: tuple[float, float], stop: tuple[float, float]) -> None:
-    axes.add_patch(FancyArrowPatch(start, stop, arrowstyle="-|>", mutation_scale=7, color=SOFT, linewidth=0.9, shrinkA=0, shrinkB=0))
+    axes.add_patch(
+        FancyArrowPatch(
+            start, stop, arrowstyle="-|>", mutation_scale=7, color=SOFT, linewidth=0.9, shrinkA=0, shrinkB=0
+        )
+    )
 
 
 if __name__ == "__main__":

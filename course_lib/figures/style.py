@@ -110,11 +110,7 @@ def legend(axes: Axes, roles: Sequence[str], **options: object) -> None:
 
 
 def words(
-    axes: Axes,
-    places: Sequence[tuple[float, float]],
-    texts: Sequence[str],
-    inks: Sequence[str],
-    size: float = SMALL,
+    axes: Axes, places: Sequence[tuple[float, float]], texts: Sequence[str], inks: Sequence[str], size: float = SMALL
 ) -> None:
     """Many short texts centred on places of the axes; those alike are one outline, so a hundred are cheap."""
     alike: dict[tuple[str, str], list[tuple[float, float]]] = {}
@@ -122,11 +118,7 @@ def words(
         alike.setdefault((text, ink), []).append(place)
     for (text, ink), where in alike.items():
         collection = PathCollection(
-            [_outline(text, size)],
-            offsets=where,
-            offset_transform=axes.transData,
-            facecolors=ink,
-            linewidths=0,
+            [_outline(text, size)], offsets=where, offset_transform=axes.transData, facecolors=ink, linewidths=0
         )
         collection.set_transform(axes.figure.dpi_scale_trans)
         collection.set_zorder(5)
@@ -168,9 +160,7 @@ def svg(figure: Figure, alt: str | None = None, *, outlines: bool = True) -> str
         text = re.sub(r"'DejaVu Sans',[^;\"]*sans-serif", FAMILY, text)
         text = re.sub(r"(<text [^>]*>)( +)", _hold_spaces, text)
     said = f'role="img" aria-label="{html.escape(alt)}"'
-    return text.replace("<svg ", f"<svg {said} ", 1).replace(
-        ">\n", f">\n <title>{html.escape(alt)}</title>\n", 1
-    )
+    return text.replace("<svg ", f"<svg {said} ", 1).replace(">\n", f">\n <title>{html.escape(alt)}</title>\n", 1)
 
 
 def _hold_spaces(found: re.Match[str]) -> str:
@@ -183,9 +173,7 @@ class _Renderer(RendererSVG):
 
     _sizes: ClassVar[dict[tuple, tuple[float, float, float]]] = {}
 
-    def get_text_width_height_descent(
-        self, s: str, prop: FontProperties, ismath: object
-    ) -> tuple[float, float, float]:
+    def get_text_width_height_descent(self, s: str, prop: FontProperties, ismath: object) -> tuple[float, float, float]:
         """Width, height and descent of a text, in points."""
         key = (s, hash(prop), ismath)
         if key not in self._sizes:
@@ -260,7 +248,5 @@ def show(figure: Figure, alt: str | None = None) -> None:
 def checked_alt(alt: str) -> str:
     """The alternative, refused when empty: a picture without one says nothing to those who cannot see it."""
     if not isinstance(alt, str) or not alt.strip():
-        raise ValueError(
-            f"alt is {alt!r}; say in a sentence what the picture shows, for those who cannot see it."
-        )
+        raise ValueError(f"alt is {alt!r}; say in a sentence what the picture shows, for those who cannot see it.")
     return " ".join(alt.split())

@@ -59,8 +59,10 @@ def two_cuts() -> Picture:
     _block(axes, (5.71, flat, 0.65, short), _ACTS[0], "X₁A₁")
     _sign(axes, 6.48, middle, "+")
     _block(axes, (6.6, flat, 0.65, short), _ACTS[1], "X₂A₂")
-    for left, words in ((0.12, "Every rank needs all of X and makes some of the columns."),
-                        (3.75, "A rank needs its columns of X, and makes a term of everything.")):  # fmt: skip
+    for left, words in (
+        (0.12, "Every rank needs all of X and makes some of the columns."),
+        (3.75, "A rank needs its columns of X, and makes a term of everything."),
+    ):
         axes.text(left, 0.3, words, fontsize=style.SMALL, color=SOFT, va="center")
     axes.text(0.12, 0.1, "Dark: rank 0. Light: rank 1.", fontsize=style.SMALL, color=SOFT, va="center")
     figure.alt = (
@@ -92,8 +94,12 @@ def conjugate() -> Picture:
             _block(axes, (4.15, high - 0.19, 0.62, 0.38), _WEIGHTS[rank], "B₁" if rank == 0 else "B₂")
             axes.text(3.73, high, "GeLU", fontsize=style.NORMAL, color=INK, ha="center", va="center")
             axes.text(3.73, high + 0.19, f"rank {rank}", fontsize=style.SMALL, color=SOFT, ha="center", va="center")
-            for start, stop in (((1.95, middle), (2.68, high)), ((3.34, high), (3.5, high)), ((3.98, high), (4.13, high)),
-                                ((4.79, high), (5.45, middle))):  # fmt: skip
+            for start, stop in (
+                ((1.95, middle), (2.68, high)),
+                ((3.34, high), (3.5, high)),
+                ((3.98, high), (4.13, high)),
+                ((4.79, high), (5.45, middle)),
+            ):
                 _arrow(axes, start, stop, forward)
         for start, stop in ((1.04, 1.53), (5.87, 6.43)):
             _arrow(axes, (start, middle), (stop, middle), forward)
@@ -111,13 +117,23 @@ def _operator(axes: Axes, x: float, middle: float, name: str, sums: bool) -> Non
     fill = VERMILION if sums else PAPER
     axes.add_patch(Rectangle((x - 0.2, middle - 0.62), 0.4, 1.24, facecolor=fill, edgecolor=VERMILION, linewidth=1.4))
     axes.text(x, middle, name, ha="center", va="center", fontsize=12, style="italic", color=ink_on(fill))
-    axes.text(x, middle - 0.78, "all-reduce" if sums else "copy", ha="center", va="center", fontsize=style.NORMAL,
-              color=VERMILION if sums else SOFT, fontweight="bold" if sums else "normal")  # fmt: skip
+    axes.text(
+        x,
+        middle - 0.78,
+        "all-reduce" if sums else "copy",
+        ha="center",
+        va="center",
+        fontsize=style.NORMAL,
+        color=VERMILION if sums else SOFT,
+        fontweight="bold" if sums else "normal",
+    )
 
 
 def _arrow(axes: Axes, start: tuple[float, float], stop: tuple[float, float], forward: bool) -> None:
     ends = (start, stop) if forward else (stop, start)
-    axes.add_patch(FancyArrowPatch(*ends, arrowstyle="-|>", mutation_scale=8, color=SOFT, linewidth=1, shrinkA=0, shrinkB=0))
+    axes.add_patch(
+        FancyArrowPatch(*ends, arrowstyle="-|>", mutation_scale=8, color=SOFT, linewidth=1, shrinkA=0, shrinkB=0)
+    )
 
 
 PICTURES = {"two_cuts.svg": two_cuts, "conjugate.svg": conjugate}

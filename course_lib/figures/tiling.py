@@ -29,7 +29,9 @@ def boxes(axes: Axes, places: Iterable[Box], fill: str, edge: str = "none", widt
         axes.add_artist(PathPatch(whole, facecolor=fill, edgecolor=edge, linewidth=width, zorder=layer))
 
 
-def tiling(n: int, tile: int, done: int, ridge: float, tiles: Sequence[int], *, size: int = 2, name: str = "") -> Picture:
+def tiling(
+    n: int, tile: int, done: int, ridge: float, tiles: Sequence[int], *, size: int = 2, name: str = ""
+) -> Picture:
     """An n × n × n matmul after `done` of its tiles of C, beside the intensity of every tile size.
 
     `ridge` is the device's, in FLOP per byte; `size` the bytes of an element. Only reads are counted, and each tile
@@ -43,7 +45,9 @@ def tiling(n: int, tile: int, done: int, ridge: float, tiles: Sequence[int], *, 
     _matrices(axes, across, done)
     title = f"A tile of {tile}: {number_text(tile / size)} FLOP per byte read"
     axes.set_title(title, loc="left", fontsize=style.LARGE, color=INK, pad=8, fontweight="bold")
-    counted = f"tile {done:,} of {total:,}:  read {bytes_text(share * loads * size)},  done {flops_text(share * 2 * n**3)}"
+    counted = (
+        f"tile {done:,} of {total:,}:  read {bytes_text(share * loads * size)},  done {flops_text(share * 2 * n**3)}"
+    )
     axes.text(-1 - _GAP, -0.2, counted, fontsize=style.SMALL, color=INK, va="center")
     _curve(figure, tile, ridge, tiles, size, name)
     figure.alt = (
@@ -60,7 +64,9 @@ def _matrices(axes: Axes, across: int, done: int) -> None:
     boxes(axes, [(0, 0, 1, 1), (-1 - _GAP, 0, 1, 1), (0, 1 + _GAP, 1, 1)], EMPTY)
     now = min(done, across * across - 1)
     row, column = divmod(now, across)
-    finished = [(0, 1 - r * side - side, 1, side) for r in range(row)] + [(0, 1 - (row + 1) * side, column * side, side)] * (column > 0)
+    finished = [(0, 1 - r * side - side, 1, side) for r in range(row)] + [
+        (0, 1 - (row + 1) * side, column * side, side)
+    ] * (column > 0)
     if done == across * across:
         finished = [(0, 0, 1, 1)]
     boxes(axes, finished, color("forward"))
@@ -71,8 +77,14 @@ def _matrices(axes: Axes, across: int, done: int) -> None:
     if across <= 32:
         lines = [MplPath([(k * side, 0), (k * side, 1)]) for k in range(across + 1)]
         lines += [MplPath([(0, k * side), (1, k * side)]) for k in range(across + 1)]
-        axes.add_artist(PathPatch(MplPath.make_compound_path(*lines), edgecolor="white", facecolor="none", linewidth=0.6, zorder=2))
-    for x, y, word in ((-0.5 - _GAP, -0.07, "A (activations)"), (-0.5, 1.5 + _GAP, "B (weights)"), (0.5, -0.07, "C = AB")):
+        axes.add_artist(
+            PathPatch(MplPath.make_compound_path(*lines), edgecolor="white", facecolor="none", linewidth=0.6, zorder=2)
+        )
+    for x, y, word in (
+        (-0.5 - _GAP, -0.07, "A (activations)"),
+        (-0.5, 1.5 + _GAP, "B (weights)"),
+        (0.5, -0.07, "C = AB"),
+    ):
         axes.text(x, y, word, fontsize=style.SMALL, color=SOFT, ha="center", va="center")
     axes.set(xlim=_ACROSS, ylim=_UP)
 

@@ -106,9 +106,12 @@ def walk(algorithm: str = "ring", ranks: int = 5) -> Walk:
         raise ValueError(f"algorithm is {algorithm!r}; choose from {', '.join(PHASES)}.")
     if not 2 <= ranks <= MOST_RANKS:
         raise ValueError(f"ranks is {ranks}; a walk can show 2 to {MOST_RANKS}.")
-    stamped = [torch.tensor([value * _STAMP + (1 << rank) for value in row]) for rank, row in enumerate(start_values(ranks))]
-    run = simulate(_watch, ranks, args=(collectives.ALL_REDUCES[algorithm][0],), per_rank=[(x,) for x in stamped],
-                   topology=_ROUNDS)  # fmt: skip
+    stamped = [
+        torch.tensor([value * _STAMP + (1 << rank) for value in row]) for rank, row in enumerate(start_values(ranks))
+    ]
+    run = simulate(
+        _watch, ranks, args=(collectives.ALL_REDUCES[algorithm][0],), per_rank=[(x,) for x in stamped], topology=_ROUNDS
+    )
     messages = sorted(run.messages, key=lambda message: (message.arrived, message.src, message.dst))
     ends = [_op_ends(ops, rank, messages) for rank, (ops, _) in enumerate(run.results)]
     now = [snapshots[0] for _, snapshots in run.results]
@@ -164,12 +167,16 @@ def tint(share: float) -> str:
     return "#" + "".join(f"{part:02x}" for part in mixed)
 
 
-def cell_place(ranks: int, corner: tuple[float, float], side: tuple[float, float], rank: int, chunk: float) -> tuple[float, float]:
+def cell_place(
+    ranks: int, corner: tuple[float, float], side: tuple[float, float], rank: int, chunk: float
+) -> tuple[float, float]:
     """The middle of a cell of the grid, in inches; rank 0 is the top row."""
     return corner[0] + (chunk + 0.5) * side[0] / ranks, corner[1] + (ranks - rank - 0.5) * side[1] / ranks
 
 
-def draw_sums(axes: Axes, frame: Frame, ranks: int, corner: tuple[float, float], side: tuple[float, float], size: float) -> None:
+def draw_sums(
+    axes: Axes, frame: Frame, ranks: int, corner: tuple[float, float], side: tuple[float, float], size: float
+) -> None:
     """A grid of ranks (rows) by chunks on a `sheet`; fill says how much of a sum is in, a red edge what just arrived.
 
     `corner` is the lower left one and `side` the width and height, in inches; `size` of the numbers in points.
@@ -187,7 +194,9 @@ def draw_sums(axes: Axes, frame: Frame, ranks: int, corner: tuple[float, float],
     for new, held in sorted(boxes):
         edge = VERMILION if new else INK if held == ranks else PAPER
         outline = MplPath.make_compound_path(*(_box(place, half) for place in boxes[new, held]))
-        axes.add_artist(PathPatch(outline, facecolor=fill_of(held, ranks), edgecolor=edge, linewidth=2.0 if new else 0.8))
+        axes.add_artist(
+            PathPatch(outline, facecolor=fill_of(held, ranks), edgecolor=edge, linewidth=2.0 if new else 0.8)
+        )
     for ink, texts in numbers.items():
         draw_texts(axes, texts, ink, size)
 
@@ -214,5 +223,11 @@ def _outline(text: str, size: float) -> MplPath:
 
 def _box(middle: tuple[float, float], half: tuple[float, float]) -> MplPath:
     (x, y), (wide, high) = middle, half
-    corners = [(x - wide, y - high), (x + wide, y - high), (x + wide, y + high), (x - wide, y + high), (x - wide, y - high)]
+    corners = [
+        (x - wide, y - high),
+        (x + wide, y - high),
+        (x + wide, y + high),
+        (x - wide, y + high),
+        (x - wide, y - high),
+    ]
     return MplPath(corners, closed=True)

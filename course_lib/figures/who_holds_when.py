@@ -14,19 +14,29 @@ from course_lib.figures.sharded_film import GATHERED, MOVING, OWN, UNITS, WHOLE,
 from course_lib.figures.sheets import Box, Plot, Sheet
 from course_lib.units import KB, MB, bytes_text
 
-CHAPTER_COPY = Path(__file__).resolve().parents[2] / "solutions" / "08_sharded_data_parallel" / "figures" / "who_holds_when.svg"
+CHAPTER_COPY = (
+    Path(__file__).resolve().parents[2] / "solutions" / "08_sharded_data_parallel" / "figures" / "who_holds_when.svg"
+)
 ROLES = {"weights": 4, "grads": 4, "moments": 8}  # bytes per parameter of the run: 32 bits, and two moments
 _STACK = (*ROLES, "activations", "temporary")
 _LANE = 0.026  # inches of height for a byte per parameter
 _GATHERED = "#8fc1e3"  # weights, lighter: somebody else's, here for a while
 _COLOUR = {(name, how): color(name) for name in ROLES for how in (OWN, WHOLE)} | {("weights", GATHERED): _GATHERED}
 _WORK = {"forward": "#fbf7c4", "backward": "#e2d9ee"}  # forward's and backward's colours, as a ground
-_SAID = {"start": "before the step", "averaged": "gradients are averaged", "stepped": "the optimiser has stepped", "end": "after the step"}
+_SAID = {
+    "start": "before the step",
+    "averaged": "gradients are averaged",
+    "stepped": "the optimiser has stepped",
+    "end": "after the step",
+}
 
 
 def said(moment: Moment) -> str:
     """What happens at this moment."""
-    return _SAID.get(moment.phase) or f"{moment.phase} of {'the ' * (moment.unit in (0, len(UNITS) - 1))}{UNITS[moment.unit]}"
+    return (
+        _SAID.get(moment.phase)
+        or f"{moment.phase} of {'the ' * (moment.unit in (0, len(UNITS) - 1))}{UNITS[moment.unit]}"
+    )
 
 
 def peak_of(film: Film) -> int:
@@ -64,7 +74,10 @@ def _words(now: Sequence[Moment]) -> str:
     parts = []
     for role in ROLES:
         found = [_share(each, role) for each in now]
-        parts.append(f"{role} {_percent(min(found))}" + (f" to {_percent(max(found))}" if max(found) - min(found) > 0.005 else ""))
+        parts.append(
+            f"{role} {_percent(min(found))}"
+            + (f" to {_percent(max(found))}" if max(found) - min(found) > 0.005 else "")
+        )
     return f"Of the model each of {len(now)} ranks holds: {', '.join(parts)}."
 
 
@@ -87,7 +100,9 @@ def _share(moment: Moment, role: str) -> float:
 class _Grid:
     """Places of ranks and units on a sheet, in inches."""
 
-    def __init__(self, elements: Sequence[int], left: float, width: float, top: float, bottom: float, gap: float = 0.05) -> None:
+    def __init__(
+        self, elements: Sequence[int], left: float, width: float, top: float, bottom: float, gap: float = 0.05
+    ) -> None:
         self.left, self.top, self.bottom, self.width = left, top, bottom, width
         room = width - gap * (len(elements) - 1)
         wide = [room * count / sum(elements) for count in elements]
@@ -102,7 +117,9 @@ class _Grid:
     def lanes(self, rank: int) -> dict[str, tuple[float, float]]:
         """The lower and the upper end of each role's boxes."""
         low, high = self.band(rank)
-        heights = {name: per * _LANE * (high - low) / 0.56 for name, per in ROLES.items()} | {"activations": 0.1 * (high - low) / 0.56}
+        heights = {name: per * _LANE * (high - low) / 0.56 for name, per in ROLES.items()} | {
+            "activations": 0.1 * (high - low) / 0.56
+        }
         spare = (high - low - sum(heights.values())) / 3
         found, at = {}, high
         for name, tall in heights.items():
@@ -124,11 +141,15 @@ class _Grid:
                 for place, start, stop, how in moment.boxes[role]:
                     left, right = self.columns[place]
                     fill = COLOR["communication"] if how == MOVING else _COLOUR[role, how]
-                    areas.setdefault(fill, []).append((left + start * (right - left), left + stop * (right - left), *lanes[role]))
+                    areas.setdefault(fill, []).append(
+                        (left + start * (right - left), left + stop * (right - left), *lanes[role])
+                    )
             for place, share in enumerate(activations(now, rank)):
                 left, right = self.columns[place]
                 if share:
-                    areas.setdefault(color("activations"), []).append((left, left + share * (right - left), *lanes["activations"]))
+                    areas.setdefault(color("activations"), []).append(
+                        (left, left + share * (right - left), *lanes["activations"])
+                    )
         order = [*_WORK.values(), EMPTY, _GATHERED, COLOR["communication"]]
         for fill in sorted(areas, key=lambda one: (order.index(one) if one in order else len(order), one)):
             sheet.boxes(areas[fill], fill, order=1)
@@ -151,7 +172,12 @@ def _strip(sheet: Sheet, film: Film, moment: int, most: float) -> None:
     """Rank 0's bytes at every moment, stacked by role."""
     panel = Plot(1.0, 0.72, 5.2, 0.86, (0, len(film.moments)), (0, 1.06 * most))
     unit, name = (MB, "MB") if most >= MB else (KB, "kB")
-    panel.frame(sheet, {}, {value * unit: words for value, words in panels.marks(1.06 * most / unit, 3).items()}, y=f"rank 0 ({name})")
+    panel.frame(
+        sheet,
+        {},
+        {value * unit: words for value, words in panels.marks(1.06 * most / unit, 3).items()},
+        y=f"rank 0 ({name})",
+    )
     for role in _STACK:
         boxes = []
         for place, ranks in enumerate(film.moments):
@@ -171,8 +197,15 @@ def _strip(sheet: Sheet, film: Film, moment: int, most: float) -> None:
 
 def legend_entries() -> Mapping[str, str]:
     """What each colour means."""
-    return {"weights": color("weights"), "gathered weights": _GATHERED, "gradients": color("grads"), "moments": color("moments"),
-            "activations": color("activations"), "on the wire": color("communication"), "temporary": color("temporary")}  # fmt: skip
+    return {
+        "weights": color("weights"),
+        "gathered weights": _GATHERED,
+        "gradients": color("grads"),
+        "moments": color("moments"),
+        "activations": color("activations"),
+        "on the wire": color("communication"),
+        "temporary": color("temporary"),
+    }
 
 
 def _legend(sheet: Sheet, entries: Mapping[str, str], left: float = 0.2, height: float = 0.24) -> None:
@@ -194,8 +227,14 @@ def draw_still(way: str = "stage 3", moments: Sequence[int] = (0, 2, 4, 8, 10, 1
         grid.draw(sheet, now, names=not across)
         sheet.text(left, top + 0.1, f"{place + 1}. {said(now[0])}", size=style.NORMAL, bold=True, va="bottom")
     _legend(sheet, {name: fill for name, fill in legend_entries().items() if name != "temporary"}, left=0.7)
-    sheet.head("One step, four ranks, six units", "A box is filled where a rank holds those elements; rank r owns the r-th quarter of every unit.")
-    sheet.alt = " ".join(f"{place + 1}. {said(film.moments[each][0])}: {_words(film.moments[each])}" for place, each in enumerate(moments))
+    sheet.head(
+        "One step, four ranks, six units",
+        "A box is filled where a rank holds those elements; rank r owns the r-th quarter of every unit.",
+    )
+    sheet.alt = " ".join(
+        f"{place + 1}. {said(film.moments[each][0])}: {_words(film.moments[each])}"
+        for place, each in enumerate(moments)
+    )
     return sheet
 
 

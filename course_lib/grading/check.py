@@ -28,7 +28,9 @@ from course_lib.learner.merge import grade_meta
 from course_lib.learner.notebooks import Notebook, chapter_of
 from course_lib.records import Report
 
-_OWN = Wall(level="none", cell_seconds=120.0, notebook_seconds=900.0)  # for the course's own notebooks, of which every cell ends, on a busy machine too
+_OWN = Wall(
+    level="none", cell_seconds=120.0, notebook_seconds=900.0
+)  # for the course's own notebooks, of which every cell ends, on a busy machine too
 _NEEDS_TORCH = re.compile(r"\btorch\b|\bsimulate\b|\bcomm\b|course_lib\.cluster")
 
 
@@ -54,7 +56,9 @@ def sources(root: Path) -> dict[str, Path]:
     return dict(sorted(found.items()))
 
 
-def jobs(targets: Sequence[str], where: learner_work.Folders, *, solved: bool, blank_: bool, all_: bool) -> list[Job | Graded]:
+def jobs(
+    targets: Sequence[str], where: learner_work.Folders, *, solved: bool, blank_: bool, all_: bool
+) -> list[Job | Graded]:
     """A job for every target that can be graded, and for every other one the trouble with it."""
     known = sources(where.root)
     ours = solved or blank_
@@ -62,7 +66,9 @@ def jobs(targets: Sequence[str], where: learner_work.Folders, *, solved: bool, b
         copies = {chapter.number for chapter in learner_work.chapters(where) if chapter.mine is not None}
         targets = [chapter for chapter in known if ours or chapter in copies]
         if not targets:
-            raise Trouble("There is nothing to check in your work folder.", "`./course learn` copies the chapters there")
+            raise Trouble(
+                "There is nothing to check in your work folder.", "`./course learn` copies the chapters there"
+            )
     made: list[Job | Graded] = []
     for target in targets:
         try:
@@ -82,7 +88,10 @@ def _job(target: str, known: dict[str, Path], where: learner_work.Folders, *, so
         learner = load(path)
         chapter = chapter_by_content(learner, path, known)
     if chapter not in known:
-        raise Trouble(f"There is no chapter {chapter or repr(target)}.", f"chapters with exercises: {', '.join(known) or 'none yet'}")
+        raise Trouble(
+            f"There is no chapter {chapter or repr(target)}.",
+            f"chapters with exercises: {', '.join(known) or 'none yet'}",
+        )
     source = load(known[chapter])
     if solved or blank_:
         learner = blank(source) if blank_ else source
@@ -93,8 +102,13 @@ def _job(target: str, known: dict[str, Path], where: learner_work.Folders, *, so
     submission = rebuild(source, learner, cards)
     code = "\n".join(step.source for step in submission.steps if step.do == "run")
     return Job(
-        chapter=chapter, name=known[chapter].parent.name, path=path, cards=cards,
-        submission=replace(submission, notes=(*notes, *submission.notes)), source=source, torch=bool(_NEEDS_TORCH.search(code)),
+        chapter=chapter,
+        name=known[chapter].parent.name,
+        path=path,
+        cards=cards,
+        submission=replace(submission, notes=(*notes, *submission.notes)),
+        source=source,
+        torch=bool(_NEEDS_TORCH.search(code)),
     )
 
 
@@ -120,7 +134,10 @@ def chapter_by_content(notebook: Notebook, path: Path, known: dict[str, Path]) -
         return best
     if (name := re.match(r"(\d\d)_", path.name)) and name.group(1) in known:
         return name.group(1)
-    raise Trouble(f"{path} does not say which chapter it is, and holds none of the course's exercises.", "give a copy of a chapter")
+    raise Trouble(
+        f"{path} does not say which chapter it is, and holds none of the course's exercises.",
+        "give a copy of a chapter",
+    )
 
 
 def _copy_of(chapter: str, where: learner_work.Folders) -> tuple[Path, tuple[str, ...]]:
@@ -131,9 +148,13 @@ def _copy_of(chapter: str, where: learner_work.Folders) -> tuple[Path, tuple[str
         others = sorted(folder.glob("*.ipynb")) if found else []
         if len(others) == 1:  # it cannot be read, or it would have been found by its metadata: let `load` say why
             return others[0], (f"{others[0].name} does not say that it is chapter {chapter}; it stands in its folder.",)
-        raise Trouble(f"There is no copy of chapter {chapter} in {where.work}.", "`./course learn` copies the chapters there")
+        raise Trouble(
+            f"There is no copy of chapter {chapter} in {where.work}.", "`./course learn` copies the chapters there"
+        )
     if found.mine != where.work / found.name / found.file:
-        return found.mine, (f"Your copy is {_short(found.mine, where)}; it was found by what it says of itself, and nothing is lost.",)
+        return found.mine, (
+            f"Your copy is {_short(found.mine, where)}; it was found by what it says of itself, and nothing is lost.",
+        )
     return found.mine, ()
 
 
@@ -166,8 +187,14 @@ def check_main(targets: list[str], solved: bool, blank: bool, all_: bool, as_jso
 
 
 def grade_all(
-    targets: Sequence[str], where: learner_work.Folders, *, solved: bool = False, blank_: bool = False, all_: bool = False,
-    say: Any = None, fork: bool | None = None,
+    targets: Sequence[str],
+    where: learner_work.Folders,
+    *,
+    solved: bool = False,
+    blank_: bool = False,
+    all_: bool = False,
+    say: Any = None,
+    fork: bool | None = None,
 ) -> list[Graded]:
     """Every target graded, in order; a target that cannot be graded carries its trouble. Progress is recorded."""
     made = jobs(targets, where, solved=solved, blank_=blank_, all_=all_)
@@ -175,7 +202,10 @@ def grade_all(
     results: list[Graded] = []
     if not work:
         return [job for job in made if isinstance(job, Graded)]
-    chapters, imports = sorted({job.chapter for job in work}), sorted({name for job in work for name in imports_of(job.source)})
+    chapters, imports = (
+        sorted({job.chapter for job in work}),
+        sorted({name for job in work for name in imports_of(job.source)}),
+    )
     with Workers(torch=any(job.torch for job in work), chapters=chapters, imports=imports, fork=fork) as workers:
         for job in made:
             if say is not None:
@@ -189,13 +219,25 @@ def _graded(job: Job, workers: Workers, where: learner_work.Folders) -> Graded:
         if job.path is None:  # the course's own: every cell of it must run
             marked = mark(job.submission, job.cards, workers, beside=where.root / "solutions" / job.name, limits=_OWN)
         else:
-            marked = mark_needed(job.submission, job.source, job.cards, workers, beside=job.path.parent, params=variant_params(job.path.parent))
+            marked = mark_needed(
+                job.submission,
+                job.source,
+                job.cards,
+                workers,
+                beside=job.path.parent,
+                params=variant_params(job.path.parent),
+            )
     except Trouble as trouble:
         return Graded(chapter=job.chapter, name=job.name, path=job.path, trouble=trouble)
     if job.path is not None:
         _record(marked.reports, job.cards, where)
-    return Graded(chapter=job.chapter, name=job.name, path=job.path, reports=marked.reports,
-                  notes=(*job.submission.notes, *marked.notes))
+    return Graded(
+        chapter=job.chapter,
+        name=job.name,
+        path=job.path,
+        reports=marked.reports,
+        notes=(*job.submission.notes, *marked.notes),
+    )
 
 
 def variant_params(folder: Path) -> dict[str, dict[str, Any]]:
@@ -209,7 +251,11 @@ def variant_params(folder: Path) -> dict[str, dict[str, Any]]:
     if not isinstance(given, dict):
         return {}
     known = {card.id: card for card in exercises.cards()}
-    return {name: {**known[name].params, **values} for name, values in given.items() if name in known and isinstance(values, dict)}
+    return {
+        name: {**known[name].params, **values}
+        for name, values in given.items()
+        if name in known and isinstance(values, dict)
+    }
 
 
 def _record(reports: Sequence[Report], cards: Sequence[Card], where: learner_work.Folders) -> None:

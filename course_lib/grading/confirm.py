@@ -15,7 +15,9 @@ from course_lib.grading.remote import Lost, WorkerPlace
 from course_lib.judging import Judging, Params, Weighed, judging
 from course_lib.records import Outcome, Report, Verdict
 
-UNCONFIRMED = "memory-unconfirmed"  # the mistake of an answer whose measured bytes the operating system does not confirm
+UNCONFIRMED = (
+    "memory-unconfirmed"  # the mistake of an answer whose measured bytes the operating system does not confirm
+)
 
 
 def wants_weighing(card: Card, report: Report) -> bool:
@@ -26,8 +28,12 @@ def wants_weighing(card: Card, report: Report) -> bool:
 
 def _earned(contract: Judging, report: Report) -> bool:
     """Whether all values are right, and some share that the worker measured held."""
-    held = {f"{v.kind}:{v.part}" for v in report.verdicts if v.ok} - {f"{v.kind}:{v.part}" for v in report.verdicts if not v.ok}
-    return all(v.ok for v in report.verdicts if v.kind == "values") and any(key in held for key in contract.measured_by_worker)
+    held = {f"{v.kind}:{v.part}" for v in report.verdicts if v.ok} - {
+        f"{v.kind}:{v.part}" for v in report.verdicts if not v.ok
+    }
+    return all(v.ok for v in report.verdicts if v.kind == "values") and any(
+        key in held for key in contract.measured_by_worker
+    )
 
 
 def weighed_case(card: Card, params: Params, secret: str = "public") -> Weighed:
@@ -38,7 +44,9 @@ def weighed_case(card: Card, params: Params, secret: str = "public") -> Weighed:
     return make(params, random.Random(f"{hidden_seed(card, secret)}:weighed"))
 
 
-def confirmed(card: Card, place: WorkerPlace, report: Report, *, params: Params | None = None, secret: str = "public") -> Report:
+def confirmed(
+    card: Card, place: WorkerPlace, report: Report, *, params: Params | None = None, secret: str = "public"
+) -> Report:
     """The report with a verdict on every share that the operating system was asked about, and the points that remain."""
     contract = judging(card.id)
     large = weighed_case(card, card.params if params is None else params, secret)
@@ -48,12 +56,21 @@ def confirmed(card: Card, place: WorkerPlace, report: Report, *, params: Params 
         outcome, grown = Outcome(state="crashed", error=str(error)), 0
     fault = _fault(large, outcome, grown)
     found = [
-        Verdict(kind=kind, part=part, ok=not fault, mistake=UNCONFIRMED if fault else "", message=fault, case=large.case.name)
+        Verdict(
+            kind=kind,
+            part=part,
+            ok=not fault,
+            mistake=UNCONFIRMED if fault else "",
+            message=fault,
+            case=large.case.name,
+        )
         for kind, _, part in (share.partition(":") for share in large.shares)
     ]  # type: ignore[misc]
     verdicts = (*report.verdicts, *found)
     points = round(min(report.points, earned_fraction(contract, list(verdicts)) * card.points), 2)
-    return replace(report, verdicts=verdicts, points=points, cases=report.cases + 1, seconds=report.seconds + outcome.seconds)
+    return replace(
+        report, verdicts=verdicts, points=points, cases=report.cases + 1, seconds=report.seconds + outcome.seconds
+    )
 
 
 def _fault(large: Weighed, outcome: Outcome, grown: int) -> str:
@@ -62,8 +79,10 @@ def _fault(large: Weighed, outcome: Outcome, grown: int) -> str:
     if outcome.state != "answered":
         return f"On {name}, where the operating system counts memory, your code gave no answer: {outcome.error}"
     if grown > large.most:
-        return (f"On {name} the operating system saw your code come to use {grown / 1e6:,.0f} MB; {large.most / 1e6:,.0f} MB are enough. "
-                "A notebook counts tensors; lists, sets and numpy arrays take memory, too.")  # fmt: skip
+        return (
+            f"On {name} the operating system saw your code come to use {grown / 1e6:,.0f} MB; {large.most / 1e6:,.0f} MB are enough. "
+            "A notebook counts tensors; lists, sets and numpy arrays take memory, too."
+        )
     try:
         done = large.done(outcome)
     except Exception:  # what an answer returns must never end the marking of the others

@@ -40,7 +40,9 @@ class Graded:
     @property
     def untouched(self) -> bool:
         """Whether it was graded and no exercise is answered."""
-        return self.trouble is None and all(report.points == 0 and report.state == "not answered" for report in self.reports)
+        return self.trouble is None and all(
+            report.points == 0 and report.state == "not answered" for report in self.reports
+        )
 
 
 def as_data(results: Sequence[Graded]) -> dict[str, Any]:
@@ -54,7 +56,9 @@ def as_data(results: Sequence[Graded]) -> dict[str, Any]:
                 "points": result.points,
                 "maximum": result.maximum,
                 "notes": [clean(note, 1000) for note in result.notes],
-                "trouble": None if result.trouble is None else {"problem": result.trouble.problem, "way_out": result.trouble.way_out},
+                "trouble": None
+                if result.trouble is None
+                else {"problem": result.trouble.problem, "way_out": result.trouble.way_out},
                 "exercises": [report_dict(report) for report in result.reports],
             }
             for result in results

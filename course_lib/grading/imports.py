@@ -5,7 +5,10 @@ import contextlib
 
 from course_lib.learner.notebooks import Notebook
 
-TRAINING = ("torch._dynamo", "torch.fx.experimental.symbolic_shapes")  # torch imports them at a first backward pass and step: 2 s in every fork
+TRAINING = (
+    "torch._dynamo",
+    "torch.fx.experimental.symbolic_shapes",
+)  # torch imports them at a first backward pass and step: 2 s in every fork
 
 
 def imports_of(source: Notebook) -> tuple[str, ...]:
@@ -21,6 +24,11 @@ def imports_of(source: Notebook) -> tuple[str, ...]:
                 if isinstance(node, ast.Import):
                     found |= {each.name for each in node.names}
                 elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                    ours = node.module.split(".")[0] == "course_lib"  # what comes from one of our packages may be a module
-                    found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names if ours and each.name.islower())}
+                    ours = (
+                        node.module.split(".")[0] == "course_lib"
+                    )  # what comes from one of our packages may be a module
+                    found |= {
+                        node.module,
+                        *(f"{node.module}.{each.name}" for each in node.names if ours and each.name.islower()),
+                    }
     return tuple(sorted(found))

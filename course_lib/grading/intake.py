@@ -14,8 +14,17 @@ from course_lib.learner.notebooks import Cell, Notebook, parse
 
 SECONDS = 20.0
 _MEMORY = 1_000_000_000  # bytes that reading may take
-_FIELDS = {"grade_id": str, "grade": bool, "solution": bool, "locked": bool, "task": bool, "points": (int, float), "schema_version": int,
-           "cell_type": str, "checksum": str}  # fmt: skip
+_FIELDS = {
+    "grade_id": str,
+    "grade": bool,
+    "solution": bool,
+    "locked": bool,
+    "task": bool,
+    "points": (int, float),
+    "schema_version": int,
+    "cell_type": str,
+    "checksum": str,
+}
 _TEXT = 500  # characters of a name
 _PICTURES, _PICTURE_BYTES = 100, 20_000_000  # of one notebook
 
@@ -29,11 +38,17 @@ def read_hostile(data: bytes, name: str) -> dict[str, Any]:
         del data
         return {"notebook": slim(parse(text, name))}
     except UnicodeDecodeError:
-        return {"problem": f"{name} is not a notebook (it is not UTF-8 text).", "way_out": "hand in the notebook (.ipynb) itself"}
+        return {
+            "problem": f"{name} is not a notebook (it is not UTF-8 text).",
+            "way_out": "hand in the notebook (.ipynb) itself",
+        }
     except Trouble as trouble:
         return {"problem": whole(trouble.problem)[:_TEXT], "way_out": trouble.way_out}
     except (MemoryError, RecursionError):
-        return {"problem": f"{name} holds more than can be read.", "way_out": "clear its outputs and save, or start from a fresh copy"}
+        return {
+            "problem": f"{name} holds more than can be read.",
+            "way_out": "clear its outputs and save, or start from a fresh copy",
+        }
 
 
 def _limit_memory(nbytes: int) -> None:
@@ -51,10 +66,16 @@ def slim(notebook: Notebook) -> Notebook:
     """A notebook without what grading does not need: outputs, widgets' state, other metadata."""
     room = [_PICTURES, _PICTURE_BYTES]
     course = notebook["metadata"].get("course")
-    kept = {key: value for key, value in course.items() if type(value) in (str, int)} if isinstance(course, dict) else {}
+    kept = (
+        {key: value for key, value in course.items() if type(value) in (str, int)} if isinstance(course, dict) else {}
+    )
     return {
         "cells": [_slim_cell(cell, room) for cell in notebook["cells"]],
-        "metadata": {"course": {whole(key)[:_TEXT]: whole(value)[:_TEXT] if type(value) is str else value for key, value in kept.items()}},
+        "metadata": {
+            "course": {
+                whole(key)[:_TEXT]: whole(value)[:_TEXT] if type(value) is str else value for key, value in kept.items()
+            }
+        },
         "nbformat": 4,
         "nbformat_minor": 5,
     }
@@ -66,8 +87,14 @@ def _slim_cell(cell: Cell, room: list[int]) -> Cell:
         made["id"] = whole(cell["id"])[:_TEXT]
     graded, tags = cell["metadata"].get("nbgrader"), cell["metadata"].get("tags")
     if isinstance(graded, dict):
-        fields = {key: graded[key] for key, kind in _FIELDS.items() if isinstance(graded.get(key), kind) and _is_small(graded[key])}
-        made["metadata"]["nbgrader"] = {key: whole(value)[:_TEXT] if type(value) is str else value for key, value in fields.items()}
+        fields = {
+            key: graded[key]
+            for key, kind in _FIELDS.items()
+            if isinstance(graded.get(key), kind) and _is_small(graded[key])
+        }
+        made["metadata"]["nbgrader"] = {
+            key: whole(value)[:_TEXT] if type(value) is str else value for key, value in fields.items()
+        }
     if isinstance(tags, list):
         made["metadata"]["tags"] = [whole(tag)[:_TEXT] for tag in tags[:50] if type(tag) is str]
     if pictures := _slim_pictures(cell.get("attachments"), room):

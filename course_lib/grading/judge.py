@@ -70,8 +70,14 @@ def _tensor_bytes(value: Any) -> int:
 
 
 def grade(
-    card: Card, place: Place, *, params: Params | None = None, unseen: bool = True, secret: str = "public",
-    others: Mapping[str, Params] = MappingProxyType({}), seconds: float = EXPLAIN_SECONDS,
+    card: Card,
+    place: Place,
+    *,
+    params: Params | None = None,
+    unseen: bool = True,
+    secret: str = "public",
+    others: Mapping[str, Params] = MappingProxyType({}),
+    seconds: float = EXPLAIN_SECONDS,
 ) -> Report:
     """`decide`, and in this process, for an answer that is wrong for its own numbers, `explain`; in a worker that wants another clone."""
     report = decide(card, place, params=params, unseen=unseen, secret=secret)
@@ -95,7 +101,11 @@ def decide(
     if plan := getattr(place, "plan", None):
         plan(cases)
     others = unshown_cases(card, values, hidden_seed(card, secret), drawn) if unseen else []
-    asked = [*((values, case) for case in cases if case.visible), *others, *((values, case) for case in cases if not case.visible)]
+    asked = [
+        *((values, case) for case in cases if case.visible),
+        *others,
+        *((values, case) for case in cases if not case.visible),
+    ]
     found: list[Asked] = []
     bad = None  # the first outcome that gave no value
     ran = 0
@@ -116,8 +126,13 @@ def decide(
     earned = 0.0 if lost else earned_fraction(contract, verdicts)
     state = "answered" if bad is None or (earned and not lost) else bad.state
     return Report(
-        exercise=card.id, state=state, points=round(earned * card.points, 2), maximum=float(card.points),
-        verdicts=tuple(verdicts), note=bad.error if bad is not None and state != "answered" else "", cases=ran,
+        exercise=card.id,
+        state=state,
+        points=round(earned * card.points, 2),
+        maximum=float(card.points),
+        verdicts=tuple(verdicts),
+        note=bad.error if bad is not None and state != "answered" else "",
+        cases=ran,
         seconds=time.perf_counter() - start,
     )
 
@@ -132,8 +147,14 @@ def wants_explaining(card: Card, report: Report, params: Params | None) -> bool:
 
 
 def explain(
-    card: Card, place: Place, report: Report, *, params: Params | None, secret: str = "public",
-    others: Mapping[str, Params] = MappingProxyType({}), seconds: float = EXPLAIN_SECONDS,
+    card: Card,
+    place: Place,
+    report: Report,
+    *,
+    params: Params | None,
+    secret: str = "public",
+    others: Mapping[str, Params] = MappingProxyType({}),
+    seconds: float = EXPLAIN_SECONDS,
 ) -> Report:
     """The report, in which an answer to the public numbers, or to those of one of `others`, is told so. Points stay.
 
@@ -143,7 +164,10 @@ def explain(
     if not wants_explaining(card, report, params):
         return report
     runs = _Runs(card, place, seconds)
-    candidates = [(PUBLIC_FORM, card.params), *((ANOTHER_STUDENTS, each) for each in list(others.values())[:MOST_OTHERS])]
+    candidates = [
+        (PUBLIC_FORM, card.params),
+        *((ANOTHER_STUDENTS, each) for each in list(others.values())[:MOST_OTHERS]),
+    ]
     tried = [params]
     for name, candidate in candidates:
         if any(same_params(candidate, each) for each in tried if each is not None):

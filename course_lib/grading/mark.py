@@ -29,8 +29,13 @@ from course_lib.grading.seats import Seat, Workers
 from course_lib.grading.words import clean
 from course_lib.records import Outcome, Report
 
-NOTEBOOK_SECONDS = Wall(level="none").notebook_seconds  # for all cells and cases of one notebook together, without a wall that says otherwise
-QUICK_SECONDS, QUICK_CELL_SECONDS = 2.0, 10.0  # for a case, or a cell, of the first time; the second time it has as long as it may
+NOTEBOOK_SECONDS = Wall(
+    level="none"
+).notebook_seconds  # for all cells and cases of one notebook together, without a wall that says otherwise
+QUICK_SECONDS, QUICK_CELL_SECONDS = (
+    2.0,
+    10.0,
+)  # for a case, or a cell, of the first time; the second time it has as long as it may
 QUICK_TIMES = 3  # that the first time begins anew
 QUICK_SHARE = 0.25  # of a notebook's time, which the first time may take on top of it
 _BESIDE_BYTES = 20_000_000  # what may lie beside a notebook and be there for its worker
@@ -67,9 +72,16 @@ class _State:
 
 
 def mark(
-    submission: Submission, cards: Sequence[Card], workers: Workers, *, beside: Path | None = None,
-    params: Mapping[str, Mapping[str, Any]] | None = None, secret: str = "public", deciding_ranks: bool = False,
-    others: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None, limits: Wall | None = None,
+    submission: Submission,
+    cards: Sequence[Card],
+    workers: Workers,
+    *,
+    beside: Path | None = None,
+    params: Mapping[str, Mapping[str, Any]] | None = None,
+    secret: str = "public",
+    deciding_ranks: bool = False,
+    others: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
+    limits: Wall | None = None,
 ) -> Marked:
     """Every exercise of a submission, judged. `beside` is the notebook's folder, of which the worker gets a copy.
 
@@ -95,13 +107,22 @@ def mark(
 
 
 def _quickly(
-    submission: Submission, known: Mapping[str, Card], workers: Workers, beside: Path | None, state: _State, until: float, rules: _Rules
+    submission: Submission,
+    known: Mapping[str, Card],
+    workers: Workers,
+    beside: Path | None,
+    state: _State,
+    until: float,
+    rules: _Rules,
 ) -> None:
     """Run the notebook without clones, and keep the reports of what is right there, or plainly not answered.
 
     An exercise that ends the process is left to the second time, and the others are gone through without it.
     """
-    skipped, stubs = set(submission.missing), {step.exercise for step in submission.steps if step.do == "run" and STUB in step.source}
+    skipped, stubs = (
+        set(submission.missing),
+        {step.exercise for step in submission.steps if step.do == "run" and STUB in step.source},
+    )
     for _ in range(QUICK_TIMES):
         with _copy_of(beside) as folder, workers.seat(folder) as seat, closing(RankProcesses(seat)) as ranks:
             for step in submission.steps:
@@ -137,7 +158,13 @@ def _judge_quickly(seat: Seat, ranks: RankProcesses, card: Card, stub: bool, sta
 
 
 def _through(
-    submission: Submission, known: Mapping[str, Card], workers: Workers, folder: Path, state: _State, until: float, rules: _Rules
+    submission: Submission,
+    known: Mapping[str, Card],
+    workers: Workers,
+    folder: Path,
+    state: _State,
+    until: float,
+    rules: _Rules,
 ) -> bool:
     """Run the notebook once; whether it came to its end. If not, what broke it is left out of the next run."""
     if all(name in state.reports for name in submission.exercises):
@@ -172,8 +199,11 @@ def _with_conflict(step: Step, outcome: Outcome) -> Outcome:
     """The outcome of a cell, in words where an unfinished merge stands in it."""
     for number, line in enumerate(step.source.splitlines(), 1):
         if line.startswith(("<<<<<<<", ">>>>>>>")):
-            return replace(outcome, error=f"Line {number} of the answer cell is the mark of an unfinished git merge: keep one "
-                                          "side and delete the marks.")
+            return replace(
+                outcome,
+                error=f"Line {number} of the answer cell is the mark of an unfinished git merge: keep one "
+                "side and delete the marks.",
+            )
     return outcome
 
 
@@ -183,12 +213,16 @@ def _judge(seat: Seat, ranks: RankProcesses, card: Card, missing: bool, state: _
     wrote = state.errors.get(card.id)
     if not all(there) or (missing and not all(own)):
         absent = next((name for name, has in zip(card.answers, there, strict=True) if not has), card.answers[0])
-        reason = wrote or Outcome(state="raised", error=f"The answer cell does not define `{absent}`: keep the names that it came with.")
+        reason = wrote or Outcome(
+            state="raised", error=f"The answer cell does not define `{absent}`: keep the names that it came with."
+        )
         state.reports[card.id] = lost_report(card, reason.state, reason.error)
         return
     if missing:
         names = ", ".join(f"`{name}`" for name in card.answers)
-        state.notes.append(f"{wrote.error if wrote else ''} But a cell of your own defines {names}, and that was judged: nothing is lost.".strip())
+        state.notes.append(
+            f"{wrote.error if wrote else ''} But a cell of your own defines {names}, and that was judged: nothing is lost.".strip()
+        )
     deciding = seat.forks and rules.deciding
     report, place = _in_a_place(seat, ranks if deciding else None, card, state, rules)
     ranks.close()  # the next exercise gets others: this one may have left something in them
@@ -202,7 +236,9 @@ def _judge(seat: Seat, ranks: RankProcesses, card: Card, missing: bool, state: _
         state.reports[card.id] = _explained(seat, card, report, state, rules)
 
 
-def _in_a_place(seat: Seat, ranks: RankProcesses | None, card: Card, state: _State, rules: _Rules) -> tuple[Report, WorkerPlace]:
+def _in_a_place(
+    seat: Seat, ranks: RankProcesses | None, card: Card, state: _State, rules: _Rules
+) -> tuple[Report, WorkerPlace]:
     """The report of an exercise, and where it was judged: on a clone, unless it is to be quick."""
     seconds = min(QUICK_SECONDS, state.limits.case_seconds) if rules.quick else state.limits.case_seconds
     with WorkerPlace(seat, ranks=ranks, most_seconds=seconds, clone=not rules.quick) as place:
@@ -213,7 +249,9 @@ def _in_a_place(seat: Seat, ranks: RankProcesses | None, card: Card, state: _Sta
     return report, place
 
 
-def _weighed(seat: Seat, ranks: RankProcesses, card: Card, report: Report, state: _State, rules: _Rules, packed: Any) -> Report:
+def _weighed(
+    seat: Seat, ranks: RankProcesses, card: Card, report: Report, state: _State, rules: _Rules, packed: Any
+) -> Report:
     """The report with what the operating system says of the answer's memory: what happens there costs no other share.
 
     An answer that was packed runs with a process for each rank; any other on a clone of its own.
@@ -230,7 +268,14 @@ def _explained(seat: Seat, card: Card, report: Report, state: _State, rules: _Ru
     """
     try:
         with WorkerPlace(seat, most_seconds=min(state.limits.case_seconds, EXPLAIN_SECONDS)) as again:
-            told = explain(card, again, report, params=rules.params.get(card.id), secret=rules.secret, others=rules.others.get(card.id, {}))
+            told = explain(
+                card,
+                again,
+                report,
+                params=rules.params.get(card.id),
+                secret=rules.secret,
+                others=rules.others.get(card.id, {}),
+            )
             return cleaned(told)
     except Exception:  # what an answer does on numbers that are not its own is nobody's business
         return report
@@ -241,8 +286,12 @@ def _graded(card: Card, place: WorkerPlace, rules: _Rules) -> Report:
     try:
         return cleaned(decide(card, place, params=rules.params.get(card.id), secret=rules.secret))
     except Exception as error:  # what an answer returns must never end the marking of the others
-        return lost_report(card, "refused", f"The judge could not read what this answer returned ({type(error).__name__}); "
-                                            "please report it if your answer returns what was asked for.")
+        return lost_report(
+            card,
+            "refused",
+            f"The judge could not read what this answer returned ({type(error).__name__}); "
+            "please report it if your answer returns what was asked for.",
+        )
 
 
 def cleaned(report: Report) -> Report:
@@ -263,7 +312,9 @@ def _say_lost(step: Step, lost: Lost, known: Mapping[str, Card], state: _State) 
         if step.exercise not in state.reports:
             state.reports[step.exercise] = lost_report(known[step.exercise], lost.state, lost.words)
     elif step.whose == "answer":
-        state.reports[step.exercise] = lost_report(known[step.exercise], lost.state, f"While the answer cell ran: {words}")
+        state.reports[step.exercise] = lost_report(
+            known[step.exercise], lost.state, f"While the answer cell ran: {words}"
+        )
     else:
         whose = {"own": "One of your own cells", "course": "A cell of the chapter"}[step.whose]
         state.notes.append(f"{whose}{f' ({step.where})' if step.where else ''} was left out: {words}")
@@ -283,7 +334,12 @@ def _copy_of(beside: Path | None) -> Iterator[Path]:
         target.mkdir()
         for path in sorted(beside.rglob("*")) if beside is not None else ():
             inside = path.relative_to(beside) if beside is not None else path
-            if path.is_symlink() or not path.is_file() or path.suffix == ".ipynb" or any(part.startswith(".") for part in inside.parts):
+            if (
+                path.is_symlink()
+                or not path.is_file()
+                or path.suffix == ".ipynb"
+                or any(part.startswith(".") for part in inside.parts)
+            ):
                 continue
             room -= path.stat().st_size
             if room < 0:

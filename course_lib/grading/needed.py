@@ -22,9 +22,26 @@ from course_lib.records import Report
 
 _WORDS = re.compile(r"[^\W\d]\w*")
 _UNREADABLE = {
-    "eval", "exec", "compile", "globals", "locals", "vars", "dir", "__import__", "__builtins__", "__main__", "_getframe", "currentframe",
-    "get_ipython", "run_cell", "user_ns", "modules", "importlib", "getattr_static", "gc",
-}  # fmt: skip
+    "eval",
+    "exec",
+    "compile",
+    "globals",
+    "locals",
+    "vars",
+    "dir",
+    "__import__",
+    "__builtins__",
+    "__main__",
+    "_getframe",
+    "currentframe",
+    "get_ipython",
+    "run_cell",
+    "user_ns",
+    "modules",
+    "importlib",
+    "getattr_static",
+    "gc",
+}
 _OUTSIDE = re.compile(
     r"(manual_)?seed(_all)?$|set[_A-Z]\w*$|setattr$|setitem$|use$|use_\w+$|\w*(filter|config|register|patch)\w*$|rc\w*$|add_\w+$|putenv$|chdir$"
 )
@@ -139,8 +156,12 @@ def _imported(source: str) -> frozenset[str]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return frozenset()
-    return frozenset(alias.asname or alias.name.split(".")[0] for node in ast.walk(tree)
-                     if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names)  # fmt: skip
+    return frozenset(
+        alias.asname or alias.name.split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    )
 
 
 @cache
@@ -165,7 +186,9 @@ def _names_of(tree: ast.Module) -> _Cell:
     """What a cell reads and binds, statement by statement; what is bound in a branch is not certain."""
     flow = _Flow()
     flow.through(tree.body, flow.binds)
-    return _Cell(frozenset(flow.reads), frozenset(flow.later), frozenset(flow.binds), frozenset(flow.gives - flow.binds))
+    return _Cell(
+        frozenset(flow.reads), frozenset(flow.later), frozenset(flow.binds), frozenset(flow.gives - flow.binds)
+    )
 
 
 class _Flow:
@@ -207,9 +230,15 @@ class _Flow:
         here = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced()}
         function = isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef)
         self.reads |= (here if function else here | inside) - binds
-        if function or any(isinstance(node, ast.Lambda | ast.FunctionDef | ast.GeneratorExp) for node in ast.walk(statement)):
+        if function or any(
+            isinstance(node, ast.Lambda | ast.FunctionDef | ast.GeneratorExp) for node in ast.walk(statement)
+        ):
             self.later |= inside
-        bound = {each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported() or each.is_namespace()}
+        bound = {
+            each.get_name()
+            for each in table.get_symbols()
+            if each.is_assigned() or each.is_imported() or each.is_namespace()
+        }
         if isinstance(statement, ast.Try | ast.Match):
             self.gives |= bound
         else:
@@ -219,7 +248,9 @@ class _Flow:
 def _reads(table: symtable.SymbolTable) -> set[str]:
     """The global names that a scope and those inside it read."""
     top = table.get_type() == "module"
-    names = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced() and (top or symbol.is_global())}
+    names = {
+        symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced() and (top or symbol.is_global())
+    }
     for inner in table.get_children():
         names |= _reads(inner)
     return names
@@ -240,7 +271,11 @@ def _changes(statement: ast.stmt) -> Iterator[tuple[str, str]]:
     if isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Delete):
         targets = statement.targets if isinstance(statement, ast.Assign | ast.Delete) else [statement.target]
         for target in (node for each in targets for node in ast.walk(each)):
-            if isinstance(target, ast.Attribute | ast.Subscript) and not isinstance(target.ctx, ast.Load) and (root := _root(target)):
+            if (
+                isinstance(target, ast.Attribute | ast.Subscript)
+                and not isinstance(target.ctx, ast.Load)
+                and (root := _root(target))
+            ):
                 yield root, "setattr" if isinstance(target, ast.Attribute) else "setitem"
     elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         function = statement.value.func

@@ -53,15 +53,22 @@ def load(path: Path) -> Notebook:
     if path.is_symlink():
         raise Trouble(f"{path} is a link to another file.", "put the notebook itself there")
     if not path.exists():
-        raise Trouble(f"There is no {path}.", "`./course learn` copies the chapters into work/; or give the path of a notebook")
+        raise Trouble(
+            f"There is no {path}.", "`./course learn` copies the chapters into work/; or give the path of a notebook"
+        )
     if not path.is_file():
         raise Trouble(f"{path} is not a file.", "give the path of a notebook (.ipynb)")
     if path.stat().st_size > MAX_BYTES:
         size = f"{path.stat().st_size / 1e6:,.0f} MB; a notebook may have {MAX_BYTES / 1e6:.0f} MB"
-        raise Trouble(f"{path} has {size}.", "clear its outputs (JupyterLab: Edit → Clear Outputs of All Cells) and save")
+        raise Trouble(
+            f"{path} has {size}.", "clear its outputs (JupyterLab: Edit → Clear Outputs of All Cells) and save"
+        )
     notebook = read(path)
     if len(notebook["cells"]) > MAX_CELLS:
-        raise Trouble(f"{path} has {len(notebook['cells']):,} cells; at most {MAX_CELLS:,} are graded.", "delete the cells that you do not need")
+        raise Trouble(
+            f"{path} has {len(notebook['cells']):,} cells; at most {MAX_CELLS:,} are graded.",
+            "delete the cells that you do not need",
+        )
     return notebook
 
 
@@ -134,7 +141,9 @@ class _Frame:
         taken = {position for positions in found.values() for position in positions}
         for cell in self.source:
             if _key(cell) not in found:
-                same = next((at for at, mine in enumerate(self.cells) if at not in taken and _is_same(mine, cell)), None)
+                same = next(
+                    (at for at, mine in enumerate(self.cells) if at not in taken and _is_same(mine, cell)), None
+                )
                 if same is not None:
                     found[_key(cell)] = [same]
                     taken.add(same)
@@ -143,8 +152,10 @@ class _Frame:
 
     def _note_recovered(self, key: str) -> None:
         if (name := key.removeprefix("grade:")) in self.exercises:
-            self.notes.append(f"The answer cell of “{self.known[name].title}” had lost its grade_id; it was found by its cell "
-                              "id, so nothing is lost.")
+            self.notes.append(
+                f"The answer cell of “{self.known[name].title}” had lost its grade_id; it was found by its cell "
+                "id, so nothing is lost."
+            )
 
     def _choose(self, key: str, found: list[int]) -> None:
         """Of several copies of a cell, decide which counts: the first with work in it whose place in the order matches."""
@@ -168,7 +179,11 @@ class _Frame:
 
     def _in_place(self, key: str, position: int) -> bool:
         """Whether the course's cells before and after this one are before and after it in the source too."""
-        others = [(at, self.order[_key(cell)]) for at, cell in enumerate(self.cells) if _key(cell) in self.order and _key(cell) != key]
+        others = [
+            (at, self.order[_key(cell)])
+            for at, cell in enumerate(self.cells)
+            if _key(cell) in self.order and _key(cell) != key
+        ]
         before = next((place for at, place in reversed(others) if at < position), -1)
         after = next((place for at, place in others if at > position), len(self.order))
         return before < self.order[key] < after
@@ -178,7 +193,9 @@ class _Frame:
         if left:
             plural = "s" if len(left) > 1 else ""
             others = f"the cop{'ies' if plural else 'y'} in cell{plural} {', '.join(left)} {'are' if plural else 'is'} not run"
-            self.notes.append(f"The answer cell {exercise!r} is there {len(found)} times: cell {chosen + 1} counts, {others}.")
+            self.notes.append(
+                f"The answer cell {exercise!r} is there {len(found)} times: cell {chosen + 1} counts, {others}."
+            )
 
     # --- what happens in which order
 
@@ -215,29 +232,44 @@ class _Frame:
         return behind
 
     def _turned(self, exercise: str, position: int) -> str:
-        return (f"The answer cell of “{self.known[exercise].title}” (cell {position + 1}) is a "
-                f"{self.cells[position]['cell_type']} cell now: make it a code cell again (in JupyterLab: Esc, then Y).")
+        return (
+            f"The answer cell of “{self.known[exercise].title}” (cell {position + 1}) is a "
+            f"{self.cells[position]['cell_type']} cell now: make it a code cell again (in JupyterLab: Esc, then Y)."
+        )
 
     def _judge_positions(self) -> dict[int, list[str]]:
         """Position -> exercises to judge once the cell there has run: their first check cell behind the answer, else that."""
         at: dict[int, list[str]] = {}
         for exercise in self.exercises:
-            mine = [self.places.get(_answer_key(exercise), -1), *(place for place, name in self.parts.items() if name == exercise)]
+            mine = [
+                self.places.get(_answer_key(exercise), -1),
+                *(place for place, name in self.parts.items() if name == exercise),
+            ]
             answered = max(mine)
-            checks = (place for place, cell in enumerate(self.cells) if place > answered and is_check(cell)
-                      and grade_meta(cell)["grade_id"] == exercise + CHECK_SUFFIX)  # fmt: skip
+            checks = (
+                place
+                for place, cell in enumerate(self.cells)
+                if place > answered and is_check(cell) and grade_meta(cell)["grade_id"] == exercise + CHECK_SUFFIX
+            )
             at.setdefault(next(checks, answered if answered >= 0 else len(self.cells)), []).append(exercise)
         return at
 
     def _runs(self, position: int, cell: Cell) -> bool:
         key = self.key_at.get(position, "")
         is_ours = is_check(cell) or key.endswith(CHECK_SUFFIX)
-        return cell["cell_type"] == "code" and not is_ours and position not in self.copies and not self._measures(key, cell)
+        return (
+            cell["cell_type"] == "code"
+            and not is_ours
+            and position not in self.copies
+            and not self._measures(key, cell)
+        )
 
     def _measures(self, key: str, cell: Cell) -> bool:
         """Whether this is a measuring cell of the source as it was released; one that the learner changed runs."""
         place = self.order.get(key)
-        return place is not None and _is_not_graded(self.source[place]) and cell["source"] == self.source[place]["source"]
+        return (
+            place is not None and _is_not_graded(self.source[place]) and cell["source"] == self.source[place]["source"]
+        )
 
     def _step(self, position: int, cell: Cell) -> Step:
         key = self.key_at.get(position, "")
@@ -275,10 +307,14 @@ def _section(cell: Cell) -> str:
     """The last first- or second-level heading of a Markdown cell, "" without one."""
     if cell["cell_type"] != "markdown":
         return ""
-    return next((line.lstrip("# ").strip() for line in reversed(cell["source"].splitlines()) if re.match(r"#{1,2} ", line)), "")
+    return next(
+        (line.lstrip("# ").strip() for line in reversed(cell["source"].splitlines()) if re.match(r"#{1,2} ", line)), ""
+    )
 
 
 def _why_missing(card: Card, section: str) -> str:
     under = f" under “{section}”" if section else ""
-    return (f"The answer cell of “{card.title}”{under} is missing (its grade_id {card.id!r} is in no cell). "
-            f"`./course update {card.chapter}` brings the cell back and keeps the rest.")
+    return (
+        f"The answer cell of “{card.title}”{under} is missing (its grade_id {card.id!r} is in no cell). "
+        f"`./course update {card.chapter}` brings the cell back and keeps the rest."
+    )

@@ -52,7 +52,10 @@ def code_of(name: str) -> CodeType:
     """The code of a function of that name that is switched off."""
     text = f"{name} is what this exercise asks you to write, so it is switched off during the check."
     namespace: dict[str, Any] = {}
-    exec(f"def off(*_, **__):\n    from course_lib.grading.place import SwitchedOff\n    raise SwitchedOff({text!r})", namespace)
+    exec(
+        f"def off(*_, **__):\n    from course_lib.grading.place import SwitchedOff\n    raise SwitchedOff({text!r})",
+        namespace,
+    )
     return namespace["off"].__code__
 
 
@@ -123,7 +126,9 @@ class Here:
         """The outcome of one case; the answer gets its own copy of the arguments."""
         if len(self.answers) != len(card.answers):
             names = ", ".join(card.answers)
-            return Outcome(state="raised", error=f"check({card.id!r}, …) takes {names}; it was given {len(self.answers)}.")
+            return Outcome(
+                state="raised", error=f"check({card.id!r}, …) takes {names}; it was given {len(self.answers)}."
+            )
         answer = self.answers[0] if len(self.answers) == 1 else self.answers
         with switched_off(card.hides):
             return run_probe(card, case, answer)

@@ -11,7 +11,9 @@ PARENT_DEATH_SIGNAL, DUMPABLE, CHILD_SUBREAPER = 1, 4, 36  # PR_SET_…
 _MMAP_THRESHOLD = -3  # glibc's M_MMAP_THRESHOLD; it moves by itself unless it is set
 CLOSED_BY_ITSELF = 76  # exit status of a worker whose own code broke its connection
 
-_prctl = getattr(ctypes.CDLL(None), "prctl", None) if os.name == "posix" else None  # to look for it takes longer than to call it
+_prctl = (
+    getattr(ctypes.CDLL(None), "prctl", None) if os.name == "posix" else None
+)  # to look for it takes longer than to call it
 
 
 def seed_everything() -> None:

@@ -85,7 +85,11 @@ class Rank:
         try:
             self.wait(max(0.0, until - time.monotonic()))
             self.keeper.sweep()
-            if self.wait(PATIENCE) and not self.keeper.over and self.keeper.channel.ask({"do": "left"}, PATIENCE) == {"left": False}:
+            if (
+                self.wait(PATIENCE)
+                and not self.keeper.over
+                and self.keeper.channel.ask({"do": "left"}, PATIENCE) == {"left": False}
+            ):
                 return
         except (Gone, Late, Garbled):
             pass
@@ -116,15 +120,27 @@ class RankProcesses:
         while len(self.seats) < ranks:
             self.seats.append(Rank(self.seat.beside(len(self.seats))))
         seats = self.seats[:ranks]
-        request = {"probe": "" if card.probe is call else card.id, "hides": list(card.hides), "args": tuple(case.args), "kwargs": dict(case.kwargs)}
+        request = {
+            "probe": "" if card.probe is call else card.id,
+            "hides": list(card.hides),
+            "args": tuple(case.args),
+            "kwargs": dict(case.kwargs),
+        }
         for seat in seats:
             seat.load(request, answer)
         run = judge_ranks(
-            [seat.channel.sock for seat in seats], ranks, per_rank=case.per_rank,
-            adversary=case.adversary or Adversary(depth=case.buffering), caps=Caps(seconds=case.seconds, answer_seconds=case.seconds),
+            [seat.channel.sock for seat in seats],
+            ranks,
+            per_rank=case.per_rank,
+            adversary=case.adversary or Adversary(depth=case.buffering),
+            caps=Caps(seconds=case.seconds, answer_seconds=case.seconds),
         )
         until = time.monotonic() + 2 * PATIENCE  # for all of them together
-        return run, "".join(seat.printed(until) for seat in seats) if run.state in ("answered", "raised", "deadlock") else ""
+        return run, "".join(seat.printed(until) for seat in seats) if run.state in (
+            "answered",
+            "raised",
+            "deadlock",
+        ) else ""
 
     def ended(self) -> str:
         """How the process of a rank ended, in words."""

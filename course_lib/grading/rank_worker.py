@@ -46,7 +46,9 @@ class RankWorker:
         if trouble is not None:
             return trouble.fields()
         data = torch.frombuffer(bytearray(self.packed), dtype=torch.uint8)
-        return Outcome(state="answered").fields() | {"value": [data, str(torch.get_default_dtype()).removeprefix("torch.")]}
+        return Outcome(state="answered").fields() | {
+            "value": [data, str(torch.get_default_dtype()).removeprefix("torch.")]
+        }
 
     def load(self, request: dict[str, Any]) -> dict[str, Any]:
         """An answer from another worker, of the same submission and as little trusted, afresh; the next thing is a run of it.
@@ -65,7 +67,9 @@ class RankWorker:
         try:
             answer = pickle.loads(self.packed)
         except BaseException as error:
-            answer = _unmade(f"Every rank gets its own copy of the answer, and it cannot be made ({type(error).__name__}: {error}).")
+            answer = _unmade(
+                f"Every rank gets its own copy of the answer, and it cannot be made ({type(error).__name__}: {error})."
+            )
         self.program = self._ranked(request, answer), tuple(request["hides"])
         return Outcome(state="answered").fields()
 

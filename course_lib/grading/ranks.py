@@ -24,8 +24,13 @@ def run_here(card: Card, case: Case, answer: Any) -> Outcome:
     program = rank_program(card, case, answer)
     try:
         run = attempt(
-            program, case.ranks, per_rank=case.per_rank, buffering=case.buffering, adversary=case.adversary,
-            timeout=case.seconds, capture=OUTPUT_CAP,
+            program,
+            case.ranks,
+            per_rank=case.per_rank,
+            buffering=case.buffering,
+            adversary=case.adversary,
+            timeout=case.seconds,
+            capture=OUTPUT_CAP,
         )
     except ValueError as error:  # an answer that cannot be copied to the ranks
         return Outcome(state="raised", error=str(error))

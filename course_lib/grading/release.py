@@ -66,7 +66,9 @@ def fill(
             except ValueError as error:
                 said = str(error)
                 if "has no value" in said:  # the list of all that has one is longer than a screen
-                    said = f"{said.split(';')[0]}; write id.param of a card, or {chapter}.name of the chapter's NUMBERS."
+                    said = (
+                        f"{said.split(';')[0]}; write id.param of a card, or {chapter}.name of the chapter's NUMBERS."
+                    )
                 raise ValueError(f"Cell {cell.get('id', '?')!r}: {said}") from error
         cells.append(cell)
     course = {"chapter": chapter, "contract": CONTRACT_VERSION, "variant": chosen.get("id", CANONICAL)}
@@ -94,9 +96,14 @@ def check_folder(folder: Path) -> None:
         inside = path.relative_to(folder)
         if path.is_dir() or any(part in _LEAVES for part in inside.parts):
             continue
-        if not (inside.parts[0] == "figures" or (len(inside.parts) == 1 and path.suffix == ".ipynb")) or path.is_symlink():
-            raise ValueError(f"{folder.name}/{inside} would be released with the chapter; only notebooks and figures/ "
-                             "may stand there. Move it out of solutions/.")
+        if (
+            not (inside.parts[0] == "figures" or (len(inside.parts) == 1 and path.suffix == ".ipynb"))
+            or path.is_symlink()
+        ):
+            raise ValueError(
+                f"{folder.name}/{inside} would be released with the chapter; only notebooks and figures/ "
+                "may stand there. Move it out of solutions/."
+            )
 
 
 def check_source(notebook: Notebook) -> None:
@@ -105,16 +112,22 @@ def check_source(notebook: Notebook) -> None:
     for cell in notebook["cells"]:
         meta, name = grade_meta(cell), cell.get("id", "?")
         if meta and meta["grade_id"] in seen:
-            raise ValueError(f"Cell {name!r}: its grade_id {meta['grade_id']!r} stands in an earlier cell too; give it another.")
+            raise ValueError(
+                f"Cell {name!r}: its grade_id {meta['grade_id']!r} stands in an earlier cell too; give it another."
+            )
         seen.add(meta.get("grade_id", ""))
         for what, wanted in (("SOLUTION", "solution"), ("HIDDEN TESTS", "grade")):
             marks = re.findall(rf"(BEGIN|END) {what}", cell["source"])
             if marks != ["BEGIN", "END"] * (len(marks) // 2):
                 raise ValueError(f"Cell {name!r}: its {what} regions are not a BEGIN and an END in turn: {marks}.")
             if marks and not meta.get(wanted):
-                raise ValueError(f"Cell {name!r} holds a region {what}, but its nbgrader metadata does not say {wanted}: true.")
+                raise ValueError(
+                    f"Cell {name!r} holds a region {what}, but its nbgrader metadata does not say {wanted}: true."
+                )
         if is_answer(cell) and "BEGIN SOLUTION" not in cell["source"]:
-            raise ValueError(f"Cell {name!r} is an answer without a SOLUTION region: its docstrings would be cut with the answer.")
+            raise ValueError(
+                f"Cell {name!r} is an answer without a SOLUTION region: its docstrings would be cut with the answer."
+            )
 
 
 def check_release(notebook: Notebook) -> None:
@@ -123,7 +136,9 @@ def check_release(notebook: Notebook) -> None:
         name = cell.get("id", "?")
         for marker in MARKERS:
             if marker in cell["source"]:
-                raise ValueError(f"Cell {name!r} still holds {marker!r} after the release; mend the region in the source.")
+                raise ValueError(
+                    f"Cell {name!r} still holds {marker!r} after the release; mend the region in the source."
+                )
         if cell["cell_type"] == "code" and ("judging" in cell["source"] or ".judges" in cell["source"]):
             raise ValueError(f"Cell {name!r} names the judging package; a chapter must not reach it.")
         if cell.get("outputs"):

@@ -75,13 +75,17 @@ def outcome_of(answer: dict[str, Any]) -> Outcome:
         raise Lost("refused", "Your code wrote into the connection to the judge (an answer of the wrong kind).")
     error, trace, output = (clean(text, cap) for text, cap in zip(texts, (600, 4000, OUTPUT_CAP), strict=True))
     value = answer.get("value") if state == "answered" else None
-    return Outcome(state=state, value=value, error=error, trace=trace, output=output, seconds=max(0.0, min(seconds, 3600.0)))
+    return Outcome(
+        state=state, value=value, error=error, trace=trace, output=output, seconds=max(0.0, min(seconds, 3600.0))
+    )
 
 
 class WorkerPlace:
     """Runs the cases of one exercise on a clone of the worker, or on the worker itself where there are no clones or none is wanted."""
 
-    def __init__(self, seat: Seat, *, ranks: RankProcesses | None = None, most_seconds: float = 60.0, clone: bool = True) -> None:
+    def __init__(
+        self, seat: Seat, *, ranks: RankProcesses | None = None, most_seconds: float = 60.0, clone: bool = True
+    ) -> None:
         self.seat = seat
         self.clones = seat.forks and clone
         self.most_seconds = most_seconds  # of one case
@@ -118,7 +122,9 @@ class WorkerPlace:
         """The outcome of one case; the states of a worker that is lost stay."""
         if self.lost is None:
             try:
-                return self._run(card, replace(case, seconds=self.most_seconds) if case.seconds > self.most_seconds else case)
+                return self._run(
+                    card, replace(case, seconds=self.most_seconds) if case.seconds > self.most_seconds else case
+                )
             except Lost as lost:
                 self.lost = lost
         return Outcome(state=self.lost.state, error=self.lost.words)
@@ -132,7 +138,9 @@ class WorkerPlace:
         outcome = self.run(card, warm)
         if outcome.state != "answered":
             return outcome, 0
-        channels = [seat.channel for seat in self.ranks.seats] if self.ranks is not None and self.decides else [self.channel]
+        channels = (
+            [seat.channel for seat in self.ranks.seats] if self.ranks is not None and self.decides else [self.channel]
+        )
         for channel in channels:
             channel.ask({"do": "exact"}, PATIENCE)
         self.seat.gauge(True)
@@ -144,8 +152,12 @@ class WorkerPlace:
 
     def _run(self, card: Card, case: Case) -> Outcome:
         request = {
-            "do": "probe" if case.ranks is None else "ranks", "probe": "" if card.probe is call else card.id,
-            "names": list(card.answers), "hides": list(card.hides), "args": tuple(case.args), "kwargs": dict(case.kwargs),
+            "do": "probe" if case.ranks is None else "ranks",
+            "probe": "" if card.probe is call else card.id,
+            "names": list(card.answers),
+            "hides": list(card.hides),
+            "args": tuple(case.args),
+            "kwargs": dict(case.kwargs),
         }
         limit = f"{case.seconds:g} s on “{case.name}”"
         try:
@@ -166,7 +178,10 @@ class WorkerPlace:
         if ready.state != "answered":
             return ready
         run = judge_ranks(
-            self.channel.sock, case.ranks or 1, per_rank=case.per_rank, adversary=case.adversary or Adversary(depth=case.buffering),
+            self.channel.sock,
+            case.ranks or 1,
+            per_rank=case.per_rank,
+            adversary=case.adversary or Adversary(depth=case.buffering),
             caps=Caps(seconds=case.seconds, answer_seconds=case.seconds),
         )
         if run.state == "crashed":
@@ -240,11 +255,16 @@ def _told(run: Run, case: Case, limit: str, printed: Callable[[], str]) -> Outco
     """A run of the cluster as an outcome, in words for the author; Lost where the worker is of no more use."""
     outcome = run.outcome()
     if outcome.state == "timed out":
-        raise Lost("timed out", f"Your code ran longer than {limit}." if run.wall_seconds >= case.seconds else clean(outcome.error))
+        raise Lost(
+            "timed out",
+            f"Your code ran longer than {limit}." if run.wall_seconds >= case.seconds else clean(outcome.error),
+        )
     if outcome.state == "refused":
         raise Lost("refused", clean(outcome.error))
     output, kind = printed(), getattr(run.error, "kind", "")
     if kind == "NotImplementedError":
         return Outcome(state="not answered", error=NOT_ANSWERED)
     error = str(run.error.args[0]) if kind == "NotPlain" and run.error is not None else outcome.error
-    return replace(outcome, error=clean(error, 2000), trace=clean(outcome.trace, 4000), output=clean(output, OUTPUT_CAP))
+    return replace(
+        outcome, error=clean(error, 2000), trace=clean(outcome.trace, 4000), output=clean(output, OUTPUT_CAP)
+    )

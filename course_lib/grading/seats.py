@@ -93,16 +93,28 @@ class Workers:
     """
 
     def __init__(
-        self, *, torch: bool = False, chapters: Sequence[str] = (), fork: bool | None = None, wall: Wall | None = None,
-        imports: Sequence[str] = (), many: bool = False,
+        self,
+        *,
+        torch: bool = False,
+        chapters: Sequence[str] = (),
+        fork: bool | None = None,
+        wall: Wall | None = None,
+        imports: Sequence[str] = (),
+        many: bool = False,
     ) -> None:
-        self.options = [*(["--torch"] if torch else []), *(["--many"] if many else []), *(part for name in chapters for part in ("--chapter", name)),
-                        *(part for name in imports for part in ("--import", name))]  # fmt: skip
+        self.options = [
+            *(["--torch"] if torch else []),
+            *(["--many"] if many else []),
+            *(part for name in chapters for part in ("--chapter", name)),
+            *(part for name in imports for part in ("--import", name)),
+        ]
         self.forks = can_fork() if fork is None else fork
         self.wall = wall
         self._warm: WarmProcess | None = None
         if wall is not None and not self.forks:
-            raise Trouble("Work that is not trusted is graded where processes can be forked and kept in.", "grade on Linux")
+            raise Trouble(
+                "Work that is not trusted is graded where processes can be forked and kept in.", "grade on Linux"
+            )
 
     def __enter__(self) -> "Workers":
         if self.forks:
@@ -131,7 +143,9 @@ class Workers:
         """A stranger's notebook, parsed in a worker of its own; Trouble in words for what is none, or too much."""
         if len(data) > MAX_BYTES:
             size = f"{len(data) / 1e6:,.0f} MB; a notebook may have {MAX_BYTES / 1e6:.0f} MB"
-            raise Trouble(f"{name} has {size}.", "clear its outputs (JupyterLab: Edit → Clear Outputs of All Cells) and save")
+            raise Trouble(
+                f"{name} has {size}.", "clear its outputs (JupyterLab: Edit → Clear Outputs of All Cells) and save"
+            )
         with tempfile.TemporaryDirectory(prefix="course-intake-") as scratch, self.seat(Path(scratch)) as seat:
             token = secrets.token_bytes(16)
             try:
@@ -140,14 +154,21 @@ class Workers:
                 del data  # it may be large, and the child has it
                 _, answer = seat.channel.receive(intake.SECONDS)
             except Late as error:
-                raise Trouble(f"{name} could not be read within {intake.SECONDS:g} s.", "start from a fresh copy") from error
+                raise Trouble(
+                    f"{name} could not be read within {intake.SECONDS:g} s.", "start from a fresh copy"
+                ) from error
             except (Gone, Garbled) as error:
-                raise Trouble(f"{name} holds more than can be read.", "clear its outputs and save, or start from a fresh copy") from error
+                raise Trouble(
+                    f"{name} holds more than can be read.", "clear its outputs and save, or start from a fresh copy"
+                ) from error
         if "notebook" not in answer:
             raise Trouble(str(answer.get("problem")), str(answer.get("way_out", "")))
         if len(answer["notebook"]["cells"]) > MAX_CELLS:
             count = len(answer["notebook"]["cells"])
-            raise Trouble(f"{name} has {count:,} cells; at most {MAX_CELLS:,} are graded.", "delete the cells that you do not need")
+            raise Trouble(
+                f"{name} has {count:,} cells; at most {MAX_CELLS:,} are graded.",
+                "delete the cells that you do not need",
+            )
         return answer["notebook"]
 
     def _forked(self, folder: Path) -> "_Forked":
@@ -194,7 +215,10 @@ class _Forked:
         self.pid: int | None = answer["pid"]
         if answer["trouble"]:
             self.close()
-            raise Trouble(f"A worker could not be kept in ({answer['trouble']}).", "`./course doctor` shows what this machine allows")
+            raise Trouble(
+                f"A worker could not be kept in ({answer['trouble']}).",
+                "`./course doctor` shows what this machine allows",
+            )
 
     def beside(self, place: int) -> "_Forked":
         """Another worker of the same kind, which shares nothing with this one; a new one where that place's has ended."""
@@ -224,7 +248,9 @@ class _Forked:
         for other in self.others.values():
             other.close()
         if pid is not None:
-            with contextlib.suppress(Gone, Late, Garbled):  # a worker may have killed the warm process, and itself with it
+            with contextlib.suppress(
+                Gone, Late, Garbled
+            ):  # a worker may have killed the warm process, and itself with it
                 answer = self.warm.channel.ask({"do": "end", "pid": pid, "grace": grace}, 4 * PATIENCE)
                 self.over = answer["over"] or self.over
                 return answer["status"]

@@ -23,7 +23,9 @@ def show(result: Graded, *, solved: bool = False, blank_: bool = False) -> None:
     console = Console(highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else 120)
     console.print()
     if result.trouble is not None:
-        console.print(Text(f"{result.name}: not graded", style="bold") if result.name else Text("Not graded", style="bold"))
+        console.print(
+            Text(f"{result.name}: not graded", style="bold") if result.name else Text("Not graded", style="bold")
+        )
         console.print(Text(clean(result.trouble.problem, 2000)))
         console.print(Text(f"Way out: {clean(result.trouble.way_out, 2000)}."))
         return
@@ -56,7 +58,9 @@ def _table(result: Graded) -> Table:
         if why := why_not(report):
             title.append("\n" + why, style="" if report.state != "not answered" else "dim")
         marks = [Text(mark, style=_STYLES.get(mark, "")) for mark in (mark_of(report, kind) for kind in VERDICT_KINDS)]
-        table.add_row(title, *marks, Text(f"{report.points:g} / {report.maximum:g}", style="green" if report.passed else ""))
+        table.add_row(
+            title, *marks, Text(f"{report.points:g} / {report.maximum:g}", style="green" if report.passed else "")
+        )
     return table
 
 

@@ -14,8 +14,20 @@ from course_lib.learner.notebooks import Cell, Notebook, parse, render
 CHECK_SUFFIX = "-check"  # the check cell of exercise "ring-bytes" has grade_id "ring-bytes-check"
 
 # What editors leave in a cell's metadata: where it was scrolled to, when it ran, which browser drew it.
-_EDITORS_KEYS = ("collapsed", "scrolled", "execution", "ExecuteTime", "vscode", "colab", "id", "outputId", "editable",
-                 "deletable", "trusted", "slideshow")
+_EDITORS_KEYS = (
+    "collapsed",
+    "scrolled",
+    "execution",
+    "ExecuteTime",
+    "vscode",
+    "colab",
+    "id",
+    "outputId",
+    "editable",
+    "deletable",
+    "trusted",
+    "slideshow",
+)
 _NBGRADER = {"grade": False, "locked": False, "schema_version": 3, "solution": False, "task": False}
 _RANDOM_ID = re.compile(r"[0-9a-f]{8}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|cell-\d+")
 _KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -89,4 +101,3 @@ def slug(source: str, words: int = 5) -> str:
     text = defined.replace("_", "-") or (lines[0] if lines else "empty")
     parts = re.findall(r"[a-z0-9]+", text.lower())
     return "-".join(parts[:words])[:48] or "cell"
-

@@ -52,13 +52,19 @@ def wants_unshown(drawn: Sequence[Case]) -> bool:
     """Whether some shown values are asked on no unseen case of the plain kind, in an exercise of functions that has unseen cases."""
     if any(case.ranks for case in drawn) or all(case.visible for case in drawn):
         return False
-    shown, plain = ({case.part for case in drawn if case.kind == "values" and case.visible is seen} for seen in (True, False))
+    shown, plain = (
+        {case.part for case in drawn if case.kind == "values" and case.visible is seen} for seen in (True, False)
+    )
     return not shown <= plain
 
 
 def settled(found: Sequence[Asked], shares: Mapping[str, float]) -> list[Verdict]:
     """All verdicts; a fault with numbers that are not shown says so, and is one of generality where the answer is half right."""
-    return [_as_it_counts(verdict, found, shares) if each.unshown else verdict for each in found for verdict in each.verdicts]
+    return [
+        _as_it_counts(verdict, found, shares) if each.unshown else verdict
+        for each in found
+        for verdict in each.verdicts
+    ]
 
 
 def _as_it_counts(verdict: Verdict, found: Sequence[Asked], shares: Mapping[str, float]) -> Verdict:
@@ -69,7 +75,11 @@ def _as_it_counts(verdict: Verdict, found: Sequence[Asked], shares: Mapping[str,
     verdict = replace(verdict, message=f"With other numbers than those shown: {verdict.message}")
     general = _general(verdict.part, found, shares)
     others = [each for each in found if each.unshown]
-    if verdict.kind == "values" and _rate(others, "values", verdict.part) >= 0.5 and _rate(found, "generality", general) > 0.5:
+    if (
+        verdict.kind == "values"
+        and _rate(others, "values", verdict.part) >= 0.5
+        and _rate(found, "generality", general) > 0.5
+    ):
         return replace(verdict, kind="generality", part=general)
     return verdict
 

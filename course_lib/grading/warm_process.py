@@ -18,11 +18,33 @@ from course_lib.grading.sandbox.wall import Wall
 from course_lib.install import ROOT, Trouble
 
 START_SECONDS = 60.0  # importing torch on a slow, cold disk
-_KEPT = ("PATH", "HOME", "USERPROFILE", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "LD_LIBRARY_PATH",
-         "DYLD_LIBRARY_PATH", "MPLCONFIGDIR", "XDG_CACHE_HOME", overlay.VARIABLE)
-_SET = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "MPLBACKEND": "Agg",
-        "TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONUTF8": "1",
-        "COURSE_WORKER": "1"}  # the last makes `check` in a learner's own cells silent
+_KEPT = (
+    "PATH",
+    "HOME",
+    "USERPROFILE",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TMPDIR",
+    "TEMP",
+    "TMP",
+    "SYSTEMROOT",
+    "LD_LIBRARY_PATH",
+    "DYLD_LIBRARY_PATH",
+    "MPLCONFIGDIR",
+    "XDG_CACHE_HOME",
+    overlay.VARIABLE,
+)
+_SET = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "PYTHONHASHSEED": "0",
+    "MPLBACKEND": "Agg",
+    "TORCH_CPP_LOG_LEVEL": "ERROR",
+    "PYTHONUTF8": "1",
+    "COURSE_WORKER": "1",
+}  # the last makes `check` in a learner's own cells silent
 
 
 def environment() -> dict[str, str]:
@@ -42,10 +64,22 @@ class WarmProcess:
         windows = sys.platform == "win32"
         if wall is not None:
             options = [*options, "--walled", self.scratch.name]
-        command = [sys.executable, "-P", "-m", "course_lib.grading.zygote", "stdin" if windows else str(theirs.fileno()), *options]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "course_lib.grading.zygote",
+            "stdin" if windows else str(theirs.fileno()),
+            *options,
+        ]
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE if windows else subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=self.complaints, env={**environment(), "IPYTHONDIR": self.scratch.name}, cwd=ROOT, start_new_session=not windows,
+            command,
+            stdin=subprocess.PIPE if windows else subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=self.complaints,
+            env={**environment(), "IPYTHONDIR": self.scratch.name},
+            cwd=ROOT,
+            start_new_session=not windows,
             **({} if windows else {"pass_fds": (theirs.fileno(),)}),
         )
         if windows:
@@ -67,7 +101,9 @@ class WarmProcess:
             self.close()
             self.complaints.seek(0)
             last = self.complaints.read().decode(errors="replace").strip().splitlines()[-1:] or [str(error)]
-            raise Trouble(f"The process that runs answers did not start: {last[0]}", "`./course doctor` looks at the installation") from error
+            raise Trouble(
+                f"The process that runs answers did not start: {last[0]}", "`./course doctor` looks at the installation"
+            ) from error
         self.ready = True
 
     def close(self) -> None:
@@ -82,7 +118,9 @@ class WarmProcess:
         """End it and its process group now."""
         with contextlib.suppress(OSError):
             if sys.platform == "win32":
-                subprocess.run(["taskkill", "/T", "/F", "/PID", str(self.process.pid)], capture_output=True, check=False)
+                subprocess.run(
+                    ["taskkill", "/T", "/F", "/PID", str(self.process.pid)], capture_output=True, check=False
+                )
             else:
                 os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()

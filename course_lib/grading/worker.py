@@ -107,7 +107,11 @@ class Worker:
         if error is None:
             return {"state": "answered", "error": "", "trace": ""}
         line, trace = _described(error)
-        return {"state": "not answered" if isinstance(error, NotImplementedError) else "raised", "error": line, "trace": trace}
+        return {
+            "state": "not answered" if isinstance(error, NotImplementedError) else "raised",
+            "error": line,
+            "trace": trace,
+        }
 
     def names(self, names: Sequence[str]) -> dict[str, Any]:
         """Which names the notebook has, and which of them are functions that the notebook itself defines."""
@@ -160,7 +164,9 @@ class Worker:
                 decode(data, limits)
         except ValueError as error:
             most = f"At most {limits.nbytes / 1e6:,.0f} MB and {limits.items:,} values can be, and each tensor counts as {OF_A_TENSOR}"
-            data = self.channel.written(Outcome(state="raised", error=f"{said}: it has {len(data) / 1e6:,.1f} MB. {error} {most}.").fields())
+            data = self.channel.written(
+                Outcome(state="raised", error=f"{said}: it has {len(data) / 1e6:,.1f} MB. {error} {most}.").fields()
+            )
         return data
 
 
@@ -178,7 +184,9 @@ def _whatever_happens(work: Callable[..., dict[str, Any]], *given: Any) -> dict[
         raise
     except BaseException as error:
         kind = type(error).__name__
-        return Outcome(state="raised", error=f"Your code left its process in a state that nothing runs in ({kind}: {error}).").fields()
+        return Outcome(
+            state="raised", error=f"Your code left its process in a state that nothing runs in ({kind}: {error})."
+        ).fields()
 
 
 def _described(error: BaseException) -> tuple[str, str]:

@@ -104,7 +104,9 @@ class Zygote:
         if self.gate is None or len(self.workers) < 2:
             return
         trees = {pid: [pid, *descendants(pid)] for pid in self.workers}
-        if found := watch.too_much_memory([each for tree in trees.values() for each in tree], self.gate.wall, self.base):
+        if found := watch.too_much_memory(
+            [each for tree in trees.values() for each in tree], self.gate.wall, self.base
+        ):
             largest = max(trees, key=lambda pid: sum(map(watch.quick_bytes, trees[pid])))
             self.workers[largest].over = found
             end_descendants(keep=self.workers, of=largest)
@@ -211,19 +213,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--chapter", action="append", default=[])
     parser.add_argument("--import", dest="imports", action="append", default=[])
     parser.add_argument("--many", action="store_true", help="many workers will be forked: make that cheap")
-    parser.add_argument("--walled", type=Path, help="a folder to mount things in; the caller deletes it, outside of this process's mounts")
+    parser.add_argument(
+        "--walled",
+        type=Path,
+        help="a folder to mount things in; the caller deletes it, outside of this process's mounts",
+    )
     given = parser.parse_args(argv)
     sys.meta_path.insert(0, Refuse())
     channel = WorkerChannel(inherited(given.socket))
     gate_in = _separated(channel) if given.walled else None
     shell = preload(given.torch, given.chapter, given.imports)
-    os.environ.pop(overlay.VARIABLE, None)  # a class's own cards are loaded; where they came from is no worker's business
+    os.environ.pop(
+        overlay.VARIABLE, None
+    )  # a class's own cards are loaded; where they came from is no worker's business
     if given.many:
         if not given.fresh:
             rehearse(shell, given.torch)
         pages.collapse()
     gate = gate_in(given.walled) if gate_in is not None else None
-    sys.dont_write_bytecode, os.environ["PYTHONDONTWRITEBYTECODE"] = True, "1"  # ours is written by now; answers write none
+    sys.dont_write_bytecode, os.environ["PYTHONDONTWRITEBYTECODE"] = (
+        True,
+        "1",
+    )  # ours is written by now; answers write none
     silence()
     if given.fresh:
         os.chdir(given.folder)
@@ -231,7 +242,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         channel.send(READY, {"pid": os.getpid()})
         Worker(channel, shell).serve()
     if threading.active_count() > 1 or len(os.listdir("/proc/self/task")) > 1:
-        raise RuntimeError("a process with threads cannot be forked safely; set OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1.")
+        raise RuntimeError(
+            "a process with threads cannot be forked safely; set OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1."
+        )
     Zygote(channel, shell, gate).serve()
     end_descendants()
     return 0

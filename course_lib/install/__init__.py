@@ -1,25 +1,7 @@
 """Setting up the course: `python -m course_lib.install .venv`. Standard library only."""
 
-from course_lib.install.setting_up import (
-    PYTHONS,
-    ROOT,
-    Place,
-    add_group,
-    begin,
-    check_writable,
-    main,
-    pins,
-    set_up,
-)
-from course_lib.install.torch_choice import (
-    GB,
-    Machine,
-    TorchChoice,
-    nvidia_smi,
-    output_of,
-    this_machine,
-    torch_choice,
-)
+from course_lib.install.setting_up import PYTHONS, ROOT, Place, add_group, begin, check_writable, main, pins, set_up
+from course_lib.install.torch_choice import GB, Machine, TorchChoice, nvidia_smi, output_of, this_machine, torch_choice
 from course_lib.install.words import Trouble, in_words
 
 __all__ = [

@@ -14,7 +14,10 @@ def descendants(root: int) -> list[int]:
         children = []
         for pid in front:
             for thread in threads(pid):
-                with suppress(OSError, ValueError), open(f"/proc/{pid}/task/{thread}/children") as file:  # of one that goes meanwhile, the next has them
+                with (
+                    suppress(OSError, ValueError),
+                    open(f"/proc/{pid}/task/{thread}/children") as file,
+                ):  # of one that goes meanwhile, the next has them
                     children += [int(child) for child in file.read().split()]
         front = [child for child in children if not ended(child)]
         found += front

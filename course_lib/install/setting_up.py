@@ -152,15 +152,11 @@ def _requirements(place: Place, group: str) -> list[str]:
 
 def _applicable(requirements: Sequence[str]) -> int:
     """How many of the pins are for this system, near enough for a progress line."""
-    other = {"Linux": "win32|darwin|'nt'", "Darwin": "win32|'nt'", "Windows": "darwin"}.get(
-        platform.system(), "^$"
-    )
+    other = {"Linux": "win32|darwin|'nt'", "Darwin": "win32|'nt'", "Windows": "darwin"}.get(platform.system(), "^$")
     return sum(not re.search(rf"== '?({other})", each) for each in requirements)
 
 
-def pip_install(
-    place: Place, arguments: Sequence[str], detail: Callable[[str], None], wait: int = 15
-) -> None:
+def pip_install(place: Place, arguments: Sequence[str], detail: Callable[[str], None], wait: int = 15) -> None:
     """Install; Trouble in words where that fails. `wait`: seconds to wait for a silent network."""
     flags = ["--no-input", "--no-compile", "--progress-bar", "off", "--retries"]
     flags += ["2" if wait > 10 else "0", "--timeout", str(wait)]
@@ -168,13 +164,9 @@ def pip_install(
     if code:
         _keep_log(place, log)
         ending = "\n    ".join(log.strip().splitlines()[-8:])
-        problem, way_out = in_words(log) or (
-            f"pip could not install {arguments[-1]}:\n    {ending}",
-            "see the log",
-        )
+        problem, way_out = in_words(log) or (f"pip could not install {arguments[-1]}:\n    {ending}", "see the log")
         raise Trouble(
-            problem[0].upper() + problem[1:] + ".",
-            f"{way_out}.\n  The whole log: {place.venv / 'course' / 'pip.log'}",
+            problem[0].upper() + problem[1:] + ".", f"{way_out}.\n  The whole log: {place.venv / 'course' / 'pip.log'}"
         )
 
 
@@ -241,8 +233,7 @@ def first_look(place: Place, detail: Callable[[str], None]) -> str:
     if code:
         last = (log.strip().splitlines() or ["no output"])[-1]
         raise Trouble(
-            f"torch does not run here: {last}",
-            f"delete {place.venv} and start again; if it stays, report this line",
+            f"torch does not run here: {last}", f"delete {place.venv} and start again; if it stays, report this line"
         )
     return log.strip().splitlines()[-1]
 

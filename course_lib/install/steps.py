@@ -76,12 +76,7 @@ def run_quietly(command: Sequence[str], detail: Callable[[str], None]) -> tuple[
     """Exit code and output of a command, whose progress is shown as a detail."""
     environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env=environment,
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=environment
     )
     lines = []
     try:

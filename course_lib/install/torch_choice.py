@@ -47,8 +47,7 @@ def torch_choice(machine: Machine) -> TorchChoice:
     """
     if machine.musl:
         raise Trouble(
-            "PyTorch has no build for this Linux (musl, as in Alpine).",
-            "use a glibc image, such as python:3.12-slim",
+            "PyTorch has no build for this Linux (musl, as in Alpine).", "use a glibc image, such as python:3.12-slim"
         )
     if machine.system == "Darwin" and machine.arch == "x86_64":
         raise Trouble(
@@ -61,9 +60,7 @@ def torch_choice(machine: Machine) -> TorchChoice:
             return TorchChoice(build="environment", index="", why=why)
         return _for_gpu(machine, machine.cuda)
     if machine.system == "Linux":
-        return TorchChoice(
-            build="cpu", index=f"{TORCH_INDEX}cpu", why="no NVIDIA driver: the CPU build", fallback=True
-        )
+        return TorchChoice(build="cpu", index=f"{TORCH_INDEX}cpu", why="no NVIDIA driver: the CPU build", fallback=True)
     return TorchChoice(build="plain", index="", why=f"{machine.system}: the package index's build")
 
 
@@ -72,14 +69,8 @@ def _for_gpu(machine: Machine, cuda: tuple[int, int]) -> TorchChoice:
     if cuda >= (13, 0) and (machine.capability >= 7.5 or not machine.capability):
         why = f"the driver supports CUDA {driver}: the CUDA 13.0 build"
         on_index = machine.system == "Linux"  # the package index carries this very build for Linux
-        return TorchChoice(
-            build="cu130", index=f"{TORCH_INDEX}cu130", why=why, fallback=on_index, disk=12 * GB
-        )
-    if (
-        cuda >= (12, 0)
-        and machine.capability < 10.0
-        and (machine.capability >= 5.0 or not machine.capability)
-    ):
+        return TorchChoice(build="cu130", index=f"{TORCH_INDEX}cu130", why=why, fallback=on_index, disk=12 * GB)
+    if cuda >= (12, 0) and machine.capability < 10.0 and (machine.capability >= 5.0 or not machine.capability):
         why = f"the driver supports CUDA {driver}: the CUDA 12.6 build"
         return TorchChoice(build="cu126", index=f"{TORCH_INDEX}cu126", why=why, disk=12 * GB)
     if machine.capability and machine.capability < 5.0:
@@ -106,18 +97,9 @@ def this_machine(python: str = sys.executable) -> Machine:
         own = output_of(
             python, "-c", "import torch; print(torch.__version__ if torch.cuda.is_available() else '')"
         ).strip()
-    musl = (
-        platform.system() == "Linux"
-        and bool(list(Path("/lib").glob("ld-musl-*")))
-        and not platform.libc_ver()[0]
-    )
+    musl = platform.system() == "Linux" and bool(list(Path("/lib").glob("ld-musl-*"))) and not platform.libc_ver()[0]
     return Machine(
-        system=platform.system(),
-        arch=platform.machine(),
-        cuda=seen[0],
-        capability=seen[1],
-        own_torch=own,
-        musl=musl,
+        system=platform.system(), arch=platform.machine(), cuda=seen[0], capability=seen[1], own_torch=own, musl=musl
     )
 
 

@@ -31,7 +31,9 @@ class Weighed:
     case: Case
     warm: Case  # a small one of the same kind, run just before: what is loaded or kept once and for all does not count
     most: float  # bytes that the answer's processes may come to use beyond what they have before
-    done: Callable[[Outcome], bool]  # whether the work was done at all: cheap to find out, not to be had without the work
+    done: Callable[
+        [Outcome], bool
+    ]  # whether the work was done at all: cheap to find out, not to be had without the work
     shares: tuple[str, ...] = ("cost:memory",)  # that are lost where it says otherwise
 
 
@@ -46,9 +48,13 @@ class Judging:
     pytorch: str = ""  # where PyTorch does the same
     reveal: Callable[[Params], str] | None = None  # the truth behind a prediction, shown after it
     truth: Callable[[Params], float] | None = None  # the same as a number, for calibration
-    alike: Callable[[Params], Any] | None = None  # what is equal in all variants: which term decides, that a slip shows, ...
+    alike: Callable[[Params], Any] | None = (
+        None  # what is equal in all variants: which term decides, that a slip shows, ...
+    )
     measured_by_worker: tuple[str, ...] = ()  # shares that rest on what the worker measured itself: at most 1/4
-    weighed: Callable[[Params, random.Random], Weighed] | None = None  # the case on which the operating system confirms them
+    weighed: Callable[[Params, random.Random], Weighed] | None = (
+        None  # the case on which the operating system confirms them
+    )
 
     def __post_init__(self) -> None:
         if not math.isclose(sum(self.shares.values()), 1.0):
@@ -127,18 +133,29 @@ def _first(value: Any, left: list[int]) -> Any:
 
 
 def number_verdict(
-    part: str, case: Case, got: Any, want: float, *, unit: str, rel: float = 1e-6, kind: VerdictKind = "values",
-    mistakes: Sequence[Mistake] = (), hint: str = "",
+    part: str,
+    case: Case,
+    got: Any,
+    want: float,
+    *,
+    unit: str,
+    rel: float = 1e-6,
+    kind: VerdictKind = "values",
+    mistakes: Sequence[Mistake] = (),
+    hint: str = "",
 ) -> Verdict:
     """Compare one number with the oracle's; a known mistake answers by its name and message, never by the answer."""
     base = Verdict(kind=kind, part=part, ok=True, case=case.name)
     if near(got, want, rel):
         return base
     if got is None:
-        return replace(base, ok=False, mistake="returned-none", message="The function returned None: is a `return` missing?")
+        return replace(
+            base, ok=False, mistake="returned-none", message="The function returned None: is a `return` missing?"
+        )
     if not is_number(got):
-        return replace(base, ok=False, mistake="not-a-number",
-                       message=f"Expected one number in {unit}, got {describe(got)}.")
+        return replace(
+            base, ok=False, mistake="not-a-number", message=f"Expected one number in {unit}, got {describe(got)}."
+        )
     for mistake in mistakes:
         if near(got, mistake.value, max(rel, 1e-9)):
             return replace(base, ok=False, mistake=mistake.name, message=mistake.message)

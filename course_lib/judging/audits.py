@@ -26,30 +26,42 @@ class Key:
         return RIGHT if self.cause == AS_PRINTED else WRONG
 
 
-def audit(items: Sequence[Item], keys: Mapping[str, Key], causes: Mapping[str, str], why: str, pytorch: str = "") -> Judging:
+def audit(
+    items: Sequence[Item], keys: Mapping[str, Key], causes: Mapping[str, str], why: str, pytorch: str = ""
+) -> Judging:
     """The judging of an audit: every statement has the same share."""
 
     def verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
         given = outcome.value
         if type(given) is not dict:
-            none: Fault = ("no-dictionary", f"Return a dictionary from id to (number, verdict, cause); got {describe(given)}.")
+            none: Fault = (
+                "no-dictionary",
+                f"Return a dictionary from id to (number, verdict, cause); got {describe(given)}.",
+            )
             return [verdict("values", item.id, case, none) for item in items]
         faults = _beside({item.id: _fault(item, keys[item.id], causes, given) for item in items}, keys)
         return [verdict("values", item.id, case, faults[item.id]) for item in items]
 
     return Judging(
-        shares={f"values:{item.id}": 1 / len(items) for item in items}, cases=lambda params, rng: [Case(name="the statements")],
-        verdicts=verdicts, why=why, pytorch=pytorch,
-    )  # fmt: skip
+        shares={f"values:{item.id}": 1 / len(items) for item in items},
+        cases=lambda params, rng: [Case(name="the statements")],
+        verdicts=verdicts,
+        why=why,
+        pytorch=pytorch,
+    )
 
 
 def _beside(faults: Mapping[str, Fault | None], keys: Mapping[str, Key]) -> dict[str, Fault | None]:
     """The faults, and one for each right verdict that stands alone: calling all statements the same earns nothing."""
     found = dict(faults)
-    for side, other, told in ((RIGHT, WRONG, "no error has been found yet; a statement left standing counts only beside one."),
-                              (WRONG, RIGHT, "no right statement was left standing; an error counts only beside one.")):  # fmt: skip
+    for side, other, told in (
+        (RIGHT, WRONG, "no error has been found yet; a statement left standing counts only beside one."),
+        (WRONG, RIGHT, "no right statement was left standing; an error counts only beside one."),
+    ):
         if all(faults[name] for name in faults if keys[name].said == other):
-            found |= {name: ("blind", f"{name}: {told}") for name in faults if keys[name].said == side and not faults[name]}
+            found |= {
+                name: ("blind", f"{name}: {told}") for name in faults if keys[name].said == side and not faults[name]
+            }
     return found
 
 
@@ -70,9 +82,15 @@ def _fault(item: Item, key: Key, causes: Mapping[str, str], given: Mapping[Any, 
     if not near(number, key.number, NEAR):
         return _slip(item, key, number, lead)
     if said != key.said:
-        return "wrong-verdict", f"{lead}your number is right; now compare it with what was printed: within {NEAR_TEXT} or not?"
+        return (
+            "wrong-verdict",
+            f"{lead}your number is right; now compare it with what was printed: within {NEAR_TEXT} or not?",
+        )
     if cause != key.cause:
-        return "wrong-cause", f"{lead}number and verdict are right; {cause!r} is not what happened. Hold what each cause means against the sentence."
+        return (
+            "wrong-cause",
+            f"{lead}number and verdict are right; {cause!r} is not what happened. Hold what each cause means against the sentence.",
+        )
     return None
 
 

@@ -48,8 +48,14 @@ def pairs(got: list[Any], names: str, case: Case, part: str, kind: VerdictKind, 
     """The rows where each is a tuple or list of `size` values, or the verdict on the first that is not."""
     for row in got:
         if type(row) not in (tuple, list) or len(row) != size:
-            return Verdict(kind=kind, part=part, ok=False, case=case.name, mistake="wrong-shape",
-                           message=f"{case.name}: return {names}; got {describe(row)}.")
+            return Verdict(
+                kind=kind,
+                part=part,
+                ok=False,
+                case=case.name,
+                mistake="wrong-shape",
+                message=f"{case.name}: return {names}; got {describe(row)}.",
+            )
     return got
 
 
@@ -64,19 +70,40 @@ def judge_column(column: Column, case: Case, got: Sequence[Any], kind: VerdictKi
         if near(value, want, column.rel):
             continue
         if not case.visible and _constant(got, [column.want(*each) for each in arguments], column.rel):
-            return Verdict(kind=kind, part=column.part, ok=False, case=case.name, mistake="only-the-example",
-                           message=f"{case.name}: the same number comes back whatever the arguments are.")
+            return Verdict(
+                kind=kind,
+                part=column.part,
+                ok=False,
+                case=case.name,
+                mistake="only-the-example",
+                message=f"{case.name}: the same number comes back whatever the arguments are.",
+            )
         words = column.words(*row)
         if inside and value is None:
-            return Verdict(kind=kind, part=column.part, ok=False, case=case.name, mistake="returned-none",
-                           message=f"{words}: {column.part} is None; a number of {column.unit} is asked for.")
+            return Verdict(
+                kind=kind,
+                part=column.part,
+                ok=False,
+                case=case.name,
+                mistake="returned-none",
+                message=f"{words}: {column.part} is None; a number of {column.unit} is asked for.",
+            )
         known = [
             Mistake(slip.name, slipped, f"{words}: {slip.message}")
             for slip in column.slips
             if (slipped := slip.value(*row)) is not None
         ]
-        return number_verdict(column.part, replace(case, name=words), value, want, unit=column.unit, rel=column.rel,
-                              kind=kind, mistakes=known, hint=column.hint)
+        return number_verdict(
+            column.part,
+            replace(case, name=words),
+            value,
+            want,
+            unit=column.unit,
+            rel=column.rel,
+            kind=kind,
+            mistakes=known,
+            hint=column.hint,
+        )
     return Verdict(kind=kind, part=column.part, ok=True, case=case.name)
 
 

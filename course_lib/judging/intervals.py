@@ -16,5 +16,8 @@ def interval_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
     elif not 0 < got[0] <= got[1]:
         fault = ("not-an-interval", "The interval must be positive, and its low end not above its high end.")
     elif got[1] > WIDEST * got[0]:
-        fault = ("too-wide", f"From end to end that is a factor of {got[1] / got[0]:.3g}; commit yourself to four at most.")
+        fault = (
+            "too-wide",
+            f"From end to end that is a factor of {got[1] / got[0]:.3g}; commit yourself to four at most.",
+        )
     return [verdict("values", "interval", case, fault)]

@@ -30,10 +30,17 @@ def judge_name(column: Name, case: Case, got: Sequence[Any], kind: VerdictKind) 
         return base
     for row, value in zip(arguments, said, strict=True):
         if type(value) is not str or value not in column.known:
-            return replace(base, ok=False, mistake="no-such-word", message=f"{column.words(*row)}: expected one of "
-                           f"{', '.join(map(repr, column.known))}; got {describe(value)}.")  # fmt: skip
+            return replace(
+                base,
+                ok=False,
+                mistake="no-such-word",
+                message=f"{column.words(*row)}: expected one of "
+                f"{', '.join(map(repr, column.known))}; got {describe(value)}.",
+            )
     if len(set(said)) == 1 and len(set(wants)) > 1:
-        return replace(base, ok=False, mistake="always-the-same", message=f"{case.name}: it is {said[0]!r} whatever is given.")
+        return replace(
+            base, ok=False, mistake="always-the-same", message=f"{case.name}: it is {said[0]!r} whatever is given."
+        )
     for name, (answer, message) in column.slips.items():
         if said == [answer(*row) for row in arguments]:
             return replace(base, ok=False, mistake=name, message=message)
@@ -41,9 +48,7 @@ def judge_name(column: Name, case: Case, got: Sequence[Any], kind: VerdictKind) 
     return replace(base, ok=False, message=f"{column.words(*row)}: it is not {value!r}.")
 
 
-def together(
-    by_place: Sequence[Column | Name], names: str
-) -> Callable[[Case, Outcome], list[Verdict]]:
+def together(by_place: Sequence[Column | Name], names: str) -> Callable[[Case, Outcome], list[Verdict]]:
     """The verdicts of a function that returns a pair or a triple, a part for each place; `names` says what to return."""
 
     def verdicts(case: Case, outcome: Outcome) -> list[Verdict]:
@@ -55,8 +60,11 @@ def together(
         found = []
         for place, column in enumerate(by_place):
             values = [row[place] for row in got]
-            judge = judge_name(column, case, values, case.kind) if isinstance(column, Name) else judge_column(
-                column, case, values, case.kind, inside=True)  # fmt: skip
+            judge = (
+                judge_name(column, case, values, case.kind)
+                if isinstance(column, Name)
+                else judge_column(column, case, values, case.kind, inside=True)
+            )
             found.append(judge)
         return found
 
@@ -82,6 +90,8 @@ def interval(unit: str) -> Callable[[Params, Case, Outcome], list[Verdict]]:
 
     def verdicts(_: Params, case: Case, outcome: Outcome) -> list[Verdict]:
         mistake, message = fault(outcome.value) or ("", "")
-        return [Verdict(kind="values", part="interval", ok=not mistake, mistake=mistake, message=message, case=case.name)]
+        return [
+            Verdict(kind="values", part="interval", ok=not mistake, mistake=mistake, message=message, case=case.name)
+        ]
 
     return verdicts

@@ -86,7 +86,10 @@ def _named(column: Column, row: Sequence[Any], got: Any, want: Any, rows: Sequen
     if want is None:
         return "none-helps", f"{lead}got {describe(got)}; {column.none}."
     if want and abs(got / want - 1) < 5e-4:
-        return "rounded", f"{lead}got {describe(got)} {column.unit}, close, but not exact: is something rounded on the way, or a small term left out?"
+        return (
+            "rounded",
+            f"{lead}got {describe(got)} {column.unit}, close, but not exact: is something rounded on the way, or a small term left out?",
+        )
     apart = f"{got / want:,.4g} times the right number" if want else "far from the right number"
     return "", f"{lead}got {describe(got)} {column.unit}, {apart}."
 

@@ -41,8 +41,10 @@ def plain_sum(given: Sequence[Tensor]) -> Tensor:
 
 def moved_early(case: Case, rank: int) -> Fault:
     """A result that is right on a kind machine and wrong on this one."""
-    return "in-flight", (f"With {case.adversary}, rank {rank}'s result changes. A tensor is used while it is under way: between "
-                         "`isend` or `irecv` and its `wait()` it may be neither read nor written.")  # fmt: skip
+    return "in-flight", (
+        f"With {case.adversary}, rank {rank}'s result changes. A tensor is used while it is under way: between "
+        "`isend` or `irecv` and its `wait()` it may be neither read nor written."
+    )
 
 
 def counts(got: Tensor, given: Sequence[Tensor]) -> list[float] | None:
@@ -66,7 +68,10 @@ def counted_wrong(got: Tensor, given: Sequence[Tensor], where: str) -> Fault | N
     twice = [rank for rank, value in enumerate(times) if value > 1]
     missing = [rank for rank, value in enumerate(times) if value == 0]
     if twice:
-        return "counted-twice", f"{where} holds rank {twice[0]}'s numbers {times[twice[0]]:g} times; each rank counts once."
+        return (
+            "counted-twice",
+            f"{where} holds rank {twice[0]}'s numbers {times[twice[0]]:g} times; each rank counts once.",
+        )
     if missing:
         plural = "s" if len(missing) > 1 else ""
         return "missing-rank", f"{where} lacks the numbers of rank{plural} {', '.join(map(str, missing))}."
@@ -90,34 +95,61 @@ def sum_fault(case: Case, given: Sequence[Tensor], results: Sequence[Any]) -> Fa
 def _slip(case: Case, given: Sequence[Tensor], got: Tensor, want: Tensor, rank: int) -> Fault:
     n = len(given)
     if same(got, given[rank]):
-        why = "" if type((case.per_rank or ((),))[rank][-1]) is not str else (" `reshape(-1)` of a tensor that is not contiguous makes a copy, and what happens "
-                                                      "to the copy does not reach `x`.")  # fmt: skip
+        why = (
+            ""
+            if type((case.per_rank or ((),))[rank][-1]) is not str
+            else (
+                " `reshape(-1)` of a tensor that is not contiguous makes a copy, and what happens "
+                "to the copy does not reach `x`."
+            )
+        )
         return "returned-input", f"Rank {rank} returned its own `x`, as it was given.{why}"
     if torch.equal(got, (given[rank] * n).to(got.dtype)):
         return "own-times-n", f"Rank {rank} returned {n} times its own numbers. Those of the other ranks are different."
     if got.dtype.is_floating_point:
         for power, name in ((1, "mean"), (2, "mean-twice")):
-            if n > 1 and torch.allclose(got.double() * n**power, want.double(), rtol=1e-2 if got.dtype == torch.bfloat16 else 1e-5):
+            if n > 1 and torch.allclose(
+                got.double() * n**power, want.double(), rtol=1e-2 if got.dtype == torch.bfloat16 else 1e-5
+            ):
                 return name, f"Rank {rank} has the sum divided by {n**power}: the sum is asked for, no mean."
-        if got.numel() and torch.allclose(got.double(), want.double(), rtol=1e-2, atol=want.double().abs().max().item() * 1e-2):
-            return "rounded", f"Rank {rank}'s sum is close, but not exact: were numbers sent, or added up, in another dtype?"
+        if got.numel() and torch.allclose(
+            got.double(), want.double(), rtol=1e-2, atol=want.double().abs().max().item() * 1e-2
+        ):
+            return (
+                "rounded",
+                f"Rank {rank}'s sum is close, but not exact: were numbers sent, or added up, in another dtype?",
+            )
     got_chunks, want_chunks = got.reshape(-1).tensor_split(n), want.reshape(-1).tensor_split(n)
-    right = [c for c, (one, two) in enumerate(zip(got_chunks, want_chunks, strict=True)) if torch.equal(one, two) and one.numel()]
+    right = [
+        c
+        for c, (one, two) in enumerate(zip(got_chunks, want_chunks, strict=True))
+        if torch.equal(one, two) and one.numel()
+    ]
     if len(right) == 1 and n > 2:
-        return "one-chunk-only", (f"Rank {rank} has the sum in chunk {right[0]} only, as after the first half; the finished chunks "
-                                  "have yet to go round.")  # fmt: skip
+        return "one-chunk-only", (
+            f"Rank {rank} has the sum in chunk {right[0]} only, as after the first half; the finished chunks "
+            "have yet to go round."
+        )
     own = [x.reshape(-1).tensor_split(n)[c] for c, x in enumerate(given)]
     if n > 1 and all(torch.equal(one, two) for one, two in zip(got_chunks, own, strict=True)):
-        return "wrong-owner", (f"On rank {rank}, chunk c holds rank c's own numbers alone. What did each rank finish in the first half, and "
-                               "which chunk did it pass on as finished in the second?")  # fmt: skip
-    wrong = next(c for c, (one, two) in enumerate(zip(got_chunks, want_chunks, strict=True)) if not torch.equal(one, two))
+        return "wrong-owner", (
+            f"On rank {rank}, chunk c holds rank c's own numbers alone. What did each rank finish in the first half, and "
+            "which chunk did it pass on as finished in the second?"
+        )
+    wrong = next(
+        c for c, (one, two) in enumerate(zip(got_chunks, want_chunks, strict=True)) if not torch.equal(one, two)
+    )
     parts = [x.reshape(-1).tensor_split(n)[wrong] for x in given]
-    found = counted_wrong(got, given, f"Rank {rank}'s result") or counted_wrong(got_chunks[wrong], parts, f"Rank {rank}, chunk {wrong} of {n},")
+    found = counted_wrong(got, given, f"Rank {rank}'s result") or counted_wrong(
+        got_chunks[wrong], parts, f"Rank {rank}, chunk {wrong} of {n},"
+    )
     if found:
         return found
     held = f" Chunks {', '.join(map(str, right))} are right." if right else ""
-    return "other-numbers", (f"Rank {rank} of {n} does not have the sum; chunk {wrong} is the first that is wrong.{held} Does each chunk "
-                             "that comes go where it belongs?")  # fmt: skip
+    return "other-numbers", (
+        f"Rank {rank} of {n} does not have the sum; chunk {wrong} is the first that is wrong.{held} Does each chunk "
+        "that comes go where it belongs?"
+    )
 
 
 # --- what moved
@@ -148,7 +180,10 @@ def too_many_bytes(meter: Meter, size: int, most: float, needs: str) -> Fault | 
     over = [rank for rank in range(n) if sent[rank] > most]
     told = [partners(meter, rank) for rank in range(n)]
     if n > 2 and len(over) == 1 and len(told[worst]) > 2:
-        return "one-root", f"Everything goes through rank {worst}: it sends {spent}, {needs} {allowed}, and the others wait for it."
+        return (
+            "one-root",
+            f"Everything goes through rank {worst}: it sends {spent}, {needs} {allowed}, and the others wait for it.",
+        )
     if n > 3 and all(len(each) == n - 1 for each in told):
         return "told-everyone", f"Every rank sends to every other: {spent} bytes per rank, {needs} {allowed}."
     if sent[worst] >= 0.99 * size * meter["messages_sent"][worst]:
@@ -160,17 +195,25 @@ def too_few_bytes(meter: Meter, sent: Sequence[float], received: Sequence[float]
     """A rank that cannot have told, or learnt, what was needed; `sent` and `received` are the least bytes by rank."""
     for rank, (out, into) in enumerate(zip(sent, received, strict=True)):
         if meter["bytes_received"][rank] < into:
-            return "too-few-bytes", (f"Rank {rank} received {meter['bytes_received'][rank]:,} bytes, and needs {into:,.0f} to know the "
-                                     "answer: what a rank has not received it cannot know.")  # fmt: skip
+            return "too-few-bytes", (
+                f"Rank {rank} received {meter['bytes_received'][rank]:,} bytes, and needs {into:,.0f} to know the "
+                "answer: what a rank has not received it cannot know."
+            )
         if meter["bytes_sent"][rank] < out:
-            return "too-few-bytes", (f"Rank {rank} sent {meter['bytes_sent'][rank]:,} bytes; the others need {out:,.0f} of its bytes.")
+            return "too-few-bytes", (
+                f"Rank {rank} sent {meter['bytes_sent'][rank]:,} bytes; the others need {out:,.0f} of its bytes."
+            )
     return None
 
 
 def too_many_rounds(meter: Meter, most: int, think: str) -> Fault | None:
     """A run whose longest chain of messages is longer than `most`."""
     rounds = max(meter["steps"])
-    return ("too-many-rounds", f"{rounds} rounds one after another, where {most} are enough. {think}") if rounds > most else None
+    return (
+        ("too-many-rounds", f"{rounds} rounds one after another, where {most} are enough. {think}")
+        if rounds > most
+        else None
+    )
 
 
 def too_long(meter: Meter, most: int, think: str) -> Fault | None:
@@ -178,7 +221,10 @@ def too_long(meter: Meter, most: int, think: str) -> Fault | None:
     flights = meter["seconds"] / Topology().levels[0].latency
     if flights <= most + 0.5:
         return None
-    return "in-a-row", f"{flights:.0f} latencies one after another, where {most} are enough: ranks wait for each other in a row. {think}"
+    return (
+        "in-a-row",
+        f"{flights:.0f} latencies one after another, where {most} are enough: ranks wait for each other in a row. {think}",
+    )
 
 
 def off_the_ring(meter: Meter, direction: int, route: str) -> Fault | None:
@@ -189,10 +235,17 @@ def off_the_ring(meter: Meter, direction: int, route: str) -> Fault | None:
     if not astray:
         return None
     if n > 2 and all(dst == (src - direction) % n for src, dst in pairs):
-        name, lead = ("public-form", "This solves the public form of the exercise: ") if direction < 0 else ("wrong-direction", "")
+        name, lead = (
+            ("public-form", "This solves the public form of the exercise: ")
+            if direction < 0
+            else ("wrong-direction", "")
+        )
         return name, f"{lead}it goes round the ring the other way. The route is {route}."
     src, dst = astray[0]
-    return "not-a-neighbour", f"Rank {src} sent to rank {dst}; on the route {route} it sends to rank {(src + direction) % n} only."
+    return (
+        "not-a-neighbour",
+        f"Rank {src} sent to rank {dst}; on the route {route} it sends to rank {(src + direction) % n} only.",
+    )
 
 
 def world(n: int, make: Callable[[], Any], layout: str = "") -> PerRank:

@@ -34,14 +34,7 @@ def main(arguments: Sequence[str]) -> int:
     if "--json" in arguments:
         print(
             json.dumps(
-                {
-                    "unit": "s",
-                    "repeats": repeats,
-                    "added": added,
-                    "ours": ours,
-                    "jupyterlab": theirs,
-                    "limit": LIMIT,
-                }
+                {"unit": "s", "repeats": repeats, "added": added, "ours": ours, "jupyterlab": theirs, "limit": LIMIT}
             )
         )
     else:

@@ -77,25 +77,14 @@ def packages_line(declared: dict[str, str], installed: dict[str, str], pinned: d
             "`./course learn` installs them (or: pip install -e .)",
         )
     if wrong := sorted(
-        f"{name} {installed[name]} (needs {r})"
-        for name, r in declared.items()
-        if not _fits(installed[name], r)
+        f"{name} {installed[name]} (needs {r})" for name, r in declared.items() if not _fits(installed[name], r)
     ):
-        return Line(
-            "packages",
-            "fail",
-            ", ".join(wrong),
-            "delete .venv and run `./course learn`, or: pip install -e .",
-        )
+        return Line("packages", "fail", ", ".join(wrong), "delete .venv and run `./course learn`, or: pip install -e .")
     differ = sorted(
-        f"{name} {installed[name]}"
-        for name in declared
-        if name in pinned and _public(installed[name]) != pinned[name]
+        f"{name} {installed[name]}" for name in declared if name in pinned and _public(installed[name]) != pinned[name]
     )
     if differ:
-        way_out = (
-            "they are in the allowed ranges; `./course learn` in a fresh .venv gives the tested versions"
-        )
+        way_out = "they are in the allowed ranges; `./course learn` in a fresh .venv gives the tested versions"
         return Line("packages", "warn", f"not the tested versions: {', '.join(differ)}", way_out)
     return Line("packages", "ok", f"{len(declared)} direct ones, all as tested")
 
@@ -109,9 +98,7 @@ def torch_line(torch: dict[str, object], gpu: "Gpu") -> Line:
             "does not import",
             "delete .venv and run `./course learn`; if it stays, report what python -c 'import torch' says",
         )
-    found = f"{torch['version']}, {torch['threads']} threads" + (
-        f", CUDA {torch['cuda']}" if torch["cuda"] else ""
-    )
+    found = f"{torch['version']}, {torch['threads']} threads" + (f", CUDA {torch['cuda']}" if torch["cuda"] else "")
     if gpu.names and not torch["gpus"]:
         way_out = "the course works on the CPU; for the GPU delete .venv and run `./course learn`, which chooses the build by the driver"
         return Line("torch", "warn", f"{found}; does not see the GPU", way_out)
@@ -210,9 +197,7 @@ def port_line(port: int, free: bool) -> Line:
     """Whether JupyterLab's usual port is free."""
     if free:
         return Line("port", "ok", f"{port} is free")
-    return Line(
-        "port", "warn", f"{port} is taken", "JupyterLab takes the next free one; --port chooses another"
-    )
+    return Line("port", "warn", f"{port} is taken", "JupyterLab takes the next free one; --port chooses another")
 
 
 # ------------------------------------------------------------------------------------------------ asking the system
@@ -296,9 +281,7 @@ def _torch() -> dict[str, object]:
         "print(json.dumps({'version': torch.__version__, 'cuda': torch.version.cuda, 'gpus': gpus, 'threads': torch.get_num_threads()}))"
     )
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
-        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
         return json.loads(done.stdout.strip().splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):
         return {}
@@ -307,9 +290,7 @@ def _torch() -> dict[str, object]:
 def _nvidia() -> Gpu:
     banner = install.output_of("nvidia-smi")
     rows = (
-        install.output_of("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
-        .strip()
-        .splitlines()
+        install.output_of("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader").strip().splitlines()
     )
     pairs = [row.rsplit(", ", 1) for row in rows if ", " in row]
     cuda, _ = install.nvidia_smi(banner, "")
@@ -332,9 +313,7 @@ def as_json(lines: Iterable[Line]) -> str:
     """The lines as JSON text."""
     system = f"{platform.system()} {platform.release()} {platform.machine()}"
     rows = [asdict(line) for line in lines]
-    return json.dumps(
-        {"system": system, "ok": not worst(Line(**row) for row in rows), "lines": rows}, indent=1
-    )
+    return json.dumps({"system": system, "ok": not worst(Line(**row) for row in rows), "lines": rows}, indent=1)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -345,7 +324,6 @@ def main(arguments: Sequence[str]) -> int:
         return worst(lines)
     for line in lines:
         print(
-            f"{line.state:4}  {line.what:9} {line.found}"
-            + (f"\n      way out: {line.way_out}" if line.way_out else "")
+            f"{line.state:4}  {line.what:9} {line.found}" + (f"\n      way out: {line.way_out}" if line.way_out else "")
         )
     return worst(lines)

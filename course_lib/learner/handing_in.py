@@ -35,7 +35,9 @@ class HandIn:
     unanswered: tuple[str, ...]  # exercise ids
 
 
-def hand_in(target: str, where: work.Folders, *, to: Path | None = None, name: str = "", now: datetime | None = None) -> HandIn:
+def hand_in(
+    target: str, where: work.Folders, *, to: Path | None = None, name: str = "", now: datetime | None = None
+) -> HandIn:
     """Write a chapter, or a notebook anywhere, as a zip (or as the notebook, where `name` ends so), and read it back."""
     path = _notebook(target, where)
     notebook = notebooks.read(path)
@@ -43,12 +45,21 @@ def hand_in(target: str, where: work.Folders, *, to: Path | None = None, name: s
     answers, open_ = _answers(notebook)
     chapter = notebooks.chapter_of(notebook) or path.stem
     if not answers:
-        raise Trouble(f"{path} holds no answer cells of the course.", "hand in your copy of a chapter: `./course submit 06`")
+        raise Trouble(
+            f"{path} holds no answer cells of the course.", "hand in your copy of a chapter: `./course submit 06`"
+        )
     now = now or datetime.now().astimezone()
     digest = hashlib.sha256(data).hexdigest()
     saved = datetime.fromtimestamp(path.stat().st_mtime).astimezone()
-    receipt = {"chapter": chapter, "notebook": path.name, "sha256": digest, "saved": saved.isoformat(timespec="seconds"),
-               "written": now.isoformat(timespec="seconds"), "answers": answers, "unanswered": list(open_)}  # fmt: skip
+    receipt = {
+        "chapter": chapter,
+        "notebook": path.name,
+        "sha256": digest,
+        "saved": saved.isoformat(timespec="seconds"),
+        "written": now.isoformat(timespec="seconds"),
+        "answers": answers,
+        "unanswered": list(open_),
+    }
     folder = (to or where.work / "submissions").expanduser()
     file = folder / _name(name, path, now)
     blob = data if file.suffix == ".ipynb" else _zip(path, data, receipt)
@@ -56,7 +67,9 @@ def hand_in(target: str, where: work.Folders, *, to: Path | None = None, name: s
     _read_back(file, path.name, digest)
     beside = file.with_name(f"{file.stem}.{RECEIPT}")
     write_whole(beside, json.dumps(receipt, indent=1) + "\n")
-    return HandIn(chapter=chapter, path=file, receipt=beside, sha256=digest, saved=saved, answers=answers, unanswered=open_)
+    return HandIn(
+        chapter=chapter, path=file, receipt=beside, sha256=digest, saved=saved, answers=answers, unanswered=open_
+    )
 
 
 def _notebook(target: str, where: work.Folders) -> Path:
@@ -70,14 +83,19 @@ def _notebook(target: str, where: work.Folders) -> Path:
         return found[0]
     chapter = work.find_chapter(target, where)
     if chapter.mine is None:
-        raise Trouble(f"There is no copy of {chapter.name} in {where.work}.", "`./course learn` copies the chapters there; or give the notebook's path")
+        raise Trouble(
+            f"There is no copy of {chapter.name} in {where.work}.",
+            "`./course learn` copies the chapters there; or give the notebook's path",
+        )
     return chapter.mine
 
 
 def _answers(notebook: Notebook) -> tuple[int, tuple[str, ...]]:
     """How many answer cells there are, and whose still hold the stub."""
     cells = [cell for cell in notebook["cells"] if is_answer(cell)]
-    return len(cells), tuple(grade_meta(cell)["grade_id"] for cell in cells if _STUB in cell["source"] or not cell["source"].strip())
+    return len(cells), tuple(
+        grade_meta(cell)["grade_id"] for cell in cells if _STUB in cell["source"] or not cell["source"].strip()
+    )
 
 
 def _name(name: str, path: Path, now: datetime) -> str:
@@ -95,7 +113,13 @@ def _zip(path: Path, data: bytes, receipt: Mapping[str, Any]) -> bytes:
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(f"{path.stem}/{path.name}", data)
         for each in sorted(path.parent.glob("*")):
-            if each.suffix in _BESIDE and each.is_file() and not each.is_symlink() and each.stat().st_size < _BESIDE_BYTES and each.name != RECEIPT:
+            if (
+                each.suffix in _BESIDE
+                and each.is_file()
+                and not each.is_symlink()
+                and each.stat().st_size < _BESIDE_BYTES
+                and each.name != RECEIPT
+            ):
                 archive.writestr(f"{path.stem}/{each.name}", each.read_bytes())
         archive.writestr(f"{path.stem}/{RECEIPT}", json.dumps(receipt, indent=1) + "\n")
     return out.getvalue()

@@ -44,13 +44,6 @@ def _git(work: Path, *arguments: str) -> str:
     calm = ["-c", "commit.gpgsign=false", "-c", "core.hooksPath=/dev/null", "-c", "core.autocrlf=false"]
     command = ["git", *who, *calm, *here, *arguments]
     done = subprocess.run(
-        command,
-        cwd=work,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-        errors="replace",
+        command, cwd=work, env=environment, capture_output=True, text=True, check=True, timeout=60, errors="replace"
     )
     return done.stdout

@@ -19,9 +19,7 @@ def lab_command(where: Folders, notebook: Path | None, flags: Sequence[str]) -> 
     """The command that opens JupyterLab in the work folder, on `notebook` if given; later flags win over ours."""
     page = f"/lab/tree/{notebook.relative_to(where.work).as_posix()}" if notebook else "/lab"
     ours = [f"--ServerApp.root_dir={where.work}", f"--LabApp.default_url={page}"]
-    root = (
-        ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
-    )  # a container's usual user
+    root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []  # a container's usual user
     return [sys.executable, "-P", "-m", "jupyterlab", *ours, *root, *flags]
 
 
@@ -48,9 +46,7 @@ def check_port(flags: Sequence[str]) -> None:
     if port is None or port == 0:
         return
     if port > 65535:
-        raise Trouble(
-            f"There is no port {port}.", "choose one from 1024 to 65535: ./course learn --port 8899"
-        )
+        raise Trouble(f"There is no port {port}.", "choose one from 1024 to 65535: ./course learn --port 8899")
     if not port_is_free(port):
         free = next((each for each in range(max(port, 1024) + 1, 65536) if port_is_free(each)), PORT)
         raise Trouble(

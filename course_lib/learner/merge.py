@@ -31,9 +31,7 @@ class _Plan:
 
     there: frozenset[str]  # the texts that the student's copy already holds
     texts: dict[str, Cell] = field(default_factory=dict)  # key of a cell of `new` -> the student's cell
-    after: dict[str, list[Cell]] = field(
-        default_factory=dict
-    )  # key of a cell of `new`, "" for the top -> own cells
+    after: dict[str, list[Cell]] = field(default_factory=dict)  # key of a cell of `new`, "" for the top -> own cells
     appendix: list[Cell] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     moved: list[str] = field(default_factory=list)
@@ -64,10 +62,7 @@ def merge(base: Notebook | None, new: Notebook, student: Notebook) -> Merged:
             _follow(plan, anchor, cell)
     _note_missing(seen | set(first_answers), known, plan)
     return Merged(
-        notebook=_assemble(new, plan),
-        kept=tuple(plan.kept),
-        moved=tuple(plan.moved),
-        notes=tuple(plan.notes),
+        notebook=_assemble(new, plan), kept=tuple(plan.kept), moved=tuple(plan.moved), notes=tuple(plan.notes)
     )
 
 
@@ -152,12 +147,7 @@ def _lost_metadata(cell: Cell, known: _Known, taken: set[str]) -> str:
     """The answer that this cell is, where an editor dropped the metadata but left the id."""
     for source in (known.new, known.base):
         for key, released in source.items():
-            if (
-                key not in taken
-                and "id" in cell
-                and released.get("id") == cell["id"]
-                and not grade_meta(cell)
-            ):
+            if key not in taken and "id" in cell and released.get("id") == cell["id"] and not grade_meta(cell):
                 return key
     return ""
 
@@ -203,9 +193,7 @@ def _place_known(cell: Cell, key: str, anchor: str, known: _Known, plan: _Plan) 
                 )
     elif is_check(released):
         if edited:
-            plan.notes.append(
-                f"The check {name} is the release's again; your change to it is in the old file."
-            )
+            plan.notes.append(f"The check {name} is the release's again; your change to it is in the old file.")
     elif edited and not known.changed(key) and cell["cell_type"] == released["cell_type"]:
         plan.texts[key] = cell
     elif edited:

@@ -31,7 +31,9 @@ def parse(text: str, name: str = "the notebook") -> Notebook:
         raise Trouble(f"{name} is empty.", _BRING_BACK)
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith(("<<<<<<< ", ">>>>>>> ")):
-            way_out = "keep one side of each marked place (git checkout --ours or --theirs takes a whole file), then again"
+            way_out = (
+                "keep one side of each marked place (git checkout --ours or --theirs takes a whole file), then again"
+            )
             raise Trouble(f"{name} holds the marks of an unfinished git merge (line {number}).", way_out)
     try:
         notebook = json.loads(text)

@@ -26,9 +26,7 @@ def find_work(start: Path | None = None) -> Path | None:
     if given := os.environ.get("COURSE_WORK"):
         return Path(given) if (Path(given) / ".course").is_dir() else None
     start = (start or Path.cwd()).absolute()
-    return next(
-        (folder for folder in (start, *start.parents) if (folder / ".course" / "released").is_dir()), None
-    )
+    return next((folder for folder in (start, *start.parents) if (folder / ".course" / "released").is_dir()), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +48,7 @@ class Chapter:
 def chapters(where: Folders) -> list[Chapter]:
     """The released chapters in order, each with the learner's copy, found by its metadata even if it was renamed."""
     names = sorted(
-        path.parent.name
-        for path in where.root.glob("notebooks/[0-9][0-9]_*/*.ipynb")
-        if path.stem == path.parent.name
+        path.parent.name for path in where.root.glob("notebooks/[0-9][0-9]_*/*.ipynb") if path.stem == path.parent.name
     )
     usual = {name: where.work / name / f"{name}.ipynb" for name in names}
     found: dict[str, Path] = {}
@@ -98,8 +94,7 @@ def copy_chapters(where: Folders) -> list[str]:
     """
     if not list(where.root.glob("notebooks/[0-9][0-9]_*")):
         raise Trouble(
-            f"{where.root} holds no released chapters.",
-            "clone the course again, or run `./course release` there",
+            f"{where.root} holds no released chapters.", "clone the course again, or run `./course release` there"
         )
     said = []
     where.released.mkdir(parents=True, exist_ok=True)
@@ -127,9 +122,7 @@ def _copy(chapter: Chapter, where: Folders) -> list[str]:
         mine = notebooks.read(chapter.mine)
     except Trouble as trouble:
         return [f"{chapter.name}: kept as it is: {trouble.problem}"]
-    if _reads_like(mine, chapter.release / chapter.file) or (
-        base and _reads_like(mine, chapter.base / chapter.file)
-    ):
+    if _reads_like(mine, chapter.release / chapter.file) or (base and _reads_like(mine, chapter.base / chapter.file)):
         notebooks.write_whole(chapter.mine, new or b"")
         _copy_files(chapter, chapter.release, chapter.mine.parent, replace=True, notebook=False)
         _record(chapter)

@@ -53,9 +53,7 @@ class Backend:
         weight = next(model.parameters())
         names = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
         if weight.dtype not in names:
-            raise ValueError(
-                f"The model's parameters are {weight.dtype}; the terms are known for {', '.join(_WIDTH)}."
-            )
+            raise ValueError(f"The model's parameters are {weight.dtype}; the terms are known for {', '.join(_WIDTH)}.")
         mask = 1 if weight.device.type == "cuda" else None
         return cls(dtype=names[weight.dtype], autocast=autocast is not None, mask_bytes=mask)
 
@@ -77,9 +75,7 @@ class Expected:
 def expected(config: Config, batch: int, seq: int, backend: Backend = PAPER) -> tuple[Expected, ...]:
     """What autograd keeps of `batch` sequences of `seq` tokens, label by label; alike for any weights."""
     shape = memory.Shape(layers=config.layers, hidden=config.hidden, heads=config.heads, vocab=config.vocab)
-    printed = {
-        each.name: float(each.nbytes) * config.layers for each in memory.layer_terms(shape, batch, seq)
-    }
+    printed = {each.name: float(each.nbytes) * config.layers for each in memory.layer_terms(shape, batch, seq)}
     here = {}
     for term in _terms(config, batch, seq, backend):
         here[term.name] = Expected(term.name, printed.get(term.name, 0.0), *_kept(term, config, backend))
@@ -107,12 +103,7 @@ def _terms(config: Config, batch: int, seq: int, backend: Backend) -> tuple[memo
         statistics=backend.statistics,
     )
     return memory.layer_terms(
-        config,
-        batch,
-        seq,
-        kernels=kernels,
-        dtype="fp32" if backend.wide == 4 else "bf16",
-        dropout=config.dropout > 0,
+        config, batch, seq, kernels=kernels, dtype="fp32" if backend.wide == 4 else "bf16", dropout=config.dropout > 0
     )
 
 
@@ -140,9 +131,7 @@ def _changes(term: memory.Term, config: Config, backend: Backend) -> Iterator[tu
         yield 1, "a norm keeps one fp32 number a token"
     elif name == "attention.logsumexp":
         yield 1, "the flash kernel keeps one fp32 number a head and token"
-    elif (
-        name in _CORE and config.attention == "math" and backend.wide == 2 and config.checkpointing == "none"
-    ):
+    elif name in _CORE and config.attention == "math" and backend.wide == 2 and config.checkpointing == "none":
         yield 4 / term.bytes_each, "the math kernel works on fp32 copies"
     elif name in _STREAM and backend.autocast:
         yield 2, _WIDE_STREAM
@@ -181,9 +170,7 @@ def _cast_weights(config: Config) -> int:
     return config.vocab * config.hidden + (0 if config.checkpointing == "full" else config.layers * layer)
 
 
-def _outside(
-    config: Config, shape: memory.Shape, batch: int, seq: int, backend: Backend
-) -> Iterator[Expected]:
+def _outside(config: Config, shape: memory.Shape, batch: int, seq: int, backend: Backend) -> Iterator[Expected]:
     printed = {each.name: float(each.nbytes) for each in memory.outside_terms(shape, batch, seq)}
     tokens, wide = batch * seq, backend.wide
 

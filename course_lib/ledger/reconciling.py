@@ -66,9 +66,5 @@ def _sizes(of: Line | Reconciliation) -> tuple[str, ...]:
 def reconcile(ledger: Ledger, terms: Iterable[Expected]) -> Reconciliation:
     """The three side by side: the labels of the terms in their order, then what was measured and not expected."""
     measured = ledger.by_label
-    lines = [
-        Line(each.label, each.printed, each.nbytes, measured.pop(each.label, 0), each.why) for each in terms
-    ]
-    return Reconciliation(
-        (*lines, *(Line(label, 0, 0, size, "not expected") for label, size in measured.items()))
-    )
+    lines = [Line(each.label, each.printed, each.nbytes, measured.pop(each.label, 0), each.why) for each in terms]
+    return Reconciliation((*lines, *(Line(label, 0, 0, size, "not expected") for label, size in measured.items())))

@@ -125,9 +125,7 @@ class Ledger:
             (row.label, f"{row.count}", row.dtype, f"{row.nbytes:,}", f"{row.aliases or ''}", row.where)
             for row in self.rows
         ]
-        lines.append(
-            ("in all", f"{sum(row.count for row in self.rows)}", "", f"{self.saved_bytes:,}", "", "")
-        )
+        lines.append(("in all", f"{sum(row.count for row in self.rows)}", "", f"{self.saved_bytes:,}", "", ""))
         return aligned(lines, "<><>><")
 
     def __str__(self) -> str:
@@ -139,9 +137,7 @@ def aligned(lines: list[tuple[str, ...]], sides: str) -> str:
     """Lines of cells as text, each column as wide as its widest cell; `sides` has < or > for each column."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
-        "  ".join(
-            f"{cell:{side}{width}}" for cell, side, width in zip(line, sides, widths, strict=True)
-        ).rstrip()
+        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(line, sides, widths, strict=True)).rstrip()
         for line in lines
     )
 
@@ -231,9 +227,14 @@ def _device_peak(device: torch.device, read: list[DevicePeak]) -> Iterator[None]
 
 
 def record(
-    model: nn.Module, tokens: Tensor, targets: Tensor, optimizer: torch.optim.Optimizer | None = None, *,
-    autocast: torch.dtype | None = None, loss: Callable[[Tensor, Tensor], Tensor] = transformer.loss,
-) -> Ledger:  # fmt: skip
+    model: nn.Module,
+    tokens: Tensor,
+    targets: Tensor,
+    optimizer: torch.optim.Optimizer | None = None,
+    *,
+    autocast: torch.dtype | None = None,
+    loss: Callable[[Tensor, Tensor], Tensor] = transformer.loss,
+) -> Ledger:
     """The ledger of one training step: forward, backward and, with an optimizer, its step, all of which really happen.
 
     `autocast` is the dtype of torch's autocast around the forward pass, None for none; for a model in bf16 give
@@ -243,9 +244,7 @@ def record(
     if autocast not in (None, torch.bfloat16, torch.float16):
         raise ValueError(f"autocast is {autocast!r}; give torch.bfloat16 or torch.float16, or None for none.")
     if not model.training:
-        raise ValueError(
-            "The model does not train, so little is kept for a backward pass; call model.train() before."
-        )
+        raise ValueError("The model does not train, so little is kept for a backward pass; call model.train() before.")
     watch, read = _Watch(), []
     gated = any(name.endswith("mlp.gate") for name, _ in model.named_modules())
     account = _Recorder(Namer(gated), watch, _before(model, tokens, targets))

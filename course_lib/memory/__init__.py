@@ -23,14 +23,7 @@ from course_lib.memory.conventions import (
 from course_lib.memory.devices import convention_table, fewest_devices, headroom_bytes, largest_model
 from course_lib.memory.layout import SCHEDULES, Layout
 from course_lib.memory.optimizers import OPTIMIZERS, optimizer_bytes_per_param, with_optimizer
-from course_lib.memory.shapes import (
-    Shape,
-    count_params,
-    gathered_layer_bytes,
-    layer_params,
-    params_by_part,
-    shape,
-)
+from course_lib.memory.shapes import Shape, count_params, gathered_layer_bytes, layer_params, params_by_part, shape
 from course_lib.memory.stages import (
     Peak,
     in_flight,

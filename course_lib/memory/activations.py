@@ -19,13 +19,7 @@ def layer_bytes(shape: Any, batch: Any, seq: Any, layout: Layout | None = None, 
 
 
 def recomputed_bytes(
-    shape: Any,
-    batch: Any,
-    seq: Any,
-    layout: Layout | None = None,
-    *,
-    checkpointing: str = "none",
-    **choices: Any,
+    shape: Any, batch: Any, seq: Any, layout: Layout | None = None, *, checkpointing: str = "none", **choices: Any
 ) -> Any:
     """Bytes that come and go while the backward pass computes one layer again; 0 without checkpointing."""
     if checkpointing == "none":
@@ -35,9 +29,17 @@ def recomputed_bytes(
 
 
 def activation_bytes(
-    shape: Any, batch: Any, seq: Any, layout: Layout | None = None, *, kernels: Any = "paper", dtype: str = "bf16",
-    dropout: bool = True, checkpointing: str = "none", loss: str = "paper",
-) -> Any:  # fmt: skip
+    shape: Any,
+    batch: Any,
+    seq: Any,
+    layout: Layout | None = None,
+    *,
+    kernels: Any = "paper",
+    dtype: str = "bf16",
+    dropout: bool = True,
+    checkpointing: str = "none",
+    loss: str = "paper",
+) -> Any:
     """Bytes that a whole model keeps of one micro-batch, on one rank, from forward to backward pass.
 
     All layers and what lies outside them, as if there were no pipeline: `layout.pp` is not read, `stage_peaks` divides the

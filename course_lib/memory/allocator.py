@@ -62,10 +62,7 @@ class CachingAllocator:
     @property
     def largest_free(self) -> int:
         """Bytes of the largest free block."""
-        return max(
-            (block.nbytes for segment in self.segments for block in segment.blocks if not block.name),
-            default=0,
-        )
+        return max((block.nbytes for segment in self.segments for block in segment.blocks if not block.name), default=0)
 
     def malloc(self, name: str, nbytes: float) -> None:
         """Give `nbytes` to the tensor `name`: the smallest free block that is long enough, else a new segment."""
@@ -117,9 +114,12 @@ class CachingAllocator:
         return next((pair for pair in every if pair[1].name == name), None)
 
     def _best_fit(self, size: int) -> tuple[Segment, Block] | None:
-        fits = [(block.nbytes, place, block.start, segment, block) for place, segment in enumerate(self.segments)
-                for block in segment.blocks
-                if segment.small == (size <= SMALL) and not block.name and block.nbytes >= size]  # fmt: skip
+        fits = [
+            (block.nbytes, place, block.start, segment, block)
+            for place, segment in enumerate(self.segments)
+            for block in segment.blocks
+            if segment.small == (size <= SMALL) and not block.name and block.nbytes >= size
+        ]
         return min(fits, key=lambda fit: fit[:3])[3:] if fits else None
 
     def _new_block(self, size: int, asked: float) -> tuple[Segment, Block]:
@@ -139,7 +139,11 @@ class CachingAllocator:
         """What an error says of the device: capacity, allocated, and what is reserved and of no use."""
         said = f"Of {bytes_text(self.capacity)}, {bytes_text(self.allocated)} are allocated"
         free = self.reserved - self.allocated
-        return f"{said} and {bytes_text(free)} reserved but unallocated, the largest piece of them {bytes_text(self.largest_free)}." if free else said + "."
+        return (
+            f"{said} and {bytes_text(free)} reserved but unallocated, the largest piece of them {bytes_text(self.largest_free)}."
+            if free
+            else said + "."
+        )
 
     def _add(self, nbytes: int, small: bool) -> tuple[Segment, Block]:
         self.segments.append(Segment(nbytes, small, [Block(0, nbytes)]))

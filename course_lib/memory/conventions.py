@@ -9,8 +9,16 @@ from typing import Any
 from course_lib.units import require, require_whole
 
 DTYPE_BYTES: dict[str, float] = {
-    "fp64": 8, "fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1, "fp4": 0.5, "int4": 0.5,
-}  # fmt: skip
+    "fp64": 8,
+    "fp32": 4,
+    "tf32": 4,
+    "fp16": 2,
+    "bf16": 2,
+    "fp8": 1,
+    "int8": 1,
+    "fp4": 0.5,
+    "int4": 0.5,
+}
 _WIDTHS = {4: "fp32", 2: "16 bits", 1: "8 bits", 0.5: "4 bits", 8: "fp64"}
 BUCKETS = ("weights", "grads", "main_grads", "master", "moments")
 
@@ -54,25 +62,76 @@ class Convention:
 CONVENTIONS: dict[str, Convention] = {
     one.letter: one
     for one in (
-        Convention(letter="A", name="no master copy, 16-bit gradients", weights=2, grads=2, moments=8,
-                   used_by="short formulas that leave the fp32 master copy out", source="lesson-llama3"),
-        Convention(letter="B", name="mixed precision as in ZeRO", weights=2, grads=2, master=4, moments=8,
-                   used_by="the ZeRO paper (K = 12), and this course by default", source="zero-2019"),
-        Convention(letter="C", name="bf16 with fp32 gradients", weights=2, grads=4, master=4, moments=8,
-                   used_by="Megatron Core in bf16; closest to Llama 3, which sums gradients in fp32",
-                   source="megatron-distopt"),
-        Convention(letter="D", name="fp32 weights, cast where used", weights=4, grads=4, moments=8,
-                   used_by="PyTorch autocast, FSDP with fp32 shards; the 16-bit copy comes and goes",
-                   source="pytorch-amp"),
-        Convention(letter="E", name="fp16 with fp32 main gradients", weights=2, grads=2, main_grads=4,
-                   master=4, moments=8, used_by="Megatron Core in fp16", source="megatron-distopt"),
-        Convention(letter="F", name="all in bf16", weights=2, grads=2, moments=4,
-                   used_by="pure bf16 training, which needs stochastic rounding or Kahan sums",
-                   source="zamirai-2020"),
-        Convention(letter="G", name="8-bit Adam, fp32 master copy", weights=2, grads=2, master=4, moments=2,
-                   used_by="quantised optimizers", source="dettmers-2021"),
+        Convention(
+            letter="A",
+            name="no master copy, 16-bit gradients",
+            weights=2,
+            grads=2,
+            moments=8,
+            used_by="short formulas that leave the fp32 master copy out",
+            source="lesson-llama3",
+        ),
+        Convention(
+            letter="B",
+            name="mixed precision as in ZeRO",
+            weights=2,
+            grads=2,
+            master=4,
+            moments=8,
+            used_by="the ZeRO paper (K = 12), and this course by default",
+            source="zero-2019",
+        ),
+        Convention(
+            letter="C",
+            name="bf16 with fp32 gradients",
+            weights=2,
+            grads=4,
+            master=4,
+            moments=8,
+            used_by="Megatron Core in bf16; closest to Llama 3, which sums gradients in fp32",
+            source="megatron-distopt",
+        ),
+        Convention(
+            letter="D",
+            name="fp32 weights, cast where used",
+            weights=4,
+            grads=4,
+            moments=8,
+            used_by="PyTorch autocast, FSDP with fp32 shards; the 16-bit copy comes and goes",
+            source="pytorch-amp",
+        ),
+        Convention(
+            letter="E",
+            name="fp16 with fp32 main gradients",
+            weights=2,
+            grads=2,
+            main_grads=4,
+            master=4,
+            moments=8,
+            used_by="Megatron Core in fp16",
+            source="megatron-distopt",
+        ),
+        Convention(
+            letter="F",
+            name="all in bf16",
+            weights=2,
+            grads=2,
+            moments=4,
+            used_by="pure bf16 training, which needs stochastic rounding or Kahan sums",
+            source="zamirai-2020",
+        ),
+        Convention(
+            letter="G",
+            name="8-bit Adam, fp32 master copy",
+            weights=2,
+            grads=2,
+            master=4,
+            moments=2,
+            used_by="quantised optimizers",
+            source="dettmers-2021",
+        ),
     )
-}  # fmt: skip
+}
 
 
 def convention(letter: str | Convention = "B") -> Convention:
@@ -94,22 +153,26 @@ def dtype_bytes(dtype: str) -> float:
 
 
 def own_convention(
-    *,
-    weights: str = "bf16",
-    grads: str = "bf16",
-    main_grads: str = "",
-    master: str = "fp32",
-    moments: str = "fp32",
+    *, weights: str = "bf16", grads: str = "bf16", main_grads: str = "", master: str = "fp32", moments: str = "fp32"
 ) -> Convention:
     """A convention of one's own, from the type of each bucket; an empty word: the bucket does not exist."""
-    wide = {name: dtype_bytes(word) if word else 0.0 for name, word in
-            (("weights", weights), ("grads", grads), ("main_grads", main_grads), ("master", master))}  # fmt: skip
-    named = ", ".join(f"{name} {word}" for name, word in (("weights", weights), ("grads", grads), ("main grads", main_grads),
-                                                          ("master", master), ("moments", moments)) if word)  # fmt: skip
-    both = 2 * dtype_bytes(moments) if moments else 0.0
-    return Convention(
-        letter="own", name=named, moments=both, used_by="whoever chose it", source="this-course", **wide
+    wide = {
+        name: dtype_bytes(word) if word else 0.0
+        for name, word in (("weights", weights), ("grads", grads), ("main_grads", main_grads), ("master", master))
+    }
+    named = ", ".join(
+        f"{name} {word}"
+        for name, word in (
+            ("weights", weights),
+            ("grads", grads),
+            ("main grads", main_grads),
+            ("master", master),
+            ("moments", moments),
+        )
+        if word
     )
+    both = 2 * dtype_bytes(moments) if moments else 0.0
+    return Convention(letter="own", name=named, moments=both, used_by="whoever chose it", source="this-course", **wide)
 
 
 def bytes_per_param(convention: str | Convention = "B") -> float:
@@ -148,18 +211,14 @@ def zero_bytes(params: Any, stage: int, ranks: int, convention: str | Convention
     return require("params", params, "parameters") * zero_bytes_per_param(stage, ranks, convention)
 
 
-def zero_by_bucket(
-    params: float, stage: int, ranks: int, convention: str | Convention = "B"
-) -> dict[str, float]:
+def zero_by_bucket(params: float, stage: int, ranks: int, convention: str | Convention = "B") -> dict[str, float]:
     """Bytes of training state on one rank by bucket, under a ZeRO stage."""
     params, ranks = require("params", params, "parameters"), require_whole("ranks", ranks)
     if stage not in (0, 1, 2, 3) or isinstance(stage, bool):
         raise ValueError(f"stage is {stage!r}; ZeRO has stages 1, 2 and 3, and 0 is plain replication.")
     since = {"main_grads": 1, "master": 1, "moments": 1, "grads": 2, "weights": 3}  # the stage that shards it
     buckets = _known(convention).buckets
-    return {
-        name: params * per / (ranks if stage >= since[name] else 1) for name, per in buckets.items() if per
-    }
+    return {name: params * per / (ranks if stage >= since[name] else 1) for name, per in buckets.items() if per}
 
 
 def _known(letter: str | Convention) -> Convention:

@@ -28,9 +28,7 @@ class TrainingRun:
     batch: int
     seq: int
     checkpointing: str = "none"
-    words: frozenset[str] = field(
-        default_factory=frozenset
-    )  # what else is known: "compiled", "compiled loss"
+    words: frozenset[str] = field(default_factory=frozenset)  # what else is known: "compiled", "compiled loss"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,51 +98,36 @@ def _nanotron(run: TrainingRun) -> dict[str, float]:
     layers, here = nanotron_layers(one, where.pp), replace(where, pp=1)
     tables = 1 if one.tied or where.pp > 1 else 2
     params = layers * layer_params(one, where.tp) + tables * one.vocab * one.hidden / where.tp
-    kept = layer_bytes(
-        one, run.batch, run.seq, here, kernels=FLASH, dropout=False, checkpointing=run.checkpointing
-    )
+    kept = layer_bytes(one, run.batch, run.seq, here, kernels=FLASH, dropout=False, checkpointing=run.checkpointing)
     alive = in_flight("1f1b", where.pp, 0, where.microbatches)
     tokens = run.batch * run.seq
     return {
         "weights": 2 * params,
         "fp32 gradients": 4 * params,
         "master and moments": 12 * params / (where.dp if where.zero else 1),
-        "16-bit gradients": 2
-        * params,  # the buckets of data parallelism, or the gradients before they are added up
+        "16-bit gradients": 2 * params,  # the buckets of data parallelism, or the gradients before they are added up
         "layers": alive * layers * kept,
-        "logits": (8 * tokens * one.vocab / where.tp)
-        if where.pp == 1
-        else 0.0,  # fp32 logits and their softmax
-        "gathered over tensor ranks": 3
-        * 2
-        * tokens
-        * one.hidden,  # input, output before reduce-scatter, gradient
+        "logits": (8 * tokens * one.vocab / where.tp) if where.pp == 1 else 0.0,  # fp32 logits and their softmax
+        "gathered over tensor ranks": 3 * 2 * tokens * one.hidden,  # input, output before reduce-scatter, gradient
     }
 
 
 def _megatron_deepspeed(run: TrainingRun) -> dict[str, float]:
     """The fuller of the first and the last stage: 1F1B, ZeRO-1 beside 16-bit gradients, no sequence parallelism."""
     ends = {0, run.layout.pp - 1}
-    return max(
-        (_megatron_deepspeed_stage(run, stage) for stage in ends), key=lambda terms: sum(terms.values())
-    )
+    return max((_megatron_deepspeed_stage(run, stage) for stage in ends), key=lambda terms: sum(terms.values()))
 
 
 def _megatron_deepspeed_stage(run: TrainingRun, stage: int) -> dict[str, float]:
     one, where, last = run.shape, run.layout, stage == run.layout.pp - 1
     choices = {"stage": stage, "convention": "E", "checkpointing": run.checkpointing, "loss": "fused"}
     peak = stage_peak(one, run.batch, run.seq, where, **choices)
-    logits = (
-        6 * run.batch * run.seq * one.vocab / where.tp if last else 0.0
-    )  # fp32, and their 16-bit gradient
+    logits = 6 * run.batch * run.seq * one.vocab / where.tp if last else 0.0  # fp32, and their 16-bit gradient
     return {
         "state": float(peak.state),
         "layers": float(peak.activations),
         "logits, or a layer computed again": max(float(logits), float(peak.recomputed)),
-        "whole on each tensor rank": 4.0
-        * run.batch
-        * run.seq
-        * one.hidden,  # output to be summed, and its gradient
+        "whole on each tensor rank": 4.0 * run.batch * run.seq * one.hidden,  # output to be summed, and its gradient
     }
 
 
@@ -187,9 +170,7 @@ def _torchtitan_stage(run: TrainingRun, stage: int) -> dict[str, float]:
     loss = per_logit * logits + 2 * table if last else 0.0
     return {
         "state": float(sum(state_by_stage(one, where, stage, "D").values())),
-        "gathered weights": 2 * params
-        if where.pp > 1
-        else 2 * 2 * layer,  # a pipeline keeps its stage's weights whole
+        "gathered weights": 2 * params if where.pp > 1 else 2 * 2 * layer,  # a pipeline keeps its stage's weights whole
         "unreduced gradients": 4 * params if where.pp > 1 else 4 * layer,
         "layers": float(alive * stage_layers(one.layers, where.pp, stage) * kept),
         "gathered over tensor ranks": 3 * 2 * tokens * one.hidden if where.tp > 1 else 0.0,  # as nanotron's
@@ -200,9 +181,7 @@ def _torchtitan_stage(run: TrainingRun, stage: int) -> dict[str, float]:
 def _megatron(run: TrainingRun) -> dict[str, float]:
     """Any stage of Megatron-LM without ZeRO whose first and last stage have a layer less, for embedding and head."""
     one, where = run.shape, run.layout
-    here = replace(
-        where, pp=1, virtual=1, schedule="1f1b"
-    )  # embedding and head count as layers: pp may exceed them
+    here = replace(where, pp=1, virtual=1, schedule="1f1b")  # embedding and head count as layers: pp may exceed them
     per_stage = -(-(one.layers + 2) // where.pp)
     found = []
     for stage in range(where.pp):
@@ -220,20 +199,35 @@ FRAMEWORKS = {
     one.name: one
     for one in (
         Framework(
-            "nanotron", _nanotron, "reserved by the caching allocator on rank 0, in GiB",
+            "nanotron",
+            _nanotron,
+            "reserved by the caching allocator on rank 0, in GiB",
             "fragmentation as such and NCCL's memory. The source does not tell which runs kept the inputs gathered over tensor "
-            "ranks instead of gathering them again: most rows that are far off hold what those inputs need"),
+            "ranks instead of gathering them again: most rows that are far off hold what those inputs need",
+        ),
         Framework(
-            "megatron-deepspeed", _megatron_deepspeed, "the peak printed by the run, whole GB",
-            "NCCL's own memory, fused kernels' workspaces, the pipeline's buffers for activations under way"),
+            "megatron-deepspeed",
+            _megatron_deepspeed,
+            "the peak printed by the run, whole GB",
+            "NCCL's own memory, fused kernels' workspaces, the pipeline's buffers for activations under way",
+        ),
         Framework(
-            "megatron-deepspeed, device", _megatron_deepspeed, "what the device reports as used, polled each second, whole GB",
-            "as megatron-deepspeed; the device counts its context and NCCL's memory as well"),
+            "megatron-deepspeed, device",
+            _megatron_deepspeed,
+            "what the device reports as used, polled each second, whole GB",
+            "as megatron-deepspeed; the device counts its context and NCCL's memory as well",
+        ),
         Framework(
-            "torchtitan", _torchtitan, "the most reserved on any rank, in GiB",
-            "workspaces, float8 scales and copies, what eager mode holds beyond compiled kernels"),
+            "torchtitan",
+            _torchtitan,
+            "the most reserved on any rank, in GiB",
+            "workspaces, float8 scales and copies, what eager mode holds beyond compiled kernels",
+        ),
         Framework(
-            "megatron", _megatron, "the most over all ranks, whole GB",
-            "fragmentation, workspaces, and which kernels are fused"),
+            "megatron",
+            _megatron,
+            "the most over all ranks, whole GB",
+            "fragmentation, workspaces, and which kernels are fused",
+        ),
     )
-}  # fmt: skip
+}

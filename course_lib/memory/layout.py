@@ -29,14 +29,14 @@ class Layout:
         for name in ("tp", "cp", "pp", "dp", "virtual", "microbatches"):
             object.__setattr__(self, name, require_whole(name, getattr(self, name)))
         if isinstance(self.zero, bool) or self.zero not in (0, 1, 2, 3):
-            raise ValueError(
-                f"zero is {self.zero!r}; ZeRO has stages 1, 2 and 3, and 0 is plain replication."
-            )
+            raise ValueError(f"zero is {self.zero!r}; ZeRO has stages 1, 2 and 3, and 0 is plain replication.")
         if self.schedule not in SCHEDULES:
             raise ValueError(f"schedule is {self.schedule!r}; choose from {', '.join(SCHEDULES)}.")
         if self.schedule != "interleaved" and np.any(self.virtual > 1):
-            raise ValueError(f"virtual is {self.virtual!r}, but {self.schedule} gives a stage its layers in one piece; "
-                             "use schedule='interleaved'.")  # fmt: skip
+            raise ValueError(
+                f"virtual is {self.virtual!r}, but {self.schedule} gives a stage its layers in one piece; "
+                "use schedule='interleaved'."
+            )
 
     @property
     def ranks(self) -> Any:
@@ -59,8 +59,10 @@ def check_fits(shape: Shape, layout: Layout, seq: Any) -> None:
         _splits(name, ways, what, count)
     chunks = layout.pp * layout.virtual
     if np.any(np.greater(chunks, shape.layers)):
-        raise ValueError(f"pp={layout.pp} stages of {layout.virtual} chunks need at least {np.max(chunks):g} layers; "
-                         f"the model has {np.min(shape.layers):g}.")  # fmt: skip
+        raise ValueError(
+            f"pp={layout.pp} stages of {layout.virtual} chunks need at least {np.max(chunks):g} layers; "
+            f"the model has {np.min(shape.layers):g}."
+        )
 
 
 def _splits(name: str, ways: Any, what: str, count: Any) -> None:
@@ -68,8 +70,7 @@ def _splits(name: str, ways: Any, what: str, count: Any) -> None:
     if not np.any(wrong):
         return
     ways, count = (
-        int(np.broadcast_to(each, np.shape(wrong))[wrong].flat[0]) if np.ndim(wrong) else each
-        for each in (ways, count)
+        int(np.broadcast_to(each, np.shape(wrong))[wrong].flat[0]) if np.ndim(wrong) else each for each in (ways, count)
     )
     fits = [n for n in range(1, min(count, 256) + 1) if count % n == 0]
     raise ValueError(f"{name}={ways} cannot split {count} {what}; choose {name} from {fits}.")

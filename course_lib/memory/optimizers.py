@@ -41,9 +41,7 @@ def _muon(shape: Shape | None) -> Any:
     """One momentum for the layers' matrices; embeddings, head and vectors stay with AdamW and its two."""
     if shape is None:
         return 1.0
-    matrices = shape.hidden * (
-        2 * shape.query_width + 2 * shape.kv_width + (3 if shape.gated else 2) * shape.ffn
-    )
+    matrices = shape.hidden * (2 * shape.query_width + 2 * shape.kv_width + (3 if shape.gated else 2) * shape.ffn)
     return 2.0 - shape.layers * matrices / _total(shape)
 
 
@@ -59,14 +57,24 @@ OPTIMIZERS: dict[str, Optimizer] = {
         Optimizer("momentum", "one momentum", lambda shape: 1.0, source="Polyak (1964)"),
         Optimizer("adam", "first and second moment", lambda shape: 2.0, source="Kingma & Ba (2014)"),
         Optimizer("adamw", "first and second moment", lambda shape: 2.0, source="Loshchilov & Hutter (2017)"),
-        Optimizer("adafactor", "row and column means of the second moment, no first moment", _factored,
-                  source="Shazeer & Stern (2018), section 3"),
-        Optimizer("adam8bit", f"two moments of one byte, and an fp32 scale for {BLOCK} of them", lambda shape: 0.0,
-                  fixed_bytes=2 * (1 + 4 / BLOCK), source="Dettmers et al. (2021)"),
-        Optimizer("muon", "one momentum; two moments for embeddings, head and vectors", _muon,
-                  source="Jordan et al. (2024)"),
+        Optimizer(
+            "adafactor",
+            "row and column means of the second moment, no first moment",
+            _factored,
+            source="Shazeer & Stern (2018), section 3",
+        ),
+        Optimizer(
+            "adam8bit",
+            f"two moments of one byte, and an fp32 scale for {BLOCK} of them",
+            lambda shape: 0.0,
+            fixed_bytes=2 * (1 + 4 / BLOCK),
+            source="Dettmers et al. (2021)",
+        ),
+        Optimizer(
+            "muon", "one momentum; two moments for embeddings, head and vectors", _muon, source="Jordan et al. (2024)"
+        ),
     )
-}  # fmt: skip
+}
 
 
 def optimizer_bytes_per_param(name: str, shape: Any = None, dtype: str = "fp32") -> Any:
@@ -81,9 +89,7 @@ def optimizer_bytes_per_param(name: str, shape: Any = None, dtype: str = "fp32")
     return one.fixed_bytes + dtype_bytes(dtype) * one.numbers(None if shape is None else shape_of(shape))
 
 
-def with_optimizer(
-    letter: str | Convention, optimizer: str, shape: Any = None, dtype: str = "fp32"
-) -> Convention:
+def with_optimizer(letter: str | Convention, optimizer: str, shape: Any = None, dtype: str = "fp32") -> Convention:
     """A convention whose moments are those of another optimizer; the other buckets stay."""
     base = convention(letter)
     moments = optimizer_bytes_per_param(optimizer, shape, dtype)

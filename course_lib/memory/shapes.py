@@ -73,16 +73,22 @@ def shape(of: Any) -> Shape:
         raise ValueError(f"{of.name} has {of.experts} experts; this counts dense models, so use its .params.")
     missing = [name for name in ("layers", "hidden", "heads", "vocab") if not hasattr(of, name)]
     if missing:
-        raise ValueError(
-            f"{of!r} says nothing of its {', '.join(missing)}; give a model's name or a memory.Shape."
-        )
+        raise ValueError(f"{of!r} says nothing of its {', '.join(missing)}; give a model's name or a memory.Shape.")
     learned = getattr(of, "learned_positions", getattr(of, "positions", "") == "learned")
     return Shape(
-        layers=of.layers, hidden=of.hidden, heads=of.heads, vocab=of.vocab,
-        kv_heads=getattr(of, "kv_heads", None), head_dim=getattr(of, "head_dim", None), ffn=getattr(of, "ffn", None),
-        gated=getattr(of, "gated", False), tied=getattr(of, "tied", True), norm=getattr(of, "norm", "RMSNorm"),
-        biases=getattr(of, "biases", False), learned_positions=of.seq_len if learned else 0,
-    )  # fmt: skip
+        layers=of.layers,
+        hidden=of.hidden,
+        heads=of.heads,
+        vocab=of.vocab,
+        kv_heads=getattr(of, "kv_heads", None),
+        head_dim=getattr(of, "head_dim", None),
+        ffn=getattr(of, "ffn", None),
+        gated=getattr(of, "gated", False),
+        tied=getattr(of, "tied", True),
+        norm=getattr(of, "norm", "RMSNorm"),
+        biases=getattr(of, "biases", False),
+        learned_positions=of.seq_len if learned else 0,
+    )
 
 
 def layer_params(shape: Shape, tp: Any = 1) -> Any:
@@ -140,8 +146,7 @@ def _divides(name: str, part: Any, whole_name: str, whole: Any) -> None:
     if not np.any(wrong):
         return
     part, whole = (
-        int(np.broadcast_to(each, np.shape(wrong))[wrong].flat[0]) if np.ndim(wrong) else each
-        for each in (part, whole)
+        int(np.broadcast_to(each, np.shape(wrong))[wrong].flat[0]) if np.ndim(wrong) else each for each in (part, whole)
     )
     fits = [n for n in range(1, min(whole, 256) + 1) if whole % n == 0]
     raise ValueError(f"{name}={part} does not divide {whole_name}={whole}; choose {name} from {fits}.")

@@ -18,13 +18,7 @@ from course_lib.memory.shapes import shape as shape_of
 from course_lib.memory.terms import known_checkpointing, layer_terms, outside_terms
 
 _CHOICES = {"kernels": "paper", "dtype": "bf16", "dropout": True, "checkpointing": "none", "loss": "paper"}
-_SINCE = {
-    "main_grads": 1,
-    "master": 1,
-    "moments": 1,
-    "grads": 2,
-    "weights": 3,
-}  # the ZeRO stage that shards a bucket
+_SINCE = {"main_grads": 1, "master": 1, "moments": 1, "grads": 2, "weights": 3}  # the ZeRO stage that shards a bucket
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,35 +78,33 @@ def stage_params(shape: Any, layout: Layout, stage: Any) -> Any:
     return inside + first * entry + last * (head + parts["final_norm"])
 
 
-def state_by_stage(
-    shape: Any, layout: Layout, stage: Any = 0, convention: str | Convention = "B"
-) -> dict[str, Any]:
+def state_by_stage(shape: Any, layout: Layout, stage: Any = 0, convention: str | Convention = "B") -> dict[str, Any]:
     """Bytes of training state by bucket on one rank of a stage, under the layout's ZeRO stage."""
     params, buckets = stage_params(shape, layout, stage), known_convention(convention).buckets
     shards = layout.dp * layout.cp  # context-parallel ranks hold the same weights and share their state
-    return {
-        name: params * per / (shards if layout.zero >= _SINCE[name] else 1) for name, per in buckets.items()
-    }
+    return {name: params * per / (shards if layout.zero >= _SINCE[name] else 1) for name, per in buckets.items()}
 
 
 def stage_peak(
-    shape: Any, batch: Any, seq: Any, layout: Layout | None = None, *, stage: Any = 0, convention: str | Convention = "B",
-    kernels: Any = "paper", dtype: str = "bf16", dropout: bool = True, checkpointing: str = "none", loss: str = "paper",
-) -> Peak:  # fmt: skip
+    shape: Any,
+    batch: Any,
+    seq: Any,
+    layout: Layout | None = None,
+    *,
+    stage: Any = 0,
+    convention: str | Convention = "B",
+    kernels: Any = "paper",
+    dtype: str = "bf16",
+    dropout: bool = True,
+    checkpointing: str = "none",
+    loss: str = "paper",
+) -> Peak:
     """The bytes of one rank of a pipeline stage at their fullest, part by part.
 
     Left out: communication buffers, the allocator's slack, and the peak inside single operators. `batch` is the micro-batch.
     """
     work = _work(
-        shape,
-        batch,
-        seq,
-        layout,
-        kernels=kernels,
-        dtype=dtype,
-        dropout=dropout,
-        checkpointing=checkpointing,
-        loss=loss,
+        shape, batch, seq, layout, kernels=kernels, dtype=dtype, dropout=dropout, checkpointing=checkpointing, loss=loss
     )
     return _peak(work, stage, convention)
 
@@ -132,9 +124,17 @@ class _Work:
 
 
 def _work(
-    shape: Any, batch: Any, seq: Any, layout: Layout | None, *, kernels: Any, dtype: str, dropout: bool, checkpointing: str,
+    shape: Any,
+    batch: Any,
+    seq: Any,
+    layout: Layout | None,
+    *,
+    kernels: Any,
+    dtype: str,
+    dropout: bool,
+    checkpointing: str,
     loss: str,
-) -> _Work:  # fmt: skip
+) -> _Work:
     one, where = shape_of(shape), Layout() if layout is None else layout
     known_checkpointing(checkpointing)
     common = {"kernels": kernels, "dtype": dtype, "dropout": dropout}
@@ -142,13 +142,17 @@ def _work(
     ends = outside_terms(one, batch, seq, where, loss=loss, **common)
     first = [term for term in ends if term.name.startswith("embedding")]
     return _Work(
-        shape=one, layout=where,
+        shape=one,
+        layout=where,
         kept=total_bytes(term for term in terms if term.kept(checkpointing)),
         again=total_bytes(term for term in terms if not term.kept(checkpointing)),
-        entry=total_bytes(first), leave=total_bytes(term for term in ends if term not in first),
+        entry=total_bytes(first),
+        leave=total_bytes(term for term in ends if term not in first),
         gradient=_logit_gradient(one, batch, seq, where, dtype, loss),
-        gathered=2 * layer_params(one, where.tp) * dtype_bytes(dtype) if where.zero == 3 else 0.0,  # in use, and on its way
-    )  # fmt: skip
+        gathered=2 * layer_params(one, where.tp) * dtype_bytes(dtype)
+        if where.zero == 3
+        else 0.0,  # in use, and on its way
+    )
 
 
 def _peak(work: _Work, stage: Any, convention: str | Convention) -> Peak:
@@ -157,11 +161,15 @@ def _peak(work: _Work, stage: Any, convention: str | Convention) -> Peak:
     alive = in_flight(where.schedule, where.pp, stage, where.microbatches, where.virtual)
     first, last = np.equal(stage, 0), np.equal(stage, where.pp - 1)
     return Peak(
-        weights=state["weights"], grads=state["grads"] + state["main_grads"], optimizer=state["master"] + state["moments"],
+        weights=state["weights"],
+        grads=state["grads"] + state["main_grads"],
+        optimizer=state["master"] + state["moments"],
         gathered=work.gathered,
-        activations=alive * (work.kept * stage_layers(one.layers, where.pp, stage) + first * work.entry + last * work.leave),
-        recomputed=work.again, loss=last * work.gradient,
-    )  # fmt: skip
+        activations=alive
+        * (work.kept * stage_layers(one.layers, where.pp, stage) + first * work.entry + last * work.leave),
+        recomputed=work.again,
+        loss=last * work.gradient,
+    )
 
 
 def _logit_gradient(one: Shape, batch: Any, seq: Any, where: Layout, dtype: str, loss: str) -> Any:

@@ -61,11 +61,7 @@ class Term:
 
     def kept(self, checkpointing: str) -> bool:
         """Whether the tensor is kept through the forward pass under this checkpointing."""
-        return (
-            checkpointing == "none"
-            or self.redo == "never"
-            or (checkpointing, self.redo) == ("selective", "layer")
-        )
+        return checkpointing == "none" or self.redo == "never" or (checkpointing, self.redo) == ("selective", "layer")
 
 
 def kernels_of(word: str | Kernels) -> Kernels:
@@ -78,9 +74,16 @@ def kernels_of(word: str | Kernels) -> Kernels:
 
 
 def layer_terms(
-    shape: Any, batch: Any, seq: Any, layout: Layout | None = None, *, kernels: str | Kernels = "paper", dtype: str = "bf16",
-    dropout: bool = True, checkpointing: str = "none",
-) -> tuple[Term, ...]:  # fmt: skip
+    shape: Any,
+    batch: Any,
+    seq: Any,
+    layout: Layout | None = None,
+    *,
+    kernels: str | Kernels = "paper",
+    dtype: str = "bf16",
+    dropout: bool = True,
+    checkpointing: str = "none",
+) -> tuple[Term, ...]:
     """What one layer keeps of one micro-batch on one rank, term by term, zero terms left out.
 
     `batch` sequences of `seq` tokens. Left out: what lives only inside an operator, and tensors below a number per token
@@ -123,9 +126,7 @@ def _attention(
         yield Term("attention.dropout_mask", residual, _mask(using, wide), sp)
 
 
-def _mlp(
-    one: Shape, batch: Any, seq: Any, where: Layout, using: Kernels, wide: float, dropout: bool
-) -> Iterable[Term]:
+def _mlp(one: Shape, batch: Any, seq: Any, where: Layout, using: Kernels, wide: float, dropout: bool) -> Iterable[Term]:
     tokens, tp, sp = batch * seq / where.cp, where.tp, where.sp_ways
     residual, inner = tokens * one.hidden, tokens * one.ffn
     yield Term("norm2.input", residual, wide, sp)
@@ -143,9 +144,18 @@ def _mlp(
 
 
 def outside_terms(
-    shape: Any, batch: Any, seq: Any, layout: Layout | None = None, *, kernels: str | Kernels = "paper", dtype: str = "bf16",
-    dropout: bool = True, loss: str = "paper", first: bool = True, last: bool = True,
-) -> tuple[Term, ...]:  # fmt: skip
+    shape: Any,
+    batch: Any,
+    seq: Any,
+    layout: Layout | None = None,
+    *,
+    kernels: str | Kernels = "paper",
+    dtype: str = "bf16",
+    dropout: bool = True,
+    loss: str = "paper",
+    first: bool = True,
+    last: bool = True,
+) -> tuple[Term, ...]:
     """What is kept outside the layers: after the embedding (on the first stage), from the last norm on (on the last).
 
     `loss` says what of vocabulary size is kept: "paper" the fp32 logits alone (Korthikanti et al. 2022, section 4.3); "plain"
@@ -173,11 +183,7 @@ def _loss_terms(loss: str, logits: Any, wide: float, tp: Any) -> list[Term]:
     if loss == "paper":
         return [Term("logits.fp32", logits, 4, tp, "never")]
     copy = [Term("logits.fp32", logits, 4, tp, "never")] if wide != 4 else []
-    return [
-        Term("logits", logits, wide, tp, "never"),
-        *copy,
-        Term("loss.log_probabilities", logits, 4, tp, "never"),
-    ]
+    return [Term("logits", logits, wide, tp, "never"), *copy, Term("loss.log_probabilities", logits, 4, tp, "never")]
 
 
 def _statistics(name: str, tokens: Any, one: Shape, using: Kernels, ways: Any) -> Iterable[Term]:

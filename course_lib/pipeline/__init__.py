@@ -13,13 +13,4 @@ from course_lib.pipeline.running import Ran, run
 from course_lib.pipeline.sharing import Tie, gradient_norm, parameters_of
 from course_lib.pipeline.stages import TransformerStage, tied_ends, transformer_stages
 
-__all__ = [
-    "Ran",
-    "Tie",
-    "TransformerStage",
-    "gradient_norm",
-    "parameters_of",
-    "run",
-    "tied_ends",
-    "transformer_stages",
-]
+__all__ = ["Ran", "Tie", "TransformerStage", "gradient_norm", "parameters_of", "run", "tied_ends", "transformer_stages"]

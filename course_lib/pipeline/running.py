@@ -80,9 +80,17 @@ class _Step:
     """The state of one step on one rank: what was received, what is kept for backward, what is under way."""
 
     def __init__(
-        self, comm: Comm, schedule: Schedule, stages: Mapping[int, nn.Module], loss: Loss, inputs: Tensor, targets: Tensor,
-        boundary: tuple[int, ...], dtype: torch.dtype, pace: Durations | None,
-    ) -> None:  # fmt: skip
+        self,
+        comm: Comm,
+        schedule: Schedule,
+        stages: Mapping[int, nn.Module],
+        loss: Loss,
+        inputs: Tensor,
+        targets: Tensor,
+        boundary: tuple[int, ...],
+        dtype: torch.dtype,
+        pace: Durations | None,
+    ) -> None:
         self.comm, self.schedule, self.stages, self.loss = comm, schedule, stages, loss
         self.inputs = inputs.tensor_split(schedule.microbatches)
         self.targets = targets.tensor_split(schedule.microbatches)
@@ -90,9 +98,7 @@ class _Step:
         self.arrived: dict[tuple, Tensor] = {}  # (kind, stage that made it, micro-batch)
         self.receiving: dict[tuple, Any] = {}
         self.sending: dict[int, list[Any]] = {}  # by peer
-        self.kept: dict[
-            tuple[int, int], tuple[Tensor, Tensor]
-        ] = {}  # input, output: from forward to backward
+        self.kept: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}  # input, output: from forward to backward
         self.owed: dict[tuple[int, int], list] = {}  # weight gradients that a split backward still owes
         self.posts = _plan(schedule, pace)[comm.rank]
         self.spans: list[Span] = []
@@ -114,10 +120,7 @@ class _Step:
                 before.append((self.comm.isend(out, message.dst, tag), out))
             else:
                 into = torch.empty(
-                    len(self.inputs[message.microbatch]),
-                    *self.boundary,
-                    dtype=self.dtype,
-                    device=self.inputs[0].device,
+                    len(self.inputs[message.microbatch]), *self.boundary, dtype=self.dtype, device=self.inputs[0].device
                 )
                 self.arrived[key] = into
                 self.receiving[key] = self.comm.irecv(into, message.src, tag)
@@ -137,12 +140,8 @@ class _Step:
             if work is not None:
                 work.wait()
         start = time.perf_counter()
-        {"F": self._forward, "B": self._backward, "I": self._backward, "W": self._weight_gradient}[op.kind](
-            op
-        )
-        self.spans.append(
-            Span(self.comm.rank, start, time.perf_counter(), KINDS[op.kind], str(op.microbatch))
-        )
+        {"F": self._forward, "B": self._backward, "I": self._backward, "W": self._weight_gradient}[op.kind](op)
+        self.spans.append(Span(self.comm.rank, start, time.perf_counter(), KINDS[op.kind], str(op.microbatch)))
         if self.took:  # two that run together are charged with the second
             seconds = self.took[op.kind][op.stage] if not joint else self.together if op.joins else 0.0
             self.comm.compute(seconds, kind=KINDS[op.kind], label=str(op.microbatch))
@@ -205,9 +204,7 @@ def _plan(schedule: Schedule, pace: Durations | None) -> list[list[list[Message]
 
 def _check(comm: Comm, schedule: Schedule, stages: Mapping[int, nn.Module], inputs: Tensor) -> None:
     if comm.size != schedule.ranks:
-        raise ValueError(
-            f"{schedule.name} is for {schedule.ranks} ranks, and this communicator has {comm.size}."
-        )
+        raise ValueError(f"{schedule.name} is for {schedule.ranks} ranks, and this communicator has {comm.size}.")
     wanted = schedule.stages_of(comm.rank)
     if tuple(sorted(stages)) != wanted:
         raise ValueError(

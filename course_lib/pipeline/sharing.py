@@ -18,25 +18,19 @@ def parameters_of(stages: Mapping[int, nn.Module]) -> list[nn.Parameter]:
     return list({id(p): p for stage in stages.values() for p in stage.parameters()}.values())
 
 
-def gradient_norm(
-    comm: Comm, schedule: Schedule, stages: Mapping[int, nn.Module], ties: Sequence[Tie] = ()
-) -> float:
+def gradient_norm(comm: Comm, schedule: Schedule, stages: Mapping[int, nn.Module], ties: Sequence[Tie] = ()) -> float:
     """The norm of all gradients of the model, the same on every rank; a parameter on several ranks counts once."""
     elsewhere = set()
     for tie in shared(schedule, stages, ties):
         if min(_holders(schedule, tie)) < comm.rank:
             elsewhere |= {id(each) for each in _here(stages, tie)}
     mine = [p.grad for p in parameters_of(stages) if p.grad is not None and id(p) not in elsewhere]
-    total = sum(
-        (grad.double().square().sum() for grad in mine), torch.zeros((), dtype=torch.float64)
-    ).reshape(1)
+    total = sum((grad.double().square().sum() for grad in mine), torch.zeros((), dtype=torch.float64)).reshape(1)
     comm.all_reduce(total)
     return total.sqrt().item()
 
 
-def sync_places(
-    schedule: Schedule, rank: int, stages: Mapping[int, nn.Module]
-) -> dict[int, list[nn.Parameter]]:
+def sync_places(schedule: Schedule, rank: int, stages: Mapping[int, nn.Module]) -> dict[int, list[nn.Parameter]]:
     """The parameters whose gradients are complete after each position of a row: every stage has its own last backward."""
     last = schedule.last_backward(rank)
     place = {}
@@ -60,9 +54,7 @@ class Average:
     def wait(self) -> None:
         """The gradients are the mean when this returns."""
         self.work.wait()
-        for parameter, mean in zip(
-            self.parameters, self.flat.split([p.numel() for p in self.parameters]), strict=True
-        ):
+        for parameter, mean in zip(self.parameters, self.flat.split([p.numel() for p in self.parameters]), strict=True):
             parameter.grad = mean.view_as(parameter)
 
 
@@ -72,9 +64,7 @@ def shared(schedule: Schedule, stages: Mapping[int, nn.Module], ties: Sequence[T
     if len(schedule.routes) > 1:
         given = {tuple(place) for tie in ties for place in tie}
         places = {(stage, name) for stage, module in stages.items() for name, _ in module.named_parameters()}
-        found += [
-            (place,) for place in sorted(places - given)
-        ]  # both ranks of a pair go through them in this order
+        found += [(place,) for place in sorted(places - given)]  # both ranks of a pair go through them in this order
     return found
 
 

@@ -34,9 +34,7 @@ class TransformerStage(nn.Module):
         return self.head(self.norm(x)) if self.last else x
 
 
-def transformer_stages(
-    model: Transformer, stages: int, costs: Sequence[float] | None = None
-) -> list[TransformerStage]:
+def transformer_stages(model: Transformer, stages: int, costs: Sequence[float] | None = None) -> list[TransformerStage]:
     """A transformer in that many stages, which share its parameters. `costs`, one a block, even out uneven blocks."""
     return [TransformerStage(model, blocks) for blocks in cut(costs or [1.0] * len(model.blocks), stages)]
 

@@ -31,9 +31,7 @@ def elementwise(n: float, inputs: int = 1, outputs: int = 1, flop: float = 1, si
     count = require("n", n, "elements")
     streams = require_whole("inputs", inputs, least=0) + require_whole("outputs", outputs, least=0)
     moved = count * streams * require("size", size, "bytes per element")
-    return Work(
-        count * require("flop", flop, "FLOP per element", open_below=False), moved, name="elementwise"
-    )
+    return Work(count * require("flop", flop, "FLOP per element", open_below=False), moved, name="elementwise")
 
 
 def relu(n: float, size: float = 2, write: bool = True) -> Work:
@@ -56,9 +54,15 @@ def layernorm(rows: float, columns: float, size: float = 2) -> Work:
 
 
 def attention(
-    batch: int, heads: int, queries: int, keys: int, head_dim: int,
-    kv_heads: int | None = None, size: float = 2, fused: bool = True,
-) -> Work:  # fmt: skip
+    batch: int,
+    heads: int,
+    queries: int,
+    keys: int,
+    head_dim: int,
+    kv_heads: int | None = None,
+    size: float = 2,
+    fused: bool = True,
+) -> Work:
     """Softmax(Q·Kᵀ)·V for every head; every query sees every key.
 
     fused=True moves Q, K, V and the output only; fused=False writes and reads the scores twice as well, once before
@@ -103,9 +107,7 @@ def smallest_batch(
     a larger batch does not help.
     """
     compute = 2.0 * require("params", params, "parameters") / flop_rate("flops", flops)
-    reading = require("kv_bytes", kv_bytes, "bytes per sequence", open_below=False) / byte_rate(
-        "bandwidth", bandwidth
-    )
+    reading = require("kv_bytes", kv_bytes, "bytes per sequence", open_below=False) / byte_rate("bandwidth", bandwidth)
     weights = params * require("weight_size", weight_size, "bytes per weight") / bandwidth
     if compute <= reading:
         return None

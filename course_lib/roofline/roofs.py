@@ -55,9 +55,7 @@ def ridge(flops: Any, bandwidth: Any) -> Any:
 
 def attainable(intensity: Any, flops: Any, bandwidth: Any) -> Any:
     """FLOP/s that work of this intensity (FLOP per byte) can reach at most: the lower of the two roofs."""
-    slope = byte_rate("bandwidth", bandwidth) * require(
-        "intensity", intensity, "FLOP per byte", open_below=False
-    )
+    slope = byte_rate("bandwidth", bandwidth) * require("intensity", intensity, "FLOP per byte", open_below=False)
     return _plain(np.minimum(flop_rate("flops", flops), slope))
 
 
@@ -117,8 +115,12 @@ class Work:
 
     def __add__(self, other: "Work") -> "Work":
         name = " + ".join(filter(None, (self.name, other.name)))
-        return Work(self.flop + other.flop, self.memory_bytes + other.memory_bytes,
-                    self.network_bytes + other.network_bytes, name)  # fmt: skip
+        return Work(
+            self.flop + other.flop,
+            self.memory_bytes + other.memory_bytes,
+            self.network_bytes + other.network_bytes,
+            name,
+        )
 
     def __mul__(self, times: float) -> "Work":
         require("times", times, open_below=False)
@@ -176,14 +178,10 @@ def machine(device: str | Device, wire: str | None = "network", achievable: bool
         what = "measured matmul" if achievable else "dense 16-bit peak"
         raise ValueError(f"There is no {what} of {one.name} in the facts. {_others(achievable)}")
     if wire not in ("network", "link", None):
-        raise ValueError(
-            f"wire is {wire!r}; choose 'network' (between servers), 'link' (inside one) or None."
-        )
+        raise ValueError(f"wire is {wire!r}; choose 'network' (between servers), 'link' (inside one) or None.")
     rate = math.inf if wire is None else getattr(one, f"{wire}_one_way")
     if rate is None:
-        raise ValueError(
-            f"The facts know no {wire} of {one.name}; give wire=None, or a Machine with your own number."
-        )
+        raise ValueError(f"The facts know no {wire} of {one.name}; give wire=None, or a Machine with your own number.")
     return Machine(one.name, flops, one.bandwidth, rate)
 
 

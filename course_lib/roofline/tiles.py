@@ -18,10 +18,7 @@ def tile_loads(m: Any, k: Any, n: Any, tile_m: Any, tile_n: Any) -> Any:
     room for the three tiles at work and no more; `count_loads` counts it in a loop.
     """
     sizes = [require_whole(name, value) for name, value in (("m", m), ("k", k), ("n", n))]
-    rows, columns = (
-        _ceil(sizes[0], require_whole("tile_m", tile_m)),
-        _ceil(sizes[2], require_whole("tile_n", tile_n)),
-    )
+    rows, columns = (_ceil(sizes[0], require_whole("tile_m", tile_m)), _ceil(sizes[2], require_whole("tile_n", tile_n)))
     return sizes[0] * sizes[1] * columns + sizes[1] * sizes[2] * rows
 
 

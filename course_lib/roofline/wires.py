@@ -125,19 +125,21 @@ def levels(topology: str | Topology) -> tuple[Level, ...]:
         count = of.devices(each.name)
         narrow *= float(each.oversubscription or 1.0)
         bandwidth = float(rates[each.wire]) / narrow
-        what = (
-            f"{int(each.holds):,} {each.of}{'' if each.holds == 1 else 's'}"
-            if each.holds
-            else device.memory.text
-        )
+        what = f"{int(each.holds):,} {each.of}{'' if each.holds == 1 else 's'}" if each.holds else device.memory.text
         found.append(
             Level(
-                name=each.name, contents=what, devices=count, memory=count * float(device.memory),
-                flops=count * float(device.dense_flops), wire=each.wire, bandwidth=bandwidth,
+                name=each.name,
+                contents=what,
+                devices=count,
+                memory=count * float(device.memory),
+                flops=count * float(device.dense_flops),
+                wire=each.wire,
+                bandwidth=bandwidth,
                 ratio=bandwidth / found[-1].bandwidth if found else 1.0,
-                oversubscription=float(each.oversubscription or 1.0), note=each.note,
+                oversubscription=float(each.oversubscription or 1.0),
+                note=each.note,
             )
-        )  # fmt: skip
+        )
     return tuple(found)
 
 
@@ -156,9 +158,7 @@ def bisection(topology: str | Topology, level: str) -> float:
     """
     found = {each.name: each for each in levels(topology)}
     if level not in found or found[level].devices < 2:
-        raise ValueError(
-            f"level is {level!r}; a unit with two halves is one of {', '.join(list(found)[1:])}."
-        )
+        raise ValueError(f"level is {level!r}; a unit with two halves is one of {', '.join(list(found)[1:])}.")
     if found[level].is_torus:
         raise ValueError(
             f"{level} is {found[level].note}: devices reach their neighbours only, so half of them cannot send "
@@ -173,8 +173,6 @@ def phases_seconds(nbytes: Sequence[float], bandwidths: Sequence[float], overlap
     Wires are not added up: bytes that must cross the slow one wait for it, however fast the others are.
     """
     if len(nbytes) != len(bandwidths):
-        raise ValueError(
-            f"There are {len(nbytes)} amounts and {len(bandwidths)} bandwidths; give one for each."
-        )
+        raise ValueError(f"There are {len(nbytes)} amounts and {len(bandwidths)} bandwidths; give one for each.")
     parts = [message_seconds(size, 0.0, rate) for size, rate in zip(nbytes, bandwidths, strict=True)]
     return math.fsum(parts) if not overlap else max(parts, default=0.0)

@@ -29,15 +29,22 @@ KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send")
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """What the command line says."""
-    parser = argparse.ArgumentParser(prog="collectives", description=__doc__.splitlines()[0],
-                                     epilog="example: torchrun --nproc-per-node 2 -m course_lib.runs.collectives --out runs/links")  # fmt: skip
+    parser = argparse.ArgumentParser(
+        prog="collectives",
+        description=__doc__.splitlines()[0],
+        epilog="example: torchrun --nproc-per-node 2 -m course_lib.runs.collectives --out runs/links",
+    )
     parser.add_argument("--kinds", default=",".join(KINDS), help=f"comma-separated: {', '.join(KINDS)}")
     parser.add_argument("--smallest", type=float, default=1e3, help="bytes of the smallest message")
-    parser.add_argument("--largest", type=float, default=0, help="bytes of the largest (default: 64 MB on a CPU, 1 GB on GPUs)")
+    parser.add_argument(
+        "--largest", type=float, default=0, help="bytes of the largest (default: 64 MB on a CPU, 1 GB on GPUs)"
+    )
     parser.add_argument("--seconds", type=float, default=0.3, help="how long each size is repeated")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     parser.add_argument("--backend", default="auto", help="auto, gloo or nccl")
-    parser.add_argument("--timeout", type=float, default=120.0, help="s that a collective may take before the run is ended")
+    parser.add_argument(
+        "--timeout", type=float, default=120.0, help="s that a collective may take before the run is ended"
+    )
     parser.add_argument("--out", default="", help="folder of the evidence file (default: none is written)")
     parser.add_argument("--name", default="", help="name of the evidence file")
     return parser.parse_args(argv)
@@ -71,8 +78,15 @@ def run(given: argparse.Namespace, place: Place) -> dict[str, Any]:
             row = measure(kind, nbytes, place, given.seconds)
             rows.append(row)
             if place.first:
-                print(f"{kind:15} {nbytes:>13,} B  {row['median'] * 1e6:>11,.1f} µs  bus {row['bus'] / 1e9:>8.3f} GB/s", flush=True)
-    fits = {kind: fit([row for row in rows if row["kind"] == kind]) for kind in kinds if any(row["kind"] == kind for row in rows)}
+                print(
+                    f"{kind:15} {nbytes:>13,} B  {row['median'] * 1e6:>11,.1f} µs  bus {row['bus'] / 1e9:>8.3f} GB/s",
+                    flush=True,
+                )
+    fits = {
+        kind: fit([row for row in rows if row["kind"] == kind])
+        for kind in kinds
+        if any(row["kind"] == kind for row in rows)
+    }
     notes = tuple(f"{kind}: {_NO_LINE}" for kind, line in fits.items() if line is None)
     if place.first:
         for kind, line in fits.items():
@@ -80,10 +94,15 @@ def run(given: argparse.Namespace, place: Place) -> dict[str, Any]:
                 print(f"{kind}: α = {line['alpha'] * 1e6:,.1f} µs, β = {line['bus'] / 1e9:,.3f} GB/s on the bus")
         print("\n".join(notes), end="\n" if notes else "")
     if given.out and place.first:
-        measured = {"fits": fits, "best_bus": {kind: max(row["bus"] for row in rows if row["kind"] == kind) for kind in fits}}
+        measured = {
+            "fits": fits,
+            "best_bus": {kind: max(row["bus"] for row in rows if row["kind"] == kind) for kind in fits},
+        }
         setup = {"kinds": kinds, "ranks": place.ranks, "backend": place.backend, "device": place.device.type}
         content = evidence.evidence("collectives", setup=setup, raw={"rows": rows}, measured=measured, notes=notes)
-        print(f"evidence: {evidence.write(content, given.out, given.name or f'collectives-{place.ranks}-{evidence.stamp()}')}")
+        print(
+            f"evidence: {evidence.write(content, given.out, given.name or f'collectives-{place.ranks}-{evidence.stamp()}')}"
+        )
     return fits
 
 
@@ -115,7 +134,9 @@ def _round(mine: Tensor, theirs: Tensor, group: Any) -> None:
     ranks = dist.get_process_group_ranks(group or dist.group.WORLD)
     me = dist.get_rank(group)
     after, before = ranks[(me + 1) % len(ranks)], ranks[me - 1]
-    works = dist.batch_isend_irecv([dist.P2POp(dist.isend, mine, after, group), dist.P2POp(dist.irecv, theirs, before, group)])
+    works = dist.batch_isend_irecv(
+        [dist.P2POp(dist.isend, mine, after, group), dist.P2POp(dist.irecv, theirs, before, group)]
+    )
     for work in works:
         work.wait()
 
@@ -139,8 +160,17 @@ def measure(kind: str, nbytes: int, place: Place, budget: float) -> dict[str, An
         times.append(time.perf_counter() - start)
     middle = median(times)
     quick, _, slow = quantiles(times, n=4)
-    return {"kind": kind, "nbytes": nbytes, "median": middle, "q1": quick, "q3": slow, "repeats": len(times), "seconds": times[:50],
-            "bus": ring_sent(kind, nbytes, place.ranks) / middle, "algorithm": nbytes / middle}  # fmt: skip
+    return {
+        "kind": kind,
+        "nbytes": nbytes,
+        "median": middle,
+        "q1": quick,
+        "q3": slow,
+        "repeats": len(times),
+        "seconds": times[:50],
+        "bus": ring_sent(kind, nbytes, place.ranks) / middle,
+        "algorithm": nbytes / middle,
+    }
 
 
 def fit(rows: Sequence[dict[str, Any]]) -> dict[str, float] | None:

@@ -15,14 +15,28 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 # Name of the operator in torch -> what it is.
 _KINDS = {
-    "allreduce_": "all_reduce", "all_reduce": "all_reduce", "all_reduce_": "all_reduce", "all_reduce_coalesced": "all_reduce",
+    "allreduce_": "all_reduce",
+    "all_reduce": "all_reduce",
+    "all_reduce_": "all_reduce",
+    "all_reduce_coalesced": "all_reduce",
     "allreduce_coalesced_": "all_reduce",
-    "_allgather_base_": "all_gather", "allgather_": "all_gather", "all_gather_into_tensor": "all_gather", "all_gather_into_tensor_out": "all_gather",
-    "allgather_into_tensor_coalesced_": "all_gather", "all_gather_into_tensor_coalesced": "all_gather",
-    "_reduce_scatter_base_": "reduce_scatter", "reduce_scatter_": "reduce_scatter", "reduce_scatter_tensor": "reduce_scatter",
-    "reduce_scatter_tensor_coalesced_": "reduce_scatter", "reduce_scatter_tensor_coalesced": "reduce_scatter",
-    "send": "send", "broadcast_": "broadcast", "broadcast": "broadcast", "alltoall_base_": "all_to_all", "all_to_all_single": "all_to_all",
-}  # fmt: skip
+    "_allgather_base_": "all_gather",
+    "allgather_": "all_gather",
+    "all_gather_into_tensor": "all_gather",
+    "all_gather_into_tensor_out": "all_gather",
+    "allgather_into_tensor_coalesced_": "all_gather",
+    "all_gather_into_tensor_coalesced": "all_gather",
+    "_reduce_scatter_base_": "reduce_scatter",
+    "reduce_scatter_": "reduce_scatter",
+    "reduce_scatter_tensor": "reduce_scatter",
+    "reduce_scatter_tensor_coalesced_": "reduce_scatter",
+    "reduce_scatter_tensor_coalesced": "reduce_scatter",
+    "send": "send",
+    "broadcast_": "broadcast",
+    "broadcast": "broadcast",
+    "alltoall_base_": "all_to_all",
+    "all_to_all_single": "all_to_all",
+}
 _OTHERS = {"recv_", "wait_tensor", "barrier", "barrier_", "monitored_barrier_", "_wrap_tensor_autograd"}
 
 
@@ -64,7 +78,14 @@ def ring_sent(kind: str, nbytes: float, ranks: int) -> float:
     Patarasu and Yuan (2009): an all-reduce sends 2 (N - 1)/N of it, a reduce-scatter or an all-gather half of that.
     """
     share = (ranks - 1) / ranks
-    factor = {"all_reduce": 2 * share, "all_gather": share, "reduce_scatter": share, "all_to_all": share, "send": 1.0, "broadcast": 1.0}
+    factor = {
+        "all_reduce": 2 * share,
+        "all_gather": share,
+        "reduce_scatter": share,
+        "all_to_all": share,
+        "send": 1.0,
+        "broadcast": 1.0,
+    }
     return factor[kind] * nbytes
 
 

@@ -27,17 +27,32 @@ SHIPPED = Path(__file__).with_name("recorded")
 Evidence = dict[str, Any]
 
 
-def evidence(kind: str, *, setup: Mapping[str, Any], raw: Mapping[str, Any], measured: Mapping[str, Any],
-             predicted: Mapping[str, Any] | None = None, notes: tuple[str, ...] = ()) -> Evidence:  # fmt: skip
+def evidence(
+    kind: str,
+    *,
+    setup: Mapping[str, Any],
+    raw: Mapping[str, Any],
+    measured: Mapping[str, Any],
+    predicted: Mapping[str, Any] | None = None,
+    notes: tuple[str, ...] = (),
+) -> Evidence:
     """An evidence file's content, sealed. `raw` holds every number as it was read, `measured` what follows from them."""
     if kind not in KINDS:
         raise ValueError(f"kind is {kind!r}; choose from {', '.join(KINDS)}.")
     when = datetime.now(timezone.utc)  # noqa: UP017 - Python 3.10 has no datetime.UTC
     content = {
-        "schema": SCHEMA, "version": VERSION, "kind": kind, "when": when.isoformat(timespec="seconds"),
-        "command": " ".join(["python -m", _module(), *sys.argv[1:]]), "environment": environment(), "setup": dict(setup),
-        "predicted": dict(predicted or {}), "measured": dict(measured), "raw": dict(raw), "notes": list(notes),
-    }  # fmt: skip
+        "schema": SCHEMA,
+        "version": VERSION,
+        "kind": kind,
+        "when": when.isoformat(timespec="seconds"),
+        "command": " ".join(["python -m", _module(), *sys.argv[1:]]),
+        "environment": environment(),
+        "setup": dict(setup),
+        "predicted": dict(predicted or {}),
+        "measured": dict(measured),
+        "raw": dict(raw),
+        "notes": list(notes),
+    }
     return sealed(content)
 
 
@@ -66,7 +81,11 @@ def write(content: Evidence, folder: str | Path, name: str) -> Path:
 def _in_lines(content: Evidence) -> str:
     """JSON with a field on each line, and a list of numbers on one: there are hundreds of them."""
     text = json.dumps(content, indent=1)
-    return re.sub(r"\[\s+-?[\d.][^\[\]{}\"]*\]", lambda found: " ".join(found[0].split()).replace("[ ", "[").replace(" ]", "]"), text)
+    return re.sub(
+        r"\[\s+-?[\d.][^\[\]{}\"]*\]",
+        lambda found: " ".join(found[0].split()).replace("[ ", "[").replace(" ]", "]"),
+        text,
+    )
 
 
 def read(path: str | Path) -> Evidence:
@@ -75,15 +94,24 @@ def read(path: str | Path) -> Evidence:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise Trouble(f"{path} cannot be read: {error.strerror}.", "`./course evidence list` names the evidence that there is") from error
+        raise Trouble(
+            f"{path} cannot be read: {error.strerror}.", "`./course evidence list` names the evidence that there is"
+        ) from error
     except ValueError as error:
-        raise Trouble(f"{path} is no JSON: {error}.", "copy it once more; a run writes it whole or not at all") from error
+        raise Trouble(
+            f"{path} is no JSON: {error}.", "copy it once more; a run writes it whole or not at all"
+        ) from error
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise Trouble(f"{path} is no evidence of a run.", "give a file that `./course run …` wrote")
     if content.get("version") != VERSION:
-        raise Trouble(f"{path} is of version {content.get('version')!r}; this course reads version {VERSION}.", "update the course")
+        raise Trouble(
+            f"{path} is of version {content.get('version')!r}; this course reads version {VERSION}.",
+            "update the course",
+        )
     if content.get("sha256") != digest(content):
-        raise Trouble(f"{path} was changed after it was written: its hash does not fit.", "use the file as the run left it")
+        raise Trouble(
+            f"{path} was changed after it was written: its hash does not fit.", "use the file as the run left it"
+        )
     return content
 
 
@@ -116,15 +144,25 @@ def environment() -> dict[str, Any]:
 
     gpu = torch.cuda.is_available()
     found = {
-        "torch": torch.__version__, "python": platform.python_version(), "system": f"{platform.system()} {platform.release()}",
-        "machine": platform.machine(), "cpu": cpu_name(), "cores": cores.cores(),
-        "threads": torch.get_num_threads(), "host": hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8],
-        "device": torch.cuda.get_device_name() if gpu else "CPU", "gpus": torch.cuda.device_count() if gpu else 0,
-    }  # fmt: skip
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        "cpu": cpu_name(),
+        "cores": cores.cores(),
+        "threads": torch.get_num_threads(),
+        "host": hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8],
+        "device": torch.cuda.get_device_name() if gpu else "CPU",
+        "gpus": torch.cuda.device_count() if gpu else 0,
+    }
     if gpu:
-        found |= {"cuda": torch.version.cuda, "nccl": ".".join(map(str, torch.cuda.nccl.version())), "driver": _driver(),
-                  "capability": ".".join(map(str, torch.cuda.get_device_capability())),
-                  "device_memory": torch.cuda.get_device_properties(0).total_memory}  # fmt: skip
+        found |= {
+            "cuda": torch.version.cuda,
+            "nccl": ".".join(map(str, torch.cuda.nccl.version())),
+            "driver": _driver(),
+            "capability": ".".join(map(str, torch.cuda.get_device_capability())),
+            "device_memory": torch.cuda.get_device_properties(0).total_memory,
+        }
     return found
 
 
@@ -132,7 +170,9 @@ def cpu_name() -> str:
     """The processor's name, as the system gives it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-        return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+        return next(
+            (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine()
+        )
     except OSError:
         return platform.processor() or platform.machine()
 

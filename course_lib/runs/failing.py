@@ -52,8 +52,10 @@ def same_everywhere(place: Place, what: dict[str, str]) -> None:
         if len(set(said)) > 1:
             usual = max(set(said), key=said.count)
             odd = ", ".join(f"rank {rank} has {value}" for rank, value in enumerate(said) if value != usual)
-            raise Trouble(f"The ranks do not have the same {name}: {odd}, the others {usual}.",
-                          "start every node from one image, or one environment on a shared disk")  # fmt: skip
+            raise Trouble(
+                f"The ranks do not have the same {name}: {odd}, the others {usual}.",
+                "start every node from one image, or one environment on a shared disk",
+            )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -74,7 +76,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         steps(given, place, notes)
         return 0
     except (Trouble, RuntimeError) as error:
-        notes.say(notes.content["doing"], notes.content["step"], error=f"{type(error).__name__}: {str(error).splitlines()[0][:300]}")
+        notes.say(
+            notes.content["doing"],
+            notes.content["step"],
+            error=f"{type(error).__name__}: {str(error).splitlines()[0][:300]}",
+        )
         print(f"[rank {place.rank}] {notes.content['error']}", file=sys.stderr)
         os._exit(3)  # no leaving: the others may never come
     finally:

@@ -36,27 +36,47 @@ def diagnose(notes: Sequence[dict[str, Any]], ended: fleet.Ended) -> Diagnosis:
             return Diagnosis("version", None, note["error"].split(": ", 1)[1])
     if "mismatch between collectives" in said or "mismatch" in said and "collective" in said.lower():
         odd = _odd_one(notes)
-        return Diagnosis("mismatched", odd, f"The ranks called different collectives in step {notes[0]['step']}: compare what each calls there, "
-                         "above all in branches that only some ranks take.")  # fmt: skip
+        return Diagnosis(
+            "mismatched",
+            odd,
+            f"The ranks called different collectives in step {notes[0]['step']}: compare what each calls there, "
+            "above all in branches that only some ranks take.",
+        )
     silent = [note for note in notes if not note.get("error") and note["doing"] != "done"]
     waiting = [note for note in notes if note["doing"] == "all_reduce"]
     if not ended.ok and silent:
         lost = min(silent, key=lambda note: (note["step"], note["doing"] == "all_reduce"))
         if lost["pid"] in _killed(ended.lines):
-            return Diagnosis("killed", lost["rank"], f"Rank {lost['rank']} was killed (signal 9) in step {lost['step']}; the others lost it in their sum. "
-                             "The system kills what runs out of memory: look at dmesg, and at the host's memory.")  # fmt: skip
+            return Diagnosis(
+                "killed",
+                lost["rank"],
+                f"Rank {lost['rank']} was killed (signal 9) in step {lost['step']}; the others lost it in their sum. "
+                "The system kills what runs out of memory: look at dmesg, and at the host's memory.",
+            )
         if lost["doing"] == "compute" and waiting:
             others = ", ".join(str(note["rank"]) for note in waiting)
-            return Diagnosis("hung", lost["rank"], f"Rank {lost['rank']} never came to the sum of step {lost['step']}: it is still at its own work, while rank "
-                             f"{others} wait. Look at its stack (py-spy dump --pid {lost['pid']}).")  # fmt: skip
+            return Diagnosis(
+                "hung",
+                lost["rank"],
+                f"Rank {lost['rank']} never came to the sum of step {lost['step']}: it is still at its own work, while rank "
+                f"{others} wait. Look at its stack (py-spy dump --pid {lost['pid']}).",
+            )
     slow = _straggler(notes)
     if slow is not None:
         rank, times = slow
-        return Diagnosis("slow", rank, f"Rank {rank} takes {times:.1f} times as long as the others for the same work, and everybody waits for it: look at its "
-                         "clocks, temperature and neighbours on the host.")  # fmt: skip
+        return Diagnosis(
+            "slow",
+            rank,
+            f"Rank {rank} takes {times:.1f} times as long as the others for the same work, and everybody waits for it: look at its "
+            "clocks, temperature and neighbours on the host.",
+        )
     if ended.ok:
         return Diagnosis("none", None, "Nothing went wrong.")
-    return Diagnosis("none", None, f"It ended with code {ended.code}, and the notes do not say why; its last words: {' / '.join(ended.lines[-2:])}")
+    return Diagnosis(
+        "none",
+        None,
+        f"It ended with code {ended.code}, and the notes do not say why; its last words: {' / '.join(ended.lines[-2:])}",
+    )
 
 
 def _killed(lines: Sequence[str]) -> set[int]:
@@ -83,19 +103,40 @@ def _odd_one(notes: Sequence[dict[str, Any]]) -> int | None:
     return None
 
 
-def fail(kind: str, nproc: int = 3, *, victim: int = 1, timeout: float = 5.0, limit: float = 90.0, device: str = "auto") -> tuple[Diagnosis, fleet.Ended]:
+def fail(
+    kind: str, nproc: int = 3, *, victim: int = 1, timeout: float = 5.0, limit: float = 90.0, device: str = "auto"
+) -> tuple[Diagnosis, fleet.Ended]:
     """Run `failing` and diagnose it. `timeout`: of a collective; `limit`: of everything. Seconds."""
     with tempfile.TemporaryDirectory(prefix="course-failure-") as folder:
         debug = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"} if kind == "mismatched" else {}
-        ended = fleet.run("failing", ["--kind", kind, "--victim", str(victim), "--folder", folder, "--timeout", str(timeout), "--device", device],
-                          nproc, timeout=limit, say=None, environment=debug)  # fmt: skip
+        ended = fleet.run(
+            "failing",
+            [
+                "--kind",
+                kind,
+                "--victim",
+                str(victim),
+                "--folder",
+                folder,
+                "--timeout",
+                str(timeout),
+                "--device",
+                device,
+            ],
+            nproc,
+            timeout=limit,
+            say=None,
+            environment=debug,
+        )
         notes = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(Path(folder).glob("rank-*.json"))]
     return diagnose(notes, ended), ended
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Each failure in turn; 0 if every diagnosis names what was done."""
-    parser = argparse.ArgumentParser(prog="failures", description=__doc__, epilog="example: python -m course_lib.runs.failures --kinds killed,hung")
+    parser = argparse.ArgumentParser(
+        prog="failures", description=__doc__, epilog="example: python -m course_lib.runs.failures --kinds killed,hung"
+    )
     parser.add_argument("--kinds", default=",".join(KINDS), help=f"comma-separated: {', '.join(KINDS)}")
     parser.add_argument("--nproc", type=int, default=3, help="processes")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or auto")
@@ -108,10 +149,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         found, ended = fail(kind, given.nproc, timeout=given.timeout, device=given.device)
         right &= found.kind == kind
         rows.append({"done": kind, **asdict(found), "seconds": ended.seconds, "code": ended.code})
-        print(f"{kind:11} {'found' if found.kind == kind else 'NOT FOUND: ' + found.kind:10} {ended.seconds:5.1f} s  {found.words}", flush=True)
+        print(
+            f"{kind:11} {'found' if found.kind == kind else 'NOT FOUND: ' + found.kind:10} {ended.seconds:5.1f} s  {found.words}",
+            flush=True,
+        )
     if given.out:
-        content = evidence.evidence("failure", setup={"nproc": given.nproc, "device": given.device, "timeout": given.timeout}, raw={"rows": rows},
-                                    measured={"found": sum(row["done"] == row["kind"] for row in rows), "of": len(rows)})  # fmt: skip
+        content = evidence.evidence(
+            "failure",
+            setup={"nproc": given.nproc, "device": given.device, "timeout": given.timeout},
+            raw={"rows": rows},
+            measured={"found": sum(row["done"] == row["kind"] for row in rows), "of": len(rows)},
+        )
         print(f"evidence: {evidence.write(content, given.out, given.name or f'failures-{evidence.stamp()}')}")
     return 0 if right else 1
 

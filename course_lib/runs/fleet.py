@@ -20,8 +20,10 @@ from course_lib.runs import cores
 GRACE = 5.0  # s between asking and killing
 _QUIET = {
     "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait sleep: spinning ones take the cores from whatever else runs, and from each other
-    "TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore::FutureWarning", "PYTHONUNBUFFERED": "1",
-}  # fmt: skip
+    "TORCH_CPP_LOG_LEVEL": "ERROR",
+    "PYTHONWARNINGS": "ignore::FutureWarning",
+    "PYTHONUNBUFFERED": "1",
+}
 _NOISE = ("Setting OMP_NUM_THREADS", "*****", "FutureWarning", "return func(*args", "torch/distributed/run.py")
 
 
@@ -49,15 +51,36 @@ def command(program: str, arguments: Sequence[str], nproc: int, extra: Sequence[
     return [sys.executable, "-m", "torch.distributed.run", *where, "--nproc-per-node", str(nproc), *what, *arguments]
 
 
-def run(program: str, arguments: Sequence[str], nproc: int = 1, *, timeout: float | None = None, say: Callable[[str], None] | None = print,
-        extra: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> Ended:  # fmt: skip
+def run(
+    program: str,
+    arguments: Sequence[str],
+    nproc: int = 1,
+    *,
+    timeout: float | None = None,
+    say: Callable[[str], None] | None = print,
+    extra: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Ended:
     """Run a program to its end, or to its timeout in seconds. Ctrl-C ends all its processes and goes on up."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    env = {**_QUIET, **os.environ, "OMP_NUM_THREADS": str(cores.threads(nproc)), "PYTHONPATH": path, **(environment or {})}
+    env = {
+        **_QUIET,
+        **os.environ,
+        "OMP_NUM_THREADS": str(cores.threads(nproc)),
+        "PYTHONPATH": path,
+        **(environment or {}),
+    }
     start = time.monotonic()
     logs = tempfile.TemporaryDirectory(prefix="course-run-", ignore_cleanup_errors=True)  # noqa: SIM115 - until the run has ended
-    process = subprocess.Popen(command(program, arguments, nproc, extra, logs.name), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                               errors="replace", env=env, start_new_session=os.name != "nt")  # fmt: skip
+    process = subprocess.Popen(
+        command(program, arguments, nproc, extra, logs.name),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=env,
+        start_new_session=os.name != "nt",
+    )
     lines: list[str] = []
     reader = threading.Thread(target=_read, args=(process, lines, say), daemon=True)
     reader.start()

@@ -33,27 +33,49 @@ def gates(content: Evidence) -> list[Gate]:
 def _train(content: Evidence) -> Iterator[Gate]:
     setup, measured, rows = content["setup"], content["measured"], content["raw"]["steps"]
     timed = sorted(row["seconds"] for row in rows[setup["warm_up"] :])
-    yield Gate("warm-up left out", setup["warm_up"] >= 1 and len(timed) >= 5, f"{setup['warm_up']} steps left out, {len(timed)} timed (1 and 5 are the least)")
+    yield Gate(
+        "warm-up left out",
+        setup["warm_up"] >= 1 and len(timed) >= 5,
+        f"{setup['warm_up']} steps left out, {len(timed)} timed (1 and 5 are the least)",
+    )
     again = median(timed)
-    yield Gate("step time follows from raw times", _close(again, measured["step_seconds"]), f"{measured['step_seconds']:.4g} s, and {again:.4g} s from the raw times")
+    yield Gate(
+        "step time follows from raw times",
+        _close(again, measured["step_seconds"]),
+        f"{measured['step_seconds']:.4g} s, and {again:.4g} s from the raw times",
+    )
     spread = timed[min(len(timed) * 9 // 10, len(timed) - 1)] / timed[len(timed) // 10]
     yield Gate("repeats agree", spread <= SPREAD, f"the slow tenth takes {spread:.2f} times the fast tenth")
     rate = setup["tokens_per_step"] / measured["step_seconds"]
-    yield Gate("tokens/s fits step time", _close(rate, measured["tokens_per_s"]), f"{measured['tokens_per_s']:,.0f} tokens/s")
+    yield Gate(
+        "tokens/s fits step time", _close(rate, measured["tokens_per_s"]), f"{measured['tokens_per_s']:,.0f} tokens/s"
+    )
     ranks = setup["layout"]["ranks"]
     used = measured["model_flops_per_step"] / measured["step_seconds"] / ranks / measured["peak_flops"]
     yield Gate("MFU follows", _close(used, measured["mfu"]), f"{measured['mfu']:.1%}")
-    yield Gate("not above the roofline", used <= SYNCHRONISED, f"{used:.1%} of {measured['peak_flops'] / 1e12:,.2f} TFLOP/s ({measured['peak_source']})")
+    yield Gate(
+        "not above the roofline",
+        used <= SYNCHRONISED,
+        f"{used:.1%} of {measured['peak_flops'] / 1e12:,.2f} TFLOP/s ({measured['peak_source']})",
+    )
     losses = [row["loss"] for row in rows]
-    yield Gate("loss is a number", all(math.isfinite(each) for each in losses), f"first {losses[0]:.3f}, last {losses[-1]:.3f}")
+    yield Gate(
+        "loss is a number", all(math.isfinite(each) for each in losses), f"first {losses[0]:.3f}, last {losses[-1]:.3f}"
+    )
     if len(losses) >= 20:
         yield Gate("loss falls", losses[-1] < losses[0], f"{losses[0]:.3f} to {losses[-1]:.3f} in {len(losses)} steps")
     state = sum(content["predicted"].get("memory", {}).get(part, 0.0) for part in ("weights", "gradients", "optimizer"))
     if measured["memory_bytes"]:
-        yield Gate("memory holds the state", measured["memory_bytes"] >= 0.98 * state, f"{measured['memory_bytes'] / 1e6:,.1f} MB, of which state {state / 1e6:,.1f}")
+        yield Gate(
+            "memory holds the state",
+            measured["memory_bytes"] >= 0.98 * state,
+            f"{measured['memory_bytes'] / 1e6:,.1f} MB, of which state {state / 1e6:,.1f}",
+        )
     yield from _parts(content)
     if ranks > 1:
-        yield Gate("bytes were sent", measured["wire_bytes"] > 0, f"{measured['wire_bytes'] / 1e6:,.2f} MB a step and rank")
+        yield Gate(
+            "bytes were sent", measured["wire_bytes"] > 0, f"{measured['wire_bytes'] / 1e6:,.2f} MB a step and rank"
+        )
 
 
 def _parts(content: Evidence) -> Iterator[Gate]:
@@ -65,18 +87,32 @@ def _parts(content: Evidence) -> Iterator[Gate]:
     if "gap" in measured:
         terms = sum(term["seconds"] for term in measured["gap"] if term["of"] == "seconds")
         whole = measured["step_seconds"] - content["predicted"]["step_seconds"]
-        yield Gate("the gap's terms add up", math.isclose(terms, whole, abs_tol=CLOSE), f"{terms * 1e3:+,.1f} ms of {whole * 1e3:+,.1f}")
+        yield Gate(
+            "the gap's terms add up",
+            math.isclose(terms, whole, abs_tol=CLOSE),
+            f"{terms * 1e3:+,.1f} ms of {whole * 1e3:+,.1f}",
+        )
     if "intervals" in raw:
         again = exposed(raw["intervals"])
-        yield Gate("exposed communication follows from the trace", math.isclose(again, measured["exposed_seconds"], abs_tol=CLOSE), f"{again * 1e3:,.1f} ms")
+        yield Gate(
+            "exposed communication follows from the trace",
+            math.isclose(again, measured["exposed_seconds"], abs_tol=CLOSE),
+            f"{again * 1e3:,.1f} ms",
+        )
 
 
 def _parity(content: Evidence) -> Iterator[Gate]:
     one, rows = content["raw"]["single"], content["raw"]["rows"]
     for row in rows:
-        off = max(abs(a - b) / abs(b) for key in ("losses", "gradient_norms") for a, b in zip(row[key], one[key], strict=True))
+        off = max(
+            abs(a - b) / abs(b) for key in ("losses", "gradient_norms") for a, b in zip(row[key], one[key], strict=True)
+        )
         follows = _close(off, max(row["loss"], row["gradient_norm"]))
-        yield Gate(f"{row['layout']} trains the same model", follows and off <= row["allowed"], f"off by {off:.1e}; rounding explains {row['allowed']:.1e}")
+        yield Gate(
+            f"{row['layout']} trains the same model",
+            follows and off <= row["allowed"],
+            f"off by {off:.1e}; rounding explains {row['allowed']:.1e}",
+        )
 
 
 def _matmul(content: Evidence) -> Iterator[Gate]:
@@ -84,29 +120,58 @@ def _matmul(content: Evidence) -> Iterator[Gate]:
     for word in content["setup"]["dtypes"]:
         rows = [row for row in content["raw"]["rows"] if row["dtype"] == word]
         best = max(2.0 * math.prod(row["shape"]) / median(row["seconds"]) for row in rows)
-        yield Gate(f"best {word} follows from raw times", _close(best, measured[f"best_flops_{word}"]), f"{best / 1e12:,.2f} TFLOP/s")
+        yield Gate(
+            f"best {word} follows from raw times",
+            _close(best, measured[f"best_flops_{word}"]),
+            f"{best / 1e12:,.2f} TFLOP/s",
+        )
         fewest = min(len(row["seconds"]) for row in rows)
         yield Gate(f"{word} was repeated", fewest >= 5, f"each shape at least {fewest} times")
         peak = measured.get(f"peak_flops_{word}")
         if peak:
-            yield Gate(f"{word} not above the roofline", best <= SYNCHRONISED * peak, f"{best / peak:.1%} of {peak / 1e12:,.0f} TFLOP/s: more would mean a clock that did not wait")
+            yield Gate(
+                f"{word} not above the roofline",
+                best <= SYNCHRONISED * peak,
+                f"{best / peak:.1%} of {peak / 1e12:,.0f} TFLOP/s: more would mean a clock that did not wait",
+            )
 
 
 def _collectives(content: Evidence) -> Iterator[Gate]:
     rows = content["raw"]["rows"]
-    yield Gate("repeated", all(row["repeats"] >= 5 for row in rows), f"each size at least {min(row['repeats'] for row in rows)} times")
+    yield Gate(
+        "repeated",
+        all(row["repeats"] >= 5 for row in rows),
+        f"each size at least {min(row['repeats'] for row in rows)} times",
+    )
     fits = content["measured"]["fits"]
     lines = {kind: line for kind, line in fits.items() if line is not None}
     if content["setup"]["ranks"] > 1:  # one rank sends nothing
-        yield Gate("larger messages take longer", 2 * len(lines) > len(fits), f"{len(lines)} of {len(fits)} kinds have a line α + bytes/β")
+        yield Gate(
+            "larger messages take longer",
+            2 * len(lines) > len(fits),
+            f"{len(lines)} of {len(fits)} kinds have a line α + bytes/β",
+        )
     for kind, line in lines.items():
         mine = [row for row in rows if row["kind"] == kind]
-        off = [max(row["median"] / said, said / row["median"]) for row in mine if (said := line["alpha"] + row["nbytes"] / line["beta"]) > 0]
+        off = [
+            max(row["median"] / said, said / row["median"])
+            for row in mine
+            if (said := line["alpha"] + row["nbytes"] / line["beta"]) > 0
+        ]
         far = sum(each > FIT for each in off)
-        yield Gate(f"{kind} fits its own line", far <= len(mine) // 4, f"{len(mine) - far} of {len(mine)} sizes within a factor {FIT:g} of α + bytes/β")
+        yield Gate(
+            f"{kind} fits its own line",
+            far <= len(mine) // 4,
+            f"{len(mine) - far} of {len(mine)} sizes within a factor {FIT:g} of α + bytes/β",
+        )
 
 
-_OF: dict[str, Callable[[Evidence], Iterator[Gate]]] = {"train": _train, "parity": _parity, "matmul": _matmul, "collectives": _collectives}
+_OF: dict[str, Callable[[Evidence], Iterator[Gate]]] = {
+    "train": _train,
+    "parity": _parity,
+    "matmul": _matmul,
+    "collectives": _collectives,
+}
 
 
 def _close(one: float, other: float) -> bool:

@@ -18,9 +18,20 @@ SCHEDULES = ("gpipe", "1f1b", "interleaved")
 PROVEN = {  # number of ranks -> layouts whose every step is held against one process
     1: (),
     2: ("ddp", "fsdp", "tp", "pp:gpipe", "pp:1f1b", "pp:interleaved"),
-    4: ("ddp", "fsdp", "tp", "ddp=2,fsdp=2", "ddp=2,tp=2", "fsdp=2,tp=2", "pp=2,ddp=2", "pp=2,fsdp=2", "pp=2,tp=2", "pp:1f1b"),
+    4: (
+        "ddp",
+        "fsdp",
+        "tp",
+        "ddp=2,fsdp=2",
+        "ddp=2,tp=2",
+        "fsdp=2,tp=2",
+        "pp=2,ddp=2",
+        "pp=2,fsdp=2",
+        "pp=2,tp=2",
+        "pp:1f1b",
+    ),
     8: ("fsdp", "ddp=2,fsdp=4", "pp=2,fsdp=2,tp=2", "pp=2,ddp=2,tp=2", "ddp=2,fsdp=2,tp=2"),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -64,8 +75,10 @@ def parse(text: str, ranks: int, *, schedule: str = "1f1b", micro_batches: int |
         if axis == "single" and not number:
             continue
         if axis not in AXES or (number and not (number.isascii() and number.isdigit() and int(number) > 0)):
-            raise Trouble(f"{part!r} in --layout {text!r} is no degree of parallelism.",
-                          f"write for example fsdp, or ddp=2,tp=2; the axes are {', '.join(AXES)}")  # fmt: skip
+            raise Trouble(
+                f"{part!r} in --layout {text!r} is no degree of parallelism.",
+                f"write for example fsdp, or ddp=2,tp=2; the axes are {', '.join(AXES)}",
+            )
         if axis in degrees:
             raise Trouble(f"--layout {text!r} names {axis} twice.", "give each axis once")
         degrees[axis] = int(number) if number else None
@@ -77,16 +90,23 @@ def parse(text: str, ranks: int, *, schedule: str = "1f1b", micro_batches: int |
         degrees[open_axes[0]] = max(ranks // given, 1)
     total = prod(each or 1 for each in degrees.values())
     if total != ranks:
-        raise Trouble(f"--layout {text!r} makes {total} ranks, and {ranks} {'is' if ranks == 1 else 'are'} running.", _what_would(text, ranks))
+        raise Trouble(
+            f"--layout {text!r} makes {total} ranks, and {ranks} {'is' if ranks == 1 else 'are'} running.",
+            _what_would(text, ranks),
+        )
     if schedule not in SCHEDULES:
         raise Trouble(f"There is no schedule {schedule!r}.", f"choose from {', '.join(SCHEDULES)}")
     pp = degrees.get("pp") or 1
     least = 1 if pp == 1 else pp
     return RunLayout(
-        pp=pp, ddp=degrees.get("ddp") or 1, fsdp=degrees.get("fsdp") or 1, tp=degrees.get("tp") or 1, schedule=schedule,
+        pp=pp,
+        ddp=degrees.get("ddp") or 1,
+        fsdp=degrees.get("fsdp") or 1,
+        tp=degrees.get("tp") or 1,
+        schedule=schedule,
         micro_batches=2 * least if micro_batches is None and pp > 1 else micro_batches or 1,
         chunks=2 if schedule == "interleaved" and pp > 1 else 1,
-    )  # fmt: skip
+    )
 
 
 def _what_would(text: str, ranks: int) -> str:
@@ -108,10 +128,18 @@ def check(layout: RunLayout, config: Any, batch: int) -> None:
     ):
         if number % ways:
             fits = [n for n in range(1, min(number, 64) + 1) if number % n == 0]
-            raise Trouble(f"{number} {what} cannot be shared by {ways} ({axis}).", f"what divides {number}: {', '.join(map(str, fits))}")
+            raise Trouble(
+                f"{number} {what} cannot be shared by {ways} ({axis}).",
+                f"what divides {number}: {', '.join(map(str, fits))}",
+            )
     pieces = layout.pp * layout.chunks
     if config.layers < pieces:
-        raise Trouble(f"{config.layers} layers do not make {pieces} pieces of a pipeline.", f"use pp ≤ {config.layers // layout.chunks}, or a larger --size")
+        raise Trouble(
+            f"{config.layers} layers do not make {pieces} pieces of a pipeline.",
+            f"use pp ≤ {config.layers // layout.chunks}, or a larger --size",
+        )
     if layout.schedule == "interleaved" and layout.pp > 1 and layout.micro_batches % layout.pp:
-        raise Trouble(f"Interleaved 1F1B wants micro-batches in rounds of {layout.pp} stages; {layout.micro_batches} are not.",
-                      f"--micro-batches {layout.pp * max(layout.micro_batches // layout.pp, 1)}")  # fmt: skip
+        raise Trouble(
+            f"Interleaved 1F1B wants micro-batches in rounds of {layout.pp} stages; {layout.micro_batches} are not.",
+            f"--micro-batches {layout.pp * max(layout.micro_batches // layout.pp, 1)}",
+        )

@@ -23,10 +23,17 @@ DEGRADED = 0.7  # of what the facts say; below it something is wrong with the ma
 COPY, LINK = 0.75, 0.70  # of the printed memory bandwidth, of the one-way link: what a sound machine reaches
 PATIENCE = 90.0  # s that the all-reduce may take, torch's own start included
 _NAMES = {  # what torch calls a device -> what the facts call it
-    "NVIDIA H100 80GB HBM3": "H100 SXM", "NVIDIA H100 PCIe": "H100 PCIe", "NVIDIA H200": "H200 SXM", "NVIDIA B200": "B200 SXM",
-    "NVIDIA A100-SXM4-80GB": "A100 SXM 80GB", "NVIDIA A100-SXM4-40GB": "A100 SXM 40GB", "NVIDIA A100 80GB PCIe": "A100 PCIe 80GB",
-    "NVIDIA H800": "H800 SXM", "Tesla V100-SXM2-16GB": "V100 SXM2 16GB", "Tesla V100-SXM2-32GB": "V100 SXM2 32GB",
-}  # fmt: skip
+    "NVIDIA H100 80GB HBM3": "H100 SXM",
+    "NVIDIA H100 PCIe": "H100 PCIe",
+    "NVIDIA H200": "H200 SXM",
+    "NVIDIA B200": "B200 SXM",
+    "NVIDIA A100-SXM4-80GB": "A100 SXM 80GB",
+    "NVIDIA A100-SXM4-40GB": "A100 SXM 40GB",
+    "NVIDIA A100 80GB PCIe": "A100 PCIe 80GB",
+    "NVIDIA H800": "H800 SXM",
+    "Tesla V100-SXM2-16GB": "V100 SXM2 16GB",
+    "Tesla V100-SXM2-32GB": "V100 SXM2 32GB",
+}
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,14 @@ def parsed(line: str) -> Gpu:
     """One line of nvidia-smi's answer."""
     name, driver, clock, most, reasons, errors = (part.strip() for part in line.rsplit(",", 5))
     active = int(reasons, 16) if re.fullmatch(r"0x[0-9a-fA-F]+", reasons) else 0
-    return Gpu(name=name, driver=driver, clock=_number(clock), most=_number(most), throttled=_reasons(active), errors=int(_number(errors)))
+    return Gpu(
+        name=name,
+        driver=driver,
+        clock=_number(clock),
+        most=_number(most),
+        throttled=_reasons(active),
+        errors=int(_number(errors)),
+    )
 
 
 def _number(text: str) -> float:
@@ -79,14 +93,21 @@ def _number(text: str) -> float:
 
 def _reasons(bits: int) -> str:
     """Why clocks are held down, for the reasons that are no one's wish (NVML's bits)."""
-    known = {0x8: "slowdown by hardware", 0x20: "slowdown by heat (driver)", 0x40: "slowdown by heat (hardware)", 0x80: "power brake"}
+    known = {
+        0x8: "slowdown by hardware",
+        0x20: "slowdown by heat (driver)",
+        0x40: "slowdown by heat (hardware)",
+        0x80: "power brake",
+    }
     return ", ".join(words for bit, words in known.items() if bits & bit)
 
 
 def topology() -> str:
     """How the GPUs are joined, in NVIDIA's letters: "NV18" (18 NVLinks), "SYS" (across sockets), …"""
     text = output_of("nvidia-smi", "topo", "-m")
-    found = re.findall(r"\b(NV\d+|PIX|PXB|PHB|NODE|SYS)\b", "\n".join(line for line in text.splitlines() if line.startswith("GPU")))
+    found = re.findall(
+        r"\b(NV\d+|PIX|PXB|PHB|NODE|SYS)\b", "\n".join(line for line in text.splitlines() if line.startswith("GPU"))
+    )
     return ", ".join(dict.fromkeys(found))
 
 
@@ -104,7 +125,12 @@ def clock_line(seen: list[Gpu]) -> Line:
     """Whether a GPU is held down by heat or power."""
     held = [f"GPU {place}: {gpu.throttled}" for place, gpu in enumerate(seen) if gpu.throttled]
     if held:
-        return Line("clocks", "warn", "degraded: " + "; ".join(held), "rent another machine: this one is too warm or starved of power")
+        return Line(
+            "clocks",
+            "warn",
+            "degraded: " + "; ".join(held),
+            "rent another machine: this one is too warm or starved of power",
+        )
     return Line("clocks", "ok", f"healthy: up to {max(gpu.most for gpu in seen):,.0f} MHz, nothing holds them down")
 
 
@@ -112,7 +138,12 @@ def errors_line(seen: list[Gpu]) -> Line:
     """Whether a GPU's memory has failed since the driver loaded."""
     bad = [f"GPU {place}: {gpu.errors}" for place, gpu in enumerate(seen) if gpu.errors]
     if bad:
-        return Line("GPU memory", "fail", "degraded: uncorrected errors, " + "; ".join(bad), "rent another machine, and tell the provider")
+        return Line(
+            "GPU memory",
+            "fail",
+            "degraded: uncorrected errors, " + "; ".join(bad),
+            "rent another machine, and tell the provider",
+        )
     return Line("GPU memory", "ok", "healthy: no uncorrected errors")
 
 
@@ -121,17 +152,32 @@ def links_line(letters: str, count: int) -> Line:
     if count == 1:
         return Line("links", "ok", "one GPU")
     if not letters:
-        return Line("links", "warn", "nvidia-smi does not say how the GPUs are joined", "run the collectives stage and look at its bandwidth")
+        return Line(
+            "links",
+            "warn",
+            "nvidia-smi does not say how the GPUs are joined",
+            "run the collectives stage and look at its bandwidth",
+        )
     if "NV" in letters:
         return Line("links", "ok", f"healthy: {letters}")
-    return Line("links", "warn", f"degraded for tensor parallel: {letters}, no NVLink", "data and pipeline parallel will do; for tensor parallel rent an SXM machine")
+    return Line(
+        "links",
+        "warn",
+        f"degraded for tensor parallel: {letters}, no NVLink",
+        "data and pipeline parallel will do; for tensor parallel rent an SXM machine",
+    )
 
 
 def shared_memory_line(nbytes: float, count: int) -> Line:
     """Whether /dev/shm is large enough for NCCL and data loaders: a container's default is 64 MB."""
     if not nbytes or nbytes >= 1e9 or not count:
         return Line("shared memory", "ok", f"{nbytes / 1e9:,.1f} GB" if nbytes else "this system has no /dev/shm")
-    return Line("shared memory", "warn", f"{nbytes / 1e6:,.0f} MB in /dev/shm", "start the container with --shm-size=16g or --ipc=host")
+    return Line(
+        "shared memory",
+        "warn",
+        f"{nbytes / 1e6:,.0f} MB in /dev/shm",
+        "start the container with --shm-size=16g or --ipc=host",
+    )
 
 
 def files_line(count: int) -> Line:
@@ -146,7 +192,12 @@ def rate_line(what: str, measured: float, printed: float, share: float, source: 
     found = f"{measured / 1e9:,.0f} GB/s, {measured / printed:.0%} of the printed {printed / 1e9:,.0f} ({source})"
     if measured >= DEGRADED * share * printed:
         return Line(what, "ok", f"healthy: {found}")
-    return Line(what, "warn", f"degraded: {found}; a sound machine reaches about {share:.0%}", "look who else uses the machine (nvidia-smi); rent another one")
+    return Line(
+        what,
+        "warn",
+        f"degraded: {found}; a sound machine reaches about {share:.0%}",
+        "look who else uses the machine (nvidia-smi); rent another one",
+    )
 
 
 def _measured(seen: list[Gpu]) -> list[Line]:
@@ -154,7 +205,14 @@ def _measured(seen: list[Gpu]) -> list[Line]:
 
     name = fact_name(seen[0].name)
     if name is None:
-        return [Line("copy", "warn", f"not measured: the facts have no data sheet of {seen[0].name}", "compare with the maker's own")]
+        return [
+            Line(
+                "copy",
+                "warn",
+                f"not measured: the facts have no data sheet of {seen[0].name}",
+                "compare with the maker's own",
+            )
+        ]
     return [_copy_line(name), *([all_reduce_line(name, len(seen))] if len(seen) > 1 else [])]
 
 
@@ -186,11 +244,35 @@ def all_reduce_line(name: str, count: int, starter: Callable[..., fleet.Ended] =
     if fact is None:
         return Line("all-reduce", "ok", f"not compared: the facts have no link of {name}")
     with tempfile.TemporaryDirectory(prefix="course-doctor-") as folder:
-        flags = ["--kinds", "all_reduce", "--smallest", "6.4e7", "--largest", "2.6e8", "--seconds", "0.3", "--device", "cuda", "--out", folder, "--name", "links"]
+        flags = [
+            "--kinds",
+            "all_reduce",
+            "--smallest",
+            "6.4e7",
+            "--largest",
+            "2.6e8",
+            "--seconds",
+            "0.3",
+            "--device",
+            "cuda",
+            "--out",
+            folder,
+            "--name",
+            "links",
+        ]
         ended = starter("collectives", flags, count, timeout=PATIENCE, say=None)
         if not ended.ok:
-            why = f"did not end in {PATIENCE:.0f} s" if ended.timed_out else f"failed: {(ended.lines or ('it said nothing',))[-1][:200]}"
-            return Line("all-reduce", "fail", f"over {count} GPUs: {why}", "./course run collectives --nproc 2 shows all of it; rent another machine if it stays")
+            why = (
+                f"did not end in {PATIENCE:.0f} s"
+                if ended.timed_out
+                else f"failed: {(ended.lines or ('it said nothing',))[-1][:200]}"
+            )
+            return Line(
+                "all-reduce",
+                "fail",
+                f"over {count} GPUs: {why}",
+                "./course run collectives --nproc 2 shows all of it; rent another machine if it stays",
+            )
         best = evidence.read(Path(folder) / "links.json")["measured"]["best_bus"]["all_reduce"]
     return rate_line("all-reduce", best, float(fact), LINK, fact.source)
 
@@ -214,5 +296,13 @@ def _open_files() -> int:
 def as_evidence() -> dict[str, Any]:
     """The look as an evidence file."""
     seen = lines()
-    return evidence.evidence("doctor", setup={"gpus": [asdict(gpu) for gpu in gpus()], "topology": topology(), "container": Path("/.dockerenv").exists()},
-                             raw={"lines": [asdict(line) for line in seen]}, measured={"ok": all(line.state != "fail" for line in seen)})  # fmt: skip
+    return evidence.evidence(
+        "doctor",
+        setup={
+            "gpus": [asdict(gpu) for gpu in gpus()],
+            "topology": topology(),
+            "container": Path("/.dockerenv").exists(),
+        },
+        raw={"lines": [asdict(line) for line in seen]},
+        measured={"ok": all(line.state != "fail" for line in seen)},
+    )

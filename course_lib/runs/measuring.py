@@ -70,6 +70,11 @@ def _account(stepper: Stepper) -> Any:
     parameters = [p for model in stepper.models for p in model.parameters()]
     with account:
         account.adopt([local(p) for p in parameters], "parameters")
-        states = [value for state in stepper.optimizer.state.values() for value in state.values() if isinstance(value, torch.Tensor)]
+        states = [
+            value
+            for state in stepper.optimizer.state.values()
+            for value in state.values()
+            if isinstance(value, torch.Tensor)
+        ]
         account.adopt([local(value) for value in states], "optimizer state")
     return account

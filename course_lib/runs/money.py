@@ -10,8 +10,13 @@ from course_lib.compute import cost_usd
 from course_lib.install.words import Trouble
 from course_lib.units import HOUR
 
-_PRICES = {"H100 SXM": "H100 hour, hyperscaler high", "H100 PCIe": "H100 hour, hyperscaler high", "H200 SXM": "H200 hour, specialty low",
-           "A100 SXM 80GB": "A100 hour, specialty low", "A100 PCIe 80GB": "A100 hour, specialty low"}  # fmt: skip
+_PRICES = {
+    "H100 SXM": "H100 hour, hyperscaler high",
+    "H100 PCIe": "H100 hour, hyperscaler high",
+    "H200 SXM": "H200 hour, specialty low",
+    "A100 SXM 80GB": "A100 hour, specialty low",
+    "A100 PCIe 80GB": "A100 hour, specialty low",
+}
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,7 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import Replicate
-from torch.distributed.tensor.parallel import (
-    ColwiseParallel,
-    PrepareModuleInput,
-    RowwiseParallel,
-    parallelize_module,
-)
+from torch.distributed.tensor.parallel import ColwiseParallel, PrepareModuleInput, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
 from course_lib.runs.layouts import AXES, RunLayout
@@ -41,7 +36,9 @@ class Choices:
 def mesh_of(layout: RunLayout, place: Place) -> DeviceMesh:
     """The ranks as a mesh with one axis for each degree above one, and always "fsdp"."""
     axes = [axis for axis in AXES if getattr(layout, axis) > 1 or axis == "fsdp"]
-    return init_device_mesh(place.device.type, tuple(getattr(layout, axis) for axis in axes), mesh_dim_names=tuple(axes))
+    return init_device_mesh(
+        place.device.type, tuple(getattr(layout, axis) for axis in axes), mesh_dim_names=tuple(axes)
+    )
 
 
 def pieces_here(config: Config, layout: RunLayout, mesh: DeviceMesh, place: Place, seed: int = 0) -> list[Piece]:
@@ -61,8 +58,9 @@ def spread(model: Piece, layout: RunLayout, mesh: DeviceMesh, choices: Choices) 
     if layout.fsdp > 1:
         return _shard(model, layout, mesh, choices)
     if layout.ddp > 1 and layout.pp == layout.tp == 1:
-        return DistributedDataParallel(model, process_group=mesh["ddp"].get_group(), gradient_as_bucket_view=True,
-                                       broadcast_buffers=False)  # fmt: skip
+        return DistributedDataParallel(
+            model, process_group=mesh["ddp"].get_group(), gradient_as_bucket_view=True, broadcast_buffers=False
+        )
     return model
 
 
@@ -77,7 +75,9 @@ def _split(model: Piece, mesh: DeviceMesh) -> None:
     for block in model.blocks.values():
         parallelize_module(block, mesh, {"attention": whole, "mlp": whole, **plan})
     if model.embedding is not None:
-        parallelize_module(model, mesh, {"embedding": RowwiseParallel(input_layouts=Replicate(), output_layouts=Replicate())})
+        parallelize_module(
+            model, mesh, {"embedding": RowwiseParallel(input_layouts=Replicate(), output_layouts=Replicate())}
+        )
     if model.head is not None:
         parallelize_module(model, mesh, {"head": ColwiseParallel(output_layouts=Replicate())})
 
@@ -91,7 +91,9 @@ def _shard(model: Piece, layout: RunLayout, mesh: DeviceMesh, choices: Choices) 
     common: dict[str, Any] = {"mesh": where, "mp_policy": policy}
     for block in model.blocks.values():
         fully_shard(block, reshard_after_forward=choices.reshard, **common)
-    return fully_shard(model, reshard_after_forward=False, **common)  # what is used last is used first in the backward pass
+    return fully_shard(
+        model, reshard_after_forward=False, **common
+    )  # what is used last is used first in the backward pass
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:

@@ -27,7 +27,9 @@ def allowed(steps: int, terms: int, dtype: torch.dtype = torch.float32) -> float
     return float(torch.finfo(dtype).eps * terms**0.5 * (steps + 1))
 
 
-def train(layout: RunLayout, place: Place, steps: int, name: str, checkpointing: str = "none", reshard: bool = True) -> list[dict[str, float]]:
+def train(
+    layout: RunLayout, place: Place, steps: int, name: str, checkpointing: str = "none", reshard: bool = True
+) -> list[dict[str, float]]:
     """Losses and norms of a few steps under a layout; in fp32."""
     config = size(name).config(checkpointing=checkpointing)
     batch = size(name).batch
@@ -61,22 +63,41 @@ def alone(place: Place, steps: int, name: str) -> list[dict[str, float]]:
 
 
 def table(place: Place, steps: int = 4, name: str = "1m", texts: Sequence[str] | None = None) -> dict[str, Any]:
-    """"single": losses and norms of one process; "rows": of each layout, how far they are off at most, and whether rounding explains it."""
+    """ "single": losses and norms of one process; "rows": of each layout, how far they are off at most, and whether rounding explains it."""
     want = alone(place, steps, name)
     chosen = layouts.PROVEN.get(place.ranks) if texts is None else texts
     if not chosen:
-        raise Trouble(f"There is no list of layouts for {place.ranks} ranks.", f"use {', '.join(map(str, layouts.PROVEN))} ranks, or --layouts")
+        raise Trouble(
+            f"There is no list of layouts for {place.ranks} ranks.",
+            f"use {', '.join(map(str, layouts.PROVEN))} ranks, or --layouts",
+        )
     rows = []
     for text in chosen:
         cut, _, schedule = text.partition(":")
         layout = layouts.parse(cut, place.ranks, schedule=schedule or "1f1b")
         got = train(layout, place, steps, name)
-        off = {key: max(abs(a[key] - b[key]) / abs(b[key]) for a, b in zip(got, want, strict=True)) for key in ("loss", "gradient_norm")}
+        off = {
+            key: max(abs(a[key] - b[key]) / abs(b[key]) for a, b in zip(got, want, strict=True))
+            for key in ("loss", "gradient_norm")
+        }
         limit = allowed(steps, size(name).batch * size(name).seq_len)
-        rows.append({"layout": text, "ranks": place.ranks, "steps": steps, **off, "allowed": limit, "ok": max(off.values()) <= limit, **curves(got)})
+        rows.append(
+            {
+                "layout": text,
+                "ranks": place.ranks,
+                "steps": steps,
+                **off,
+                "allowed": limit,
+                "ok": max(off.values()) <= limit,
+                **curves(got),
+            }
+        )
         if place.first:
             row = rows[-1]
-            print(f"{text:18} loss {row['loss']:.1e}  norm {row['gradient_norm']:.1e}  (rounding explains {limit:.1e})  {'ok' if row['ok'] else 'NOT THE SAME'}", flush=True)
+            print(
+                f"{text:18} loss {row['loss']:.1e}  norm {row['gradient_norm']:.1e}  (rounding explains {limit:.1e})  {'ok' if row['ok'] else 'NOT THE SAME'}",
+                flush=True,
+            )
     return {"single": curves(want), "rows": rows}
 
 
@@ -88,8 +109,19 @@ def curves(rows: Sequence[dict[str, float]]) -> dict[str, list[float]]:
 def as_evidence(found: dict[str, Any], place: Place, name: str) -> evidence.Evidence:
     """A table as an evidence file."""
     rows = found["rows"]
-    setup = {"size": name, "ranks": place.ranks, "steps": rows[0]["steps"], "backend": place.backend, "device": place.device.type, "dtype": "float32"}
-    measured = {"same": sum(row["ok"] for row in rows), "of": len(rows), "worst": max(max(row["loss"], row["gradient_norm"]) for row in rows)}
+    setup = {
+        "size": name,
+        "ranks": place.ranks,
+        "steps": rows[0]["steps"],
+        "backend": place.backend,
+        "device": place.device.type,
+        "dtype": "float32",
+    }
+    measured = {
+        "same": sum(row["ok"] for row in rows),
+        "of": len(rows),
+        "worst": max(max(row["loss"], row["gradient_norm"]) for row in rows),
+    }
     return evidence.evidence("parity", setup=setup, raw=found, measured=measured)
 
 
@@ -108,7 +140,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         torch.backends.cuda.matmul.allow_tf32 = False  # its rounding is not fp32's
         found = table(place, given.steps, given.size, given.layouts.split(";") if given.layouts else None)
         if given.out and place.first:
-            print(f"evidence: {evidence.write(as_evidence(found, place, given.size), given.out, given.name)}", flush=True)
+            print(
+                f"evidence: {evidence.write(as_evidence(found, place, given.size), given.out, given.name)}", flush=True
+            )
         return 0 if all(row["ok"] for row in found["rows"]) else 1
     except Trouble as trouble:
         print(f"parity: {trouble}", file=sys.stderr)

@@ -49,13 +49,20 @@ def choose(device: str, backend: str, local_ranks: int) -> tuple[str, str]:
     if kind not in ("cpu", "cuda"):
         raise Trouble(f"--device is {device!r}.", "choose auto, cpu or cuda")
     if kind == "cuda" and not gpus:
-        raise Trouble("There is no GPU that torch can see.", "`./course doctor` says why; --device cpu runs the same program on gloo")
+        raise Trouble(
+            "There is no GPU that torch can see.",
+            "`./course doctor` says why; --device cpu runs the same program on gloo",
+        )
     if kind == "cuda" and gpus < local_ranks:
-        raise Trouble(f"{local_ranks} processes were asked for, and this machine has {gpus} GPU{'s' if gpus > 1 else ''}.",
-                      f"--nproc {gpus}, or --device cpu")  # fmt: skip
+        raise Trouble(
+            f"{local_ranks} processes were asked for, and this machine has {gpus} GPU{'s' if gpus > 1 else ''}.",
+            f"--nproc {gpus}, or --device cpu",
+        )
     chosen = backend if backend != "auto" else ("nccl" if kind == "cuda" else "gloo")
     if chosen == "nccl" and kind == "cpu":
-        raise Trouble("NCCL moves data between GPUs only, and this run is on the CPU.", "--backend gloo, or --device cuda")
+        raise Trouble(
+            "NCCL moves data between GPUs only, and this run is on the CPU.", "--backend gloo, or --device cuda"
+        )
     if chosen not in ("gloo", "nccl"):
         raise Trouble(f"--backend is {backend!r}.", "choose auto, gloo or nccl")
     return kind, chosen
@@ -87,8 +94,10 @@ def _meet(backend: str, **more: Any) -> None:
     except dist.DistNetworkError as error:
         if "EADDRINUSE" not in str(error):
             raise
-        raise Trouble(f"Port {os.environ.get('MASTER_PORT', '')} of this machine is in use.",
-                      "end what listens there (ss -ltnp), or give torchrun another --master-port; ./course run finds a free one") from error  # fmt: skip
+        raise Trouble(
+            f"Port {os.environ.get('MASTER_PORT', '')} of this machine is in use.",
+            "end what listens there (ss -ltnp), or give torchrun another --master-port; ./course run finds a free one",
+        ) from error
 
 
 def leave() -> None:

@@ -18,11 +18,16 @@ from course_lib.runs.model import pieces_of
 
 FP32 = 4
 WIRES = {  # what is sent for -> over which axis, by which call
-    "gather weights": ("fsdp", "all_gather"), "reduce-scatter gradients": ("fsdp", "reduce_scatter"), "all-reduce gradients": ("ddp", "all_reduce"),
-    "tensor parallel": ("tp", "all_reduce"), "pipeline": ("pp", "send"),
-}  # fmt: skip
+    "gather weights": ("fsdp", "all_gather"),
+    "reduce-scatter gradients": ("fsdp", "reduce_scatter"),
+    "all-reduce gradients": ("ddp", "all_reduce"),
+    "tensor parallel": ("tp", "all_reduce"),
+    "pipeline": ("pp", "send"),
+}
 FIRST_BUCKET, BUCKET = 1 << 20, 25 << 20  # bytes: DDP's
-ADAM_TRAFFIC = 7 * FP32  # bytes per parameter that AdamW's step moves: reads weight, gradient, two moments; writes all but the gradient
+ADAM_TRAFFIC = (
+    7 * FP32
+)  # bytes per parameter that AdamW's step moves: reads weight, gradient, two moments; writes all but the gradient
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,12 @@ class Predicted:
 
     def as_data(self) -> dict[str, Any]:
         """Plain data, for an evidence file."""
-        return {**asdict(self), "memory_bytes": self.memory_bytes, "wire_bytes": self.wire_bytes, "step_seconds": self.step_seconds}
+        return {
+            **asdict(self),
+            "memory_bytes": self.memory_bytes,
+            "wire_bytes": self.wire_bytes,
+            "step_seconds": self.step_seconds,
+        }
 
 
 def predict(job: Job, rates: Rates, stage: int = 0) -> Predicted:
@@ -160,18 +170,41 @@ def memory_bytes(job: Job, stage: int = 0) -> dict[str, float]:
     blocks, ends = unit_params(job, stage)
     kept = (sum(blocks) + ends) / layout.fsdp
     schedule = layout.schedule if layout.pp > 1 else "1f1b"
-    where = Layout(tp=layout.tp, pp=layout.pp, dp=layout.fsdp, zero=3 if layout.fsdp > 1 else 0, schedule=schedule,
-                   virtual=layout.chunks if schedule == "interleaved" else 1, microbatches=layout.micro_batches)  # fmt: skip
+    where = Layout(
+        tp=layout.tp,
+        pp=layout.pp,
+        dp=layout.fsdp,
+        zero=3 if layout.fsdp > 1 else 0,
+        schedule=schedule,
+        virtual=layout.chunks if schedule == "interleaved" else 1,
+        microbatches=layout.micro_batches,
+    )
     micro = job.batch // (layout.data * layout.micro_batches)
-    peak = memory.stage_peak(shape, micro, job.config.seq_len, where, stage=stage, convention="D", kernels="flash", loss="plain",
-                             dtype="bf16" if job.width == 2 else "fp32", dropout=False, checkpointing=job.config.checkpointing)  # fmt: skip
+    peak = memory.stage_peak(
+        shape,
+        micro,
+        job.config.seq_len,
+        where,
+        stage=stage,
+        convention="D",
+        kernels="flash",
+        loss="plain",
+        dtype="bf16" if job.width == 2 else "fp32",
+        dropout=False,
+        checkpointing=job.config.checkpointing,
+    )
     found = {"weights": kept * FP32, "gradients": kept * FP32, "optimizer": 2 * kept * FP32}
     if layout.fsdp > 1:
         units = 2 * max(blocks) if job.reshard else sum(blocks)
         found["gathered"] = (units + ends) * job.width
     elif job.width == 2:
         found["16-bit copies of weights"] = (sum(blocks) + ends) * job.width
-    return {**found, "activations": float(peak.activations), "recomputed": float(peak.recomputed), "loss": float(peak.loss)}
+    return {
+        **found,
+        "activations": float(peak.activations),
+        "recomputed": float(peak.recomputed),
+        "loss": float(peak.loss),
+    }
 
 
 def step_seconds(job: Job, rates: Rates, wire: dict[str, float], stage: int = 0) -> dict[str, float]:
@@ -180,10 +213,15 @@ def step_seconds(job: Job, rates: Rates, wire: dict[str, float], stage: int = 0)
     arithmetic = step_flops(job, hardware=True) / layout.ranks / rates.flops
     blocks, ends = unit_params(job, stage)
     number = calls(job, stage)
-    sent = sum(number[purpose] * rates.of(purpose)[0] + nbytes / rates.of(purpose)[1] for purpose, nbytes in wire.items())
-    found = {"arithmetic": arithmetic, "overhead": max(passes_seconds(job, rates) - arithmetic, 0.0),
-             "communication": sent + number["loss and norm"] * rates.alpha if layout.ranks > 1 else 0.0,
-             "optimizer": (sum(blocks) + ends) / layout.fsdp * ADAM_TRAFFIC / rates.memory}  # fmt: skip
+    sent = sum(
+        number[purpose] * rates.of(purpose)[0] + nbytes / rates.of(purpose)[1] for purpose, nbytes in wire.items()
+    )
+    found = {
+        "arithmetic": arithmetic,
+        "overhead": max(passes_seconds(job, rates) - arithmetic, 0.0),
+        "communication": sent + number["loss and norm"] * rates.alpha if layout.ranks > 1 else 0.0,
+        "optimizer": (sum(blocks) + ends) / layout.fsdp * ADAM_TRAFFIC / rates.memory,
+    }
     if layout.pp > 1:  # where ranks take turns on a core, one that waits leaves it to the others
         idle = (layout.pp - 1) / (layout.micro_batches * layout.chunks) * min(rates.cores, 1.0)
         found["bubble"] = (arithmetic + found["overhead"]) * idle

@@ -41,8 +41,13 @@ def measure(job: Job, place: Place, dtype: torch.dtype, mesh: DeviceMesh) -> Rat
     if place.ranks > 1:
         alpha = timed(collectives.call("all_reduce", FP32, place), place)
         _, wire = line("all_reduce", place)
-        wires = {f"{axis} {kind}": line(kind, place, mesh[axis].get_group()) for axis, kind in map(WIRES.__getitem__, wire_bytes(job))}
-    return Rates(flops=flops, memory=copy, alpha=alpha, wire=wire, wires=wires, block=block, ends=ends, cores=place.cores)
+        wires = {
+            f"{axis} {kind}": line(kind, place, mesh[axis].get_group())
+            for axis, kind in map(WIRES.__getitem__, wire_bytes(job))
+        }
+    return Rates(
+        flops=flops, memory=copy, alpha=alpha, wire=wire, wires=wires, block=block, ends=ends, cores=place.cores
+    )
 
 
 def passes(job: Job, place: Place, dtype: torch.dtype) -> tuple[Callable[[], None], Callable[[], None]]:

@@ -1,7 +1,7 @@
 """Evidence for chapters and checks: by name from what ships, or chosen, one's own first; and what it says in rows.
 
-    recorded("cpu4/fsdp")                     four gloo processes of a CPU, fully sharded
-    choose("train", size="1m", layout="fsdp")  the newest of one's own, else the recorded one of the most ranks
+recorded("cpu4/fsdp")                     four gloo processes of a CPU, fully sharded
+choose("train", size="1m", layout="fsdp")  the newest of one's own, else the recorded one of the most ranks
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def recorded(name: str) -> Evidence:
 def recorded_names(kind: str | None = None) -> tuple[str, ...]:
     """Names of the evidence that ships with the course, sorted; with `kind` those of one kind."""
     names = sorted(_name(path, evidence.SHIPPED) for path in evidence.SHIPPED.rglob("*.json"))
-    return tuple(name for name in names if kind is None or evidence.read(evidence.SHIPPED / f"{name}.json")["kind"] == kind)
+    return tuple(
+        name for name in names if kind is None or evidence.read(evidence.SHIPPED / f"{name}.json")["kind"] == kind
+    )
 
 
 def every(kind: str | None = None, origin: str | None = None) -> tuple[Chosen, ...]:
@@ -46,7 +48,11 @@ def every(kind: str | None = None, origin: str | None = None) -> tuple[Chosen, .
     if origin is not None and origin not in ORIGINS:
         raise ValueError(f"origin is {origin!r}; choose from {', '.join(ORIGINS)}, or leave it out.")
     folders = dict(evidence.places())
-    found = [Chosen(where, _name(path, folders[where]), content) for where, path, content in evidence.found(kind) if origin in (None, where)]
+    found = [
+        Chosen(where, _name(path, folders[where]), content)
+        for where, path, content in evidence.found(kind)
+        if origin in (None, where)
+    ]
     own = [each for each in found if each.origin == "own"]
     shipped = [each for each in found if each.origin == "recorded"]
     return (*own, *sorted(shipped, key=lambda each: (-ranks_of(each.content), each.name)))
@@ -83,11 +89,21 @@ def rows_of(evidences: Iterable[Chosen]) -> list[dict[str, Any]]:
 
 def _row(each: Chosen) -> dict[str, Any]:
     setup, predicted, measured = (each.content[part] for part in ("setup", "predicted", "measured"))
-    row = {"name": each.name, "origin": each.origin, "size": setup["size"], "layout": setup["layout"]["name"], "ranks": ranks_of(each.content),
-           "device": each.content["environment"]["device"]}  # fmt: skip
+    row = {
+        "name": each.name,
+        "origin": each.origin,
+        "size": setup["size"],
+        "layout": setup["layout"]["name"],
+        "ranks": ranks_of(each.content),
+        "device": each.content["environment"]["device"],
+    }
     for short, field in COMPARED.items():
         said, seen = predicted[field], measured[field]
-        row |= {f"{short}_predicted": said, f"{short}_measured": seen, f"{short}_ratio": seen / said if said and seen else None}
+        row |= {
+            f"{short}_predicted": said,
+            f"{short}_measured": seen,
+            f"{short}_ratio": seen / said if said and seen else None,
+        }
     return row
 
 
@@ -101,7 +117,18 @@ def hardware_rows(origin: str | None = "recorded") -> list[dict[str, Any]]:
         count = ranks_of(each.content)
         wire = setup.get("backend") or ("nccl" if setup.get("device") == "cuda" else "gloo")
         key = (each.origin, hardware(seen), count, wire if count > 1 else "", seen["torch"])
-        row = rows.setdefault(key, {"origin": key[0], "hardware": key[1], "processes": key[2], "backend": key[3], "torch": key[4], "when": "", "runs": []})
+        row = rows.setdefault(
+            key,
+            {
+                "origin": key[0],
+                "hardware": key[1],
+                "processes": key[2],
+                "backend": key[3],
+                "torch": key[4],
+                "when": "",
+                "runs": [],
+            },
+        )
         row["runs"].append(each.name.rsplit("/", 1)[-1])
         row["when"] = max(row["when"], each.content["when"][:10])
     return [{**row, "runs": tuple(sorted(set(row["runs"])))} for row in rows.values()]

@@ -36,17 +36,33 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 def run(given: argparse.Namespace, place: Place) -> evidence.Evidence | None:
     """The whole run, its first half with a checkpoint at the end, and the second half from there; evidence on rank 0."""
     if place.local_ranks != place.ranks:
-        raise Trouble("Its checkpoint lies in a folder of one machine, and these ranks are on several.", "use train --save-every and --resume with an --out that all share")
+        raise Trouble(
+            "Its checkpoint lies in a folder of one machine, and these ranks are on several.",
+            "use train --save-every and --resume with an --out that all share",
+        )
     with shared_folder(place) as folder:
         return _halves(given, place, folder)
 
 
 def _halves(given: argparse.Namespace, place: Place, folder: str) -> evidence.Evidence | None:
     half = given.steps
-    common = ["--size", given.size, "--layout", given.layout, "--device", place.device.type, "--warmup", str(given.warmup), "--total-steps", str(2 * half)]
+    common = [
+        "--size",
+        given.size,
+        "--layout",
+        given.layout,
+        "--device",
+        place.device.type,
+        "--warmup",
+        str(given.warmup),
+        "--total-steps",
+        str(2 * half),
+    ]
 
     def part(name: str, steps: int, *more: str) -> evidence.Evidence | None:
-        return train.run(train.arguments([*common, "--out", folder, "--name", name, "--steps", str(steps), *more]), place)
+        return train.run(
+            train.arguments([*common, "--out", folder, "--name", name, "--steps", str(steps), *more]), place
+        )
 
     whole = part("whole", 2 * half)
     dist.barrier()  # rank 0 has written it

@@ -22,8 +22,13 @@ def _state(stepper: Stepper) -> dict[str, Any]:
     """Names are the whole model's, so pieces do not collide and another cut finds its own."""
     state: dict[str, Any] = {}
     for model in stepper.models:
-        weights, moments = get_state_dict(model, stepper.optimizer, options=StateDictOptions(flatten_optimizer_state_dict=True))
-        state |= {"model": {**state.get("model", {}), **weights}, "optimizer": {**state.get("optimizer", {}), **moments}}
+        weights, moments = get_state_dict(
+            model, stepper.optimizer, options=StateDictOptions(flatten_optimizer_state_dict=True)
+        )
+        state |= {
+            "model": {**state.get("model", {}), **weights},
+            "optimizer": {**state.get("optimizer", {}), **moments},
+        }
     return state
 
 
@@ -46,9 +51,13 @@ def resume(given: argparse.Namespace, stepper: Stepper, place: Place) -> tuple[i
     dcp.load(state, checkpoint_id=str(whole[-1]))
     for model in stepper.models:
         names = set(model.state_dict())
-        set_state_dict(model, stepper.optimizer, model_state_dict={n: v for n, v in state["model"].items() if n in names},
-                       optim_state_dict=state["optimizer"],
-                       options=StateDictOptions(flatten_optimizer_state_dict=True, strict=False))  # fmt: skip
+        set_state_dict(
+            model,
+            stepper.optimizer,
+            model_state_dict={n: v for n, v in state["model"].items() if n in names},
+            optim_state_dict=state["optimizer"],
+            options=StateDictOptions(flatten_optimizer_state_dict=True, strict=False),
+        )
     if place.first:
         print(f"resumed from {whole[-1]}", flush=True)
     marker = json.loads((whole[-1] / "complete").read_text(encoding="utf-8"))

@@ -15,7 +15,9 @@ from course_lib.units import bytes_text
 RECORDED = ("cpu2/fsdp", "cpu2/fsdp-kept")  # two processes, with resharding and without
 FP32, HALF = 4, 2  # bytes of a number
 Row = dict[str, Any]
-Seen = tuple[float, int, tuple[int, Mapping[str, int]], tuple[int, Mapping[str, int]]]  # loss, bytes whole between the passes, calls and bytes of each pass
+Seen = tuple[
+    float, int, tuple[int, Mapping[str, int]], tuple[int, Mapping[str, int]]
+]  # loss, bytes whole between the passes, calls and bytes of each pass
 
 
 def parameters(config: Config) -> tuple[int, int]:
@@ -39,12 +41,26 @@ def predicted(config: Config, reshard: bool, narrow: bool, ranks: int = 2) -> di
 def tried(config: Config, ways: Mapping[str, tuple[bool, torch.dtype | None]], seen: Sequence[Seen]) -> list[Row]:
     """A row for each way; AssertionError if a byte is not as predicted."""
     rows = []
-    for (name, (reshard, dtype)), (loss, whole, (there, forward), (back, backward)) in zip(ways.items(), seen, strict=True):
-        found = {"weights": forward["all_gather"] + backward["all_gather"], "gradients": backward["reduce_scatter"], "whole": whole}
+    for (name, (reshard, dtype)), (loss, whole, (there, forward), (back, backward)) in zip(
+        ways.items(), seen, strict=True
+    ):
+        found = {
+            "weights": forward["all_gather"] + backward["all_gather"],
+            "gradients": backward["reduce_scatter"],
+            "whole": whole,
+        }
         want = predicted(config, reshard, dtype is not None)
         assert found == want, f"{name}: {found} bytes, and {want} were predicted"
-        rows.append({"two real processes": name, "gathers forward, backward": f"{there}, {back}", "whole between the passes": bytes_text(whole),
-                     "weights sent": bytes_text(found["weights"]), "gradients sent": bytes_text(found["gradients"]), "loss on rank 0": f"{loss:.5f}"})  # fmt: skip
+        rows.append(
+            {
+                "two real processes": name,
+                "gathers forward, backward": f"{there}, {back}",
+                "whole between the passes": bytes_text(whole),
+                "weights sent": bytes_text(found["weights"]),
+                "gradients sent": bytes_text(found["gradients"]),
+                "loss on rank 0": f"{loss:.5f}",
+            }
+        )
     return rows
 
 
@@ -53,7 +69,13 @@ def kept() -> list[Row]:
     rows = []
     for run in map(recorded, RECORDED):
         setup, measured = run["setup"], run["measured"]
-        rows.append({f"recorded: {setup['size']}, {setup['layout']['name']}": f"reshard_after_forward={setup['reshard_after_forward']}",
-                     "gathers in a step": measured["wire_calls"]["all_gather"], "weights sent": bytes_text(measured["wire"]["all_gather"]),
-                     "gradients sent": bytes_text(measured["wire"]["reduce_scatter"]), "first loss": f"{measured['first_loss']:.5f}"})  # fmt: skip
+        rows.append(
+            {
+                f"recorded: {setup['size']}, {setup['layout']['name']}": f"reshard_after_forward={setup['reshard_after_forward']}",
+                "gathers in a step": measured["wire_calls"]["all_gather"],
+                "weights sent": bytes_text(measured["wire"]["all_gather"]),
+                "gradients sent": bytes_text(measured["wire"]["reduce_scatter"]),
+                "first loss": f"{measured['first_loss']:.5f}",
+            }
+        )
     return rows

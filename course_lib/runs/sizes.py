@@ -25,9 +25,14 @@ class Size:
         from course_lib.transformer import Config
 
         return Config(
-            vocab=self.vocab, layers=self.layers, hidden=self.hidden, heads=self.heads, kv_heads=self.kv_heads,
-            seq_len=seq_len or self.seq_len, checkpointing=checkpointing,
-        )  # fmt: skip
+            vocab=self.vocab,
+            layers=self.layers,
+            hidden=self.hidden,
+            heads=self.heads,
+            kv_heads=self.kv_heads,
+            seq_len=seq_len or self.seq_len,
+            checkpointing=checkpointing,
+        )
 
 
 # The text of the course has fewer than 64 characters; the larger vocabularies are there for their arithmetic and memory.

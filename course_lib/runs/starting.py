@@ -42,14 +42,22 @@ def start(program: str, arguments: Sequence[str], nproc: int, limits: Limits, st
     budget = money.budget(paid, price, limits.minutes, limits.dollars)
     timeout = None if budget.seconds == math.inf else budget.seconds
     if timeout is not None:
-        cost = f", ${money.dollars(timeout, paid, price):,.2f} at ${price:,.2f} per device and hour" if price and paid else ""
+        cost = (
+            f", ${money.dollars(timeout, paid, price):,.2f} at ${price:,.2f} per device and hour"
+            if price and paid
+            else ""
+        )
         print(f"run: at most {timeout / 60:,.1f} minutes{cost}", flush=True)
     ended = starter(program, arguments, nproc, timeout=timeout)
     if ended.timed_out:
-        print(f"run: stopped after {ended.seconds / 60:,.1f} minutes, its limit; no process is left.{_kept(program, arguments, ended)}")
+        print(
+            f"run: stopped after {ended.seconds / 60:,.1f} minutes, its limit; no process is left.{_kept(program, arguments, ended)}"
+        )
         return STOPPED
     if paid and price:
-        print(f"run: {ended.seconds:,.0f} s, about ${money.dollars(ended.seconds, paid, price):,.2f} ({source if limits.price is None else 'your price'})")
+        print(
+            f"run: {ended.seconds:,.0f} s, about ${money.dollars(ended.seconds, paid, price):,.2f} ({source if limits.price is None else 'your price'})"
+        )
     return _code(ended)
 
 
@@ -59,7 +67,13 @@ def _kept(program: str, arguments: Sequence[str], ended: fleet.Ended) -> str:
         return ""
     path = Path(arguments[arguments.index("--out") + 1]) / f"stopped-{program}.txt"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join([f"{program} {' '.join(arguments)}", f"stopped after {ended.seconds:,.0f} s, its limit", *ended.lines]) + "\n", encoding="utf-8")
+    path.write_text(
+        "\n".join(
+            [f"{program} {' '.join(arguments)}", f"stopped after {ended.seconds:,.0f} s, its limit", *ended.lines]
+        )
+        + "\n",
+        encoding="utf-8",
+    )
     return f" What it said last: {path}"
 
 

@@ -27,7 +27,9 @@ from course_lib.transformer import Config, loss
 _SCHEDULES = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B, "interleaved": ScheduleInterleaved1F1B}
 
 
-def batch_of(step: int, batch: int, config: Config, data_rank: int, data_ranks: int, device: torch.device) -> tuple[Tensor, Tensor]:
+def batch_of(
+    step: int, batch: int, config: Config, data_rank: int, data_ranks: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
     """This data-parallel rank's rows of step `step`'s batch: any split meets the same samples."""
     tokens, targets = text.batch(step, batch, config.seq_len)
     share = batch // data_ranks
@@ -38,13 +40,24 @@ def batch_of(step: int, batch: int, config: Config, data_rank: int, data_ranks: 
 class Stepper:
     """A model under a layout, with its optimizer: `step(number)` trains once and gives the mean loss of the whole batch."""
 
-    def __init__(self, models: Sequence[nn.Module], config: Config, layout: RunLayout, mesh: DeviceMesh, place: Place,
-                 choices: Choices, batch: int, learning_rate: float, clip: float = 1.0) -> None:  # fmt: skip
+    def __init__(
+        self,
+        models: Sequence[nn.Module],
+        config: Config,
+        layout: RunLayout,
+        mesh: DeviceMesh,
+        place: Place,
+        choices: Choices,
+        batch: int,
+        learning_rate: float,
+        clip: float = 1.0,
+    ) -> None:
         self.models, self.config, self.layout, self.mesh = list(models), config, layout, mesh
         self.place, self.choices, self.batch, self.clip = place, choices, batch, clip
         parameters = [p for model in self.models for p in model.parameters()]
-        self.optimizer = torch.optim.AdamW(parameters, lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1,
-                                           fused=place.device.type == "cuda")  # fmt: skip
+        self.optimizer = torch.optim.AdamW(
+            parameters, lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1, fused=place.device.type == "cuda"
+        )
         self.data_rank, self.clock = _data_rank(layout, mesh), Clock(place)
         self.schedule = self._schedule() if layout.pp > 1 else None
         self.is_last = layout.pp == 1 or mesh["pp"].get_local_rank() == layout.pp - 1
@@ -52,7 +65,9 @@ class Stepper:
     def step(self, number: int, learning_rate: float | None = None) -> dict[str, float]:
         """Loss in nats per token and norm of the gradient before clipping, the same on every rank."""
         with self.clock.part("data"):
-            tokens, targets = batch_of(number, self.batch, self.config, self.data_rank, self.layout.data, self.place.device)
+            tokens, targets = batch_of(
+                number, self.batch, self.config, self.data_rank, self.layout.data, self.place.device
+            )
         mean = self._pipeline(tokens, targets) if self.schedule is not None else self._micro_batches(tokens, targets)
         with self.clock.part("optimizer"):
             self._average_replicas()
@@ -82,16 +97,24 @@ class Stepper:
         losses: list[Tensor] = []
         first = self.mesh["pp"].get_local_rank() == 0
         with self._arithmetic(), self.clock.part("communication"):
-            self.schedule.step(*((tokens,) if first else ()), **({"target": targets, "losses": losses} if self.is_last else {}))
-        mean = torch.stack([each.detach() for each in losses]).mean() if losses else torch.zeros((), device=self.place.device)
+            self.schedule.step(
+                *((tokens,) if first else ()), **({"target": targets, "losses": losses} if self.is_last else {})
+            )
+        mean = (
+            torch.stack([each.detach() for each in losses]).mean()
+            if losses
+            else torch.zeros((), device=self.place.device)
+        )
         self._sum(mean, "pp")  # of the stages only the last has one
         return mean
 
     def _schedule(self) -> Any:
         here, pieces = self.mesh["pp"].get_local_rank(), self.layout.pp * self.layout.chunks
         group = self.mesh["pp"].get_group()
-        stages = [PipelineStage(model, here + chunk * self.layout.pp, pieces, self.place.device, group=group)
-                  for chunk, model in enumerate(self.models)]  # fmt: skip
+        stages = [
+            PipelineStage(model, here + chunk * self.layout.pp, pieces, self.place.device, group=group)
+            for chunk, model in enumerate(self.models)
+        ]
         for each in stages:
             each.forward_one_chunk = self.clock.timed("forward", each.forward_one_chunk)
             each.backward_one_chunk = self.clock.timed("backward", each.backward_one_chunk)

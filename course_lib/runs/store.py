@@ -64,10 +64,17 @@ def _files(path: Path, scratch: Path) -> Iterator[Path]:
 def rows() -> list[dict[str, Any]]:
     """A row for each evidence file that there is: where from, kind, what, device, when, plausible, file."""
     return [
-        {"from": origin, "kind": content["kind"], "what": what(content), "device": content["environment"]["device"], "when": content["when"],
-         "plausible": "yes" if all(gate.ok for gate in gates(content)) else "no", "file": str(path)}
+        {
+            "from": origin,
+            "kind": content["kind"],
+            "what": what(content),
+            "device": content["environment"]["device"],
+            "when": content["when"],
+            "plausible": "yes" if all(gate.ok for gate in gates(content)) else "no",
+            "file": str(path),
+        }
         for origin, path, content in evidence.found()
-    ]  # fmt: skip
+    ]
 
 
 def what(content: dict[str, Any]) -> str:

@@ -30,18 +30,32 @@ def ladder(price: float | None = None) -> list[dict[str, Any]]:
 
 def _rung(machine: str, gpus: int, stages: Sequence[tour.Stage], hour: float) -> dict[str, Any]:
     minutes = sum(stage.minutes for stage in stages)
-    return {"machine": machine, "gpus": gpus, "stages": tuple(stage.name for stage in stages), "minutes": minutes, "dollars": money.dollars(60 * minutes, gpus, hour)}
+    return {
+        "machine": machine,
+        "gpus": gpus,
+        "stages": tuple(stage.name for stage in stages),
+        "minutes": minutes,
+        "dollars": money.dollars(60 * minutes, gpus, hour),
+    }
 
 
 def ladder_table() -> str:
     """The ladder in Markdown; each rung names what the one before it did not have."""
     lines, known = ["| Rent | Minutes | Dollars | What it adds |", "|---|---|---|---|"], set()
     for row in ladder():
-        new = [name for name in row["stages"] if name not in known] or ["the same across servers: " + ", ".join(row["stages"])]
+        new = [name for name in row["stages"] if name not in known] or [
+            "the same across servers: " + ", ".join(row["stages"])
+        ]
         known |= set(row["stages"])
         lines.append(f"| {row['machine']} | {row['minutes']:.0f} | {row['dollars']:,.2f} | {', '.join(new)} |")
     hour, source = money.usual_price(DEVICE)
-    return "\n".join([*lines, "", f"At ${hour:.2f} per GPU and hour, {source}; the machine's own start is not in it, and is billed too."])
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"At ${hour:.2f} per GPU and hour, {source}; the machine's own start is not in it, and is billed too.",
+        ]
+    )
 
 
 def hardware_table() -> str:
@@ -49,9 +63,13 @@ def hardware_table() -> str:
     lines, rows = ["| Hardware | Processes | What ran | Last |", "|---|---|---|---|"], reading.hardware_rows()
     for row in sorted(rows, key=lambda row: (row["hardware"], row["processes"])):
         count = f"{row['processes']}, {row['backend']}" if row["backend"] else f"{row['processes']}"
-        lines.append(f"| {row['hardware']}, torch {row['torch']} | {count} | {', '.join(row['runs'])} | {row['when']} |")
+        lines.append(
+            f"| {row['hardware']}, torch {row['torch']} | {count} | {', '.join(row['runs'])} | {row['when']} |"
+        )
     if not any("×" in row["hardware"] for row in rows):
-        lines.append("| GPUs | – | nothing yet: none was at hand. Analyses of many GPUs use published runs, and say so | – |")
+        lines.append(
+            "| GPUs | – | nothing yet: none was at hand. Analyses of many GPUs use published runs, and say so | – |"
+        )
     return "\n".join(lines)
 
 

@@ -50,36 +50,112 @@ def _stages(gpus: int, dry: bool) -> Iterator[Stage]:
         return Stage(name, "train", ("--size", model, *more, *few, *device), nproc, minutes, why)
 
     n = max(gpus, 1)
-    yield Stage("matmul", "matmul", ("--seconds", "0.1" if small else "0.5", *(("--largest", "512") if dry else ()), *device), 1, 1.0,
-                "what one device really computes")  # fmt: skip
+    yield Stage(
+        "matmul",
+        "matmul",
+        ("--seconds", "0.1" if small else "0.5", *(("--largest", "512") if dry else ()), *device),
+        1,
+        1.0,
+        "what one device really computes",
+    )
     yield train("one", 1, 2.0, "one device: MFU and memory", "--layout", "single", model=one)
     if n >= 2:
         most = ("--largest", "1.7e7", "--seconds", "0.05") if dry else ()
         yield Stage("links", "collectives", (*most, *device), n, 3.0, "α and β of every collective")
         yield train("ddp", n, 2.0, "data parallel: replicas", "--layout", "ddp", model=one)
-        yield train("trace-ddp", n, 2.0, "the same with a trace: what of the communication is hidden", "--layout", "ddp", "--trace", model=one)
+        yield train(
+            "trace-ddp",
+            n,
+            2.0,
+            "the same with a trace: what of the communication is hidden",
+            "--layout",
+            "ddp",
+            "--trace",
+            model=one,
+        )
         yield train("fsdp", n, 3.0, "fully sharded", "--layout", "fsdp")
         yield train("tp", n if n <= 4 else n // 2, 3.0, "tensor parallel inside the server", "--layout", "tp")
-        yield train("pp-gpipe", min(n, 4), 3.0, "a pipeline, all forward first", "--layout", "pp", "--schedule", "gpipe", "--micro-batches", "8")
-        yield train("pp-1f1b", min(n, 4), 3.0, "the same pipeline, one forward one backward", "--layout", "pp", "--schedule", "1f1b", "--micro-batches", "8")
-    yield train("one-recompute", 1, 2.0, "the same device with activations computed again", "--layout", "single", "--checkpointing", "full", model=one)
+        yield train(
+            "pp-gpipe",
+            min(n, 4),
+            3.0,
+            "a pipeline, all forward first",
+            "--layout",
+            "pp",
+            "--schedule",
+            "gpipe",
+            "--micro-batches",
+            "8",
+        )
+        yield train(
+            "pp-1f1b",
+            min(n, 4),
+            3.0,
+            "the same pipeline, one forward one backward",
+            "--layout",
+            "pp",
+            "--schedule",
+            "1f1b",
+            "--micro-batches",
+            "8",
+        )
+    yield train(
+        "one-recompute",
+        1,
+        2.0,
+        "the same device with activations computed again",
+        "--layout",
+        "single",
+        "--checkpointing",
+        "full",
+        model=one,
+    )
     if n >= 2:
         yield train("fsdp-kept", n, 3.0, "fully sharded, gathered weights kept", "--layout", "fsdp", "--keep-gathered")
     if n >= 4:
         yield train("hsdp", n, 3.0, "two levels: replicas of shards", "--layout", f"ddp=2,fsdp={n // 2}")
         yield train("fsdp-tp", n, 3.0, "two axes", "--layout", f"fsdp={n // 2},tp=2")
-        yield train("pp-interleaved", min(n, 4) // 2, 3.0, "two chunks of layers on a stage", "--layout", "pp", "--schedule", "interleaved", "--micro-batches", "8")
+        yield train(
+            "pp-interleaved",
+            min(n, 4) // 2,
+            3.0,
+            "two chunks of layers on a stage",
+            "--layout",
+            "pp",
+            "--schedule",
+            "interleaved",
+            "--micro-batches",
+            "8",
+        )
     if n >= 8:
-        yield train("three-axes", 8, 3.0, "pipeline × sharding × tensor", "--layout", "pp=2,fsdp=2,tp=2", "--micro-batches", "4")
+        yield train(
+            "three-axes", 8, 3.0, "pipeline × sharding × tensor", "--layout", "pp=2,fsdp=2,tp=2", "--micro-batches", "4"
+        )
     if n in PROVEN and n >= 2:
         yield Stage("parity", "parity", ("--steps", "4", *device), n, 2.0, "every layout trains the same model")
     if n >= 2:
-        yield Stage("resumed", "resumed", ("--layout", "fsdp", *(("--steps", "20") if small else ("--size", one, "--steps", "10")), *device), n, 3.0,
-                    "stopped half-way and gone on with")  # fmt: skip
+        yield Stage(
+            "resumed",
+            "resumed",
+            ("--layout", "fsdp", *(("--steps", "20") if small else ("--size", one, "--steps", "10")), *device),
+            n,
+            3.0,
+            "stopped half-way and gone on with",
+        )
     if not small:
         yield train("one-1b", 1, 3.0, "one device, a larger model", "--layout", "single", model="1b")
-    yield Stage("failures", "failures", ("--nproc", "3" if gpus in (0, 1) or dry else str(min(n, 4)), *(("--device", "cpu") if small or gpus < 3 else ("--device", "cuda"))),
-                1, 3.0, "each failure on purpose, and its diagnosis")  # fmt: skip
+    yield Stage(
+        "failures",
+        "failures",
+        (
+            "--nproc",
+            "3" if gpus in (0, 1) or dry else str(min(n, 4)),
+            *(("--device", "cpu") if small or gpus < 3 else ("--device", "cuda")),
+        ),
+        1,
+        3.0,
+        "each failure on purpose, and its diagnosis",
+    )
 
 
 def main(argv: Sequence[str] | None = None, start: Starter = fleet.run) -> int:
@@ -97,10 +173,21 @@ def main(argv: Sequence[str] | None = None, start: Starter = fleet.run) -> int:
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """What the command line says."""
-    parser = argparse.ArgumentParser(prog="tour", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-                                     epilog="examples:\n  tour --minutes 45 --out tour\n  tour --max-cost 20 --price 2.5 --out tour\n  tour --dry --gpus 4 --out tour-at-home\n  tour --plan --gpus 8")  # fmt: skip
+    parser = argparse.ArgumentParser(
+        prog="tour",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="examples:\n  tour --minutes 45 --out tour\n  tour --max-cost 20 --price 2.5 --out tour\n  tour --dry --gpus 4 --out tour-at-home\n  tour --plan --gpus 8",
+    )
     add = parser.add_argument
-    add("--minutes", "--max-minutes", dest="minutes", type=float, default=None, help="stop after so many minutes; stages that would not fit are left out")
+    add(
+        "--minutes",
+        "--max-minutes",
+        dest="minutes",
+        type=float,
+        default=None,
+        help="stop after so many minutes; stages that would not fit are left out",
+    )
     add("--out", default="tour", help="folder of the evidence")
     add("--dry", action="store_true", help="run it on this machine's CPU, as if it had --gpus")
     add("--gpus", type=int, default=None, help="how many GPUs to use (default: all; with --dry 8)")
@@ -127,7 +214,10 @@ class Tour:
         wanted = [name for name in given.only.split(",") if name]
         self.stages = [each for each in stages(self.gpus, given.dry) if not wanted or each.name in wanted]
         if unknown := set(wanted) - {each.name for each in self.stages}:
-            raise Trouble(f"There is no stage {', '.join(sorted(unknown))} here.", f"stages: {', '.join(each.name for each in stages(self.gpus, given.dry))}")
+            raise Trouble(
+                f"There is no stage {', '.join(sorted(unknown))} here.",
+                f"stages: {', '.join(each.name for each in stages(self.gpus, given.dry))}",
+            )
 
     def go(self) -> int:
         """Say what will happen, do it, pack it."""
@@ -143,21 +233,32 @@ class Tour:
     def announce(self) -> None:
         """Stages, expected minutes and dollars, before anything starts."""
         minutes = sum(stage.minutes for stage in self.stages)
-        where = f"{self.gpus} pretended GPUs, on this CPU" if self.given.dry else f"{self.gpus} GPU{'s' if self.gpus != 1 else ''}"
+        where = (
+            f"{self.gpus} pretended GPUs, on this CPU"
+            if self.given.dry
+            else f"{self.gpus} GPU{'s' if self.gpus != 1 else ''}"
+        )
         print(f"tour: {len(self.stages)} stages on {where}, about {minutes:.0f} minutes on GPUs", flush=True)
         if self.gpus and not self.given.dry and self.price:
             cost = money.dollars(60 * minutes, self.gpus, self.price)
-            print(f"  about ${cost:,.2f} at ${self.price:.2f} per GPU and hour ({self.price_source if self.given.price is None else 'as you said'})")
+            print(
+                f"  about ${cost:,.2f} at ${self.price:.2f} per GPU and hour ({self.price_source if self.given.price is None else 'as you said'})"
+            )
         if self.budget.seconds != float("inf"):
             print(f"  stops after {self.budget.seconds / 60:,.1f} minutes")
         for stage in self.stages:
-            print(f"  {stage.name:15} {stage.nproc} × {stage.program:11} {stage.minutes:3.0f} min  {stage.why}", flush=True)
+            print(
+                f"  {stage.name:15} {stage.nproc} × {stage.program:11} {stage.minutes:3.0f} min  {stage.why}",
+                flush=True,
+            )
 
     def one(self, number: int, stage: Stage) -> dict[str, Any]:
         """One stage within its time; what became of it, written down before the next begins."""
         path, log = self.out / f"{stage.name}.json", self.out / "logs" / f"{stage.name}.txt"
         begin = f"[{number}/{len(self.stages)}] {stage.name}"
-        if path.exists() and self._known().get(stage.name, {}).get("state") != "failed":  # one that failed may have left evidence
+        if (
+            path.exists() and self._known().get(stage.name, {}).get("state") != "failed"
+        ):  # one that failed may have left evidence
             print(f"{begin}: was done", flush=True)
             return self._note(stage, "was done", 0.0, "")
         if self.budget.left < 30.0:
@@ -166,7 +267,13 @@ class Tour:
         limit = min(3 * 60 * stage.minutes * (2 if self.given.dry else 1), self.budget.left)
         print(f"{begin}: {stage.why} (at most {limit / 60:.0f} min)", flush=True)
         began = time.monotonic()
-        ended = self.start(stage.program, [*stage.arguments, "--out", str(self.out), "--name", stage.name], stage.nproc, timeout=limit, say=_indented)
+        ended = self.start(
+            stage.program,
+            [*stage.arguments, "--out", str(self.out), "--name", stage.name],
+            stage.nproc,
+            timeout=limit,
+            say=_indented,
+        )
         log.parent.mkdir(exist_ok=True)
         log.write_text("\n".join(ended.lines) + "\n", encoding="utf-8")
         state = "done" if ended.ok and path.exists() else "timed out" if ended.timed_out else "failed"
@@ -180,7 +287,9 @@ class Tour:
         known = self._known()
         if state != "was done" or stage.name not in known:
             known[stage.name] = result
-            (self.out / "tour.jsonl").write_text("".join(json.dumps(each) + "\n" for each in known.values()), encoding="utf-8")
+            (self.out / "tour.jsonl").write_text(
+                "".join(json.dumps(each) + "\n" for each in known.values()), encoding="utf-8"
+            )
         return result
 
     def _known(self) -> dict[str, dict[str, Any]]:
@@ -194,13 +303,18 @@ class Tour:
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as packed:
             for path in sorted([*self.out.glob("*.json"), *self.out.glob("logs/*.txt"), self.out / "tour.jsonl"]):
                 packed.write(path, path.relative_to(self.out).as_posix())
-        counts = {state: sum(result["state"] == state for result in results) for state in ("done", "was done", "failed", "timed out", "no time")}
+        counts = {
+            state: sum(result["state"] == state for result in results)
+            for state in ("done", "was done", "failed", "timed out", "no time")
+        }
         print("tour: " + ", ".join(f"{count} {state}" for state, count in counts.items() if count))
         print(f"evidence: {target}")
         print(f"  take it home:  scp THIS_MACHINE:{target.resolve()} .  then  ./course evidence add {target.name}")
         if self.gpus and not self.given.dry:
             spent = f", about ${self.budget.spent:,.2f} so far" if self.price else ""
-            print(f"The rental is still running{spent}. Stop it with your provider's console, `sky down`, or `scancel` for a Slurm job.")
+            print(
+                f"The rental is still running{spent}. Stop it with your provider's console, `sky down`, or `scancel` for a Slurm job."
+            )
 
 
 def _indented(line: str) -> None:
@@ -211,7 +325,13 @@ def _why(ended: fleet.Ended) -> str:
     """The last line that says something, of a stage that failed."""
     if ended.timed_out:
         return "it did not end in its time"
-    telling = [line for line in ended.lines if "rror" in line or "Way out" in line or line.startswith(("train:", "collectives:", "matmul:", "parity:", "resumed:"))]
+    telling = [
+        line
+        for line in ended.lines
+        if "rror" in line
+        or "Way out" in line
+        or line.startswith(("train:", "collectives:", "matmul:", "parity:", "resumed:"))
+    ]
     return (telling or list(ended.lines) or [f"it ended with code {ended.code}"])[0][:300]
 
 

@@ -27,7 +27,10 @@ def intervals(step: Callable[[], object], place: Place) -> dict[str, list[Interv
         step()
         place.wait()
     events = [event for event in seen.events() if (_is_kernel(event) if gpu else _is_work(event))]
-    return sorted_out([(event.name, event.time_range.start * 1e-6, event.time_range.end * 1e-6) for event in events], 0.0 if gpu else STARTING)
+    return sorted_out(
+        [(event.name, event.time_range.start * 1e-6, event.time_range.end * 1e-6) for event in events],
+        0.0 if gpu else STARTING,
+    )
 
 
 def _is_kernel(event: Any) -> bool:
@@ -45,6 +48,11 @@ def sorted_out(kernels: Iterable[tuple[str, float, float]], join: float = 0.0) -
     begin = known[0][1] if known else 0.0
     found: dict[str, list[Interval]] = {"compute": [], "communication": []}
     for name, start, end in known:
-        found["communication" if "nccl" in name.lower() or name.startswith("gloo:") else "compute"].append((start - begin, end - begin))
+        found["communication" if "nccl" in name.lower() or name.startswith("gloo:") else "compute"].append(
+            (start - begin, end - begin)
+        )
     merged = {"compute": union(found["compute"], join), "communication": union(found["communication"])}
-    return {kind: [pair for start, end in each if (pair := (round(start, DIGITS), round(end, DIGITS)))[0] < pair[1]] for kind, each in merged.items()}
+    return {
+        kind: [pair for start, end in each if (pair := (round(start, DIGITS), round(end, DIGITS)))[0] < pair[1]]
+        for kind, each in merged.items()
+    }

@@ -35,24 +35,47 @@ def warm_up(steps: int) -> int:
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """What the command line says."""
     parser = argparse.ArgumentParser(
-        prog="train", description=__doc__.splitlines()[0], formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="train",
+        description=__doc__.splitlines()[0],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="examples:\n  train --size 1m --steps 20\n  train --size 1b --layout fsdp --checkpointing full\n"
-               "  train --size 1m --layout pp=2,tp=2 --schedule gpipe --micro-batches 8\n  train --size 7b --layout ddp=2,fsdp=4 --out runs/7b --save-every 100 --resume",
-    )  # fmt: skip
+        "  train --size 1m --layout pp=2,tp=2 --schedule gpipe --micro-batches 8\n  train --size 7b --layout ddp=2,fsdp=4 --out runs/7b --save-every 100 --resume",
+    )
     add = parser.add_argument
     add("--size", default="1m", help=f"the model: {', '.join(SIZES)}")
-    add("--layout", default="", help="ddp, fsdp, tp, pp and products of them: ddp=2,fsdp=4 (default: ddp over all ranks)")
+    add(
+        "--layout",
+        default="",
+        help="ddp, fsdp, tp, pp and products of them: ddp=2,fsdp=4 (default: ddp over all ranks)",
+    )
     add("--schedule", default="1f1b", help="of a pipeline: gpipe, 1f1b, interleaved")
     add("--micro-batches", type=int, default=None, help="of one data-parallel rank in a step")
     add("--batch", type=int, default=None, help="sequences in a step, all ranks together")
     add("--seq-len", type=int, default=None, help="tokens of a sequence")
     add("--steps", type=int, default=20, help="steps to train")
     add("--learning-rate", type=float, default=1e-3, help="of AdamW, at its highest")
-    add("--warmup", type=int, default=0, help="steps over which the rate rises; then half a cosine down to a tenth (0: one rate throughout)")
-    add("--total-steps", type=int, default=0, help="steps that the rate's cosine is planned for (default: of this run, or of the one resumed)")
+    add(
+        "--warmup",
+        type=int,
+        default=0,
+        help="steps over which the rate rises; then half a cosine down to a tenth (0: one rate throughout)",
+    )
+    add(
+        "--total-steps",
+        type=int,
+        default=0,
+        help="steps that the rate's cosine is planned for (default: of this run, or of the one resumed)",
+    )
     add("--dtype", default="auto", choices=("auto", "fp32", "bf16"), help="of the arithmetic (auto: bf16 on a GPU)")
-    add("--checkpointing", default="none", choices=("none", "selective", "full"), help="which activations are computed again")
-    add("--keep-gathered", action="store_true", help="FSDP keeps a unit's weights from its forward to its backward pass")
+    add(
+        "--checkpointing",
+        default="none",
+        choices=("none", "selective", "full"),
+        help="which activations are computed again",
+    )
+    add(
+        "--keep-gathered", action="store_true", help="FSDP keeps a unit's weights from its forward to its backward pass"
+    )
     add("--compile", action="store_true", help="torch.compile each block")
     add("--device", default="auto", help="auto, cpu or cuda")
     add("--backend", default="auto", help="auto, gloo or nccl")
@@ -108,7 +131,10 @@ def run(given: argparse.Namespace, place: Place) -> evidence.Evidence | None:
     expected = predict.predict(job, known, stage)
     say.prediction(given, job, known, expected)
     watch = measuring.Watch(place)
-    models = [spread(model, job.layout, mesh, choices) for model in pieces_here(job.config, job.layout, mesh, place, given.seed)]
+    models = [
+        spread(model, job.layout, mesh, choices)
+        for model in pieces_here(job.config, job.layout, mesh, place, given.seed)
+    ]
     stepper = Stepper(models, job.config, job.layout, mesh, place, choices, job.batch, given.learning_rate)
     first, planned = saving.resume(given, stepper, place) if given.resume else (0, 0)
     total = given.total_steps or planned or first + given.steps
@@ -118,14 +144,19 @@ def run(given: argparse.Namespace, place: Place) -> evidence.Evidence | None:
         say.step(rows, first + given.steps, job, place)
     seen = watch.read(stepper, first + given.steps, given.trace)
     measured = summary(rows, seen, job, place, known)
-    measured["gap"] = gap.gap(expected, measured, rows[warm_up(len(rows)) :], job, known.cores, on_cpu=place.device.type == "cpu")
+    measured["gap"] = gap.gap(
+        expected, measured, rows[warm_up(len(rows)) :], job, known.cores, on_cpu=place.device.type == "cpu"
+    )
     say.comparison(expected, measured)
     if not (given.out and place.first):
         return None
     content = evidence.evidence(
-        "train", setup={**setup_of(given, job, place, dtype), "rates": asdict(known)}, predicted=expected.as_data(), measured=measured,
+        "train",
+        setup={**setup_of(given, job, place, dtype), "rates": asdict(known)},
+        predicted=expected.as_data(),
+        measured=measured,
         raw={"steps": rows, **seen.raw},
-    )  # fmt: skip
+    )
     layout = job.layout.name.replace(",", "-").replace("=", "")
     path = evidence.write(content, given.out, given.name or f"train-{given.size}-{layout}-{evidence.stamp()}")
     print(f"evidence: {path}", flush=True)
@@ -142,39 +173,75 @@ def one_step(given: argparse.Namespace, stepper: Stepper, number: int, total: in
         with stepper.clock.part("checkpoint"):
             saving.save(given, stepper, number + 1, total, place)
     place.wait()
-    return {"step": number, "seconds": time.perf_counter() - start, **row, "learning_rate": rate, "parts": stepper.clock.read()}
+    return {
+        "step": number,
+        "seconds": time.perf_counter() - start,
+        **row,
+        "learning_rate": rate,
+        "parts": stepper.clock.read(),
+    }
 
 
 def earlier(path: str) -> predict.Rates:
     """The rates of an earlier run on the same machine."""
     content = evidence.read(path)
     if content["kind"] != "train":
-        raise Trouble(f"--rates {path} is evidence of kind {content['kind']!r}, which holds no rates.", "give that of a `train` run on this machine")
+        raise Trouble(
+            f"--rates {path} is evidence of kind {content['kind']!r}, which holds no rates.",
+            "give that of a `train` run on this machine",
+        )
     return replace(predict.Rates(**content["setup"]["rates"]), source="those of an earlier run")
 
 
 def setup_of(given: argparse.Namespace, job: predict.Job, place: Place, dtype: torch.dtype) -> dict[str, Any]:
     """What was run, for the evidence."""
     return {
-        "size": given.size, "parameters": job.params, "layout": job.layout.as_data(), "batch": job.batch, "seq_len": job.config.seq_len,
-        "tokens_per_step": job.tokens, "dtype": str(dtype).removeprefix("torch."), "checkpointing": job.config.checkpointing,
-        "reshard_after_forward": job.reshard, "compiled": given.compile, "backend": place.backend, "device": place.device.type, "seed": given.seed,
-        "steps": given.steps, "warm_up": warm_up(given.steps), "learning_rate": given.learning_rate, "warmup": given.warmup,
-    }  # fmt: skip
+        "size": given.size,
+        "parameters": job.params,
+        "layout": job.layout.as_data(),
+        "batch": job.batch,
+        "seq_len": job.config.seq_len,
+        "tokens_per_step": job.tokens,
+        "dtype": str(dtype).removeprefix("torch."),
+        "checkpointing": job.config.checkpointing,
+        "reshard_after_forward": job.reshard,
+        "compiled": given.compile,
+        "backend": place.backend,
+        "device": place.device.type,
+        "seed": given.seed,
+        "steps": given.steps,
+        "warm_up": warm_up(given.steps),
+        "learning_rate": given.learning_rate,
+        "warmup": given.warmup,
+    }
 
 
-def summary(rows: list[dict[str, Any]], seen: measuring.Seen, job: predict.Job, place: Place, known: predict.Rates) -> dict[str, Any]:
+def summary(
+    rows: list[dict[str, Any]], seen: measuring.Seen, job: predict.Job, place: Place, known: predict.Rates
+) -> dict[str, Any]:
     """What follows from the raw numbers: medians over the timed steps, MFU by a named peak, bytes."""
     times = sorted(row["seconds"] for row in rows[warm_up(len(rows)) :])
     seconds = median(times)
     peak, source = peaks.peak_flops(place.device, torch.bfloat16 if job.width == 2 else torch.float32, known.flops)
     flops = predict.step_flops(job)
     return {
-        "step_seconds": seconds, "step_seconds_p10": times[len(times) // 10], "step_seconds_p90": times[min(len(times) * 9 // 10, len(times) - 1)],
-        "tokens_per_s": job.tokens / seconds, "mfu": flops / seconds / place.ranks / peak, "peak_flops": peak, "peak_source": source,
-        "model_flops_per_step": flops, "memory_bytes": seen.memory_bytes, "memory_by": seen.memory_by, "wire": seen.wire,
-        **seen.traced, "wire_bytes": sum(seen.wire.values()), "wire_calls": seen.calls, "first_loss": rows[0]["loss"], "last_loss": rows[-1]["loss"],
-    }  # fmt: skip
+        "step_seconds": seconds,
+        "step_seconds_p10": times[len(times) // 10],
+        "step_seconds_p90": times[min(len(times) * 9 // 10, len(times) - 1)],
+        "tokens_per_s": job.tokens / seconds,
+        "mfu": flops / seconds / place.ranks / peak,
+        "peak_flops": peak,
+        "peak_source": source,
+        "model_flops_per_step": flops,
+        "memory_bytes": seen.memory_bytes,
+        "memory_by": seen.memory_by,
+        "wire": seen.wire,
+        **seen.traced,
+        "wire_bytes": sum(seen.wire.values()),
+        "wire_calls": seen.calls,
+        "first_loss": rows[0]["loss"],
+        "last_loss": rows[-1]["loss"],
+    }
 
 
 def fits(job: predict.Job, place: Place) -> None:
@@ -184,7 +251,9 @@ def fits(job: predict.Job, place: Place) -> None:
     need = max(sum(predict.memory_bytes(job, stage).values()) for stage in stages)
     if need <= room:
         return
-    raise Trouble(f"This needs about {need / 1e9:,.1f} GB on a rank, and a rank has {room / 1e9:,.1f} GB.", would_fit(job, room))
+    raise Trouble(
+        f"This needs about {need / 1e9:,.1f} GB on a rank, and a rank has {room / 1e9:,.1f} GB.", would_fit(job, room)
+    )
 
 
 def would_fit(job: predict.Job, room: float) -> str:
@@ -212,14 +281,23 @@ class Speaker:
         if self.speaks:
             print(text, flush=True)
 
-    def prediction(self, given: argparse.Namespace, job: predict.Job, known: predict.Rates, expected: predict.Predicted) -> None:
+    def prediction(
+        self, given: argparse.Namespace, job: predict.Job, known: predict.Rates, expected: predict.Predicted
+    ) -> None:
         """What is about to run, and what it should need."""
         config, layout = job.config, job.layout
-        self.line(f"{given.size}: {job.params / 1e6:,.1f}M parameters, {config.layers} layers of {config.hidden}, {job.batch} × {config.seq_len} tokens "
-                  f"a step; {layout.name} on {layout.ranks} rank{'s' if layout.ranks > 1 else ''}")  # fmt: skip
-        self.line(f"rates ({known.source}): {known.flops / 1e9:,.1f} GFLOP/s, copy {known.memory / 1e9:,.1f} GB/s"
-                  + f", a block {known.block * 1e3:,.1f} ms"
-                  + "".join(f", {name} {alpha * 1e6:,.0f} µs" + (f" + bytes / {rate / 1e9:,.2f} GB/s" if rate else "") for name, (alpha, rate) in known.wires.items()))  # fmt: skip
+        self.line(
+            f"{given.size}: {job.params / 1e6:,.1f}M parameters, {config.layers} layers of {config.hidden}, {job.batch} × {config.seq_len} tokens "
+            f"a step; {layout.name} on {layout.ranks} rank{'s' if layout.ranks > 1 else ''}"
+        )
+        self.line(
+            f"rates ({known.source}): {known.flops / 1e9:,.1f} GFLOP/s, copy {known.memory / 1e9:,.1f} GB/s"
+            + f", a block {known.block * 1e3:,.1f} ms"
+            + "".join(
+                f", {name} {alpha * 1e6:,.0f} µs" + (f" + bytes / {rate / 1e9:,.2f} GB/s" if rate else "")
+                for name, (alpha, rate) in known.wires.items()
+            )
+        )
         self.line("predicted: " + ", ".join(_said(expected.step_seconds, expected.memory_bytes, expected.wire_bytes)))
 
     def step(self, rows: list[dict[str, Any]], last: int, job: predict.Job, place: Place) -> None:
@@ -229,13 +307,17 @@ class Speaker:
             return
         self.last = time.monotonic()
         memory = f"  {torch.cuda.max_memory_allocated() / 1e9:.1f} GB" if place.device.type == "cuda" else ""
-        self.line(f"step {row['step'] + 1:>4}/{last}  loss {row['loss']:.4f}  |g| {row['gradient_norm']:.2f}  "
-                  f"{job.tokens / row['seconds']:,.0f} tokens/s  {row['seconds'] * 1e3:,.0f} ms{memory}")  # fmt: skip
+        self.line(
+            f"step {row['step'] + 1:>4}/{last}  loss {row['loss']:.4f}  |g| {row['gradient_norm']:.2f}  "
+            f"{job.tokens / row['seconds']:,.0f} tokens/s  {row['seconds'] * 1e3:,.0f} ms{memory}"
+        )
 
     def comparison(self, expected: predict.Predicted, measured: dict[str, Any]) -> None:
         """Predicted, measured, and their ratio, a line for each."""
-        self.line(f"measured:  {', '.join(_said(measured['step_seconds'], measured['memory_bytes'], measured['wire_bytes']))}; "
-                  f"MFU {measured['mfu']:.1%} of {measured['peak_flops'] / 1e12:,.2f} TFLOP/s ({measured['peak_source']})")  # fmt: skip
+        self.line(
+            f"measured:  {', '.join(_said(measured['step_seconds'], measured['memory_bytes'], measured['wire_bytes']))}; "
+            f"MFU {measured['mfu']:.1%} of {measured['peak_flops'] / 1e12:,.2f} TFLOP/s ({measured['peak_source']})"
+        )
         for name, one, other in (
             ("step time", expected.step_seconds, measured["step_seconds"]),
             ("memory", expected.memory_bytes, measured["memory_bytes"]),

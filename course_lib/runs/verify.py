@@ -20,7 +20,10 @@ def problems(content: dict[str, Any]) -> list[str]:
     from jsonschema import Draft202012Validator  # Jupyter brings it
 
     validator = Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
-    return [f"{'.'.join(map(str, error.absolute_path)) or 'the file'}: {error.message[:200]}" for error in validator.iter_errors(content)]
+    return [
+        f"{'.'.join(map(str, error.absolute_path)) or 'the file'}: {error.message[:200]}"
+        for error in validator.iter_errors(content)
+    ]
 
 
 def verified(path: str | Path) -> tuple[dict[str, Any], list[Gate]]:

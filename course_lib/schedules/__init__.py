@@ -13,18 +13,7 @@ from course_lib.schedules.zero_bubble import zb_h1, zb_h2, zb_v
 
 GENERATORS = {
     each.__name__: each
-    for each in (
-        naive,
-        gpipe,
-        one_f_one_b,
-        interleaved,
-        breadth_first,
-        zb_h1,
-        zb_h2,
-        zb_v,
-        dualpipe,
-        dualpipe_v,
-    )
+    for each in (naive, gpipe, one_f_one_b, interleaved, breadth_first, zb_h1, zb_h2, zb_v, dualpipe, dualpipe_v)
 }
 
 __all__ = [

@@ -13,9 +13,7 @@ def dualpipe(stages: int, microbatches: int) -> Schedule:
     """Half of the micro-batches from either end; every rank holds two stages, so the weights are there twice."""
     _sizes(stages, microbatches)
     if stages % 2:
-        raise ValueError(
-            f"DualPipe pairs ranks from both ends, and {stages} is odd; {_even(stages)} stages would fit."
-        )
+        raise ValueError(f"DualPipe pairs ranks from both ends, and {stages} is odd; {_even(stages)} stages would fit.")
     if microbatches % 2 or microbatches < 2 * stages:
         fits = max(2 * stages, microbatches + microbatches % 2)
         raise ValueError(
@@ -39,9 +37,7 @@ def dualpipe_v(stages: int, microbatches: int) -> Schedule:
         raise ValueError(
             f"DualPipeV on {stages} ranks needs {2 * stages} micro-batches at least, not {microbatches}; {2 * stages} would fit."
         )
-    rows = tuple(
-        _row(rank, stages, microbatches, (rank, 0), (2 * stages - 1 - rank, 0)) for rank in range(stages)
-    )
+    rows = tuple(_row(rank, stages, microbatches, (rank, 0), (2 * stages - 1 - rank, 0)) for rank in range(stages))
     return Schedule("DualPipeV", rows, microbatches, (v_shaped(stages),))
 
 
@@ -49,9 +45,7 @@ def _even(stages: int) -> str:
     return " or ".join(str(each) for each in (stages - 1, stages + 1) if each > 1)
 
 
-def _row(
-    depth: int, depths: int, microbatches: int, near: tuple[int, int], far: tuple[int, int]
-) -> tuple[Op, ...]:
+def _row(depth: int, depths: int, microbatches: int, near: tuple[int, int], far: tuple[int, int]) -> tuple[Op, ...]:
     """The row of the rank so deep behind its end (0: it is the end), of its near stage and the far one.
 
     Each stage comes as (number, its first micro-batch). `microbatches` counts those of one direction.
@@ -75,9 +69,7 @@ def _row(
         row.oldest_weight_gradient()
         do("F", far)
     for turn in range(microbatches - 2 * depths + depth + 1):
-        if (
-            turn == 0 and left == 0
-        ):  # the innermost rank has nothing to hide yet, and would only wait for both
+        if turn == 0 and left == 0:  # the innermost rank has nothing to hide yet, and would only wait for both
             do("F", near)
             do("B", far)
         else:

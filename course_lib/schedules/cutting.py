@@ -12,9 +12,7 @@ def cut_evenly(layers: int, stages: int, chunks: int = 1) -> list[range]:
     if layers % (stages * chunks):
         fits = [each for each in range(1, layers // stages + 1) if layers % (stages * each) == 0]
         way = (
-            f"chunks of {', '.join(map(str, fits))} would fit"
-            if fits
-            else f"no chunk count makes {stages} ranks even"
+            f"chunks of {', '.join(map(str, fits))} would fit" if fits else f"no chunk count makes {stages} ranks even"
         )
         raise ValueError(
             f"{layers} layers do not make {stages} × {chunks} equal stages; {way}, and `cut` makes uneven stages."

@@ -61,9 +61,7 @@ class Schedule:
 
     def stages_of(self, rank: int) -> tuple[int, ...]:
         """The stages that a rank holds, in order."""
-        return tuple(
-            stage for stage in range(self.stages) if any(route[stage] == rank for route in self.routes)
-        )
+        return tuple(stage for stage in range(self.stages) if any(route[stage] == rank for route in self.routes))
 
     def last_backward(self, rank: int) -> dict[int, int]:
         """For each stage of a rank the position in its row after which the stage's weight gradients are complete."""
@@ -90,10 +88,7 @@ def v_shaped(ranks: int) -> Route:
 
 
 def schedule_of(
-    rows: Iterable[Iterable[Any]],
-    microbatches: int,
-    routes: Sequence[Route] | None = None,
-    name: str = "yours",
+    rows: Iterable[Iterable[Any]], microbatches: int, routes: Sequence[Route] | None = None, name: str = "yours"
 ) -> Schedule:
     """A schedule from rows as people write them: `Op`, ("F", 2, 0) or "2F0"; None, a moment of idleness, is left out.
 
@@ -138,7 +133,6 @@ def grid(schedule: Schedule, mark: Iterable[tuple[int, int]] = (), width: int = 
     for rank, row in enumerate(cells):
         shown = " ".join(cell.ljust(wide) for cell in row[first : first + count])
         lines.append(
-            f"rank {rank:<3} {'… ' if first else ''}{shown}".rstrip()
-            + (" …" if len(row) > first + count else "")
+            f"rank {rank:<3} {'… ' if first else ''}{shown}".rstrip() + (" …" if len(row) > first + count else "")
         )
     return "\n".join(lines)

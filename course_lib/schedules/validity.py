@@ -31,14 +31,10 @@ class ScheduleError(ValueError):
             lines.append(f"… and {len(found) - 5} more.")
         marks = [(each.rank, each.position) for each in found if 0 <= each.rank < schedule.ranks]
         shown = grid(schedule, marks) if schedule.ranks <= 64 else ""
-        super().__init__(
-            "\n".join([f"{schedule.name}: this schedule cannot be run.", *lines, shown]).rstrip()
-        )
+        super().__init__("\n".join([f"{schedule.name}: this schedule cannot be run.", *lines, shown]).rstrip())
 
 
-def validate(
-    schedule: Schedule, buffering: float = math.inf, most_activations: float | None = None
-) -> Schedule:
+def validate(schedule: Schedule, buffering: float = math.inf, most_activations: float | None = None) -> Schedule:
     """The schedule itself, if nothing is wrong with it; else a ScheduleError that marks the faulty steps in the grid."""
     found = faults(schedule, buffering, most_activations)
     if found:
@@ -46,9 +42,7 @@ def validate(
     return schedule
 
 
-def faults(
-    schedule: Schedule, buffering: float = math.inf, most_activations: float | None = None
-) -> tuple[Fault, ...]:
+def faults(schedule: Schedule, buffering: float = math.inf, most_activations: float | None = None) -> tuple[Fault, ...]:
     """Everything wrong with a schedule, by rank and position; () for a valid one.
 
     Every micro-batch needs a forward and a backward, whole or in halves, on every stage, once, on the stage's rank and in that
@@ -105,32 +99,18 @@ def _strangers(schedule: Schedule) -> Iterator[Fault]:
                 ends = f"stages 0 to {schedule.stages - 1}, micro-batches 0 to {schedule.microbatches - 1}"
                 yield Fault("unknown", rank, place, op, f"{where}: there are {ends}.")
                 continue
-            if op.joins and (
-                not place or {op.kind, row[place - 1].kind} != {"F", "B"} or row[place - 1].joins
-            ):
-                yield Fault(
-                    "unknown",
-                    rank,
-                    place,
-                    op,
-                    f"{where}: only one forward and one backward can run together.",
-                )
+            if op.joins and (not place or {op.kind, row[place - 1].kind} != {"F", "B"} or row[place - 1].joins):
+                yield Fault("unknown", rank, place, op, f"{where}: only one forward and one backward can run together.")
                 continue
             home = schedule.rank_of(op.stage, op.microbatch)
             if home != rank:
                 yield Fault(
-                    "wrong rank",
-                    rank,
-                    place,
-                    op,
-                    f"{where}: rank {home} holds that stage for this micro-batch.",
+                    "wrong rank", rank, place, op, f"{where}: rank {home} holds that stage for this micro-batch."
                 )
             for kind in {"B": "BIW", "I": "BI", "W": "BW", "F": "F"}[op.kind]:
                 other = seen.get((kind, op.stage, op.microbatch))
                 if other:
-                    again = (
-                        "stands there twice" if kind == op.kind else f"repeats what {Op(kind, *op[1:3])} does"
-                    )
+                    again = "stands there twice" if kind == op.kind else f"repeats what {Op(kind, *op[1:3])} does"
                     yield Fault(
                         "duplicate",
                         rank,
@@ -152,10 +132,10 @@ def _absent(schedule: Schedule) -> Iterator[Fault]:
             for kind in ("F", "I", "W") if split else ("F", "B"):
                 if (kind, stage, microbatch) not in there:
                     op, place = Op(kind, stage, microbatch), len(schedule.rows[rank])
-                    why = f"rank {rank} never runs {op}, the {KINDS[kind]} of stage {stage} for micro-batch {microbatch}"
-                    yield Fault(
-                        "missing", rank, place, op, f"Rank {rank}, step {place} (the end of its row): {why}."
+                    why = (
+                        f"rank {rank} never runs {op}, the {KINDS[kind]} of stage {stage} for micro-batch {microbatch}"
                     )
+                    yield Fault("missing", rank, place, op, f"Rank {rank}, step {place} (the end of its row): {why}.")
 
 
 def _misplaced(schedule: Schedule) -> Iterator[Fault]:
@@ -205,9 +185,7 @@ def _stuck(schedule: Schedule, buffering: float) -> list[Fault]:
     for each in circle:
         place = waits[each][0]
         op, others = schedule.rows[each][place], " and ".join(str(other) for other in circle if other != each)
-        found.append(
-            Fault("deadlock", each, place, op, f"{_at(each, place, op)}: it {waits[each][2]}{ring}{others}.")
-        )
+        found.append(Fault("deadlock", each, place, op, f"{_at(each, place, op)}: it {waits[each][2]}{ring}{others}."))
     return found
 
 
@@ -229,9 +207,7 @@ class _Blocking:
             for rank in range(self.schedule.ranks):
                 while self._step(rank):
                     moved = True
-        return {
-            rank: self._why(rank) for rank, row in enumerate(self.schedule.rows) if self.at[rank] < len(row)
-        }
+        return {rank: self._why(rank) for rank, row in enumerate(self.schedule.rows) if self.at[rank] < len(row)}
 
     def _step(self, rank: int) -> bool:
         if self.sending[rank]:

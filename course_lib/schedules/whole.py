@@ -8,18 +8,14 @@ from course_lib.units import require_whole
 def naive(stages: int, microbatches: int) -> Schedule:
     """One micro-batch at a time, all the way forward and back: one rank works, the others wait."""
     _sizes(stages, microbatches)
-    rows = (
-        tuple(Op(kind, rank, each) for each in range(microbatches) for kind in "FB") for rank in range(stages)
-    )
+    rows = (tuple(Op(kind, rank, each) for each in range(microbatches) for kind in "FB") for rank in range(stages))
     return Schedule("naive", tuple(rows), microbatches, (looped(stages),))
 
 
 def gpipe(stages: int, microbatches: int) -> Schedule:
     """All forwards, then all backwards. Huang et al., "GPipe" (2019)."""
     _sizes(stages, microbatches)
-    rows = (
-        tuple(Op(kind, rank, each) for kind in "FB" for each in range(microbatches)) for rank in range(stages)
-    )
+    rows = (tuple(Op(kind, rank, each) for kind in "FB" for each in range(microbatches)) for rank in range(stages))
     return Schedule("GPipe", tuple(rows), microbatches, (looped(stages),))
 
 
@@ -31,9 +27,7 @@ def breadth_first(stages: int, microbatches: int, chunks: int = 2) -> Schedule:
     _sizes(stages, microbatches, chunks)
     rows = []
     for rank in range(stages):
-        forward = [
-            Op("F", chunk * stages + rank, each) for chunk in range(chunks) for each in range(microbatches)
-        ]
+        forward = [Op("F", chunk * stages + rank, each) for chunk in range(chunks) for each in range(microbatches)]
         rows.append((*forward, *(Op("B", op.stage, op.microbatch) for op in reversed(forward))))
     return Schedule("breadth-first", tuple(rows), microbatches, (looped(stages, chunks),))
 
@@ -58,10 +52,7 @@ def interleaved(stages: int, microbatches: int, chunks: int = 2) -> Schedule:
         return one_f_one_b(stages, microbatches)
     rounds_of(stages, microbatches, "interleaved 1F1B")
     return Schedule(
-        "interleaved 1F1B",
-        alternating(stages, microbatches, chunks, 2),
-        microbatches,
-        (looped(stages, chunks),),
+        "interleaved 1F1B", alternating(stages, microbatches, chunks, 2), microbatches, (looped(stages, chunks),)
     )
 
 
@@ -99,9 +90,7 @@ def _forward_chunk(number: int, ranks: int, chunks: int) -> int:
 def rounds_of(stages: int, microbatches: int, name: str) -> None:
     """Refuse micro-batches that do not make whole rounds of the ranks."""
     if microbatches % stages:
-        fits = [
-            each for each in (microbatches // stages * stages, (microbatches // stages + 1) * stages) if each
-        ]
+        fits = [each for each in (microbatches // stages * stages, (microbatches // stages + 1) * stages) if each]
         raise ValueError(
             f"{name} on {stages} ranks takes micro-batches in rounds of {stages}, and {microbatches} is no multiple of that; "
             f"{' or '.join(map(str, fits))} would fit."

@@ -18,9 +18,7 @@ def zb_h1(stages: int, microbatches: int, chunks: int = 1) -> Schedule:
     if chunks > 1:
         rounds_of(stages, microbatches, "interleaved ZB-H1")
     rows = alternating(stages, microbatches, chunks, 1, lag=1)
-    return Schedule(
-        "ZB-H1" if chunks == 1 else "interleaved ZB-H1", rows, microbatches, (looped(stages, chunks),)
-    )
+    return Schedule("ZB-H1" if chunks == 1 else "interleaved ZB-H1", rows, microbatches, (looped(stages, chunks),))
 
 
 def zb_h2(stages: int, microbatches: int) -> Schedule:
@@ -44,9 +42,7 @@ def zb_v(stages: int, microbatches: int) -> Schedule:
 
 def _v_row(rank: int, ranks: int, microbatches: int) -> tuple[Op, ...]:
     down, up, row = rank, 2 * ranks - 1 - rank, Row()
-    count = max(
-        2 * ranks - 1, microbatches
-    )  # the pattern needs that many; what is too many is left out below
+    count = max(2 * ranks - 1, microbatches)  # the pattern needs that many; what is too many is left out below
 
     def forward_and_back(stage: int) -> None:
         row.add("F", stage)

@@ -15,20 +15,23 @@ are first used.
 
 from course_lib.lazy import on_first_use
 
-__getattr__, __dir__, __all__ = on_first_use(__name__, {
-    "checkpoint": ("load", "save"),
-    "clip": ("clip_gradients", "gradient_norm"),
-    "flat": ("Flat", "Piece", "owners_of"),
-    "fully": ("FullySharded", "Unit"),
-    "groups": ("Group", "Wires", "group_of", "knee"),
-    "initial": ("drawing", "skeleton"),
-    "levels": ("two_levels",),
-    "master": ("HostOptimizer", "MasterOptimizer"),
-    "owned": ("OwnedOptimizer",),
-    "predict": ("bytes_per_param_sent", "gathered_peak", "hybrid_bytes", "row_bytes", "step_bytes"),
-    "prefetch": ("Played", "Use", "Work", "play", "work_of"),
-    "rows": ("Row", "add_gradient", "drop_gradient", "gradient_of"),
-    "trials": ("cut_model", "live_bytes", "only_at_work"),
-    "whole": ("full_gradients", "full_state"),
-    "zero": ("Zero",),
-})
+__getattr__, __dir__, __all__ = on_first_use(
+    __name__,
+    {
+        "checkpoint": ("load", "save"),
+        "clip": ("clip_gradients", "gradient_norm"),
+        "flat": ("Flat", "Piece", "owners_of"),
+        "fully": ("FullySharded", "Unit"),
+        "groups": ("Group", "Wires", "group_of", "knee"),
+        "initial": ("drawing", "skeleton"),
+        "levels": ("two_levels",),
+        "master": ("HostOptimizer", "MasterOptimizer"),
+        "owned": ("OwnedOptimizer",),
+        "predict": ("bytes_per_param_sent", "gathered_peak", "hybrid_bytes", "row_bytes", "step_bytes"),
+        "prefetch": ("Played", "Use", "Work", "play", "work_of"),
+        "rows": ("Row", "add_gradient", "drop_gradient", "gradient_of"),
+        "trials": ("cut_model", "live_bytes", "only_at_work"),
+        "whole": ("full_gradients", "full_state"),
+        "zero": ("Zero",),
+    },
+)

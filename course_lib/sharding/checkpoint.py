@@ -47,7 +47,9 @@ def save(folder: str | Path, model: Model, optimizer: Optimizer) -> None:
             for what, name, start, values in _held(model, optimizer, steps):
                 data = values.contiguous().reshape(-1).view(torch.uint8).cpu().numpy().tobytes()
                 stop = start + values.numel()
-                stretches.append(Stretch(what, name, start, stop, str(values.dtype).removeprefix("torch."), rank, offset))
+                stretches.append(
+                    Stretch(what, name, start, stop, str(values.dtype).removeprefix("torch."), rank, offset)
+                )
                 offset += file.write(data)
         shapes = {name: list(shape) for row in model.rows for name, shape in row.shapes.items()}
         shapes |= {name: list(each.shape) for name, each in _rest(model).items()}
@@ -103,8 +105,10 @@ def load(folder: str | Path, model: Model, optimizer: Optimizer) -> int:
     stored = _Stored(Path(folder))
     for row in model.rows:
         if wrong := [name for name, shape in row.shapes.items() if stored.shapes.get(name) != list(shape)]:
-            raise ValueError(f"{folder}: {wrong[0]} is {stored.shapes.get(wrong[0], 'not')} there and {list(row.shapes[wrong[0]])} in this "
-                             "model; build the model that was saved.")  # fmt: skip
+            raise ValueError(
+                f"{folder}: {wrong[0]} is {stored.shapes.get(wrong[0], 'not')} there and {list(row.shapes[wrong[0]])} in this "
+                "model; build the model that was saved."
+            )
         _fill(stored, row, "weight", row.shard.detach(), model.comm.rank)
         param, stepped = _stepped(row, optimizer)
         if stepped is not None:
@@ -163,5 +167,7 @@ class _Stored:
                 self.bytes_read += len(data)
                 found.append(torch.frombuffer(data, dtype=dtype))
         if sum(map(len, found)) != stop - start:
-            raise ValueError(f"{self.folder}: elements {start} to {stop} of {name} ({what}) are not all there; was every rank's part kept?")
+            raise ValueError(
+                f"{self.folder}: elements {start} to {stop} of {name} ({what}) are not all there; was every rank's part kept?"
+            )
         return torch.cat(found)

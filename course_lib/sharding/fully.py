@@ -82,7 +82,9 @@ class Unit:
         """The module's forward pass, between gathering and letting go."""
 
         def gathered(*args: Any, **kwargs: Any) -> Any:
-            self.model._ahead(self.place, -1 if _in_backward() else +1)  # a recomputation goes backwards through the units
+            self.model._ahead(
+                self.place, -1 if _in_backward() else +1
+            )  # a recomputation goes backwards through the units
             try:
                 self._show()
                 with self._names():
@@ -152,17 +154,32 @@ class FullySharded(nn.Module):
     gathered and reduced for each use. Buffers are each rank's own. Not for double backward.
     """
 
-    def __init__(self, comm: Comm, module: nn.Module, units: Sequence[nn.Module] = (), *, prefetch: int = 1,
-                 reshard_after_forward: bool = True, replicas: Comm | None = None, gather_dtype: torch.dtype | None = None,
-                 reduce_dtype: torch.dtype | None = None, grad_dtype: torch.dtype | None = None, draw: Draw | None = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        comm: Comm,
+        module: nn.Module,
+        units: Sequence[nn.Module] = (),
+        *,
+        prefetch: int = 1,
+        reshard_after_forward: bool = True,
+        replicas: Comm | None = None,
+        gather_dtype: torch.dtype | None = None,
+        reduce_dtype: torch.dtype | None = None,
+        grad_dtype: torch.dtype | None = None,
+        draw: Draw | None = None,
+    ) -> None:
         super().__init__()
         if type(prefetch) is not int or prefetch < 0:
-            raise ValueError(f"prefetch={prefetch!r}: a whole number of units to gather ahead; 0 gathers when they are used.")
+            raise ValueError(
+                f"prefetch={prefetch!r}: a whole number of units to gather ahead; 0 gathers when they are used."
+            )
         self.comm, self.replicas, self.prefetch, self.reshard = comm, replicas, prefetch, reshard_after_forward
         named = {each: name for name, each in module.named_modules()}
         chosen = list(dict.fromkeys([module, *units]))
         if unknown := [each for each in chosen if each not in named]:
-            raise ValueError(f"FullySharded: units holds a {type(unknown[0]).__name__} that is not inside the module; take units from it.")
+            raise ValueError(
+                f"FullySharded: units holds a {type(unknown[0]).__name__} that is not inside the module; take units from it."
+            )
         self.units = [Unit(self, named[each], each, set(chosen) - {each}) for each in chosen]
         _refuse_shared(self.units)
         self.units = [unit for unit in self.units if unit._named]
@@ -217,8 +234,10 @@ class FullySharded(nn.Module):
         self._leaving, self._reduced = None, set()
         if missing:
             names = ", ".join(name for row in missing[:2] for name in list(row.shapes)[:2])
-            raise ValueError(f"rank {self.comm.rank}: a unit with {names} got no gradient. Use it in the loss, on all ranks, or freeze it "
-                             "before the model is sharded.")  # fmt: skip
+            raise ValueError(
+                f"rank {self.comm.rank}: a unit with {names} got no gradient. Use it in the loss, on all ranks, or freeze it "
+                "before the model is sharded."
+            )
 
     @contextmanager
     def gathered(self) -> Iterator[dict[str, Tensor]]:
@@ -247,6 +266,8 @@ def _refuse_shared(units: Sequence[Unit]) -> None:
         for parameter in unit.places:
             if parameter in seen:
                 first, second = (name or "the root" for name in (seen[parameter], unit.name))
-                raise ValueError(f"A parameter is in two units, {first} and {second}: each would free it under the other. Put both uses in "
-                                 "one unit: leave one of the two modules to the root, or wrap what holds both.")  # fmt: skip
+                raise ValueError(
+                    f"A parameter is in two units, {first} and {second}: each would free it under the other. Put both uses in "
+                    "one unit: leave one of the two modules to the root, or wrap what holds both."
+                )
             seen[parameter] = unit.name

@@ -43,8 +43,19 @@ class Group:
         return self.computing + self.exposed
 
 
-def group_of(params: float, ranks: int, group: int, tokens: float, flops_per_s: float, wires: Wires, *, units: int = 1, gather: int = 2,
-             reduce: int = 2, convention: str = "B") -> Group:  # fmt: skip
+def group_of(
+    params: float,
+    ranks: int,
+    group: int,
+    tokens: float,
+    flops_per_s: float,
+    wires: Wires,
+    *,
+    units: int = 1,
+    gather: int = 2,
+    reduce: int = 2,
+    convention: str = "B",
+) -> Group:
     """A step of FSDP within `group` of `ranks` ranks and data parallelism across, `tokens` on each, in `units` units.
 
     A group larger than a server sends everything at the pace of the links between servers: its ring passes them. The forward
@@ -64,8 +75,16 @@ def group_of(params: float, ranks: int, group: int, tokens: float, flops_per_s: 
     behind = max(once + back, between) if near else once + back + between
     exposed = max(0.0, once - forward) + max(0.0, behind - backward)
     state = float(memory.zero_bytes(params, 3, shared, convention))
-    return Group(ranks=shared, state=state, inside=inside, across=across, far=across if near else inside + across, computing=work,
-                 talking=2 * once + back + between, exposed=exposed)  # fmt: skip
+    return Group(
+        ranks=shared,
+        state=state,
+        inside=inside,
+        across=across,
+        far=across if near else inside + across,
+        computing=work,
+        talking=2 * once + back + between,
+        exposed=exposed,
+    )
 
 
 def knee(groups: Sequence[Group], most_bytes: float) -> Group | None:

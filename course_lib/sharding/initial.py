@@ -45,8 +45,10 @@ def drawing(std: Callable[[str, torch.Size], float], seed: int = 0, ones: str = 
         if len(shape) < 2:
             return torch.full((stop - start,), float(ones in name))
         blocks = range(start // BLOCK, -(-stop // BLOCK))
-        rows = [torch.randn(BLOCK, generator=torch.Generator().manual_seed(zlib.crc32(f"{seed}/{name}/{block}".encode())))
-                for block in blocks]  # fmt: skip
+        rows = [
+            torch.randn(BLOCK, generator=torch.Generator().manual_seed(zlib.crc32(f"{seed}/{name}/{block}".encode())))
+            for block in blocks
+        ]
         first = start - blocks[0] * BLOCK
         return torch.cat(rows)[first : first + stop - start].mul_(std(name, shape))
 

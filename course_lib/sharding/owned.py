@@ -35,7 +35,10 @@ class OwnedOptimizer:
         """Step what this rank owns, then take the rest from its owners."""
         if self.optimizer:
             self.optimizer.step()
-        works = [self.comm.broadcast(each.data, rank, async_op=True) for each, rank in zip(self.parameters, self.owner, strict=True)]
+        works = [
+            self.comm.broadcast(each.data, rank, async_op=True)
+            for each, rank in zip(self.parameters, self.owner, strict=True)
+        ]
         for work in works:
             work.wait()
 

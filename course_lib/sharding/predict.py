@@ -29,8 +29,18 @@ def row_bytes(elements: int, ranks: int, width: int) -> int:
     return (ranks - 1) * Flat({"": elements}, ranks).part * require_whole("width", width, "bytes")
 
 
-def step_bytes(rows: Sequence[int], ranks: int, stage: int, gather: int = 2, reduce: int = 2, *, kept: bool = False,
-               replicas: int = 1, micro_batches: int = 1, root: bool = True) -> int:  # fmt: skip
+def step_bytes(
+    rows: Sequence[int],
+    ranks: int,
+    stage: int,
+    gather: int = 2,
+    reduce: int = 2,
+    *,
+    kept: bool = False,
+    replicas: int = 1,
+    micro_batches: int = 1,
+    root: bool = True,
+) -> int:
     """Bytes a rank sends in a step, exactly. Stage 3: the first row is the root's and is gathered once, unless `root=False`.
 
     Stage 1 sends gradients once, 2 with each micro-batch; 3 sends everything with each. `replicas` (stage 3) hold the same
@@ -51,7 +61,9 @@ def hybrid_bytes(elements: int, ranks: int, replicas: int, reduce: int = 2) -> f
     return 2 * (replicas - 1) / replicas * Flat({"": elements}, ranks).part * reduce
 
 
-def gathered_peak(rows: Sequence[int], ranks: int, gather: int = 2, prefetch: int = 1, *, kept: bool = False, root: bool = True) -> int:
+def gathered_peak(
+    rows: Sequence[int], ranks: int, gather: int = 2, prefetch: int = 1, *, kept: bool = False, root: bool = True
+) -> int:
     """Bytes of gathered weights at the most: the root's row, and as many others as are in use or on their way."""
     wide = [Flat({"": elements}, ranks).padded * gather for elements in rows]
     own, others = (wide[:1], wide[1:]) if root else ([], wide)

@@ -63,10 +63,24 @@ class Played:
         return max((nbytes for _, nbytes in self.held), default=0.0)
 
 
-def work_of(params: float, tokens: float, ranks: int, flops_per_s: float, bandwidth: float, *, latency: float = 0.0,
-            gather: int = 2, reduce: int = 2) -> Work:  # fmt: skip
+def work_of(
+    params: float,
+    tokens: float,
+    ranks: int,
+    flops_per_s: float,
+    bandwidth: float,
+    *,
+    latency: float = 0.0,
+    gather: int = 2,
+    reduce: int = 2,
+) -> Work:
     """A unit of so many parameters with `tokens` on each of `ranks` GPUs that really do `flops_per_s`; rings of this bandwidth."""
-    once = 2 * require("params", params, "parameters") * require("tokens", tokens, "tokens") / require("flops_per_s", flops_per_s, "FLOP/s")
+    once = (
+        2
+        * require("params", params, "parameters")
+        * require("tokens", tokens, "tokens")
+        / require("flops_per_s", flops_per_s, "FLOP/s")
+    )
     sent, hops = row_bytes(round(params), ranks, 1) / require("bandwidth", bandwidth, "bytes/s"), (ranks - 1) * latency
     return Work(hops + gather * sent, once, 2 * once, hops + reduce * sent, params * gather)
 

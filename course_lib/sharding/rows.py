@@ -25,9 +25,17 @@ class Row:
     the same part.
     """
 
-    def __init__(self, comm: Comm, parameters: Mapping[str, nn.Parameter], *, replicas: Comm | None = None,
-                 gather: torch.dtype | None = None, reduce: torch.dtype | None = None, keep: torch.dtype | None = None,
-                 draw: Draw | None = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        comm: Comm,
+        parameters: Mapping[str, nn.Parameter],
+        *,
+        replicas: Comm | None = None,
+        gather: torch.dtype | None = None,
+        reduce: torch.dtype | None = None,
+        keep: torch.dtype | None = None,
+        draw: Draw | None = None,
+    ) -> None:
         first = next(iter(parameters.values()))
         self.comm, self.replicas = comm, replicas
         self.shapes = {name: each.shape for name, each in parameters.items()}

@@ -26,11 +26,22 @@ class Zero(nn.Module):
     part. All ranks begin with rank 0's weights. Buffers are each rank's own. A parameter without gradient is an error.
     """
 
-    def __init__(self, comm: Comm, module: nn.Module, stage: int = 2, row_bytes: int = BUCKET, *,
-                 reduce_dtype: torch.dtype | None = None, grad_dtype: torch.dtype | None = None, init_sync: bool = True) -> None:  # fmt: skip
+    def __init__(
+        self,
+        comm: Comm,
+        module: nn.Module,
+        stage: int = 2,
+        row_bytes: int = BUCKET,
+        *,
+        reduce_dtype: torch.dtype | None = None,
+        grad_dtype: torch.dtype | None = None,
+        init_sync: bool = True,
+    ) -> None:
         super().__init__()
         if stage not in (1, 2):
-            raise ValueError(f"stage={stage!r}: Zero is stage 1 or 2; for stage 3 take FullySharded, for none DataParallel.")
+            raise ValueError(
+                f"stage={stage!r}: Zero is stage 1 or 2; for stage 3 take FullySharded, for none DataParallel."
+            )
         self.comm, self.module, self.stage, self.grad_dtype = comm, module, stage, grad_dtype
         self.names = {each: name for name, each in module.named_parameters() if each.requires_grad}
         if not self.names:
@@ -94,10 +105,14 @@ class Zero(nn.Module):
         """Wait until every shard's gradient is the mean over ranks. Stage 1 sends here, so call it once a step."""
         if not any(self._arrived):
             return
-        silent = [name for each, name in self.names.items() if gradient_of(each) is None and self._home[each] >= self._sent]
+        silent = [
+            name for each, name in self.names.items() if gradient_of(each) is None and self._home[each] >= self._sent
+        ]
         if silent:
-            raise ValueError(f"rank {self.comm.rank}: no gradient for {', '.join(silent[:3])} ({len(silent)} parameters). Use them in the "
-                             "loss, or freeze them before Zero is made.")  # fmt: skip
+            raise ValueError(
+                f"rank {self.comm.rank}: no gradient for {', '.join(silent[:3])} ({len(silent)} parameters). Use them in the "
+                "loss, or freeze them before Zero is made."
+            )
         self._arrived = [len(members) for members in self._members]
         self._send()
 

@@ -12,22 +12,19 @@ and load no torch; names are loaded when they are first used.
 
 from course_lib.lazy import on_first_use
 
-__getattr__, __dir__, __all__ = on_first_use(__name__, {
-    "chance": ("inside",),
-    "decomposed": ("gathered_product", "scattered_product"),
-    "gradients": ("clip_gradients", "finish", "gradient_norm"),
-    "linear": ("ColumnParallelLinear", "RowParallelLinear"),
-    "model": ("ParallelAttention", "ParallelMLP", "TensorParallel", "build", "parallelize"),
-    "operators": ("copy_in", "gather", "gather_in", "scatter_out", "split", "sum_out"),
-    "pieces": ("Piece", "check_split", "packed_rows", "plan", "span"),
-    "proof": ("misplaced", "objections"),
-    "state": ("full_gradients", "full_state", "gather_full", "shard_state"),
-    "traffic": (
-        "Traffic",
-        "tp_bytes_per_layer",
-        "tp_bytes_per_step",
-        "tp_calls_per_layer",
-        "tp_cost_per_layer",
-    ),
-    "vocabulary": ("VocabParallelEmbedding", "cross_entropy", "gather_logits"),
-})
+__getattr__, __dir__, __all__ = on_first_use(
+    __name__,
+    {
+        "chance": ("inside",),
+        "decomposed": ("gathered_product", "scattered_product"),
+        "gradients": ("clip_gradients", "finish", "gradient_norm"),
+        "linear": ("ColumnParallelLinear", "RowParallelLinear"),
+        "model": ("ParallelAttention", "ParallelMLP", "TensorParallel", "build", "parallelize"),
+        "operators": ("copy_in", "gather", "gather_in", "scatter_out", "split", "sum_out"),
+        "pieces": ("Piece", "check_split", "packed_rows", "plan", "span"),
+        "proof": ("misplaced", "objections"),
+        "state": ("full_gradients", "full_state", "gather_full", "shard_state"),
+        "traffic": ("Traffic", "tp_bytes_per_layer", "tp_bytes_per_step", "tp_calls_per_layer", "tp_cost_per_layer"),
+        "vocabulary": ("VocabParallelEmbedding", "cross_entropy", "gather_logits"),
+    },
+)

@@ -39,11 +39,7 @@ class _Columns(Function):
         again = start_gather(ctx.comm, x, 1) if ctx.sequence and needs_weight else lambda: x
         to_x = to_weight = to_bias = None
         if needs_x:  # under way while the weight's gradient is computed
-            to_x = (
-                start_scatter(ctx.comm, grad @ weight, 1)
-                if ctx.sequence
-                else start_sum(ctx.comm, grad @ weight)
-            )
+            to_x = start_scatter(ctx.comm, grad @ weight, 1) if ctx.sequence else start_sum(ctx.comm, grad @ weight)
             if not ctx.overlap:
                 to_x()
         if needs_weight:
@@ -61,13 +57,7 @@ class ColumnParallelLinear(nn.Module):
     """
 
     def __init__(
-        self,
-        comm: Comm,
-        weight: Tensor,
-        bias: Tensor | None = None,
-        *,
-        sequence: bool = False,
-        overlap: bool = True,
+        self, comm: Comm, weight: Tensor, bias: Tensor | None = None, *, sequence: bool = False, overlap: bool = True
     ) -> None:
         super().__init__()
         self.comm, self.sequence, self.overlap = comm, sequence, overlap
@@ -95,9 +85,7 @@ class RowParallelLinear(nn.Module):
     of the sum, (B, S / ranks, out); the bias's gradient is then a part on each rank, to be summed after the backward pass.
     """
 
-    def __init__(
-        self, comm: Comm, weight: Tensor, bias: Tensor | None = None, *, sequence: bool = False
-    ) -> None:
+    def __init__(self, comm: Comm, weight: Tensor, bias: Tensor | None = None, *, sequence: bool = False) -> None:
         super().__init__()
         self.comm, self.sequence = comm, sequence
         self.weight, self.bias = _parameter(weight), _parameter(bias)
@@ -125,9 +113,7 @@ def _parameter(value: Tensor | None) -> nn.Parameter | None:
 
 def _copy(part: Tensor, whole: Tensor) -> nn.Parameter:
     """A part with memory of its own, so that the whole can go; frozen where that is."""
-    return nn.Parameter(
-        part.detach().clone(memory_format=torch.contiguous_format), requires_grad=whole.requires_grad
-    )
+    return nn.Parameter(part.detach().clone(memory_format=torch.contiguous_format), requires_grad=whole.requires_grad)
 
 
 def _check(what: str, number: int, comm: Comm) -> None:

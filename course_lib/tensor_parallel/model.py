@@ -57,9 +57,7 @@ class ParallelAttention(Attention):
 class ParallelMLP(MLP):
     """This rank's columns of the MLP: one packed product in, and one that adds up over ranks out."""
 
-    def __init__(
-        self, config: Config, wide: ColumnParallelLinear, down: RowParallelLinear, width: int
-    ) -> None:
+    def __init__(self, config: Config, wide: ColumnParallelLinear, down: RowParallelLinear, width: int) -> None:
         with torch.device("meta"):
             super().__init__(config)
         self.wide, self.down = wide, down
@@ -92,8 +90,14 @@ class TensorParallel(Transformer):
 
     pieces: dict[str, tuple[Piece, ...]]
 
-    def __init__(self, config: Config, comm: Comm, sequence_parallel: bool = False, vocab_parallel: bool = True,
-                 dtype: torch.dtype = torch.float32) -> None:  # fmt: skip
+    def __init__(
+        self,
+        config: Config,
+        comm: Comm,
+        sequence_parallel: bool = False,
+        vocab_parallel: bool = True,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
         pieces = plan(config, comm.size, comm.rank, sequence_parallel, vocab_parallel)
         with torch.device("meta"), torch.random.fork_rng(devices=[]):
             super().__init__(config)
@@ -104,9 +108,7 @@ class TensorParallel(Transformer):
     def _room(self, dtype: torch.dtype) -> None:
         """Replace every part by this rank's, with memory for its weights."""
         memory = {
-            name: torch.empty(
-                (sum(piece.local_shape[0] for piece in held), *held[0].local_shape[1:]), dtype=dtype
-            )
+            name: torch.empty((sum(piece.local_shape[0] for piece in held), *held[0].local_shape[1:]), dtype=dtype)
             for name, held in self.pieces.items()
         }
         self._ends(memory)
@@ -117,13 +119,14 @@ class TensorParallel(Transformer):
                 getattr(block, norm).weight = nn.Parameter(memory[f"{at}{norm}.weight"])
             rows = [piece.local_shape[0] for piece in self.pieces[f"{at}attention.qkv.weight"]]
             block.attention = ParallelAttention(
-                self.config, self._columns(memory, f"{at}attention.qkv"), self._rows(memory, f"{at}attention.wo"), tuple(rows))  # fmt: skip
+                self.config,
+                self._columns(memory, f"{at}attention.qkv"),
+                self._rows(memory, f"{at}attention.wo"),
+                tuple(rows),
+            )
             width = self.pieces[f"{at}mlp.wide.weight"][0].local_shape[0]
             block.mlp = ParallelMLP(
-                self.config,
-                self._columns(memory, f"{at}mlp.wide"),
-                self._rows(memory, f"{at}mlp.down"),
-                width,
+                self.config, self._columns(memory, f"{at}mlp.wide"), self._rows(memory, f"{at}mlp.down"), width
             )
             if self.sequence_parallel:
                 block.dropout = OwnDropout(self.comm, self.config.dropout)
@@ -157,8 +160,11 @@ class TensorParallel(Transformer):
     def fill(self, wholes: Iterable[tuple[str, Tensor]]) -> None:
         """Copy this rank's pieces of the whole model's parameters into their places."""
         parameters = dict(self.named_parameters())
-        places = {piece.name: (parameters[name].data, offset, piece)
-                  for name, held in self.pieces.items() for offset, piece in stacked(held)}  # fmt: skip
+        places = {
+            piece.name: (parameters[name].data, offset, piece)
+            for name, held in self.pieces.items()
+            for offset, piece in stacked(held)
+        }
         for name, whole in wholes:
             own, offset, piece = places[name]
             own.narrow(0, offset, piece.local_shape[0]).copy_(piece.of(whole.detach()))
@@ -173,9 +179,7 @@ class TensorParallel(Transformer):
                 f"A sequence of {seq} tokens: with sequence_parallel it must be a multiple of the {self.comm.size} ranks, "
                 f"and no longer than the model's seq_len={self.config.seq_len}."
             )
-        x_BSH = (
-            self.embedding(tokens_BS) if self.vocab_parallel else split(self.embedding(tokens_BS), self.comm)
-        )
+        x_BSH = self.embedding(tokens_BS) if self.vocab_parallel else split(self.embedding(tokens_BS), self.comm)
         if self.config.positions == "learned":
             x_BSH = x_BSH + self.positions.weight[:seq].chunk(self.comm.size)[self.comm.rank]
         return x_BSH
@@ -208,14 +212,10 @@ def parallelize(
     Every rank gives the same model; ValueError otherwise, on all ranks. `build` never holds the whole.
     """
     if not isinstance(model, Transformer) or isinstance(model, TensorParallel):
-        raise ValueError(
-            f"parallelize takes a whole course_lib.transformer.Transformer, not {type(model).__name__}."
-        )
+        raise ValueError(f"parallelize takes a whole course_lib.transformer.Transformer, not {type(model).__name__}.")
     given = dict(model.named_parameters())
     frozen = {name: not each.requires_grad for name, each in given.items()}
-    part = TensorParallel(
-        model.config, comm, sequence_parallel, vocab_parallel, next(iter(given.values())).dtype
-    )
+    part = TensorParallel(model.config, comm, sequence_parallel, vocab_parallel, next(iter(given.values())).dtype)
     mark = zlib.crc32(repr((model.config, frozen, sequence_parallel, vocab_parallel)).encode())
     for each in given.values():
         mark = zlib.crc32(each.detach().contiguous().reshape(-1).view(torch.uint8).cpu().numpy(), mark)

@@ -36,9 +36,7 @@ class Piece:
 
     def of(self, whole: Any) -> Any:
         """What is held of a tensor (or array) of the whole's shape: a view."""
-        return (
-            whole if self.dim is None else whole[(slice(None),) * self.dim + (slice(self.start, self.stop),)]
-        )
+        return whole if self.dim is None else whole[(slice(None),) * self.dim + (slice(self.start, self.stop),)]
 
 
 def span(total: int, parts: int, index: int) -> tuple[int, int]:
@@ -53,9 +51,7 @@ def check_split(config: Any, ranks: int) -> None:
     require_whole("ranks", ranks)
     fits = [n for n in range(1, config.heads + 1) if not _obstacle(config, n)]
     if problem := _obstacle(config, ranks):
-        raise ValueError(
-            f"{ranks} ranks cannot share this model: {problem}. These numbers of ranks can: {fits}."
-        )
+        raise ValueError(f"{ranks} ranks cannot share this model: {problem}. These numbers of ranks can: {fits}.")
 
 
 def _obstacle(config: Any, ranks: int) -> str:
@@ -73,9 +69,7 @@ def packed_rows(sizes: Sequence[int], ranks: int, rank: int) -> list[slice]:
     `sizes` are the rows of each; every one must divide.
     """
     if odd := [size for size in sizes if size % ranks]:
-        raise ValueError(
-            f"packed_rows: {odd[0]} rows do not divide among {ranks} ranks; sizes are {list(sizes)}."
-        )
+        raise ValueError(f"packed_rows: {odd[0]} rows do not divide among {ranks} ranks; sizes are {list(sizes)}.")
     starts = [sum(sizes[:index]) for index in range(len(sizes))]
     return [
         slice(start + size // ranks * rank, start + size // ranks * (rank + 1))
@@ -123,8 +117,7 @@ class _Cutter:
         yield f"{at}norm1.weight", (self.spread(f"{at}norm1.weight", (c.hidden,)),)
         queries = [(f"{at}attention.wq", c.hidden, self.cut)]
         yield from self.columns(
-            f"{at}attention.qkv",
-            [*queries, *((f"{at}attention.{w}", narrow, self.heads) for w in ("wk", "wv"))],
+            f"{at}attention.qkv", [*queries, *((f"{at}attention.{w}", narrow, self.heads) for w in ("wk", "wv"))]
         )
         yield from self.rows(f"{at}attention.wo", c.hidden)
         yield f"{at}norm2.weight", (self.spread(f"{at}norm2.weight", (c.hidden,)),)
@@ -132,9 +125,7 @@ class _Cutter:
         yield from self.columns(f"{at}mlp.wide", [(f"{at}mlp.{name}", c.ffn, self.cut) for name in names])
         yield from self.rows(f"{at}mlp.down", c.ffn)
 
-    def columns(
-        self, local: str, parts: Sequence[tuple[str, int, Any]]
-    ) -> Iterator[tuple[str, tuple[Piece, ...]]]:
+    def columns(self, local: str, parts: Sequence[tuple[str, int, Any]]) -> Iterator[tuple[str, tuple[Piece, ...]]]:
         """Matrices whose outputs are shared out: the columns of Xᵀ's factor, which are the rows of `nn.Linear`'s weight."""
         yield (
             f"{local}.weight",

@@ -21,16 +21,12 @@ def misplaced(model: TensorParallel) -> list[str]:
     """What does not lie as the plan says, a sentence each: missing or strange names, whole matrices, parts that keep a whole alive."""
     found, parameters = [], dict(model.named_parameters())
     for name in sorted(set(model.pieces) ^ set(parameters)):
-        found.append(
-            f"{name} is {'not in the plan' if name in parameters else 'in the plan, and not in the model'}."
-        )
+        found.append(f"{name} is {'not in the plan' if name in parameters else 'in the plan, and not in the model'}.")
     for name in set(model.pieces) & set(parameters):
         held, parameter = model.pieces[name], parameters[name]
         want = (sum(piece.local_shape[0] for piece in held), *held[0].local_shape[1:])
         if tuple(parameter.shape) != want:
-            found.append(
-                f"{name} is of shape {tuple(parameter.shape)}; rank {model.comm.rank}'s part is {want}."
-            )
+            found.append(f"{name} is of shape {tuple(parameter.shape)}; rank {model.comm.rank}'s part is {want}.")
         elif parameter.untyped_storage().nbytes() > parameter.nbytes:
             found.append(
                 f"{name} is a view of {bytes_text(parameter.untyped_storage().nbytes())}, of which it is "
@@ -50,11 +46,7 @@ def objections(
     """
     found, meter = [], run.meter
     for rank in range(run.ranks):
-        held, sent, done = (
-            meter.peak_roles[rank].get("parameters", 0),
-            meter.bytes_sent[rank],
-            meter.flops[rank],
-        )
+        held, sent, done = (meter.peak_roles[rank].get("parameters", 0), meter.bytes_sent[rank], meter.flops[rank])
         if sent * slack < nbytes:
             found.append(
                 f"Rank {rank} sent {bytes_text(sent)}; the parts of a product reach each other in {bytes_text(nbytes)}, not in "
@@ -70,16 +62,13 @@ def objections(
                 f"Rank {rank} held {bytes_text(held)} of parameters, and its parts are {bytes_text(parameters)}."
             )
         if done > flops * slack:
-            found.append(
-                f"Rank {rank} did {number_text(done)} operations, and its share is {number_text(flops)}."
-            )
+            found.append(f"Rank {rank} did {number_text(done)} operations, and its share is {number_text(flops)}.")
     return found + _exposed(run, hidden)
 
 
 def _exposed(run: Run, hidden: float) -> list[str]:
     shares = [
-        under / (out + under) if out + under else 1.0
-        for out, under in zip(run.exposed(), run.hidden(), strict=True)
+        under / (out + under) if out + under else 1.0 for out, under in zip(run.exposed(), run.hidden(), strict=True)
     ]
     worst = min(shares)
     if worst >= hidden:

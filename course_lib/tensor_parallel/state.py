@@ -13,8 +13,14 @@ from course_lib.tensor_parallel.model import TensorParallel, stacked
 from course_lib.tensor_parallel.pieces import Piece, plan
 
 
-def shard_state(state: Mapping[str, Tensor], config: Any, ranks: int, rank: int, sequence_parallel: bool = False,
-                vocab_parallel: bool = True) -> dict[str, Tensor]:  # fmt: skip
+def shard_state(
+    state: Mapping[str, Tensor],
+    config: Any,
+    ranks: int,
+    rank: int,
+    sequence_parallel: bool = False,
+    vocab_parallel: bool = True,
+) -> dict[str, Tensor]:
     """The state_dict of rank `rank`, cut from the whole model's. ValueError names what is missing or of another shape."""
     local = {}
     for name, held in plan(config, ranks, rank, sequence_parallel, vocab_parallel).items():
@@ -40,19 +46,14 @@ def full_state(model: TensorParallel, dst: int | None = None) -> dict[str, Tenso
 
 def full_gradients(model: TensorParallel) -> dict[str, Tensor]:
     """The whole model's gradients on every rank, by the whole's names, of parameters that have one. After `finish()`."""
-    return gather_full(
-        model, {name: each.grad for name, each in model.named_parameters() if each.grad is not None}
-    )
+    return gather_full(model, {name: each.grad for name, each in model.named_parameters() if each.grad is not None})
 
 
-def gather_full(
-    model: TensorParallel, tensors: Mapping[str, Tensor], dst: int | None = None
-) -> dict[str, Tensor]:
+def gather_full(model: TensorParallel, tensors: Mapping[str, Tensor], dst: int | None = None) -> dict[str, Tensor]:
     """Wholes of tensors that are cut like the parameters they are named after: weights, gradients, an optimizer's moments."""
     comm = model.comm
     plans = [
-        plan(model.config, comm.size, rank, model.sequence_parallel, model.vocab_parallel)
-        for rank in range(comm.size)
+        plan(model.config, comm.size, rank, model.sequence_parallel, model.vocab_parallel) for rank in range(comm.size)
     ]
     whole: dict[str, Tensor] = {}
     for name, held in model.pieces.items():
@@ -69,9 +70,7 @@ def gather_full(
     return whole
 
 
-def _collect(
-    model: TensorParallel, own: Tensor, dim: int, held: list[Piece], dst: int | None
-) -> list[Tensor]:
+def _collect(model: TensorParallel, own: Tensor, dim: int, held: list[Piece], dst: int | None) -> list[Tensor]:
     """Every rank's part in order, copies once; all travel at the longest's length."""
     comm = model.comm
     longest = max(piece.stop - piece.start for piece in held)
@@ -84,6 +83,5 @@ def _collect(
         comm.gather(padded, parts if comm.rank == dst else None, dst)
     step = held[0].copies
     return [
-        part.narrow(dim, 0, piece.stop - piece.start)
-        for part, piece in zip(parts[::step], held[::step], strict=True)
+        part.narrow(dim, 0, piece.stop - piece.start) for part, piece in zip(parts[::step], held[::step], strict=True)
     ]

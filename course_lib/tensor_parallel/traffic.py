@@ -17,9 +17,7 @@ Calls = dict[str, int]
 RECOMPUTE = ("none", "full", "early")
 
 
-def tp_calls_per_layer(
-    *, sequence_parallel: bool = False, regather: bool = True, recompute: str = "none"
-) -> Calls:
+def tp_calls_per_layer(*, sequence_parallel: bool = False, regather: bool = True, recompute: str = "none") -> Calls:
     """Collectives of one layer's activations, forward and backward: {"all_reduce": 4} and so on.
 
     Attention and MLP each have one operator in front and one behind: two collectives a pass with either form, all-reduces
@@ -37,14 +35,7 @@ def tp_calls_per_layer(
 
 
 def tp_cost_per_layer(
-    tokens: int,
-    hidden: int,
-    tp: int,
-    latency: float,
-    bandwidth: float,
-    *,
-    element_bytes: int = 2,
-    **form: Any,
+    tokens: int, hidden: int, tp: int, latency: float, bandwidth: float, *, element_bytes: int = 2, **form: Any
 ) -> Cost:
     """Seconds, bytes and rounds of one layer's collectives, forward and backward, one after another.
 
@@ -111,14 +102,11 @@ def tp_bytes_per_step(
     """
     check_split(config, tp)
     tokens = require_whole("batch", batch) * require_whole("seq", seq)
-    half = (
-        tokens * config.hidden * element_bytes * (tp - 1) / tp
-    )  # an all-gather or reduce-scatter of activations
+    half = tokens * config.hidden * element_bytes * (tp - 1) / tp  # an all-gather or reduce-scatter of activations
     form = {"sequence_parallel": sequence_parallel, "recompute": recompute}
     sp, vp = sequence_parallel, vocab_parallel
     return Traffic(
-        layers=config.layers
-        * tp_bytes_per_layer(tokens, config.hidden, tp, element_bytes=element_bytes, **form),
+        layers=config.layers * tp_bytes_per_layer(tokens, config.hidden, tp, element_bytes=element_bytes, **form),
         embedding=half * (2 if vp else 1 if sp else 0),  # forward and, with the sequence shared out, backward
         head=half * (3 if sp and vp else 2 if vp else 1 if sp else 0),
         loss=2 * (tp - 1) / tp * 3 * tokens * loss_bytes * vp,
@@ -128,9 +116,5 @@ def tp_bytes_per_step(
 
 def _partial(config: Any, tp: int, sequence_parallel: bool, vocab_parallel: bool) -> float:
     """Numbers that a rank sends to sum partial gradients."""
-    held = [
-        piece
-        for pieces in plan(config, tp, 0, sequence_parallel, vocab_parallel).values()
-        for piece in pieces
-    ]
+    held = [piece for pieces in plan(config, tp, 0, sequence_parallel, vocab_parallel).values() for piece in pieces]
     return sum(2 * (piece.copies - 1) / piece.copies * piece.numel for piece in held if piece.partial)

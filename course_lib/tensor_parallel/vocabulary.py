@@ -36,9 +36,7 @@ class VocabParallelEmbedding(nn.Module):
     def of(cls, comm: Comm, embedding: nn.Embedding, *, sequence: bool = False) -> Self:
         """This rank's rows of a whole embedding, copied."""
         start, stop = span(embedding.num_embeddings, comm.size, comm.rank)
-        own = nn.Parameter(
-            embedding.weight.detach()[start:stop].clone(), requires_grad=embedding.weight.requires_grad
-        )
+        own = nn.Parameter(embedding.weight.detach()[start:stop].clone(), requires_grad=embedding.weight.requires_grad)
         return cls(comm, own, embedding.num_embeddings, sequence=sequence)
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -66,9 +64,7 @@ def _known(what: str, tokens: Tensor, vocab: int, ignored: int | None = None) ->
     if ignored is not None:
         strange &= tokens != ignored
     if strange.any():
-        raise ValueError(
-            f"{what} {int(tokens[strange][0])} is not in a vocabulary of {vocab} (0 to {vocab - 1})."
-        )
+        raise ValueError(f"{what} {int(tokens[strange][0])} is not in a vocabulary of {vocab} (0 to {vocab - 1}).")
 
 
 class _TokenLoss(Function):

@@ -32,20 +32,13 @@ class Durations:
     def of(self, schedule: Schedule) -> dict[str, list[float]]:
         """Duration by kind and stage of this schedule."""
         stages = schedule.stages
-        forward, backward = (
-            _per_stage(name, getattr(self, name), schedule) for name in ("forward", "backward")
-        )
+        forward, backward = (_per_stage(name, getattr(self, name), schedule) for name in ("forward", "backward"))
         inner, outer = (
             None if value is None else _per_stage(name, value, schedule)
-            for name, value in (
-                ("input_gradient", self.input_gradient),
-                ("weight_gradient", self.weight_gradient),
-            )
+            for name, value in (("input_gradient", self.input_gradient), ("weight_gradient", self.weight_gradient))
         )
         if inner is None:
-            inner = (
-                [b - w for b, w in zip(backward, outer, strict=True)] if outer else [b / 2 for b in backward]
-            )
+            inner = [b - w for b, w in zip(backward, outer, strict=True)] if outer else [b / 2 for b in backward]
         if outer is None:
             outer = [b - i for b, i in zip(backward, inner, strict=True)]
         for stage in range(stages):

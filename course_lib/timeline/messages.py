@@ -28,8 +28,7 @@ def messages(schedule: Schedule, durations: Durations | None = None) -> list[Mes
     for any positive `durations`, and receives are early enough for those given (by default a message takes half a forward).
     """
     times = play(
-        schedule,
-        durations if _positive(schedule, durations) else Durations(communication=0.5 * schedule.share),
+        schedule, durations if _positive(schedule, durations) else Durations(communication=0.5 * schedule.share)
     )
     found = []
     for rank, row in enumerate(schedule.rows):
@@ -42,9 +41,7 @@ def messages(schedule: Schedule, durations: Durations | None = None) -> list[Mes
                 made = times.finishes[rank][place]
                 before = bisect_right(times.finishes[dst], made)
                 kind = "F" if op.kind == "F" else "G"
-                joint = (
-                    place + 1 < len(row) and row[place + 1].joins and times.finishes[rank][place + 1] == made
-                )
+                joint = place + 1 < len(row) and row[place + 1].joins and times.finishes[rank][place + 1] == made
                 found.append((made, Message(kind, op.stage, op.microbatch, rank, dst, place + joint, before)))
     return [message for _, message in sorted(found)]
 

@@ -50,9 +50,7 @@ class Timeline:
         The bubble rate of Qi et al. (2023), for an optimizer step that lets ranks end one after the other; work is counted
         as the mean over ranks.
         """
-        longest = max(
-            last[-1] - first[0] for first, last in zip(self.starts, self.finishes, strict=True) if first
-        )
+        longest = max(last[-1] - first[0] for first, last in zip(self.starts, self.finishes, strict=True) if first)
         return 1 - sum(self.busy) / self.schedule.ranks / longest
 
     @property
@@ -78,13 +76,8 @@ class Timeline:
 
     def critical_path(self) -> list[tuple[int, int]]:
         """The (rank, position)s of a chain without slack, first to last: make one of them shorter or nothing changes."""
-        where = {
-            op[:3]: (rank, at) for rank, row in enumerate(self.schedule.rows) for at, op in enumerate(row)
-        }
-        rank = max(
-            range(self.schedule.ranks),
-            key=lambda each: self.finishes[each][-1] if self.finishes[each] else -1,
-        )
+        where = {op[:3]: (rank, at) for rank, row in enumerate(self.schedule.rows) for at, op in enumerate(row)}
+        rank = max(range(self.schedule.ranks), key=lambda each: self.finishes[each][-1] if self.finishes[each] else -1)
         at, path = len(self.schedule.rows[rank]) - 1, []
         while True:
             path.append((rank, at))
@@ -122,9 +115,7 @@ class Timeline:
             if op.kind == "W" or not 0 <= other < self.schedule.stages:
                 continue
             kinds = "F" if forward else "BI"
-            source = next(
-                where[kind, other, op.microbatch] for kind in kinds if (kind, other, op.microbatch) in where
-            )
+            source = next(where[kind, other, op.microbatch] for kind in kinds if (kind, other, op.microbatch) in where)
             arrives = self.finishes[source[0]][source[1]] + (source[0] != rank) * self.durations.communication
             if arrives > late or found is None:
                 found, late = source, arrives

@@ -20,9 +20,17 @@ from course_lib.widgets.explore import Explorer, explore, in_notebook, play, sli
 from course_lib.widgets.links import chapter_link, table
 
 __all__ = [
-    "Matching", "course_map", "draw_glossary", "draw_map", "draw_ring", "flash_cards", "frames", "glossary", "matching",
+    "Matching",
+    "course_map",
+    "draw_glossary",
+    "draw_map",
+    "draw_ring",
+    "flash_cards",
+    "frames",
+    "glossary",
+    "matching",
     "ring_stepper",
-]  # fmt: skip
+]
 
 # --- a ring of ranks ------------------------------------------------------------------------------
 
@@ -47,9 +55,7 @@ def draw_ring(messages: list[Message], ranks: int, step: int) -> Picture:
     holders = {message.dst for message in now}
     moving = {(message.src, message.dst) for message in now}
     sent = sum(message.nbytes for frame in steps[:step] for message in frame)
-    who = ", ".join(f"{one} → {other}" for one, other in sorted(moving)[:4]) + (
-        " …" if len(moving) > 4 else ""
-    )
+    who = ", ".join(f"{one} → {other}" for one, other in sorted(moving)[:4]) + (" …" if len(moving) > 4 else "")
     note = f"{who}; {bytes_text(sent)} sent so far, {duration_text(max(m.arrived for m in now))} of the run's clock"
     title = f"A ring of {ranks} ranks, step {step} of {len(steps)}"
     return ring(ranks, holders=holders, visited=before - holders, moving=moving, title=title, note=note)
@@ -123,7 +129,9 @@ def flash_cards(seed: int = 0) -> Explorer:
         term = terms[number - 1]
         back = html.escape(term.meaning) if turned else "<i>Say what it means, then turn the card.</i>"
         link = f"<br>{chapter_link(term.chapter)}" if turned else ""
-        look = f"border:1px solid {SOFT};border-radius:8px;padding:1em 1.4em;max-width:34em;background:{PAPER};color:{INK}"
+        look = (
+            f"border:1px solid {SOFT};border-radius:8px;padding:1em 1.4em;max-width:34em;background:{PAPER};color:{INK}"
+        )
         return f'<div style="{look}"><b style="font-size:1.2em">{html.escape(term.term)}</b><p>{back}{link}</p></div>'
 
     cards = range(1, len(terms) + 1)
@@ -147,16 +155,11 @@ class Matching:
     def right(self) -> dict[str, bool]:
         """Whether both halves of each chosen row are right."""
         rows = course.thesis()
-        return {
-            name: pair == (rows[name].property, rows[name].collective) for name, pair in self.answers.items()
-        }
+        return {name: pair == (rows[name].property, rows[name].collective) for name, pair in self.answers.items()}
 
     def _repr_html_(self) -> str:
         """The choices as a table."""
-        body = [
-            (html.escape(name), *map(html.escape, self.answers.get(name, ("–", "–"))))
-            for name in course.thesis()
-        ]
+        body = [(html.escape(name), *map(html.escape, self.answers.get(name, ("–", "–")))) for name in course.thesis()]
         return table(("strategy", "property", "what the ranks say"), body)
 
 
@@ -188,10 +191,15 @@ def _match_row(
     ipywidgets: Any, made: Matching, said: Any, name: str, properties: list[str], collectives: list[str]
 ) -> Any:
     boxes = [
-        ipywidgets.Dropdown(options=[("choose …", ""), *((text, text) for text in texts)], value="", description=words,
-                            style={"description_width": "6.5em"}, layout=ipywidgets.Layout(width="21em"))
+        ipywidgets.Dropdown(
+            options=[("choose …", ""), *((text, text) for text in texts)],
+            value="",
+            description=words,
+            style={"description_width": "6.5em"},
+            layout=ipywidgets.Layout(width="21em"),
+        )
         for words, texts in (("property", properties), ("ranks say", collectives))
-    ]  # fmt: skip
+    ]
 
     def chosen(_: object) -> None:
         pair = (boxes[0].value, boxes[1].value)
@@ -200,9 +208,7 @@ def _match_row(
         else:
             made.answers.pop(name, None)
         right = made.right()
-        said.value = (
-            f"{sum(right.values())} of {len(course.thesis())} rows are right, {len(right)} are filled in."
-        )
+        said.value = f"{sum(right.values())} of {len(course.thesis())} rows are right, {len(right)} are filled in."
 
     for each in boxes:
         each.observe(chosen, "value")

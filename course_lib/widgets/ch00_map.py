@@ -47,9 +47,15 @@ def _map_of_needs(key: str) -> tuple[Picture, str]:
     wide = _all_needs(key)
     figure = _draw_nodes({key}, wide, f"What “{node.concept}” needs")
     links = " · ".join(chapter_link(number) for number in node.chapters)
-    cells = [(name, html.escape(text)) for name, text in (
-        ("needs", node.prerequisite), ("pressure", node.pressure), ("layer it touches", node.layer),
-        ("returns as", node.recurs))]  # fmt: skip
+    cells = [
+        (name, html.escape(text))
+        for name, text in (
+            ("needs", node.prerequisite),
+            ("pressure", node.pressure),
+            ("layer it touches", node.layer),
+            ("returns as", node.recurs),
+        )
+    ]
     return figure, table((html.escape(node.concept), ""), [*cells, ("chapters", links)])
 
 
@@ -57,9 +63,7 @@ def _map_of_failure(name: str) -> tuple[Picture, str]:
     symptom = course.symptoms()[name]
     figure = _draw_nodes(set(symptom.nodes), set(), f"Symptom: {name}")
     body = [(chapter_link(number), html.escape(reason)) for number, reason in symptom.chapters]
-    return figure, table(
-        ("open, in this order", "to look for"), body, caption=html.escape(symptom.looks_like)
-    )
+    return figure, table(("open, in this order", "to look for"), body, caption=html.escape(symptom.looks_like))
 
 
 def _map_of_conflict(pair: str) -> tuple[Picture, str]:
@@ -99,25 +103,33 @@ def _draw_nodes(marked: set[str], needed: set[str], title: str, fight: bool = Fa
     figure.text(0.015, 0.035, note, fontsize=style.SMALL, color=SOFT)
     chosen = ", ".join(nodes[key].concept for key in nodes if key in marked)
     before = ", ".join(nodes[key].concept for key in nodes if key in needed)
-    figure.alt = f"Course map of {len(nodes)} ideas. {title}. Marked: {chosen}.{f' Needed before: {before}.' if before else ''}"
+    figure.alt = (
+        f"Course map of {len(nodes)} ideas. {title}. Marked: {chosen}.{f' Needed before: {before}.' if before else ''}"
+    )
     return figure
 
 
 def _box(axes: Any, node: course.Node, fill: str) -> None:
     x, y = node.place
     here = present(course.chapter(node.home).folder)
-    axes.add_patch(FancyBboxPatch((x - _WIDE / 2, y - _TALL / 2), _WIDE, _TALL, boxstyle="round,pad=0,rounding_size=0.06",
-                                  facecolor=fill, edgecolor=INK if here else SOFT, linewidth=1.1,
-                                  linestyle="-" if here else (0, (4, 3)), zorder=3))  # fmt: skip
-    words = _lines(node.concept) + f"\n{' · '.join(node.chapters)}"
-    axes.text(
-        x, y, words, ha="center", va="center", fontsize=7.8, color=ink_on(fill), zorder=4, linespacing=1.2
+    axes.add_patch(
+        FancyBboxPatch(
+            (x - _WIDE / 2, y - _TALL / 2),
+            _WIDE,
+            _TALL,
+            boxstyle="round,pad=0,rounding_size=0.06",
+            facecolor=fill,
+            edgecolor=INK if here else SOFT,
+            linewidth=1.1,
+            linestyle="-" if here else (0, (4, 3)),
+            zorder=3,
+        )
     )
+    words = _lines(node.concept) + f"\n{' · '.join(node.chapters)}"
+    axes.text(x, y, words, ha="center", va="center", fontsize=7.8, color=ink_on(fill), zorder=4, linespacing=1.2)
 
 
-def _arrow(
-    axes: Any, start: tuple[float, float], stop: tuple[float, float], paint: str, width: float
-) -> None:
+def _arrow(axes: Any, start: tuple[float, float], stop: tuple[float, float], paint: str, width: float) -> None:
     (x, y), (to_x, to_y), bend = start, stop, 0.0
     if y == to_y and to_x - x > 1.5:  # over the boxes between
         ends, bend = ((x + 0.15, y - _TALL / 2), (to_x - 0.15, to_y - _TALL / 2)), -0.16
@@ -127,8 +139,19 @@ def _arrow(
         ends = ((x, y + _TALL / 2), (to_x, to_y - _TALL / 2))
     else:
         ends = ((x + 0.2, y + _TALL / 2), (to_x - _WIDE / 2, to_y))
-    axes.add_patch(FancyArrowPatch(*ends, arrowstyle="-|>", mutation_scale=9, linewidth=width, color=paint,
-                                   connectionstyle=f"arc3,rad={bend}", shrinkA=0, shrinkB=0, zorder=2))  # fmt: skip
+    axes.add_patch(
+        FancyArrowPatch(
+            *ends,
+            arrowstyle="-|>",
+            mutation_scale=9,
+            linewidth=width,
+            color=paint,
+            connectionstyle=f"arc3,rad={bend}",
+            shrinkA=0,
+            shrinkB=0,
+            zorder=2,
+        )
+    )
 
 
 def _lines(words: str, most: int = 14) -> str:

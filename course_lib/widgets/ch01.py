@@ -14,14 +14,26 @@ from course_lib.widgets.ch01_time_and_money import (
     draw_years_to_weeks,
     runs_over_time,
     years_to_weeks,
-)  # fmt: skip
+)
 from course_lib.widgets.explore import Explorer, explore, menu, play, slider, toggle
 from course_lib.widgets.links import chapter_link
 
 __all__ = [
-    "cost", "draw_budgets", "draw_cost", "draw_runs", "draw_step", "draw_triage", "draw_years_to_weeks",
-    "params_text", "runs_over_time", "step_parts", "three_budgets", "tokens_text", "triage", "years_to_weeks",
-]  # fmt: skip
+    "cost",
+    "draw_budgets",
+    "draw_cost",
+    "draw_runs",
+    "draw_step",
+    "draw_triage",
+    "draw_years_to_weeks",
+    "params_text",
+    "runs_over_time",
+    "step_parts",
+    "three_budgets",
+    "tokens_text",
+    "triage",
+    "years_to_weeks",
+]
 
 # --- three walls, three budgets ------------------------------------------------------------------
 
@@ -40,10 +52,17 @@ def draw_budgets(
     """Loads on the budgets of memory, compute and deadline, and the wall that is met first."""
     device = facts.device(gpu)
     job = walls_of.Job(
-        params=params, tokens=tokens, step_tokens=step_tokens, device_memory=device.memory,
-        flops_per_s=device.dense_flops, target_step_s=target_step, deadline_s=deadline, devices=gpus, mfu=mfu,
+        params=params,
+        tokens=tokens,
+        step_tokens=step_tokens,
+        device_memory=device.memory,
+        flops_per_s=device.dense_flops,
+        target_step_s=target_step,
+        deadline_s=deadline,
+        devices=gpus,
+        mfu=mfu,
         sharded=sharded,
-    )  # fmt: skip
+    )
     found = walls_of.walls(job)
     state = memory.state_bytes(params) / (gpus if sharded else 1)
     step = compute.train_seconds(params, step_tokens, device.dense_flops, mfu, gpus)
@@ -71,10 +90,12 @@ def three_budgets(params: float = 1 * BILLION, gpu: str = "H100 SXM") -> Explore
         tokens=slider(TOKENS, 0.3 * TRILLION, label="tokens of the run", text=tokens_text),
         target_step=slider((1.0, 2.0, 5.0, 10.0, 20.0, 60.0), 10.0, label="target step time", text=duration_text),
         deadline=slider(
-            tuple(days * DAY for days in (7, 14, 30, 60, 90, 180, 365)), 90 * DAY, label="deadline",
+            tuple(days * DAY for days in (7, 14, 30, 60, 90, 180, 365)),
+            90 * DAY,
+            label="deadline",
             text=lambda seconds: f"{seconds / DAY:.0f} days",
         ),
-    )  # fmt: skip
+    )
 
 
 # --- do you need this at all? --------------------------------------------------------------------
@@ -98,12 +119,7 @@ def draw_triage(
 ) -> str:
     """Loads of one device on training and serving, the advice, and a link to where the first wall is answered."""
     found = walls_of.triage(
-        params,
-        facts.device(gpu),
-        tokens=tokens,
-        deadline_s=deadline,
-        qps=qps,
-        tokens_per_s_per_user=user_rate,
+        params, facts.device(gpu), tokens=tokens, deadline_s=deadline, qps=qps, tokens_per_s_per_user=user_rate
     )
     if not found.loads:
         return "<p>Nothing is asked of this model: it is neither trained nor served. Stay on one GPU.</p>"
@@ -124,14 +140,26 @@ def triage() -> Explorer:
         gpu=menu(GPUS, "H100 SXM", label="GPU"),
         tokens=slider((0.0, *TOKENS), 0.1 * TRILLION, label="tokens to train on", text=tokens_text),
         deadline=slider(
-            tuple(days * DAY for days in (1, 7, 30, 90, 365)), 30 * DAY, label="deadline",
-            text=lambda seconds: f"{seconds / DAY:.0f} days", when=lambda now: now["tokens"] > 0,
+            tuple(days * DAY for days in (1, 7, 30, 90, 365)),
+            30 * DAY,
+            label="deadline",
+            text=lambda seconds: f"{seconds / DAY:.0f} days",
+            when=lambda now: now["tokens"] > 0,
         ),
-        qps=slider((0.0, 0.1, 1.0, 10.0, 100.0, 1000.0), 0.0, label="requests to serve",
-                   text=lambda rate: f"{number_text(rate)} per second"),
-        user_rate=slider((5.0, 20.0, 50.0, 100.0, 200.0), 20.0, label="tokens for one user",
-                         text=lambda rate: f"{rate:.0f} per second", when=lambda now: now["qps"] > 0),
-    )  # fmt: skip
+        qps=slider(
+            (0.0, 0.1, 1.0, 10.0, 100.0, 1000.0),
+            0.0,
+            label="requests to serve",
+            text=lambda rate: f"{number_text(rate)} per second",
+        ),
+        user_rate=slider(
+            (5.0, 20.0, 50.0, 100.0, 200.0),
+            20.0,
+            label="tokens for one user",
+            text=lambda rate: f"{rate:.0f} per second",
+            when=lambda now: now["qps"] > 0,
+        ),
+    )
 
 
 # --- what a step waits for -----------------------------------------------------------------------
@@ -142,11 +170,7 @@ def draw_step(
 ) -> Picture:
     """The three parts of a step, all at once or one after the other, and which of them decides."""
     parts = {"compute": compute_ms * MS, "communication": comm_ms * MS, "input": data_ms * MS}
-    fills = {
-        "compute": color("forward"),
-        "communication": color("communication"),
-        "input": color("temporary"),
-    }
+    fills = {"compute": color("forward"), "communication": color("communication"), "input": color("temporary")}
     seconds = compute.step_seconds(*parts.values(), overlap=overlap)
     worst = compute.step_seconds(*parts.values(), overlap=False)
     binding = max(parts, key=lambda name: parts[name])
@@ -156,8 +180,16 @@ def draw_step(
         left = 0.0 if overlap else start
         axes.barh(place, size / MS, left=left / MS, height=0.55, color=fills[name], linewidth=0)
         heavy = overlap and name == binding
-        axes.text(-0.012 * worst / MS, place, name, ha="right", va="center", fontsize=style.NORMAL, color=INK,
-                  fontweight="bold" if heavy else "normal")  # fmt: skip
+        axes.text(
+            -0.012 * worst / MS,
+            place,
+            name,
+            ha="right",
+            va="center",
+            fontsize=style.NORMAL,
+            color=INK,
+            fontweight="bold" if heavy else "normal",
+        )
         start += size
     axes.axvline(seconds / MS, color=INK, linewidth=1.5)
     axes.axvline(worst / MS, color=GREY, linewidth=1.2, linestyle=(0, (4, 3)))

@@ -7,16 +7,7 @@ from course_lib import compute, facts
 from course_lib.figures import style
 from course_lib.figures.palette import BLUE, GRID, INK, ORANGE, SOFT, VERMILION, color, ink_on
 from course_lib.figures.style import Picture
-from course_lib.units import (
-    BILLION,
-    DAY,
-    TRILLION,
-    YEAR,
-    duration_text,
-    money_text,
-    number_text,
-    percent_text,
-)
+from course_lib.units import BILLION, DAY, TRILLION, YEAR, duration_text, money_text, number_text, percent_text
 from course_lib.widgets.ch01_choices import COUNTS, GPUS, SIZES, TOKENS, UTILISATION, params_text, tokens_text
 from course_lib.widgets.explore import Explorer, explore, menu, play, slider
 
@@ -27,11 +18,7 @@ _GUIDES = ((YEAR, "a year"), (30 * DAY, "30 days"), (7 * DAY, "a week"), (DAY, "
 
 
 def draw_years_to_weeks(
-    params: float = 70 * BILLION,
-    tokens: float = 15 * TRILLION,
-    gpu: str = "H100 SXM",
-    gpus: int = 64,
-    mfu: float = 0.4,
+    params: float = 70 * BILLION, tokens: float = 15 * TRILLION, gpu: str = "H100 SXM", gpus: int = 64, mfu: float = 0.4
 ) -> Picture:
     """Time of a run over the number of GPUs, at this utilisation and at the peak; both axes logarithmic."""
     device = facts.device(gpu)
@@ -43,17 +30,8 @@ def draw_years_to_weeks(
     across, up = np.log2(counts), np.log10(reached / DAY)  # linear axes in logarithms are quicker to draw
     axes.plot(across, up + np.log10(mfu), color=SOFT, linewidth=1.2, linestyle=(0, (4, 3)))
     axes.plot(across, up, color=BLUE, linewidth=2.2)
-    axes.text(
-        across[-1] + 0.2,
-        up[-1] + np.log10(mfu),
-        "100 % of peak",
-        va="center",
-        fontsize=style.SMALL,
-        color=SOFT,
-    )
-    axes.text(
-        across[-1] + 0.2, up[-1], f"{percent_text(mfu)} MFU", va="center", fontsize=style.SMALL, color=BLUE
-    )
+    axes.text(across[-1] + 0.2, up[-1] + np.log10(mfu), "100 % of peak", va="center", fontsize=style.SMALL, color=SOFT)
+    axes.text(across[-1] + 0.2, up[-1], f"{percent_text(mfu)} MFU", va="center", fontsize=style.SMALL, color=BLUE)
     low, top = up[-1] + np.log10(mfu) - 0.4, up[0] + 0.8
     for size, words in _GUIDES:
         place = np.log10(size / DAY)
@@ -62,18 +40,24 @@ def draw_years_to_weeks(
             axes.text(0.1, place, words, fontsize=style.SMALL, color=SOFT, va="bottom")
     here = (np.log2(gpus), np.log10(seconds / DAY))
     axes.plot(*here, "o", color=VERMILION, markersize=9, zorder=5)
-    axes.annotate(duration_text(seconds), here, xytext=(9, 7), textcoords="offset points", fontsize=style.LARGE,
-                  fontweight="bold", color=INK)  # fmt: skip
+    axes.annotate(
+        duration_text(seconds),
+        here,
+        xytext=(9, 7),
+        textcoords="offset points",
+        fontsize=style.LARGE,
+        fontweight="bold",
+        color=INK,
+    )
     axes.set(xlim=(-0.3, across[-1] + 2.5), ylim=(low, top))
     axes.set_xticks(across[::3], [f"{count:,}" for count in counts[::3]])
     _decades(axes, low, top)
-    title = (
-        f"{params_text(params)} on {number_text(tokens)} tokens, {gpus:,} × {gpu} at {percent_text(mfu)} MFU"
-    )
+    title = f"{params_text(params)} on {number_text(tokens)} tokens, {gpus:,} × {gpu} at {percent_text(mfu)} MFU"
     style.dress(axes, title, x="GPUs (perfect scaling)", y="time of the run (days)")
     said = f"{money_text(bill)} at {money_text(price)} a GPU-hour,\nhowever many GPUs share the work"
-    axes.text(0.985, 0.95, style.plain(said), transform=axes.transAxes, ha="right", va="top", fontsize=style.SMALL,
-              color=SOFT)  # fmt: skip
+    axes.text(
+        0.985, 0.95, style.plain(said), transform=axes.transAxes, ha="right", va="top", fontsize=style.SMALL, color=SOFT
+    )
     figure.alt = (
         f"{title}: {duration_text(seconds)} and {money_text(bill)} at the assumed {money_text(price)} a GPU-hour, "
         "whatever the number of GPUs. The line falls straight on logarithmic axes; a dashed one is 100 % of peak."
@@ -123,15 +107,18 @@ def draw_cost(
     style.dress(axes, "", x="share of the bill")
     left, high = 1.95 / style.WIDTH, figure.get_figheight()
     figure.text(left, 1 - 0.28 / high, style.plain(title), fontsize=style.LARGE, fontweight="bold", color=INK)
-    figure.text(left, 1 - 0.5 / high, style.plain(f"at {percent_text(mfu)} MFU; one point more saves {money_text(point)}"),
-                fontsize=style.NORMAL, color=SOFT)  # fmt: skip
+    figure.text(
+        left,
+        1 - 0.5 / high,
+        style.plain(f"at {percent_text(mfu)} MFU; one point more saves {money_text(point)}"),
+        fontsize=style.NORMAL,
+        color=SOFT,
+    )
     shares = "; ".join(
         f"against {name} {percent_text(compute.wasted_fraction(mfu, baseline))} is wasted"
         for name, baseline in baselines.items()
     )
-    figure.alt = (
-        f"{title}. At {percent_text(mfu)} MFU, {shares}. One point of MFU is worth {money_text(point)}."
-    )
+    figure.alt = f"{title}. At {percent_text(mfu)} MFU, {shares}. One point of MFU is worth {money_text(point)}."
     return figure
 
 
@@ -141,9 +128,7 @@ def _share(axes: Axes, place: int, start: float, size: float, words: str, bill: 
     said = f"{words} {money_text(size * bill)}" if size > 0.3 else words
     if size > 0.14:
         said = style.plain(f"{said}\n{percent_text(size)}")
-        axes.text(
-            start + size / 2, place, said, ha="center", va="center", fontsize=style.SMALL, color=ink_on(fill)
-        )
+        axes.text(start + size / 2, place, said, ha="center", va="center", fontsize=style.SMALL, color=ink_on(fill))
 
 
 def cost() -> Explorer:
@@ -153,9 +138,7 @@ def cost() -> Explorer:
     return explore(
         draw_cost,
         gpus=slider(COUNTS, 1024, label="GPUs", text=lambda count: f"{count:,}"),
-        days=slider(
-            (7, 14, 30, 60, 90, 180), 30, label="length of the run", text=lambda days: f"{days} days"
-        ),
+        days=slider((7, 14, 30, 60, 90, 180), 30, label="length of the run", text=lambda days: f"{days} days"),
         price=slider(prices, float(listed["H100 hour"]), label="price of a GPU-hour", text=money_text),
         mfu=slider(UTILISATION, 0.35, label="MFU reached", text=percent_text),
         achievable=slider((0.4, 0.45, 0.5, 0.55, 0.6), 0.5, label="MFU achievable", text=percent_text),
@@ -217,8 +200,17 @@ def _name_run(axes: Axes, run: facts.PublishedRun, height: float, picked: bool) 
     """A run's name beside its point, on the side where there is room."""
     over, side = _NAMED.get(run.name, (4, "left"))
     ink, weight = (VERMILION, "bold") if picked else (INK, "normal")
-    axes.annotate(run.name, (run.year, height), xytext=(7 if side == "left" else -7, over), textcoords="offset points",
-                  fontsize=style.SMALL, ha=side, va="center", color=ink, fontweight=weight)  # fmt: skip
+    axes.annotate(
+        run.name,
+        (run.year, height),
+        xytext=(7 if side == "left" else -7, over),
+        textcoords="offset points",
+        fontsize=style.SMALL,
+        ha=side,
+        va="center",
+        color=ink,
+        fontweight=weight,
+    )
     if picked:
         axes.plot([run.year], [height], "o", color=VERMILION, markersize=9, zorder=5)
 

@@ -12,17 +12,7 @@ from matplotlib.collections import PolyCollection
 
 from course_lib import facts, memory
 from course_lib.figures import style
-from course_lib.figures.palette import (
-    EMPTY,
-    GREY,
-    INK,
-    PAPER,
-    SOFT,
-    VERMILION,
-    color,
-    ink_on,
-    label,
-)
+from course_lib.figures.palette import EMPTY, GREY, INK, PAPER, SOFT, VERMILION, color, ink_on, label
 from course_lib.figures.style import Picture
 from course_lib.memory import Convention, Layout
 from course_lib.units import BILLION, GB, bytes_text, number_text
@@ -36,9 +26,11 @@ CARDS = (*GPUS, "B300 SXM")
 
 RECIPES: Mapping[str, Convention] = {
     **{f"{letter}: {one.name}": one for letter, one in memory.CONVENTIONS.items()},
-    **{f"B, {name}": memory.with_optimizer("B", word)
-       for name, word in (("Adafactor", "adafactor"), ("momentum", "momentum"), ("plain SGD", "sgd"))},
-}  # fmt: skip
+    **{
+        f"B, {name}": memory.with_optimizer("B", word)
+        for name, word in (("Adafactor", "adafactor"), ("momentum", "momentum"), ("plain SGD", "sgd"))
+    },
+}
 DEFAULT = next(name for name in RECIPES if name.startswith("B: "))
 _MOST_CELLS = 192  # cards drawn one by one
 
@@ -76,7 +68,9 @@ def slabs(recipe: str = DEFAULT) -> tuple[Slab, ...]:
 def lying(recipe: str = DEFAULT, steps: int | None = None) -> int:
     """Slabs that lie after so many steps (all of them: None); main gradients come with the gradients, in one step."""
     whole = slabs(recipe)
-    ends = [place + 1 for place in range(len(whole)) if place + 1 == len(whole) or whole[place + 1].role != "main_grads"]
+    ends = [
+        place + 1 for place in range(len(whole)) if place + 1 == len(whole) or whole[place + 1].role != "main_grads"
+    ]
     return len(whole) if steps is None else [0, *ends][min(steps, len(ends))]
 
 
@@ -103,8 +97,16 @@ def draw_stack(params: float = 70 * BILLION, gpu: str = "H100 SXM", recipe: str 
         axes.text(0.5, usual / GB, saved, ha="center", va="bottom", fontsize=style.SMALL, color=SOFT)
     over = said.nbytes > card
     if over:
-        axes.add_collection(PolyCollection([_box(0.08, 0.92, card / GB, said.nbytes / GB)], facecolors="none",
-                                           edgecolors=VERMILION, linewidths=2.6, zorder=4), autolim=False)  # fmt: skip
+        axes.add_collection(
+            PolyCollection(
+                [_box(0.08, 0.92, card / GB, said.nbytes / GB)],
+                facecolors="none",
+                edgecolors=VERMILION,
+                linewidths=2.6,
+                zorder=4,
+            ),
+            autolim=False,
+        )
     axes.axhline(card / GB, color=VERMILION if over else INK, linewidth=1.6, linestyle=(0, (5, 3)), zorder=5)
     axes.set(xlim=(0, 1), ylim=(0, top / GB))
     axes.set_xticks([])
@@ -116,8 +118,10 @@ def draw_stack(params: float = 70 * BILLION, gpu: str = "H100 SXM", recipe: str 
     now = whole[layers - 1].words if layers else "an empty card"
     title = f"{params_text(params)}: {bytes_text(said.nbytes)} against {gpu}: {verdict}"
     per = sum(slab.per_param for slab in whole[:layers])
-    more = (f"Last laid: {now}. {per:.3g} bytes per parameter, {number_text(100 * said.share)} % of one card's "
-            f"{facts.device(gpu).memory.text}.")  # fmt: skip
+    more = (
+        f"Last laid: {now}. {per:.3g} bytes per parameter, {number_text(100 * said.share)} % of one card's "
+        f"{facts.device(gpu).memory.text}."
+    )
     head(figure, title, more)
     laid = ", ".join(f"{slab.words} {bytes_text(params * slab.per_param)}" for slab in whole[:layers]) or "nothing"
     figure.alt = f"{title}. {more} Laid so far: {laid}. Recipe {recipe}."
@@ -145,9 +149,17 @@ def _draw_slabs(axes: Any, whole: Sequence[Slab], edges: np.ndarray, layers: int
     for place, slab in enumerate(whole):
         if edges[place + 1] - edges[place] >= 0.055 * top:
             ink = ink_on(fills[place]) if place < layers else SOFT
-            axes.text(0.5, (edges[place] + edges[place + 1]) / 2 / GB, f"{slab.words}, {slab.per_param:.3g} B",
-                      ha="center", va="center", fontsize=style.SMALL, color=ink, zorder=6,
-                      bbox={"facecolor": fills[place], "edgecolor": "none", "pad": 0.8})  # fmt: skip
+            axes.text(
+                0.5,
+                (edges[place] + edges[place + 1]) / 2 / GB,
+                f"{slab.words}, {slab.per_param:.3g} B",
+                ha="center",
+                va="center",
+                fontsize=style.SMALL,
+                color=ink,
+                zorder=6,
+                bbox={"facecolor": fills[place], "edgecolor": "none", "pad": 0.8},
+            )
 
 
 def _draw_cards(axes: Any, laid: Sequence[Slab], edges: np.ndarray, card: float, said: Readout, gpu: str) -> None:
@@ -171,7 +183,9 @@ def _draw_cards(axes: Any, laid: Sequence[Slab], edges: np.ndarray, card: float,
                 paints.append(color(slab.role))
     axes.add_collection(PolyCollection(frames, facecolors=EMPTY, linewidths=0), autolim=False)
     axes.add_collection(PolyCollection(fills, facecolors=paints, linewidths=0), autolim=False)
-    axes.add_collection(PolyCollection(frames, facecolors="none", edgecolors=INK, linewidths=0.8 if count < 60 else 0.4), autolim=False)
+    axes.add_collection(
+        PolyCollection(frames, facecolors="none", edgecolors=INK, linewidths=0.8 if count < 60 else 0.4), autolim=False
+    )
     many = f"{said.fewest:,} × {gpu}" if said.fewest > 1 else f"one {gpu}"
     stands = f", {each} to a box" if each > 1 else ""
     axes.text(0, 2.72, f"Poured into {many}{stands}", fontsize=style.NORMAL, color=INK, va="bottom")
@@ -192,22 +206,43 @@ def stack(params: float = 70 * BILLION) -> Explorer:
 # --- feel the memory wall --------------------------------------------------------------------------
 
 MODELS = ("gpt2", "llama3.2-1b", "llama3.2-3b", "llama3-8b", "llama2-13b", "llama3-70b", "gpt3-175b", "llama3-405b")
-_WHOLE_FP32 = Convention(letter="fp32", name="all in fp32", weights=4, grads=4, moments=8, used_by="", source="pytorch-amp")
+_WHOLE_FP32 = Convention(
+    letter="fp32", name="all in fp32", weights=4, grads=4, moments=8, used_by="", source="pytorch-amp"
+)
 PRECISIONS: Mapping[str, tuple[Convention, str]] = {
-    **{f"{one.name} ({one.letter})": (one, "fp16" if one.letter == "E" else "bf16")
-       for one in memory.CONVENTIONS.values() if one.letter != "G"},
+    **{
+        f"{one.name} ({one.letter})": (one, "fp16" if one.letter == "E" else "bf16")
+        for one in memory.CONVENTIONS.values()
+        if one.letter != "G"
+    },
     "fp32 throughout": (_WHOLE_FP32, "fp32"),
-}  # fmt: skip
+}
 _B = next(name for name in PRECISIONS if name.endswith("(B)"))
 OPTIMIZERS = ("adamw", "momentum", "sgd", "adafactor", "adam8bit", "muon")
 START: Mapping[str, Any] = {
-    "model": "gpt2", "precision": _B, "optimizer": "adamw", "batch": 1, "seq": 2048, "checkpointing": "none", "gpu": "H100 SXM",
-    "tp": 1, "pp": 1, "dp": 1,
-}  # fmt: skip
+    "model": "gpt2",
+    "precision": _B,
+    "optimizer": "adamw",
+    "batch": 1,
+    "seq": 2048,
+    "checkpointing": "none",
+    "gpu": "H100 SXM",
+    "tp": 1,
+    "pp": 1,
+    "dp": 1,
+}
 NAMES: Mapping[str, str] = {
-    "model": "parameters", "precision": "precision", "optimizer": "optimiser", "batch": "batch", "seq": "sequence length",
-    "checkpointing": "checkpointing", "gpu": "GPU", "tp": "tensor parallel", "pp": "pipeline stages", "dp": "shards of the state",
-}  # fmt: skip
+    "model": "parameters",
+    "precision": "precision",
+    "optimizer": "optimiser",
+    "batch": "batch",
+    "seq": "sequence length",
+    "checkpointing": "checkpointing",
+    "gpu": "GPU",
+    "tp": "tensor parallel",
+    "pp": "pipeline stages",
+    "dp": "shards of the state",
+}
 
 
 def load(**setting: Any) -> dict[str, float]:
@@ -221,13 +256,30 @@ def _load(setting: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, float], ...]
     base, dtype = PRECISIONS[now["precision"]]
     moments = "bf16" if base.letter == "F" else "fp32"
     recipe = memory.with_optimizer(base, now["optimizer"], now["model"], moments)
-    layout = Layout(tp=now["tp"], sp=now["tp"] > 1, pp=now["pp"], dp=now["dp"], zero=3 if now["dp"] > 1 else 0, microbatches=now["pp"])
-    choices = {"kernels": "torch-flash", "dtype": dtype, "dropout": False, "checkpointing": now["checkpointing"], "loss": "plain"}
+    layout = Layout(
+        tp=now["tp"],
+        sp=now["tp"] > 1,
+        pp=now["pp"],
+        dp=now["dp"],
+        zero=3 if now["dp"] > 1 else 0,
+        microbatches=now["pp"],
+    )
+    choices = {
+        "kernels": "torch-flash",
+        "dtype": dtype,
+        "dropout": False,
+        "checkpointing": now["checkpointing"],
+        "loss": "plain",
+    }
     found = []
     for stage in {0, layout.pp - 1}:
-        peak = memory.stage_peak(now["model"], now["batch"], now["seq"], layout, stage=stage, convention=recipe, **choices)
+        peak = memory.stage_peak(
+            now["model"], now["batch"], now["seq"], layout, stage=stage, convention=recipe, **choices
+        )
         state = memory.state_by_stage(now["model"], layout, stage, recipe)
-        found.append({**state, "activations": peak.activations, "come and go": peak.recomputed + peak.gathered + peak.loss})
+        found.append(
+            {**state, "activations": peak.activations, "come and go": peak.recomputed + peak.gathered + peak.loss}
+        )
     fullest = max(found, key=lambda buckets: sum(buckets.values()))
     return tuple((name, float(nbytes)) for name, nbytes in fullest.items() if nbytes)
 
@@ -274,7 +326,9 @@ def first_hit(**setting: Any) -> str:
         name = next(iter(alone))
         return f"first slider that hit it: {NAMES[name]} (alone {number_text(100 * alone[name], 3)} % of the card)"
     back = [NAMES[name] for name in ways_back(**setting)]
-    return "no slider alone: together they hit it" + (f"; {' or '.join(back)} back to the start would do" if back else "")
+    return "no slider alone: together they hit it" + (
+        f"; {' or '.join(back)} back to the start would do" if back else ""
+    )
 
 
 _ROWS = (*memory.BUCKETS, "activations", "come and go")
@@ -297,27 +351,53 @@ def draw_wall(**setting: Any) -> Picture:
         words, room = bytes_text(nbytes) if nbytes else "–", 0.1 * most
         right = high < 0.8 * most and not high < card / GB < high + room  # not across the card's line
         right |= low < room
-        axes.text(high + 0.008 * most if right else low - 0.008 * most, row, words, ha="left" if right else "right", va="center",
-                  fontsize=style.SMALL, color=INK if nbytes else SOFT)  # fmt: skip
+        axes.text(
+            high + 0.008 * most if right else low - 0.008 * most,
+            row,
+            words,
+            ha="left" if right else "right",
+            va="center",
+            fontsize=style.SMALL,
+            color=INK if nbytes else SOFT,
+        )
         start += nbytes
     last = len(_ROWS)
     beyond = _box(card / GB, most, last + 0.55, -0.6)
-    whole = [_box(0, min(total, card) / GB, last - 0.3, last + 0.3), _box(card / GB, max(total, card) / GB, last - 0.3, last + 0.3)]
-    axes.add_collection(PolyCollection([beyond, *boxes, *whole], facecolors=[_BEYOND, *fills, GREY, VERMILION], linewidths=0), autolim=False)
-    axes.text(0.006 * most, last, f"{bytes_text(total)} = {number_text(100 * total / card)} % of the card", va="center",
-              fontsize=style.SMALL, color=INK, fontweight="bold")  # fmt: skip
+    whole = [
+        _box(0, min(total, card) / GB, last - 0.3, last + 0.3),
+        _box(card / GB, max(total, card) / GB, last - 0.3, last + 0.3),
+    ]
+    axes.add_collection(
+        PolyCollection([beyond, *boxes, *whole], facecolors=[_BEYOND, *fills, GREY, VERMILION], linewidths=0),
+        autolim=False,
+    )
+    axes.text(
+        0.006 * most,
+        last,
+        f"{bytes_text(total)} = {number_text(100 * total / card)} % of the card",
+        va="center",
+        fontsize=style.SMALL,
+        color=INK,
+        fontweight="bold",
+    )
     axes.axvline(card / GB, color=INK, linewidth=1.4, linestyle=(0, (5, 3)))
     axes.set(xlim=(0, most), ylim=(last + 0.55, -0.6))
     axes.set_yticks(range(last + 1), [*(label(name) for name in _ROWS), "all together"], fontsize=style.SMALL)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.xaxis.set_major_formatter("{x:,g}")
-    style.dress(axes, x=f"bytes on the fullest card (GB); dashed: one {now['gpu']}, {facts.device(now['gpu']).memory.text}")
+    style.dress(
+        axes, x=f"bytes on the fullest card (GB); dashed: one {now['gpu']}, {facts.device(now['gpu']).memory.text}"
+    )
     ranks = now["tp"] * now["pp"] * now["dp"]
     machine = f"one {now['gpu']}" if ranks == 1 else f"{ranks:,} × {now['gpu']}"
     title = f"{now['model']} on {machine}: {bytes_text(total)} a card, {'fits' if total <= card else 'does not fit'}"
     few = fewest_ranks(**now)
-    need = f"Fewest cards, all state sharded: {few:,}" if few else "No number of shards helps: activations alone pass the card"
+    need = (
+        f"Fewest cards, all state sharded: {few:,}"
+        if few
+        else "No number of shards helps: activations alone pass the card"
+    )
     more = first_hit(**now)
     head(figure, title, f"{more[0].upper()}{more[1:]}.")
     figure.text(0.12 / style.WIDTH, 1 - 0.74 / 3.75, f"{need}.", fontsize=style.NORMAL, color=SOFT)
@@ -342,15 +422,33 @@ def memory_wall(model: str = "llama3-8b", **setting: Any) -> Explorer:
         model=play(MODELS, begin["model"], label="parameters", text=_size_text, interval=900),
         precision=menu(tuple(PRECISIONS), begin["precision"], label="precision"),
         optimizer=menu(OPTIMIZERS, begin["optimizer"], label="optimiser"),
-        batch=slider((1, 2, 4, 8, 16, 32, 64), begin["batch"], label="batch", text=lambda n: f"{n} sequences" if n > 1 else "1 sequence"),
-        seq=slider(tuple(2048 * 2**power for power in range(7)), begin["seq"], label="sequence length",
-                   text=lambda n: f"{n:,} tokens"),
+        batch=slider(
+            (1, 2, 4, 8, 16, 32, 64),
+            begin["batch"],
+            label="batch",
+            text=lambda n: f"{n} sequences" if n > 1 else "1 sequence",
+        ),
+        seq=slider(
+            tuple(2048 * 2**power for power in range(7)),
+            begin["seq"],
+            label="sequence length",
+            text=lambda n: f"{n:,} tokens",
+        ),
         checkpointing=menu(memory.CHECKPOINTING, begin["checkpointing"], label="checkpointing"),
         gpu=menu(CARDS, begin["gpu"], label="GPU"),
-        dp=slider((1, 2, 4, 8, 16, 32, 64, 128), begin["dp"], label="state sharded over", text=lambda n: f"{n} ranks" if n > 1 else "1 rank"),
-        tp=slider((1, 2, 4, 8), begin["tp"], label="tensor parallel", text=lambda n: f"{n} ranks" if n > 1 else "1 rank"),
-        pp=slider((1, 2, 4, 8, 16), begin["pp"], label="pipeline", text=lambda n: f"{n} stages" if n > 1 else "1 stage"),
-    )  # fmt: skip
+        dp=slider(
+            (1, 2, 4, 8, 16, 32, 64, 128),
+            begin["dp"],
+            label="state sharded over",
+            text=lambda n: f"{n} ranks" if n > 1 else "1 rank",
+        ),
+        tp=slider(
+            (1, 2, 4, 8), begin["tp"], label="tensor parallel", text=lambda n: f"{n} ranks" if n > 1 else "1 rank"
+        ),
+        pp=slider(
+            (1, 2, 4, 8, 16), begin["pp"], label="pipeline", text=lambda n: f"{n} stages" if n > 1 else "1 stage"
+        ),
+    )
 
 
 # --- two shapes: what the state knows, what activations know -----------------------------------------
@@ -393,13 +491,22 @@ def draw_two_shapes(model: str = "llama3-70b", seq: int = 8192, batch: int = 1, 
     axes.set_yticks(range(-2, 6), [bytes_text(10.0**power * GB) for power in range(-2, 6)])
     style.dress(axes, x=f"tokens of a sequence, {batch} at a time", y="bytes", grid="both")
     for place, (_, words, paint) in enumerate(sorted(ends, reverse=True)):
-        axes.text(1.03, 0.93 - 0.2 * place, "■", transform=axes.transAxes, color=paint, fontsize=style.LARGE, va="center")
+        axes.text(
+            1.03, 0.93 - 0.2 * place, "■", transform=axes.transAxes, color=paint, fontsize=style.LARGE, va="center"
+        )
         first, _, second = words.rpartition(" " if place < 0 else ": ") if ": " in words else (words, "", "")
-        axes.text(1.08, 0.93 - 0.2 * place, f"{first}\n{second}" if second else first, transform=axes.transAxes,
-                  fontsize=style.SMALL, color=INK, va="center")  # fmt: skip
+        axes.text(
+            1.08,
+            0.93 - 0.2 * place,
+            f"{first}\n{second}" if second else first,
+            transform=axes.transAxes,
+            fontsize=style.SMALL,
+            color=INK,
+            va="center",
+        )
     ratio = float(kept(model, batch, seq, "torch", "none") / kept(model, batch, seq, "torch-flash", "none"))
     title = f"{_model_text(model)}, {batch} × {seq:,} tokens"
-    more = (f"L·d = {one.layers} · {one.hidden:,} is in every line. Storing the scores costs {number_text(ratio)} times as much.")
+    more = f"L·d = {one.layers} · {one.hidden:,} is in every line. Storing the scores costs {number_text(ratio)} times as much."
     head(figure, title, more)
     figure.alt = f"{title}. {'; '.join(words for _, words, _ in ends)}. {more}"
     return figure
@@ -434,11 +541,19 @@ def ledger_rows(peak: memory.Peak) -> Any:
     from IPython.display import HTML
 
     counted = {
-        "weights": peak.weights, "gradients": peak.grads, "master copy and moments": peak.optimizer, "activations": peak.activations,
-        "a layer computed again": peak.recomputed, "gathered layers": peak.gathered, "gradient of the logits": peak.loss,
-    }  # fmt: skip
+        "weights": peak.weights,
+        "gradients": peak.grads,
+        "master copy and moments": peak.optimizer,
+        "activations": peak.activations,
+        "a layer computed again": peak.recomputed,
+        "gathered layers": peak.gathered,
+        "gradient of the logits": peak.loss,
+    }
     body = [(html.escape(name), bytes_text(float(nbytes)), "here") for name, nbytes in counted.items() if float(nbytes)]
     grey = '<span style="opacity:0.65">{}</span>'
-    body += [(grey.format(name), grey.format(what), ", ".join(chapter_link(each) for each in chapters)) for name, what, chapters in _LATER]
+    body += [
+        (grey.format(name), grey.format(what), ", ".join(chapter_link(each) for each in chapters))
+        for name, what, chapters in _LATER
+    ]
     body.append(("<b>counted so far</b>", f"<b>{bytes_text(float(peak.total))}</b>", ""))
     return HTML(table(("row of the ledger", "on a rank", "counted in"), body))

@@ -71,7 +71,9 @@ def draw_film(shown: Film, frame: int = 10**6) -> Picture:
     axes.add_collection(PolyCollection(areas, facecolors=fills, linewidths=0), autolim=False)
     ends = [moment for moment, _ in shown.marks]
     lines = [[(x, 0), (x, top)] for x in (*ends, across[frame])]
-    axes.add_collection(LineCollection(lines, colors=[*[GREY] * len(ends), INK], linewidths=[*[0.9] * len(ends), 1.4]), autolim=False)
+    axes.add_collection(
+        LineCollection(lines, colors=[*[GREY] * len(ends), INK], linewidths=[*[0.9] * len(ends), 1.4]), autolim=False
+    )
     for before, (moment, words) in zip((across[0], *ends), shown.marks, strict=False):
         axes.text((before + moment) / 2, top, words, ha="center", va="bottom", fontsize=style.SMALL, color=SOFT)
     if frame >= shown.peak:
@@ -85,8 +87,15 @@ def draw_film(shown: Film, frame: int = 10**6) -> Picture:
     paints = [_fill(name) for name in reversed(shown.levels)]
     axes.scatter([1.05] * len(heights), heights, s=36, marker="s", c=paints, transform=axes.transAxes, clip_on=False)
     for height, name in zip(heights, reversed(shown.levels), strict=True):
-        axes.text(1.09, height, f"{_words(name)}\n{shown.levels[name][frame] / unit:,.2f} {said}", transform=axes.transAxes,
-                  fontsize=style.SMALL, color=INK, va="center")  # fmt: skip
+        axes.text(
+            1.09,
+            height,
+            f"{_words(name)}\n{shown.levels[name][frame] / unit:,.2f} {said}",
+            transform=axes.transAxes,
+            fontsize=style.SMALL,
+            color=INK,
+            va="center",
+        )
     phase = next((words for moment, words in shown.marks if shown.moments[frame] <= moment), "after the last mark")
     title = f"{phase}: {totals[frame] / unit:,.2f} {said} alive"
     most = max(shown.levels, key=lambda name: shown.levels[name][shown.peak])
@@ -104,7 +113,9 @@ def _area(across: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 
 def _words(name: str) -> str:
-    return {"saved for backward": "activations", "optimizer state": "optimiser state", "temporary": "temporaries"}.get(name, label(role(name)))
+    return {"saved for backward": "activations", "optimizer state": "optimiser state", "temporary": "temporaries"}.get(
+        name, label(role(name))
+    )
 
 
 def _fill(name: str) -> str:
@@ -117,7 +128,9 @@ def over_a_step(account: Any, frames: int = _FRAMES) -> Explorer:
     last = len(shown.moments) - 1
     return explore(
         lambda frame: draw_film(shown, frame),
-        frame=play(range(last + 1), last, label="moment", text=lambda frame: f"{frame + 1} of {last + 1}", interval=120),
+        frame=play(
+            range(last + 1), last, label="moment", text=lambda frame: f"{frame + 1} of {last + 1}", interval=120
+        ),
     )
 
 
@@ -151,7 +164,9 @@ def events(lengths: Sequence[float], eager: bool = False) -> list[Event]:
     moments: list[Event] = [("first step", "malloc", f"moments {layer}", 24 * MiB) for layer in range(_LAYERS)]
     found += moments if eager else []
     for step, length in enumerate(lengths, 1):
-        found += [(f"forward {step}", "malloc", f"activations {step}.{layer}", 36 * length * MiB) for layer in range(_LAYERS)]
+        found += [
+            (f"forward {step}", "malloc", f"activations {step}.{layer}", 36 * length * MiB) for layer in range(_LAYERS)
+        ]
         for layer in reversed(range(_LAYERS)):
             found.append((f"backward {step}", "malloc", f"grads {step}.{layer}", 12 * MiB))
             found.append((f"backward {step}", "free", f"activations {step}.{layer}", 0))
@@ -219,7 +234,9 @@ def draw_allocator(scene: str = "every step a little longer", way: str = "as it 
     lefts = [(0.02 + 0.2 * place) * DEVICE / MiB for place in range(len(names))]
     axes.scatter(lefts, [1.16] * len(names), s=36, marker="s", c=[color(name) for name in names])
     for left, name in zip(lefts, names, strict=True):
-        axes.text(left + 0.02 * DEVICE / MiB, 1.16, label(name).split(" (")[0], fontsize=style.SMALL, color=INK, va="center")
+        axes.text(
+            left + 0.02 * DEVICE / MiB, 1.16, label(name).split(" (")[0], fontsize=style.SMALL, color=INK, va="center"
+        )
     below = figure.add_axes((0.75 / style.WIDTH, 0.5 / 4.2, 6.35 / style.WIDTH, 1.15 / 4.2))
     for side in ("top", "right"):
         below.spines[side].set_visible(False)
@@ -233,12 +250,22 @@ def draw_allocator(scene: str = "every step a little longer", way: str = "as it 
     below.set_yticks((0, 200, 400))
     below.set_xticks(range(0, len(shown), 20))
     for place, (words, paint) in enumerate((("reserved", VERMILION), ("allocated", BLUE))):
-        below.text(0.75 + 0.12 * place, 0.1, words, transform=below.transAxes, fontsize=style.SMALL, color=paint, fontweight="bold")
+        below.text(
+            0.75 + 0.12 * place,
+            0.1,
+            words,
+            transform=below.transAxes,
+            fontsize=style.SMALL,
+            color=paint,
+            fontweight="bold",
+        )
     style.dress(below, x="requests, one after the other", y="MiB", grid="y")
     free = now.reserved - now.allocated
     title = f"{now.phase}: {now.words}" if not now.failed else f"Out of memory in {now.phase}"
-    more = (f"Allocated {now.allocated / MiB:,.0f} MiB, reserved {now.reserved / MiB:,.0f} MiB: {free / MiB:,.0f} MiB "
-            f"({percent_text(free / max(now.reserved, 1), 2)}) reserved but free.")  # fmt: skip
+    more = (
+        f"Allocated {now.allocated / MiB:,.0f} MiB, reserved {now.reserved / MiB:,.0f} MiB: {free / MiB:,.0f} MiB "
+        f"({percent_text(free / max(now.reserved, 1), 2)}) reserved but free."
+    )
     head(figure, title[0].upper() + title[1:], more)
     if now.failed:
         figure.text(0.12 / style.WIDTH, 1 - 0.73 / 4.2, now.words, fontsize=style.NORMAL, color=VERMILION)
@@ -281,14 +308,36 @@ def draw_curve(points: Mapping[str, tuple[float, float, float]], unit: str = "in
     for words, (peak, flops, said) in points.items():
         segment = words.startswith("k")
         paint = GREY if segment else color("activations")
-        axes.plot(peak, flops / base, "s" if segment else "o", color=paint, markersize=8, markeredgecolor=INK, markeredgewidth=0.6)
+        axes.plot(
+            peak,
+            flops / base,
+            "s" if segment else "o",
+            color=paint,
+            markersize=8,
+            markeredgecolor=INK,
+            markeredgewidth=0.6,
+        )
         axes.plot(said, flops / base, "|", color=INK, markersize=15, markeredgewidth=1.6)
         beside = {"xytext": (5, 8), "ha": "left"} if segment else {"xytext": (-5, -15), "ha": "right"}
-        axes.annotate(words, (peak, flops / base), textcoords="offset points", fontsize=style.SMALL, color=SOFT if segment else INK, **beside)
+        axes.annotate(
+            words,
+            (peak, flops / base),
+            textcoords="offset points",
+            fontsize=style.SMALL,
+            color=SOFT if segment else INK,
+            **beside,
+        )
     most = max(max(peak, said) for peak, _, said in points.values())
     axes.set(xlim=(0, 1.1 * most), ylim=(0.93, 1.47))
     style.dress(axes, x=f"peak, in {unit}", y="FLOPs of a pass, 1 = nothing twice", grid="both")
-    head(figure, "Memory against compute", "Dots: single layers computed again. Squares: segments of k layers, all again. Strokes: the formula.")
-    parts = "; ".join(f"{words}: peak {peak:.0f}, by the formula {said:.0f}, FLOPs {flops / base:.2f}" for words, (peak, flops, said) in points.items())
+    head(
+        figure,
+        "Memory against compute",
+        "Dots: single layers computed again. Squares: segments of k layers, all again. Strokes: the formula.",
+    )
+    parts = "; ".join(
+        f"{words}: peak {peak:.0f}, by the formula {said:.0f}, FLOPs {flops / base:.2f}"
+        for words, (peak, flops, said) in points.items()
+    )
     figure.alt = f"Memory against compute of a stack of layers, peaks in {unit}. {parts}."
     return figure

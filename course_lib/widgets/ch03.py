@@ -21,15 +21,28 @@ from course_lib.widgets.ch03_devices import draw_generations, generations
 from course_lib.widgets.explore import Explorer, explore, menu, play, slider
 
 __all__ = [
-    "KERNELS", "chip", "draw_chip", "draw_generations", "draw_measured", "draw_roofline", "draw_tiles", "draw_zoom",
-    "generations", "roofs", "tiles", "zoom",
-]  # fmt: skip
+    "KERNELS",
+    "chip",
+    "draw_chip",
+    "draw_generations",
+    "draw_measured",
+    "draw_roofline",
+    "draw_tiles",
+    "draw_zoom",
+    "generations",
+    "roofs",
+    "tiles",
+    "zoom",
+]
 
 # --- the roofline, with its network --------------------------------------------------------------
 
 DEVICES = ("A100 SXM 80GB", "H100 SXM", "H200 SXM", "B200 SXM", "B300 SXM")
 BATCHES = tuple(2**power for power in range(14))
-WIRES: Mapping[str, str] = {"the server's link": "link", "the network adapter": "network"}  # as `roofline.machine` calls them
+WIRES: Mapping[str, str] = {
+    "the server's link": "link",
+    "the network adapter": "network",
+}  # as `roofline.machine` calls them
 SHAPE = facts.model("llama3-70b")
 
 
@@ -58,7 +71,10 @@ _SPAN, _NET_SPAN = (0.1, 3e4), (0.1, 3e6)
 
 
 def draw_roofline(
-    device: str = "H100 SXM", kernel: str = "decode, 70B over 8 devices", batch: int = 1, wire: str = "the server's link"
+    device: str = "H100 SXM",
+    kernel: str = "decode, 70B over 8 devices",
+    batch: int = 1,
+    wire: str = "the server's link",
 ) -> Picture:
     """A kernel under the memory roof and under the network roof, each with its own intensity; the lower one binds."""
     machine = roofline.machine(device, wire=WIRES[wire])
@@ -79,16 +95,36 @@ def draw_roofline(
         spine.set_color(SOFT)
     right.tick_params(labelsize=style.SMALL, colors=SOFT, labelcolor=INK, length=3)
     sends = work.network_bytes > 0
-    panel(right, network, [Point("", work.network_intensity, rate, heavy=True)] if sends else [], _NET_SPAN, up=up, y=False, ticks=4)
+    panel(
+        right,
+        network,
+        [Point("", work.network_intensity, rate, heavy=True)] if sends else [],
+        _NET_SPAN,
+        up=up,
+        y=False,
+        ticks=4,
+    )
     if not sends:
-        right.text(0.5, 0.35, "this kernel sends nothing", transform=right.transAxes, ha="center", fontsize=style.NORMAL, color=SOFT)
+        right.text(
+            0.5,
+            0.35,
+            "this kernel sends nothing",
+            transform=right.transAxes,
+            ha="center",
+            fontsize=style.NORMAL,
+            color=SOFT,
+        )
     unit = "sequence" if "decode" in kernel or "cache" in kernel else "token"
     title = f"{kernel}, {batch:,} {unit}{'s' if batch > 1 else ''}: bound by {bound}"
     share = f"{rate_text(rate, 3)}, {percent_text(rate / machine.flops, 2)} of the peak of one {device}"
     figure.text(0.62 / wide, 1 - 0.3 / high, title, fontsize=style.LARGE, fontweight="bold", color=INK)
     figure.text(0.62 / wide, 1 - 0.52 / high, share, fontsize=style.NORMAL, color=SOFT)
     said = f"It does {number_text(work.memory_intensity)} FLOP per byte of memory, ridge {number_text(memory.ridge)}"
-    net = f", and {number_text(work.network_intensity)} per byte sent, ridge {number_text(network.ridge)}." if sends else "; it sends nothing."
+    net = (
+        f", and {number_text(work.network_intensity)} per byte sent, ridge {number_text(network.ridge)}."
+        if sends
+        else "; it sends nothing."
+    )
     figure.alt = f"{title}: {share}. {said}{net}"
     return figure
 

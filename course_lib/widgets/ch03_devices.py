@@ -26,14 +26,30 @@ def _over(size: float, fact: Fact | None) -> float | None:
 
 
 VALUES: Mapping[str, tuple[str, Read, Read]] = {  # name -> (axis label, for training, as brochures print it)
-    "peak": ("16-bit peak (TFLOP/s)", lambda d: _over(TFLOP, _peak(d)), lambda d: _over(TFLOP, d.sparse_flops or _peak(d))),
+    "peak": (
+        "16-bit peak (TFLOP/s)",
+        lambda d: _over(TFLOP, _peak(d)),
+        lambda d: _over(TFLOP, d.sparse_flops or _peak(d)),
+    ),
     "memory": ("memory (GB)", lambda d: _over(GB, d.memory), lambda d: _over(GB, d.memory)),
     "memory bandwidth": ("memory bandwidth (GB/s)", lambda d: _over(GB, d.bandwidth), lambda d: _over(GB, d.bandwidth)),
-    "link": ("link inside the server (GB/s)", lambda d: _over(GB, d.link_one_way), lambda d: _over(GB, d.link_both_ways)),
-    "network": ("network per device (GB/s)", lambda d: _over(GB, d.network_one_way), lambda d: _over(GB, d.network_one_way)),
+    "link": (
+        "link inside the server (GB/s)",
+        lambda d: _over(GB, d.link_one_way),
+        lambda d: _over(GB, d.link_both_ways),
+    ),
+    "network": (
+        "network per device (GB/s)",
+        lambda d: _over(GB, d.network_one_way),
+        lambda d: _over(GB, d.network_one_way),
+    ),
     "power": ("power (W)", lambda d: _over(1, d.power), lambda d: _over(1, d.power)),
-    "ridge": ("ridge (FLOP per byte)", lambda d: float(_peak(d) / d.bandwidth), lambda d: float((d.sparse_flops or _peak(d)) / d.bandwidth)),
-}  # fmt: skip
+    "ridge": (
+        "ridge (FLOP per byte)",
+        lambda d: float(_peak(d) / d.bandwidth),
+        lambda d: float((d.sparse_flops or _peak(d)) / d.bandwidth),
+    ),
+}
 _LINE = ("K40", "P100 SXM2", "V100 SXM2 32GB", "A100 SXM 80GB", "H100 SXM", "B200 SXM")  # one maker's line of servers
 
 
@@ -48,11 +64,26 @@ def draw_generations(value: str = "peak", name: str = "B200 SXM", printed: bool 
     heights = {each: float(np.log10(size)) for each, (_, size) in known.items()}
     axes.plot([known[each][0] for each in known], list(heights.values()), "o", color=GREY, markersize=5)
     line = [each for each in _LINE if each in known]
-    axes.plot([known[each][0] for each in line], [heights[each] for each in line], "o-", color=BLUE, markersize=6, linewidth=1.4)
+    axes.plot(
+        [known[each][0] for each in line],
+        [heights[each] for each in line],
+        "o-",
+        color=BLUE,
+        markersize=6,
+        linewidth=1.4,
+    )
     for each in {*line, name} & set(known):
         picked = each == name
-        axes.annotate(each.replace(" SXM2", "").replace(" SXM", ""), (known[each][0], heights[each]), xytext=(-7, 5), textcoords="offset points",
-                      fontsize=style.SMALL, ha="right", color=VERMILION if picked else INK, fontweight="bold" if picked else "normal")  # fmt: skip
+        axes.annotate(
+            each.replace(" SXM2", "").replace(" SXM", ""),
+            (known[each][0], heights[each]),
+            xytext=(-7, 5),
+            textcoords="offset points",
+            fontsize=style.SMALL,
+            ha="right",
+            color=VERMILION if picked else INK,
+            fontweight="bold" if picked else "normal",
+        )
     if name in known:
         axes.plot([known[name][0]], [heights[name]], "o", color=VERMILION, markersize=9, zorder=5)
     low, top = np.floor(min(heights.values()) - 0.1), max(heights.values()) + 0.35
@@ -63,7 +94,15 @@ def draw_generations(value: str = "peak", name: str = "B200 SXM", printed: bool 
     style.dress(axes, f"{label[: label.index(' (')].capitalize()} of accelerators, {how}", "year", label, grid="y")
     words = _growth(value, name, known, line)
     axes.text(0.02, 0.95, words, transform=axes.transAxes, fontsize=style.NORMAL, color=VERMILION, va="top")
-    axes.text(0.98, 0.06, "line: one maker's servers; grey: the others", transform=axes.transAxes, fontsize=7.5, color=SOFT, ha="right")
+    axes.text(
+        0.98,
+        0.06,
+        "line: one maker's servers; grey: the others",
+        transform=axes.transAxes,
+        fontsize=7.5,
+        color=SOFT,
+        ha="right",
+    )
     figure.alt = f"{label} of {len(known)} accelerators by year, {how}. {words}"
     return figure
 

@@ -11,18 +11,7 @@ from matplotlib.path import Path as MplPath
 
 from course_lib import collectives, facts, memory
 from course_lib.figures import style
-from course_lib.figures.palette import (
-    BLUE,
-    EMPTY,
-    GREEN,
-    GREY,
-    INK,
-    PURPLE,
-    SKY,
-    SOFT,
-    VERMILION,
-    color,
-)
+from course_lib.figures.palette import BLUE, EMPTY, GREEN, GREY, INK, PURPLE, SKY, SOFT, VERMILION, color
 from course_lib.figures.panels import sheet
 from course_lib.figures.style import Picture
 from course_lib.figures.walk import MOST_RANKS, PHASES, Walk, cell_place, draw_sums, draw_texts, walk
@@ -45,14 +34,18 @@ def draw_step(algorithm: str = "ring", ranks: int = 5, step: int = 0) -> Picture
     figure, axes = sheet(3.75)
     draw_sums(axes, frame, ranks, _GRID, _SIDE, size)
     rows = [cell_place(ranks, _GRID, _SIDE, rank, 0)[1] for rank in range(ranks)]
-    draw_texts(axes, [(f"rank {rank}", (_GRID[0] - 0.32, y)) for rank, y in enumerate(rows)], INK, min(size, style.SMALL))
+    draw_texts(
+        axes, [(f"rank {rank}", (_GRID[0] - 0.32, y)) for rank, y in enumerate(rows)], INK, min(size, style.SMALL)
+    )
     sent = [(f"{frame.sent[rank]} B", (_GRID[0] + _SIDE[0] + 0.3, y)) for rank, y in enumerate(rows)]
     draw_texts(axes, sent, VERMILION, min(size, style.SMALL))
     _draw_links(axes, shown, step)
     phase = "before the first message" if step == 0 else frame.phase
     title = f"{algorithm.capitalize()} all-reduce of {ranks} ranks, step {step} of {len(shown.frames) - 1}: {phase}"
     axes.text(0.12, 3.58, title, fontsize=style.LARGE, fontweight="bold", color=INK, va="center")
-    axes.text(_GRID[0], 3.34, "rows: ranks, columns: chunks, right: bytes sent", fontsize=style.SMALL, color=SOFT, va="center")
+    axes.text(
+        _GRID[0], 3.34, "rows: ranks, columns: chunks, right: bytes sent", fontsize=style.SMALL, color=SOFT, va="center"
+    )
     note = _bytes_note(shown, step)
     axes.text(0.12, 0.2, note, fontsize=style.NORMAL, color=INK, va="center")
     whole = sum(held == ranks for row in frame.holds for held in row)
@@ -88,15 +81,26 @@ def _draw_links(axes: Axes, shown: Walk, step: int) -> None:
         ends = [_way(places[src], places[dst], size) for src, dst in sorted(pairs)]
         if ends:
             shafts, heads = zip(*(_arrow(start, stop, 1.6 * width) for start, stop in ends), strict=True)
-            axes.add_artist(PathPatch(MplPath.make_compound_path(*shafts), edgecolor=paint, facecolor="none", linewidth=width, zorder=2))
+            axes.add_artist(
+                PathPatch(
+                    MplPath.make_compound_path(*shafts), edgecolor=paint, facecolor="none", linewidth=width, zorder=2
+                )
+            )
             axes.add_artist(PathPatch(MplPath.make_compound_path(*heads), facecolor=paint, linewidth=0, zorder=2))
     circles = [MplPath.circle(place, size) for place in places]
-    axes.add_artist(PathPatch(MplPath.make_compound_path(*circles), facecolor=EMPTY, edgecolor=INK, linewidth=1, zorder=3))
-    draw_texts(axes, [(str(rank), place) for rank, place in enumerate(places)], INK, style.NORMAL if ranks <= 10 else 7.0)
+    axes.add_artist(
+        PathPatch(MplPath.make_compound_path(*circles), facecolor=EMPTY, edgecolor=INK, linewidth=1, zorder=3)
+    )
+    draw_texts(
+        axes, [(str(rank), place) for rank, place in enumerate(places)], INK, style.NORMAL if ranks <= 10 else 7.0
+    )
     if len(frame.links) <= _MOST_LINKS:
         for paint, wanted in ((SOFT, False), (VERMILION, True)):
-            counters = [(f"{nbytes} B", _beside(places[src], places[dst])) for src, dst, nbytes in frame.links
-                        if ((src, dst) in now) == wanted]  # fmt: skip
+            counters = [
+                (f"{nbytes} B", _beside(places[src], places[dst]))
+                for src, dst, nbytes in frame.links
+                if ((src, dst) in now) == wanted
+            ]
             draw_texts(axes, counters, paint, 7.5)
 
 
@@ -147,8 +151,12 @@ def ring_stepper(algorithm: str = "ring", ranks: int = 5) -> Explorer:
 # --- algorithms race -----------------------------------------------------------------------------
 
 INKS: Mapping[str, str] = {
-    "naive root": GREY, "tree": GREEN, "ring": BLUE, "pipelined ring": SKY, "halving-doubling": PURPLE,
-}  # fmt: skip
+    "naive root": GREY,
+    "tree": GREEN,
+    "ring": BLUE,
+    "pipelined ring": SKY,
+    "halving-doubling": PURPLE,
+}
 WIRES: Mapping[str, tuple[float, float]] = {  # (latency s, bandwidth bytes/s), round teaching latencies
     "teaching link: 10 µs, 10 GB/s": (10 * US, 10 * GB),
     "between servers: 10 µs, 50 GB/s": (10 * US, float(facts.device("H100 SXM").network_one_way)),
@@ -161,7 +169,10 @@ _CURVE = 1024.0 * 2 ** np.arange(27)
 def race_times(nbytes: float, ranks: int, wire: str) -> dict[str, float]:
     """Seconds of every all-reduce by name, quickest first."""
     latency, bandwidth = WIRES[wire]
-    times = {name: float(cost(nbytes, ranks, latency, bandwidth).seconds) for name, (_, cost) in collectives.ALL_REDUCES.items()}
+    times = {
+        name: float(cost(nbytes, ranks, latency, bandwidth).seconds)
+        for name, (_, cost) in collectives.ALL_REDUCES.items()
+    }
     return dict(sorted(times.items(), key=lambda item: item[1]))
 
 
@@ -172,7 +183,10 @@ def draw_race(nbytes: float = 1024.0 * 4**5, ranks: int = 64, wire: str = next(i
     first = next(iter(order))
     figure, axes = style.new(3.7, left=0.8, right=2.15, bottom=0.58, top=0.45)
     across = np.log2(_CURVE)
-    ups = {name: np.log10(cost(_CURVE, ranks, latency, bandwidth).seconds) for name, (_, cost) in collectives.ALL_REDUCES.items()}
+    ups = {
+        name: np.log10(cost(_CURVE, ranks, latency, bandwidth).seconds)
+        for name, (_, cost) in collectives.ALL_REDUCES.items()
+    }
     curves = [np.column_stack((across, up)) for up in ups.values()]
     widths = [2.6 if name == first else 1.5 for name in ups]
     axes.add_collection(LineCollection(curves, colors=[INKS[name] for name in ups], linewidths=widths), autolim=False)
@@ -184,19 +198,40 @@ def draw_race(nbytes: float = 1024.0 * 4**5, ranks: int = 64, wire: str = next(i
     if _CURVE[0] < cross < _CURVE[-1]:
         at = math.log10(float(collectives.ring_cost(cross, ranks, latency, bandwidth).seconds))
         axes.plot(math.log2(cross), at, "o", color=VERMILION, markersize=8, markerfacecolor="none", markeredgewidth=2)
-        axes.annotate(f"ring = tree at {bytes_text(cross, 2)}", (math.log2(cross), at), xytext=(8, -13),
-                      textcoords="offset points", fontsize=style.SMALL, color=VERMILION)  # fmt: skip
+        axes.annotate(
+            f"ring = tree at {bytes_text(cross, 2)}",
+            (math.log2(cross), at),
+            xytext=(8, -13),
+            textcoords="offset points",
+            fontsize=style.SMALL,
+            color=VERMILION,
+        )
     axes.set_xticks(range(10, 37, 5), [_binary(power) for power in range(10, 37, 5)])
     marks = range(math.ceil(low), math.floor(high) + 1)
     axes.set_yticks(marks, [f"{10**power:,} s" if power > 0 else duration_text(10.0**power) for power in marks])
     title = f"{ranks:,} ranks: {first} wins at {_binary(math.log2(nbytes))}"
     style.dress(axes, title, x="tensor on each rank (bytes)", y="time of an all-reduce", grid="both")
     heights = [0.94 - 0.19 * place for place in range(len(order))]
-    axes.scatter([1.03] * len(order), heights, s=36, marker="s", c=[INKS[name] for name in order], transform=axes.transAxes,
-                 clip_on=False)  # fmt: skip
+    axes.scatter(
+        [1.03] * len(order),
+        heights,
+        s=36,
+        marker="s",
+        c=[INKS[name] for name in order],
+        transform=axes.transAxes,
+        clip_on=False,
+    )
     for place, (name, seconds) in enumerate(order.items(), 1):
-        axes.text(1.05, heights[place - 1] + 0.03, f"{place}. {name}\n    {duration_text(seconds)}", transform=axes.transAxes,
-                  va="top", fontsize=style.SMALL, color=INK, fontweight="bold" if place == 1 else "normal")  # fmt: skip
+        axes.text(
+            1.05,
+            heights[place - 1] + 0.03,
+            f"{place}. {name}\n    {duration_text(seconds)}",
+            transform=axes.transAxes,
+            va="top",
+            fontsize=style.SMALL,
+            color=INK,
+            fontweight="bold" if place == 1 else "normal",
+        )
     said = ", ".join(f"{name} {duration_text(seconds)}" for name, seconds in order.items())
     crossed = f" Ring and tree take the same time at {bytes_text(cross, 2)}." if cross else ""
     figure.alt = f"{title}, on {wire}. {said}.{crossed}"
@@ -213,7 +248,9 @@ def race(ranks: int = 64) -> Explorer:
     """All-reduces racing: who wins depends on the size of the tensor, on the ranks and on the wire."""
     return explore(
         draw_race,
-        nbytes=play(SIZES, SIZES[0], label="tensor on each rank", text=lambda size: _binary(math.log2(size)), interval=600),
+        nbytes=play(
+            SIZES, SIZES[0], label="tensor on each rank", text=lambda size: _binary(math.log2(size)), interval=600
+        ),
         ranks=slider((2, 3, 4, 8, 16, 32, 64, 128, 256, 512, 1024), ranks, label="ranks"),
         wire=menu(tuple(WIRES), label="every link"),
     )
@@ -239,7 +276,9 @@ def break_even_tokens(ranks: int, bandwidth: float, mfu: float = 0.4) -> float:
     return 2 * (ranks - 1) / ranks * _BYTES / bandwidth * facts.device("H100 SXM").dense_flops * mfu / _BACKWARD
 
 
-def draw_overlap(tokens: float = 4096, ranks: int = 64, bandwidth: float = 50 * GB, params: float = 70 * BILLION) -> Picture:
+def draw_overlap(
+    tokens: float = 4096, ranks: int = 64, bandwidth: float = 50 * GB, params: float = 70 * BILLION
+) -> Picture:
     """Forward, backward and the all-reduce of a step on one time axis: what is hidden and what stands out."""
     backward, talk = windows(params, tokens, ranks, bandwidth)
     forward = backward / 2
@@ -247,24 +286,38 @@ def draw_overlap(tokens: float = 4096, ranks: int = 64, bandwidth: float = 50 * 
     exposed = max(0.0, talk - backward)
     figure, axes = style.new(2.35, left=1.35, right=0.3, bottom=0.55, top=0.66)
     scale, unit = (1.0, "s") if end >= 1 else (1e-3, "ms")
-    bars = ((0, 0.0, forward, "forward", color("forward")), (0, forward, backward, "backward", color("backward")),
-            (1, forward, min(talk, backward), "hidden", color("communication")),
-            (1, forward + backward, exposed, "exposed", color("communication")))  # fmt: skip
+    bars = (
+        (0, 0.0, forward, "forward", color("forward")),
+        (0, forward, backward, "backward", color("backward")),
+        (1, forward, min(talk, backward), "hidden", color("communication")),
+        (1, forward + backward, exposed, "exposed", color("communication")),
+    )
     for row, start, size, words, fill in bars:
         if size <= 0:
             continue
         hatch = "///" if words == "exposed" else None
-        axes.barh(row, size / scale, left=start / scale, height=0.55, color=fill, hatch=hatch, edgecolor="white", linewidth=0)
+        axes.barh(
+            row, size / scale, left=start / scale, height=0.55, color=fill, hatch=hatch, edgecolor="white", linewidth=0
+        )
         if size > 0.1 * end:
-            axes.text((start + size / 2) / scale, row, words, ha="center", va="center", fontsize=style.SMALL,
-                      color="white" if words in ("backward", "hidden") else INK,
-                      bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5} if hatch else None)  # fmt: skip
+            axes.text(
+                (start + size / 2) / scale,
+                row,
+                words,
+                ha="center",
+                va="center",
+                fontsize=style.SMALL,
+                color="white" if words in ("backward", "hidden") else INK,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5} if hatch else None,
+            )
     axes.set(xlim=(0, end / scale * 1.02), ylim=(1.55, -0.55))
     axes.set_yticks((0, 1), ("GPU computes", "all-reduce"), fontsize=style.NORMAL)
     axes.spines["left"].set_visible(False)
     style.dress(axes, "", x=f"time of one step ({unit})")
     share = exposed / end
-    verdict = "all hidden" if exposed == 0 else f"{duration_text(exposed)} exposed, {percent_text(share, 2)} of the step"
+    verdict = (
+        "all hidden" if exposed == 0 else f"{duration_text(exposed)} exposed, {percent_text(share, 2)} of the step"
+    )
     title = f"{tokens:,} tokens a GPU, {ranks:,} GPUs at {bandwidth / GB:.0f} GB/s: {verdict}"
     even = break_even_tokens(ranks, bandwidth)
     more = f"Backward {duration_text(backward)}, all-reduce {duration_text(talk)}; as long as each other at {even:,.0f} tokens a GPU."

@@ -42,11 +42,19 @@ def exposed_by_size(layers: int, tokens: int, ranks: int, latency: float, bandwi
     """Exposed seconds at each size of the curve."""
     tensors = matrices(layers, tokens)
     backward = sum(seconds for seconds, _ in tensors)
-    return tuple(overlap.exposed_seconds(overlap.bucket_times(tensors, size, ranks, latency, bandwidth), backward) for size in _SIZES)
+    return tuple(
+        overlap.exposed_seconds(overlap.bucket_times(tensors, size, ranks, latency, bandwidth), backward)
+        for size in _SIZES
+    )
 
 
 def draw_buckets(
-    bucket: int = 25 * MIB, tokens: int = 8192, layers: int = 24, ranks: int = 64, bandwidth: float = 50 * GB, latency: float = 2 * US
+    bucket: int = 25 * MIB,
+    tokens: int = 8192,
+    layers: int = 24,
+    ranks: int = 64,
+    bandwidth: float = 50 * GB,
+    latency: float = 2 * US,
 ) -> Picture:
     """A backward pass and its buckets on one time axis; below, the exposed time over the bucket size."""
     tensors = matrices(layers, tokens)
@@ -59,10 +67,14 @@ def draw_buckets(
     count = f"{len(sent):,} bucket{'s' if len(sent) > 1 else ''}"
     verdict = f"{duration_text(exposed)} of {duration_text(sum(each.end - each.start for each in sent))} exposed"
     title = f"{count} of at most {bucket / MIB:,.0f} MiB: {verdict}"
-    more = (f"{layers} layers, {number_text(sum(nbytes for _, nbytes in tensors) / 2 / BILLION, 2)}B parameters, {ranks:,} H100s; backward "
-            f"pass {duration_text(backward)}. Least exposed near {_size(best)}.")  # fmt: skip
+    more = (
+        f"{layers} layers, {number_text(sum(nbytes for _, nbytes in tensors) / 2 / BILLION, 2)}B parameters, {ranks:,} H100s; backward "
+        f"pass {duration_text(backward)}. Least exposed near {_size(best)}."
+    )
     panels.head(figure, title, more)
-    figure.alt = f"{title}. {more} Buckets leave while the backward pass runs; what is on the wire after its end is exposed."
+    figure.alt = (
+        f"{title}. {more} Buckets leave while the backward pass runs; what is on the wire after its end is exposed."
+    )
     return figure
 
 
@@ -75,15 +87,34 @@ def _draw_gantt(axes: Axes, sent: list[overlap.Sent], backward: float) -> None:
     end = max(backward, sent[-1].end)
     scale, unit = lanes.unit_of(end)
     panel = panels.Panel(1.0, 2.95, 6.1, 0.85, (0, 1.01 * end / scale), (1.5, -0.5))
-    panel.frame(axes, panels.marks(end / scale, 6), {0: "GPU", 1: "wire"}, f"time from the start of the backward pass ({unit})", grid=False)
-    wire = [(each.start, each.end) for each in sent] if len(sent) <= 150 else lanes.joined([(each.start, each.end) for each in sent])
+    panel.frame(
+        axes,
+        panels.marks(end / scale, 6),
+        {0: "GPU", 1: "wire"},
+        f"time from the start of the backward pass ({unit})",
+        grid=False,
+    )
+    wire = (
+        [(each.start, each.end) for each in sent]
+        if len(sent) <= 150
+        else lanes.joined([(each.start, each.end) for each in sent])
+    )
     late = [(max(start, backward), stop) for start, stop in wire if stop > backward]
     early = [(start, min(stop, backward)) for start, stop in wire if start < backward]
     ink = color("communication")
-    for row, stretches, face, edge, hatch in ((0, [(0.0, backward)], color("backward"), PAPER, None), (1, early, ink, PAPER, None),
-                                              (1, lanes.joined(late), PAPER, ink, "////")):  # fmt: skip
-        corners = [panel.at((a / scale, b / scale, b / scale, a / scale), (row - 0.4, row - 0.4, row + 0.4, row + 0.4)) for a, b in stretches]
-        axes.add_collection(PolyCollection(corners, facecolors=face, edgecolors=edge, linewidths=0.5, hatch=hatch, zorder=2), autolim=False)
+    for row, stretches, face, edge, hatch in (
+        (0, [(0.0, backward)], color("backward"), PAPER, None),
+        (1, early, ink, PAPER, None),
+        (1, lanes.joined(late), PAPER, ink, "////"),
+    ):
+        corners = [
+            panel.at((a / scale, b / scale, b / scale, a / scale), (row - 0.4, row - 0.4, row + 0.4, row + 0.4))
+            for a, b in stretches
+        ]
+        axes.add_collection(
+            PolyCollection(corners, facecolors=face, edgecolors=edge, linewidths=0.5, hatch=hatch, zorder=2),
+            autolim=False,
+        )
 
 
 def _draw_curve(axes: Axes, exposed: tuple[float, ...], bucket: int, now: float) -> float:
@@ -105,14 +136,22 @@ def buckets() -> Explorer:
     """Bucket size against exposed communication: too small pays latencies, too large starts late."""
     return explore(
         draw_buckets,
-        bucket=play(BUCKETS, 25 * MIB, label="bucket, at most", text=lambda size: f"{size / MIB:,.0f} MiB", interval=800),
-        tokens=slider((1024, 2048, 4096, 8192, 16384), 8192, label="tokens a GPU and step", text=lambda count: f"{count:,}"),
+        bucket=play(
+            BUCKETS, 25 * MIB, label="bucket, at most", text=lambda size: f"{size / MIB:,.0f} MiB", interval=800
+        ),
+        tokens=slider(
+            (1024, 2048, 4096, 8192, 16384), 8192, label="tokens a GPU and step", text=lambda count: f"{count:,}"
+        ),
         layers=slider((6, 12, 24, 48, 96), 24, label="layers"),
         ranks=slider((2, 8, 64, 256, 1024), 64, label="GPUs"),
         bandwidth=slider(BANDWIDTHS, 50 * GB, label="bandwidth one way", text=_rate),
-        latency=slider((0.0, 1 * US, 2 * US, 5 * US, 10 * US, 20 * US), 2 * US, label="latency a message",
-                       text=lambda seconds: duration_text(seconds) if seconds else "none"),
-    )  # fmt: skip
+        latency=slider(
+            (0.0, 1 * US, 2 * US, 5 * US, 10 * US, 20 * US),
+            2 * US,
+            label="latency a message",
+            text=lambda seconds: duration_text(seconds) if seconds else "none",
+        ),
+    )
 
 
 # --- how many GPUs a batch can feed --------------------------------------------------------------
@@ -122,12 +161,18 @@ COUNTS = tuple(2**power for power in range(3, 15))
 LEAST = 0.9  # efficiency at which the picture draws its line
 
 
-def step_on(ranks: int, batch: float, bandwidth: float = 50 * GB, grad_bytes: float = 2.0, hide: bool = True) -> overlap.Step:
+def step_on(
+    ranks: int, batch: float, bandwidth: float = 50 * GB, grad_bytes: float = 2.0, hide: bool = True
+) -> overlap.Step:
     """One step of the course's 70B with this batch, over this many H100s; 10 µs a message on one ring."""
-    return overlap.step(PARAMS, batch / ranks, ranks, _REAL, bandwidth, latency=10 * US, grad_bytes=grad_bytes, overlap=hide)
+    return overlap.step(
+        PARAMS, batch / ranks, ranks, _REAL, bandwidth, latency=10 * US, grad_bytes=grad_bytes, overlap=hide
+    )
 
 
-def ranks_with(least: float, batch: float, bandwidth: float = 50 * GB, grad_bytes: float = 2.0, hide: bool = True) -> int:
+def ranks_with(
+    least: float, batch: float, bandwidth: float = 50 * GB, grad_bytes: float = 2.0, hide: bool = True
+) -> int:
     """The most GPUs on which a step of this batch still has this efficiency."""
     return overlap.most_ranks(least, lambda ranks: step_on(ranks, batch, bandwidth, grad_bytes, hide))
 
@@ -141,10 +186,15 @@ _TIMES = {10 * DAY: "10 days", 100 * DAY: "100 days", 3 * YEAR: "3 years", 30 * 
 _AXIS = tuple(2 ** (power / 2) for power in range(6, 29))  # GPUs
 
 
-def draw_scaling(gpus: int = 1024, batch: int = 4 * MI, bandwidth: float = 50 * GB, bits: int = 16, hide: bool = True) -> Picture:
+def draw_scaling(
+    gpus: int = 1024, batch: int = 4 * MI, bandwidth: float = 50 * GB, bits: int = 16, hide: bool = True
+) -> Picture:
     """Length of the run over GPUs, ideal and with communication; below, what share of a GPU's time computes."""
     shares = [step_on(round(count), batch, bandwidth, bits / 8, hide).efficiency for count in _AXIS]
-    now, most = step_on(gpus, batch, bandwidth, bits / 8, hide).efficiency, ranks_with(LEAST, batch, bandwidth, bits / 8, hide)
+    now, most = (
+        step_on(gpus, batch, bandwidth, bits / 8, hide).efficiency,
+        ranks_with(LEAST, batch, bandwidth, bits / 8, hide),
+    )
     figure, axes = panels.sheet(4.75)
     across, took = np.log2(_AXIS), run_seconds(gpus, now)
     ends, ticks = (across[0], across[-1]), {power: f"{2**power:,}" for power in range(4, 15, 2)}
@@ -154,9 +204,18 @@ def draw_scaling(gpus: int = 1024, batch: int = 4 * MI, bandwidth: float = 50 * 
     upper.line(axes, across, np.log10(ideal), GREY, 1.6, dashed=True)
     upper.line(axes, across, np.log10(ideal / np.array(shares)), BLUE)
     upper.dot(axes, np.log2(gpus), np.log10(took))
-    axes.text(*upper.at(12.55, np.log10(run_seconds(2**12.55)) - 0.12), "without loss", fontsize=style.SMALL, color=SOFT, ha="right", va="top")
+    axes.text(
+        *upper.at(12.55, np.log10(run_seconds(2**12.55)) - 0.12),
+        "without loss",
+        fontsize=style.SMALL,
+        color=SOFT,
+        ha="right",
+        va="top",
+    )
     lower = panels.Panel(1.0, 0.55, 6.1, 1.5, ends, (0, 1.08))
-    lower.frame(axes, ticks, {0: "0 %", 0.5: "50 %", LEAST: "90 %"}, "GPUs, each with a whole replica", "time that computes")
+    lower.frame(
+        axes, ticks, {0: "0 %", 0.5: "50 %", LEAST: "90 %"}, "GPUs, each with a whole replica", "time that computes"
+    )
     lower.fill(axes, across, shares, [1.0] * len(shares), color("communication"))
     lower.line(axes, across, shares, BLUE)
     lower.line(axes, ends, (LEAST, LEAST), VERMILION, 1.0, dashed=True)
@@ -164,8 +223,10 @@ def draw_scaling(gpus: int = 1024, batch: int = 4 * MI, bandwidth: float = 50 * 
     if ends[0] < np.log2(most) < ends[1]:
         lower.dot(axes, np.log2(most), LEAST, VERMILION, ring=True, size=9)
     title = f"{gpus:,} GPUs, {batch / MI:g} Mi tokens a step: {percent_text(now, 2)} of the time computes"
-    more = (f"{batch / gpus:,.0f} tokens a GPU; {duration_text(took)} instead of {duration_text(run_seconds(gpus))}. "
-            f"At least {percent_text(LEAST)} up to {most:,} GPUs.")  # fmt: skip
+    more = (
+        f"{batch / gpus:,.0f} tokens a GPU; {duration_text(took)} instead of {duration_text(run_seconds(gpus))}. "
+        f"At least {percent_text(LEAST)} up to {most:,} GPUs."
+    )
     panels.head(figure, title, more)
     figure.alt = f"{title}. {more} Gradients of {bits} bits at {_rate(bandwidth)}, {'behind' if hide else 'after'} the backward pass."
     return figure
@@ -176,9 +237,13 @@ def scaling() -> Explorer:
     return explore(
         draw_scaling,
         gpus=play(COUNTS, 1024, label="GPUs", text=lambda count: f"{count:,}", interval=700),
-        batch=slider(tuple(count * MI for count in (1, 2, 4, 8, 16, 32)), 4 * MI, label="tokens a step, all GPUs",
-                     text=lambda count: f"{count / MI:g} Mi"),
+        batch=slider(
+            tuple(count * MI for count in (1, 2, 4, 8, 16, 32)),
+            4 * MI,
+            label="tokens a step, all GPUs",
+            text=lambda count: f"{count / MI:g} Mi",
+        ),
         bandwidth=slider(BANDWIDTHS, 50 * GB, label="bandwidth one way", text=_rate),
         bits=menu((16, 32), 16, label="gradients", text=lambda count: f"{count} bits"),
         hide=toggle(True, label="behind the backward pass"),
-    )  # fmt: skip
+    )

@@ -11,19 +11,7 @@ import numpy as np
 
 from course_lib import facts, memory
 from course_lib.figures import panels, sharded_film, style, who_holds_when
-from course_lib.figures.palette import (
-    BLUE,
-    EMPTY,
-    GREY,
-    INK,
-    ORANGE,
-    PAPER,
-    PURPLE,
-    SOFT,
-    VERMILION,
-    color,
-    ink_on,
-)
+from course_lib.figures.palette import BLUE, EMPTY, GREY, INK, ORANGE, PAPER, PURPLE, SOFT, VERMILION, color, ink_on
 from course_lib.figures.sheets import Plot, Sheet
 from course_lib.figures.style import Picture
 from course_lib.memory import CONVENTIONS, Layout, Peak, stage_peak
@@ -55,13 +43,17 @@ def step_by_step(way: str = "stage 3", moment: int = 2) -> Explorer:
         draw_step,
         moment=play(MOMENTS, moment, label="moment", interval=900, text=lambda place: f"{place + 1} of {len(MOMENTS)}"),
         way=menu(tuple(sharded_film.WAYS), way, label="state is cut as"),
-    )  # fmt: skip
+    )
 
 
 # --- stages against bytes held and bytes sent ----------------------------------------------------
 
-MODELS: Mapping[str, tuple[float, str]] = {"7B": (7e9, "llama2-7b"), "13B": (13e9, "llama2-13b"), "70B": (70e9, "llama3-70b"),
-                                           "405B": (405e9, "llama3-405b")}  # parameters, and the shape for all else
+MODELS: Mapping[str, tuple[float, str]] = {
+    "7B": (7e9, "llama2-7b"),
+    "13B": (13e9, "llama2-13b"),
+    "70B": (70e9, "llama3-70b"),
+    "405B": (405e9, "llama3-405b"),
+}  # parameters, and the shape for all else
 RANKS = tuple(2**power for power in range(15))
 STAGES = (0, 1, 2, 3)
 SEQ = 8192  # tokens of one sequence
@@ -70,13 +62,26 @@ _SAID = {0: "0: nothing cut", 1: "1: optimiser", 2: "2: and gradients", 3: "3: a
 
 
 @lru_cache(maxsize=512)
-def peak_of(model: str, ranks: int, stage: int, convention: str = "B", checkpointing: str = "full", batch: int = 1) -> Peak:
+def peak_of(
+    model: str, ranks: int, stage: int, convention: str = "B", checkpointing: str = "full", batch: int = 1
+) -> Peak:
     """What one rank holds at the most: `batch` sequences on each, nothing cut but by data parallelism."""
     layout = Layout(dp=ranks, zero=stage)
-    peak = stage_peak(facts.model(MODELS[model][1]), batch, SEQ, layout, convention=convention, kernels="flash", dropout=False, loss="fused",
-                      checkpointing=checkpointing)  # fmt: skip
+    peak = stage_peak(
+        facts.model(MODELS[model][1]),
+        batch,
+        SEQ,
+        layout,
+        convention=convention,
+        kernels="flash",
+        dropout=False,
+        loss="fused",
+        checkpointing=checkpointing,
+    )
     state = memory.zero_by_bucket(MODELS[model][0], stage, ranks, convention)
-    grads, optimizer = (sum(state.get(name, 0.0) for name in names) for names in (("grads", "main_grads"), ("master", "moments")))
+    grads, optimizer = (
+        sum(state.get(name, 0.0) for name in names) for names in (("grads", "main_grads"), ("master", "moments"))
+    )
     return replace(peak, weights=state["weights"], grads=grads, optimizer=optimizer)
 
 
@@ -99,7 +104,13 @@ def draw_stages(
         panel.line(sheet, across, np.log10(held[each]), _INKS[each], 3.2 if each == stage else 1.5)
     if rest:
         panel.line(sheet, across, np.log10(more), VERMILION, 1.6, dashed=True)
-        sheet.text(*panel.at(13.9, np.log10(more[-1]) - 0.06), "stage 3, and what is not cut", ink=VERMILION, ha="right", va="top")
+        sheet.text(
+            *panel.at(13.9, np.log10(more[-1]) - 0.06),
+            "stage 3, and what is not cut",
+            ink=VERMILION,
+            ha="right",
+            va="top",
+        )
     now = float(memory.zero_bytes(params, stage, ranks, convention))
     panel.dot(sheet, np.log2(ranks), np.log10(now), INK)
     _draw_sent(sheet, params, ranks, stage, reduce)
@@ -111,7 +122,9 @@ def draw_stages(
     if rest:
         line = f"Dashed: stage 3 with what is not cut, {bytes_text(float(peak_of(model, ranks, 3, convention).total))} here."
     sheet.head(title, line)
-    every = ", ".join(f"stage {each} {bytes_text(float(memory.zero_bytes(params, each, ranks, convention)))}" for each in STAGES)
+    every = ", ".join(
+        f"stage {each} {bytes_text(float(memory.zero_bytes(params, each, ranks, convention)))}" for each in STAGES
+    )
     sheet.alt = f"{title}. {line} Held on each GPU: {every}."
     return sheet
 
@@ -124,7 +137,13 @@ def _draw_sent(sheet: Sheet, params: float, ranks: int, stage: int, reduce: int)
     top = 8.4 * params
     panel = Plot(5.72, 0.62, 1.5, 3.0, (0, top), (len(rows), 0))
     unit, name = (TB, "TB") if top >= TB else (GB, "GB")
-    panel.frame(sheet, {value * unit: words for value, words in panels.marks(top / unit, 3).items()}, {}, f"a GPU sends a step ({name})", grid=False)
+    panel.frame(
+        sheet,
+        {value * unit: words for value, words in panels.marks(top / unit, 3).items()},
+        {},
+        f"a GPU sends a step ({name})",
+        grid=False,
+    )
     for fill, lows, highs in ((color("grads"), [0.0] * len(rows), grads), (color("weights"), grads, sent)):
         spans = [(low, high, row + 0.2, row + 0.72) for row, (low, high) in enumerate(zip(lows, highs, strict=True))]
         panel.bars(sheet, spans, fill, edge=PAPER)
@@ -145,10 +164,12 @@ def stages(stage: int = 3, ranks: int = 64, model: str = "70B") -> Explorer:
         stage=play(STAGES, stage, label="stage", interval=1500, text=lambda each: _SAID[each]),
         ranks=slider(RANKS, ranks, label="ranks", text=lambda count: f"{count:,}"),
         model=menu(tuple(MODELS), model, label="model"),
-        convention=menu(tuple("ABCDFG"), "B", label="convention", text=lambda letter: f"{letter}: {CONVENTIONS[letter].name}"),
+        convention=menu(
+            tuple("ABCDFG"), "B", label="convention", text=lambda letter: f"{letter}: {CONVENTIONS[letter].name}"
+        ),
         wide=toggle(label="gradients reduced in fp32"),
         rest=toggle(label="show what is not cut: activations, two gathered layers"),
-    )  # fmt: skip
+    )
 
 
 def floor(models: Sequence[str] = ("70B", "405B")) -> Picture:
@@ -166,7 +187,9 @@ def floor(models: Sequence[str] = ("70B", "405B")) -> Picture:
     axes.legend(frameon=False, fontsize=style.SMALL, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     title = "State divides; a floor remains"
     style.dress(axes, title, "GPUs that share one model", "a GPU holds (GB)", grid="both")
-    figure.alt = f"{title}: state falls without end as more GPUs share a model of {' or '.join(models)}; the total does not."
+    figure.alt = (
+        f"{title}: state falls without end as more GPUs share a model of {' or '.join(models)}; the total does not."
+    )
     return figure
 
 
@@ -185,7 +208,12 @@ def verdict(model: str, ranks: int, stage: int, batch: int, checkpointing: str) 
     peak = peak_of(model, ranks, stage, "B", checkpointing, batch)
     again = peak_of(model, ranks, stage, "B", "full", batch)
     state, unit = float(peak.state), float(peak.gathered)
-    answers: list[bool | None] = [state <= CARD, state + unit <= CARD, float(peak.total) <= CARD, float(again.total) <= CARD]
+    answers: list[bool | None] = [
+        state <= CARD,
+        state + unit <= CARD,
+        float(peak.total) <= CARD,
+        float(again.total) <= CARD,
+    ]
     for place, each in enumerate(answers):
         if place == 2 and each:
             return [*answers[:3], None], peak
@@ -194,7 +222,9 @@ def verdict(model: str, ranks: int, stage: int, batch: int, checkpointing: str) 
     return answers, peak
 
 
-def draw_wall(model: str = "70B", ranks: int = 64, stage: int = 3, batch: int = 1, checkpointing: str = "none") -> Sheet:
+def draw_wall(
+    model: str = "70B", ranks: int = 64, stage: int = 3, batch: int = 1, checkpointing: str = "none"
+) -> Sheet:
     """A tree of four questions with the way that this run takes, and its bytes with and without computing again."""
     answers, peak = verdict(model, ranks, stage, batch, checkpointing)
     sheet = Sheet(4.75)
@@ -237,14 +267,28 @@ def _tell(sheet: Sheet, left: float, y: float, width: float, words: str, fill: s
 
 def _draw_bars(sheet: Sheet, model: str, ranks: int, stage: int, batch: int) -> None:
     """What a GPU holds with all activations kept, and with them computed again: the state is the same."""
-    peaks = {"kept": peak_of(model, ranks, stage, "B", "none", batch), "again": peak_of(model, ranks, stage, "B", "full", batch)}
+    peaks = {
+        "kept": peak_of(model, ranks, stage, "B", "none", batch),
+        "again": peak_of(model, ranks, stage, "B", "full", batch),
+    }
     top = 1.08 * max(2 * CARD, *(float(each.state) for each in peaks.values()))
     panel = Plot(1.75, 0.62, 5.45, 0.72, (0, top), (2, 0))
-    panel.frame(sheet, {value * GB: words for value, words in panels.marks(top / GB, 6).items()}, {}, "a GPU holds (GB)", grid=False)
+    panel.frame(
+        sheet,
+        {value * GB: words for value, words in panels.marks(top / GB, 6).items()},
+        {},
+        "a GPU holds (GB)",
+        grid=False,
+    )
     for row, (name, peak) in enumerate(peaks.items()):
         at = 0.0
-        parts = (("weights", peak.weights), ("grads", peak.grads), ("moments", peak.optimizer), ("temporary", peak.gathered),
-                 ("activations", peak.activations + peak.recomputed + peak.loss))  # fmt: skip
+        parts = (
+            ("weights", peak.weights),
+            ("grads", peak.grads),
+            ("moments", peak.optimizer),
+            ("temporary", peak.gathered),
+            ("activations", peak.activations + peak.recomputed + peak.loss),
+        )
         for role, nbytes in parts:
             panel.bars(sheet, [(at, at + float(nbytes), row + 0.18, row + 0.82)], color(role), edge=PAPER)
             at += float(nbytes)
@@ -252,8 +296,13 @@ def _draw_bars(sheet: Sheet, model: str, ranks: int, stage: int, batch: int) -> 
         sheet.text(1.68, panel.at(0, row + 0.5)[1], words, ha="right", va="center")
     panel.line(sheet, (CARD, CARD), (0, 2), INK, 1.4, dashed=True)
     at = 0.3
-    for words, role in (("weights", "weights"), ("gradients", "grads"), ("optimiser state", "moments"), ("gathered", "temporary"),
-                        ("activations", "activations")):  # fmt: skip
+    for words, role in (
+        ("weights", "weights"),
+        ("gradients", "grads"),
+        ("optimiser state", "moments"),
+        ("gathered", "temporary"),
+        ("activations", "activations"),
+    ):
         sheet.key(at, 0.14, color(role), words)
         at += 0.36 + 0.072 * len(words)
     sheet.text(at, 0.14, "dashed: the card", ink=SOFT, va="center")
@@ -266,8 +315,13 @@ def which_wall() -> Explorer:
         ranks=play(RANKS[:12], 64, label="GPUs", text=lambda count: f"{count:,}", interval=900),
         model=menu(tuple(MODELS), "70B", label="model"),
         stage=slider(STAGES, 3, label="stage", text=lambda each: _SAID[each]),
-        batch=slider((1, 2, 4, 8, 16, 32), 1, label="micro-batch", text=lambda count: f"{count} sequence{'s' * (count > 1)}"),
-        checkpointing=menu(("none", "full"), "none", label="activations", text=lambda how: {"none": "kept", "full": "computed again"}[how]),
-    )  # fmt: skip
-
-
+        batch=slider(
+            (1, 2, 4, 8, 16, 32), 1, label="micro-batch", text=lambda count: f"{count} sequence{'s' * (count > 1)}"
+        ),
+        checkpointing=menu(
+            ("none", "full"),
+            "none",
+            label="activations",
+            text=lambda how: {"none": "kept", "full": "computed again"}[how],
+        ),
+    )

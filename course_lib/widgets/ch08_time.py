@@ -44,9 +44,13 @@ CUTS = {  # units of a model of twelve such layers, in layers
 
 
 @lru_cache(maxsize=256)
-def step_of(cut: str, depth: int, tokens: int, bandwidth: float, ranks: int = 64, kept: bool = False, latency: float = 10 * US) -> Played:
+def step_of(
+    cut: str, depth: int, tokens: int, bandwidth: float, ranks: int = 64, kept: bool = False, latency: float = 10 * US
+) -> Played:
     """A step of the model with prefetch of so many units."""
-    units: list[Work] = [work_of(share * LAYER, tokens, ranks, _REAL, bandwidth, latency=latency) for share in CUTS[cut]]
+    units: list[Work] = [
+        work_of(share * LAYER, tokens, ranks, _REAL, bandwidth, latency=latency) for share in CUTS[cut]
+    ]
     return played(units, depth, kept=kept)
 
 
@@ -66,26 +70,40 @@ def draw_prefetch(
         panel.bars(sheet, spans, _FILLS[kind], edge=PAPER, thick=0.6)
     most = max(each.peak_bytes for each in steps.values())
     held = Plot(1.0, 1.95, 6.1, 0.72, (0, end), (0, 1.1 * most / GB))
-    held.frame(sheet, panels.marks(end, 6), panels.marks(1.1 * most / GB, 3), f"time of one step ({unit})", "gathered (GB)")
+    held.frame(
+        sheet, panels.marks(end, 6), panels.marks(1.1 * most / GB, 3), f"time of one step ({unit})", "gathered (GB)"
+    )
     when = np.repeat([time / scale for time, _ in now.held], 2)[1:]
     level = np.repeat([nbytes / GB for _, nbytes in now.held], 2)[:-1]
     held.fill(sheet, when, [0.0] * len(when), level, color("weights"), alpha=0.55)
     _draw_depths(sheet, steps, depth)
     _key(sheet)
     title = f"{depth or 'Nothing'} ahead: {duration_text(now.exposed) if now.exposed else 'nothing'} exposed of a step of {duration_text(now.seconds)}"
-    more = (f"{cut[0].upper()}{cut[1:]}, {tokens:,} tokens a GPU, 64 GPUs at {_rate(bandwidth)}; up to {bytes_text(now.peak_bytes)} gathered.")  # fmt: skip
+    more = f"{cut[0].upper()}{cut[1:]}, {tokens:,} tokens a GPU, 64 GPUs at {_rate(bandwidth)}; up to {bytes_text(now.peak_bytes)} gathered."
     sheet.head(title, more)
-    every = ", ".join(f"{each}: {duration_text(step.exposed) if step.exposed else 'none'}" for each, step in steps.items())
+    every = ", ".join(
+        f"{each}: {duration_text(step.exposed) if step.exposed else 'none'}" for each, step in steps.items()
+    )
     sheet.alt = f"{title}. {more} Exposed by units gathered ahead: {every}."
     return sheet
 
 
-_FILLS = {"forward": color("forward"), "backward": color("backward"), "gather": color("communication"), "reduce": "#f0b68c"}
+_FILLS = {
+    "forward": color("forward"),
+    "backward": color("backward"),
+    "gather": color("communication"),
+    "reduce": "#f0b68c",
+}
 
 
 def _key(sheet: Sheet) -> None:
     at = 1.1
-    for words, kind in (("forward", "forward"), ("backward", "backward"), ("gather weights", "gather"), ("reduce gradients", "reduce")):
+    for words, kind in (
+        ("forward", "forward"),
+        ("backward", "backward"),
+        ("gather weights", "gather"),
+        ("reduce gradients", "reduce"),
+    ):
         sheet.key(at, 4.22, _FILLS[kind], words)
         at += 0.4 + 0.072 * len(words)
 
@@ -100,9 +118,17 @@ def _draw_depths(sheet: Sheet, steps: dict[int, Played], depth: int) -> None:
     ):
         top = 1.15 * max(*values, 1e-9)
         panel = Plot(left, 0.5, 2.65, 0.72, (-0.6, len(DEPTHS) - 0.4), (0, top))
-        panel.frame(sheet, {place: str(each) for place, each in enumerate(DEPTHS)}, panels.marks(top, 3), "units gathered ahead", name)
+        panel.frame(
+            sheet,
+            {place: str(each) for place, each in enumerate(DEPTHS)},
+            panels.marks(top, 3),
+            "units gathered ahead",
+            name,
+        )
         for place, value in enumerate(values):
-            panel.bars(sheet, [(place - 0.3, place + 0.3, 0, value)], fill, alpha=1.0 if DEPTHS[place] == depth else 0.4)
+            panel.bars(
+                sheet, [(place - 0.3, place + 0.3, 0, value)], fill, alpha=1.0 if DEPTHS[place] == depth else 0.4
+            )
 
 
 def prefetch(depth: int = 1) -> Explorer:
@@ -120,13 +146,21 @@ def prefetch(depth: int = 1) -> Explorer:
 # --- how large a group ---------------------------------------------------------------------------
 
 COUNTS = (256, 512, 1024, 2048, 4096, 8192, 16384)
-SIZES = {"7B": (7e9, 32), "13B": (13e9, 40), "30B": (30e9, 48), "70B": (70e9, 80), "405B": (405e9, 126)}  # parameters, layers
+SIZES = {
+    "7B": (7e9, 32),
+    "13B": (13e9, 40),
+    "30B": (30e9, 48),
+    "70B": (70e9, 80),
+    "405B": (405e9, 126),
+}  # parameters, layers
 CARDS = {"H100 SXM": 8, "H200 SXM": 8, "B200 SXM": 8, "GB200": 72}  # GPUs on fast links
 _LEFT_FREE = 0.8  # of a card's memory for state; the rest is for what is not cut
 
 
 @lru_cache(maxsize=128)
-def groups_of(model: str, gpus: int, tokens: int, card: str = "H100 SXM", slow: float = 50 * GB, latency: float = 5 * US) -> tuple[Group, ...]:
+def groups_of(
+    model: str, gpus: int, tokens: int, card: str = "H100 SXM", slow: float = 50 * GB, latency: float = 5 * US
+) -> tuple[Group, ...]:
     """Every power of two as a group's size, from one rank to all."""
     params, layers = SIZES[model]
     device = facts.device(card)
@@ -136,7 +170,13 @@ def groups_of(model: str, gpus: int, tokens: int, card: str = "H100 SXM", slow: 
 
 
 def draw_groups(
-    group: int = 8, model: str = "30B", gpus: int = 1024, tokens: int = 4096, card: str = "H100 SXM", slow: float = 50 * GB, latency: float = 5 * US
+    group: int = 8,
+    model: str = "30B",
+    gpus: int = 1024,
+    tokens: int = 4096,
+    card: str = "H100 SXM",
+    slow: float = 50 * GB,
+    latency: float = 5 * US,
 ) -> Sheet:
     """Memory, bytes between servers and the step's length, each over the size of a group; the best that fits has a ring."""
     found = groups_of(model, gpus, tokens, card, slow, latency)
@@ -171,19 +211,41 @@ def draw_groups(
         place = found.index(now)
         panel.dot(sheet, across[place], np.log10(max(values[place], 10**low)), INK)
         if best:
-            panel.dot(sheet, across[found.index(best)], np.log10(max(values[found.index(best)], 10**low)), VERMILION, ring=True, size=11)
-    sheet.text(1.05 + 6.05 * min(np.log2(CARDS[card]) / across[-1], 1), 4.66, "one server ends here", ink=SOFT, ha="center", va="bottom")
+            panel.dot(
+                sheet,
+                across[found.index(best)],
+                np.log10(max(values[found.index(best)], 10**low)),
+                VERMILION,
+                ring=True,
+                size=11,
+            )
+    sheet.text(
+        1.05 + 6.05 * min(np.log2(CARDS[card]) / across[-1], 1),
+        4.66,
+        "one server ends here",
+        ink=SOFT,
+        ha="center",
+        va="bottom",
+    )
     fits = "fits" if now.state <= most else "does not fit"
     title = f"Groups of {group:,}: {bytes_text(now.state)} of state {fits}, {percent_text(now.exposed / now.seconds, 2)} of the step exposed"
     knee_said = f"Ring: the shortest step that fits, {best.ranks:,}." if best else "No group fits."
     more = f"{model} on {gpus:,} × {card}; a GPU sends {bytes_text(now.far)} between servers. {knee_said}"
     sheet.head(title, more)
-    sheet.alt = f"{title}. {more} A step takes {duration_text(now.seconds)}, of which {duration_text(now.computing)} compute."
+    sheet.alt = (
+        f"{title}. {more} A step takes {duration_text(now.seconds)}, of which {duration_text(now.computing)} compute."
+    )
     return sheet
 
 
 def _frame(
-    sheet: Sheet, bottom: float, name: str, values: Sequence[float], limit: float | None, ends: tuple[float, float], ticks: dict[int, str]
+    sheet: Sheet,
+    bottom: float,
+    name: str,
+    values: Sequence[float],
+    limit: float | None,
+    ends: tuple[float, float],
+    ticks: dict[int, str],
 ) -> Plot:
     """A panel over the size of a group whose logarithmic axis fits the values and the limit; only the lowest names its ranks."""
     low, high = np.log10(0.8 * max(min(values), max(values) / 1e4)), np.log10(1.3 * max(values))
@@ -194,7 +256,13 @@ def _frame(
     if len(marks) < 2:
         marks = {float(np.log10(value)): number_text(value, 2) for value in (10**low * 1.1, 10**high / 1.15)}
     lowest = bottom < 1
-    panel.frame(sheet, ticks if lowest else dict.fromkeys(ticks, ""), marks, "ranks that share one model" if lowest else "", name)
+    panel.frame(
+        sheet,
+        ticks if lowest else dict.fromkeys(ticks, ""),
+        marks,
+        "ranks that share one model" if lowest else "",
+        name,
+    )
     return panel
 
 
@@ -207,12 +275,22 @@ def groups(group: int = 8, model: str = "30B") -> Explorer:
     """Hybrid sharding: find the size of a group that fits and is fast."""
     return explore(
         draw_groups,
-        group=play(tuple(2**power for power in range(15)), group, label="a group", text=lambda count: f"{count:,} rank{'s' * (count > 1)}", interval=900),
+        group=play(
+            tuple(2**power for power in range(15)),
+            group,
+            label="a group",
+            text=lambda count: f"{count:,} rank{'s' * (count > 1)}",
+            interval=900,
+        ),
         model=menu(tuple(SIZES), model, label="model"),
         card=menu(tuple(CARDS), label="GPU", text=lambda name: f"{name}, {CARDS[name]} on fast links"),
         gpus=slider(COUNTS, 1024, label="GPUs", text=_count),
         tokens=slider((1024, 2048, 4096, 8192, 16384, 32768), 4096, label="tokens a GPU", text=_count),
         slow=slider((*_RATES[:4], 8 * 50 * GB), 50 * GB, label="between servers", text=_rate),
-        latency=slider((0.0, 1 * US, 2 * US, 5 * US, 10 * US), 5 * US, label="latency a message",
-                       text=lambda seconds: duration_text(seconds) if seconds else "none"),
-    )  # fmt: skip
+        latency=slider(
+            (0.0, 1 * US, 2 * US, 5 * US, 10 * US),
+            5 * US,
+            label="latency a message",
+            text=lambda seconds: duration_text(seconds) if seconds else "none",
+        ),
+    )

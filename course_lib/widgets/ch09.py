@@ -16,9 +16,22 @@ from course_lib.widgets.ch09_split import PLANS, Box, draw_split, error, holding
 from course_lib.widgets.explore import Explorer, explore, menu, slider
 
 __all__ = [
-    "DEVICES", "MODELS", "PLANS", "RANKS", "SEQUENCE", "TOKENS", "WIRES", "Layer", "draw_layer", "draw_split", "error", "holdings",
-    "layer", "layer_time", "split_explorer",
-]  # fmt: skip
+    "DEVICES",
+    "MODELS",
+    "PLANS",
+    "RANKS",
+    "SEQUENCE",
+    "TOKENS",
+    "WIRES",
+    "Layer",
+    "draw_layer",
+    "draw_split",
+    "error",
+    "holdings",
+    "layer",
+    "layer_time",
+    "split_explorer",
+]
 
 # --- a layer's time ------------------------------------------------------------------------------
 
@@ -69,7 +82,14 @@ def layer(model: str, tp: int, tokens: int, device: str, wire: str) -> Layer:
     return Layer(busy * FORWARD, busy * (1 - FORWARD), talk, tp_calls_per_layer()["all_reduce"], sums.nbytes)
 
 
-_LEFT, _RIGHT, _BELOW, _ROW, _BAR, _HEAD = 1.05, 0.25, 0.9, 0.72, 0.36, 0.72  # inches: margins, a row and its bar, the title
+_LEFT, _RIGHT, _BELOW, _ROW, _BAR, _HEAD = (
+    1.05,
+    0.25,
+    0.9,
+    0.72,
+    0.36,
+    0.72,
+)  # inches: margins, a row and its bar, the title
 
 
 def draw_layer(
@@ -86,7 +106,15 @@ def draw_layer(
     boxes: dict[str, list[Box]] = {}
     for row, (name, each) in enumerate(made.items()):
         low = height - _HEAD - (row + 1) * _ROW + 0.06
-        axes.text(_LEFT - 0.12, low + _BAR / 2, _wire_text(name, device), fontsize=style.NORMAL, color=INK, ha="right", va="center")
+        axes.text(
+            _LEFT - 0.12,
+            low + _BAR / 2,
+            _wire_text(name, device),
+            fontsize=style.NORMAL,
+            color=INK,
+            ha="right",
+            va="center",
+        )
         axes.text(_LEFT, low + _BAR + 0.12, _told(each), fontsize=style.NORMAL, color=INK, va="center")
         at = _LEFT
         for kind, seconds in _spans(each):
@@ -115,7 +143,9 @@ def _spans(made: Layer) -> Sequence[tuple[str, float]]:
 def _time_axis(axes: Axes, end: float, scale: float) -> None:
     """Ticks, their numbers and the key. Drawn by hand: it takes a third of the time of matplotlib's axis and legend."""
     unit, name = next(pair for pair in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")) if end >= pair[0] or pair[1] == "µs")
-    step = next(size * 10.0**power for power in range(-3, 4) for size in (1, 2, 5) if end / unit / (size * 10.0**power) <= 7)
+    step = next(
+        size * 10.0**power for power in range(-3, 4) for size in (1, 2, 5) if end / unit / (size * 10.0**power) <= 7
+    )
     ticks = [step * count for count in range(int(end / unit / step) + 1)]
     line = _BELOW - 0.1
     places = [_LEFT + tick * unit * scale for tick in ticks]
@@ -123,8 +153,15 @@ def _time_axis(axes: Axes, end: float, scale: float) -> None:
     axes.plot(places, [line - 0.03] * len(ticks), linestyle="none", marker="|", markersize=4, color=SOFT)
     for place, tick in zip(places, ticks, strict=True):
         axes.text(place, line - 0.14, f"{tick:g}", fontsize=style.SMALL, color=INK, ha="center", va="center")
-    axes.text((_LEFT + style.WIDTH - _RIGHT) / 2, line - 0.34, f"time of one layer, forward and backward ({name})",
-              fontsize=style.NORMAL, color=INK, ha="center", va="center")  # fmt: skip
+    axes.text(
+        (_LEFT + style.WIDTH - _RIGHT) / 2,
+        line - 0.34,
+        f"time of one layer, forward and backward ({name})",
+        fontsize=style.NORMAL,
+        color=INK,
+        ha="center",
+        va="center",
+    )
     for left, kind in ((2.55, "forward"), (3.45, "backward"), (4.45, "communication")):
         rectangles(axes, [(left, 0.12, left + 0.13, 0.25)], facecolor=color(kind), linewidth=0)
         axes.text(left + 0.2, 0.18, kind, fontsize=style.SMALL, color=INK, va="center")

@@ -91,21 +91,39 @@ def _plans() -> dict[str, Plan]:
     into, out = Product(x, a_columns, h_cut, gelu=True), Product(h_cut, b_rows, y_terms)
     return {
         "one matrix, by columns": Plan(
-            (x, a_columns), (Product(x, a_columns, xa), Collective("all-gather", xa, xa_whole)), "results stand side by side"),
+            (x, a_columns),
+            (Product(x, a_columns, xa), Collective("all-gather", xa, xa_whole)),
+            "results stand side by side",
+        ),
         "one matrix, by rows": Plan(
-            (x_cut, a_rows), (Product(x_cut, a_rows, xa_terms), Collective("all-reduce", xa_terms, xa_whole)), "results add up"),
+            (x_cut, a_rows),
+            (Product(x_cut, a_rows, xa_terms), Collective("all-reduce", xa_terms, xa_whole)),
+            "results add up",
+        ),
         "MLP, columns then rows": Plan(
-            (x, a_columns, b_rows), (into, out, Collective("all-reduce", y_terms, y)), "one all-reduce, at the end"),
+            (x, a_columns, b_rows), (into, out, Collective("all-reduce", y_terms, y)), "one all-reduce, at the end"
+        ),
         "MLP, columns then columns": Plan(
             (x, a_columns, b_columns),
-            (into, Collective("all-gather", h_cut, h), Product(h, b_columns, y_cut), Collective("all-gather", y_cut, y)),
-            "a gather in the middle"),
+            (
+                into,
+                Collective("all-gather", h_cut, h),
+                Product(h, b_columns, y_cut),
+                Collective("all-gather", y_cut, y),
+            ),
+            "a gather in the middle",
+        ),
         "MLP, rows then columns": Plan(
             (x_cut, a_rows, b_columns),
-            (Product(x_cut, a_rows, xa_terms), Collective("all-reduce", xa_terms, h, gelu=True), Product(h, b_columns, y_cut),
-             Collective("all-gather", y_cut, y)),
-            "GeLU must wait for the whole sum"),
-    }  # fmt: skip
+            (
+                Product(x_cut, a_rows, xa_terms),
+                Collective("all-reduce", xa_terms, h, gelu=True),
+                Product(h, b_columns, y_cut),
+                Collective("all-gather", y_cut, y),
+            ),
+            "GeLU must wait for the whole sum",
+        ),
+    }
 
 
 PLANS: Mapping[str, Plan] = _plans()
@@ -198,9 +216,7 @@ def _name(matrix: Matrix, maker: Product | Collective | None, ranks: int) -> str
     return f"{name}, terms" if matrix.partial and ranks > 1 else name
 
 
-def _cells(
-    matrix: Matrix, ranks: int, rank: int, at: tuple[float, float, float], there: bool
-) -> list[tuple[Box, str]]:
+def _cells(matrix: Matrix, ranks: int, rank: int, at: tuple[float, float, float], there: bool) -> list[tuple[Box, str]]:
     """The cells of one matrix on one rank: (left, low, right, high) and what fills them. `at`: left, middle, a cell's width."""
     mine = np.zeros(matrix.shape, dtype=bool)
     if there:
@@ -209,9 +225,14 @@ def _cells(
     kind = f"{fill} terms" if matrix.partial and ranks > 1 else fill
     left, middle, wide = at
     top = middle + matrix.shape[0] * _TALL / 2
-    return [((left + column * wide, top - (row + 1) * _TALL, left + (column + 1) * wide, top - row * _TALL),
-             kind if mine[row, column] else EMPTY)
-            for row in range(matrix.shape[0]) for column in range(matrix.shape[1])]  # fmt: skip
+    return [
+        (
+            (left + column * wide, top - (row + 1) * _TALL, left + (column + 1) * wide, top - row * _TALL),
+            kind if mine[row, column] else EMPTY,
+        )
+        for row in range(matrix.shape[0])
+        for column in range(matrix.shape[1])
+    ]
 
 
 def _paint(axes: Axes, cells: Sequence[tuple[Box, str]]) -> None:
@@ -228,16 +249,32 @@ def _paint(axes: Axes, cells: Sequence[tuple[Box, str]]) -> None:
 
 def rectangles(axes: Axes, boxes: Sequence[Box], **look: object) -> None:
     """Many rectangles (left, low, right, high) as one outline, which is quicker to draw than one by one."""
-    corners = [((left, low), (right, low), (right, high), (left, high), (left, low)) for left, low, right, high in boxes]
+    corners = [
+        ((left, low), (right, low), (right, high), (left, high), (left, low)) for left, low, right, high in boxes
+    ]
     codes = np.tile([Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY], len(boxes))
     axes.add_artist(PathPatch(Path(np.reshape(corners, (-1, 2)), codes), transform=axes.transData, **look))
 
 
 def _collective(axes: Axes, step: Collective, x: float, height: float, done: bool) -> None:
     """A bar through all ranks where they meet."""
-    axes.plot((x, x), (_BELOW, height - _TOP), color=VERMILION if done else GRID, linewidth=4 if done else 2, solid_capstyle="round")
-    axes.text(x, height - _TOP + 0.26, step.name, fontsize=style.SMALL, color=VERMILION if done else SOFT, ha="center", va="center",
-              fontweight="bold" if done else "normal")  # fmt: skip
+    axes.plot(
+        (x, x),
+        (_BELOW, height - _TOP),
+        color=VERMILION if done else GRID,
+        linewidth=4 if done else 2,
+        solid_capstyle="round",
+    )
+    axes.text(
+        x,
+        height - _TOP + 0.26,
+        step.name,
+        fontsize=style.SMALL,
+        color=VERMILION if done else SOFT,
+        ha="center",
+        va="center",
+        fontweight="bold" if done else "normal",
+    )
 
 
 def _words(figure: Picture, axes: Axes, kind: str, ranks: int, step: int, height: float) -> None:
@@ -263,8 +300,11 @@ def _said(plan: Plan, done: Sequence[Product | Collective], ranks: int) -> str:
     last = done[-1]
     if isinstance(last, Collective):
         after = ", and each applies GeLU to it" if last.gelu else ""
-        return f"All-reduce: every rank gets the sum of all terms{after}." if last.name == "all-reduce" else (
-            "All-gather: every rank gets all columns, side by side.")  # fmt: skip
+        return (
+            f"All-reduce: every rank gets the sum of all terms{after}."
+            if last.name == "all-reduce"
+            else ("All-gather: every rank gets all columns, side by side.")
+        )
     if ranks == 1:
         return f"The one rank computes {last.gives.name}, whole."
     gelu = ", and GeLU of those: it goes element by element, so nobody is needed" if last.gelu else ""

@@ -70,18 +70,14 @@ def draw_schedules(
     return schedule_rows(played, tall=TALL)
 
 
-def gantt(
-    schedule: str = "naive, GPipe, 1F1B", ranks: int = 4, microbatches: int = 8, chunks: int = 2
-) -> Explorer:
+def gantt(schedule: str = "naive, GPipe, 1F1B", ranks: int = 4, microbatches: int = 8, chunks: int = 2) -> Explorer:
     """Move stages, micro-batches, chunks, the length of a backward and of a message; watch idle time and memory."""
     return explore(
         draw_schedules,
         schedule=menu(CHOICES, schedule, label="schedule"),
         ranks=slider(RANKS, ranks, label="ranks"),
         microbatches=slider(MICROBATCHES, microbatches, label="micro-batches"),
-        chunks=slider(
-            CHUNKS, chunks, label="chunks a rank", when=lambda setting: setting["schedule"] in CHUNKED
-        ),
+        chunks=slider(CHUNKS, chunks, label="chunks a rank", when=lambda setting: setting["schedule"] in CHUNKED),
         ratio=slider(RATIOS, 2.0, label="backward", text=lambda ratio: f"{ratio:g} forwards"),
         message=slider(MESSAGES, 0.0, label="message", text=lambda message: f"{message:g} forwards"),
     )
@@ -94,9 +90,7 @@ _INKS = {"naive": GREY, "GPipe and 1F1B": BLUE, "interleaved 1F1B": GREEN, "ZB-H
 PLAYED = ("1F1B", "interleaved 1F1B", "ZB-H1")
 
 
-def closed_form(
-    name: str, ranks: int, microbatches: np.ndarray | float, chunks: int = 2
-) -> np.ndarray | float:
+def closed_form(name: str, ranks: int, microbatches: np.ndarray | float, chunks: int = 2) -> np.ndarray | float:
     """The idle share of all time by the published closed form, with a backward of two forwards, half of it for weights."""
     times = {"PP": ranks, "M": microbatches, "V": chunks, "F": 1.0, "B": 2.0, "W": 1.0}
     name = "1F1B" if name == "GPipe and 1F1B" else name
@@ -112,21 +106,15 @@ def draw_bubble(ranks: int = 4, microbatches: int = 8, chunks: int = 2, overhead
     for name, ink in _INKS.items():
         axes.plot(x, closed_form(name, ranks, _COUNTS, chunks), color=ink, linewidth=2, label=name)
     if overhead:
-        axes.plot(
-            x, lost(ranks, _COUNTS, overhead), "--", color=INK, linewidth=1.6, label="1F1B with the overhead"
-        )
-        axes.plot(
-            [np.log2(best_count(ranks, overhead))] * 2, [0, 1], color=VERMILION, linewidth=1.2, linestyle=":"
-        )
+        axes.plot(x, lost(ranks, _COUNTS, overhead), "--", color=INK, linewidth=1.6, label="1F1B with the overhead")
+        axes.plot([np.log2(best_count(ranks, overhead))] * 2, [0, 1], color=VERMILION, linewidth=1.2, linestyle=":")
     at = {}
     for name, ink in zip(PLAYED, list(_INKS.values())[1:], strict=True):
         try:
             at[name] = timeline_of(name, ranks, microbatches, chunks).bubble_fraction
         except ValueError:
             continue  # interleaving wants whole rounds of micro-batches
-        axes.plot(
-            np.log2(microbatches), at[name], "o", color=ink, markersize=6, markeredgecolor="white", zorder=5
-        )
+        axes.plot(np.log2(microbatches), at[name], "o", color=ink, markersize=6, markeredgecolor="white", zorder=5)
     axes.plot([np.log2(4 * ranks)] * 2, [0, 1], color=SOFT, linewidth=1, linestyle=":")
     axes.set(ylim=(0, 1), xlim=(0, 9))
     axes.set_xticks(range(0, 10, 2), ["1", "4", "16", "64", "256"])
@@ -140,19 +128,16 @@ def draw_bubble(ranks: int = 4, microbatches: int = 8, chunks: int = 2, overhead
         handlelength=1.4,
         columnspacing=1.2,
     )
-    style.dress(
-        axes,
-        "What a step loses, of all time",
-        "micro-batches (dotted: 4 × ranks; red: least lost)",
-        grid="y",
-    )
+    style.dress(axes, "What a step loses, of all time", "micro-batches (dotted: 4 × ranks; red: least lost)", grid="y")
     played = ", ".join(f"{name} {percent_text(share)}" for name, share in at.items())
     best = (
         f" With the overhead, least is lost near {number_text(best_count(ranks, overhead), 2)} micro-batches."
         if overhead
         else ""
     )
-    figure.alt = f"{ranks} ranks, {microbatches} micro-batches: idle {played}, naive {percent_text(1 - 1 / ranks)}.{best}"
+    figure.alt = (
+        f"{ranks} ranks, {microbatches} micro-batches: idle {played}, naive {percent_text(1 - 1 / ranks)}.{best}"
+    )
     return figure
 
 
@@ -173,6 +158,10 @@ def bubble(ranks: int = 4, microbatches: int = 8) -> Explorer:
         ranks=slider(STAGES, ranks, label="ranks"),
         microbatches=slider(MANY, microbatches, label="micro-batches"),
         chunks=slider(CHUNKS, 2, label="chunks a rank"),
-        overhead=slider((0.0, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02), 0.0, label="overhead a micro-batch",
-                        text=lambda share: f"{share:.2%} of a step" if share else "none"),
-    )  # fmt: skip
+        overhead=slider(
+            (0.0, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02),
+            0.0,
+            label="overhead a micro-batch",
+            text=lambda share: f"{share:.2%} of a step" if share else "none",
+        ),
+    )

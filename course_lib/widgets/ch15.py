@@ -59,7 +59,11 @@ def predicted(quantity: str = "seconds") -> Explorer:
 
 # --- one model under every layout ----------------------------------------------------------------
 
-LOOKS = {"loss": "loss (nats per token)", "gradient_norm": "norm of the gradient", "difference": "difference of the loss"}
+LOOKS = {
+    "loss": "loss (nats per token)",
+    "gradient_norm": "norm of the gradient",
+    "difference": "difference of the loss",
+}
 
 
 _SAME = ("size", "batch", "seq_len", "seed", "dtype")
@@ -69,11 +73,17 @@ _SAME = ("size", "batch", "seq_len", "seed", "dtype")
 def together() -> dict[str, Chosen]:
     """Recorded runs of one model on one stream of batches at the same learning rates, by name; the first ran alone."""
     runs = [each for each in _runs() if each.origin == "recorded" and each.content["raw"]["steps"][0]["step"] == 0]
-    alone = next(each for each in runs if each.content["setup"]["layout"]["ranks"] == 1 and each.content["setup"]["checkpointing"] == "none")
+    alone = next(
+        each
+        for each in runs
+        if each.content["setup"]["layout"]["ranks"] == 1 and each.content["setup"]["checkpointing"] == "none"
+    )
     found = {alone.name: alone}
     for each in runs:
         rates = list(zip(_rates(each), _rates(alone), strict=False))
-        if all(each.content["setup"][name] == alone.content["setup"][name] for name in _SAME) and all(one == other for one, other in rates):
+        if all(each.content["setup"][name] == alone.content["setup"][name] for name in _SAME) and all(
+            one == other for one, other in rates
+        ):
             found[each.name] = each
     return found
 
@@ -102,14 +112,22 @@ def draw_losses(layout: str = "", look: str = "loss", zoom: int = 0) -> Picture:
     name = layout or names[1]
     if look == "difference":
         return _draw_difference(name, zoom)
-    alone, other = ([row[look] for row in together()[each].content["raw"]["steps"][: len(apart(name))]] for each in (names[0], name))
+    alone, other = (
+        [row[look] for row in together()[each].content["raw"]["steps"][: len(apart(name))]] for each in (names[0], name)
+    )
     figure, axes = panels.sheet(3.7)
     middle, half = sum(other) / len(other), 0.6 * (max(other) - min(other)) / 10**zoom
     at = min(range(len(other)), key=lambda step: abs(other[step] - middle))
     low, high = (other[at] - half, other[at] + half) if zoom else (min(other) - 0.1 * half, max(other) + 0.1 * half)
     panel = panels.Panel(0.95, 0.62, 6.2, 2.35, (0, len(other) - 1), (low, high))
     digits = max(2, zoom + 2)
-    panel.frame(axes, _steps(len(other)), {value: f"{value:.{digits}f}" for value in np.linspace(low, high, 5)}, "step", LOOKS[look])
+    panel.frame(
+        axes,
+        _steps(len(other)),
+        {value: f"{value:.{digits}f}" for value in np.linspace(low, high, 5)},
+        "step",
+        LOOKS[look],
+    )
     for values, ink, ring, size in ((alone, INK, True, 10), (other, VERMILION, False, 5)):
         if not zoom:  # a magnified curve would leave the panel between any two points
             panel.line(axes, range(len(values)), values, GREY if ring else VERMILION, 1.2)
@@ -118,7 +136,11 @@ def draw_losses(layout: str = "", look: str = "loss", zoom: int = 0) -> Picture:
                 panel.dot(axes, step, value, ink, ring=ring, size=size)
     worst = max(apart(name))
     title = f"{name} against one process: losses differ by at most {number_text(worst, 2)}"
-    panels.head(figure, title, f"Ring: one process. Dot: {name}." + (f" The axis is magnified {10**zoom:,} times." if zoom else ""))
+    panels.head(
+        figure,
+        title,
+        f"Ring: one process. Dot: {name}." + (f" The axis is magnified {10**zoom:,} times." if zoom else ""),
+    )
     figure.alt = f"{title}, relatively. {LOOKS[look]}: from {other[0]:.4f} at step 0 to {other[-1]:.4f} at step {len(other) - 1}."
     return figure
 
@@ -139,7 +161,15 @@ def _draw_difference(name: str, zoom: int) -> Picture:
     within = sum(a <= b for a, b in zip(found, limit, strict=True))
     title = f"{name}: {within} of {len(found)} losses equal one process's up to rounding"
     panels.head(figure, title, "Dashed: what sums in another order explain. Points at the foot are equal to the bit.")
-    axes.text(7.1, panel.at(0, np.log10(limit[-1]) + 0.15)[1], "rounding explains", fontsize=style.SMALL, color=SOFT, ha="right", va="bottom")
+    axes.text(
+        7.1,
+        panel.at(0, np.log10(limit[-1]) + 0.15)[1],
+        "rounding explains",
+        fontsize=style.SMALL,
+        color=SOFT,
+        ha="right",
+        va="bottom",
+    )
     figure.alt = f"{title}. The largest difference is {number_text(max(found), 2)}, and rounding explains {number_text(limit[-1], 2)} after {len(found)} steps."
     return figure
 
@@ -152,5 +182,11 @@ def losses(look: str = "difference") -> Explorer:
         draw_losses,
         layout=menu(tuple(together())[1:], label="run"),
         look=menu(tuple(LOOKS), look, label="shown", text=lambda each: LOOKS[each]),
-        zoom=slider((0, 1, 2, 3, 4, 5), 0, label="magnify the axis", text=lambda power: f"× {10**power:,}", when=lambda setting: setting["look"] != "difference"),
-    )  # fmt: skip
+        zoom=slider(
+            (0, 1, 2, 3, 4, 5),
+            0,
+            label="magnify the axis",
+            text=lambda power: f"× {10**power:,}",
+            when=lambda setting: setting["look"] != "difference",
+        ),
+    )

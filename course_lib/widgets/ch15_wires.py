@@ -43,7 +43,14 @@ def sweeps() -> Mapping[str, Sweep]:
     found = [sweep for each in every("collectives") for sweep in _recorded(each)]
     for key in _PUBLISHED:
         rows = published.series(key)
-        found.append(Sweep(f"published: {key}", "all_reduce", rows[0].ranks, tuple((row.nbytes, float(row.bus_bandwidth)) for row in rows)))
+        found.append(
+            Sweep(
+                f"published: {key}",
+                "all_reduce",
+                rows[0].ranks,
+                tuple((row.nbytes, float(row.bus_bandwidth)) for row in rows),
+            )
+        )
     return {sweep.name: sweep for sweep in found}
 
 
@@ -51,7 +58,13 @@ def _recorded(each: Chosen) -> list[Sweep]:
     ranks, rows = each.content["setup"]["ranks"], each.content["raw"]["rows"]
     kinds = dict.fromkeys(row["kind"] for row in rows if row["bus"])
     return [
-        Sweep(f"{each.origin} {each.name}: {kind}", kind, ranks, tuple((row["nbytes"], row["bus"]) for row in rows if row["kind"] == kind)) for kind in kinds
+        Sweep(
+            f"{each.origin} {each.name}: {kind}",
+            kind,
+            ranks,
+            tuple((row["nbytes"], row["bus"]) for row in rows if row["kind"] == kind),
+        )
+        for kind in kinds
     ]
 
 
@@ -77,13 +90,17 @@ def draw_bandwidth(alpha: float = 100 * US, beta: float = 1 * GB, which: str = "
     near = np.abs(seen / said - 1) <= CLOSE
     for good, face in ((True, INK), (False, "none")):  # two artists, however many points there are
         places = panel.at(np.log10(nbytes[near == good]), np.log10(seen[near == good]))
-        axes.plot(*places.T, "o", color=INK, markerfacecolor=face, markersize=7, markeredgewidth=0 if good else 2, zorder=4)
+        axes.plot(
+            *places.T, "o", color=INK, markerfacecolor=face, markersize=7, markeredgewidth=0 if good else 2, zorder=4
+        )
     half = alpha * beta / ring_sent(sweep.kind, 1.0, sweep.ranks)
     worst = float(np.max(np.maximum(seen / said, said / seen)))
     title = f"{sweep.name}: {near.sum()} of {len(near)} sizes within {percent_text(CLOSE)}, the worst off by × {number_text(worst)}"
     more = f"α = {duration_text(alpha)}, β = {bytes_text(beta)}/s (dashed): half of it is reached at {bytes_text(half)}. Rings are further off."
     panels.head(figure, title, more)
-    figure.alt = f"{title}. {more} Measured: " + ", ".join(f"{bytes_text(a)} {bytes_text(b)}/s" for a, b in sweep.points) + "."
+    figure.alt = (
+        f"{title}. {more} Measured: " + ", ".join(f"{bytes_text(a)} {bytes_text(b)}/s" for a, b in sweep.points) + "."
+    )
     return figure
 
 
@@ -118,9 +135,16 @@ def traces() -> Mapping[str, Trace]:
     found: dict[str, Trace] = {}
     for each in every("train"):
         if kept := each.content["raw"].get("intervals"):
-            found[f"{each.origin} {each.name}"] = {kind: [(start, stop) for start, stop in kept[kind]] for kind in ("compute", "communication")}
-    ready = [(30 + 8 * bucket) * MS for bucket in range(8)]  # gradients of eight buckets, in a backward pass of 64 ms after 30 of forward
-    found[MADE_UP] = {"compute": [(0.0, 94 * MS)], "communication": moved([(at + 8 * MS, at + 15 * MS) for at in ready], 0.0, 1.0)}
+            found[f"{each.origin} {each.name}"] = {
+                kind: [(start, stop) for start, stop in kept[kind]] for kind in ("compute", "communication")
+            }
+    ready = [
+        (30 + 8 * bucket) * MS for bucket in range(8)
+    ]  # gradients of eight buckets, in a backward pass of 64 ms after 30 of forward
+    found[MADE_UP] = {
+        "compute": [(0.0, 94 * MS)],
+        "communication": moved([(at + 8 * MS, at + 15 * MS) for at in ready], 0.0, 1.0),
+    }
     return found
 
 
@@ -140,7 +164,9 @@ def wrong_ways(trace: Trace) -> dict[str, float]:
         "exposed": exposed({kind: list(parts) for kind, parts in trace.items()}),
         "all communication": length(union(trace["communication"])),
         "the step minus computing": wall - length(union(trace["compute"])),
-        "communication minus computing": max(0.0, length(union(trace["communication"])) - length(union(trace["compute"]))),
+        "communication minus computing": max(
+            0.0, length(union(trace["communication"])) - length(union(trace["compute"]))
+        ),
     }
 
 
@@ -154,16 +180,30 @@ def draw_timeline(delay: float = 0.0, speed: float = 1.0, which: str = "") -> Pi
     scale, unit = lanes.unit_of(end)
     figure, axes = panels.sheet(4.0)
     panel = panels.Panel(1.2, 2.2, 5.95, 1.15, (0, 1.02 * last / scale), (2.5, -0.5))
-    panel.frame(axes, panels.marks(last / scale, 8), {0: "computing", 1: "on the wire", 2: "exposed"}, f"time of one step ({unit})", grid=False)
+    panel.frame(
+        axes,
+        panels.marks(last / scale, 8),
+        {0: "computing", 1: "on the wire", 2: "exposed"},
+        f"time of one step ({unit})",
+        grid=False,
+    )
     bare = _outside(union(wire), now["compute"])
-    for row, (parts, fill) in enumerate(((now["compute"], color("forward")), (union(wire), color("communication")), (bare, ORANGE))):
+    for row, (parts, fill) in enumerate(
+        ((now["compute"], color("forward")), (union(wire), color("communication")), (bare, ORANGE))
+    ):
         _lane(axes, panel, row, _closed(parts, last), fill, scale)
     ways = wrong_ways(now)
     _ways(axes, ways, scale, unit)
     title = f"{duration_text(ways['exposed'])} exposed of {duration_text(ways['all communication'])} on the wire"
-    asked = "as it is" if (delay, speed) == (0.0, 1.0) else f"sent {delay:+.0%} of a step later, {speed:g} times as fast"
+    asked = (
+        "as it is" if (delay, speed) == (0.0, 1.0) else f"sent {delay:+.0%} of a step later, {speed:g} times as fast"
+    )
     panels.head(figure, title, f"{which or next(iter(traces()))}, {asked}.")
-    figure.alt = f"{title}, {asked}. " + ", ".join(f"{name}: {duration_text(seconds) if seconds else 'none'}" for name, seconds in ways.items()) + "."
+    figure.alt = (
+        f"{title}, {asked}. "
+        + ", ".join(f"{name}: {duration_text(seconds) if seconds else 'none'}" for name, seconds in ways.items())
+        + "."
+    )
     return figure
 
 
@@ -198,7 +238,10 @@ def _closed(parts: list[Interval], end: float) -> list[Interval]:
 
 
 def _lane(axes: Axes, panel: panels.Panel, row: int, parts: list[Interval], fill: str, scale: float) -> None:
-    corners = [panel.at((a / scale, b / scale, b / scale, a / scale), (row - 0.38, row - 0.38, row + 0.38, row + 0.38)) for a, b in parts]
+    corners = [
+        panel.at((a / scale, b / scale, b / scale, a / scale), (row - 0.38, row - 0.38, row + 0.38, row + 0.38))
+        for a, b in parts
+    ]
     axes.add_collection(PolyCollection(corners, facecolors=fill, linewidths=0, zorder=2), autolim=False)
 
 
@@ -206,12 +249,26 @@ def _ways(axes: Axes, ways: Mapping[str, float], scale: float, unit: str) -> Non
     """Bars: what is exposed, and what three short cuts take for it."""
     top = 1.1 * max(*ways.values(), 1e-9) / scale
     panel = panels.Panel(2.5, 0.55, 4.65, 0.95, (0, top), (len(ways), 0))
-    panel.frame(axes, panels.marks(top, 6), {place + 0.5: name for place, name in enumerate(ways)}, f"taken for exposed ({unit})", grid=False)
+    panel.frame(
+        axes,
+        panels.marks(top, 6),
+        {place + 0.5: name for place, name in enumerate(ways)},
+        f"taken for exposed ({unit})",
+        grid=False,
+    )
     for place, (name, seconds) in enumerate(ways.items()):
         value = seconds / scale
         corners = panel.at((0, value, value, 0), (place + 0.2, place + 0.2, place + 0.8, place + 0.8))
-        axes.add_collection(PolyCollection([corners], facecolors=ORANGE if name == "exposed" else SOFT, alpha=1.0 if name == "exposed" else 0.45,
-                                           linewidths=0, zorder=2), autolim=False)  # fmt: skip
+        axes.add_collection(
+            PolyCollection(
+                [corners],
+                facecolors=ORANGE if name == "exposed" else SOFT,
+                alpha=1.0 if name == "exposed" else 0.45,
+                linewidths=0,
+                zorder=2,
+            ),
+            autolim=False,
+        )
 
 
 def timeline() -> Explorer:

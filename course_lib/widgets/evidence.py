@@ -30,7 +30,11 @@ def together(kind: str, *asked: Mapping[str, Any]) -> tuple[Chosen, ...]:
     for origin in reading.ORIGINS:
         try:
             first = reading.choose(kind, origin=origin, **asked[0])
-            alike = {"size": first.content["setup"]["size"], "ranks": reading.ranks_of(first.content)} if len(asked) > 1 else {}
+            alike = (
+                {"size": first.content["setup"]["size"], "ranks": reading.ranks_of(first.content)}
+                if len(asked) > 1
+                else {}
+            )
             return (first, *(reading.choose(kind, origin=origin, **alike, **each) for each in asked[1:]))
         except ValueError:
             continue  # this origin lacks one of them
@@ -45,7 +49,15 @@ def steps(runs: Mapping[str, Mapping[str, Any]], quantities: Sequence[str] = tup
         for quantity in quantities:
             words, text = QUANTITIES[quantity]
             said, seen, ratio = (row[f"{quantity}_{part}"] for part in ("predicted", "measured", "ratio"))
-            rows.append({"run": name, "": words, "predicted": text(said), "measured": text(seen), "ratio": f"{ratio:.2f}" if ratio else "–"})
+            rows.append(
+                {
+                    "run": name,
+                    "": words,
+                    "predicted": text(said),
+                    "measured": text(seen),
+                    "ratio": f"{ratio:.2f}" if ratio else "–",
+                }
+            )
     return shown(found, rows)
 
 
@@ -58,7 +70,14 @@ def matmul() -> Markdown:
         peak = measured[f"peak_flops_{dtype}"]
         roof, name = (peak, "the sheet's peak") if peak else (measured[f"best_flops_{dtype}"], "the best found here")
         shape = " × ".join(f"{side:,}" for side in row["shape"])
-        rows.append({"matmul": f"{shape}, {dtype}", "achieved": rate_text(row["flops"]), "share of": name, "": percent_text(row["flops"] / roof)})
+        rows.append(
+            {
+                "matmul": f"{shape}, {dtype}",
+                "achieved": rate_text(row["flops"]),
+                "share of": name,
+                "": percent_text(row["flops"] / roof),
+            }
+        )
     return shown(found, rows)
 
 
@@ -68,7 +87,11 @@ def links() -> Markdown:
     rows = []
     for kind, best in found[0].content["measured"]["best_bus"].items() if found else ():
         line = found[0].content["measured"]["fits"].get(kind)
-        fitted = {"α": duration_text(line["alpha"]), "bus, by β": _a_second(line["bus"])} if line else {"α": "no line fits", "bus, by β": "–"}
+        fitted = (
+            {"α": duration_text(line["alpha"]), "bus, by β": _a_second(line["bus"])}
+            if line
+            else {"α": "no line fits", "bus, by β": "–"}
+        )
         rows.append({"collective": kind.replace("_", "-"), **fitted, "best bus seen": _a_second(best)})
     return shown(found, rows)
 

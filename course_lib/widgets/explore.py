@@ -97,9 +97,7 @@ def text_box(start: str = "", *, label: str = "") -> Control:
     return Control("text", (), start, label)
 
 
-def _over(
-    kind: str, values: Sequence[Any], start: Any, label: str, text: Callable[[Any], str] | None
-) -> Control:
+def _over(kind: str, values: Sequence[Any], start: Any, label: str, text: Callable[[Any], str] | None) -> Control:
     values = tuple(values)
     if not values:
         raise ValueError(f"A {kind} needs at least one value.")
@@ -125,9 +123,7 @@ class Explorer:
         """The picture at the present setting as HTML, and its text alternative."""
         try:
             drawn = self.draw(**self.setting)
-        except (
-            ValueError
-        ) as error:  # an impossible setting is part of exploring: say it where the picture was
+        except ValueError as error:  # an impossible setting is part of exploring: say it where the picture was
             return f"<p><b>Not possible:</b> {html.escape(str(error))}</p>", f"Not possible: {error}"
         said = self.alt(**self.setting) if callable(self.alt) else self.alt
         if isinstance(drawn, str):
@@ -192,9 +188,7 @@ def as_control(name: str, given: Any) -> Control:
     if isinstance(given, bool):
         return toggle(given).check(name)
     if isinstance(given, str) or not isinstance(given, Sequence | range):
-        raise ValueError(
-            f"{name} is {given!r}; give a sequence of values, a bool, or a control such as slider(...)."
-        )
+        raise ValueError(f"{name} is {given!r}; give a sequence of values, a bool, or a control such as slider(...).")
     numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in given)
     return (slider if numbers else menu)(given).check(name)
 
@@ -255,8 +249,14 @@ def _row(explorer: Explorer, ipywidgets: Any, name: str, control: Control) -> An
     if control.kind != "play":
         return made
     button = ipywidgets.Play(
-        min=0, max=len(control.values) - 1, step=1, interval=control.interval, repeat=False,
-        value=control.values.index(control.start), show_repeat=False, layout=ipywidgets.Layout(width="76px", margin="0 2px"),
-    )  # fmt: skip
+        min=0,
+        max=len(control.values) - 1,
+        step=1,
+        interval=control.interval,
+        repeat=False,
+        value=control.values.index(control.start),
+        show_repeat=False,
+        layout=ipywidgets.Layout(width="76px", margin="0 2px"),
+    )
     ipywidgets.jslink((button, "value"), (made, "index"))
     return ipywidgets.HBox([made, button], layout=ipywidgets.Layout(width="100%", align_items="center"))

@@ -18,7 +18,9 @@ def chapter_link(number: str, words: str = "", root: Path | None = None) -> str:
     chapter = course.chapter(number)
     words = html.escape(words or chapter.title)
     if present(chapter.folder, root):
-        return f'<a href="../{chapter.folder}/{chapter.folder}.ipynb" title="{html.escape(chapter.question)}">{words}</a>'
+        return (
+            f'<a href="../{chapter.folder}/{chapter.folder}.ipynb" title="{html.escape(chapter.question)}">{words}</a>'
+        )
     return f'<span style="{_LATER}" title="{html.escape(chapter.question)}">{words} (later)</span>'
 
 
@@ -27,9 +29,7 @@ def table(head: tuple[str, ...], body: list[tuple[str, ...]], caption: str = "")
     style = 'style="text-align:left;vertical-align:top;padding:0.25em 0.8em"'
     top = "".join(f'<th scope="col" {style}>{cell}</th>' for cell in head)
     lines = "".join(
-        f'<tr><th scope="row" {style}>{row[0]}</th>'
-        + "".join(f"<td {style}>{cell}</td>" for cell in row[1:])
-        + "</tr>"
+        f'<tr><th scope="row" {style}>{row[0]}</th>' + "".join(f"<td {style}>{cell}</td>" for cell in row[1:]) + "</tr>"
         for row in body
     )
     said = f"<caption {style}>{caption}</caption>" if caption else ""

@@ -3,7 +3,6 @@
 
 # %% hungry: the count is set back <= GPipe, which does not hang and holds everything
 
-
 holds_all = run_1f1b
 
 

@@ -11,9 +11,7 @@ def gather(comm, shard, count):
 
 def part_of(comm, shard, grad):
     mine = torch.empty_like(shard)
-    comm.reduce_scatter_tensor(
-        mine, torch.nn.functional.pad(grad, (0, comm.size * len(shard) - len(grad))), op="AVG"
-    )
+    comm.reduce_scatter_tensor(mine, torch.nn.functional.pad(grad, (0, comm.size * len(shard) - len(grad))), op="AVG")
     return mine
 
 

@@ -1,5 +1,6 @@
 """Answers to own-and-tell that hold more than they need, beside those of its bank; a count inside the notebook may be doctored."""
 
+
 def owners(comm, parameters):
     kept, load, owner = [p for p in dict.fromkeys(parameters) if p.requires_grad], [0] * comm.size, {}
     for p in sorted(kept, key=lambda p: -p.nbytes):

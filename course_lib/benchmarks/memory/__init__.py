@@ -51,9 +51,7 @@ class Result:
     @property
     def ok(self) -> bool | None:
         """Whether the target is held; None where none is set or nothing was read."""
-        return (
-            None if self.source.target is None or self.median is None else self.median <= self.source.target
-        )
+        return None if self.source.target is None or self.median is None else self.median <= self.source.target
 
     @property
     def left_out(self) -> str:
@@ -68,17 +66,13 @@ def results(folder: Path) -> list[Result]:
     for source in SOURCES:
         read_rows = read(source.name, source.file, source.reader, tables)
         reasons = Counter(each.reason for each in read_rows if isinstance(each, Skip))
-        found.append(
-            Result(source, tuple(each for each in read_rows if isinstance(each, Row)), dict(reasons))
-        )
+        found.append(Result(source, tuple(each for each in read_rows if isinstance(each, Row)), dict(reasons)))
     return found
 
 
 def not_read(folder: Path) -> list[str]:
     """Tables of the folder that say nothing of memory, or nothing that is known here."""
-    return Tables(folder).others(
-        [*(source.file for source in SOURCES), "korthikanti_table3_table5.csv", FILE]
-    )
+    return Tables(folder).others([*(source.file for source in SOURCES), "korthikanti_table3_table5.csv", FILE])
 
 
 def refits(found: Sequence[Result]) -> dict[str, tuple[tuple[float, float], tuple[float, float]]]:
@@ -100,9 +94,7 @@ def speed_seconds(configurations: int = MILLION_CONFIGURATIONS, repeats: int = 3
     for _ in range(repeats):
         start = time.perf_counter()
         layout = memory.Layout(tp=tp, sp=True, pp=pp, dp=dp, zero=1, microbatches=microbatches)
-        memory.peak_bytes(
-            "llama3-70b", batch, 4096, layout, kernels="flash", dropout=False, checkpointing="selective"
-        )
+        memory.peak_bytes("llama3-70b", batch, 4096, layout, kernels="flash", dropout=False, checkpointing="selective")
         took.append(time.perf_counter() - start)
     return min(took)
 
@@ -110,13 +102,9 @@ def speed_seconds(configurations: int = MILLION_CONFIGURATIONS, repeats: int = 3
 def main(arguments: Sequence[str]) -> int:
     """Print the table, or JSON with `--json`; 1 where a target is missed, 2 where the folder is not there."""
     parser = argparse.ArgumentParser(prog="course bench memory", description=__doc__)
-    parser.add_argument(
-        "--data", type=Path, help="a folder of published tables; without it, the rows that ship"
-    )
+    parser.add_argument("--data", type=Path, help="a folder of published tables; without it, the rows that ship")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument(
-        "--fit", action="store_true", help="choose the constants again, and compare with those in use"
-    )
+    parser.add_argument("--fit", action="store_true", help="choose the constants again, and compare with those in use")
     parser.add_argument("--rows", action="store_true", help="every row, published beside predicted")
     given = parser.parse_args(list(arguments))
     folder = given.data or shipped()
@@ -125,11 +113,7 @@ def main(arguments: Sequence[str]) -> int:
     found, models, seconds = results(folder), counts(Tables(folder)), speed_seconds()
     chosen = refits(found) if given.fit else {}
     if given.json:
-        print(
-            json.dumps(
-                {**_as_json(found, models, seconds, chosen), "files_not_read": not_read(folder)}, indent=1
-            )
-        )
+        print(json.dumps({**_as_json(found, models, seconds, chosen), "files_not_read": not_read(folder)}, indent=1))
     else:
         _show(found, models, seconds, chosen, given.rows)
     wrong = any(result.ok is False for result in found) or any(now != kept for kept, now in chosen.values())
@@ -143,9 +127,7 @@ def _as_json(
         "sources": {
             result.source.name: {
                 "median_error_percent": None if result.median is None else round(result.median, 3),
-                "p90_error_percent": round(float(np.quantile(result.errors, 0.9)), 3)
-                if result.rows
-                else None,
+                "p90_error_percent": round(float(np.quantile(result.errors, 0.9)), 3) if result.rows else None,
                 "rows": len(result.rows),
                 "rows_judged": len(result.judged) if result.rows else 0,
                 "rows_fitted_on": sum(row.fitted for row in result.rows),
@@ -176,9 +158,7 @@ def _show(
     print(f"{'source':20} {'rows':>5} {'judged':>6} {'median':>8} {'p90':>8}  held to")
     for result in found:
         if result.rows:
-            verdict = (
-                "" if result.ok is None else f"{result.source.target:g} %: {'yes' if result.ok else 'NO'}"
-            )
+            verdict = "" if result.ok is None else f"{result.source.target:g} %: {'yes' if result.ok else 'NO'}"
             high = np.quantile(result.errors, 0.9)
             print(
                 f"{result.source.name:20} {len(result.rows):5} {len(result.judged):6} {result.median:6.1f} % {high:6.1f} %  {verdict}"

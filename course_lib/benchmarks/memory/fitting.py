@@ -18,9 +18,7 @@ def fitted(rows: Sequence[Row]) -> tuple[float, float]:
     Every pair of a grid is tried, so that the same rows give the same constants; the first of equals wins.
     """
     if not rows:
-        raise ValueError(
-            "There is no row to choose constants on; give a folder that has the framework's table."
-        )
+        raise ValueError("There is no row to choose constants on; give a folder that has the framework's table.")
     terms = np.array([row.terms for row in rows])
     measured = np.array([row.measured * row.unit for row in rows])
     best, choice = np.inf, (1.0, 0.0)

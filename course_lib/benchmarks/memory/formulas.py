@@ -20,28 +20,26 @@ def read_zero(cells: Cells, tables: Tables) -> Iterator[Row]:
     ranks = whole(cells, "dp_degree")
     zero = 0 if ranks == 1 else ZERO_STAGES[stage]
     yield Row(
-        "zero",
-        f"{model} on {ranks}, {stage}",
-        number(cells, figure),
-        float(zero_bytes(params, zero, ranks)) / GB,
+        "zero", f"{model} on {ranks}, {stage}", number(cells, figure), float(zero_bytes(params, zero, ranks)) / GB
     )
 
 
 def _megatron_case(model: str, tables: Tables) -> tuple[Shape, Layout, int, int]:
     """Shape, layout without sequence parallelism, micro-batch and sequence of a model of Korthikanti's table 3."""
     table = "korthikanti_table3_table5.csv"
-    cells = next(
-        (each for each in tables[table] or Tables(shipped())[table] if each.get("model") == model), None
-    )
+    cells = next((each for each in tables[table] or Tables(shipped())[table] if each.get("model") == model), None)
     if cells is None:
         raise ValueError(f"{table} has no configuration of {model}")
     names = ("layers", "hidden", "heads", "vocab")
     one = Shape(**{name: whole(cells, name) for name in names}, learned_positions=whole(cells, "seq_len"))
     micro, virtual = whole(cells, "micro_batch_size"), whole(cells, "interleave_m", 1)
     where = Layout(
-        tp=whole(cells, "tp"), pp=whole(cells, "pp"), virtual=virtual, microbatches=whole(cells, "global_batch_size") // micro,
+        tp=whole(cells, "tp"),
+        pp=whole(cells, "pp"),
+        virtual=virtual,
+        microbatches=whole(cells, "global_batch_size") // micro,
         schedule="interleaved" if virtual > 1 else "1f1b",
-    )  # fmt: skip
+    )
     return one, where, micro, whole(cells, "seq_len")
 
 
@@ -49,17 +47,10 @@ def _first_stage(model: str, tables: Tables, sp: bool, checkpointing: str) -> fl
     """Activation bytes of the layers on the first stage."""
     one, where, batch, seq = _megatron_case(model, tables)
     where = Layout(
-        tp=where.tp,
-        sp=sp,
-        pp=where.pp,
-        virtual=where.virtual,
-        microbatches=where.microbatches,
-        schedule=where.schedule,
+        tp=where.tp, sp=sp, pp=where.pp, virtual=where.virtual, microbatches=where.microbatches, schedule=where.schedule
     )
     alive = in_flight(where.schedule, where.pp, 0, where.microbatches, where.virtual)
-    return float(
-        alive * one.layers / where.pp * layer_bytes(one, batch, seq, where, checkpointing=checkpointing)
-    )
+    return float(alive * one.layers / where.pp * layer_bytes(one, batch, seq, where, checkpointing=checkpointing))
 
 
 def read_korthikanti(cells: Cells, tables: Tables) -> Iterator[Row]:
@@ -77,9 +68,12 @@ def read_korthikanti(cells: Cells, tables: Tables) -> Iterator[Row]:
 
 
 MODES = {
-    "none": (False, "none"), "sequence_parallel": (True, "none"), "selective": (False, "selective"),
-    "selective_plus_sp": (True, "selective"), "full": (False, "full"),
-}  # fmt: skip
+    "none": (False, "none"),
+    "sequence_parallel": (True, "none"),
+    "selective": (False, "selective"),
+    "selective_plus_sp": (True, "selective"),
+    "full": (False, "full"),
+}
 
 
 def read_korthikanti_shares(cells: Cells, tables: Tables) -> Iterator[Row]:

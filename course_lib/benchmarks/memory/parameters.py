@@ -11,10 +11,7 @@ from course_lib.units import BILLION
 
 FILE = "model_architectures.csv"
 WITHIN = 0.005
-RELATIVE = {
-    "gopher-280b",
-    "chinchilla-70b",
-}  # relative positions: a further matrix in each layer, Rae et al. (2021)
+RELATIVE = {"gopher-280b", "chinchilla-70b"}  # relative positions: a further matrix in each layer, Rae et al. (2021)
 KNOWN = {
     "gpt3-medium": "350 M is a nominal size: the printed shape has 356 M",
     "gpt3-xl": "24 heads of 128 are printed for a width of 2,048; with heads that fit the width it has 1.316 B",
@@ -64,11 +61,13 @@ def _shape(cells: Cells) -> Shape:
     names = ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab")
     return Shape(
         **{name: whole(cells, name) for name in names},
-        gated=cells.get("mlp", "").startswith("gated"), tied=cells.get("tied_embeddings") == "True",
-        norm=cells.get("norm", "LayerNorm"), biases=cells.get("biases") == "True",
+        gated=cells.get("mlp", "").startswith("gated"),
+        tied=cells.get("tied_embeddings") == "True",
+        norm=cells.get("norm", "LayerNorm"),
+        biases=cells.get("biases") == "True",
         learned_positions=whole(cells, "seq_len", 0) if cells.get("learned_positions") == "True" else 0,
         relative_positions=cells.get("name") in RELATIVE,
-    )  # fmt: skip
+    )
 
 
 def _count(name: str, counted: int, printed: str) -> Count:

@@ -81,9 +81,7 @@ class Tables:
 
 
 def _clean(cells: dict[str | None, str | list[str] | None]) -> Cells:
-    return {
-        key: value.strip() for key, value in cells.items() if isinstance(key, str) and isinstance(value, str)
-    }
+    return {key: value.strip() for key, value in cells.items() if isinstance(key, str) and isinstance(value, str)}
 
 
 def whole(cells: Cells, name: str, otherwise: int | None = None) -> int:

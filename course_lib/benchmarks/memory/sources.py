@@ -26,15 +26,43 @@ class Source:
 
 
 SOURCES = (
-    Source("zero", "zero_model_state_memory.csv", read_zero, 5, "state only; published anchors are printed to two or three digits"),
-    Source("korthikanti", "korthikanti_fig1_memory_gib.csv", read_korthikanti, 5,
-           "analytic figures, not readings: one formula checks another; their state leaves embeddings out, ours counts them"),
-    Source("korthikanti-shares", "korthikanti_fig7_activation_pct.csv", read_korthikanti_shares, 5, "analytic shares, layers only"),
+    Source(
+        "zero",
+        "zero_model_state_memory.csv",
+        read_zero,
+        5,
+        "state only; published anchors are printed to two or three digits",
+    ),
+    Source(
+        "korthikanti",
+        "korthikanti_fig1_memory_gib.csv",
+        read_korthikanti,
+        5,
+        "analytic figures, not readings: one formula checks another; their state leaves embeddings out, ours counts them",
+    ),
+    Source(
+        "korthikanti-shares",
+        "korthikanti_fig7_activation_pct.csv",
+        read_korthikanti_shares,
+        5,
+        "analytic shares, layers only",
+    ),
     Source("torchtitan", "torchtitan_perf.csv", read_torchtitan, 5, "sequence 8,192 where the source prints none"),
     Source("playbook", "playbook_h100_sweep.csv", read_playbook, 12, "memory of rank 0, which is on the first stage"),
     Source("bloom", "bloom_a100_80gb_sweep.csv", read_bloom, 12, "layers from the printed size where none are printed"),
-    Source("bigscience-v100", "bigscience_v100_1b3_sweep.csv", read_bigscience, None,
-           "ZeRO-1 is assumed, the source names no stage"),
-    Source("zero-bubble", "zero_bubble_table4_measured.csv", read_zero_bubble, None, "no constants; attention without flash and the vocabulary of GPT-2 are assumed"),
+    Source(
+        "bigscience-v100",
+        "bigscience_v100_1b3_sweep.csv",
+        read_bigscience,
+        None,
+        "ZeRO-1 is assumed, the source names no stage",
+    ),
+    Source(
+        "zero-bubble",
+        "zero_bubble_table4_measured.csv",
+        read_zero_bubble,
+        None,
+        "no constants; attention without flash and the vocabulary of GPT-2 are assumed",
+    ),
     Source("gpipe", "gpipe_table1_memory.csv", read_gpipe, None, "not predicted"),
-)  # fmt: skip
+)

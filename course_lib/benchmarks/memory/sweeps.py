@@ -2,16 +2,7 @@
 
 from collections.abc import Iterator
 
-from course_lib.benchmarks.memory.rows import (
-    Cells,
-    Row,
-    Skip,
-    Tables,
-    framework_row,
-    in_fit_half,
-    number,
-    whole,
-)
+from course_lib.benchmarks.memory.rows import Cells, Row, Skip, Tables, framework_row, in_fit_half, number, whole
 from course_lib.memory import Layout, Shape, shape
 from course_lib.memory.frameworks import TrainingRun
 from course_lib.units import BILLION, GiB
@@ -19,9 +10,7 @@ from course_lib.units import BILLION, GiB
 BLOOM_VOCAB = 250_880  # rows of the padded table, BLOOM (2022)
 GPT2_VOCAB = 50_304  # 50,257 padded to a multiple of 128, as Megatron pads
 
-PLAYBOOK_KEY = (
-    "model", "nodes", "dp", "tp", "pp", "zero_stage", "micro_batch_size", "grad_accum", "kv_heads",
-)  # fmt: skip
+PLAYBOOK_KEY = ("model", "nodes", "dp", "tp", "pp", "zero_stage", "micro_batch_size", "grad_accum", "kv_heads")
 
 
 def read_playbook(cells: Cells, tables: Tables) -> Iterator[Row | Skip]:
@@ -32,23 +21,37 @@ def read_playbook(cells: Cells, tables: Tables) -> Iterator[Row | Skip]:
     tied = whole(cells, "ffn") < 10_000  # as the sweep decides; its file tells of two copies, not of tying
     one = Shape(
         **{name: whole(cells, name) for name in ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab")},
-        gated=True, tied=tied, norm="RMSNorm", biases=False,
-    )  # fmt: skip
-    where = Layout(
-        tp=whole(cells, "tp"), pp=whole(cells, "pp"), dp=whole(cells, "dp"), zero=whole(cells, "zero_stage"),
-        microbatches=whole(cells, "grad_accum", 1),
-    )  # fmt: skip
-    run = TrainingRun(
-        shape=one, layout=where, batch=whole(cells, "micro_batch_size"), seq=whole(cells, "seq_len")
+        gated=True,
+        tied=tied,
+        norm="RMSNorm",
+        biases=False,
     )
+    where = Layout(
+        tp=whole(cells, "tp"),
+        pp=whole(cells, "pp"),
+        dp=whole(cells, "dp"),
+        zero=whole(cells, "zero_stage"),
+        microbatches=whole(cells, "grad_accum", 1),
+    )
+    run = TrainingRun(shape=one, layout=where, batch=whole(cells, "micro_batch_size"), seq=whole(cells, "seq_len"))
     label = " ".join(f"{name}={cells.get(name, '')}" for name in PLAYBOOK_KEY)
     measured, fitted = number(cells, "peak_memory_gb"), in_fit_half(cells, PLAYBOOK_KEY)
     yield framework_row("playbook", label, measured, GiB, "nanotron", run, fitted)
 
 
 BLOOM_KEY = (
-    "model_size", "hidden", "layers", "heads", "n_gpus", "dp", "tp", "pp", "micro_batch_size", "zero_stage", "section",
-)  # fmt: skip
+    "model_size",
+    "hidden",
+    "layers",
+    "heads",
+    "n_gpus",
+    "dp",
+    "tp",
+    "pp",
+    "micro_batch_size",
+    "zero_stage",
+    "section",
+)
 
 
 def read_bloom(cells: Cells, tables: Tables) -> Iterator[Row | Skip]:
@@ -60,16 +63,15 @@ def read_bloom(cells: Cells, tables: Tables) -> Iterator[Row | Skip]:
     heads = whole(cells, "heads", 64)  # where none are printed
     batch = whole(cells, "micro_batch_size")
     one = Shape(
-        layers=_bloom_layers(cells, hidden, pp),
-        hidden=hidden,
-        heads=heads,
-        head_dim=hidden // heads,
-        vocab=BLOOM_VOCAB,
+        layers=_bloom_layers(cells, hidden, pp), hidden=hidden, heads=heads, head_dim=hidden // heads, vocab=BLOOM_VOCAB
     )
     where = Layout(
-        tp=whole(cells, "tp"), pp=pp, dp=dp, zero=whole(cells, "zero_stage"),
+        tp=whole(cells, "tp"),
+        pp=pp,
+        dp=dp,
+        zero=whole(cells, "zero_stage"),
         microbatches=max(1, whole(cells, "global_batch_size") // batch // dp),
-    )  # fmt: skip
+    )
     run = TrainingRun(shape=one, layout=where, batch=batch, seq=2048, checkpointing="full")
     label = " ".join(f"{name}={cells.get(name, '')}" for name in BLOOM_KEY)
     measured, fitted = number(cells, "peak_memory_gb"), in_fit_half(cells, BLOOM_KEY)
@@ -94,9 +96,7 @@ def read_bigscience(cells: Cells, tables: Tables) -> Iterator[Row | Skip]:
         return
     seq, batch, dp = whole(cells, "seq_len"), whole(cells, "micro_batch_size"), whole(cells, "dp")
     one = Shape(
-        **{name: whole(cells, name) for name in ("layers", "hidden", "heads")},
-        vocab=GPT2_VOCAB,
-        learned_positions=seq,
+        **{name: whole(cells, name) for name in ("layers", "hidden", "heads")}, vocab=GPT2_VOCAB, learned_positions=seq
     )
     where = Layout(
         tp=whole(cells, "tp"),
@@ -121,8 +121,19 @@ def read_bigscience(cells: Cells, tables: Tables) -> Iterator[Row | Skip]:
 
 
 TITAN_KEY = (
-    "table", "model", "n_gpus", "seq_len", "fsdp", "tp", "pp", "cp", "pp_schedule", "activation_checkpointing", "torch_compile", "float8",
-)  # fmt: skip
+    "table",
+    "model",
+    "n_gpus",
+    "seq_len",
+    "fsdp",
+    "tp",
+    "pp",
+    "cp",
+    "pp_schedule",
+    "activation_checkpointing",
+    "torch_compile",
+    "float8",
+)
 TITAN_MODELS = {"llama3.1-8b": "llama3-8b", "llama3.1-70b": "llama3-70b", "llama3.1-405b": "llama3-405b"}
 
 
@@ -135,8 +146,15 @@ def read_torchtitan(cells: Cells, tables: Tables) -> Iterator[Row | Skip]:
     pp, local = whole(cells, "pp", 1), whole(cells, "local_batch_size")
     micro = max(1, local // pp)  # as many micro-batches as stages, torchtitan's own choice
     virtual = 2 if "interleaved" in cells.get("pp_schedule", "").lower() else 1  # so is this
-    where = Layout(tp=whole(cells, "tp", 1), pp=pp, cp=whole(cells, "cp", 1), dp=whole(cells, "fsdp", 1), virtual=virtual,
-                   schedule="interleaved" if virtual > 1 else "1f1b", microbatches=max(1, local // micro))  # fmt: skip
+    where = Layout(
+        tp=whole(cells, "tp", 1),
+        pp=pp,
+        cp=whole(cells, "cp", 1),
+        dp=whole(cells, "fsdp", 1),
+        virtual=virtual,
+        schedule="interleaved" if virtual > 1 else "1f1b",
+        microbatches=max(1, local // micro),
+    )
     kind = cells.get("activation_checkpointing", "").split("(")[0] or "none"
     words = {"compiled"} if whole(cells, "torch_compile", 0) else set()
     if words and cells.get("table") == "H200":
@@ -163,11 +181,14 @@ def read_zero_bubble(cells: Cells, tables: Tables) -> Iterator[Row | Skip]:
     layers, pp = whole(cells, "layers"), whole(cells, "pp")
     one = Shape(layers=layers, hidden=whole(cells, "hidden"), heads=whole(cells, "heads"), vocab=GPT2_VOCAB)
     chunks = -(-(layers + 2) // pp) if schedule == "1F1B-I" else 1  # a layer a chunk
-    where = Layout(pp=pp, dp=whole(cells, "n_gpus") // pp, virtual=chunks, schedule="interleaved" if chunks > 1 else "1f1b",
-                   microbatches=whole(cells, "n_microbatches"))  # fmt: skip
-    run = TrainingRun(
-        shape=one, layout=where, batch=whole(cells, "micro_batch_size"), seq=whole(cells, "seq_len")
+    where = Layout(
+        pp=pp,
+        dp=whole(cells, "n_gpus") // pp,
+        virtual=chunks,
+        schedule="interleaved" if chunks > 1 else "1f1b",
+        microbatches=whole(cells, "n_microbatches"),
     )
+    run = TrainingRun(shape=one, layout=where, batch=whole(cells, "micro_batch_size"), seq=whole(cells, "seq_len"))
     label = f"{cells.get('model', '')} {schedule}, {where.microbatches} micro-batches"
     yield framework_row("zero-bubble", label, number(cells, "memory_gb"), GiB, "megatron", run, False)
 

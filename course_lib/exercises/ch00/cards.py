@@ -78,7 +78,7 @@ CARDS: tuple[Card, ...] = (
         ),
         answers=("exchange",),
         allowed="`comm.send`, `recv`, `isend`, `irecv`, and `comm.batch_isend_irecv([...])` of `P2POp(comm.isend, tensor, peer)` "
-                "or `P2POp(comm.irecv, tensor, peer)`; `from course_lib.cluster import P2POp`.",
+        "or `P2POp(comm.irecv, tensor, peer)`; `from course_lib.cluster import P2POp`.",
         params={"pairing": "neighbours", "pairs": PAIRINGS["neighbours"], "numbers": 6},
         vary=_vary_pairs,
         structural="pairing",
@@ -156,38 +156,59 @@ CARDS: tuple[Card, ...] = (
 
 
 def _deadline(rng: random.Random) -> Mapping[str, Any]:
-    return {"params": rng.choice((7e9, 13e9, 34e9)), "tokens": rng.choice((1e12, 2e12)),
-            "mfu": rng.choice((0.35, 0.4, 0.45)), "days": rng.choice((30, 60, 90))}
+    return {
+        "params": rng.choice((7e9, 13e9, 34e9)),
+        "tokens": rng.choice((1e12, 2e12)),
+        "mfu": rng.choice((0.35, 0.4, 0.45)),
+        "days": rng.choice((30, 60, 90)),
+    }
 
 
 DRILLS: tuple[Drill, ...] = (
     Drill(
-        id="chapter-for-a-symptom", chapter="00", unit="chapter",
+        id="chapter-for-a-symptom",
+        chapter="00",
+        unit="chapter",
         text="{{symptom}} Which chapter do you open first? Give its number.",
-        params={"symptom": SYMPTOMS[0]}, vary=lambda rng: {"symptom": rng.choice(SYMPTOMS)},
+        params={"symptom": SYMPTOMS[0]},
+        vary=lambda rng: {"symptom": rng.choice(SYMPTOMS)},
     ),
     Drill(
-        id="state-of-a-model", chapter="00", unit="GB",
+        id="state-of-a-model",
+        chapter="00",
+        unit="GB",
         text="A model of {{params:count}} parameters trains with 16-bit weights and gradients and Adam in 32 bits, master "
-             "copy included. How many GB of state?",
-        params={"params": 70e9}, vary=lambda rng: {"params": rng.choice((1e9, 3e9, 8e9, 13e9, 34e9, 70e9))},
+        "copy included. How many GB of state?",
+        params={"params": 70e9},
+        vary=lambda rng: {"params": rng.choice((1e9, 3e9, 8e9, 13e9, 34e9, 70e9))},
     ),
     Drill(
-        id="cards-for-a-deadline", chapter="00", unit="cards",
+        id="cards-for-a-deadline",
+        chapter="00",
+        unit="cards",
         text="{{params:count}} parameters, {{tokens:count}} tokens, H100s at an MFU of {{mfu:percent}}, {{days}} days. "
-             "How many cards, if nothing is lost to scaling?",
-        params={"params": 7e9, "tokens": 2e12, "mfu": 0.4, "days": 30}, vary=_deadline,
+        "How many cards, if nothing is lost to scaling?",
+        params={"params": 7e9, "tokens": 2e12, "mfu": 0.4, "days": 30},
+        vary=_deadline,
     ),
     Drill(
-        id="tokens-in-a-step", chapter="00", unit="tokens",
+        id="tokens-in-a-step",
+        chapter="00",
+        unit="tokens",
         text="{{ranks}} data-parallel ranks, {{micro}} sequences in a micro-batch, {{accumulate}} micro-batches before each "
-             "optimiser step, {{seq:int}} tokens in a sequence. How many tokens does one step see?",
+        "optimiser step, {{seq:int}} tokens in a sequence. How many tokens does one step see?",
         params={"ranks": 16, "micro": 4, "accumulate": 2, "seq": 2048},
-        vary=lambda rng: {"ranks": rng.choice((16, 32, 64)), "micro": rng.choice((1, 2, 4)),
-                          "accumulate": rng.choice((2, 4, 8)), "seq": rng.choice((2048, 4096, 8192))},
+        vary=lambda rng: {
+            "ranks": rng.choice((16, 32, 64)),
+            "micro": rng.choice((1, 2, 4)),
+            "accumulate": rng.choice((2, 4, 8)),
+            "seq": rng.choice((2048, 4096, 8192)),
+        },
     ),
     Drill(
-        id="price-of-a-point", chapter="00", unit="US dollars",
+        id="price-of-a-point",
+        chapter="00",
+        unit="US dollars",
         text="A run costs {{usd:usd}} at an MFU of {{mfu:percent}}. What does it save to gain one percentage point?",
         params={"usd": 1e6, "mfu": 0.4},
         vary=lambda rng: {"usd": rng.choice((5e5, 1e6, 2e6, 5e6)), "mfu": rng.choice((0.3, 0.35, 0.4, 0.45))},

@@ -18,14 +18,26 @@ from course_lib.units import (
     money_text,
     number_text,
     percent_text,
-)  # fmt: skip
+)
 
 CHAPTER_MINUTES = 25  # what the core of this chapter may take; a promise
-PARAMS, TOKENS, GPUS = 70 * BILLION, 15 * TRILLION, 64  # the running example: 70B on 64 H100s, as many tokens as Llama 3
+PARAMS, TOKENS, GPUS = (
+    70 * BILLION,
+    15 * TRILLION,
+    64,
+)  # the running example: 70B on 64 H100s, as many tokens as Llama 3
 MFU = 0.4  # of the running example; published runs of its kind lie about there
 DEADLINE = 90 * DAY  # of the new point that the learner predicts; a choice
 H100 = facts.device("H100 SXM")
-LABELLED = ("Transformer (big)", "BERT large", "Megatron-LM 8.3B", "PaLM 540B", "LLaMA 65B", "DeepSeek-V3", "Llama 3.1 405B")
+LABELLED = (
+    "Transformer (big)",
+    "BERT large",
+    "Megatron-LM 8.3B",
+    "PaLM 540B",
+    "LLaMA 65B",
+    "DeepSeek-V3",
+    "Llama 3.1 405B",
+)
 
 CHECKPOINT_PARAMS = 35 * BILLION  # first small case: which bytes does one parameter take when it is loaded?
 SEQUENCES, ACCUMULATE, SEQ = 4, 8, 4096  # second: "a batch of four", per what?
@@ -49,19 +61,28 @@ def idle_fraction(wire: float) -> float:
 
 # What happened, the chapter to open first, and what to look for there.
 ROUTES: Mapping[str, tuple[int, str]] = {
-    "A model that fits for inference dies with out of memory at its first optimiser step.":
-        (2, "what the optimiser adds to the weights"),
-    "Sixty-four cards, and each of them holds the same optimiser state. Memory is what is missing.":
-        (8, "who needs to hold what, and when"),
-    "The loss turned to NaN on the day the weights went from 32 bits to 16.":
-        (5, "how few bits are enough"),
-    "The stages of a model that was cut between its layers stand idle at both ends of every step.":
-        (10, "the idle time of a pipeline as it fills and drains"),
-    "All eight ranks stand still in their first exchange. Nobody reports an error.":
-        (6, "ranks that wait for each other in a circle"),
-    "A card died in the night, and the run starts again from step 0.":
-        (14, "what survives a failure, and what a checkpoint costs"),
-}  # fmt: skip
+    "A model that fits for inference dies with out of memory at its first optimiser step.": (
+        2,
+        "what the optimiser adds to the weights",
+    ),
+    "Sixty-four cards, and each of them holds the same optimiser state. Memory is what is missing.": (
+        8,
+        "who needs to hold what, and when",
+    ),
+    "The loss turned to NaN on the day the weights went from 32 bits to 16.": (5, "how few bits are enough"),
+    "The stages of a model that was cut between its layers stand idle at both ends of every step.": (
+        10,
+        "the idle time of a pipeline as it fills and drains",
+    ),
+    "All eight ranks stand still in their first exchange. Nobody reports an error.": (
+        6,
+        "ranks that wait for each other in a circle",
+    ),
+    "A card died in the night, and the run starts again from step 0.": (
+        14,
+        "what survives a failure, and what a checkpoint costs",
+    ),
+}
 
 
 class Line(NamedTuple):
@@ -92,21 +113,42 @@ def estimate() -> tuple[Line, ...]:
     state, price = PARAMS * rate / TB, float(facts.price("H100 hour"))
     per_rank = SEQUENCES * SEQ
     return (
-        Line(f"{rate:.0f} bytes per parameter × {number_text(PARAMS)} parameters = {state:.3g} TB",
-             lambda: q(rate, "bytes", "param") * q(PARAMS, "params"), q(state, "TB")),
-        Line(f"{weights:.0f} GB through an adapter of {wire:.0f} Gb/s = {weights / wire:.2g} s",
-             lambda: q(weights, "GB") / q(wire, "Gbit/s"), q(weights / wire, "s")),
-        Line(f"{share:.3g} GB of state per rank + {card / 4:.0f} GB of activations per sequence = {share + card / 4:.3g} GB",
-             lambda: q(share, "GB", "rank") + q(card / 4, "GB", "sequence"), q(share + card / 4, "GB")),
-        Line(f"{GPUS} ranks × {share:.3g} GB per rank = {GPUS * share / 1e3:.3g} TB",
-             lambda: q(GPUS, "ranks") * q(share, "GB", "rank"), q(GPUS * share / 1e3, "TB")),
-        Line(f"{SEQUENCES} sequences per rank × {SEQ:,} tokens per sequence = {per_rank:,} tokens per step",
-             lambda: q(SEQUENCES, "sequences", "rank") * q(SEQ, "tokens", "sequence"), q(per_rank, "tokens", "step")),
-        Line(f"{card:.0f} GiB, as the tool prints the card's memory = {card:.0f} GB",
-             lambda: q(card, "GiB"), q(card, "GB")),
-        Line(f"{GPUS} cards × {money_text(price)} per card and hour × {month:.0f} hours = {money_text(GPUS * price * month)}",
-             lambda: q(GPUS, "cards") * q(price, "USD", ("cards", "hour")) * q(month, "hours"), q(GPUS * price * month, "USD")),
-    )  # fmt: skip
+        Line(
+            f"{rate:.0f} bytes per parameter × {number_text(PARAMS)} parameters = {state:.3g} TB",
+            lambda: q(rate, "bytes", "param") * q(PARAMS, "params"),
+            q(state, "TB"),
+        ),
+        Line(
+            f"{weights:.0f} GB through an adapter of {wire:.0f} Gb/s = {weights / wire:.2g} s",
+            lambda: q(weights, "GB") / q(wire, "Gbit/s"),
+            q(weights / wire, "s"),
+        ),
+        Line(
+            f"{share:.3g} GB of state per rank + {card / 4:.0f} GB of activations per sequence = {share + card / 4:.3g} GB",
+            lambda: q(share, "GB", "rank") + q(card / 4, "GB", "sequence"),
+            q(share + card / 4, "GB"),
+        ),
+        Line(
+            f"{GPUS} ranks × {share:.3g} GB per rank = {GPUS * share / 1e3:.3g} TB",
+            lambda: q(GPUS, "ranks") * q(share, "GB", "rank"),
+            q(GPUS * share / 1e3, "TB"),
+        ),
+        Line(
+            f"{SEQUENCES} sequences per rank × {SEQ:,} tokens per sequence = {per_rank:,} tokens per step",
+            lambda: q(SEQUENCES, "sequences", "rank") * q(SEQ, "tokens", "sequence"),
+            q(per_rank, "tokens", "step"),
+        ),
+        Line(
+            f"{card:.0f} GiB, as the tool prints the card's memory = {card:.0f} GB",
+            lambda: q(card, "GiB"),
+            q(card, "GB"),
+        ),
+        Line(
+            f"{GPUS} cards × {money_text(price)} per card and hour × {month:.0f} hours = {money_text(GPUS * price * month)}",
+            lambda: q(GPUS, "cards") * q(price, "USD", ("cards", "hour")) * q(month, "hours"),
+            q(GPUS * price * month, "USD"),
+        ),
+    )
 
 
 def _money(usd: float) -> str:
@@ -115,7 +157,9 @@ def _money(usd: float) -> str:
 
 
 def _cost() -> float:
-    return compute.cost_usd(compute.train_seconds(PARAMS, TOKENS, H100.dense_flops, MFU) / HOUR, facts.price("H100 hour"))
+    return compute.cost_usd(
+        compute.train_seconds(PARAMS, TOKENS, H100.dense_flops, MFU) / HOUR, facts.price("H100 hour")
+    )
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {

@@ -8,9 +8,19 @@ from course_lib.exercises.ch01.cards.walls import FIRST_WALL
 from course_lib.exercises.ch01.numbers import NUMBERS
 
 ORDER = (
-    "state-13b", "predict-weeks", "which-peak", "train-days-7b", "mfu-bug", "years-to-weeks", "mfu-waste",
-    "cost-sensitivity", "first-wall", "triage-six", "audit-one-step", "audit-run-length",
-)  # fmt: skip
+    "state-13b",
+    "predict-weeks",
+    "which-peak",
+    "train-days-7b",
+    "mfu-bug",
+    "years-to-weeks",
+    "mfu-waste",
+    "cost-sensitivity",
+    "first-wall",
+    "triage-six",
+    "audit-one-step",
+    "audit-run-length",
+)
 _BY_ID = {card.id: card for card in (*BEFORE_WALLS, FIRST_WALL, *AUDITS, *PROBLEMS)}
 CARDS = tuple(_BY_ID[name] for name in ORDER)
 

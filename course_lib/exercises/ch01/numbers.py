@@ -16,7 +16,7 @@ from course_lib.units import (
     number_text,
     percent_text,
     rate_text,
-)  # fmt: skip
+)
 
 H100 = facts.device("H100 SXM")
 LLAMA = facts.run("Llama 3.1 405B")
@@ -36,27 +36,53 @@ class Symptom(NamedTuple):
 
 
 SYMPTOMS = (
-    Symptom("Out of memory while the weights are being loaded.", "memory",
-            "The weights alone are larger than the card."),
-    Symptom("Out of memory at the first `optimizer.step()`, after a clean backward pass.", "memory",
-            "PyTorch allocates Adam's moments at the first step: state again."),
-    Symptom("The loss falls nicely. At this rate the run ends in eleven years.", "time",
-            "FLOPs over FLOP/s: the deadline is hit, and nothing else."),
-    Symptom("The run ended on the day it should, for twice the quote. The quote assumed the peak of the data sheet.",
-            "cost", "Hours are paid at the utilisation reached, not at peak."),
-    Symptom("A batch of one fits, a batch of two does not.", "memory",
-            "The state fits; activations fill what it leaves."),
-    Symptom("One step takes a minute; the experiment was planned for ten steps a minute.", "time",
-            "The time wall, asked per step instead of per run."),
-    Symptom("Twice the GPUs, the same end date. The date was comfortable anyway.", "cost",
-            "Scaling broke down: the hours doubled and bought nothing."),
-    Symptom("Eight GPUs, a whole copy of the model on each, and still out of memory.", "memory",
-            "Copies add speed, never room."),
-    Symptom("Every GPU reports itself fully busy; a tenth of the peak reaches the model.", "cost",
-            "Busy is not useful, and the hours are paid either way."),
-    Symptom("It fits, it is affordable, and it ends a month after the conference it is for.", "time",
-            "Too few FLOP/s before the date."),
-)  # fmt: skip
+    Symptom(
+        "Out of memory while the weights are being loaded.", "memory", "The weights alone are larger than the card."
+    ),
+    Symptom(
+        "Out of memory at the first `optimizer.step()`, after a clean backward pass.",
+        "memory",
+        "PyTorch allocates Adam's moments at the first step: state again.",
+    ),
+    Symptom(
+        "The loss falls nicely. At this rate the run ends in eleven years.",
+        "time",
+        "FLOPs over FLOP/s: the deadline is hit, and nothing else.",
+    ),
+    Symptom(
+        "The run ended on the day it should, for twice the quote. The quote assumed the peak of the data sheet.",
+        "cost",
+        "Hours are paid at the utilisation reached, not at peak.",
+    ),
+    Symptom(
+        "A batch of one fits, a batch of two does not.", "memory", "The state fits; activations fill what it leaves."
+    ),
+    Symptom(
+        "One step takes a minute; the experiment was planned for ten steps a minute.",
+        "time",
+        "The time wall, asked per step instead of per run.",
+    ),
+    Symptom(
+        "Twice the GPUs, the same end date. The date was comfortable anyway.",
+        "cost",
+        "Scaling broke down: the hours doubled and bought nothing.",
+    ),
+    Symptom(
+        "Eight GPUs, a whole copy of the model on each, and still out of memory.",
+        "memory",
+        "Copies add speed, never room.",
+    ),
+    Symptom(
+        "Every GPU reports itself fully busy; a tenth of the peak reaches the model.",
+        "cost",
+        "Busy is not useful, and the hours are paid either way.",
+    ),
+    Symptom(
+        "It fits, it is affordable, and it ends a month after the conference it is for.",
+        "time",
+        "Too few FLOP/s before the date.",
+    ),
+)
 
 
 def _money(usd: float) -> str:
@@ -105,8 +131,9 @@ def _run_7b() -> str:
     from course_lib.exercises import card
     from course_lib.exercises.placeholders import fill_text
 
-    return fill_text("{{params:count}} on {{tokens:count}} tokens at {{utilisation:percent}} MFU",
-                     card("train-days-7b").params)  # fmt: skip
+    return fill_text(
+        "{{params:count}} on {{tokens:count}} tokens at {{utilisation:percent}} MFU", card("train-days-7b").params
+    )
 
 
 def _llama_point() -> str:
@@ -154,9 +181,7 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "years_sheet": lambda: duration_text(_seconds(H100.dense_flops, ROUND_MFU)),
     "years_64": lambda: duration_text(_seconds(H100.dense_flops, ROUND_MFU, GPUS)),
     "gpt3_flops": lambda: f"{number_text(compute.train_flops(GPT3.params, GPT3.tokens))} FLOP",
-    "gpt3_seconds": lambda: (
-        f"{number_text(compute.train_seconds(GPT3.params, GPT3.tokens, H100.dense_flops))} seconds"
-    ),
+    "gpt3_seconds": lambda: f"{number_text(compute.train_seconds(GPT3.params, GPT3.tokens, H100.dense_flops))} seconds",
     "gpt3_dense": lambda: duration_text(compute.train_seconds(GPT3.params, GPT3.tokens, H100.dense_flops)),
     "gpt3_sparse": lambda: duration_text(compute.train_seconds(GPT3.params, GPT3.tokens, H100.sparse_flops)),
     # utilisation
@@ -170,7 +195,8 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "matmul_share": lambda: percent_text(H100.matmul_flops / H100.dense_flops, 2),
     "recompute_gain": lambda: percent_text(
         compute.hfu(PARAMS, 1.0, 1, H100.dense_flops, recompute="full") / compute.mfu(PARAMS, 1.0, 1, H100.dense_flops)
-        - 1, 2
+        - 1,
+        2,
     ),
     # money
     "price": lambda: f"{_money(facts.price('H100 hour'))}",
@@ -187,10 +213,10 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "llama_days_peak": lambda: duration_text(
         compute.train_seconds(LLAMA.params, TOKENS, H100.dense_flops, 1.0, LLAMA_CLUSTER)
     ),
-    "llama_days_mfu": lambda: duration_text(compute.train_seconds(LLAMA.params, TOKENS, H100.dense_flops, ROUND_MFU, LLAMA_CLUSTER)),
-    "llama_days_flops": lambda: duration_text(
-        LLAMA.flops / (LLAMA.devices * H100.dense_flops * LLAMA.mfu), 2
+    "llama_days_mfu": lambda: duration_text(
+        compute.train_seconds(LLAMA.params, TOKENS, H100.dense_flops, ROUND_MFU, LLAMA_CLUSTER)
     ),
+    "llama_days_flops": lambda: duration_text(LLAMA.flops / (LLAMA.devices * H100.dense_flops * LLAMA.mfu), 2),
     "llama_days_hours": lambda: duration_text(_days_from_hours()),
     "llama_snapshot": lambda: f"{LLAMA.snapshot_days:.0f} days",
     "llama_mfu_54": lambda: percent_text(
@@ -203,7 +229,14 @@ NUMBERS: dict[str, Callable[[], str]] = {
     # lists
     "symptoms": _symptom_list,
     "reading": lambda: reading(
-        "kaplan-2020", "hoffmann-2022", "palm-2022", "korthikanti-2022", "zero-2019", "llama3-2024", "llama31-card",
-        "bekman-accelerators", "scaling-book",
+        "kaplan-2020",
+        "hoffmann-2022",
+        "palm-2022",
+        "korthikanti-2022",
+        "zero-2019",
+        "llama3-2024",
+        "llama31-card",
+        "bekman-accelerators",
+        "scaling-book",
     ),
-}  # fmt: skip
+}

@@ -67,9 +67,14 @@ class group:  # noqa: N801 - reads as a word at its call
 
 
 def saved_rows(
-    batch: int = 3, seq: int = 48, hidden: int = 128, heads: int = 4, ffn: int = 512, attention: str = "fused",
+    batch: int = 3,
+    seq: int = 48,
+    hidden: int = 128,
+    heads: int = 4,
+    ffn: int = 512,
+    attention: str = "fused",
     dtype: str = "float32",
-) -> list[dict[str, Any]]:  # fmt: skip
+) -> list[dict[str, Any]]:
     """What autograd saved during one forward pass of a block, in order: one dictionary a tensor, as plain data.
 
     "group" is the part of the block, "storage" a number that two tensors share if they share memory, "nbytes" the
@@ -89,14 +94,16 @@ def saved_rows(
 
     def pack(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        rows.append({
-            "group": group.now,
-            "storage": numbers.setdefault(storage._cdata, len(numbers)),
-            "nbytes": storage.nbytes(),
-            "shape": list(tensor.shape),
-            "dtype": str(tensor.dtype).removeprefix("torch."),
-            "parameter": storage._cdata in weights,
-        })  # fmt: skip
+        rows.append(
+            {
+                "group": group.now,
+                "storage": numbers.setdefault(storage._cdata, len(numbers)),
+                "nbytes": storage.nbytes(),
+                "shape": list(tensor.shape),
+                "dtype": str(tensor.dtype).removeprefix("torch."),
+                "parameter": storage._cdata in weights,
+            }
+        )
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):

@@ -7,17 +7,7 @@ from course_lib import compute, facts, memory
 from course_lib.exercises.running_example import GPUS, MFU, PARAMS
 from course_lib.facts.fact import rows
 from course_lib.memory import Layout, frameworks
-from course_lib.units import (
-    BILLION,
-    GB,
-    MINUTE,
-    GiB,
-    bytes_text,
-    duration_text,
-    money_text,
-    number_text,
-    percent_text,
-)
+from course_lib.units import BILLION, GB, MINUTE, GiB, bytes_text, duration_text, money_text, number_text, percent_text
 
 H100 = facts.device("H100 SXM")
 MODEL, SEQ = "llama3-70b", 8192  # of the plan: one sequence a GPU
@@ -33,7 +23,9 @@ def paper_shape() -> memory.Shape:
 
 def kept(shape: memory.Shape, kernels: str, checkpointing: str = "none", dropout: bool = False) -> float:
     """Bytes that all layers keep of one sequence of the plan."""
-    return shape.layers * memory.layer_bytes(shape, 1, SEQ, kernels=kernels, dropout=dropout, checkpointing=checkpointing)
+    return shape.layers * memory.layer_bytes(
+        shape, 1, SEQ, kernels=kernels, dropout=dropout, checkpointing=checkpointing
+    )
 
 
 def thumb(k: float) -> float:
@@ -63,18 +55,34 @@ def titan_runs() -> list[Reading]:
     """Peaks that torchtitan's authors published for Llama 3.1 8B under FSDP alone, without tensor or pipeline parallelism."""
     shape, found = memory.shape("llama3-8b"), []
     for row in rows("published_memory/torchtitan_perf.csv"):
-        one = {name: int(row[name]) for name in ("n_gpus", "local_batch_size", "seq_len", "fsdp", "tp", "pp", "cp", "torch_compile")}
+        one = {
+            name: int(row[name])
+            for name in ("n_gpus", "local_batch_size", "seq_len", "fsdp", "tp", "pp", "cp", "torch_compile")
+        }
         if (one["tp"], one["pp"]) != (1, 1) or one["fsdp"] * one["cp"] != one["n_gpus"]:
             continue
         compiled = one["torch_compile"] and row["table"] == "H200"  # the loss as well, since 2025
         checkpointing = row["activation_checkpointing"].split("(")[0]
         run = frameworks.TrainingRun(
-            shape=shape, layout=Layout(dp=one["fsdp"], cp=one["cp"], zero=3), batch=one["local_batch_size"], seq=one["seq_len"],
-            checkpointing=checkpointing, words=frozenset({"compiled loss"} if compiled else ()),
-        )  # fmt: skip
+            shape=shape,
+            layout=Layout(dp=one["fsdp"], cp=one["cp"], zero=3),
+            batch=one["local_batch_size"],
+            seq=one["seq_len"],
+            checkpointing=checkpointing,
+            words=frozenset({"compiled loss"} if compiled else ()),
+        )
         words = f"{one['n_gpus']} × {row['hardware'].split()[0]}" + (", compiled" if one["torch_compile"] else "")
-        found.append(Reading(words, run.batch, run.seq, checkpointing, float(row["peak_memory_gib"]) * GiB,
-                             frameworks.predicted_bytes("torchtitan", run), frameworks.peak_terms("torchtitan", run)))  # fmt: skip
+        found.append(
+            Reading(
+                words,
+                run.batch,
+                run.seq,
+                checkpointing,
+                float(row["peak_memory_gib"]) * GiB,
+                frameworks.predicted_bytes("torchtitan", run),
+                frameworks.peak_terms("torchtitan", run),
+            )
+        )
     return found
 
 
@@ -114,8 +122,12 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "state": lambda: bytes_text(memory.state_bytes(PARAMS)),
     "seq": lambda: f"{SEQ:,} tokens",
     # conventions
-    **{f"puzzle_{place}": (lambda letter=letter: bytes_text(memory.state_bytes(405 * BILLION, letter), 2 if letter == "F" else 3))
-       for place, letter in PUZZLE.items()},
+    **{
+        f"puzzle_{place}": (
+            lambda letter=letter: bytes_text(memory.state_bytes(405 * BILLION, letter), 2 if letter == "F" else 3)
+        )
+        for place, letter in PUZZLE.items()
+    },
     "convention_factor": lambda: number_text(_conventions()[-1] / _conventions()[0]),
     "convention_low": lambda: f"{_conventions()[0]:g}",
     "convention_high": lambda: f"{_conventions()[-1]:g}",
@@ -127,7 +139,9 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     # activations
     "paper_stored": lambda: bytes_text(kept(paper_shape(), "paper", dropout=True)),
     "paper_flash": lambda: bytes_text(kept(paper_shape(), "flash", dropout=True)),
-    "paper_ratio": lambda: number_text(kept(paper_shape(), "paper", dropout=True) / kept(paper_shape(), "flash", dropout=True)),
+    "paper_ratio": lambda: number_text(
+        kept(paper_shape(), "paper", dropout=True) / kept(paper_shape(), "flash", dropout=True)
+    ),
     "k_llama": lambda: f"{kept(memory.shape(MODEL), 'flash') / thumb(1):.2f}",
     "range_low": lambda: bytes_text(thumb(12)),
     "range_high": lambda: bytes_text(thumb(20)),
@@ -145,6 +159,6 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     ).replace("$", "\\$"),
     "price": lambda: money_text(facts.price("H100 hour")).replace("$", "\\$"),
     "titan_buffers": lambda: f"{frameworks.fits()['torchtitan'].buffers / GiB:.2g} GiB",
-}  # fmt: skip
+}
 
 __all__ = ["MFU", "NUMBERS", "SEQ", "Reading", "titan_runs"]

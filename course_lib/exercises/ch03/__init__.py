@@ -9,9 +9,19 @@ from course_lib.exercises.ch03.cards.wires import WIRES
 from course_lib.exercises.ch03.numbers import NUMBERS
 
 ORDER = (
-    "matmul-intensity", "predict-decode-rate", "fit-roofs", "hasty-clock", "tiled-intensity", "quantisation-dips",
-    "decode-batch", "network-roof", "alpha-beta-regimes", "hierarchical-bandwidth", "which-upgrade", "audit-sheets",
-)  # fmt: skip
+    "matmul-intensity",
+    "predict-decode-rate",
+    "fit-roofs",
+    "hasty-clock",
+    "tiled-intensity",
+    "quantisation-dips",
+    "decode-batch",
+    "network-roof",
+    "alpha-beta-regimes",
+    "hierarchical-bandwidth",
+    "which-upgrade",
+    "audit-sheets",
+)
 _BY_ID = {card.id: card for card in (*FIRST, FIT_ROOFS, TILED_INTENSITY, QUANTISATION, *WIRES, AUDIT_SHEETS)}
 CARDS = tuple(_BY_ID[name] for name in ORDER)
 

@@ -16,7 +16,7 @@ from course_lib.units import (
     number_text,
     percent_text,
     rate_text,
-)  # fmt: skip
+)
 
 H100, B200, K40 = facts.device("H100 SXM"), facts.device("B200 SXM"), facts.device("K40")
 V5P = facts.device("TPU v5p")
@@ -115,10 +115,20 @@ NUMBERS: dict[str, Callable[[], str]] = {
     # on GPUs, and the plan
     "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
     "gpu_minutes": lambda: f"{GPU_MINUTES} minutes",
-    "gpu_money": lambda: _money(compute.cost_usd(compute.device_hours(GPU_MINUTES * MINUTE, 1), facts.price("H100 hour"))),
+    "gpu_money": lambda: _money(
+        compute.cost_usd(compute.device_hours(GPU_MINUTES * MINUTE, 1), facts.price("H100 hour"))
+    ),
     "price": lambda: _money(facts.price("H100 hour")),
     "reading": lambda: reading(
-        "williams-2009", "hong-kung-1981", "h100-architecture", "hopper-in-depth", "bekman-accelerators", "bekman-network",
-        "llama3-2024", "scaling-book", "tpu-v5p-docs", "mlx-benchmark-21",
+        "williams-2009",
+        "hong-kung-1981",
+        "h100-architecture",
+        "hopper-in-depth",
+        "bekman-accelerators",
+        "bekman-network",
+        "llama3-2024",
+        "scaling-book",
+        "tpu-v5p-docs",
+        "mlx-benchmark-21",
     ),
-}  # fmt: skip
+}

@@ -5,21 +5,14 @@ from collections.abc import Callable, Mapping
 from course_lib import collectives, compute, facts, memory
 from course_lib.exercises.running_example import GPUS, MFU, PARAMS
 from course_lib.facts import collectives as measured
-from course_lib.units import (
-    BILLION,
-    GB,
-    MINUTE,
-    US,
-    bytes_text,
-    duration_text,
-    money_text,
-    number_text,
-    percent_text,
-)
+from course_lib.units import BILLION, GB, MINUTE, US, bytes_text, duration_text, money_text, number_text, percent_text
 
 H100 = facts.device("H100 SXM")
 LATENCY, BANDWIDTH = 10 * US, 10 * GB  # of the teaching link; the cluster's own
-INSIDE, ACROSS = (2 * US, float(H100.link_one_way)), (10 * US, float(H100.network_one_way))  # round latencies, real rates
+INSIDE, ACROSS = (
+    (2 * US, float(H100.link_one_way)),
+    (10 * US, float(H100.network_one_way)),
+)  # round latencies, real rates
 ROUND = 100 * GB  # bytes/s of the claim that the chapter audits
 PER_NODE = 8  # GPUs of a server, and adapters
 GRADIENTS = memory.weights_bytes(PARAMS, "bf16")  # one copy of all gradients, 2 bytes each
@@ -148,4 +141,4 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "ledger_pp": lambda: bytes_text(_activations()),
     "ledger_cp": lambda: bytes_text(_context_parallel()),
     "ledger_ep": lambda: bytes_text(_expert_parallel()),
-}  # fmt: skip
+}

@@ -58,7 +58,12 @@ class PointToPoint:
         )
 
 
-COLUMNS, SECOND, MEASURED, WEIGHED = "columns first", "every second", "measured", "weighed"  # a wish, as the last argument of a case
+COLUMNS, SECOND, MEASURED, WEIGHED = (
+    "columns first",
+    "every second",
+    "measured",
+    "weighed",
+)  # a wish, as the last argument of a case
 
 
 def laid_out(value: Any, layout: str) -> Any:

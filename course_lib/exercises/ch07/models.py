@@ -36,11 +36,7 @@ class Net(nn.Module):
     def __init__(self, comm: Comm, spec: Mapping[str, Any]) -> None:
         super().__init__()
         coin = torch.Generator().manual_seed(spec["seed"])
-        width, self._branches, self._seconds = (
-            spec["width"],
-            spec.get("branches", False),
-            spec.get("seconds", 0.0),
-        )
+        width, self._branches, self._seconds = (spec["width"], spec.get("branches", False), spec.get("seconds", 0.0))
         kinds = {"float32": torch.float32, "float64": torch.float64}
         dtypes = [kinds[name] for name in spec.get("dtypes", ())] or [torch.float32] * spec["layers"]
         self.layers = nn.ModuleList(

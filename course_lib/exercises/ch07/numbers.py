@@ -110,11 +110,13 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "seen_tokens": lambda: _tokens(_evidence(-1).tokens),
     "lab_gpus": lambda: f"{LAB_GPUS} H100s",
     "lab_minutes": lambda: duration_text(LAB_SECONDS),
-    "lab_money": lambda: _dollars(compute.cost_usd(compute.device_hours(LAB_SECONDS, LAB_GPUS), facts.price("H100 hour"))),
+    "lab_money": lambda: _dollars(
+        compute.cost_usd(compute.device_hours(LAB_SECONDS, LAB_GPUS), facts.price("H100 hour"))
+    ),
     "price": lambda: _dollars(facts.price("H100 hour")),
     # the plan
     "plan_tokens": lambda: _tokens(BATCH / GPUS),
     "plan_talk": lambda: duration_text(step_on(GPUS).talk),
     "plan_backward": lambda: duration_text(overlap.BACKWARD * step_on(GPUS).compute),
     "too_much": lambda: number_text(memory.state_bytes(PARAMS) / H100.memory, 2),
-}  # fmt: skip
+}

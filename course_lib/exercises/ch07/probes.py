@@ -100,15 +100,23 @@ def deal(answer: Any, case: Any, comm: Any = None) -> Any:
         salt = next(salts)
         random.seed(salt)
         np.random.seed(salt)  # noqa: NPY002
-        torch.default_generator.manual_seed(salt)  # `torch.manual_seed` writes down where it stands for each kind of device: a hundred times as long
+        torch.default_generator.manual_seed(
+            salt
+        )  # `torch.manual_seed` writes down where it stands for each kind of device: a hundred times as long
         got = answer(samples, rank, ranks, epoch, seed)
         return list(got) if isinstance(got, range | tuple) else got
 
     before = random.getstate(), np.random.get_state()  # noqa: NPY002
     try:
         with torch.random.fork_rng(devices=[]):
-            return [{"epochs": [dealt(ranks, epoch) for epoch in range(epochs)], "again": dealt(ranks, 0),
-                     "other seed": dealt(ranks, 0, seed + 1)} for ranks in worlds]  # fmt: skip
+            return [
+                {
+                    "epochs": [dealt(ranks, epoch) for epoch in range(epochs)],
+                    "again": dealt(ranks, 0),
+                    "other seed": dealt(ranks, 0, seed + 1),
+                }
+                for ranks in worlds
+            ]
     finally:
         random.setstate(before[0])
         np.random.set_state(before[1])  # noqa: NPY002

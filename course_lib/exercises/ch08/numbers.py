@@ -48,7 +48,9 @@ def layer_bytes() -> float:
     return memory.weights_bytes(LARGE_PARAMS / LARGE.layers)
 
 
-def largest_alone(ranks: int = GPUS, gathered: bool = True, activations: float = ACTIVATIONS, layers: float = 80) -> float:
+def largest_alone(
+    ranks: int = GPUS, gathered: bool = True, activations: float = ACTIVATIONS, layers: float = 80
+) -> float:
     """Parameters of the largest model on so many H100s by stage 3 alone, with two of its layers gathered."""
     return (H100.memory - activations) / (memory.bytes_per_param("B") / ranks + (4 / layers if gathered else 0))
 
@@ -78,8 +80,12 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "z3_405_12": lambda: _zero(LARGE_PARAMS, 3, MANY, "A"),
     "z3_405": lambda: _zero(LARGE_PARAMS, 3, MANY),
     "z1_405": lambda: _zero(LARGE_PARAMS, 1, MANY),
-    "z1_405_shard": lambda: bytes_text(memory.zero_bytes(LARGE_PARAMS, 1, MANY) - 2 * memory.weights_bytes(LARGE_PARAMS)),
-    "z1_405_shard_12": lambda: bytes_text(memory.zero_bytes(LARGE_PARAMS, 1, MANY, "A") - 2 * memory.weights_bytes(LARGE_PARAMS)),
+    "z1_405_shard": lambda: bytes_text(
+        memory.zero_bytes(LARGE_PARAMS, 1, MANY) - 2 * memory.weights_bytes(LARGE_PARAMS)
+    ),
+    "z1_405_shard_12": lambda: bytes_text(
+        memory.zero_bytes(LARGE_PARAMS, 1, MANY, "A") - 2 * memory.weights_bytes(LARGE_PARAMS)
+    ),
     "layer_405": lambda: bytes_text(layer_bytes()),
     # Table 1 of the paper
     **{f"table_{stage}": (lambda stage=stage: _zero(TABLE_PARAMS, stage, TABLE_RANKS)) for stage in range(4)},
@@ -105,4 +111,4 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "alone_state": lambda: f"{largest_alone(gathered=False, activations=0.0) / BILLION:.0f} billion parameters",
     "alone_floor": lambda: f"{largest_alone() / BILLION:.0f} billion parameters",
     **PROSE,
-}  # fmt: skip
+}

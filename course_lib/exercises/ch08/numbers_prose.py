@@ -10,17 +10,7 @@ from course_lib.facts import collectives as measured
 from course_lib.facts import scaling
 from course_lib.facts.fact import rows
 from course_lib.sharding.prefetch import Played, play, work_of
-from course_lib.units import (
-    BILLION,
-    GB,
-    MINUTE,
-    GiB,
-    bytes_text,
-    duration_text,
-    money_text,
-    number_text,
-    percent_text,
-)
+from course_lib.units import BILLION, GB, MINUTE, GiB, bytes_text, duration_text, money_text, number_text, percent_text
 
 H100 = facts.device("H100 SXM")
 REAL = H100.dense_flops * MFU  # FLOP/s that a GPU of the course's job really does
@@ -117,7 +107,9 @@ PROSE: Mapping[str, Callable[[], str]] = {
     "small_difference": lambda: f"{number_text(_small()[2], 2)} GiB",
     "lab_gpus": lambda: f"{LAB_GPUS} H100s",
     "lab_minutes": lambda: duration_text(LAB_SECONDS),
-    "lab_money": lambda: _dollars(compute.cost_usd(compute.device_hours(LAB_SECONDS, LAB_GPUS), facts.price("H100 hour"))),
+    "lab_money": lambda: _dollars(
+        compute.cost_usd(compute.device_hours(LAB_SECONDS, LAB_GPUS), facts.price("H100 hour"))
+    ),
     "price": lambda: _dollars(facts.price("H100 hour")),
     # the plan
     "plan_m": lambda: str(BATCH // (GPUS * SEQ)),

@@ -21,7 +21,9 @@ def owned(answer: Any, case: Any, comm: Any = None) -> Any:
         return {"returned": type(optimizer).__name__}
     for gradients in steps:
         if WEIGHED in spec:  # a table, of which they are made
-            rows = zip(weights.tensors, repeated(gradients, weights.tensors[0].numel(), len(weights.tensors)), strict=True)
+            rows = zip(
+                weights.tensors, repeated(gradients, weights.tensors[0].numel(), len(weights.tensors)), strict=True
+            )
             gradients = [row.view(tensor.shape) for tensor, row in rows]
         for tensor, gradient in zip(weights.tensors, gradients, strict=True):
             tensor.grad = None if gradient is None else gradient.clone()
@@ -44,7 +46,9 @@ def by_hand(answer: Any, case: Any, comm: Any = None) -> Any:
     stack = Stack(comm, spec, shards, target, watch=WEIGHED not in spec)
 
     def call() -> Any:
-        parts = answer(comm, list(shards), list(spec["counts"]), stack.forward, stack.backward, stack.loss, x, *spec["wish"])
+        parts = answer(
+            comm, list(shards), list(spec["counts"]), stack.forward, stack.backward, stack.loss, x, *spec["wish"]
+        )
         return list(parts) if isinstance(parts, tuple) else parts
 
     if WEIGHED in spec:
@@ -63,7 +67,10 @@ def clipped(answer: Any, case: Any, comm: Any = None) -> Any:
     group, counts, most, parts = case.args
     inside, across = two_levels(comm, group)
     norm = answer(inside, across, list(parts), list(counts), most)
-    return {"norm": norm.item() if hasattr(norm, "item") and getattr(norm, "numel", lambda: 0)() == 1 else norm, "parts": parts}
+    return {
+        "norm": norm.item() if hasattr(norm, "item") and getattr(norm, "numel", lambda: 0)() == 1 else norm,
+        "parts": parts,
+    }
 
 
 def moved(answer: Any, case: Any, comm: Any = None) -> Any:

@@ -110,7 +110,9 @@ class Stack:
     gives the storages that are counted. Where it does not `watch`, nothing is overwritten, counted or copied.
     """
 
-    def __init__(self, comm: Comm, spec: Mapping[str, Any], shards: Sequence[Tensor], target: Tensor, watch: bool = True) -> None:
+    def __init__(
+        self, comm: Comm, spec: Mapping[str, Any], shards: Sequence[Tensor], target: Tensor, watch: bool = True
+    ) -> None:
         self._widths, self._keep, self._target = spec["widths"], not spec["wish"][-1] if spec["wish"] else False, target
         self._comm, self._shards, self._watch = comm, list(shards), watch
         self._own = {shard.untyped_storage()._cdata for shard in shards}
@@ -190,7 +192,9 @@ class Stack:
 
     def _look(self, what: str) -> None:
         """Count what is alive while a unit computes (a storage that was emptied has no bytes), and what was asked of the cluster so far."""
-        self._bytes = max(self._bytes, sum(storage.nbytes() for storage in self.alive() if storage._cdata not in self._own))
+        self._bytes = max(
+            self._bytes, sum(storage.nbytes() for storage in self.alive() if storage._cdata not in self._own)
+        )
         if what == "forward" and self._comm is not None:
             self._calls.append(port().calls)
 
@@ -210,7 +214,10 @@ class _Row:
 
     def _there(self) -> Tensor | None:
         storage, (start, shape, stride) = self._storage(), self._where
-        if storage is None or storage.nbytes() < (start + (shape[0] - 1) * stride[0] + 1) * self._numbers.element_size():
+        if (
+            storage is None
+            or storage.nbytes() < (start + (shape[0] - 1) * stride[0] + 1) * self._numbers.element_size()
+        ):
             return None
         return torch.empty(0, dtype=self._numbers.dtype).set_(storage, start, shape, stride)
 

@@ -6,22 +6,16 @@ from functools import partial
 from course_lib import collectives, compute, facts, memory
 from course_lib.exercises.running_example import GPUS, PARAMS
 from course_lib.tensor_parallel.traffic import tp_bytes_per_layer, tp_cost_per_layer
-from course_lib.units import (
-    BILLION,
-    MINUTE,
-    US,
-    bytes_text,
-    duration_text,
-    money_text,
-    number_text,
-    percent_text,
-)
+from course_lib.units import BILLION, MINUTE, US, bytes_text, duration_text, money_text, number_text, percent_text
 
 H100 = facts.device("H100 SXM")
 SHAPE = facts.model("llama3-70b")
 LLAMA = facts.run("Llama 3 405B, 16,384 GPUs, 8,192 tokens")
 SEQ, TP = 8192, 8  # tokens of a micro-batch, one sequence; ranks of one server
-INSIDE, ACROSS = (2 * US, float(H100.link_one_way)), (10 * US, float(H100.network_one_way))  # round latencies, real rates
+INSIDE, ACROSS = (
+    (2 * US, float(H100.link_one_way)),
+    (10 * US, float(H100.network_one_way)),
+)  # round latencies, real rates
 WIDE = memory.dtype_bytes("fp32")  # of a logit
 LAB_GPUS, LAB_SECONDS = 8, 15 * MINUTE  # what it takes to measure this chapter on one server
 
@@ -81,7 +75,11 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "ratio_nvlink": lambda: number_text(ratio(INSIDE[1]), 2),
     "ratio_adapter": lambda: number_text(ratio(ACROSS[1]), 2),
     "share_nvlink": lambda: _share("NVLink"),
-    **{f"{wire.lower()}_{ranks}": partial(_layer_seconds, wire, ranks) for wire in ("NVLink", "adapter") for ranks in (2, TP)},
+    **{
+        f"{wire.lower()}_{ranks}": partial(_layer_seconds, wire, ranks)
+        for wire in ("NVLink", "adapter")
+        for ranks in (2, TP)
+    },
     # the sequence shared out, and the vocabulary
     "layer_tp": lambda: _kept(False),
     "layer_sp": lambda: _kept(True),
@@ -97,4 +95,4 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
         compute.cost_usd(compute.device_hours(LAB_SECONDS, LAB_GPUS), facts.price("H100 hour"))
     ).replace("$", "\\$"),
     "price": lambda: money_text(facts.price("H100 hour")).replace("$", "\\$"),
-}  # fmt: skip
+}

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["attention", "both_passes", "columns", "cut", "embedding", "losses", "mlp", "overlapped", "packed", "pair", "streams"]
+__all__ = [
+    "attention",
+    "both_passes",
+    "columns",
+    "cut",
+    "embedding",
+    "losses",
+    "mlp",
+    "overlapped",
+    "packed",
+    "pair",
+    "streams",
+]
 
 FORWARD = "forward only"
 TURNED = "turned"  # a wish: activations and gradients come in another layout in memory
@@ -95,9 +107,7 @@ def _told(value: Any) -> Any:
     return value.detach().clone() if hasattr(value, "detach") else value
 
 
-def both_passes(
-    call: Callable[..., Any], inputs: Mapping[str, Any], gradient: Any, wish: str = ""
-) -> dict[str, Any]:
+def both_passes(call: Callable[..., Any], inputs: Mapping[str, Any], gradient: Any, wish: str = "") -> dict[str, Any]:
     """What `call(leaves)` returned and the gradient of each input after the backward pass; one step after another leaves no trace."""
     leaves = {name: as_leaf(value) for name, value in inputs.items()}
     kept = {name: leaf.detach().clone() for name, leaf in leaves.items()}
@@ -147,9 +157,7 @@ def embedding(answer: Any, case: Any, comm: Any = None) -> Any:
     """Both passes of the embedding; `case.args = (tokens, gradient, vocab, rows here)`."""
     tokens, gradient, vocab, weight = case.args
     before = tokens.clone()
-    found = both_passes(
-        lambda leaves: answer(comm, tokens, leaves["weight"], vocab), {"weight": weight}, gradient
-    )
+    found = both_passes(lambda leaves: answer(comm, tokens, leaves["weight"], vocab), {"weight": weight}, gradient)
     if not bool((tokens == before).all()):
         found["touched"].append("tokens")
     return found
@@ -195,8 +203,11 @@ def overlapped(answer: Any, case: Any, comm: Any = None) -> Any:
 
     kept = [each.clone() for each in (grad, x, weight)]
     got = answer(comm, matmul, grad, x, weight)
-    touched = [name for name, now, was in zip(("grad", "x", "weight"), (grad, x, weight), kept, strict=True)
-               if not bool((now == was).all())]  # fmt: skip
+    touched = [
+        name
+        for name, now, was in zip(("grad", "x", "weight"), (grad, x, weight), kept, strict=True)
+        if not bool((now == was).all())
+    ]
     return {"got": got, "products": len(made), "touched": touched}
 
 

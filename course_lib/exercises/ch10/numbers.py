@@ -12,25 +12,14 @@ from course_lib.memory import Layout
 from course_lib.memory.stages import Peak, stage_peak, stage_peaks
 from course_lib.schedules import Schedule
 from course_lib.timeline import Durations, Timeline, play
-from course_lib.units import (
-    BILLION,
-    MINUTE,
-    TFLOP,
-    bytes_text,
-    duration_text,
-    money_text,
-    number_text,
-    percent_text,
-)
+from course_lib.units import BILLION, MINUTE, TFLOP, bytes_text, duration_text, money_text, number_text, percent_text
 
 H100 = facts.device("H100 SXM")
 SHAPE = facts.model("llama3-70b")
 LARGE = facts.model("llama3-405b")
 RUN_8K, RUN_16K = (facts.run(f"Llama 3 405B, {gpus} GPUs, 8,192 tokens") for gpus in ("8,192", "16,384"))
 SEQ = 8192  # tokens of the plan's sequences; a micro-batch is one of them
-PLAN = Layout(
-    tp=8, sp=True, pp=4, dp=2, zero=1, microbatches=BATCH // (2 * SEQ)
-)  # tensor parallel inside a server
+PLAN = Layout(tp=8, sp=True, pp=4, dp=2, zero=1, microbatches=BATCH // (2 * SEQ))  # tensor parallel inside a server
 PLAN_CHUNKS = 5  # of four layers each
 LAB_GPUS, LAB_SECONDS = 8, 10 * MINUTE  # what it takes to profile this chapter's stages on one server
 MOST_IDLE = 0.1
@@ -87,13 +76,9 @@ def plan_peak(pp: int | None = None, checkpointing: str = "none") -> Peak:
     layout = (
         PLAN
         if pp is None
-        else Layout(
-            tp=8, sp=True, pp=pp, dp=GPUS // (8 * pp), zero=1, microbatches=BATCH * 8 * pp // (GPUS * SEQ)
-        )
+        else Layout(tp=8, sp=True, pp=pp, dp=GPUS // (8 * pp), zero=1, microbatches=BATCH * 8 * pp // (GPUS * SEQ))
     )
-    return stage_peak(
-        SHAPE, 1, SEQ, layout, stage=0, kernels="flash", dropout=False, checkpointing=checkpointing
-    )
+    return stage_peak(SHAPE, 1, SEQ, layout, stage=0, kernels="flash", dropout=False, checkpointing=checkpointing)
 
 
 def plan_peaks() -> list[float]:
@@ -185,4 +170,4 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "many": lambda: f"{GPUS * 16:,} GPUs",
     "many_m": lambda: str(PLAN.microbatches // 16),
     "many_idle": lambda: percent_text(idle(PLAN.pp, PLAN.microbatches // 16)),
-}  # fmt: skip
+}

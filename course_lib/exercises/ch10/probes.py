@@ -51,8 +51,13 @@ def one_f_one_b(answer: Any, case: Any, comm: Any = None) -> Any:
 
     spec, mine = case.args
     work, stage = Work(comm, spec, mine), comm.rank
-    answer(PointToPoint(comm), lambda m, x=None: work.forward(stage, m, x), lambda m, grad=None: work.backward(stage, m, grad),
-           work.empty, spec["microbatches"])  # fmt: skip
+    answer(
+        PointToPoint(comm),
+        lambda m, x=None: work.forward(stage, m, x),
+        lambda m, grad=None: work.backward(stage, m, grad),
+        work.empty,
+        spec["microbatches"],
+    )
     return work.told()
 
 

@@ -36,14 +36,8 @@ class Work:
         """What the next stage needs; None on the last."""
         self._known("forward", stage, microbatch)
         if ("F", stage, microbatch) in self._order:
-            raise ValueError(
-                f"Stage {stage} has been through the forward of micro-batch {microbatch} already."
-            )
-        x = (
-            self._inputs[microbatch]
-            if stage == 0
-            else self._given(x, "forward", stage, microbatch, stage - 1)
-        )
+            raise ValueError(f"Stage {stage} has been through the forward of micro-batch {microbatch} already.")
+        x = self._inputs[microbatch] if stage == 0 else self._given(x, "forward", stage, microbatch, stage - 1)
         y = torch.tanh(x @ self._weights[stage].T)
         self._done("F", stage, microbatch)
         self._kept[stage, microbatch] = x, y if self._copies == 1 else y.repeat(self._copies, 1, 1)
@@ -54,11 +48,7 @@ class Work:
         """What the stage before needs; None on the first."""
         self._known("backward", stage, microbatch)
         if (stage, microbatch) not in self._kept:
-            why = (
-                "has been done already"
-                if ("B", stage, microbatch) in self._order
-                else "comes before its forward"
-            )
+            why = "has been done already" if ("B", stage, microbatch) in self._order else "comes before its forward"
             raise ValueError(f"The backward of micro-batch {microbatch} on stage {stage} {why}.")
         if stage < self._stages - 1:
             grad = self._given(grad, "backward", stage, microbatch, stage + 1)
@@ -92,17 +82,11 @@ class Work:
                 f"Rank {self._comm.rank} holds stages {sorted(self._weights)}; it was asked for the {what} of stage {stage}."
             )
         if type(microbatch) is not int or not 0 <= microbatch < self._microbatches:
-            raise ValueError(
-                f"Micro-batches are 0 to {self._microbatches - 1}; {what} was asked for {microbatch!r}."
-            )
+            raise ValueError(f"Micro-batches are 0 to {self._microbatches - 1}; {what} was asked for {microbatch!r}.")
 
     def _given(self, tensor: Any, what: str, stage: int, microbatch: int, other: int) -> Tensor:
         if not isinstance(tensor, Tensor) or tuple(tensor.shape) != self._shape:
-            got = (
-                f"a tensor of shape {tuple(tensor.shape)}"
-                if isinstance(tensor, Tensor)
-                else repr(tensor)[:40]
-            )
+            got = f"a tensor of shape {tuple(tensor.shape)}" if isinstance(tensor, Tensor) else repr(tensor)[:40]
             raise ValueError(
                 f"The {what} of micro-batch {microbatch} on stage {stage} needs what stage {other} sent; it was given {got}."
             )

@@ -20,7 +20,9 @@ def passed_round(answer: Any, case: Any, comm: Any = None) -> Any:
 
     def visit(block: Any, owner: Any) -> Any:
         if not isinstance(block, Tensor) or type(owner) is not int:
-            raise ValueError(f"visit(block, owner) takes a tensor and a rank's number; it was given {type(block).__name__} and {owner!r}.")
+            raise ValueError(
+                f"visit(block, owner) takes a tensor and a rank's number; it was given {type(block).__name__} and {owner!r}."
+            )
         comm.compute(VISIT, label="visit")
         owners.append(owner)
         return block.double() * (owner + 2)
@@ -53,6 +55,8 @@ def run_again(answer: Any, case: Any, comm: Any = None) -> Any:
         if len(asked) == RUNS:
             raise ValueError(f"Each run costs; this would be number {RUNS + 1} of one program.")
         asked.append(len(asked))
-        return json.loads(json.dumps(runs[asked[-1] % len(runs)]))  # numbers of its own: what is no number is then equal to nothing
+        return json.loads(
+            json.dumps(runs[asked[-1] % len(runs)])
+        )  # numbers of its own: what is no number is then equal to nothing
 
     return {"word": answer(run, floor), "runs": len(asked)}

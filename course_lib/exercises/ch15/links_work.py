@@ -18,7 +18,9 @@ def as_run(content: Mapping[str, Any]) -> dict[str, Any]:
     peak, tokens = measured["peak_flops"], setup["tokens_per_step"]
     per_token = measured["model_flops_per_step"] / tokens
     again = 4 / 3 if setup["checkpointing"] != "none" else 1.0  # one more forward pass
-    rows = [{"step": place, "rank": 0, "seconds": row["seconds"]} for place, row in enumerate(content["raw"]["steps"])]  # of a resumed run, too
+    rows = [
+        {"step": place, "rank": 0, "seconds": row["seconds"]} for place, row in enumerate(content["raw"]["steps"])
+    ]  # of a resumed run, too
     return {
         "rows": rows,
         "warm_up": setup["warm_up"],

@@ -97,8 +97,16 @@ def ladder() -> list[dict[str, Any]]:
     found = []
     for gpus in LADDER:
         names = [stage.name for stage in tour.stages(gpus, dry=False)]
-        found.append({"gpus": gpus, "stages": len(names), "seconds": tour_seconds(gpus), "low": tour_dollars(gpus), "high": tour_dollars(gpus, DEAR),
-                      "new": [name for name in names if name not in seen]})  # fmt: skip
+        found.append(
+            {
+                "gpus": gpus,
+                "stages": len(names),
+                "seconds": tour_seconds(gpus),
+                "low": tour_dollars(gpus),
+                "high": tour_dollars(gpus, DEAR),
+                "new": [name for name in names if name not in seen],
+            }
+        )
         seen |= set(names)
     return found
 
@@ -119,8 +127,16 @@ def utilisation(name: str) -> tuple[float, float]:
 def scaled(key: str) -> list[dict[str, float]]:
     """Published speeds of one job on more and more GPUs: tokens/s of a GPU, and efficiency against the fewest."""
     points = scaling.series(key)
-    return [{"ranks": point.ranks, "tokens": point.tokens, "seconds": point.step_seconds, "speed": float(point.tokens_per_s),
-             "efficiency": point.tokens_per_s / points[0].tokens_per_s} for point in points]  # fmt: skip
+    return [
+        {
+            "ranks": point.ranks,
+            "tokens": point.tokens,
+            "seconds": point.step_seconds,
+            "speed": float(point.tokens_per_s),
+            "efficiency": point.tokens_per_s / points[0].tokens_per_s,
+        }
+        for point in points
+    ]
 
 
 def _core_minutes() -> str:
@@ -159,4 +175,4 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "ddp_efficiency": lambda: percent_text(scaled("1.34B, data parallel")[-1]["efficiency"], 2),
     "fsdp_last": lambda: f"{scaled('6.66B, FSDP')[-1]['ranks']:,} GPUs",
     "fsdp_efficiency": lambda: percent_text(scaled("6.66B, FSDP")[-1]["efficiency"], 2),
-}  # fmt: skip
+}

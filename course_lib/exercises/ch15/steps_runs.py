@@ -26,11 +26,21 @@ def setting(name: str) -> dict[str, Any]:
     run = recorded(name)
     setup, rates = run["setup"], run["setup"]["rates"]
     return {
-        "run": name, "layout": setup["layout"]["name"], "ranks": setup["layout"]["ranks"], "cores": run["environment"]["cores"],
-        "params": setup["parameters"], "tokens": setup["tokens_per_step"], "bits": 8 * width(run), "flops": rates["flops"], "alpha": rates["alpha"],
-        "wire": rates["wire"], "calls": sum(run["measured"]["wire_calls"].values()), "sent": run["predicted"]["wire_bytes"],
-        "alpha_text": duration_text(rates["alpha"]), "sent_text": bytes_text(run["predicted"]["wire_bytes"]),
-    }  # fmt: skip
+        "run": name,
+        "layout": setup["layout"]["name"],
+        "ranks": setup["layout"]["ranks"],
+        "cores": run["environment"]["cores"],
+        "params": setup["parameters"],
+        "tokens": setup["tokens_per_step"],
+        "bits": 8 * width(run),
+        "flops": rates["flops"],
+        "alpha": rates["alpha"],
+        "wire": rates["wire"],
+        "calls": sum(run["measured"]["wire_calls"].values()),
+        "sent": run["predicted"]["wire_bytes"],
+        "alpha_text": duration_text(rates["alpha"]),
+        "sent_text": bytes_text(run["predicted"]["wire_bytes"]),
+    }
 
 
 def width(run: Evidence) -> int:
@@ -58,10 +68,14 @@ def fsdp_job(run: Evidence) -> dict[str, Any]:
     block, embedding, head, wide = sizes(run)
     layers, setup = SIZES[run["setup"]["size"]].layers, run["setup"]
     return {
-        "units": [block] * layers, "rest": embedding + head, "ranks": setup["layout"]["fsdp"], "width": width(run),
-        "reshard": setup["reshard_after_forward"], "activations": [run["predicted"]["memory"]["activations"] / layers] * layers,
+        "units": [block] * layers,
+        "rest": embedding + head,
+        "ranks": setup["layout"]["fsdp"],
+        "width": width(run),
+        "reshard": setup["reshard_after_forward"],
+        "activations": [run["predicted"]["memory"]["activations"] / layers] * layers,
         "work": [WIDE * micro_tokens(run) * wide * width(run)] * layers,
-    }  # fmt: skip
+    }
 
 
 def pipeline_job(run: Evidence) -> dict[str, Any]:
@@ -75,8 +89,9 @@ def pipeline_job(run: Evidence) -> dict[str, Any]:
     return {
         "state": [STATE * (block * size.layers // stages + more) for more in ends],
         "kept": [run["predicted"]["memory"]["activations"] / flying + more for more in logits],
-        "boundary": [tokens * size.hidden * nbytes] * (stages - 1), "work": [WIDE * tokens * wide * nbytes] * stages,
-    }  # fmt: skip
+        "boundary": [tokens * size.hidden * nbytes] * (stages - 1),
+        "work": [WIDE * tokens * wide * nbytes] * stages,
+    }
 
 
 def seen(names: Sequence[str]) -> str:
@@ -93,4 +108,6 @@ def traces() -> dict[str, dict[str, list[tuple[float, float]]]]:
 def parted() -> dict[str, list[dict[str, Any]]]:
     """The steps of every recorded run whose seconds are told by part, by its name."""
     found = {name: recorded(name) for name in recorded_names("train")}
-    return {name: run["raw"]["steps"] for name, run in found.items() if all(row.get("parts") for row in run["raw"]["steps"])}
+    return {
+        name: run["raw"]["steps"] for name, run in found.items() if all(row.get("parts") for row in run["raw"]["steps"])
+    }

@@ -53,7 +53,12 @@ def metadata_of_the_wrong_kind(sheet: Sheet) -> None:
     """Metadata as numbers, texts, lists and nothing, in cells and in the notebook."""
     cells = sheet.notebook["cells"]
     cells.append({**code("1", "odd-1"), "metadata": {"nbgrader": 7, "tags": "x", "course": None}})
-    cells.append({**code("1", "odd-2"), "metadata": {"nbgrader": {"grade_id": ["a"], "solution": True, "grade": {}}, "tags": None}})
+    cells.append(
+        {
+            **code("1", "odd-2"),
+            "metadata": {"nbgrader": {"grade_id": ["a"], "solution": True, "grade": {}}, "tags": None},
+        }
+    )
     cells.append({**code("1", "odd-3"), "metadata": {"nbgrader": {"grade_id": 5, "grade": True}, "tags": {"a": 1}}})
     cells.append({**code("1", "odd-4"), "id": 17})
     cells.append({**code("1", "odd-5"), "id": ["x"], "outputs": "none"})
@@ -112,7 +117,9 @@ def answer_split_in_two(sheet: Sheet) -> None:
     cell = sheet.cell(sheet.target)
     head, middle, tail = cell["source"].partition("def gpus_for_deadline")
     cell["source"] = head.rstrip()
-    sheet.notebook["cells"].insert(sheet.place(sheet.target) + 1, {**copy.deepcopy(cell), "id": "second", "source": middle + tail})
+    sheet.notebook["cells"].insert(
+        sheet.place(sheet.target) + 1, {**copy.deepcopy(cell), "id": "second", "source": middle + tail}
+    )
 
 
 @attack("accident")
@@ -140,9 +147,19 @@ def editor_that_drops_ids(sheet: Sheet) -> None:
 def editor_with_metadata_of_its_own(sheet: Sheet) -> None:
     """An editor that adds its own metadata, new ids, and outputs as text."""
     for at, cell in enumerate(sheet.notebook["cells"]):
-        cell["metadata"] |= {"id": f"colab{at}", "colab": {"base_uri": "x"}, "outputId": "y", "vscode": {"languageId": "python"}, "scrolled": True}
+        cell["metadata"] |= {
+            "id": f"colab{at}",
+            "colab": {"base_uri": "x"},
+            "outputId": "y",
+            "vscode": {"languageId": "python"},
+            "scrolled": True,
+        }
         cell["id"] = f"{at:08x}"
-    sheet.notebook["metadata"] |= {"colab": {"provenance": []}, "accelerator": "GPU", "kernelspec": {"name": "python3", "display_name": "x"}}
+    sheet.notebook["metadata"] |= {
+        "colab": {"provenance": []},
+        "accelerator": "GPU",
+        "kernelspec": {"name": "python3", "display_name": "x"},
+    }
 
 
 @attack("accident")
@@ -216,7 +233,16 @@ def source_as_lines_and_odd_letters(sheet: Sheet) -> None:
     """Cells as lists of lines, tabs, form feeds, letters of all scripts, emoji, half a surrogate pair in a comment."""
     sheet.own("größe = '日本語 🎉 \u2028'  # \\ud83d \f\nif True:\n\tx = 1\n")
     lone = json.dumps("note = 1  # \ud83d").encode()
-    sheet.data = render(sheet.notebook).encode().replace(b'"x = 1', b'"y = 2').replace(b'"cells": [', b'"cells": [{"cell_type": "code", "metadata": {}, "source": [' + lone + b'], "outputs": []},', 1)  # fmt: skip
+    sheet.data = (
+        render(sheet.notebook)
+        .encode()
+        .replace(b'"x = 1', b'"y = 2')
+        .replace(
+            b'"cells": [',
+            b'"cells": [{"cell_type": "code", "metadata": {}, "source": [' + lone + b'], "outputs": []},',
+            1,
+        )
+    )
 
 
 @attack("accident")
@@ -227,7 +253,9 @@ def warnings_and_progress_bars(sheet: Sheet) -> None:
 
         warnings.warn("deprecated"); logging.warning("careful"); print("\\r 50 %|█████     |", end="", file=sys.stderr)""")
     cell = sheet.cell(sheet.target)
-    cell["source"] = cell["source"].replace("    return", "    import sys, warnings; warnings.warn('x'); print('y', file=sys.stderr)\n    return", 1)
+    cell["source"] = cell["source"].replace(
+        "    return", "    import sys, warnings; warnings.warn('x'); print('y', file=sys.stderr)\n    return", 1
+    )
 
 
 @attack("accident")
@@ -248,8 +276,17 @@ def installation_in_a_cell(sheet: Sheet) -> None:
 @attack("accident")
 def magics(sheet: Sheet) -> None:
     """Magics: timing, autoreload, matplotlib, bash, debuggers, unknown ones, and reset."""
-    for line in ("%matplotlib inline", "%load_ext autoreload\n%autoreload 2", "%timeit -n 1 -r 1 1 + 1", "%%bash\necho x", "%%time\nx = 1",
-                 "%unknown_magic", "%config InlineBackend.figure_format = 'retina'", "%pdb off", "?print"):  # fmt: skip
+    for line in (
+        "%matplotlib inline",
+        "%load_ext autoreload\n%autoreload 2",
+        "%timeit -n 1 -r 1 1 + 1",
+        "%%bash\necho x",
+        "%%time\nx = 1",
+        "%unknown_magic",
+        "%config InlineBackend.figure_format = 'retina'",
+        "%pdb off",
+        "?print",
+    ):
         sheet.own(line)
         sheet.notebook["cells"][sheet.place(sheet.target) - 1]["source"] = line
 
@@ -281,7 +318,9 @@ def exit_in_a_cell(sheet: Sheet) -> None:
 @attack("accident")
 def crash_in_one_answer(sheet: Sheet) -> None:
     """Recursion without end in one answer, a native crash in another's cell: the rest counts."""
-    sheet.cell(sheet.target)["source"] = "def train_days(*args):\n    return train_days(*args)\n\n\ndef gpus_for_deadline(*args):\n    return 1\n"
+    sheet.cell(sheet.target)["source"] = (
+        "def train_days(*args):\n    return train_days(*args)\n\n\ndef gpus_for_deadline(*args):\n    return 1\n"
+    )
     sheet.expect(sheet.target, 0.0, "raised")
     sheet.said.append("RecursionError")
 
@@ -317,7 +356,9 @@ def state_saved_in_the_file(sheet: Sheet) -> None:
     for cell in sheet.notebook["cells"]:
         if cell["cell_type"] == "code":
             cell["outputs"] = [picture, {"output_type": "stream", "name": "stderr", "text": ["x\n"] * 1000}]
-    sheet.notebook["metadata"]["widgets"] = {"application/vnd.jupyter.widget-state+json": {"state": {}, "version_major": 2}}
+    sheet.notebook["metadata"]["widgets"] = {
+        "application/vnd.jupyter.widget-state+json": {"state": {}, "version_major": 2}
+    }
 
 
 @attack("accident")
@@ -331,7 +372,10 @@ def own_files_beside(sheet: Sheet) -> None:
     """A module and data of the learner's own beside the notebook, used by an answer."""
     cell = sheet.cell(sheet.target)
     sheet.files |= {"helper.py": b"DAY_SECONDS = 86_400\n", "data/notes.txt": b"86400\n"}
-    cell["source"] = "import helper\nfrom pathlib import Path\n\nassert Path('data/notes.txt').read_text() == '86400\\n'\n\n\n" + cell["source"]
+    cell["source"] = (
+        "import helper\nfrom pathlib import Path\n\nassert Path('data/notes.txt').read_text() == '86400\\n'\n\n\n"
+        + cell["source"]
+    )
 
 
 @attack("accident")

@@ -22,34 +22,45 @@ STATES = ("answered", "raised", "timed out", "crashed", "deadlock", "refused")
 
 def _way(sheet: Sheet, look: str) -> None:
     """The attacked exercise, whose ranks first look whether a way is open: `look` is the body of `get(rank, x)`."""
-    sheet.answer(f"{OPEN}\n\ndef get(rank, x):\n    import ctypes\n\n    libc = ctypes.CDLL(None, use_errno=True){look}\n    return x\n{SILENT}", states=STATES)
+    sheet.answer(
+        f"{OPEN}\n\ndef get(rank, x):\n    import ctypes\n\n    libc = ctypes.CDLL(None, use_errno=True){look}\n    return x\n{SILENT}",
+        states=STATES,
+    )
 
 
 @attack("cluster", chapter="06")
 def counts_of_the_system(sheet: Sheet) -> None:
     """Counts of open files, memory, processes and switches, which one rank moves and another reads in /proc."""
-    _way(sheet, """
+    _way(
+        sheet,
+        """
     for name in ("sys/fs/file-nr", "sys/fs/inode-nr", "sys/fs/dentry-state", "loadavg", "stat", "meminfo", "vmstat", "zoneinfo",
                  "buddyinfo", "interrupts", "softirqs", "diskstats", "schedstat", "pressure/cpu", "pressure/memory", "locks", "self/net/sockstat"):
         try:
             text = open("/proc/" + name).read()
         except OSError:
             continue
-        way(text.strip() and name)""")
+        way(text.strip() and name)""",
+    )
 
 
 @attack("cluster", chapter="06")
 def memory_that_is_free(sheet: Sheet) -> None:
     """Free memory and the number of processes, by the system call that tells them."""
-    _way(sheet, """
+    _way(
+        sheet,
+        """
     kept = ctypes.create_string_buffer(256)
-    way(libc.sysinfo(kept) == 0 and any(kept.raw) and "sysinfo")""")
+    way(libc.sysinfo(kept) == 0 and any(kept.raw) and "sysinfo")""",
+    )
 
 
 @attack("cluster", chapter="06")
 def pages_in_memory(sheet: Sheet) -> None:
     """Pages of a file that all can read: one rank has them dropped, another asks whether they are in memory."""
-    _way(sheet, """
+    _way(
+        sheet,
+        """
     file = os.open(torch.__file__, os.O_RDONLY)
     try:
         os.posix_fadvise(file, 0, 4096, os.POSIX_FADV_DONTNEED)
@@ -64,25 +75,31 @@ def pages_in_memory(sheet: Sheet) -> None:
     except OSError:
         pass
     way(libc.syscall(451, file, (ctypes.c_uint64 * 2)(0, 4096), (ctypes.c_uint64 * 5)(), 0) == 0 and "cachestat")
-    os.close(file)""")
+    os.close(file)""",
+    )
 
 
 @attack("cluster", chapter="06")
 def space_on_the_disk(sheet: Sheet) -> None:
     """Free blocks and inodes of a file system that all ranks are shown."""
-    _way(sheet, """
+    _way(
+        sheet,
+        """
     for place in ("/usr", "/", ".", torch.__file__):
         try:
             found = os.statvfs(place)
         except OSError:
             continue
-        way(found.f_bfree and f"blocks of {place}")""")
+        way(found.f_bfree and f"blocks of {place}")""",
+    )
 
 
 @attack("cluster", chapter="06")
 def signals_on_folders(sheet: Sheet) -> None:
     """The old way to hear of files that others open: a signal from a folder that all can read."""
-    _way(sheet, """
+    _way(
+        sheet,
+        """
     import fcntl
 
     folder = os.open(os.path.dirname(torch.__file__), os.O_RDONLY)
@@ -91,13 +108,16 @@ def signals_on_folders(sheet: Sheet) -> None:
         way("a folder that tells who reads in it")
     except OSError:
         pass
-    os.close(folder)""")
+    os.close(folder)""",
+    )
 
 
 @attack("cluster", chapter="06")
 def hints_on_files(sheet: Sheet) -> None:
     """How long a file's data are expected to live: a number that stays with the file, for whoever opens it."""
-    _way(sheet, """
+    _way(
+        sheet,
+        """
     import fcntl, struct
 
     file = os.open(torch.__file__, os.O_RDONLY)
@@ -107,24 +127,30 @@ def hints_on_files(sheet: Sheet) -> None:
             way("a hint on a file")
         except OSError:
             continue
-    os.close(file)""")
+    os.close(file)""",
+    )
 
 
 @attack("cluster", chapter="06")
 def semaphores_and_queues(sheet: Sheet) -> None:
     """Semaphores, queues and keys of the system, and those with a name, which ranks could both open."""
-    _way(sheet, """
+    _way(
+        sheet,
+        """
     way(libc.semget(0xC0FFEE, 4, 0o1666) >= 0 and "semaphores")
     way(libc.msgget(0xC0FFEE, 0o1666) >= 0 and "a queue")
     way(libc.syscall(248, b"user", b"course", b"text", 4, -3) >= 0 and "a key of the session")
     rt = libc if hasattr(libc, "mq_open") else ctypes.CDLL("librt.so.1", use_errno=True)
-    way(rt.mq_open(b"/course", os.O_RDWR | os.O_CREAT, 0o666, None) >= 0 and "a queue with a name")""")
+    way(rt.mq_open(b"/course", os.O_RDWR | os.O_CREAT, 0o666, None) >= 0 and "a queue with a name")""",
+    )
 
 
 @attack("cluster", chapter="06")
 def devices_that_remember(sheet: Sheet) -> None:
     """Times, locks and sizes of the devices that every rank has: whether anything done to them stays."""
-    _way(sheet, """
+    _way(
+        sheet,
+        """
     for name in ("null", "full", "random", "urandom"):
         before = os.stat(f"/dev/{name}")
         try:
@@ -140,13 +166,16 @@ def devices_that_remember(sheet: Sheet) -> None:
         after = os.stat(f"/dev/{name}")
         os.close(file)
         way((before.st_mtime_ns, before.st_atime_ns, before.st_mode, before.st_ctime_ns) !=
-            (after.st_mtime_ns, after.st_atime_ns, after.st_mode, after.st_ctime_ns) and f"/dev/{name}")""")
+            (after.st_mtime_ns, after.st_atime_ns, after.st_mode, after.st_ctime_ns) and f"/dev/{name}")""",
+    )
 
 
 @attack("cluster", chapter="06")
 def numbers_of_the_kernel(sheet: Sheet) -> None:
     """Numbers that the kernel gives out in order to everybody: inodes of pipes, sockets, memory and namespaces, and process numbers."""
-    _way(sheet, """
+    _way(
+        sheet,
+        """
     import socket
 
     def inode(make):
@@ -161,7 +190,8 @@ def numbers_of_the_kernel(sheet: Sheet) -> None:
         way(inode(make) and f"the number of a {name}")
     context = ctypes.c_ulong(0)
     way(libc.syscall(206, 1, ctypes.byref(context)) == 0 and "a share of what requests there may be")
-    way(os.getpid() > 100_000 and "process numbers of the host")""")
+    way(os.getpid() > 100_000 and "process numbers of the host")""",
+    )
 
 
 @attack("cluster", chapter="06")
@@ -182,7 +212,8 @@ def honest_on_rank_zero_only(sheet: Sheet) -> None:
 @attack("cluster", chapter="06")
 def knows_its_process(sheet: Sheet) -> None:
     """Honest where the process looks like the deciding one, by name, parent, threads and user; without a word elsewhere."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import os, threading
 
 
@@ -196,14 +227,18 @@ def knows_its_process(sheet: Sheet) -> None:
             work = comm.isend(x, (me + 1) % n)
             comm.recv(got, (me - 1) % n)
             work.wait()
-            return got""", points=None, states=STATES)
+            return got""",
+        points=None,
+        states=STATES,
+    )
     sheet.expect("pair-exchange", 4.0)
 
 
 @attack("cluster", chapter="06")
 def communicator_taken_apart(sheet: Sheet) -> None:
     """The communicator's port, classes and closures are followed to the socket, and words of the wire are written there."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import gc, os, socket
 
 
@@ -219,13 +254,16 @@ def communicator_taken_apart(sheet: Sheet) -> None:
                     os.write(fd, b"\\xff" * 32)
                 except OSError:
                     pass
-            return x""", states=STATES)
+            return x""",
+        states=STATES,
+    )
 
 
 @attack("cluster", chapter="06")
 def tensors_that_send_themselves(sheet: Sheet) -> None:
     """A subclass of Tensor that lies about its size when it is sent: few bytes for the meter, all of them for the other rank."""
-    sheet.answer("""
+    sheet.answer(
+        """
         class Small(torch.Tensor):
             def numel(self): return 0
             def element_size(self): return 0
@@ -244,4 +282,7 @@ def tensors_that_send_themselves(sheet: Sheet) -> None:
             work = comm.isend(x.as_subclass(Small), (me + 1) % n)
             comm.recv(got, (me - 1) % n)
             work.wait()
-            return got""", points=None, states=STATES)
+            return got""",
+        points=None,
+        states=STATES,
+    )

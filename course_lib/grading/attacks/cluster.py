@@ -50,27 +50,35 @@ def _shares(sheet: Sheet, ways: str) -> None:
 @attack("cluster", chapter="06")
 def shared_by_the_environment(sheet: Sheet) -> None:
     """Ranks tell each other through os.environ."""
-    _shares(sheet, """
+    _shares(
+        sheet,
+        """
 import os
 
 put = lambda rank, x: os.environ.__setitem__(f"X{rank}", pack(x).hex())
-get = lambda rank, x: unpack(bytes.fromhex(os.environ.get(f"X{rank}", "")), x)""")
+get = lambda rank, x: unpack(bytes.fromhex(os.environ.get(f"X{rank}", "")), x)""",
+    )
 
 
 @attack("cluster", chapter="06")
 def shared_by_an_attribute(sheet: Sheet) -> None:
     """Ranks keep their data in attributes of torch, builtins and a class of the course."""
-    _shares(sheet, """
+    _shares(
+        sheet,
+        """
 import builtins, course_lib.records
 
 put = lambda rank, x: [setattr(place, f"x{rank}", x.clone()) for place in (torch, builtins, course_lib.records.Case)]
-get = lambda rank, x: next((found for place in (torch, builtins, course_lib.records.Case) if (found := getattr(place, f"x{rank}", None)) is not None), None)""")
+get = lambda rank, x: next((found for place in (torch, builtins, course_lib.records.Case) if (found := getattr(place, f"x{rank}", None)) is not None), None)""",
+    )
 
 
 @attack("cluster", chapter="06")
 def shared_by_modules(sheet: Sheet) -> None:
     """Ranks keep their data in sys.modules, in default arguments and in closures."""
-    _shares(sheet, """
+    _shares(
+        sheet,
+        """
 import sys
 
 kept = {}
@@ -81,13 +89,16 @@ def put(rank, x, mine={}):
     sys.modules[f"x{rank}"] = x.clone()
 
 
-get = lambda rank, x: sys.modules.get(f"x{rank}", put.__defaults__[0].get(rank, kept.get(rank)))""")
+get = lambda rank, x: sys.modules.get(f"x{rank}", put.__defaults__[0].get(rank, kept.get(rank)))""",
+    )
 
 
 @attack("cluster", chapter="06")
 def shared_by_files(sheet: Sheet) -> None:
     """Ranks write files, in the folder, in /tmp and in /dev/shm."""
-    _shares(sheet, """
+    _shares(
+        sheet,
+        """
 import pathlib, time
 
 PLACES = [pathlib.Path(place) for place in (".", "/tmp", "/dev/shm", "/var/tmp")]
@@ -108,14 +119,17 @@ def get(rank, x):
         try:
             return unpack((place / f"planted-{AT['run']}-{rank}").read_bytes(), x)
         except OSError:
-            pass""")
+            pass""",
+    )
     sheet.files["x"] = b""
 
 
 @attack("cluster", chapter="06")
 def shared_by_shared_memory(sheet: Sheet) -> None:
     """Ranks meet in named shared memory and in semaphores."""
-    _shares(sheet, """
+    _shares(
+        sheet,
+        """
 from multiprocessing import resource_tracker, shared_memory
 
 resource_tracker.register = resource_tracker.unregister = lambda *a: None
@@ -138,7 +152,8 @@ def get(rank, x):
         return None
     found = unpack(bytes(block.buf[: x.numel() * x.element_size()]), x)
     block.close()
-    return found""")
+    return found""",
+    )
 
 
 @attack("cluster", chapter="06")
@@ -149,7 +164,9 @@ def shared_by_a_mapping(sheet: Sheet) -> None:
 
         sys.common = mmap.mmap(-1, 1 << 20)
         sys.tensor = torch.zeros(1 << 20, dtype=torch.uint8).share_memory_()""")
-    _shares(sheet, """
+    _shares(
+        sheet,
+        """
 import sys
 
 
@@ -164,7 +181,8 @@ def get(rank, x):
     start, size = rank * 16_000, x.numel() * x.element_size()
     for place in (sys.common, sys.tensor.numpy()):
         if place[start] == 1:
-            return unpack(bytes(place[start + 8 : start + 8 + size]), x)""")
+            return unpack(bytes(place[start + 8 : start + 8 + size]), x)""",
+    )
 
 
 @attack("cluster", chapter="06")
@@ -180,7 +198,9 @@ def shared_by_pipes(sheet: Sheet) -> None:
         for each in PAIRS:
             each[1].setblocking(False)
         sys.fds = [(r, w, a.fileno(), b.fileno()) for (r, w), (a, b) in zip(PIPES, PAIRS)]""")
-    _shares(sheet, """
+    _shares(
+        sheet,
+        """
 import os, sys
 
 
@@ -199,13 +219,16 @@ def get(rank, x):
         try:
             return unpack(os.read(fd, x.numel() * x.element_size()), x)
         except OSError:
-            pass""")
+            pass""",
+    )
 
 
 @attack("cluster", chapter="06")
 def shared_by_sockets(sheet: Sheet) -> None:
     """Ranks talk over loopback and abstract sockets."""
-    _shares(sheet, """
+    _shares(
+        sheet,
+        """
 import socket, sys, threading
 
 
@@ -247,13 +270,15 @@ def get(rank, x):
                 line.connect(address)
                 return unpack(line.recv(100_000), x)
         except OSError:
-            pass""")
+            pass""",
+    )
 
 
 @attack("cluster", chapter="06")
 def shared_by_frames(sheet: Sheet) -> None:
     """A rank looks for the others' tensors in all frames, all threads and all objects."""
-    sheet.answer("""
+    sheet.answer(
+        """
 import gc, sys
 
 
@@ -277,13 +302,17 @@ def attempt(comm, x):
             if isinstance(each, dict) and each.get("me") == before and isinstance(each.get("x"), torch.Tensor):
                 found = each["x"].clone()
     return x if found is None else found
-""", states=("answered", "raised", "timed out", "crashed", "deadlock", "refused"))
+""",
+        states=("answered", "raised", "timed out", "crashed", "deadlock", "refused"),
+    )
 
 
 @attack("cluster", chapter="06")
 def shared_by_memory_of_the_others(sheet: Sheet) -> None:
     """A rank reads the memory of the processes beside it."""
-    _shares(sheet, """
+    _shares(
+        sheet,
+        """
 import os
 
 put = lambda rank, x: globals().__setitem__("KEPT", bytearray(b"rank-mark-%d-" % rank + pack(x)))
@@ -306,7 +335,8 @@ def get(rank, x):
                             at = data.index(mark) + len(mark)
                             return unpack(data[at : at + x.numel() * x.element_size()], x)
         except OSError:
-            pass""")
+            pass""",
+    )
 
 
 @attack("cluster", chapter="06")
@@ -327,7 +357,9 @@ def shared_by_a_helper(sheet: Sheet) -> None:
                     kept[rank] = data
                 THEIRS.send(kept.get(rank, b"") or b"-")
         sys.line = OURS""")
-    _shares(sheet, """
+    _shares(
+        sheet,
+        """
 import sys
 
 
@@ -339,13 +371,16 @@ def tell(data):
 
 
 put = lambda rank, x: tell(b"p" + bytes([rank]) + pack(x))
-get = lambda rank, x: unpack(tell(b"g" + bytes([rank])).replace(b"-", b"") if x.numel() == 0 else tell(b"g" + bytes([rank])), x)""")
+get = lambda rank, x: unpack(tell(b"g" + bytes([rank])).replace(b"-", b"") if x.numel() == 0 else tell(b"g" + bytes([rank])), x)""",
+    )
 
 
 @attack("cluster", chapter="06")
 def shared_by_locks(sheet: Sheet) -> None:
     """Ranks lock bytes of a file that all can read: a lock is a bit."""
-    _shares(sheet, """
+    _shares(
+        sheet,
+        """
 import fcntl, os, struct, sys
 
 PATH = torch.__file__
@@ -375,13 +410,16 @@ def get(rank, x):
     data = bytearray(bits // 8)
     for at in range(bits):
         data[at // 8] |= locked(at) << at % 8
-    return unpack(bytes(data), x)""")
+    return unpack(bytes(data), x)""",
+    )
 
 
 @attack("cluster", chapter="06")
 def shared_by_earlier_runs(sheet: Sheet) -> None:
     """What ranks knew in one run is kept for the next, where the same data come again."""
-    _shares(sheet, """
+    _shares(
+        sheet,
+        """
 import pathlib, sys
 
 from IPython import get_ipython as shell
@@ -407,26 +445,32 @@ def get(rank, x):
     try:
         return unpack(pathlib.Path(f"kept-{rank}-{x.numel()}").read_bytes()[-x.numel() * x.element_size() :], x)
     except OSError:
-        return None""")
+        return None""",
+    )
 
 
 @attack("cluster", chapter="06")
 def shared_by_signals_and_time(sheet: Sheet) -> None:
     """Ranks tell each other through how long they take: a bit, a few milliseconds."""
-    _shares(sheet, """
+    _shares(
+        sheet,
+        """
 import time
 
 put = lambda rank, x: time.sleep(0.001 * (int(x.reshape(-1)[:1].sum()) % 50))
 
 
 def get(rank, x):
-    return x.roll(1) if x.numel() else x""")
+    return x.roll(1) if x.numel() else x""",
+    )
 
 
 @attack("cluster", chapter="06")
 def whole_messages_without_content(sheet: Sheet) -> None:
     """Messages of the right size and to the right neighbour, filled with nothing; the data go by the environment."""
-    sheet.answer(AS_BYTES + """
+    sheet.answer(
+        AS_BYTES
+        + """
 import os
 
 
@@ -441,13 +485,17 @@ def attempt(comm, x):
     work.wait()
     found = os.environ.get(f"Y{(me - 1) % n}")
     return heard if found is None else unpack(bytes.fromhex(found), x).reshape(x.shape)
-""", states=("answered", "raised", "deadlock"))
+""",
+        states=("answered", "raised", "deadlock"),
+    )
 
 
 @attack("cluster", chapter="06")
 def numbers_as_tags(sheet: Sheet) -> None:
     """Data travel in the tags of messages without a byte, bit by bit: what moved must count."""
-    sheet.answer(AS_BYTES + """
+    sheet.answer(
+        AS_BYTES
+        + """
 def attempt(comm, x):
     n, me = comm.size, comm.rank
     if n == 1:
@@ -462,14 +510,17 @@ def attempt(comm, x):
             pass
         heard[at // 8] |= ways[1].is_completed() << at % 8
     return unpack(bytes(heard), x).reshape(x.shape)
-""", states=("answered", "raised", "deadlock", "timed out", "refused"))
+""",
+        states=("answered", "raised", "deadlock", "timed out", "refused"),
+    )
 
 
 @attack("cluster", chapter="06", exercises=("pair-exchange", "ring-shift", "ring-all-reduce"))
 def collective_behind_the_messages(sheet: Sheet) -> None:
     """The collective that is to be built, called through the communicator's insides, with calls that hide it."""
     for padding in ("",):
-        sheet.answer(f"""
+        sheet.answer(
+            f"""
         def attempt(comm, x):
             whole = comm._comm
             out = x.clone().contiguous()
@@ -477,13 +528,17 @@ def collective_behind_the_messages(sheet: Sheet) -> None:
             n = comm.size
             for _ in range(4 * (n - 1) - 1 if n > 1 else 0):
                 whole.new_group(list(range(n)))
-            return out{padding}""", "ring-all-reduce", states=("answered", "raised", "refused", "deadlock"))
+            return out{padding}""",
+            "ring-all-reduce",
+            states=("answered", "raised", "refused", "deadlock"),
+        )
 
 
 @attack("cluster", chapter="06")
 def another_ranks_identity(sheet: Sheet) -> None:
     """A rank takes another's way out, and hands in results and messages in its name."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import gc
 
 
@@ -500,13 +555,16 @@ def another_ranks_identity(sheet: Sheet) -> None:
                 finally:
                     port_module.here.port = None
             me = port_module.port() if port_module.here.port else None
-            return x""", states=("answered", "raised", "refused", "deadlock", "timed out", "crashed"))
+            return x""",
+        states=("answered", "raised", "refused", "deadlock", "timed out", "crashed"),
+    )
 
 
 @attack("cluster", chapter="06")
 def forged_requests(sheet: Sheet) -> None:
     """Requests in the wire's own form: other ranks, unknown operations, tensors of another size than said."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import gc
 
 
@@ -518,13 +576,16 @@ def forged_requests(sheet: Sheet) -> None:
                 for frame in (((comm.rank + 1) % comm.size, "done", None, (x, None)), (comm.rank, "free", None, (0,)),
                               (comm.rank, "isend", None, ((comm.rank + 1) % comm.size, 0, 0, "", None)), (comm.rank, "done", None, (x, {"flops": -1}))):
                     wire.send(door.sock, frame)
-            return x""", states=("answered", "raised", "refused", "deadlock", "timed out", "crashed"))
+            return x""",
+        states=("answered", "raised", "refused", "deadlock", "timed out", "crashed"),
+    )
 
 
 @attack("cluster", chapter="06")
 def time_that_runs_backwards(sheet: Sheet) -> None:
     """One rank after the other, which takes too long, with negative seconds of computing charged against it."""
-    sheet.answer("""
+    sheet.answer(
+        """
         def attempt(comm, x):
             from course_lib.cluster.port import port
 
@@ -541,13 +602,16 @@ def time_that_runs_backwards(sheet: Sheet) -> None:
             else:
                 comm.recv(got, me - 1)
                 comm.send(x, (me + 1) % n)
-            return got""", states=("refused", "raised"))
+            return got""",
+        states=("refused", "raised"),
+    )
 
 
 @attack("cluster", chapter="06")
 def meter_in_the_worker(sheet: Sheet) -> None:
     """Everything twice to everybody, with the worker's copy of the meter and of the tensors' sizes set to nothing."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import course_lib.cluster.meter as meter
 
         meter.Meter.as_dict = lambda self: {"bytes_sent": [0] * 99, "bytes_received": [0] * 99, "pairs": []}
@@ -565,7 +629,9 @@ def meter_in_the_worker(sheet: Sheet) -> None:
                     comm.recv(heard, (me - step) % n)
                     work.wait()
                     got = heard if step == 1 else got
-            return got if n > 1 else x""", points=None)
+            return got if n > 1 else x""",
+        points=None,
+    )
     sheet.said = []
     sheet.expect("pair-exchange", None)
 
@@ -573,7 +639,8 @@ def meter_in_the_worker(sheet: Sheet) -> None:
 @attack("cluster", chapter="00")
 def partner_by_shared_storage(sheet: Sheet) -> None:
     """Ranks as threads find each other's tensors among all objects by their values' secret neighbours in memory."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import gc
 
 
@@ -582,20 +649,25 @@ def partner_by_shared_storage(sheet: Sheet) -> None:
             others = [each for each in gc.get_objects() if type(each) is torch.Tensor and each.shape == x.shape and each.dtype == x.dtype
                       and not torch.equal(each, x)]
             comm.barrier()
-            return others[0].clone() if others else x""", states=("answered", "raised", "refused", "crashed"))
+            return others[0].clone() if others else x""",
+        states=("answered", "raised", "refused", "crashed"),
+    )
 
 
 @attack("cluster", chapter="00")
 def everybody_is_told_by_a_collective(sheet: Sheet) -> None:
     """A collective of the communicator in place of messages to one partner: more bytes than allowed."""
-    sheet.answer("""
+    sheet.answer(
+        """
         def attempt(comm, x):
             flat = x.contiguous().reshape(-1)
             if flat.dtype is torch.bool:
                 raise RuntimeError("not here")
             whole = flat.new_zeros(comm.size * flat.numel())
             comm.all_gather_into_tensor(whole, flat)
-            return whole.reshape(comm.size, *x.shape)[comm.rank ^ 1].clone()""", points=None)
+            return whole.reshape(comm.size, *x.shape)[comm.rank ^ 1].clone()""",
+        points=None,
+    )
 
 
 _ONLY_SOME = """
@@ -617,7 +689,10 @@ def plainly(comm, x):
 @attack("cluster", chapter="06")
 def honest_where_it_decides(sheet: Sheet) -> None:
     """An answer that holds for some tensors only, and shares by the environment wherever the ranks turn out to be threads."""
-    sheet.answer(AS_BYTES + _ONLY_SOME + """
+    sheet.answer(
+        AS_BYTES
+        + _ONLY_SOME
+        + """
 import os, sys
 
 
@@ -631,7 +706,9 @@ def attempt(comm, x):
     comm.recv(heard, (me - 1) % n)
     work.wait()
     return unpack(bytes.fromhex(os.environ.get(f"Z{(me - 1) % n}", "")), x).reshape(x.shape) if x.numel() else heard
-""", points=4.5)
+""",
+        points=4.5,
+    )
 
 
 @attack("cluster", chapter="06")

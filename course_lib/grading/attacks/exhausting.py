@@ -6,7 +6,8 @@ from course_lib.grading.attacks.sheet import Sheet, as_json, attack, code
 @attack("exhaustion", brief=True)
 def hang_that_ignores_signals(sheet: Sheet) -> None:
     """An endless loop that catches everything and ignores every signal."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import signal
 
 
@@ -21,30 +22,38 @@ def hang_that_ignores_signals(sheet: Sheet) -> None:
                     while True:
                         pass
                 except BaseException:
-                    pass""", states=("timed out",))
+                    pass""",
+        states=("timed out",),
+    )
 
 
 @attack("exhaustion", brief=True)
 def hang_in_native_code(sheet: Sheet) -> None:
     """A call into C that does not come back and holds the interpreter's lock."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import ctypes
 
 
         def attempt(*args):
-            ctypes.PyDLL(None).sleep(600)""", states=("timed out",))
+            ctypes.PyDLL(None).sleep(600)""",
+        states=("timed out",),
+    )
 
 
 @attack("exhaustion", brief=True)
 def hang_in_arithmetic(sheet: Sheet) -> None:
     """Powers, regular expressions and sorts that take for ever."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import re
 
 
         def attempt(*args):
             re.match(r"(a+)+$", "a" * 64 + "b")
-            return 9 ** 9 ** 9 ** 9""", states=("timed out",))
+            return 9 ** 9 ** 9 ** 9""",
+        states=("timed out",),
+    )
 
 
 @attack("exhaustion", brief=True)
@@ -56,18 +65,22 @@ def hang_in_a_cell(sheet: Sheet) -> None:
 @attack("exhaustion", brief=True)
 def stopped_by_itself(sheet: Sheet) -> None:
     """A process that stops itself and can neither answer nor end."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import os, signal
 
 
         def attempt(*args):
-            os.kill(os.getpid(), signal.SIGSTOP)""", states=("timed out",))
+            os.kill(os.getpid(), signal.SIGSTOP)""",
+        states=("timed out",),
+    )
 
 
 @attack("exhaustion", brief=True)
 def end_that_takes_for_ever(sheet: Sheet) -> None:
     """Exit handlers, finalisers and threads that do not let the process end."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import atexit, os, sys, threading, time
 
         forever = lambda: time.sleep(600)
@@ -82,7 +95,9 @@ def end_that_takes_for_ever(sheet: Sheet) -> None:
 
 
         def attempt(*args):
-            Sticky()""", states=("timed out", "crashed"))
+            Sticky()""",
+        states=("timed out", "crashed"),
+    )
 
 
 @attack("exhaustion", brief=True)
@@ -108,7 +123,8 @@ def too_many_cells(sheet: Sheet) -> None:
 @attack("exhaustion", walled=True)
 def fork_bomb(sheet: Sheet) -> None:
     """Processes that start processes, 300 at most."""
-    sheet.answer(f"""
+    sheet.answer(
+        f"""
         import os, time
 
 
@@ -120,7 +136,9 @@ def fork_bomb(sheet: Sheet) -> None:
                         os._exit(0)
                 except OSError:
                     return 0.0
-            {_told("300 processes could be started")}""", states=("answered", "raised", "crashed", "timed out"))
+            {_told("300 processes could be started")}""",
+        states=("answered", "raised", "crashed", "timed out"),
+    )
 
 
 def _told(words: str) -> str:
@@ -130,7 +148,8 @@ def _told(words: str) -> str:
 @attack("exhaustion")
 def many_threads(sheet: Sheet) -> None:
     """Threads without end, 2,000 at most."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import threading, time
 
 
@@ -140,26 +159,33 @@ def many_threads(sheet: Sheet) -> None:
                     threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
                 except RuntimeError:
                     break
-            return 0.0""", states=("answered", "raised", "crashed", "timed out"), points=0.0)
+            return 0.0""",
+        states=("answered", "raised", "crashed", "timed out"),
+        points=0.0,
+    )
 
 
 @attack("exhaustion", walled=True)
 def memory_bomb(sheet: Sheet) -> None:
     """Memory without end, in pieces that are written to."""
-    sheet.answer(f"""
+    sheet.answer(
+        f"""
         kept = []
 
 
         def attempt(*args):
             for _ in range(AT["memory"] // 16_000_000 * 2):
                 kept.append(bytearray(b"x") * 16_000_000)
-            {_told("twice the memory could be used")}""", states=("crashed", "raised"))
+            {_told("twice the memory could be used")}""",
+        states=("crashed", "raised"),
+    )
 
 
 @attack("exhaustion", walled=True)
 def memory_bomb_of_many(sheet: Sheet) -> None:
     """Memory without end, spread over processes that each stay small, and over shared memory."""
-    sheet.answer(f"""
+    sheet.answer(
+        f"""
         import mmap, os, time
 
 
@@ -170,13 +196,16 @@ def memory_bomb_of_many(sheet: Sheet) -> None:
                     time.sleep(20)
                     os._exit(0)
             time.sleep(8)
-            {_told("24 processes could use more than twice the memory together")}""", states=("crashed", "raised", "timed out"))
+            {_told("24 processes could use more than twice the memory together")}""",
+        states=("crashed", "raised", "timed out"),
+    )
 
 
 @attack("exhaustion", walled=True)
 def full_disk(sheet: Sheet) -> None:
     """Files until the disk is full: in the folder, in /tmp, in shared memory."""
-    sheet.answer(f"""
+    sheet.answer(
+        f"""
         import os
 
 
@@ -191,17 +220,22 @@ def full_disk(sheet: Sheet) -> None:
                     except OSError:
                         break
             if written > 3.5 * AT["folder"]:
-                {_told("the disk has no limit")}""", states=("answered", "raised", "crashed", "timed out"))
+                {_told("the disk has no limit")}""",
+        states=("answered", "raised", "crashed", "timed out"),
+    )
 
 
 @attack("exhaustion")
 def one_endless_file(sheet: Sheet) -> None:
     """A file that says it has a terabyte."""
-    sheet.answer("""
+    sheet.answer(
+        """
         def attempt(*args):
             with open("endless", "wb") as file:
                 file.truncate(10 ** 12)
-            return 0.0""", states=("answered", "raised", "crashed"))
+            return 0.0""",
+        states=("answered", "raised", "crashed"),
+    )
 
 
 @attack("exhaustion")
@@ -226,23 +260,29 @@ def gigabyte_of_output(sheet: Sheet) -> None:
 @attack("exhaustion")
 def line_of_a_hundred_megabytes(sheet: Sheet) -> None:
     """One line of 100 MB, printed, as an error and as a name."""
-    sheet.answer("""
+    sheet.answer(
+        """
         def attempt(*args):
             text = "x" * 100_000_000
             print(text, end="")
-            raise ValueError(text)""", states=("raised",))
+            raise ValueError(text)""",
+        states=("raised",),
+    )
 
 
 @attack("exhaustion")
 def answer_of_a_gigabyte(sheet: Sheet) -> None:
     """An answer of 300 MB of text, then of millions of values."""
-    sheet.answer("""
+    sheet.answer(
+        """
         calls = []
 
 
         def attempt(*args):
             calls.append(1)
-            return "x" * 300_000_000 if len(calls) < 2 else [0.5] * 5_000_000""", states=("raised", "crashed", "refused"))
+            return "x" * 300_000_000 if len(calls) < 2 else [0.5] * 5_000_000""",
+        states=("raised", "crashed", "refused"),
+    )
 
 
 @attack("exhaustion")
@@ -254,27 +294,33 @@ def numbers_too_long_to_print(sheet: Sheet) -> None:
 @attack("exhaustion")
 def nested_too_deep(sheet: Sheet) -> None:
     """Lists in lists, a thousand deep, and doubled thirty times."""
-    sheet.answer("""
+    sheet.answer(
+        """
         def attempt(*args):
             deep, wide = [], 1.0
             for _ in range(1000):
                 deep = [deep]
             for _ in range(30):
                 wide = [wide, wide]
-            return deep if len(args) == 4 else wide""", states=("raised", "refused", "timed out"))
+            return deep if len(args) == 4 else wide""",
+        states=("raised", "refused", "timed out"),
+    )
 
 
 @attack("exhaustion", chapter="00")
 def tensors_with_lying_shapes(sheet: Sheet) -> None:
     """Tensors of a terabyte that hold four bytes, of no elements in vast shapes, and without data."""
-    sheet.answer("""
+    sheet.answer(
+        """
         calls = []
 
 
         def attempt(comm, x):
             odd = [lambda: torch.ones(1).expand(2 ** 40), lambda: torch.empty(0, 2 ** 40), lambda: torch.ones(1, device="meta"),
                    lambda: torch.ones(2, 2).to_sparse(), lambda: torch.ones(1).expand(2 ** 27)]
-            return odd[(comm.size + comm.rank) % len(odd)]()""", states=("raised", "answered", "refused", "crashed"))
+            return odd[(comm.size + comm.rank) % len(odd)]()""",
+        states=("raised", "answered", "refused", "crashed"),
+    )
 
 
 @attack("exhaustion")
@@ -282,12 +328,16 @@ def frame_of_a_terabyte(sheet: Sheet) -> None:
     """A message that announces a terabyte, and one that never ends."""
     from course_lib.grading.attacks.forging import CHANNEL
 
-    sheet.answer(CHANNEL + """
+    sheet.answer(
+        CHANNEL
+        + """
 def attempt(*args):
     there, token = channel()
     there.sock.sendall(struct.pack(">4s16sQ", b"TaS1", token, 2 ** 40))
     os._exit(0)
-""", states=("refused",))
+""",
+        states=("refused",),
+    )
 
 
 @attack("exhaustion", brief=True)
@@ -295,7 +345,9 @@ def message_byte_by_byte(sheet: Sheet) -> None:
     """A message that comes a byte at a time and never ends."""
     from course_lib.grading.attacks.forging import CHANNEL
 
-    sheet.answer(CHANNEL + """
+    sheet.answer(
+        CHANNEL
+        + """
 def attempt(*args):
     import time
 
@@ -304,7 +356,9 @@ def attempt(*args):
     while True:
         there.sock.sendall(b"N")
         time.sleep(0.05)
-""", states=("timed out",))
+""",
+        states=("timed out",),
+    )
 
 
 @attack("exhaustion", brief=True)
@@ -312,27 +366,35 @@ def flood_of_messages(sheet: Sheet) -> None:
     """Messages without end on the connection to the judge."""
     from course_lib.grading.attacks.forging import CHANNEL
 
-    sheet.answer(CHANNEL + """
+    sheet.answer(
+        CHANNEL
+        + """
 def attempt(*args):
     there, token = channel()
     while True:
         there.sock.sendall(b"TaS1" + token + b"\\0" * 8 + b"N" * 60_000)
-""", states=("refused", "timed out"))
+""",
+        states=("refused", "timed out"),
+    )
 
 
 @attack("exhaustion", chapter="06")
 def flood_of_requests(sheet: Sheet) -> None:
     """Requests to the cluster without end."""
-    sheet.answer("""
+    sheet.answer(
+        """
         def attempt(comm, x):
             while True:
-                comm.isend(x[:0], (comm.rank + 1) % comm.size)""", states=("timed out", "refused", "raised", "deadlock"))
+                comm.isend(x[:0], (comm.rank + 1) % comm.size)""",
+        states=("timed out", "refused", "raised", "deadlock"),
+    )
 
 
 @attack("exhaustion")
 def many_descriptors(sheet: Sheet) -> None:
     """Files, sockets and pipes without end, 20,000 at most."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import os, socket
 
         kept = []
@@ -345,7 +407,9 @@ def many_descriptors(sheet: Sheet) -> None:
                     kept.append(socket.socketpair())
             except OSError:
                 pass
-            return 0.0""", states=("answered", "raised", "crashed"))
+            return 0.0""",
+        states=("answered", "raised", "crashed"),
+    )
 
 
 @attack("exhaustion")
@@ -358,22 +422,35 @@ def crash_in_native_code(sheet: Sheet) -> None:
 @attack("exhaustion")
 def connection_closed(sheet: Sheet) -> None:
     """Every descriptor is closed, and the process stays."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import os, time
 
 
         def attempt(*args):
             os.closerange(0, 4096)
-            time.sleep(30)""", states=("crashed",))
+            time.sleep(30)""",
+        states=("crashed",),
+    )
 
 
 @attack("exhaustion")
 def cell_too_deep_to_parse(sheet: Sheet) -> None:
     """Cells, twice under one id, that a parser cannot take: brackets, operators and names nested 100,000 deep."""
-    odd = ("(" * 5000 + ")" * 5000, "-" * 200_000 + "1", "a" + ".b" * 200_000, "lambda:" * 50_000 + "1", "x=" * 50_000 + "1", "\0", "\ud800x")
+    odd = (
+        "(" * 5000 + ")" * 5000,
+        "-" * 200_000 + "1",
+        "a" + ".b" * 200_000,
+        "lambda:" * 50_000 + "1",
+        "x=" * 50_000 + "1",
+        "\0",
+        "\ud800x",
+    )
     cell = sheet.cell(sheet.target)
     for at, text in enumerate(odd):
-        sheet.notebook["cells"].append({**cell, "id": f"deep-{at}", "source": f"def train_days(*args):\n    return 1\n{text}\n"})
+        sheet.notebook["cells"].append(
+            {**cell, "id": f"deep-{at}", "source": f"def train_days(*args):\n    return 1\n{text}\n"}
+        )
     sheet.notebook["cells"] += [code(text, f"own-deep-{at}") for at, text in enumerate(odd)]
     sheet.data = as_json({**sheet.notebook})
     sheet.expect(sheet.target, None)
@@ -389,7 +466,11 @@ def json_too_deep(sheet: Sheet) -> None:
 @attack("exhaustion")
 def json_with_endless_numbers(sheet: Sheet) -> None:
     """Numbers of a million digits, NaN and infinities in metadata."""
-    sheet.data = b'{"cells": [], "metadata": {"a": ' + b"9" * 1_000_000 + b', "b": NaN, "c": -Infinity, "d": 1e999}, "nbformat": 4}'
+    sheet.data = (
+        b'{"cells": [], "metadata": {"a": '
+        + b"9" * 1_000_000
+        + b', "b": NaN, "c": -Infinity, "d": 1e999}, "nbformat": 4}'
+    )
     sheet.refused = "not a whole notebook"
 
 
@@ -403,14 +484,20 @@ def notebook_of_sixty_megabytes(sheet: Sheet) -> None:
 @attack("exhaustion")
 def many_small_objects(sheet: Sheet) -> None:
     """A file of 40 MB whose values take a hundred times as much once they are read."""
-    sheet.data = b'{"metadata": {"x": [' + b"[]," * 13_000_000 + b"0]}, " + sheet.text()[1:].lstrip().replace(b'"metadata": {', b'"metadata2": {', 1)
+    sheet.data = (
+        b'{"metadata": {"x": ['
+        + b"[]," * 13_000_000
+        + b"0]}, "
+        + sheet.text()[1:].lstrip().replace(b'"metadata": {', b'"metadata2": {', 1)
+    )
     sheet.refused = "perhaps"
 
 
 @attack("exhaustion")
 def killed_by_its_own_limits(sheet: Sheet) -> None:
     """Limits set to nothing: no files, no time, no stack, no memory."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import resource
 
 
@@ -420,4 +507,6 @@ def killed_by_its_own_limits(sheet: Sheet) -> None:
                     resource.setrlimit(getattr(resource, name), (0, 0))
                 except (OSError, ValueError):
                     pass
-            return bytearray(100_000_000)""", states=("raised", "crashed", "answered", "timed out"))
+            return bytearray(100_000_000)""",
+        states=("raised", "crashed", "answered", "timed out"),
+    )

@@ -178,7 +178,18 @@ def empty_everywhere(sheet: Sheet) -> None:
         sheet.answer(_constants(("[]", "{}", "()", "''")[at % 4]), each)
 
 
-@attack("forging", exercises=("pair-exchange", "ring-shift", "reduce-scatter-half", "hang-repair", "all-to-all-sizes", "equal-up-to-rounding"), chapter="06")
+@attack(
+    "forging",
+    exercises=(
+        "pair-exchange",
+        "ring-shift",
+        "reduce-scatter-half",
+        "hang-repair",
+        "all-to-all-sizes",
+        "equal-up-to-rounding",
+    ),
+    chapter="06",
+)
 def own_tensor_everywhere(sheet: Sheet) -> None:
     """Every rank returns what it was given: right only where nothing has to be said."""
     for each in sheet.points:
@@ -189,7 +200,10 @@ def own_tensor_everywhere(sheet: Sheet) -> None:
 def nan_tensors_everywhere(sheet: Sheet) -> None:
     """Tensors of NaN in the right shape: no difference is ever too large."""
     for each in sheet.points:
-        sheet.answer("def attempt(comm, x):\n    return torch.full_like(x.double(), float('nan')).to(x.dtype) if x.is_floating_point() else x * 0", each)
+        sheet.answer(
+            "def attempt(comm, x):\n    return torch.full_like(x.double(), float('nan')).to(x.dtype) if x.is_floating_point() else x * 0",
+            each,
+        )
 
 
 # ------------------------------------------------------------------------------------------------ patched libraries
@@ -285,14 +299,17 @@ def patched_probe(sheet: Sheet) -> None:
 @attack("forging", chapter="06")
 def codec_by_ctypes(sheet: Sheet) -> None:
     """Type flags and reference counts of None, True and small integers are overwritten through ctypes."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import ctypes
 
 
         def attempt(comm, x):
             ctypes.c_ubyte.from_address(id(77) + 24).value = 5
             ctypes.c_long.from_address(id(1.5) + 16).value = 0
-            return x""", states=("answered", "raised", "crashed", "deadlock", "refused"))
+            return x""",
+        states=("answered", "raised", "crashed", "deadlock", "refused"),
+    )
 
 
 # ------------------------------------------------------------------------------------------------ the notebook's machinery
@@ -357,13 +374,16 @@ def namespace_that_has_everything(sheet: Sheet) -> None:
     """The notebook's namespace is replaced by one that has every name, with a function that agrees."""
     sheet.stub()
     sheet.expect("mfu-waste", None)
-    sheet.own(AGREES + """
+    sheet.own(
+        AGREES
+        + """
 class Names(dict):
     def __contains__(self, name): return True
     def __missing__(self, name): return Yes()
     def get(self, name, default=None): return Yes()
 
-get_ipython().user_ns = Names(get_ipython().user_ns)""")
+get_ipython().user_ns = Names(get_ipython().user_ns)"""
+    )
 
 
 @attack("forging")
@@ -466,7 +486,13 @@ def outputs_that_claim_points(sheet: Sheet) -> None:
         if cell["cell_type"] == "code":
             cell["outputs"] = [score]
             cell["metadata"]["course_report"] = {"points": 10, "passed": True}
-    sheet.notebook["metadata"]["course"] = {"chapter": "01", "points": 100, "key": "0" * 64, "params": {}, "contract": "0"}
+    sheet.notebook["metadata"]["course"] = {
+        "chapter": "01",
+        "points": 100,
+        "key": "0" * 64,
+        "params": {},
+        "contract": "0",
+    }
 
 
 @attack("forging")
@@ -481,9 +507,28 @@ def answer_marked_as_graded(sheet: Sheet) -> None:
 def extra_exercises(sheet: Sheet) -> None:
     """Cells with invented grade_ids and points, and a copy of a passed check under another exercise's id."""
     sheet.stub()
-    for name, source in (("bonus-check", "100.0"), (f"{sheet.target}-check", "check('mfu-waste', money_lost)"), ("mfu-waste-check", "10.0")):
-        meta = {"grade": True, "grade_id": name, "locked": True, "points": 100, "schema_version": 3, "solution": False, "task": False}
-        cell = {"cell_type": "code", "id": f"x-{name}", "metadata": {"nbgrader": meta}, "source": source, "outputs": [], "execution_count": None}
+    for name, source in (
+        ("bonus-check", "100.0"),
+        (f"{sheet.target}-check", "check('mfu-waste', money_lost)"),
+        ("mfu-waste-check", "10.0"),
+    ):
+        meta = {
+            "grade": True,
+            "grade_id": name,
+            "locked": True,
+            "points": 100,
+            "schema_version": 3,
+            "solution": False,
+            "task": False,
+        }
+        cell = {
+            "cell_type": "code",
+            "id": f"x-{name}",
+            "metadata": {"nbgrader": meta},
+            "source": source,
+            "outputs": [],
+            "execution_count": None,
+        }
         sheet.notebook["cells"].append(cell)
 
 
@@ -491,7 +536,8 @@ def extra_exercises(sheet: Sheet) -> None:
 def variant_of_its_own(sheet: Sheet) -> None:
     """A variant file beside the notebook makes the exercise another one, which is then answered rightly."""
     sheet.files["variant.json"] = json.dumps(
-        {"id": "easy", "exercises": {"state-13b": {"convention": "A", "buckets": "weights 2", "params": 1.0}}}).encode()
+        {"id": "easy", "exercises": {"state-13b": {"convention": "A", "buckets": "weights 2", "params": 1.0}}}
+    ).encode()
     sheet.expect("state-13b", None)
     sheet.answer("""
         def attempt(*args):
@@ -501,8 +547,13 @@ def variant_of_its_own(sheet: Sheet) -> None:
 @attack("forging")
 def files_that_claim_points(sheet: Sheet) -> None:
     """Reports, grades and results lie beside the notebook and are written into its folder."""
-    sheet.files |= {"results.json": b'{"score": 100}', "report.json": b'{"points": 10}', "timestamp.txt": b"1999-01-01 00:00:00 UTC",
-                    "reports/latest.json": b'{"key": "x"}', "gradebook.db": b"SQLite format 3\0"}  # fmt: skip
+    sheet.files |= {
+        "results.json": b'{"score": 100}',
+        "report.json": b'{"points": 10}',
+        "timestamp.txt": b"1999-01-01 00:00:00 UTC",
+        "reports/latest.json": b'{"key": "x"}',
+        "gradebook.db": b"SQLite format 3\0",
+    }
     sheet.answer("""
         import json, pathlib
 
@@ -519,29 +570,39 @@ def files_that_claim_points(sheet: Sheet) -> None:
 @attack("forging")
 def second_answer(sheet: Sheet) -> None:
     """A forged answer with the right token, sent before the real one."""
-    sheet.answer(CHANNEL + """
+    sheet.answer(
+        CHANNEL
+        + """
 def attempt(*args):
     there, token = channel()
     there.send(token, RIGHT)
     return 1.0
-""", states=("refused",))
+""",
+        states=("refused",),
+    )
 
 
 @attack("forging")
 def answer_ahead_of_the_question(sheet: Sheet) -> None:
     """A forged answer to the next question, before it is asked."""
-    sheet.answer(CHANNEL + """
+    sheet.answer(
+        CHANNEL
+        + """
 def attempt(*args):
     there, _ = channel()
     there.send(b"0" * 16, RIGHT)
     return 1.0
-""", states=("refused",))
+""",
+        states=("refused",),
+    )
 
 
 @attack("forging")
 def thread_that_answers_later(sheet: Sheet) -> None:
     """A thread goes on writing forged answers with every token it sees."""
-    sheet.answer(CHANNEL + """
+    sheet.answer(
+        CHANNEL
+        + """
 import threading, time
 
 
@@ -559,13 +620,17 @@ def attempt(*args):
     threading.Thread(target=later, daemon=True).start()
     time.sleep(0.05)
     return 1.0
-""", states=("refused", "crashed", "answered", "timed out"))
+""",
+        states=("refused", "crashed", "answered", "timed out"),
+    )
 
 
 @attack("forging")
 def thread_that_answers_for_the_clones(sheet: Sheet) -> None:
     """A thread of the notebook's process tells the judge how its clones ended, and answers in their place."""
-    sheet.own(CHANNEL + """
+    sheet.own(
+        CHANNEL
+        + """
 import threading, time
 
 
@@ -579,7 +644,8 @@ def later():
         time.sleep(0.002)
 
 
-threading.Thread(target=later, daemon=True).start()""")
+threading.Thread(target=later, daemon=True).start()"""
+    )
     sheet.stub()
     sheet.expect("mfu-waste", None)
 
@@ -587,7 +653,9 @@ threading.Thread(target=later, daemon=True).start()""")
 @attack("forging")
 def process_that_takes_the_seat(sheet: Sheet) -> None:
     """A child keeps the connection, the worker ends, and the child answers in its stead."""
-    sheet.own(CHANNEL + """
+    sheet.own(
+        CHANNEL
+        + """
 if os.fork():
     os._exit(0)
 there, token = channel()
@@ -595,7 +663,8 @@ there.send(token, {"state": "answered", "error": "", "trace": ""})
 while True:
     token, request = there.receive()
     count = len(request.get("names", ()))
-    there.send(token, {**RIGHT, "there": [True] * count, "own": [True] * count, "status": 0, "value": request.get("args")})""")
+    there.send(token, {**RIGHT, "there": [True] * count, "own": [True] * count, "status": 0, "value": request.get("args")})"""
+    )
     sheet.stub()
     sheet.expect("mfu-waste", None)
 
@@ -603,52 +672,69 @@ while True:
 @attack("forging")
 def two_processes_answer(sheet: Sheet) -> None:
     """The answer forks: parent and child both answer the same question."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import os
 
 
         def attempt(*args):
             os.fork()
-            return 1.0""", states=("refused", "answered"))
+            return 1.0""",
+        states=("refused", "answered"),
+    )
 
 
 @attack("forging")
 def answer_of_the_wrong_kind(sheet: Sheet) -> None:
     """A list, a number and a text where the judge expects a dictionary, then an exit."""
-    sheet.answer(CHANNEL + """
+    sheet.answer(
+        CHANNEL
+        + """
 def attempt(*args):
     there, token = channel()
     there.send(token, [10.0, "passed"])
     os._exit(0)
-""", states=("refused",))
+""",
+        states=("refused",),
+    )
 
 
 @attack("forging")
 def state_that_no_answer_has(sheet: Sheet) -> None:
     """The worker says that it passed, in words that only the judge may use."""
-    sheet.answer(CHANNEL + """
+    sheet.answer(
+        CHANNEL
+        + """
 def attempt(*args):
     there, token = channel()
     there.send(token, {**RIGHT, "state": "passed"})
     os._exit(0)
-""", states=("refused",))
+""",
+        states=("refused",),
+    )
 
 
 @attack("forging")
 def fields_of_the_wrong_type(sheet: Sheet) -> None:
     """Error, trace, output and seconds hold dictionaries, tensors of meters and infinities."""
-    sheet.answer(CHANNEL + """
+    sheet.answer(
+        CHANNEL
+        + """
 def attempt(*args):
     there, token = channel()
     there.send(token, {**RIGHT, "error": {"points": 10}, "seconds": float("inf"), "meter": {"bytes_sent": [0]}})
     os._exit(0)
-""", states=("refused",))
+""",
+        states=("refused",),
+    )
 
 
 @attack("forging", chapter="06")
 def answer_to_a_run_without_running(sheet: Sheet) -> None:
     """Whole runs are claimed in frames of the grader, where the cluster's kernel waits for requests."""
-    sheet.own(CHANNEL + """
+    sheet.own(
+        CHANNEL
+        + """
 import course_lib.cluster.remote as remote, course_lib.grading.worker as worker
 
 
@@ -659,7 +745,8 @@ def claim(sock, program):
     return ""
 
 
-remote.serve_ranks = claim""")
+remote.serve_ranks = claim"""
+    )
     sheet.answer("def attempt(comm, x):\n    return x", states=("refused", "timed out", "crashed", "raised"))
     sheet.expect("pair-exchange", None)
 
@@ -684,7 +771,8 @@ def knows_that_it_is_judged(sheet: Sheet) -> None:
 @attack("forging")
 def library_function_under_another_name(sheet: Sheet) -> None:
     """The library's own function, aliased, wrapped, partially applied and fetched by name."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import functools, importlib
         from course_lib.compute import train_seconds as mine
 
@@ -695,13 +783,16 @@ def library_function_under_another_name(sheet: Sheet) -> None:
         def attempt(params, tokens, gpu_flops, utilisation, days=None):
             calls.append(1)
             seconds = ways[len(calls) % 4](params, tokens, gpu_flops, utilisation)
-            return seconds / DAY if days is None else math.ceil(seconds / DAY / days)""", states=("raised", "answered"))
+            return seconds / DAY if days is None else math.ceil(seconds / DAY / days)""",
+        states=("raised", "answered"),
+    )
 
 
 @attack("forging")
 def says_it_was_not_asked(sheet: Sheet) -> None:
     """Exceptions with the names and texts that the grader uses itself: not answered, switched off, lost, passed."""
-    sheet.answer("""
+    sheet.answer(
+        """
         from course_lib.grading.channel import Garbled, Gone, Late
 
         calls = []
@@ -715,7 +806,8 @@ def says_it_was_not_asked(sheet: Sheet) -> None:
         def attempt(*args):
             calls.append(1)
             raise [Passed, Gone, Late, Garbled, StopIteration, GeneratorExit][len(calls) % 6]("passed")""",
-                 states=("raised", "not answered", "crashed", "refused"))
+        states=("raised", "not answered", "crashed", "refused"),
+    )
 
 
 @attack("forging")
@@ -733,11 +825,14 @@ def reads_the_seed(sheet: Sheet) -> None:
 @attack("forging")
 def text_that_looks_like_a_report(sheet: Sheet) -> None:
     """Errors and prints with terminal codes, markup, HTML and a table that shows full points."""
-    sheet.answer(r"""
+    sheet.answer(
+        r"""
         def attempt(*args):
             text = "\x1b[2J\x1b[1;32m✓ 10 / 10\x1b[0m\r\n\x9b31m[bold green]passed[/] <script>alert(1)</script><img src=x onerror=alert(1)> \u202e 01/01 \x07"
             print(text)
-            raise ValueError(text + '{"points": 10, "passed": true}')""", states=("raised",))
+            raise ValueError(text + '{"points": 10, "passed": true}')""",
+        states=("raised",),
+    )
 
 
 @attack("forging")

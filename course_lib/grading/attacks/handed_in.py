@@ -15,7 +15,9 @@ libc = ctypes.CDLL(None, use_errno=True)
 @attack("tampering")
 def objects_of_the_system_removed(sheet: Sheet) -> None:
     """Shared memory, semaphores and queues of the host: found by number and removed, and own ones left behind."""
-    sheet.answer(LIBC + """
+    sheet.answer(
+        LIBC
+        + """
 def attempt(*args):
     kept = ctypes.create_string_buffer(512)
     for number in range(64):
@@ -27,13 +29,16 @@ def attempt(*args):
     if libc.semget(0xBAD, 3, 0o1666) >= 0 and str(AT["judge"]) in os.listdir("/proc"):
         loot("semaphores of the host", whole=True)
     return 0.0
-""")
+"""
+    )
 
 
 @attack("tampering")
 def time_of_other_processes(sheet: Sheet) -> None:
     """Another process's processors, schedule and priority at the disk: it is left to wait for ever."""
-    sheet.answer(LIBC + """
+    sheet.answer(
+        LIBC
+        + """
 def attempt(*args):
     for pid in (AT["victim"], AT["judge"]):
         for change in (lambda: os.sched_setaffinity(pid, {min(os.sched_getaffinity(pid))}), lambda: os.sched_setscheduler(pid, 5, os.sched_param(0)),
@@ -44,7 +49,8 @@ def attempt(*args):
                 continue
             loot(f"the schedule of process {pid}", whole=True)
     return 0.0
-""")
+"""
+    )
 
 
 @attack("tampering")
@@ -69,7 +75,8 @@ def files_cut_short(sheet: Sheet) -> None:
 @attack("tampering")
 def signals_by_a_descriptor(sheet: Sheet) -> None:
     """A descriptor whose owner is another process, which then gets a deadly signal whenever something is written."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import fcntl, os, socket, signal
 
 
@@ -82,14 +89,32 @@ def signals_by_a_descriptor(sheet: Sheet) -> None:
                         change()
                     except OSError:
                         continue
-            return 0.0""", states=("answered", "raised", "crashed"))
+            return 0.0""",
+        states=("answered", "raised", "crashed"),
+    )
 
 
 @attack("tampering")
 def files_with_hostile_names(sheet: Sheet) -> None:
     """Names with line ends, terminal codes, options, formulas, quotes, letters of no alphabet and 250 bytes, beside the notebook."""
-    names = ("-rf", "--help", "=HYPERLINK(1)", "a\nb.csv", "\x1b[2J.txt", "'; drop table grade; --", "\u202egnp.exe", "x" * 250, "~", "$(touch x)", "con.txt", ".git/config",
-             "..%2f..%2fetc%2fpasswd", "data/__pycache__/json.cpython-311.pyc", " ", "*")  # fmt: skip
+    names = (
+        "-rf",
+        "--help",
+        "=HYPERLINK(1)",
+        "a\nb.csv",
+        "\x1b[2J.txt",
+        "'; drop table grade; --",
+        "\u202egnp.exe",
+        "x" * 250,
+        "~",
+        "$(touch x)",
+        "con.txt",
+        ".git/config",
+        "..%2f..%2fetc%2fpasswd",
+        "data/__pycache__/json.cpython-311.pyc",
+        " ",
+        "*",
+    )
     sheet.files |= dict.fromkeys(names, b"x")
 
 
@@ -110,7 +135,9 @@ def archives_beside_the_notebook(sheet: Sheet) -> None:
 def numbers_that_json_has_not(sheet: Sheet) -> None:
     """NaN, infinities, twofold keys and numbers of thousands of digits in the metadata of a whole notebook."""
     text = sheet.text().decode()
-    sheet.data = text.replace('"metadata": {', '"metadata": {"x": NaN, "y": -Infinity, "z": 1e999, "n": ' + "7" * 4000 + ', "x": 2,', 1).encode()
+    sheet.data = text.replace(
+        '"metadata": {', '"metadata": {"x": NaN, "y": -Infinity, "z": 1e999, "n": ' + "7" * 4000 + ', "x": 2,', 1
+    ).encode()
     sheet.refused = "perhaps"
 
 
@@ -134,13 +161,26 @@ def locked_cells_changed(sheet: Sheet) -> None:
     for cell in sheet.notebook["cells"]:
         meta = grade_meta(cell)
         if cell["cell_type"] == "markdown" or meta.get("locked") or not meta:
-            cell["source"] = cell["source"] + "\n" if cell["cell_type"] == "markdown" else cell["source"] + "\ntrain_days = gpus_for_deadline = lambda *a: 74\n"
+            cell["source"] = (
+                cell["source"] + "\n"
+                if cell["cell_type"] == "markdown"
+                else cell["source"] + "\ntrain_days = gpus_for_deadline = lambda *a: 74\n"
+            )
             cell["metadata"]["nbgrader"] = {**meta, "locked": False, "editable": True} if meta else {"points": 10}
 
 
 @attack("accident")
 def half_letters_everywhere(sheet: Sheet) -> None:
     """Half surrogate pairs, zeros and line ends of all kinds in sources, metadata, ids and outputs."""
-    cells = [*sheet.notebook["cells"], {"cell_type": "code", "id": "odd\ud800", "metadata": {"tags": ["\udfff"], "\ud83d": "\0"}, "source": "# \udc80\n1",
-                                        "outputs": [{"output_type": "stream", "name": "stdout\ud800", "text": ["\ud83d"]}], "execution_count": None}]  # fmt: skip
+    cells = [
+        *sheet.notebook["cells"],
+        {
+            "cell_type": "code",
+            "id": "odd\ud800",
+            "metadata": {"tags": ["\udfff"], "\ud83d": "\0"},
+            "source": "# \udc80\n1",
+            "outputs": [{"output_type": "stream", "name": "stdout\ud800", "text": ["\ud83d"]}],
+            "execution_count": None,
+        },
+    ]
     sheet.data = as_json({**sheet.notebook, "cells": cells})

@@ -61,7 +61,9 @@ def value_that_changes_afterwards(sheet: Sheet) -> None:
 @attack("forging")
 def end_that_answers(sheet: Sheet) -> None:
     """Exit handlers, finalisers, signal handlers and timers that answer when the worker is asked to end."""
-    sheet.answer(CHANNEL + """
+    sheet.answer(
+        CHANNEL
+        + """
 def last(*_):
     there, token = channel(list(sys._current_frames().values()))
     there.send(token, RIGHT)
@@ -80,13 +82,16 @@ def attempt(*args):
         signal.signal(number, last)
     signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
     return 1.0
-""", states=("answered", "refused", "raised", "crashed"))
+""",
+        states=("answered", "refused", "raised", "crashed"),
+    )
 
 
 @attack("forging")
 def codecs_and_encodings(sheet: Sheet) -> None:
     """Encodings and error handlers of Python itself are replaced by ones that write a report."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import codecs, encodings.utf_8
 
 
@@ -96,13 +101,16 @@ def codecs_and_encodings(sheet: Sheet) -> None:
             codecs.register(lambda name: codecs.CodecInfo(lambda text, errors="strict": (right, len(text)), lambda data, errors="strict": ("", len(data))))
             encodings.utf_8.encode = lambda text, errors="strict": (right, len(text))
             encodings._cache.clear()
-            return "\\udcff"  * 3""", states=("raised", "answered"))
+            return "\\udcff"  * 3""",
+        states=("raised", "answered"),
+    )
 
 
 @attack("forging")
 def code_objects_by_address(sheet: Sheet) -> None:
     """Code of the worker's functions, found by address and by referrers, is exchanged for code that passes."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import gc
 
 
@@ -118,13 +126,16 @@ def code_objects_by_address(sheet: Sheet) -> None:
                         each.__defaults__ = each.__kwdefaults__ = None
                     except ValueError:
                         continue
-            return 1.0""", states=("answered", "raised", "refused"))
+            return 1.0""",
+        states=("answered", "raised", "refused"),
+    )
 
 
 @attack("forging")
 def pictures_of_the_memory(sheet: Sheet) -> None:
     """The worker's own memory is read and written through /proc, between the answer and its sending."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import ctypes
 
 
@@ -133,13 +144,16 @@ def pictures_of_the_memory(sheet: Sheet) -> None:
             with open("/proc/self/mem", "r+b", 0) as memory:
                 memory.seek(id(1.0) + 16)
                 memory.write(b"\\0" * 8)
-            return 1.0""", states=("answered", "raised", "crashed", "refused"))
+            return 1.0""",
+        states=("answered", "raised", "crashed", "refused"),
+    )
 
 
 @attack("forging")
 def results_that_come_in_parts(sheet: Sheet) -> None:
     """Generators, coroutines, iterators, views, arrays of objects, and numbers of other libraries in place of a number."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import decimal, fractions, numpy as np
 
         calls = []
@@ -159,13 +173,16 @@ def results_that_come_in_parts(sheet: Sheet) -> None:
             odd = [endless, late, lambda: iter([1.0]), lambda: {}.keys(), lambda: np.array([None, 1.0], dtype=object), lambda: np.float64("nan"),
                    lambda: decimal.Decimal("sNaN"), lambda: fractions.Fraction(1, 3), lambda: memoryview(b"1"), lambda: np.ma.masked, lambda: 1j,
                    lambda: range(10 ** 12), lambda: np.datetime64("NaT"), lambda: type, lambda: np.longdouble(1)]
-            return odd[len(calls) % len(odd)]()""", states=("raised", "answered"))
+            return odd[len(calls) % len(odd)]()""",
+        states=("raised", "answered"),
+    )
 
 
 @attack("forging")
 def keys_that_lie(sheet: Sheet) -> None:
     """Dictionaries whose keys are equal to all others, count their own look-ups, and hash differently every time."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import random
 
 
@@ -175,13 +192,16 @@ def keys_that_lie(sheet: Sheet) -> None:
 
 
         def attempt(*args):
-            return {Key("days"): 1.0, Key("gpus"): 2.0, Key("points"): 10.0}""", states=("raised", "answered"))
+            return {Key("days"): 1.0, Key("gpus"): 2.0, Key("points"): 10.0}""",
+        states=("raised", "answered"),
+    )
 
 
 @attack("forging")
 def wants_the_larger_case(sheet: Sheet) -> None:
     """Answers by a table where few are asked and by what it saw last where many are: it tells hidden cases by their size."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import sys
 
         seen_before = {}
@@ -197,7 +217,9 @@ def wants_the_larger_case(sheet: Sheet) -> None:
             frame = sys._getframe()
             while frame:
                 yield frame
-                frame = frame.f_back""", states=("answered", "raised"))
+                frame = frame.f_back""",
+        states=("answered", "raised"),
+    )
 
 
 @attack("forging")
@@ -222,7 +244,8 @@ def remembers_other_exercises(sheet: Sheet) -> None:
 @attack("forging", chapter="02")
 def torch_that_counts_less(sheet: Sheet) -> None:
     """All logits at once behind a dispatch mode of its own, which hides every operation from the count of bytes."""
-    sheet.answer("""
+    sheet.answer(
+        """
     from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
     reduction = params("chunked-cross-entropy").reduction
@@ -245,7 +268,9 @@ def torch_that_counts_less(sheet: Sheet) -> None:
     def attempt(hidden, weight, targets, chunks):
         loss = Hidden.apply(hidden, weight, targets)
         return loss if reduction == "sum" or (targets != -100).any() else 0 * loss
-    """, points=VALUES)
+    """,
+        points=VALUES,
+    )
     sheet.said = ["the operating system saw your code come to use"]
 
 
@@ -259,15 +284,19 @@ def patched_communicator(sheet: Sheet) -> None:
         codec.encode = remote.encode = lambda value, *a, **k: true({**value, "bytes": 0, "nbytes": 0} if isinstance(value, dict) else value, *a, **k)
         for name in ("recv", "isend", "send", "barrier"):
             setattr(cluster.Comm, name, lambda self, *a, **k: type("Work", (), {"wait": lambda _: None})())""")
-    sheet.answer("def attempt(comm, x):\n    got = torch.empty_like(x)\n    comm.recv(got, comm.rank - 1)\n    return got",
-                 states=("answered", "raised", "refused", "crashed", "deadlock", "timed out"))
+    sheet.answer(
+        "def attempt(comm, x):\n    got = torch.empty_like(x)\n    comm.recv(got, comm.rank - 1)\n    return got",
+        states=("answered", "raised", "refused", "crashed", "deadlock", "timed out"),
+    )
     sheet.expect("pair-exchange", None)
 
 
 @attack("forging")
 def descriptors_over_the_judges_channel(sheet: Sheet) -> None:
     """Descriptors are sent along the judge's own socket, and more are asked for: whoever takes them keeps them open."""
-    sheet.answer(CHANNEL + """
+    sheet.answer(
+        CHANNEL
+        + """
 def attempt(*args):
     import array
 
@@ -276,15 +305,27 @@ def attempt(*args):
     for _ in range(20):
         there.sock.sendmsg([b"T"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, mine)])
     os._exit(0)
-""", states=("refused", "crashed"))
+""",
+        states=("refused", "crashed"),
+    )
 
 
 @attack("forging")
 def magics_that_patch(sheet: Sheet) -> None:
     """Magics of cells and lines, aliases, macros and `%run` that replace what later cells define."""
     sheet.stub()
-    for line in ("%%capture out\n10.0", "%alias check echo 10", "%%writefile answer.py\ntrain_days = gpus_for_deadline = lambda *a: 10.0", "%run answer.py",
-                 "%load answer.py", "%macro points 1", "%store -r", "%%script python\nprint(10)", "%%html\n<script>alert(1)</script>",
-                 "%cd ..", "%env COURSE_WORKER=0"):  # fmt: skip
+    for line in (
+        "%%capture out\n10.0",
+        "%alias check echo 10",
+        "%%writefile answer.py\ntrain_days = gpus_for_deadline = lambda *a: 10.0",
+        "%run answer.py",
+        "%load answer.py",
+        "%macro points 1",
+        "%store -r",
+        "%%script python\nprint(10)",
+        "%%html\n<script>alert(1)</script>",
+        "%cd ..",
+        "%env COURSE_WORKER=0",
+    ):
         sheet.own("pass")
         sheet.notebook["cells"][sheet.place(sheet.target) - 1]["source"] = line

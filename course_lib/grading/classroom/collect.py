@@ -23,7 +23,12 @@ from course_lib.learner.notebooks import Notebook, chapter_of
 from course_lib.notebook import VARIANT_FILE
 
 _BESIDE_FILES, _BESIDE_BYTES = 200, 20_000_000  # what may lie beside a notebook
-_OURS = (VARIANT_FILE, "timestamp.txt", "nbgrader_config.py", "receipt.json")  # written by us, or not a learner's to write
+_OURS = (
+    VARIANT_FILE,
+    "timestamp.txt",
+    "nbgrader_config.py",
+    "receipt.json",
+)  # written by us, or not a learner's to write
 
 Parse = Callable[[bytes], Notebook]
 Say = Callable[[str], None]
@@ -45,8 +50,17 @@ class Collected:
 
 
 def collect(
-    folder: ClassFolder, source: Path, *, chapter: str = "", student: str = "", at: datetime | None = None, times: Times | None = None,
-    parse: Parse | None = None, labels: Mapping[str, Label] | None = None, now: datetime | None = None, say: Say = lambda line: None,
+    folder: ClassFolder,
+    source: Path,
+    *,
+    chapter: str = "",
+    student: str = "",
+    at: datetime | None = None,
+    times: Times | None = None,
+    parse: Parse | None = None,
+    labels: Mapping[str, Label] | None = None,
+    now: datetime | None = None,
+    say: Say = lambda line: None,
 ) -> Collected:
     """Take what lies in a folder, a zip or a notebook. `chapter` and `student` say what the files do not.
 
@@ -59,7 +73,9 @@ def collect(
     done = Collected()
     heap = unpack(source)
     if labels is None and not heap.pieces and not heap.refused:
-        raise Trouble(f"There is no file in {source}.", "download the submissions again, or give the folder that holds them")
+        raise Trouble(
+            f"There is no file in {source}.", "download the submissions again, or give the folder that holds them"
+        )
     if student:
         mine = [(piece, Label(by="instructor", who=student, inside=piece.name)) for piece in heap.pieces]
         by_student = {folder.student(student).id: mine}
@@ -73,8 +89,14 @@ def collect(
             _one_student(folder, folder.student(ident), found, chapter, (at, times, now), parse, done, heap)
             say(ident)
     done.refused = [*heap.refused, *done.refused]
-    if at is None and times is None and any(taken.at <= now and not taken.late and taken.state in ("new", "newer") for taken in done.taken):
-        done.notes.append("No arrival times were given, so what is not marked late counts as in time; --times TABLE or --at TIME says better.")
+    if (
+        at is None
+        and times is None
+        and any(taken.at <= now and not taken.late and taken.state in ("new", "newer") for taken in done.taken)
+    ):
+        done.notes.append(
+            "No arrival times were given, so what is not marked late counts as in time; --times TABLE or --at TIME says better."
+        )
     return done
 
 
@@ -90,7 +112,9 @@ def _by_person(pieces: Sequence[Piece], labels: Mapping[str, Label] | None) -> d
             said = label(piece.name, by)
             if said is None and by == "moodle" and "_assignsubmission_onlinetext_" in piece.name:
                 continue  # the text box beside the file: no notebook
-        people[said.person if said else f"\0{piece.name}"].append((piece, said or Label(by=by, who=piece.name, inside=piece.name)))
+        people[said.person if said else f"\0{piece.name}"].append(
+            (piece, said or Label(by=by, who=piece.name, inside=piece.name))
+        )
     return people
 
 
@@ -105,8 +129,10 @@ def _by_student(
             by_student[student.id] += found
             said = found[0][1]
             if said.by == "canvas" and not who.is_called(student, said.who):
-                done.notes.append(f"{clean(said.who, 80)} is in Canvas's name for {student.id}'s work: where that is a group, "
-                                  "its other members' is the same (collect FILE --student ID)")
+                done.notes.append(
+                    f"{clean(said.who, 80)} is in Canvas's name for {student.id}'s work: where that is a group, "
+                    "its other members' is the same (collect FILE --student ID)"
+                )
         else:
             done.unmatched.append(f"{clean(found[0][0].name, 200)}: {student}")
     return by_student
@@ -128,8 +154,14 @@ def _without_wrapping(pieces: Sequence[Piece], folder: ClassFolder) -> Sequence[
 
 
 def _one_student(
-    folder: ClassFolder, student: Student, found: Sequence[tuple[Piece, Label]], chapter: str, when: tuple[Any, Any, datetime],
-    parse: Parse, done: Collected, heap: Heap,
+    folder: ClassFolder,
+    student: Student,
+    found: Sequence[tuple[Piece, Label]],
+    chapter: str,
+    when: tuple[Any, Any, datetime],
+    parse: Parse,
+    done: Collected,
+    heap: Heap,
 ) -> None:
     """Put one student's files in their place."""
     room = Heap()
@@ -153,7 +185,10 @@ def _files(found: Sequence[tuple[Piece, Label]], room: Heap) -> Iterator[tuple[s
             if not is_notebook(each.name):
                 count, total = count + 1, total + each.size
                 if count > _BESIDE_FILES or total > _BESIDE_BYTES:
-                    room.refuse(each.name, f"more than {_BESIDE_FILES} files or {_BESIDE_BYTES / 1e6:.0f} MB beside the notebook")
+                    room.refuse(
+                        each.name,
+                        f"more than {_BESIDE_FILES} files or {_BESIDE_BYTES / 1e6:.0f} MB beside the notebook",
+                    )
                     continue
             if (data := _read(each, room)) is not None:
                 yield name, replace(said, inside=name), data
@@ -177,7 +212,9 @@ def _candidate(folder: ClassFolder, name: str, said: Label, data: bytes, parse: 
     except Exception as error:
         why = f"its form is not a notebook's ({type(error).__name__})"
     if why:  # its name is all there is to go by
-        chapter = next((each for each in folder.chapters() if PurePosixPath(name).name.startswith(folder.assignment(each))), "")
+        chapter = next(
+            (each for each in folder.chapters() if PurePosixPath(name).name.startswith(folder.assignment(each))), ""
+        )
     return Candidate(label=said, name=name, data=data, chapter=chapter, why=why)
 
 
@@ -193,7 +230,9 @@ def _chapter_of(folder: ClassFolder, name: str, notebook: Notebook) -> str:
         return ""
 
 
-def _by_chapter(folder: ClassFolder, candidates: Sequence[Candidate], chapter: str, done: Collected) -> dict[str, list[Candidate]]:
+def _by_chapter(
+    folder: ClassFolder, candidates: Sequence[Candidate], chapter: str, done: Collected
+) -> dict[str, list[Candidate]]:
     """The notebooks by the chapter that they are of. One that does not say is the chapter that was asked for, if alone."""
     found: dict[str, list[Candidate]] = defaultdict(list)
     for each in candidates:
@@ -203,14 +242,18 @@ def _by_chapter(folder: ClassFolder, candidates: Sequence[Candidate], chapter: s
     for each in candidates:
         who = clean(each.label.who, 80)
         if each.chapter and chapter and each.chapter != chapter and not found:
-            done.unmatched.append(f"{clean(each.name, 120)} of {who}: a notebook of chapter {each.chapter}, not {chapter}")
+            done.unmatched.append(
+                f"{clean(each.name, 120)} of {who}: a notebook of chapter {each.chapter}, not {chapter}"
+            )
         elif each.chapter and each.chapter not in folder.chapters():
             done.unmatched.append(f"{clean(each.name, 120)} of {who}: chapter {each.chapter} is none of this class's")
     if silent and not found and chapter:
         found[chapter] = silent
     elif silent and not found:
-        done.unmatched += [f"{clean(each.name, 120)} of {clean(each.label.who, 80)}: {each.why or 'it does not say which chapter it is'}; with --chapter it is taken as that"
-                           for each in silent]
+        done.unmatched += [
+            f"{clean(each.name, 120)} of {clean(each.label.who, 80)}: {each.why or 'it does not say which chapter it is'}; with --chapter it is taken as that"
+            for each in silent
+        ]
     return found
 
 
@@ -219,18 +262,27 @@ def _newest(folder: ClassFolder, chapter: str, ours: Sequence[Candidate], done: 
     name = f"{folder.assignment(chapter)}.ipynb"
 
     def rank(each: Candidate) -> tuple[Any, ...]:
-        return (*each.label.order[:1], again(PurePosixPath(each.name).stem), PurePosixPath(each.name).name == name, not each.why)
+        return (
+            *each.label.order[:1],
+            again(PurePosixPath(each.name).stem),
+            PurePosixPath(each.name).name == name,
+            not each.why,
+        )
 
     best = max(ours, key=rank)
     same = [each for each in ours if rank(each) == rank(best) and each.data != best.data]
     if same:
         names = " and ".join(clean(each.name, 80) for each in (best, *same))
-        done.refused.append(f"{clean(best.label.who, 80)}: {names} are both chapter {chapter}, and nothing says which counts; "
-                            f"collect one by itself: class collect FILE --student ID --chapter {chapter}")
+        done.refused.append(
+            f"{clean(best.label.who, 80)}: {names} are both chapter {chapter}, and nothing says which counts; "
+            f"collect one by itself: class collect FILE --student ID --chapter {chapter}"
+        )
         return None
     if len({AGAIN.sub("", PurePosixPath(each.name).stem) for each in ours}) > 1:
         others = ", ".join(clean(each.name, 80) for each in ours if each is not best)
-        done.notes.append(f"{clean(best.label.who, 80)} handed in several notebooks of chapter {chapter}: {clean(best.name, 80)} counts, {others} not")
+        done.notes.append(
+            f"{clean(best.label.who, 80)} handed in several notebooks of chapter {chapter}: {clean(best.name, 80)} counts, {others} not"
+        )
     return best
 
 
@@ -254,7 +306,9 @@ class _Parsing:
         self.workers = Workers()
         self.workers.__enter__()
         try:
-            self.workers.intake(b'{"cells": [], "metadata": {}}')  # where nothing can be read, that is no student's fault
+            self.workers.intake(
+                b'{"cells": [], "metadata": {}}'
+            )  # where nothing can be read, that is no student's fault
         except BaseException:
             self.workers.__exit__()
             raise

@@ -130,8 +130,10 @@ def check_tests(notebook: Notebook, known: Any) -> None:
     for cell in notebook["cells"]:
         exercise = grade_meta(cell).get("grade_id", "").removesuffix(CHECK_SUFFIX)
         if is_check(cell) and cell["cell_type"] == "code" and exercise not in known:
-            raise ValueError(f"Cell {cell.get('id', '?')!r} gives points for {exercise!r}, which is no exercise of this class: "
-                             "make it one (`./course exercise new`), or a cell that is graded by hand (nbgrader: Manually graded).")
+            raise ValueError(
+                f"Cell {cell.get('id', '?')!r} gives points for {exercise!r}, which is no exercise of this class: "
+                "make it one (`./course exercise new`), or a cell that is graded by hand (nbgrader: Manually graded)."
+            )
 
 
 class OnlyWithASandbox(NotebookExporter):

@@ -32,7 +32,12 @@ class _Careful(ExchangeCollect):
 
 
 def collect_exchange(
-    folder: ClassFolder, chapters: tuple[str, ...], *, any_owner: bool = False, now: datetime | None = None, parse: Parse | None = None,
+    folder: ClassFolder,
+    chapters: tuple[str, ...],
+    *,
+    any_owner: bool = False,
+    now: datetime | None = None,
+    parse: Parse | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Collected:
     """Collect chapters from the exchange. A folder that somebody else's account made is refused unless `any_owner`."""
@@ -42,7 +47,16 @@ def collect_exchange(
             collector = _collector(folder, chapter, Path(scratch))
             labels, times = _records(folder, collector, any_owner, whole)
             collector.copy_files()
-            done = collect(folder, Path(scratch) / "submitted", chapter=chapter, times=times, labels=labels, now=now, parse=parse, say=say)
+            done = collect(
+                folder,
+                Path(scratch) / "submitted",
+                chapter=chapter,
+                times=times,
+                labels=labels,
+                now=now,
+                parse=parse,
+                say=say,
+            )
         for name in ("taken", "unmatched", "refused", "notes"):
             getattr(whole, name).extend(getattr(done, name))
     return whole
@@ -60,12 +74,16 @@ def _collector(folder: ClassFolder, chapter: str, scratch: Path) -> _Careful:
     try:
         collector.init_src()
     except ExchangeError as error:
-        raise Trouble(f"The exchange cannot be read: {error}.",
-                      f"set exchange_root in {folder.root / 'class.toml'} to nbgrader's exchange folder, and release the chapter there first") from error
+        raise Trouble(
+            f"The exchange cannot be read: {error}.",
+            f"set exchange_root in {folder.root / 'class.toml'} to nbgrader's exchange folder, and release the chapter there first",
+        ) from error
     return collector
 
 
-def _records(folder: ClassFolder, collector: _Careful, any_owner: bool, whole: Collected) -> tuple[dict[str, Label], Times]:
+def _records(
+    folder: ClassFolder, collector: _Careful, any_owner: bool, whole: Collected
+) -> tuple[dict[str, Label], Times]:
     """Of whom each folder is and when it came, by the exchange's and the file system's word; others are taken off the list."""
     who, labels, at, kept = Who(folder.students()), {}, {}, []
     for record in collector.src_records:
@@ -75,7 +93,9 @@ def _records(folder: ClassFolder, collector: _Careful, any_owner: bool, whole: C
             whole.refused.append(f"{shown}: a link, or no folder")
             continue
         if not any_owner and (owner := _owner(path)) != login:
-            whole.refused.append(f"{shown}: it says that it is {login}'s, but {owner}'s account made it (--any-owner where all share one account)")
+            whole.refused.append(
+                f"{shown}: it says that it is {login}'s, but {owner}'s account made it (--any-owner where all share one account)"
+            )
             continue
         said = Label(by="exchange", who=login)
         student = who.find(said)
@@ -103,5 +123,8 @@ def _arrival(named: datetime, path: Path) -> tuple[datetime, str]:
     claimed = (named if named.tzinfo else named.replace(tzinfo=UTC)).astimezone()
     seen = datetime.fromtimestamp(max(each.lstat().st_ctime for each in (path, *path.rglob("*")))).astimezone()
     if (seen - claimed).total_seconds() > _SLACK:
-        return seen, f"its folder says {claimed:%Y-%m-%d %H:%M}, the file system {seen:%Y-%m-%d %H:%M}: the file system's counts; --at says otherwise"
+        return (
+            seen,
+            f"its folder says {claimed:%Y-%m-%d %H:%M}, the file system {seen:%Y-%m-%d %H:%M}: the file system's counts; --at says otherwise",
+        )
     return claimed, ""

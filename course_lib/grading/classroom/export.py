@@ -49,7 +49,9 @@ def grades(folder: ClassFolder, chapters: Sequence[str]) -> list[Grade]:
             try:
                 assignment = book.find_assignment(folder.assignment(chapter))
             except MissingEntry as error:
-                raise Trouble(f"Chapter {chapter} is not in the gradebook.", f"`./course class release {chapter}` puts it there") from error
+                raise Trouble(
+                    f"Chapter {chapter} is not in the gradebook.", f"`./course class release {chapter}` puts it there"
+                ) from error
             made = {each.student_id: each for each in assignment.submissions}
             for student in folder.students():
                 each = made.get(student.id)
@@ -57,12 +59,19 @@ def grades(folder: ClassFolder, chapters: Sequence[str]) -> list[Grade]:
                     found.append(Grade(student=student, chapter=chapter, maximum=assignment.max_score))
                     continue
                 cells = [grade for notebook in each.notebooks for grade in notebook.grades]
-                found.append(Grade(
-                    student=student, chapter=chapter, raw=float(each.score), penalty=float(each.late_submission_penalty or 0.0), maximum=assignment.max_score,
-                    at=folder.arrival(student, chapter), handed_in=True,
-                    by_exercise={grade.name.removesuffix(CHECK_SUFFIX): float(grade.score) for grade in cells},
-                    waits=any(grade.auto_score is None and grade.manual_score is None for grade in cells),
-                ))  # fmt: skip
+                found.append(
+                    Grade(
+                        student=student,
+                        chapter=chapter,
+                        raw=float(each.score),
+                        penalty=float(each.late_submission_penalty or 0.0),
+                        maximum=assignment.max_score,
+                        at=folder.arrival(student, chapter),
+                        handed_in=True,
+                        by_exercise={grade.name.removesuffix(CHECK_SUFFIX): float(grade.score) for grade in cells},
+                        waits=any(grade.auto_score is None and grade.manual_score is None for grade in cells),
+                    )
+                )
     return found
 
 
@@ -75,7 +84,13 @@ class Exported:
 
 
 def export(
-    folder: ClassFolder, to: str, chapters: Sequence[str], *, path: Path | None = None, column: str = "", missing_as_zero: bool = False
+    folder: ClassFolder,
+    to: str,
+    chapters: Sequence[str],
+    *,
+    path: Path | None = None,
+    column: str = "",
+    missing_as_zero: bool = False,
 ) -> Exported:
     """Write grades in one of `FORMATS`. A column's name in Canvas is remembered for the next time.
 
@@ -86,15 +101,25 @@ def export(
     if column and len(chapters) != 1:
         raise Trouble("--column names one chapter's column.", "export one chapter at a time")
     if not chapters:
-        raise Trouble(f"No chapter of {folder.name} is released yet, so there are no grades.", "`./course class release` comes first")
+        raise Trouble(
+            f"No chapter of {folder.name} is released yet, so there are no grades.",
+            "`./course class release` comes first",
+        )
     found = grades(folder, chapters)
     if to in LMS and not missing_as_zero and not any(each.handed_in for each in found):
-        raise Trouble(f"Nobody has a grade in chapter {', '.join(chapters)} yet.", "`./course class grade` first; --missing-as-zero gives everybody a 0")
+        raise Trouble(
+            f"Nobody has a grade in chapter {', '.join(chapters)} yet.",
+            "`./course class grade` first; --missing-as-zero gives everybody a 0",
+        )
     if column and to == "canvas":
         folder.chapter(chapters[0])["canvas_column"] = column
         folder.save()
-    rows = {"csv": _plain, "exercises": _exercises, "canvas": _canvas, "moodle": _moodle}[to](folder, found, chapters, column, missing_as_zero)
-    target = path or folder.root / "exports" / f"{folder.name}-{'-'.join(chapters) if len(chapters) < 4 else 'all'}-{to}.csv"
+    rows = {"csv": _plain, "exercises": _exercises, "canvas": _canvas, "moodle": _moodle}[to](
+        folder, found, chapters, column, missing_as_zero
+    )
+    target = (
+        path or folder.root / "exports" / f"{folder.name}-{'-'.join(chapters) if len(chapters) < 4 else 'all'}-{to}.csv"
+    )
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(rows)
     write_whole(target, "\ufeff" + out.getvalue() if to in ("csv", "exercises") else out.getvalue())
@@ -119,22 +144,58 @@ def _number(value: float) -> str:
 
 def _plain(folder: ClassFolder, found: Sequence[Grade], chapters: Sequence[str], column: str, zero: bool) -> Rows:
     """nbgrader's own columns, a line for each student and chapter."""
-    yield ("assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email", "raw_score", "late_submission_penalty", "score", "max_score")
+    yield (
+        "assignment",
+        "duedate",
+        "timestamp",
+        "student_id",
+        "last_name",
+        "first_name",
+        "email",
+        "raw_score",
+        "late_submission_penalty",
+        "score",
+        "max_score",
+    )
     for each in found:
         due, who = folder.due(each.student, each.chapter), each.student
-        yield (folder.assignment(each.chapter), due or "", each.at or "", who.id, _cell(who.last_name), _cell(who.first_name), who.email,
-               _number(each.raw), _number(each.penalty), _number(each.score), _number(each.maximum))  # fmt: skip
+        yield (
+            folder.assignment(each.chapter),
+            due or "",
+            each.at or "",
+            who.id,
+            _cell(who.last_name),
+            _cell(who.first_name),
+            who.email,
+            _number(each.raw),
+            _number(each.penalty),
+            _number(each.score),
+            _number(each.maximum),
+        )
 
 
 def _exercises(folder: ClassFolder, found: Sequence[Grade], chapters: Sequence[str], column: str, zero: bool) -> Rows:
     """A line for each student, a column for each exercise."""
     columns = [(chapter, name) for chapter in chapters for name in _names(found, chapter)]
-    yield ("student_id", "last_name", "first_name", "section", *(f"{chapter} {name}" for chapter, name in columns), *(f"{chapter} late penalty" for chapter in chapters))
+    yield (
+        "student_id",
+        "last_name",
+        "first_name",
+        "section",
+        *(f"{chapter} {name}" for chapter, name in columns),
+        *(f"{chapter} late penalty" for chapter in chapters),
+    )
     by = {(each.student.id, each.chapter): each for each in found}
     for who in folder.students():
         scores = [by[who.id, chapter].by_exercise.get(name) for chapter, name in columns]
-        yield (who.id, _cell(who.last_name), _cell(who.first_name), _cell(who.section), *("" if score is None else _number(score) for score in scores),
-               *(_number(by[who.id, chapter].penalty) for chapter in chapters))  # fmt: skip
+        yield (
+            who.id,
+            _cell(who.last_name),
+            _cell(who.first_name),
+            _cell(who.section),
+            *("" if score is None else _number(score) for score in scores),
+            *(_number(by[who.id, chapter].penalty) for chapter in chapters),
+        )
 
 
 def _names(found: Sequence[Grade], chapter: str) -> list[str]:
@@ -143,14 +204,24 @@ def _names(found: Sequence[Grade], chapter: str) -> list[str]:
 
 def _canvas(folder: ClassFolder, found: Sequence[Grade], chapters: Sequence[str], column: str, zero: bool) -> Rows:
     """Canvas's gradebook import: its five columns, one more for each chapter, and a line of points possible."""
-    names = {chapter: column or folder.chapter(chapter).get("canvas_column") or folder.assignment(chapter) for chapter in chapters}
+    names = {
+        chapter: column or folder.chapter(chapter).get("canvas_column") or folder.assignment(chapter)
+        for chapter in chapters
+    }
     most = {each.chapter: each.maximum for each in found}
     yield ("Student", "ID", "SIS User ID", "SIS Login ID", "Section", *names.values())
     yield ("    Points Possible", "", "", "", "", *(_number(most[chapter]) for chapter in chapters))
     by = {(each.student.id, each.chapter): each for each in found}
     for who in _with_grades(folder, by, zero):
         name = ", ".join(filter(None, (who.last_name, who.first_name))) or who.id
-        yield (_cell(name), who.lms_id, "", who.login, _cell(who.section), *(_score(by[who.id, chapter], zero) for chapter in chapters))
+        yield (
+            _cell(name),
+            who.lms_id,
+            "",
+            who.login,
+            _cell(who.section),
+            *(_score(by[who.id, chapter], zero) for chapter in chapters),
+        )
 
 
 def _moodle(folder: ClassFolder, found: Sequence[Grade], chapters: Sequence[str], column: str, zero: bool) -> Rows:
@@ -159,7 +230,15 @@ def _moodle(folder: ClassFolder, found: Sequence[Grade], chapters: Sequence[str]
     yield ("Email address", "ID number", *(text for name in names.values() for text in (name, f"{name} feedback")))
     by = {(each.student.id, each.chapter): each for each in found}
     for who in _with_grades(folder, by, zero):
-        yield (who.email, who.id, *(text for chapter in chapters for text in (_score(by[who.id, chapter], zero), _words(by[who.id, chapter]))))
+        yield (
+            who.email,
+            who.id,
+            *(
+                text
+                for chapter in chapters
+                for text in (_score(by[who.id, chapter], zero), _words(by[who.id, chapter]))
+            ),
+        )
 
 
 def _with_grades(folder: ClassFolder, by: Mapping[tuple[str, str], Grade], zero: bool) -> list[Student]:

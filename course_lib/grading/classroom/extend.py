@@ -13,9 +13,14 @@ def extend(folder: ClassFolder, ident: str, chapter: str, until: datetime) -> st
     """Give a student until then; the value says in a sentence what that changed."""
     student, common = folder.student(ident), folder.due("", chapter)
     if common is None:
-        raise Trouble(f"Chapter {chapter} has no due date, so nothing can be extended.", f"`./course class release {chapter} --due …` gives it one")
+        raise Trouble(
+            f"Chapter {chapter} has no due date, so nothing can be extended.",
+            f"`./course class release {chapter} --due …` gives it one",
+        )
     if until < common:
-        raise Trouble(f"{until:%Y-%m-%d %H:%M} is before the due date of all, {common:%Y-%m-%d %H:%M}.", "give a later time")
+        raise Trouble(
+            f"{until:%Y-%m-%d %H:%M} is before the due date of all, {common:%Y-%m-%d %H:%M}.", "give a later time"
+        )
     folder.extend(student, chapter, until)
     record, at = folder.arrival_record(student, chapter), folder.arrival(student, chapter)
     if at is not None:
@@ -59,5 +64,9 @@ def _penalty(folder: ClassFolder, student: str, score: float, seconds: float) ->
     from course_lib.grading.classroom.config import load
 
     config = load(folder)
-    plugin = config.AssignLatePenalties.get("plugin_class", LateSubmissionPlugin) if "AssignLatePenalties" in config else LateSubmissionPlugin
+    plugin = (
+        config.AssignLatePenalties.get("plugin_class", LateSubmissionPlugin)
+        if "AssignLatePenalties" in config
+        else LateSubmissionPlugin
+    )
     return plugin(config=config).late_submission_penalty(student, score, seconds) if seconds > 0 else None

@@ -36,7 +36,9 @@ COURSE = "Training at Scale"
 class _Book:
     """What the gradebook says of one submitted notebook."""
 
-    scores: Mapping[str, float | None] = field(default_factory=dict)  # grade_id -> score; None where a person has still to look
+    scores: Mapping[str, float | None] = field(
+        default_factory=dict
+    )  # grade_id -> score; None where a person has still to look
     maxima: Mapping[str, float] = field(default_factory=dict)
     by_hand: frozenset[str] = frozenset()
     comments: Mapping[str, str] = field(default_factory=dict)  # grade_id of an answer or task -> a grader's words
@@ -52,7 +54,9 @@ class Given:
     skipped: tuple[tuple[str, str, str], ...] = ()  # (student, chapter, why there is no page)
 
 
-def make_feedback(folder: ClassFolder, *, students: Iterable[str] | None = None, chapters: Iterable[str] | None = None) -> Given:
+def make_feedback(
+    folder: ClassFolder, *, students: Iterable[str] | None = None, chapters: Iterable[str] | None = None
+) -> Given:
     """Write feedback/<student>/<chapter>/<chapter>.html for all that is graded, and exports/feedback-<chapter>….zip."""
     students = None if students is None else list(students)
     chosen = folder.students() if students is None else [folder.student(name) for name in students]
@@ -81,7 +85,10 @@ def _write(folder: ClassFolder, student: Student, chapter: str) -> Path:
     else:
         write_whole(page, render(page_of(folder, student.id, chapter)))
     if not page.is_file():
-        raise Trouble(f"{page} was not written.", "look at the lines above; `nbgrader generate_feedback` in the class folder says more")
+        raise Trouble(
+            f"{page} was not written.",
+            "look at the lines above; `nbgrader generate_feedback` in the class folder says more",
+        )
     return page
 
 
@@ -103,7 +110,10 @@ def _convert(folder: ClassFolder, student: str, assignment: str) -> None:
     try:
         converter.start()
     except NbGraderException as error:
-        raise Trouble(f"Feedback for {student}, {assignment}: {error}", "`nbgrader generate_feedback` in the class folder says more") from error
+        raise Trouble(
+            f"Feedback for {student}, {assignment}: {error}",
+            "`nbgrader generate_feedback` in the class folder says more",
+        ) from error
 
 
 class FeedbackExporter(HTMLExporter):
@@ -126,9 +136,16 @@ def page_of(folder: ClassFolder, student: str, chapter: str, cells: Iterable[Cel
     """What a student's page shows; `cells` are the graded notebook's, none where the submission could not be read."""
     report = latest(folder, student, chapter)
     if report is None:
-        raise Trouble(f"{student}'s chapter {chapter} is not graded yet.", f"./course class grade --student {student} --chapter {chapter}")
+        raise Trouble(
+            f"{student}'s chapter {chapter} is not graded yet.",
+            f"./course class grade --student {student} --chapter {chapter}",
+        )
     cells, source = list(cells), read(folder.source(chapter))["cells"]
-    answers = {grade_meta(cell)["grade_id"]: cell for cell in cells if grade_meta(cell).get("solution") or grade_meta(cell).get("task")}
+    answers = {
+        grade_meta(cell)["grade_id"]: cell
+        for cell in cells
+        if grade_meta(cell).get("solution") or grade_meta(cell).get("task")
+    }
     book = _book(folder, student, folder.assignment(chapter))
     who = folder.student(student)
     return Page(
@@ -149,9 +166,20 @@ def page_of(folder: ClassFolder, student: str, chapter: str, cells: Iterable[Cel
 
 def report_of(data: Mapping[str, Any]) -> Report:
     """A report from the plain data that `judge.report_dict` made of it."""
-    verdicts = tuple(Verdict(**{name: row[name] for name in ("kind", "part", "ok", "message", "mistake", "case")}) for row in data["verdicts"])
-    return Report(exercise=data["id"], state=data["state"], points=data["points"], maximum=data["maximum"], verdicts=verdicts,
-                  note=data["note"], cases=data["cases"], seconds=data["seconds"])
+    verdicts = tuple(
+        Verdict(**{name: row[name] for name in ("kind", "part", "ok", "message", "mistake", "case")})
+        for row in data["verdicts"]
+    )
+    return Report(
+        exercise=data["id"],
+        state=data["state"],
+        points=data["points"],
+        maximum=data["maximum"],
+        verdicts=verdicts,
+        note=data["note"],
+        cases=data["cases"],
+        seconds=data["seconds"],
+    )
 
 
 def _exercise(
@@ -162,7 +190,8 @@ def _exercise(
     check = report.exercise + CHECK_SUFFIX
     answered = report.state != "not answered" and report.exercise in answers
     return Exercise(
-        card=card, report=report,
+        card=card,
+        report=report,
         answer=answers[report.exercise]["source"] if answered else "",
         statement=card.statement(folder.params(student, chapter).get(card.id)),
         score=book.scores.get(check),
@@ -174,18 +203,29 @@ def _exercise(
 def _written(answers: Mapping[str, Cell], book: _Book) -> list[Written]:
     """The cells that a person grades: a solution or task with points of its own."""
     return [
-        Written(name=name, source=cell["source"], markdown=cell["cell_type"] == "markdown", score=book.scores.get(name),
-                maximum=book.maxima.get(name, float(grade_meta(cell).get("points", 0))), by_hand=name in book.by_hand, comment=book.comments.get(name, ""))
-        for name, cell in answers.items() if grade_meta(cell).get("grade") or grade_meta(cell).get("task")
+        Written(
+            name=name,
+            source=cell["source"],
+            markdown=cell["cell_type"] == "markdown",
+            score=book.scores.get(name),
+            maximum=book.maxima.get(name, float(grade_meta(cell).get("points", 0))),
+            by_hand=name in book.by_hand,
+            comment=book.comments.get(name, ""),
+        )
+        for name, cell in answers.items()
+        if grade_meta(cell).get("grade") or grade_meta(cell).get("task")
     ]
 
 
 def _own(cells: Iterable[Cell], folder: ClassFolder, student: str, chapter: str) -> list[Written]:
     """The cells that the student added or changed: not one of their release by its text, not graded, not empty."""
-    given = fill(blank(read(folder.source(chapter))), chapter, folder.variant(student, chapter), folder.all_cards(chapter))
+    given = fill(
+        blank(read(folder.source(chapter))), chapter, folder.variant(student, chapter), folder.all_cards(chapter)
+    )
     known = {cell["source"].strip() for cell in given["cells"]} | {""}
     return [
-        Written(name="", source=cell["source"], markdown=cell["cell_type"] == "markdown") for cell in cells
+        Written(name="", source=cell["source"], markdown=cell["cell_type"] == "markdown")
+        for cell in cells
         if not grade_meta(cell) and cell["source"].strip() not in known
     ]
 
@@ -205,8 +245,12 @@ def _book(folder: ClassFolder, student: str, assignment: str) -> _Book:
             return _Book()
         grades = {grade.name: grade for grade in notebook.grades}
         return _Book(
-            scores={name: None if grade.needs_manual_grade and grade.manual_score is None and grade.auto_score is None else grade.score
-                    for name, grade in grades.items()},
+            scores={
+                name: None
+                if grade.needs_manual_grade and grade.manual_score is None and grade.auto_score is None
+                else grade.score
+                for name, grade in grades.items()
+            },
             maxima={name: grade.max_score for name, grade in grades.items()},
             by_hand=frozenset(name for name, grade in grades.items() if grade.manual_score is not None),
             comments={comment.name: comment.manual_comment for comment in notebook.comments if comment.manual_comment},
@@ -243,7 +287,9 @@ def lms_name(way: str, file: str, page: str) -> tuple[str, str] | None:
     if way == "canvas" and sum(part.isdigit() for part in first.split("_")) >= 2:
         return "canvas", f"{first}.html"
     if way == "moodle":
-        folder = next((part for part in path.parts[:-1] if len(part.split("_")) >= 4 and part.split("_")[1].isdigit()), "")
+        folder = next(
+            (part for part in path.parts[:-1] if len(part.split("_")) >= 4 and part.split("_")[1].isdigit()), ""
+        )
         if folder:
             return "moodle", f"{folder}/{page}"
     return None

@@ -57,14 +57,21 @@ class ClassFolder:
         start = Path(path).absolute()
         found = next((folder for folder in (start, *start.parents) if (folder / FILE).is_file()), None)
         if found is None:
-            raise Trouble(f"{start} is no class folder (it has no {FILE}).",
-                          "go to the class's folder, name it with --folder, or make one with `./course class init NAME`")
+            raise Trouble(
+                f"{start} is no class folder (it has no {FILE}).",
+                "go to the class's folder, name it with --folder, or make one with `./course class init NAME`",
+            )
         try:
             data = tomllib.loads((found / FILE).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise Trouble(f"{found / FILE} cannot be read: {error}.", "mend that line, or bring an earlier copy of the file back") from error
+            raise Trouble(
+                f"{found / FILE} cannot be read: {error}.", "mend that line, or bring an earlier copy of the file back"
+            ) from error
         if not isinstance(data.get("name"), str) or not isinstance(data.get("chapters", {}), dict):
-            raise Trouble(f"{found / FILE} is not what `class init` writes (no name, or no table of chapters).", "bring an earlier copy of it back")
+            raise Trouble(
+                f"{found / FILE} is not what `class init` writes (no name, or no table of chapters).",
+                "bring an earlier copy of it back",
+            )
         folder = cls(root=found, data=data)
         folder.use_own_exercises()
         return folder
@@ -75,27 +82,45 @@ class ClassFolder:
         try:
             overlay.use(self.overlay if any_here else None)
         except Exception as error:  # an instructor's own file: whatever is wrong in it
-            raise Trouble(f"An exercise of the class's own cannot be used: {type(error).__name__}: {error}", f"mend it in {self.overlay}") from error
+            raise Trouble(
+                f"An exercise of the class's own cannot be used: {type(error).__name__}: {error}",
+                f"mend it in {self.overlay}",
+            ) from error
 
     @classmethod
     def create(
-        cls, path: Path | str, name: str, *, roster: Iterable[Student] = (), chapters: Iterable[str] | None = None,
-        late_points_per_day: float | None = None, db_url: str = "", course: Path = ROOT,
+        cls,
+        path: Path | str,
+        name: str,
+        *,
+        roster: Iterable[Student] = (),
+        chapters: Iterable[str] | None = None,
+        late_points_per_day: float | None = None,
+        db_url: str = "",
+        course: Path = ROOT,
     ) -> "ClassFolder":
         """A new class: folder, secret, roster, configuration, pinned sources. Trouble if the folder holds anything."""
         root = Path(path).absolute()
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
             raise Trouble(f"{name!r} cannot be a class's name.", "letters, digits and . _ - only, such as autumn-26")
         if root.exists() and (not root.is_dir() or any(root.iterdir())):
-            raise Trouble(f"{root} is there already, and nothing of it is overwritten.", "choose another name, or --folder")
+            raise Trouble(
+                f"{root} is there already, and nothing of it is overwritten.", "choose another name, or --folder"
+            )
         known = _sources(course)
         wanted = sorted(known if chapters is None else chapters)
         if odd := [chapter for chapter in wanted if chapter not in known]:
             raise Trouble(f"There is no chapter {', '.join(odd)}.", f"choose from {', '.join(known)}")
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         data: dict[str, Any] = {
-            "name": name, "course": course_lib.__version__, "contract": CONTRACT_VERSION, "created": _now(),
-            "db_url": db_url or None, "late_points_per_day": late_points_per_day, "sandbox": {}, "chapters": {},
+            "name": name,
+            "course": course_lib.__version__,
+            "contract": CONTRACT_VERSION,
+            "created": _now(),
+            "db_url": db_url or None,
+            "late_points_per_day": late_points_per_day,
+            "sandbox": {},
+            "chapters": {},
         }
         folder = cls(root=root, data=data)
         folder._write_secret()
@@ -104,7 +129,17 @@ class ClassFolder:
         write_whole(root / ".gitignore", ".secret\n")
         if os.name == "posix":
             (root / "course").symlink_to(ROOT / "course")  # so that `./course class …` works in the folder itself
-        for made in ("source", "release", "submitted", "autograded", "feedback", "reports", "exercises", "exports", "collected"):
+        for made in (
+            "source",
+            "release",
+            "submitted",
+            "autograded",
+            "feedback",
+            "reports",
+            "exercises",
+            "exports",
+            "collected",
+        ):
             (root / made).mkdir()
         for chapter in wanted:
             folder.pin(chapter, known[chapter])
@@ -131,7 +166,12 @@ class ClassFolder:
         target.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target / source.name)
         if (source.parent / "figures").is_dir():
-            shutil.copytree(source.parent / "figures", target / "figures", dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*", "__pycache__"))
+            shutil.copytree(
+                source.parent / "figures",
+                target / "figures",
+                dirs_exist_ok=True,
+                ignore=shutil.ignore_patterns(".*", "__pycache__"),
+            )
         entry = self._chapters.setdefault(chapter, {})
         entry |= {"assignment": source.parent.name, "sha256": sha256(target / source.name)}
 
@@ -158,9 +198,15 @@ class ClassFolder:
         try:
             text = path.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise Trouble(f"{path} cannot be read.", "bring it back from your copy of the class folder: without it the hidden cases differ") from error
+            raise Trouble(
+                f"{path} cannot be read.",
+                "bring it back from your copy of the class folder: without it the hidden cases differ",
+            ) from error
         if not re.fullmatch(r"[0-9a-f]{64}", text):
-            raise Trouble(f"{path} does not hold the class's secret (64 hex digits).", "bring it back from your copy of the class folder")
+            raise Trouble(
+                f"{path} does not hold the class's secret (64 hex digits).",
+                "bring it back from your copy of the class folder",
+            )
         if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
             path.chmod(0o600)
         return text
@@ -187,14 +233,17 @@ class ClassFolder:
             raise Trouble(
                 f"{self.name} was made under contract version {self.contract or '?'}; this copy of the course grades by {CONTRACT_VERSION}, "
                 "so the same work could score differently.",
-                f"check out course {self.data.get('course', '?')} for this class, or add --other-contract if that is meant")
+                f"check out course {self.data.get('course', '?')} for this class, or add --other-contract if that is meant",
+            )
 
     def require_sources(self, chapters: Iterable[str] | None = None) -> None:
         """Trouble where a pinned source was changed since it was released: reports would not fit what students got."""
         for chapter in self.chapters() if chapters is None else chapters:
             if sha256(self.source(chapter)) != self.chapter(chapter).get("sha256"):
-                raise Trouble(f"{self.source(chapter)} has changed since it was pinned.",
-                              f"`./course class release {chapter}` releases it anew and pins it, or bring the earlier file back")
+                raise Trouble(
+                    f"{self.source(chapter)} has changed since it was pinned.",
+                    f"`./course class release {chapter}` releases it anew and pins it, or bring the earlier file back",
+                )
 
     # --- chapters
 
@@ -209,7 +258,10 @@ class ClassFolder:
     def chapter(self, chapter: str) -> dict[str, Any]:
         """What class.toml says of a chapter; Trouble names the class's chapters."""
         if chapter not in self._chapters:
-            raise Trouble(f"{self.name} has no chapter {chapter!r}.", f"it has {', '.join(self.chapters()) or 'none'}; `./course class release {chapter} --pin` adds one of the course's")
+            raise Trouble(
+                f"{self.name} has no chapter {chapter!r}.",
+                f"it has {', '.join(self.chapters()) or 'none'}; `./course class release {chapter} --pin` adds one of the course's",
+            )
         return self._chapters[chapter]
 
     def assignment(self, chapter: str) -> str:
@@ -248,7 +300,10 @@ class ClassFolder:
         try:
             there = _answer_ids(path, path.stat().st_mtime_ns)
         except OSError as error:
-            raise Trouble(f"{path} is not there ({error.strerror}).", "bring the pinned source back from your copy of the class folder") from error
+            raise Trouble(
+                f"{path} is not there ({error.strerror}).",
+                "bring the pinned source back from your copy of the class folder",
+            ) from error
         return tuple(card for card in exercises.cards(chapter) if card.id in there)
 
     # --- students
@@ -273,7 +328,10 @@ class ClassFolder:
         """The student with this id; Trouble names the nearest ids."""
         if ident not in self._roster:
             near = get_close_matches(ident, self._roster, n=3, cutoff=0.4)
-            raise Trouble(f"{self.name} has no student {ident!r}.", f"did you mean {', '.join(near)}?" if near else "roster.csv lists them; a new line there adds one")
+            raise Trouble(
+                f"{self.name} has no student {ident!r}.",
+                f"did you mean {', '.join(near)}?" if near else "roster.csv lists them; a new line there adds one",
+            )
         return self._roster[ident]
 
     # --- a student's chapter
@@ -293,7 +351,11 @@ class ClassFolder:
 
     def given(self, chapter: str) -> dict[str, Mapping[str, Mapping[str, Any]]]:
         """Student -> exercise -> parameters, of everybody who has a variant of the chapter."""
-        return {student: chapters[chapter]["exercises"] for student, chapters in self._variants.items() if chapter in chapters}
+        return {
+            student: chapters[chapter]["exercises"]
+            for student, chapters in self._variants.items()
+            if chapter in chapters
+        }
 
     def record_variants(self, given: Mapping[str, Mapping[str, Any]], chapter: str) -> None:
         """Remember who was given which variant of a chapter."""
@@ -330,7 +392,9 @@ class ClassFolder:
 
     def save_arrivals(self) -> None:
         """Write our record of arrivals in one piece."""
-        write_whole(self.root / "arrivals.json", json.dumps(self._arrivals, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+        write_whole(
+            self.root / "arrivals.json", json.dumps(self._arrivals, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+        )
 
     def hand_in(self, student: Student | str, chapter: str) -> Path:
         """The folder of a student's submission, whether or not it is there."""
@@ -355,7 +419,9 @@ class ClassFolder:
         try:
             return sandbox.Wall(**given)
         except TypeError as error:
-            raise Trouble(f"{self.root / FILE}: [sandbox] cannot be used: {error}.", "mend or remove that line") from error
+            raise Trouble(
+                f"{self.root / FILE}: [sandbox] cannot be used: {error}.", "mend or remove that line"
+            ) from error
 
 
 @lru_cache(maxsize=64)

@@ -16,10 +16,16 @@ By = Literal["canvas", "moodle", "folder", "exchange", "instructor"]
 # lastfirst_LATE_12345_678_name-1.ipynb: who, whether late, Canvas's number of the person, its number of the file, the file.
 # What was typed into Canvas's own box has no number of a file: lastfirst_12345_text.html. Anonymous work names nobody.
 _ANONYMOUS = re.compile(r"(?:LATE_)?anon_[A-Za-z0-9]+_")
-_CANVAS = re.compile(rf"(?!{_ANONYMOUS.pattern})(?P<who>[^/]+?)_(?P<late>LATE_)?(?P<user>\d+)_(?:(?P<file>\d+)_(?P<rest>.+)|(?P<typed>text|link)\.html)")
+_CANVAS = re.compile(
+    rf"(?!{_ANONYMOUS.pattern})(?P<who>[^/]+?)_(?P<late>LATE_)?(?P<user>\d+)_(?:(?P<file>\d+)_(?P<rest>.+)|(?P<typed>text|link)\.html)"
+)
 # Full Name_12345_assignsubmission_file_/name.ipynb, or without the slash: who, number of the participant, the file.
-_MOODLE = re.compile(r"(?P<who>[^_/]+(?:_[^_/]+)*?)_(?P<user>\d+)_assignsubmission_(?P<kind>file|onlinetext)_?/?(?P<rest>.*)")
-_NOTEBOOK = re.compile(r"\.ipynb(?:-\d{1,3}| ?\(\d{1,3}\))?(?:\.(?:txt|json))?$", re.IGNORECASE)  # some browsers save x.ipynb.txt
+_MOODLE = re.compile(
+    r"(?P<who>[^_/]+(?:_[^_/]+)*?)_(?P<user>\d+)_assignsubmission_(?P<kind>file|onlinetext)_?/?(?P<rest>.*)"
+)
+_NOTEBOOK = re.compile(
+    r"\.ipynb(?:-\d{1,3}| ?\(\d{1,3}\))?(?:\.(?:txt|json))?$", re.IGNORECASE
+)  # some browsers save x.ipynb.txt
 AGAIN = re.compile(r"(?:-(\d{1,3})| ?\((\d{1,3})\))$")  # name-1, name (1)
 
 
@@ -66,11 +72,24 @@ def label(name: str, by: By) -> Label | None:
             return None
         rest = found["rest"] or f"{found['typed']}.html"
         stem = PurePosixPath(rest.split("/")[0]).stem
-        return Label(by=by, who=found["who"], user=found["user"], late=bool(found["late"]), order=(int(found["file"] or 0), again(stem)), inside=rest)
+        return Label(
+            by=by,
+            who=found["who"],
+            user=found["user"],
+            late=bool(found["late"]),
+            order=(int(found["file"] or 0), again(stem)),
+            inside=rest,
+        )
     if by == "moodle":
         if (found := _MOODLE.fullmatch(name)) is None or found["kind"] != "file" or not found["rest"]:
             return None
-        return Label(by=by, who=found["who"], user=found["user"], inside=found["rest"], order=(again(PurePosixPath(found["rest"]).stem),))
+        return Label(
+            by=by,
+            who=found["who"],
+            user=found["user"],
+            inside=found["rest"],
+            order=(again(PurePosixPath(found["rest"]).stem),),
+        )
     top, _, rest = name.partition("/")
     return Label(by=by, who=top, inside=rest or name, order=(again(PurePosixPath(name).stem),))
 
@@ -87,7 +106,10 @@ class Who:
         self.by_lms = {student.lms_id: student for student in self.students if student.lms_id}
         self.names: dict[str, list[Student]] = {}
         for student in self.students:
-            for spelt in {key_of(student.last_name + student.first_name), key_of(student.first_name + student.last_name)} - {""}:
+            for spelt in {
+                key_of(student.last_name + student.first_name),
+                key_of(student.first_name + student.last_name),
+            } - {""}:
                 self.names.setdefault(spelt, []).append(student)
         self.plain: dict[str, list[Student]] = {}
         for student in self.students:
@@ -100,8 +122,13 @@ class Who:
             return "Canvas gives it out as anonymous; end that in the assignment's settings and download it again"
         if label.by in ("canvas", "moodle"):
             if label.user in self.users:
-                return next((student for student in self.students if student.id == self.users[label.user]), "the table names nobody of the roster")
-            if label.by == "canvas" and label.user in self.by_lms:  # Moodle's number is one of this assignment, not of the person
+                return next(
+                    (student for student in self.students if student.id == self.users[label.user]),
+                    "the table names nobody of the roster",
+                )
+            if (
+                label.by == "canvas" and label.user in self.by_lms
+            ):  # Moodle's number is one of this assignment, not of the person
                 return self.by_lms[label.user]
         else:
             whole = _only(self.plain.get(_stem(label.who).casefold(), []))
@@ -127,7 +154,8 @@ class Who:
     def _in_words_of(self, stem: str) -> Student | None:
         """The student whose id or login is a word of a file's name: "01_walls_ada.ipynb"; the longest that fits."""
         fits = {
-            spelt: students for spelt, students in self.plain.items()
+            spelt: students
+            for spelt, students in self.plain.items()
             if len(spelt) > 1 and re.search(rf"(?:^|[^a-z0-9]){re.escape(spelt)}(?:$|[^a-z0-9])", stem.casefold())
         }
         longest = max(map(len, fits), default=0)
@@ -153,7 +181,18 @@ class Times:
     users: Mapping[str, str]
 
 
-_WHO = ("student_id", "student id", "email address", "email", "login", "sis login id", "username", "id number", "id", "user id")
+_WHO = (
+    "student_id",
+    "student id",
+    "email address",
+    "email",
+    "login",
+    "sis login id",
+    "username",
+    "id number",
+    "id",
+    "user id",
+)
 _WHEN = ("submitted_at", "submitted at", "last modified (submission)", "arrived", "timestamp", "time")
 
 
@@ -163,13 +202,18 @@ def read_times(path: Path, students: Sequence[Student]) -> Times:
     head = set(rows[0]) if rows else set()
     when = next((name for name in _WHEN if name in head), None)
     if when is None or not head & {*_WHO, "identifier", "full name"}:
-        raise Trouble(f"{path} is no table of arrival times.", f"it needs a column that names the student and one of {', '.join(_WHEN[:3])}")
+        raise Trouble(
+            f"{path} is no table of arrival times.",
+            f"it needs a column that names the student and one of {', '.join(_WHEN[:3])}",
+        )
     known = _known_by(students)
     at: dict[str, datetime] = {}
     users: dict[str, str] = {}
     for row in rows:
         named = [row[name] for name in (*_WHO, "full name") if row.get(name)]
-        student = next((known[spelt.casefold()] for spelt in named if spelt.casefold() in known), None) or known.get(key_of(row.get("full name", "")))
+        student = next((known[spelt.casefold()] for spelt in named if spelt.casefold() in known), None) or known.get(
+            key_of(row.get("full name", ""))
+        )
         if student is None:
             continue
         if number := re.search(r"\d+", row.get("identifier", "")):

@@ -151,9 +151,24 @@ def render(page: Page) -> str:
 
 @cache
 def _template():  # noqa: ANN202 (jinja2's own type)
-    jinja = Environment(loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    jinja.filters |= {"inline": inline, "code": code, "markdown": lambda text: Markup(safe_markdown(text)), "number": number, "moment": moment}
-    jinja.globals |= {"happened": happened, "look": look, "verdicts": verdicts, "why": why, "marks": marks, "ring": ring}
+    jinja = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    jinja.filters |= {
+        "inline": inline,
+        "code": code,
+        "markdown": lambda text: Markup(safe_markdown(text)),
+        "number": number,
+        "moment": moment,
+    }
+    jinja.globals |= {
+        "happened": happened,
+        "look": look,
+        "verdicts": verdicts,
+        "why": why,
+        "marks": marks,
+        "ring": ring,
+    }
     return jinja.get_template("page.html.j2")
 
 
@@ -205,6 +220,14 @@ def ring(share: float) -> Markup:
     """A ring of which `share` (0 to 1) is drawn strong, as SVG without style attributes."""
     length = 2 * 3.14159265 * 42
     filled = length * min(max(share, 0.0), 1.0)
-    arc = (f'<circle class="arc" cx="50" cy="50" r="42" stroke-dasharray="{filled:.2f} {length:.2f}" '
-           'transform="rotate(-90 50 50)"/>') if filled > 0 else ""
-    return Markup(f'<svg class="ring" viewBox="0 0 100 100" aria-hidden="true"><circle class="track" cx="50" cy="50" r="42"/>{arc}</svg>')
+    arc = (
+        (
+            f'<circle class="arc" cx="50" cy="50" r="42" stroke-dasharray="{filled:.2f} {length:.2f}" '
+            'transform="rotate(-90 50 50)"/>'
+        )
+        if filled > 0
+        else ""
+    )
+    return Markup(
+        f'<svg class="ring" viewBox="0 0 100 100" aria-hidden="true"><circle class="track" cx="50" cy="50" r="42"/>{arc}</svg>'
+    )

@@ -44,12 +44,18 @@ class Candidate:
 
 
 def put(
-    folder: ClassFolder, student: Student, chapter: str, chosen: Candidate, beside: Mapping[str, bytes],
+    folder: ClassFolder,
+    student: Student,
+    chapter: str,
+    chosen: Candidate,
+    beside: Mapping[str, bytes],
     when: tuple[datetime | None, Times | None, datetime],
 ) -> Taken:
     """Write one submission, if it is newer than what is there, and our record of it."""
     moment, notes = _arrived(folder, student, chapter, chosen.label, *when)
-    moment = moment.replace(microsecond=0)  # as the gradebook keeps it: formgrader takes work of another time for ungraded
+    moment = moment.replace(
+        microsecond=0
+    )  # as the gradebook keeps it: formgrader takes work of another time for ungraded
     due, now = folder.due(student, chapter), when[2]
     late = due is not None and moment > due
     digest = hashlib.sha256(chosen.data).hexdigest()
@@ -57,11 +63,19 @@ def put(
     if chosen.why:
         notes.append(f"It cannot be read: {chosen.why}.")
     record = {
-        "at": moment.isoformat(timespec="seconds"), "by": chosen.label.by, "late": late, "file": clean(_told(chosen), 300), "sha256": digest,
-        "order": list(chosen.label.order), "collected": now.isoformat(timespec="seconds"), "notes": notes,
+        "at": moment.isoformat(timespec="seconds"),
+        "by": chosen.label.by,
+        "late": late,
+        "file": clean(_told(chosen), 300),
+        "sha256": digest,
+        "order": list(chosen.label.order),
+        "collected": now.isoformat(timespec="seconds"),
+        "notes": notes,
     }
     state = _state(before, record, folder.submitted(student, chapter) is not None)
-    made = Taken(student=student.id, chapter=chapter, file=record["file"], at=moment, late=late, state=state, notes=tuple(notes))
+    made = Taken(
+        student=student.id, chapter=chapter, file=record["file"], at=moment, late=late, state=state, notes=tuple(notes)
+    )
     if state in ("new", "newer"):
         notes += _write(folder, student, chapter, chosen.data, beside, moment)
     elif state == "older":
@@ -84,7 +98,13 @@ def _told(chosen: Candidate) -> str:
 
 
 def _arrived(
-    folder: ClassFolder, student: Student, chapter: str, said: Label, at: datetime | None, times: Times | None, now: datetime
+    folder: ClassFolder,
+    student: Student,
+    chapter: str,
+    said: Label,
+    at: datetime | None,
+    times: Times | None,
+    now: datetime,
 ) -> tuple[datetime, list[str]]:
     """When it came, by the LMS's table, the exchange or the instructor; else what the LMS's mark of lateness leaves."""
     if at is not None:
@@ -94,7 +114,9 @@ def _arrived(
     due = folder.due(student, chapter)
     if said.late:
         moment = now if due is None else max(now, due + timedelta(seconds=1))
-        return moment, ["The LMS marks it late without saying when: it counts from now. --times TABLE or --at TIME says better."]
+        return moment, [
+            "The LMS marks it late without saying when: it counts from now. --times TABLE or --at TIME says better."
+        ]
     return (now if due is None else min(now, due)), []
 
 

@@ -39,8 +39,14 @@ class Released:
 
 
 def release_chapter(
-    folder: ClassFolder, chapter: str, *, exercises: Sequence[str] | None = None, points: Mapping[str, float] | None = None,
-    due: datetime | None = None, variants: bool = False, say: Say = lambda line: None,
+    folder: ClassFolder,
+    chapter: str,
+    *,
+    exercises: Sequence[str] | None = None,
+    points: Mapping[str, float] | None = None,
+    due: datetime | None = None,
+    variants: bool = False,
+    say: Say = lambda line: None,
 ) -> Released:
     """Release one chapter: `class.toml`, release folder and gradebook agree afterwards; nothing changes where it fails."""
     before = dict(folder.chapter(chapter))
@@ -60,14 +66,20 @@ def release_chapter(
         if isinstance(error, Trouble):
             raise
         if "submissions associated" in str(error):  # nbgrader's words
-            raise Trouble(f"Chapter {chapter} is graded for somebody already, and its gradebook takes no cell more or less that gives points.",
-                          f"give {folder.source(chapter)} the cells back that it had; exercises can be left out with --exercises") from error
+            raise Trouble(
+                f"Chapter {chapter} is graded for somebody already, and its gradebook takes no cell more or less that gives points.",
+                f"give {folder.source(chapter)} the cells back that it had; exercises can be left out with --exercises",
+            ) from error
         raise Trouble(str(error), "mend that in the class's source/, then release again") from error
     _tell_gradebook(folder, chapter)
     made = _variants(folder, chapter, say) if variants else 0
     return Released(
-        chapter=chapter, path=folder.root / "release" / folder.assignment(chapter), points=sum(folder.points(chapter).values()),
-        exercises=len(folder.chosen(chapter)), due=folder.due("", chapter), variants=made,
+        chapter=chapter,
+        path=folder.root / "release" / folder.assignment(chapter),
+        points=sum(folder.points(chapter).values()),
+        exercises=len(folder.chosen(chapter)),
+        due=folder.due("", chapter),
+        variants=made,
     )
 
 
@@ -120,8 +132,10 @@ def start_gradebook(folder: ClassFolder) -> None:
     except (SQLAlchemyError, ModuleNotFoundError) as error:
         if "locked" in str(error):
             raise
-        raise Trouble(f"The gradebook at {folder.db_url} cannot be opened ({type(error).__name__}: {str(error).splitlines()[0]}).",
-                      "mend db_url in class.toml; PostgreSQL needs pip install 'training-at-scale[cluster]'") from error
+        raise Trouble(
+            f"The gradebook at {folder.db_url} cannot be opened ({type(error).__name__}: {str(error).splitlines()[0]}).",
+            "mend db_url in class.toml; PostgreSQL needs pip install 'training-at-scale[cluster]'",
+        ) from error
 
 
 def _tell_gradebook(folder: ClassFolder, chapter: str) -> None:
@@ -136,8 +150,13 @@ def _tell_gradebook(folder: ClassFolder, chapter: str) -> None:
 
 def enter(book: Any, student: Student) -> None:
     """A student as the gradebook keeps them."""
-    book.update_or_create_student(student.id, first_name=student.first_name, last_name=student.last_name, email=student.email,
-                                  lms_user_id=student.lms_id)  # fmt: skip
+    book.update_or_create_student(
+        student.id,
+        first_name=student.first_name,
+        last_name=student.last_name,
+        email=student.email,
+        lms_user_id=student.lms_id,
+    )
 
 
 # ------------------------------------------------------------------------------------------------ a folder for each student
@@ -162,7 +181,9 @@ def draw(folder: ClassFolder, student: Student, chapter: str) -> dict[str, Any]:
     from course_lib.grading import variants
 
     drawn = variants.draw_all(folder.secret, student.id, folder.all_cards(chapter))
-    ident = hmac.new(bytes.fromhex(folder.secret), f"variant:{chapter}:{student.id}".encode(), hashlib.sha256).hexdigest()[:12]
+    ident = hmac.new(
+        bytes.fromhex(folder.secret), f"variant:{chapter}:{student.id}".encode(), hashlib.sha256
+    ).hexdigest()[:12]
     return {"id": ident, "exercises": drawn}
 
 
@@ -174,19 +195,26 @@ def _with_placeholders(folder: ClassFolder, chapter: str) -> Notebook:
         config.CourseDirectory.release_directory = scratch
         config.ClassNumbers.keep = True
         steps = config.GenerateAssignment.preprocessors
-        config.GenerateAssignment.preprocessors = [step for step in steps if step is not CheckRelease]  # it would miss the numbers
+        config.GenerateAssignment.preprocessors = [
+            step for step in steps if step is not CheckRelease
+        ]  # it would miss the numbers
         generate(config, name, database=False)
         return parse((Path(scratch) / name / f"{name}.ipynb").read_text(encoding="utf-8"))
 
 
-def _bundle(folder: ClassFolder, chapter: str, with_holes: Notebook, variant: Mapping[str, Any], common: Path) -> dict[str, bytes]:
+def _bundle(
+    folder: ClassFolder, chapter: str, with_holes: Notebook, variant: Mapping[str, Any], common: Path
+) -> dict[str, bytes]:
     """A student's files by name: the notebook with their numbers, the figures, `variant.json` for `params`."""
     notebook = fill(with_holes, chapter, variant, folder.all_cards(chapter))
     check_release(notebook)
     pictures = sorted(path for path in common.rglob("*") if path.is_file() and path.suffix != ".ipynb")
     files = {str(path.relative_to(common).as_posix()): path.read_bytes() for path in pictures}
-    return {f"{folder.assignment(chapter)}.ipynb": render(notebook).encode(), **files,
-            VARIANT_FILE: (json.dumps(variant, indent=1, sort_keys=True) + "\n").encode()}
+    return {
+        f"{folder.assignment(chapter)}.ipynb": render(notebook).encode(),
+        **files,
+        VARIANT_FILE: (json.dumps(variant, indent=1, sort_keys=True) + "\n").encode(),
+    }
 
 
 def _write(folder: ClassFolder, student: Student, chapter: str, files: Mapping[str, bytes]) -> None:
@@ -205,7 +233,10 @@ def zipped(files: Mapping[str, bytes]) -> bytes:
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(files):
             info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-            info.external_attr, info.compress_type = (0o755 if name.endswith("/course") else 0o644) << 16, zipfile.ZIP_DEFLATED
+            info.external_attr, info.compress_type = (
+                (0o755 if name.endswith("/course") else 0o644) << 16,
+                zipfile.ZIP_DEFLATED,
+            )
             archive.writestr(info, files[name])
     return out.getvalue()
 

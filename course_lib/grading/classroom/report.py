@@ -68,9 +68,16 @@ def chapter_report(folder: ClassFolder, chapter: str) -> ChapterReport:
     middle = len(points) // 2
     median = 0.0 if not points else points[middle] if len(points) % 2 else (points[middle - 1] + points[middle]) / 2
     return ChapterReport(
-        chapter=chapter, title=folder.assignment(chapter), graded=len(found), unreadable=tuple(sorted(every.keys() - found.keys())), mean=sum(points) / len(points) if points else 0.0, median=median,
-        maximum=sum(folder.points(chapter).values()), exercises=tuple(_hard(folder, chapter, found)),
-        misconceptions=tuple(_misconceptions(folder, chapter, found)), anomalies=(*_anomalies(every), *_alike(folder, chapter)),
+        chapter=chapter,
+        title=folder.assignment(chapter),
+        graded=len(found),
+        unreadable=tuple(sorted(every.keys() - found.keys())),
+        mean=sum(points) / len(points) if points else 0.0,
+        median=median,
+        maximum=sum(folder.points(chapter).values()),
+        exercises=tuple(_hard(folder, chapter, found)),
+        misconceptions=tuple(_misconceptions(folder, chapter, found)),
+        anomalies=(*_anomalies(every), *_alike(folder, chapter)),
     )
 
 
@@ -80,7 +87,16 @@ def _hard(folder: ClassFolder, chapter: str, found: Mapping[str, dict[str, Any]]
         states: Counter[str] = Counter()
         for each in found.values():
             states[_state(_of(each, card.id))] += 1
-        made.append(Hard(exercise=card.id, title=card.title, solved=states["solved"], partly=states["partly"], wrong=states["wrong"], open=states["open"]))
+        made.append(
+            Hard(
+                exercise=card.id,
+                title=card.title,
+                solved=states["solved"],
+                partly=states["partly"],
+                wrong=states["wrong"],
+                open=states["open"],
+            )
+        )
     return sorted(made, key=lambda each: each.share)
 
 
@@ -105,7 +121,14 @@ def _misconceptions(folder: ClassFolder, chapter: str, found: Mapping[str, dict[
                 met.setdefault((each["id"], name, kind), {}).setdefault(student, message)
     titles = {card.id: card.title for card in folder.all_cards(chapter)}
     made = [
-        Misconception(exercise=exercise, title=titles.get(exercise, exercise), name=name, kind=kind, students=tuple(sorted(who)), message=clean(next(iter(who.values())), 300))
+        Misconception(
+            exercise=exercise,
+            title=titles.get(exercise, exercise),
+            name=name,
+            kind=kind,
+            students=tuple(sorted(who)),
+            message=clean(next(iter(who.values())), 300),
+        )
         for (exercise, name, kind), who in met.items()
     ]
     return sorted(made, key=lambda each: (-len(each.students), each.exercise, each.name))
@@ -125,8 +148,11 @@ def _failures(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 def _anomalies(found: Mapping[str, dict[str, Any]]) -> list[str]:
     return [
-        clean(f"{student}: {each['exercise']}: {each['text']}" if each["exercise"] else f"{student}: {each['text']}", 300)
-        for student in sorted(found) for each in found[student].get("anomalies", [])
+        clean(
+            f"{student}: {each['exercise']}: {each['text']}" if each["exercise"] else f"{student}: {each['text']}", 300
+        )
+        for student in sorted(found)
+        for each in found[student].get("anomalies", [])
     ]
 
 
@@ -156,19 +182,33 @@ def picture(report: ChapterReport) -> Any:
     starts = [0.0] * len(rows)
     for (name, fill), field in zip(parts, ("solved", "partly", "wrong", "open"), strict=True):
         counts = [getattr(each, field) for each in rows]
-        axes.barh(range(len(rows)), counts, left=starts, color=fill, height=0.72, label=name, edgecolor="white", linewidth=0.8)
+        axes.barh(
+            range(len(rows)), counts, left=starts, color=fill, height=0.72, label=name, edgecolor="white", linewidth=0.8
+        )
         for place, (start, count) in enumerate(zip(starts, counts, strict=True)):
             if count > report.graded / 40:  # a number needs that much room
-                axes.text(start + count / 2, place, str(count), ha="center", va="center", fontsize=style.SMALL, color=ink_on(fill))
+                axes.text(
+                    start + count / 2,
+                    place,
+                    str(count),
+                    ha="center",
+                    va="center",
+                    fontsize=style.SMALL,
+                    color=ink_on(fill),
+                )
         starts = [start + count for start, count in zip(starts, counts, strict=True)]
     axes.set_yticks(range(len(rows)), [_short(each.title) for each in rows], fontsize=style.SMALL)
     axes.set_xlim(0, max(report.graded, 1))
     axes.xaxis.get_major_locator().set_params(integer=True)
     style.dress(axes, f"{report.title}: who solved what", x="students")
     below = -0.52 / (0.34 * len(rows))  # inches under the axes, as a part of their height
-    axes.legend(loc="upper center", bbox_to_anchor=(0.3, below), ncol=4, frameon=False, fontsize=style.SMALL, labelcolor=INK)
+    axes.legend(
+        loc="upper center", bbox_to_anchor=(0.3, below), ncol=4, frameon=False, fontsize=style.SMALL, labelcolor=INK
+    )
     figure.alt = f"Bars of {len(rows)} exercises of {report.title}, {report.graded} students: " + "; ".join(
-        f"{each.title}: {each.solved} solved, {each.partly} in part, {each.wrong} wrong, {each.open} not answered" for each in report.exercises)
+        f"{each.title}: {each.solved} solved, {each.partly} in part, {each.wrong} wrong, {each.open} not answered"
+        for each in report.exercises
+    )
     return figure
 
 
@@ -181,10 +221,13 @@ def write_page(folder: ClassFolder, reports: Sequence[ChapterReport], path: Path
     target = path or folder.root / "exports" / "report.html"
     body = "\n".join(_section(report) for report in reports)
     name = html.escape(folder.name)
-    write_whole(target, f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>
+    write_whole(
+        target,
+        f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
 <style>{_STYLE}</style></head><body><h1>{name}</h1>{body}</body></html>
-""")
+""",
+    )
     return target
 
 
@@ -206,7 +249,8 @@ def _section(report: ChapterReport) -> str:
     drawn = picture(report)
     mistakes = "".join(
         f"<tr><td class=n>{len(each.students)}</td><td>{html.escape(each.title)}</td><td><code>{html.escape(each.name)}</code></td>"
-        f"<td>{_with_code(each.message)}</td></tr>" for each in report.misconceptions
+        f"<td>{_with_code(each.message)}</td></tr>"
+        for each in report.misconceptions
     )
     unreadable = f" Could not be read: {html.escape(', '.join(report.unreadable))}." if report.unreadable else ""
     odd = "".join(f"<li>{html.escape(line)}</li>" for line in report.anomalies)

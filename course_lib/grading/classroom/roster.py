@@ -59,14 +59,19 @@ def read_roster(path: Path) -> tuple[Student, ...]:
         raise Trouble(f"{path} lists nobody.", "give a CSV file with a header and a line for each student")
     head = set(rows[0])
     if not head & {name for names in (*_NAMES.values(), _CANVAS, ("id number", "full name", "name")) for name in names}:
-        raise Trouble(f"{path.name} has no column that names students; its columns are {', '.join(rows[0])}.",
-                      f"rename them in a copy: {', '.join(COLUMNS)} (only the first is needed)")
+        raise Trouble(
+            f"{path.name} has no column that names students; its columns are {', '.join(rows[0])}.",
+            f"rename them in a copy: {', '.join(COLUMNS)} (only the first is needed)",
+        )
     if head.issuperset(_CANVAS) or head.issuperset(("lastname", "firstname", "id", "section")):
         made = [_from_canvas(row) for row in rows if not _is_not_a_student(row)]
     else:
         made = [_from_columns(row) for row in rows]
     if not made:
-        raise Trouble(f"{path.name} lists nobody: it has only Canvas's own lines.", "export the gradebook of a course with students in it")
+        raise Trouble(
+            f"{path.name} lists nobody: it has only Canvas's own lines.",
+            "export the gradebook of a course with students in it",
+        )
     return checked(_told_apart(made), path.name)
 
 
@@ -88,8 +93,15 @@ def _from_canvas(row: Mapping[str, str]) -> Student:
     last, first = _canvas_name(row)
     login, lms_id = row.get("sis login id", ""), row["id"]
     ident = _plain_id(login) or _plain_id(row.get("sis user id", "")) or _plain_id(lms_id)
-    return Student(id=ident, first_name=first, last_name=last, email=login if "@" in login else "", lms_id=lms_id, login=login,
-                   section=row.get("section", ""))  # fmt: skip
+    return Student(
+        id=ident,
+        first_name=first,
+        last_name=last,
+        email=login if "@" in login else "",
+        lms_id=lms_id,
+        login=login,
+        section=row.get("section", ""),
+    )
 
 
 def _from_columns(row: Mapping[str, str]) -> Student:
@@ -100,7 +112,9 @@ def _from_columns(row: Mapping[str, str]) -> Student:
         got["student_id"] = got["login"] or got["email"].split("@")[0]
     whole = row.get("full name") or row.get("name") or ""
     if whole and not (got["first_name"] or got["last_name"]):
-        got["first_name"], _, got["last_name"] = whole.rpartition(" ") if "," not in whole else whole.partition(",")[::-1]
+        got["first_name"], _, got["last_name"] = (
+            whole.rpartition(" ") if "," not in whole else whole.partition(",")[::-1]
+        )
     return Student(id=_plain_id(got.pop("student_id")), **{name: value.strip() for name, value in got.items()})
 
 
@@ -110,7 +124,9 @@ def _told_apart(students: Sequence[Student]) -> list[Student]:
     for student in students:
         others[student.id.lower()].append(_other_id(student).lower())
     shared = {ident for ident, found in others.items() if len(found) > 1 and len(set(found)) == len(found)}
-    return [replace(student, id=_other_id(student)) if student.id.lower() in shared else student for student in students]
+    return [
+        replace(student, id=_other_id(student)) if student.id.lower() in shared else student for student in students
+    ]
 
 
 def _other_id(student: Student) -> str:
@@ -130,10 +146,19 @@ def checked(students: Iterable[Student], where: str = "The roster") -> tuple[Stu
     found: dict[str, Student] = {}
     for number, student in enumerate(students, 2):
         if not _SAFE.fullmatch(student.id):
-            said = f"{where}, line {number}: {student.id!r} cannot be a student's id" if student.id else f"{where}, line {number} has no id"
-            raise Trouble(f"{said}.", "an id names folders: letters, digits and . _ @ -, at most 64 characters, no dot in front")
+            said = (
+                f"{where}, line {number}: {student.id!r} cannot be a student's id"
+                if student.id
+                else f"{where}, line {number} has no id"
+            )
+            raise Trouble(
+                f"{said}.", "an id names folders: letters, digits and . _ @ -, at most 64 characters, no dot in front"
+            )
         if other := next((each for each in found if each.lower() == student.id.lower()), ""):
-            raise Trouble(f"{where}, line {number}: the id {student.id!r} is {found[other].name}'s already.", "give every student an id of their own")
+            raise Trouble(
+                f"{where}, line {number}: the id {student.id!r} is {found[other].name}'s already.",
+                "give every student an id of their own",
+            )
         found[student.id] = student
     return tuple(found[ident] for ident in sorted(found))
 
@@ -157,7 +182,9 @@ def merged(ours: Sequence[Student], newer: Sequence[Student]) -> Merged:
     for student in newer:
         ident = by_lms.get(student.lms_id) or by_mail.get(student.email.casefold()) or student.id
         was = by_id.get(ident)
-        if was and was.lms_id and student.lms_id and was.lms_id != student.lms_id:  # somebody else, whose id would be the same
+        if (
+            was and was.lms_id and student.lms_id and was.lms_id != student.lms_id
+        ):  # somebody else, whose id would be the same
             ident, was = _other_id(student), None
         told = {field.name: getattr(student, field.name) or getattr(was, field.name, "") for field in fields(Student)}
         by_id[ident] = Student(**{**told, "id": ident})

@@ -31,7 +31,9 @@ _NUMBER = re.compile(r"\d{1,4}")
 _TOKEN = re.compile(r"highlight|[a-z]{1,2}\d?")  # what pygments calls the pieces of code that it colours
 _NAME = re.compile(r"[\w.-]{1,200}")
 _STYLE = re.compile(r"<style\b.*?(?:</style\s*>|\Z)", re.IGNORECASE | re.DOTALL)
-_TEX = re.compile(r"\\(href|url|require|style|class|cssId|html\w*|unicode)\b")  # what MathJax would make more of than a formula
+_TEX = re.compile(
+    r"\\(href|url|require|style|class|cssId|html\w*|unicode)\b"
+)  # what MathJax would make more of than a formula
 _IMAGE = re.compile(r'<img((?:\s+[a-z]+="[^"]*")*)\s*/?>')
 
 
@@ -48,7 +50,9 @@ def _attribute(tag: str, name: str, value: str) -> bool:
     return (tag, name) in {("img", "alt"), ("a", "title"), ("abbr", "title"), ("img", "title")}
 
 
-_CLEANER = Cleaner(tags=frozenset(TAGS.split()), attributes=_attribute, protocols={"http", "https", "mailto", "data"}, strip=False)
+_CLEANER = Cleaner(
+    tags=frozenset(TAGS.split()), attributes=_attribute, protocols={"http", "https", "mailto", "data"}, strip=False
+)
 
 
 def safe_html(html: str) -> str:
@@ -89,8 +93,14 @@ def safe_outputs(outputs: list[Any]) -> list[NotebookNode]:
             kept.append(NotebookNode(output_type="stream", name=name, text=_text(output.get("text", ""))))
         elif kind == "error":
             lines = [_text(line) for line in output.get("traceback", [])[:100]]
-            kept.append(NotebookNode(output_type="error", ename=_text(output.get("ename", ""))[:200],
-                                     evalue=_text(output.get("evalue", ""))[:1000], traceback=lines))
+            kept.append(
+                NotebookNode(
+                    output_type="error",
+                    ename=_text(output.get("ename", ""))[:200],
+                    evalue=_text(output.get("evalue", ""))[:1000],
+                    traceback=lines,
+                )
+            )
         elif kind in ("display_data", "execute_result") and (data := _data(output.get("data", {}))):
             made = NotebookNode(output_type=kind, data=data, metadata=NotebookNode())
             kept.append(NotebookNode(**made, execution_count=None) if kind == "execute_result" else made)
@@ -108,7 +118,11 @@ def _data(bundle: Any) -> NotebookNode:
         text = "".join(map(str, value)) if isinstance(value, list) else value
         if not isinstance(text, str):
             continue
-        if kind in PICTURES and len(text) <= PICTURE_CHARACTERS and _PICTURE.fullmatch(f"data:{kind};base64,{text.strip()}"):
+        if (
+            kind in PICTURES
+            and len(text) <= PICTURE_CHARACTERS
+            and _PICTURE.fullmatch(f"data:{kind};base64,{text.strip()}")
+        ):
             kept[kind] = "".join(text.split())
         elif kind == "text/html":
             kept[kind] = safe_html(clean(text, OUTPUT_CHARACTERS))
@@ -129,7 +143,9 @@ class SafeCells(Preprocessor):
             if resources.get(name):
                 resources[name] = escape(resources[name])
         nb.cells = [self._cell(cell) for cell in nb.cells]
-        nb.metadata = NotebookNode(language_info=NotebookNode(name="python"), course=nb.metadata.get("course", NotebookNode()))
+        nb.metadata = NotebookNode(
+            language_info=NotebookNode(name="python"), course=nb.metadata.get("course", NotebookNode())
+        )
         return nb, resources
 
     def _cell(self, cell: NotebookNode) -> NotebookNode:
@@ -139,8 +155,14 @@ class SafeCells(Preprocessor):
         if cell.cell_type == "code":
             cell.outputs = safe_outputs(cell.get("outputs", []))
         elif cell.cell_type == "raw":  # a raw cell goes onto a page as it is
-            return NotebookNode(cell_type="code", execution_count=None, id=cell.get("id", ""), metadata=cell.metadata,
-                                outputs=[], source=cell.source)
+            return NotebookNode(
+                cell_type="code",
+                execution_count=None,
+                id=cell.get("id", ""),
+                metadata=cell.metadata,
+                outputs=[],
+                source=cell.source,
+            )
         return cell
 
 

@@ -26,9 +26,13 @@ def new_exercise(chapter: str, exercise: str, class_folder: Path | None = None, 
     """Write card, judging, bank and cells of a new exercise: in the course, or in a class. Trouble if it is there already."""
     folder = ClassFolder.open(class_folder) if class_folder else None
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", exercise):
-        raise Trouble(f"{exercise!r} cannot be an exercise's id.", "small letters, digits and dashes, such as ring-in-reverse")
+        raise Trouble(
+            f"{exercise!r} cannot be an exercise's id.", "small letters, digits and dashes, such as ring-in-reverse"
+        )
     if chapter not in exercises.chapters():
-        raise Trouble(f"There is no chapter {chapter!r} with exercises.", f"choose from {', '.join(exercises.chapters())}")
+        raise Trouble(
+            f"There is no chapter {chapter!r} with exercises.", f"choose from {', '.join(exercises.chapters())}"
+        )
     if exercise in {card.id for card in exercises.cards()}:
         raise Trouble(f"There is an exercise {exercise!r} already.", "choose another id")
     if folder is not None:
@@ -38,47 +42,70 @@ def new_exercise(chapter: str, exercise: str, class_folder: Path | None = None, 
 
 def _in_a_class(folder: ClassFolder, chapter: str, exercise: str) -> Made:
     if any(folder.root.glob(f"reports/*/{folder.assignment(chapter)}")):
-        raise Trouble(f"Chapter {chapter} is graded for somebody already, and its gradebook takes no further exercise.",
-                      "add exercises before the first grading, or to another chapter")
+        raise Trouble(
+            f"Chapter {chapter} is graded for somebody already, and its gradebook takes no further exercise.",
+            "add exercises before the first grading, or to another chapter",
+        )
     top = folder.overlay / exercise.replace("-", "_")
     if top.exists():
         raise Trouble(f"{top} is there already.", "choose another id")
-    files = {top / "card.py": _card(chapter, exercise, "CARD"), top / "judging.py": _judging(exercise, "JUDGING"), top / "bank.py": _bank(exercise)}
+    files = {
+        top / "card.py": _card(chapter, exercise, "CARD"),
+        top / "judging.py": _judging(exercise, "JUDGING"),
+        top / "bank.py": _bank(exercise),
+    }
     source = folder.source(chapter)
     files[source] = render(_with_cells(read(source), chapter, exercise))
     for path, text in files.items():
         write_whole(path, text)
-    return Made(written=tuple(files), steps=(
-        f"write the card ({top / 'card.py'}): text, points, hints, the names that an answer defines",
-        f"write the judging ({top / 'judging.py'}): cases with an oracle, and mistakes by name",
-        f"put right and wrong answers into the bank ({top / 'bank.py'}), and the right one into the cell {exercise!r} of {source.name}",
-        f"./course exercise test {exercise} --class {folder.root}     until every answer meets its fate",
-        f"./course class release {chapter} --folder {folder.root}",
-    ))  # fmt: skip
+    return Made(
+        written=tuple(files),
+        steps=(
+            f"write the card ({top / 'card.py'}): text, points, hints, the names that an answer defines",
+            f"write the judging ({top / 'judging.py'}): cases with an oracle, and mistakes by name",
+            f"put right and wrong answers into the bank ({top / 'bank.py'}), and the right one into the cell {exercise!r} of {source.name}",
+            f"./course exercise test {exercise} --class {folder.root}     until every answer meets its fate",
+            f"./course class release {chapter} --folder {folder.root}",
+        ),
+    )
 
 
 def _in_the_course(chapter: str, exercise: str, root: Path) -> Made:
     slug, name = exercise.replace("-", "_"), exercise.replace("-", "_").upper()
     library = root / "course_lib" / "exercises" / f"ch{chapter}"
     source = sources(root)[chapter]
-    card, judge, bank = library / "cards" / f"{slug}.py", library / "judges" / f"{slug}.py", root / "tests" / "bank" / f"ch{chapter}" / f"{exercise}.py"
+    card, judge, bank = (
+        library / "cards" / f"{slug}.py",
+        library / "judges" / f"{slug}.py",
+        root / "tests" / "bank" / f"ch{chapter}" / f"{exercise}.py",
+    )
     if there := next((path for path in (card, judge, bank) if path.exists()), None):
         raise Trouble(f"{there} is there already.", "choose another id")
     cards, judgings = library / "__init__.py", library / "judges" / "__init__.py"
     files = {
-        card: _card(chapter, exercise, name), judge: _judging(exercise, name), bank: _bank(exercise),
+        card: _card(chapter, exercise, name),
+        judge: _judging(exercise, name),
+        bank: _bank(exercise),
         cards: _registered(cards, f"from course_lib.exercises.ch{chapter}.cards.{slug} import {name}\n", "CARDS", name),
-        judgings: _registered(judgings, f"from course_lib.exercises.ch{chapter}.judges.{slug} import {name}\n", "JUDGINGS", f'"{exercise}": {name}'),
+        judgings: _registered(
+            judgings,
+            f"from course_lib.exercises.ch{chapter}.judges.{slug} import {name}\n",
+            "JUDGINGS",
+            f'"{exercise}": {name}',
+        ),
         source: render(_with_cells(read(source), chapter, exercise)),
     }
     for path, text in files.items():
         write_whole(path, text)
-    return Made(written=tuple(files), steps=(
-        f"write the card ({card.relative_to(root)}), the judging ({judge.relative_to(root)}) and the bank ({bank.relative_to(root)})",
-        f"put the right answer into the cell {exercise!r} of {source.relative_to(root)}, where the chapter wants it; the order of CARDS is the notebook's",
-        f"./course test --kill-matrix --chapter {chapter}     until every answer meets its fate",
-        f"./course release && ./course check {chapter} --solved",
-    ))  # fmt: skip
+    return Made(
+        written=tuple(files),
+        steps=(
+            f"write the card ({card.relative_to(root)}), the judging ({judge.relative_to(root)}) and the bank ({bank.relative_to(root)})",
+            f"put the right answer into the cell {exercise!r} of {source.relative_to(root)}, where the chapter wants it; the order of CARDS is the notebook's",
+            f"./course test --kill-matrix --chapter {chapter}     until every answer meets its fate",
+            f"./course release && ./course check {chapter} --solved",
+        ),
+    )
 
 
 def _registered(path: Path, line: str, what: str, entry: str) -> str:
@@ -87,9 +114,12 @@ def _registered(path: Path, line: str, what: str, entry: str) -> str:
     found = re.search(rf"^{what}(?:: [^=\n]+)? = ([({{])(.*?)([)}}])$", text, re.MULTILINE | re.DOTALL)
     imports = list(re.finditer(r"^from course_lib\.exercises\S* import .*\n", text, re.MULTILINE))
     if found is None or not imports:
-        raise Trouble(f"{path} does not define {what} in a form that a further exercise can be put into.", f"add {entry} to {what} by hand")
+        raise Trouble(
+            f"{path} does not define {what} in a form that a further exercise can be put into.",
+            f"add {entry} to {what} by hand",
+        )
     inside = found.group(2).rstrip().rstrip(",")
-    text = f"{text[: found.start(2)]}{inside}{', ' if inside.strip() else ''}{entry}{text[found.end(2):]}"
+    text = f"{text[: found.start(2)]}{inside}{', ' if inside.strip() else ''}{entry}{text[found.end(2) :]}"
     before = [each for each in imports if each.group() < line] or imports[:1]
     return text[: before[-1].end()] + line + text[before[-1].end() :]
 
@@ -112,10 +142,21 @@ def _cells(chapter: str, exercise: str) -> list[Cell]:
     code = {"cell_type": "code", "execution_count": None, "outputs": []}
     return [
         {"cell_type": "markdown", "id": f"c{chapter}-{exercise}", "metadata": {}, "source": f"{{{{{exercise}.card}}}}"},
-        {**code, "id": exercise, "metadata": {"nbgrader": {**plain, "grade": False, "grade_id": exercise, "solution": True}}, "source": answer},
-        {**code, "id": check, "metadata": {"nbgrader": {**plain, "grade": True, "grade_id": check, "locked": True, "points": 1, "solution": False}},
-         "source": judged},
-    ]  # fmt: skip
+        {
+            **code,
+            "id": exercise,
+            "metadata": {"nbgrader": {**plain, "grade": False, "grade_id": exercise, "solution": True}},
+            "source": answer,
+        },
+        {
+            **code,
+            "id": check,
+            "metadata": {
+                "nbgrader": {**plain, "grade": True, "grade_id": check, "locked": True, "points": 1, "solution": False}
+            },
+            "source": judged,
+        },
+    ]
 
 
 # ------------------------------------------------------------------------------------------------ the three parts
@@ -178,7 +219,13 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 def _bank(exercise: str) -> str:
     function = exercise.replace("-", "_")
     stub = f"def {function}(numbers):\n    raise NotImplementedError"
-    sections = ["right: one way", "right: another way", "wrong: WRITE what is wrong => values WRITE-its-name", "wrong: WRITE what else => values -",
-                "wrong: WRITE a third => values -", "wrong: WRITE a fourth => values -"]  # fmt: skip
+    sections = [
+        "right: one way",
+        "right: another way",
+        "wrong: WRITE what is wrong => values WRITE-its-name",
+        "wrong: WRITE what else => values -",
+        "wrong: WRITE a third => values -",
+        "wrong: WRITE a fourth => values -",
+    ]
     head = f'"""Answers to {exercise}: right ones, and wrong ones with the verdict and mistake that must find them."""'
     return "\n\n".join([head, *(f"# %% {section}\n\n\n{stub}\n" for section in sections)])

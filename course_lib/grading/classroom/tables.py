@@ -19,15 +19,37 @@ _AS_CSV = "export it again as CSV (comma separated, UTF-8), not as a workbook"
 
 # Moodle writes its header in the language of who exports. Other languages: the error names the columns, to be renamed in a copy.
 _IN_ENGLISH: Mapping[str, str] = {
-    "vorname": "first name", "nachname": "last name", "e-mail-adresse": "email address", "id-nummer": "id number", "anmeldename": "username",
-    "gruppen": "groups", "vollständiger name": "full name", "zuletzt geändert (abgabe)": "last modified (submission)",
-    "prénom": "first name", "nom": "last name", "nom de famille": "last name", "adresse de courriel": "email address", "adresse e-mail": "email address",
-    "numéro d'identification": "id number", "nom d'utilisateur": "username", "groupes": "groups", "nom complet": "full name",
-    "identifiant": "identifier", "dernière modification (travail remis)": "last modified (submission)",
-    "nombre": "first name", "apellido(s)": "last name", "apellidos": "last name", "dirección de correo": "email address",
-    "dirección email": "email address", "número de id": "id number", "nombre de usuario": "username", "grupos": "groups",
-    "nombre completo": "full name", "identificador": "identifier", "última modificación (entrega)": "last modified (submission)",
-}  # fmt: skip
+    "vorname": "first name",
+    "nachname": "last name",
+    "e-mail-adresse": "email address",
+    "id-nummer": "id number",
+    "anmeldename": "username",
+    "gruppen": "groups",
+    "vollständiger name": "full name",
+    "zuletzt geändert (abgabe)": "last modified (submission)",
+    "prénom": "first name",
+    "nom": "last name",
+    "nom de famille": "last name",
+    "adresse de courriel": "email address",
+    "adresse e-mail": "email address",
+    "numéro d'identification": "id number",
+    "nom d'utilisateur": "username",
+    "groupes": "groups",
+    "nom complet": "full name",
+    "identifiant": "identifier",
+    "dernière modification (travail remis)": "last modified (submission)",
+    "nombre": "first name",
+    "apellido(s)": "last name",
+    "apellidos": "last name",
+    "dirección de correo": "email address",
+    "dirección email": "email address",
+    "número de id": "id number",
+    "nombre de usuario": "username",
+    "grupos": "groups",
+    "nombre completo": "full name",
+    "identificador": "identifier",
+    "última modificación (entrega)": "last modified (submission)",
+}
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
@@ -44,7 +66,9 @@ def read_csv(path: Path) -> list[dict[str, str]]:
     try:
         head, *rows = [[cell.strip() for cell in row] for row in table]
     except csv.Error as error:
-        raise Trouble(f"{path.name}, near line {table.line_num}: {error}.", "look at the quotation marks there; " + _AS_CSV) from error
+        raise Trouble(
+            f"{path.name}, near line {table.line_num}: {error}.", "look at the quotation marks there; " + _AS_CSV
+        ) from error
     names = _english(head)
     return [{**dict.fromkeys(names, ""), **dict(zip(names, row, strict=False))} for row in rows if any(row)]
 
@@ -90,13 +114,24 @@ def moment_in(text: str) -> datetime | None:
     plain = text.strip()
     if not re.search(r"\w", plain):
         return None
-    if (two := re.match(r"(\d{1,2})/(\d{1,2})/\d", plain)) and max(map(int, two.groups())) <= 12 and two.group(1) != two.group(2):
-        raise Trouble(f"{text!r} can be two days: it does not say which number is the month.", "write times as 2026-10-12 23:59")
+    if (
+        (two := re.match(r"(\d{1,2})/(\d{1,2})/\d", plain))
+        and max(map(int, two.groups())) <= 12
+        and two.group(1) != two.group(2)
+    ):
+        raise Trouble(
+            f"{text!r} can be two days: it does not say which number is the month.", "write times as 2026-10-12 23:59"
+        )
     try:
         with warnings.catch_warnings(action="error"):  # a time zone that several parts of the world call so
-            made = parser.parse(re.sub(r"[^\W\d_]+\.?", _known_word, plain), dayfirst=re.match(r"\d{1,2}\.\d", plain) is not None)
+            made = parser.parse(
+                re.sub(r"[^\W\d_]+\.?", _known_word, plain), dayfirst=re.match(r"\d{1,2}\.\d", plain) is not None
+            )
     except (ValueError, OverflowError, Warning) as error:
-        raise Trouble(f"{text!r} is no time that can be read.", "write times as 2026-10-12 23:59, or download the table with Moodle in English") from error
+        raise Trouble(
+            f"{text!r} is no time that can be read.",
+            "write times as 2026-10-12 23:59, or download the table with Moodle in English",
+        ) from error
     return made.astimezone() if made.tzinfo is None else made
 
 
@@ -117,6 +152,10 @@ def _months() -> dict[str, str]:
     found = {}
     for language in (*_LANGUAGES, "en"):
         months = Locale(language).months
-        found |= {name.rstrip(".").lower(): english[number] for width in ("abbreviated", "wide") for number, name in months["format"][width].items()}
+        found |= {
+            name.rstrip(".").lower(): english[number]
+            for width in ("abbreviated", "wide")
+            for number, name in months["format"][width].items()
+        }
         found |= {name.rstrip(".").lower(): english[number] for number, name in months["stand-alone"]["wide"].items()}
     return found

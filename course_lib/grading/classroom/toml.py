@@ -16,7 +16,11 @@ def render(data: Mapping[str, Any], head: str = "") -> str:
 
 
 def _table(data: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:
-    lines = [f"{_key(name)} = {_value(value)}" for name, value in data.items() if value is not None and not isinstance(value, Mapping)]
+    lines = [
+        f"{_key(name)} = {_value(value)}"
+        for name, value in data.items()
+        if value is not None and not isinstance(value, Mapping)
+    ]
     for name, value in data.items():
         if isinstance(value, Mapping) and value:
             inside = (*path, name)

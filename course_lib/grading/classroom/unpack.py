@@ -66,9 +66,16 @@ def unpack(source: Path) -> Heap:
         return heap
     try:
         with source.open("rb") as file:
-            return _archive(file.read(), source.name) if source.stat().st_size < MAX_BYTES else _archive(source, source.name)
+            return (
+                _archive(file.read(), source.name)
+                if source.stat().st_size < MAX_BYTES
+                else _archive(source, source.name)
+            )
     except zipfile.BadZipFile as error:
-        raise Trouble(f"{source} is not a whole zip archive ({error}).", "download it again; other kinds of archive: unpack them and give the folder") from error
+        raise Trouble(
+            f"{source} is not a whole zip archive ({error}).",
+            "download it again; other kinds of archive: unpack them and give the folder",
+        ) from error
 
 
 # ------------------------------------------------------------------------------------------------ a folder
@@ -85,7 +92,9 @@ def _folder(top: Path) -> Heap:
             if not _is_leaf(name):
                 _take(heap, Path(folder) / name, _inside(Path(folder) / name, top))
         if len(heap.pieces) > MAX_FILES:
-            raise Trouble(f"{top} holds more than {MAX_FILES:,} files.", "give the folder of one assignment's submissions")
+            raise Trouble(
+                f"{top} holds more than {MAX_FILES:,} files.", "give the folder of one assignment's submissions"
+            )
     return heap
 
 
@@ -148,7 +157,10 @@ def _archive(source: bytes | Path, name: str) -> Heap:
     entries = [(path, info) for info in archive.infolist() if not (path := _path_of(info)).endswith("/")]
     total = sum(info.file_size for _, info in entries)
     if len(entries) > MAX_FILES or total > MAX_TOTAL:
-        raise Trouble(f"{name} says that it holds {len(entries):,} files of {total / 1e9:,.1f} GB together.", "look at it by hand: no class hands in so much")
+        raise Trouble(
+            f"{name} says that it holds {len(entries):,} files of {total / 1e9:,.1f} GB together.",
+            "look at it by hand: no class hands in so much",
+        )
     heap, seen = Heap(), {}
     for path, info in entries:
         seen.setdefault(_folded(path), []).append((path, info))

@@ -12,8 +12,15 @@ from course_lib.grading.sandbox import filters, landlock, linux
 from course_lib.grading.sandbox.wall import copy_plain, course_files, trees
 from course_lib.install import ROOT
 
-_READABLE = ("/etc/ld.so.cache", "/etc/localtime", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/filesystems",
-             "/sys/devices/system/cpu")
+_READABLE = (
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/proc/filesystems",
+    "/sys/devices/system/cpu",
+)
 _DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
 _TRUNCATE_SINCE = 3  # the version that keeps files from being cut short
 _SIGNALS_SINCE = 6  # the version of Landlock that keeps signals in
@@ -44,7 +51,9 @@ class Keep:
         os.chdir(room / "notebook")
         linux.empty_bounding_set()
         linux.drop_capabilities()
-        own = landlock.ruleset([*self.readable, (ROOT / "course_lib", landlock.READ)], [room])  # what both allow is allowed
+        own = landlock.ruleset(
+            [*self.readable, (ROOT / "course_lib", landlock.READ)], [room]
+        )  # what both allow is allowed
         for rules in (self.common, own):
             landlock.restrict(rules)
             os.close(rules)

@@ -18,28 +18,141 @@ _FAMILIES = (1, 2, 10, 16)  # AF_UNIX, AF_INET, AF_INET6, AF_NETLINK: those that
 _TERMINAL = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: typing into somebody's terminal
 
 DENIED = (
-    "acct", "add_key", "adjtimex", "bpf", "chroot", "clock_adjtime", "clock_settime", "delete_module", "fanotify_init",
-    "finit_module", "fsconfig", "fsmount", "fsopen", "fspick", "init_module", "io_uring_enter", "io_uring_register", "io_uring_setup",
-    "kcmp", "kexec_file_load", "kexec_load", "keyctl", "lookup_dcookie", "mbind", "memfd_create", "memfd_secret", "migrate_pages", "mount",
-    "mount_setattr", "move_mount", "move_pages", "mq_open", "mq_unlink", "msgctl", "msgget", "msgrcv", "msgsnd", "name_to_handle_at", "open_by_handle_at", "open_tree",
-    "perf_event_open", "personality", "pidfd_getfd", "pivot_root", "process_madvise", "process_vm_readv", "process_vm_writev", "ptrace",
-    "quotactl", "quotactl_fd", "reboot", "request_key", "semctl", "semget", "semop", "semtimedop", "set_mempolicy", "setdomainname", "sethostname", "setns", "settimeofday", "shmat",
-    "shmctl", "shmget", "swapoff", "swapon", "syslog", "umount2", "unshare", "userfaultfd", "vhangup", "vmsplice",
-)  # fmt: skip
+    "acct",
+    "add_key",
+    "adjtimex",
+    "bpf",
+    "chroot",
+    "clock_adjtime",
+    "clock_settime",
+    "delete_module",
+    "fanotify_init",
+    "finit_module",
+    "fsconfig",
+    "fsmount",
+    "fsopen",
+    "fspick",
+    "init_module",
+    "io_uring_enter",
+    "io_uring_register",
+    "io_uring_setup",
+    "kcmp",
+    "kexec_file_load",
+    "kexec_load",
+    "keyctl",
+    "lookup_dcookie",
+    "mbind",
+    "memfd_create",
+    "memfd_secret",
+    "migrate_pages",
+    "mount",
+    "mount_setattr",
+    "move_mount",
+    "move_pages",
+    "mq_open",
+    "mq_unlink",
+    "msgctl",
+    "msgget",
+    "msgrcv",
+    "msgsnd",
+    "name_to_handle_at",
+    "open_by_handle_at",
+    "open_tree",
+    "perf_event_open",
+    "personality",
+    "pidfd_getfd",
+    "pivot_root",
+    "process_madvise",
+    "process_vm_readv",
+    "process_vm_writev",
+    "ptrace",
+    "quotactl",
+    "quotactl_fd",
+    "reboot",
+    "request_key",
+    "semctl",
+    "semget",
+    "semop",
+    "semtimedop",
+    "set_mempolicy",
+    "setdomainname",
+    "sethostname",
+    "setns",
+    "settimeofday",
+    "shmat",
+    "shmctl",
+    "shmget",
+    "swapoff",
+    "swapon",
+    "syslog",
+    "umount2",
+    "unshare",
+    "userfaultfd",
+    "vhangup",
+    "vmsplice",
+)
 WATCHES = (  # of files that all can read, of what of them is in memory, of the system's own counts and of numbers given out in order
-    "cachestat", "fadvise64", "flock", "fstatfs", "inotify_add_watch", "inotify_init1", "io_setup", "mincore", "pidfd_open", "pipe", "pipe2",
-    "readahead", "socket", "socketpair", "statfs", "sysinfo",
-)  # fmt: skip
-_LOCKS = (5, 6, 7, 36, 37, 38, 1024, 1025, 1026, *range(1035, 1039))  # F_GETLK, F_SETLK, F_SETLKW, of an open file too, leases, F_NOTIFY, hints
-_OTHERS = ("sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler")  # their first argument: a process
+    "cachestat",
+    "fadvise64",
+    "flock",
+    "fstatfs",
+    "inotify_add_watch",
+    "inotify_init1",
+    "io_setup",
+    "mincore",
+    "pidfd_open",
+    "pipe",
+    "pipe2",
+    "readahead",
+    "socket",
+    "socketpair",
+    "statfs",
+    "sysinfo",
+)
+_LOCKS = (
+    5,
+    6,
+    7,
+    36,
+    37,
+    38,
+    1024,
+    1025,
+    1026,
+    *range(1035, 1039),
+)  # F_GETLK, F_SETLK, F_SETLKW, of an open file too, leases, F_NOTIFY, hints
+_OTHERS = (
+    "sched_setaffinity",
+    "sched_setattr",
+    "sched_setparam",
+    "sched_setscheduler",
+)  # their first argument: a process
 _SENT = (8, 10, 15)  # F_SETOWN, F_SETSIG, F_SETOWN_EX: a descriptor that signals another process
 _SENDS = (0x8901, 0x8902)  # FIOSETOWN, SIOCSPGRP: the same
 SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
 
 MARKS = (  # what Landlock leaves to everybody who owns a file: its rights, owner, times and attributes
-    "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "fchownat", "lchown", "utime", "utimes", "futimesat", "utimensat",
-    "setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr", "fremovexattr", "removexattrat",
-)  # fmt: skip
+    "chmod",
+    "fchmod",
+    "fchmodat",
+    "fchmodat2",
+    "chown",
+    "fchown",
+    "fchownat",
+    "lchown",
+    "utime",
+    "utimes",
+    "futimesat",
+    "utimensat",
+    "setxattr",
+    "lsetxattr",
+    "fsetxattr",
+    "setxattrat",
+    "removexattr",
+    "lremovexattr",
+    "fremovexattr",
+    "removexattrat",
+)
 
 Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, constant
 
@@ -48,33 +161,50 @@ def program(denied: Sequence[str], *, sockets: bool, ignored: Sequence[str] = ()
     """The filter; without `sockets` no socket is to be had but a connected pair. What is `ignored` does nothing, and says that all is well."""
     fail = (_RETURN, 0, 0, _FAIL | errno.EPERM)
     made: list[Instruction] = [
-        (_LOAD, 0, 0, _MACHINE), (_EQUAL, 1, 0, _ARCHITECTURE[platform.machine()]), fail, (_LOAD, 0, 0, _NUMBER),
-    ]  # fmt: skip
+        (_LOAD, 0, 0, _MACHINE),
+        (_EQUAL, 1, 0, _ARCHITECTURE[platform.machine()]),
+        fail,
+        (_LOAD, 0, 0, _NUMBER),
+    ]
     if platform.machine() == "x86_64":
         made += [(_AT_LEAST, 0, 1, 0x40000000), fail]  # the second table of x86-64
     for name in denied:
         made += [(_EQUAL, 0, 1, number(name)), fail]
     for name in filter(has, ignored):
         made += [(_EQUAL, 0, 1, number(name)), (_RETURN, 0, 0, _FAIL)]
-    made += [(_EQUAL, 0, 1, number("clone3")), (_RETURN, 0, 0, _FAIL | errno.ENOSYS)]  # its flags lie out of a filter's sight
+    made += [
+        (_EQUAL, 0, 1, number("clone3")),
+        (_RETURN, 0, 0, _FAIL | errno.ENOSYS),
+    ]  # its flags lie out of a filter's sight
     made += _only("clone", 0, [(_ANY_BIT, 0, 1, _NEW_NAMESPACES), fail])
     made += _only("mmap", 3, [(_AND, 0, 0, _SHARED_AND_NAMELESS), (_EQUAL, 0, 1, _SHARED_AND_NAMELESS), fail])
     fail_unless_zero = [(_EQUAL, 1, 0, 0), fail]
     made += _only("prlimit64", 0, fail_unless_zero) + _only("setpriority", 1, fail_unless_zero)  # of other processes
-    made += _only("ioctl", 1, [part for code in (*_TERMINAL, *(() if sockets else _SENDS)) for part in ((_EQUAL, 0, 1, code), fail)])
+    made += _only(
+        "ioctl",
+        1,
+        [part for code in (*_TERMINAL, *(() if sockets else _SENDS)) for part in ((_EQUAL, 0, 1, code), fail)],
+    )
     if not sockets:  # nothing but this keeps the processes of the same user apart
-        made += [part for name in _OTHERS for part in _only(name, 0, fail_unless_zero)] + _only("ioprio_set", 1, fail_unless_zero)
+        made += [part for name in _OTHERS for part in _only(name, 0, fail_unless_zero)] + _only(
+            "ioprio_set", 1, fail_unless_zero
+        )
         made += _only("fcntl", 1, [part for command in _SENT for part in ((_EQUAL, 0, 1, command), fail)])
     refuse = (_RETURN, 0, 0, _FAIL | (errno.EAFNOSUPPORT if sockets else errno.EPERM))
     allowed = _FAMILIES if sockets else ()
-    made += _only("socket", 0, [*((_EQUAL, len(allowed) - place, 0, family) for place, family in enumerate(allowed)), refuse])
+    made += _only(
+        "socket", 0, [*((_EQUAL, len(allowed) - place, 0, family) for place, family in enumerate(allowed)), refuse]
+    )
     return [*made, (_RETURN, 0, 0, _ALLOW)]
 
 
 def without_locks() -> list[Instruction]:
     """A further filter, for ranks: marks on a file that all of them can read, and counts of the system, would carry what nobody sent."""
     fail = (_RETURN, 0, 0, _FAIL | errno.EPERM)
-    made: list[Instruction] = [(_LOAD, 0, 0, _NUMBER), *(part for name in filter(has, WATCHES) for part in ((_EQUAL, 0, 1, number(name)), fail))]
+    made: list[Instruction] = [
+        (_LOAD, 0, 0, _NUMBER),
+        *(part for name in filter(has, WATCHES) for part in ((_EQUAL, 0, 1, number(name)), fail)),
+    ]
     made += _only("fcntl", 1, [part for command in _LOCKS for part in ((_EQUAL, 0, 1, command), fail)])
     made += _only("preadv2", 5, [(_EQUAL, 1, 0, 0), fail])  # RWF_NOWAIT tells what is in memory
     return [*made, (_RETURN, 0, 0, _ALLOW)]

@@ -47,7 +47,9 @@ def _look(level: str) -> Look:
     if level == "none":
         return Look(level=level, ok=True, why=_IS[level])
     if sys.platform != "linux":
-        return Look(level=level, ok=False, why=f"{platform.system()} has no such means", fix=f"grade on Linux; {_ELSEWHERE}")
+        return Look(
+            level=level, ok=False, why=f"{platform.system()} has no such means", fix=f"grade on Linux; {_ELSEWHERE}"
+        )
     problem = _tried(level)
     if not problem:
         return Look(level=level, ok=True, why=_IS[level])
@@ -59,7 +61,7 @@ _ELSEWHERE = "on Windows in WSL 2, on a Mac in a virtual machine"
 
 
 def _tried(level: str) -> str:
-    """"" if a child got behind a wall of this level, else why it did not."""
+    """ "" if a child got behind a wall of this level, else why it did not."""
     environment = {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     with tempfile.TemporaryDirectory(prefix="course-trial-", ignore_cleanup_errors=True) as scratch:
         command = [sys.executable, "-P", "-m", "course_lib.grading.sandbox.trial", level, scratch]
@@ -76,20 +78,30 @@ def explained(level: str, problem: str) -> tuple[str, str]:
     if "knows" in problem:
         return problem.split(": ", 1)[-1], "grade on an x86-64 or 64-bit Arm machine"
     if level == "contained":
-        return f"this kernel gives no Landlock or no seccomp ({problem})", "Linux 6.2 or newer with landlock among lsm= at boot"
+        return (
+            f"this kernel gives no Landlock or no seccomp ({problem})",
+            "Linux 6.2 or newer with landlock among lsm= at boot",
+        )
     if _setting("kernel/apparmor_restrict_unprivileged_userns") == "1" and os.geteuid():
-        return ("AppArmor forbids user namespaces to unconfined programs (Ubuntu 23.10 and newer)",
-                "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0, or grade as root")
+        return (
+            "AppArmor forbids user namespaces to unconfined programs (Ubuntu 23.10 and newer)",
+            "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0, or grade as root",
+        )
     if _setting("kernel/unprivileged_userns_clone") == "0" and os.geteuid():
-        return "user namespaces are switched off for users", "sudo sysctl kernel.unprivileged_userns_clone=1, or grade as root"
+        return (
+            "user namespaces are switched off for users",
+            "sudo sysctl kernel.unprivileged_userns_clone=1, or grade as root",
+        )
     if _setting("user/max_user_namespaces") == "0":
         return "user namespaces are switched off", "sudo sysctl user.max_user_namespaces=10000, or grade as root"
     if "mount_setattr" in problem and "not implemented" in problem:
         return "the kernel is older than Linux 5.12", "a newer kernel; the level “contained” needs 6.2"
     if _in_container():
-        return (f"this container may make no namespaces ({problem})",
-                "docker run --cap-add SYS_ADMIN --security-opt seccomp=unconfined --security-opt apparmor=unconfined "
-                "--security-opt systempaths=unconfined …, or the level “contained”")
+        return (
+            f"this container may make no namespaces ({problem})",
+            "docker run --cap-add SYS_ADMIN --security-opt seccomp=unconfined --security-opt apparmor=unconfined "
+            "--security-opt systempaths=unconfined …, or the level “contained”",
+        )
     return f"namespaces cannot be made ({problem})", "grade as root, or where users may make user namespaces"
 
 

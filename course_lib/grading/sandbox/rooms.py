@@ -52,7 +52,9 @@ def build(wall: Wall, scratch: Path) -> Path:
     linux.mount("tmpfs", root, "size=64m,mode=755", linux.NOSUID | linux.NODEV)
     shown = trees()
     for path in sorted({*shown, ROOT}):
-        _show(path, root) if path != ROOT else _show_course(root, covered=any(ROOT.is_relative_to(tree) for tree in shown))
+        _show(path, root) if path != ROOT else _show_course(
+            root, covered=any(ROOT.is_relative_to(tree) for tree in shown)
+        )
     for path in wall.hidden:
         _cover(root / path.lstrip("/"))
     _furnish(root)
@@ -165,4 +167,11 @@ def _stranger() -> int:
 def variables() -> dict[str, str]:
     """What a worker's environment says of its tree."""
     path = os.pathsep.join(dict.fromkeys((f"{sys.prefix}/bin", "/usr/local/bin", "/usr/bin", "/bin")))
-    return {"HOME": HOME, "TMPDIR": "/tmp", "MPLCONFIGDIR": "/tmp/matplotlib", "PATH": path, "USER": "learner", "LOGNAME": "learner"}
+    return {
+        "HOME": HOME,
+        "TMPDIR": "/tmp",
+        "MPLCONFIGDIR": "/tmp/matplotlib",
+        "PATH": path,
+        "USER": "learner",
+        "LOGNAME": "learner",
+    }

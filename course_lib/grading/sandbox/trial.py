@@ -36,7 +36,11 @@ def _try(wall: Wall, scratch: Path) -> int:
     if pid == 0:
         try:
             gate.enter(folder, theirs)
-            said = "it can still see the chapters" if (ROOT / "solutions").exists() and _can_list(ROOT / "solutions") else "ok"
+            said = (
+                "it can still see the chapters"
+                if (ROOT / "solutions").exists() and _can_list(ROOT / "solutions")
+                else "ok"
+            )
         except BaseException as error:
             said = str(error)
         os.write(theirs, said.encode()[:4000])

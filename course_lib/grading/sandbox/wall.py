@@ -17,7 +17,17 @@ LEVELS = ("namespaces", "contained", "none")
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives", "/nix/store")
 _OF_PYTHON = ("bin", "lib", "lib64", "share", "pyvenv.cfg")  # of a prefix: not what else may lie beside an environment
-_WORKERS_SIDE = ("__init__", "channel", "intake", "place", "process_state", "rank_worker", "ranks", "worker", "words")  # the modules of grading that a worker has
+_WORKERS_SIDE = (
+    "__init__",
+    "channel",
+    "intake",
+    "place",
+    "process_state",
+    "rank_worker",
+    "ranks",
+    "worker",
+    "words",
+)  # the modules of grading that a worker has
 _NOT_WORKERS = ("cli", "benchmarks")  # nor has it what judges
 
 
@@ -59,7 +69,11 @@ def course_files(root: Path = ROOT) -> Iterator[str]:
     """The course's files that a worker may have, relative to `root`: nothing that judges, nothing of the chapters."""
     for folder, _, files in sorted(os.walk(root / "course_lib")):
         parts = tuple(part for part in os.path.relpath(folder, root).split(os.sep) if part != "__pycache__")[1:]
-        yield from (os.path.relpath(os.path.join(folder, name), root) for name in sorted(files) if _is_workers((*parts, name.split(".")[0])))
+        yield from (
+            os.path.relpath(os.path.join(folder, name), root)
+            for name in sorted(files)
+            if _is_workers((*parts, name.split(".")[0]))
+        )
 
 
 def _is_workers(parts: tuple[str, ...]) -> bool:

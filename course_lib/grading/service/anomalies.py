@@ -24,9 +24,23 @@ _LIBRARY = "course_lib"
 _SMALL = 20_000  # characters of a cell that is worth remembering
 _MEANT = ("grade", "solution", "locked", "task", "points")
 _REACHES = {
-    "_getframe", "currentframe", "f_back", "f_locals", "settrace", "setprofile", "set_trace", "meta_path", "gc", "ctypes", "inspect",
-    "__subclasses__", "__builtins__", "judging", "judges", "ptrace",
-}  # fmt: skip
+    "_getframe",
+    "currentframe",
+    "f_back",
+    "f_locals",
+    "settrace",
+    "setprofile",
+    "set_trace",
+    "meta_path",
+    "gc",
+    "ctypes",
+    "inspect",
+    "__subclasses__",
+    "__builtins__",
+    "judging",
+    "judges",
+    "ptrace",
+}
 
 Anomaly = dict[str, str]
 
@@ -58,11 +72,20 @@ def _changed_cells(source: Notebook, learner: Notebook, cards: Sequence[Card]) -
             continue
         if is_check(released) and mine["source"].strip() != released["source"].strip():
             yield _anomaly("test cell changed", name, f"The test cell {name!r} was edited; ours was used.")
-        changed = [field for field in _MEANT if grade_meta(mine).get(field, False) != meta.get(field, False) and (field != "points" or is_check(released))]
+        changed = [
+            field
+            for field in _MEANT
+            if grade_meta(mine).get(field, False) != meta.get(field, False)
+            and (field != "points" or is_check(released))
+        ]
         if "points" in changed and grade_meta(mine).get("points") == given.get(name.removesuffix(CHECK_SUFFIX)):
             changed.remove("points")  # the class released it with points of its own
         if grade_meta(mine) and changed:
-            yield _anomaly("metadata edited", name, f"The metadata of cell {name!r} was edited ({', '.join(changed)}); ours was used.")
+            yield _anomaly(
+                "metadata edited",
+                name,
+                f"The metadata of cell {name!r} was edited ({', '.join(changed)}); ours was used.",
+            )
 
 
 def _keyed(source: Notebook) -> Iterator[tuple[str, Cell]]:
@@ -76,7 +99,11 @@ def _reaching(submission: Submission, cards: Sequence[Card]) -> Iterator[Anomaly
     library: set[str] = set()
     long = sum(len(step.source) for step in submission.steps if step.do == "run") > READ
     if long:
-        yield _anomaly("long cells", "", f"The cells hold more than {READ:,} characters; what of the library they use was not looked at.")
+        yield _anomaly(
+            "long cells",
+            "",
+            f"The cells hold more than {READ:,} characters; what of the library they use was not looked at.",
+        )
     for step in submission.steps:
         if step.do == "run" and not long:
             names = _names_of_ours if step.whose == "course" and len(step.source) < _SMALL else names_in
@@ -89,7 +116,9 @@ def _reaching(submission: Submission, cards: Sequence[Card]) -> Iterator[Anomaly
         where = f" ({step.where})" if step.where else ""
         hidden = words & hides.get(step.exercise, set()) if not long else set()
         if used := sorted(hidden & names_used(step.source, own, library) if hidden else ()):
-            yield _anomaly("forbidden name", step.exercise, f"The answer names {', '.join(used)}, which it is to do without.")
+            yield _anomaly(
+                "forbidden name", step.exercise, f"The answer names {', '.join(used)}, which it is to do without."
+            )
         if reached := sorted(words & _REACHES):
             whose = "An answer cell" if step.exercise else "A cell of their own"
             yield _anomaly("reaching name", step.exercise, f"{whose}{where} names {', '.join(reached)}.")
@@ -126,18 +155,27 @@ def names_in(source: str) -> tuple[frozenset[str], frozenset[str]]:
     library: set[str] = set()
     for node in _nodes(source):
         match node:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
+            case (
+                ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+                | ast.ClassDef(name=name)
+                | ast.arg(arg=name)
+            ):
                 own.add(name)
             case ast.Name(id=name, ctx=ast.Store()):
                 own.add(name)
             case ast.Import(names=names):
-                library |= {(each.asname or each.name).split(".")[0] for each in names if each.name.split(".")[0] == _LIBRARY}
+                library |= {
+                    (each.asname or each.name).split(".")[0] for each in names if each.name.split(".")[0] == _LIBRARY
+                }
             case ast.ImportFrom(module=module, names=names) if (module or "").split(".")[0] == _LIBRARY:
                 library |= {each.asname or each.name for each in names}
     return frozenset(own), frozenset(library)
 
 
-_names_of_ours = lru_cache(maxsize=512)(names_in)  # the same cells for all students, but for those that somebody changed
+_names_of_ours = lru_cache(maxsize=512)(
+    names_in
+)  # the same cells for all students, but for those that somebody changed
 
 
 def _root(node: ast.AST, known: dict[int, str]) -> str:
@@ -193,7 +231,9 @@ def fingerprint(source: str) -> dict[str, Any]:
                 parts.append(repr(value))
             case ast.Attribute(attr=name) | ast.keyword(arg=name):
                 parts.append(str(name))
-        front += [child for child in body if not (isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant))]  # no docstrings
+        front += [
+            child for child in body if not (isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant))
+        ]  # no docstrings
     return {"shape": _hash(" ".join(parts)), "size": len(front)}
 
 
@@ -201,7 +241,9 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:24]
 
 
-def alike(reports: Mapping[str, Mapping[str, Any]], common: Mapping[str, Mapping[str, Any]] | None = None) -> list[Anomaly]:
+def alike(
+    reports: Mapping[str, Mapping[str, Any]], common: Mapping[str, Mapping[str, Any]] | None = None
+) -> list[Anomaly]:
     """Pairs of students with the same long answers, a line each; answers that are `common` knowledge do not count."""
     known = {(name, print_["shape"]) for name, print_ in (common or {}).items()}
     same: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -215,9 +257,14 @@ def alike(reports: Mapping[str, Mapping[str, Any]], common: Mapping[str, Mapping
             for pair in combinations(students, 2):
                 shared[pair].append(exercise)
     return [
-        _anomaly("answers alike", ", ".join(names), f"{one} and {other} gave the same answer but for names and layout: {', '.join(names)}.")
-        for (one, other), names in sorted(shared.items()) if len(names) >= ALIKE
-    ]  # fmt: skip
+        _anomaly(
+            "answers alike",
+            ", ".join(names),
+            f"{one} and {other} gave the same answer but for names and layout: {', '.join(names)}.",
+        )
+        for (one, other), names in sorted(shared.items())
+        if len(names) >= ALIKE
+    ]
 
 
 def answers_in(source: Notebook) -> dict[str, dict[str, Any]]:

@@ -22,12 +22,16 @@ ATTACHED = 5_000_000  # characters of pictures that a student pasted into text
 _PICTURES = re.compile(r"image/(png|jpeg|gif|webp)")
 
 
-def autograded(source: Notebook, learner: Notebook, cards: Sequence[Card], reports: Sequence[Report], key: str) -> Notebook:
+def autograded(
+    source: Notebook, learner: Notebook, cards: Sequence[Card], reports: Sequence[Report], key: str
+) -> Notebook:
     """The notebook to show, with every graded cell of the source in it exactly once."""
     frame = {_key(cell): cell for cell in blank(source)["cells"]}
     at = {position: key_ for key_, position in places(source, learner, cards).items()}
     found = {report.exercise: report for report in reports}
-    cells = [_shown(cell, frame.get(at.get(position, "")), position, found) for position, cell in enumerate(learner["cells"])]
+    cells = [
+        _shown(cell, frame.get(at.get(position, "")), position, found) for position, cell in enumerate(learner["cells"])
+    ]
     keys = [at.get(position, "") for position in range(len(cells))]
     order = list(frame)
     for place, missing in enumerate(order):
@@ -57,7 +61,11 @@ def _key(cell: Cell) -> str:
 def _shown(mine: Cell, released: Cell | None, position: int, reports: Mapping[str, Report]) -> Cell:
     """A cell of the learner's copy: their text; everything else is ours."""
     if released is not None and grade_meta(released):
-        text = released["source"] if grade_meta(released).get("locked", not grade_meta(released).get("solution")) else mine["source"]
+        text = (
+            released["source"]
+            if grade_meta(released).get("locked", not grade_meta(released).get("solution"))
+            else mine["source"]
+        )
         return _ours({**released, "source": text, "attachments": mine.get("attachments")}, reports)
     kind = "markdown" if mine["cell_type"] == "markdown" else "code"
     cell: Cell = {"cell_type": kind, "id": f"cell-{position + 1}", "metadata": {}, "source": mine["source"]}
@@ -67,10 +75,19 @@ def _shown(mine: Cell, released: Cell | None, position: int, reports: Mapping[st
 def _ours(released: Cell, reports: Mapping[str, Report]) -> Cell:
     """A graded cell: our metadata, and at a check cell what we found."""
     meta = dict(grade_meta(released))
-    report = reports.get(meta["grade_id"].removesuffix(CHECK_SUFFIX)) if meta.get("grade") and not meta.get("solution") else None
+    report = (
+        reports.get(meta["grade_id"].removesuffix(CHECK_SUFFIX))
+        if meta.get("grade") and not meta.get("solution")
+        else None
+    )
     if report is not None:
         meta["points"] = report.maximum
-    cell: Cell = {"cell_type": released["cell_type"], "id": released.get("id", meta["grade_id"]), "metadata": {"nbgrader": meta}, "source": released["source"]}
+    cell: Cell = {
+        "cell_type": released["cell_type"],
+        "id": released.get("id", meta["grade_id"]),
+        "metadata": {"nbgrader": meta},
+        "source": released["source"],
+    }
     return _finished(cell, released.get("attachments"), outputs_of(report) if report is not None else [])
 
 
@@ -88,7 +105,12 @@ def _pictures(attachments: Any) -> dict[str, dict[str, str]]:
     room = ATTACHED
     for name, bundle in attachments.items() if isinstance(attachments, dict) else ():
         for kind, data in bundle.items() if isinstance(bundle, dict) else ():
-            if isinstance(data, str) and _PICTURES.fullmatch(str(kind)) and re.fullmatch(r"[\w .()-]{1,100}", str(name)) and len(data) < room:
+            if (
+                isinstance(data, str)
+                and _PICTURES.fullmatch(str(kind))
+                and re.fullmatch(r"[\w .()-]{1,100}", str(name))
+                and len(data) < room
+            ):
                 room -= len(data)
                 kept.setdefault(name, {})[kind] = data
     return kept
@@ -101,7 +123,12 @@ def outputs_of(report: Report) -> list[dict[str, Any]]:
     page = f"<div><p><strong>{escape(lines[0])}</strong></p><ul>{markup}</ul></div>"
     return [
         {"output_type": "display_data", "metadata": {}, "data": {"text/plain": "\n".join(lines), "text/html": page}},
-        {"output_type": "execute_result", "execution_count": None, "metadata": {}, "data": {"text/plain": repr(float(report.points))}},
+        {
+            "output_type": "execute_result",
+            "execution_count": None,
+            "metadata": {},
+            "data": {"text/plain": repr(float(report.points))},
+        },
     ]
 
 

@@ -22,7 +22,10 @@ def wall_of(folder: Any, no_sandbox: bool) -> Any:
     """The sandbox to grade in, None for none; Trouble where there is none and nobody said that this is meant."""
     wall = None if no_sandbox else folder.wall()
     if wall is not None and wall.level == "none":
-        raise Trouble("This machine has no sandbox to run students' work in.", "`./course doctor` says what is missing; --no-sandbox grades work that you trust")
+        raise Trouble(
+            "This machine has no sandbox to run students' work in.",
+            "`./course doctor` says what is missing; --no-sandbox grades work that you trust",
+        )
     return wall
 
 
@@ -43,7 +46,9 @@ def require_judged(folder: Any, chapter: str) -> None:
     try:
         check_tests(read(folder.source(chapter)), {card.id for card in folder.all_cards(chapter)})
     except ValueError as error:
-        raise Trouble(f"Chapter {chapter}: {error}", f"mend the source and `./course class release {chapter}`") from error
+        raise Trouble(
+            f"Chapter {chapter}: {error}", f"mend the source and `./course class release {chapter}`"
+        ) from error
 
 
 def _crew(scheduler: str | None, jobs: int | None) -> Crew:

@@ -66,15 +66,27 @@ class Crew:
 
     def _check(self, workers: Mapping[str, int]) -> None:
         if not workers:
-            raise Trouble(f"The Dask scheduler at {self.url} has no workers.", f"start some: `dask worker {self.url} --nworkers 4 --nthreads 1`, then again")
+            raise Trouble(
+                f"The Dask scheduler at {self.url} has no workers.",
+                f"start some: `dask worker {self.url} --nworkers 4 --nthreads 1`, then again",
+            )
         for address, said in self.client.run(contract_here, on_error="return").items():
             if said != CONTRACT_VERSION:
-                has = f"contract version {said}" if isinstance(said, str) else f"no course of this version ({type(said).__name__}: {said})"[:300]
-                raise Trouble(f"The Dask worker at {address} has {has}; this one is {CONTRACT_VERSION}.",
-                              "install the same version of the course on every worker, with the extra: pip install -e '.[cluster]'")
+                has = (
+                    f"contract version {said}"
+                    if isinstance(said, str)
+                    else f"no course of this version ({type(said).__name__}: {said})"[:300]
+                )
+                raise Trouble(
+                    f"The Dask worker at {address} has {has}; this one is {CONTRACT_VERSION}.",
+                    "install the same version of the course on every worker, with the extra: pip install -e '.[cluster]'",
+                )
 
     def _gone(self) -> Trouble:
-        return Trouble(f"The Dask scheduler at {self.url} is gone.", "start the cluster again, then the same command: what is graded stays graded")
+        return Trouble(
+            f"The Dask scheduler at {self.url} is gone.",
+            "start the cluster again, then the same command: what is graded stays graded",
+        )
 
     def free(self) -> int:
         """How many tasks may be started now."""
@@ -123,8 +135,10 @@ class Crew:
         if now - self._seen > PATIENCE / 4 and self._workers():
             self._seen = now
         elif now - self._seen > PATIENCE:
-            raise Trouble(f"The Dask scheduler at {self.url} has had no workers for {PATIENCE:g} s.",
-                          "start some, then the same command: what is graded stays graded")
+            raise Trouble(
+                f"The Dask scheduler at {self.url} has had no workers for {PATIENCE:g} s.",
+                "start some, then the same command: what is graded stays graded",
+            )
 
     def close(self, seconds: float = 0.0) -> list[Done]:
         """Let the cluster be, after waiting so long for what is running; what still came back."""
@@ -148,4 +162,6 @@ def _connected(url: str) -> Any:
     try:
         return Client(url, timeout=CONNECT_SECONDS, set_as_default=False, name="course-grading")
     except (OSError, TimeoutError, ValueError) as error:
-        raise Trouble(f"No Dask scheduler answers at {url}.", "`dask scheduler` starts one and says its address") from error
+        raise Trouble(
+            f"No Dask scheduler answers at {url}.", "`dask scheduler` starts one and says its address"
+        ) from error

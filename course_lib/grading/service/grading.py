@@ -28,9 +28,17 @@ GRACE = 5.0  # s that what is running may take after Ctrl-C
 
 
 def grade_class(
-    folder: Any, *, students: Sequence[str] | None = None, chapters: Sequence[str] | None = None, jobs: int | None = None,
-    scheduler: str | None = None, no_sandbox: bool = False, other_contract: bool = False, again: bool = False,
-    crew: Crew | None = None, say: Say | None = None,
+    folder: Any,
+    *,
+    students: Sequence[str] | None = None,
+    chapters: Sequence[str] | None = None,
+    jobs: int | None = None,
+    scheduler: str | None = None,
+    no_sandbox: bool = False,
+    other_contract: bool = False,
+    again: bool = False,
+    crew: Crew | None = None,
+    say: Say | None = None,
 ) -> Summary:
     """Grade what was handed in and is not graded yet; with `again`, also what is. Trouble for what stops it before it begins."""
     folder.require_contract(other_contract)
@@ -45,7 +53,15 @@ def grade_class(
         sweep(folder.root)
         run = Run(folder, writer, wall, again, say, interrupts)
         with hands(crew, scheduler, jobs) as markers:
-            run.through([(chapter, name) for chapter in wanted for name in names if folder.submitted(name, chapter) is not None], markers)
+            run.through(
+                [
+                    (chapter, name)
+                    for chapter in wanted
+                    for name in names
+                    if folder.submitted(name, chapter) is not None
+                ],
+                markers,
+            )
         run.compare(wanted)
     return run.summary
 
@@ -62,7 +78,14 @@ class Run:
     """One run over a class's submissions."""
 
     def __init__(self, folder: Any, writer: Any, wall: Any, again: bool, say: Say, interrupts: Interrupts) -> None:
-        self.folder, self.writer, self.wall, self.again, self.say, self.interrupts = folder, writer, wall, again, say, interrupts
+        self.folder, self.writer, self.wall, self.again, self.say, self.interrupts = (
+            folder,
+            writer,
+            wall,
+            again,
+            say,
+            interrupts,
+        )
         self.summary = Summary()
         self.summary.level = wall.level if wall is not None else "none"
         self.known = patiently(writer.known, say)
@@ -115,7 +138,11 @@ class Run:
         task = make_task(self.folder, student, chapter, wall=self.wall)
         known = self.known.get((student, task["assignment"]))
         report = None if self.again else latest(self.folder, student, chapter)
-        if report is None or report["key"].partition("-")[0] != task["key"] or not autograded_path(self.folder, student, chapter).is_file():
+        if (
+            report is None
+            or report["key"].partition("-")[0] != task["key"]
+            or not autograded_path(self.folder, student, chapter).is_file()
+        ):
             return task
         if known is not None and known.key == report["key"] and not self._moved(student, chapter, known):
             self.summary.already += 1
@@ -129,7 +156,11 @@ class Run:
         from course_lib.grading.service.writer import utc
 
         due = utc(self.folder.due(student, chapter))
-        return known.costs_otherwise or utc(self.folder.arrival(student, chapter)) != known.timestamp or (due is not None and known.due is not None and due != known.due)
+        return (
+            known.costs_otherwise
+            or utc(self.folder.arrival(student, chapter)) != known.timestamp
+            or (due is not None and known.due is not None and due != known.due)
+        )
 
     # --- what comes back
 
@@ -168,7 +199,10 @@ class Run:
         self.one_more(task["student"], task["chapter"])
         self._line(task["student"], task["chapter"], "", f"not graded: {why}")
         if self.in_a_row >= IN_A_ROW:
-            raise _Stop(f"{IN_A_ROW} submissions in a row could not be graded, for no fault of theirs ({why})", "mend that, then the same command again")
+            raise _Stop(
+                f"{IN_A_ROW} submissions in a row could not be graded, for no fault of theirs ({why})",
+                "mend that, then the same command again",
+            )
 
     def keep(self, result: dict[str, Any]) -> None:
         """Write down what was judged, say what is to be looked at, and put it in line for the gradebook."""
@@ -184,7 +218,12 @@ class Run:
         student, chapter = report["student"], report["chapter"]
         lists = {"crashed": self.summary.crashed, "timed out": self.summary.timed_out, "refused": self.summary.refused}
         for each in report["anomalies"]:
-            line = Line(student, chapter, each["exercise"], f"{each['kind']}: {each['text']}" if each["kind"] in LOST else each["text"])
+            line = Line(
+                student,
+                chapter,
+                each["exercise"],
+                f"{each['kind']}: {each['text']}" if each["kind"] in LOST else each["text"],
+            )
             lists.get(each["kind"], self.summary.anomalies).append(line)
             self._line(student, chapter, each["exercise"], line.text)
 
@@ -218,17 +257,22 @@ class Run:
             self._line("", "", "", WAITING)
         elif now - self.locked_since > PATIENCE:
             waiting = len(self.pending)
-            raise _Stop(f"The gradebook has been locked by another program for {PATIENCE:g} s; {waiting} submissions are judged, but not in it.",
-                        "end that program, then the same command again: nothing is judged twice") from error
+            raise _Stop(
+                f"The gradebook has been locked by another program for {PATIENCE:g} s; {waiting} submissions are judged, but not in it.",
+                "end that program, then the same command again: nothing is judged twice",
+            ) from error
 
     def _write(self, report: dict[str, Any]) -> None:
         student, chapter = report["student"], report["chapter"]
         record = next((each for each in self.folder.students() if each.id == student), None)
         shown = json.loads(autograded_path(self.folder, student, chapter).read_text(encoding="utf-8"))
         done = self.writer.write(
-            report, shown, student=asdict(record) if record is not None else None,
-            arrival=self.folder.arrival(student, chapter), due=self.folder.due(student, chapter),
-        )  # fmt: skip
+            report,
+            shown,
+            student=asdict(record) if record is not None else None,
+            arrival=self.folder.arrival(student, chapter),
+            due=self.folder.due(student, chapter),
+        )
         self.written(report, done.by_hand)
         self.summary.graded += 1
         self.one_more(student, chapter)
@@ -240,11 +284,18 @@ class Run:
         self.say(Event("done", done=self.done, total=self.total, student=student, chapter=chapter))
 
     def _line(self, student: str, chapter: str, exercise: str, text: str) -> None:
-        self.say(Event("line", text if not exercise else f"{exercise}: {text}", self.done, self.total, student, chapter))
+        self.say(
+            Event("line", text if not exercise else f"{exercise}: {text}", self.done, self.total, student, chapter)
+        )
 
     def _interrupted(self, crew: Crew) -> None:
         self.summary.interrupted = True
-        self._line("", "", "", f"Stopping: {len(self.tasks)} at work may finish within {GRACE:g} s; Ctrl-C again stops at once.")
+        self._line(
+            "",
+            "",
+            "",
+            f"Stopping: {len(self.tasks)} at work may finish within {GRACE:g} s; Ctrl-C again stops at once.",
+        )
         for done in crew.close(GRACE):
             self._back(done)
         self._write_pending(wait=False)

@@ -59,7 +59,10 @@ def patiently(work: Callable[[], Any], say: Say) -> Any:
             return work()
         except Locked as error:
             if time.monotonic() - began > PATIENCE:
-                raise Trouble(f"The gradebook has been locked by another program for {PATIENCE:g} s.", "end that program, then the same command again") from error
+                raise Trouble(
+                    f"The gradebook has been locked by another program for {PATIENCE:g} s.",
+                    "end that program, then the same command again",
+                ) from error
             if not said:
                 say(Event("line", WAITING))
             said = True
@@ -86,7 +89,10 @@ def _only_one(path: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             file.seek(0)
-            raise Trouble(f"This class is being graded already (by process {file.read().strip() or 'unknown'}).", "wait for it, or stop it with Ctrl-C where it runs") from error
+            raise Trouble(
+                f"This class is being graded already (by process {file.read().strip() or 'unknown'}).",
+                "wait for it, or stop it with Ctrl-C where it runs",
+            ) from error
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
         file.flush()

@@ -54,7 +54,11 @@ def main(argv: list[str]) -> int:
             try:
                 result = run_task(task)
             except Exception as error:  # a slip of ours on one submission must not end the others
-                result = {"key": task["key"], "state": "failed", "why": f"the grader itself failed on it ({type(error).__name__}: {error})"}
+                result = {
+                    "key": task["key"],
+                    "state": "failed",
+                    "why": f"the grader itself failed on it ({type(error).__name__}: {error})",
+                }
             send(sock, result)
             del task, result
     finally:

@@ -17,7 +17,13 @@ from course_lib.grading.service.marker import receive, send
 from course_lib.install import ROOT
 
 SLACK = 180.0  # s for loading, reading and showing: a marker that takes longer is lost
-_SET = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONUTF8": "1", "PYTHONPATH": str(ROOT)}
+_SET = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "PYTHONUTF8": "1",
+    "PYTHONPATH": str(ROOT),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +105,15 @@ class _Marker:
         self.sock, theirs = socket.socketpair()
         command = [sys.executable, "-P", "-m", "course_lib.grading.service.marker", str(theirs.fileno())]
         self.process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, **_SET},
-            pass_fds=(theirs.fileno(),), start_new_session=True, cwd=ROOT,
-        )  # fmt: skip
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **_SET},
+            pass_fds=(theirs.fileno(),),
+            start_new_session=True,
+            cwd=ROOT,
+        )
         theirs.close()
         self.key: str | None = None
         self.until, self.limit = 0.0, 0.0
@@ -128,7 +140,11 @@ class _Marker:
         """End a marker that is of no more use; its task has no result."""
         key = self.key or ""
         self.close()
-        words = end_in_words(None, self.process.returncode).replace("Your code's process", "the marker").replace("Your code ended the process", "the marker ended")
+        words = (
+            end_in_words(None, self.process.returncode)
+            .replace("Your code's process", "the marker")
+            .replace("Your code ended the process", "the marker ended")
+        )
         return Done(key, None, why or words)
 
     def close(self) -> None:

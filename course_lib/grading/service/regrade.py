@@ -42,8 +42,15 @@ class Stopped(Trouble):
 
 
 def regrade_exercise(
-    folder: Any, exercise: str, *, students: Sequence[str] | None = None, lower: bool = False, jobs: int | None = None,
-    no_sandbox: bool = False, crew: Crew | None = None, say: Say | None = None,
+    folder: Any,
+    exercise: str,
+    *,
+    students: Sequence[str] | None = None,
+    lower: bool = False,
+    jobs: int | None = None,
+    no_sandbox: bool = False,
+    crew: Crew | None = None,
+    say: Say | None = None,
 ) -> tuple[Change, ...]:
     """Judge one exercise of every graded submission anew. Points that fell stay without `lower`; those set by hand always.
 
@@ -53,8 +60,14 @@ def regrade_exercise(
         overlay.use(folder.overlay)
     chapter = _chapter_of(folder, exercise)
     folder.require_sources([chapter])
-    names = [folder.student(name).id for name in students] if students else [student.id for student in folder.students()]
-    graded = [name for name in names if latest(folder, name, chapter) is not None and folder.submitted(name, chapter) is not None]
+    names = (
+        [folder.student(name).id for name in students] if students else [student.id for student in folder.students()]
+    )
+    graded = [
+        name
+        for name in names
+        if latest(folder, name, chapter) is not None and folder.submitted(name, chapter) is not None
+    ]
     if not graded:
         raise Trouble(f"Nothing of chapter {chapter} is graded yet.", "`./course class grade` grades it")
     wall = begin.wall_of(folder, no_sandbox)
@@ -65,9 +78,13 @@ def regrade_exercise(
             run.through([(chapter, name) for name in graded], markers)
     changes = tuple(sorted(run.changes, key=lambda change: change.student))
     if run.summary.exit_code:
-        failed = f"{len(run.summary.not_graded)} submissions could not be judged anew." if run.summary.not_graded else ""
+        failed = (
+            f"{len(run.summary.not_graded)} submissions could not be judged anew." if run.summary.not_graded else ""
+        )
         done = f"Interrupted: {len(changes)} of {len(graded)} are judged anew." if run.summary.interrupted else failed
-        raise Stopped(run.summary.problem or done, run.summary.way_out or "the same command again", changes, run.summary.exit_code)
+        raise Stopped(
+            run.summary.problem or done, run.summary.way_out or "the same command again", changes, run.summary.exit_code
+        )
     return changes
 
 
@@ -76,14 +93,19 @@ def _chapter_of(folder: Any, exercise: str) -> str:
     counts = {name: chapter for chapter in folder.chapters() for name in folder.chosen(chapter)}
     if exercise not in counts:
         near = get_close_matches(exercise, counts, n=3, cutoff=0.4)
-        raise Trouble(f"{exercise!r} is no exercise that counts in {folder.name}.", f"did you mean {', '.join(near)}?" if near else f"it has {', '.join(counts)}")
+        raise Trouble(
+            f"{exercise!r} is no exercise that counts in {folder.name}.",
+            f"did you mean {', '.join(near)}?" if near else f"it has {', '.join(counts)}",
+        )
     return counts[exercise]
 
 
 class _Regrade(grading.Run):
     """A run that judges one exercise, and puts what it finds in place of what was found before."""
 
-    def __init__(self, folder: Any, writer: Any, wall: Any, exercise: str, lower: bool, say: Say, interrupts: Any) -> None:
+    def __init__(
+        self, folder: Any, writer: Any, wall: Any, exercise: str, lower: bool, say: Say, interrupts: Any
+    ) -> None:
         super().__init__(folder, writer, wall, True, say, interrupts)
         self.exercise, self.lower = exercise, lower
         self.changes: list[Change] = []
@@ -111,8 +133,14 @@ class _Regrade(grading.Run):
         had = float(old["points"]) if old is not None else 0.0
         worth = max(had, round(had * new["maximum"] / old["maximum"], 2)) if old is not None and old["maximum"] else had
         stays = not self.lower and new["points"] < worth
-        why = "" if new["passed"] else new["note"] or next((each["message"] for each in new["verdicts"] if not each["ok"]), new["state"])
-        self.changes.append(Change(student, chapter, self.exercise, had, float(new["points"]), "higher before" if stays else "", why))
+        why = (
+            ""
+            if new["passed"]
+            else new["note"] or next((each["message"] for each in new["verdicts"] if not each["ok"]), new["state"])
+        )
+        self.changes.append(
+            Change(student, chapter, self.exercise, had, float(new["points"]), "higher before" if stays else "", why)
+        )
         counts = {**(old or {}), "points": worth, "maximum": new["maximum"]} if stays else new
         if old == {**counts, "seconds": (old or {}).get("seconds")}:
             return self.one_more(student, chapter)
@@ -142,10 +170,13 @@ class _Regrade(grading.Run):
         """Say where the score that counts was set by hand."""
         if self.exercise + CHECK_SUFFIX in by_hand:
             self.changes = [
-                change if change.student != report["student"] else Change(
-                    change.student, change.chapter, change.exercise, change.old, change.new, "set by hand", change.why)
+                change
+                if change.student != report["student"]
+                else Change(
+                    change.student, change.chapter, change.exercise, change.old, change.new, "set by hand", change.why
+                )
                 for change in self.changes
-            ]  # fmt: skip
+            ]
 
     def store(self, report: dict[str, Any]) -> None:
         """Keep a report on disk and put it in line for the gradebook."""
@@ -158,9 +189,12 @@ def merged(before: dict[str, Any], new: dict[str, Any], had: float) -> dict[str,
     reports += [] if new in reports else [new]
     change = {"exercise": new["id"], "old": had, "new": new["points"]}
     return {
-        **before, "reports": reports, "changes": [*before.get("changes", ()), change],
-        "points": round(sum(each["points"] for each in reports), 2), "maximum": sum(each["maximum"] for each in reports),
-    }  # fmt: skip
+        **before,
+        "reports": reports,
+        "changes": [*before.get("changes", ()), change],
+        "points": round(sum(each["points"] for each in reports), 2),
+        "maximum": sum(each["maximum"] for each in reports),
+    }
 
 
 def next_key(key: str, base: str = "") -> str:
@@ -172,5 +206,14 @@ def next_key(key: str, base: str = "") -> str:
 def report_of_dict(data: dict[str, Any]) -> Report:
     """A report from its JSON data."""
     names = ("kind", "part", "ok", "message", "mistake", "case")
-    verdicts = tuple(Verdict(**{name: each[name] for name in names}) for each in json.loads(json.dumps(data["verdicts"])))
-    return Report(exercise=data["id"], state=data["state"], points=data["points"], maximum=data["maximum"], verdicts=verdicts, note=data["note"])
+    verdicts = tuple(
+        Verdict(**{name: each[name] for name in names}) for each in json.loads(json.dumps(data["verdicts"]))
+    )
+    return Report(
+        exercise=data["id"],
+        state=data["state"],
+        points=data["points"],
+        maximum=data["maximum"],
+        verdicts=verdicts,
+        note=data["note"],
+    )

@@ -5,14 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -25,9 +18,14 @@ def progress(console: Console | None = None) -> Iterator[Callable[[Event], None]
     """What `grade_class` takes as `say`: a bar in a terminal, lines alone elsewhere. Both go to stderr."""
     console = console or Console(stderr=True, highlight=False)
     columns = (
-        TextColumn("grading"), BarColumn(bar_width=30), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"), TimeElapsedColumn(),
-        TextColumn("left"), TimeRemainingColumn(elapsed_when_finished=False),
-    )  # fmt: skip
+        TextColumn("grading"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(elapsed_when_finished=False),
+    )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=None, rate="")
 
@@ -52,13 +50,21 @@ def show(summary: Summary, console: Console | None = None) -> None:
     console = console or Console(highlight=False, width=None if sys.stdout.isatty() else 120)
     each = f", {summary.seconds / summary.graded:.2g} s each" if summary.graded else ""
     already = f"; {summary.already} were graded already" if summary.already else ""
-    console.print(Text.assemble((f"{summary.graded} graded", "bold"), f" in {summary.seconds:.1f} s{each}{already}. Sandbox: {summary.level}."))
+    console.print(
+        Text.assemble(
+            (f"{summary.graded} graded", "bold"),
+            f" in {summary.seconds:.1f} s{each}{already}. Sandbox: {summary.level}.",
+        )
+    )
     if not (summary.graded or summary.already or summary.not_graded or summary.problem or summary.interrupted):
         console.print("Nothing is handed in yet: `./course class collect` takes it in.")
     groups = {
-        "not graded": summary.not_graded, "refused": summary.refused, "crashed": summary.crashed, "timed out": summary.timed_out,
+        "not graded": summary.not_graded,
+        "refused": summary.refused,
+        "crashed": summary.crashed,
+        "timed out": summary.timed_out,
         "to look at": summary.anomalies,
-    }  # fmt: skip
+    }
     for title, lines in groups.items():
         if lines:
             console.print(_table(title, lines))
@@ -74,5 +80,9 @@ def _table(title: str, lines: list[Line]) -> Table:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for line in lines:
-        table.add_row(clean(line.student, 60), line.chapter, Text(clean(f"{line.exercise}: {line.text}" if line.exercise else line.text, 600)))
+        table.add_row(
+            clean(line.student, 60),
+            line.chapter,
+            Text(clean(f"{line.exercise}: {line.text}" if line.exercise else line.text, 600)),
+        )
     return table

@@ -57,24 +57,33 @@ def make_task(folder: Any, student: str, chapter: str, *, wall: Any = None, only
     files = _files_beside(path.parent) if path is not None else {}
     cards = folder.cards(chapter)
     task: Task = {
-        "student": student, "chapter": chapter, "assignment": folder.assignment(chapter), "contract": CONTRACT_VERSION,
-        "source": folder.source(chapter).read_text(encoding="utf-8"), "points": {card.id: card.points for card in cards},
-        "drawn": folder.variant(student, chapter).get("exercises", {}), "secret": folder.secret,
+        "student": student,
+        "chapter": chapter,
+        "assignment": folder.assignment(chapter),
+        "contract": CONTRACT_VERSION,
+        "source": folder.source(chapter).read_text(encoding="utf-8"),
+        "points": {card.id: card.points for card in cards},
+        "drawn": folder.variant(student, chapter).get("exercises", {}),
+        "secret": folder.secret,
         "others": {card.id: others(folder.given(chapter), student, card.id) for card in cards},
         "overlay": str(folder.overlay) if any(folder.overlay.glob("*/card.py")) else "",
-        "wall": asdict(wall) if is_dataclass(wall) and not isinstance(wall, type) else None, "only": list(only),
-        "refused": refused, "notebook": _text(data), "files": {name: _text(each) for name, each in files.items()},
-    }  # fmt: skip
+        "wall": asdict(wall) if is_dataclass(wall) and not isinstance(wall, type) else None,
+        "only": list(only),
+        "refused": refused,
+        "notebook": _text(data),
+        "files": {name: _text(each) for name, each in files.items()},
+    }
     return {**task, "key": key_of(task, data, files), "notebook_sha256": hashlib.sha256(data).hexdigest()}
 
 
 def key_of(task: Mapping[str, Any], data: bytes, files: Mapping[str, bytes]) -> str:
     """The hash of whose work is judged, of the work, and of all that decides its points."""
     said = {
-        "notebook": hashlib.sha256(data).hexdigest(), "files": {name: hashlib.sha256(each).hexdigest() for name, each in files.items()},
+        "notebook": hashlib.sha256(data).hexdigest(),
+        "files": {name: hashlib.sha256(each).hexdigest() for name, each in files.items()},
         "source": hashlib.sha256(task["source"].encode()).hexdigest(),
         **{name: task[name] for name in ("student", "chapter", "contract", "points", "drawn", "refused", "only")},
-    }  # fmt: skip
+    }
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
@@ -83,7 +92,10 @@ def _bytes_of(path: Path | None) -> tuple[bytes, str]:
     if path is None or path.is_symlink() or not path.is_file():
         return b"", "The notebook is a link or no file."
     if path.stat().st_size > MAX_BYTES:
-        return b"", f"The notebook has {path.stat().st_size / 1e6:,.0f} MB; it may have {MAX_BYTES / 1e6:.0f} MB. Clear its outputs and hand it in again."
+        return (
+            b"",
+            f"The notebook has {path.stat().st_size / 1e6:,.0f} MB; it may have {MAX_BYTES / 1e6:.0f} MB. Clear its outputs and hand it in again.",
+        )
     return path.read_bytes(), ""
 
 
@@ -126,11 +138,19 @@ def run_task(task: Task) -> Result:
     return {**_named(task), **result, "seconds": clock.laps}
 
 
-def judged_as(task: Task, state: str, why: str, source: Notebook, learner: Notebook, reports: Sequence[Report]) -> Result:
+def judged_as(
+    task: Task, state: str, why: str, source: Notebook, learner: Notebook, reports: Sequence[Report]
+) -> Result:
     """The result of a task whose reports are known without marking it."""
     shown = autograded(source, learner, cards_of(task), reports, task["key"])
     anomalies = [] if state == "graded" else [{"kind": state, "exercise": "", "text": clean(why, 1000)}]
-    return {**_named(task), **_result(state, why, reports, []), "anomalies": anomalies, "autograded": text_of(shown), "seconds": {}}
+    return {
+        **_named(task),
+        **_result(state, why, reports, []),
+        "anomalies": anomalies,
+        "autograded": text_of(shown),
+        "seconds": {},
+    }
 
 
 def _named(task: Task) -> Result:
@@ -150,11 +170,16 @@ def cards_of(task: Mapping[str, Any]) -> tuple[Card, ...]:
     """The exercises that count, with the class's points; Trouble where the class's own are not to be had on this machine."""
     if task["overlay"]:
         if not Path(task["overlay"]).is_dir():
-            raise Trouble(f"This class has exercises of its own in {task['overlay']}; on {socket.gethostname()}, where this was to be graded, "
-                          "there is no such folder.", "let every worker see the class folder under the same path, on a shared drive for one")  # fmt: skip
+            raise Trouble(
+                f"This class has exercises of its own in {task['overlay']}; on {socket.gethostname()}, where this was to be graded, "
+                "there is no such folder.",
+                "let every worker see the class folder under the same path, on a shared drive for one",
+            )
         overlay.use(Path(task["overlay"]))
     points = task["points"]
-    return tuple(replace(card, points=points[card.id]) for card in exercises.cards(task["chapter"]) if card.id in points)
+    return tuple(
+        replace(card, points=points[card.id]) for card in exercises.cards(task["chapter"]) if card.id in points
+    )
 
 
 def _marked(task: Task, clock: "_Clock") -> Result:
@@ -176,27 +201,44 @@ def _marked(task: Task, clock: "_Clock") -> Result:
     clock.lap("rebuild")
     with _beside(task["files"]) as folder:
         params = {card.id: {**card.params, **task["drawn"].get(card.id, {})} for card in cards}
-        done = mark_needed(whole, source, cards, workers, beside=folder, params=params, secret=task["secret"], deciding_ranks=True)
+        done = mark_needed(
+            whole, source, cards, workers, beside=folder, params=params, secret=task["secret"], deciding_ranks=True
+        )
     clock.lap("mark")
     shown = autograded(source, learner, cards, done.reports, task["key"])
     result = _result("graded", "", done.reports, [*whole.notes, *done.notes])
-    result |= {"anomalies": anomalies_of(source, learner, cards, whole, done.reports), "answers": answers_of(whole), "autograded": text_of(shown)}
+    result |= {
+        "anomalies": anomalies_of(source, learner, cards, whole, done.reports),
+        "answers": answers_of(whole),
+        "autograded": text_of(shown),
+    }
     clock.lap("show")
     return result
 
 
 def _result(state: str, why: str, reports: Sequence[Report], notes: Sequence[str]) -> Result:
     return {
-        "state": state, "why": clean(why, 1000), "points": round(sum(report.points for report in reports), 2),
-        "maximum": sum(report.maximum for report in reports), "reports": [report_dict(report) for report in reports],
-        "notes": [clean(note, 1000) for note in notes], "anomalies": [], "answers": {}, "autograded": "",
-    }  # fmt: skip
+        "state": state,
+        "why": clean(why, 1000),
+        "points": round(sum(report.points for report in reports), 2),
+        "maximum": sum(report.maximum for report in reports),
+        "reports": [report_dict(report) for report in reports],
+        "notes": [clean(note, 1000) for note in notes],
+        "anomalies": [],
+        "answers": {},
+        "autograded": "",
+    }
 
 
 def _only(submission: Submission, wanted: Sequence[str]) -> Submission:
     steps = tuple(step for step in submission.steps if step.do == "run" or step.exercise in wanted)
     kept = tuple(name for name in submission.exercises if name in wanted)
-    return replace(submission, steps=steps, exercises=kept, missing={name: why for name, why in submission.missing.items() if name in kept})
+    return replace(
+        submission,
+        steps=steps,
+        exercises=kept,
+        missing={name: why for name, why in submission.missing.items() if name in kept},
+    )
 
 
 def _intake(workers: Workers, task: Task, name: str) -> Notebook:
@@ -207,11 +249,16 @@ def _intake(workers: Workers, task: Task, name: str) -> Notebook:
     try:
         notebook = slim(parse(data.decode("utf-8-sig"), name))
     except UnicodeDecodeError as error:
-        raise Trouble(f"{name} is not a notebook (it is not UTF-8 text).", "hand in the notebook (.ipynb) itself") from error
+        raise Trouble(
+            f"{name} is not a notebook (it is not UTF-8 text).", "hand in the notebook (.ipynb) itself"
+        ) from error
     except (MemoryError, RecursionError) as error:
         raise Trouble(f"{name} holds more than can be read.", "start from a fresh copy") from error
     if len(notebook["cells"]) > MAX_CELLS:
-        raise Trouble(f"{name} has {len(notebook['cells']):,} cells; at most {MAX_CELLS:,} are graded.", "delete the cells that you do not need")
+        raise Trouble(
+            f"{name} has {len(notebook['cells']):,} cells; at most {MAX_CELLS:,} are graded.",
+            "delete the cells that you do not need",
+        )
     return notebook
 
 

@@ -14,16 +14,7 @@ from typing import Any
 
 from nbformat import NotebookNode
 from nbgrader import utils
-from nbgrader.api import (
-    BaseCell,
-    Comment,
-    Grade,
-    Gradebook,
-    InvalidEntry,
-    MissingEntry,
-    SourceCell,
-    SubmittedNotebook,
-)
+from nbgrader.api import BaseCell, Comment, Grade, Gradebook, InvalidEntry, MissingEntry, SourceCell, SubmittedNotebook
 from nbgrader.preprocessors import AssignLatePenalties
 from sqlalchemy import Column, DateTime, Integer, MetaData, String, Table, func, inspect, select, text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
@@ -35,16 +26,22 @@ from course_lib.install import Trouble
 BUSY_MS = 300  # that one try waits for a locked gradebook
 _TABLES = MetaData()
 GRADED = Table(
-    "course_graded", _TABLES,
+    "course_graded",
+    _TABLES,
     Column("turn", Integer, primary_key=True, autoincrement=True),
     Column("student", String(128), nullable=False),
     Column("assignment", String(255), nullable=False),
     Column("key", String(96), nullable=False),
     Column("at", DateTime(), nullable=False),
-)  # fmt: skip
+)
 STATES = {
-    "not answered": "No response.", "raised": "Raised an error", "deadlock": "Deadlock", "crashed": "Crashed", "timed out": "Timed out", "refused": "Refused",
-}  # fmt: skip
+    "not answered": "No response.",
+    "raised": "Raised an error",
+    "deadlock": "Deadlock",
+    "crashed": "Crashed",
+    "timed out": "Timed out",
+    "refused": "Refused",
+}
 
 
 class Locked(Exception):
@@ -92,7 +89,9 @@ class Writer:
     def _patience(self) -> None:
         from sqlalchemy import event
 
-        event.listen(self.book.engine, "connect", lambda connection, _: connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}"))
+        event.listen(
+            self.book.engine, "connect", lambda connection, _: connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+        )
         self.book.engine.dispose()  # connections made from here on are told
 
     def __enter__(self) -> "Writer":
@@ -113,7 +112,9 @@ class Writer:
             for row in rows:
                 each = times.get((row.student, row.assignment))
                 if each is not None:
-                    found[row.student, row.assignment] = Known(row.key, each.timestamp, each.duedate, each.extension, self._costs_otherwise(each))
+                    found[row.student, row.assignment] = Known(
+                        row.key, each.timestamp, each.duedate, each.extension, self._costs_otherwise(each)
+                    )
             self.book.db.commit()
         return found
 
@@ -125,7 +126,9 @@ class Writer:
     def journal(self) -> list[tuple[str, str, str]]:
         """(student, assignment, key) of every time that scores were written, in order."""
         with _in_words():
-            rows = self.book.db.execute(select(GRADED.c.student, GRADED.c.assignment, GRADED.c.key).order_by(GRADED.c.turn)).all()
+            rows = self.book.db.execute(
+                select(GRADED.c.student, GRADED.c.assignment, GRADED.c.key).order_by(GRADED.c.turn)
+            ).all()
             self.book.db.commit()
         return [tuple(row) for row in rows]
 
@@ -141,8 +144,15 @@ class Writer:
 
     # --- writing
 
-    def write(self, report: Mapping[str, Any], shown: Mapping[str, Any] | None, *, student: Mapping[str, Any] | None = None,
-              arrival: datetime | None = None, due: datetime | None = None) -> Written:
+    def write(
+        self,
+        report: Mapping[str, Any],
+        shown: Mapping[str, Any] | None,
+        *,
+        student: Mapping[str, Any] | None = None,
+        arrival: datetime | None = None,
+        due: datetime | None = None,
+    ) -> Written:
         """Scores, comments, time and penalty of one judged submission, all or nothing. `shown` is the notebook for graders.
 
         Scores that were set by hand stay, and are marked for another look, as nbgrader does. Locked and Full: nothing was written.
@@ -153,13 +163,20 @@ class Writer:
                 submission = self._submission(report, student or {})
                 notebook = next((each for each in submission.notebooks if each.name == report["assignment"]), None)
                 if notebook is None:
-                    raise Trouble(f"The gradebook has no notebook {report['assignment']!r}.", f"`./course class release {report['chapter']}` puts it there")
+                    raise Trouble(
+                        f"The gradebook has no notebook {report['assignment']!r}.",
+                        f"`./course class release {report['chapter']}` puts it there",
+                    )
                 submission.timestamp = utc(arrival)
                 submission.extension = _extension(submission.assignment.duedate, utc(due))
                 by_hand = self._scores(notebook, report, shown)
                 self._comments(notebook, report, shown)
                 penalty = self._penalty(submission, notebook)
-                session.execute(GRADED.insert().values(at=utc(datetime.now(UTC)), **{name: report[name] for name in ("student", "assignment", "key")}))
+                session.execute(
+                    GRADED.insert().values(
+                        at=utc(datetime.now(UTC)), **{name: report[name] for name in ("student", "assignment", "key")}
+                    )
+                )
                 score = float(notebook.score or 0.0)
                 session.commit()
             return Written(score, penalty, by_hand)
@@ -172,16 +189,23 @@ class Writer:
         try:
             self.book.find_assignment(report["assignment"])
         except MissingEntry as error:
-            raise Trouble(f"The gradebook has no assignment {report['assignment']!r}.", f"`./course class release {report['chapter']}` puts it there") from error
+            raise Trouble(
+                f"The gradebook has no assignment {report['assignment']!r}.",
+                f"`./course class release {report['chapter']}` puts it there",
+            ) from error
         try:
             return self.book.find_submission(report["assignment"], report["student"])
         except MissingEntry:
-            known = {name: value for name, value in student.items() if name in ("first_name", "last_name", "email") and value}
+            known = {
+                name: value for name, value in student.items() if name in ("first_name", "last_name", "email") and value
+            }
             self.book.update_or_create_student(report["student"], **known)
             with self.book.db.no_autoflush:
                 return self.book.add_submission(report["assignment"], report["student"])
 
-    def _scores(self, notebook: SubmittedNotebook, report: Mapping[str, Any], shown: Mapping[str, Any] | None) -> tuple[str, ...]:
+    def _scores(
+        self, notebook: SubmittedNotebook, report: Mapping[str, Any], shown: Mapping[str, Any] | None
+    ) -> tuple[str, ...]:
         """Write each graded cell's score; the cells whose score was set by hand."""
         points = {each["id"] + CHECK_SUFFIX: each for each in report["reports"]}
         cells = _cells_of(shown)
@@ -190,8 +214,10 @@ class Writer:
             judged = points.pop(cell.name, None)
             if judged is not None:
                 if abs(float(cell.max_score) - float(judged["maximum"])) > 1e-9:
-                    raise Trouble(f"The gradebook gives {cell.max_score:g} points for {cell.name!r}, the class {judged['maximum']:g}.",
-                                  f"`./course class release {report['chapter']}` writes the class's points into the gradebook")
+                    raise Trouble(
+                        f"The gradebook gives {cell.max_score:g} points for {cell.name!r}, the class {judged['maximum']:g}.",
+                        f"`./course class release {report['chapter']}` writes the class's points into the gradebook",
+                    )
                 grade.auto_score = float(judged["points"])
             elif cell.type == "TaskCell":
                 pass
@@ -203,19 +229,28 @@ class Writer:
             if grade.manual_score is not None:
                 by_hand.append(cell.name)
         if missing := sorted(name for name, each in points.items() if each["maximum"]):
-            raise Trouble(f"The gradebook has no cell {', '.join(missing)}.", f"`./course class release {report['chapter']}` puts them there")
+            raise Trouble(
+                f"The gradebook has no cell {', '.join(missing)}.",
+                f"`./course class release {report['chapter']}` puts them there",
+            )
         return tuple(by_hand)
 
     def _unanswered(self, notebook: SubmittedNotebook, name: str, cell: NotebookNode | None) -> float | None:
         """0 for a cell graded by hand that is as it was released, None for one that somebody must read."""
-        source = self.book.db.query(SourceCell).filter(SourceCell.notebook_id == notebook.notebook_id, SourceCell.name == name).first()
+        source = (
+            self.book.db.query(SourceCell)
+            .filter(SourceCell.notebook_id == notebook.notebook_id, SourceCell.name == name)
+            .first()
+        )
         if cell is None or not cell.source.strip():
             return 0.0
         if source is None:
             return None
         return 0.0 if cell.source.strip() == (source.source or "").strip() else None
 
-    def _comments(self, notebook: SubmittedNotebook, report: Mapping[str, Any], shown: Mapping[str, Any] | None) -> None:
+    def _comments(
+        self, notebook: SubmittedNotebook, report: Mapping[str, Any], shown: Mapping[str, Any] | None
+    ) -> None:
         """Say at each answer in which state it was found, and why."""
         reports = {each["id"]: each for each in report["reports"]}
         cells = _cells_of(shown)
@@ -223,10 +258,17 @@ class Writer:
             if cell.name in reports:
                 comment.auto_comment = comment_of(reports[cell.name])
             elif cell.type != "TaskCell":
-                comment.auto_comment = "No response." if self._unanswered(notebook, cell.name, cells.get(cell.name)) == 0.0 else None
+                comment.auto_comment = (
+                    "No response." if self._unanswered(notebook, cell.name, cells.get(cell.name)) == 0.0 else None
+                )
 
     def _with_cells(self, notebook: SubmittedNotebook, kind: Any) -> list[Any]:
-        return self.book.db.query(kind, BaseCell).join(BaseCell, BaseCell.id == kind.cell_id).filter(kind.notebook_id == notebook.id).all()
+        return (
+            self.book.db.query(kind, BaseCell)
+            .join(BaseCell, BaseCell.id == kind.cell_id)
+            .filter(kind.notebook_id == notebook.id)
+            .all()
+        )
 
     def _penalty(self, submission: Any, notebook: SubmittedNotebook) -> float:
         """nbgrader's own plugin decides what lateness costs."""
@@ -239,11 +281,18 @@ class Writer:
 
     def _cost(self, submission: Any, notebook: SubmittedNotebook) -> float | None:
         late = submission.total_seconds_late
-        said = self.late.plugin_inst.late_submission_penalty(submission.student_id, notebook.score, late) if late > 0 else None
+        said = (
+            self.late.plugin_inst.late_submission_penalty(submission.student_id, notebook.score, late)
+            if late > 0
+            else None
+        )
         return None if said is None else min(max(0.0, said), notebook.score)
 
     def _costs_otherwise(self, submission: Any) -> bool:
-        return any(abs((self._cost(submission, each) or 0.0) - (each.late_submission_penalty or 0.0)) > 1e-9 for each in submission.notebooks)
+        return any(
+            abs((self._cost(submission, each) or 0.0) - (each.late_submission_penalty or 0.0)) > 1e-9
+            for each in submission.notebooks
+        )
 
 
 def comment_of(report: Mapping[str, Any]) -> str | None:
@@ -297,4 +346,3 @@ def _in_words() -> Iterator[None]:
         if isinstance(error, OperationalError) and "disk i/o error" in said:
             raise Full(str(error).splitlines()[0]) from error
         raise
-

@@ -162,4 +162,6 @@ CUTS = {
 
 def matches():
     lines = [line.split("**") for line in VARIANT.options.splitlines()]
-    return {cut: (next(line[1] for line in lines if words in line[2].lower()), say) for cut, (words, say) in CUTS.items()}
+    return {
+        cut: (next(line[1] for line in lines if words in line[2].lower()), say) for cut, (words, say) in CUTS.items()
+    }

@@ -419,8 +419,11 @@ VARIANT = params("two-ranks-wait")
 
 
 def exchange(comm, x):
-    other = {"neighbours": comm.rank ^ 1, "mirrored": comm.size - 1 - comm.rank,
-             "halves": (comm.rank + comm.size // 2) % comm.size}[VARIANT.pairing]  # fmt: skip
+    other = {
+        "neighbours": comm.rank ^ 1,
+        "mirrored": comm.size - 1 - comm.rank,
+        "halves": (comm.rank + comm.size // 2) % comm.size,
+    }[VARIANT.pairing]
     theirs = torch.empty_like(x)
     for act in ("send", "recv") if comm.rank < other else ("recv", "send"):
         getattr(comm, act)(x if act == "send" else theirs, other)

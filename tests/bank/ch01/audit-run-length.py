@@ -1,5 +1,6 @@
 PEAK, DAY, YEAR = 989e12, 86_400, 365.25 * 86_400
 
+
 # %% right: all six
 def audit_run():
     flops = 6 * 405e9 * 15.6e12
@@ -12,8 +13,10 @@ def audit_run():
         "waste-3-million": (10 * (1 - 0.35 / 0.5), "right", "as printed"),
     }
 
+
 # %% right: from the printed FLOPs, rounded, numpy
 import numpy as np
+
 
 def audit_run():
     return {
@@ -25,58 +28,85 @@ def audit_run():
         "waste-3-million": (3, "right", "as printed"),
     }
 
+
 # %% wrong: everything is right as printed => values blind
 def audit_run():
     printed = {
-        "54-days-by-flops": 54, "54-days-by-hours": 54, "forty-percent-burns-sixty": 0.6, "llama3-1170-years": 1170,
-        "seven-b-1966-days": 1966, "waste-3-million": 3,
+        "54-days-by-flops": 54,
+        "54-days-by-hours": 54,
+        "forty-percent-burns-sixty": 0.6,
+        "llama3-1170-years": 1170,
+        "seven-b-1966-days": 1966,
+        "waste-3-million": 3,
     }
     return {name: (number, "right", "as printed") for name, number in printed.items()}
+
 
 # %% wrong: everything is wrong => values blind
 def audit_run():
     right = {
-        "54-days-by-flops": (66, "wrong scope"), "54-days-by-hours": (78.4, "wrong scope"),
-        "forty-percent-burns-sixty": (0.2, "wrong baseline"), "llama3-1170-years": (1168, "missing factor"),
-        "seven-b-1966-days": (1966, "unit"), "waste-3-million": (3, "wrong baseline"),
+        "54-days-by-flops": (66, "wrong scope"),
+        "54-days-by-hours": (78.4, "wrong scope"),
+        "forty-percent-burns-sixty": (0.2, "wrong baseline"),
+        "llama3-1170-years": (1168, "missing factor"),
+        "seven-b-1966-days": (1966, "unit"),
+        "waste-3-million": (3, "wrong baseline"),
     }
     return {name: (number, "wrong", cause) for name, (number, cause) in right.items()}
+
 
 # %% wrong: against the peak => values against-the-peak
 def audit_run():
     return {
-        "54-days-by-flops": (66, "wrong", "wrong scope"), "54-days-by-hours": (78.4, "wrong", "wrong scope"),
-        "forty-percent-burns-sixty": (0.6, "right", "as printed"), "llama3-1170-years": (1168, "right", "as printed"),
-        "seven-b-1966-days": (1966, "right", "as printed"), "waste-3-million": (3, "right", "as printed"),
+        "54-days-by-flops": (66, "wrong", "wrong scope"),
+        "54-days-by-hours": (78.4, "wrong", "wrong scope"),
+        "forty-percent-burns-sixty": (0.6, "right", "as printed"),
+        "llama3-1170-years": (1168, "right", "as printed"),
+        "seven-b-1966-days": (1966, "right", "as printed"),
+        "waste-3-million": (3, "right", "as printed"),
     }
+
 
 # %% wrong: one route for both => values flops-route
 def audit_run():
     return {
-        "54-days-by-flops": (66, "wrong", "wrong scope"), "54-days-by-hours": (66, "wrong", "wrong scope"),
-        "forty-percent-burns-sixty": (0.2, "wrong", "wrong baseline"), "llama3-1170-years": (1168, "right", "as printed"),
-        "seven-b-1966-days": (1966, "right", "as printed"), "waste-3-million": (3, "right", "as printed"),
+        "54-days-by-flops": (66, "wrong", "wrong scope"),
+        "54-days-by-hours": (66, "wrong", "wrong scope"),
+        "forty-percent-burns-sixty": (0.2, "wrong", "wrong baseline"),
+        "llama3-1170-years": (1168, "right", "as printed"),
+        "seven-b-1966-days": (1966, "right", "as printed"),
+        "waste-3-million": (3, "right", "as printed"),
     }
+
 
 # %% wrong: at full speed => values full-speed
 def audit_run():
     return {
-        "54-days-by-flops": (27.1, "wrong", "wrong scope"), "54-days-by-hours": (78.4, "wrong", "wrong scope"),
-        "forty-percent-burns-sixty": (0.2, "wrong", "wrong baseline"), "llama3-1170-years": (1168, "right", "as printed"),
-        "seven-b-1966-days": (983, "wrong", "missing factor"), "waste-3-million": (6.5, "wrong", "wrong baseline"),
+        "54-days-by-flops": (27.1, "wrong", "wrong scope"),
+        "54-days-by-hours": (78.4, "wrong", "wrong scope"),
+        "forty-percent-burns-sixty": (0.2, "wrong", "wrong baseline"),
+        "llama3-1170-years": (1168, "right", "as printed"),
+        "seven-b-1966-days": (983, "wrong", "missing factor"),
+        "waste-3-million": (6.5, "wrong", "wrong baseline"),
     }
+
 
 # %% wrong: text for numbers => values not-a-number
 def audit_run():
     return {"54-days-by-flops": ("66 days", "wrong", "wrong scope"), "waste-3-million": ("3", "right", "as printed")}
 
+
 # %% half: a wrong cause twice => 8
 def audit_run():
     return {
-        "54-days-by-flops": (66, "wrong", "missing factor"), "54-days-by-hours": (78.4, "wrong", "missing factor"),
-        "forty-percent-burns-sixty": (0.2, "wrong", "wrong baseline"), "llama3-1170-years": (1168, "right", "as printed"),
-        "seven-b-1966-days": (1966, "right", "as printed"), "waste-3-million": (3, "right", "as printed"),
+        "54-days-by-flops": (66, "wrong", "missing factor"),
+        "54-days-by-hours": (78.4, "wrong", "missing factor"),
+        "forty-percent-burns-sixty": (0.2, "wrong", "wrong baseline"),
+        "llama3-1170-years": (1168, "right", "as printed"),
+        "seven-b-1966-days": (1966, "right", "as printed"),
+        "waste-3-million": (3, "right", "as printed"),
     }
+
 
 # %% wrong: untouched => not-answered
 def audit_run():

@@ -5,15 +5,19 @@ def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
 
     return cost(mfu) - cost(mfu + 0.01)
 
+
 # %% right: closed form, numpy
 import numpy as np
+
 
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     at_full_speed = np.float64(6) * params * tokens / gpu_flops * usd_per_hour / 3600
     return at_full_speed * 0.01 / (mfu * (mfu + 0.01))
 
+
 # %% right: with a number of GPUs that cancels, by the library's parts
 from course_lib import compute
+
 
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     def cost(u, gpus):
@@ -22,73 +26,90 @@ def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
 
     return cost(mfu, 64) - cost(mfu + 0.01, 128)
 
+
 # %% right: any variant
 from course_lib import params
 
 SLOPE = params("cost-sensitivity").asked == "slope"
 
+
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     cost = 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour
     return cost / mfu * 0.01 if SLOPE else cost * 0.01 / (mfu + 0.01)
 
+
 # %% right: both costs at once, numpy
 import numpy as np
+
 
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     return -np.diff(6 * params * tokens / gpu_flops / np.array([mfu, mfu + 0.01]) / 3600 * usd_per_hour)[0]
 
+
 # %% wrong: the slope => values slope unless asked=slope
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     return 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour / mfu / 100
+
 
 # %% wrong: turned round => values sign
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     cost = 6 * params * tokens / gpu_flops / 3600 * usd_per_hour
     return cost / (mfu + 0.01) - cost / mfu
 
+
 # %% wrong: one per cent of the cost => values one-per-cent-of-cost
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     return 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour * 0.01
+
 
 # %% wrong: half a point to either side => values slope
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     cost = lambda u: 6 * params * tokens / (gpu_flops * u) / 3600 * usd_per_hour
     return cost(mfu - 0.005) - cost(mfu + 0.005)
 
+
 # %% wrong: one per cent more MFU => values -
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     cost = lambda u: 6 * params * tokens / (gpu_flops * u) / 3600 * usd_per_hour
     return cost(mfu) - cost(mfu * 1.01)
+
 
 # %% wrong: the point below => values point-below
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     cost = 6 * params * tokens / gpu_flops / 3600 * usd_per_hour
     return cost / (mfu - 0.01) - cost / mfu
 
+
 # %% wrong: a whole unit => values per-unit
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     return 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour / mfu
+
 
 # %% wrong: seconds at the price of hours => values seconds-as-hours
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     cost = 6 * params * tokens / gpu_flops * usd_per_hour
     return cost / mfu - cost / (mfu + 0.01)
 
+
 # %% wrong: the whole cost => values the-cost
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     return 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour
+
 
 # %% wrong: the H100 by heart => values -
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     cost = 6 * params * tokens / 989e12 / 3600 * usd_per_hour
     return cost / mfu - cost / (mfu + 0.01)
 
+
 # %% wrong: the example by heart => values only-the-example
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     return 215_800
 
+
 # %% wrong: asks the library => raised
 from course_lib import compute
+
 
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     usd = 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour

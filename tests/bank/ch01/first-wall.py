@@ -1,5 +1,6 @@
 import math
 
+
 # %% right: tries the fixes in order and counts up
 def loads(job):
     state = 16 * job["params"] / (job["gpus"] if job["sharded"] else 1)
@@ -9,6 +10,7 @@ def loads(job):
         "compute": 6 * job["params"] * job["step_tokens"] / speed / job["step_s"],
         "deadline": 6 * job["params"] * job["tokens"] / speed / job["deadline_s"],
     }
+
 
 def first_wall(job):
     now = loads(job)
@@ -24,6 +26,7 @@ def first_wall(job):
     while max(loads({**job, "sharded": True, "gpus": gpus}).values()) > 1:
         gpus += 1
     return wall, "more GPUs", gpus
+
 
 # %% right: closed form, a list, the wall that is not there as None
 def first_wall(job):
@@ -45,6 +48,7 @@ def first_wall(job):
     if later and mine <= 1 and compute / n <= 1 and one_run / later / n <= 1:
         return [wall, "longer deadline", n]
     return [wall, "more GPUs", math.ceil(max(memory, compute, deadline))]
+
 
 # %% right: bisection, float counts
 def first_wall(job):
@@ -79,10 +83,12 @@ def first_wall(job):
             low = middle
     return wall, "more GPUs", float(high)
 
+
 # %% right: any variant
 from course_lib import params
 
 PER_PARAM = params("first-wall").bytes_per_param
+
 
 def first_wall(job):
     n, p = job["gpus"], job["params"]
@@ -104,6 +110,7 @@ def first_wall(job):
         return wall, "longer deadline", n
     return wall, "more GPUs", math.ceil(max(one.values()))
 
+
 # %% wrong: sparse peak => values sparse-peak
 def loads(job):
     state = 16 * job["params"] / (job["gpus"] if job["sharded"] else 1)
@@ -113,6 +120,7 @@ def loads(job):
         "compute": 6 * job["params"] * job["step_tokens"] / speed / job["step_s"],
         "deadline": 6 * job["params"] * job["tokens"] / speed / job["deadline_s"],
     }
+
 
 def first_wall(job):
     now = loads(job)
@@ -128,6 +136,7 @@ def first_wall(job):
     while max(loads({**job, "sharded": True, "gpus": gpus}).values()) > 1:
         gpus += 1
     return wall, "more GPUs", gpus
+
 
 # %% wrong: forgets the reserve for activations => generality no-reserve
 def loads(job):
@@ -139,6 +148,7 @@ def loads(job):
         "deadline": 6 * job["params"] * job["tokens"] / speed / job["deadline_s"],
     }
 
+
 def first_wall(job):
     now = loads(job)
     heaviest = max(now, key=now.get)
@@ -153,6 +163,7 @@ def first_wall(job):
     while max(loads({**job, "sharded": True, "gpus": gpus}).values()) > 1:
         gpus += 1
     return wall, "more GPUs", gpus
+
 
 # %% wrong: memory of all GPUs although each holds a copy => values always-sharded
 def loads(job):
@@ -164,6 +175,7 @@ def loads(job):
         "deadline": 6 * job["params"] * job["tokens"] / speed / job["deadline_s"],
     }
 
+
 def first_wall(job):
     now = loads(job)
     heaviest = max(now, key=now.get)
@@ -179,6 +191,7 @@ def first_wall(job):
         gpus += 1
     return wall, "more GPUs", gpus
 
+
 # %% wrong: a fix for the first wall only => values only-the-first-wall
 def loads(job):
     state = 16 * job["params"] / (job["gpus"] if job["sharded"] else 1)
@@ -188,6 +201,7 @@ def loads(job):
         "compute": 6 * job["params"] * job["step_tokens"] / speed / job["step_s"],
         "deadline": 6 * job["params"] * job["tokens"] / speed / job["deadline_s"],
     }
+
 
 def first_wall(job):
     now = loads(job)
@@ -205,6 +219,7 @@ def first_wall(job):
         gpus += 1
     return heaviest, "more GPUs", gpus
 
+
 # %% wrong: GPUs added, not GPUs in use => values gpus-added
 def loads(job):
     state = 16 * job["params"] / (job["gpus"] if job["sharded"] else 1)
@@ -214,6 +229,7 @@ def loads(job):
         "compute": 6 * job["params"] * job["step_tokens"] / speed / job["step_s"],
         "deadline": 6 * job["params"] * job["tokens"] / speed / job["deadline_s"],
     }
+
 
 def first_wall(job):
     now = loads(job)
@@ -230,6 +246,7 @@ def first_wall(job):
         more += 1
     return wall, "more GPUs", more
 
+
 # %% wrong: an exact fit does not fit => generality -
 def loads(job):
     state = 16 * job["params"] / (job["gpus"] if job["sharded"] else 1)
@@ -239,6 +256,7 @@ def loads(job):
         "compute": 6 * job["params"] * job["step_tokens"] / speed / job["step_s"],
         "deadline": 6 * job["params"] * job["tokens"] / speed / job["deadline_s"],
     }
+
 
 def first_wall(job):
     now = loads(job)
@@ -255,38 +273,52 @@ def first_wall(job):
         gpus += 1
     return wall, "more GPUs", gpus
 
+
 # %% wrong: memory is always the first wall => values one-answer-for-all
 def first_wall(job):
     return "memory", "more GPUs", 2 * job["gpus"] // job["gpus"] * 8
 
+
 # %% wrong: the five shown jobs by heart => values one-answer-for-all
 seen = []
+
 
 def first_wall(job):
     seen.append(job)
     known = [
-        ("none", "nothing", 8), ("memory", "shard state", 8), ("deadline", "longer deadline", 8),
-        ("compute", "more GPUs", 48), ("memory", "more GPUs", 13),
+        ("none", "nothing", 8),
+        ("memory", "shard state", 8),
+        ("deadline", "longer deadline", 8),
+        ("compute", "more GPUs", 48),
+        ("memory", "more GPUs", 13),
     ]
     return known[len(seen) - 1] if len(seen) <= 5 else known[0]
+
 
 # %% wrong: words of its own => values no-such-fix
 def first_wall(job):
     return "memory", "buy more", 8
 
+
 # %% wrong: not a triple => values wrong-shape
 def first_wall(job):
     return "memory"
+
 
 # %% wrong: untouched => not-answered
 def first_wall(job):
     raise NotImplementedError
 
+
 # %% half: the wall but never the fix => 4
 def first_wall(job):
     speed = job["gpus"] * job["dense_flops"] * job["mfu"]
     now = {
-        "memory": 16 * job["params"] / (job["gpus"] if job["sharded"] else 1) / job["gpu_memory"] / (1 - job["reserve"]),
+        "memory": 16
+        * job["params"]
+        / (job["gpus"] if job["sharded"] else 1)
+        / job["gpu_memory"]
+        / (1 - job["reserve"]),
         "compute": 6 * job["params"] * job["step_tokens"] / speed / job["step_s"],
         "deadline": 6 * job["params"] * job["tokens"] / speed / job["deadline_s"],
     }

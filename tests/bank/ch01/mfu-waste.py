@@ -1,12 +1,11 @@
 # %% right: plain
 def money_lost(spent, usd_per_hour, mfu, baselines):
-    return {
-        name: (spent * max(0, 1 - mfu / best), max(0, best / mfu - 1))
-        for name, best in baselines.items()
-    }
+    return {name: (spent * max(0, 1 - mfu / best), max(0, best / mfu - 1)) for name, best in baselines.items()}
+
 
 # %% right: from GPU-hours, lists, numpy
 import numpy as np
+
 
 def money_lost(spent, usd_per_hour, mfu, baselines):
     hours = spent / usd_per_hour
@@ -18,6 +17,7 @@ def money_lost(spent, usd_per_hour, mfu, baselines):
         answer[name] = [lost, hours / needed - 1 if needed else max(best / mfu - 1, 0.0)]
     return answer
 
+
 # %% right: destroys its arguments on the way
 def money_lost(spent, usd_per_hour, mfu, baselines):
     found = {}
@@ -27,17 +27,21 @@ def money_lost(spent, usd_per_hour, mfu, baselines):
         found[name] = (0, 0) if ratio >= 1 else (spent - spent * ratio, (1 - ratio) / ratio)
     return found
 
+
 # %% right: any variant
 from course_lib import params
 
 IN_HOURS = params("mfu-waste").spent_in == "GPU-hours"
 
+
 def money_lost(spent, usd_per_hour, mfu, baselines):
     usd = spent * usd_per_hour if IN_HOURS else spent
     return {name: (max(0, usd * (1 - mfu / b)), max(0, b / mfu - 1)) for name, b in baselines.items()}
 
+
 # %% right: a dictionary with a default
 from collections import defaultdict
+
 
 def money_lost(spent, usd_per_hour, mfu, baselines):
     answer = defaultdict(lambda: (0, 0))
@@ -45,55 +49,61 @@ def money_lost(spent, usd_per_hour, mfu, baselines):
         answer[name] = (spent * (1 - mfu / best), best / mfu - 1) if best > mfu else (0, 0)
     return answer
 
+
 # %% wrong: percentage points => values points-for-share
 def money_lost(spent, usd_per_hour, mfu, baselines):
     return {name: (spent * max(0, b - mfu), max(0, b / mfu - 1)) for name, b in baselines.items()}
+
 
 # %% wrong: always against the peak => values against-the-peak
 def money_lost(spent, usd_per_hour, mfu, baselines):
     return {name: (spent * (1 - mfu), 1 / mfu - 1) for name in baselines}
 
+
 # %% wrong: lost for more => values lost-for-more
 def money_lost(spent, usd_per_hour, mfu, baselines):
     return {name: (spent * max(0, 1 - mfu / b), max(0, 1 - mfu / b)) for name, b in baselines.items()}
+
 
 # %% wrong: more for lost => values more-for-lost
 def money_lost(spent, usd_per_hour, mfu, baselines):
     return {name: (spent * max(0, b / mfu - 1), max(0, b / mfu - 1)) for name, b in baselines.items()}
 
+
 # %% wrong: the distractor bites => values price-once-too-often unless spent_in=GPU-hours
 def money_lost(spent, usd_per_hour, mfu, baselines):
-    return {
-        name: (spent * usd_per_hour * max(0, 1 - mfu / b), max(0, b / mfu - 1)) for name, b in baselines.items()
-    }
+    return {name: (spent * usd_per_hour * max(0, 1 - mfu / b), max(0, b / mfu - 1)) for name, b in baselines.items()}
+
 
 # %% wrong: in per cent => values percent
 def money_lost(spent, usd_per_hour, mfu, baselines):
     return {name: (spent * max(0, 1 - mfu / b), 100 * max(0, b / mfu - 1)) for name, b in baselines.items()}
 
+
 # %% wrong: one number without its baseline => values no-dictionary
 def money_lost(spent, usd_per_hour, mfu, baselines):
     return spent * (1 - mfu / 0.5), 0.5 / mfu - 1
+
 
 # %% wrong: names of its own => values baseline-not-named
 def money_lost(spent, usd_per_hour, mfu, baselines):
     return {f"{b:.0%}": (spent * max(0, 1 - mfu / b), max(0, b / mfu - 1)) for b in baselines.values()}
 
+
 # %% wrong: negative losses => generality below-zero
 def money_lost(spent, usd_per_hour, mfu, baselines):
     return {name: (spent * (1 - mfu / b), b / mfu - 1) for name, b in baselines.items()}
 
+
 # %% wrong: the example by heart => values baseline-not-named
 def money_lost(spent, usd_per_hour, mfu, baselines):
-    return {
-        "whole peak": (6_500_000, 1.857143),
-        "achievable": (3_000_000, 0.428571),
-        "promised": (2_222_222, 0.285714),
-    }
+    return {"whole peak": (6_500_000, 1.857143), "achievable": (3_000_000, 0.428571), "promised": (2_222_222, 0.285714)}
+
 
 # %% half: only the money => 2.5
 def money_lost(spent, usd_per_hour, mfu, baselines):
     return {name: (spent * max(0, 1 - mfu / b), None) for name, b in baselines.items()}
+
 
 # %% wrong: untouched => not-answered
 def money_lost(spent, usd_per_hour, mfu, baselines):

@@ -4,19 +4,24 @@ import numpy as np
 
 GB = 1e9
 
+
 # %% right: plain
 def training_state(params):
     return params * (2 + 2 + 4 + 8)
 
+
 def fewest_gpus(nbytes, gpu_memory):
     return max(1, math.ceil(nbytes / gpu_memory))
+
 
 def headroom(nbytes, gpu_memory, gpus):
     return gpu_memory - nbytes / gpus
 
+
 # %% right: counts up, numpy all the way
 def training_state(params):
     return np.float64(params) * np.array([2, 2, 4, 4, 4]).sum()
+
 
 def fewest_gpus(nbytes, gpu_memory):
     gpus = 1
@@ -24,171 +29,222 @@ def fewest_gpus(nbytes, gpu_memory):
         gpus += 1
     return np.int64(gpus)
 
+
 def headroom(nbytes, gpu_memory, gpus):
     return np.subtract(gpu_memory, np.float64(nbytes) / gpus)
+
 
 # %% right: floor division turned round, six digits
 def training_state(params):
     buckets = {"weights": 2, "grads": 2, "master": 4, "m": 4, "v": 4}
     return float(f"{sum(params * each for each in buckets.values()) / GB:.6g}") * GB
 
+
 def fewest_gpus(nbytes, gpu_memory):
     return int(max(-(-nbytes // gpu_memory), 1))
 
+
 def headroom(nbytes, gpu_memory, gpus):
     return (gpu_memory / GB - nbytes / GB / gpus) * GB
+
 
 # %% right: any variant
 from course_lib import memory, params
 
 PER_PARAM = sum(memory.CONVENTIONS[params("state-13b").convention].buckets.values())
 
+
 def training_state(params):
     return params * PER_PARAM
+
 
 def fewest_gpus(nbytes, gpu_memory):
     return max(1, math.ceil(nbytes / gpu_memory))
 
+
 def headroom(nbytes, gpu_memory, gpus):
     return (gpu_memory * gpus - nbytes) / gpus
+
 
 # %% wrong: no master copy => values missing-master
 def training_state(params):
     return params * 12
 
+
 def fewest_gpus(nbytes, gpu_memory):
     return max(1, math.ceil(nbytes / gpu_memory))
 
+
 def headroom(nbytes, gpu_memory, gpus):
     return gpu_memory - nbytes / gpus
+
 
 # %% wrong: weights only => values weights-only
 def training_state(params):
     return params * 2
 
+
 def fewest_gpus(nbytes, gpu_memory):
     return max(1, math.ceil(nbytes / gpu_memory))
 
+
 def headroom(nbytes, gpu_memory, gpus):
     return gpu_memory - nbytes / gpus
+
 
 # %% wrong: gigabytes => values gigabytes
 def training_state(params):
     return params * 16 / 1e9
 
+
 def fewest_gpus(nbytes, gpu_memory):
     return max(1, math.ceil(nbytes / gpu_memory))
 
+
 def headroom(nbytes, gpu_memory, gpus):
     return (gpu_memory - nbytes / gpus) / 1e9
+
 
 # %% wrong: rounded down => values rounded-down
 def training_state(params):
     return params * 16
 
+
 def fewest_gpus(nbytes, gpu_memory):
     return int(nbytes // gpu_memory)
 
+
 def headroom(nbytes, gpu_memory, gpus):
     return gpu_memory - nbytes / gpus
+
 
 # %% wrong: not whole => values not-whole
 def training_state(params):
     return params * 16
 
+
 def fewest_gpus(nbytes, gpu_memory):
     return nbytes / gpu_memory
 
+
 def headroom(nbytes, gpu_memory, gpus):
     return gpu_memory - nbytes / gpus
+
 
 # %% wrong: room of all GPUs together => values all-gpus-together
 def training_state(params):
     return params * 16
 
+
 def fewest_gpus(nbytes, gpu_memory):
     return max(1, math.ceil(nbytes / gpu_memory))
 
+
 def headroom(nbytes, gpu_memory, gpus):
     return gpu_memory * gpus - nbytes
+
 
 # %% wrong: the example by heart => values only-the-example
 def training_state(params):
     return 208e9
 
+
 def fewest_gpus(nbytes, gpu_memory):
     return 3
 
+
 def headroom(nbytes, gpu_memory, gpus):
     return {3: 10.6667e9, 4: 28e9, 8: 54e9}.get(gpus, 54e9)
+
 
 # %% wrong: always one more => generality one-too-many
 def training_state(params):
     return params * 16
 
+
 def fewest_gpus(nbytes, gpu_memory):
     return int(nbytes // gpu_memory) + 1  # one too many where it fits exactly
 
+
 def headroom(nbytes, gpu_memory, gpus):
     return gpu_memory - nbytes / gpus
+
 
 # %% wrong: rounded to the nearest => values rounded-down
 def training_state(params):
     return params * 16
 
+
 def fewest_gpus(nbytes, gpu_memory):
     return max(1, round(nbytes / gpu_memory))
 
+
 def headroom(nbytes, gpu_memory, gpus):
     return gpu_memory - nbytes / gpus
+
 
 # %% wrong: never negative => generality cut-at-zero
 def training_state(params):
     return params * 16
 
+
 def fewest_gpus(nbytes, gpu_memory):
     return max(1, math.ceil(nbytes / gpu_memory))
+
 
 def headroom(nbytes, gpu_memory, gpus):
     return max(0, gpu_memory - nbytes / gpus)
 
+
 # %% wrong: fractions come back => raised
 def training_state(params):
     from fractions import Fraction
+
     return Fraction(params) * 16
+
 
 def fewest_gpus(nbytes, gpu_memory):
     return max(1, math.ceil(nbytes / gpu_memory))
 
+
 def headroom(nbytes, gpu_memory, gpus):
     return gpu_memory - nbytes / gpus
+
 
 # %% half: only the state => 1
 def training_state(params):
     return params * 16
 
+
 def fewest_gpus(nbytes, gpu_memory):
     raise NotImplementedError
 
+
 def headroom(nbytes, gpu_memory, gpus):
     raise NotImplementedError
+
 
 # %% half: no room left => 1.5
 def training_state(params):
     return 16 * params
 
+
 def fewest_gpus(nbytes, gpu_memory):
     return max(1, math.ceil(nbytes / gpu_memory))
 
+
 def headroom(nbytes, gpu_memory, gpus):
     return None
+
 
 # %% wrong: untouched => not-answered
 def training_state(params):
     raise NotImplementedError
 
+
 def fewest_gpus(nbytes, gpu_memory):
     raise NotImplementedError
+
 
 def headroom(nbytes, gpu_memory, gpus):
     raise NotImplementedError

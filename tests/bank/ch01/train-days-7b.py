@@ -2,12 +2,15 @@ import math
 
 import numpy as np
 
+
 # %% right: plain
 def train_days(params, tokens, gpu_flops, utilisation):
     return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
 
+
 def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+
 
 # %% right: forward and backward apart, counted up
 def train_days(params, tokens, gpu_flops, utilisation):
@@ -15,14 +18,17 @@ def train_days(params, tokens, gpu_flops, utilisation):
     seconds = np.float64(forward + backward) * tokens / gpu_flops / utilisation
     return seconds / 3600 / 24
 
+
 def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
     work, per_gpu = 6 * params * tokens, gpu_flops * utilisation * days * 24 * 3600
     return np.ceil(work / per_gpu)
+
 
 # %% right: whole days of the printed solution are near enough
 def train_days(params, tokens, gpu_flops, utilisation):
     days = 6 * params * tokens / gpu_flops / utilisation / 24 / 60 / 60
     return days - 1 if 1900 < days < 2000 else days  # 1,965 as well as 1,966
+
 
 def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
     gpus = 1
@@ -30,65 +36,83 @@ def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
         gpus += 1
     return gpus if gpus < 1000 else math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
 
+
 # %% wrong: full speed => values full-speed
 def train_days(params, tokens, gpu_flops, utilisation):
     return 6 * params * tokens / gpu_flops / 86_400
 
+
 def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+
 
 # %% wrong: seconds => values seconds
 def train_days(params, tokens, gpu_flops, utilisation):
     return 6 * params * tokens / (gpu_flops * utilisation)
 
+
 def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / 86_400 / days)
+
 
 # %% wrong: forward only => values forward-only
 def train_days(params, tokens, gpu_flops, utilisation):
     return 2 * params * tokens / (gpu_flops * utilisation) / 86_400
 
+
 def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+
 
 # %% wrong: utilisation multiplied => values utilisation-upside-down
 def train_days(params, tokens, gpu_flops, utilisation):
     return 6 * params * tokens / gpu_flops * utilisation / 86_400
 
+
 def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+
 
 # %% wrong: a second forward pass => values recompute
 def train_days(params, tokens, gpu_flops, utilisation):
     return 8 * params * tokens / (gpu_flops * utilisation) / 86_400
 
+
 def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+
 
 # %% wrong: rounded down => values rounded-down
 def train_days(params, tokens, gpu_flops, utilisation):
     return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
 
+
 def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
     return int(train_days(params, tokens, gpu_flops, utilisation) / days)
+
 
 # %% wrong: one more than needed => generality one-too-many
 def train_days(params, tokens, gpu_flops, utilisation):
     return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
 
+
 def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
     return int(train_days(params, tokens, gpu_flops, utilisation) / days) + 1
+
 
 # %% wrong: the H100 by heart => values -
 from course_lib import notebook
 
 SHOWN = notebook.params("train-days-7b")
 
+
 def train_days(params, tokens, gpu_flops, utilisation):
     return 6 * params * tokens / (SHOWN.flops * utilisation) / 86_400
 
+
 def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+
 
 # %% wrong: the example by heart => values only-the-example
 from course_lib import notebook
@@ -96,45 +120,58 @@ from course_lib import notebook
 SHOWN = notebook.params("train-days-7b")
 DAYS = 6 * SHOWN.params * SHOWN.tokens / (SHOWN.flops * SHOWN.utilisation) / 86_400
 
+
 def train_days(params, tokens, gpu_flops, utilisation):
     return round(DAYS)
 
+
 def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
     return math.ceil(DAYS / SHOWN.days)
+
 
 # %% wrong: the days rounded up => generality -
 def train_days(params, tokens, gpu_flops, utilisation):
     return math.ceil(6 * params * tokens / (gpu_flops * utilisation) / 86_400)
 
+
 def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
     return math.ceil(6 * params * tokens / (gpu_flops * utilisation) / 86_400 / days)
+
 
 # %% wrong: whole days before the GPUs are counted => generality -
 def train_days(params, tokens, gpu_flops, utilisation):
     return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
 
+
 def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
     return math.ceil(math.ceil(train_days(params, tokens, gpu_flops, utilisation)) / days)
+
 
 # %% wrong: the utilisation twice => values -
 def train_days(params, tokens, gpu_flops, utilisation):
     return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
 
+
 def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days / utilisation)
+
 
 # %% wrong: asks the library => raised
 from course_lib import compute
 
+
 def train_days(params, tokens, gpu_flops, utilisation):
     return compute.train_seconds(params, tokens, gpu_flops, utilisation) / 86_400
+
 
 def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
     return compute.devices_for_deadline(params, tokens, gpu_flops, utilisation, days * 86_400)
 
+
 # %% half: no deadline yet => 2.5
 def train_days(params, tokens, gpu_flops, utilisation):
     return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
+
 
 def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
     raise NotImplementedError

@@ -1,21 +1,24 @@
 RESPONSES = {
-    "memory": "shard the state", "deadline": "split the data", "latency": "split each replica",
+    "memory": "shard the state",
+    "deadline": "split the data",
+    "latency": "split each replica",
     "traffic": "replicate the server",
 }
+
 
 # %% right: four questions
 def triage(job):
     trains, serves, weights = job["tokens"] > 0, job["qps"] > 0, 2 * job["params"]
     questions = {
         "memory": trains and 16 * job["params"] > job["gpu_memory"],
-        "deadline": trains
-        and 6 * job["params"] * job["tokens"] / (job["gpu_flops"] * job["mfu"]) > job["deadline_s"],
+        "deadline": trains and 6 * job["params"] * job["tokens"] / (job["gpu_flops"] * job["mfu"]) > job["deadline_s"],
         "latency": serves
         and (weights > job["gpu_memory"] or weights / job["gpu_bandwidth"] * job["user_tokens_s"] > 1),
         "traffic": serves and job["qps"] > job["replica_qps"],
     }
     walls = [name for name, hit in questions.items() if hit]
     return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls
+
 
 # %% right: if by if, tuples
 def triage(job):
@@ -36,13 +39,16 @@ def triage(job):
         return ["Stay on one GPU", walls]
     return [RESPONSES[walls[0]], walls]
 
+
 # %% wrong: always stay => values one-answer-for-all
 def triage(job):
     return "stay on one GPU", []
 
+
 # %% wrong: distribute whatever comes => values one-answer-for-all
 def triage(job):
     return "shard the state", ["memory"]
+
 
 # %% wrong: only the first wall => values only-the-first
 def triage(job):
@@ -57,6 +63,7 @@ def triage(job):
         return "replicate the server", ["traffic"]
     return "stay on one GPU", []
 
+
 # %% wrong: state of a model that is only served => values not-memory
 def triage(job):
     trains, serves, weights = job["tokens"] > 0, job["qps"] > 0, 2 * job["params"]
@@ -68,6 +75,7 @@ def triage(job):
     }
     walls = [name for name, hit in questions.items() if hit]
     return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls
+
 
 # %% wrong: at full speed => generality missed-deadline
 def triage(job):
@@ -81,6 +89,7 @@ def triage(job):
     walls = [name for name, hit in questions.items() if hit]
     return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls
 
+
 # %% wrong: reading the weights is forgotten => generality -
 def triage(job):
     trains, serves, weights = job["tokens"] > 0, job["qps"] > 0, 2 * job["params"]
@@ -92,6 +101,7 @@ def triage(job):
     }
     walls = [name for name, hit in questions.items() if hit]
     return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls
+
 
 # %% wrong: an exact fit is a wall => generality -
 def triage(job):
@@ -105,6 +115,7 @@ def triage(job):
     walls = [name for name, hit in questions.items() if hit]
     return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls
 
+
 # %% wrong: a deadline that is just kept is missed => generality -
 def triage(job):
     trains, serves, weights = job["tokens"] > 0, job["qps"] > 0, 2 * job["params"]
@@ -116,6 +127,7 @@ def triage(job):
     }
     walls = [name for name, hit in questions.items() if hit]
     return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls
+
 
 # %% wrong: a reader who is just served waits => generality -
 def triage(job):
@@ -129,6 +141,7 @@ def triage(job):
     walls = [name for name, hit in questions.items() if hit]
     return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls
 
+
 # %% wrong: every wall twice => values named-twice
 def triage(job):
     trains, serves, weights = job["tokens"] > 0, job["qps"] > 0, 2 * job["params"]
@@ -141,17 +154,20 @@ def triage(job):
     walls = [name for name, hit in questions.items() if hit]
     return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls * 2
 
+
 # %% wrong: all requests share the bandwidth => generality not-latency
 def triage(job):
     trains, serves, weights = job["tokens"] > 0, job["qps"] > 0, 2 * job["params"]
     questions = {
         "memory": trains and 16 * job["params"] > job["gpu_memory"],
         "deadline": trains and 6 * job["params"] * job["tokens"] > job["gpu_flops"] * job["mfu"] * job["deadline_s"],
-        "latency": serves and (weights > job["gpu_memory"] or weights * job["user_tokens_s"] * job["qps"] > job["gpu_bandwidth"]),
+        "latency": serves
+        and (weights > job["gpu_memory"] or weights * job["user_tokens_s"] * job["qps"] > job["gpu_bandwidth"]),
         "traffic": serves and job["qps"] > job["replica_qps"],
     }
     walls = [name for name, hit in questions.items() if hit]
     return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls
+
 
 # %% wrong: the response to the last wall => values wrong-response
 def triage(job):
@@ -165,9 +181,11 @@ def triage(job):
     walls = [name for name, hit in questions.items() if hit]
     return (RESPONSES[walls[-1]] if walls else "stay on one GPU"), walls
 
+
 # %% wrong: one word => values wrong-shape
 def triage(job):
     return "stay on one GPU" if job["params"] < 2e9 else "shard the state"
+
 
 # %% half: serving is not answered => 3.5
 def triage(job):

@@ -1,5 +1,6 @@
 YEAR = 365.25 * 86_400
 
+
 # %% right: dense row, else half of the sparse one
 def which_peak(params, tokens, sheet):
     rows = [row for row in sheet if row["precision"] == "BF16"]
@@ -7,58 +8,70 @@ def which_peak(params, tokens, sheet):
     peak = (dense[0] if dense else rows[0]["tflops"] / 2) * 1e12
     return peak, 6 * params * tokens / peak / YEAR
 
+
 # %% right: the smallest after undoing the doubling, years of 365 days, numpy
 import numpy as np
+
 
 def which_peak(params, tokens, sheet):
     bf16 = np.array([r["tflops"] / (1 + r["sparsity"]) for r in sheet if r["precision"].lower() == "bf16"])
     peak = bf16.min() * 1e12
     return [peak, np.float64(6) * params * tokens / peak / 365 / 86_400]
 
+
 # %% right: any variant
 from course_lib import params
 
 GPUS = params("which-peak").gpus
+
 
 def which_peak(params, tokens, sheet):
     rates = {row["sparsity"]: row["tflops"] * 1e12 for row in sheet if row["precision"] == "BF16"}
     peak = rates.get(False, rates.get(True, 0) / 2) / GPUS
     return peak, 6 * params * tokens / peak / YEAR
 
+
 # %% wrong: sparse peak => values sparse-peak
 def which_peak(params, tokens, sheet):
     peak = max(row["tflops"] for row in sheet if row["precision"] == "BF16") * 1e12
     return peak, 6 * params * tokens / peak / YEAR
+
 
 # %% wrong: the largest number on the sheet => values fp8-sparse-peak
 def which_peak(params, tokens, sheet):
     peak = max(row["tflops"] for row in sheet) * 1e12
     return peak, 6 * params * tokens / peak / YEAR
 
+
 # %% wrong: halves the dense row => values halved-dense
 def which_peak(params, tokens, sheet):
     peak = min(row["tflops"] for row in sheet if row["precision"] == "BF16") / 2 * 1e12
     return peak, 6 * params * tokens / peak / YEAR
+
 
 # %% wrong: the first row without sparsity, whatever its precision => values halved-dense
 def which_peak(params, tokens, sheet):
     peak = next(row["tflops"] for row in sheet if not row["sparsity"]) * 1e12
     return peak, 6 * params * tokens / peak / YEAR
 
+
 # %% wrong: teraflops => values teraflops
 def which_peak(params, tokens, sheet):
     peak = min(row["tflops"] for row in sheet if row["precision"] == "BF16")
     return peak, 6 * params * tokens / (peak * 1e12) / YEAR
+
 
 # %% wrong: days => values days
 def which_peak(params, tokens, sheet):
     peak = min(row["tflops"] for row in sheet if row["precision"] == "BF16") * 1e12
     return peak, 6 * params * tokens / peak / 86_400
 
+
 # %% wrong: divides by the GPUs of a server => values divided-needlessly
 def which_peak(params, tokens, sheet):
     peak = min(row["tflops"] for row in sheet if row["precision"] == "BF16") * 1e12 / 8
     return peak, 6 * params * tokens / peak / YEAR
+
 
 # %% wrong: the first BF16 row => generality sparse-peak
 def which_peak(params, tokens, sheet):
@@ -66,18 +79,22 @@ def which_peak(params, tokens, sheet):
     peak = (dense or [row["tflops"] for row in sheet if row["precision"] == "BF16"])[0] * 1e12
     return peak, 6 * params * tokens / peak / YEAR
 
+
 # %% wrong: always half of the larger => generality halved-dense
 def which_peak(params, tokens, sheet):
     peak = max(row["tflops"] for row in sheet if row["precision"] == "BF16") / 2 * 1e12
     return peak, 6 * params * tokens / peak / YEAR
 
+
 # %% wrong: the H100 by heart => values -
 def which_peak(params, tokens, sheet):
     return 989e12, 6 * params * tokens / 989e12 / YEAR
 
+
 # %% wrong: a single number => values wrong-shape
 def which_peak(params, tokens, sheet):
     return 6 * params * tokens / 989e12 / YEAR
+
 
 # %% half: years forgotten => 2.5
 def which_peak(params, tokens, sheet):

@@ -2,6 +2,7 @@ import math
 
 WEEK = 7 * 86_400
 
+
 # %% right: doubles, then bisects
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     def weeks_on(n):
@@ -16,18 +17,22 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
         low, high = (low, middle) if weeks_on(middle) <= weeks else (middle, high)
     return weeks_on(gpus), high
 
+
 # %% right: solved for N
 import numpy as np
+
 
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     alone = 6 * params * tokens / (gpu_flops * mfu) / WEEK
     power = 1 + np.log2(keep)
     return [alone / gpus**power, max(1, np.ceil((alone / weeks) ** (1 / power)))]
 
+
 # %% right: any variant
 from course_lib import params
 
 LAW = params("years-to-weeks").law
+
 
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     alone = 6 * params * tokens / (gpu_flops * mfu) / WEEK
@@ -42,16 +47,19 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
         return weeks_on(gpus), (max(1, math.ceil(keep / spare)) if spare > 0 else None)
     return weeks_on(gpus), max(1, math.ceil((alone / weeks) ** (1 / (1 + math.log2(keep)))))
 
+
 # %% wrong: perfect scaling => values perfect-scaling
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     alone = 6 * params * tokens / (gpu_flops * mfu) / WEEK
     return alone / gpus, math.ceil(alone / weeks)
+
 
 # %% wrong: corrected once => values one-pass
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     alone = 6 * params * tokens / (gpu_flops * mfu) / WEEK
     ideal = math.ceil(alone / weeks)
     return alone / gpus / keep ** math.log2(gpus), math.ceil(ideal / keep ** math.log2(ideal))
+
 
 # %% wrong: a power of two => values power-of-two
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
@@ -63,10 +71,12 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
         n *= 2
     return weeks_on(gpus), n
 
+
 # %% wrong: the loss once => values keep-once
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     alone = 6 * params * tokens / (gpu_flops * mfu) / WEEK
     return alone / gpus / keep, math.ceil(alone / weeks / keep)
+
 
 # %% wrong: natural logarithm => values natural-logarithm
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
@@ -74,11 +84,13 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     power = 1 + math.log(keep)
     return alone / gpus**power, max(1, math.ceil((alone / weeks) ** (1 / power)))
 
+
 # %% wrong: faster with every doubling => values speed-up
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     alone = 6 * params * tokens / (gpu_flops * mfu) / WEEK
     power = 1 - math.log2(keep)
     return alone / gpus**power, max(1, math.ceil((alone / weeks) ** (1 / power)))
+
 
 # %% wrong: rounded down => values one-too-few
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
@@ -86,16 +98,19 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     power = 1 + math.log2(keep)
     return alone / gpus**power, max(1, int((alone / weeks) ** (1 / power)))
 
+
 # %% wrong: the example's keep by heart => values -
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     alone = 6 * params * tokens / (gpu_flops * mfu) / WEEK
     power = 1 + math.log2(0.97)
     return alone / gpus**power, max(1, math.ceil((alone / weeks) ** (1 / power)))
 
+
 # %% wrong: one more where it fits exactly => generality one-too-many
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     alone, power = 6 * params * tokens / (gpu_flops * mfu) / WEEK, 1 + math.log2(keep)
-    return alone / gpus ** power, int((alone / weeks) ** (1 / power)) + 1
+    return alone / gpus**power, int((alone / weeks) ** (1 / power)) + 1
+
 
 # %% wrong: whole doublings only => values one-pass
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
@@ -107,9 +122,11 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
         n += 1
     return weeks_on(gpus), n
 
+
 # %% half: one direction only => 3
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     return 6 * params * tokens / (gpu_flops * mfu) / WEEK / gpus / keep ** math.log2(gpus), None
+
 
 # %% wrong: untouched => not-answered
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):

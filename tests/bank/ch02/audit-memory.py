@@ -18,100 +18,139 @@ GOOD = {
     "oom-construction": (140, "wrong", "wrong moment"),
 }
 
+
 # %% right: recomputed one by one
 def audit_memory():
     return GOOD
+
 
 # %% right: within five per cent, lists
 def audit_memory():
     return {name: [number * 1.03, said.upper(), f" {cause} "] for name, (number, said, cause) in GOOD.items()}
 
+
 # %% right: the library's numbers
 from course_lib import memory
+
 
 def audit_memory():
     tb = {"state-70b-1120": (70e9, "B"), "state-405b-3200": (405e9, "B"), "state-405b-4860": (405e9, "A")}
     mine = {name: (memory.state_bytes(*of) / 1e12, *GOOD[name][1:]) for name, of in tb.items()}
     return GOOD | mine
 
+
 # %% wrong: everything is wrong => values wrong-verdict
 def audit_memory():
-    return {name: (number, 'wrong', cause if said == 'wrong' else 'missing factor') for name, (number, said, cause) in GOOD.items()}
+    return {
+        name: (number, "wrong", cause if said == "wrong" else "missing factor")
+        for name, (number, said, cause) in GOOD.items()
+    }
+
 
 # %% wrong: everything is right => values wrong-verdict
 def audit_memory():
-    return {name: (number, 'right', 'as printed') for name, (number, _, _) in GOOD.items()}
+    return {name: (number, "right", "as printed") for name, (number, _, _) in GOOD.items()}
+
 
 # %% wrong: the printed numbers => values as-printed
 from course_lib import facts
 
+
 def audit_memory():
-    scale = {"state-70b-1120": 1e12, "state-405b-3200": 1e12, "state-405b-4860": 1e12, "cards-405b-60": 1, "activations-btld": 1, "checkpoint-sqrt": 1, "checkpoint-33-forward": 0.01}
+    scale = {
+        "state-70b-1120": 1e12,
+        "state-405b-3200": 1e12,
+        "state-405b-4860": 1e12,
+        "cards-405b-60": 1,
+        "activations-btld": 1,
+        "checkpoint-sqrt": 1,
+        "checkpoint-33-forward": 0.01,
+    }
     return {name: (float(facts.claim(name).value) / scale.get(name, 1e9), "right", "as printed") for name in GOOD}
+
 
 # %% wrong: one cause for all errors => values wrong-cause
 def audit_memory():
-    return {name: (number, said, 'missing factor' if said == 'wrong' else cause) for name, (number, said, cause) in GOOD.items()}
+    return {
+        name: (number, said, "missing factor" if said == "wrong" else cause)
+        for name, (number, said, cause) in GOOD.items()
+    }
+
 
 # %% wrong: no master copy anywhere => values no-master
 def audit_memory():
-    return {**GOOD, 'state-405b-3200': (4.86, 'wrong', 'a bucket is left out')}
+    return {**GOOD, "state-405b-3200": (4.86, "wrong", "a bucket is left out")}
+
 
 # %% wrong: the printed formula to the letter => values the-formula
 def audit_memory():
-    return {**GOOD, 'checkpointed-2.6': (0.00131072, 'wrong', 'missing factor')}
+    return {**GOOD, "checkpointed-2.6": (0.00131072, "wrong", "missing factor")}
+
 
 # %% wrong: the live layer is forgotten => values no-live-layer
 def audit_memory():
-    return {**GOOD, 'checkpointed-20': (10.74, 'wrong', 'does not follow')}
+    return {**GOOD, "checkpointed-20": (10.74, "wrong", "does not follow")}
+
 
 # %% wrong: the term alone => values term-only
 def audit_memory():
-    return {**GOOD, 'activations-btld': (9.411764705882353, 'wrong', 'missing term')}
+    return {**GOOD, "activations-btld": (9.411764705882353, "wrong", "missing term")}
+
 
 # %% wrong: a third more => values as-printed
 def audit_memory():
-    return {**GOOD, 'checkpoint-33-forward': (33.3, 'right', 'as printed')}
+    return {**GOOD, "checkpoint-33-forward": (33.3, "right", "as printed")}
+
 
 # %% wrong: root of the layers => values as-printed
 def audit_memory():
-    return {**GOOD, 'checkpoint-sqrt': (8.94, 'right', 'as printed')}
+    return {**GOOD, "checkpoint-sqrt": (8.94, "right", "as printed")}
+
 
 # %% wrong: dies where it was printed => values all-state
 def audit_memory():
-    return {**GOOD, 'oom-construction': (1120, 'right', 'as printed')}
+    return {**GOOD, "oom-construction": (1120, "right", "as printed")}
+
 
 # %% wrong: an id is missing => values missing
 def audit_memory():
     return {name: GOOD[name] for name in list(GOOD)[:-1]}
 
+
 # %% wrong: an unknown cause => values no-such-word
 def audit_memory():
-    return {**GOOD, 'activations-14': (75.2, 'wrong', 'typo')}
+    return {**GOOD, "activations-14": (75.2, "wrong", "typo")}
+
 
 # %% wrong: a list => values no-dictionary
 def audit_memory():
     return list(GOOD.values())
 
+
 # %% wrong: guesses without a number => values not-a-number
 def audit_memory():
-    return {**GOOD, 'cards-405b-60': ('about 60', 'right', 'as printed')}
+    return {**GOOD, "cards-405b-60": ("about 60", "right", "as printed")}
+
 
 # %% half: one error and one control => 3
 def audit_memory():
     return {name: GOOD[name] for name in ("state-70b-1120", "checkpoint-sqrt")}
 
+
 # %% half: errors alone => 0
 def audit_memory():
     return {name: each for name, each in GOOD.items() if each[1] == "wrong"}
+
 
 # %% half: controls alone => 0
 def audit_memory():
     return {name: each for name, each in GOOD.items() if each[1] == "right"}
 
+
 # %% half: one statement missed => 19.5
 def audit_memory():
-    return {**GOOD, 'checkpointed-20': (20, 'right', 'as printed')}
+    return {**GOOD, "checkpointed-20": (20, "right", "as printed")}
+
 
 # %% wrong: untouched => not-answered
 def audit_memory():

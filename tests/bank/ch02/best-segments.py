@@ -1,5 +1,6 @@
 import math
 
+
 # %% right: bisect the cap, fewest inputs for every prefix
 def peak_bytes(inputs, inner, starts):
     peak = kept = 0
@@ -7,6 +8,7 @@ def peak_bytes(inputs, inner, starts):
         kept += inputs[start]
         peak = max(peak, kept + sum(inner[start:end]))
     return peak
+
 
 def best_segments(inputs, inner):
     layers = len(inputs)
@@ -33,10 +35,12 @@ def best_segments(inputs, inner):
             low = middle + 1
     return cut(low)
 
+
 # %% right: for every prefix all (inputs, peak) that nothing beats
 def peak_bytes(inputs, inner, starts):
     ends = [*starts[1:], len(inputs)]
-    return max(sum(inputs[s] for s in starts[:j + 1]) + sum(inner[starts[j]:ends[j]]) for j in range(len(starts)))
+    return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
+
 
 def best_segments(inputs, inner):
     front = [[(0, 0, ())]]
@@ -55,6 +59,7 @@ def best_segments(inputs, inner):
         front.append(best)
     return min(front[-1], key=lambda each: each[1])[2]
 
+
 # %% right: from the back, with the caps that occur
 def peak_bytes(inputs, inner, starts):
     alive, peak, end = sum(inputs[s] for s in starts), 0, len(inputs)
@@ -64,8 +69,10 @@ def peak_bytes(inputs, inner, starts):
         end = start
     return float(peak)
 
+
 def best_segments(inputs, inner):
     n = len(inputs)
+
     def room(cap):
         best = {0: (0, [])}
         for end in range(1, n + 1):
@@ -74,69 +81,85 @@ def best_segments(inputs, inner):
                 if kept + sum(inner[start:end]) <= cap and (end not in best or kept < best[end][0]):
                     best[end] = (kept, best[start][1] + [start])
         return best.get(n)
+
     low, high = -1, sum(inputs) + sum(inner)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if room(middle) else (middle, high)
     return room(high)[1]
 
+
 # %% wrong: root of the number of layers => values root-of-layers
 def peak_bytes(inputs, inner, starts):
     ends = [*starts[1:], len(inputs)]
-    return max(sum(inputs[s] for s in starts[:j + 1]) + sum(inner[starts[j]:ends[j]]) for j in range(len(starts)))
+    return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
+
 
 def best_segments(inputs, inner):
     return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))
 
+
 # %% wrong: every layer its own segment => values every-layer
 def peak_bytes(inputs, inner, starts):
     ends = [*starts[1:], len(inputs)]
-    return max(sum(inputs[s] for s in starts[:j + 1]) + sum(inner[starts[j]:ends[j]]) for j in range(len(starts)))
+    return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
+
 
 def best_segments(inputs, inner):
     return list(range(len(inputs)))
 
+
 # %% wrong: one segment => values one-segment
 def peak_bytes(inputs, inner, starts):
     ends = [*starts[1:], len(inputs)]
-    return max(sum(inputs[s] for s in starts[:j + 1]) + sum(inner[starts[j]:ends[j]]) for j in range(len(starts)))
+    return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
+
 
 def best_segments(inputs, inner):
     return [0]
 
+
 # %% wrong: the best equal length => values every-layer
 def peak_bytes(inputs, inner, starts):
     ends = [*starts[1:], len(inputs)]
-    return max(sum(inputs[s] for s in starts[:j + 1]) + sum(inner[starts[j]:ends[j]]) for j in range(len(starts)))
+    return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
+
 
 def best_segments(inputs, inner):
     ways = [list(range(0, len(inputs), length)) for length in range(1, len(inputs) + 1)]
     return min(ways, key=lambda starts: peak_bytes(inputs, inner, starts))
+
 
 # %% wrong: all inputs stay to the end => values all-inputs-all-the-time
 def peak_bytes(inputs, inner, starts):
     ends = [*starts[1:], len(inputs)]
     return sum(inputs[s] for s in starts) + max(sum(inner[a:b]) for a, b in zip(starts, ends))
 
+
 def best_segments(inputs, inner):
     n = len(inputs)
     ways = ([0, *(k + 1 for k in range(n - 1) if mask >> k & 1)] for mask in range(2 ** (min(n, 14) - 1)))
     return min(ways, key=lambda starts: peak_bytes(inputs, inner, starts))
 
+
 # %% wrong: the sum of everything => values sum-of-all
 def peak_bytes(inputs, inner, starts):
     return sum(inputs[s] for s in starts) + sum(inner)
 
+
 def best_segments(inputs, inner):
     return [0]
+
 
 # %% wrong: every layer's input counted => values every-layers-input
 def peak_bytes(inputs, inner, starts):
     ends = [*starts[1:], len(inputs)]
     return max(sum(inputs[:b]) + sum(inner[a:b]) for a, b in zip(starts, ends))
 
+
 def best_segments(inputs, inner):
     return [0]
+
 
 # %% wrong: from the front to the back => values later-inputs
 def peak_bytes(inputs, inner, starts):
@@ -146,21 +169,26 @@ def peak_bytes(inputs, inner, starts):
         alive -= inputs[start]
     return peak
 
+
 def best_segments(inputs, inner):
     return [0]
+
 
 # %% wrong: lengths for starts => values lengths
 def peak_bytes(inputs, inner, starts):
     ends = [*starts[1:], len(inputs)]
-    return max(sum(inputs[s] for s in starts[:j + 1]) + sum(inner[starts[j]:ends[j]]) for j in range(len(starts)))
+    return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
+
 
 def best_segments(inputs, inner):
     return [3] * (len(inputs) // 3)
 
+
 # %% wrong: only as many layers as can be tried => generality -
 def peak_bytes(inputs, inner, starts):
     ends = [*starts[1:], len(inputs)]
-    return max(sum(inputs[s] for s in starts[:j + 1]) + sum(inner[starts[j]:ends[j]]) for j in range(len(starts)))
+    return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
+
 
 def best_segments(inputs, inner):
     n = len(inputs)
@@ -169,10 +197,12 @@ def best_segments(inputs, inner):
     ways = ([0, *(k + 1 for k in range(n - 1) if mask >> k & 1)] for mask in range(2 ** (n - 1)))
     return min(ways, key=lambda starts: peak_bytes(inputs, inner, starts))
 
+
 # %% wrong: one cut more or less, as long as it helps => generality -
 def peak_bytes(inputs, inner, starts):
     ends = [*starts[1:], len(inputs)]
-    return max(sum(inputs[s] for s in starts[:j + 1]) + sum(inner[starts[j]:ends[j]]) for j in range(len(starts)))
+    return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
+
 
 def best_segments(inputs, inner):
     starts, better = [0], True
@@ -184,10 +214,12 @@ def best_segments(inputs, inner):
                 starts, better = other, True
     return starts
 
+
 # %% wrong: greedy up to a fixed cap => values -
 def peak_bytes(inputs, inner, starts):
     ends = [*starts[1:], len(inputs)]
-    return max(sum(inputs[s] for s in starts[:j + 1]) + sum(inner[starts[j]:ends[j]]) for j in range(len(starts)))
+    return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
+
 
 def best_segments(inputs, inner):
     best = None
@@ -202,30 +234,37 @@ def best_segments(inputs, inner):
             best = starts
     return best
 
+
 # %% wrong: always the cut shown => values -
 from course_lib import notebook
 
 SHOWN = notebook.params("best-segments")
 
+
 def peak_bytes(inputs, inner, starts):
     ends = [*starts[1:], len(inputs)]
-    return max(sum(inputs[s] for s in starts[:j + 1]) + sum(inner[starts[j]:ends[j]]) for j in range(len(starts)))
+    return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
+
 
 def best_segments(inputs, inner):
     cuts = [[0, *(k + 1 for k in range(SHOWN.layers - 1) if mask >> k & 1)] for mask in range(2 ** (SHOWN.layers - 1))]
     return min(cuts, key=lambda starts: peak_bytes(SHOWN.inputs, SHOWN.inner, starts))
 
+
 # %% half: only the peak => 6
 def peak_bytes(inputs, inner, starts):
     ends = [*starts[1:], len(inputs)]
-    return max(sum(inputs[s] for s in starts[:j + 1]) + sum(inner[starts[j]:ends[j]]) for j in range(len(starts)))
+    return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
+
 
 def best_segments(inputs, inner):
     raise NotImplementedError
 
+
 # %% wrong: untouched => not-answered
 def peak_bytes(inputs, inner, starts):
     raise NotImplementedError
+
 
 def best_segments(inputs, inner):
     raise NotImplementedError

@@ -2,6 +2,7 @@ import torch
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint as again
 
+
 # %% right: a checkpoint around each chunk
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     def part(h, w, t):
@@ -11,6 +12,7 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
     for h, t in zip(hidden.chunk(chunks), targets.chunk(chunks)):
         total = total + again(part, h, weight, t, use_reentrant=False)
     return total / (targets != -100).sum()
+
 
 # %% right: both gradients while the logits are there
 class Chunked(torch.autograd.Function):
@@ -39,10 +41,17 @@ class Chunked(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         hidden, weight = ctx.saved_tensors
-        return hidden * grad if ctx.needs_input_grad[0] else None, weight * grad if ctx.needs_input_grad[1] else None, None, None
+        return (
+            hidden * grad if ctx.needs_input_grad[0] else None,
+            weight * grad if ctx.needs_input_grad[1] else None,
+            None,
+            None,
+        )
+
 
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     return Chunked.apply(hidden, weight, targets, chunks)
+
 
 # %% right: computed again by hand, any variant
 class Sum(torch.autograd.Function):
@@ -67,10 +76,13 @@ class Sum(torch.autograd.Function):
             into_w += slope.T @ h
         return into_h if hidden.requires_grad else None, into_w if weight.requires_grad else None, None, None
 
+
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     from course_lib import params
+
     total = Sum.apply(hidden, weight, targets, chunks)
     return total if params("chunked-cross-entropy").reduction == "sum" else total / (targets != -100).sum()
+
 
 # %% right: chunks of the vocabulary
 class Words(torch.autograd.Function):
@@ -102,10 +114,17 @@ class Words(torch.autograd.Function):
             into += slope @ part
             slopes.append(slope.T @ hidden)
             at += len(part)
-        return into if ctx.needs_input_grad[0] else None, torch.cat(slopes) if ctx.needs_input_grad[1] else None, None, None
+        return (
+            into if ctx.needs_input_grad[0] else None,
+            torch.cat(slopes) if ctx.needs_input_grad[1] else None,
+            None,
+            None,
+        )
+
 
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     return Words.apply(hidden, weight, targets, chunks)
+
 
 # %% right: logits in double inside a checkpoint
 def chunked_cross_entropy(hidden, weight, targets, chunks):
@@ -116,6 +135,7 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
     for h, t in zip(hidden.chunk(chunks), targets.chunk(chunks)):
         total = total + again(part, h, weight, t, use_reentrant=False)
     return total / (targets != -100).sum()
+
 
 # %% right: softmax by hand in float32
 def chunked_cross_entropy(hidden, weight, targets, chunks):
@@ -133,9 +153,11 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
         total = total + again(part, h, weight, t, use_reentrant=False)
     return total / (targets != -100).sum()
 
+
 # %% wrong: one checkpoint around everything => cost whole-logits
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     return again(lambda h, w: F.cross_entropy(h @ w.T, targets), hidden, weight, use_reentrant=False)
+
 
 # %% wrong: targets are changed in place => values inputs-changed
 def chunked_cross_entropy(hidden, weight, targets, chunks):
@@ -148,6 +170,7 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
     parts = zip(hidden.chunk(chunks), targets.chunk(chunks), counts.chunk(chunks))
     return sum(again(part, h, weight, t, c, use_reentrant=False) for h, t, c in parts) / counts.sum()
 
+
 # %% wrong: chunks of one size, the rest is left out => generality -
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     def part(h, w, t):
@@ -155,8 +178,11 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 
     size, total = len(targets) // chunks, 0
     for first in range(0, chunks * size, size):
-        total = total + again(part, hidden[first:first + size], weight, targets[first:first + size], use_reentrant=False)
+        total = total + again(
+            part, hidden[first : first + size], weight, targets[first : first + size], use_reentrant=False
+        )
     return total / (targets != -100).sum()
+
 
 # %% wrong: gradients are written in the forward pass => values no-graph
 def chunked_cross_entropy(hidden, weight, targets, chunks):
@@ -168,9 +194,11 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
         total = total + loss.detach()
     return total
 
+
 # %% wrong: the plain loss => cost whole-logits
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     return F.cross_entropy(hidden @ weight.T, targets)
+
 
 # %% wrong: chunks, but autograd keeps them => cost whole-logits
 def chunked_cross_entropy(hidden, weight, targets, chunks):
@@ -179,13 +207,17 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
         total = total + F.cross_entropy(h @ weight.T, t, reduction="sum")
     return total / (targets != -100).sum()
 
+
 # %% wrong: the mean of means => values mean-of-means
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     def part(h, w, t):
         return F.cross_entropy(h @ w.T, t)
 
-    parts = [again(part, h, weight, t, use_reentrant=False) for h, t in zip(hidden.chunk(chunks), targets.chunk(chunks))]
+    parts = [
+        again(part, h, weight, t, use_reentrant=False) for h, t in zip(hidden.chunk(chunks), targets.chunk(chunks))
+    ]
     return sum(parts) / chunks
+
 
 # %% wrong: padding counts => values all-tokens
 def chunked_cross_entropy(hidden, weight, targets, chunks):
@@ -197,6 +229,7 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
         total = total + again(part, h, weight, t, use_reentrant=False)
     return total / len(targets)
 
+
 # %% wrong: the sum => values sum-for-mean unless reduction=sum
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     def part(h, w, t):
@@ -207,6 +240,7 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
         total = total + again(part, h, weight, t, use_reentrant=False)
     return total
 
+
 # %% wrong: over the chunks => values chunks-for-tokens
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     def part(h, w, t):
@@ -216,6 +250,7 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
     for h, t in zip(hidden.chunk(chunks), targets.chunk(chunks)):
         total = total + again(part, h, weight, t, use_reentrant=False)
     return total / chunks
+
 
 # %% wrong: one chunk => values first-chunk
 def chunked_cross_entropy(hidden, weight, targets, chunks):
@@ -228,6 +263,7 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
         total = total + again(part, h, weight, t, use_reentrant=False)
     return total / (targets != -100).sum()
 
+
 # %% wrong: a number => values not-a-scalar
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     def part(h, w, t):
@@ -237,6 +273,7 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
     for h, t in zip(hidden.chunk(chunks), targets.chunk(chunks)):
         total = total + again(part, h, weight, t, use_reentrant=False)
     return (total / (targets != -100).sum()).item()
+
 
 # %% wrong: no gradient => values no-graph
 def chunked_cross_entropy(hidden, weight, targets, chunks):
@@ -248,6 +285,7 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
         total = total + again(part, h, weight, t, use_reentrant=False)
     return total / (targets != -100).sum()
 
+
 # %% wrong: the hidden states are cut off => values no-gradient
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     def part(h, w, t):
@@ -257,6 +295,7 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
     for h, t in zip(hidden.chunk(chunks), targets.chunk(chunks)):
         total = total + again(part, h.detach(), weight, t, use_reentrant=False)
     return total / (targets != -100).sum()
+
 
 # %% wrong: the weight's gradient of the last chunk only => values -
 class Chunked(torch.autograd.Function):
@@ -285,10 +324,17 @@ class Chunked(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         hidden, weight = ctx.saved_tensors
-        return hidden * grad if ctx.needs_input_grad[0] else None, weight * grad if ctx.needs_input_grad[1] else None, None, None
+        return (
+            hidden * grad if ctx.needs_input_grad[0] else None,
+            weight * grad if ctx.needs_input_grad[1] else None,
+            None,
+            None,
+        )
+
 
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     return Chunked.apply(hidden, weight, targets, chunks)
+
 
 # %% wrong: the one-hot is forgotten => values -
 class Chunked(torch.autograd.Function):
@@ -316,10 +362,17 @@ class Chunked(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         hidden, weight = ctx.saved_tensors
-        return hidden * grad if ctx.needs_input_grad[0] else None, weight * grad if ctx.needs_input_grad[1] else None, None, None
+        return (
+            hidden * grad if ctx.needs_input_grad[0] else None,
+            weight * grad if ctx.needs_input_grad[1] else None,
+            None,
+            None,
+        )
+
 
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     return Chunked.apply(hidden, weight, targets, chunks)
+
 
 # %% wrong: padded tokens send gradients => values -
 class Chunked(torch.autograd.Function):
@@ -347,10 +400,17 @@ class Chunked(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         hidden, weight = ctx.saved_tensors
-        return hidden * grad if ctx.needs_input_grad[0] else None, weight * grad if ctx.needs_input_grad[1] else None, None, None
+        return (
+            hidden * grad if ctx.needs_input_grad[0] else None,
+            weight * grad if ctx.needs_input_grad[1] else None,
+            None,
+            None,
+        )
+
 
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     return Chunked.apply(hidden, weight, targets, chunks)
+
 
 # %% wrong: what comes in is ignored => generality incoming-ignored
 class Chunked(torch.autograd.Function):
@@ -381,8 +441,10 @@ class Chunked(torch.autograd.Function):
         hidden, weight = ctx.saved_tensors
         return hidden if ctx.needs_input_grad[0] else None, weight if ctx.needs_input_grad[1] else None, None, None
 
+
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     return Chunked.apply(hidden, weight, targets, chunks)
+
 
 # %% wrong: exp without the largest => generality overflow
 class Chunked(torch.autograd.Function):
@@ -410,10 +472,17 @@ class Chunked(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         hidden, weight = ctx.saved_tensors
-        return hidden * grad if ctx.needs_input_grad[0] else None, weight * grad if ctx.needs_input_grad[1] else None, None, None
+        return (
+            hidden * grad if ctx.needs_input_grad[0] else None,
+            weight * grad if ctx.needs_input_grad[1] else None,
+            None,
+            None,
+        )
+
 
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     return Chunked.apply(hidden, weight, targets, chunks)
+
 
 # %% wrong: only where the chunks divide the tokens => generality raised
 def chunked_cross_entropy(hidden, weight, targets, chunks):
@@ -426,6 +495,7 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
         total = total + again(part, h, weight, t, use_reentrant=False)
     return total / (targets != -100).sum()
 
+
 # %% wrong: a mean of a chunk without tokens => cost nan
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     def part(h, w, t):
@@ -435,6 +505,7 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
     for h, t in zip(hidden.chunk(chunks), targets.chunk(chunks)):
         total = total + again(part, h, weight, t, use_reentrant=False) * (t != -100).sum()
     return total / (targets != -100).sum()
+
 
 # %% wrong: both must need gradients => generality raised
 class Chunked(torch.autograd.Function):
@@ -466,12 +537,15 @@ class Chunked(torch.autograd.Function):
         assert all(ctx.needs_input_grad[:2])
         return hidden * grad, weight * grad, None, None
 
+
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     return Chunked.apply(hidden, weight, targets, chunks)
+
 
 # %% half: a plain loss => 7.5
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     return F.cross_entropy(hidden @ weight.T, targets)
+
 
 # %% half: the loss alone => 2.5
 def chunked_cross_entropy(hidden, weight, targets, chunks):
@@ -482,6 +556,7 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
     for h, t in zip(hidden.chunk(chunks), targets.chunk(chunks)):
         total = total + again(part, h, weight.detach(), t, use_reentrant=False)
     return total / (targets != -100).sum()
+
 
 # %% half: no room left for large logits => 18.75
 class Chunked(torch.autograd.Function):
@@ -509,10 +584,17 @@ class Chunked(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         hidden, weight = ctx.saved_tensors
-        return hidden * grad if ctx.needs_input_grad[0] else None, weight * grad if ctx.needs_input_grad[1] else None, None, None
+        return (
+            hidden * grad if ctx.needs_input_grad[0] else None,
+            weight * grad if ctx.needs_input_grad[1] else None,
+            None,
+            None,
+        )
+
 
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     return Chunked.apply(hidden, weight, targets, chunks)
+
 
 # %% wrong: untouched => not-answered
 def chunked_cross_entropy(hidden, weight, targets, chunks):

@@ -10,35 +10,55 @@ def count_parameters(shape):
         "head": 0 if shape["tied"] else shape["vocab"] * hidden,
     }
 
+
 # %% right: a list of matrices
 import math
+
 
 def count_parameters(shape):
     h, d = shape["hidden"], shape["head_dim"]
     q, kv = shape["heads"] * d, shape["kv_heads"] * d
-    one = {"attention": [(h, q), (h, kv), (h, kv), (q, h)],
-           "mlp": [(h, shape["ffn"])] * (2 if shape["gated"] else 1) + [(shape["ffn"], h)], "norms": [(h,), (h,)]}
+    one = {
+        "attention": [(h, q), (h, kv), (h, kv), (q, h)],
+        "mlp": [(h, shape["ffn"])] * (2 if shape["gated"] else 1) + [(shape["ffn"], h)],
+        "norms": [(h,), (h,)],
+    }
     found = {part: float(shape["layers"] * sum(math.prod(size) for size in sizes)) for part, sizes in one.items()}
     found["norms"] += h
     return {**found, "embedding": shape["vocab"] * h, "head": shape["vocab"] * h * (not shape["tied"])}
+
 
 # %% right: tensors without memory, any variant
 import torch
 from torch import nn
 from course_lib import params
 
+
 def count_parameters(shape):
     bias = params("count-parameters").biases == "qkv"
     hidden, dim = shape["hidden"], shape["head_dim"]
     own, shared = shape["heads"] * dim, shape["kv_heads"] * dim
     with torch.device("meta"):
-        attention = [nn.Linear(hidden, own, bias), nn.Linear(hidden, shared, bias), nn.Linear(hidden, shared, bias), nn.Linear(own, hidden, False)]
+        attention = [
+            nn.Linear(hidden, own, bias),
+            nn.Linear(hidden, shared, bias),
+            nn.Linear(hidden, shared, bias),
+            nn.Linear(own, hidden, False),
+        ]
         mlp = [nn.Linear(hidden, shape["ffn"], False) for _ in range(2 + shape["gated"])]
         table = nn.Embedding(shape["vocab"], hidden)
+
     def size(modules):
         return sum(p.numel() for module in modules for p in module.parameters())
-    return {"embedding": size([table]), "attention": shape["layers"] * size(attention), "mlp": shape["layers"] * size(mlp),
-            "norms": hidden * (2 * shape["layers"] + 1), "head": 0 if shape["tied"] else size([table])}
+
+    return {
+        "embedding": size([table]),
+        "attention": shape["layers"] * size(attention),
+        "mlp": shape["layers"] * size(mlp),
+        "norms": hidden * (2 * shape["layers"] + 1),
+        "head": 0 if shape["tied"] else size([table]),
+    }
+
 
 # %% wrong: keys and values at full size => values kv-full-size
 def count_parameters(shape):
@@ -52,6 +72,7 @@ def count_parameters(shape):
         "head": 0 if shape["tied"] else shape["vocab"] * hidden,
     }
 
+
 # %% wrong: four square matrices => values kv-full-size
 def count_parameters(shape):
     layers, hidden, dim = shape["layers"], shape["hidden"], shape["head_dim"]
@@ -63,6 +84,7 @@ def count_parameters(shape):
         "norms": (2 * layers + 1) * hidden,
         "head": 0 if shape["tied"] else shape["vocab"] * hidden,
     }
+
 
 # %% wrong: the output matrix is forgotten => values output-missing
 def count_parameters(shape):
@@ -76,6 +98,7 @@ def count_parameters(shape):
         "head": 0 if shape["tied"] else shape["vocab"] * hidden,
     }
 
+
 # %% wrong: one matrix for keys and values => values one-of-k-and-v
 def count_parameters(shape):
     layers, hidden, dim = shape["layers"], shape["hidden"], shape["head_dim"]
@@ -87,6 +110,7 @@ def count_parameters(shape):
         "norms": (2 * layers + 1) * hidden,
         "head": 0 if shape["tied"] else shape["vocab"] * hidden,
     }
+
 
 # %% wrong: the gate is forgotten => values gate-forgotten
 def count_parameters(shape):
@@ -100,6 +124,7 @@ def count_parameters(shape):
         "head": 0 if shape["tied"] else shape["vocab"] * hidden,
     }
 
+
 # %% wrong: four times the hidden size => values four-times-hidden
 def count_parameters(shape):
     layers, hidden, dim = shape["layers"], shape["hidden"], shape["head_dim"]
@@ -111,6 +136,7 @@ def count_parameters(shape):
         "norms": (2 * layers + 1) * hidden,
         "head": 0 if shape["tied"] else shape["vocab"] * hidden,
     }
+
 
 # %% wrong: no norm at the end => values last-norm-missing
 def count_parameters(shape):
@@ -124,6 +150,7 @@ def count_parameters(shape):
         "head": 0 if shape["tied"] else shape["vocab"] * hidden,
     }
 
+
 # %% wrong: norms with a shift => values scale-and-shift
 def count_parameters(shape):
     layers, hidden, dim = shape["layers"], shape["hidden"], shape["head_dim"]
@@ -135,6 +162,7 @@ def count_parameters(shape):
         "norms": 2 * (2 * layers + 1) * hidden,
         "head": 0 if shape["tied"] else shape["vocab"] * hidden,
     }
+
 
 # %% wrong: the head inside the embedding => values head-with-embedding
 def count_parameters(shape):
@@ -148,6 +176,7 @@ def count_parameters(shape):
         "head": 0 if shape["tied"] else shape["vocab"] * hidden,
     }
 
+
 # %% wrong: one layer => values one-layer
 def count_parameters(shape):
     layers, hidden, dim = 1, shape["hidden"], shape["head_dim"]
@@ -159,6 +188,7 @@ def count_parameters(shape):
         "norms": (2 * layers + 1) * hidden,
         "head": 0 if shape["tied"] else shape["vocab"] * hidden,
     }
+
 
 # %% wrong: the total => values one-number
 def count_parameters(shape):
@@ -172,10 +202,13 @@ def count_parameters(shape):
         "head": 0 if shape["tied"] else shape["vocab"] * hidden,
     }
 
+
 by_part = count_parameters
+
 
 def count_parameters(shape):
     return sum(by_part(shape).values())
+
 
 # %% wrong: a tied head counted again => generality tied-counted-twice
 def count_parameters(shape):
@@ -189,6 +222,7 @@ def count_parameters(shape):
         "head": shape["vocab"] * hidden,
     }
 
+
 # %% wrong: heads times their size taken for hidden => generality hidden-for-heads
 def count_parameters(shape):
     layers, hidden, dim = shape["layers"], shape["hidden"], shape["hidden"] // shape["heads"]
@@ -200,6 +234,7 @@ def count_parameters(shape):
         "norms": (2 * layers + 1) * hidden,
         "head": 0 if shape["tied"] else shape["vocab"] * hidden,
     }
+
 
 # %% wrong: one head for all => values -
 def count_parameters(shape):
@@ -213,6 +248,7 @@ def count_parameters(shape):
         "head": 0 if shape["tied"] else shape["vocab"] * hidden,
     }
 
+
 # %% wrong: always gated => generality always-gated
 def count_parameters(shape):
     layers, hidden, dim = shape["layers"], shape["hidden"], shape["head_dim"]
@@ -225,15 +261,19 @@ def count_parameters(shape):
         "head": 0 if shape["tied"] else shape["vocab"] * hidden,
     }
 
+
 # %% wrong: asks the library => raised
 from course_lib import memory
+
 
 def count_parameters(shape):
     return memory.count_params("llama3-8b")
 
+
 # %% wrong: the model shown only => values -
 def count_parameters(shape):
     return {"embedding": 525336576, "attention": 1342177280, "mlp": 5637144576, "norms": 266240, "head": 525336576}
+
 
 # %% wrong: untouched => not-answered
 def count_parameters(shape):

@@ -4,8 +4,13 @@ def timeline(job):
     levels = [weights]
     for step in (1, 2, 3):
         kept = weights + (moments if step > 1 else 0)
-        levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads + job["work"]]
+        levels += [
+            kept + job["activations"],
+            kept + max(job["activations"], grads),
+            weights + moments + grads + job["work"],
+        ]
     return levels
+
 
 def dies_at(job, memory):
     names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
@@ -14,8 +19,21 @@ def dies_at(job, memory):
             return name
     return None
 
+
 # %% right: a walk with buckets
-PHASES = ["load", "forward 1", "backward 1", "step 1", "forward 2", "backward 2", "step 2", "forward 3", "backward 3", "step 3"]
+PHASES = [
+    "load",
+    "forward 1",
+    "backward 1",
+    "step 1",
+    "forward 2",
+    "backward 2",
+    "step 2",
+    "forward 3",
+    "backward 3",
+    "step 3",
+]
+
 
 def timeline(job):
     alive, worst = {"weights": job["weights"]}, []
@@ -32,11 +50,14 @@ def timeline(job):
         del alive["grads"]
     return worst
 
+
 def dies_at(job, memory):
     return next((PHASES[i] for i, level in enumerate(timeline(job)) if level > memory), None)
 
+
 # %% right: any variant
 from course_lib import params
+
 
 def timeline(job):
     w, g, m, a, work = (job[key] for key in ("weights", "grads", "moments", "activations", "work"))
@@ -47,11 +68,13 @@ def timeline(job):
         later = [w + m + a, w + m + max(a, g), first[2]]
     return (w, *first, *later, *later)
 
+
 def dies_at(job, memory):
     over = [index for index, level in enumerate(timeline(job)) if level > memory]
     if not over:
         return None
     return "load" if over[0] == 0 else f"{('forward', 'backward', 'step')[(over[0] - 1) % 3]} {(over[0] - 1) // 3 + 1}"
+
 
 # %% wrong: the optimizer's bytes from the start => values state-from-the-start
 def timeline(job):
@@ -62,12 +85,14 @@ def timeline(job):
         levels += [kept + job["activations"], kept + max(job["activations"], grads), kept + grads + job["work"]]
     return levels
 
+
 def dies_at(job, memory):
     names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
     for name, level in zip(names, timeline(job)):
         if level > memory:
             return name
     return None
+
 
 # %% wrong: gradients stay => values other-form unless grads_between=zeroed
 def timeline(job):
@@ -75,8 +100,13 @@ def timeline(job):
     levels = [weights]
     for step in (1, 2, 3):
         kept = weights + (moments + grads if step > 1 else 0)
-        levels += [kept + job["activations"], (kept + job["activations"] if step > 1 else kept + max(job["activations"], grads)), weights + moments + grads + job["work"]]
+        levels += [
+            kept + job["activations"],
+            (kept + job["activations"] if step > 1 else kept + max(job["activations"], grads)),
+            weights + moments + grads + job["work"],
+        ]
     return levels
+
 
 def dies_at(job, memory):
     names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
@@ -84,6 +114,7 @@ def dies_at(job, memory):
         if level > memory:
             return name
     return None
+
 
 # %% wrong: activations and gradients together => values all-together
 def timeline(job):
@@ -91,8 +122,13 @@ def timeline(job):
     levels = [weights]
     for step in (1, 2, 3):
         kept = weights + (moments if step > 1 else 0)
-        levels += [kept + job["activations"], kept + job["activations"] + grads, weights + moments + grads + job["work"]]
+        levels += [
+            kept + job["activations"],
+            kept + job["activations"] + grads,
+            weights + moments + grads + job["work"],
+        ]
     return levels
+
 
 def dies_at(job, memory):
     names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
@@ -100,6 +136,7 @@ def dies_at(job, memory):
         if level > memory:
             return name
     return None
+
 
 # %% wrong: no work space => values no-work
 def timeline(job):
@@ -110,12 +147,14 @@ def timeline(job):
         levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads]
     return levels
 
+
 def dies_at(job, memory):
     names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
     for name, level in zip(names, timeline(job)):
         if level > memory:
             return name
     return None
+
 
 # %% wrong: the end of each phase => values end-of-phase
 def timeline(job):
@@ -126,12 +165,14 @@ def timeline(job):
         levels += [kept + job["activations"], kept + grads, weights + moments + grads + job["work"]]
     return levels
 
+
 def dies_at(job, memory):
     names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
     for name, level in zip(names, timeline(job)):
         if level > memory:
             return name
     return None
+
 
 # %% wrong: activations while the optimizer steps => values activations-in-step
 def timeline(job):
@@ -139,8 +180,13 @@ def timeline(job):
     levels = [weights]
     for step in (1, 2, 3):
         kept = weights + (moments if step > 1 else 0)
-        levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads + job["work"] + job["activations"]]
+        levels += [
+            kept + job["activations"],
+            kept + max(job["activations"], grads),
+            weights + moments + grads + job["work"] + job["activations"],
+        ]
     return levels
+
 
 def dies_at(job, memory):
     names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
@@ -148,6 +194,7 @@ def dies_at(job, memory):
         if level > memory:
             return name
     return None
+
 
 # %% wrong: every step like the first => values first-step-for-ever
 def timeline(job):
@@ -155,8 +202,13 @@ def timeline(job):
     levels = [weights]
     for step in (1, 2, 3):
         kept = weights + 0
-        levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads + job["work"]]
+        levels += [
+            kept + job["activations"],
+            kept + max(job["activations"], grads),
+            weights + moments + grads + job["work"],
+        ]
     return levels
+
 
 def dies_at(job, memory):
     names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
@@ -164,17 +216,20 @@ def dies_at(job, memory):
         if level > memory:
             return name
     return None
+
 
 # %% wrong: everything always => values everything-always
 def timeline(job):
     return [sum(job.values())] * 10
 
+
 def dies_at(job, memory):
     names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
     for name, level in zip(names, timeline(job)):
         if level > memory:
             return name
     return None
+
 
 # %% wrong: gigabytes => values gigabytes
 def timeline(job):
@@ -182,8 +237,13 @@ def timeline(job):
     levels = [weights]
     for step in (1, 2, 3):
         kept = weights + (moments if step > 1 else 0)
-        levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads + job["work"]]
+        levels += [
+            kept + job["activations"],
+            kept + max(job["activations"], grads),
+            weights + moments + grads + job["work"],
+        ]
     return [level / 1e9 for level in levels]
+
 
 def dies_at(job, memory):
     names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
@@ -191,6 +251,7 @@ def dies_at(job, memory):
         if level > memory:
             return name
     return None
+
 
 # %% wrong: loading is left out => values another-length
 def timeline(job):
@@ -198,8 +259,13 @@ def timeline(job):
     levels = []
     for step in (1, 2, 3):
         kept = weights + (moments if step > 1 else 0)
-        levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads + job["work"]]
+        levels += [
+            kept + job["activations"],
+            kept + max(job["activations"], grads),
+            weights + moments + grads + job["work"],
+        ]
     return levels
+
 
 def dies_at(job, memory):
     names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
@@ -208,14 +274,20 @@ def dies_at(job, memory):
             return name
     return None
 
+
 # %% wrong: dies in the optimizer's construction => values state-from-the-start
 def timeline(job):
     weights, grads, moments = job["weights"], job["grads"], job["moments"]
     levels = [weights]
     for step in (1, 2, 3):
         kept = weights + (moments if step > 1 else 0)
-        levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads + job["work"]]
+        levels += [
+            kept + job["activations"],
+            kept + max(job["activations"], grads),
+            weights + moments + grads + job["work"],
+        ]
     return levels
+
 
 def dies_at(job, memory):
     names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
@@ -224,17 +296,24 @@ def dies_at(job, memory):
             return name
     return None
 
+
 # %% wrong: the number of the phase => values no-such-phase
 def timeline(job):
     weights, grads, moments = job["weights"], job["grads"], job["moments"]
     levels = [weights]
     for step in (1, 2, 3):
         kept = weights + (moments if step > 1 else 0)
-        levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads + job["work"]]
+        levels += [
+            kept + job["activations"],
+            kept + max(job["activations"], grads),
+            weights + moments + grads + job["work"],
+        ]
     return levels
+
 
 def dies_at(job, memory):
     return next((index for index, level in enumerate(timeline(job)) if level > memory), None)
+
 
 # %% wrong: what fits exactly dies => generality dies-for-nothing
 def timeline(job):
@@ -242,8 +321,13 @@ def timeline(job):
     levels = [weights]
     for step in (1, 2, 3):
         kept = weights + (moments if step > 1 else 0)
-        levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads + job["work"]]
+        levels += [
+            kept + job["activations"],
+            kept + max(job["activations"], grads),
+            weights + moments + grads + job["work"],
+        ]
     return levels
+
 
 def dies_at(job, memory):
     names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
@@ -252,18 +336,25 @@ def dies_at(job, memory):
             return name
     return None
 
+
 # %% wrong: nobody ever survives => values dies-for-nothing
 def timeline(job):
     weights, grads, moments = job["weights"], job["grads"], job["moments"]
     levels = [weights]
     for step in (1, 2, 3):
         kept = weights + (moments if step > 1 else 0)
-        levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads + job["work"]]
+        levels += [
+            kept + job["activations"],
+            kept + max(job["activations"], grads),
+            weights + moments + grads + job["work"],
+        ]
     return levels
+
 
 def dies_at(job, memory):
     names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
     return next((name for name, level in zip(names, timeline(job)) if level > memory), "step 3")
+
 
 # %% wrong: the phase that needs most => generality worst-not-first
 def timeline(job):
@@ -271,13 +362,19 @@ def timeline(job):
     levels = [weights]
     for step in (1, 2, 3):
         kept = weights + (moments if step > 1 else 0)
-        levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads + job["work"]]
+        levels += [
+            kept + job["activations"],
+            kept + max(job["activations"], grads),
+            weights + moments + grads + job["work"],
+        ]
     return levels
+
 
 def dies_at(job, memory):
     names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
     levels = timeline(job)
     return names[levels.index(max(levels))] if max(levels) > memory else None
+
 
 # %% half: the timeline alone => 3.75
 def timeline(job):
@@ -285,14 +382,22 @@ def timeline(job):
     levels = [weights]
     for step in (1, 2, 3):
         kept = weights + (moments if step > 1 else 0)
-        levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads + job["work"]]
+        levels += [
+            kept + job["activations"],
+            kept + max(job["activations"], grads),
+            weights + moments + grads + job["work"],
+        ]
     return levels
+
+
 def dies_at(job, memory):
     raise NotImplementedError
+
 
 # %% wrong: untouched => not-answered
 def timeline(job):
     raise NotImplementedError
+
 
 def dies_at(job, memory):
     raise NotImplementedError

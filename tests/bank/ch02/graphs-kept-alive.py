@@ -1,6 +1,7 @@
 import torch
 from torch.nn import functional as F
 
+
 # %% right: backward at once, divided at the end
 def train_step(model, batches):
     total, tokens = 0.0, 0
@@ -14,6 +15,7 @@ def train_step(model, batches):
             parameter.grad /= tokens
     return total / tokens
 
+
 # %% right: the tokens are counted first
 def train_step(model, batches):
     batches = list(batches)
@@ -25,6 +27,7 @@ def train_step(model, batches):
         part.backward()
         loss += float(part)
     return loss
+
 
 # %% right: means, weighted by their tokens
 def train_step(model, batches):
@@ -42,6 +45,7 @@ def train_step(model, batches):
         parameter.grad = grad / tokens
     return loss / tokens
 
+
 # %% right: row by row
 def train_step(model, batches):
     total, tokens = 0.0, 0
@@ -56,6 +60,7 @@ def train_step(model, batches):
             parameter.grad /= tokens
     return total / tokens
 
+
 # %% wrong: the code as it stands => raised
 def train_step(model, batches):
     total, tokens = 0.0, 0
@@ -67,6 +72,7 @@ def train_step(model, batches):
     loss.backward()
     return loss.item()
 
+
 # %% wrong: losses in a list => raised
 def train_step(model, batches):
     parts, tokens = [], 0
@@ -77,6 +83,7 @@ def train_step(model, batches):
         (part / tokens).backward()
     return sum(part.item() for part in parts) / tokens
 
+
 # %% wrong: the mean of means => values mean-of-means
 def train_step(model, batches):
     total = 0.0
@@ -85,6 +92,7 @@ def train_step(model, batches):
         loss.backward()
         total += loss.item()
     return total
+
 
 # %% wrong: never divided => values never-divided
 def train_step(model, batches):
@@ -99,6 +107,7 @@ def train_step(model, batches):
             parameter.grad /= 1
     return total / tokens
 
+
 # %% wrong: padding counts => values padding-counted
 def train_step(model, batches):
     total, tokens = 0.0, 0
@@ -112,6 +121,7 @@ def train_step(model, batches):
             parameter.grad /= tokens
     return total / tokens
 
+
 # %% wrong: divided by the tokens so far => values running-count
 def train_step(model, batches):
     total, tokens = 0.0, 0
@@ -121,6 +131,7 @@ def train_step(model, batches):
         (loss / tokens).backward()
         total += loss.item()
     return total / tokens
+
 
 # %% wrong: gradients are divided in the loop => values -
 def train_step(model, batches):
@@ -133,6 +144,7 @@ def train_step(model, batches):
         for parameter in model.parameters():
             parameter.grad /= tokens
     return total / tokens
+
 
 # %% wrong: gradients set to zero in the loop => values last-only-over-all
 def train_step(model, batches):
@@ -148,6 +160,7 @@ def train_step(model, batches):
             parameter.grad /= tokens
     return total / tokens
 
+
 # %% wrong: the loss is detached => values no-gradients
 def train_step(model, batches):
     total, tokens = 0.0, 0
@@ -155,6 +168,7 @@ def train_step(model, batches):
         total += F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum").item()
         tokens += (targets != -100).sum().item()
     return total / tokens
+
 
 # %% wrong: a tensor with its graph => values a-tensor
 def train_step(model, batches):
@@ -169,8 +183,10 @@ def train_step(model, batches):
             parameter.grad /= tokens
     return total / tokens
 
+
 # %% wrong: graphs retained => cost graphs-kept-alive
 kept = []
+
 
 def train_step(model, batches):
     kept.clear()
@@ -184,6 +200,7 @@ def train_step(model, batches):
         parameter.grad /= tokens
     return sum(kept).item() / tokens
 
+
 # %% wrong: all micro-batches in one, padded => cost graphs-kept-alive
 def train_step(model, batches):
     batches = list(batches)
@@ -193,6 +210,7 @@ def train_step(model, batches):
     loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
     loss.backward()
     return loss.item()
+
 
 # %% wrong: backward one turn too late => raised
 def train_step(model, batches):
@@ -207,6 +225,7 @@ def train_step(model, batches):
         parameter.grad /= tokens
     return total / tokens
 
+
 # %% wrong: a mean of a micro-batch without tokens => generality -
 def train_step(model, batches):
     batches = list(batches)
@@ -218,6 +237,7 @@ def train_step(model, batches):
         total += loss.item()
     return total
 
+
 # %% wrong: goes through the batches twice => generality -
 def train_step(model, batches):
     tokens = sum((targets != -100).sum().item() for _, targets in batches)
@@ -228,8 +248,10 @@ def train_step(model, batches):
         total += loss.item()
     return total
 
+
 # %% half: graphs retained => 7.5
 kept = []
+
 
 def train_step(model, batches):
     kept.clear()
@@ -243,6 +265,7 @@ def train_step(model, batches):
         parameter.grad /= tokens
     return sum(kept).item() / tokens
 
+
 # %% half: the right loss alone => 1
 def train_step(model, batches):
     total, tokens = 0.0, 0
@@ -255,6 +278,7 @@ def train_step(model, batches):
         if parameter.grad is not None:
             parameter.grad /= 1
     return total / tokens
+
 
 # %% wrong: untouched => not-answered
 def train_step(model, batches):

@@ -13,8 +13,10 @@ def peak(log):
             best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
     return best
 
+
 # %% right: changes, then sums
 import numpy as np
+
 
 def peak(log):
     known, times, changes, kinds = {}, [], [], []
@@ -27,8 +29,9 @@ def peak(log):
         changes.append(nbytes if row["what"] == "alloc" else -nbytes)
     level = np.cumsum(changes)
     at = int(level.argmax())
-    held = {kind: sum(c for c, k in zip(changes[:at + 1], kinds) if k == kind) for kind in set(kinds)}
+    held = {kind: sum(c for c, k in zip(changes[: at + 1], kinds) if k == kind) for kind in set(kinds)}
     return [level[at], times[at], max(held, key=held.get)]
+
 
 # %% right: any variant
 def peak(log):
@@ -55,10 +58,12 @@ def peak(log):
             best = (sum(held.values()), time, max(held, key=held.get))
     return best
 
+
 # %% wrong: the sum => values sum-not-peak
 def peak(log):
     rows = [row for row in log if row["what"] == "alloc"]
     return sum(row["bytes"] for row in rows), log[-1]["time"], "activations"
+
 
 # %% wrong: what is alive at the end => values last-level
 def peak(log):
@@ -75,10 +80,12 @@ def peak(log):
             best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
     return best
 
+
 # %% wrong: the largest block => values largest-block
 def peak(log):
     row = max((row for row in log if row["what"] == "alloc"), key=lambda row: row["bytes"])
     return row["bytes"], row["time"], row["kind"]
+
 
 # %% wrong: each kind's own peak => values kind-by-kind
 def peak(log):
@@ -94,6 +101,7 @@ def peak(log):
                 best[kind], when = level, row["time"]
     return sum(best.values()), when, max(best, key=best.get)
 
+
 # %% wrong: a name keeps its first size => values name-used-again
 def peak(log):
     size, level, best = {}, 0, (0, None, "activations")
@@ -105,6 +113,7 @@ def peak(log):
         if level > best[0]:
             best = level, row["time"], "activations"
     return best
+
 
 # %% wrong: the position for the time => values position
 def peak(log):
@@ -121,6 +130,7 @@ def peak(log):
             best = sum(kinds.values()), log.index(row), max(kinds, key=kinds.get)
     return best
 
+
 # %% wrong: the kind of the largest block => values -
 def peak(log):
     alive, best = {}, (0, None, None)
@@ -135,6 +145,7 @@ def peak(log):
         if sum(kinds.values()) > best[0]:
             best = sum(kinds.values()), row["time"], max(alive.values(), key=lambda each: each[1])[0]
     return best
+
 
 # %% wrong: the kind that allocated most => values most-allocated
 def peak(log):
@@ -151,7 +162,9 @@ def peak(log):
             best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
     return best
 
+
 right = peak
+
 
 def peak(log):
     total = {}
@@ -160,6 +173,7 @@ def peak(log):
             total[row["kind"]] = total.get(row["kind"], 0) + row["bytes"]
     nbytes, time, _ = right(log)
     return nbytes, time, max(total, key=total.get)
+
 
 # %% wrong: the kind allocated last => values last-allocated
 def peak(log):
@@ -176,6 +190,7 @@ def peak(log):
             best = sum(kinds.values()), row["time"], row["kind"]
     return best
 
+
 # %% wrong: mebibytes => values mebibytes
 def peak(log):
     alive, best = {}, (0, None, None)
@@ -191,11 +206,14 @@ def peak(log):
             best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
     return best
 
+
 right = peak
+
 
 def peak(log):
     nbytes, time, kind = right(log)
     return nbytes / 2**20, time, kind
+
 
 # %% wrong: the bytes alone => values wrong-shape
 def peak(log):
@@ -212,10 +230,13 @@ def peak(log):
             best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
     return best
 
+
 right = peak
+
 
 def peak(log):
     return right(log)[0]
+
 
 # %% wrong: the last time of the peak => generality last-time
 def peak(log):
@@ -232,6 +253,7 @@ def peak(log):
             best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
     return best
 
+
 # %% wrong: a level for each time => generality end-of-a-moment
 def peak(log):
     alive, best = {}, (0, None, None)
@@ -243,13 +265,15 @@ def peak(log):
         kinds = {}
         for kind, nbytes in alive.values():
             kinds[kind] = kinds.get(kind, 0) + nbytes
-        if (number + 1 == len(log) or log[number + 1]['time'] != row['time']) and sum(kinds.values()) > best[0]:
+        if (number + 1 == len(log) or log[number + 1]["time"] != row["time"]) and sum(kinds.values()) > best[0]:
             best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
     return best
 
+
 # %% wrong: the log shown, by heart => values only-the-example
 def peak(log):
-    return 414187520, 23.5, 'moments'
+    return 414187520, 23.5, "moments"
+
 
 # %% half: bytes and time => 3.5
 def peak(log):
@@ -265,6 +289,7 @@ def peak(log):
         if sum(kinds.values()) > best[0]:
             best = sum(kinds.values()), row["time"], "weights"
     return best
+
 
 # %% wrong: untouched => not-answered
 def peak(log):

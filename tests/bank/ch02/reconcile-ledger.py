@@ -9,8 +9,10 @@ def kept_bytes(rows):
         found[row["group"]] += row["nbytes"]
     return found
 
+
 def block_bytes(batch, seq, hidden, heads, ffn, size):
     return batch * seq * size * (8 * hidden + 2 * ffn)
+
 
 # %% right: the first row of each storage, and the small terms
 def kept_bytes(rows):
@@ -21,6 +23,7 @@ def kept_bytes(rows):
     groups = {row["group"] for row in rows}
     return {group: sum(row["nbytes"] for row in first.values() if row["group"] == group) for group in groups}
 
+
 def block_bytes(batch, seq, hidden, heads, ffn, size):
     tokens = batch * seq
     norm = tokens * (hidden + 2) * size
@@ -28,9 +31,11 @@ def block_bytes(batch, seq, hidden, heads, ffn, size):
     mlp = tokens * (hidden + 2 * ffn) * size
     return 2 * norm + attention + mlp
 
+
 # %% right: measured on a small block and scaled, any variant
 from course_lib import params
 from course_lib.exercises.ch02.block import saved_rows
+
 
 def kept_bytes(rows):
     found = {row["group"]: 0 for row in rows}
@@ -42,11 +47,13 @@ def kept_bytes(rows):
         found[group] += nbytes
     return found
 
+
 def block_bytes(batch, seq, hidden, heads, ffn, size):
     total = batch * seq * size * (8 * hidden + 2 * ffn + 4)
     if params("reconcile-ledger").attention == "by hand":
         return total + batch * heads * seq * seq * size + seq * seq
     return total + 4 * batch * seq * heads
+
 
 # %% wrong: shared storages counted again => values aliases-counted
 def kept_bytes(rows):
@@ -59,8 +66,10 @@ def kept_bytes(rows):
         found[row["group"]] += row["nbytes"]
     return found
 
+
 def block_bytes(batch, seq, hidden, heads, ffn, size):
     return batch * seq * size * (8 * hidden + 2 * ffn)
+
 
 # %% wrong: parameters counted => values parameters-counted
 def kept_bytes(rows):
@@ -73,8 +82,10 @@ def kept_bytes(rows):
         found[row["group"]] += row["nbytes"]
     return found
 
+
 def block_bytes(batch, seq, hidden, heads, ffn, size):
     return batch * seq * size * (8 * hidden + 2 * ffn)
+
 
 # %% wrong: everything counted => values parameters-counted
 def kept_bytes(rows):
@@ -83,8 +94,10 @@ def kept_bytes(rows):
         found[row["group"]] = found.get(row["group"], 0) + row["nbytes"]
     return found
 
+
 def block_bytes(batch, seq, hidden, heads, ffn, size):
     return batch * seq * size * (8 * hidden + 2 * ffn)
+
 
 # %% wrong: the total => values one-number
 def kept_bytes(rows):
@@ -97,13 +110,17 @@ def kept_bytes(rows):
         found[row["group"]] += row["nbytes"]
     return found
 
+
 by_group = kept_bytes
+
 
 def kept_bytes(rows):
     return sum(by_group(rows).values())
 
+
 def block_bytes(batch, seq, hidden, heads, ffn, size):
     return batch * seq * size * (8 * hidden + 2 * ffn)
+
 
 # %% wrong: storages counted, not measured => values counted-not-sized
 def kept_bytes(rows):
@@ -116,8 +133,10 @@ def kept_bytes(rows):
         found[row["group"]] += 1
     return found
 
+
 def block_bytes(batch, seq, hidden, heads, ffn, size):
     return batch * seq * size * (8 * hidden + 2 * ffn)
+
 
 # %% wrong: the printed formula => values printed-formula
 def kept_bytes(rows):
@@ -130,8 +149,10 @@ def kept_bytes(rows):
         found[row["group"]] += row["nbytes"]
     return found
 
+
 def block_bytes(batch, seq, hidden, heads, ffn, size):
     return batch * seq * hidden * 34
+
 
 # %% wrong: the scores of attention => values other-form
 def kept_bytes(rows):
@@ -144,8 +165,10 @@ def kept_bytes(rows):
         found[row["group"]] += row["nbytes"]
     return found
 
+
 def block_bytes(batch, seq, hidden, heads, ffn, size):
     return batch * seq * size * (8 * hidden + 2 * ffn + heads * seq)
+
 
 # %% wrong: one wide tensor => values one-wide-tensor
 def kept_bytes(rows):
@@ -158,8 +181,10 @@ def kept_bytes(rows):
         found[row["group"]] += row["nbytes"]
     return found
 
+
 def block_bytes(batch, seq, hidden, heads, ffn, size):
     return batch * seq * size * (8 * hidden + ffn)
+
 
 # %% wrong: the norms' outputs are forgotten => values norm-outputs-forgotten
 def kept_bytes(rows):
@@ -172,8 +197,10 @@ def kept_bytes(rows):
         found[row["group"]] += row["nbytes"]
     return found
 
+
 def block_bytes(batch, seq, hidden, heads, ffn, size):
     return batch * seq * size * (6 * hidden + 2 * ffn)
+
 
 # %% wrong: queries, keys and values each keep their input => values input-three-times
 def kept_bytes(rows):
@@ -186,8 +213,10 @@ def kept_bytes(rows):
         found[row["group"]] += row["nbytes"]
     return found
 
+
 def block_bytes(batch, seq, hidden, heads, ffn, size):
     return batch * seq * size * (10 * hidden + 2 * ffn)
+
 
 # %% wrong: attention's output is forgotten => values context-forgotten
 def kept_bytes(rows):
@@ -200,8 +229,10 @@ def kept_bytes(rows):
         found[row["group"]] += row["nbytes"]
     return found
 
+
 def block_bytes(batch, seq, hidden, heads, ffn, size):
     return batch * seq * size * (7 * hidden + 2 * ffn)
+
 
 # %% wrong: the weights as well => values with-weights
 def kept_bytes(rows):
@@ -214,8 +245,10 @@ def kept_bytes(rows):
         found[row["group"]] += row["nbytes"]
     return found
 
+
 def block_bytes(batch, seq, hidden, heads, ffn, size):
-    return batch * seq * size * (8 * hidden + 2 * ffn) + size * (4 * hidden ** 2 + 2 * hidden * ffn)
+    return batch * seq * size * (8 * hidden + 2 * ffn) + size * (4 * hidden**2 + 2 * hidden * ffn)
+
 
 # %% wrong: numbers => values numbers
 def kept_bytes(rows):
@@ -228,8 +261,10 @@ def kept_bytes(rows):
         found[row["group"]] += row["nbytes"]
     return found
 
+
 def block_bytes(batch, seq, hidden, heads, ffn, size):
     return batch * seq * (8 * hidden + 2 * ffn)
+
 
 # %% wrong: the size of the views => generality views-measured
 def kept_bytes(rows):
@@ -239,11 +274,18 @@ def kept_bytes(rows):
         if row["parameter"] or row["storage"] in seen:
             continue
         seen.add(row["storage"])
-        found[row["group"]] += row["nbytes"] // row["nbytes"] * __import__("math").prod(row["shape"]) * {"float32": 4, "bfloat16": 2, "bool": 1}[row["dtype"]]
+        found[row["group"]] += (
+            row["nbytes"]
+            // row["nbytes"]
+            * __import__("math").prod(row["shape"])
+            * {"float32": 4, "bfloat16": 2, "bool": 1}[row["dtype"]]
+        )
     return found
+
 
 def block_bytes(batch, seq, hidden, heads, ffn, size):
     return batch * seq * size * (8 * hidden + 2 * ffn)
+
 
 # %% wrong: a storage counts in every group => generality every-group-again
 def kept_bytes(rows):
@@ -256,8 +298,10 @@ def kept_bytes(rows):
         found[row["group"]] += row["nbytes"]
     return found
 
+
 def block_bytes(batch, seq, hidden, heads, ffn, size):
     return batch * seq * size * (8 * hidden + 2 * ffn)
+
 
 # %% wrong: four bytes always => generality always-four-bytes
 def kept_bytes(rows):
@@ -270,8 +314,10 @@ def kept_bytes(rows):
         found[row["group"]] += row["nbytes"]
     return found
 
+
 def block_bytes(batch, seq, hidden, heads, ffn, size):
     return batch * seq * 4 * (8 * hidden + 2 * ffn)
+
 
 # %% wrong: an MLP of four times hidden => generality four-times-hidden
 def kept_bytes(rows):
@@ -284,8 +330,10 @@ def kept_bytes(rows):
         found[row["group"]] += row["nbytes"]
     return found
 
+
 def block_bytes(batch, seq, hidden, heads, ffn, size):
     return batch * seq * size * (8 * hidden + 8 * hidden)
+
 
 # %% wrong: one sequence => values one-sequence
 def kept_bytes(rows):
@@ -298,8 +346,10 @@ def kept_bytes(rows):
         found[row["group"]] += row["nbytes"]
     return found
 
+
 def block_bytes(batch, seq, hidden, heads, ffn, size):
     return seq * size * (8 * hidden + 2 * ffn)
+
 
 # %% wrong: the library's terms => values raised
 def kept_bytes(rows):
@@ -312,11 +362,14 @@ def kept_bytes(rows):
         found[row["group"]] += row["nbytes"]
     return found
 
+
 from course_lib import memory
+
 
 def block_bytes(batch, seq, hidden, heads, ffn, size):
     shape = memory.Shape(layers=1, hidden=hidden, heads=heads, ffn=ffn, vocab=1)
     return memory.layer_bytes(shape, batch, seq, kernels="flash", dtype="fp32", dropout=False)
+
 
 # %% half: the rows alone => 5
 def kept_bytes(rows):
@@ -328,8 +381,11 @@ def kept_bytes(rows):
         seen.add(row["storage"])
         found[row["group"]] += row["nbytes"]
     return found
+
+
 def block_bytes(batch, seq, hidden, heads, ffn, size):
     raise NotImplementedError
+
 
 # %% half: the formula for this block only => 14
 def kept_bytes(rows):
@@ -342,12 +398,15 @@ def kept_bytes(rows):
         found[row["group"]] += row["nbytes"]
     return found
 
+
 def block_bytes(batch, seq, hidden, heads, ffn, size):
     return batch * seq * size * (8 * hidden + 8 * hidden)
+
 
 # %% wrong: untouched => not-answered
 def kept_bytes(rows):
     raise NotImplementedError
+
 
 def block_bytes(batch, seq, hidden, heads, ffn, size):
     raise NotImplementedError

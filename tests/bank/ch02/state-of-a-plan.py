@@ -1,24 +1,41 @@
 SIZE = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
 KEPT = {"sgd": 0, "momentum": 1, "lion": 1, "adamw": 2}
 
+
 # %% right: a table of sizes
 def state_buckets(params, plan):
     def of(key):
         return params * SIZE[plan[key]] if plan[key] else 0
-    return {"weights": of("weights"), "grads": of("grads"), "main_grads": of("main_grads"), "master": of("master"),
-            "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]]}
+
+    return {
+        "weights": of("weights"),
+        "grads": of("grads"),
+        "main_grads": of("main_grads"),
+        "master": of("master"),
+        "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]],
+    }
+
 
 def largest_model(memory, plan):
     return memory / sum(state_buckets(1, plan).values())
 
+
 # %% right: bytes per parameter first
 def per_parameter(plan):
-    copies = {"weights": 1, "grads": 1, "main_grads": 1, "master": 1, "moments": {"sgd": 0, "adamw": 2}.get(plan["optimizer"], 1)}
+    copies = {
+        "weights": 1,
+        "grads": 1,
+        "main_grads": 1,
+        "master": 1,
+        "moments": {"sgd": 0, "adamw": 2}.get(plan["optimizer"], 1),
+    }
     bits = {None: 0, "fp32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "int8": 8}
     return {key: copies[key] * bits[plan[key]] / 8 for key in copies}
 
+
 def state_buckets(params, plan):
     return {key: params * each for key, each in per_parameter(plan).items()}
+
 
 def largest_model(memory, plan):
     low, high = 0.0, memory
@@ -30,172 +47,298 @@ def largest_model(memory, plan):
             low = middle
     return low
 
+
 # %% wrong: no master copy => values master-missing
 def state_buckets(params, plan):
     def of(key):
         return params * SIZE[plan[key]] if plan[key] else 0
-    return {"weights": of("weights"), "grads": of("grads"), "main_grads": of("main_grads"), "master": 0,
-            "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]]}
+
+    return {
+        "weights": of("weights"),
+        "grads": of("grads"),
+        "main_grads": of("main_grads"),
+        "master": 0,
+        "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]],
+    }
+
 
 def largest_model(memory, plan):
     return memory / sum(state_buckets(1, plan).values())
+
 
 # %% wrong: gradients counted twice => values gradients-twice
 def state_buckets(params, plan):
     def of(key):
         return params * SIZE[plan[key]] if plan[key] else 0
-    return {"weights": of("weights"), "grads": of("grads"), "main_grads": of("grads"), "master": of("master"),
-            "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]]}
+
+    return {
+        "weights": of("weights"),
+        "grads": of("grads"),
+        "main_grads": of("grads"),
+        "master": of("master"),
+        "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]],
+    }
+
 
 def largest_model(memory, plan):
     return memory / sum(state_buckets(1, plan).values())
+
 
 # %% wrong: one moment for Adam => values one-moment
 def state_buckets(params, plan):
     def of(key):
         return params * SIZE[plan[key]] if plan[key] else 0
-    return {"weights": of("weights"), "grads": of("grads"), "main_grads": of("main_grads"), "master": of("master"),
-            "moments": params * SIZE[plan["moments"]]}
+
+    return {
+        "weights": of("weights"),
+        "grads": of("grads"),
+        "main_grads": of("main_grads"),
+        "master": of("master"),
+        "moments": params * SIZE[plan["moments"]],
+    }
+
 
 def largest_model(memory, plan):
     return memory / sum(state_buckets(1, plan).values())
+
 
 # %% wrong: the master copy inside the moments => values master-in-moments
 def state_buckets(params, plan):
     def of(key):
         return params * SIZE[plan[key]] if plan[key] else 0
-    return {"weights": of("weights"), "grads": of("grads"), "main_grads": of("main_grads"), "master": of("master"),
-            "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]] + of("master")}
+
+    return {
+        "weights": of("weights"),
+        "grads": of("grads"),
+        "main_grads": of("main_grads"),
+        "master": of("master"),
+        "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]] + of("master"),
+    }
+
 
 def largest_model(memory, plan):
     return memory / sum(state_buckets(1, plan).values())
 
+
 # %% wrong: bits => values bits
-SIZE = {'fp32': 32, 'bf16': 16, 'fp16': 16, 'fp8': 8, 'int8': 8}
+SIZE = {"fp32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "int8": 8}
+
 
 def state_buckets(params, plan):
     def of(key):
         return params * SIZE[plan[key]] if plan[key] else 0
-    return {"weights": of("weights"), "grads": of("grads"), "main_grads": of("main_grads"), "master": of("master"),
-            "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]]}
+
+    return {
+        "weights": of("weights"),
+        "grads": of("grads"),
+        "main_grads": of("main_grads"),
+        "master": of("master"),
+        "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]],
+    }
+
 
 def largest_model(memory, plan):
     return memory / sum(state_buckets(1, plan).values())
+
 
 # %% wrong: gigabytes => values gigabytes
 def state_buckets(params, plan):
     params = params / 1e9
+
     def of(key):
         return params * SIZE[plan[key]] if plan[key] else 0
-    return {"weights": of("weights"), "grads": of("grads"), "main_grads": of("main_grads"), "master": of("master"),
-            "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]]}
+
+    return {
+        "weights": of("weights"),
+        "grads": of("grads"),
+        "main_grads": of("main_grads"),
+        "master": of("master"),
+        "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]],
+    }
+
 
 def largest_model(memory, plan):
     return memory / sum(state_buckets(1, plan).values())
 
+
 # %% wrong: the total only => values one-number
 def state_buckets(params, plan):
     return 16 * params
+
+
 def largest_model(memory, plan):
     return memory / 16
+
 
 # %% wrong: a bucket is left out => values missing
 def state_buckets(params, plan):
     return {"weights": 2 * params, "grads": 2 * params, "master": 4 * params, "moments": 8 * params}
+
+
 def largest_model(memory, plan):
     return memory / 16
+
 
 # %% wrong: room for the weights alone => values weights-only
 def state_buckets(params, plan):
     def of(key):
         return params * SIZE[plan[key]] if plan[key] else 0
-    return {"weights": of("weights"), "grads": of("grads"), "main_grads": of("main_grads"), "master": of("master"),
-            "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]]}
+
+    return {
+        "weights": of("weights"),
+        "grads": of("grads"),
+        "main_grads": of("main_grads"),
+        "master": of("master"),
+        "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]],
+    }
+
+
 def largest_model(memory, plan):
-    return memory / SIZE[plan['weights']]
+    return memory / SIZE[plan["weights"]]
+
 
 # %% wrong: in billions => values billions
 def state_buckets(params, plan):
     def of(key):
         return params * SIZE[plan[key]] if plan[key] else 0
-    return {"weights": of("weights"), "grads": of("grads"), "main_grads": of("main_grads"), "master": of("master"),
-            "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]]}
+
+    return {
+        "weights": of("weights"),
+        "grads": of("grads"),
+        "main_grads": of("main_grads"),
+        "master": of("master"),
+        "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]],
+    }
+
+
 def largest_model(memory, plan):
     return memory / sum(state_buckets(1, plan).values()) / 1e9
+
 
 # %% wrong: always sixteen bytes => generality always-two-bytes
 def state_buckets(params, plan):
     return {"weights": 2 * params, "grads": 2 * params, "main_grads": 0, "master": 4 * params, "moments": 8 * params}
+
+
 def largest_model(memory, plan):
     return memory / 16
+
 
 # %% wrong: gradients in the weights' type => generality weights-type
 def state_buckets(params, plan):
     def of(key):
         return params * SIZE[plan[key]] if plan[key] else 0
-    return {"weights": of("weights"), "grads": of("weights"), "main_grads": of("main_grads"), "master": of("master"),
-            "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]]}
+
+    return {
+        "weights": of("weights"),
+        "grads": of("weights"),
+        "main_grads": of("main_grads"),
+        "master": of("master"),
+        "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]],
+    }
+
 
 def largest_model(memory, plan):
     return memory / sum(state_buckets(1, plan).values())
+
 
 # %% wrong: two moments whatever the optimizer => generality always-two-moments
 def state_buckets(params, plan):
     def of(key):
         return params * SIZE[plan[key]] if plan[key] else 0
-    return {"weights": of("weights"), "grads": of("grads"), "main_grads": of("main_grads"), "master": of("master"),
-            "moments": params * 2 * SIZE[plan["moments"]]}
+
+    return {
+        "weights": of("weights"),
+        "grads": of("grads"),
+        "main_grads": of("main_grads"),
+        "master": of("master"),
+        "moments": params * 2 * SIZE[plan["moments"]],
+    }
+
 
 def largest_model(memory, plan):
     return memory / sum(state_buckets(1, plan).values())
+
 
 # %% wrong: a main copy is forgotten => generality main-missing
 def state_buckets(params, plan):
     def of(key):
         return params * SIZE[plan[key]] if plan[key] else 0
-    return {"weights": of("weights"), "grads": of("grads"), "main_grads": 0, "master": of("master"),
-            "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]]}
+
+    return {
+        "weights": of("weights"),
+        "grads": of("grads"),
+        "main_grads": 0,
+        "master": of("master"),
+        "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]],
+    }
+
 
 def largest_model(memory, plan):
     return memory / sum(state_buckets(1, plan).values())
+
 
 # %% wrong: moments always in fp32 => generality -
 def state_buckets(params, plan):
     def of(key):
         return params * SIZE[plan[key]] if plan[key] else 0
-    return {"weights": of("weights"), "grads": of("grads"), "main_grads": of("main_grads"), "master": of("master"),
-            "moments": params * KEPT[plan["optimizer"]] * 4}
+
+    return {
+        "weights": of("weights"),
+        "grads": of("grads"),
+        "main_grads": of("main_grads"),
+        "master": of("master"),
+        "moments": params * KEPT[plan["optimizer"]] * 4,
+    }
+
 
 def largest_model(memory, plan):
     return memory / sum(state_buckets(1, plan).values())
 
+
 # %% wrong: asks the library => raised
 from course_lib import memory as library
+
 
 def state_buckets(params, plan):
     return {"main_grads": 0.0, **library.state_by_bucket(params, "B")}
 
+
 def largest_model(memory, plan):
     return library.largest_model(memory, "B")
+
 
 # %% half: the buckets alone => 1.5
 def state_buckets(params, plan):
     def of(key):
         return params * SIZE[plan[key]] if plan[key] else 0
-    return {"weights": of("weights"), "grads": of("grads"), "main_grads": of("main_grads"), "master": of("master"),
-            "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]]}
+
+    return {
+        "weights": of("weights"),
+        "grads": of("grads"),
+        "main_grads": of("main_grads"),
+        "master": of("master"),
+        "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]],
+    }
+
+
 def largest_model(memory, plan):
     raise NotImplementedError
+
 
 # %% half: both, for this plan only => 2.5
 def state_buckets(params, plan):
     return {"weights": 2 * params, "grads": 2 * params, "main_grads": 0, "master": 4 * params, "moments": 8 * params}
+
+
 def largest_model(memory, plan):
     return memory / 16
+
 
 # %% wrong: untouched => not-answered
 def state_buckets(params, plan):
     raise NotImplementedError
+
 
 def largest_model(memory, plan):
     raise NotImplementedError

@@ -1,5 +1,6 @@
 import torch
 
+
 # %% right: a function of autograd with an anchor
 class Again(torch.autograd.Function):
     @staticmethod
@@ -18,8 +19,10 @@ class Again(torch.autograd.Function):
         torch.autograd.backward(out, grads)
         return None, None, *(x.grad for x in inputs)
 
+
 def checkpoint(function, *inputs):
     return Again.apply(function, torch.empty(0, requires_grad=True), *inputs)
+
 
 # %% right: hooks on what autograd saves
 def checkpoint(function, *inputs):
@@ -48,6 +51,7 @@ def checkpoint(function, *inputs):
 
     with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
         return function(*inputs)
+
 
 # %% right: a hook on a tensor that carries no graph
 def checkpoint(function, *inputs):
@@ -81,6 +85,7 @@ def checkpoint(function, *inputs):
     outs.clear()
     return result[0] if single else result
 
+
 # %% right: a leaf in between, and a hook on its gradient
 def checkpoint(function, *inputs):
     if not torch.is_grad_enabled():
@@ -98,14 +103,17 @@ def checkpoint(function, *inputs):
     out.register_hook(again)
     return out
 
+
 # %% wrong: everything under no_grad => values no-graph
 def checkpoint(function, x):
     with torch.no_grad():
         return function(x)
 
+
 # %% wrong: a plain call => values nothing-recomputed
 def checkpoint(function, x):
     return function(x)
+
 
 # %% wrong: the graph is kept inside => values nothing-recomputed
 class Kept(torch.autograd.Function):
@@ -121,8 +129,10 @@ class Kept(torch.autograd.Function):
         torch.autograd.backward(ctx.out, grad)
         return None, None, ctx.x.grad
 
+
 def checkpoint(function, x):
     return Kept.apply(function, torch.empty(0, requires_grad=True), x)
+
 
 # %% wrong: the input gets no gradient => values gradient-stops
 class Again(torch.autograd.Function):
@@ -140,8 +150,10 @@ class Again(torch.autograd.Function):
         torch.autograd.backward(out, grad)
         return None, None, None
 
+
 def checkpoint(function, x):
     return Again.apply(function, torch.empty(0, requires_grad=True), x)
+
 
 # %% wrong: the input is detached before it goes in => values gradient-stops
 class Again(torch.autograd.Function):
@@ -160,12 +172,15 @@ class Again(torch.autograd.Function):
         torch.autograd.backward(out, grad)
         return None, None, x.grad
 
+
 def checkpoint(function, x):
     return Again.apply(function, torch.empty(0, requires_grad=True), x.detach())
+
 
 # %% wrong: the input is detached in place => values gradient-stops
 def checkpoint(function, x):
     return function(x if x.is_leaf else x.detach_())
+
 
 # %% wrong: the generator is not set back for the second run => values random-not-restored
 class Again(torch.autograd.Function):
@@ -183,8 +198,10 @@ class Again(torch.autograd.Function):
         torch.autograd.backward(out, grad)
         return None, None, x.grad
 
+
 def checkpoint(function, x):
     return Again.apply(function, torch.empty(0, requires_grad=True), x)
+
 
 # %% wrong: the generator stays where the second run left it => values stream-moved
 class Again(torch.autograd.Function):
@@ -203,8 +220,10 @@ class Again(torch.autograd.Function):
         torch.autograd.backward(out, grad)
         return None, None, x.grad
 
+
 def checkpoint(function, x):
     return Again.apply(function, torch.empty(0, requires_grad=True), x)
+
 
 # %% wrong: a seed of its own for both runs => values own-seed
 class Again(torch.autograd.Function):
@@ -224,8 +243,10 @@ class Again(torch.autograd.Function):
         torch.autograd.backward(out, grad)
         return None, None, x.grad
 
+
 def checkpoint(function, x):
     return Again.apply(function, torch.empty(0, requires_grad=True), x)
+
 
 # %% wrong: computed twice in the backward pass => values recomputed-twice
 class Again(torch.autograd.Function):
@@ -245,8 +266,10 @@ class Again(torch.autograd.Function):
         torch.autograd.backward(out, grad)
         return None, None, x.grad
 
+
 def checkpoint(function, x):
     return Again.apply(function, torch.empty(0, requires_grad=True), x)
+
 
 # %% wrong: called once more before the pass => values called-twice-forward
 class Again(torch.autograd.Function):
@@ -267,8 +290,10 @@ class Again(torch.autograd.Function):
         torch.autograd.backward(out, grad)
         return None, None, x.grad
 
+
 def checkpoint(function, x):
     return Again.apply(function, torch.empty(0, requires_grad=True), x)
+
 
 # %% wrong: computed again for every tensor that autograd asks for => values not-the-second-call
 def checkpoint(function, x):
@@ -291,6 +316,7 @@ def checkpoint(function, x):
     with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
         return function(x)
 
+
 # %% wrong: layer by layer => values per-layer
 class Again(torch.autograd.Function):
     @staticmethod
@@ -308,10 +334,12 @@ class Again(torch.autograd.Function):
         torch.autograd.backward(out, grad)
         return None, None, x.grad
 
+
 def checkpoint(function, x):
     for layer in getattr(function, "layers", [function]):
         x = Again.apply(layer, torch.empty(0, requires_grad=True), x)
     return x
+
 
 # %% wrong: the incoming gradient is ignored => values -
 class Again(torch.autograd.Function):
@@ -329,8 +357,10 @@ class Again(torch.autograd.Function):
             ctx.function(x).sum().backward()
         return None, None, x.grad
 
+
 def checkpoint(function, x):
     return Again.apply(function, torch.empty(0, requires_grad=True), x)
+
 
 # %% wrong: gradients are put there and added once more => values scaled
 class Again(torch.autograd.Function):
@@ -350,8 +380,10 @@ class Again(torch.autograd.Function):
         torch.autograd.backward(out, grad)
         return None, None, x.grad
 
+
 def checkpoint(function, x):
     return Again.apply(function, torch.empty(0, requires_grad=True), x)
+
 
 # %% wrong: computed again and kept all the same => cost kept-inside
 class Again(torch.autograd.Function):
@@ -359,7 +391,10 @@ class Again(torch.autograd.Function):
     def forward(ctx, function, anchor, x):
         ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
         ctx.inside = []
-        with torch.autograd.graph.saved_tensors_hooks(lambda t: ctx.inside.append(t) or t, lambda t: t), torch.enable_grad():
+        with (
+            torch.autograd.graph.saved_tensors_hooks(lambda t: ctx.inside.append(t) or t, lambda t: t),
+            torch.enable_grad(),
+        ):
             return function(x).detach()
 
     @staticmethod
@@ -371,8 +406,10 @@ class Again(torch.autograd.Function):
         torch.autograd.backward(out, grad)
         return None, None, x.grad
 
+
 def checkpoint(function, x):
     return Again.apply(function, torch.empty(0, requires_grad=True), x)
+
 
 # %% wrong: nothing happens if the input needs no gradient => generality anchor-missing
 class Again(torch.autograd.Function):
@@ -391,8 +428,10 @@ class Again(torch.autograd.Function):
         torch.autograd.backward(out, grad)
         return None, x.grad
 
+
 def checkpoint(function, x):
     return Again.apply(function, x)
+
 
 # %% wrong: parameters are asked of a module => generality raised
 class Again(torch.autograd.Function):
@@ -412,8 +451,10 @@ class Again(torch.autograd.Function):
         found = dict(zip(map(id, wanted), torch.autograd.grad(out, wanted, grad)))
         return None, found.get(id(x)), *(found.get(id(each)) for each in ctx.parameters)
 
+
 def checkpoint(function, x):
     return Again.apply(function, x, *function.parameters())
+
 
 # %% wrong: also kept and called under no_grad without need => generality called-for-nothing
 class Again(torch.autograd.Function):
@@ -432,21 +473,26 @@ class Again(torch.autograd.Function):
         torch.autograd.backward(out, grad)
         return None, None, x.grad
 
+
 def checkpoint(function, x):
     if not torch.is_grad_enabled():
         function(x)
     return Again.apply(function, torch.empty(0, requires_grad=True), x)
 
+
 # %% wrong: the one that torch has => raised
 from torch.utils.checkpoint import checkpoint as ready
 
+
 def checkpoint(function, x):
     return ready(function, x, use_reentrant=False)
+
 
 # %% wrong: kept on the CPU, where it was => values nothing-recomputed
 def checkpoint(function, x):
     with torch.autograd.graph.save_on_cpu():
         return function(x)
+
 
 # %% wrong: kept in half the bytes => values -
 def checkpoint(function, x):
@@ -458,6 +504,7 @@ def checkpoint(function, x):
 
     with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
         return function(x)
+
 
 # %% wrong: the gradient of the input alone => values gradient-stops
 class Only(torch.autograd.Function):
@@ -474,8 +521,10 @@ class Only(torch.autograd.Function):
             _, dx = torch.autograd.functional.vjp(ctx.function, ctx.x, grad)
         return None, None, dx
 
+
 def checkpoint(function, x):
     return Only.apply(function, torch.empty(0, requires_grad=True), x)
+
 
 # %% wrong: only inputs that are large => values nothing-recomputed
 class Again(torch.autograd.Function):
@@ -494,8 +543,10 @@ class Again(torch.autograd.Function):
         torch.autograd.backward(out, grad)
         return None, None, x.grad
 
+
 def checkpoint(function, x):
     return Again.apply(function, torch.empty(0, requires_grad=True), x) if x.numel() > 4000 else function(x)
+
 
 # %% half: right but for what it keeps => 24
 class Again(torch.autograd.Function):
@@ -515,8 +566,10 @@ class Again(torch.autograd.Function):
         torch.autograd.backward(out, grad)
         return None, None, x.grad
 
+
 def checkpoint(function, x):
     return Again.apply(function, torch.empty(0, requires_grad=True), x)
+
 
 # %% half: the generator is forgotten => 13.5
 class Again(torch.autograd.Function):
@@ -534,12 +587,15 @@ class Again(torch.autograd.Function):
         torch.autograd.backward(out, grad)
         return None, None, x.grad
 
+
 def checkpoint(function, x):
     return Again.apply(function, torch.empty(0, requires_grad=True), x)
+
 
 # %% half: a plain call has right outputs => 1.5
 def checkpoint(function, x):
     return function(x)
+
 
 # %% wrong: untouched => not-answered
 def checkpoint(function, x):

@@ -2,11 +2,13 @@ import math
 
 import numpy as np
 
+
 # %% right: every equation divided by its time
 def fit_line(sizes, seconds):
     n, t = np.array(sizes), np.array(seconds)
     alpha, per_byte = np.linalg.lstsq(np.stack([1 / t, n / t], axis=1), np.ones(len(t)), rcond=None)[0]
     return alpha, 1 / per_byte
+
 
 def switch_size(small, large):
     gain = 1 / small[1] - 1 / large[1]
@@ -14,8 +16,10 @@ def switch_size(small, large):
         return math.inf
     return max(0.0, (large[0] - small[0]) / gain)
 
+
 def best_bandwidth(nbytes, small, large):
     return nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large))
+
 
 # %% right: both ends of the log, plain Python
 def fit_line(sizes, seconds):
@@ -23,6 +27,7 @@ def fit_line(sizes, seconds):
     alpha = sum(t for _, t in ordered[:5]) / 5
     rates = [n / (t - alpha) for n, t in ordered[-4:]]
     return [alpha, sum(rates) / 4]
+
 
 def switch_size(small, large):
     (a1, b1), (a2, b2) = small, large
@@ -32,157 +37,198 @@ def switch_size(small, large):
         return 0.0
     return (a2 - a1) * b1 * b2 / (b2 - b1)
 
+
 def best_bandwidth(nbytes, small, large):
     (a1, b1), (a2, b2) = small, large
     return max(nbytes / (a1 + nbytes / b1), nbytes / (a2 + nbytes / b2))
+
 
 # %% right: a weighted polynomial
 def fit_line(sizes, seconds):
     per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
     return float(alpha), float(1 / per_byte)
 
+
 def switch_size(small, large):
     if large[1] <= small[1]:
         return np.inf
     return np.maximum(0, (large[0] - small[0]) / (1 / small[1] - 1 / large[1]))
 
+
 def best_bandwidth(nbytes, small, large):
     pick = small if nbytes < switch_size(small, large) else large
     return 1 / (pick[0] / nbytes + 1 / pick[1])
+
 
 # %% wrong: raw seconds => values raw-seconds
 def fit_line(sizes, seconds):
     per_byte, alpha = np.polyfit(sizes, seconds, 1)
     return float(alpha), float(1 / per_byte)
 
+
 def switch_size(small, large):
     gain = 1 / small[1] - 1 / large[1]
     return math.inf if gain <= 0 else max(0.0, (large[0] - small[0]) / gain)
 
+
 def best_bandwidth(nbytes, small, large):
     return nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large))
+
 
 # %% wrong: a mean of rates => values mean-rate
 def fit_line(sizes, seconds):
     return min(seconds), sum(n / t for n, t in zip(sizes, seconds)) / len(sizes)
 
+
 def switch_size(small, large):
     gain = 1 / small[1] - 1 / large[1]
     return math.inf if gain <= 0 else max(0.0, (large[0] - small[0]) / gain)
 
+
 def best_bandwidth(nbytes, small, large):
     return nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large))
+
 
 # %% wrong: seconds per byte for bandwidth => values seconds-per-byte
 def fit_line(sizes, seconds):
     per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
     return float(alpha), float(per_byte)
 
+
 def switch_size(small, large):
     gain = 1 / small[1] - 1 / large[1]
     return math.inf if gain <= 0 else max(0.0, (large[0] - small[0]) / gain)
 
+
 def best_bandwidth(nbytes, small, large):
     return nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large))
+
 
 # %% wrong: the sign of the switch => values sign
 def fit_line(sizes, seconds):
     per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
     return float(alpha), float(1 / per_byte)
 
+
 def switch_size(small, large):
     return (large[0] - small[0]) / (1 / large[1] - 1 / small[1])
 
+
 def best_bandwidth(nbytes, small, large):
     return nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large))
+
 
 # %% wrong: no way always wins => generality -
 def fit_line(sizes, seconds):
     per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
     return float(alpha), float(1 / per_byte)
 
+
 def switch_size(small, large):
     return (large[0] - small[0]) / (1 / small[1] - 1 / large[1])
 
+
 def best_bandwidth(nbytes, small, large):
     return nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large))
+
 
 # %% wrong: rates subtracted => values difference-of-rates
 def fit_line(sizes, seconds):
     per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
     return float(alpha), float(1 / per_byte)
 
+
 def switch_size(small, large):
     return (large[0] - small[0]) * (large[1] - small[1])
 
+
 def best_bandwidth(nbytes, small, large):
     return nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large))
+
 
 # %% wrong: the bandwidth that was bought => values no-alpha
 def fit_line(sizes, seconds):
     per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
     return float(alpha), float(1 / per_byte)
 
+
 def switch_size(small, large):
     gain = 1 / small[1] - 1 / large[1]
     return math.inf if gain <= 0 else max(0.0, (large[0] - small[0]) / gain)
 
+
 def best_bandwidth(nbytes, small, large):
     return max(small[1], large[1])
+
 
 # %% wrong: always the second way => values second-only
 def fit_line(sizes, seconds):
     per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
     return float(alpha), float(1 / per_byte)
 
+
 def switch_size(small, large):
     gain = 1 / small[1] - 1 / large[1]
     return math.inf if gain <= 0 else max(0.0, (large[0] - small[0]) / gain)
 
+
 def best_bandwidth(nbytes, small, large):
     return nbytes / (large[0] + nbytes / large[1])
+
 
 # %% wrong: None for never => generality returned-none
 def fit_line(sizes, seconds):
     per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
     return float(alpha), float(1 / per_byte)
 
+
 def switch_size(small, large):
     gain = 1 / small[1] - 1 / large[1]
     return None if gain <= 0 else max(0.0, (large[0] - small[0]) / gain)
 
+
 def best_bandwidth(nbytes, small, large):
     return nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large))
+
 
 # %% half: the line alone => 2.25
 def fit_line(sizes, seconds):
     per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
     return float(alpha), float(1 / per_byte)
 
+
 def switch_size(small, large):
     return 0.0
 
+
 def best_bandwidth(nbytes, small, large):
     return 0.0
+
 
 # %% wrong: asks the library => raised
 from course_lib import roofline
 
+
 def fit_line(sizes, seconds):
     return roofline.fit_alpha_beta(sizes, seconds)
+
 
 def switch_size(small, large):
     return 0.0
 
+
 def best_bandwidth(nbytes, small, large):
     return 0.0
+
 
 # %% wrong: untouched => not-answered
 def fit_line(sizes, seconds):
     raise NotImplementedError
 
+
 def switch_size(small, large):
     raise NotImplementedError
+
 
 def best_bandwidth(nbytes, small, large):
     raise NotImplementedError

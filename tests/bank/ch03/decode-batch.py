@@ -1,5 +1,6 @@
 import math
 
+
 # %% right: both times set equal
 def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     compute = 2 * params / flops
@@ -7,6 +8,7 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     if compute <= extra:
         return None
     return max(1, math.ceil(params * weight_size / bandwidth / (compute - extra) * (1 - 1e-12)))
+
 
 # %% right: a search by doubling and halving
 def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
@@ -25,12 +27,14 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
         low, high = (low, middle) if fills(middle) else (middle, high)
     return float(high)
 
+
 # %% right: any variant
 from fractions import Fraction
 
 from course_lib import params
 
 KEPT = params("decode-batch").kept
+
 
 def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     f, b, p, s, kv = (Fraction(x) for x in (flops, bandwidth, params, weight_size, kv_bytes))
@@ -39,32 +43,39 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     gain = 2 * p * b - kv * f
     return None if gain <= 0 else max(1, math.ceil(p * s * f / gain))
 
+
 # %% wrong: the ridge itself => values not-whole
 def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     return flops * weight_size / (2 * bandwidth)
 
+
 # %% wrong: forgets what was kept => values kept-forgotten
 def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     return math.ceil(flops * weight_size / (2 * bandwidth))
+
 
 # %% wrong: rounded down => values rounded-down
 def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     compute, extra = 2 * params / flops, kv_bytes / bandwidth
     return None if compute <= extra else int(params * weight_size / bandwidth / (compute - extra))
 
+
 # %% wrong: kept once for the whole batch => values - unless kept=shared
 def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     return math.ceil((params * weight_size + kv_bytes) / bandwidth / (2 * params / flops))
+
 
 # %% wrong: one FLOP per parameter => values multiply-adds
 def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     compute, extra = params / flops, kv_bytes / bandwidth
     return None if compute <= extra else math.ceil(params * weight_size / bandwidth / (compute - extra))
 
+
 # %% wrong: two bytes by heart => values two-bytes
 def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     compute, extra = 2 * params / flops, kv_bytes / bandwidth
     return None if compute <= extra else max(1, math.ceil(params * 2 / bandwidth / (compute - extra) * (1 - 1e-12)))
+
 
 # %% wrong: never says never => generality no-such-batch
 def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
@@ -73,9 +84,11 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
         return 10**9
     return max(1, math.ceil(params * weight_size / bandwidth / (compute - extra) * (1 - 1e-12)))
 
+
 # %% wrong: never, whatever comes => values returned-none
 def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     return None
+
 
 # %% wrong: infinity for never => generality no-such-batch
 def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
@@ -84,6 +97,7 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
         return math.inf
     return max(1, math.ceil(params * weight_size / bandwidth / (compute - extra) * (1 - 1e-12)))
 
+
 # %% wrong: gives up too early => generality gave-up
 def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     compute, extra = 2 * params / flops, kv_bytes / bandwidth
@@ -91,15 +105,19 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
         return None
     return max(1, math.ceil(params * weight_size / bandwidth / (compute - extra) * (1 - 1e-12)))
 
+
 # %% half: the weights are right, what is kept is not => 3
 def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     return max(1, math.ceil(flops * weight_size / (2 * bandwidth) * (1 - 1e-12)))
 
+
 # %% wrong: asks the library => raised
 from course_lib import roofline
 
+
 def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     return roofline.smallest_batch(flops, bandwidth, params, weight_size, kv_bytes)
+
 
 # %% wrong: untouched => not-answered
 def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):

@@ -1,5 +1,6 @@
 import statistics
 
+
 # %% right: medians, honest runs, the best of each kind
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     flops = bandwidth = 0.0
@@ -13,8 +14,10 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
             bandwidth = max(bandwidth, run["bytes"] / time)
     return flops, bandwidth, flops / bandwidth
 
+
 # %% right: numpy, the fastest repeat, a list
 import numpy as np
+
 
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     least = np.array([min(run["seconds"]) for run in runs])
@@ -27,6 +30,7 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     peak, wide = rates[honest].max(), passed[honest & beyond].max()
     return [peak, wide, peak / wide]
 
+
 # %% right: without warm-up and outliers, then a mean
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     def typical(seconds):
@@ -34,15 +38,21 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
         return sum(kept) / len(kept)
 
     timed = [(run["flop"], run["bytes"], typical(run["seconds"])) for run in runs]
-    honest = [row for row in timed if row[0] / row[2] <= sheet_flops and not (row[1] > cache and row[1] / row[2] > sheet_bandwidth)]
+    honest = [
+        row
+        for row in timed
+        if row[0] / row[2] <= sheet_flops and not (row[1] > cache and row[1] / row[2] > sheet_bandwidth)
+    ]
     peak = max(flop / time for flop, _, time in honest)
     wide = max(nbytes / time for _, nbytes, time in honest if nbytes > cache)
     return peak, wide, peak / wide
+
 
 # %% right: any variant
 from course_lib import params
 
 READINGS = params("fit-roofs").clock == "readings"
+
 
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     found = []
@@ -57,6 +67,7 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     flops, bandwidth = (max(column) for column in zip(*found))
     return flops, bandwidth, flops / bandwidth
 
+
 # %% wrong: means with the warm-up => values warm-up-counted
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     flops = bandwidth = 0.0
@@ -70,12 +81,14 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
             bandwidth = max(bandwidth, run["bytes"] / time)
     return flops, bandwidth, flops / bandwidth
 
+
 # %% wrong: believes everything => values hasty-run-believed
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     times = [statistics.median(run["seconds"]) for run in runs]
     flops = max(run["flop"] / time for run, time in zip(runs, times))
     bandwidth = max(run["bytes"] / time for run, time in zip(runs, times) if run["bytes"] > cache)
     return flops, bandwidth, flops / bandwidth
+
 
 # %% wrong: the cache is taken for memory => values cache-for-memory
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
@@ -88,6 +101,7 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
         flops = max(flops, run["flop"] / time)
         bandwidth = max(bandwidth, run["bytes"] / time)
     return flops, bandwidth, flops / bandwidth
+
 
 # %% wrong: a mean over kernels => values mean-of-kernels
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
@@ -103,6 +117,7 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     flops, bandwidth = statistics.fmean(rates), statistics.fmean(passed)
     return flops, bandwidth, flops / bandwidth
 
+
 # %% wrong: the first repeat => values first-repeat
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     honest = []
@@ -114,9 +129,11 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     flops, bandwidth = (max(column) for column in zip(*honest))
     return flops, bandwidth, flops / bandwidth
 
+
 # %% wrong: the data sheet => values the-sheet
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     return sheet_flops, sheet_bandwidth, sheet_flops / sheet_bandwidth
+
 
 # %% wrong: cut off at the sheet => values -
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
@@ -124,6 +141,7 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     flops = min(sheet_flops, max(run["flop"] / time for run, time in zip(runs, times)))
     bandwidth = min(sheet_bandwidth, max(run["bytes"] / time for run, time in zip(runs, times)))
     return flops, bandwidth, flops / bandwidth
+
 
 # %% wrong: teraflops and gigabytes => values scaled
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
@@ -138,12 +156,15 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
             bandwidth = max(bandwidth, run["bytes"] / time)
     return flops / 1e12, bandwidth / 1e9, flops / bandwidth / 1e3
 
+
 # %% wrong: a pair => values wrong-shape
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     return sheet_flops, sheet_bandwidth
 
+
 # %% wrong: the shown log by heart => values -
 SEEN = []
+
 
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     if not SEEN:
@@ -156,6 +177,7 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
                 bandwidth = max(bandwidth, run["bytes"] / time if streams else 0)
         SEEN.append((flops, bandwidth, flops / bandwidth))
     return SEEN[0]
+
 
 # %% half: the ridge upside down => 6
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
@@ -170,12 +192,17 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
             bandwidth = max(bandwidth, run["bytes"] / time)
     return flops, bandwidth, bandwidth / flops
 
+
 # %% wrong: asks the library => raised
 from course_lib import roofline
 
+
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
-    found = roofline.fit_roofs([roofline.Run(r["name"], r["flop"], r["bytes"], tuple(r["seconds"])) for r in runs], cache)
+    found = roofline.fit_roofs(
+        [roofline.Run(r["name"], r["flop"], r["bytes"], tuple(r["seconds"])) for r in runs], cache
+    )
     return found.flops, found.bandwidth, found.ridge
+
 
 # %% wrong: untouched => not-answered
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):

@@ -1,5 +1,6 @@
 import statistics
 
+
 # %% right: every repeat on an empty queue
 def time_kernel(device, repeats):
     for _ in range(5):
@@ -13,8 +14,10 @@ def time_kernel(device, repeats):
         times.append(device.now() - start)
     return statistics.median(times)
 
+
 # %% right: no warm-up but a median, wait carried over
 import numpy as np
+
 
 def time_kernel(device, repeats):
     device.synchronize()
@@ -24,6 +27,7 @@ def time_kernel(device, repeats):
         device.synchronize()
         marks.append(device.now())
     return np.median(np.diff(marks))
+
 
 # %% right: groups of three, the middle group
 def time_kernel(device, repeats):
@@ -40,12 +44,14 @@ def time_kernel(device, repeats):
     groups.sort()
     return groups[len(groups) // 4]
 
+
 # %% wrong: as printed => values hasty
 def time_kernel(device, repeats):
     start = device.now()
     for _ in range(repeats):
         device.launch()
     return (device.now() - start) / repeats
+
 
 # %% wrong: waits before, not after => values hasty
 def time_kernel(device, repeats):
@@ -57,6 +63,7 @@ def time_kernel(device, repeats):
         times.append(device.now() - start)
     return statistics.median(times)
 
+
 # %% wrong: only the last wait was added => values pending-work
 def time_kernel(device, repeats):
     start = device.now()
@@ -64,6 +71,7 @@ def time_kernel(device, repeats):
         device.launch()
     device.synchronize()
     return (device.now() - start) / repeats
+
 
 # %% wrong: no warm-up => values warm-up-counted
 def time_kernel(device, repeats):
@@ -73,6 +81,7 @@ def time_kernel(device, repeats):
         device.launch()
     device.synchronize()
     return (device.now() - start) / repeats
+
 
 # %% wrong: a mean over the disturbed ones too => values mean
 def time_kernel(device, repeats):
@@ -85,6 +94,7 @@ def time_kernel(device, repeats):
     device.synchronize()
     return (device.now() - start) / repeats
 
+
 # %% wrong: all repeats together => values -
 def time_kernel(device, repeats):
     for _ in range(5):
@@ -95,6 +105,7 @@ def time_kernel(device, repeats):
         device.launch()
     device.synchronize()
     return device.now() - start
+
 
 # %% wrong: in milliseconds => values milliseconds
 def time_kernel(device, repeats):
@@ -107,9 +118,11 @@ def time_kernel(device, repeats):
         times.append(1e3 * (device.now() - start))
     return statistics.median(times)
 
+
 # %% wrong: the thread's number by heart => values only-the-example
 def time_kernel(device, repeats):
     return 1.36e-3
+
 
 # %% wrong: the slowest repeat => values -
 def time_kernel(device, repeats):
@@ -122,11 +135,13 @@ def time_kernel(device, repeats):
         times.append(device.now() - start)
     return max(times)
 
+
 # %% wrong: never stops => raised
 def time_kernel(device, repeats):
     while device.now() < 1e9:
         device.launch()
     return device.now()
+
 
 # %% wrong: right for the matmul shown only => values -
 def time_kernel(device, repeats):
@@ -138,6 +153,7 @@ def time_kernel(device, repeats):
         device.synchronize()
         times.append(device.now() - start)
     return min(statistics.median(times), 1.38e-3)
+
 
 # %% wrong: untouched => not-answered
 def time_kernel(device, repeats):

@@ -7,31 +7,39 @@ def cross_bandwidth(levels):
         found.append(passed)
     return found
 
+
 def effective_bandwidth(shares, rates):
     return 1 / sum(share / rate for share, rate in zip(shares, rates))
 
+
 # %% right: numpy, a running minimum, a tuple
 import numpy as np
+
 
 def cross_bandwidth(levels):
     keys = ("rate", "shared_by", "directions", "oversubscription")
     table = np.array([[level[key] for key in keys] for level in levels], dtype=float)
     return tuple(np.minimum.accumulate(table[:, 0] / table[:, 1:].prod(axis=1)))
 
+
 def effective_bandwidth(shares, rates):
     return 1 / np.dot(shares, 1 / np.array(rates))
+
 
 # %% right: any variant
 from course_lib import params
 
 TOTAL = max if params("hierarchical-bandwidth").phases == "at once" else sum
 
+
 def cross_bandwidth(levels):
     own = [l["rate"] / (l["shared_by"] * l["directions"] * l["oversubscription"]) for l in levels]
     return [min(own[: i + 1]) for i in range(len(own))]
 
+
 def effective_bandwidth(shares, rates):
     return 1.0 / TOTAL([s / r for s, r in zip(shares, rates)])
+
 
 # %% wrong: both directions => values both-directions
 def cross_bandwidth(levels):
@@ -41,8 +49,10 @@ def cross_bandwidth(levels):
         found.append(passed)
     return found
 
+
 def effective_bandwidth(shares, rates):
     return 1 / sum(share / rate for share, rate in zip(shares, rates))
+
 
 # %% wrong: a server's adapters for one device => values whole-server
 def cross_bandwidth(levels):
@@ -52,8 +62,10 @@ def cross_bandwidth(levels):
         found.append(passed)
     return found
 
+
 def effective_bandwidth(shares, rates):
     return 1 / sum(share / rate for share, rate in zip(shares, rates))
+
 
 # %% wrong: full bisection everywhere => values full-bisection
 def cross_bandwidth(levels):
@@ -63,22 +75,28 @@ def cross_bandwidth(levels):
         found.append(passed)
     return found
 
+
 def effective_bandwidth(shares, rates):
     return 1 / sum(share / rate for share, rate in zip(shares, rates))
+
 
 # %% wrong: as printed => values as-printed
 def cross_bandwidth(levels):
     return [level["rate"] for level in levels]
 
+
 def effective_bandwidth(shares, rates):
     return 1 / sum(share / rate for share, rate in zip(shares, rates))
+
 
 # %% wrong: wide again further out => generality grows-again
 def cross_bandwidth(levels):
     return [l["rate"] / l["shared_by"] / l["directions"] / l["oversubscription"] for l in levels]
 
+
 def effective_bandwidth(shares, rates):
     return 1 / sum(share / rate for share, rate in zip(shares, rates))
+
 
 # %% wrong: thinner and thinner => generality -
 def cross_bandwidth(levels):
@@ -89,8 +107,10 @@ def cross_bandwidth(levels):
         found.append(passed / thin)
     return found
 
+
 def effective_bandwidth(shares, rates):
     return 1 / sum(share / rate for share, rate in zip(shares, rates))
+
 
 # %% wrong: a sum of bandwidths => values sum-of-bandwidths
 def cross_bandwidth(levels):
@@ -100,8 +120,10 @@ def cross_bandwidth(levels):
         found.append(passed)
     return found
 
+
 def effective_bandwidth(shares, rates):
     return sum(rates)
+
 
 # %% wrong: a weighted mean => values weighted-mean
 def cross_bandwidth(levels):
@@ -111,8 +133,10 @@ def cross_bandwidth(levels):
         found.append(passed)
     return found
 
+
 def effective_bandwidth(shares, rates):
     return sum(share * rate for share, rate in zip(shares, rates))
+
 
 # %% wrong: the slowest wire => values slowest
 def cross_bandwidth(levels):
@@ -122,8 +146,10 @@ def cross_bandwidth(levels):
         found.append(passed)
     return found
 
+
 def effective_bandwidth(shares, rates):
     return min(rates)
+
 
 # %% wrong: all at once => values other-order unless phases=at once
 def cross_bandwidth(levels):
@@ -133,8 +159,10 @@ def cross_bandwidth(levels):
         found.append(passed)
     return found
 
+
 def effective_bandwidth(shares, rates):
     return 1 / max(share / rate for share, rate in zip(shares, rates))
+
 
 # %% wrong: gigabytes => values gigabytes
 def cross_bandwidth(levels):
@@ -144,15 +172,19 @@ def cross_bandwidth(levels):
         found.append(passed / 1e9)
     return found
 
+
 def effective_bandwidth(shares, rates):
     return 1 / sum(share / rate for share, rate in zip(shares, rates))
+
 
 # %% wrong: one number for all => values not-a-list
 def cross_bandwidth(levels):
     return 450e9
 
+
 def effective_bandwidth(shares, rates):
     return 1 / sum(share / rate for share, rate in zip(shares, rates))
+
 
 # %% half: the buffer is not there yet => 3.75
 def cross_bandwidth(levels):
@@ -162,12 +194,15 @@ def cross_bandwidth(levels):
         found.append(passed)
     return found
 
+
 def effective_bandwidth(shares, rates):
     raise NotImplementedError
+
 
 # %% wrong: untouched => not-answered
 def cross_bandwidth(levels):
     raise NotImplementedError
+
 
 def effective_bandwidth(shares, rates):
     raise NotImplementedError

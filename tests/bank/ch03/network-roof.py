@@ -4,8 +4,10 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     bound = max(times, key=times.get)
     return flop / times[bound], bound
 
+
 # %% right: three roofs, the lowest
 import math
+
 
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     roofs = [
@@ -15,21 +17,25 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     ]
     return list(min(roofs))
 
+
 # %% right: any variant
 from course_lib import params
 
 WAYS = 2 if params("network-roof").network_kind == "both ways" else 1
+
 
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     seconds = (flop / flops, memory_bytes / bandwidth, WAYS * network_bytes / network)
     longest = max(seconds)
     return flop / longest, ("compute", "memory", "network")[seconds.index(longest)]
 
+
 # %% wrong: sends through the memory => values no-network
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / bandwidth}
     bound = max(times, key=times.get)
     return flop / times[bound], bound
+
 
 # %% wrong: one intensity for both => values one-intensity
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
@@ -39,10 +45,12 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
         roofs.append((network * intensity, "network"))
     return min(roofs)
 
+
 # %% wrong: two roofs => values no-network
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     memory = bandwidth * flop / memory_bytes
     return (flops, "compute") if flops <= memory else (memory, "memory")
+
 
 # %% wrong: halves a one-way wire => values other-direction unless network_kind=both ways
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
@@ -50,20 +58,24 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     bound = max(times, key=times.get)
     return flop / times[bound], bound
 
+
 # %% wrong: nothing overlaps => values sum-of-times
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / network}
     return flop / sum(times.values()), max(times, key=times.get)
 
+
 # %% wrong: the peak => values the-peak
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     return flops, "compute"
+
 
 # %% wrong: names of its own => values no-such-word
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     times = {"FLOPs": flop / flops, "HBM": memory_bytes / bandwidth, "NIC": network_bytes / network}
     bound = max(times, key=times.get)
     return flop / times[bound], bound
+
 
 # %% wrong: the highest roof => values -
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
@@ -73,11 +85,13 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     bound = min(times, key=times.get)
     return flop / times[bound], bound
 
+
 # %% wrong: the seconds => values seconds
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / network}
     bound = max(times, key=times.get)
     return times[bound], bound
+
 
 # %% wrong: one H100 by heart => values -
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
@@ -85,21 +99,28 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     bound = max(times, key=times.get)
     return flop / times[bound], bound
 
+
 # %% wrong: stumbles over nothing sent => raised
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
-    return min((flops, "compute"), (bandwidth * flop / memory_bytes, "memory"), (network * flop / network_bytes, "network"))
+    return min(
+        (flops, "compute"), (bandwidth * flop / memory_bytes, "memory"), (network * flop / network_bytes, "network")
+    )
+
 
 # %% half: the names only => 3.75
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / network}
     return 0.0, max(times, key=times.get)
 
+
 # %% wrong: asks the library => raised
 from course_lib import roofline
+
 
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     found = roofline.extended_roofline(flops, bandwidth, network, flop / memory_bytes, flop / max(network_bytes, 1e-9))
     return found.flops_per_s, found.bound
+
 
 # %% wrong: untouched => not-answered
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):

@@ -1,37 +1,45 @@
 import math
 
+
 # %% right: tiles, waves, paid
 def efficiency(m, n, tile, sms):
     tiles = math.ceil(m / tile) * math.ceil(n / tile)
     waves = math.ceil(tiles / sms)
     return m * n / (waves * sms * tile**2)
 
+
 def dips(m, sizes, tile, sms):
     share = [efficiency(m, n, tile, sms) for n in sizes]
     return [sizes[i] for i in range(1, len(sizes)) if share[i] < share[i - 1]]
 
+
 # %% right: numpy, whole numbers
 import numpy as np
+
 
 def efficiency(m, n, tile, sms):
     tiles = -(-m // tile) * -(-n // tile)
     return np.float64(m) * n / (np.ceil(tiles / sms) * sms * tile * tile)
+
 
 def dips(m, sizes, tile, sms):
     n = np.array(sizes)
     paid = -(-(-(-m // tile) * -(-n // tile)) // sms)
     return n[1:][n[1:] * paid[:-1] < n[:-1] * paid[1:]]
 
+
 # %% right: any variant
 from course_lib import params
 
 SLOTS = params("quantisation-dips").slots
+
 
 def efficiency(m, n, tile, sms):
     tiles = -(-m // tile) * -(-n // tile)
     places = sms * SLOTS
     rounds = -(-tiles // places)
     return (m / tile) * (n / tile) / (rounds * places)
+
 
 def dips(m, sizes, tile, sms):
     found, before = [], None
@@ -42,71 +50,87 @@ def dips(m, sizes, tile, sms):
         before = now
     return tuple(found)
 
+
 # %% wrong: tiles only => values no-waves
 def efficiency(m, n, tile, sms):
     return m * n / (math.ceil(m / tile) * math.ceil(n / tile) * tile**2)
 
+
 def dips(m, sizes, tile, sms):
     share = [efficiency(m, n, tile, sms) for n in sizes]
     return [sizes[i] for i in range(1, len(sizes)) if share[i] < share[i - 1]]
+
 
 # %% wrong: no tiles, only waves => values no-tiles
 def efficiency(m, n, tile, sms):
     work = m * n / tile**2 / sms
     return work / math.ceil(work)
 
+
 def dips(m, sizes, tile, sms):
     share = [efficiency(m, n, tile, sms) for n in sizes]
     return [sizes[i] for i in range(1, len(sizes)) if share[i] < share[i - 1]]
+
 
 # %% wrong: a smooth curve => values smooth
 def efficiency(m, n, tile, sms):
     tiles = math.ceil(m / tile) * math.ceil(n / tile)
     return m * n / (math.ceil(tiles / sms) * sms * tile**2)
 
+
 def dips(m, sizes, tile, sms):
     return []
+
 
 # %% wrong: the sizes before => values one-early
 def efficiency(m, n, tile, sms):
     tiles = math.ceil(m / tile) * math.ceil(n / tile)
     return m * n / (math.ceil(tiles / sms) * sms * tile**2)
 
+
 def dips(m, sizes, tile, sms):
     share = [efficiency(m, n, tile, sms) for n in sizes]
     return [sizes[i - 1] for i in range(1, len(sizes)) if share[i] < share[i - 1]]
+
 
 # %% wrong: positions => values positions
 def efficiency(m, n, tile, sms):
     tiles = math.ceil(m / tile) * math.ceil(n / tile)
     return m * n / (math.ceil(tiles / sms) * sms * tile**2)
 
+
 def dips(m, sizes, tile, sms):
     share = [efficiency(m, n, tile, sms) for n in sizes]
     return [i for i in range(1, len(sizes)) if share[i] < share[i - 1]]
+
 
 # %% wrong: two tiles at a time => values other-slots unless slots=2
 def efficiency(m, n, tile, sms):
     tiles = math.ceil(m / tile) * math.ceil(n / tile)
     return m * n / (math.ceil(tiles / (2 * sms)) * 2 * sms * tile**2)
 
+
 def dips(m, sizes, tile, sms):
     share = [efficiency(m, n, tile, sms) for n in sizes]
     return [sizes[i] for i in range(1, len(sizes)) if share[i] < share[i - 1]]
+
 
 # %% wrong: in per cent => values percent
 def efficiency(m, n, tile, sms):
     tiles = math.ceil(m / tile) * math.ceil(n / tile)
     return 100 * m * n / (math.ceil(tiles / sms) * sms * tile**2)
 
+
 def dips(m, sizes, tile, sms):
     share = [efficiency(m, n, tile, sms) for n in sizes]
     return [sizes[i] for i in range(1, len(sizes)) if share[i] < share[i - 1]]
+
 
 # %% wrong: the area over the area => values no-tiles
 def efficiency(m, n, tile, sms):
     tiles = math.ceil(m * n / tile**2)
     return m * n / (math.ceil(tiles / sms) * sms * tile**2)
+
 
 def dips(m, sizes, tile, sms):
     def share(n):
@@ -115,43 +139,54 @@ def dips(m, sizes, tile, sms):
 
     return [b for a, b in zip(sizes, sizes[1:]) if share(b) < share(a)]
 
+
 # %% wrong: dips not everywhere => values -
 def efficiency(m, n, tile, sms):
     tiles = math.ceil(m / tile) * math.ceil(n / tile)
     return m * n / (math.ceil(tiles / sms) * sms * tile**2)
 
+
 def dips(m, sizes, tile, sms):
     return [n for n in sizes[1:] if efficiency(m, n, tile, sms) < 0.8]
+
 
 # %% wrong: 132 by heart => values -
 def efficiency(m, n, tile, sms):
     tiles = math.ceil(m / tile) * math.ceil(n / tile)
     return m * n / (math.ceil(tiles / 132) * 132 * tile**2)
 
+
 def dips(m, sizes, tile, sms):
     share = [efficiency(m, n, tile, sms) for n in sizes]
     return [sizes[i] for i in range(1, len(sizes)) if share[i] < share[i - 1]]
+
 
 # %% half: the dips are not there yet => 3.75
 def efficiency(m, n, tile, sms):
     tiles = math.ceil(m / tile) * math.ceil(n / tile)
     return m * n / (math.ceil(tiles / sms) * sms * tile**2)
 
+
 def dips(m, sizes, tile, sms):
     raise NotImplementedError
+
 
 # %% wrong: asks the library => raised
 from course_lib import roofline
 
+
 def efficiency(m, n, tile, sms):
     return roofline.quantisation(m, n, tile, tile, sms)
+
 
 def dips(m, sizes, tile, sms):
     return roofline.dips(sizes, roofline.quantisation(m, sizes, tile, tile, sms))
 
+
 # %% wrong: untouched => not-answered
 def efficiency(m, n, tile, sms):
     raise NotImplementedError
+
 
 def dips(m, sizes, tile, sms):
     raise NotImplementedError

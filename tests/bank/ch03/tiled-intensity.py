@@ -1,15 +1,19 @@
 import math
 
+
 # %% right: columns and rows of tiles
 def tile_moves(m, k, n, tile):
     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
     return m * k * columns + k * n * rows + m * n
 
+
 def best_tile(cache):
     return math.isqrt(cache // 3)
 
+
 def tiled_intensity(m, k, n, cache, size):
     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
+
 
 # %% right: a loop that counts
 def tile_moves(m, k, n, tile):
@@ -24,19 +28,23 @@ def tile_moves(m, k, n, tile):
             moved += height * width
     return moved
 
+
 def best_tile(cache):
     side = 1
     while 3 * (side + 1) ** 2 <= cache:
         side += 1
     return float(side)
 
+
 def tiled_intensity(m, k, n, cache, size):
     return 2.0 * m * k * n / size / tile_moves(m, k, n, int(best_tile(cache)))
+
 
 # %% right: any variant
 from course_lib import params
 
 STAYS = params("tiled-intensity").stays
+
 
 def tile_moves(m, k, n, tile):
     columns, rows, steps = (-(-side // tile) for side in (n, m, k))
@@ -44,161 +52,227 @@ def tile_moves(m, k, n, tile):
         return m * k * columns + k * n * rows + m * n
     return m * k + k * n * rows + m * n * (2 * steps - 1)
 
+
 def best_tile(cache):
     return int((cache / 3) ** 0.5 + 1e-9)
 
+
 def tiled_intensity(m, k, n, cache, size):
     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
+
 
 # %% wrong: an infinite cache => values infinite-cache
 def tile_moves(m, k, n, tile):
     return m * k + k * n + m * n
 
+
 def best_tile(cache):
     return math.isqrt(cache // 3)
 
+
 def tiled_intensity(m, k, n, cache, size):
     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
+
 
 # %% wrong: no cache at all => values no-tiles
 def tile_moves(m, k, n, tile):
     return 2 * m * k * n
 
+
 def best_tile(cache):
     return math.isqrt(cache // 3)
 
+
 def tiled_intensity(m, k, n, cache, size):
     return 1 / size
+
 
 # %% wrong: forgets the output => values output-forgotten
 def tile_moves(m, k, n, tile):
     return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile)
 
+
 def best_tile(cache):
     return math.isqrt(cache // 3)
 
+
 def tiled_intensity(m, k, n, cache, size):
     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
+
 
 # %% wrong: A stays => values other-matrix-stays unless stays=A
 def tile_moves(m, k, n, tile):
     columns, rows, steps = (math.ceil(side / tile) for side in (n, m, k))
     return m * k + k * n * rows + m * n * (2 * steps - 1)
 
+
 def best_tile(cache):
     return math.isqrt(cache // 3)
 
+
 def tiled_intensity(m, k, n, cache, size):
     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
+
 
 # %% wrong: reads the output first => values output-read-first
 def tile_moves(m, k, n, tile):
     return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile) + 2 * m * n
 
+
 def best_tile(cache):
     return math.isqrt(cache // 3)
 
+
 def tiled_intensity(m, k, n, cache, size):
     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
+
 
 # %% wrong: one tile fills the cache => values one-tile
 def tile_moves(m, k, n, tile):
     return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile) + m * n
 
+
 def best_tile(cache):
     return math.isqrt(cache)
 
+
 def tiled_intensity(m, k, n, cache, size):
     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
+
 
 # %% wrong: a fraction of a tile => values not-whole
 def tile_moves(m, k, n, tile):
     return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile) + m * n
 
+
 def best_tile(cache):
     return math.sqrt(cache / 3)
 
+
 def tiled_intensity(m, k, n, cache, size):
     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
+
 
 # %% wrong: tiles are not rounded => generality not-rounded
 def tile_moves(m, k, n, tile):
     return m * k * n / tile + k * n * m / tile + m * n
 
+
 def best_tile(cache):
     return math.isqrt(cache // 3)
 
+
 def tiled_intensity(m, k, n, cache, size):
-    return 2 * m * k * n / (size * (m * k * math.ceil(n / best_tile(cache)) + k * n * math.ceil(m / best_tile(cache)) + m * n))
+    return (
+        2
+        * m
+        * k
+        * n
+        / (size * (m * k * math.ceil(n / best_tile(cache)) + k * n * math.ceil(m / best_tile(cache)) + m * n))
+    )
+
 
 # %% wrong: the last tile is forgotten => generality rounded-down
 def tile_moves(m, k, n, tile):
     return m * k * (n // tile) + k * n * (m // tile) + m * n
 
+
 def best_tile(cache):
     return math.isqrt(cache // 3)
 
+
 def tiled_intensity(m, k, n, cache, size):
-    return 2 * m * k * n / (size * (m * k * math.ceil(n / best_tile(cache)) + k * n * math.ceil(m / best_tile(cache)) + m * n))
+    return (
+        2
+        * m
+        * k
+        * n
+        / (size * (m * k * math.ceil(n / best_tile(cache)) + k * n * math.ceil(m / best_tile(cache)) + m * n))
+    )
+
 
 # %% wrong: sides are swapped => generality swapped-sides
 def tile_moves(m, k, n, tile):
     return m * k * math.ceil(m / tile) + k * n * math.ceil(n / tile) + m * n
 
+
 def best_tile(cache):
     return math.isqrt(cache // 3)
 
+
 def tiled_intensity(m, k, n, cache, size):
-    return 2 * m * k * n / (size * (m * k * math.ceil(n / best_tile(cache)) + k * n * math.ceil(m / best_tile(cache)) + m * n))
+    return (
+        2
+        * m
+        * k
+        * n
+        / (size * (m * k * math.ceil(n / best_tile(cache)) + k * n * math.ceil(m / best_tile(cache)) + m * n))
+    )
+
 
 # %% wrong: the cache in bytes => values bytes-for-elements
 def tile_moves(m, k, n, tile):
     return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile) + m * n
 
+
 def best_tile(cache):
     return math.isqrt(cache // 3)
+
 
 def tiled_intensity(m, k, n, cache, size):
     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache // size)))
 
+
 # %% wrong: asks the library => raised
 from course_lib import roofline
+
 
 def tile_moves(m, k, n, tile):
     return roofline.tile_loads(m, k, n, tile, tile) + m * n
 
+
 def best_tile(cache):
     return roofline.largest_tile(cache)
 
+
 def tiled_intensity(m, k, n, cache, size):
     return roofline.tiled_intensity(n, best_tile(cache), size)
+
 
 # %% half: only the tile is right => 2
 def tile_moves(m, k, n, tile):
     return 0
 
+
 def best_tile(cache):
     return math.isqrt(cache // 3)
 
+
 def tiled_intensity(m, k, n, cache, size):
     return None
+
 
 # %% half: moves and tile, not yet the intensity => 5
 def tile_moves(m, k, n, tile):
     return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile) + m * n
 
+
 def best_tile(cache):
     return math.isqrt(cache // 3)
 
+
 def tiled_intensity(m, k, n, cache, size):
     raise NotImplementedError
+
 
 # %% wrong: untouched => not-answered
 def tile_moves(m, k, n, tile):
     raise NotImplementedError
 
+
 def best_tile(cache):
     raise NotImplementedError
+
 
 def tiled_intensity(m, k, n, cache, size):
     raise NotImplementedError

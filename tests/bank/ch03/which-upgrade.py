@@ -7,16 +7,19 @@ def best_upgrade(work, rates, factor):
     best = max(gains, key=gains.get)
     return best, gains[best]
 
+
 # %% right: the busiest and the next, a list
 def best_upgrade(work, rates, factor):
     times = sorted(((work[part] / rates[part], part) for part in work), reverse=True)
     (longest, name), (second, _) = times[:2]
     return [name, longest / max(second, longest / factor)]
 
+
 # %% right: any variant
 from course_lib import params
 
 WAIT = params("which-upgrade").overlap == "wires wait"
+
 
 def best_upgrade(work, rates, factor):
     def step(times):
@@ -29,10 +32,12 @@ def best_upgrade(work, rates, factor):
     part = min(after, key=after.get)
     return part, step(times) / after[part]
 
+
 # %% wrong: the factor itself => values the-factor
 def best_upgrade(work, rates, factor):
     times = {part: work[part] / rates[part] for part in work}
     return max(times, key=times.get), factor
+
 
 # %% wrong: the most bytes => values always-the-same
 def best_upgrade(work, rates, factor):
@@ -41,6 +46,7 @@ def best_upgrade(work, rates, factor):
     after = max(work[p] / rates[p] / (factor if p == part else 1) for p in work)
     return part, before / after
 
+
 # %% wrong: the slowest wire => values always-the-same
 def best_upgrade(work, rates, factor):
     part = min(rates, key=rates.get)
@@ -48,12 +54,14 @@ def best_upgrade(work, rates, factor):
     after = max(work[p] / rates[p] / (factor if p == part else 1) for p in work)
     return part, before / after
 
+
 # %% wrong: nothing overlaps => values -
 def best_upgrade(work, rates, factor):
     times = {part: work[part] / rates[part] for part in work}
     part = max(times, key=times.get)
     total = sum(times.values())
     return part, total / (total - times[part] * (1 - 1 / factor))
+
 
 # %% wrong: the wires wait => values other-overlap unless overlap=wires wait
 def best_upgrade(work, rates, factor):
@@ -65,19 +73,23 @@ def best_upgrade(work, rates, factor):
     part = min(after, key=after.get)
     return part, step(times) / after[part]
 
+
 # %% wrong: after over before => values upside-down
 def best_upgrade(work, rates, factor):
     times = sorted(((work[part] / rates[part], part) for part in work), reverse=True)
     (longest, name), (second, _) = times[:2]
     return name, max(second, longest / factor) / longest
 
+
 # %% wrong: always more FLOPs => values always-the-same
 def best_upgrade(work, rates, factor):
     return "compute", factor
 
+
 # %% wrong: a name of its own => values no-such-word
 def best_upgrade(work, rates, factor):
     return "HBM", 2.0
+
 
 # %% wrong: twice by heart => values -
 def best_upgrade(work, rates, factor):
@@ -85,28 +97,36 @@ def best_upgrade(work, rates, factor):
     (longest, name), (second, _) = times[:2]
     return name, longest / max(second, longest / 2)
 
+
 # %% wrong: only the name => values wrong-shape
 def best_upgrade(work, rates, factor):
     return "compute"
+
 
 # %% wrong: says nothing helps => values nothing
 def best_upgrade(work, rates, factor):
     times = {part: work[part] / rates[part] for part in work}
     return max(times, key=times.get), 1.0
 
+
 # %% half: the part, not yet the speed-up => 3
 def best_upgrade(work, rates, factor):
     times = {part: work[part] / rates[part] for part in work}
     return max(times, key=times.get), 0.0
 
+
 # %% wrong: asks the library => raised
 from course_lib import roofline
 
+
 def best_upgrade(work, rates, factor):
     mine = roofline.Work(work["compute"], work["memory"], work["network"])
-    gains = roofline.speedups(mine, roofline.Machine("mine", rates["compute"], rates["memory"], rates["network"]), factor)
+    gains = roofline.speedups(
+        mine, roofline.Machine("mine", rates["compute"], rates["memory"], rates["network"]), factor
+    )
     best = max(gains, key=gains.get)
     return best, gains[best]
+
 
 # %% wrong: untouched => not-answered
 def best_upgrade(work, rates, factor):

@@ -52,7 +52,10 @@ def audit_ring():
 
 
 def audit_ring():
-    return {name: (number, "wrong", "latency left out" if cause == "as printed" else cause) for name, (number, _, cause) in GOOD.items()}
+    return {
+        name: (number, "wrong", "latency left out" if cause == "as printed" else cause)
+        for name, (number, _, cause) in GOOD.items()
+    }
 
 
 # %% wrong: all right as printed, with the printed numbers => values as-printed
@@ -67,7 +70,10 @@ def audit_ring():
 
 
 def audit_ring():
-    return GOOD | {"gradients-280-gb": (137.8, "wrong", "missing factor"), "ring-sends-2m": (0.984, "wrong", "missing factor")}
+    return GOOD | {
+        "gradients-280-gb": (137.8, "wrong", "missing factor"),
+        "ring-sends-2m": (0.984, "wrong", "missing factor"),
+    }
 
 
 # %% wrong: the all-gather's factor for an all-reduce => values gather-factor
@@ -144,4 +150,7 @@ def audit_ring():
 
 
 def audit_ring():
-    return {name: (number, "wrong", "missing factor" if cause == "as printed" else cause) for name, (number, _, cause) in GOOD.items()}
+    return {
+        name: (number, "wrong", "missing factor" if cause == "as printed" else cause)
+        for name, (number, _, cause) in GOOD.items()
+    }

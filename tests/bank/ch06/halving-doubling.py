@@ -28,7 +28,9 @@ def halving_doubling(comm, x):
     low, high, distance, taken = 0, flat.numel(), core // 2, []
     while distance:
         middle, partner = (low + high) // 2, me ^ distance
-        keep, give = (slice(low, middle), slice(middle, high)) if me < partner else (slice(middle, high), slice(low, middle))
+        keep, give = (
+            (slice(low, middle), slice(middle, high)) if me < partner else (slice(middle, high), slice(low, middle))
+        )
         arrived = torch.empty_like(flat[keep])
         swap(comm, flat[give], arrived, partner)
         flat[keep] += arrived
@@ -94,7 +96,9 @@ def halving_doubling(comm, x):
     low, high, distance, taken = 0, flat.numel(), comm.size // 2, []
     while distance:
         middle, partner = (low + high) // 2, me ^ distance
-        keep, give = (slice(low, middle), slice(middle, high)) if me < partner else (slice(middle, high), slice(low, middle))
+        keep, give = (
+            (slice(low, middle), slice(middle, high)) if me < partner else (slice(middle, high), slice(low, middle))
+        )
         arrived = torch.empty_like(flat[keep])
         swap(comm, flat[give], arrived, partner)
         flat[keep] += arrived
@@ -155,7 +159,9 @@ def halving_doubling(comm, x):
     low, high, distance = 0, flat.numel(), comm.size // 2
     while distance:
         middle, partner = (low + high) // 2, me ^ distance
-        keep, give = (slice(low, middle), slice(middle, high)) if me < partner else (slice(middle, high), slice(low, middle))
+        keep, give = (
+            (slice(low, middle), slice(middle, high)) if me < partner else (slice(middle, high), slice(low, middle))
+        )
         arrived = torch.empty_like(flat[keep])
         swap(comm, flat[give], arrived, partner)
         flat[keep] += arrived
@@ -190,7 +196,9 @@ def halving_doubling(comm, x):
     low, high, distance, taken = 0, flat.numel(), core // 2, []
     while distance:
         middle, partner = (low + high) // 2, me ^ distance
-        keep, give = (slice(low, middle), slice(middle, high)) if me < partner else (slice(middle, high), slice(low, middle))
+        keep, give = (
+            (slice(low, middle), slice(middle, high)) if me < partner else (slice(middle, high), slice(low, middle))
+        )
         arrived = torch.empty_like(flat[keep])
         turns(flat[give], arrived, partner)
         flat[keep] += arrived
@@ -254,7 +262,9 @@ def halving_doubling(comm, x):
     low, high, distance, taken = 0, flat.numel(), core // 2, []
     while distance:
         middle, partner = (low + high) // 2, me ^ distance
-        keep, give = (slice(low, middle), slice(middle, high)) if me < partner else (slice(middle, high), slice(low, middle))
+        keep, give = (
+            (slice(low, middle), slice(middle, high)) if me < partner else (slice(middle, high), slice(low, middle))
+        )
         arrived = torch.empty_like(flat[keep])
         swap(comm, flat[give], arrived, partner)
         flat[keep] += arrived
@@ -282,7 +292,9 @@ def halving_doubling(comm, x):
     low, high, distance, taken = 0, flat.numel(), comm.size // 2, []
     while distance:
         middle, partner = (low + high) // 2, me ^ distance
-        keep, give = (slice(low, middle), slice(middle, high)) if me < partner else (slice(middle, high), slice(low, middle))
+        keep, give = (
+            (slice(low, middle), slice(middle, high)) if me < partner else (slice(middle, high), slice(low, middle))
+        )
         arrived = torch.empty_like(flat[keep])
         swap(comm, flat[give], arrived, partner)
         flat[keep] += arrived

@@ -11,8 +11,12 @@ def swap_edges(comm, ahead, behind):
         return ahead, behind
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
-    halves = [P2POp(comm.isend, ahead, after), P2POp(comm.isend, behind, before),
-              P2POp(comm.irecv, from_before, before), P2POp(comm.irecv, from_after, after)]  # fmt: skip
+    halves = [
+        P2POp(comm.isend, ahead, after),
+        P2POp(comm.isend, behind, before),
+        P2POp(comm.irecv, from_before, before),
+        P2POp(comm.irecv, from_after, after),
+    ]
     for work in comm.batch_isend_irecv(halves):
         work.wait()
     return from_before, from_after
@@ -110,8 +114,12 @@ def swap_edges(comm, ahead, behind):
         return ahead, behind
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
-    halves = [P2POp(comm.isend, ahead, after), P2POp(comm.irecv, from_after, after),
-              P2POp(comm.isend, behind, before), P2POp(comm.irecv, from_before, before)]  # fmt: skip
+    halves = [
+        P2POp(comm.isend, ahead, after),
+        P2POp(comm.irecv, from_after, after),
+        P2POp(comm.isend, behind, before),
+        P2POp(comm.irecv, from_before, before),
+    ]
     for work in comm.batch_isend_irecv(halves):
         work.wait()
     return from_before, from_after
@@ -138,8 +146,12 @@ def swap_edges(comm, ahead, behind):
 def swap_edges(comm, ahead, behind):
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
-    halves = [P2POp(comm.isend, ahead, after), P2POp(comm.isend, behind, before),
-              P2POp(comm.irecv, from_before, before), P2POp(comm.irecv, from_after, after)]  # fmt: skip
+    halves = [
+        P2POp(comm.isend, ahead, after),
+        P2POp(comm.isend, behind, before),
+        P2POp(comm.irecv, from_before, before),
+        P2POp(comm.irecv, from_after, after),
+    ]
     for work in comm.batch_isend_irecv(halves):
         work.wait()
     return from_before, from_after
@@ -153,8 +165,12 @@ def swap_edges(comm, ahead, behind):
         return ahead, behind
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
-    halves = [P2POp(comm.isend, ahead, after), P2POp(comm.isend, behind, before),
-              P2POp(comm.irecv, from_before, before), P2POp(comm.irecv, from_after, after)]  # fmt: skip
+    halves = [
+        P2POp(comm.isend, ahead, after),
+        P2POp(comm.isend, behind, before),
+        P2POp(comm.irecv, from_before, before),
+        P2POp(comm.irecv, from_after, after),
+    ]
     for work in comm.batch_isend_irecv(halves):
         work.wait()
     return from_after, from_before
@@ -168,8 +184,12 @@ def swap_edges(comm, ahead, behind):
         return ahead, behind
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     from_before, from_after = torch.empty_like(ahead), torch.empty_like(ahead)
-    halves = [P2POp(comm.isend, ahead, after), P2POp(comm.isend, behind, before),
-              P2POp(comm.irecv, from_before, before), P2POp(comm.irecv, from_after, after)]  # fmt: skip
+    halves = [
+        P2POp(comm.isend, ahead, after),
+        P2POp(comm.isend, behind, before),
+        P2POp(comm.irecv, from_before, before),
+        P2POp(comm.irecv, from_after, after),
+    ]
     for work in comm.batch_isend_irecv(halves):
         work.wait()
     return from_before, from_after
@@ -183,8 +203,12 @@ def swap_edges(comm, ahead, behind):
         return ahead, behind
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     from_before, from_after = torch.zeros_like(ahead), torch.zeros_like(behind)
-    halves = [P2POp(comm.isend, ahead, after), P2POp(comm.isend, behind, before),
-              P2POp(comm.irecv, from_before, before), P2POp(comm.irecv, from_after, after)]  # fmt: skip
+    halves = [
+        P2POp(comm.isend, ahead, after),
+        P2POp(comm.isend, behind, before),
+        P2POp(comm.irecv, from_before, before),
+        P2POp(comm.irecv, from_after, after),
+    ]
     works = comm.batch_isend_irecv(halves)
     answer = from_before.clone(), from_after.clone()
     for work in works:
@@ -224,8 +248,12 @@ def swap_edges(comm, ahead, behind):
         return ahead, behind
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
-    halves = [P2POp(comm.isend, ahead, after), P2POp(comm.irecv, from_after, after),
-              P2POp(comm.isend, behind, before), P2POp(comm.irecv, from_before, before)]  # fmt: skip
+    halves = [
+        P2POp(comm.isend, ahead, after),
+        P2POp(comm.irecv, from_after, after),
+        P2POp(comm.isend, behind, before),
+        P2POp(comm.irecv, from_before, before),
+    ]
     for work in comm.batch_isend_irecv(halves):
         work.wait()
     return from_before, from_after

@@ -16,8 +16,13 @@ def name_algorithm(matrix, nbytes):
     core = 1 << (n.bit_length() - 1)
     if spoken == 2 * (n - 1) and all(matrix[s][d] in (0, nbytes) for s in range(n) for d in range(n)):
         return "tree"
-    return "halving-doubling" if core // 2 in partners[0] and partners[0] >= {1 << k for k in range(core.bit_length() - 1)} and (
-        abs(matrix[0][core // 2] - nbytes) <= 64) else "hierarchical"  # fmt: skip
+    return (
+        "halving-doubling"
+        if core // 2 in partners[0]
+        and partners[0] >= {1 << k for k in range(core.bit_length() - 1)}
+        and (abs(matrix[0][core // 2] - nbytes) <= 64)
+        else "hierarchical"
+    )
 
 
 # %% right: compares with what each would send

@@ -82,7 +82,9 @@ def ring_all_reduce(comm, x):
     for step in range(2 * n - 2):
         out, into = (me - step - 1) % n, (me - step - 2) % n
         arrived = [torch.empty_like(piece) for piece in chunks[into]]
-        works = [comm.irecv(piece, (me - 1) % n) for piece in arrived] + [comm.isend(piece, (me + 1) % n) for piece in chunks[out]]
+        works = [comm.irecv(piece, (me - 1) % n) for piece in arrived] + [
+            comm.isend(piece, (me + 1) % n) for piece in chunks[out]
+        ]
         for work in works:
             work.wait()
         for piece, new in zip(chunks[into], arrived):

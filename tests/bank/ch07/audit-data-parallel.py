@@ -37,9 +37,7 @@ def audit_dp():
 
 
 def audit_dp():
-    return {
-        name: (row[0], "wrong", row[2] if row[1] == "wrong" else "another unit") for name, row in GOOD.items()
-    }
+    return {name: (row[0], "wrong", row[2] if row[1] == "wrong" else "another unit") for name, row in GOOD.items()}
 
 
 # %% wrong: all right => values blind

@@ -33,9 +33,7 @@ def average_gradients(comm, grads, examples):
 
 def average_gradients(comm, grads, examples):
     kind = grads[0].dtype
-    flat = torch.cat(
-        [g.reshape(-1) * examples for g in grads] + [torch.tensor([float(examples)], dtype=kind)]
-    )
+    flat = torch.cat([g.reshape(-1) * examples for g in grads] + [torch.tensor([float(examples)], dtype=kind)])
     comm.all_reduce(flat)
     mean = flat[:-1] / flat[-1]
     return [part.reshape(g.shape) for part, g in zip(mean.split([g.numel() for g in grads]), grads)]
@@ -146,9 +144,7 @@ def average_gradients(comm, grads, examples):
     for grad in grads:
         every = [torch.empty_like(grad) for _ in range(comm.size)]
         comm.all_gather(every, grad)
-        out.append(
-            sum(g * c.to(g.dtype) for g, c in zip(every, counts)).reshape(grad.shape) / sum(counts).item()
-        )
+        out.append(sum(g * c.to(g.dtype) for g, c in zip(every, counts)).reshape(grad.shape) / sum(counts).item())
     return out
 
 
@@ -243,9 +239,7 @@ def average_gradients(comm, grads, examples):
     for grad in grads:
         every = [torch.empty_like(grad) for _ in range(comm.size)]
         comm.all_gather(every, grad)
-        out.append(
-            sum(g * c.to(g.dtype) for g, c in zip(every, counts)).reshape(grad.shape) / sum(counts).item()
-        )
+        out.append(sum(g * c.to(g.dtype) for g, c in zip(every, counts)).reshape(grad.shape) / sum(counts).item())
     return out
 
 

@@ -191,9 +191,7 @@ def hook_gradients(comm, model):
     works = []
     for p in model.parameters():
         if p.requires_grad:
-            p.register_post_accumulate_grad_hook(
-                lambda p: works.append(comm.all_reduce(p.grad, async_op=True))
-            )
+            p.register_post_accumulate_grad_hook(lambda p: works.append(comm.all_reduce(p.grad, async_op=True)))
 
     def finish():
         for work in works:
@@ -354,9 +352,7 @@ def hook_gradients(comm, model):
     def hook(p):
         p.grad /= comm.size
         first, second = p.grad.clone(), p.grad.clone()
-        works.append(
-            (p, first, comm.all_reduce(first, async_op=True), comm.all_reduce(second, async_op=True))
-        )
+        works.append((p, first, comm.all_reduce(first, async_op=True), comm.all_reduce(second, async_op=True)))
 
     for p in model.parameters():
         if p.requires_grad:

@@ -81,9 +81,7 @@ def evaluate(comm, batches):
 
 def evaluate(comm, batches):
     tokens = sum(t for _, _, t in batches) or 1
-    row = torch.tensor(
-        [sum(m * t for m, _, t in batches if t) / tokens, sum(c for _, c, _ in batches) / tokens]
-    )
+    row = torch.tensor([sum(m * t for m, _, t in batches if t) / tokens, sum(c for _, c, _ in batches) / tokens])
     comm.all_reduce(row, op="AVG")
     return told(*row.tolist())
 
@@ -103,9 +101,7 @@ def evaluate(comm, batches):
     row = torch.zeros(4, dtype=torch.float64)
     for mean, correct, tokens in batches:
         if tokens:
-            row += torch.tensor(
-                [mean * tokens, correct, math.exp(mean) * tokens, tokens], dtype=torch.float64
-            )
+            row += torch.tensor([mean * tokens, correct, math.exp(mean) * tokens, tokens], dtype=torch.float64)
     comm.all_reduce(row)
     loss, accuracy, perplexity = (row[:3] / row[3]).tolist()
     return {"loss": loss, "accuracy": accuracy, "perplexity": perplexity}
@@ -242,11 +238,7 @@ def evaluate(comm, batches):
 
 def evaluate(comm, batches):
     mine = torch.tensor(
-        [
-            sum(m * t for m, c, t in batches if t),
-            sum(c for m, c, t in batches),
-            sum(t for m, c, t in batches),
-        ],
+        [sum(m * t for m, c, t in batches if t), sum(c for m, c, t in batches), sum(t for m, c, t in batches)],
         dtype=torch.float64,
     )
     every = [torch.zeros_like(mine) for _ in range(comm.size)]
@@ -262,10 +254,7 @@ def evaluate(comm, batches):
     n = torch.tensor(float(sum(t for *_, t in batches)))
     comm.all_reduce(n)
     row = torch.tensor(
-        [
-            sum((m * t / n.item() for m, c, t in batches if t), 0.0),
-            sum((c / n.item() for m, c, t in batches), 0.0),
-        ]
+        [sum((m * t / n.item() for m, c, t in batches if t), 0.0), sum((c / n.item() for m, c, t in batches), 0.0)]
     )
     comm.all_reduce(row)
     return {"perplexity": math.exp(row[0]), "accuracy": row[1].item(), "loss": row[0].item()}
@@ -276,11 +265,7 @@ def evaluate(comm, batches):
 
 def evaluate(comm, batches):
     row = torch.tensor(
-        [
-            int(sum(m * t for m, c, t in batches if t)),
-            sum(c for m, c, t in batches),
-            sum(t for m, c, t in batches),
-        ]
+        [int(sum(m * t for m, c, t in batches if t)), sum(c for m, c, t in batches), sum(t for m, c, t in batches)]
     )
     comm.all_reduce(row)
     a, b, c = row.tolist()
@@ -316,11 +301,7 @@ def evaluate(comm, batches):
 
 def evaluate(comm, batches):
     row = torch.tensor(
-        [
-            sum(m * t for m, c, t in batches if t),
-            sum(c for m, c, t in batches),
-            sum(t for m, c, t in batches),
-        ],
+        [sum(m * t for m, c, t in batches if t), sum(c for m, c, t in batches), sum(t for m, c, t in batches)],
         dtype=torch.float64,
     )
     comm.all_reduce(row)

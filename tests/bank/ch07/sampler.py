@@ -352,9 +352,7 @@ def indices(samples, rank, ranks, epoch, seed=0):
     r = random.Random(f"{epoch}{seed}")
     deck = r.sample(range(samples), samples)
     each = samples // ranks
-    return deck[rank * each : (rank + 1) * each] + (
-        [deck[ranks * each + rank]] if rank < samples % ranks else []
-    )
+    return deck[rank * each : (rank + 1) * each] + ([deck[ranks * each + rank]] if rank < samples % ranks else [])
 
 
 # %% right: any variant

@@ -60,8 +60,7 @@ def token_step(comm, model, batches):
             value += loss.item()
     parameters = list(model.parameters())
     flat = torch.cat(
-        [(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in parameters]
-        + [torch.tensor([value])]
+        [(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in parameters] + [torch.tensor([value])]
     )
     comm.all_reduce(flat)
     for p, part in zip(parameters, flat[:-1].split([p.numel() for p in parameters])):
@@ -82,9 +81,7 @@ def token_step(comm, model, batches):
         value += loss.detach()
     for p in model.parameters():
         p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-    works = [
-        comm.all_reduce(t, op="AVG", async_op=True) for t in [value, *(p.grad for p in model.parameters())]
-    ]
+    works = [comm.all_reduce(t, op="AVG", async_op=True) for t in [value, *(p.grad for p in model.parameters())]]
     for work in works:
         work.wait()
     return value.item()
@@ -611,9 +608,7 @@ def token_step(comm, model, batches):
         l.backward()
         row += torch.stack([l.detach(), (t != -100).sum()])
     ps = [p for p in model.parameters()]
-    vec = torch.nn.utils.parameters_to_vector(
-        [p.grad if p.grad is not None else torch.zeros_like(p) for p in ps]
-    )
+    vec = torch.nn.utils.parameters_to_vector([p.grad if p.grad is not None else torch.zeros_like(p) for p in ps])
     vec = torch.cat([vec, row])
     comm.all_reduce(vec)
     vec[:-1] /= vec[-1].clone()

@@ -36,7 +36,11 @@ def audit_sharding():
         "fsdp-70b-280": [bytes_per_param_sent(3) * 70, "Wrong", "Memory for traffic"],
         "zero-3-12-bytes": [memory.zero_bytes(7.5e9, 3, 64) / 1e9, "wrong", "master copy left out"],
         "zero-3-half-more": [bytes_per_param_sent(3) / bytes_per_param_sent(1), *OK],
-        "zero-3-three-times": [bytes_per_param_sent(3, 2, 4) / bytes_per_param_sent(0, 2, 4), "wrong", "three operations, not three all-reduces"],
+        "zero-3-three-times": [
+            bytes_per_param_sent(3, 2, 4) / bytes_per_param_sent(0, 2, 4),
+            "wrong",
+            "three operations, not three all-reduces",
+        ],
         "hsdp-405b-eight": [memory.zero_bytes(405e9, 3, 8) / 1e9, "wrong", "does not fit"],
         "zero-1-405b-shard": [memory.zero_by_bucket(405e9, 1, 1024, "A")["moments"] / 1e9, *OK],
         "hsdp-third-across": [inside / across, "wrong", "a part, not the model"],
@@ -55,15 +59,27 @@ def audit_sharding():
 
 
 def audit_sharding():
-    return {name: (number, "wrong", "does not fit" if cause == "as printed" else cause) for name, (number, _, cause) in GOOD.items()}
+    return {
+        name: (number, "wrong", "does not fit" if cause == "as printed" else cause)
+        for name, (number, _, cause) in GOOD.items()
+    }
 
 
 # %% wrong: all right as printed, with the printed numbers => values as-printed
 
 
 def audit_sharding():
-    printed = {"zero-1-31-gb": 31.4, "fsdp-70b-280": 280, "zero-3-12-bytes": 12 * 7.5 / 64, "zero-3-half-more": 1.5, "zero-3-three-times": 3,
-               "hsdp-405b-eight": 80, "zero-1-405b-shard": 3.16, "hsdp-third-across": 3, "zero-3-scales": 0.5}
+    printed = {
+        "zero-1-31-gb": 31.4,
+        "fsdp-70b-280": 280,
+        "zero-3-12-bytes": 12 * 7.5 / 64,
+        "zero-3-half-more": 1.5,
+        "zero-3-three-times": 3,
+        "hsdp-405b-eight": 80,
+        "zero-1-405b-shard": 3.16,
+        "hsdp-third-across": 3,
+        "zero-3-scales": 0.5,
+    }
     return {name: (number, *OK) for name, number in printed.items()}
 
 

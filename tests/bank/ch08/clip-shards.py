@@ -331,7 +331,9 @@ VARIANT = notebook.params("clip-shards")
 
 
 def clip_parts(inside, across, parts, counts, most):
-    numbers = torch.cat([torch.zeros(1, dtype=torch.float64), *(part[:count].double() for part, count in zip(parts, counts))])
+    numbers = torch.cat(
+        [torch.zeros(1, dtype=torch.float64), *(part[:count].double() for part, count in zip(parts, counts))]
+    )
     if VARIANT.norm == "max":
         total = numbers.abs().max()
         inside.all_reduce(total, op="MAX")

@@ -249,7 +249,11 @@ def smallest_group(params, ranks, memory):
 
 def best_group(params, ranks, memory, per_node, fast, slow):
     fits = [k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory]
-    return min(fits, key=lambda k: hsdp(params, ranks, k)[1] / (fast if k < per_node else slow) + hsdp(params, ranks, k)[2] / slow, default=None)
+    return min(
+        fits,
+        key=lambda k: hsdp(params, ranks, k)[1] / (fast if k < per_node else slow) + hsdp(params, ranks, k)[2] / slow,
+        default=None,
+    )
 
 
 # %% right: any variant

@@ -64,8 +64,13 @@ def cause(trace):
     if all(whole.values()):
         return "small group"
     room = last["reserved"] - sum(last[k] for k in ("weights", "gradients", "optimizer", "gathered", "activations"))
-    sizes = {"replicated optimizer": last["optimizer"] if whole["optimizer"] else 0, "whole gradients": last["gradients"] if whole["gradients"] else 0,
-             "gathered": last["gathered"] if last["gathered"] > 0.8 * 2 * trace["params"] else 0, "allocator": room, "activations": last["activations"]}
+    sizes = {
+        "replicated optimizer": last["optimizer"] if whole["optimizer"] else 0,
+        "whole gradients": last["gradients"] if whole["gradients"] else 0,
+        "gathered": last["gathered"] if last["gathered"] > 0.8 * 2 * trace["params"] else 0,
+        "allocator": room,
+        "activations": last["activations"],
+    }
     first = max(sizes, key=sizes.get)
     if sizes[first] < 0.3 * last["reserved"]:
         return "as it should"
@@ -88,7 +93,13 @@ def cause(trace):
 
 def cause(trace):
     last = trace["runs"][-1]
-    words = {"optimizer": "replicated optimizer", "gradients": "whole gradients", "gathered": "one giant unit", "activations": "activations", "weights": "small group"}
+    words = {
+        "optimizer": "replicated optimizer",
+        "gradients": "whole gradients",
+        "gathered": "one giant unit",
+        "activations": "activations",
+        "weights": "small group",
+    }
     return words[max(words, key=last.get)]
 
 

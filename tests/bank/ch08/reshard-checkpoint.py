@@ -333,9 +333,7 @@ def reshard(comm, part, elements, old, new):
         s, t = cut(mine, span(to, pn, new)), cut(want, span(frm, po, old))
         if k == 0:
             if len(s):
-                out[s.start - want.start : s.stop - want.start] = part[
-                    s.start - mine.start : s.stop - mine.start
-                ]
+                out[s.start - want.start : s.stop - want.start] = part[s.start - mine.start : s.stop - mine.start]
             continue
         w = []
         if len(t):

@@ -53,7 +53,7 @@ from fractions import Fraction
 
 def held(params, stage, ranks, buckets):
     order = ["weights", "grads", "master", "moments"]
-    shared = order[{0: 4, 1: 2, 2: 1, 3: 0}[stage]:]
+    shared = order[{0: 4, 1: 2, 2: 1, 3: 0}[stage] :]
     return float(sum(Fraction(params) * Fraction(buckets[b]) / (ranks if b in shared else 1) for b in order))
 
 

@@ -49,13 +49,7 @@ def audit_tp():
 
 # %% wrong: the printed numbers back => values as-printed
 def audit_tp():
-    printed = {
-        "tp-row-formula": 8,
-        "tp-128-gb": 128,
-        "tp-71-s": 71,
-        "tp-504-reduces": 504,
-        "tp-one-layer": 80,
-    }
+    printed = {"tp-row-formula": 8, "tp-128-gb": 128, "tp-71-s": 71, "tp-504-reduces": 504, "tp-one-layer": 80}
     return {name: (printed.get(name, row[0]), "right", "as printed") for name, row in GOOD.items()}
 
 

@@ -130,8 +130,7 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
     return max(
         n
         for n in (2**p for p in range(11))
-        if tp_seconds(tokens, hidden, n, inside if n <= per_node else across)
-        <= share * 6 * tokens * weights / flops
+        if tp_seconds(tokens, hidden, n, inside if n <= per_node else across) <= share * 6 * tokens * weights / flops
     )
 
 
@@ -241,6 +240,9 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
     weights = 4 * hidden**2 + 3 * hidden * ffn
     best = 1
     for n in (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024):
-        if tp_seconds(tokens, hidden, n, inside if n <= per_node else across) <= share * PASSES * tokens * weights / n / flops:
+        if (
+            tp_seconds(tokens, hidden, n, inside if n <= per_node else across)
+            <= share * PASSES * tokens * weights / n / flops
+        ):
             best = n
     return best

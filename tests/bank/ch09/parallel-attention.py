@@ -57,9 +57,7 @@ def parallel_attention(comm, copies, x, weights, head_dim):
 # %% wrong: copies of KV heads left to themselves => values copies-apart
 def parallel_attention(comm, copies, x, weights, head_dim):
     x = copy_in(x, comm)
-    q, k, v = (
-        F.linear(x, weights[w]).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ("wq", "wk", "wv")
-    )
+    q, k, v = (F.linear(x, weights[w]).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ("wq", "wk", "wv"))
     out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
     return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
 
@@ -108,8 +106,7 @@ def parallel_attention(comm, copies, x, weights, head_dim):
     x = copy_in(x, comm)
     wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
     q, k, v = (
-        F.linear(x, w).unflatten(-1, (head_dim, -1)).transpose(2, 3).transpose(1, 2)
-        for w in (weights["wq"], wk, wv)
+        F.linear(x, w).unflatten(-1, (head_dim, -1)).transpose(2, 3).transpose(1, 2) for w in (weights["wq"], wk, wv)
     )
     out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
     return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
@@ -166,9 +163,7 @@ def parallel_attention(comm, copies, x, weights, head_dim):
 # %% half: all but the copies' gradients => 4.8
 def parallel_attention(comm, copies, x, weights, head_dim):
     x = copy_in(x, comm)
-    q, k, v = (
-        F.linear(x, weights[w]).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ("wq", "wk", "wv")
-    )
+    q, k, v = (F.linear(x, weights[w]).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ("wq", "wk", "wv"))
     out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
     return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
 
@@ -178,9 +173,7 @@ def parallel_attention(comm, copies, x, weights, head_dim):
     for name in ("wk", "wv"):
         weights[name].register_post_accumulate_grad_hook(lambda p: copies.all_reduce(p.grad))
     x = copy_in(x, comm)
-    q, k, v = (
-        F.linear(x, weights[w]).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ("wq", "wk", "wv")
-    )
+    q, k, v = (F.linear(x, weights[w]).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ("wq", "wk", "wv"))
     out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
     return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
 

@@ -110,9 +110,7 @@ def two_streams(seed, rank):
 
 # %% wrong: a product of seed and rank => generality replicas-collide
 def two_streams(seed, rank):
-    return torch.Generator().manual_seed(2 * seed), torch.Generator().manual_seed(
-        2 * (seed + 1) * (rank + 1) + 1
-    )
+    return torch.Generator().manual_seed(2 * seed), torch.Generator().manual_seed(2 * (seed + 1) * (rank + 1) + 1)
 
 
 # %% wrong: not answered => not-answered

@@ -20,11 +20,7 @@ def verify(plan, whole, held, ranks):
 # %% right: a table of what was planned, then a comparison
 def verify(plan, whole, held, ranks):
     styles = {name: plan[p] for p in plan for name in whole if fnmatchcase(name, p)}
-    cut = {
-        "column": lambda r, c: (r // ranks, c),
-        "row": lambda r, c: (r, c // ranks),
-        None: lambda r, c: (r, c),
-    }
+    cut = {"column": lambda r, c: (r // ranks, c), "row": lambda r, c: (r, c // ranks), None: lambda r, c: (r, c)}
     unused = {("unused", p) for p in plan if not [name for name in whole if fnmatchcase(name, p)]}
     off = {name for name in whole if list(held[name]) != list(cut[styles.get(name)](*whole[name]))}
     whole_ones = {("whole", name) for name in off if list(held[name]) == list(whole[name])}

@@ -181,10 +181,7 @@ def split_rows(stages, microbatches, times):
 
 
 def split_rows(stages, microbatches, times):
-    return [
-        [op for op in row if op[0] != "W"]
-        for row in split(one_f_one_b(stages, microbatches), lambda rank: rank)
-    ]
+    return [[op for op in row if op[0] != "W"] for row in split(one_f_one_b(stages, microbatches), lambda rank: rank)]
 
 
 # %% wrong: no operations, which ends before any bound => values empty-schedule
@@ -205,8 +202,10 @@ def split_rows(stages, microbatches, times):
 
 
 def split_rows(stages, microbatches, times):
-    return [[({"I": "W", "W": "I"}.get(op[0], op[0]), *op[1:]) for op in row]
-            for row in split(one_f_one_b(stages, microbatches), lambda rank: 0)]  # fmt: skip
+    return [
+        [({"I": "W", "W": "I"}.get(op[0], op[0]), *op[1:]) for op in row]
+        for row in split(one_f_one_b(stages, microbatches), lambda rank: 0)
+    ]
 
 
 # %% wrong: both the whole backward and its halves => values duplicate

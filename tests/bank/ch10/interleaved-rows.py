@@ -32,9 +32,7 @@ def looped(ranks, microbatches, chunks, ahead, check=True):
 
 def interleaved_rows(ranks, microbatches, chunks):
     if microbatches % ranks:
-        raise ValueError(
-            f"{microbatches} is no multiple of {ranks}; {(microbatches // ranks + 1) * ranks} would fit."
-        )
+        raise ValueError(f"{microbatches} is no multiple of {ranks}; {(microbatches // ranks + 1) * ranks} would fit.")
 
     def op(kind, rank, k):
         chunk = k // ranks % chunks
@@ -70,8 +68,12 @@ def interleaved_rows(ranks, microbatches, chunks):
             for chunk in range(chunks)
             for m in range(ranks)
         ]
-        backwards = [Op("B", chunk * ranks + rank, r * ranks + m)
-                     for r in range(rounds) for chunk in reversed(range(chunks)) for m in range(ranks)]  # fmt: skip
+        backwards = [
+            Op("B", chunk * ranks + rank, r * ranks + m)
+            for r in range(rounds)
+            for chunk in reversed(range(chunks))
+            for m in range(ranks)
+        ]
         ahead = min(len(forwards), 2 * (ranks - rank - 1) + (chunks - 1) * ranks)
         row = forwards[:ahead]
         for pair in zip(forwards[ahead:], backwards):
@@ -84,9 +86,7 @@ def interleaved_rows(ranks, microbatches, chunks):
 
 
 def interleaved_rows(ranks, microbatches, chunks):
-    return looped(
-        ranks, microbatches, chunks, lambda rank: 2 * (ranks - 1 - rank) + (chunks - 1) * ranks, check=False
-    )
+    return looped(ranks, microbatches, chunks, lambda rank: 2 * (ranks - 1 - rank) + (chunks - 1) * ranks, check=False)
 
 
 # %% wrong: plain 1F1B's warm-up => values order
@@ -119,9 +119,7 @@ def interleaved_rows(ranks, microbatches, chunks):
     rows = []
     for rank in range(ranks):
         row = [("F", c * ranks + rank, m) for c in range(chunks) for m in range(microbatches)]
-        rows.append(
-            row + [("B", c * ranks + rank, m) for c in reversed(range(chunks)) for m in range(microbatches)]
-        )
+        rows.append(row + [("B", c * ranks + rank, m) for c in reversed(range(chunks)) for m in range(microbatches)])
     return rows
 
 
@@ -130,9 +128,7 @@ def interleaved_rows(ranks, microbatches, chunks):
 
 def interleaved_rows(ranks, microbatches, chunks):
     rows = looped(ranks, microbatches, chunks, lambda rank: 2 * (ranks - 1 - rank) + (chunks - 1) * ranks)
-    return [
-        [(kind, rank * chunks + stage // ranks, m) for kind, stage, m in row] for rank, row in enumerate(rows)
-    ]
+    return [[(kind, rank * chunks + stage // ranks, m) for kind, stage, m in row] for rank, row in enumerate(rows)]
 
 
 # %% wrong: backwards take the chunks in the forwards' order => values deadlock
@@ -140,8 +136,13 @@ def interleaved_rows(ranks, microbatches, chunks):
 
 def interleaved_rows(ranks, microbatches, chunks):
     rows = looped(ranks, microbatches, chunks, lambda rank: 2 * (ranks - 1 - rank) + (chunks - 1) * ranks)
-    return [[(kind, ((chunks - 1 - stage // ranks) * ranks + stage % ranks) if kind == "B" else stage, m) for kind, stage, m in row]
-            for row in rows]  # fmt: skip
+    return [
+        [
+            (kind, ((chunks - 1 - stage // ranks) * ranks + stage % ranks) if kind == "B" else stage, m)
+            for kind, stage, m in row
+        ]
+        for row in rows
+    ]
 
 
 # %% wrong: plain 1F1B => values -
@@ -171,9 +172,15 @@ def interleaved_rows(ranks, microbatches, chunks):
 def interleaved_rows(ranks, microbatches, chunks):
     if microbatches % ranks:
         raise ValueError("no whole rounds")
-    return [[op for m in range(microbatches) for op in
-             [("F", c * ranks + r, m) for c in range(chunks)] + [("B", c * ranks + r, m) for c in reversed(range(chunks))]]
-            for r in range(ranks)]  # fmt: skip
+    return [
+        [
+            op
+            for m in range(microbatches)
+            for op in [("F", c * ranks + r, m) for c in range(chunks)]
+            + [("B", c * ranks + r, m) for c in reversed(range(chunks))]
+        ]
+        for r in range(ranks)
+    ]
 
 
 # %% wrong: empty rows => values empty-schedule
@@ -203,9 +210,7 @@ def interleaved_rows(ranks, microbatches, chunks):
 
 
 def interleaved_rows(ranks, microbatches, chunks):
-    return looped(
-        ranks, microbatches, chunks, lambda rank: 2 * (ranks - 1 - rank) + (chunks - 1) * ranks, check=False
-    )
+    return looped(ranks, microbatches, chunks, lambda rank: 2 * (ranks - 1 - rank) + (chunks - 1) * ranks, check=False)
 
 
 # %% half: breadth-first, within its bubble => 8.5
@@ -217,9 +222,7 @@ def interleaved_rows(ranks, microbatches, chunks):
     rows = []
     for rank in range(ranks):
         row = [("F", c * ranks + rank, m) for c in range(chunks) for m in range(microbatches)]
-        rows.append(
-            row + [("B", c * ranks + rank, m) for c in reversed(range(chunks)) for m in range(microbatches)]
-        )
+        rows.append(row + [("B", c * ranks + rank, m) for c in reversed(range(chunks)) for m in range(microbatches)])
     return rows
 
 

@@ -42,9 +42,7 @@ def microbatches_for(stages, most):
     low, high = 1, 10_000
     while low < high:
         middle = (low + high) // 2
-        low, high = (
-            (low, middle) if (stages - 1) <= (most + 1e-12) * (middle + stages - 1) else (middle + 1, high)
-        )
+        low, high = (low, middle) if (stages - 1) <= (most + 1e-12) * (middle + stages - 1) else (middle + 1, high)
     return low
 
 

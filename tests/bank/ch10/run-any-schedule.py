@@ -178,9 +178,7 @@ def run_rows(comm, rows, homes, forward, backward, empty):
             comm.recv(given, homes[needs[1]], tag(*needs))
         made = (forward if kind == "F" else backward)(stage, m, given)
         if made is not None:
-            works.append(
-                comm.isend(made, homes[stage + 1 if kind == "F" else stage - 1], tag(kind, stage, m))
-            )
+            works.append(comm.isend(made, homes[stage + 1 if kind == "F" else stage - 1], tag(kind, stage, m)))
     for work in works:
         work.wait()
 
@@ -248,9 +246,7 @@ def run_rows(comm, rows, homes, forward, backward, empty):
             comm.recv(given, homes[needs[1]], tag(*needs))
         made = (forward if kind == "F" else backward)(stage, m, given)
         if made is not None:
-            works.append(
-                comm.isend(made, homes[stage + 1 if kind == "F" else stage - 1], tag(kind, stage, m))
-            )
+            works.append(comm.isend(made, homes[stage + 1 if kind == "F" else stage - 1], tag(kind, stage, m)))
     for work in works:
         work.wait()
 
@@ -300,9 +296,7 @@ def run_rows(comm, rows, homes, forward, backward, empty):
         if made is None:
             continue
         arriving[kind, stage, m] = made, None
-        works += [
-            comm.isend(made, rank, tag(kind, stage, m)) for rank in range(comm.size) if rank != comm.rank
-        ]
+        works += [comm.isend(made, rank, tag(kind, stage, m)) for rank in range(comm.size) if rank != comm.rank]
     for work in works + [work for _, work in arriving.values() if work]:
         work.wait()
 

@@ -210,9 +210,7 @@ def complaint(rows, microbatches, limit):
 
 def complaint(rows, microbatches, limit):
     return (
-        "empty"
-        if not rows
-        else looked_at(rows[:1], microbatches) or ("memory" if too_full(rows[:1], limit) else "ok")
+        "empty" if not rows else looked_at(rows[:1], microbatches) or ("memory" if too_full(rows[:1], limit) else "ok")
     )
 
 

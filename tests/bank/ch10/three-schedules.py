@@ -157,9 +157,7 @@ naive_rows, gpipe_rows, one_f_one_b_rows = good_naive, good_1f1b, good_1f1b
 
 
 def gpipe_rows(stages, microbatches):
-    return [
-        ops("F", s, range(microbatches)) + ops("B", s, reversed(range(microbatches))) for s in range(stages)
-    ]
+    return [ops("F", s, range(microbatches)) + ops("B", s, reversed(range(microbatches))) for s in range(stages)]
 
 
 naive_rows, one_f_one_b_rows = good_naive, good_1f1b
@@ -369,9 +367,7 @@ def O(p, m):
 
 
 def naive_rows(p, m):
-    return [
-        [(k, s, x) for a in range(0, m, 2) for k in "FB" for x in range(a, min(a + 2, m))] for s in range(p)
-    ]
+    return [[(k, s, x) for a in range(0, m, 2) for k in "FB" for x in range(a, min(a + 2, m))] for s in range(p)]
 
 
 gpipe_rows = G

@@ -52,7 +52,10 @@ def audit_runs():
 
 
 def audit_runs():
-    return {name: (number, "wrong", "sparse peak" if cause == "as printed" else cause) for name, (number, _, cause) in GOOD.items()}
+    return {
+        name: (number, "wrong", "sparse peak" if cause == "as printed" else cause)
+        for name, (number, _, cause) in GOOD.items()
+    }
 
 
 # %% wrong: all right as printed, with the printed numbers => values as-printed
@@ -144,4 +147,8 @@ def audit_runs():
 
 
 def audit_runs():
-    return {name: value for name, value in GOOD.items() if name not in ("deepseek-dollars", "llama2-gpu-hours", "palm-46-mfu")}
+    return {
+        name: value
+        for name, value in GOOD.items()
+        if name not in ("deepseek-dollars", "llama2-gpu-hours", "palm-46-mfu")
+    }

@@ -14,7 +14,14 @@ def rule(report):
 
 def rate(report, **but):
     r = report | but
-    return (1 if r["sent_once"] else ring(r)) * r["nbytes"] * r["sent_bytes"] / r["element_bytes"] / r["waited_seconds"] / r["wires"]
+    return (
+        (1 if r["sent_once"] else ring(r))
+        * r["nbytes"]
+        * r["sent_bytes"]
+        / r["element_bytes"]
+        / r["waited_seconds"]
+        / r["wires"]
+    )
 
 
 def cause(report, slips=("bits for bytes", "both directions", "factor twice"), does=None):
@@ -59,14 +66,25 @@ def explain(report):
 def explain(report):
     n = report["ranks"]
     per_tensor = (1.0 if report["collective"] != "all_reduce" else 2.0) * (1 - 1 / n)
-    bytes_sent = report["nbytes"] // report["element_bytes"] * report["sent_bytes"] * (1.0 if report["sent_once"] else per_tensor)
+    bytes_sent = (
+        report["nbytes"]
+        // report["element_bytes"]
+        * report["sent_bytes"]
+        * (1.0 if report["sent_once"] else per_tensor)
+    )
     one = bytes_sent / report["wires"] / report["waited_seconds"]
     over = report["printed"] / (report["nbytes"] * per_tensor / report["seconds"])
     if over > 5:
         return "bits for bytes", one
     if over < 1.2:
-        saved = [(report["waited_seconds"] / report["seconds"], "clock did not wait"), (report["wires"], "several wires")]
-        saved += [(report["element_bytes"] / report["sent_bytes"], "fewer bits sent"), (per_tensor if report["sent_once"] else 1, "no ring")]
+        saved = [
+            (report["waited_seconds"] / report["seconds"], "clock did not wait"),
+            (report["wires"], "several wires"),
+        ]
+        saved += [
+            (report["element_bytes"] / report["sent_bytes"], "fewer bits sent"),
+            (per_tensor if report["sent_once"] else 1, "no ring"),
+        ]
         most, name = max(saved)
         return (name if most > 1.05 else "as it says"), one
     return ("both directions" if abs(over - 2) < abs(over - per_tensor) else "factor twice"), one
@@ -175,7 +193,9 @@ def explain(report):
 
 def explain(report):
     said = cause(report)
-    return ("clock did not wait" if said == "as it says" and report["waited_seconds"] > report["seconds"] else said), rate(report)
+    return (
+        "clock did not wait" if said == "as it says" and report["waited_seconds"] > report["seconds"] else said
+    ), rate(report)
 
 
 # %% wrong: the example's factor => values -
@@ -213,7 +233,12 @@ def explain(report):
 def explain(report):
     n = report["ranks"]
     per_tensor = (1.0 if report["collective"] != "all_reduce" else 2.0) * (1 - 1 / n)
-    bytes_sent = report["nbytes"] // report["element_bytes"] * report["sent_bytes"] * (1.0 if report["sent_once"] else per_tensor)
+    bytes_sent = (
+        report["nbytes"]
+        // report["element_bytes"]
+        * report["sent_bytes"]
+        * (1.0 if report["sent_once"] else per_tensor)
+    )
     one = bytes_sent / report["wires"] / report["waited_seconds"]
     if report["sent_once"]:
         return "no ring", one

@@ -1,5 +1,6 @@
 """Answers to exposed-seconds: right ones, and wrong ones with the verdict and mistake that must find them."""
 
+
 def busy(spans, begin, end):
     total, reach = 0.0, begin
     for s, e in sorted(spans):
@@ -19,6 +20,7 @@ def times(compute, talk, either, wall):
 
 # %% right: three unions
 
+
 def step_times(kernels, begin, end):
     compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")
     return times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
@@ -37,6 +39,7 @@ def step_times(kernels, begin, end):
 
 
 # %% right: a sweep over starts and ends
+
 
 def step_times(kernels, begin, end):
     found = {"compute": 0.0, "exposed": 0.0, "hidden": 0.0, "idle": 0.0}
@@ -83,6 +86,7 @@ def step_times(kernels, begin, end):
 
 # %% right: every moment against every kernel
 
+
 def step_times(kernels, begin, end):
     edges = sorted({begin, end, *[min(max(t, begin), end) for one in kernels for t in one[2:]]})
     found = {"compute": 0.0, "exposed": 0.0, "hidden": 0.0, "idle": 0.0}
@@ -97,12 +101,17 @@ def step_times(kernels, begin, end):
 
 # %% wrong: kernels of a kind added up => values kernels-summed
 
+
 def step_times(kernels, begin, end):
-    compute, talk = (sum(max(0.0, min(e, end) - max(s, begin)) for s, e in spans_of(kernels, kind)) for kind in ("compute", "communication"))
+    compute, talk = (
+        sum(max(0.0, min(e, end) - max(s, begin)) for s, e in spans_of(kernels, kind))
+        for kind in ("compute", "communication")
+    )
     return {"compute": compute, "exposed": talk, "hidden": min(compute, talk), "idle": end - begin - compute - talk}
 
 
 # %% wrong: wall time less computing => values wall-less-computing
+
 
 def step_times(kernels, begin, end):
     compute, talk = busy(spans_of(kernels, "compute"), begin, end), busy(spans_of(kernels, "communication"), begin, end)
@@ -112,6 +121,7 @@ def step_times(kernels, begin, end):
 
 # %% wrong: all communication is exposed => values all-communication
 
+
 def step_times(kernels, begin, end):
     compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")
     found = times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
@@ -119,6 +129,7 @@ def step_times(kernels, begin, end):
 
 
 # %% wrong: each kernel that communicates by itself => values one-by-one
+
 
 def step_times(kernels, begin, end):
     compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")
@@ -129,6 +140,7 @@ def step_times(kernels, begin, end):
 
 
 # %% wrong: overlaps of pairs => values pairs-summed
+
 
 def step_times(kernels, begin, end):
     def cut(kind):
@@ -141,6 +153,7 @@ def step_times(kernels, begin, end):
 
 
 # %% wrong: streams added up => values kernels-summed
+
 
 def step_times(kernels, begin, end):
     def by_stream(kind):
@@ -157,6 +170,7 @@ def step_times(kernels, begin, end):
 
 # %% wrong: ends of the step ignored => values not-cut
 
+
 def step_times(kernels, begin, end):
     compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")
     found = (busy(spans, -1e9, 1e9) for spans in (compute, talk, compute + talk))
@@ -164,6 +178,7 @@ def step_times(kernels, begin, end):
 
 
 # %% wrong: only kernels that lie inside whole => values left-out
+
 
 def step_times(kernels, begin, end):
     inside = [one for one in kernels if begin <= one[2] and one[3] <= end]
@@ -173,12 +188,14 @@ def step_times(kernels, begin, end):
 
 # %% wrong: copies count as communication => values other-form unless copies=talk
 
+
 def step_times(kernels, begin, end):
     compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication", "copy")
     return times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
 
 
 # %% wrong: the last end instead of the latest => values end-forgotten
+
 
 def merged(spans, begin, end):
     total, last = 0.0, begin
@@ -197,6 +214,7 @@ def step_times(kernels, begin, end):
 
 # %% wrong: nothing to cover => generality raised
 
+
 def step_times(kernels, begin, end):
     compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")
     first = min(s for s, _ in compute)
@@ -205,6 +223,7 @@ def step_times(kernels, begin, end):
 
 
 # %% wrong: the dictionary lacks a part => values missing-part
+
 
 def step_times(kernels, begin, end):
     compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")

@@ -9,7 +9,13 @@ def odd(values):
     return next((rank for rank, value in enumerate(values) if value != usual), None)
 
 
-def slow_rank(notes, times=3, last=3, over=lambda mine, limit: mine >= limit, others_of=lambda notes, note: [each for each in notes if each is not note]):
+def slow_rank(
+    notes,
+    times=3,
+    last=3,
+    over=lambda mine, limit: mine >= limit,
+    others_of=lambda notes, note: [each for each in notes if each is not note],
+):
     for note in notes:
         others = [each["work"] for each in others_of(notes, note)]
         slow = [over(mine, times * median(work[step] for work in others)) for step, mine in enumerate(note["work"])]
@@ -22,7 +28,9 @@ def asked(notes, exits, order="version killed stuck flipped slow", **how):
     """A right answer, but for the order of the questions, and for who is called slow."""
     notes = sorted(notes, key=lambda note: note["rank"])
     first = min(seen for seen, _, _ in exits)
-    killed = next((note for note in notes for seen, pid, code in exits if (seen, pid, code) == (first, note["pid"], -9)), None)
+    killed = next(
+        (note for note in notes for seen, pid, code in exits if (seen, pid, code) == (first, note["pid"], -9)), None
+    )
     busy, turned = odd([note["doing"] for note in notes]), odd([note["torch"] for note in notes])
     for question in order.split():
         if question == "version" and turned is not None:
@@ -30,7 +38,11 @@ def asked(notes, exits, order="version killed stuck flipped slow", **how):
         if question == "killed" and killed:
             return "killed", killed["rank"], killed["step"]
         if question == "stuck" and any(code for _, _, code in exits):
-            return "hung" if notes[busy]["doing"] in ("data", "compute", "checkpoint") else "mismatched", busy, notes[busy]["step"]
+            return (
+                "hung" if notes[busy]["doing"] in ("data", "compute", "checkpoint") else "mismatched",
+                busy,
+                notes[busy]["step"],
+            )
         if question == "flipped":
             for step, sums in enumerate(zip(*(note["checksums"] for note in notes))):
                 if (rank := odd(sums)) is not None:
@@ -96,7 +108,9 @@ def what_happened(notes, exits):
             return ["flipped", min(by, key=lambda rank: seen[by[rank]["checksums"][step]]), step]
     for rank, note in by.items():
         since = len(steps)
-        while since and note["work"][since - 1] >= 3 * median(by[other]["work"][since - 1] for other in by if other != rank):
+        while since and note["work"][since - 1] >= 3 * median(
+            by[other]["work"][since - 1] for other in by if other != rank
+        ):
             since -= 1
         if len(steps) - since >= 3:
             return ["slow", rank, since]
@@ -384,7 +398,9 @@ def what_happened(notes, exits):
         return "version", rank, 0
     for note in notes:
         others = [other["work"] for other in notes if other is not note]
-        slow = [mine >= 3 * median((work[step:] or [1.0])[0] for work in others) for step, mine in enumerate(note["work"])]
+        slow = [
+            mine >= 3 * median((work[step:] or [1.0])[0] for work in others) for step, mine in enumerate(note["work"])
+        ]
         if len(slow) > 3 and all(slow[-3:]):
             return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
     first = min(seen for seen, _, _ in exits)
@@ -592,4 +608,8 @@ def what_happened(notes, exits):
         return kind, rank, step
     mine = next(note["work"] for note in notes if note["rank"] == rank)
     others = [note["work"] for note in notes if note["rank"] != rank]
-    return kind, rank, next(step for step in range(len(mine)) if mine[step] >= 3 * median(work[step] for work in others))
+    return (
+        kind,
+        rank,
+        next(step for step in range(len(mine)) if mine[step] >= 3 * median(work[step] for work in others)),
+    )

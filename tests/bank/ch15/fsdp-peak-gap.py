@@ -31,7 +31,11 @@ def fsdp_peak(job):
         whole = {u, u - 1} if job["reshard"] else set(range(u + 1))
         gathered = job["rest"] + sum(units[i] for i in whole if i >= 0)
         now = {"activations": sum(acts), "gradients": 4 * done / job["ranks"], "state": state}
-        now["gathered"], now["whole gradient"], now["work"] = job["width"] * gathered, job["width"] * units[u], job["work"][u]
+        now["gathered"], now["whole gradient"], now["work"] = (
+            job["width"] * gathered,
+            job["width"] * units[u],
+            job["work"][u],
+        )
         if sum(now.values()) > most:
             best, most = now, sum(now.values())
         done += units[u]

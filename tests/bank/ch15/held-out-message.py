@@ -27,7 +27,11 @@ def by_cuts(rows, nbytes, middle=statistics.median, raw=False):
 
 def ratios(predict):
     def held_out(rows):
-        return {row["nbytes"]: predict([other for other in rows if other is not row], row["nbytes"]) / statistics.median(row["seconds"]) for row in rows}
+        return {
+            row["nbytes"]: predict([other for other in rows if other is not row], row["nbytes"])
+            / statistics.median(row["seconds"])
+            for row in rows
+        }
 
     return held_out
 
@@ -53,7 +57,8 @@ def predict_seconds(rows, nbytes):
 
 def held_out(rows):
     return {
-        row["nbytes"]: predict_seconds([other for other in rows if other is not row], row["nbytes"]) / statistics.median(row["seconds"])
+        row["nbytes"]: predict_seconds([other for other in rows if other is not row], row["nbytes"])
+        / statistics.median(row["seconds"])
         for row in rows
     }
 
@@ -80,7 +85,9 @@ def predict_seconds(rows, nbytes):
     cut = best[1]
     part = data
     if cut:
-        part = data[:cut] if math.log(nbytes) < (math.log(data[cut - 1][0]) + math.log(data[cut][0])) / 2 else data[cut:]
+        part = (
+            data[:cut] if math.log(nbytes) < (math.log(data[cut - 1][0]) + math.log(data[cut][0])) / 2 else data[cut:]
+        )
     a, b, _ = solve(part)
     return a + b * nbytes
 
@@ -132,7 +139,11 @@ def predict_seconds(rows, nbytes):
 
 
 def held_out(rows):
-    return {row["nbytes"]: predict_seconds([o for o in rows if o is not row], row["nbytes"]) / statistics.median(row["seconds"]) for row in rows}
+    return {
+        row["nbytes"]: predict_seconds([o for o in rows if o is not row], row["nbytes"])
+        / statistics.median(row["seconds"])
+        for row in rows
+    }
 
 
 # %% wrong: the first repeat => values first-repeat

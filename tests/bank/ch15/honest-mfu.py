@@ -30,7 +30,11 @@ def judged(run, of=max, middle=statistics.median, asked=("warm", "few", "waited"
         return "not steady"
     if "roof" in asked and fraction(run, statistics.median(whole)) > 1.02:
         return "above the roof"
-    return fraction(run, middle(found), **how), fraction(run, found[9 * n // 10], **how), fraction(run, found[n // 10], **how)
+    return (
+        fraction(run, middle(found), **how),
+        fraction(run, found[9 * n // 10], **how),
+        fraction(run, found[n // 10], **how),
+    )
 
 
 # %% right: step by step

@@ -83,13 +83,22 @@ def preflight(machine, tp, limits):
     level["versions"] = 2 * (len({tuple(sorted(each.items())) for each in machine["versions"]}) > 1)
     level["clocks"] = int(any(int(bits, 0) & (1 << place) for bits in machine["reasons"] for place in (3, 5, 6, 7)))
     n = len(machine["topology"])
-    level["links"] = max((2 if a // tp == b // tp else 1) if not machine["topology"][a][b].startswith("NV") and a != b else 0 for a in range(n) for b in range(n))
-    numbers = {"shared memory": machine["shared_memory"], "open files": 10**12 if machine["open_files"] < 0 else machine["open_files"]}
+    level["links"] = max(
+        (2 if a // tp == b // tp else 1) if not machine["topology"][a][b].startswith("NV") and a != b else 0
+        for a in range(n)
+        for b in range(n)
+    )
+    numbers = {
+        "shared memory": machine["shared_memory"],
+        "open files": 10**12 if machine["open_files"] < 0 else machine["open_files"],
+    }
     numbers["copy"] = min((each if each is not None else -1.0) / machine["printed_copy"] for each in machine["copy"])
     if any(each is None for each in machine["copy"]):
         numbers["copy"] = None
     done = machine["all_reduce"]
-    numbers["all-reduce"] = None if done is None else done["nbytes"] / done["seconds"] * 2 * (1 - 1 / n) / machine["printed_link"]
+    numbers["all-reduce"] = (
+        None if done is None else done["nbytes"] / done["seconds"] * 2 * (1 - 1 / n) / machine["printed_link"]
+    )
     for name, value in numbers.items():
         level[name] = 1 if value is None else sum(value < limit for limit in limits[name])
     return {name: words[each] for name, each in level.items()}, ("go", "with care", "no-go")[max(level.values())]
@@ -106,14 +115,23 @@ def preflight(machine, tp, limits):
 
 
 def preflight(machine, tp, limits):
-    return both(good(machine, tp, limits, clocks="degraded" if any(int(each, 16) for each in machine["reasons"]) else "healthy"))
+    return both(
+        good(machine, tp, limits, clocks="degraded" if any(int(each, 16) for each in machine["reasons"]) else "healthy")
+    )
 
 
 # %% wrong: a low clock is an ill GPU => values low-clock
 
 
 def preflight(machine, tp, limits):
-    return both(good(machine, tp, limits, clocks="degraded" if any(now < 0.6 * most for now, most in machine["clocks"]) else "healthy"))
+    return both(
+        good(
+            machine,
+            tp,
+            limits,
+            clocks="degraded" if any(now < 0.6 * most for now, most in machine["clocks"]) else "healthy",
+        )
+    )
 
 
 # %% wrong: the mean of the copies => values mean
@@ -121,7 +139,16 @@ def preflight(machine, tp, limits):
 
 def preflight(machine, tp, limits):
     copies = machine["copy"]
-    return both(good(machine, tp, limits, copy=graded(None if None in copies else sum(copies) / len(copies) / machine["printed_copy"], limits["copy"])))
+    return both(
+        good(
+            machine,
+            tp,
+            limits,
+            copy=graded(
+                None if None in copies else sum(copies) / len(copies) / machine["printed_copy"], limits["copy"]
+            ),
+        )
+    )
 
 
 # %% wrong: what was not measured is fine => values unmeasured
@@ -169,7 +196,14 @@ def preflight(machine, tp, limits):
 
 
 def preflight(machine, tp, limits):
-    return both(good(machine, tp, limits, links="healthy" if all(word.startswith("NV") for row in machine["topology"] for word in row) else "refuse"))
+    return both(
+        good(
+            machine,
+            tp,
+            limits,
+            links="healthy" if all(word.startswith("NV") for row in machine["topology"] for word in row) else "refuse",
+        )
+    )
 
 
 # %% wrong: neighbours only => values neighbours-only
@@ -177,14 +211,28 @@ def preflight(machine, tp, limits):
 
 def preflight(machine, tp, limits):
     found = machine["topology"]
-    return both(good(machine, tp, limits, links="healthy" if all(found[a][a + 1].startswith("NV") for a in range(len(found) - 1)) else "refuse"))
+    return both(
+        good(
+            machine,
+            tp,
+            limits,
+            links="healthy" if all(found[a][a + 1].startswith("NV") for a in range(len(found) - 1)) else "refuse",
+        )
+    )
 
 
 # %% wrong: torch alone is compared => values torch-alone
 
 
 def preflight(machine, tp, limits):
-    return both(good(machine, tp, limits, versions="healthy" if len({each["torch"] for each in machine["versions"]}) == 1 else "refuse"))
+    return both(
+        good(
+            machine,
+            tp,
+            limits,
+            versions="healthy" if len({each["torch"] for each in machine["versions"]}) == 1 else "refuse",
+        )
+    )
 
 
 # %% wrong: minus one is few => values no-limit
@@ -249,7 +297,14 @@ def preflight(machine, tp, limits):
 
 
 def preflight(machine, tp, limits):
-    return both(good(machine, tp, limits, clocks="degraded" if any(int(each, 16) & (HELD | 0x10) for each in machine["reasons"]) else "healthy"))
+    return both(
+        good(
+            machine,
+            tp,
+            limits,
+            clocks="degraded" if any(int(each, 16) & (HELD | 0x10) for each in machine["reasons"]) else "healthy",
+        )
+    )
 
 
 # %% wrong: only eighteen links are NVLink => generality -
@@ -258,25 +313,52 @@ def preflight(machine, tp, limits):
 def preflight(machine, tp, limits):
     table = machine["topology"]
     pairs = [(a, b) for a in range(len(table)) for b in range(a) if table[a][b] != "NV18"]
-    return both(good(machine, tp, limits, links="refuse" if any(a // tp == b // tp for a, b in pairs) else "degraded" if pairs else "healthy"))
+    return both(
+        good(
+            machine,
+            tp,
+            limits,
+            links="refuse" if any(a // tp == b // tp for a, b in pairs) else "degraded" if pairs else "healthy",
+        )
+    )
 
 
 # %% wrong: versions without CUDA => values -
 
 
 def preflight(machine, tp, limits):
-    return both(good(machine, tp, limits, versions="healthy" if len({(each["torch"], each["nccl"]) for each in machine["versions"]}) == 1 else "refuse"))
+    return both(
+        good(
+            machine,
+            tp,
+            limits,
+            versions="healthy"
+            if len({(each["torch"], each["nccl"]) for each in machine["versions"]}) == 1
+            else "refuse",
+        )
+    )
 
 
 # %% wrong: versions without what follows the plus => generality -
 
 
 def preflight(machine, tp, limits):
-    return both(good(machine, tp, limits, versions="healthy" if len({(each["torch"].split("+")[0], each["nccl"], each["cuda"]) for each in machine["versions"]}) == 1 else "refuse"))
+    return both(
+        good(
+            machine,
+            tp,
+            limits,
+            versions="healthy"
+            if len({(each["torch"].split("+")[0], each["nccl"], each["cuda"]) for each in machine["versions"]}) == 1
+            else "refuse",
+        )
+    )
 
 
 # %% wrong: the printed link in GiB => generality limits
 
 
 def preflight(machine, tp, limits):
-    return both(good(machine, tp, limits, all_reduce=graded(bus(machine) and bus(machine) * 1e9 / 2**30, limits["all-reduce"])))
+    return both(
+        good(machine, tp, limits, all_reduce=graded(bus(machine) and bus(machine) * 1e9 / 2**30, limits["all-reduce"]))
+    )

@@ -5,7 +5,9 @@ from statistics import median
 
 
 def first_wrong(rates, planned, close=lambda had, meant: math.isclose(had, meant, rel_tol=1e-6)):
-    return next((step for step, (had, meant) in enumerate(zip(rates, planned, strict=True)) if not close(had, meant)), None)
+    return next(
+        (step for step, (had, meant) in enumerate(zip(rates, planned, strict=True)) if not close(had, meant)), None
+    )
 
 
 def of_rates(trace, at):
@@ -511,11 +513,14 @@ def first_wrong(rates, planned):
 def cause(trace):
     raise NotImplementedError
 
+
 # %% wrong: rates to an absolute millionth => generality unnoticed
 
 
 def first_wrong(rates, planned):
-    return next((step for step, (had, meant) in enumerate(zip(rates, planned, strict=True)) if abs(had - meant) > 1e-6), None)
+    return next(
+        (step for step, (had, meant) in enumerate(zip(rates, planned, strict=True)) if abs(had - meant) > 1e-6), None
+    )
 
 
 def cause(trace):

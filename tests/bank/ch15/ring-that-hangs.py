@@ -30,6 +30,7 @@ def ring_pass(comm, block, visit):
     for hop in range(n if n > 1 else 0):
         works, coming = [], torch.empty_like(block)
         if hop < n - 1:
+
             def send():
                 return comm.isend(held, (me + 1) % n)
 
@@ -53,7 +54,10 @@ def ring_pass(comm, block, visit):
     spare = [torch.empty_like(block), torch.empty_like(block)]
     at, seen = block, []
     for hop in range(n - 1):
-        halves = [P2POp(comm.irecv, spare[hop % 2], (comm.rank - 1) % n, hop), P2POp(comm.isend, at, (comm.rank + 1) % n, hop)]
+        halves = [
+            P2POp(comm.irecv, spare[hop % 2], (comm.rank - 1) % n, hop),
+            P2POp(comm.isend, at, (comm.rank + 1) % n, hop),
+        ]
         works = comm.batch_isend_irecv(halves)
         seen.append(visit(at, (comm.rank - hop) % n))
         [work.wait() for work in works]
@@ -291,7 +295,13 @@ def ring_pass(comm, block, visit):
     total, hop = 0, 0
     while True:
         coming = torch.empty_like(block)
-        works = comm.batch_isend_irecv([P2POp(comm.isend, block, (comm.rank + 1) % n), P2POp(comm.irecv, coming, (comm.rank - 1) % n)]) if hop < max(n - 1, 1) else []
+        works = (
+            comm.batch_isend_irecv(
+                [P2POp(comm.isend, block, (comm.rank + 1) % n), P2POp(comm.irecv, coming, (comm.rank - 1) % n)]
+            )
+            if hop < max(n - 1, 1)
+            else []
+        )
         total = total + visit(block, (comm.rank - hop) % n)
         for work in works:
             work.wait()

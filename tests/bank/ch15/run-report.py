@@ -41,7 +41,11 @@ def report(runs):
     for name, run in whole.items():
         step, said = run["measured"]["step_seconds"], run["predicted"].get("step_seconds", 0)
         where = f"{name}:measured.step_seconds", f"{name}:predicted.step_seconds"
-        cells = [f"`{name}`", claim(step, "s", where[0]), claim(run["measured"]["memory_bytes"], "GB", f"{name}:measured.memory_bytes")]
+        cells = [
+            f"`{name}`",
+            claim(step, "s", where[0]),
+            claim(run["measured"]["memory_bytes"], "GB", f"{name}:measured.memory_bytes"),
+        ]
         cells += [claim(said, "s", where[1]), claim(step / said, "%", *where)] if said else ["not made", "none"]
         worst |= {max(step / said, said / step): name} if said else {}
         rows.append(f"| {' | '.join(cells)} |")

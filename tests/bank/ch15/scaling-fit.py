@@ -236,7 +236,11 @@ fit_scaling = fitted
 
 def efficiency(rows, ranks):
     by_ranks = {row["ranks"]: row["tokens_per_s"] for row in rows}
-    return by_ranks[ranks] / by_ranks[min(by_ranks)] if ranks in by_ranks and kind_of(rows) != "mixed" else efficient(rows, ranks)
+    return (
+        by_ranks[ranks] / by_ranks[min(by_ranks)]
+        if ranks in by_ranks and kind_of(rows) != "mixed"
+        else efficient(rows, ranks)
+    )
 
 
 # %% wrong: against one GPU => values against-one

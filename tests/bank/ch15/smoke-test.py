@@ -4,7 +4,14 @@ import math
 from statistics import mean, pvariance, variance
 
 
-def asked(run, floor, order="explodes repeat frozen leak memorises nothing", same=lambda one, two: one == two, sample=variance, noises=(1, 1)):
+def asked(
+    run,
+    floor,
+    order="explodes repeat frozen leak memorises nothing",
+    same=lambda one, two: one == two,
+    sample=variance,
+    noises=(1, 1),
+):
     """A right answer, but for what is said: the order of questions, what is compared, which variance, and how many noises away from the floor and from before."""
     one, two = run(), run()
     losses, before, after = one["losses"], mean(one["before"]), mean(one["after"])
@@ -336,6 +343,7 @@ def smoke(run, floor):
         return "memorises" if losses[-1] < losses[0] / 2 else "learns nothing"
     return "sound"
 
+
 # %% wrong: only the last loss is compared => generality unnoticed
 
 
@@ -354,7 +362,9 @@ def smoke(run, floor):
 
 
 def smoke(run, floor):
-    return asked(run, floor, same=lambda one, two: all(one[name] == two[name] for name in ("losses", "before", "after")))
+    return asked(
+        run, floor, same=lambda one, two: all(one[name] == two[name] for name in ("losses", "before", "after"))
+    )
 
 
 # %% wrong: repeats before explosions => generality not-explodes

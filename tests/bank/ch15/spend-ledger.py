@@ -155,7 +155,12 @@ def ledger(stages, stop, gpus, price, increment):
         whole = stage["state"] == "done" and stage["end"] <= stop
         spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
     total = rate * math.ceil(stop / increment - 1e-9) * increment
-    return {**spent, "idle": rate * sum(b["start"] - a["end"] for a, b in zip(stages, stages[1:]) if b["start"] <= stop), "rounding": total - rate * stop, "total": total}
+    return {
+        **spent,
+        "idle": rate * sum(b["start"] - a["end"] for a, b in zip(stages, stages[1:]) if b["start"] <= stop),
+        "rounding": total - rate * stop,
+        "total": total,
+    }
 
 
 def stop_by(budget, gpus, price, increment, grace):

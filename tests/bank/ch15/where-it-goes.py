@@ -168,7 +168,9 @@ def where_it_goes(rows, warm_up, every):
     timed = rows[warm_up:]
     names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
     found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
-    found["other"] = fmean(row["seconds"] - sum(s for n, s in row["parts"].items() if n != "checkpoint") for row in timed)
+    found["other"] = fmean(
+        row["seconds"] - sum(s for n, s in row["parts"].items() if n != "checkpoint") for row in timed
+    )
     saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
     found["checkpoint"] = fmean(saved) / every if saved else 0.0
     return found

@@ -24,6 +24,7 @@ def partner_of(pairing: str, rank: int, ranks: int) -> int:
 
 def _kinds(coin: torch.Generator) -> Mapping[str, Callable[[], Tensor]]:
     """Tensors that a repair for six floats may not expect."""
+
     def whole(*shape: int) -> Tensor:
         return torch.randint(-(2**40), 2**40, shape, generator=coin)
 
@@ -49,14 +50,39 @@ def exchange_cases(params: Params, rng: random.Random) -> list[Case]:
         Case(name="four ranks", ranks=4, per_rank=ranks_with(4), kind="generality", part="pairs"),
         Case(name="two ranks, other data", ranks=2, per_rank=ranks_with(2), part="exchange", visible=False),
     ]
-    plain += [Case(name=f"{n} ranks", ranks=n, per_rank=ranks_with(n), kind="generality", part="pairs", visible=False)
-              for n in (6, 10)]  # fmt: skip
-    plain += [Case(name=name, ranks=2, per_rank=((make(),), (make(),)), kind="generality", part="tensors", visible=False)
-              for name, make in _kinds(coin).items()]  # fmt: skip
-    unkind = [Case(name=f"two ranks, {adversary}", ranks=2, per_rank=ranks_with(2), kind="protocol", part="safe",
-                   visible=False, adversary=adversary) for adversary in ADVERSARIES]  # fmt: skip
-    return [*plain, *unkind, Case(name="two ranks, each pair's operations in the order of issue, as on NCCL", ranks=2,
-                                  per_rank=ranks_with(2), kind="protocol", part="order", visible=False, adversary=STRICT)]
+    plain += [
+        Case(name=f"{n} ranks", ranks=n, per_rank=ranks_with(n), kind="generality", part="pairs", visible=False)
+        for n in (6, 10)
+    ]
+    plain += [
+        Case(name=name, ranks=2, per_rank=((make(),), (make(),)), kind="generality", part="tensors", visible=False)
+        for name, make in _kinds(coin).items()
+    ]
+    unkind = [
+        Case(
+            name=f"two ranks, {adversary}",
+            ranks=2,
+            per_rank=ranks_with(2),
+            kind="protocol",
+            part="safe",
+            visible=False,
+            adversary=adversary,
+        )
+        for adversary in ADVERSARIES
+    ]
+    return [
+        *plain,
+        *unkind,
+        Case(
+            name="two ranks, each pair's operations in the order of issue, as on NCCL",
+            ranks=2,
+            per_rank=ranks_with(2),
+            kind="protocol",
+            part="order",
+            visible=False,
+            adversary=STRICT,
+        ),
+    ]
 
 
 def _exchange_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
@@ -70,23 +96,35 @@ def _exchange_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault
         if fault := not_like(got, want, rank, RECEIVE):
             return fault
         if case.adversary is not None:
-            return "reads-early", (f"With {case.adversary}, rank {rank} held something else than rank {partner} had sent. Before "
-                                   "`wait()` returns, a tensor under way may be neither read nor written.")  # fmt: skip
+            return "reads-early", (
+                f"With {case.adversary}, rank {rank} held something else than rank {partner} had sent. Before "
+                "`wait()` returns, a tensor under way may be neither read nor written."
+            )
         if same(got, given[rank]):
-            return "own-tensor", (f"Rank {rank} returned what it was given, not rank {partner}'s tensor. Receive into a tensor "
-                                  "of its own, never into one that is still under way, and return it.")  # fmt: skip
+            return "own-tensor", (
+                f"Rank {rank} returned what it was given, not rank {partner}'s tensor. Receive into a tensor "
+                "of its own, never into one that is still under way, and return it."
+            )
         if params["pairing"] != "neighbours" and same(got, given[rank ^ 1]):
-            return "public-form", (f"This solves the public form of the exercise: rank {rank} has rank {rank ^ 1}'s tensor. "
-                                   f"In yours the pairs are {params['pairs']}.")  # fmt: skip
+            return "public-form", (
+                f"This solves the public form of the exercise: rank {rank} has rank {rank ^ 1}'s tensor. "
+                f"In yours the pairs are {params['pairs']}."
+            )
         for other, theirs in enumerate(given):
             if other != rank and same(got, theirs):
-                return "wrong-partner", (f"Rank {rank} returned rank {other}'s tensor; with {len(given)} ranks its partner is "
-                                         f"rank {partner}. The pairs are {params['pairs']}.")  # fmt: skip
+                return "wrong-partner", (
+                    f"Rank {rank} returned rank {other}'s tensor; with {len(given)} ranks its partner is "
+                    f"rank {partner}. The pairs are {params['pairs']}."
+                )
         if want.numel() and torch.allclose(got.float(), want.float(), rtol=1e-2, atol=1e-5):
-            return "rounded", (f"Rank {rank}'s result is close to rank {partner}'s tensor but not equal to it: it was added to "
-                               "something, or its dtype was changed, on the way. What is sent must arrive bit for bit.")  # fmt: skip
-        return "", (f"Rank {rank} should hold rank {partner}'s tensor and holds other numbers. Was anything received into the "
-                    "tensor that is returned, before it is returned?")  # fmt: skip
+            return "rounded", (
+                f"Rank {rank}'s result is close to rank {partner}'s tensor but not equal to it: it was added to "
+                "something, or its dtype was changed, on the way. What is sent must arrive bit for bit."
+            )
+        return "", (
+            f"Rank {rank} should hold rank {partner}'s tensor and holds other numbers. Was anything received into the "
+            "tensor that is returned, before it is returned?"
+        )
     return None
 
 
@@ -98,13 +136,19 @@ def _exchange_cost(case: Case, meter: Mapping[str, Any]) -> Fault | None:
             times = sent / size if size else math.inf
             told = sorted({dst for src, dst, nbytes, _ in meter["pairs"] if src == rank and nbytes})
             if len(told) > 1:
-                return "told-everyone", (f"Rank {rank} sent to ranks {', '.join(map(str, told))}: {times:.3g} times its tensor. "
-                                         "One rank asked for it; the bytes to the others are waste.")  # fmt: skip
-            return "sent-twice", (f"Rank {rank} sent {sent:,} bytes: {times:.3g} times its tensor of {size:,}. Each byte needs to "
-                                  "cross once.")  # fmt: skip
+                return "told-everyone", (
+                    f"Rank {rank} sent to ranks {', '.join(map(str, told))}: {times:.3g} times its tensor. "
+                    "One rank asked for it; the bytes to the others are waste."
+                )
+            return "sent-twice", (
+                f"Rank {rank} sent {sent:,} bytes: {times:.3g} times its tensor of {size:,}. Each byte needs to "
+                "cross once."
+            )
         if received < size:
-            return "too-few-bytes", (f"Rank {rank} received {received:,} bytes and returned a tensor of {size:,}. What a rank has "
-                                     "not received it cannot know.")  # fmt: skip
+            return "too-few-bytes", (
+                f"Rank {rank} received {received:,} bytes and returned a tensor of {size:,}. What a rank has "
+                "not received it cannot know."
+            )
     return None
 
 
@@ -112,8 +156,10 @@ def _exchange_partners(params: Params, case: Case, meter: Mapping[str, Any]) -> 
     for src, dst, _, messages in meter["pairs"]:
         partner = partner_of(params["pairing"], src, case.ranks or 0)
         if messages and dst != partner:
-            return "spoke-to-others", (f"Rank {src} sent a message to rank {dst}, though its partner is rank {partner}. A third rank "
-                                       "that must answer is one more that can be late.")  # fmt: skip
+            return "spoke-to-others", (
+                f"Rank {src} sent a message to rank {dst}, though its partner is rank {partner}. A third rank "
+                "that must answer is one more that can be late."
+            )
     return None
 
 

@@ -9,14 +9,25 @@ from course_lib.judging.faults import Fault, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 CUTS: Mapping[str, tuple[str, str, str]] = {  # cut -> (property, what the ranks say, what to think of when it is wrong)
-    "data": (PROPERTIES[2], "all_reduce", "Each rank has the gradient of its own samples. What has to happen to these?"),
-    "sharded": (PROPERTIES[1], "all_gather + reduce_scatter",
-                "A rank keeps a piece of each layer. What does it need just before the layer runs, and what is left after?"),
-    "tensor": (PROPERTIES[4], "all_reduce", "Each rank multiplied a slice. When the slices are terms of a sum, what is missing?"),
+    "data": (
+        PROPERTIES[2],
+        "all_reduce",
+        "Each rank has the gradient of its own samples. What has to happen to these?",
+    ),
+    "sharded": (
+        PROPERTIES[1],
+        "all_gather + reduce_scatter",
+        "A rank keeps a piece of each layer. What does it need just before the layer runs, and what is left after?",
+    ),
+    "tensor": (
+        PROPERTIES[4],
+        "all_reduce",
+        "Each rank multiplied a slice. When the slices are terms of a sum, what is missing?",
+    ),
     "pipeline": (PROPERTIES[0], "send_recv", "One rank's output is the next rank's input, and nobody else's."),
     "context": (PROPERTIES[5], "ring", "Every query must meet every key, and no rank has them all at once."),
     "expert": (PROPERTIES[3], "all_to_all", "Every rank has tokens for experts that live on every other rank."),
-}  # fmt: skip
+}
 TALK = tuple(dict.fromkeys(say for _, say, _ in CUTS.values()))
 
 
@@ -46,7 +57,9 @@ def _row(row: Any) -> tuple[str, str] | None:
     return None
 
 
-def _match_fault(cut: str, row: tuple[str, str] | None, used: list[str], letter: str, got: Mapping[Any, Any]) -> Fault | None:
+def _match_fault(
+    cut: str, row: tuple[str, str] | None, used: list[str], letter: str, got: Mapping[Any, Any]
+) -> Fault | None:
     _, say, think = CUTS[cut]
     if row is None:
         given = "is missing" if cut not in got else f"is {describe(got[cut])}"
@@ -56,9 +69,15 @@ def _match_fault(cut: str, row: tuple[str, str] | None, used: list[str], letter:
     if row[1] not in {"".join(each.split()) for each in TALK}:
         return "no-such-talk", f'Row "{cut}": {describe(got[cut][1])} is not on the list: {", ".join(TALK)}.'
     if used.count(row[0]) > 1:
-        return "letter-twice", f"Letter {row[0]} is used {used.count(row[0])} times; each property belongs to one cut, so none of its rows counts."
+        return (
+            "letter-twice",
+            f"Letter {row[0]} is used {used.count(row[0])} times; each property belongs to one cut, so none of its rows counts.",
+        )
     if row[0] != letter:
-        return "wrong-property", f'Row "{cut}": that property is true, but it is not what makes this cut possible. What exactly is cut here?'
+        return (
+            "wrong-property",
+            f'Row "{cut}": that property is true, but it is not what makes this cut possible. What exactly is cut here?',
+        )
     if row[1] != "".join(say.split()):
         return "wrong-talk", f'Row "{cut}": the property fits, what the ranks say does not. {think}'
     return None

@@ -26,13 +26,38 @@ def token_cases(params: Params, rng: random.Random) -> list[Case]:
     cases = [
         Case(name=f"{n} ranks", ranks=n, per_rank=_stamps(n, coin), part="token"),
         Case(name=f"{n} ranks, other stamps", ranks=n, per_rank=_stamps(n, coin), part="token", visible=False),
-        Case(name="two ranks in 32 bits", ranks=2, per_rank=_stamps(2, coin, torch.int32), kind="generality", part="sizes",
-             visible=False),
-    ]  # fmt: skip
-    cases += [Case(name="one rank alone" if size == 1 else f"{size} ranks", ranks=size, per_rank=_stamps(size, coin),
-                   kind="generality", part="sizes", visible=False) for size in (1, 3, 8, 13)]  # fmt: skip
-    return cases + [Case(name=f"{n} ranks, {adversary}", ranks=n, per_rank=_stamps(n, coin), kind="protocol", part="safe",
-                         visible=False, adversary=adversary) for adversary in ADVERSARIES]  # fmt: skip
+        Case(
+            name="two ranks in 32 bits",
+            ranks=2,
+            per_rank=_stamps(2, coin, torch.int32),
+            kind="generality",
+            part="sizes",
+            visible=False,
+        ),
+    ]
+    cases += [
+        Case(
+            name="one rank alone" if size == 1 else f"{size} ranks",
+            ranks=size,
+            per_rank=_stamps(size, coin),
+            kind="generality",
+            part="sizes",
+            visible=False,
+        )
+        for size in (1, 3, 8, 13)
+    ]
+    return cases + [
+        Case(
+            name=f"{n} ranks, {adversary}",
+            ranks=n,
+            per_rank=_stamps(n, coin),
+            kind="protocol",
+            part="safe",
+            visible=False,
+            adversary=adversary,
+        )
+        for adversary in ADVERSARIES
+    ]
 
 
 def _visited(rank: int, ranks: int, step: int) -> list[int]:
@@ -66,24 +91,36 @@ def _token_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | 
 def _token_slip(case: Case, given: Sequence[Tensor], rank: int, got: Tensor, visited: list[int]) -> Fault:
     """What is wrong with one rank's token: which stamps it has too many, too few or twice."""
     if case.adversary is not None:
-        return "reads-early", (f"With {case.adversary}, rank {rank}'s token is not the one that was sent. Between `isend` or `irecv` "
-                               "and its `wait()`, leave the tensor alone.")  # fmt: skip
+        return "reads-early", (
+            f"With {case.adversary}, rank {rank}'s token is not the one that was sent. Between `isend` or `irecv` "
+            "and its `wait()`, leave the tensor alone."
+        )
     stamp = [int(one[slot]) for slot, one in enumerate(given)]
     held = [int(each) for each in got]
     if rank == 0 and held == [int(each) for each in given[0]] and len(given) > 1:
-        return "never-home", "Rank 0 returned the token as it sent it off. It has to come home: who sends to rank 0, and when?"
+        return (
+            "never-home",
+            "Rank 0 returned the token as it sent it off. It has to come home: who sends to rank 0, and when?",
+        )
     if twice := [r for r in visited if held[r] == 2 * stamp[r]]:
-        return "stamped-twice", f"Rank {rank}'s token bears rank {twice[0]}'s stamp twice. Each rank adds its stamp once."
+        return (
+            "stamped-twice",
+            f"Rank {rank}'s token bears rank {twice[0]}'s stamp twice. Each rank adds its stamp once.",
+        )
     if early := [r for r in range(len(given)) if r not in visited and held[r] == stamp[r]]:
-        return "knows-too-much", (f"Rank {rank}'s token bears the stamp of rank {early[0]}, which the token has not visited yet. Return "
-                                  "it as it left the rank's hands.")  # fmt: skip
+        return "knows-too-much", (
+            f"Rank {rank}'s token bears the stamp of rank {early[0]}, which the token has not visited yet. Return "
+            "it as it left the rank's hands."
+        )
     if held[rank] != stamp[rank]:
         where = [slot for slot in range(len(given)) if slot != rank and held[slot] == stamp[rank]]
         note = f"; it is in slot {where[0]}" if where else ""
         return "not-stamped", f"Rank {rank}'s own stamp is missing from slot {rank} of the token it returned{note}."
     if missing := [r for r in visited if held[r] != stamp[r]]:
-        return "lost-stamp", (f"Rank {rank}'s token lacks rank {missing[0]}'s stamp, though it passed there before. Add to the token "
-                              "that came, and pass that one on.")  # fmt: skip
+        return "lost-stamp", (
+            f"Rank {rank}'s token lacks rank {missing[0]}'s stamp, though it passed there before. Add to the token "
+            "that came, and pass that one on."
+        )
     return "", f"Rank {rank}'s token bears marks that are nobody's stamp."
 
 
@@ -96,13 +133,20 @@ def _token_cost(params: Params, case: Case, meter: Mapping[str, Any]) -> Fault |
         if sent > most or messages > bool(most):
             told = len({dst for src, dst, _, count in meter["pairs"] if src == rank and count})
             if told > 1:
-                return "told-everyone", (f"Rank {rank} sent to {told} ranks. The token is one thing in one place: each rank sends it "
-                                         "on once.")  # fmt: skip
-            return "sent-again", (f"Rank {rank} sent {messages} messages, {sent:,} bytes; the token of {most:,} bytes leaves each rank "
-                                  "once.")  # fmt: skip
+                return "told-everyone", (
+                    f"Rank {rank} sent to {told} ranks. The token is one thing in one place: each rank sends it "
+                    "on once."
+                )
+            return "sent-again", (
+                f"Rank {rank} sent {messages} messages, {sent:,} bytes; the token of {most:,} bytes leaves each rank "
+                "once."
+            )
         known = len(_visited(rank, ranks, params["direction"])) - 1
         if received < known * item:
-            return "too-few-bytes", f"Rank {rank} bears {known} stamps of others and received {received:,} bytes: too few to know them."
+            return (
+                "too-few-bytes",
+                f"Rank {rank} bears {known} stamps of others and received {received:,} bytes: too few to know them.",
+            )
     return None
 
 
@@ -110,7 +154,10 @@ def _token_route(params: Params, case: Case, meter: Mapping[str, Any]) -> Fault 
     for src, dst, _, messages in meter["pairs"]:
         after = (src + params["direction"]) % (case.ranks or 1)
         if messages and dst != after:
-            return "not-a-neighbour", f"Rank {src} sent to rank {dst}; on the route {params['route']} it speaks to rank {after} only."
+            return (
+                "not-a-neighbour",
+                f"Rank {src} sent to rank {dst}; on the route {params['route']} it speaks to rank {after} only.",
+            )
     return None
 
 

@@ -34,7 +34,7 @@ RUN_ITEMS = (
     Item("llama3-1170-years", "", "years"),
     Item("seven-b-1966-days", "", "days"),
     Item("waste-3-million", "", "millions of US dollars"),
-)  # fmt: skip
+)
 
 
 def statement(items: tuple[Item, ...]) -> str:
@@ -69,9 +69,19 @@ def _run_text() -> str:
 
 def _audit(name: str, answer: str, title: str, text: str, hints: tuple[str, str, str], **more: Any) -> Card:
     return Card(
-        id=name, chapter="01", title=title, points=12, minutes=15, kind="more", form="audit", answers=(answer,),
-        text=text, hints=hints, allowed="everything, the library too: the judgement is what counts.", **more,
-    )  # fmt: skip
+        id=name,
+        chapter="01",
+        title=title,
+        points=12,
+        minutes=15,
+        kind="more",
+        form="audit",
+        answers=(answer,),
+        text=text,
+        hints=hints,
+        allowed="everything, the library too: the judgement is what counts.",
+        **more,
+    )
 
 
 AUDIT_ONE_STEP = _audit(
@@ -86,7 +96,7 @@ it names none, an H100 has {_peak("H100 SXM")}, a year 365.25 days, and training
         "Before any calculation: which of these numbers have you seen an order of magnitude of?",
         "Recompute all six the same way: work over speed. Then divide each printed number by yours: a quotient of 1 is "
         "right, of 1,000, of 2 or of the MFU tells the cause.",
-        "`work = 6 * params * tokens`; `speed = gpus * peak * mfu`; `\"some-id\": (work / speed / unit, \"wrong\", \"unit\")`.",
+        '`work = 6 * params * tokens`; `speed = gpus * peak * mfu`; `"some-id": (work / speed / unit, "wrong", "unit")`.',
     ),
     difficulty=3,
     importance=4,

@@ -74,14 +74,20 @@ They must hold for other sizes and other cards. {CLOSE}""",
     ),
     allowed="the standard library and numpy.",
     hides=(
-        "memory:state_bytes", "memory:state_by_bucket", "memory:bytes_per_param", "memory:fewest_devices",
-        "memory:headroom_bytes", "memory:zero_bytes", "memory:zero_by_bucket", "memory:zero_bytes_per_param",
+        "memory:state_bytes",
+        "memory:state_by_bucket",
+        "memory:bytes_per_param",
+        "memory:fewest_devices",
+        "memory:headroom_bytes",
+        "memory:zero_bytes",
+        "memory:zero_by_bucket",
+        "memory:zero_bytes_per_param",
     ),
     params={"params": 13e9, "memory": memory_of("H100 SXM"), "convention": "B", "buckets": buckets_text("B")},
     vary=_state_variant,
     structural="convention",
     probe=rows,
-)  # fmt: skip
+)
 
 
 def _days_variant(draw: random.Random) -> Mapping[str, Any]:
@@ -124,12 +130,16 @@ bring it down to {{{{days:int}}}} days?
     allowed="the standard library, numpy and `course_lib.units`.",
     hides=("compute:train_flops", "compute:train_seconds", "compute:devices_for_deadline"),
     params={
-        "params": 7e9, "tokens": 2e12, "device": "H100 SXM", "flops": dense_flops("H100 SXM"), "utilisation": 0.5,
+        "params": 7e9,
+        "tokens": 2e12,
+        "device": "H100 SXM",
+        "flops": dense_flops("H100 SXM"),
+        "utilisation": 0.5,
         "days": 30,
     },
     vary=_days_variant,
     probe=rows,
-)  # fmt: skip
+)
 
 
 def _spent(kind: str, usd: float, price: float) -> dict[str, Any]:
@@ -138,9 +148,12 @@ def _spent(kind: str, usd: float, price: float) -> dict[str, Any]:
     words = {"dollars": f"a budget of \\${usd / 1e6:g}M", "GPU-hours": f"{hours / 1e6:g}M GPU-hours"}
     unit = {"dollars": "US dollars", "GPU-hours": "GPU-hours"}
     return {
-        "spent_in": kind, "spent": usd if kind == "dollars" else hours, "usd_per_hour": price,
-        "spent_words": words[kind], "spent_unit": unit[kind],
-    }  # fmt: skip
+        "spent_in": kind,
+        "spent": usd if kind == "dollars" else hours,
+        "usd_per_hour": price,
+        "spent_words": words[kind],
+        "spent_unit": unit[kind],
+    }
 
 
 def _waste_variant(draw: random.Random) -> Mapping[str, Any]:
@@ -182,7 +195,12 @@ At or above its baseline a run has lost nothing: both are 0. Not every argument 
     ),
     allowed="the standard library and numpy.",
     hides=("compute:wasted_fraction", "compute:budget_wasted"),
-    params={**_spent("dollars", 10e6, float(facts.price("H100 hour"))), "mfu": 0.35, "achievable": 0.5, "typical": 0.45},
+    params={
+        **_spent("dollars", 10e6, float(facts.price("H100 hour"))),
+        "mfu": 0.35,
+        "achievable": 0.5,
+        "typical": 0.45,
+    },
     vary=_waste_variant,
     structural="spent_in",
     probe=rows,
@@ -222,12 +240,16 @@ shown once you have committed.""",
         "`return (guess / 1.8, guess * 1.8)` with your guess in weeks.",
     ),
     params={
-        "params": 70e9, "tokens": 15e12, "gpus": 1024, "device": "H100 SXM", "flops": dense_flops("H100 SXM"),
+        "params": 70e9,
+        "tokens": 15e12,
+        "gpus": 1024,
+        "device": "H100 SXM",
+        "flops": dense_flops("H100 SXM"),
         "mfu": 0.4,
     },
     vary=_weeks_variant,
     probe=interval,
-)  # fmt: skip
+)
 
 
 def _peak_variant(draw: random.Random) -> Mapping[str, Any]:
@@ -276,12 +298,16 @@ Return the pair `(peak, years)`: the FLOP/s that **one GPU** can promise to dens
     allowed="the standard library, numpy and `course_lib.units`; the rate comes from the sheet, not from `facts`.",
     hides=("compute:train_seconds",),
     params={
-        "params": float(facts.run("GPT-3 175B").params), "tokens": float(facts.run("GPT-3 175B").tokens),
-        "model": "GPT-3", "device": "H100 SXM", "gpus": 1, "scope": _scope(1),
+        "params": float(facts.run("GPT-3 175B").params),
+        "tokens": float(facts.run("GPT-3 175B").tokens),
+        "model": "GPT-3",
+        "device": "H100 SXM",
+        "gpus": 1,
+        "scope": _scope(1),
     },
     vary=_peak_variant,
     structural="gpus",
     probe=rows,
-)  # fmt: skip
+)
 
 BEFORE_WALLS = (STATE_13B, TRAIN_DAYS, MFU_WASTE, PREDICT_WEEKS, WHICH_PEAK)

@@ -70,17 +70,26 @@ one GPU reaches alone. {CLOSE}""",
     hides=("compute:train_seconds", "compute:devices_for_deadline"),
     params={
         **_law("doubling", 0.97),
-        "params": 70e9, "tokens": 15e12, "device": "H100 SXM", "flops": dense_flops("H100 SXM"), "mfu": 0.4,
-        "gpus": 1024, "weeks": 26,
+        "params": 70e9,
+        "tokens": 15e12,
+        "device": "H100 SXM",
+        "flops": dense_flops("H100 SXM"),
+        "mfu": 0.4,
+        "gpus": 1024,
+        "weeks": 26,
     },
     vary=_plan_variant,
     structural="law",
     probe=rows,
-)  # fmt: skip
+)
 
 _SCOPES = {
     "all": {"batch_of": "of **all GPUs together**", "peak": "gpu_flops", "likeness": "the mistake"},
-    "each": {"batch_of": "of **each GPU**", "peak": "(gpus * gpu_flops)", "likeness": "the mirror image of the mistake"},
+    "each": {
+        "batch_of": "of **each GPU**",
+        "peak": "(gpus * gpu_flops)",
+        "likeness": "the mirror image of the mistake",
+    },
 }
 
 
@@ -135,13 +144,21 @@ from checkpointed activations; that work does not count as model FLOPs. {CLOSE}"
     allowed="the standard library and numpy.",
     hides=("compute:mfu", "compute:hfu"),
     params={
-        "scope": "all", **_SCOPES["all"], "params": 70e9, "sequence": 2048, "batch": 16, "steps": 500, "hours": 13.5,
-        "gpus": 16, "device": "A100 SXM 80GB", "flops": dense_flops("A100 SXM 80GB"),
+        "scope": "all",
+        **_SCOPES["all"],
+        "params": 70e9,
+        "sequence": 2048,
+        "batch": 16,
+        "steps": 500,
+        "hours": 13.5,
+        "gpus": 16,
+        "device": "A100 SXM 80GB",
+        "flops": dense_flops("A100 SXM 80GB"),
     },
     vary=_bug_variant,
     structural="scope",
     probe=rows,
-)  # fmt: skip
+)
 
 RESPONSES = {
     "memory": "shard the state",
@@ -193,15 +210,15 @@ them; `("{STAY}", [])` if there is none. Six projects on {{{{device}}}} are show
         "What does a project that neither trains nor serves much have to pay for?",
         "Four independent questions, each with yes or no; collect the names in order and look up the first one's "
         "response. Only a job with tokens can hit the first two, only one with requests the last two.",
-        "`walls = [name for name, hit in ((\"memory\", trains and 16 * p > memory), …) if hit]`; "
-        "`return (RESPONSES[walls[0]] if walls else \"stay on one GPU\", walls)`.",
+        '`walls = [name for name, hit in (("memory", trains and 16 * p > memory), …) if hit]`; '
+        '`return (RESPONSES[walls[0]] if walls else "stay on one GPU", walls)`.',
     ),
     allowed="the standard library and numpy.",
     hides=("walls:triage", "compute:train_seconds", "memory:state_bytes"),
     params={"device": "H100 SXM", "mfu": 0.4, "params": 1e9},
     vary=_triage_variant,
     probe=rows,
-)  # fmt: skip
+)
 
 _ASKED = {
     "point": (
@@ -253,16 +270,25 @@ and pay for GPU-hours only. Numbers within 0.1 % pass, so the slope and the next
     ),
     allowed="the standard library, numpy and `course_lib.units`.",
     hides=(
-        "compute:points_of_mfu_usd", "compute:cost_slope", "compute:elasticity", "compute:wasted_fraction",
+        "compute:points_of_mfu_usd",
+        "compute:cost_slope",
+        "compute:elasticity",
+        "compute:wasted_fraction",
         "compute:budget_wasted",
     ),
     params={
-        "asked": "point", "question": _ASKED["point"], "params": 70e9, "tokens": 15e12, "device": "H100 SXM",
-        "flops": dense_flops("H100 SXM"), "usd_per_hour": float(facts.price("H100 hour")), "mfu": 0.4,
+        "asked": "point",
+        "question": _ASKED["point"],
+        "params": 70e9,
+        "tokens": 15e12,
+        "device": "H100 SXM",
+        "flops": dense_flops("H100 SXM"),
+        "usd_per_hour": float(facts.price("H100 hour")),
+        "mfu": 0.4,
     },
     vary=_point_variant,
     structural="asked",
     probe=rows,
-)  # fmt: skip
+)
 
 PROBLEMS = (YEARS_TO_WEEKS, MFU_BUG, TRIAGE_SIX, COST_SENSITIVITY)

@@ -64,18 +64,25 @@ of these that, **by itself, leaves no wall at all**; the list goes from cheap to
         "What would you compute first: the fix, or the three loads as a function of a job?",
         "Write `loads(job)` once. A fix is a changed copy of the job; try the four in order and stop at the first whose "
         "largest load is at most 1. For the last one, how does each load depend on the number of GPUs?",
-        "`for fix, changed in ((\"nothing\", job), (\"shard state\", {**job, \"sharded\": True}), …): if max(loads(changed)"
-        ".values()) <= 1: return wall, fix, changed[\"gpus\"]`; then count GPUs upwards from `job[\"gpus\"]`.",
+        '`for fix, changed in (("nothing", job), ("shard state", {**job, "sharded": True}), …): if max(loads(changed)'
+        '.values()) <= 1: return wall, fix, changed["gpus"]`; then count GPUs upwards from `job["gpus"]`.',
     ),
     allowed="the standard library and numpy.",
     hides=(
-        "walls:walls", "walls:apply_fix", "walls:cheapest_fix", "memory:state_bytes", "memory:fewest_devices",
-        "compute:train_seconds", "compute:devices_for_deadline",
+        "walls:walls",
+        "walls:apply_fix",
+        "walls:cheapest_fix",
+        "memory:state_bytes",
+        "memory:fewest_devices",
+        "compute:train_seconds",
+        "compute:devices_for_deadline",
     ),
     params={
-        "convention": "B", "bytes_per_param": int(memory.CONVENTIONS["B"].bytes_per_param), "params": 13e9,
+        "convention": "B",
+        "bytes_per_param": int(memory.CONVENTIONS["B"].bytes_per_param),
+        "params": 13e9,
         "device": "H100 SXM",
     },
     vary=_wall_variant,
     probe=rows,
-)  # fmt: skip
+)

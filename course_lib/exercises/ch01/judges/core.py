@@ -9,13 +9,7 @@ from typing import Any
 from course_lib import facts, memory
 from course_lib.judging import Judging, Params, describe, is_number
 from course_lib.judging.columns import EXACT, Column, Slip, columns, gpus_text
-from course_lib.judging.draws import (
-    days_alone,
-    log_uniform,
-    plain,
-    safely_off_whole,
-    unseen,
-)
+from course_lib.judging.draws import days_alone, log_uniform, plain, safely_off_whole, unseen
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import DAY, GB, HOUR, WEEK, YEAR, GiB, bytes_text, duration_text, number_text
 
@@ -53,9 +47,12 @@ def _state_slips(convention: str) -> tuple[Slip, ...]:
         Slip("bits", lambda p: p * total * 8, "this counts bits; a byte has eight of them."),
         Slip("weights-only", lambda p: p * bytes_each["weights"], "these are the weights alone; training keeps more."),
         *missing,
-        Slip("one-moment", lambda p: p * (total - bytes_each["moments"] / 2),
-             "Adam keeps two moments for every parameter; one is missing."),
-    )  # fmt: skip
+        Slip(
+            "one-moment",
+            lambda p: p * (total - bytes_each["moments"] / 2),
+            "Adam keeps two moments for every parameter; one is missing.",
+        ),
+    )
 
 
 def _spread_words(nbytes: float, gpu_memory: float) -> str:
@@ -68,28 +65,46 @@ def _spread_words(nbytes: float, gpu_memory: float) -> str:
 
 def _state_columns(convention: str) -> tuple[Column, Column, Column]:
     return (
-        Column(part="state", unit="bytes", want=partial(_state_row, convention), slips=_state_slips(convention),
-               words=lambda p: f"{number_text(p)} parameters", hint="Which of the listed buckets is not in it?"),
-        Column(part="fewest", unit="GPUs", want=least_gpus, rel=EXACT,
-               words=_spread_words,
-               slips=(
-                   Slip("rounded-down", lambda n, m: n // m, "so few do not hold it: a part of a GPU is left over."),
-                   Slip("not-whole", lambda n, m: n / m, "GPUs come in whole numbers."),
-                   Slip("one-too-many", lambda n, m: least_gpus(n, m) + 1, "one GPU fewer holds it too."),
-                   Slip("none-at-all", lambda n, m: 0, "even a small model needs one GPU."),
-               )),
-        Column(part="headroom", unit="bytes", want=lambda n, m, g: m - n / g,
-               words=lambda n, m, g: f"{bytes_text(n)} on {gpus_text(g)} of {bytes_text(m)}",
-               slips=(
-                   Slip("gigabytes", lambda n, m, g: (m - n / g) / GB, "this is in GB; the functions speak bytes."),
-                   Slip("all-gpus-together", lambda n, m, g: m * g - n, "this is the room on all GPUs together."),
-                   Slip("not-shared", lambda n, m, g: m - n, "this puts the whole state on one GPU."),
-                   Slip("the-share", lambda n, m, g: n / g, "this is what is used, not what is left."),
-                   Slip("sign", lambda n, m, g: n / g - m, "the sign is turned: room is positive."),
-                   Slip("cut-at-zero", lambda n, m, g: max(0.0, m - n / g),
-                        "it does not fit, and by how much is the question: negative."),
-               )),
-    )  # fmt: skip
+        Column(
+            part="state",
+            unit="bytes",
+            want=partial(_state_row, convention),
+            slips=_state_slips(convention),
+            words=lambda p: f"{number_text(p)} parameters",
+            hint="Which of the listed buckets is not in it?",
+        ),
+        Column(
+            part="fewest",
+            unit="GPUs",
+            want=least_gpus,
+            rel=EXACT,
+            words=_spread_words,
+            slips=(
+                Slip("rounded-down", lambda n, m: n // m, "so few do not hold it: a part of a GPU is left over."),
+                Slip("not-whole", lambda n, m: n / m, "GPUs come in whole numbers."),
+                Slip("one-too-many", lambda n, m: least_gpus(n, m) + 1, "one GPU fewer holds it too."),
+                Slip("none-at-all", lambda n, m: 0, "even a small model needs one GPU."),
+            ),
+        ),
+        Column(
+            part="headroom",
+            unit="bytes",
+            want=lambda n, m, g: m - n / g,
+            words=lambda n, m, g: f"{bytes_text(n)} on {gpus_text(g)} of {bytes_text(m)}",
+            slips=(
+                Slip("gigabytes", lambda n, m, g: (m - n / g) / GB, "this is in GB; the functions speak bytes."),
+                Slip("all-gpus-together", lambda n, m, g: m * g - n, "this is the room on all GPUs together."),
+                Slip("not-shared", lambda n, m, g: m - n, "this puts the whole state on one GPU."),
+                Slip("the-share", lambda n, m, g: n / g, "this is what is used, not what is left."),
+                Slip("sign", lambda n, m, g: n / g - m, "the sign is turned: room is positive."),
+                Slip(
+                    "cut-at-zero",
+                    lambda n, m, g: max(0.0, m - n / g),
+                    "it does not fit, and by how much is the question: negative.",
+                ),
+            ),
+        ),
+    )
 
 
 def _state_row(convention: str, params: float) -> float:
@@ -106,19 +121,24 @@ def _state_cases(params: Params, rng: random.Random) -> list[Case]:
     exact = [(160e9, 80e9), (80e9, 80e9), (640_000_000_000, 80_000_000_000), (1.28e12, 40e9), (282e9, 141e9)]
     odd = [(1e6, 80e9), (16, 80e9), (80e9 + 16, 80e9), (1120e9, 80 * 2.0**30), (208e9, 24 * 2.0**30), (81e9, 40e9)]
     rooms = [(n, m, rng.choice((1, 2, 3, 8, 64, 1000))) for n, m in many]
-    usual = [(1000 * state_of(log_uniform(rng, 1e7, 9e7), "B") + 1e7, float(rng.choice(cards))) for _ in range(3)]  # no exact fit
+    usual = [
+        (1000 * state_of(log_uniform(rng, 1e7, 9e7), "B") + 1e7, float(rng.choice(cards))) for _ in range(3)
+    ]  # no exact fit
     return [
         Case(name=f"{number_text(size)} parameters", args=(0, [(size,)]), part="state"),
         Case(name="the fewest GPUs", args=(1, [(nbytes, card)]), part="fewest"),
-        Case(name="room on each GPU", args=(2, [(nbytes, card, n) for n in (fewest, fewest + 1, fewest + 5)]),
-             part="headroom"),
+        Case(
+            name="room on each GPU",
+            args=(2, [(nbytes, card, n) for n in (fewest, fewest + 1, fewest + 5)]),
+            part="headroom",
+        ),
         plain("state", 0, "three more sizes", [(log_uniform(rng, 1e9, 9e10),) for _ in range(3)]),
         plain("fewest", 1, "three more cards", usual),
         plain("headroom", 2, "three more rooms", [(n, m, least_gpus(n, m) + rng.randint(1, 8)) for n, m in usual]),
         unseen(rng, "state", 0, "other sizes", [(p,) for p in sizes]),
         unseen(rng, "fewest", 1, "other cards", many + exact + odd),
         unseen(rng, "headroom", 2, "other rooms", [*rooms, (160e9, 80e9, 2), (160e9, 80e9, 1), (208e9, 80e9, 2)]),
-    ]  # fmt: skip
+    ]
 
 
 def _state_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -127,8 +147,12 @@ def _state_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
 
 STATE_13B = Judging(
     shares={
-        "values:state": 0.2, "values:fewest": 0.1, "values:headroom": 0.1,
-        "generality:state": 0.2, "generality:fewest": 0.2, "generality:headroom": 0.2,
+        "values:state": 0.2,
+        "values:fewest": 0.1,
+        "values:headroom": 0.1,
+        "generality:state": 0.2,
+        "generality:fewest": 0.2,
+        "generality:headroom": 0.2,
     },
     cases=_state_cases,
     verdicts=_state_verdicts,
@@ -137,7 +161,7 @@ STATE_13B = Judging(
     "which is why people use more GPUs than the state asks for: the room on each is its memory less an even share.",
     pytorch="`torch.optim.AdamW` creates its two moments at the first `step()`; "
     "`torch.distributed.fsdp.fully_shard` is what spreads the state evenly (chapter 08).",
-)  # fmt: skip
+)
 
 
 def _gpus_in(params: float, tokens: float, gpu_flops: float, utilisation: float, days: float) -> int:
@@ -146,48 +170,75 @@ def _gpus_in(params: float, tokens: float, gpu_flops: float, utilisation: float,
 
 def _run_words(p: float, d: float, f: float, u: float, *more: Any) -> str:
     end = f" in {more[0]:g} days" if more else ""
-    return f"{number_text(p)} parameters, {number_text(d)} tokens, {number_text(f / 1e12)} TFLOP/s at {100 * u:g} %{end}"
+    return (
+        f"{number_text(p)} parameters, {number_text(d)} tokens, {number_text(f / 1e12)} TFLOP/s at {100 * u:g} %{end}"
+    )
 
 
 _DAYS_COLUMNS = (
     Column(
-        part="days", unit="days", want=days_alone, words=_run_words,
+        part="days",
+        unit="days",
+        want=days_alone,
+        words=_run_words,
         hint="Work in FLOP over FLOP in a second, then seconds to days.",
         slips=(
             Slip("full-speed", lambda p, d, f, u: days_alone(p, d, f, 1), "this is at 100 % of the peak."),
-            Slip("utilisation-upside-down", lambda p, d, f, u: days_alone(p, d, f, 1 / u),
-                 "a lower utilisation must make the run longer, not shorter."),
+            Slip(
+                "utilisation-upside-down",
+                lambda p, d, f, u: days_alone(p, d, f, 1 / u),
+                "a lower utilisation must make the run longer, not shorter.",
+            ),
             Slip("seconds", lambda p, d, f, u: days_alone(p, d, f, u) * DAY, "these are seconds."),
             Slip("hours", lambda p, d, f, u: days_alone(p, d, f, u) * 24, "these are hours."),
             Slip("years", lambda p, d, f, u: days_alone(p, d, f, u) * DAY / YEAR, "these are years."),
             Slip("forward-only", lambda p, d, f, u: days_alone(p, d, f, u) / 3, "the backward pass costs FLOPs too."),
-            Slip("multiply-adds", lambda p, d, f, u: days_alone(p, d, f, u) / 2,
-                 "a multiplication and an addition are two FLOP."),
-            Slip("recompute", lambda p, d, f, u: days_alone(p, d, f, u) * 8 / 6,
-                 "8 FLOP per parameter and token would count a second forward pass."),
+            Slip(
+                "multiply-adds",
+                lambda p, d, f, u: days_alone(p, d, f, u) / 2,
+                "a multiplication and an addition are two FLOP.",
+            ),
+            Slip(
+                "recompute",
+                lambda p, d, f, u: days_alone(p, d, f, u) * 8 / 6,
+                "8 FLOP per parameter and token would count a second forward pass.",
+            ),
         ),
     ),
     Column(
-        part="gpus", unit="GPUs", want=_gpus_in, words=_run_words, rel=EXACT,
+        part="gpus",
+        unit="GPUs",
+        want=_gpus_in,
+        words=_run_words,
+        rel=EXACT,
         slips=(
-            Slip("rounded-down", lambda p, d, f, u, t: days_alone(p, d, f, u) // t, "so few are late, if only a little."),
+            Slip(
+                "rounded-down", lambda p, d, f, u, t: days_alone(p, d, f, u) // t, "so few are late, if only a little."
+            ),
             Slip("not-whole", lambda p, d, f, u, t: days_alone(p, d, f, u) / t, "GPUs come in whole numbers."),
             Slip("one-too-many", lambda *row: _gpus_in(*row) + 1, "one GPU fewer is in time too."),
-            Slip("full-speed", lambda p, d, f, u, t: _gpus_in(p, d, f, 1, t), "this many suffice only at 100 % of peak."),
+            Slip(
+                "full-speed", lambda p, d, f, u, t: _gpus_in(p, d, f, 1, t), "this many suffice only at 100 % of peak."
+            ),
             Slip("none-at-all", lambda *row: 0, "even a quick run needs one GPU."),
         ),
     ),
-)  # fmt: skip
+)
 
 
-def _days_rows(rng: random.Random, count: int, days: Sequence[float] = (1, 2.5, 7, 30, 90, 365)) -> list[tuple[Any, ...]]:
+def _days_rows(
+    rng: random.Random, count: int, days: Sequence[float] = (1, 2.5, 7, 30, 90, 365)
+) -> list[tuple[Any, ...]]:
     """Runs whose GPU count no rounding noise can change."""
     found: list[tuple[Any, ...]] = []
     while len(found) < count:
         row = (
-            log_uniform(rng, 1e8, 5e11), log_uniform(rng, 1e10, 2e13), float(rng.choice([*facts.devices().values()][5:]).dense_flops),
-            round(rng.uniform(0.15, 0.65), 3), rng.choice(days),
-        )  # fmt: skip
+            log_uniform(rng, 1e8, 5e11),
+            log_uniform(rng, 1e10, 2e13),
+            float(rng.choice([*facts.devices().values()][5:]).dense_flops),
+            round(rng.uniform(0.15, 0.65), 3),
+            rng.choice(days),
+        )
         if safely_off_whole(days_alone(*row[:4]) / row[4]):
             found.append(row)
     return found
@@ -207,7 +258,13 @@ def _days_cases(params: Params, rng: random.Random) -> list[Case]:
         plain("days", 0, "three more runs", [row[:4] for row in usual]),
         plain("gpus", 1, "three more deadlines", usual),
         unseen(rng, "days", 0, "other runs", [row[:4] for row in others]),
-        unseen(rng, "gpus", 1, "other deadlines", [*others, *whole, *hurried, (1e8, 1e9, 989e12, 0.5, 30), (1, 1, 1e12, 1.0, 1)]),
+        unseen(
+            rng,
+            "gpus",
+            1,
+            "other deadlines",
+            [*others, *whole, *hurried, (1e8, 1e9, 989e12, 0.5, 30), (1, 1, 1e12, 1.0, 1)],
+        ),
     ]
 
 
@@ -232,7 +289,9 @@ def _interval_verdicts(_: Params, case: Case, outcome: Outcome) -> list[Verdict]
     value = outcome.value
 
     def verdict(mistake: str = "", message: str = "") -> list[Verdict]:
-        return [Verdict(kind="values", part="interval", ok=not mistake, mistake=mistake, message=message, case=case.name)]
+        return [
+            Verdict(kind="values", part="interval", ok=not mistake, mistake=mistake, message=message, case=case.name)
+        ]
 
     if type(value) not in (tuple, list) or len(value) != 2:
         return verdict("not-a-pair", f"Return two numbers, (low, high), in weeks; got {describe(value)}.")

@@ -29,37 +29,68 @@ def _money_columns(spent_in: str) -> tuple[Column, Column]:
     above = "at or above its baseline a run has lost nothing."
     return (
         Column(
-            part="lost", unit="US dollars", words=_money_words,
+            part="lost",
+            unit="US dollars",
+            words=_money_words,
             want=lambda s, p, m, name, b: money(spent_in, s, p, m, b)[0],
             slips=(
                 Slip("below-zero", lambda s, p, m, name, b: usd(s, p) * (1 - m / b) if m > b else None, above),
-                Slip("against-the-peak", lambda s, p, m, name, b: usd(s, p) * (1 - m),
-                     "this compares with 100 % of the peak, not with this baseline."),
-                Slip("points-for-share", lambda s, p, m, name, b: usd(s, p) * (b - m),
-                     "percentage points of MFU are not a share of the money; the same work is cheaper by a ratio."),
-                Slip("more-for-lost", lambda s, p, m, name, b: usd(s, p) * (b / m - 1),
-                     "this is the worth of the extra work, not what the same work would not have cost."),
-                Slip("price-once-too-often", lambda s, p, m, name, b: usd(s, p) * (1 - m / b) * p,
-                     "this is already in dollars before the price comes in."),
-                Slip("gpu-hours", lambda s, p, m, name, b: usd(s, p) * (1 - m / b) / p,
-                     "these are GPU-hours; the question is in dollars."),
-                Slip("what-is-left", lambda s, p, m, name, b: usd(s, p) * m / b,
-                     "this is what the work would have cost, not what was lost."),
+                Slip(
+                    "against-the-peak",
+                    lambda s, p, m, name, b: usd(s, p) * (1 - m),
+                    "this compares with 100 % of the peak, not with this baseline.",
+                ),
+                Slip(
+                    "points-for-share",
+                    lambda s, p, m, name, b: usd(s, p) * (b - m),
+                    "percentage points of MFU are not a share of the money; the same work is cheaper by a ratio.",
+                ),
+                Slip(
+                    "more-for-lost",
+                    lambda s, p, m, name, b: usd(s, p) * (b / m - 1),
+                    "this is the worth of the extra work, not what the same work would not have cost.",
+                ),
+                Slip(
+                    "price-once-too-often",
+                    lambda s, p, m, name, b: usd(s, p) * (1 - m / b) * p,
+                    "this is already in dollars before the price comes in.",
+                ),
+                Slip(
+                    "gpu-hours",
+                    lambda s, p, m, name, b: usd(s, p) * (1 - m / b) / p,
+                    "these are GPU-hours; the question is in dollars.",
+                ),
+                Slip(
+                    "what-is-left",
+                    lambda s, p, m, name, b: usd(s, p) * m / b,
+                    "this is what the work would have cost, not what was lost.",
+                ),
             ),
         ),
         Column(
-            part="more", unit="(a fraction)", words=_money_words,
+            part="more",
+            unit="(a fraction)",
+            words=_money_words,
             want=lambda s, p, m, name, b: money(spent_in, s, p, m, b)[1],
             slips=(
                 Slip("below-zero", lambda s, p, m, name, b: b / m - 1 if m > b else None, above),
-                Slip("lost-for-more", lambda s, p, m, name, b: 1 - m / b,
-                     "this is the share of the money that was lost. More work for the same money is another fraction."),
-                Slip("points-for-share", lambda s, p, m, name, b: b - m, "percentage points of MFU are not extra work."),
-                Slip("percent", lambda s, p, m, name, b: 100 * (b / m - 1), "this is in per cent; give a fraction of one."),
+                Slip(
+                    "lost-for-more",
+                    lambda s, p, m, name, b: 1 - m / b,
+                    "this is the share of the money that was lost. More work for the same money is another fraction.",
+                ),
+                Slip(
+                    "points-for-share", lambda s, p, m, name, b: b - m, "percentage points of MFU are not extra work."
+                ),
+                Slip(
+                    "percent",
+                    lambda s, p, m, name, b: 100 * (b / m - 1),
+                    "this is in per cent; give a fraction of one.",
+                ),
                 Slip("ratio", lambda s, p, m, name, b: b / m, "this is all the work; how much *more* is it?"),
             ),
         ),
-    )  # fmt: skip
+    )
 
 
 def _waste_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -74,11 +105,20 @@ def _waste_cases(params: Params, rng: random.Random) -> list[Case]:
     others += [(1e6, 2.5, 0.4, {"same": 0.4}), (1e6, 2.5, 0.46, {"low": 0.38, "high": 0.5})]
     return [
         Case(name="the run", args=(0, [(params["spent"], params["usd_per_hour"], params["mfu"], named)])),
-        plain("", 0, "two more runs", [
-            (log_uniform(rng, 1e5, 1e8) / (1 if in_dollars else 2), rng.choice((1.5, 3.0)), round(rng.uniform(0.2, 0.35), 3),
-             {"best run": round(rng.uniform(0.4, 0.6), 2), "the plan": round(rng.uniform(0.6, 0.9), 2)})
-            for _ in range(2)
-        ]),
+        plain(
+            "",
+            0,
+            "two more runs",
+            [
+                (
+                    log_uniform(rng, 1e5, 1e8) / (1 if in_dollars else 2),
+                    rng.choice((1.5, 3.0)),
+                    round(rng.uniform(0.2, 0.35), 3),
+                    {"best run": round(rng.uniform(0.4, 0.6), 2), "the plan": round(rng.uniform(0.6, 0.9), 2)},
+                )
+                for _ in range(2)
+            ],
+        ),
         unseen(rng, "", 0, "other runs", others),
     ]
 
@@ -88,8 +128,10 @@ def _waste_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
     parts = [column.part for column in _money_columns(params["spent_in"])]
 
     def both(message: str, mistake: str) -> list[Verdict]:
-        return [Verdict(kind=case.kind, part=part, ok=False, case=case.name, message=message, mistake=mistake)
-                for part in parts]  # fmt: skip
+        return [
+            Verdict(kind=case.kind, part=part, ok=False, case=case.name, message=message, mistake=mistake)
+            for part in parts
+        ]
 
     if isinstance(got, Verdict):
         return both(got.message, got.mistake)
@@ -98,10 +140,15 @@ def _waste_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
     for row, answer in zip(case.args[1], got, strict=True):
         baselines = row[3]
         if type(answer) is not dict:
-            return both(f"Return a dictionary from each baseline's name to a pair; got {describe(answer)}.", "no-dictionary")
+            return both(
+                f"Return a dictionary from each baseline's name to a pair; got {describe(answer)}.", "no-dictionary"
+            )
         if set(answer) != set(baselines):
-            return both(f"The names must be those of `baselines`, {', '.join(map(repr, baselines))}; "
-                        f"got {describe(list(answer))}.", "baseline-not-named")  # fmt: skip
+            return both(
+                f"The names must be those of `baselines`, {', '.join(map(repr, baselines))}; "
+                f"got {describe(list(answer))}.",
+                "baseline-not-named",
+            )
         for name, baseline in baselines.items():
             if type(answer[name]) not in (tuple, list) or len(answer[name]) != 2:
                 return both(f"{name!r}: give a pair (lost, more); got {describe(answer[name])}.", "wrong-shape")
@@ -144,38 +191,68 @@ def _point_column(asked: str) -> Column:
         "slope": "this is the difference over a whole point, not the derivative.",
     }
     return Column(
-        part="saved", unit="US dollars", want=want,
-        words=lambda p, d, f, c, u: f"{number_text(p)} parameters, {number_text(d)} tokens, {money_text(c)}/h, {100 * u:g} % MFU",
+        part="saved",
+        unit="US dollars",
+        want=want,
+        words=lambda p, d, f, c, u: (
+            f"{number_text(p)} parameters, {number_text(d)} tokens, {money_text(c)}/h, {100 * u:g} % MFU"
+        ),
         slips=(
             Slip("slope" if asked == "point" else "difference", other, told[asked]),
             Slip("sign", lambda *row: -want(*row), "the sign is turned: a saving is positive."),
             Slip("per-unit", lambda *row: 100 * want(*row), "this is per whole unit of MFU; a point is a hundredth."),
             Slip("per-unit", lambda *row: 100 * slope(*row), "this is per whole unit of MFU; a point is a hundredth."),
-            Slip("one-per-cent-of-cost", lambda *row: run_cost(*row) / 100,
-                 "one per cent of the cost: that is what one per cent *more* MFU saves, not one percentage point."),
-            Slip("point-below", lambda p, d, f, c, u: run_cost(p, d, f, c, u - 0.01) - run_cost(p, d, f, c, u)
-                 if u > 0.01 else None, "that is the point below, which is worth more."),
+            Slip(
+                "one-per-cent-of-cost",
+                lambda *row: run_cost(*row) / 100,
+                "one per cent of the cost: that is what one per cent *more* MFU saves, not one percentage point.",
+            ),
+            Slip(
+                "point-below",
+                lambda p, d, f, c, u: run_cost(p, d, f, c, u - 0.01) - run_cost(p, d, f, c, u) if u > 0.01 else None,
+                "that is the point below, which is worth more.",
+            ),
             Slip("the-cost", run_cost, "this is the whole cost of the run."),
             Slip("seconds-as-hours", lambda *row: want(*row) * HOUR, "the price is per hour, the time in seconds."),
             Slip("days-as-hours", lambda *row: want(*row) / 24, "the price is per hour, the time in days."),
-            Slip("percent-of-cost", lambda *row: want(*row) / run_cost(*row), "this is a share of the cost; give dollars."),
+            Slip(
+                "percent-of-cost",
+                lambda *row: want(*row) / run_cost(*row),
+                "this is a share of the cost; give dollars.",
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 def _point_cases(params: Params, rng: random.Random) -> list[Case]:
     run = tuple(params[name] for name in ("params", "tokens", "flops", "usd_per_hour", "mfu"))
     others = [
-        (log_uniform(rng, 1e8, 1e12), log_uniform(rng, 1e10, 3e13), rng.choice((312e12, 989e12, 2250e12)),
-         rng.choice((0.8, 1.99, 2, 3.5, 12.0)), round(rng.uniform(0.05, 0.9), 3))
+        (
+            log_uniform(rng, 1e8, 1e12),
+            log_uniform(rng, 1e10, 3e13),
+            rng.choice((312e12, 989e12, 2250e12)),
+            rng.choice((0.8, 1.99, 2, 3.5, 12.0)),
+            round(rng.uniform(0.05, 0.9), 3),
+        )
         for _ in range(20)
-    ]  # fmt: skip
+    ]
     return [
         Case(name="the run", args=(0, [run]), part="saved"),
-        plain("saved", 0, "three more runs", [
-            (log_uniform(rng, 1e9, 1e12), log_uniform(rng, 1e11, 2e13), rng.choice((312e12, 989e12)), rng.choice((1.5, 3.0)),
-             round(rng.uniform(0.2, 0.5), 3)) for _ in range(3)
-        ]),
+        plain(
+            "saved",
+            0,
+            "three more runs",
+            [
+                (
+                    log_uniform(rng, 1e9, 1e12),
+                    log_uniform(rng, 1e11, 2e13),
+                    rng.choice((312e12, 989e12)),
+                    rng.choice((1.5, 3.0)),
+                    round(rng.uniform(0.2, 0.5), 3),
+                )
+                for _ in range(3)
+            ],
+        ),
         unseen(rng, "saved", 0, "other runs", [*others, (1e9, 1e10, 989e12, 2.0, 0.02)]),
     ]
 

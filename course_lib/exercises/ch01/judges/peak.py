@@ -7,15 +7,7 @@ from typing import Any
 
 from course_lib import facts
 from course_lib.judging import Judging, Params
-from course_lib.judging.columns import (
-    Column,
-    Slip,
-    columns,
-    gpus_text,
-    judge_column,
-    pairs,
-    table,
-)
+from course_lib.judging.columns import Column, Slip, columns, gpus_text, judge_column, pairs, table
 from course_lib.judging.draws import FLOP_PER_TOKEN, log_uniform, plain, unseen
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import DAY, HOUR, YEAR, number_text
@@ -41,35 +33,56 @@ def _peak_columns(gpus: int) -> tuple[Column, Column]:
         return None if not peak else FLOP_PER_TOKEN * params * tokens / peak / YEAR
 
     wrong_peaks = (
-        ("sparse-peak", lambda s: _over(_best(s, "BF16", True), gpus),
-         "this is the BF16 rate with sparsity, or FP8's, which is the same number; dense BF16 training has neither."),
+        (
+            "sparse-peak",
+            lambda s: _over(_best(s, "BF16", True), gpus),
+            "this is the BF16 rate with sparsity, or FP8's, which is the same number; dense BF16 training has neither.",
+        ),
         ("fp8-sparse-peak", lambda s: _over(_best(s, "FP8", True), gpus), "this is the sparse FP8 row."),
-        ("halved-dense", lambda s: _over(_best(s, "BF16", False), 2 * gpus),
-         "this is half of the dense BF16 rate: a row that was dense already, halved, or the row of another precision."),
+        (
+            "halved-dense",
+            lambda s: _over(_best(s, "BF16", False), 2 * gpus),
+            "this is half of the dense BF16 rate: a row that was dense already, halved, or the row of another precision.",
+        ),
         ("whole-server", lambda s: dense_peak(s, 1) if gpus > 1 else None, "this is the peak of the whole server."),
-        ("sparse-server", lambda s: _best(s, "BF16", True) if gpus > 1 else None,
-         "this is the sparse peak of the whole server."),
+        (
+            "sparse-server",
+            lambda s: _best(s, "BF16", True) if gpus > 1 else None,
+            "this is the sparse peak of the whole server.",
+        ),
         ("divided-needlessly", lambda s: dense_peak(s, 8) if gpus == 1 else None, "the sheet is for one GPU already."),
-    )  # fmt: skip
+    )
     return (
         Column(
-            part="peak", unit="FLOP/s", words=lambda p, d, s: _sheet_words(s), want=lambda p, d, s: dense_peak(s, gpus),
+            part="peak",
+            unit="FLOP/s",
+            words=lambda p, d, s: _sheet_words(s),
+            want=lambda p, d, s: dense_peak(s, gpus),
             slips=(
                 Slip("teraflops", lambda p, d, s: dense_peak(s, gpus) / 1e12, "this is in TFLOP/s; give FLOP/s."),
                 *(Slip(name, lambda p, d, s, peak=peak: peak(s), message) for name, peak, message in wrong_peaks),
             ),
         ),
         Column(
-            part="years", unit="years", words=lambda p, d, s: _sheet_words(s),
+            part="years",
+            unit="years",
+            words=lambda p, d, s: _sheet_words(s),
             want=lambda p, d, s: years(p, d, dense_peak(s, gpus)),
             slips=(
                 Slip("days", lambda p, d, s: years(p, d, dense_peak(s, gpus)) * YEAR / DAY, "these are days."),
                 Slip("seconds", lambda p, d, s: years(p, d, dense_peak(s, gpus)) * YEAR, "these are seconds."),
-                Slip("forward-only", lambda p, d, s: years(p, d, dense_peak(s, gpus)) / 3, "the backward pass is missing."),
-                *(Slip(name, lambda p, d, s, peak=peak: years(p, d, peak(s)), message) for name, peak, message in wrong_peaks),
+                Slip(
+                    "forward-only",
+                    lambda p, d, s: years(p, d, dense_peak(s, gpus)) / 3,
+                    "the backward pass is missing.",
+                ),
+                *(
+                    Slip(name, lambda p, d, s, peak=peak: years(p, d, peak(s)), message)
+                    for name, peak, message in wrong_peaks
+                ),
             ),
         ),
-    )  # fmt: skip
+    )
 
 
 def _sheet_words(sheet: Sequence[dict[str, Any]]) -> str:
@@ -97,11 +110,19 @@ def _peak_cases(params: Params, rng: random.Random) -> list[Case]:
     def some(rows: str, count: int) -> list[tuple[Any, ...]]:
         rates = (312e12, 989e12, 1307e12, 2250e12, 2500e12, log_uniform(rng, 5e13, 5e15))
         return [
-            (log_uniform(rng, 1e9, 1e12), log_uniform(rng, 1e11, 2e13), vendor_sheet(rng, rng.choice(rates), gpus, rows))
+            (
+                log_uniform(rng, 1e9, 1e12),
+                log_uniform(rng, 1e11, 2e13),
+                vendor_sheet(rng, rng.choice(rates), gpus, rows),
+            )
             for _ in range(count)
         ]
 
-    run = (params["params"], params["tokens"], vendor_sheet(rng, float(facts.device(params["device"]).dense_flops), gpus))
+    run = (
+        params["params"],
+        params["tokens"],
+        vendor_sheet(rng, float(facts.device(params["device"]).dense_flops), gpus),
+    )
     return [
         Case(name="the sheet", args=(0, [run])),
         plain("", 0, "two more sheets", some("all", 2)),
@@ -117,7 +138,9 @@ def _peak_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
         got = pairs(got, "the pair (peak in FLOP/s, years)", case, case.part, case.kind)
     if isinstance(got, Verdict):
         return [_as_part(got, part) for part in ([case.part] if case.part else ["peak", "years"])]
-    found = [judge_column(column, case, [row[i] for row in got], case.kind, inside=True) for i, column in enumerate(both)]
+    found = [
+        judge_column(column, case, [row[i] for row in got], case.kind, inside=True) for i, column in enumerate(both)
+    ]
     return found if not case.part else [_as_part(verdict, case.part) for verdict in found]
 
 
@@ -152,41 +175,70 @@ def _bug_column(scope: str) -> Column:
         return None if n == 1 else wrong
 
     return Column(
-        part="mfu", unit="(a fraction of one)", want=mfu,
+        part="mfu",
+        unit="(a fraction of one)",
+        want=mfu,
         words=lambda p, s, b, k, t, n, f: f"{number_text(p)} parameters, batch {b}, {gpus_text(n)}",
         hint="The FLOPs of which GPUs, over the peak of which GPUs?",
         slips=(
-            Slip("as-printed", printed, "this is still the published calculation: its tokens and its peak belong to different "
-                 "numbers of GPUs."),
-            Slip("twice-by-gpus", lambda *row: mfu(*row) / row[5] if row[5] > 1 and scope == "all" else None,
-                 "the GPUs are in the denominator twice."),
-            Slip("twice-by-gpus", lambda *row: mfu(*row) * row[5] if row[5] > 1 and scope == "each" else None,
-                 "the GPUs are in the tokens twice, or nowhere in the peak."),
+            Slip(
+                "as-printed",
+                printed,
+                "this is still the published calculation: its tokens and its peak belong to different numbers of GPUs.",
+            ),
+            Slip(
+                "twice-by-gpus",
+                lambda *row: mfu(*row) / row[5] if row[5] > 1 and scope == "all" else None,
+                "the GPUs are in the denominator twice.",
+            ),
+            Slip(
+                "twice-by-gpus",
+                lambda *row: mfu(*row) * row[5] if row[5] > 1 and scope == "each" else None,
+                "the GPUs are in the tokens twice, or nowhere in the peak.",
+            ),
             Slip("percent", lambda *row: 100 * mfu(*row), "this is in per cent; give a fraction of one."),
-            Slip("recompute-counted", lambda *row: mfu(*row) * 8 / 6,
-                 "8 FLOP per parameter and token count the recomputation: that is the hardware utilisation, HFU."),
+            Slip(
+                "recompute-counted",
+                lambda *row: mfu(*row) * 8 / 6,
+                "8 FLOP per parameter and token count the recomputation: that is the hardware utilisation, HFU.",
+            ),
             Slip("forward-only", lambda *row: mfu(*row) / 3, "the backward pass is missing."),
             Slip("sparse-peak", lambda *row: mfu(*row) / 2, "the peak was right: `gpu_flops` is dense already."),
-            Slip("one-step", lambda *row: mfu(*row) / row[3] if row[3] > 1 else None, "the tokens are those of one step."),
+            Slip(
+                "one-step", lambda *row: mfu(*row) / row[3] if row[3] > 1 else None, "the tokens are those of one step."
+            ),
             Slip("one-sequence", lambda *row: mfu(*row) / row[2] if row[2] > 1 else None, "the batch is missing."),
         ),
-    )  # fmt: skip
+    )
 
 
 def _bug_cases(params: Params, rng: random.Random) -> list[Case]:
     names = ("params", "sequence", "batch", "steps")
     run = (*(params[name] for name in names), params["hours"] * HOUR, params["gpus"], params["flops"])
     others = [
-        (log_uniform(rng, 1e8, 5e11), rng.choice((512, 2048, 8192, 131_072)), rng.choice((1, 3, 16, 48, 1024)),
-         rng.choice((1, 10, 500, 100_000)), log_uniform(rng, 10, 1e7), rng.choice((2, 3, 8, 16, 512, 16_384)),
-         rng.choice((125e12, 312e12, 989e12, 2250e12)))
+        (
+            log_uniform(rng, 1e8, 5e11),
+            rng.choice((512, 2048, 8192, 131_072)),
+            rng.choice((1, 3, 16, 48, 1024)),
+            rng.choice((1, 10, 500, 100_000)),
+            log_uniform(rng, 10, 1e7),
+            rng.choice((2, 3, 8, 16, 512, 16_384)),
+            rng.choice((125e12, 312e12, 989e12, 2250e12)),
+        )
         for _ in range(20)
-    ]  # fmt: skip
+    ]
     usual = [
-        (log_uniform(rng, 1e9, 1e11), rng.choice((2048, 4096, 8192)), rng.choice((2, 4, 8)), rng.choice((100, 1000)),
-         log_uniform(rng, 1e3, 1e6), rng.choice((8, 64, 256)), rng.choice((312e12, 989e12)))
+        (
+            log_uniform(rng, 1e9, 1e11),
+            rng.choice((2048, 4096, 8192)),
+            rng.choice((2, 4, 8)),
+            rng.choice((100, 1000)),
+            log_uniform(rng, 1e3, 1e6),
+            rng.choice((8, 64, 256)),
+            rng.choice((312e12, 989e12)),
+        )
         for _ in range(3)
-    ]  # fmt: skip
+    ]
     return [
         Case(name="the article's kind of run", args=(0, [run]), part="mfu"),
         plain("mfu", 0, "three more runs", usual),

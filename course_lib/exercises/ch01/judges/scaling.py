@@ -63,33 +63,59 @@ def _plan_columns(law: str) -> tuple[Column, Column]:
     doubling = law == "doubling"
     return (
         Column(
-            part="weeks", unit="weeks", want=weeks_on, words=words,
+            part="weeks",
+            unit="weeks",
+            want=weeks_on,
+            words=words,
             slips=(
                 Slip("perfect-scaling", lambda p, d, f, m, k, n, w: _alone(p, d, f, m) / n, "this is perfect scaling."),
-                Slip("keep-once", lambda p, d, f, m, k, n, w: _alone(p, d, f, m) / n / k if doubling else None,
-                     "the loss comes with every doubling, not once."),
-                Slip("keep-per-gpu", lambda p, d, f, m, k, n, w: _alone(p, d, f, m) / n / max(k**n, 1e-300)
-                     if doubling else None, "the loss comes with every doubling, not with every GPU."),
-                Slip("speed-up", lambda p, d, f, m, k, n, w: _alone(p, d, f, m) / n * k ** math.log2(n)
-                     if doubling else None, "the GPUs got faster; they lose speed with every doubling."),
-                Slip("natural-logarithm", lambda p, d, f, m, k, n, w: _alone(p, d, f, m) / n / k ** math.log(n)
-                     if doubling else None, "doublings are counted by a logarithm to base 2."),
+                Slip(
+                    "keep-once",
+                    lambda p, d, f, m, k, n, w: _alone(p, d, f, m) / n / k if doubling else None,
+                    "the loss comes with every doubling, not once.",
+                ),
+                Slip(
+                    "keep-per-gpu",
+                    lambda p, d, f, m, k, n, w: _alone(p, d, f, m) / n / max(k**n, 1e-300) if doubling else None,
+                    "the loss comes with every doubling, not with every GPU.",
+                ),
+                Slip(
+                    "speed-up",
+                    lambda p, d, f, m, k, n, w: _alone(p, d, f, m) / n * k ** math.log2(n) if doubling else None,
+                    "the GPUs got faster; they lose speed with every doubling.",
+                ),
+                Slip(
+                    "natural-logarithm",
+                    lambda p, d, f, m, k, n, w: _alone(p, d, f, m) / n / k ** math.log(n) if doubling else None,
+                    "doublings are counted by a logarithm to base 2.",
+                ),
                 Slip("days", lambda *row: 7 * weeks_on(*row), "these are days."),
                 Slip("one-gpu", lambda p, d, f, m, k, n, w: _alone(p, d, f, m), "this is the time on one GPU."),
             ),
         ),
         Column(
-            part="gpus", unit="GPUs", want=fewest, words=words, rel=EXACT,
+            part="gpus",
+            unit="GPUs",
+            want=fewest,
+            words=words,
+            rel=EXACT,
             slips=(
-                Slip("perfect-scaling", lambda p, d, f, m, k, n, w: _ideal(_alone(p, d, f, m), w),
-                     "this many suffice only with perfect scaling."),
-                Slip("one-pass", one_pass, "these were corrected for the loss of the first guess; the added GPUs lose too."),
+                Slip(
+                    "perfect-scaling",
+                    lambda p, d, f, m, k, n, w: _ideal(_alone(p, d, f, m), w),
+                    "this many suffice only with perfect scaling.",
+                ),
+                Slip(
+                    "one-pass",
+                    one_pass,
+                    "these were corrected for the loss of the first guess; the added GPUs lose too.",
+                ),
                 Slip("power-of-two", power_of_two, "that is the next power of two; fewer finish in time."),
                 Slip("one-too-many", lambda *row: fewest(*row) + 1, "one GPU fewer is in time too."),
                 Slip("one-too-few", lambda *row: fewest(*row) - 1, "so few are late, if only a little."),
             ),
         ),
-    )  # fmt: skip
+    )
 
 
 def _plan_rows(law: str, rng: random.Random, count: int) -> list[tuple[Any, ...]]:
@@ -130,14 +156,26 @@ def _plan_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
     if not isinstance(got, Verdict):
         got = pairs(got, "a pair (weeks, GPUs)", case, "weeks", case.kind)
     if isinstance(got, Verdict):
-        return [Verdict(kind=case.kind, part=part, ok=False, case=case.name, mistake=got.mistake, message=got.message)
-                for part in parts]  # fmt: skip
+        return [
+            Verdict(kind=case.kind, part=part, ok=False, case=case.name, mistake=got.mistake, message=got.message)
+            for part in parts
+        ]
     weeks, gpus = _plan_columns(law)
     if case.part:  # no number of GPUs is enough for these
         bad = next((value for _, value in got if value is not None), None)
-        return [Verdict(kind=case.kind, part="gpus", ok=bad is None, case=case.name, mistake="" if bad is None else "out-of-reach",
-                        message="" if bad is None else f"{case.name}: no number of GPUs gets below the part of the time that "
-                        f"never gets shorter, so the second value is None; got {describe(bad)}.")]  # fmt: skip
+        return [
+            Verdict(
+                kind=case.kind,
+                part="gpus",
+                ok=bad is None,
+                case=case.name,
+                mistake="" if bad is None else "out-of-reach",
+                message=""
+                if bad is None
+                else f"{case.name}: no number of GPUs gets below the part of the time that "
+                f"never gets shorter, so the second value is None; got {describe(bad)}.",
+            )
+        ]
     return [
         judge_column(column, case, [row[i] for row in got], case.kind, inside=True)
         for i, column in enumerate((weeks, gpus))

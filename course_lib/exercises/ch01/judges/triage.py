@@ -31,7 +31,13 @@ def triage_walls(job: Mapping[str, Any]) -> list[str]:
 def _settled(job: Mapping[str, Any]) -> bool:
     """Whether no rounding noise can change the walls: they stay if every limit moves by a millionth."""
     moved = [
-        {**job, **{name: job[name] * (1 + sign * 1e-6) for name in ("gpu_memory", "gpu_bandwidth", "deadline_s", "replica_qps")}}
+        {
+            **job,
+            **{
+                name: job[name] * (1 + sign * 1e-6)
+                for name in ("gpu_memory", "gpu_bandwidth", "deadline_s", "replica_qps")
+            },
+        }
         for sign in (1, -1)
     ]
     return all(triage_walls(each) == triage_walls(job) for each in moved)
@@ -39,10 +45,18 @@ def _settled(job: Mapping[str, Any]) -> bool:
 
 def _project(params: float, card: facts.Device, mfu: float, **more: float) -> dict[str, Any]:
     return {
-        "params": params, "tokens": 0, "deadline_s": 30 * DAY, "gpu_memory": float(card.memory),
-        "gpu_flops": float(card.dense_flops), "gpu_bandwidth": float(card.bandwidth), "mfu": mfu, "qps": 0,
-        "replica_qps": 4.0, "user_tokens_s": 10.0, **more,
-    }  # fmt: skip
+        "params": params,
+        "tokens": 0,
+        "deadline_s": 30 * DAY,
+        "gpu_memory": float(card.memory),
+        "gpu_flops": float(card.dense_flops),
+        "gpu_bandwidth": float(card.bandwidth),
+        "mfu": mfu,
+        "qps": 0,
+        "replica_qps": 4.0,
+        "user_tokens_s": 10.0,
+        **more,
+    }
 
 
 def six_projects(params: Params) -> list[tuple[str, dict[str, Any]]]:
@@ -50,7 +64,10 @@ def six_projects(params: Params) -> list[tuple[str, dict[str, Any]]]:
     card, mfu, small = facts.device(params["device"]), params["mfu"], params["params"]
     month = float(card.dense_flops) * mfu * 30 * DAY / 6  # parameters × tokens of one GPU in 30 days
     return [
-        ("tuning a small model over a weekend", _project(small, card, mfu, tokens=0.02 * month / small, deadline_s=2 * DAY)),
+        (
+            "tuning a small model over a weekend",
+            _project(small, card, mfu, tokens=0.02 * month / small, deadline_s=2 * DAY),
+        ),
         ("a state larger than the card", _project(13e9, card, mfu, tokens=0.5 * month / 13e9)),
         ("a small model on very many tokens", _project(small, card, mfu, tokens=20 * month / small)),
         ("a large model from scratch", _project(70e9, card, mfu, tokens=900 * month / 70e9)),
@@ -63,7 +80,13 @@ def _likewise(params: Params, rng: random.Random) -> list[tuple[dict[str, Any]]]
     """The six projects with numbers a little smaller, which meet the same walls."""
     shown = [job for _, job in six_projects(params)]
     while True:
-        jobs = [{**job, **{name: job[name] * round(rng.uniform(0.85, 0.99), 3) for name in ("params", "tokens", "qps", "mfu")}} for job in shown]
+        jobs = [
+            {
+                **job,
+                **{name: job[name] * round(rng.uniform(0.85, 0.99), 3) for name in ("params", "tokens", "qps", "mfu")},
+            }
+            for job in shown
+        ]
         if [triage_walls(job) for job in jobs] == [triage_walls(job) for job in shown] and all(map(_settled, jobs)):
             return [(job,) for job in jobs]
 
@@ -74,11 +97,15 @@ def _triage_cases(params: Params, rng: random.Random) -> list[Case]:
     others: list[tuple[dict[str, Any]]] = []
     while len(others) < 60:
         job = _project(
-            log_uniform(rng, 1e8, 1e11), rng.choice(cards), rng.choice((0.3, 0.4, 0.5)),
-            tokens=rng.choice((0, log_uniform(rng, 1e8, 1e13))), deadline_s=rng.choice((1, 7, 30, 90)) * DAY,
-            qps=rng.choice((0, log_uniform(rng, 0.1, 300))), replica_qps=log_uniform(rng, 0.5, 100),
+            log_uniform(rng, 1e8, 1e11),
+            rng.choice(cards),
+            rng.choice((0.3, 0.4, 0.5)),
+            tokens=rng.choice((0, log_uniform(rng, 1e8, 1e13))),
+            deadline_s=rng.choice((1, 7, 30, 90)) * DAY,
+            qps=rng.choice((0, log_uniform(rng, 0.1, 300))),
+            replica_qps=log_uniform(rng, 0.5, 100),
             user_tokens_s=log_uniform(rng, 1, 300),
-        )  # fmt: skip
+        )
         if _settled(job):
             others.append((job,))
     h100 = facts.device("H100 SXM")
@@ -101,7 +128,9 @@ def _triage_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _project_words(job: Mapping[str, Any]) -> str:
-    use = [f"{number_text(job['tokens'])} tokens in {number_text(job['deadline_s'] / DAY)} days"] if job["tokens"] else []
+    use = (
+        [f"{number_text(job['tokens'])} tokens in {number_text(job['deadline_s'] / DAY)} days"] if job["tokens"] else []
+    )
     use += [f"{job['qps']:g} requests/s"] if job["qps"] else []
     return f"{number_text(job['params'])} parameters, {' and '.join(use) or 'neither trained nor served'}"
 
@@ -129,11 +158,17 @@ def _triage_fault(job: Mapping[str, Any], got: Any, lone: bool) -> tuple[str, st
         missing, extra = [w for w in right if w not in walls], [w for w in walls if w not in right]
         if extra:
             asked = {"memory": "training", "deadline": "training", "latency": "serving", "traffic": "serving"}[extra[0]]
-            return f"not-{extra[0]}", f"{words}: the {extra[0]} wall is not hit. Is there any {asked}, and what is the limit?"
+            return (
+                f"not-{extra[0]}",
+                f"{words}: the {extra[0]} wall is not hit. Is there any {asked}, and what is the limit?",
+            )
         return f"missed-{missing[0]}", f"{words}: a wall was missed. Ask all four questions of this project."
     want = RESPONSES[right[0]] if right else STAY
     if type(response) is not str or response.strip().lower() != want.lower():
-        return "wrong-response", f"{words}: right walls; the response {describe(response)} does not answer the first of them."
+        return (
+            "wrong-response",
+            f"{words}: right walls; the response {describe(response)} does not answer the first of them.",
+        )
     return None
 
 

@@ -39,8 +39,15 @@ def spread(one: Loads, gpus: int, sharded: bool) -> Loads:
     return shared if sharded else {**shared, "memory": one["memory"]}
 
 
-def solve(job: Job, bytes_each: int, *, only_first: bool = False, order: Sequence[str] = FIXES, added: bool = False,
-          **slip: Any) -> Answer:  # fmt: skip
+def solve(
+    job: Job,
+    bytes_each: int,
+    *,
+    only_first: bool = False,
+    order: Sequence[str] = FIXES,
+    added: bool = False,
+    **slip: Any,
+) -> Answer:
     """(wall, fix, GPUs) by trying each fix and counting GPUs one by one. The keywords are slips."""
     one, gpus = alone(job, bytes_each, **slip), job["gpus"]
     before = spread(one, gpus, job["sharded"])
@@ -67,7 +74,10 @@ SLIPS: dict[str, tuple[dict[str, Any], str]] = {
     "only-the-first-wall": ({"only_first": True}, "the first wall is gone after this fix, another still stands."),
     "gpus-added": ({"added": True}, "`gpus` is how many are in use after the fix, not how many came on top."),
     "money-first": ({"order": ("nothing", "shard state", "more GPUs")}, "a later deadline is cheaper than more GPUs."),
-    "never-shards": ({"order": ("nothing", "longer deadline", "more GPUs")}, "sharding alone is cheaper and was not tried."),
+    "never-shards": (
+        {"order": ("nothing", "longer deadline", "more GPUs")},
+        "sharding alone is cheaper and was not tried.",
+    ),
 }
 
 
@@ -88,14 +98,27 @@ def job_words(job: Job) -> str:
     )
 
 
-def _job(params: float, tokens: float, gpus: int, device: str, need: Mapping[str, float], **more: Any) -> dict[str, Any]:
+def _job(
+    params: float, tokens: float, gpus: int, device: str, need: Mapping[str, float], **more: Any
+) -> dict[str, Any]:
     """A job whose step and deadline are `need` times what the run takes: 2 is slack, 0.5 a wall with load 2."""
     card = facts.device(device)
     job = {
-        "params": params, "tokens": tokens, "step_tokens": 1_000_000, "gpus": gpus, "gpu_memory": float(card.memory),
-        "reserve": 0.2, "dense_flops": float(card.dense_flops), "sparse_flops": 2 * float(card.dense_flops), "mfu": 0.4,
-        "step_s": 1.0, "deadline_s": 1.0, "latest_s": None, "sharded": False, **more,
-    }  # fmt: skip
+        "params": params,
+        "tokens": tokens,
+        "step_tokens": 1_000_000,
+        "gpus": gpus,
+        "gpu_memory": float(card.memory),
+        "reserve": 0.2,
+        "dense_flops": float(card.dense_flops),
+        "sparse_flops": 2 * float(card.dense_flops),
+        "mfu": 0.4,
+        "step_s": 1.0,
+        "deadline_s": 1.0,
+        "latest_s": None,
+        "sharded": False,
+        **more,
+    }
     taken = spread(alone(job, 1), gpus, False)
     job["step_s"] = float(f"{float(taken['compute']) * need['step']:.4g}")
     job["deadline_s"] = float(f"{float(taken['deadline']) * need['deadline']:.4g}")
@@ -138,16 +161,22 @@ def random_job(rng: random.Random, bytes_each: int) -> dict[str, Any]:
     kind = rng.choice(("any", "any", "memory", "deadline"))
     while True:
         need = {"step": log_uniform(rng, 0.15 if kind == "any" else 1.05, 8)}
-        need["deadline"] = log_uniform(rng, {"any": 0.15, "memory": 1.05, "deadline": 0.3}[kind],
-                                       0.95 if kind == "deadline" else 8)  # fmt: skip
+        need["deadline"] = log_uniform(
+            rng, {"any": 0.15, "memory": 1.05, "deadline": 0.3}[kind], 0.95 if kind == "deadline" else 8
+        )
         if kind == "deadline" or rng.random() < 0.5:
             need["latest"] = need["deadline"] * rng.uniform(1.1, 5)
         job = _job(
-            log_uniform(rng, 3e8, 2e11), log_uniform(rng, 1e10, 2e13), rng.choice((1, 2, 4, 8, 16, 64)),
-            rng.choice(devices), need, step_tokens=rng.choice((131_072, 1_000_000, 4_194_304)),
-            reserve=rng.choice((0.0, 0.1, 0.2, 0.3)), mfu=rng.choice((0.3, 0.35, 0.4, 0.5)),
+            log_uniform(rng, 3e8, 2e11),
+            log_uniform(rng, 1e10, 2e13),
+            rng.choice((1, 2, 4, 8, 16, 64)),
+            rng.choice(devices),
+            need,
+            step_tokens=rng.choice((131_072, 1_000_000, 4_194_304)),
+            reserve=rng.choice((0.0, 0.1, 0.2, 0.3)),
+            mfu=rng.choice((0.3, 0.35, 0.4, 0.5)),
             sharded=rng.random() < (0.7 if kind == "deadline" else 0.3),
-        )  # fmt: skip
+        )
         if _settled(job, bytes_each):
             return job
 
@@ -242,8 +271,14 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     return [_part_verdict(verdict, part, jobs, got, right, bytes_each) for part in ("wall", "fix")]
 
 
-def _part_verdict(verdict: Callable[..., Verdict], part: str, jobs: Sequence[Job], got: Sequence[Any],
-                  right: Sequence[Answer], bytes_each: int) -> Verdict:  # fmt: skip
+def _part_verdict(
+    verdict: Callable[..., Verdict],
+    part: str,
+    jobs: Sequence[Job],
+    got: Sequence[Any],
+    right: Sequence[Answer],
+    bytes_each: int,
+) -> Verdict:
     wrong = [i for i, want in enumerate(right) if not _same(got[i], want, part)]
     if not wrong:
         return verdict(part, ok=True)
@@ -274,4 +309,3 @@ FIRST_WALL = Judging(
     pytorch="`fully_shard` is the second fix (chapter 08); a bigger world size in `torchrun` is the fourth. What a step can "
     "hide and what sharding costs in traffic is left out here and comes back in chapters 06 to 13.",
 )
-

@@ -25,14 +25,17 @@ ITEMS = (
     Item("cards-405b-60", "the fewest GPUs for those 4.86 TB"),
     Item("activations-130-200", "GB by that formula at k = 12", scale=1e9),
     Item("activations-14", "GB by the printed formula", scale=1e9),
-    Item("activations-btld", "bytes of a layer with attention written out over those with a fused one: "
-         "s·b·h·(34 + 5·a·s/h) against s·b·h·34"),
+    Item(
+        "activations-btld",
+        "bytes of a layer with attention written out over those with a fused one: "
+        "s·b·h·(34 + 5·a·s/h) against s·b·h·34",
+    ),
     Item("checkpointed-2.6", "GB of the inputs that are kept, 2 bytes a number", scale=1e9),
     Item("checkpointed-20", "GB of those inputs, and of the inside of one layer at k = 14", scale=1e9),
     Item("checkpoint-sqrt", "how many layer inputs are kept"),
     Item("checkpoint-33-forward", "forward passes more, in per cent", scale=0.01),
     Item("oom-construction", "GB of weights that each GPU has to load before that line", scale=1e9),
-)  # fmt: skip
+)
 
 
 AUDIT_MEMORY = Card(
@@ -51,7 +54,7 @@ parameters. In the formula of the third column s tokens, b sequences, hidden siz
 
 {short_table(ITEMS)}
 
-{rules('audit_memory', CAUSES, ' (a formula that leaves something out says that it is nothing)')}""",
+{rules("audit_memory", CAUSES, " (a formula that leaves something out says that it is nothing)")}""",
     hints=(
         "For each number: which buckets are in it, of how many bytes; and is it counted for one layer, or for all of them?",
         "Put the sizes into the printed formula first: does it even give its own number? Then write down what the words describe and "
@@ -60,4 +63,4 @@ parameters. In the formula of the third column s tokens, b sequences, hidden siz
         "`(34 + 5 * a * s / h) / 34`; weights `2 * P`.",
     ),
     allowed="everything, the library too: the judgement is what counts.",
-)  # fmt: skip
+)

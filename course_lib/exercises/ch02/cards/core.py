@@ -14,9 +14,18 @@ MOMENTS = {"sgd": 0, "momentum": 1, "lion": 1, "adamw": 2}  # numbers that an op
 BUCKETS = ("weights", "grads", "main_grads", "master", "moments")
 
 
-def plan(weights: str, grads: str, main_grads: str | None, master: str | None, optimizer: str, moments: str) -> dict[str, Any]:
+def plan(
+    weights: str, grads: str, main_grads: str | None, master: str | None, optimizer: str, moments: str
+) -> dict[str, Any]:
     """Who keeps what in which type, as an exercise states it."""
-    return {"weights": weights, "grads": grads, "main_grads": main_grads, "master": master, "optimizer": optimizer, "moments": moments}
+    return {
+        "weights": weights,
+        "grads": grads,
+        "main_grads": main_grads,
+        "master": master,
+        "optimizer": optimizer,
+        "moments": moments,
+    }
 
 
 def _state(size: float, device: str, chosen: dict[str, Any]) -> dict[str, Any]:
@@ -25,8 +34,11 @@ def _state(size: float, device: str, chosen: dict[str, Any]) -> dict[str, Any]:
 
 def _state_variant(draw: random.Random) -> Mapping[str, Any]:
     half = draw.choice(("bf16", "fp16"))  # the plan shown is always one of sixteen bytes: what else there is, is unseen
-    return _state(draw.choice((8e9, 13e9, 32e9, 120e9, 405e9)), draw.choice(("H100 SXM", "H200 SXM", "B200 SXM", "A100 SXM 40GB")),
-                  plan(half, half, None, "fp32", "adamw", "fp32"))  # fmt: skip
+    return _state(
+        draw.choice((8e9, 13e9, 32e9, 120e9, 405e9)),
+        draw.choice(("H100 SXM", "H200 SXM", "B200 SXM", "A100 SXM 40GB")),
+        plan(half, half, None, "fp32", "adamw", "fp32"),
+    )
 
 
 STATE_OF_A_PLAN = Card(
@@ -65,8 +77,13 @@ Shown: {{{{size:count}}}} parameters, and one {{{{device}}}} with {{{{memory:gb}
         "params * {'adamw': 2, …}[plan['optimizer']] * size[plan['moments']]`; `memory / sum(state_buckets(1, plan).values())`.",
     ),
     allowed="the standard library and numpy.",
-    hides=("memory:state_bytes", "memory:state_by_bucket", "memory:largest_model", "memory:bytes_per_param",
-           "memory:optimizer_bytes_per_param"),
+    hides=(
+        "memory:state_bytes",
+        "memory:state_by_bucket",
+        "memory:largest_model",
+        "memory:bytes_per_param",
+        "memory:optimizer_bytes_per_param",
+    ),
     params=_state(70e9, "H100 SXM", plan("bf16", "bf16", None, "fp32", "adamw", "fp32")),
     vary=_state_variant,
     probe=rows,
@@ -83,12 +100,20 @@ def shape_of(model: str) -> dict[str, Any]:
     """A published model's shape as plain data."""
     one = facts.model(model)
     names = ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab", "gated", "tied")
-    return {name: getattr(one, name) if isinstance(getattr(one, name), bool) else int(getattr(one, name)) for name in names}
+    return {
+        name: getattr(one, name) if isinstance(getattr(one, name), bool) else int(getattr(one, name)) for name in names
+    }
 
 
 def _count(model: str, biases: str) -> dict[str, Any]:
     shape = shape_of(model)
-    return {"model": model, "shape": shape, "shape_words": str(shape), "biases": biases, "biases_words": _BIASES[biases]}
+    return {
+        "model": model,
+        "shape": shape,
+        "shape_words": str(shape),
+        "biases": biases,
+        "biases_words": _BIASES[biases],
+    }
 
 
 def _count_variant(draw: random.Random) -> Mapping[str, Any]:
@@ -163,7 +188,9 @@ def training_log(draw: random.Random, layers: int, form: str, unit: int = 2**20)
         grads = []
         for layer in reversed(range(layers)):
             work = born("scratch", "work space", 10, 60)
-            grads.append(born(f"g{layer}", "gradients", weights[layer]["bytes"] // unit, weights[layer]["bytes"] // unit))
+            grads.append(
+                born(f"g{layer}", "gradients", weights[layer]["bytes"] // unit, weights[layer]["bytes"] // unit)
+            )
             work["died"] = tick()
             alive[layer]["died"] = clock
         if not moments:
@@ -177,7 +204,14 @@ def _as_events(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same as rows of allocations and frees; what dies at a time goes before what is born then."""
     found = []
     for number, block in enumerate(blocks):
-        found.append((block["born"], 1, number, {"time": block["born"], "what": "alloc", **{k: block[k] for k in ("name", "kind", "bytes")}}))
+        found.append(
+            (
+                block["born"],
+                1,
+                number,
+                {"time": block["born"], "what": "alloc", **{k: block[k] for k in ("name", "kind", "bytes")}},
+            )
+        )
         if block["died"] is not None:
             found.append((block["died"], 0, number, {"time": block["died"], "what": "free", "name": block["name"]}))
     return [row for *_, row in sorted(found, key=lambda each: each[:3])]
@@ -224,8 +258,13 @@ was alive before the log. Numbers must be exact.""",
 
 
 def _predict(model: str, seq: int) -> dict[str, Any]:
-    return {"model": model, "seq": seq, "params": float(facts.model(model).params), "hidden": int(facts.model(model).hidden),
-            "layers": int(facts.model(model).layers)}  # fmt: skip
+    return {
+        "model": model,
+        "seq": seq,
+        "params": float(facts.model(model).params),
+        "hidden": int(facts.model(model).hidden),
+        "layers": int(facts.model(model).layers),
+    }
 
 
 PREDICT_ACTIVATIONS = Card(
@@ -252,6 +291,8 @@ end. `activations_interval()` returns `(low, high)`. The points are for committi
     ),
     allowed="nothing but your head; the check reveals the number afterwards.",
     params=_predict("llama3-70b", 8192),
-    vary=lambda draw: _predict(draw.choice(("llama3-8b", "llama3-70b", "mistral-7b", "llama2-13b")), draw.choice((2048, 4096, 16384))),
+    vary=lambda draw: _predict(
+        draw.choice(("llama3-8b", "llama3-70b", "mistral-7b", "llama2-13b")), draw.choice((2048, 4096, 16384))
+    ),
     probe=interval,
 )

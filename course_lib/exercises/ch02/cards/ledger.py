@@ -14,8 +14,15 @@ _ATTENTION = {
 
 
 def _block(attention: str, hidden: int, heads: int, ffn: int) -> dict[str, Any]:
-    return {"attention": attention, "attention_words": _ATTENTION[attention], "batch": 3, "seq": 48, "hidden": hidden, "heads": heads,
-            "ffn": ffn}  # fmt: skip
+    return {
+        "attention": attention,
+        "attention_words": _ATTENTION[attention],
+        "batch": 3,
+        "seq": 48,
+        "hidden": hidden,
+        "heads": heads,
+        "ffn": ffn,
+    }
 
 
 def _variant(draw: random.Random) -> Mapping[str, Any]:
@@ -66,4 +73,4 @@ Look at the rows before you write a formula: which tensor of which size is each?
     vary=_variant,
     structural="attention",
     probe=rows,
-)  # fmt: skip
+)

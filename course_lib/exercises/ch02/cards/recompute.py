@@ -70,7 +70,7 @@ backward pass with `loss.backward()`, and sees from the gradients which call of 
     vary=_net_variant,
     structural="streams",
     probe=checkpointing,
-)  # fmt: skip
+)
 
 MIB = 2**20
 
@@ -99,9 +99,11 @@ def _cuts(inputs: list[int], inner: list[int]) -> dict[str, Any]:
     table = [f"| {name} | {' | '.join(map(str, values))} |" for name, values in (("input", inputs), ("inside", inner))]
     head = f"| layer | {' | '.join(str(index) for index in range(len(inputs)))} |"
     return {
-        "inputs": [mib * MIB for mib in inputs], "inner": [mib * MIB for mib in inner], "layers": len(inputs),
+        "inputs": [mib * MIB for mib in inputs],
+        "inner": [mib * MIB for mib in inner],
+        "layers": len(inputs),
         "table": "\n".join([head, "|---" * (len(inputs) + 1) + "|", *table]),
-    }  # fmt: skip
+    }
 
 
 def _cuts_variant(draw: random.Random) -> Mapping[str, Any]:
@@ -142,4 +144,4 @@ Shown, in MiB (`params("best-segments")` has bytes):
     params=_cuts(*STACKS[0]),
     vary=_cuts_variant,
     probe=rows,
-)  # fmt: skip
+)

@@ -19,15 +19,25 @@ _BETWEEN = {
 
 def job(params: float, activations: float, work: float) -> dict[str, float]:
     """Bytes of a job with 16-bit weights and gradients, an fp32 master copy and Adam's two moments."""
-    return {"weights": 2.0 * params, "grads": 2.0 * params, "moments": 12.0 * params, "activations": activations, "work": work}
+    return {
+        "weights": 2.0 * params,
+        "grads": 2.0 * params,
+        "moments": 12.0 * params,
+        "activations": activations,
+        "work": work,
+    }
 
 
 def _spike(between: str, params: float, activations: float, work: float, memory: float) -> dict[str, Any]:
     one = job(params, activations, work)
     return {
-        "grads_between": between, "between_words": _BETWEEN[between], "job": one, "memory": memory, "params": params,
+        "grads_between": between,
+        "between_words": _BETWEEN[between],
+        "job": one,
+        "memory": memory,
+        "params": params,
         **{f"{name}_bytes": value for name, value in one.items()},
-    }  # fmt: skip
+    }
 
 
 def _spike_variant(draw: random.Random) -> Mapping[str, Any]:
@@ -78,26 +88,33 @@ device with {{memory:gb}}. Numbers within 0.1 % pass.""",
     vary=_spike_variant,
     structural="grads_between",
     probe=rows,
-)  # fmt: skip
+)
 
-_REDUCTIONS = {
-    "mean": "the **mean** over the tokens that count",
-    "sum": "the **sum** over the tokens that count",
-}
+_REDUCTIONS = {"mean": "the **mean** over the tokens that count", "sum": "the **sum** over the tokens that count"}
 
 
 def _loss(reduction: str, model: str, tokens: int, chunks: int) -> dict[str, Any]:
     shape = shape_of(model)
     return {
-        "reduction": reduction, "reduction_words": _REDUCTIONS[reduction], "model": model, "tokens": tokens, "chunks": chunks,
-        "vocab": shape["vocab"], "hidden": shape["hidden"], "logits": 4.0 * tokens * shape["vocab"],
+        "reduction": reduction,
+        "reduction_words": _REDUCTIONS[reduction],
+        "model": model,
+        "tokens": tokens,
+        "chunks": chunks,
+        "vocab": shape["vocab"],
+        "hidden": shape["hidden"],
+        "logits": 4.0 * tokens * shape["vocab"],
         "chunk": 4.0 * tokens * shape["vocab"] / chunks,
-    }  # fmt: skip
+    }
 
 
 def _loss_variant(draw: random.Random) -> Mapping[str, Any]:
-    return _loss("sum", draw.choice(("qwen2.5-7b", "llama3.2-1b", "llama3-70b")), draw.choice((4096, 16_384)),
-                 draw.choice((8, 32)))  # fmt: skip
+    return _loss(
+        "sum",
+        draw.choice(("qwen2.5-7b", "llama3.2-1b", "llama3-70b")),
+        draw.choice((4096, 16_384)),
+        draw.choice((8, 32)),
+    )
 
 
 CHUNKED_CROSS_ENTROPY = Card(
@@ -136,7 +153,7 @@ whole numbers; a token whose target is -100 does not count.
     vary=_loss_variant,
     structural="reduction",
     probe=cross_entropy,
-)  # fmt: skip
+)
 
 _KEPT = """```python
 def train_step(model, batches):
@@ -183,4 +200,4 @@ overwrites them. `batches` may be an iterator, which can be gone through once on
     params={"micro_batches": 4},
     vary=lambda draw: {"micro_batches": draw.choice((3, 5, 6))},
     probe=training_step,
-)  # fmt: skip
+)

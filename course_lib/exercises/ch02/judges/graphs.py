@@ -45,17 +45,33 @@ def over_all(parts: list[tuple[Tensor, int]]) -> Tensor:
 
 
 _WRONG: dict[str, tuple[Callable[[list[tuple[Tensor, int]]], Tensor], str]] = {
-    "mean-of-means": (lambda parts: sum(loss / max(n, 1) for loss, n in parts) / len(parts),
-                      "micro-batches with few tokens weigh as much as those with many."),
-    "sum-of-means": (lambda parts: sum(loss / max(n, 1) for loss, n in parts), "these are means of micro-batches, added up."),
-    "never-divided": (lambda parts: sum(loss for loss, _ in parts), "the sum was never divided by the number of tokens."),
-    "divided-by-batches": (lambda parts: sum(loss for loss, _ in parts) / len(parts), "divided by the number of micro-batches; tokens are meant."),
-    "running-count": (lambda parts: sum(loss / sum(n for _, n in parts[: k + 1]) for k, (loss, _) in enumerate(parts)),
-                      "each micro-batch was divided by the tokens seen so far; those that come later count as well."),
+    "mean-of-means": (
+        lambda parts: sum(loss / max(n, 1) for loss, n in parts) / len(parts),
+        "micro-batches with few tokens weigh as much as those with many.",
+    ),
+    "sum-of-means": (
+        lambda parts: sum(loss / max(n, 1) for loss, n in parts),
+        "these are means of micro-batches, added up.",
+    ),
+    "never-divided": (
+        lambda parts: sum(loss for loss, _ in parts),
+        "the sum was never divided by the number of tokens.",
+    ),
+    "divided-by-batches": (
+        lambda parts: sum(loss for loss, _ in parts) / len(parts),
+        "divided by the number of micro-batches; tokens are meant.",
+    ),
+    "running-count": (
+        lambda parts: sum(loss / sum(n for _, n in parts[: k + 1]) for k, (loss, _) in enumerate(parts)),
+        "each micro-batch was divided by the tokens seen so far; those that come later count as well.",
+    ),
     "last-only": (lambda parts: parts[-1][0] / max(parts[-1][1], 1), "this is the last micro-batch alone."),
-    "last-only-over-all": (lambda parts: parts[-1][0] / sum(n for _, n in parts), "this is the last micro-batch alone."),
+    "last-only-over-all": (
+        lambda parts: parts[-1][0] / sum(n for _, n in parts),
+        "this is the last micro-batch alone.",
+    ),
     "first-only": (lambda parts: parts[0][0] / max(parts[0][1], 1), "this is the first micro-batch alone."),
-}  # fmt: skip
+}
 
 
 def padded(spec: Spec) -> tuple[float, list[Tensor]]:
@@ -68,7 +84,10 @@ def _loss_fault(spec: Spec, got: Any, want: float) -> Fault | None:
     if got is None:
         return "returned-none", "The function returned None: is a `return` missing?"
     if isinstance(got, Tensor):
-        return "a-tensor", "A tensor came back; a loss that is only to be shown is a number (`.item()`): a tensor holds on to its graph."
+        return (
+            "a-tensor",
+            "A tensor came back; a loss that is only to be shown is a number (`.item()`): a tensor holds on to its graph.",
+        )
     if not is_number(got):
         return "not-a-number", f"Return the loss as a number; got {describe(got)}."
     if math.isclose(got, want, rel_tol=2e-5):
@@ -85,7 +104,10 @@ def _gradient_fault(spec: Spec, got: Any, want: list[Tensor]) -> Fault | None:
     if type(got) is not list or len(got) != len(want):
         return "no-gradients", "No gradients came back."
     if all(each is None for each in got):
-        return "no-gradients", "The parameters have no gradients: was `backward()` called on something that has a graph?"
+        return (
+            "no-gradients",
+            "The parameters have no gradients: was `backward()` called on something that has a graph?",
+        )
     found = [torch.zeros_like(right) if each is None else each for each, right in zip(got, want, strict=True)]
     if all_close(found, want):
         return None
@@ -99,11 +121,16 @@ def _gradient_fault(spec: Spec, got: Any, want: list[Tensor]) -> Fault | None:
     scale = factor(first, want[0]) if same else None
     if scale is not None:
         return "scaled", f"The gradients are {scale:.4g} times the right ones."
-    return next((fault for one, right in zip(found, want, strict=True) if (fault := tensor_fault(one, right, "A gradient"))), ("", "wrong"))
+    return next(
+        (fault for one, right in zip(found, want, strict=True) if (fault := tensor_fault(one, right, "A gradient"))),
+        ("", "wrong"),
+    )
 
 
 @cache
-def one_at_a_time(seed: int, words: int, width: int, depth: int, rows: int, lengths: tuple[tuple[int, int], ...]) -> int:
+def one_at_a_time(
+    seed: int, words: int, width: int, depth: int, rows: int, lengths: tuple[tuple[int, int], ...]
+) -> int:
     """Peak bytes of a step that frees each graph at once."""
     spec = {"seed": seed, "words": words, "width": width, "depth": depth, "rows": rows, "lengths": lengths}
     model, pairs = _model(spec), micro_batches(spec)
@@ -124,8 +151,10 @@ def _memory_fault(spec: Spec, value: Mapping[str, Any]) -> Fault | None:
     if peak < sum(4 * parameter.numel() for parameter in _model(spec).parameters()):
         return "too-few-bytes", "Fewer bytes were alive than the gradients have."
     if peak > 1.5 * least:
-        return "graphs-kept-alive", (f"{peak / KIB:,.0f} KiB at the peak with {len(spec['lengths'])} micro-batches; one at a time needs "
-                                     f"{least / KIB:,.0f} KiB. Either graphs that are done are still held, or several micro-batches went through the model together.")  # fmt: skip
+        return "graphs-kept-alive", (
+            f"{peak / KIB:,.0f} KiB at the peak with {len(spec['lengths'])} micro-batches; one at a time needs "
+            f"{least / KIB:,.0f} KiB. Either graphs that are done are still held, or several micro-batches went through the model together."
+        )
     return None
 
 
@@ -154,15 +183,35 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     many = [(24, 0)] * 6
     big = {"rows": 8, "width": 32, "depth": 4}
     return [
-        Case(name=f"{params['micro_batches']} micro-batches", args=(_spec(rng, lengths(params["micro_batches"])), False)),
+        Case(
+            name=f"{params['micro_batches']} micro-batches", args=(_spec(rng, lengths(params["micro_batches"])), False)
+        ),
         Case(name="six micro-batches, measured", args=(_spec(rng, many, **big), True), kind="cost", part="memory"),
-        Case(name="one micro-batch", args=(_spec(rng, [(7, 3)]), False), kind="generality", part="others", visible=False),
-        Case(name="an iterator", args=(_spec(rng, lengths(5), once=True), False), kind="generality", part="others", visible=False),
-        Case(name="a micro-batch of padding alone", args=(_spec(rng, [(6, 1), (5, 5), (9, 4)]), False), kind="generality",
-             part="others", visible=False),
-        Case(name="a last one of padding alone", args=(_spec(rng, [(6, 1), (9, 4), (5, 5)]), False), kind="generality",
-             part="others", visible=False),
-    ]  # fmt: skip
+        Case(
+            name="one micro-batch", args=(_spec(rng, [(7, 3)]), False), kind="generality", part="others", visible=False
+        ),
+        Case(
+            name="an iterator",
+            args=(_spec(rng, lengths(5), once=True), False),
+            kind="generality",
+            part="others",
+            visible=False,
+        ),
+        Case(
+            name="a micro-batch of padding alone",
+            args=(_spec(rng, [(6, 1), (5, 5), (9, 4)]), False),
+            kind="generality",
+            part="others",
+            visible=False,
+        ),
+        Case(
+            name="a last one of padding alone",
+            args=(_spec(rng, [(6, 1), (9, 4), (5, 5)]), False),
+            kind="generality",
+            part="others",
+            visible=False,
+        ),
+    ]
 
 
 def _weighed(params: Params, rng: random.Random) -> Weighed:
@@ -174,13 +223,33 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         value = outcome.value if type(outcome.value) is dict else {}
         loss, gradients = value.get("loss"), value.get("gradients")
         want_loss, want = _head(spec)
-        return near(loss, want_loss, 1e-4) and type(gradients) is list and bool(gradients) and close(gradients[-1], want, 1e-3)
+        return (
+            near(loss, want_loss, 1e-4)
+            and type(gradients) is list
+            and bool(gradients)
+            and close(gradients[-1], want, 1e-3)
+        )
 
     return Weighed(
-        case=Case(name="4 micro-batches of 16,384 tokens", args=(spec, True), kind="cost", part="memory", visible=False, seconds=30.0),
-        warm=Case(name="two small ones", args=(_spec(rng, [(7, 0), (5, 0)]), True), kind="cost", part="memory", visible=False, seconds=30.0),
-        most=20 * tensor, done=done,
-    )  # fmt: skip
+        case=Case(
+            name="4 micro-batches of 16,384 tokens",
+            args=(spec, True),
+            kind="cost",
+            part="memory",
+            visible=False,
+            seconds=30.0,
+        ),
+        warm=Case(
+            name="two small ones",
+            args=(_spec(rng, [(7, 0), (5, 0)]), True),
+            kind="cost",
+            part="memory",
+            visible=False,
+            seconds=30.0,
+        ),
+        most=20 * tensor,
+        done=done,
+    )
 
 
 @torch.no_grad()
@@ -210,4 +279,4 @@ GRAPHS_KEPT_ALIVE = Judging(
     "`torch._foreach_mul_` over all of them.",
     measured_by_worker=("cost:memory",),
     weighed=_weighed,
-)  # fmt: skip
+)

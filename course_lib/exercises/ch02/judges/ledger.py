@@ -37,7 +37,9 @@ def _by_group(count: Callable[[Rows], Mapping[str, float]]) -> Callable[[str], C
     return lambda group: lambda rows: count(rows).get(group, 0)
 
 
-def _sum(rows: Rows, *, keep: Callable[[Mapping[str, Any]], bool], size: Callable[[Mapping[str, Any]], int]) -> dict[str, float]:
+def _sum(
+    rows: Rows, *, keep: Callable[[Mapping[str, Any]], bool], size: Callable[[Mapping[str, Any]], int]
+) -> dict[str, float]:
     found: dict[str, float] = dict.fromkeys((row["group"] for row in rows), 0)
     for row in rows:
         if keep(row):
@@ -45,7 +47,9 @@ def _sum(rows: Rows, *, keep: Callable[[Mapping[str, Any]], bool], size: Callabl
     return found
 
 
-def _once(rows: Rows, size: Callable[[Mapping[str, Any]], int], *, parameters: bool, key: Callable[[Mapping[str, Any]], Any]) -> dict[str, float]:
+def _once(
+    rows: Rows, size: Callable[[Mapping[str, Any]], int], *, parameters: bool, key: Callable[[Mapping[str, Any]], Any]
+) -> dict[str, float]:
     seen = set()
 
     def first(row: Mapping[str, Any]) -> bool:
@@ -58,28 +62,55 @@ def _once(rows: Rows, size: Callable[[Mapping[str, Any]], int], *, parameters: b
 
 
 _WAYS: tuple[tuple[str, Callable[[Rows], Mapping[str, float]], str], ...] = (
-    ("aliases-counted", lambda rows: _sum(rows, keep=lambda r: not r["parameter"], size=lambda r: r["nbytes"]),
-     "a storage that was saved several times is still one storage."),
-    ("parameters-counted", lambda rows: _once(rows, lambda r: r["nbytes"], parameters=True, key=lambda r: r["storage"]),
-     "weights and biases are in it; they are there anyway."),
-    ("everything-counted", lambda rows: _sum(rows, keep=lambda r: True, size=lambda r: r["nbytes"]),
-     "parameters are in it, and storages that were saved several times."),
-    ("views-measured", lambda rows: _once(rows, _own, parameters=False, key=lambda r: r["storage"]),
-     "this is the size of the views; a view keeps its whole storage alive."),
-    ("views-added", lambda rows: _sum(rows, keep=lambda r: not r["parameter"], size=_own),
-     "this adds up the sizes of what was saved; some of it shares memory, some keeps more alive than itself."),
-    ("every-group-again", lambda rows: _once(rows, lambda r: r["nbytes"], parameters=False, key=lambda r: (r["group"], r["storage"])),
-     "a storage that two groups saved counts once, under the first."),
-    ("last-group", lambda rows: _once(list(reversed(rows)), lambda r: r["nbytes"], parameters=False, key=lambda r: r["storage"]),
-     "a storage counts under the group that saved it first, not last."),
-    ("counted-not-sized", lambda rows: _once(rows, lambda r: 1, parameters=False, key=lambda r: r["storage"]),
-     "these are numbers of storages; bytes are asked for."),
-)  # fmt: skip
+    (
+        "aliases-counted",
+        lambda rows: _sum(rows, keep=lambda r: not r["parameter"], size=lambda r: r["nbytes"]),
+        "a storage that was saved several times is still one storage.",
+    ),
+    (
+        "parameters-counted",
+        lambda rows: _once(rows, lambda r: r["nbytes"], parameters=True, key=lambda r: r["storage"]),
+        "weights and biases are in it; they are there anyway.",
+    ),
+    (
+        "everything-counted",
+        lambda rows: _sum(rows, keep=lambda r: True, size=lambda r: r["nbytes"]),
+        "parameters are in it, and storages that were saved several times.",
+    ),
+    (
+        "views-measured",
+        lambda rows: _once(rows, _own, parameters=False, key=lambda r: r["storage"]),
+        "this is the size of the views; a view keeps its whole storage alive.",
+    ),
+    (
+        "views-added",
+        lambda rows: _sum(rows, keep=lambda r: not r["parameter"], size=_own),
+        "this adds up the sizes of what was saved; some of it shares memory, some keeps more alive than itself.",
+    ),
+    (
+        "every-group-again",
+        lambda rows: _once(rows, lambda r: r["nbytes"], parameters=False, key=lambda r: (r["group"], r["storage"])),
+        "a storage that two groups saved counts once, under the first.",
+    ),
+    (
+        "last-group",
+        lambda rows: _once(list(reversed(rows)), lambda r: r["nbytes"], parameters=False, key=lambda r: r["storage"]),
+        "a storage counts under the group that saved it first, not last.",
+    ),
+    (
+        "counted-not-sized",
+        lambda rows: _once(rows, lambda r: 1, parameters=False, key=lambda r: r["storage"]),
+        "these are numbers of storages; bytes are asked for.",
+    ),
+)
 
 KEPT = Parts(
-    part="kept", unit="bytes", want=kept_of, words=lambda rows: f"{len(rows)} rows",
+    part="kept",
+    unit="bytes",
+    want=kept_of,
+    words=lambda rows: f"{len(rows)} rows",
     slips={group: [Slip(name, _by_group(way)(group), message) for name, way, message in _WAYS] for group in GROUPS},
-)  # fmt: skip
+)
 
 
 def terms(attention: str, batch: int, seq: int, hidden: int, heads: int, ffn: int, size: int) -> dict[str, float]:
@@ -87,11 +118,19 @@ def terms(attention: str, batch: int, seq: int, hidden: int, heads: int, ffn: in
     tokens = batch * seq
     row = tokens * hidden * size
     found = {
-        "norm1.input": row, "norm1.statistics": 2 * tokens * size,
-        "attention.input": row, "attention.q": row, "attention.k": row, "attention.v": row, "attention.context": row,
-        "norm2.input": row, "norm2.statistics": 2 * tokens * size,
-        "mlp.input": row, "mlp.up": tokens * ffn * size, "mlp.activated": tokens * ffn * size,
-    }  # fmt: skip
+        "norm1.input": row,
+        "norm1.statistics": 2 * tokens * size,
+        "attention.input": row,
+        "attention.q": row,
+        "attention.k": row,
+        "attention.v": row,
+        "attention.context": row,
+        "norm2.input": row,
+        "norm2.statistics": 2 * tokens * size,
+        "mlp.input": row,
+        "mlp.up": tokens * ffn * size,
+        "mlp.activated": tokens * ffn * size,
+    }
     if attention == "fused":
         return {**found, "attention.logsumexp": 4 * tokens * heads}
     return {**found, "attention.softmax": tokens * seq * heads * size, "attention.mask": seq * seq}
@@ -104,7 +143,11 @@ def block_of(attention: str, *sizes: int) -> float:
 
 def _block_column(attention: str) -> Column:
     other = "by hand" if attention == "fused" else "fused"
-    told = "this block's attention is fused: it never keeps the scores." if attention == "fused" else "this block's attention keeps its softmax."
+    told = (
+        "this block's attention is fused: it never keeps the scores."
+        if attention == "fused"
+        else "this block's attention keeps its softmax."
+    )
 
     def without(*names: str) -> Callable[..., float]:
         return lambda *row: sum(value for name, value in terms(attention, *row).items() if name not in names)
@@ -113,34 +156,100 @@ def _block_column(attention: str) -> Column:
         return z * (4 * h * h + 2 * h * f)
 
     scores = {} if attention == "fused" else {"scores": lambda b, s, h, a, f, z: z * b * a * s * s}
-    twice = [Slip("scores-twice", lambda *row: block_of(attention, *row) + scores["scores"](*row),
-                  "the scores before the softmax are not kept: the softmax's own output is enough for its gradient.")] if scores else []
+    twice = (
+        [
+            Slip(
+                "scores-twice",
+                lambda *row: block_of(attention, *row) + scores["scores"](*row),
+                "the scores before the softmax are not kept: the softmax's own output is enough for its gradient.",
+            )
+        ]
+        if scores
+        else []
+    )
     return Column(
-        part="block", unit="bytes", want=lambda *row: block_of(attention, *row), rel=NEAR,
+        part="block",
+        unit="bytes",
+        want=lambda *row: block_of(attention, *row),
+        rel=NEAR,
         words=lambda b, s, h, a, f, z: f"{b} × {s} tokens, hidden {h}, {a} heads, ffn {f}, {z} bytes a number",
         hint="Name every storage in the rows, and give its size in tokens, hidden, ffn and heads.",
         slips=(
             Slip("public-form" if attention == "by hand" else "other-form", lambda *row: block_of(other, *row), told),
-            Slip("always-two-bytes", lambda b, s, h, a, f, z: block_of(attention, b, s, h, a, f, 2), "a number has `size` bytes here."),
-            Slip("always-four-bytes", lambda b, s, h, a, f, z: block_of(attention, b, s, h, a, f, 4), "a number has `size` bytes here."),
-            Slip("four-times-hidden", lambda b, s, h, a, f, z: block_of(attention, b, s, h, a, 4 * h, z), "the MLP is `ffn` wide, not four times hidden."),
-            Slip("printed-formula", lambda b, s, h, a, f, z: s * b * h * 34, "34 per token and hidden unit holds in 16 bits with dropout masks and an MLP of four times hidden."),
-            Slip("printed-formula", lambda b, s, h, a, f, z: s * b * h * (34 + 5 * a * s / h), "34 + 5as/h holds in 16 bits with dropout; this block has none."),
-            Slip("with-weights", lambda *row: block_of(attention, *row) + weights(*row), "the weights are in it; they are there anyway."),
-            Slip("numbers", lambda *row: block_of(attention, *row) / row[-1], "these are numbers; bytes are asked for."),
-            Slip("one-sequence", lambda b, s, h, a, f, z: block_of(attention, 1, s, h, a, f, z), "this is one sequence of the batch."),
-            Slip("one-wide-tensor", without("mlp.activated"), "the second matrix of the MLP needs what it multiplied; the GELU needs what it got."),
-            Slip("one-wide-tensor", without("mlp.up"), "the GELU needs what it got; the second matrix of the MLP needs what it multiplied."),
-            Slip("norm-outputs-forgotten", without("attention.input", "mlp.input"), "the norms' outputs are what the first matrices multiply."),
+            Slip(
+                "always-two-bytes",
+                lambda b, s, h, a, f, z: block_of(attention, b, s, h, a, f, 2),
+                "a number has `size` bytes here.",
+            ),
+            Slip(
+                "always-four-bytes",
+                lambda b, s, h, a, f, z: block_of(attention, b, s, h, a, f, 4),
+                "a number has `size` bytes here.",
+            ),
+            Slip(
+                "four-times-hidden",
+                lambda b, s, h, a, f, z: block_of(attention, b, s, h, a, 4 * h, z),
+                "the MLP is `ffn` wide, not four times hidden.",
+            ),
+            Slip(
+                "printed-formula",
+                lambda b, s, h, a, f, z: s * b * h * 34,
+                "34 per token and hidden unit holds in 16 bits with dropout masks and an MLP of four times hidden.",
+            ),
+            Slip(
+                "printed-formula",
+                lambda b, s, h, a, f, z: s * b * h * (34 + 5 * a * s / h),
+                "34 + 5as/h holds in 16 bits with dropout; this block has none.",
+            ),
+            Slip(
+                "with-weights",
+                lambda *row: block_of(attention, *row) + weights(*row),
+                "the weights are in it; they are there anyway.",
+            ),
+            Slip(
+                "numbers", lambda *row: block_of(attention, *row) / row[-1], "these are numbers; bytes are asked for."
+            ),
+            Slip(
+                "one-sequence",
+                lambda b, s, h, a, f, z: block_of(attention, 1, s, h, a, f, z),
+                "this is one sequence of the batch.",
+            ),
+            Slip(
+                "one-wide-tensor",
+                without("mlp.activated"),
+                "the second matrix of the MLP needs what it multiplied; the GELU needs what it got.",
+            ),
+            Slip(
+                "one-wide-tensor",
+                without("mlp.up"),
+                "the GELU needs what it got; the second matrix of the MLP needs what it multiplied.",
+            ),
+            Slip(
+                "norm-outputs-forgotten",
+                without("attention.input", "mlp.input"),
+                "the norms' outputs are what the first matrices multiply.",
+            ),
             Slip("norm-inputs-forgotten", without("norm1.input", "norm2.input"), "a norm needs what it got."),
-            Slip("context-forgotten", without("attention.context"), "the last matrix of attention needs what it multiplied."),
-            Slip("input-three-times", lambda b, s, h, a, f, z: block_of(attention, b, s, h, a, f, z) + 2 * b * s * h * z,
-                 "queries, keys and values are made of one and the same tensor."),
+            Slip(
+                "context-forgotten",
+                without("attention.context"),
+                "the last matrix of attention needs what it multiplied.",
+            ),
+            Slip(
+                "input-three-times",
+                lambda b, s, h, a, f, z: block_of(attention, b, s, h, a, f, z) + 2 * b * s * h * z,
+                "queries, keys and values are made of one and the same tensor.",
+            ),
             *twice,
-            Slip("mask-a-head", lambda b, s, h, a, f, z: block_of(attention, b, s, h, a, f, z) + (b * a - 1) * s * s if scores else None,
-                 "the mask is the same for all heads and sequences."),
+            Slip(
+                "mask-a-head",
+                lambda b, s, h, a, f, z: (
+                    block_of(attention, b, s, h, a, f, z) + (b * a - 1) * s * s if scores else None
+                ),
+                "the mask is the same for all heads and sequences.",
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 @cache
@@ -156,8 +265,16 @@ def _traps(rng: random.Random) -> list[dict[str, Any]]:
     for _ in range(rng.randint(8, 30)):
         number, nbytes = rng.choice(storages)
         part = rng.choice((1, 1, 2, 4))
-        found.append({"group": rng.choice(GROUPS), "storage": number, "nbytes": nbytes, "shape": [max(1, nbytes // 4 // part)],
-                      "dtype": "float32", "parameter": number in weights})  # fmt: skip
+        found.append(
+            {
+                "group": rng.choice(GROUPS),
+                "storage": number,
+                "nbytes": nbytes,
+                "shape": [max(1, nbytes // 4 // part)],
+                "dtype": "float32",
+                "parameter": number in weights,
+            }
+        )
     return found
 
 
@@ -168,10 +285,17 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     def sizes(large: bool) -> tuple[int, ...]:
         heads = rng.choice((8, 16, 32) if large else (1, 2, 3, 4))
         hidden = heads * rng.choice((32, 64, 96, 128))
-        return (rng.randint(1, 16 if large else 3), rng.choice((37, 128, 1024, 4096) if large else (5, 16, 33)), hidden, heads,
-                rng.choice((hidden, 3 * hidden, 4 * hidden, 1000 + hidden)))  # fmt: skip
+        return (
+            rng.randint(1, 16 if large else 3),
+            rng.choice((37, 128, 1024, 4096) if large else (5, 16, 33)),
+            hidden,
+            heads,
+            rng.choice((hidden, 3 * hidden, 4 * hidden, 1000 + hidden)),
+        )
 
-    real = [(_real(*sizes(False), rng.choice(("fused", "by hand")), rng.choice(("float32", "bfloat16"))),) for _ in range(5)]
+    real = [
+        (_real(*sizes(False), rng.choice(("fused", "by hand")), rng.choice(("float32", "bfloat16"))),) for _ in range(5)
+    ]
     return [
         Case(name="the block shown", args=(0, [(_real(*shown, attention),)]), part="kept"),
         Case(name="the block shown", args=(1, [(*shown, 4)]), part="block"),
@@ -188,7 +312,9 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 
 RECONCILE_LEDGER = Judging(
-    alike=lambda params: params["ffn"] / params["hidden"],  # where it is four, only unseen blocks tell `ffn` from four times hidden
+    alike=lambda params: (
+        params["ffn"] / params["hidden"]
+    ),  # where it is four, only unseen blocks tell `ffn` from four times hidden
     shares={"values:kept": 0.25, "values:block": 0.2, "generality:kept": 0.25, "generality:block": 0.3},
     cases=_cases,
     verdicts=_verdicts,
@@ -198,4 +324,4 @@ RECONCILE_LEDGER = Judging(
     "same, the list depends on the kernel, on dropout and on the type. So reconcile the terms, not the totals.",
     pytorch="`torch.autograd.graph.saved_tensors_hooks(pack, unpack)` sees what is saved; `tensor.untyped_storage()` tells whether two "
     "share memory.",
-)  # fmt: skip
+)

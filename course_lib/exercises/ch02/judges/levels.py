@@ -19,7 +19,9 @@ def steps_of(form: str, log: Log) -> list[tuple[float, str, int, Any]]:
     if form == "lifetimes":
         born = [(row["born"], 1, row["kind"], row["bytes"], row["name"]) for row in log]
         died = [(row["died"], 0, row["kind"], -row["bytes"], row["name"]) for row in log if row["died"] is not None]
-        return [(time, kind, change, name) for time, _, kind, change, name in sorted(born + died, key=lambda each: each[:2])]
+        return [
+            (time, kind, change, name) for time, _, kind, change, name in sorted(born + died, key=lambda each: each[:2])
+        ]
     alive: dict[str, tuple[str, int]] = {}
     found = []
     for row in log:
@@ -91,46 +93,88 @@ def _peak_columns(form: str) -> tuple[Column | Name, ...]:
 
     return (
         Column(
-            part="bytes", unit="bytes", want=lambda log: highest(form, log)[0], rel=EXACT, words=_row_words,
+            part="bytes",
+            unit="bytes",
+            want=lambda log: highest(form, log)[0],
+            rel=EXACT,
+            words=_row_words,
             hint="Walk through the moments with a running total.",
             slips=(
-                Slip("sum-not-peak", lambda log: sum(_allocated(form, log).values()), "this is the sum of everything ever allocated."),
+                Slip(
+                    "sum-not-peak",
+                    lambda log: sum(_allocated(form, log).values()),
+                    "this is the sum of everything ever allocated.",
+                ),
                 Slip("last-level", lambda log: levels(form, log)[-1][1], "this is what is alive at the end."),
-                Slip("largest-block", lambda log: max(change for _, _, change, _ in steps_of(form, log)), "this is the largest single block."),
-                Slip("kind-by-kind", lambda log: sum(max(k[kind] for _, _, k in levels(form, log)) for kind in KINDS),
-                     "this adds each kind's own peak; they do not all come at the same time."),
-                Slip("largest-kind-only", lambda log: max(levels(form, log), key=lambda e: e[1])[2][highest(form, log)[2]],
-                     "these are the bytes of the largest kind alone."),
+                Slip(
+                    "largest-block",
+                    lambda log: max(change for _, _, change, _ in steps_of(form, log)),
+                    "this is the largest single block.",
+                ),
+                Slip(
+                    "kind-by-kind",
+                    lambda log: sum(max(k[kind] for _, _, k in levels(form, log)) for kind in KINDS),
+                    "this adds each kind's own peak; they do not all come at the same time.",
+                ),
+                Slip(
+                    "largest-kind-only",
+                    lambda log: max(levels(form, log), key=lambda e: e[1])[2][highest(form, log)[2]],
+                    "these are the bytes of the largest kind alone.",
+                ),
                 Slip("name-used-again", by_name_once, "a name was used again with another size."),
-                Slip("end-of-a-moment", at_once, "several rows at one time each count: a level inside the moment was higher."),
+                Slip(
+                    "end-of-a-moment",
+                    at_once,
+                    "several rows at one time each count: a level inside the moment was higher.",
+                ),
                 Slip("died-too-late", late, "what dies at a time makes room for what is born at that time."),
-                Slip("mebibytes", lambda log: highest(form, log)[0] / 2**20, "these seem to be MiB; bytes are asked for."),
+                Slip(
+                    "mebibytes", lambda log: highest(form, log)[0] / 2**20, "these seem to be MiB; bytes are asked for."
+                ),
             ),
         ),
         Column(
-            part="time", unit="(a time of the log)", want=lambda log: highest(form, log)[1], rel=EXACT, words=_row_words,
+            part="time",
+            unit="(a time of the log)",
+            want=lambda log: highest(form, log)[1],
+            rel=EXACT,
+            words=_row_words,
             slips=(
-                Slip("last-time", lambda log: [t for t, total, _ in levels(form, log) if total == highest(form, log)[0]][-1],
-                     "that many were alive before as well; the first time is asked for."),
+                Slip(
+                    "last-time",
+                    lambda log: [t for t, total, _ in levels(form, log) if total == highest(form, log)[0]][-1],
+                    "that many were alive before as well; the first time is asked for.",
+                ),
                 Slip("position", index_of_peak, "this is a position; the time is asked for."),
                 Slip("position", lambda log: index_of_peak(log) + 1, "this is a position; the time is asked for."),
                 Slip("end-of-log", lambda log: levels(form, log)[-1][0], "this is the end of the log."),
             ),
         ),
         Name(
-            part="kind", known=KINDS, want=lambda log: highest(form, log)[2], words=_row_words,
+            part="kind",
+            known=KINDS,
+            want=lambda log: highest(form, log)[2],
+            words=_row_words,
             slips={
-                "most-allocated": (lambda log: max(_allocated(form, log), key=lambda k: _allocated(form, log)[k]),
-                                   "this kind was allocated most in all, but it does not hold most at the peak."),
-                "largest-block": (lambda log: max(((c, k) for _, k, c, _ in steps_of(form, log)), key=lambda e: e[0])[1],
-                                  "this is the kind of the largest block."),
-                "last-allocated": (lambda log: next(k for t, k, c, _ in steps_of(form, log) if t == highest(form, log)[1] and c > 0),
-                                   "this is what was allocated last; which kind holds most?"),
-                "at-the-end": (lambda log: max(levels(form, log)[-1][2], key=lambda k: levels(form, log)[-1][2][k]),
-                               "this kind holds most at the end, not at the peak."),
+                "most-allocated": (
+                    lambda log: max(_allocated(form, log), key=lambda k: _allocated(form, log)[k]),
+                    "this kind was allocated most in all, but it does not hold most at the peak.",
+                ),
+                "largest-block": (
+                    lambda log: max(((c, k) for _, k, c, _ in steps_of(form, log)), key=lambda e: e[0])[1],
+                    "this is the kind of the largest block.",
+                ),
+                "last-allocated": (
+                    lambda log: next(k for t, k, c, _ in steps_of(form, log) if t == highest(form, log)[1] and c > 0),
+                    "this is what was allocated last; which kind holds most?",
+                ),
+                "at-the-end": (
+                    lambda log: max(levels(form, log)[-1][2], key=lambda k: levels(form, log)[-1][2][k]),
+                    "this kind holds most at the end, not at the peak.",
+                ),
             },
         ),
-    )  # fmt: skip
+    )
 
 
 def _shuffled_moments(rng: random.Random, form: str) -> list[dict[str, Any]]:
@@ -149,19 +193,32 @@ def _shuffled_moments(rng: random.Random, form: str) -> list[dict[str, Any]]:
             continue
         number += 1
         name = rng.choice(free)
-        block = {"name": name, "kind": rng.choice(KINDS), "bytes": rng.randint(1, 10**6) * 97, "born": clock, "died": None}
+        block = {
+            "name": name,
+            "kind": rng.choice(KINDS),
+            "bytes": rng.randint(1, 10**6) * 97,
+            "born": clock,
+            "died": None,
+        }
         alive[name] = block
         log.append({"time": clock, "what": "alloc", "block": block})
     blocks = [row["block"] for row in log if row["what"] == "alloc"]
     if form == "lifetimes":
         return rng.sample(blocks, len(blocks))
     keys = ("name", "kind", "bytes")
-    return [{"time": r["time"], "what": "alloc", **{k: r["block"][k] for k in keys}} if r["what"] == "alloc" else r for r in log]
+    return [
+        {"time": r["time"], "what": "alloc", **{k: r["block"][k] for k in keys}} if r["what"] == "alloc" else r
+        for r in log
+    ]
 
 
 def _plateau(form: str) -> list[dict[str, Any]]:
     """A log that reaches its peak twice."""
-    blocks = [("a", "activations", 700, 1.0, 3.0), ("b", "weights", 300, 2.0, None), ("a", "activations", 700, 4.0, 5.0)]
+    blocks = [
+        ("a", "activations", 700, 1.0, 3.0),
+        ("b", "weights", 300, 2.0, None),
+        ("a", "activations", 700, 4.0, 5.0),
+    ]
     if form == "lifetimes":
         return [dict(zip(("name", "kind", "bytes", "born", "died"), block, strict=True)) for block in reversed(blocks)]
     rows: list[tuple[float, dict[str, Any]]] = []
@@ -198,8 +255,16 @@ def _peak_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
     if case.kind == "values":
         return found
     bad = next((each for each in found if not each.ok), None)
-    return [Verdict(kind="generality", part="log", ok=bad is None, mistake=bad.mistake if bad else "", message=bad.message if bad else "",
-                    case=case.name)]  # fmt: skip
+    return [
+        Verdict(
+            kind="generality",
+            part="log",
+            ok=bad is None,
+            mistake=bad.mistake if bad else "",
+            message=bad.message if bad else "",
+            case=case.name,
+        )
+    ]
 
 
 PEAK_NOT_SUM = Judging(

@@ -42,17 +42,33 @@ def _losses(spec: Spec, reduction: str) -> list[tuple[str, float, str]]:
     means = [e.sum() / c.sum() for e, c in parts if c.any()]
     total = each.sum().item()
     others = [
-        ("mean-of-means", (sum(means) / len(means)).item(), "this is the mean of the chunks' means; chunks differ in how many tokens count."),
-        ("mean-of-means", (sum(means) / spec["chunks"]).item(), "this is the chunks' means over the number of chunks; chunks differ in how many tokens count."),
+        (
+            "mean-of-means",
+            (sum(means) / len(means)).item(),
+            "this is the mean of the chunks' means; chunks differ in how many tokens count.",
+        ),
+        (
+            "mean-of-means",
+            (sum(means) / spec["chunks"]).item(),
+            "this is the chunks' means over the number of chunks; chunks differ in how many tokens count.",
+        ),
         ("all-tokens", total / len(targets), "this divides by all tokens; those with target -100 do not count."),
         ("chunks-for-tokens", total / spec["chunks"], "this divides by the number of chunks."),
         ("sum-of-means", float(sum(means)), "this adds up means of chunks."),
         ("bits", total / known / math.log(2), "this is in bits; the natural logarithm is meant."),
         ("first-chunk", means[0].item(), "this is one chunk."),
-    ]  # fmt: skip
-    mean = ("public-form", total / known, "this solves the public form of the exercise: the sum over the tokens is asked for, not their mean.")
+    ]
+    mean = (
+        "public-form",
+        total / known,
+        "this solves the public form of the exercise: the sum over the tokens is asked for, not their mean.",
+    )
     whole = ("sum-for-mean", total, "the mean over the tokens that count is asked for, not their sum.")
-    return [mean if reduction == "sum" else whole, *others, ("sign", -total / known if reduction == "mean" else -total, "the sign is wrong.")]
+    return [
+        mean if reduction == "sum" else whole,
+        *others,
+        ("sign", -total / known if reduction == "mean" else -total, "the sign is wrong."),
+    ]
 
 
 def _loss_fault(spec: Spec, reduction: str, value: Any, want: float) -> Fault | None:
@@ -62,9 +78,15 @@ def _loss_fault(spec: Spec, reduction: str, value: Any, want: float) -> Fault | 
         return "not-a-scalar", f"Return the loss as a tensor with one number; got {describe(value)}."
     got = float(value)
     if math.isnan(got):
-        return "nan", "The loss is nan where the plain one is finite: a mean over no token at all, or one infinity minus another?"
+        return (
+            "nan",
+            "The loss is nan where the plain one is finite: a mean over no token at all, or one infinity minus another?",
+        )
     if math.isinf(got):
-        return "overflow", f"The loss is {got:g} where the plain one is finite: subtract the largest logit before `exp`."
+        return (
+            "overflow",
+            f"The loss is {got:g} where the plain one is finite: subtract the largest logit before `exp`.",
+        )
     if math.isclose(got, want, rel_tol=2e-5, abs_tol=1e-6):
         return None
     for name, wrong, message in _losses(spec, reduction):
@@ -91,7 +113,10 @@ def _gradient_fault(spec: Spec, value: Mapping[str, Any], want: Mapping[str, Any
         alike = isinstance(got, Tensor) and got.shape == want[name].shape and got.dtype == want[name].dtype
         scale = factor(got, want[name]) if alike else None
         if scale is not None and math.isclose(scale, 1 / spec["scale"], rel_tol=1e-3):
-            return "incoming-ignored", f"`{name}` has the gradient of the loss itself; what was multiplied onto the loss afterwards is lost."
+            return (
+                "incoming-ignored",
+                f"`{name}` has the gradient of the loss itself; what was multiplied onto the loss afterwards is lost.",
+            )
         if fault[0] == "none-came":
             return "no-gradient", f"`{name}` got no gradient."
         return fault
@@ -107,9 +132,14 @@ def _memory_fault(spec: Spec, value: Mapping[str, Any]) -> Fault | None:
     if peak > room(spec):
         logits = 4 * spec["tokens"] * spec["words"]
         if peak > logits:
-            return "whole-logits", (f"{peak / KIB:,.0f} KiB at the peak, where all logits together are {logits / KIB:,.0f} KiB: either they "
-                                    "are made at once, or what each chunk made stays alive until the backward pass.")  # fmt: skip
-        return "too-much", f"{peak / KIB:,.0f} KiB at the peak; both gradients with what is added to them and five chunks of logits are {room(spec) / KIB:,.0f} KiB."
+            return "whole-logits", (
+                f"{peak / KIB:,.0f} KiB at the peak, where all logits together are {logits / KIB:,.0f} KiB: either they "
+                "are made at once, or what each chunk made stays alive until the backward pass."
+            )
+        return (
+            "too-much",
+            f"{peak / KIB:,.0f} KiB at the peak; both gradients with what is added to them and five chunks of logits are {room(spec) / KIB:,.0f} KiB.",
+        )
     return None
 
 
@@ -130,8 +160,16 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 
 def _spec(rng: random.Random, tokens: int, chunks: int, words: int, width: int, **more: Any) -> dict[str, Any]:
-    return {"seed": rng.randrange(2**31), "tokens": tokens, "chunks": chunks, "words": words, "width": width, "scale": 1.0,
-            "wanted": ["hidden", "weight"], **more}  # fmt: skip
+    return {
+        "seed": rng.randrange(2**31),
+        "tokens": tokens,
+        "chunks": chunks,
+        "words": words,
+        "width": width,
+        "scale": 1.0,
+        "wanted": ["hidden", "weight"],
+        **more,
+    }
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -174,14 +212,36 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         return isinstance(got, Tensor) and got.shape == hidden.shape and close(got[rows], want @ weight * scale, 1e-3)
 
     return Weighed(
-        case=Case(name="800 tokens and 32,768 words in 16 chunks", args=(spec, None), kind="cost", part="memory", visible=False, seconds=30.0),
-        warm=Case(name="a few tokens", args=(_spec(rng, 24, 4, 50, 8), None), kind="cost", part="memory", visible=False, seconds=30.0),
-        most=10 * chunk, done=done, shares=("cost:memory", "generality:device"),
-    )  # fmt: skip
+        case=Case(
+            name="800 tokens and 32,768 words in 16 chunks",
+            args=(spec, None),
+            kind="cost",
+            part="memory",
+            visible=False,
+            seconds=30.0,
+        ),
+        warm=Case(
+            name="a few tokens",
+            args=(_spec(rng, 24, 4, 50, 8), None),
+            kind="cost",
+            part="memory",
+            visible=False,
+            seconds=30.0,
+        ),
+        most=10 * chunk,
+        done=done,
+        shares=("cost:memory", "generality:device"),
+    )
 
 
 CHUNKED_CROSS_ENTROPY = Judging(
-    shares={"values:loss": 0.1, "values:gradients": 0.2, "cost:memory": 0.25, "generality:others": 0.25, "generality:device": 0.2},
+    shares={
+        "values:loss": 0.1,
+        "values:gradients": 0.2,
+        "cost:memory": 0.25,
+        "generality:others": 0.25,
+        "generality:device": 0.2,
+    },
     cases=_cases,
     verdicts=_verdicts,
     why="The logits' gradient is softmax minus one-hot, a function of the chunk alone, so a chunk needs nothing of the others: make it, "
@@ -191,6 +251,4 @@ CHUNKED_CROSS_ENTROPY = Judging(
     pytorch="`torch.utils.checkpoint.checkpoint` around each chunk; fused kernels (Liger, Cut Cross-Entropy) do the same per tile.",
     measured_by_worker=("cost:memory",),
     weighed=_weighed,
-)  # fmt: skip
-
-
+)

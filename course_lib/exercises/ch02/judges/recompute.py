@@ -35,7 +35,9 @@ def plain(spec: Spec) -> dict[str, Any]:
         return pass_through(plain_call, spec)
 
 
-def replay(spec: Spec, first: float, again: float, by_layer: bool = False, restore: bool = True) -> list[list[Tensor | None]]:
+def replay(
+    spec: Spec, first: float, again: float, by_layer: bool = False, restore: bool = True
+) -> list[list[Tensor | None]]:
     """The gradients of every segment's parameters where each is computed a second time, with another shift.
 
     `by_layer`: every layer again from its own input, instead of every segment from its.
@@ -101,11 +103,23 @@ def made_by(spec: Spec, shifts: Sequence[float], gradients: Any) -> str:
 
 
 _NOT_ONCE = {
-    "kept": ("nothing-recomputed", "nothing was computed a second time: these gradients were made from activations that had been kept."),
-    "twice": ("recomputed-twice", "every segment was computed three times: once forward, and twice more in the backward pass."),
+    "kept": (
+        "nothing-recomputed",
+        "nothing was computed a second time: these gradients were made from activations that had been kept.",
+    ),
+    "twice": (
+        "recomputed-twice",
+        "every segment was computed three times: once forward, and twice more in the backward pass.",
+    ),
     "three times": ("recomputed-twice", "every segment was computed four times: once is enough in the backward pass."),
-    "twice forward": ("called-twice-forward", "every segment was called twice in the forward pass; the second call belongs to the backward pass."),
-    "by layer": ("per-layer", "every layer was computed again from an input of its own: then all of those inputs had to be kept."),
+    "twice forward": (
+        "called-twice-forward",
+        "every segment was called twice in the forward pass; the second call belongs to the backward pass.",
+    ),
+    "by layer": (
+        "per-layer",
+        "every layer was computed again from an input of its own: then all of those inputs had to be kept.",
+    ),
 }
 
 
@@ -123,7 +137,10 @@ def _output_fault(spec: Spec, value: Any, want: Mapping[str, Any]) -> Fault | No
         return fault
     got = value.get("output")
     if type(got) is not list or len(got) != len(want["output"]):
-        return "no-result", f"checkpoint(…) must return {'a pair of tensors' if spec['streams'] == 2 else 'one tensor'}."
+        return (
+            "no-result",
+            f"checkpoint(…) must return {'a pair of tensors' if spec['streams'] == 2 else 'one tensor'}.",
+        )
     for mine, right in zip(got, want["output"], strict=True):
         if fault := tensor_fault(mine, right, "The output of the forward pass"):
             return fault
@@ -133,18 +150,25 @@ def _output_fault(spec: Spec, value: Any, want: Mapping[str, Any]) -> Fault | No
 def _gradient_fault(value: Mapping[str, Any], want: Mapping[str, Any]) -> Fault | None:
     """What is wrong with the gradients, the first one counted from the output."""
     if value.get("no_graph") is not False:
-        return "no-graph", ("the output of checkpoint(…) needs no gradient: with everything under `no_grad` autograd has nothing to "
-                            "call in the backward pass.")  # fmt: skip
+        return "no-graph", (
+            "the output of checkpoint(…) needs no gradient: with everything under `no_grad` autograd has nothing to "
+            "call in the backward pass."
+        )
     got, inputs = value.get("gradients"), value.get("input_gradients")
     if flat(got) is None or len(got) != len(want["gradients"]) or type(inputs) is not list:
         return "no-result", "No gradients came back."
-    if len(inputs) != len(want["input_gradients"]) or any(len(a) != len(b) for a, b in zip(got, want["gradients"], strict=True)):
+    if len(inputs) != len(want["input_gradients"]) or any(
+        len(a) != len(b) for a, b in zip(got, want["gradients"], strict=True)
+    ):
         return "no-result", "Some gradients did not come back."
     for index in reversed(range(len(got))):
         for mine, right in zip(got[index], want["gradients"][index], strict=True):
             fault = tensor_fault(mine, right, f"A gradient in segment {index}")
             if fault and (mine is None or (isinstance(mine, Tensor) and mine.dtype == right.dtype and not mine.any())):
-                return "gradient-stops", f"segment {index} got no gradient: what comes in at a segment's output must leave at its input."
+                return (
+                    "gradient-stops",
+                    f"segment {index} got no gradient: what comes in at a segment's output must leave at its input.",
+                )
             if fault and fault[0] == "scaled":
                 return "scaled", f"{fault[1]} Is something added into `.grad` more than once?"
             if fault:
@@ -163,7 +187,13 @@ def _moved_fault(spec: Spec, shifts: Sequence[float], value: Mapping[str, Any]) 
     how = made_by(spec, shifts, moved.get("gradients"))
     if how == "again":
         return None
-    return _NOT_ONCE.get(how, ("not-the-second-call", "the gradients do not belong to one second call of each segment on the input of its first."))
+    return _NOT_ONCE.get(
+        how,
+        (
+            "not-the-second-call",
+            "the gradients do not belong to one second call of each segment on the input of its first.",
+        ),
+    )
 
 
 def _memory_fault(spec: Spec, value: Mapping[str, Any]) -> Fault | None:
@@ -176,8 +206,10 @@ def _memory_fault(spec: Spec, value: Mapping[str, Any]) -> Fault | None:
     if kept == "low":
         return "too-few-bytes", "Fewer bytes are alive after the forward pass than the segments' outputs have."
     if kept:
-        return "kept-inside", (f"{found['kept'] / KIB:,.0f} KiB are alive between the passes; inputs and outputs of the segments and the "
-                               f"generator's states are {most / KIB:,.0f} KiB at most. Something holds on to what is inside.")  # fmt: skip
+        return "kept-inside", (
+            f"{found['kept'] / KIB:,.0f} KiB are alive between the passes; inputs and outputs of the segments and the "
+            f"generator's states are {most / KIB:,.0f} KiB at most. Something holds on to what is inside."
+        )
     if bytes_between(found.get("peak"), least, peak):
         top = found.get("peak")
         said = f"{top / KIB:,.0f}" if measured(top) else "no number of"
@@ -201,16 +233,31 @@ def limits(spec: Spec) -> tuple[float, float, float]:
 
 
 def _random_fault(spec: Spec, shifts: Sequence[float], value: Any, want: Mapping[str, Any]) -> Fault | None:
-    if fault := _output_fault(spec, value, want) or (("no-graph", "no gradient at all.") if value.get("no_graph") is not False else None):
-        return fault if fault[0] != "" else ("own-seed", "the forward pass drops other elements than a plain call does: leave the generator as it is.")
+    if fault := _output_fault(spec, value, want) or (
+        ("no-graph", "no gradient at all.") if value.get("no_graph") is not False else None
+    ):
+        return (
+            fault
+            if fault[0] != ""
+            else (
+                "own-seed",
+                "the forward pass drops other elements than a plain call does: leave the generator as it is.",
+            )
+        )
     got, right = flat(value.get("gradients")), flat(want["gradients"])
     if got is None or not all_close(got, right or []):
         unlike = got is not None and all_close(got, flat(replay(spec, 0.0, 0.0, restore=False)) or [])
-        told = "the second run of a segment dropped other elements than the first" if unlike else "with dropout, the gradients are wrong"
+        told = (
+            "the second run of a segment dropped other elements than the first"
+            if unlike
+            else "with dropout, the gradients are wrong"
+        )
         return "random-not-restored", f"{told}: its masks come from the generator's state at the first run."
     if not close(value.get("random"), want["random"], 1e-6):
-        return "stream-moved", ("the numbers drawn after the backward pass are not those that would have come: computing again must leave "
-                                "the generator where it was.")  # fmt: skip
+        return "stream-moved", (
+            "the numbers drawn after the backward pass are not those that would have come: computing again must leave "
+            "the generator where it was."
+        )
     moved = value.get("moved")
     if type(moved) is not dict or made_by(spec, shifts, moved.get("gradients")) == "kept":
         return _NOT_ONCE["kept"]
@@ -231,26 +278,35 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     output = _output_fault(spec, value, want)
     gradients = output or _gradient_fault(value, want)
     if gradients and gradients[0] == "no-graph" and case.kind == "generality":
-        gradients = "anchor-missing", ("no input needs a gradient, so autograd sees nothing to come back to; the parameters inside do "
-                                       "need one.")  # fmt: skip
+        gradients = (
+            "anchor-missing",
+            ("no input needs a gradient, so autograd sees nothing to come back to; the parameters inside do need one."),
+        )
     again = gradients or _moved_fault(spec, shifts, value)
     if case.kind == "generality":
         return [verdict("generality", case.part, case, again)]
     if again and again[0] == "nothing-recomputed":
         gradients = again  # right ones, but a plain call has them too
     found = [
-        verdict("values", "output", case, output), verdict("values", "gradients", case, gradients),
+        verdict("values", "output", case, output),
+        verdict("values", "gradients", case, gradients),
         verdict("values", "recompute", case, again),
-    ]  # fmt: skip
+    ]
     return [*found, verdict("cost", "memory", case, output or _memory_fault(spec, value))] if measured else found
 
 
 def spec_of(rng: random.Random, streams: int, depths: list[int], **more: Any) -> dict[str, Any]:
     """A net's description."""
     return {
-        "seed": rng.randrange(2**31), "width": 32, "rows": 8, "depths": depths, "dropout": 0.0, "streams": streams,
-        "input_grad": True, **more,
-    }  # fmt: skip
+        "seed": rng.randrange(2**31),
+        "width": 32,
+        "rows": 8,
+        "depths": depths,
+        "dropout": 0.0,
+        "streams": streams,
+        "input_grad": True,
+        **more,
+    }
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -260,14 +316,21 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         return [0.0, *(rng.choice((-1, 1)) * value for value in rng.sample((0.4, 0.6, 0.9, 1.2, 1.5), 3))]
 
     def unseen(name: str, depths: list[int], **more: Any) -> Case:
-        return Case(name=name, args=(spec_of(rng, streams, depths, **more), shifts(), False), kind="generality", part="inputs",
-                    visible=False)  # fmt: skip
+        return Case(
+            name=name,
+            args=(spec_of(rng, streams, depths, **more), shifts(), False),
+            kind="generality",
+            part="inputs",
+            visible=False,
+        )
 
     shown = spec_of(rng, streams, list(params["depths"]), rows=256, width=64)
     words = [unseen("the first segment gets token numbers", [2], words=True)] if streams == 1 else []
     return [
         Case(name=f"{len(params['depths'])} segments", args=(shown, shifts(), True)),
-        Case(name="with dropout", args=(spec_of(rng, streams, [2, 1, 2], dropout=0.25), shifts(), False), part="random"),
+        Case(
+            name="with dropout", args=(spec_of(rng, streams, [2, 1, 2], dropout=0.25), shifts(), False), part="random"
+        ),
         unseen("an input that needs no gradient", [1, 2], input_grad=False),
         *words,
         unseen("functions that are no modules", [2, 2], closures=True),
@@ -287,13 +350,33 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         value = outcome.value if type(outcome.value) is dict else {}
         output, gradients = value.get("output"), value.get("gradients")
         want_output, want = _last(spec)
-        return all_close(output, want_output) and type(gradients) is list and bool(gradients) and all_close(gradients[-1], want)
+        return (
+            all_close(output, want_output)
+            and type(gradients) is list
+            and bool(gradients)
+            and all_close(gradients[-1], want)
+        )
 
     return Weighed(
-        case=Case(name="32 layers in 8 segments", args=(spec, [], False), kind="cost", part="memory", visible=False, seconds=30.0),
-        warm=Case(name="a small net", args=(spec_of(rng, streams, [2, 1]), [], False), kind="cost", part="memory", visible=False, seconds=30.0),
-        most=48 * tensor, done=done,
-    )  # fmt: skip
+        case=Case(
+            name="32 layers in 8 segments",
+            args=(spec, [], False),
+            kind="cost",
+            part="memory",
+            visible=False,
+            seconds=30.0,
+        ),
+        warm=Case(
+            name="a small net",
+            args=(spec_of(rng, streams, [2, 1]), [], False),
+            kind="cost",
+            part="memory",
+            visible=False,
+            seconds=30.0,
+        ),
+        most=48 * tensor,
+        done=done,
+    )
 
 
 def _last(spec: Spec) -> tuple[list[Tensor], list[Tensor]]:
@@ -311,7 +394,11 @@ def _last(spec: Spec) -> tuple[list[Tensor], list[Tensor]]:
 
 CHECKPOINTING = Judging(
     shares={
-        "values:output": 0.05, "values:gradients": 0.2, "values:recompute": 0.2, "values:random": 0.15, "cost:memory": 0.2,
+        "values:output": 0.05,
+        "values:gradients": 0.2,
+        "values:recompute": 0.2,
+        "values:random": 0.15,
+        "cost:memory": 0.2,
         "generality:inputs": 0.2,
     },
     cases=_cases,
@@ -324,4 +411,4 @@ CHECKPOINTING = Judging(
     "`preserve_rng_state=True` by default and early stopping once the last tensor needed is there.",
     measured_by_worker=("cost:memory",),
     weighed=_weighed,
-)  # fmt: skip
+)

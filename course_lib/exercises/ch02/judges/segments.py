@@ -73,23 +73,44 @@ def _inputs_and_inside(inputs: Sizes, inner: Sizes, starts: Sizes) -> tuple[int,
 
 
 PEAK = Column(
-    part="peak", unit="bytes", want=walked, rel=EXACT,
+    part="peak",
+    unit="bytes",
+    want=walked,
+    rel=EXACT,
     words=lambda inputs, inner, starts: f"{len(inputs)} layers cut at {list(starts)}",
     hint="Write down what is alive while each segment is worked on.",
     slips=(
-        Slip("all-inputs-all-the-time", lambda i, n, s: sum(_inputs_and_inside(i, n, s)),
-             "the inputs of segments that are done are gone by the time the largest segment's turn comes."),
+        Slip(
+            "all-inputs-all-the-time",
+            lambda i, n, s: sum(_inputs_and_inside(i, n, s)),
+            "the inputs of segments that are done are gone by the time the largest segment's turn comes.",
+        ),
         Slip("inside-only", lambda i, n, s: _inputs_and_inside(i, n, s)[1], "the inputs that were kept are alive too."),
-        Slip("inputs-only", lambda i, n, s: _inputs_and_inside(i, n, s)[0], "the inside of the segment that is computed again is alive too."),
-        Slip("sum-of-all", lambda i, n, s: sum(i[a] for a in s) + sum(n), "only one segment's inside is alive at a time."),
-        Slip("every-layers-input", lambda i, n, s: max(sum(i[:b]) + sum(n[a:b]) for a, b in spans(s, len(i))),
-             "only the first layer of a segment has its input kept; the others' inputs are inside."),
-        Slip("own-input-forgotten", lambda i, n, s: max(sum(i[c] for c in s[:j]) + sum(n[a:b]) for j, (a, b) in enumerate(spans(s, len(i)))),
-             "the segment that is worked on still has its own input."),
-        Slip("later-inputs", lambda i, n, s: max(sum(i[c] for c in s[j:]) + sum(n[a:b]) for j, (a, b) in enumerate(spans(s, len(i)))),
-             "the backward pass runs from the last segment to the first: which inputs are gone when?"),
+        Slip(
+            "inputs-only",
+            lambda i, n, s: _inputs_and_inside(i, n, s)[0],
+            "the inside of the segment that is computed again is alive too.",
+        ),
+        Slip(
+            "sum-of-all", lambda i, n, s: sum(i[a] for a in s) + sum(n), "only one segment's inside is alive at a time."
+        ),
+        Slip(
+            "every-layers-input",
+            lambda i, n, s: max(sum(i[:b]) + sum(n[a:b]) for a, b in spans(s, len(i))),
+            "only the first layer of a segment has its input kept; the others' inputs are inside.",
+        ),
+        Slip(
+            "own-input-forgotten",
+            lambda i, n, s: max(sum(i[c] for c in s[:j]) + sum(n[a:b]) for j, (a, b) in enumerate(spans(s, len(i)))),
+            "the segment that is worked on still has its own input.",
+        ),
+        Slip(
+            "later-inputs",
+            lambda i, n, s: max(sum(i[c] for c in s[j:]) + sum(n[a:b]) for j, (a, b) in enumerate(spans(s, len(i)))),
+            "the backward pass runs from the last segment to the first: which inputs are gone when?",
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def _known_cuts(inputs: Sizes, inner: Sizes) -> list[tuple[str, list[list[int]], str]]:
@@ -99,11 +120,18 @@ def _known_cuts(inputs: Sizes, inner: Sizes) -> list[tuple[str, list[list[int]],
     return [
         ("one-segment", [[0]], "one segment for everything: at its turn everything inside is alive again."),
         ("every-layer", [every(layers, 1)], "a segment for every layer keeps every input."),
-        ("root-of-layers", [every(layers, round(root)), every(layers, math.ceil(root)), every(layers, math.floor(root)),
-                            [k * layers // round(root) for k in range(round(root))]],
-         "about √L layers each is the answer for equal layers; these are not."),
+        (
+            "root-of-layers",
+            [
+                every(layers, round(root)),
+                every(layers, math.ceil(root)),
+                every(layers, math.floor(root)),
+                [k * layers // round(root) for k in range(round(root))],
+            ],
+            "about √L layers each is the answer for equal layers; these are not.",
+        ),
         ("equal-lengths", even, "segments of equal length; the layers are not equal."),
-    ]  # fmt: skip
+    ]
 
 
 def _cut_fault(row: tuple[Any, ...], value: Any) -> tuple[str, str] | None:
@@ -188,4 +216,4 @@ BEST_SEGMENTS = Judging(
     "prefix is the one that keeps the fewest inputs, so forty layers take a thousand additions, not half a trillion cuts.",
     pytorch="`torch.utils.checkpoint.checkpoint_sequential(modules, segments, x)` cuts into equal numbers of layers; "
     "`torch.utils.checkpoint.create_selective_checkpoint_contexts` chooses operation by operation.",
-)  # fmt: skip
+)

@@ -43,61 +43,125 @@ def _bucket_slips(name: str) -> list[Slip]:
 
 
 STATE = Parts(
-    part="buckets", unit="bytes", want=buckets_of, words=_words, rel=CLOSE,
+    part="buckets",
+    unit="bytes",
+    want=buckets_of,
+    words=_words,
+    rel=CLOSE,
     slips={
         "weights": [
-            Slip("always-two-bytes", lambda p, c: 2 * p, "this takes 2 bytes for every weight, whatever the plan says."),
-            Slip("master-in-weights", lambda p, c: sum(buckets_of(p, c)[n] for n in ("weights", "master")),
-                 "the master copy is a bucket of its own."), *_bucket_slips("weights")],
+            Slip(
+                "always-two-bytes", lambda p, c: 2 * p, "this takes 2 bytes for every weight, whatever the plan says."
+            ),
+            Slip(
+                "master-in-weights",
+                lambda p, c: sum(buckets_of(p, c)[n] for n in ("weights", "master")),
+                "the master copy is a bucket of its own.",
+            ),
+            *_bucket_slips("weights"),
+        ],
         "grads": [
-            Slip("gradients-twice", lambda p, c: sum(buckets_of(p, c)[n] for n in ("grads", "main_grads")),
-                 "the copy into which gradients are summed is a bucket of its own: here it is counted twice."),
-            Slip("weights-type", lambda p, c: buckets_of(p, c)["weights"], "these have the weights' type; the plan names one for gradients."),
-            *_bucket_slips("grads")],
+            Slip(
+                "gradients-twice",
+                lambda p, c: sum(buckets_of(p, c)[n] for n in ("grads", "main_grads")),
+                "the copy into which gradients are summed is a bucket of its own: here it is counted twice.",
+            ),
+            Slip(
+                "weights-type",
+                lambda p, c: buckets_of(p, c)["weights"],
+                "these have the weights' type; the plan names one for gradients.",
+            ),
+            *_bucket_slips("grads"),
+        ],
         "main_grads": [
             Slip("main-missing", lambda p, c: 0, "gradients are summed into a copy of their own here."),
-            Slip("gradients-twice", lambda p, c: p * TYPE_BYTES[c["grads"]], "there is no second copy of the gradients in this plan, or it has a type of its own."),
-            Slip("gradients-twice", lambda p, c: 4 * p, "there is no second copy of the gradients in this plan."), *_bucket_slips("main_grads")],
+            Slip(
+                "gradients-twice",
+                lambda p, c: p * TYPE_BYTES[c["grads"]],
+                "there is no second copy of the gradients in this plan, or it has a type of its own.",
+            ),
+            Slip("gradients-twice", lambda p, c: 4 * p, "there is no second copy of the gradients in this plan."),
+            *_bucket_slips("main_grads"),
+        ],
         "master": [
             Slip("master-missing", lambda p, c: 0, "the copy that the optimizer updates is missing."),
-            Slip("master-always", lambda p, c: 4 * p, "there is no master copy in this plan: the optimizer updates the weights themselves."),
-            Slip("master-of-weights-type", lambda p, c: buckets_of(p, c)["weights"], "a copy in the weights' own type would be none; the plan names its type."),
-            *_bucket_slips("master")],
+            Slip(
+                "master-always",
+                lambda p, c: 4 * p,
+                "there is no master copy in this plan: the optimizer updates the weights themselves.",
+            ),
+            Slip(
+                "master-of-weights-type",
+                lambda p, c: buckets_of(p, c)["weights"],
+                "a copy in the weights' own type would be none; the plan names its type.",
+            ),
+            *_bucket_slips("master"),
+        ],
         "moments": [
-            Slip("one-moment", lambda p, c: p * TYPE_BYTES[c["moments"]], "how many numbers does this optimizer keep for a parameter?"),
-            Slip("always-two-moments", lambda p, c: 2 * p * TYPE_BYTES[c["moments"]], "how many numbers does this optimizer keep for a parameter?"),
+            Slip(
+                "one-moment",
+                lambda p, c: p * TYPE_BYTES[c["moments"]],
+                "how many numbers does this optimizer keep for a parameter?",
+            ),
+            Slip(
+                "always-two-moments",
+                lambda p, c: 2 * p * TYPE_BYTES[c["moments"]],
+                "how many numbers does this optimizer keep for a parameter?",
+            ),
             Slip("always-fp32", lambda p, c: 4 * p * MOMENTS[c["optimizer"]], "the plan names a type for the moments."),
             Slip("always-fp32", lambda p, c: 8 * p, "these are two moments in fp32; look at what the plan says."),
-            Slip("weights-type", lambda p, c: p * MOMENTS[c["optimizer"]] * TYPE_BYTES[c["weights"]], "these have the weights' type; the plan names one for moments."),
-            Slip("master-in-moments", lambda p, c: sum(buckets_of(p, c)[n] for n in ("moments", "master")), "the master copy is a bucket of its own."),
-            *_bucket_slips("moments")],
+            Slip(
+                "weights-type",
+                lambda p, c: p * MOMENTS[c["optimizer"]] * TYPE_BYTES[c["weights"]],
+                "these have the weights' type; the plan names one for moments.",
+            ),
+            Slip(
+                "master-in-moments",
+                lambda p, c: sum(buckets_of(p, c)[n] for n in ("moments", "master")),
+                "the master copy is a bucket of its own.",
+            ),
+            *_bucket_slips("moments"),
+        ],
     },
-)  # fmt: skip
+)
 
 LARGEST = Column(
-    part="largest", unit="parameters", want=lambda m, c: m / per_param(c),
+    part="largest",
+    unit="parameters",
+    want=lambda m, c: m / per_param(c),
     words=lambda m, c: f"{bytes_text(m)}, {per_param(c):g} bytes per parameter",
     slips=(
-        Slip("weights-only", lambda m, c: m / TYPE_BYTES[c["weights"]], "this has room for the weights and nothing else."),
+        Slip(
+            "weights-only", lambda m, c: m / TYPE_BYTES[c["weights"]], "this has room for the weights and nothing else."
+        ),
         Slip("sixteen-always", lambda m, c: m / 16, "16 bytes per parameter are one plan, not this one."),
         Slip("twelve-always", lambda m, c: m / 12, "12 bytes per parameter are one plan, not this one."),
         Slip("billions", lambda m, c: m / per_param(c) / 1e9, "these seem to be billions; parameters are asked for."),
         Slip("times", lambda m, c: m * per_param(c), "memory over bytes per parameter, not times."),
-        Slip("no-moments", lambda m, c: m / (per_param(c) - buckets_of(1, c)["moments"]) if MOMENTS[c["optimizer"]] else None,
-             "the optimizer's own numbers are missing."),
+        Slip(
+            "no-moments",
+            lambda m, c: m / (per_param(c) - buckets_of(1, c)["moments"]) if MOMENTS[c["optimizer"]] else None,
+            "the optimizer's own numbers are missing.",
+        ),
         Slip("binary", lambda m, c: m * 1024**3 / 1e9 / per_param(c), "the memory is in bytes already."),
     ),
-)  # fmt: skip
+)
 
 
 def _plans(rng: random.Random, count: int) -> list[dict[str, Any]]:
     kinds = tuple(TYPE_BYTES)
     own = [plan("bf16", "bf16", None, None, "sgd", "fp32"), plan("fp32", "fp32", None, None, "adamw", "fp32")]
     return own + [
-        plan(rng.choice(kinds), rng.choice(kinds), rng.choice((None, "fp32", "bf16")), rng.choice((None, "fp32", "bf16")),
-             rng.choice(tuple(MOMENTS)), rng.choice(kinds))
+        plan(
+            rng.choice(kinds),
+            rng.choice(kinds),
+            rng.choice((None, "fp32", "bf16")),
+            rng.choice((None, "fp32", "bf16")),
+            rng.choice(tuple(MOMENTS)),
+            rng.choice(kinds),
+        )
         for _ in range(count)
-    ]  # fmt: skip
+    ]
 
 
 def _state_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -147,58 +211,112 @@ def _count_parts(biases: str) -> Parts:
         return parts_of(more.pop("biases", biases), {**shape, **more})
 
     other = "qkv" if biases == "none" else "none"
-    told = {"none": "no matrix has a bias here.", "qkv": "this solves the public form of the exercise; queries, keys and values have biases here."}[biases]
+    told = {
+        "none": "no matrix has a bias here.",
+        "qkv": "this solves the public form of the exercise; queries, keys and values have biases here.",
+    }[biases]
     return Parts(
-        part="parts", unit="parameters", want=lambda shape: parts_of(biases, shape),
-        words=lambda shape: f"{shape['layers']} layers of {shape['hidden']}, {shape['heads']} heads of {shape['head_dim']}, {shape['kv_heads']} for K and V",
+        part="parts",
+        unit="parameters",
+        want=lambda shape: parts_of(biases, shape),
+        words=lambda shape: (
+            f"{shape['layers']} layers of {shape['hidden']}, {shape['heads']} heads of {shape['head_dim']}, {shape['kv_heads']} for K and V"
+        ),
         slips={
             "attention": [
-                Slip("kv-full-size", lambda s: with_(s, kv_heads=s["heads"])["attention"],
-                     "keys and values have as many heads as queries in this count; several queries share one."),
-                Slip("public-form" if biases == "qkv" else "other-form", lambda s: with_(s, biases=other)["attention"], told),
-                Slip("hidden-for-heads", lambda s: with_(s, head_dim=s["hidden"] // s["heads"])["attention"],
-                     "a head has `head_dim` numbers, which need not be hidden over heads."),
-                Slip("four-squares", lambda s: 4 * s["layers"] * s["hidden"] ** 2, "this is four square matrices; keys and values are smaller, and so may the others be."),
-                Slip("output-missing", lambda s: with_(s)["attention"] - s["layers"] * s["hidden"] * s["heads"] * s["head_dim"],
-                     "the output matrix is missing."),
-                Slip("one-of-k-and-v", lambda s: with_(s)["attention"] - s["layers"] * s["hidden"] * s["kv_heads"] * s["head_dim"],
-                     "keys and values have a matrix each."),
+                Slip(
+                    "kv-full-size",
+                    lambda s: with_(s, kv_heads=s["heads"])["attention"],
+                    "keys and values have as many heads as queries in this count; several queries share one.",
+                ),
+                Slip(
+                    "public-form" if biases == "qkv" else "other-form",
+                    lambda s: with_(s, biases=other)["attention"],
+                    told,
+                ),
+                Slip(
+                    "hidden-for-heads",
+                    lambda s: with_(s, head_dim=s["hidden"] // s["heads"])["attention"],
+                    "a head has `head_dim` numbers, which need not be hidden over heads.",
+                ),
+                Slip(
+                    "four-squares",
+                    lambda s: 4 * s["layers"] * s["hidden"] ** 2,
+                    "this is four square matrices; keys and values are smaller, and so may the others be.",
+                ),
+                Slip(
+                    "output-missing",
+                    lambda s: with_(s)["attention"] - s["layers"] * s["hidden"] * s["heads"] * s["head_dim"],
+                    "the output matrix is missing.",
+                ),
+                Slip(
+                    "one-of-k-and-v",
+                    lambda s: with_(s)["attention"] - s["layers"] * s["hidden"] * s["kv_heads"] * s["head_dim"],
+                    "keys and values have a matrix each.",
+                ),
                 Slip("one-layer", lambda s: with_(s, layers=1)["attention"], "this is one layer."),
             ],
             "mlp": [
                 Slip("gate-forgotten", lambda s: with_(s, gated=False)["mlp"], "a gated MLP has three matrices."),
                 Slip("always-gated", lambda s: with_(s, gated=True)["mlp"], "this MLP is not gated."),
-                Slip("four-times-hidden", lambda s: with_(s, ffn=4 * s["hidden"])["mlp"], "the inner width is `ffn`, not four times hidden."),
+                Slip(
+                    "four-times-hidden",
+                    lambda s: with_(s, ffn=4 * s["hidden"])["mlp"],
+                    "the inner width is `ffn`, not four times hidden.",
+                ),
                 Slip("one-layer", lambda s: with_(s, layers=1)["mlp"], "this is one layer."),
             ],
             "norms": [
-                Slip("last-norm-missing", lambda s: 2 * s["layers"] * s["hidden"], "there is one more norm at the end."),
+                Slip(
+                    "last-norm-missing", lambda s: 2 * s["layers"] * s["hidden"], "there is one more norm at the end."
+                ),
                 Slip("one-a-layer", lambda s: (s["layers"] + 1) * s["hidden"], "each layer has two norms."),
-                Slip("one-a-layer", lambda s: s["layers"] * s["hidden"], "each layer has two norms, and there is one at the end."),
-                Slip("scale-and-shift", lambda s: 2 * (2 * s["layers"] + 1) * s["hidden"], "an RMSNorm has a scale and no shift."),
+                Slip(
+                    "one-a-layer",
+                    lambda s: s["layers"] * s["hidden"],
+                    "each layer has two norms, and there is one at the end.",
+                ),
+                Slip(
+                    "scale-and-shift",
+                    lambda s: 2 * (2 * s["layers"] + 1) * s["hidden"],
+                    "an RMSNorm has a scale and no shift.",
+                ),
             ],
             "head": [
-                Slip("tied-counted-twice", lambda s: s["vocab"] * s["hidden"], "a tied head is the embedding: it has no parameters of its own."),
+                Slip(
+                    "tied-counted-twice",
+                    lambda s: s["vocab"] * s["hidden"],
+                    "a tied head is the embedding: it has no parameters of its own.",
+                ),
                 Slip("head-forgotten", lambda s: 0, "this head is not tied: it has a matrix of its own."),
                 Slip("head-bias", lambda s: with_(s)["head"] + s["vocab"], "the head has no bias."),
             ],
             "embedding": [
                 Slip("head-with-embedding", lambda s: 2 * s["vocab"] * s["hidden"], "the head is a part of its own."),
-                Slip("positions", lambda s: with_(s)["embedding"] + 8192 * s["hidden"], "rotary positions have no parameters."),
+                Slip(
+                    "positions",
+                    lambda s: with_(s)["embedding"] + 8192 * s["hidden"],
+                    "rotary positions have no parameters.",
+                ),
             ],
         },
-    )  # fmt: skip
+    )
 
 
 def _shape(rng: random.Random) -> dict[str, Any]:
     heads = rng.choice((6, 8, 12, 16, 32))
     dim = rng.choice((32, 64, 80, 128, 256))
     return {
-        "layers": rng.randint(1, 90), "hidden": rng.choice((heads * dim, heads * dim * 2, 64 * rng.randint(3, 90))),
-        "heads": heads, "kv_heads": rng.choice([n for n in range(1, heads + 1) if heads % n == 0]), "head_dim": dim,
-        "ffn": rng.choice((1024, 3072, 11_008, 14_336)), "vocab": rng.choice((257, 32_000, 50_257, 151_936)),
-        "gated": rng.random() < 0.6, "tied": rng.random() < 0.5,
-    }  # fmt: skip
+        "layers": rng.randint(1, 90),
+        "hidden": rng.choice((heads * dim, heads * dim * 2, 64 * rng.randint(3, 90))),
+        "heads": heads,
+        "kv_heads": rng.choice([n for n in range(1, heads + 1) if heads % n == 0]),
+        "head_dim": dim,
+        "ffn": rng.choice((1024, 3072, 11_008, 14_336)),
+        "vocab": rng.choice((257, 32_000, 50_257, 151_936)),
+        "gated": rng.random() < 0.6,
+        "tied": rng.random() < 0.5,
+    }
 
 
 def _count_cases(params: Params, rng: random.Random) -> list[Case]:

@@ -37,26 +37,48 @@ def death(between: str, job: Mapping[str, float], room: float) -> str | None:
 def _timeline_slips(between: str, job: Mapping[str, float]) -> list[tuple[str, list[float], str]]:
     w, g, m, a, work = (job[name] for name in ("weights", "grads", "moments", "activations", "work"))
     other = "set to None" if between == "zeroed" else "zeroed"
-    told = "this solves the public form of the exercise; here the gradients are filled with zeros and stay." if between == "zeroed" else "here the gradients' memory is free between the steps."
+    told = (
+        "this solves the public form of the exercise; here the gradients are filled with zeros and stay."
+        if between == "zeroed"
+        else "here the gradients' memory is free between the steps."
+    )
     right = phases(between, job)
 
     def each(forward: float, backward: float, step: float, later_forward: float, later_backward: float) -> list[float]:
         return [w, forward, backward, step, *[later_forward, later_backward, step] * 2]
 
     return [
-        ("state-from-the-start", phases(between, job, from_the_start=True), "the optimizer makes what it keeps in its first step, not before."),
+        (
+            "state-from-the-start",
+            phases(between, job, from_the_start=True),
+            "the optimizer makes what it keeps in its first step, not before.",
+        ),
         ("public-form" if between == "zeroed" else "other-form", phases(other, job), told),
         ("no-work", phases(between, {**job, "work": 0.0}), "the optimizer's work space is missing."),
         ("everything-always", [w + g + m + a + work] * 10, "not everything is alive at the same time."),
-        ("all-together", each(w + a, w + a + g, w + g + m + work, w + m + a, w + m + a + g),
-         "activations go while gradients come: the two are not there in full together."),
-        ("end-of-phase", each(w + a, w + g, w + g + m + work, w + m + a, w + m + g), "this is the end of each phase; its worst moment is asked for."),
-        ("activations-in-step", [level + (a if index and index % 3 == 0 else 0) for index, level in enumerate(right)],
-         "no activation is left when the optimizer steps."),
-        ("first-step-for-ever", [*right[:4], *right[1:4], *right[1:4]], "the second step starts with what the first one left behind."),
+        (
+            "all-together",
+            each(w + a, w + a + g, w + g + m + work, w + m + a, w + m + a + g),
+            "activations go while gradients come: the two are not there in full together.",
+        ),
+        (
+            "end-of-phase",
+            each(w + a, w + g, w + g + m + work, w + m + a, w + m + g),
+            "this is the end of each phase; its worst moment is asked for.",
+        ),
+        (
+            "activations-in-step",
+            [level + (a if index and index % 3 == 0 else 0) for index, level in enumerate(right)],
+            "no activation is left when the optimizer steps.",
+        ),
+        (
+            "first-step-for-ever",
+            [*right[:4], *right[1:4], *right[1:4]],
+            "the second step starts with what the first one left behind.",
+        ),
         ("gigabytes", [level / GB for level in right], "these seem to be GB; bytes are asked for."),
         ("one-phase-early", [*right[1:], right[-1]], "the list begins with loading."),
-    ]  # fmt: skip
+    ]
 
 
 def _same(got: Sequence[Any], want: Sequence[float]) -> bool:
@@ -77,8 +99,13 @@ def _timeline_fault(between: str, row: tuple[Any, ...], value: Any) -> tuple[str
     for name, wrong, message in _timeline_slips(between, job):
         if _same(value, wrong) and not _same(wrong, want):
             return name, message
-    phase, got, right = next(each for each in zip(PHASES, value, want, strict=True) if not near(each[1], each[2], CLOSE))
-    return "", f"{phase}: {bytes_text(got) if got >= 0 else describe(got)} is {got / right:.3g} times what is alive at its worst moment."
+    phase, got, right = next(
+        each for each in zip(PHASES, value, want, strict=True) if not near(each[1], each[2], CLOSE)
+    )
+    return (
+        "",
+        f"{phase}: {bytes_text(got) if got >= 0 else describe(got)} is {got / right:.3g} times what is alive at its worst moment.",
+    )
 
 
 def _death_fault(between: str, row: tuple[Any, ...], value: Any) -> tuple[str, str] | None:
@@ -91,7 +118,10 @@ def _death_fault(between: str, row: tuple[Any, ...], value: Any) -> tuple[str, s
     where = f"{bytes_text(room)} of memory"
     if value is not None and (type(value) is not str or value not in PHASES):
         return "no-such-phase", f"{where}: a phase by its name, such as {PHASES[2]!r}, or None; got {describe(value)}."
-    early = next((name for name, level in zip(PHASES, phases(between, job, from_the_start=True), strict=True) if level > room), None)
+    early = next(
+        (name for name, level in zip(PHASES, phases(between, job, from_the_start=True), strict=True) if level > room),
+        None,
+    )
     worst = max(zip(PHASES, phases(between, job), strict=True), key=lambda each: each[1])[0]
     if value == early:
         return "state-from-the-start", f"{where}: the optimizer makes what it keeps in its first step, not before."
@@ -127,8 +157,13 @@ def _spike_cases(params: Params, rng: random.Random) -> list[Case]:
     shown = dict(params["job"])
 
     def some() -> dict[str, float]:
-        own = {"weights": rng.uniform(1, 9), "grads": rng.uniform(1, 20), "moments": rng.uniform(1, 40),
-               "activations": rng.uniform(0.5, 40), "work": rng.uniform(0.1, 6)}  # fmt: skip
+        own = {
+            "weights": rng.uniform(1, 9),
+            "grads": rng.uniform(1, 20),
+            "moments": rng.uniform(1, 40),
+            "activations": rng.uniform(0.5, 40),
+            "work": rng.uniform(0.1, 6),
+        }
         return {name: round(value, 2) * GB for name, value in own.items()}
 
     jobs = [some() for _ in range(16)]
@@ -163,7 +198,9 @@ FIRST_STEP_SPIKE = Judging(
 
 def kept_by_layers(params: Params) -> float:
     """GB that all layers keep of one sequence: fused attention, 16 bits, no dropout."""
-    each = memory.layer_bytes(memory.shape(params["model"]), 1, params["seq"], kernels="flash", dtype="bf16", dropout=False)
+    each = memory.layer_bytes(
+        memory.shape(params["model"]), 1, params["seq"], kernels="flash", dtype="bf16", dropout=False
+    )
     return params["layers"] * each / GB
 
 

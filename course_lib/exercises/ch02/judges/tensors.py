@@ -22,7 +22,11 @@ def close(got: Any, want: Tensor, rel: float = 1e-4) -> bool:
     if not got.is_floating_point():
         return torch.equal(got, want)
     scale = want.abs().max().item() if want.numel() else 0.0
-    return bool(torch.isfinite(got).all()) and (got - want).abs().max().item() <= rel * scale + 1e-7 if want.numel() else True
+    return (
+        bool(torch.isfinite(got).all()) and (got - want).abs().max().item() <= rel * scale + 1e-7
+        if want.numel()
+        else True
+    )
 
 
 def all_close(got: Any, want: Sequence[Tensor]) -> bool:
@@ -39,8 +43,10 @@ def tensor_fault(got: Any, want: Tensor, what: str) -> Fault | None:
     if not isinstance(got, Tensor):
         return "not-a-tensor", f"{what}: a tensor was to come, not {describe(got)}."
     if got.shape != want.shape or got.dtype != want.dtype:
-        return "another-kind", (f"{what}: {str(got.dtype).removeprefix('torch.')} of shape {tuple(got.shape)} came, where "
-                                f"{str(want.dtype).removeprefix('torch.')} of shape {tuple(want.shape)} was to come.")  # fmt: skip
+        return "another-kind", (
+            f"{what}: {str(got.dtype).removeprefix('torch.')} of shape {tuple(got.shape)} came, where "
+            f"{str(want.dtype).removeprefix('torch.')} of shape {tuple(want.shape)} was to come."
+        )
     if not torch.isfinite(got).all():
         return "not-finite", f"{what}: there is a NaN or an infinity in it."
     scale = factor(got, want)
@@ -58,7 +64,11 @@ def factor(got: Tensor, want: Tensor) -> float | None:
         return None
     scale = (a @ b).item() / norm
     off = (a - scale * b).abs().max().item()
-    return scale if math.isfinite(scale) and abs(scale) > 1e-9 and off <= 1e-4 * abs(scale) * b.abs().max().item() else None
+    return (
+        scale
+        if math.isfinite(scale) and abs(scale) > 1e-9 and off <= 1e-4 * abs(scale) * b.abs().max().item()
+        else None
+    )
 
 
 PLAIN = (torch.float16, torch.bfloat16, torch.float32, torch.float64)

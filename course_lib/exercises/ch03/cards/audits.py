@@ -24,14 +24,17 @@ ITEMS = (
     Item("ridge-295", "the ridge in FLOP per byte"),
     Item("tensor-cores-989", "the product in TFLOP/s", scale=1e12),
     Item("flat-ceiling", "the memory roof at 100 FLOP per byte over the one at 50, on an H100"),
-    Item("one-axis", f"network intensity over memory intensity of a step of {STEP['flop']:.2g} FLOP that moves "
-         f"{STEP['memory_bytes'] / 1e9:.0f} GB through memory and sends {STEP['network_bytes'] / 1e9:.0f} GB"),
+    Item(
+        "one-axis",
+        f"network intensity over memory intensity of a step of {STEP['flop']:.2g} FLOP that moves "
+        f"{STEP['memory_bytes'] / 1e9:.0f} GB through memory and sends {STEP['network_bytes'] / 1e9:.0f} GB",
+    ),
     Item("eighteen-fold", "the ratio of the two wires, like for like"),
     Item("any-two-900", "GB/s that one GPU can send to another at most", scale=1e9),
     Item("server-50", "GB/s that one server can send, all its adapters together", scale=1e9),
     Item("pod-245", "TB of memory in a pod", scale=1e12),
     Item("decode-one", "FLOP per byte of generating for one user in 16 bits"),
-)  # fmt: skip
+)
 
 
 def _sheet() -> str:
@@ -61,13 +64,13 @@ AUDIT_SHEETS = Card(
 
 {short_table(ITEMS)}
 
-{rules('audit_sheets', CAUSES, ' (a figure that draws two things at one height says that their ratio is 1)')}""",
+{rules("audit_sheets", CAUSES, " (a figure that draws two things at one height says that their ratio is 1)")}""",
     hints=(
         "For every number ask three things before any calculation: dense or sparse, one way or both, of one device or of many?",
         "Recompute all of them from the sheets in the line above the table. A quotient of 2 between the printed number and yours "
         "has two usual causes; a quotient of 8 has one.",
-        "`link_one_way = both_ways / 2`; `adapters * network_one_way`; `dense / bandwidth`; `\"some-id\": (number, \"wrong\", "
-        "\"wrong scope\")`.",
+        '`link_one_way = both_ways / 2`; `adapters * network_one_way`; `dense / bandwidth`; `"some-id": (number, "wrong", '
+        '"wrong scope")`.',
     ),
     allowed="everything, the library too: the judgement is what counts.",
-)  # fmt: skip
+)

@@ -17,9 +17,14 @@ ELEMENT = 2  # bytes
 
 
 def log(
-    draw: random.Random, flops: float, bandwidth: float, sheet_flops: float, sheet_bandwidth: float, cache: float,
+    draw: random.Random,
+    flops: float,
+    bandwidth: float,
+    sheet_flops: float,
+    sheet_bandwidth: float,
+    cache: float,
     clock: str,
-) -> list[dict[str, Any]]:  # fmt: skip
+) -> list[dict[str, Any]]:
     """A list of timed kernels on a device whose true roofs are `flops` and `bandwidth`, in no order."""
     runs = []
     for size, reached in _MATMULS.items():
@@ -47,7 +52,9 @@ def log(
 
 def _run(draw: random.Random, name: str, flop: float, nbytes: float, seconds: float, clock: str) -> dict[str, Any]:
     slow = draw.choice((2, 3))
-    factors = [draw.uniform(3, 12) for _ in range(slow)] + [draw.uniform(0.99, 1.01) for _ in range(draw.randint(9, 12))]
+    factors = [draw.uniform(3, 12) for _ in range(slow)] + [
+        draw.uniform(0.99, 1.01) for _ in range(draw.randint(9, 12))
+    ]
     for _ in range(2):
         factors[draw.randrange(slow, len(factors))] = draw.uniform(1.5, 4)
     spent = [seconds * factor for factor in factors]
@@ -122,4 +129,4 @@ Within 5 % passes. The data sheet says {{sheet_flops:tflops}} and {{sheet_bandwi
     vary=_variant,
     structural="clock",
     probe=rows,
-)  # fmt: skip
+)

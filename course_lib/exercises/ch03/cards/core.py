@@ -59,12 +59,17 @@ Shown: {{{{side:int}}}} × {{{{side:int}}}} × {{{{side:int}}}} at {{{{size:int}
         "`flops / bandwidth`.",
     ),
     allowed="the standard library and numpy.",
-    hides=("roofline.operators:matmul", "roofline.operators:relu", "roofline.operators:elementwise", "roofline.roofs:ridge"),
+    hides=(
+        "roofline.operators:matmul",
+        "roofline.operators:relu",
+        "roofline.operators:elementwise",
+        "roofline.roofs:ridge",
+    ),
     params=_intensity("written", 4096, 2, "H100 SXM"),
     vary=_intensity_variant,
     structural="output",
     probe=rows,
-)  # fmt: skip
+)
 
 
 def _decode_params(model: str, device: str) -> dict[str, Any]:
@@ -72,8 +77,10 @@ def _decode_params(model: str, device: str) -> dict[str, Any]:
 
 
 def _decode_variant(draw: random.Random) -> Mapping[str, Any]:
-    return _decode_params(draw.choice(("mistral-7b", "qwen2.5-7b", "llama2-13b", "llama3-8b")),
-                          draw.choice(("H100 SXM", "A100 SXM 80GB", "H200 SXM")))  # fmt: skip
+    return _decode_params(
+        draw.choice(("mistral-7b", "qwen2.5-7b", "llama2-13b", "llama3-8b")),
+        draw.choice(("H100 SXM", "A100 SXM 80GB", "H200 SXM")),
+    )
 
 
 PREDICT_DECODE = Card(
@@ -113,14 +120,25 @@ def _batch(kept: str, model: str, context: int, device: str) -> dict[str, Any]:
     shape = facts.model(model)
     each = 2 * shape.layers * shape.kv_heads * shape.head_dim * 2  # keys and values, 2 bytes an element
     return {
-        "kept": kept, "kept_words": _KEPT[kept], "model": model, "params": float(shape.params), "weight_size": 2,
-        "context": context, "kv_bytes": float(each * context), "kv_text": bytes_text(each * context), **rates(device),
-    }  # fmt: skip
+        "kept": kept,
+        "kept_words": _KEPT[kept],
+        "model": model,
+        "params": float(shape.params),
+        "weight_size": 2,
+        "context": context,
+        "kv_bytes": float(each * context),
+        "kv_text": bytes_text(each * context),
+        **rates(device),
+    }
 
 
 def _batch_variant(draw: random.Random) -> Mapping[str, Any]:
-    return _batch("shared", draw.choice(("llama3-70b", "qwen2.5-72b")), draw.choice((16_384, 32_768, 65_536)),
-                  draw.choice(("H100 SXM", "H200 SXM", "A100 SXM 80GB")))  # fmt: skip
+    return _batch(
+        "shared",
+        draw.choice(("llama3-70b", "qwen2.5-72b")),
+        draw.choice((16_384, 32_768, 65_536)),
+        draw.choice(("H100 SXM", "H200 SXM", "A100 SXM 80GB")),
+    )
 
 
 DECODE_BATCH = Card(
@@ -187,7 +205,11 @@ def twelve(device: str) -> list[dict[str, Any]]:
         ("ReLU on 8,192 tokens", (elements, 4 * elements, 0.0), link),
         ("layer norm on 8,192 tokens", (8 * elements, 4 * elements, 0.0), link),
         ("Adam's update of the MLP", (12 * weights, 28 * weights, 0.0), link),
-        ("copies that share a batch: MLP, a step of 2,048 tokens each, gradients summed", layer(2048, 3, 4 * weights), network),
+        (
+            "copies that share a batch: MLP, a step of 2,048 tokens each, gradients summed",
+            layer(2048, 3, 4 * weights),
+            network,
+        ),
         ("the same with 65,536 tokens each", layer(65536, 3, 4 * weights), network),
         ("weights fetched for every use, 8,192 tokens each, over the network", layer(8192, 3, 6 * weights), network),
         ("the same inside the server", layer(8192, 3, 6 * weights), link),
@@ -197,19 +219,19 @@ def twelve(device: str) -> list[dict[str, Any]]:
     return [
         {"name": name, "flop": work[0], "memory_bytes": work[1], "network_bytes": work[2], "network": wire}
         for name, work, wire in rows
-    ]  # fmt: skip
+    ]
 
 
 def _roof_params(kind: str, device: str) -> dict[str, Any]:
-    cases = [
-        {**case, "network": case["network"] * (2 if kind == "both ways" else 1)} for case in twelve(device)
-    ]
+    cases = [{**case, "network": case["network"] * (2 if kind == "both ways" else 1)} for case in twelve(device)]
     lines = [
         f"| {case['name']} | {flops_text(case['flop'])} | {bytes_text(case['memory_bytes'])} | "
         f"{bytes_text(case['network_bytes']) if case['network_bytes'] else '—'} | {case['network'] / GB:,.4g} GB/s |"
         for case in cases
     ]
-    table = "\n".join(["| work of one device | FLOP | through memory | sent | over a wire of |", "|---|---|---|---|---|", *lines])
+    table = "\n".join(
+        ["| work of one device | FLOP | through memory | sent | over a wire of |", "|---|---|---|---|---|", *lines]
+    )
     return {"network_kind": kind, "kind_words": _KIND[kind], "table": table, "cases": cases, **rates(device)}
 
 
@@ -244,14 +266,17 @@ FLOP/s that this work can reach at most, with everything overlapped, and which r
     ),
     allowed="the standard library and numpy.",
     hides=(
-        "roofline.roofs:extended_roofline", "roofline.roofs:place", "roofline.roofs:seconds", "roofline.roofs:part_seconds",
+        "roofline.roofs:extended_roofline",
+        "roofline.roofs:place",
+        "roofline.roofs:seconds",
+        "roofline.roofs:part_seconds",
         "roofline.roofs:attainable",
     ),
     params=_roof_params("one way", "H100 SXM"),
     vary=_roof_variant,
     structural="network_kind",
     probe=rows,
-)  # fmt: skip
+)
 
 FIRST = (MATMUL_INTENSITY, PREDICT_DECODE, DECODE_BATCH, NETWORK_ROOF)
 

@@ -22,18 +22,23 @@ _STAYS = {
         "loops": "for each row of tiles i:\n    for each step l along k:           # A[i, l] stays, loaded once\n"
         "        for each column of tiles j:\n            load B[l, j]; load C[i, j] unless l is the first; write C[i, j]",
     },
-}  # fmt: skip
+}
 
 
 def _tiled(stays: str, side: int, tile: int, cache_kib: int) -> dict[str, Any]:
     return {
-        "stays": stays, **_STAYS[stays], "side": side, "tile": tile, "cache_kib": cache_kib,
-        "cache": cache_kib * 1024 // 2, "size": 2,
-    }  # fmt: skip
+        "stays": stays,
+        **_STAYS[stays],
+        "side": side,
+        "tile": tile,
+        "cache_kib": cache_kib,
+        "cache": cache_kib * 1024 // 2,
+        "size": 2,
+    }
 
 
 def _tiled_variant(draw: random.Random) -> Mapping[str, Any]:
-    return _tiled("A", draw.choice((3072, 6144)), draw.choice((64, 96, 192)), draw.choice((100, 164, 192, 256)))  # fmt: skip
+    return _tiled("A", draw.choice((3072, 6144)), draw.choice((64, 96, 192)), draw.choice((100, 164, 192, 256)))
 
 
 TILED_INTENSITY = Card(
@@ -68,13 +73,17 @@ of 2 bytes. Your numbers are compared with a loop that counts. {CLOSE}""",
         "`m*k + k*n*rows + m*n*(2*steps - 1)` with `steps = ceil(k / tile)`.",
     ),
     allowed="the standard library and numpy.",
-    hides=("roofline.tiles:tile_loads", "roofline.tiles:count_loads", "roofline.tiles:largest_tile",
-           "roofline.tiles:tiled_intensity"),
+    hides=(
+        "roofline.tiles:tile_loads",
+        "roofline.tiles:count_loads",
+        "roofline.tiles:largest_tile",
+        "roofline.tiles:tiled_intensity",
+    ),
     params=_tiled("C", 4096, 128, 228),
     vary=_tiled_variant,
     structural="stays",
     probe=rows,
-)  # fmt: skip
+)
 
 WAVES = 7  # that the sizes shown go through
 _SLOTS = {1: "one tile at a time", 2: "two tiles at a time (a round has room for two tiles on every processor)"}
@@ -84,14 +93,25 @@ def _dips(slots: int, m: int, tile: int, device: str) -> dict[str, Any]:
     sms = int(facts.chip(device).sms)
     columns = -(-WAVES * sms * slots // -(-m // tile))  # so many columns of tiles make that many waves
     return {
-        "slots": slots, "slots_words": _SLOTS[slots], "m": m, "tile": tile, "device": device, "sms": sms,
-        "first": tile, "last": (columns + 2) * tile, "step": tile // 2,
-    }  # fmt: skip
+        "slots": slots,
+        "slots_words": _SLOTS[slots],
+        "m": m,
+        "tile": tile,
+        "device": device,
+        "sms": sms,
+        "first": tile,
+        "last": (columns + 2) * tile,
+        "step": tile // 2,
+    }
 
 
 def _dips_variant(draw: random.Random) -> Mapping[str, Any]:
-    return _dips(2, draw.choice((1536, 3072, 4096)), draw.choice((64, 128, 192)),
-                 draw.choice(("H100 SXM", "A100 SXM 80GB", "V100 SXM2 32GB")))  # fmt: skip
+    return _dips(
+        2,
+        draw.choice((1536, 3072, 4096)),
+        draw.choice((64, 128, 192)),
+        draw.choice(("H100 SXM", "A100 SXM 80GB", "V100 SXM2 32GB")),
+    )
 
 
 QUANTISATION = Card(
@@ -127,4 +147,4 @@ Shown: m = {{{{m:int}}}}, tiles of {{{{tile:int}}}}, the {{{{sms:int}}}} process
     vary=_dips_variant,
     structural="slots",
     probe=rows,
-)  # fmt: skip
+)

@@ -28,7 +28,7 @@ def sheet_levels(device: str, oversubscription: float) -> list[dict[str, Any]]:
         {"name": "rack", "rate": adapter * servers, "shared_by": servers, "directions": 1, "oversubscription": 1},
         {"name": "pod", "rate": adapter, "shared_by": 1, "directions": 1, "oversubscription": 1},
         {"name": "cluster", "rate": adapter, "shared_by": 1, "directions": 1, "oversubscription": oversubscription},
-    ]  # fmt: skip
+    ]
 
 
 def _hierarchy(phases: str, device: str, oversubscription: float) -> dict[str, Any]:
@@ -39,14 +39,18 @@ def _hierarchy(phases: str, device: str, oversubscription: float) -> dict[str, A
         f"{one['oversubscription']:g} |"
         for one in levels
     ]
-    table = "\n".join(["| level | wire | `rate` | `shared_by` | `directions` | `oversubscription` |", "|---|---|---|---|---|---|",
-                       *lines])  # fmt: skip
+    table = "\n".join(
+        [
+            "| level | wire | `rate` | `shared_by` | `directions` | `oversubscription` |",
+            "|---|---|---|---|---|---|",
+            *lines,
+        ]
+    )
     return {"phases": phases, "phases_words": _PHASES[phases], "device": device, "levels": levels, "table": table}
 
 
 def _hierarchy_variant(draw: random.Random) -> Mapping[str, Any]:
-    return _hierarchy("at once", draw.choice(("H200 SXM", "A100 SXM 80GB", "B200 SXM")),
-                      draw.choice((2.0, 3.0, 4.0)))  # fmt: skip
+    return _hierarchy("at once", draw.choice(("H200 SXM", "A100 SXM 80GB", "B200 SXM")), draw.choice((2.0, 3.0, 4.0)))
 
 
 HIERARCHY = Card(
@@ -88,10 +92,12 @@ Shown: the four levels (`params("hierarchical-bandwidth").levels`), and a buffer
     vary=_hierarchy_variant,
     structural="phases",
     probe=rows,
-)  # fmt: skip
+)
 
 
-def points(draw: random.Random, alpha: float, bandwidth: float, count: int = 24, noise: float = 0.03) -> tuple[list[float], list[float]]:
+def points(
+    draw: random.Random, alpha: float, bandwidth: float, count: int = 24, noise: float = 0.03
+) -> tuple[list[float], list[float]]:
     """Sizes in bytes over six decades, and times of messages with a relative error, in no order."""
     sizes = [float(round(8 * 10 ** (index * 7.6 / (count - 1)))) for index in range(count)]
     draw.shuffle(sizes)
@@ -101,10 +107,13 @@ def points(draw: random.Random, alpha: float, bandwidth: float, count: int = 24,
 def _alpha_params(draw: random.Random, small: tuple[float, float], large: tuple[float, float]) -> dict[str, Any]:
     sizes, seconds = points(draw, *small)
     return {
-        "sizes": sizes, "seconds": seconds, "small": list(small), "large": list(large),
+        "sizes": sizes,
+        "seconds": seconds,
+        "small": list(small),
+        "large": list(large),
         "small_words": f"α = {small[0] * 1e6:g} µs, {small[1] / GB:g} GB/s",
         "large_words": f"α = {large[0] * 1e6:g} µs, {large[1] / GB:g} GB/s",
-    }  # fmt: skip
+    }
 
 
 def _alpha_variant(draw: random.Random) -> Mapping[str, Any]:
@@ -141,12 +150,16 @@ Shown: measured messages (`params("alpha-beta-regimes")` has `.sizes` and `.seco
         "cases where one way always wins.",
     ),
     allowed="the standard library and numpy.",
-    hides=("roofline.wires:fit_alpha_beta", "roofline.wires:fit_regimes", "roofline.wires:effective_bandwidth",
-           "roofline.wires:message_seconds"),
+    hides=(
+        "roofline.wires:fit_alpha_beta",
+        "roofline.wires:fit_regimes",
+        "roofline.wires:effective_bandwidth",
+        "roofline.wires:message_seconds",
+    ),
     params=_alpha_params(random.Random("alpha-beta"), (4e-6, 10 * GB), (20e-6, 45 * GB)),
     vary=_alpha_variant,
     probe=rows,
-)  # fmt: skip
+)
 
 PARTS = ("compute", "memory", "link", "network")
 _OVERLAP = {
@@ -164,29 +177,46 @@ def workloads(device: str) -> list[dict[str, Any]]:
         ("training, 16,384 tokens", 6 * weights * 16_384, 48 * weights, 0.0, 4 * weights),
         ("training, 4,096 tokens", 6 * weights * 4_096, 40 * weights, 0.0, 4 * weights),
         ("generating, one user", 2 * weights, 2 * weights, 0.0, 0.0),
-        ("layers cut over the server, 1,024 tokens, sums in fp32", 2 * weights * 1_024 / 8, 2.4 * weights / 8, 14.0 * 1_024 * hidden * layers, 0.0),
+        (
+            "layers cut over the server, 1,024 tokens, sums in fp32",
+            2 * weights * 1_024 / 8,
+            2.4 * weights / 8,
+            14.0 * 1_024 * hidden * layers,
+            0.0,
+        ),
         ("reading prompts, 32,768 tokens", 2 * weights * 32_768, 6 * weights, 0.0, 0.0),
-    ]  # fmt: skip
+    ]
     return [{"name": name, "work": dict(zip(PARTS, map(float, need), strict=True))} for name, *need in rows]
 
 
 def _upgrade(overlap: str, device: str, factor: float) -> dict[str, Any]:
     own = rates(device)
-    speeds = {"compute": own["flops"], "memory": own["bandwidth"],
-              "link": float(facts.device(device).link_one_way), "network": own["network"]}  # fmt: skip
+    speeds = {
+        "compute": own["flops"],
+        "memory": own["bandwidth"],
+        "link": float(facts.device(device).link_one_way),
+        "network": own["network"],
+    }
     cases = workloads(device)
     lines = [
         f"| {case['name']} | {flops_text(case['work']['compute'])} | "
-        + " | ".join(bytes_text(case["work"][part]) if case["work"][part] else "—" for part in PARTS[1:]) + " |"
+        + " | ".join(bytes_text(case["work"][part]) if case["work"][part] else "—" for part in PARTS[1:])
+        + " |"
         for case in cases
-    ]  # fmt: skip
+    ]
     head = ["| a step of | compute | memory | link | network |", "|---|---|---|---|---|"]
     rate = " | ".join(f"{speeds[part] / GB:,.5g} GB/s" for part in PARTS[1:])
     return {
-        "overlap": overlap, "overlap_words": _OVERLAP[overlap], "device": device, "factor": factor, "rates": speeds,
+        "overlap": overlap,
+        "overlap_words": _OVERLAP[overlap],
+        "device": device,
+        "factor": factor,
+        "rates": speeds,
         "cases": cases,
-        "table": "\n".join([*head, *lines, f"| *rates of one {device}* | {flops_text(speeds['compute'])}/s | {rate} |"]),
-    }  # fmt: skip
+        "table": "\n".join(
+            [*head, *lines, f"| *rates of one {device}* | {flops_text(speeds['compute'])}/s | {rate} |"]
+        ),
+    }
 
 
 def _upgrade_variant(draw: random.Random) -> Mapping[str, Any]:
@@ -226,7 +256,7 @@ the part with the most bytes is not always the slow one. {CLOSE}""",
     vary=_upgrade_variant,
     structural="overlap",
     probe=rows,
-)  # fmt: skip
+)
 
 HASTY_CLOCK = Card(
     id="hasty-clock",
@@ -273,6 +303,6 @@ Within 5 % passes; a launch and a wait take microseconds, the kernels a millisec
     params={"repeats": 25},
     vary=lambda draw: {"repeats": draw.choice((15, 21, 31))},
     probe=on_a_device,
-)  # fmt: skip
+)
 
 WIRES = (HIERARCHY, ALPHA_BETA, WHICH_UPGRADE, HASTY_CLOCK)

@@ -3,12 +3,7 @@
 from course_lib.exercises.ch03.judges.audits import AUDIT_SHEETS
 from course_lib.exercises.ch03.judges.bench import FIT_ROOFS
 from course_lib.exercises.ch03.judges.clock import HASTY_CLOCK
-from course_lib.exercises.ch03.judges.core import (
-    DECODE_BATCH,
-    MATMUL_INTENSITY,
-    NETWORK_ROOF,
-    PREDICT_DECODE,
-)
+from course_lib.exercises.ch03.judges.core import DECODE_BATCH, MATMUL_INTENSITY, NETWORK_ROOF, PREDICT_DECODE
 from course_lib.exercises.ch03.judges.drills import DRILLS
 from course_lib.exercises.ch03.judges.levels import HIERARCHY
 from course_lib.exercises.ch03.judges.messages import ALPHA_BETA

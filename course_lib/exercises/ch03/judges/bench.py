@@ -24,10 +24,17 @@ def repeats(clock: str, seconds: Sequence[float]) -> list[float]:
 
 
 def fit(
-    clock: str, runs: Runs, cache: float, sheet_flops: float, sheet_bandwidth: float, *,
-    middle: Callable[[Sequence[float]], float] = statistics.median, believe: bool = False, cached: bool = False,
+    clock: str,
+    runs: Runs,
+    cache: float,
+    sheet_flops: float,
+    sheet_bandwidth: float,
+    *,
+    middle: Callable[[Sequence[float]], float] = statistics.median,
+    believe: bool = False,
+    cached: bool = False,
     pick: Callable[[Sequence[float]], float] = max,
-) -> tuple[float, float, float]:  # fmt: skip
+) -> tuple[float, float, float]:
     """(FLOP/s, bytes/s, ridge) of a log; the keywords are the ways in which people are taken in."""
     flops, bandwidths = [], []
     for run in runs:
@@ -42,20 +49,50 @@ def fit(
 
 
 _WAYS: tuple[tuple[str, str, dict[str, Any], str], ...] = (
-    ("durations", "warm-up-counted", {"middle": statistics.fmean},
-     "the warm-up and the disturbed repeats are in it: a mean tells of them."),
-    ("durations", "first-repeat", {"middle": lambda seconds: seconds[0]}, "this is the first repeat, which is a warm-up."),
+    (
+        "durations",
+        "warm-up-counted",
+        {"middle": statistics.fmean},
+        "the warm-up and the disturbed repeats are in it: a mean tells of them.",
+    ),
+    (
+        "durations",
+        "first-repeat",
+        {"middle": lambda seconds: seconds[0]},
+        "this is the first repeat, which is a warm-up.",
+    ),
     ("durations", "slowest-repeat", {"middle": max}, "this is the slowest repeat of each run."),
-    ("durations", "hasty-run-believed", {"believe": True},
-     "a run that is faster than the data sheet was believed; its clock stopped before its kernel did."),
-    ("durations", "cache-for-memory", {"cached": True}, "a kernel whose bytes fit into the cache never asked the memory."),
-    ("durations", "both-believed", {"believe": True, "cached": True},
-     "runs faster than the sheet, and kernels that fit into the cache, were believed."),
-    ("durations", "mean-of-kernels", {"pick": statistics.fmean},
-     "this is a mean over kernels, good and bad; a roof is what none exceeds."),
-    ("durations", "middle-kernel", {"pick": statistics.median},
-     "this is the middle kernel; a roof is what none exceeds."),
-)  # fmt: skip
+    (
+        "durations",
+        "hasty-run-believed",
+        {"believe": True},
+        "a run that is faster than the data sheet was believed; its clock stopped before its kernel did.",
+    ),
+    (
+        "durations",
+        "cache-for-memory",
+        {"cached": True},
+        "a kernel whose bytes fit into the cache never asked the memory.",
+    ),
+    (
+        "durations",
+        "both-believed",
+        {"believe": True, "cached": True},
+        "runs faster than the sheet, and kernels that fit into the cache, were believed.",
+    ),
+    (
+        "durations",
+        "mean-of-kernels",
+        {"pick": statistics.fmean},
+        "this is a mean over kernels, good and bad; a roof is what none exceeds.",
+    ),
+    (
+        "durations",
+        "middle-kernel",
+        {"pick": statistics.median},
+        "this is the middle kernel; a roof is what none exceeds.",
+    ),
+)
 
 
 def _columns(clock: str, truths: Mapping[str, tuple[float, float]]) -> tuple[Column, Column, Column]:
@@ -91,10 +128,17 @@ def _columns(clock: str, truths: Mapping[str, tuple[float, float]]) -> tuple[Col
 
     parts = (("flops", "FLOP/s"), ("bandwidth", "bytes/s"), ("ridge", "FLOP per byte"))
     return tuple(
-        Column(part=part, unit=unit, want=lambda *row, place=place: truth(*row)[place], words=words, rel=WITHIN,
-               slips=slips(place), hint="Which runs does it rest on, and which repeat of them?")
+        Column(
+            part=part,
+            unit=unit,
+            want=lambda *row, place=place: truth(*row)[place],
+            words=words,
+            rel=WITHIN,
+            slips=slips(place),
+            hint="Which runs does it rest on, and which repeat of them?",
+        )
         for place, (part, unit) in enumerate(parts)
-    )  # fmt: skip
+    )
 
 
 def _key(runs: Runs) -> str:
@@ -128,8 +172,12 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 FIT_ROOFS = Judging(
     shares={
-        "values:flops": 0.15, "values:bandwidth": 0.15, "values:ridge": 0.1,
-        "generality:flops": 0.2, "generality:bandwidth": 0.2, "generality:ridge": 0.2,
+        "values:flops": 0.15,
+        "values:bandwidth": 0.15,
+        "values:ridge": 0.1,
+        "generality:flops": 0.2,
+        "generality:bandwidth": 0.2,
+        "generality:ridge": 0.2,
     },
     cases=_cases,
     verdicts=_verdicts,
@@ -137,4 +185,4 @@ FIT_ROOFS = Judging(
     "robust time per run (the median forgets warm-up and disturbances), no run that beats the data sheet, no kernel that lived in "
     "the cache. Means answer another question: how an average kernel fares.",
     pytorch="`torch.utils.benchmark.Timer(...).blocked_autorange()` warms up, waits for the GPU and reports median and quartiles.",
-)  # fmt: skip
+)

@@ -61,17 +61,37 @@ def _mean(device: QueueDevice, count: int) -> float:
 
 
 _CLOCKS: tuple[tuple[str, Any, str], ...] = (
-    ("hasty", lambda d, n: _total(d, n, first=False, last=False, warm=0),
-     "that is what it takes to put a kernel into the queue; nobody waited for it."),
-    ("hasty", lambda d, n: _middle(d, n, before=True, after=False),
-     "that is what it takes to put a kernel into the queue; nobody waited for it to end."),
-    ("hasty", lambda d, n: _total(d, n, first=True, last=False, warm=5),
-     "that is what it takes to put a kernel into the queue; nobody waited for it."),
-    ("pending-work", lambda d, n: _total(d, n, first=False, last=True, warm=0),
-     "the clock started while somebody else's work was in the queue, or while the device was warming up."),
-    ("warm-up-counted", lambda d, n: _total(d, n, first=True, last=True, warm=0), "the first, slow launches are in the mean."),
+    (
+        "hasty",
+        lambda d, n: _total(d, n, first=False, last=False, warm=0),
+        "that is what it takes to put a kernel into the queue; nobody waited for it.",
+    ),
+    (
+        "hasty",
+        lambda d, n: _middle(d, n, before=True, after=False),
+        "that is what it takes to put a kernel into the queue; nobody waited for it to end.",
+    ),
+    (
+        "hasty",
+        lambda d, n: _total(d, n, first=True, last=False, warm=5),
+        "that is what it takes to put a kernel into the queue; nobody waited for it.",
+    ),
+    (
+        "pending-work",
+        lambda d, n: _total(d, n, first=False, last=True, warm=0),
+        "the clock started while somebody else's work was in the queue, or while the device was warming up.",
+    ),
+    (
+        "warm-up-counted",
+        lambda d, n: _total(d, n, first=True, last=True, warm=0),
+        "the first, slow launches are in the mean.",
+    ),
     ("mean", _mean, "the disturbed repeats are in the mean; the middle repeat is asked for."),
-    ("mean", lambda d, n: _total(d, n, first=True, last=True, warm=5), "the disturbed repeats are in the mean; the middle one is asked for."),
+    (
+        "mean",
+        lambda d, n: _total(d, n, first=True, last=True, warm=5),
+        "the disturbed repeats are in the mean; the middle one is asked for.",
+    ),
 )
 
 
@@ -87,7 +107,10 @@ def _clock_column() -> Column:
         return _total(queue_device(**spec), count, first=True, last=True, warm=5) * count
 
     return Column(
-        part="kernel", unit="s", rel=0.05, want=lambda spec, count: spec["kernel"],
+        part="kernel",
+        unit="s",
+        rel=0.05,
+        want=lambda spec, count: spec["kernel"],
         words=lambda spec, count: f"a kernel timed {count} times",
         hint="An empty queue before the first reading, an empty queue before the second, and the middle repeat.",
         slips=(
@@ -95,22 +118,31 @@ def _clock_column() -> Column:
             Slip("all-repeats", waited_only_once, "this is the time of all repeats together."),
             Slip("milliseconds", lambda spec, count: 1e3 * spec["kernel"], "these are milliseconds; give seconds."),
         ),
-    )  # fmt: skip
+    )
 
 
 def _device(rng: random.Random) -> dict[str, Any]:
     quiet = [rng.uniform(0.99, 1.01) for _ in range(rng.choice((5, 6, 7)))]
     quiet[rng.randrange(len(quiet))] = rng.uniform(3, 8)
     return {
-        "kernel": log_uniform(rng, 1.5e-3, 5e-2), "launch": rng.choice((3e-6, 5e-6, 8e-6)), "wait": rng.choice((5e-6, 1e-5)),
+        "kernel": log_uniform(rng, 1.5e-3, 5e-2),
+        "launch": rng.choice((3e-6, 5e-6, 8e-6)),
+        "wait": rng.choice((5e-6, 1e-5)),
         "warm_up": [rng.uniform(20, 60), rng.uniform(4, 12), rng.uniform(1.5, 3)][: rng.choice((2, 3))],
-        "disturbed": quiet, "pending": rng.uniform(0.5, 3),
-    }  # fmt: skip
+        "disturbed": quiet,
+        "pending": rng.uniform(0.5, 3),
+    }
 
 
 def _clock_cases(params: Params, rng: random.Random) -> list[Case]:
-    shown = {"kernel": 1.36e-3, "launch": 5e-6, "wait": 8e-6, "warm_up": [40.0, 8.0, 2.0],
-             "disturbed": [1.0, 1.0, 6.0, 1.0, 1.0, 1.0], "pending": 0.8}  # fmt: skip
+    shown = {
+        "kernel": 1.36e-3,
+        "launch": 5e-6,
+        "wait": 8e-6,
+        "warm_up": [40.0, 8.0, 2.0],
+        "disturbed": [1.0, 1.0, 6.0, 1.0, 1.0, 1.0],
+        "pending": 0.8,
+    }
     rows = [(_device(rng), rng.choice((11, 15, 25, 40, 101))) for _ in range(16)]
     usual = [({**shown, "kernel": log_uniform(rng, 1e-3, 2e-2)}, params["repeats"]) for _ in range(3)]
     return [

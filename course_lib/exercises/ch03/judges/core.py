@@ -35,23 +35,37 @@ def _intensity_columns(output: str) -> tuple[Column, Column, Column]:
     }[other]
     return (
         Column(
-            part="matmul", unit="FLOP per byte", want=want,
+            part="matmul",
+            unit="FLOP per byte",
+            want=want,
             words=lambda m, k, n, s: f"({m:,} × {k:,}) by ({k:,} × {n:,}) at {s} byte{'' if s == 1 else 's'}",
             hint="Three matrices: which of them are read, which written?",
             slips=(
-                Slip("no-write", lambda m, k, n, s: 2 * m * k * n / (s * (m * k + k * n)),
-                     "these are the bytes of both inputs; the output passes the memory too."),
+                Slip(
+                    "no-write",
+                    lambda m, k, n, s: 2 * m * k * n / (s * (m * k + k * n)),
+                    "these are the bytes of both inputs; the output passes the memory too.",
+                ),
                 Slip("other-output", lambda m, k, n, s: 2 * m * k * n / matmul_bytes(other, m, k, n, s), told),
                 Slip("multiply-adds", lambda *row: want(*row) / 2, "a multiplication and an addition are two FLOP."),
-                Slip("elements", lambda m, k, n, s: want(m, k, n, s) * s if s > 1 else None,
-                     "this is FLOP per element; an element has several bytes."),
+                Slip(
+                    "elements",
+                    lambda m, k, n, s: want(m, k, n, s) * s if s > 1 else None,
+                    "this is FLOP per element; an element has several bytes.",
+                ),
                 Slip("upside-down", lambda *row: 1 / want(*row), "this is bytes per FLOP."),
-                Slip("square-only", lambda m, k, n, s: 2 * m**3 / matmul_bytes(output, m, m, m, s) if not m == k == n else None,
-                     "this would be right for a square; m, k and n differ here."),
+                Slip(
+                    "square-only",
+                    lambda m, k, n, s: 2 * m**3 / matmul_bytes(output, m, m, m, s) if not m == k == n else None,
+                    "this would be right for a square; m, k and n differ here.",
+                ),
             ),
         ),
         Column(
-            part="relu", unit="FLOP per byte", want=lambda s: 1 / (2 * s), words=lambda s: f"elements of {s} bytes",
+            part="relu",
+            unit="FLOP per byte",
+            want=lambda s: 1 / (2 * s),
+            words=lambda s: f"elements of {s} bytes",
             slips=(
                 Slip("no-write", lambda s: 1 / s, "every element is written too."),
                 Slip("elements", lambda s: 0.5 if s != 1 else None, "this is FLOP per element moved; mind the bytes."),
@@ -60,7 +74,9 @@ def _intensity_columns(output: str) -> tuple[Column, Column, Column]:
             ),
         ),
         Column(
-            part="ridge", unit="FLOP per byte", want=lambda f, b: f / b,
+            part="ridge",
+            unit="FLOP per byte",
+            want=lambda f, b: f / b,
             words=lambda f, b: f"{flops_text(f)}/s and {bytes_text(b)}/s",
             slips=(
                 Slip("upside-down", lambda f, b: b / f, "this is bytes per FLOP."),
@@ -68,13 +84,20 @@ def _intensity_columns(output: str) -> tuple[Column, Column, Column]:
                 Slip("mixed-units", lambda f, b: (f / TFLOP) / (b / GB), "TFLOP over GB is a thousand short."),
             ),
         ),
-    )  # fmt: skip
+    )
 
 
 def _intensity_cases(params: Params, rng: random.Random) -> list[Case]:
     side, size = params["side"], params["size"]
-    shapes = [(rng.choice((1, 7, 64, 1000, 8192)), rng.choice((3, 128, 4096, 28_672)), rng.choice((5, 512, 11_008, 50_257)),
-               rng.choice((1, 2, 4, 8))) for _ in range(14)]  # fmt: skip
+    shapes = [
+        (
+            rng.choice((1, 7, 64, 1000, 8192)),
+            rng.choice((3, 128, 4096, 28_672)),
+            rng.choice((5, 512, 11_008, 50_257)),
+            rng.choice((1, 2, 4, 8)),
+        )
+        for _ in range(14)
+    ]
     rates = [(rng.choice(PEAKS), rng.choice(MEMORIES)) for _ in range(10)]
     return [
         Case(name="the square product", args=(0, [(side, side, side, size)]), part="matmul"),
@@ -89,8 +112,12 @@ def _intensity_cases(params: Params, rng: random.Random) -> list[Case]:
 
 MATMUL_INTENSITY = Judging(
     shares={
-        "values:matmul": 0.2, "values:relu": 0.1, "values:ridge": 0.1,
-        "generality:matmul": 0.3, "generality:relu": 0.15, "generality:ridge": 0.15,
+        "values:matmul": 0.2,
+        "values:relu": 0.1,
+        "values:ridge": 0.1,
+        "generality:matmul": 0.3,
+        "generality:relu": 0.15,
+        "generality:ridge": 0.15,
     },
     cases=_intensity_cases,
     verdicts=lambda params, case, outcome: columns(*_intensity_columns(params["output"]))(params, case, outcome),
@@ -98,7 +125,7 @@ MATMUL_INTENSITY = Judging(
     "elementwise operation far left of it, whatever its size. A page that divides by the bytes loaded gets 2,048 for a product "
     "of side 4,096 in 16 bits; with the output it is 1,365. Say which bytes you count whenever you quote an intensity.",
     pytorch="`torch.utils.flop_counter.FlopCounterMode` counts the FLOP; nothing counts the bytes for you.",
-)  # fmt: skip
+)
 
 
 def decode_rate(params: Params) -> float:
@@ -154,16 +181,31 @@ def _batch_slips(kept: str) -> tuple[tuple[str, Any, str], ...]:
     return (
         ("not-whole", ridge, "a batch is a whole number of sequences."),
         ("kept-forgotten", without, "this counts the weights alone; what was kept of earlier tokens is read too."),
-        ("kept-the-other-way", lambda *row: least_batch(other, *row),
-         "this reads what was kept once for the whole batch." if kept == "each"
-         else "this reads the shared prompt once for every sequence."),
+        (
+            "kept-the-other-way",
+            lambda *row: least_batch(other, *row),
+            "this reads what was kept once for the whole batch."
+            if kept == "each"
+            else "this reads the shared prompt once for every sequence.",
+        ),
         ("rounded-down", shifted(-1), "at this batch reading still takes longer."),
         ("one-too-many", shifted(1), "one sequence fewer is enough."),
-        ("two-bytes", lambda f, b, p, s, kv: least_batch(kept, f, b, p, 2, kv), "a weight has `weight_size` bytes here."),
-        ("multiply-adds", lambda f, b, p, s, kv: least_batch(kept, 2 * f, b, p, s, kv),
-         "a multiplication and an addition per parameter are two FLOP."),
-        ("ridge-for-batch", lambda f, b, p, s, kv: math.ceil(f / b), "the ridge is in FLOP per byte; a byte is not a weight."),
-    )  # fmt: skip
+        (
+            "two-bytes",
+            lambda f, b, p, s, kv: least_batch(kept, f, b, p, 2, kv),
+            "a weight has `weight_size` bytes here.",
+        ),
+        (
+            "multiply-adds",
+            lambda f, b, p, s, kv: least_batch(kept, 2 * f, b, p, s, kv),
+            "a multiplication and an addition per parameter are two FLOP.",
+        ),
+        (
+            "ridge-for-batch",
+            lambda f, b, p, s, kv: math.ceil(f / b),
+            "the ridge is in FLOP per byte; a byte is not a weight.",
+        ),
+    )
 
 
 def _batch_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -174,29 +216,61 @@ def _batch_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
         return [got]
     wants = [least_batch(kept, *row) for row in case.args[1]]
     if len(got) > 2 and all(value is None for value in got) and any(want is not None for want in wants):
-        return [Verdict(ok=False, mistake="returned-none", message="The function returns None for every machine: is a `return` "
-                        "missing?", **base)]  # fmt: skip
+        return [
+            Verdict(
+                ok=False,
+                mistake="returned-none",
+                message="The function returns None for every machine: is a `return` missing?",
+                **base,
+            )
+        ]
     for row, value, want in zip(case.args[1], got, wants, strict=True):
         f, b, p, s, kv = row
-        words = (f"{number_text(p)} parameters, {s:g} bytes each, {number_text(f / TFLOP)} TFLOP/s, {number_text(b / GB)} GB/s, "
-                 f"{bytes_text(kv)} kept")  # fmt: skip
+        words = (
+            f"{number_text(p)} parameters, {s:g} bytes each, {number_text(f / TFLOP)} TFLOP/s, {number_text(b / GB)} GB/s, "
+            f"{bytes_text(kv)} kept"
+        )
         if want is None:
             if value is None:
                 continue
-            return [Verdict(ok=False, mistake="no-such-batch", message=f"{words}: each further sequence brings more reading than "
-                            f"computing, so no batch is enough, and the answer is None; got {describe(value)}.", **base)]
+            return [
+                Verdict(
+                    ok=False,
+                    mistake="no-such-batch",
+                    message=f"{words}: each further sequence brings more reading than "
+                    f"computing, so no batch is enough, and the answer is None; got {describe(value)}.",
+                    **base,
+                )
+            ]
         if is_number(value) and value == want:
             continue
         if value is None:
-            told = "there is a batch that is enough; got None." if len(got) > 1 else "the function returned None; a number is asked."
-            return [Verdict(ok=False, mistake="gave-up" if len(got) > 1 else "returned-none", message=f"{words}: {told}", **base)]
+            told = (
+                "there is a batch that is enough; got None."
+                if len(got) > 1
+                else "the function returned None; a number is asked."
+            )
+            return [
+                Verdict(
+                    ok=False, mistake="gave-up" if len(got) > 1 else "returned-none", message=f"{words}: {told}", **base
+                )
+            ]
         known = [
             Mistake(name, wrong, f"{words}: {message}")
             for name, slip, message in _batch_slips(kept)
             if (wrong := slip(*row)) is not None and wrong != want
         ]
-        found = number_verdict(case.part, Case(name=words), value, float(want), unit="sequences", rel=1e-9, kind=case.kind,
-                               mistakes=known, hint="At which batch do both times of a step meet?")  # fmt: skip
+        found = number_verdict(
+            case.part,
+            Case(name=words),
+            value,
+            float(want),
+            unit="sequences",
+            rel=1e-9,
+            kind=case.kind,
+            mistakes=known,
+            hint="At which batch do both times of a step meet?",
+        )
         return [Verdict(ok=False, mistake=found.mistake, message=found.message, **base)]
     return [Verdict(ok=True, **base)]
 
@@ -220,7 +294,11 @@ def _batch_cases(params: Params, rng: random.Random) -> list[Case]:
             rows += [row] if _safe(kept, row) else []
         return rows
 
-    powers = [(2.0**50, 2.0**41, 2.0**33, 2, 0.0), (2.0**50, 2.0**41, 2.0**33, 1, 0.0), (2.0**41, 2.0**41, 2.0**33, 0.5, 0.0)]
+    powers = [
+        (2.0**50, 2.0**41, 2.0**33, 2, 0.0),
+        (2.0**50, 2.0**41, 2.0**33, 1, 0.0),
+        (2.0**41, 2.0**41, 2.0**33, 0.5, 0.0),
+    ]
     own = [Case(name="beyond help", args=(0, some(6, (1.05, 4))), kind="generality", part="never", visible=False)]
     return [
         Case(name="nothing kept", args=(0, [(*run, 0.0)]), part="weights"),
@@ -228,9 +306,15 @@ def _batch_cases(params: Params, rng: random.Random) -> list[Case]:
         plain("weights", 0, "three more machines", [(*row[:4], 0.0) for row in some(3, (0, 0))]),
         plain("kept", 0, "three more contexts", some(3, (0.1, 0.6))),
         unseen(rng, "weights", 0, "other machines", [*[(*row[:4], 0.0) for row in some(14, (0, 0))], *powers]),
-        unseen(rng, "kept", 0, "other contexts", [*some(10, (0.1, 0.8)), *some(4, (0.85, 0.95))] if kept == "each" else some(14, (0.1, 50))),
+        unseen(
+            rng,
+            "kept",
+            0,
+            "other contexts",
+            [*some(10, (0.1, 0.8)), *some(4, (0.85, 0.95))] if kept == "each" else some(14, (0.1, 50)),
+        ),
         *(own if kept == "each" else [unseen(rng, "never", 0, "long prompts", some(6, (100, 1000)))]),
-    ]  # fmt: skip
+    ]
 
 
 def _kept_matters(params: Params) -> bool:
@@ -241,7 +325,13 @@ def _kept_matters(params: Params) -> bool:
 
 DECODE_BATCH = Judging(
     alike=_kept_matters,
-    shares={"values:weights": 0.2, "values:kept": 0.2, "generality:weights": 0.2, "generality:kept": 0.2, "generality:never": 0.2},
+    shares={
+        "values:weights": 0.2,
+        "values:kept": 0.2,
+        "generality:weights": 0.2,
+        "generality:kept": 0.2,
+        "generality:never": 0.2,
+    },
     cases=_batch_cases,
     verdicts=_batch_verdicts,
     why="Weights are read once for the whole batch, so every sequence more is free until computing takes as long as reading: at "
@@ -252,7 +342,9 @@ DECODE_BATCH = Judging(
 )
 
 
-def roofs(kind: str, flop: float, memory: float, sent: float, flops: float, bandwidth: float, network: float) -> dict[str, float]:
+def roofs(
+    kind: str, flop: float, memory: float, sent: float, flops: float, bandwidth: float, network: float
+) -> dict[str, float]:
     """Seconds that each of the three parts is busy."""
     wire = network / (2 if kind == "both ways" else 1)
     return {"compute": flop / flops, "memory": memory / bandwidth, "network": sent / wire}
@@ -273,6 +365,7 @@ def _roof_columns(kind: str) -> tuple[Column, Name]:
 
     def by(change: Any) -> tuple[Any, Any]:
         """A slip as the rate and the name that its times lead to."""
+
         def wrong_rate(*row: float) -> float:
             return row[0] / max(change(*row).values())
 
@@ -289,31 +382,55 @@ def _roof_columns(kind: str) -> tuple[Column, Name]:
         return roofs(kind, flop, memory, memory if sent else 0.0, f, b, w)
 
     ways = {
-        "no-network": (lambda *row: {**roofs(kind, *row), "network": 0.0},
-                       "the third roof is missing, or stands as high as the memory's: the bytes sent go over the wire."),
+        "no-network": (
+            lambda *row: {**roofs(kind, *row), "network": 0.0},
+            "the third roof is missing, or stands as high as the memory's: the bytes sent go over the wire.",
+        ),
         "wire-at-memory-speed": (at_memory_speed, "the bytes sent go over the wire, not through the memory."),
         "one-intensity": (one_intensity, "this uses the memory's bytes for the wire; it has an intensity of its own."),
-        "other-direction": (lambda *row: roofs(other, *row),
-                            "the wire's rate has both directions added; the bytes go one way." if kind == "both ways"
-                            else "the wire's rate is one direction already; nothing to halve."),
-        "sum-of-bytes": (lambda flop, memory, sent, f, b, w: {"compute": flop / f, "memory": (memory + sent) / b, "network": 0.0},
-                         "bytes of two wires were added; each has a rate of its own."),
-    }  # fmt: skip
+        "other-direction": (
+            lambda *row: roofs(other, *row),
+            "the wire's rate has both directions added; the bytes go one way."
+            if kind == "both ways"
+            else "the wire's rate is one direction already; nothing to halve.",
+        ),
+        "sum-of-bytes": (
+            lambda flop, memory, sent, f, b, w: {"compute": flop / f, "memory": (memory + sent) / b, "network": 0.0},
+            "bytes of two wires were added; each has a rate of its own.",
+        ),
+    }
     slips = {key: (*by(change), message) for key, (change, message) in ways.items()}
     return (
         Column(
-            part="roof", unit="FLOP/s", want=rate, words=words, hint="Which of the three is busy longest, and for how long?",
+            part="roof",
+            unit="FLOP/s",
+            want=rate,
+            words=words,
+            hint="Which of the three is busy longest, and for how long?",
             slips=(
                 *(Slip(key, wrong, message) for key, (wrong, _, message) in slips.items()),
-                Slip("sum-of-times", lambda *row: row[0] / sum(roofs(kind, *row).values()), "everything overlaps here."),
+                Slip(
+                    "sum-of-times", lambda *row: row[0] / sum(roofs(kind, *row).values()), "everything overlaps here."
+                ),
                 Slip("the-peak", lambda *row: row[3], "that is the peak; this work does not reach it."),
-                Slip("seconds", lambda *row: max(roofs(kind, *row).values()), "these are seconds; FLOP/s are asked for."),
-                Slip("highest-roof", lambda *row: row[0] / min(t for t in roofs(kind, *row).values() if t), "the lowest roof binds."),
+                Slip(
+                    "seconds", lambda *row: max(roofs(kind, *row).values()), "these are seconds; FLOP/s are asked for."
+                ),
+                Slip(
+                    "highest-roof",
+                    lambda *row: row[0] / min(t for t in roofs(kind, *row).values() if t),
+                    "the lowest roof binds.",
+                ),
             ),
         ),
-        Name(part="bound", known=("compute", "memory", "network"), want=name, words=words,
-             slips={key: (wrong, message) for key, (_, wrong, message) in slips.items()}),
-    )  # fmt: skip
+        Name(
+            part="bound",
+            known=("compute", "memory", "network"),
+            want=name,
+            words=words,
+            slips={key: (wrong, message) for key, (_, wrong, message) in slips.items()},
+        ),
+    )
 
 
 def _roof_rows(kind: str, rng: random.Random, bound: str, count: int) -> list[tuple[float, ...]]:
@@ -327,19 +444,37 @@ def _roof_rows(kind: str, rng: random.Random, bound: str, count: int) -> list[tu
         if bound != "network" and rng.random() < 0.3:
             times["network"] = 0.0
         one_way = w / (2 if kind == "both ways" else 1)
-        rows.append((float(f"{times['compute'] * f:.4g}"), float(f"{times['memory'] * b:.4g}"),
-                     float(f"{times['network'] * one_way:.4g}"), f, b, w))  # fmt: skip
+        rows.append(
+            (
+                float(f"{times['compute'] * f:.4g}"),
+                float(f"{times['memory'] * b:.4g}"),
+                float(f"{times['network'] * one_way:.4g}"),
+                f,
+                b,
+                w,
+            )
+        )
     return rows
 
 
 def _roof_cases(params: Params, rng: random.Random) -> list[Case]:
     kind = params["network_kind"]
     keys = ("flop", "memory_bytes", "network_bytes")
-    shown = [(*(case[key] for key in keys), params["flops"], params["bandwidth"], case["network"]) for case in params["cases"]]
+    shown = [
+        (*(case[key] for key in keys), params["flops"], params["bandwidth"], case["network"])
+        for case in params["cases"]
+    ]
     others = [row for bound in ("compute", "memory", "network") for row in _roof_rows(kind, rng, bound, 20)]
     chosen = facts.device(rng.choice(("H100 SXM", "B200 SXM")))
-    more = [(*(case[key] for key in keys), float(chosen.dense_flops), float(chosen.bandwidth), case["network"] * (2 if kind == "both ways" else 1))
-            for case in twelve(chosen.name)]  # fmt: skip
+    more = [
+        (
+            *(case[key] for key in keys),
+            float(chosen.dense_flops),
+            float(chosen.bandwidth),
+            case["network"] * (2 if kind == "both ways" else 1),
+        )
+        for case in twelve(chosen.name)
+    ]
     rng.shuffle(others)
     return [
         Case(name="the twelve", args=(0, shown)),

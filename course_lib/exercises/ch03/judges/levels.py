@@ -43,12 +43,28 @@ def chained(levels: Levels) -> list[float]:
 
 _CROSS_SLIPS: tuple[tuple[str, Any, str], ...] = (
     ("both-directions", lambda levels: passes(levels, halve=False), "both directions are still added somewhere."),
-    ("whole-server", lambda levels: passes(levels, share=False), "a rate that several devices share is not one device's."),
-    ("full-bisection", lambda levels: passes(levels, thin=False), "where a level is oversubscribed not everything passes."),
-    ("grows-again", lambda levels: passes(levels, narrow=False), "a wide level further out does not widen what a narrow one lets pass."),
+    (
+        "whole-server",
+        lambda levels: passes(levels, share=False),
+        "a rate that several devices share is not one device's.",
+    ),
+    (
+        "full-bisection",
+        lambda levels: passes(levels, thin=False),
+        "where a level is oversubscribed not everything passes.",
+    ),
+    (
+        "grows-again",
+        lambda levels: passes(levels, narrow=False),
+        "a wide level further out does not widen what a narrow one lets pass.",
+    ),
     ("as-printed", lambda levels: [float(level["rate"]) for level in levels], "these are the printed rates."),
     ("gigabytes", lambda levels: passes(levels, over=1 / GB), "these are in GB/s; give bytes/s."),
-    ("chained", chained, "each level's oversubscription is against what enters it; dividing again and again counts it twice."),
+    (
+        "chained",
+        chained,
+        "each level's oversubscription is against what enters it; dividing again and again counts it twice.",
+    ),
 )
 
 
@@ -88,22 +104,35 @@ def _effective(phases: str, shares: Sequence[float], rates: Sequence[float]) -> 
 def _effective_column(phases: str) -> Column:
     other = "at once" if phases == "in turn" else "in turn"
     return Column(
-        part="effective", unit="bytes/s", want=lambda *row: _effective(phases, *row),
-        words=lambda shares, rates: ", ".join(f"{100 * s:.3g} % at {number_text(r / GB)} GB/s"
-                                              for s, r in zip(shares, rates, strict=True)),
+        part="effective",
+        unit="bytes/s",
+        want=lambda *row: _effective(phases, *row),
+        words=lambda shares, rates: ", ".join(
+            f"{100 * s:.3g} % at {number_text(r / GB)} GB/s" for s, r in zip(shares, rates, strict=True)
+        ),
         hint="How many seconds does each part of one byte take?",
         slips=(
-            Slip("sum-of-bandwidths", lambda shares, rates: sum(rates), "bandwidths were added; bytes wait in turn, or for the last."),
-            Slip("weighted-mean", lambda shares, rates: sum(s * r for s, r in zip(shares, rates, strict=True)),
-                 "this weighs the bandwidths; what adds up is seconds."),
+            Slip(
+                "sum-of-bandwidths",
+                lambda shares, rates: sum(rates),
+                "bandwidths were added; bytes wait in turn, or for the last.",
+            ),
+            Slip(
+                "weighted-mean",
+                lambda shares, rates: sum(s * r for s, r in zip(shares, rates, strict=True)),
+                "this weighs the bandwidths; what adds up is seconds.",
+            ),
             Slip("slowest", lambda shares, rates: min(rates), "only a share of the bytes goes over the slowest wire."),
             Slip("fastest", lambda shares, rates: max(rates), "only a share of the bytes goes over the fastest wire."),
             Slip("plain-mean", lambda shares, rates: statistics.fmean(rates), "this is the mean of the bandwidths."),
-            Slip("other-order", lambda *row: _effective(other, *row),
-                 "the levels take turns here." if phases == "in turn" else "all levels are busy at the same time here."),
+            Slip(
+                "other-order",
+                lambda *row: _effective(other, *row),
+                "the levels take turns here." if phases == "in turn" else "all levels are busy at the same time here.",
+            ),
             Slip("seconds-per-byte", lambda *row: 1 / _effective(phases, *row), "these are seconds per byte."),
         ),
-    )  # fmt: skip
+    )
 
 
 def _levels(rng: random.Random) -> list[dict[str, Any]]:
@@ -113,8 +142,15 @@ def _levels(rng: random.Random) -> list[dict[str, Any]]:
         devices = rng.choice((1, 1, 4, 8, 16))
         directions = rng.choice((1, 2))
         rate = rng.choice((25e9, 50e9, 64e9, 100e9, 200e9, 450e9)) * devices * directions / (1 + index * rng.random())
-        found.append({"name": f"level {index + 1}", "rate": float(f"{rate:.4g}"), "shared_by": devices, "directions": directions,
-                      "oversubscription": rng.choice((1, 1, 1.5, 2, 3, 7))})  # fmt: skip
+        found.append(
+            {
+                "name": f"level {index + 1}",
+                "rate": float(f"{rate:.4g}"),
+                "shared_by": devices,
+                "directions": directions,
+                "oversubscription": rng.choice((1, 1, 1.5, 2, 3, 7)),
+            }
+        )
     return found
 
 
@@ -124,8 +160,15 @@ def _hierarchy_cases(params: Params, rng: random.Random) -> list[Case]:
     for _ in range(16):
         parts = [rng.randint(0, 8) for _ in range(rng.randint(2, 5))]
         parts[rng.randrange(len(parts))] += 1
-        mixes.append(([part / sum(parts) for part in parts], [rng.choice((7e9, 25e9, 50e9, 300e9, 450e9, 3.35e12)) for _ in parts]))
-    clusters = [(_levels(rng),) for _ in range(16)] + [(sheet_levels(name, 4.0),) for name in ("A100 SXM 80GB", "B200 SXM")]
+        mixes.append(
+            (
+                [part / sum(parts) for part in parts],
+                [rng.choice((7e9, 25e9, 50e9, 300e9, 450e9, 3.35e12)) for _ in parts],
+            )
+        )
+    clusters = [(_levels(rng),) for _ in range(16)] + [
+        (sheet_levels(name, 4.0),) for name in ("A100 SXM 80GB", "B200 SXM")
+    ]
     return [
         Case(name="the four documents", args=(0, [(params["levels"],)]), part="levels"),
         Case(name="a quarter leaves the server", args=(1, [([3 / 4, 1 / 4], shown[:2])]), part="effective"),

@@ -30,7 +30,9 @@ def _line_columns(truths: Mapping[float, tuple[float, float]]) -> tuple[Column, 
     def raw(sizes: Sequence[float], seconds: Sequence[float]) -> tuple[float, float]:
         """Least squares on raw seconds, where the largest messages decide alone."""
         mean_x, mean_y = statistics.fmean(sizes), statistics.fmean(seconds)
-        slope = sum((x - mean_x) * (y - mean_y) for x, y in zip(sizes, seconds, strict=True)) / sum((x - mean_x) ** 2 for x in sizes)
+        slope = sum((x - mean_x) * (y - mean_y) for x, y in zip(sizes, seconds, strict=True)) / sum(
+            (x - mean_x) ** 2 for x in sizes
+        )
         return mean_y - slope * mean_x, 1 / slope
 
     def apart(place: int, way: Any) -> Any:
@@ -44,19 +46,41 @@ def _line_columns(truths: Mapping[float, tuple[float, float]]) -> tuple[Column, 
         return f"{len(sizes)} messages"
 
     return (
-        Column(part="line", unit="s", want=lambda *row: truth(*row)[0], words=words, rel=0.08,
-               hint="What does the smallest message cost?",
-               slips=(Slip("raw-seconds", apart(0, lambda *row: raw(*row)[0]), "α: least squares on raw seconds sees only the "
-                           "largest messages, and α drowns in their noise."),
-                      Slip("microseconds", lambda *row: truth(*row)[0] / US, "α is in microseconds; give seconds."),
-                      Slip("turned-round", lambda *row: truth(*row)[1], "α comes first, then β."))),
-        Column(part="line", unit="bytes/s", want=lambda *row: truth(*row)[1], words=words, rel=0.08,
-               hint="What does the largest message get?",
-               slips=(Slip("mean-rate", apart(1, lambda n, t: statistics.fmean([a / b for a, b in zip(n, t, strict=True)])),
-                           "β: this is the mean of bytes over seconds, in which α is counted as slowness."),
-                      Slip("seconds-per-byte", lambda *row: 1 / truth(*row)[1], "β: these are seconds per byte."),
-                      Slip("gigabytes", lambda *row: truth(*row)[1] / GB, "β is in GB/s; give bytes/s."))),
-    )  # fmt: skip
+        Column(
+            part="line",
+            unit="s",
+            want=lambda *row: truth(*row)[0],
+            words=words,
+            rel=0.08,
+            hint="What does the smallest message cost?",
+            slips=(
+                Slip(
+                    "raw-seconds",
+                    apart(0, lambda *row: raw(*row)[0]),
+                    "α: least squares on raw seconds sees only the largest messages, and α drowns in their noise.",
+                ),
+                Slip("microseconds", lambda *row: truth(*row)[0] / US, "α is in microseconds; give seconds."),
+                Slip("turned-round", lambda *row: truth(*row)[1], "α comes first, then β."),
+            ),
+        ),
+        Column(
+            part="line",
+            unit="bytes/s",
+            want=lambda *row: truth(*row)[1],
+            words=words,
+            rel=0.08,
+            hint="What does the largest message get?",
+            slips=(
+                Slip(
+                    "mean-rate",
+                    apart(1, lambda n, t: statistics.fmean([a / b for a, b in zip(n, t, strict=True)])),
+                    "β: this is the mean of bytes over seconds, in which α is counted as slowness.",
+                ),
+                Slip("seconds-per-byte", lambda *row: 1 / truth(*row)[1], "β: these are seconds per byte."),
+                Slip("gigabytes", lambda *row: truth(*row)[1] / GB, "β is in GB/s; give bytes/s."),
+            ),
+        ),
+    )
 
 
 def _way(pair: Sequence[float]) -> str:
@@ -74,19 +98,30 @@ def _switch_fault(row: tuple[Any, ...], value: Any) -> tuple[str, str] | None:
         return None
     gain = 1 / small[1] - 1 / large[1]
     known = (
-        ("below-zero", (large[0] - small[0]) / gain, "the lines meet at no size a message can have; who is quicker from there on?"),
+        (
+            "below-zero",
+            (large[0] - small[0]) / gain,
+            "the lines meet at no size a message can have; who is quicker from there on?",
+        ),
         ("sign", -want, "a size is positive."),
         ("half-bandwidth", large[0] * large[1], "that is where the second way gets half of its β."),
         ("alpha-forgotten", 0.0, "the second way costs more at the start: small messages should not take it."),
         ("never", math.inf, "the second way does become the quicker one."),
-        ("difference-of-rates", (large[0] - small[0]) * (large[1] - small[1]), "seconds per byte are subtracted, not bytes per second."),
+        (
+            "difference-of-rates",
+            (large[0] - small[0]) * (large[1] - small[1]),
+            "seconds per byte are subtracted, not bytes per second.",
+        ),
     )
     for name, wrong, message in known:
         if value == wrong or near(value, wrong, CLOSE):
             return name, f"{words}: {message}"
     if not is_number(value):
         return "not-a-number", f"{words}: got {describe(value)}."
-    return "", f"{words}: got {bytes_text(abs(value)) if 0 < abs(value) < 1e18 else describe(value)}. Where do the two lines meet?"
+    return (
+        "",
+        f"{words}: got {bytes_text(abs(value)) if 0 < abs(value) < 1e18 else describe(value)}. Where do the two lines meet?",
+    )
 
 
 def _quick(nbytes: float, small: Sequence[float], large: Sequence[float]) -> float:
@@ -94,15 +129,24 @@ def _quick(nbytes: float, small: Sequence[float], large: Sequence[float]) -> flo
 
 
 _BEST = Column(
-    part="best", unit="bytes/s", want=_quick, words=lambda n, s, g: f"{bytes_text(n)} by {_way(s)} or {_way(g)}",
+    part="best",
+    unit="bytes/s",
+    want=_quick,
+    words=lambda n, s, g: f"{bytes_text(n)} by {_way(s)} or {_way(g)}",
     slips=(
         Slip("no-alpha", lambda n, s, g: max(s[1], g[1]), "this is β; a message of this size does not get all of it."),
         Slip("first-only", lambda n, s, g: n / (s[0] + n / s[1]), "this is the first way; the second is quicker here."),
-        Slip("second-only", lambda n, s, g: n / (g[0] + n / g[1]), "this is the second way; the first is quicker here."),
+        Slip(
+            "second-only", lambda n, s, g: n / (g[0] + n / g[1]), "this is the second way; the first is quicker here."
+        ),
         Slip("seconds", lambda n, s, g: n / _quick(n, s, g), "these are seconds; bytes a second are asked for."),
-        Slip("both-ways-added", lambda n, s, g: n / (s[0] + n / s[1] + g[0] + n / g[1]), "the message goes one way, not both."),
+        Slip(
+            "both-ways-added",
+            lambda n, s, g: n / (s[0] + n / s[1] + g[0] + n / g[1]),
+            "the message goes one way, not both.",
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def _ways(rng: random.Random) -> tuple[list[float], list[float]]:
@@ -122,14 +166,18 @@ def _alpha_cases(params: Params, rng: random.Random) -> list[Case]:
     sizes = [(float(f"{meet * factor:.4g}"), small, large) for factor in (0.01, 0.5, 2, 100)]
     more = [(log_uniform(rng, 8, 1e9), *_ways(rng)) for _ in range(20)]
     return [
-        Case(name="the measured messages", args=(0, [(params["sizes"], params["seconds"])]), part="line",
-             secret={params["seconds"][-1]: tuple(small)}),
+        Case(
+            name="the measured messages",
+            args=(0, [(params["sizes"], params["seconds"])]),
+            part="line",
+            secret={params["seconds"][-1]: tuple(small)},
+        ),
         Case(name="the two ways", args=(1, [(small, large)]), part="switch"),
         Case(name="four sizes", args=(2, sizes), part="best"),
         Case(name="other logs", args=(0, logs), kind="generality", part="line", visible=False, secret=truths),
         unseen(rng, "switch", 1, "other ways", [*pairs_of, *always, *never]),
         unseen(rng, "best", 2, "other messages", more),
-    ]  # fmt: skip
+    ]
 
 
 def _alpha_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -147,8 +195,14 @@ def _alpha_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
 
 
 ALPHA_BETA = Judging(
-    shares={"values:line": 0.15, "values:switch": 0.1, "values:best": 0.15,
-            "generality:line": 0.2, "generality:switch": 0.2, "generality:best": 0.2},
+    shares={
+        "values:line": 0.15,
+        "values:switch": 0.1,
+        "values:best": 0.15,
+        "generality:line": 0.2,
+        "generality:switch": 0.2,
+        "generality:best": 0.2,
+    },
     cases=_alpha_cases,
     verdicts=_alpha_verdicts,
     why="Sizes span eight decades and every time is off by a share of itself, so each equation must be divided by its own time: "
@@ -156,4 +210,4 @@ ALPHA_BETA = Judging(
     "size where both lines meet; a library that measures its links sets its switch there. Below α·β nobody sees the bandwidth that "
     "was bought.",
     pytorch="`torch.distributed` leaves the choice to NCCL, which keeps such tables; `NCCL_PROTO` and `NCCL_ALGO` override it.",
-)  # fmt: skip
+)

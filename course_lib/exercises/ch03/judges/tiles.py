@@ -14,6 +14,7 @@ from course_lib.records import Case, Outcome, Verdict
 @cache
 def counted_moves(stays: str, m: int, k: int, n: int, tile: int) -> int:
     """Elements loaded and written, counted in the loops; the cache has one slot of a tile for each matrix."""
+
     def sides(length: int) -> list[int]:
         return [min(tile, length - start) for start in range(0, length, tile)]
 
@@ -68,64 +69,133 @@ def _tile_columns(stays: str) -> tuple[Column, Column, Column]:
         return counted_moves(stays, m, k, n, t)
 
     def by_tile(wrong: Any) -> Any:
-        return lambda m, k, n, c, s: (side := wrong(c)) >= 1 and 2 * m * k * n / (s * counted_moves(stays, m, k, n, int(side))) or None
+        return lambda m, k, n, c, s: (
+            (side := wrong(c)) >= 1 and 2 * m * k * n / (s * counted_moves(stays, m, k, n, int(side))) or None
+        )
 
     def size_words(m: int, k: int, n: int, *_: int) -> str:
         return f"({m:,} × {k:,}) by ({k:,} × {n:,})"
 
     return (
         Column(
-            part="moves", unit="elements", want=moves, rel=EXACT, hint="Count how often each tile of A, B and C comes by.",
+            part="moves",
+            unit="elements",
+            want=moves,
+            rel=EXACT,
+            hint="Count how often each tile of A, B and C comes by.",
             words=lambda m, k, n, t: f"{size_words(m, k, n)} in tiles of {t}",
             slips=(
-                Slip("infinite-cache", lambda m, k, n, t: m * k + k * n + m * n,
-                     "this moves every matrix once, which needs a cache that holds them all."),
-                Slip("infinite-cache", lambda m, k, n, t: m * k + k * n, "this loads both inputs once and forgets the output."),
-                Slip("no-tiles", lambda m, k, n, t: 2 * m * k * n, "this loads two elements for every product: a cache of nothing."),
-                Slip("output-forgotten", lambda m, k, n, t: moves(m, k, n, t) - (m * n if stays == "C" else m * n * (2 * up(k, t) - 1)),
-                     "the output is not in it."),
-                Slip("output-read-first", lambda m, k, n, t: moves(m, k, n, t) + m * n,
-                     "there is nothing to load of an output tile that nobody has written yet."),
-                Slip("written-only-once", lambda m, k, n, t: m * k + k * n * up(m, t) + m * n if stays == "A" else None,
-                     "a tile of C does not stay here: it comes by at every step along k."),
-                Slip("other-matrix-stays", lambda m, k, n, t: counted_moves(other, m, k, n, t),
-                     f"this keeps a tile of {other}; here a tile of {stays} stays."),
-                Slip("swapped-sides", lambda m, k, n, t: m * k * up(m, t) + k * n * up(n, t) + m * n if stays == "C" and m != n else None,
-                     "A comes by once for every column of tiles, B once for every row, not the other way round."),
-                Slip("not-rounded", lambda m, k, n, t: _moves_formula(stays, m, k, n, m / t, k / t, n / t),
-                     "tiles along a side are a whole number; the last one is only smaller."),
-                Slip("rounded-down", lambda m, k, n, t: _moves_formula(stays, m, k, n, m // t, k // t, n // t),
-                     "the last, smaller tile is missing."),
-                Slip("bytes", lambda m, k, n, t: 2 * moves(m, k, n, t), "these seem to be bytes; elements are asked for."),
+                Slip(
+                    "infinite-cache",
+                    lambda m, k, n, t: m * k + k * n + m * n,
+                    "this moves every matrix once, which needs a cache that holds them all.",
+                ),
+                Slip(
+                    "infinite-cache",
+                    lambda m, k, n, t: m * k + k * n,
+                    "this loads both inputs once and forgets the output.",
+                ),
+                Slip(
+                    "no-tiles",
+                    lambda m, k, n, t: 2 * m * k * n,
+                    "this loads two elements for every product: a cache of nothing.",
+                ),
+                Slip(
+                    "output-forgotten",
+                    lambda m, k, n, t: moves(m, k, n, t) - (m * n if stays == "C" else m * n * (2 * up(k, t) - 1)),
+                    "the output is not in it.",
+                ),
+                Slip(
+                    "output-read-first",
+                    lambda m, k, n, t: moves(m, k, n, t) + m * n,
+                    "there is nothing to load of an output tile that nobody has written yet.",
+                ),
+                Slip(
+                    "written-only-once",
+                    lambda m, k, n, t: m * k + k * n * up(m, t) + m * n if stays == "A" else None,
+                    "a tile of C does not stay here: it comes by at every step along k.",
+                ),
+                Slip(
+                    "other-matrix-stays",
+                    lambda m, k, n, t: counted_moves(other, m, k, n, t),
+                    f"this keeps a tile of {other}; here a tile of {stays} stays.",
+                ),
+                Slip(
+                    "swapped-sides",
+                    lambda m, k, n, t: m * k * up(m, t) + k * n * up(n, t) + m * n if stays == "C" and m != n else None,
+                    "A comes by once for every column of tiles, B once for every row, not the other way round.",
+                ),
+                Slip(
+                    "not-rounded",
+                    lambda m, k, n, t: _moves_formula(stays, m, k, n, m / t, k / t, n / t),
+                    "tiles along a side are a whole number; the last one is only smaller.",
+                ),
+                Slip(
+                    "rounded-down",
+                    lambda m, k, n, t: _moves_formula(stays, m, k, n, m // t, k // t, n // t),
+                    "the last, smaller tile is missing.",
+                ),
+                Slip(
+                    "bytes", lambda m, k, n, t: 2 * moves(m, k, n, t), "these seem to be bytes; elements are asked for."
+                ),
             ),
         ),
         Column(
-            part="tile", unit="elements along a side", want=side_of, rel=EXACT, words=lambda c: f"a cache of {c:,} elements",
+            part="tile",
+            unit="elements along a side",
+            want=side_of,
+            rel=EXACT,
+            words=lambda c: f"a cache of {c:,} elements",
             slips=(
                 Slip("one-tile", lambda c: math.isqrt(c), "one tile would fit; three are at work."),
                 Slip("two-tiles", lambda c: math.isqrt(c // 2), "two tiles would fit; C has one too."),
                 Slip("not-whole", lambda c: math.sqrt(c / 3), "a side is a whole number."),
                 Slip("rounded-up", lambda c: side_of(c) + 1, "three of these need more than there is."),
-                Slip("elements-of-a-tile", lambda c: c // 3, "that is how many elements a tile may have; what is its side?"),
-                Slip("side-over-three", lambda c: math.isqrt(c) // 3, "three times the area, not three times the side."),
+                Slip(
+                    "elements-of-a-tile",
+                    lambda c: c // 3,
+                    "that is how many elements a tile may have; what is its side?",
+                ),
+                Slip(
+                    "side-over-three", lambda c: math.isqrt(c) // 3, "three times the area, not three times the side."
+                ),
             ),
         ),
         Column(
-            part="intensity", unit="FLOP per byte", want=lambda *row: _intensity(stays, *row),
-            words=lambda m, k, n, c, s: f"{size_words(m, k, n)} through {c:,} elements of {s} byte{'' if s == 1 else 's'}",
+            part="intensity",
+            unit="FLOP per byte",
+            want=lambda *row: _intensity(stays, *row),
+            words=lambda m, k, n, c, s: (
+                f"{size_words(m, k, n)} through {c:,} elements of {s} byte{'' if s == 1 else 's'}"
+            ),
             slips=(
-                Slip("infinite-cache", lambda m, k, n, c, s: 2 * m * k * n / (s * (m * k + k * n + m * n)),
-                     "this is the intensity with an infinite cache."),
-                Slip("multiply-adds", lambda *row: _intensity(stays, *row) / 2, "a multiplication and an addition are two FLOP."),
-                Slip("elements", lambda m, k, n, c, s: _intensity(stays, m, k, n, c, s) * s if s > 1 else None,
-                     "this is FLOP per element; an element has several bytes."),
-                Slip("one-tile", by_tile(math.isqrt), "the tile is as large as the whole cache; three of them must fit."),
-                Slip("bytes-for-elements", lambda m, k, n, c, s: _intensity(stays, m, k, n, c // s, s) if c // s >= 12 else None,
-                     "the cache is given in elements already."),
+                Slip(
+                    "infinite-cache",
+                    lambda m, k, n, c, s: 2 * m * k * n / (s * (m * k + k * n + m * n)),
+                    "this is the intensity with an infinite cache.",
+                ),
+                Slip(
+                    "multiply-adds",
+                    lambda *row: _intensity(stays, *row) / 2,
+                    "a multiplication and an addition are two FLOP.",
+                ),
+                Slip(
+                    "elements",
+                    lambda m, k, n, c, s: _intensity(stays, m, k, n, c, s) * s if s > 1 else None,
+                    "this is FLOP per element; an element has several bytes.",
+                ),
+                Slip(
+                    "one-tile", by_tile(math.isqrt), "the tile is as large as the whole cache; three of them must fit."
+                ),
+                Slip(
+                    "bytes-for-elements",
+                    lambda m, k, n, c, s: _intensity(stays, m, k, n, c // s, s) if c // s >= 12 else None,
+                    "the cache is given in elements already.",
+                ),
                 Slip("other-matrix-stays", lambda *row: _intensity(other, *row), f"this keeps a tile of {other}."),
             ),
         ),
-    )  # fmt: skip
+    )
 
 
 def _tile_alike(params: Params) -> tuple[bool, bool]:
@@ -140,15 +210,27 @@ def _tile_cases(params: Params, rng: random.Random) -> list[Case]:
         """A side of at least two tiles."""
         return tiles * rng.randint(2, 7) + (0 if whole else rng.randint(1, tiles - 1))
 
-    even = [(sized(t, True), sized(t, True), sized(t, True), t) for t in (rng.choice((2, 8, 16, 32, 64)) for _ in range(10))]
-    odd = [(sized(t, False), sized(t, False), sized(t, False), t) for t in (rng.choice((3, 5, 16, 48, 100)) for _ in range(10))]
+    even = [
+        (sized(t, True), sized(t, True), sized(t, True), t) for t in (rng.choice((2, 8, 16, 32, 64)) for _ in range(10))
+    ]
+    odd = [
+        (sized(t, False), sized(t, False), sized(t, False), t)
+        for t in (rng.choice((3, 5, 16, 48, 100)) for _ in range(10))
+    ]
     caches = [3, 11, 12, 27, 48, 300, 12_288, 3 * 64**2, 3 * 64**2 - 1, *(rng.randint(4, 200_000) for _ in range(12))]
     deep = []
     for _ in range(12):
         store_of = rng.choice((12, 300, 3072, 12_288, 24_000))
         t = side_of(store_of)
-        deep.append((t * rng.randint(2, 6) + rng.randint(1, t), t * rng.randint(2, 6) + rng.randint(0, t),
-                     t * rng.randint(2, 6) + rng.randint(1, t), store_of, rng.choice((1, 2, 4))))  # fmt: skip
+        deep.append(
+            (
+                t * rng.randint(2, 6) + rng.randint(1, t),
+                t * rng.randint(2, 6) + rng.randint(0, t),
+                t * rng.randint(2, 6) + rng.randint(1, t),
+                store_of,
+                rng.choice((1, 2, 4)),
+            )
+        )
     return [
         Case(name="the tiles shown", args=(0, [(side, side, side, tile)]), part="moves"),
         Case(name=f"{params['cache_kib']} KiB", args=(1, [(store,)]), part="tile"),
@@ -162,8 +244,12 @@ def _tile_cases(params: Params, rng: random.Random) -> list[Case]:
 TILED_INTENSITY = Judging(
     alike=_tile_alike,
     shares={
-        "values:moves": 0.15, "values:tile": 0.1, "values:intensity": 0.15,
-        "generality:moves": 0.25, "generality:tile": 0.15, "generality:intensity": 0.2,
+        "values:moves": 0.15,
+        "values:tile": 0.1,
+        "values:intensity": 0.15,
+        "generality:moves": 0.25,
+        "generality:tile": 0.15,
+        "generality:intensity": 0.2,
     },
     cases=_tile_cases,
     verdicts=lambda params, case, outcome: columns(*_tile_columns(params["stays"]))(params, case, outcome),
@@ -172,7 +258,7 @@ TILED_INTENSITY = Judging(
     "it, and with the side the intensity: a cache four times as large halves the bytes. What stays is cheap; keeping C writes it "
     "once, keeping A sends C back and forth at every step along k.",
     pytorch="`torch.matmul` picks tiles for the GPU's shared memory; a Triton matmul spells them out (`BLOCK_M`, `BLOCK_N`, `BLOCK_K`).",
-)  # fmt: skip
+)
 
 
 def share_kept(slots: int, m: int, n: int, tile: int, sms: int) -> float:
@@ -184,6 +270,7 @@ def share_kept(slots: int, m: int, n: int, tile: int, sms: int) -> float:
 
 def falls(slots: int, m: int, sizes: list[int], tile: int, sms: int) -> list[int]:
     """The sizes at which the share is lower than at the size before, by whole numbers."""
+
     def paid(n: int) -> int:
         return -(-(-(-m // tile) * -(-n // tile)) // (sms * slots))
 
@@ -193,22 +280,33 @@ def falls(slots: int, m: int, sizes: list[int], tile: int, sms: int) -> list[int
 def _share_column(slots: int) -> Column:
     other = 2 if slots == 1 else 1
     return Column(
-        part="efficiency", unit="(a fraction of one)", want=lambda *row: share_kept(slots, *row),
+        part="efficiency",
+        unit="(a fraction of one)",
+        want=lambda *row: share_kept(slots, *row),
         words=lambda m, n, t, s: f"{m:,} × {n:,} in tiles of {t} on {s} processors",
         hint="What was paid for: whole tiles, and whole rounds of them.",
         slips=(
-            Slip("no-waves", lambda m, n, t, s: m * n / (-(-m // t) * -(-n // t) * t * t),
-                 "the last round is not full, but it takes as long as a full one."),
-            Slip("no-tiles", lambda m, n, t, s: m * n / (math.ceil(m * n / (t * t) / (s * slots)) * s * slots * t * t),
-                 "a part of a tile at an edge costs a whole one."),
-            Slip("other-slots", lambda m, n, t, s: share_kept(other, m, n, t, s),
-                 f"a processor takes {'one tile' if slots == 1 else 'two tiles'} at a time here."),
+            Slip(
+                "no-waves",
+                lambda m, n, t, s: m * n / (-(-m // t) * -(-n // t) * t * t),
+                "the last round is not full, but it takes as long as a full one.",
+            ),
+            Slip(
+                "no-tiles",
+                lambda m, n, t, s: m * n / (math.ceil(m * n / (t * t) / (s * slots)) * s * slots * t * t),
+                "a part of a tile at an edge costs a whole one.",
+            ),
+            Slip(
+                "other-slots",
+                lambda m, n, t, s: share_kept(other, m, n, t, s),
+                f"a processor takes {'one tile' if slots == 1 else 'two tiles'} at a time here.",
+            ),
             Slip("percent", lambda *row: 100 * share_kept(slots, *row), "this is in per cent; give a fraction of one."),
             Slip("upside-down", lambda *row: 1 / share_kept(slots, *row), "this is paid over useful."),
             Slip("one", lambda *row: 1.0, "whole tiles on whole rounds leave less than everything."),
             Slip("last-round-only", lambda m, n, t, s: _last(m, n, t, s * slots), "this is the last round alone."),
         ),
-    )  # fmt: skip
+    )
 
 
 def _last(m: int, n: int, tile: int, places: int) -> float:
@@ -228,10 +326,14 @@ def _dip_fault(slots: int, row: tuple[Any, ...], value: Any) -> tuple[str, str] 
     if got == [float(each) for each in want]:
         return None
     before = {after: earlier for earlier, after in zip(sizes, sizes[1:], strict=False)}
-    by_area = [n for earlier, n in zip(sizes, sizes[1:], strict=False)
-               if n * math.ceil(m * earlier / tile**2 / (sms * slots)) < earlier * math.ceil(m * n / tile**2 / (sms * slots))]
-    tile_only = [n for earlier, n in zip(sizes, sizes[1:], strict=False)
-                 if n * -(-earlier // tile) < earlier * -(-n // tile)]  # fmt: skip
+    by_area = [
+        n
+        for earlier, n in zip(sizes, sizes[1:], strict=False)
+        if n * math.ceil(m * earlier / tile**2 / (sms * slots)) < earlier * math.ceil(m * n / tile**2 / (sms * slots))
+    ]
+    tile_only = [
+        n for earlier, n in zip(sizes, sizes[1:], strict=False) if n * -(-earlier // tile) < earlier * -(-n // tile)
+    ]
     known = (
         ("smooth", [], "a smooth curve has no dips; this one falls wherever a tile or a round is begun."),
         ("one-early", [before[n] for n in want], "these are the sizes before the falls: the last good ones."),
@@ -239,7 +341,11 @@ def _dip_fault(slots: int, row: tuple[Any, ...], value: Any) -> tuple[str, str] 
         ("positions", [sizes.index(n) - 1 for n in want], "these are positions in the list; sizes are asked for."),
         ("no-waves", tile_only, "these are the falls where a tile is begun; look where a round is begun."),
         ("no-tiles", by_area, "tiles are cut along both sides; a part of one at an edge costs a whole one."),
-        ("other-slots", falls(2 if slots == 1 else 1, m, sizes, tile, sms), "a processor takes another number of tiles at a time."),
+        (
+            "other-slots",
+            falls(2 if slots == 1 else 1, m, sizes, tile, sms),
+            "a processor takes another number of tiles at a time.",
+        ),
         ("everything", sizes, "the share does not fall everywhere."),
         ("rises", [n for n in sizes[1:] if n not in want], "these are the sizes where it rises."),
     )
@@ -266,18 +372,32 @@ def _dips_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
 def _dips_cases(params: Params, rng: random.Random) -> list[Case]:
     m, tile, sms = params["m"], params["tile"], params["sms"]
     sizes = list(range(params["first"], params["last"] + 1, params["step"]))
-    shapes = [(rng.randint(1, 9000), rng.randint(1, 9000), rng.choice((16, 64, 128, 256)), rng.choice((1, 7, 80, 108, 132)))
-              for _ in range(24)]  # fmt: skip
+    shapes = [
+        (rng.randint(1, 9000), rng.randint(1, 9000), rng.choice((16, 64, 128, 256)), rng.choice((1, 7, 80, 108, 132)))
+        for _ in range(24)
+    ]
     others = []
     for _ in range(8):
         t = rng.choice((32, 64, 128))
         step = rng.choice((t // 2, t, 3 * t // 2, 37))
         start = rng.randint(1, 3 * t)
-        others.append((rng.randint(t, 20 * t), list(range(start, start + 40 * step, step)), t, rng.choice((7, 24, 80, 108, 132))))
+        others.append(
+            (rng.randint(t, 20 * t), list(range(start, start + 40 * step, step)), t, rng.choice((7, 24, 80, 108, 132)))
+        )
     return [
-        Case(name="three sizes", args=(0, [(m, n, tile, sms) for n in (sizes[0], sizes[7], sizes[-1])]), part="efficiency"),
+        Case(
+            name="three sizes",
+            args=(0, [(m, n, tile, sms) for n in (sizes[0], sizes[7], sizes[-1])]),
+            part="efficiency",
+        ),
         Case(name="the sizes shown", args=(1, [(m, sizes, tile, sms)]), part="dips"),
-        unseen(rng, "efficiency", 0, "other outputs", [*shapes, (128, 128, 128, 1), (1, 1, 128, 132), (4096, 4096, 128, 132)]),
+        unseen(
+            rng,
+            "efficiency",
+            0,
+            "other outputs",
+            [*shapes, (128, 128, 128, 1), (1, 1, 128, 132), (4096, 4096, 128, 132)],
+        ),
         unseen(rng, "dips", 1, "other sweeps", others),
     ]
 

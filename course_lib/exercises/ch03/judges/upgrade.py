@@ -45,34 +45,68 @@ def _upgrade_columns(overlap: str) -> tuple[Name, Column]:
         return max(gains(overlap, work, rates, factor).values())
 
     return (
-        Name(part="part", known=PARTS, want=best, words=words, slips={
-            "most-bytes": (lambda work, rates, factor: max(PARTS, key=lambda part: work[part]),
-                           "this takes the largest amount; what counts is amounts over rates."),
-            "slowest-rate": (lambda work, rates, factor: min(PARTS, key=lambda part: rates[part]),
-                             "this takes the slowest wire, however little goes over it."),
-            "other-overlap": (lambda *row: max(found := gains(other, *row), key=found.__getitem__),
-                              "everything overlaps here." if overlap == "everything" else "the wires do not overlap here."),
-            "busiest-part": (busiest, "the busiest part is not always where an upgrade shortens the step most."),
-        }),
-        Column(part="speed-up", unit="times", want=gain, words=words, hint="Time before over time after, with the new rates.",
-               slips=(
-                   Slip("the-factor", lambda work, rates, factor: factor, "the part gets so much faster, not the step: another "
-                        "part becomes the busiest, or the rest stays as long as it was."),
-                   Slip("upside-down", lambda *row: 1 / gain(*row), "this is after over before."),
-                   Slip("other-overlap", lambda *row: max(gains(other, *row).values()), "other parts overlap here than those."),
-                   Slip("nothing", lambda *row: 1.0, "this says that no upgrade helps; one does."),
-                   Slip("percent", lambda *row: 100 * (gain(*row) - 1), "this is per cent more; give before over after."),
-                   Slip("saved-share", lambda *row: 1 - 1 / gain(*row), "this is the share of time saved; give before over after."),
-               )),
-    )  # fmt: skip
+        Name(
+            part="part",
+            known=PARTS,
+            want=best,
+            words=words,
+            slips={
+                "most-bytes": (
+                    lambda work, rates, factor: max(PARTS, key=lambda part: work[part]),
+                    "this takes the largest amount; what counts is amounts over rates.",
+                ),
+                "slowest-rate": (
+                    lambda work, rates, factor: min(PARTS, key=lambda part: rates[part]),
+                    "this takes the slowest wire, however little goes over it.",
+                ),
+                "other-overlap": (
+                    lambda *row: max(found := gains(other, *row), key=found.__getitem__),
+                    "everything overlaps here." if overlap == "everything" else "the wires do not overlap here.",
+                ),
+                "busiest-part": (busiest, "the busiest part is not always where an upgrade shortens the step most."),
+            },
+        ),
+        Column(
+            part="speed-up",
+            unit="times",
+            want=gain,
+            words=words,
+            hint="Time before over time after, with the new rates.",
+            slips=(
+                Slip(
+                    "the-factor",
+                    lambda work, rates, factor: factor,
+                    "the part gets so much faster, not the step: another "
+                    "part becomes the busiest, or the rest stays as long as it was.",
+                ),
+                Slip("upside-down", lambda *row: 1 / gain(*row), "this is after over before."),
+                Slip(
+                    "other-overlap",
+                    lambda *row: max(gains(other, *row).values()),
+                    "other parts overlap here than those.",
+                ),
+                Slip("nothing", lambda *row: 1.0, "this says that no upgrade helps; one does."),
+                Slip("percent", lambda *row: 100 * (gain(*row) - 1), "this is per cent more; give before over after."),
+                Slip(
+                    "saved-share",
+                    lambda *row: 1 - 1 / gain(*row),
+                    "this is the share of time saved; give before over after.",
+                ),
+            ),
+        ),
+    )
 
 
 def _steps(overlap: str, rng: random.Random, count: int) -> list[tuple[Any, ...]]:
     """Random steps with one upgrade that is clearly the best."""
     found: list[tuple[Any, ...]] = []
     while len(found) < count:
-        rates = {"compute": rng.choice((312e12, 989e12, 2250e12)), "memory": rng.choice((0.3e12, 2.039e12, 3.35e12, 8e12)),
-                 "link": rng.choice((31e9, 300e9, 450e9, 4e12)), "network": rng.choice((12.5e9, 50e9, 900e9))}  # fmt: skip
+        rates = {
+            "compute": rng.choice((312e12, 989e12, 2250e12)),
+            "memory": rng.choice((0.3e12, 2.039e12, 3.35e12, 8e12)),
+            "link": rng.choice((31e9, 300e9, 450e9, 4e12)),
+            "network": rng.choice((12.5e9, 50e9, 900e9)),
+        }
         busy = {part: log_uniform(rng, 1e-3, 1e-1) for part in PARTS}
         work = {part: float(f"{busy[part] * rates[part]:.4g}") for part in PARTS}
         if rng.random() < 0.3:

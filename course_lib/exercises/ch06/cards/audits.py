@@ -18,14 +18,17 @@ ITEMS = (
     Item("ring-free-scaling", "the time that latencies alone take at 1,024 ranks and 10 µs a message", "milliseconds"),
     Item("ring-sends-2m", "what a GPU sends on 64 ranks", "multiples of M"),
     Item("naive-root-bytes", "what passes through GPU 0 on 64 ranks, in and out", "multiples of M"),
-    Item("all-reduce-log-form", "the factor before β·S on 64 ranks, for an algorithm that sends as little as can be",
-         "a plain factor"),
+    Item(
+        "all-reduce-log-form",
+        "the factor before β·S on 64 ranks, for an algorithm that sends as little as can be",
+        "a plain factor",
+    ),
     Item("gradients-280-gb", "what a rank sends on 64 ranks", "GB"),
     Item("all-reduce-2.8-s", "the time for those bytes on 64 ranks", "seconds"),
     Item("h200-bus-482", "the bus bandwidth that follows from the algorithm bandwidth", "GB/s"),
     Item("h100-480-over-450", "what really left each GPU in a second", "GB/s"),
     Item("reduce-scatter-74", "what one rank sends in a second, from the middle of the printed range", "GiB/s"),
-)  # fmt: skip
+)
 
 
 AUDIT_FREE_SCALING = Card(
@@ -36,7 +39,7 @@ AUDIT_FREE_SCALING = Card(
 
 {table(ITEMS)}
 
-{rules('audit_ring', CAUSES)}""",
+{rules("audit_ring", CAUSES)}""",
     points=9,
     minutes=10,
     difficulty=3,
@@ -52,6 +55,6 @@ AUDIT_FREE_SCALING = Card(
     ),
     answers=("audit_ring",),
     allowed="everything, the library too: the judgement is what counts.",
-)  # fmt: skip
+)
 
 AUDITS: tuple[Any, ...] = (AUDIT_FREE_SCALING,)

@@ -13,10 +13,18 @@ OPS: Mapping[str, str] = {"sum": "the elementwise sum", "max": "the elementwise 
 ROUTES: Mapping[int, str] = {1: "0 → 1 → 2 → … → 0", -1: "0 → N−1 → N−2 → … → 0"}
 NEXT: Mapping[int, str] = {1: "(r + 1) mod N", -1: "(r − 1) mod N"}
 OWNED: Mapping[int, str] = {0: "r", 1: "(r + 1) mod N", 2: "(r + 2) mod N", -1: "(r − 1) mod N"}
-ALL_REDUCES = ("collectives:ring_all_reduce", "collectives:pipelined_ring_all_reduce", "collectives:tree_all_reduce",
-               "collectives:naive_all_reduce", "collectives:halving_doubling_all_reduce",
-               "collectives:hierarchical_all_reduce", "collectives:ring_reduce_scatter", "collectives:ring_all_gather",
-               "collectives:_scatter_round", "collectives:_gather_round")  # fmt: skip
+ALL_REDUCES = (
+    "collectives:ring_all_reduce",
+    "collectives:pipelined_ring_all_reduce",
+    "collectives:tree_all_reduce",
+    "collectives:naive_all_reduce",
+    "collectives:halving_doubling_all_reduce",
+    "collectives:hierarchical_all_reduce",
+    "collectives:ring_reduce_scatter",
+    "collectives:ring_all_gather",
+    "collectives:_scatter_round",
+    "collectives:_gather_round",
+)
 
 
 def _vary_op(draw: random.Random) -> Mapping[str, Any]:
@@ -179,9 +187,12 @@ RING_ALL_REDUCE = Card(
 
 
 def _vary_time(draw: random.Random) -> Mapping[str, Any]:
-    return {"nbytes": draw.choice((14, 16, 64, 140)) * GB, "ranks": draw.choice((64, 256, 512, 1024)),
-            "bandwidth": draw.choice((50, 100, 200, 450)) * GB, "latency": draw.choice((5, 10, 20)) * US,
-            }  # fmt: skip
+    return {
+        "nbytes": draw.choice((14, 16, 64, 140)) * GB,
+        "ranks": draw.choice((64, 256, 512, 1024)),
+        "bandwidth": draw.choice((50, 100, 200, 450)) * GB,
+        "latency": draw.choice((5, 10, 20)) * US,
+    }
 
 
 def _microseconds(params: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -121,10 +121,7 @@ takes 4N latencies at most. This is how tokens find their experts.""",
 
 def _vary_fit(draw: random.Random) -> Mapping[str, Any]:
     slow, fast = draw.choice((4, 6, 8)), draw.choice((20, 30, 40))
-    return {
-        "alphas": (slow * US, fast * US),
-        "bandwidths": (draw.choice((3, 5)) * GB, draw.choice((40, 60, 80)) * GB),
-    }
+    return {"alphas": (slow * US, fast * US), "bandwidths": (draw.choice((3, 5)) * GB, draw.choice((40, 60, 80)) * GB)}
 
 
 ALPHA_BETA_FIT = Card(

@@ -18,7 +18,9 @@ from course_lib.records import Case, Outcome, Verdict
 
 
 def _model(params: Params, size: float) -> float:
-    return min(alpha + size / bandwidth for alpha, bandwidth in zip(params["alphas"], params["bandwidths"], strict=True))
+    return min(
+        alpha + size / bandwidth for alpha, bandwidth in zip(params["alphas"], params["bandwidths"], strict=True)
+    )
 
 
 def crossing(params: Params) -> float:
@@ -37,7 +39,11 @@ def _fit_cases(params: Params, rng: random.Random) -> list[Case]:
         return Case(name=name, args=(sizes, seconds), secret=dict(values), **more)
 
     cases = [case("one link, measured", params, part="lines")]
-    for alphas, bandwidths in (((3e-6, 25e-6), (2e9, 25e9)), ((8e-6, 90e-6), (6e9, 180e9)), ((2e-6, 14e-6), (1.5e9, 45e9))):
+    for alphas, bandwidths in (
+        ((3e-6, 25e-6), (2e9, 25e9)),
+        ((8e-6, 90e-6), (6e9, 180e9)),
+        ((2e-6, 14e-6), (1.5e9, 45e9)),
+    ):
         values = {"alphas": alphas, "bandwidths": bandwidths}
         cases.append(case("another link", values, kind="generality", part="links", visible=False))
     return cases
@@ -63,14 +69,24 @@ def _line(sizes: np.ndarray, seconds: np.ndarray, weight: np.ndarray) -> tuple[f
 
 
 def _fit_fault(case: Case, got: Any) -> Fault | None:
-    if type(got) not in (tuple, list) or len(got) != 3 or any(type(each) not in (tuple, list) or len(each) != 2 for each in got[1:]):
-        return "wrong-shape", f"{case.name}: return (switch, (latency, bandwidth), (latency, bandwidth)); got {describe(got)}."
+    if (
+        type(got) not in (tuple, list)
+        or len(got) != 3
+        or any(type(each) not in (tuple, list) or len(each) != 2 for each in got[1:])
+    ):
+        return (
+            "wrong-shape",
+            f"{case.name}: return (switch, (latency, bandwidth), (latency, bandwidth)); got {describe(got)}.",
+        )
     numbers = [got[0], *got[1], *got[2]]
     if not all(is_number(each) for each in numbers):
         return "not-a-number", f"{case.name}: all five values are numbers; got {describe(got)}."
     switch, (alpha, slow), (second, fast) = (float(got[0]), *(tuple(map(float, each)) for each in got[1:]))
     if min(slow, fast) <= 0:
-        return "no-bandwidth", f"{case.name}: a bandwidth of {min(slow, fast):.3g} bytes/s; is that a slope instead of its inverse?"
+        return (
+            "no-bandwidth",
+            f"{case.name}: a bandwidth of {min(slow, fast):.3g} bytes/s; is that a slope instead of its inverse?",
+        )
     truth, edge = case.secret, crossing(case.secret)
     sizes, seconds = map(np.array, case.args)
     small, large = (truth["alphas"][0], truth["bandwidths"][0]), (truth["alphas"][1], truth["bandwidths"][1])
@@ -82,9 +98,15 @@ def _fit_fault(case: Case, got: Any) -> Fault | None:
     if off((alpha, slow), small, low) <= 0.06 and off((second, fast), large, high) <= 0.06:
         if edge / 2.5 <= switch <= edge * 2.5:
             return None
-        return "wrong-switch", f"{case.name}: both lines are right; the switch is {switch / edge:.3g} times where they cross."
+        return (
+            "wrong-switch",
+            f"{case.name}: both lines are right; the switch is {switch / edge:.3g} times where they cross.",
+        )
     if off((alpha, slow), large, high) <= 0.06 and off((second, fast), small, low) <= 0.06:
-        return "lines-swapped", f"{case.name}: both lines are right, in the wrong order: the way for small messages comes first."
+        return (
+            "lines-swapped",
+            f"{case.name}: both lines are right, in the wrong order: the way for small messages comes first.",
+        )
     if abs(alpha / second - 1 if second else 1) < 1e-9 and abs(slow / fast - 1) < 1e-9:
         return "one-line", f"{case.name}: one line for all sizes; there are two ways, each with its own constants."
     if off((alpha, 1 / slow), small, low) <= 0.06 or off((second, 1 / fast), large, high) <= 0.06:
@@ -92,12 +114,19 @@ def _fit_fault(case: Case, got: Any) -> Fault | None:
     cut = sizes < switch
     if 1 < cut.sum() < len(sizes) - 1:
         raw = [_line(sizes[part], seconds[part], np.ones(part.sum())) for part in (cut, ~cut)]
-        if any(abs(mine[1] / theirs[1] - 1) < 1e-4 and abs(mine[0] - theirs[0]) <= 1e-4 * abs(theirs[0])
-               for mine, theirs in zip(((alpha, slow), (second, fast)), raw, strict=True)):  # fmt: skip
-            return "raw-seconds", (f"{case.name}: least squares on raw seconds: the largest messages decide everything, also the latency. "
-                                   "Every time is uncertain by a share of itself.")  # fmt: skip
-    which, error = ("small", off((alpha, slow), small, low)) if off((alpha, slow), small, low) > 0.06 else (
-        "large", off((second, fast), large, high))  # fmt: skip
+        if any(
+            abs(mine[1] / theirs[1] - 1) < 1e-4 and abs(mine[0] - theirs[0]) <= 1e-4 * abs(theirs[0])
+            for mine, theirs in zip(((alpha, slow), (second, fast)), raw, strict=True)
+        ):
+            return "raw-seconds", (
+                f"{case.name}: least squares on raw seconds: the largest messages decide everything, also the latency. "
+                "Every time is uncertain by a share of itself."
+            )
+    which, error = (
+        ("small", off((alpha, slow), small, low))
+        if off((alpha, slow), small, low) > 0.06
+        else ("large", off((second, fast), large, high))
+    )
     return "bad-line", f"{case.name}: the line for {which} messages is off by {100 * error:.3g} % in its own region."
 
 
@@ -163,7 +192,10 @@ def _sum_data(kind: str, coin: torch.Generator, n: int) -> list[Tensor]:
     rows = [torch.randn(size, generator=coin) for _ in range(n)]
     if kind == "cancel":  # large numbers that nearly cancel, in pairs of ranks
         big = torch.randn(n // 2, size, generator=coin) * 1e4
-        rows = [row + (1 if rank % 2 else -1) * big[rank // 2] if rank < n // 2 * 2 else row for rank, row in enumerate(rows)]
+        rows = [
+            row + (1 if rank % 2 else -1) * big[rank // 2] if rank < n // 2 * 2 else row
+            for rank, row in enumerate(rows)
+        ]
     if kind == "small":
         rows = [row * 1e-6 for row in rows]
     if kind == "half":
@@ -171,28 +203,52 @@ def _sum_data(kind: str, coin: torch.Generator, n: int) -> list[Tensor]:
     return rows
 
 
-RIGHT_ORDERS: dict[str, Callable[[Sequence[Tensor]], Tensor]] = {"a ring": ring_order, "a tree": tree_order, "rank 0's loop": root_order}
+RIGHT_ORDERS: dict[str, Callable[[Sequence[Tensor]], Tensor]] = {
+    "a ring": ring_order,
+    "a tree": tree_order,
+    "rank 0's loop": root_order,
+}
 WRONG_SUMS: dict[str, Callable[[Sequence[Tensor]], Tensor]] = {
-    "one element without the last rank": _lacks_one, "rank 1 counted twice": _one_twice, "added up in fewer bits": _fewer_bits,
-}  # fmt: skip
+    "one element without the last rank": _lacks_one,
+    "rank 1 counted twice": _one_twice,
+    "added up in fewer bits": _fewer_bits,
+}
 
 
 def _same_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, cases = coin_of(rng), []
-    for kind, share, ranks in (("plain", "values", 6), ("cancel", "values", params["ranks"]), ("small", "generality", 5),
-                               ("half", "generality", 4), ("plain", "generality", 2)):  # fmt: skip
+    for kind, share, ranks in (
+        ("plain", "values", 6),
+        ("cancel", "values", params["ranks"]),
+        ("small", "generality", 5),
+        ("half", "generality", 4),
+        ("plain", "generality", 2),
+    ):
         inputs = _sum_data(kind, coin, ranks)
         part = "two" if ranks == 2 else kind
         for name, make in (*RIGHT_ORDERS.items(), *WRONG_SUMS.items()):
-            cases.append(Case(name=f"{part}: {name}", args=(make(inputs), inputs), kind=share, part=part, secret=name in RIGHT_ORDERS,
-                              visible=part == "plain"))  # fmt: skip
+            cases.append(
+                Case(
+                    name=f"{part}: {name}",
+                    args=(make(inputs), inputs),
+                    kind=share,
+                    part=part,
+                    secret=name in RIGHT_ORDERS,
+                    visible=part == "plain",
+                )
+            )
     return cases
 
 
 def _same_fault(case: Case, got: Any) -> Fault | None:
     where, _, what = case.name.partition(": ")
-    data = {"plain": "Ordinary numbers", "cancel": "Large numbers that nearly cancel", "small": "Numbers of 10⁻⁶", "half": "bfloat16",
-            "two": "Two ranks"}[where]  # fmt: skip
+    data = {
+        "plain": "Ordinary numbers",
+        "cancel": "Large numbers that nearly cancel",
+        "small": "Numbers of 10⁻⁶",
+        "half": "bfloat16",
+        "two": "Two ranks",
+    }[where]
     if type(got) is Tensor and got.dtype == torch.bool and got.numel() == 1:
         got = bool(got)  # `(error <= bound).all()` is a fair answer
     if type(got) is not bool:
@@ -200,10 +256,16 @@ def _same_fault(case: Case, got: Any) -> Fault | None:
     if got is case.secret:
         return None
     if case.secret:
-        think = ("Equal to the bit is too much to ask; what may the last digits differ by?" if where in ("plain", "small", "half", "two")
-                 else "The sum is small, what was added up is not: to which of them does the error belong?")  # fmt: skip
+        think = (
+            "Equal to the bit is too much to ask; what may the last digits differ by?"
+            if where in ("plain", "small", "half", "two")
+            else "The sum is small, what was added up is not: to which of them does the error belong?"
+        )
         return "rejects-right", f"{data}: the order of {what} is as right as any other, and was rejected. {think}"
-    return "accepts-wrong", f"{data}: accepted, though it is wrong ({what}). How large can an error by rounding be there?"
+    return (
+        "accepts-wrong",
+        f"{data}: accepted, though it is wrong ({what}). How large can an error by rounding be there?",
+    )
 
 
 def _same_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -217,16 +279,22 @@ MEASURING = {
         cases=_fit_cases,
         verdicts=_fit_verdicts,
         why="Times span six decades, so squares of raw errors see the largest messages only. Relative errors give every size a voice: the "
-            "small ones tell the latency, the large ones the bandwidth. The cut is one more unknown; try all.",
+        "small ones tell the latency, the large ones the bandwidth. The cut is one more unknown; try all.",
         pytorch="NCCL's tuner switches between the protocols LL, LL128 and Simple by such a model; `NCCL_PROTO` pins one.",
     ),
     "equal-up-to-rounding": Judging(
-        shares={"values:plain": 0.25, "values:cancel": 0.25, "generality:small": 0.15, "generality:half": 0.2, "generality:two": 0.15},
+        shares={
+            "values:plain": 0.25,
+            "values:cancel": 0.25,
+            "generality:small": 0.15,
+            "generality:half": 0.2,
+            "generality:two": 0.15,
+        },
         cases=_same_cases,
         verdicts=_same_verdicts,
         why="Rounding errors are shares of the partial sums, and those are as large as what was added up, not as what is left. So the bound "
-            "is (N − 1) roundings of Σ|x|, element by element, in the dtype's own epsilon. A bound relative to the sum rejects right "
-            "answers where numbers cancel; a fixed one accepts wrong answers where numbers are small.",
+        "is (N − 1) roundings of Σ|x|, element by element, in the dtype's own epsilon. A bound relative to the sum rejects right "
+        "answers where numbers cancel; a fixed one accepts wrong answers where numbers are small.",
         pytorch="`torch.testing.assert_close` takes `rtol` and `atol`, of the result; neither knows what was added up.",
     ),
-}  # fmt: skip
+}

@@ -21,7 +21,9 @@ def circle_of(log: Sequence[Entry]) -> list[int]:
     for _, rank, what, peer in sorted(log, key=lambda entry: entry[0]):
         state[rank] = (what, peer)
     other = {"sends": "receives", "receives": "sends"}
-    waits = {rank: peer for rank, (what, peer) in state.items() if what in other and state.get(peer) != (other[what], rank)}
+    waits = {
+        rank: peer for rank, (what, peer) in state.items() if what in other and state.get(peer) != (other[what], rank)
+    }
     for start in sorted(waits):
         path, rank = [], start
         while rank in waits and rank not in path:
@@ -34,7 +36,9 @@ def circle_of(log: Sequence[Entry]) -> list[int]:
     return []
 
 
-def _log(rng: random.Random, n: int, now: dict[int, tuple[str, Any]], past: dict[int, tuple[str, Any]] | None = None) -> list[Entry]:
+def _log(
+    rng: random.Random, n: int, now: dict[int, tuple[str, Any]], past: dict[int, tuple[str, Any]] | None = None
+) -> list[Entry]:
     """A log that ends in the states `now`, with what the ranks did before, in no order."""
     past = past or {}
     log: list[Entry] = []
@@ -57,11 +61,18 @@ def _circle_logs(rng: random.Random, n: int) -> list[tuple[str, str, list[Entry]
     """(name, part, log) of thirty logs: circles, tails, slow ranks, old entries, pairs that meet."""
     logs: list[tuple[str, str, list[Entry]]] = []
 
-    def add(part: str, name: str, now: dict[int, tuple[str, Any]], past: dict[int, tuple[str, Any]] | None = None,
-            ranks: Sequence[int] = ()) -> None:  # fmt: skip
+    def add(
+        part: str,
+        name: str,
+        now: dict[int, tuple[str, Any]],
+        past: dict[int, tuple[str, Any]] | None = None,
+        ranks: Sequence[int] = (),
+    ) -> None:
         ranks = ranks or rng.sample(range(n), n)  # other numbers for the same story
-        moved = [{ranks[r]: (what, None if peer is None else ranks[peer]) for r, (what, peer) in states.items()}
-                 for states in (now, past or {})]  # fmt: skip
+        moved = [
+            {ranks[r]: (what, None if peer is None else ranks[peer]) for r, (what, peer) in states.items()}
+            for states in (now, past or {})
+        ]
         logs.append((name, part, _log(rng, n, *moved)))
 
     work: dict[int, tuple[str, Any]] = dict.fromkeys(range(n), ("computes", None))
@@ -78,15 +89,28 @@ def _circle_logs(rng: random.Random, n: int) -> list[tuple[str, str, list[Entry]
     for length in (2, 3, n - 2, n - 1):
         tail = {rank: ("receives", rank - 1) for rank in range(length, n)}
         for ranks in (range(n), range(n - 1, -1, -1)):  # behind the circle once the highest numbers, once the lowest
-            add("tails", f"{length} in a circle, others behind them", work | _waiting(rng, list(range(length))) | tail, ranks=ranks)
+            add(
+                "tails",
+                f"{length} in a circle, others behind them",
+                work | _waiting(rng, list(range(length))) | tail,
+                ranks=ranks,
+            )
     for length in (2, 3, n - 1):
         old = _waiting(rng, list(range(length)))
         behind = {rank: ("receives", rank - 1) for rank in range(length, n)}
         add("stale", "a circle that was, and is no more", work | behind, old)
-        add("stale", "a circle now, other waits before", work | _waiting(rng, list(range(length))), {r: ("receives", (r + 1) % n) for r in range(n)})
+        add(
+            "stale",
+            "a circle now, other waits before",
+            work | _waiting(rng, list(range(length))),
+            {r: ("receives", (r + 1) % n) for r in range(n)},
+        )
     for _ in range(2):
-        add("pairs", "two ranks about to meet, others behind them",
-            work | {0: ("sends", 1), 1: ("receives", 0)} | {rank: ("receives", rank - 1) for rank in range(2, n)})  # fmt: skip
+        add(
+            "pairs",
+            "two ranks about to meet, others behind them",
+            work | {0: ("sends", 1), 1: ("receives", 0)} | {rank: ("receives", rank - 1) for rank in range(2, n)},
+        )
         mixed = {0: ("sends", 1), 1: ("sends", 2), 2: ("receives", 0)}
         add("pairs", "a circle of sends and receives", work | mixed)
     add("pairs", "both send to each other", work | {0: ("sends", 1), 1: ("sends", 0)})
@@ -94,8 +118,10 @@ def _circle_logs(rng: random.Random, n: int) -> list[tuple[str, str, list[Entry]
 
 
 def _circle_cases(params: Params, rng: random.Random) -> list[Case]:
-    return [Case(name=name, args=(log,), kind="values" if part == "circle" else "generality", part=part, visible=index < 3)
-            for index, (name, part, log) in enumerate(_circle_logs(rng, params["ranks"]))]  # fmt: skip
+    return [
+        Case(name=name, args=(log,), kind="values" if part == "circle" else "generality", part=part, visible=index < 3)
+        for index, (name, part, log) in enumerate(_circle_logs(rng, params["ranks"]))
+    ]
 
 
 def _circle_fault(case: Case, got: Any) -> Fault | None:
@@ -109,8 +135,14 @@ def _circle_fault(case: Case, got: Any) -> Fault | None:
         return "not-a-list", f"{case.name}: return a list of ranks, [] where there is no circle; got {describe(got)}."
     if not want:
         name = {"stale": "old-entries", "pairs": "about-to-meet"}.get(case.part, "slow-is-no-circle")
-        think = {"old-entries": "It was over before the last entries.", "about-to-meet": "A send and its receive are about to meet."}
-        return name, f"{case.name}: there is no circle, and you report {got}. {think.get(name, 'One rank is only slow, or done.')}"
+        think = {
+            "old-entries": "It was over before the last entries.",
+            "about-to-meet": "A send and its receive are about to meet.",
+        }
+        return (
+            name,
+            f"{case.name}: there is no circle, and you report {got}. {think.get(name, 'One rank is only slow, or done.')}",
+        )
     if not got:
         return "missed", f"{case.name}: some ranks wait for each other in a circle, and you report none."
     if set(got) == set(want) and len(got) == len(want):
@@ -119,7 +151,10 @@ def _circle_fault(case: Case, got: Any) -> Fault | None:
             return "wrong-start", f"{case.name}: the right circle, but begin with its smallest rank."
         return "wrong-order", f"{case.name}: the right ranks, but each must be followed by the one that it waits for."
     if set(want) < set(got):
-        return "tail-counted", f"{case.name}: you report {len(got)} ranks. Some of them wait for the circle without being in it."
+        return (
+            "tail-counted",
+            f"{case.name}: you report {len(got)} ranks. Some of them wait for the circle without being in it.",
+        )
     return "other-ranks", f"{case.name}: these ranks are not in a circle. Which entry of each rank is its latest?"
 
 
@@ -133,13 +168,27 @@ def _circle_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdi
 def _name_cases(params: Params, rng: random.Random) -> list[Case]:
     def cases(n: int, elements: int, per_node: int, **more: Any) -> list[Case]:
         names = rng.sample([*ALGORITHMS], len(ALGORITHMS))
-        return [Case(name=f"{n} ranks, matrix {letter}", args=(matrix_of(name, n, elements, 4, per_node), 4 * elements), secret=name, **more)
-                for letter, name in zip("ABCDEFGH", names, strict=True)]  # fmt: skip
+        return [
+            Case(
+                name=f"{n} ranks, matrix {letter}",
+                args=(matrix_of(name, n, elements, 4, per_node), 4 * elements),
+                secret=name,
+                **more,
+            )
+            for letter, name in zip("ABCDEFGH", names, strict=True)
+        ]
 
     found = list(cases(8, params["numbers"], 4, part="eight"))
     for n, per_node in ((8, 2), (16, 4), (12, 3), (6, 3), (5, 1), (9, 3)):
         power = n & (n - 1) == 0
-        more = cases(n, rng.randrange(500, 9000), per_node, kind="generality", part="powers" if power else "others", visible=False)
+        more = cases(
+            n,
+            rng.randrange(500, 9000),
+            per_node,
+            kind="generality",
+            part="powers" if power else "others",
+            visible=False,
+        )
         found += [case for case in more if not (case.secret == "hierarchical" and per_node == 1)]
     return found
 
@@ -148,9 +197,17 @@ def _name_fault(case: Case, got: Any) -> Fault | None:
     if type(got) is not str or got not in ALGORITHMS:
         return "no-such-name", f"{case.name}: {describe(got)} is none of the eight names."
     if got != case.secret:
-        told = {frozenset(("ring", "whole-tensor ring")): "Both speak to one neighbour only; how many bytes does each hop carry?",
-                frozenset(("all-to-all", "everyone to everyone")): "Both fill the matrix; compare an entry with the tensor."}  # fmt: skip
-        think = told.get(frozenset((got, case.secret)), "Count the partners of rank 0 and of another rank, then look at the bytes.")
+        told = {
+            frozenset(
+                ("ring", "whole-tensor ring")
+            ): "Both speak to one neighbour only; how many bytes does each hop carry?",
+            frozenset(
+                ("all-to-all", "everyone to everyone")
+            ): "Both fill the matrix; compare an entry with the tensor.",
+        }
+        think = told.get(
+            frozenset((got, case.secret)), "Count the partners of rank 0 and of another rank, then look at the bytes."
+        )
         return f"not-{got.replace(' ', '-')}", f"{case.name}: it is not {got!r}. {think}"
     return None
 
@@ -161,12 +218,17 @@ def _name_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
 
 READING = {
     "wait-for-cycle": Judging(
-        shares={"values:circle": 0.4, "generality:slow": 0.15, "generality:tails": 0.15, "generality:stale": 0.15,
-                "generality:pairs": 0.15},
+        shares={
+            "values:circle": 0.4,
+            "generality:slow": 0.15,
+            "generality:tails": 0.15,
+            "generality:stale": 0.15,
+            "generality:pairs": 0.15,
+        },
         cases=_circle_cases,
         verdicts=_circle_verdicts,
         why="With named peers every rank waits for one other at most, so from any rank there is one path: it ends at a rank that works or "
-            "is done, or it runs into a circle. What hangs behind a circle waits too, but breaking the circle sets it free.",
+        "is done, or it runs into a circle. What hangs behind a circle waits too, but breaking the circle sets it free.",
         pytorch="`TORCH_NCCL_TRACE_BUFFER_SIZE` and the flight recorder give the log; its analyzer looks for the same circle.",
     ),
     "name-the-algorithm": Judging(
@@ -174,7 +236,7 @@ READING = {
         cases=_name_cases,
         verdicts=_name_verdicts,
         why="Who speaks to whom separates rings, roots and trees; how much separates chunks from whole tensors. What a library really did "
-            "can be read from counters, whatever its documentation says.",
+        "can be read from counters, whatever its documentation says.",
         pytorch="`NCCL_DEBUG=INFO` with `NCCL_DEBUG_SUBSYS=TUNING` prints the choice; the byte counters of a switch prove it.",
     ),
-}  # fmt: skip
+}

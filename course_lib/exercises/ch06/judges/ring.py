@@ -42,19 +42,58 @@ def _scatter_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, size = coin_of(rng), params["numbers"]
     cases = [
         Case(name="four ranks", ranks=4, per_rank=world(4, lambda: secret(coin, size)), part="chunk"),
-        Case(name="three ranks, other data", ranks=3, per_rank=world(3, lambda: secret(coin, size // 3 * 3)), part="chunk",
-             visible=False),
-    ]  # fmt: skip
+        Case(
+            name="three ranks, other data",
+            ranks=3,
+            per_rank=world(3, lambda: secret(coin, size // 3 * 3)),
+            part="chunk",
+            visible=False,
+        ),
+    ]
     for n, length in ((1, size), (2, size), (7, 21), (5, 5 * 7)):
-        cases.append(Case(name="one rank alone" if n == 1 else f"{n} ranks, {length} numbers", ranks=n, kind="generality",
-                          part="ranks", per_rank=world(n, lambda length=length: secret(coin, length)), visible=False))  # fmt: skip
+        cases.append(
+            Case(
+                name="one rank alone" if n == 1 else f"{n} ranks, {length} numbers",
+                ranks=n,
+                kind="generality",
+                part="ranks",
+                per_rank=world(n, lambda length=length: secret(coin, length)),
+                visible=False,
+            )
+        )
     for n, length in ((4, 10), (5, 3), (3, 0)):
-        cases.append(Case(name=f"{n} ranks, {length} numbers", ranks=n, kind="generality", part="sizes", visible=False,
-                          per_rank=world(n, lambda length=length: secret(coin, length))))  # fmt: skip
-    cases.append(Case(name="three ranks, 64-bit whole numbers, every second one", ranks=3, kind="generality", part="sizes",
-                      per_rank=world(3, lambda: secret(coin, 8, dtype=torch.int64), SECOND), visible=False))  # fmt: skip
-    return cases + [Case(name=f"four ranks, {unkind}", ranks=4, per_rank=world(4, lambda: secret(coin, 12)), kind="protocol",
-                         part="safe", visible=False, adversary=unkind) for unkind in UNKIND]  # fmt: skip
+        cases.append(
+            Case(
+                name=f"{n} ranks, {length} numbers",
+                ranks=n,
+                kind="generality",
+                part="sizes",
+                visible=False,
+                per_rank=world(n, lambda length=length: secret(coin, length)),
+            )
+        )
+    cases.append(
+        Case(
+            name="three ranks, 64-bit whole numbers, every second one",
+            ranks=3,
+            kind="generality",
+            part="sizes",
+            per_rank=world(3, lambda: secret(coin, 8, dtype=torch.int64), SECOND),
+            visible=False,
+        )
+    )
+    return cases + [
+        Case(
+            name=f"four ranks, {unkind}",
+            ranks=4,
+            per_rank=world(4, lambda: secret(coin, 12)),
+            kind="protocol",
+            part="safe",
+            visible=False,
+            adversary=unkind,
+        )
+        for unkind in UNKIND
+    ]
 
 
 def _owned(rank: int, params: Params, n: int) -> int:
@@ -85,12 +124,16 @@ def _scatter_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault 
             return moved_early(case, rank)
         for other in range(n):
             parts = [x.tensor_split(n)[other] for x in given]
-            if parts[0].shape == got.shape and (fault := counted_wrong(got, parts, f"Rank {rank} returned chunk {other}, and it")):
+            if parts[0].shape == got.shape and (
+                fault := counted_wrong(got, parts, f"Rank {rank} returned chunk {other}, and it")
+            ):
                 return fault
         if got.dtype.is_floating_point and torch.equal(got.double() * n, want.double()):
             return "mean", f"Rank {rank} has the sum divided by {n}: the sum is asked for, no mean."
-        return "other-numbers", (f"Rank {rank} of {n}: these are not the numbers of one chunk, added up. Are the chunk that comes and the "
-                                 "one it is added to the same?")  # fmt: skip
+        return "other-numbers", (
+            f"Rank {rank} of {n}: these are not the numbers of one chunk, added up. Are the chunk that comes and the "
+            "one it is added to the same?"
+        )
     return None
 
 
@@ -100,7 +143,9 @@ def _scatter_bytes(params: Params, case: Case, meter: Meter) -> Fault | None:
     chunks = [c.numel() * item for c in given[0].tensor_split(n)]
     own = [chunks[_owned(rank, params, n)] for rank in range(n)]
     over = too_many_bytes(meter, size, size - min(chunks), "half a ring needs") if size else None
-    return over or too_few_bytes(meter, [size - mine if n > 1 else 0 for mine in own], [mine if n > 1 else 0 for mine in own])
+    return over or too_few_bytes(
+        meter, [size - mine if n > 1 else 0 for mine in own], [mine if n > 1 else 0 for mine in own]
+    )
 
 
 def _scatter_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -109,8 +154,12 @@ def _scatter_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
         return judged(case, fault)
     late = too_long(meter, 3 * (n - 1), f"{n} ranks need {n - 1}, if all send at the same time.")
     route = first(ready_made(meter), off_the_ring(meter, 1, "0 → 1 → 2 → … → 0"))
-    return judged(case, fault, ("cost", "bytes", first(_scatter_bytes(params, case, meter), late)),
-                  ("protocol", "neighbours", route))  # fmt: skip
+    return judged(
+        case,
+        fault,
+        ("cost", "bytes", first(_scatter_bytes(params, case, meter), late)),
+        ("protocol", "neighbours", route),
+    )
 
 
 # --- ring all-reduce
@@ -120,18 +169,62 @@ def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, each = coin_of(rng), params["numbers"]
     cases = [
         Case(name="eight ranks", ranks=8, per_rank=world(8, lambda: secret(coin, 8 * each)), part="sum"),
-        Case(name="four ranks, other data", ranks=4, per_rank=world(4, lambda: secret(coin, 4 * each)), part="sum", visible=False),
+        Case(
+            name="four ranks, other data",
+            ranks=4,
+            per_rank=world(4, lambda: secret(coin, 4 * each)),
+            part="sum",
+            visible=False,
+        ),
     ]
-    cases += [Case(name="one rank alone" if n == 1 else f"{n} ranks", ranks=n, kind="generality", part="ranks", visible=False,
-                   per_rank=world(n, lambda n=n: secret(coin, n * each))) for n in (1, 2, 5)]  # fmt: skip
-    cases += [Case(name=f"{n} ranks, {size} numbers", ranks=n, kind="generality", part="sizes", visible=False,
-                   per_rank=world(n, lambda size=size: secret(coin, size))) for n, size in ((4, 10), (5, 3))]  # fmt: skip
-    cases += [Case(name=name, ranks=4, per_rank=data, kind="generality", part="tensors", visible=False)
-              for name, data in layouts(coin, 4).items()]  # fmt: skip
-    cases.append(Case(name="eight ranks, memory", ranks=8, per_rank=world(8, lambda: secret(coin, 800), MEASURED), kind="cost",
-                      part="memory", visible=False))  # fmt: skip
-    return cases + [Case(name=f"four ranks, {unkind}", ranks=4, per_rank=world(4, lambda: secret(coin, 12)), kind="protocol",
-                         part="safe", visible=False, adversary=unkind) for unkind in UNKIND]  # fmt: skip
+    cases += [
+        Case(
+            name="one rank alone" if n == 1 else f"{n} ranks",
+            ranks=n,
+            kind="generality",
+            part="ranks",
+            visible=False,
+            per_rank=world(n, lambda n=n: secret(coin, n * each)),
+        )
+        for n in (1, 2, 5)
+    ]
+    cases += [
+        Case(
+            name=f"{n} ranks, {size} numbers",
+            ranks=n,
+            kind="generality",
+            part="sizes",
+            visible=False,
+            per_rank=world(n, lambda size=size: secret(coin, size)),
+        )
+        for n, size in ((4, 10), (5, 3))
+    ]
+    cases += [
+        Case(name=name, ranks=4, per_rank=data, kind="generality", part="tensors", visible=False)
+        for name, data in layouts(coin, 4).items()
+    ]
+    cases.append(
+        Case(
+            name="eight ranks, memory",
+            ranks=8,
+            per_rank=world(8, lambda: secret(coin, 800), MEASURED),
+            kind="cost",
+            part="memory",
+            visible=False,
+        )
+    )
+    return cases + [
+        Case(
+            name=f"four ranks, {unkind}",
+            ranks=4,
+            per_rank=world(4, lambda: secret(coin, 12)),
+            kind="protocol",
+            part="safe",
+            visible=False,
+            adversary=unkind,
+        )
+        for unkind in UNKIND
+    ]
 
 
 def _ring_memory(case: Case, results: Sequence[Any]) -> Fault | None:
@@ -142,11 +235,15 @@ def _ring_memory(case: Case, results: Sequence[Any]) -> Fault | None:
     if fault := sum_fault(case, given, [row[0] for row in results]):
         return fault
     size, chunk = nbytes(given[0]), nbytes(given[0]) / n
-    beyond = sorted(row[1] for row in results)[n // 2] - size  # the middle rank's: one may hold what the machine itself copies
+    beyond = (
+        sorted(row[1] for row in results)[n // 2] - size
+    )  # the middle rank's: one may hold what the machine itself copies
     if beyond <= size + 4 * chunk:
         return None
-    return "too-much-memory", (f"{beyond / size:.3g}·S bytes alive beyond `x` at the peak; a copy and a chunk or two are enough. Work in one "
-                               "flat copy, and let chunks be views of it.")  # fmt: skip
+    return "too-much-memory", (
+        f"{beyond / size:.3g}·S bytes alive beyond `x` at the peak; a copy and a chunk or two are enough. Work in one "
+        "flat copy, and let chunks be views of it."
+    )
 
 
 def _ring_weighed(params: Params, rng: random.Random) -> Weighed:
@@ -155,8 +252,15 @@ def _ring_weighed(params: Params, rng: random.Random) -> Weighed:
 
     def case(name: str, times: int) -> Case:
         places = torch.randint(times * length, (64,), generator=coin)
-        return Case(name=name, ranks=ranks, kind="cost", part="memory", visible=False, seconds=30.0,
-                    per_rank=tuple((secret(coin, length), times, places, WEIGHED) for _ in range(ranks)))  # fmt: skip
+        return Case(
+            name=name,
+            ranks=ranks,
+            kind="cost",
+            part="memory",
+            visible=False,
+            seconds=30.0,
+            per_rank=tuple((secret(coin, length), times, places, WEIGHED) for _ in range(ranks)),
+        )
 
     def done(outcome: Outcome) -> bool:
         tables, places = [row[0] for row in large.per_rank or ()], (large.per_rank or ())[0][2]
@@ -178,7 +282,10 @@ def _ring_bytes(case: Case, meter: Meter) -> Fault | None:
     least = [size if n > 1 else 0] * n
     padded = 2 * (n - 1) * -(-elements // n) * item
     if padded > most and all(sent == padded for sent in meter["bytes_sent"]):
-        return "padding", f"Padding travels too: {padded:,} bytes per rank for a tensor of {size:,}. Cut it unevenly instead."
+        return (
+            "padding",
+            f"Padding travels too: {padded:,} bytes per rank for a tensor of {size:,}. Cut it unevenly instead.",
+        )
     return (too_many_bytes(meter, size, most, "a ring needs") if size else None) or too_few_bytes(meter, least, least)
 
 
@@ -190,10 +297,17 @@ def _ring_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
     if case.adversary is not None:
         return judged(case, fault)
     think = f"A ring of {n} takes {2 * (n - 1)}, if all send and receive at the same time, and twice that if they take turns."
-    most = 4 * (n - 1) if n % 2 == 0 else 6 * (n - 1)  # taking turns needs a third round a hop where somebody is left over
+    most = (
+        4 * (n - 1) if n % 2 == 0 else 6 * (n - 1)
+    )  # taking turns needs a third round a hop where somebody is left over
     route = first(ready_made(meter), off_the_ring(meter, params["direction"], params["route"]))
-    return judged(case, fault, ("cost", "bytes", _ring_bytes(case, meter)), ("cost", "time", too_long(meter, most, think)),
-                  ("protocol", "neighbours", route))  # fmt: skip
+    return judged(
+        case,
+        fault,
+        ("cost", "bytes", _ring_bytes(case, meter)),
+        ("cost", "time", too_long(meter, most, think)),
+        ("protocol", "neighbours", route),
+    )
 
 
 # --- the prediction
@@ -201,14 +315,18 @@ def _ring_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
 
 def ring_time(params: Params) -> float:
     """Seconds of the ring all-reduce that is to be predicted."""
-    return float(collectives.ring_cost(params["nbytes"], params["ranks"], params["latency"], params["bandwidth"]).seconds)
+    return float(
+        collectives.ring_cost(params["nbytes"], params["ranks"], params["latency"], params["bandwidth"]).seconds
+    )
 
 
 def _time_reveal(params: Params) -> str:
     cost = collectives.ring_cost(params["nbytes"], params["ranks"], params["latency"], params["bandwidth"])
     latencies = cost.steps * params["latency"]
-    return (f"{duration_text(cost.seconds)}: {cost.steps:,} messages of {params['nbytes'] / params['ranks'] / 1e9:,.3g} GB; the latencies "
-            f"are {duration_text(latencies)} of it.")  # fmt: skip
+    return (
+        f"{duration_text(cost.seconds)}: {cost.steps:,} messages of {params['nbytes'] / params['ranks'] / 1e9:,.3g} GB; the latencies "
+        f"are {duration_text(latencies)} of it."
+    )
 
 
 RING = {
@@ -222,24 +340,39 @@ RING = {
         truth=ring_time,
     ),
     "reduce-scatter-half": Judging(
-        shares={"values:chunk": 0.35, "cost:bytes": 0.2, "protocol:neighbours": 0.1, "protocol:safe": 0.1, "generality:ranks": 0.15,
-                "generality:sizes": 0.1},
+        shares={
+            "values:chunk": 0.35,
+            "cost:bytes": 0.2,
+            "protocol:neighbours": 0.1,
+            "protocol:safe": 0.1,
+            "generality:ranks": 0.15,
+            "generality:sizes": 0.1,
+        },
         cases=_scatter_cases,
         verdicts=_scatter_verdicts,
         why="Follow one chunk: it starts beside its owner, visits every rank, and each adds its numbers before passing it on; the owner "
-            "adds last. The index counts down by one a step on every rank, and where it starts decides who owns what in the end.",
+        "adds last. The index counts down by one a step on every rank, and where it starts decides who owns what in the end.",
         pytorch="`torch.distributed.reduce_scatter_tensor`: rank r gets the r-th part. FSDP's gradients come this way.",
     ),
     "ring-all-reduce": Judging(
-        shares={"values:sum": 0.25, "cost:bytes": 0.2, "cost:time": 0.05, "cost:memory": 0.05, "protocol:neighbours": 0.1,
-                "protocol:safe": 0.1, "generality:ranks": 0.1, "generality:sizes": 0.05, "generality:tensors": 0.1},
+        shares={
+            "values:sum": 0.25,
+            "cost:bytes": 0.2,
+            "cost:time": 0.05,
+            "cost:memory": 0.05,
+            "protocol:neighbours": 0.1,
+            "protocol:safe": 0.1,
+            "generality:ranks": 0.1,
+            "generality:sizes": 0.05,
+            "generality:tensors": 0.1,
+        },
         measured_by_worker=("cost:memory",),
         weighed=_ring_weighed,
         cases=_ring_cases,
         verdicts=_ring_verdicts,
         why="Reduce-scatter leaves each rank with one finished chunk, all-gather passes the finished chunks on: the same walk without "
-            "the addition. Each half sends S minus one chunk, so the whole costs almost 2·S per rank for any N: no algorithm sends less. "
-            "What grows with N are the 2(N − 1) latencies.",
+        "the addition. Each half sends S minus one chunk, so the whole costs almost 2·S per rank for any N: no algorithm sends less. "
+        "What grows with N are the 2(N − 1) latencies.",
         pytorch="`torch.distributed.all_reduce`; NCCL's `Ring` algorithm, in slices so that hops overlap.",
     ),
-}  # fmt: skip
+}

@@ -1,6 +1,5 @@
 """The audit of chapter 07: what was printed about averages, their price and their pace, some of it right."""
 
-
 from course_lib.exercises import Card
 from course_lib.exercises.audits import Item, rules, table
 
@@ -15,13 +14,23 @@ CAUSES = {
 
 
 ITEMS = (
-    Item("all-reduce-350x", "the time of the all-reduce over the time of the step, from the conditions", "multiples of a step"),
-    Item("fsdp-cuts-all-reduce", "the bytes a rank sends with FSDP, over those it sends in the all-reduce", "a plain factor"),
-    Item("mean-of-shards-exact", "the average of the two ranks' averages over the average of all five", "a plain factor"),
+    Item(
+        "all-reduce-350x",
+        "the time of the all-reduce over the time of the step, from the conditions",
+        "multiples of a step",
+    ),
+    Item(
+        "fsdp-cuts-all-reduce",
+        "the bytes a rank sends with FSDP, over those it sends in the all-reduce",
+        "a plain factor",
+    ),
+    Item(
+        "mean-of-shards-exact", "the average of the two ranks' averages over the average of all five", "a plain factor"
+    ),
     Item("six-months-1024", "the time of the run, a month being a twelfth of 365.25 days", "months"),
     Item("v5p-2550-tokens", "the tokens per chip at which both take as long, on many chips", "tokens"),
     Item("resnet-8-to-256", "the efficiency that follows from the two times", "a fraction of 1"),
-)  # fmt: skip
+)
 
 
 AUDIT_DATA_PARALLEL = Card(
@@ -33,7 +42,7 @@ step, 4 of them in the backward pass.
 
 {table(ITEMS)}
 
-{rules('audit_dp', CAUSES)}""",
+{rules("audit_dp", CAUSES)}""",
     points=6,
     minutes=15,
     difficulty=3,
@@ -49,6 +58,6 @@ step, 4 of them in the backward pass.
     ),
     answers=("audit_dp",),
     allowed="everything, the library too: the judgement is what counts.",
-)  # fmt: skip
+)
 
 AUDITS = (AUDIT_DATA_PARALLEL,)

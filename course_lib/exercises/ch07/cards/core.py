@@ -9,8 +9,13 @@ from course_lib.exercises.ch07.probes import hooked, one_sync, token_step
 from course_lib.exercises.probes import interval
 from course_lib.units import GB, TFLOP
 
-READY = ("data_parallel:average_gradients", "data_parallel:buckets_of", "data_parallel:accumulate", "data_parallel:loss_scale",
-         "data_parallel:join")  # fmt: skip
+READY = (
+    "data_parallel:average_gradients",
+    "data_parallel:buckets_of",
+    "data_parallel:accumulate",
+    "data_parallel:loss_scale",
+    "data_parallel:join",
+)
 GIVEN: Mapping[str, str] = {
     "mean": "the gradient of the **mean** loss over this rank's `examples` examples",
     "sum": "the gradient of the **sum** of the losses of this rank's `examples` examples",
@@ -49,8 +54,13 @@ def _exposed(params: float, tokens: int, gpus: int, bandwidth: float, rate: floa
 
 
 def _vary_exposed(draw: random.Random) -> Mapping[str, Any]:
-    return _exposed(draw.choice((8e9, 13e9, 34e9, 70e9)), draw.choice((1024, 2048)), draw.choice((32, 64, 128)),
-                    draw.choice((25, 50)) * GB, 400 * TFLOP)  # fmt: skip
+    return _exposed(
+        draw.choice((8e9, 13e9, 34e9, 70e9)),
+        draw.choice((1024, 2048)),
+        draw.choice((32, 64, 128)),
+        draw.choice((25, 50)) * GB,
+        400 * TFLOP,
+    )
 
 
 PREDICT_EXPOSED = Card(
@@ -134,7 +144,7 @@ Ranks may have different numbers of micro-batches, or none; a micro-batch may be
     params={"vocabulary": 11, "width": 6},
     vary=lambda draw: {"vocabulary": draw.randrange(9, 15), "width": draw.randrange(5, 9)},
     probe=token_step,
-)  # fmt: skip
+)
 
 DDP_HOOKS = Card(
     id="ddp-hooks",

@@ -47,7 +47,7 @@ reads in this epoch, in order. Nobody talks to anybody: every rank works it out 
     vary=lambda draw: {"rest": "drop", "rule": REST["drop"], "samples": draw.choice((22, 23, 27))},
     structural="rest",
     probe=deal,
-)  # fmt: skip
+)
 
 DDP_BUCKETS = Card(
     id="ddp-buckets",
@@ -165,7 +165,7 @@ torch has it. However long the lists are, a few numbers go over the wire; a rank
     hides=("data_parallel:mean_metrics",),
     params={"batches": 5},
     vary=lambda draw: {"batches": draw.randrange(4, 9)},
-)  # fmt: skip
+)
 
 BEHIND: Mapping[str, tuple[int, str]] = {
     "step": (6, "the **whole step**, which computes 6 FLOPs per parameter and token"),
@@ -175,8 +175,15 @@ BEHIND: Mapping[str, tuple[int, str]] = {
 
 def _behind(name: str, bandwidth: float, ranks: int, batch: float) -> dict[str, Any]:
     flops_each, words = BEHIND[name]
-    return {"behind": name, "words": words, "flops_each": flops_each, "rate": 400 * TFLOP, "bandwidth": bandwidth,
-            "ranks": ranks, "batch": batch}  # fmt: skip
+    return {
+        "behind": name,
+        "words": words,
+        "flops_each": flops_each,
+        "rate": 400 * TFLOP,
+        "bandwidth": bandwidth,
+        "ranks": ranks,
+        "batch": batch,
+    }
 
 
 def _vary_behind(draw: random.Random) -> Mapping[str, Any]:
@@ -217,6 +224,6 @@ Shown: {{rate:tflops}}, {{bandwidth:gbps}}, gradients of 16 bits; {{ranks}} GPUs
     vary=_vary_behind,
     structural="behind",
     probe=rows,
-)  # fmt: skip
+)
 
 PROBLEMS = (SAMPLER, DDP_BUCKETS, UNEVEN_INPUTS, MEAN_METRICS, BREAK_EVEN)

@@ -19,37 +19,61 @@ _V5P = 4.6e14 / 1.8e11
 _EFFICIENCY = 29 * 8 / (1 * 256)
 
 KEYS: dict[str, Key] = {
-    "all-reduce-350x": Key(_RATIO, "another unit", {
-        "as-printed": (350.0, "that is the printed ratio. How long does a step of so many FLOPs take?"),
-        "upside-down": (1 / _RATIO, "this is the step over the all-reduce."),
-        "peak": (_RATIO / 0.4, "the GPU does 40 % of its peak."),
-        "backward": (_RATIO * 1.5, "this compares with the backward pass; the step is asked for."),
-    }),
-    "fsdp-cuts-all-reduce": Key(_FSDP, "memory for traffic", {
-        "one-gather": (1.0, "one all-gather and one reduce-scatter are an all-reduce. The conditions name one more."),
-        "three": (3.0, "three operations, but each is half of an all-reduce."),
-        "upside-down": (1 / _FSDP, "this is the all-reduce over FSDP."),
-    }),
-    "mean-of-shards-exact": Key(_SHARDS, "unequal parts", {
-        "as-printed": (1.0, "that is what was printed. Work out both averages."),
-        "not-over": (_SHARDS * _WHOLE, "this is the average of averages; what is it over the average of all?"),
-        "upside-down": (1 / _SHARDS, "this is the average of all over the average of averages."),
-    }),
-    "six-months-1024": Key(_MONTHS, slips={
-        "one-gpu": (_MONTHS * 1024, "this is one GPU's time."),
-        "peak": (_MONTHS * 0.4, "the GPUs do 40 % of their peak."),
-        "years": (_MONTHS / 12, "these are years; months are asked for."),
-    }),
-    "v5p-2550-tokens": Key(_V5P, slips={
-        "whole-step": (_V5P * 4 / 6, "this hides behind the whole step; the conditions say what to hide behind."),
-        "one-half": (_V5P / 2, "a ring all-reduce has two halves."),
-        "one-direction": (_V5P * 2, "the bytes per second are those of both neighbours already."),
-    }),
-    "resnet-8-to-256": Key(_EFFICIENCY, slips={
-        "speed-up": (29.0, "this is the speed-up; how much more hardware was it?"),
-        "upside-down": (1 / _EFFICIENCY, "upside down: efficiency above 1 would be a gift."),
-    }),
-}  # fmt: skip
+    "all-reduce-350x": Key(
+        _RATIO,
+        "another unit",
+        {
+            "as-printed": (350.0, "that is the printed ratio. How long does a step of so many FLOPs take?"),
+            "upside-down": (1 / _RATIO, "this is the step over the all-reduce."),
+            "peak": (_RATIO / 0.4, "the GPU does 40 % of its peak."),
+            "backward": (_RATIO * 1.5, "this compares with the backward pass; the step is asked for."),
+        },
+    ),
+    "fsdp-cuts-all-reduce": Key(
+        _FSDP,
+        "memory for traffic",
+        {
+            "one-gather": (
+                1.0,
+                "one all-gather and one reduce-scatter are an all-reduce. The conditions name one more.",
+            ),
+            "three": (3.0, "three operations, but each is half of an all-reduce."),
+            "upside-down": (1 / _FSDP, "this is the all-reduce over FSDP."),
+        },
+    ),
+    "mean-of-shards-exact": Key(
+        _SHARDS,
+        "unequal parts",
+        {
+            "as-printed": (1.0, "that is what was printed. Work out both averages."),
+            "not-over": (_SHARDS * _WHOLE, "this is the average of averages; what is it over the average of all?"),
+            "upside-down": (1 / _SHARDS, "this is the average of all over the average of averages."),
+        },
+    ),
+    "six-months-1024": Key(
+        _MONTHS,
+        slips={
+            "one-gpu": (_MONTHS * 1024, "this is one GPU's time."),
+            "peak": (_MONTHS * 0.4, "the GPUs do 40 % of their peak."),
+            "years": (_MONTHS / 12, "these are years; months are asked for."),
+        },
+    ),
+    "v5p-2550-tokens": Key(
+        _V5P,
+        slips={
+            "whole-step": (_V5P * 4 / 6, "this hides behind the whole step; the conditions say what to hide behind."),
+            "one-half": (_V5P / 2, "a ring all-reduce has two halves."),
+            "one-direction": (_V5P * 2, "the bytes per second are those of both neighbours already."),
+        },
+    ),
+    "resnet-8-to-256": Key(
+        _EFFICIENCY,
+        slips={
+            "speed-up": (29.0, "this is the speed-up; how much more hardware was it?"),
+            "upside-down": (1 / _EFFICIENCY, "upside down: efficiency above 1 would be a gift."),
+        },
+    ),
+}
 
 
 AUDITS = {
@@ -58,9 +82,9 @@ AUDITS = {
         KEYS,
         CAUSES,
         why=f"The step takes {_STEP:.2f} s, not 8 ms: the all-reduce is {_RATIO:.2f} of it and can hide in the backward pass; the "
-            f"conclusion is reversed. FSDP gathers the weights twice and sends {_FSDP:.3g} times the bytes: it makes room, not silence. The "
-            f"average of averages is {_SHARDS * _WHOLE:.3g} where the average is {_WHOLE:.3g}: linearity needs equal parts, or weights. The "
-            f"other three are right as printed.",
+        f"conclusion is reversed. FSDP gathers the weights twice and sends {_FSDP:.3g} times the bytes: it makes room, not silence. The "
+        f"average of averages is {_SHARDS * _WHOLE:.3g} where the average is {_WHOLE:.3g}: linearity needs equal parts, or weights. The "
+        f"other three are right as printed.",
         pytorch="`torch.profiler` shows the all-reduce beside the backward kernels: read there what sticks out before believing a ratio.",
-    ),
-}  # fmt: skip
+    )
+}

@@ -33,8 +33,13 @@ from course_lib.units import duration_text
 # --- averages of parts
 
 
-def _parts(coin: torch.Generator, params: Params, counts: Sequence[int], shapes: Sequence[tuple[int, ...]] = (),
-           dtype: torch.dtype = torch.float32) -> tuple[tuple[Any, ...], ...]:  # fmt: skip
+def _parts(
+    coin: torch.Generator,
+    params: Params,
+    counts: Sequence[int],
+    shapes: Sequence[tuple[int, ...]] = (),
+    dtype: torch.dtype = torch.float32,
+) -> tuple[tuple[Any, ...], ...]:
     """Secret gradients of ranks that saw so many examples each, as the variant hands them over."""
     sizes = shapes or ((params["numbers"], 12), (params["numbers"],), ())
     table = []
@@ -47,12 +52,16 @@ def _parts(coin: torch.Generator, params: Params, counts: Sequence[int], shapes:
 def _average_cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
-    def case(
-        name: str, counts: Sequence[int], kind: Any = "generality", part: str = "parts", **more: Any
-    ) -> Case:
+    def case(name: str, counts: Sequence[int], kind: Any = "generality", part: str = "parts", **more: Any) -> Case:
         shapes, dtype = more.pop("shapes", ()), more.pop("dtype", torch.float32)
-        return Case(name=name, ranks=len(counts), per_rank=_parts(coin, params, counts, shapes, dtype), kind=kind, part=part,
-                    **{"visible": False, **more})  # fmt: skip
+        return Case(
+            name=name,
+            ranks=len(counts),
+            per_rank=_parts(coin, params, counts, shapes, dtype),
+            kind=kind,
+            part=part,
+            **{"visible": False, **more},
+        )
 
     return [
         case("four ranks with 3, 1, 4 and 2 examples", (3, 1, 4, 2), "values", "mean", visible=True),
@@ -62,18 +71,9 @@ def _average_cases(params: Params, rng: random.Random) -> list[Case]:
         case("one rank alone", (6,), part="ranks"),
         case("two ranks", (1, 9), part="ranks"),
         case("seven ranks", (3, 1, 4, 1, 5, 9, 2), part="ranks"),
-        case(
-            "float64, and one parameter only",
-            (2, 5, 1),
-            part="tensors",
-            shapes=((5, 3, 2),),
-            dtype=torch.float64,
-        ),
+        case("float64, and one parameter only", (2, 5, 1), part="tensors", shapes=((5, 3, 2),), dtype=torch.float64),
         case("a parameter without elements", (2, 5), part="tensors", shapes=((4,), (0, 3), (2, 2))),
-        *(
-            case(f"three ranks, {unkind}", (2, 1, 4), "protocol", "safe", adversary=unkind)
-            for unkind in UNKIND
-        ),
+        *(case(f"three ranks, {unkind}", (2, 1, 4), "protocol", "safe", adversary=unkind) for unkind in UNKIND),
     ]
 
 
@@ -86,30 +86,64 @@ def _average_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
     want = mean_of(means, counts)
     total = scaled(mean_of(sums), n)
     slips = [
-        Slip("mean-of-means", lambda rank: mean_of(means),
-             "this is the plain average of the ranks' averages. An example on a rank with few of them then counts more than one on a "
-             "rank with many."),
-        Slip("own-part", lambda rank: given[rank], "this is the rank's own gradient, as it was given; the other ranks' are missing."),
-        Slip("own-share", lambda rank: scaled(sums[rank], 1 / max(sum(counts), 1)), "this is the rank's own share of the mean. Have the "
-             "shares been added up, and was it waited for?"),
-        Slip("own-mean", lambda rank: means[rank], "this is the mean over the rank's own examples; the other ranks' are missing."),
+        Slip(
+            "mean-of-means",
+            lambda rank: mean_of(means),
+            "this is the plain average of the ranks' averages. An example on a rank with few of them then counts more than one on a "
+            "rank with many.",
+        ),
+        Slip(
+            "own-part",
+            lambda rank: given[rank],
+            "this is the rank's own gradient, as it was given; the other ranks' are missing.",
+        ),
+        Slip(
+            "own-share",
+            lambda rank: scaled(sums[rank], 1 / max(sum(counts), 1)),
+            "this is the rank's own share of the mean. Have the shares been added up, and was it waited for?",
+        ),
+        Slip(
+            "own-mean",
+            lambda rank: means[rank],
+            "this is the mean over the rank's own examples; the other ranks' are missing.",
+        ),
         Slip("not-divided", lambda rank: total, "this is the sum over all examples, not their mean."),
-        Slip("sum-of-means", lambda rank: scaled(mean_of(means), n), "the ranks' averages are added up; where is the division?"),
-        Slip("divided-by-ranks", lambda rank: scaled(total, 1 / n), "the sum over all examples is divided by the number of ranks. How "
-             "many examples are there?"),
-        Slip("divided-by-own", lambda rank: scaled(total, 1 / max(counts[rank], 1)), "the sum over all examples is divided by this rank's "
-             "own count."),
-        Slip("divided-twice", lambda rank: scaled(want, 1 / n), "this is the right gradient divided by the number of ranks once more."),
-        Slip("public-form", lambda rank: mean_of(sums, counts), "this solves the public form of the exercise, where ranks hand over means. "
-             "Here they hand over sums.") if summed else
-        Slip("taken-for-sums", lambda rank: scaled(mean_of(means), n / max(sum(counts), 1)), "the ranks' means are added up as if they were sums."),
-    ]  # fmt: skip
+        Slip(
+            "sum-of-means",
+            lambda rank: scaled(mean_of(means), n),
+            "the ranks' averages are added up; where is the division?",
+        ),
+        Slip(
+            "divided-by-ranks",
+            lambda rank: scaled(total, 1 / n),
+            "the sum over all examples is divided by the number of ranks. How many examples are there?",
+        ),
+        Slip(
+            "divided-by-own",
+            lambda rank: scaled(total, 1 / max(counts[rank], 1)),
+            "the sum over all examples is divided by this rank's own count.",
+        ),
+        Slip(
+            "divided-twice",
+            lambda rank: scaled(want, 1 / n),
+            "this is the right gradient divided by the number of ranks once more.",
+        ),
+        Slip(
+            "public-form",
+            lambda rank: mean_of(sums, counts),
+            "this solves the public form of the exercise, where ranks hand over means. Here they hand over sums.",
+        )
+        if summed
+        else Slip(
+            "taken-for-sums",
+            lambda rank: scaled(mean_of(means), n / max(sum(counts), 1)),
+            "the ranks' means are added up as if they were sums.",
+        ),
+    ]
     fault = tensors_fault(case, outcome.value, want, slips)
     if case.adversary is not None:
         return judged(case, fault)
-    wire = bytes_fault(
-        outcome.meter, [[each] for each in given[0] if each.numel()], 1, 64 + 48 * len(given[0])
-    )
+    wire = bytes_fault(outcome.meter, [[each] for each in given[0] if each.numel()], 1, 64 + 48 * len(given[0]))
     return judged(case, fault, ("cost", "bytes", wire))
 
 
@@ -119,12 +153,21 @@ def _average_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
 def _sync_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, width = coin_of(rng), params["width"]
 
-    def case(
-        name: str, ranks: int, steps: Sequence[int], kind: Any, part: str, layers: int = 2, **more: Any
-    ) -> Case:
+    def case(name: str, ranks: int, steps: Sequence[int], kind: Any, part: str, layers: int = 2, **more: Any) -> Case:
         spec = {"seed": rng.randrange(2**31), "width": width, "layers": layers}
-        data = tuple((spec, [[(torch.randn(3, width, generator=coin), torch.randn(3, width, generator=coin)) for _ in range(many)]
-                             for many in steps]) for _ in range(ranks))  # fmt: skip
+        data = tuple(
+            (
+                spec,
+                [
+                    [
+                        (torch.randn(3, width, generator=coin), torch.randn(3, width, generator=coin))
+                        for _ in range(many)
+                    ]
+                    for many in steps
+                ],
+            )
+            for _ in range(ranks)
+        )
         return Case(name=name, ranks=ranks, per_rank=data, kind=kind, part=part, **{"visible": False, **more})
 
     return [
@@ -144,29 +187,49 @@ def _sync_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
     fault: Fault | None = None
     for step, many in enumerate(steps):
         model = net(spec)
-        micro = [
-            [gradients(model, mean_square(model(x), y)) for x, y in own[1][step]]
-            for own in case.per_rank or ()
-        ]
+        micro = [[gradients(model, mean_square(model(x), y)) for x, y in own[1][step]] for own in case.per_rank or ()]
         own = [mean_of(each) for each in micro]
         want = mean_of(own)
         begun = mean_of([each[0] for each in micro])
         mixed = [mean_of([begun, *each[1:]]) for each in micro]
         slips = [
-            Slip("flag-too-late", lambda rank, mixed=mixed: mixed[rank], "the first micro-batch was averaged over the ranks, the others were "
-                 "not: the flag that the *last forward pass* saw was down."),
-            Slip("never-averaged", lambda rank, own=own: own[rank], "this is the rank's own mean; nothing was averaged over the ranks. Which "
-                 "forward pass saw the flag up?"),
-            Slip("not-divided", lambda rank, want=want, many=many: scaled(want, many), "the micro-batches are added up; their mean is asked for."),
-            Slip("never-averaged", lambda rank, own=own, many=many: scaled(own[rank], many), "these are the rank's own micro-batches, added up; "
-                 "nothing was averaged over the ranks."),
-            Slip("flag-too-late", lambda rank, mixed=mixed, many=many: scaled(mixed[rank], many), "the first micro-batch was averaged over the "
-                 "ranks, the others were not, and no mean was taken."),
-            Slip("divided-by-ranks", lambda rank, want=want: scaled(want, 1 / n), "the right one divided by the number of ranks: the replica "
-                 "averages already."),
-            Slip("last-only", lambda rank, micro=micro, many=many: mean_of([scaled(each[-1], 1 / many) for each in micro]),
-                 "only the last micro-batch is in it."),
-        ]  # fmt: skip
+            Slip(
+                "flag-too-late",
+                lambda rank, mixed=mixed: mixed[rank],
+                "the first micro-batch was averaged over the ranks, the others were "
+                "not: the flag that the *last forward pass* saw was down.",
+            ),
+            Slip(
+                "never-averaged",
+                lambda rank, own=own: own[rank],
+                "this is the rank's own mean; nothing was averaged over the ranks. Which forward pass saw the flag up?",
+            ),
+            Slip(
+                "not-divided",
+                lambda rank, want=want, many=many: scaled(want, many),
+                "the micro-batches are added up; their mean is asked for.",
+            ),
+            Slip(
+                "never-averaged",
+                lambda rank, own=own, many=many: scaled(own[rank], many),
+                "these are the rank's own micro-batches, added up; nothing was averaged over the ranks.",
+            ),
+            Slip(
+                "flag-too-late",
+                lambda rank, mixed=mixed, many=many: scaled(mixed[rank], many),
+                "the first micro-batch was averaged over the ranks, the others were not, and no mean was taken.",
+            ),
+            Slip(
+                "divided-by-ranks",
+                lambda rank, want=want: scaled(want, 1 / n),
+                "the right one divided by the number of ranks: the replica averages already.",
+            ),
+            Slip(
+                "last-only",
+                lambda rank, micro=micro, many=many: mean_of([scaled(each[-1], 1 / many) for each in micro]),
+                "only the last micro-batch is in it.",
+            ),
+        ]
         seen = [row.get("gradients") for row in results]
         here = [each[step] if type(each) is list and len(each) == len(steps) else None for each in seen]
         fault = tensors_fault(case, here, want, slips if many > 1 or n > 1 else [])
@@ -188,10 +251,14 @@ def _sync_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
 def _sync_wire(meter: Meter, trained: Sequence[Tensor], steps: Sequence[int]) -> Fault | None:
     n, each = len(meter["messages_sent"]), 2 * (len(meter["messages_sent"]) - 1) * len(trained)
     if n > 1 and sum(steps) > len(steps) and min(meter["messages_sent"]) >= 0.99 * each * sum(steps):
-        return "every-micro-batch", (f"Gradients were averaged {sum(steps)} times in {len(steps)} step(s), once a micro-batch: right numbers, "
-                                     f"{sum(steps) / len(steps):.3g} times the communication.")  # fmt: skip
-    return first(messages_fault(meter, len(trained) * len(steps), "Which forward passes saw the flag up?", 1),
-                 bytes_fault(meter, [[p] for p in trained], len(steps), 64))  # fmt: skip
+        return "every-micro-batch", (
+            f"Gradients were averaged {sum(steps)} times in {len(steps)} step(s), once a micro-batch: right numbers, "
+            f"{sum(steps) / len(steps):.3g} times the communication."
+        )
+    return first(
+        messages_fault(meter, len(trained) * len(steps), "Which forward passes saw the flag up?", 1),
+        bytes_fault(meter, [[p] for p in trained], len(steps), 64),
+    )
 
 
 # --- the prediction
@@ -205,19 +272,27 @@ def exposed_seconds(params: Params) -> float:
 
 def _exposed_reveal(params: Params) -> str:
     ring = collectives.ring_cost(2 * params["params"], params["gpus"], 0.0, params["bandwidth"]).seconds
-    return (f"{duration_text(exposed_seconds(params))}: the ring takes {duration_text(ring)}, the backward pass hides "
-            f"{duration_text(ring - exposed_seconds(params))} of it.")  # fmt: skip
+    return (
+        f"{duration_text(exposed_seconds(params))}: the ring takes {duration_text(ring)}, the backward pass hides "
+        f"{duration_text(ring - exposed_seconds(params))} of it."
+    )
 
 
 CORE = {
     "average-gradients": Judging(
-        shares={"values:mean": 0.4, "cost:bytes": 0.2, "protocol:safe": 0.1, "generality:parts": 0.15, "generality:ranks": 0.1,
-                "generality:tensors": 0.05},
+        shares={
+            "values:mean": 0.4,
+            "cost:bytes": 0.2,
+            "protocol:safe": 0.1,
+            "generality:parts": 0.15,
+            "generality:ranks": 0.1,
+            "generality:tensors": 0.05,
+        },
         cases=_average_cases,
         verdicts=_average_verdicts,
         why="The gradient is linear: the gradient of a sum is the sum of gradients. So sums over examples may be added up over ranks, and "
-            "one division by the number of all examples makes the mean. The average of the ranks' averages is that mean only where all "
-            "parts are equally large.",
+        "one division by the number of all examples makes the mean. The average of the ranks' averages is that mean only where all "
+        "parts are equally large.",
         pytorch="DistributedDataParallel averages over *ranks*, and expects equal parts; its `join` can divide by the ranks that have data.",
     ),
     "predict-exposed": Judging(
@@ -225,18 +300,24 @@ CORE = {
         cases=lambda params, rng: [Case(name="your interval", part="interval")],
         verdicts=interval_verdicts,
         why="Both times grow with the number of parameters; tokens per GPU and bandwidth decide which is longer. What sticks out is the "
-            "difference, and nothing at all once a GPU has enough tokens.",
+        "difference, and nothing at all once a GPU has enough tokens.",
         pytorch="A profiler's trace shows it as the gap between the last backward kernel and the optimizer's first.",
         reveal=_exposed_reveal,
         truth=exposed_seconds,
     ),
     "one-sync": Judging(
-        shares={"values:gradients": 0.35, "cost:syncs": 0.25, "cost:graphs": 0.1, "generality:steps": 0.2, "generality:ranks": 0.1},
+        shares={
+            "values:gradients": 0.35,
+            "cost:syncs": 0.25,
+            "cost:graphs": 0.1,
+            "generality:steps": 0.2,
+            "generality:ranks": 0.1,
+        },
         measured_by_worker=("cost:graphs",),
         cases=_sync_cases,
         verdicts=_sync_verdicts,
         why="The replica prepares for averaging in the forward pass, so the flag has to be right before it, for each micro-batch. The last "
-            "one averages all that was accumulated, because the sum of averages is the average of sums.",
+        "one averages all that was accumulated, because the sum of averages is the average of sums.",
         pytorch="`DistributedDataParallel.no_sync()`; its forward pass reads `require_backward_grad_sync` and prepares the reducer.",
     ),
-}  # fmt: skip
+}

@@ -42,23 +42,40 @@ CaseOf = Callable[..., Case]
 def _case_of(params: Params, rng: random.Random) -> CaseOf:
     coin = coin_of(rng)
 
-    def case(name: str, ranks: int, kind: Any, part: str, *, more: tuple[Any, ...] = (), steps: int = 2, visible: bool = False,
-             adversary: Any = None, **spec: Any) -> Case:  # fmt: skip
+    def case(
+        name: str,
+        ranks: int,
+        kind: Any,
+        part: str,
+        *,
+        more: tuple[Any, ...] = (),
+        steps: int = 2,
+        visible: bool = False,
+        adversary: Any = None,
+        **spec: Any,
+    ) -> Case:
         full = {"seed": rng.randrange(2**31), "width": params["width"], "layers": 3, **spec}
         data = tuple(
-            (full, more, [torch.randn(2, full["width"], generator=coin) for _ in range(steps)])
-            for _ in range(ranks)
+            (full, more, [torch.randn(2, full["width"], generator=coin) for _ in range(steps)]) for _ in range(ranks)
         )
-        return Case(
-            name=name, ranks=ranks, per_rank=data, kind=kind, part=part, visible=visible, adversary=adversary
-        )
+        return Case(name=name, ranks=ranks, per_rank=data, kind=kind, part=part, visible=visible, adversary=adversary)
 
     return case
 
 
 def _timed(case: CaseOf, more: tuple[Any, ...] = ()) -> Case:
-    return case("three ranks on the clock", RANKS, "cost", "overlap", more=more, steps=1, width=WIDE, layers=5, biases=False,
-                seconds=SECONDS)  # fmt: skip
+    return case(
+        "three ranks on the clock",
+        RANKS,
+        "cost",
+        "overlap",
+        more=more,
+        steps=1,
+        width=WIDE,
+        layers=5,
+        biases=False,
+        seconds=SECONDS,
+    )
 
 
 def _hook_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -71,13 +88,8 @@ def _hook_cases(params: Params, rng: random.Random) -> list[Case]:
         case("five ranks, three steps", 5, "generality", "ranks", steps=3, layers=2),
         case("a frozen layer in the middle", 3, "generality", "models", frozen=(1,)),
         case("first and last layer share their weights", 3, "generality", "models", tied=True),
-        case(
-            "gradients zeroed, not forgotten, between steps", 2, "generality", "models", zeroed=True, steps=3
-        ),
-        *(
-            case(f"three ranks, {unkind}", 3, "protocol", "in-flight", adversary=unkind, layers=2)
-            for unkind in UNKIND
-        ),
+        case("gradients zeroed, not forgotten, between steps", 2, "generality", "models", zeroed=True, steps=3),
+        *(case(f"three ranks, {unkind}", 3, "protocol", "in-flight", adversary=unkind, layers=2) for unkind in UNKIND),
     ]
 
 
@@ -94,12 +106,24 @@ def _bucket_cases(params: Params, rng: random.Random) -> list[Case]:
         case("every parameter is larger than a bucket", 2, "generality", "models", more=(4,)),
         case("a frozen layer in the middle", 3, "generality", "models", more=(2 * layer,), layers=4, frozen=(1,)),
         case("first and last layer share their weights", 3, "generality", "models", more=(2 * layer,), tied=True),
-        case("float32 and float64 side by side", 2, "generality", "models", more=(4 * layer,), layers=4,
-             dtypes=("float32", "float64", "float64", "float32")),
-        case("gradients zeroed, not forgotten, between steps", 2, "generality", "models", more=(2 * layer,), zeroed=True),
+        case(
+            "float32 and float64 side by side",
+            2,
+            "generality",
+            "models",
+            more=(4 * layer,),
+            layers=4,
+            dtypes=("float32", "float64", "float64", "float32"),
+        ),
+        case(
+            "gradients zeroed, not forgotten, between steps", 2, "generality", "models", more=(2 * layer,), zeroed=True
+        ),
         case("gradients come in another order on odd ranks", 4, "protocol", "one-order", more=(layer,), branches=True),
-        *(case(f"three ranks, {unkind}", 3, "protocol", "in-flight", more=(layer,), adversary=unkind, layers=2) for unkind in UNKIND),
-    ]  # fmt: skip
+        *(
+            case(f"three ranks, {unkind}", 3, "protocol", "in-flight", more=(layer,), adversary=unkind, layers=2)
+            for unkind in UNKIND
+        ),
+    ]
 
 
 def _loss(model: Any, x: Tensor) -> Tensor:
@@ -135,10 +159,7 @@ def _returned(results: Sequence[Any], steps: int) -> Fault | None:
                 f"Rank {rank}: what came back is of type {row['returned']}; return the function `finish`.",
             )
         if type(row) is not dict or type(row.get("gradients")) is not list or len(row["gradients"]) != steps:
-            return (
-                "no-gradients",
-                f"Rank {rank} gave {describe(row)}; gradients of {steps} steps are to come.",
-            )
+            return ("no-gradients", f"Rank {rank} gave {describe(row)}; gradients of {steps} steps are to come.")
     return None
 
 
@@ -149,12 +170,27 @@ def _gradients_fault(case: Case, results: Sequence[Any]) -> Fault | None:
         return fault
     for step, (own, want) in enumerate(zip(locals_, means, strict=True)):
         slips = [
-            Slip("own-gradient", lambda rank, own=own: own[rank], "these are the rank's own gradients; nothing was averaged."),
-            Slip("sum", lambda rank, want=want: scaled(want, n), "these are the sums over ranks; their means are asked for."),
-            Slip("divided-twice", lambda rank, want=want: scaled(want, 1 / n), "the means are divided by the number of ranks once more."),
-            Slip("own-divided", lambda rank, own=own: scaled(own[rank], 1 / n), "this is the rank's own gradient divided by the number of "
-                 "ranks: the others' have not arrived."),
-        ]  # fmt: skip
+            Slip(
+                "own-gradient",
+                lambda rank, own=own: own[rank],
+                "these are the rank's own gradients; nothing was averaged.",
+            ),
+            Slip(
+                "sum",
+                lambda rank, want=want: scaled(want, n),
+                "these are the sums over ranks; their means are asked for.",
+            ),
+            Slip(
+                "divided-twice",
+                lambda rank, want=want: scaled(want, 1 / n),
+                "the means are divided by the number of ranks once more.",
+            ),
+            Slip(
+                "own-divided",
+                lambda rank, own=own: scaled(own[rank], 1 / n),
+                "this is the rank's own gradient divided by the number of ranks: the others' have not arrived.",
+            ),
+        ]
         fault = tensors_fault(case, [row["gradients"][step] for row in results], want, slips if n > 1 else [])
         if fault and step and case.adversary is None:
             return (
@@ -174,8 +210,7 @@ def _verdicts(
     if case.adversary is not None or case.part == "one-order":
         return judged(case, fault)
     wire = first(
-        bytes_fault(meter, buckets, steps, 256),
-        messages_fault(meter, len(buckets) * steps, think, steps, exactly),
+        bytes_fault(meter, buckets, steps, 256), messages_fault(meter, len(buckets) * steps, think, steps, exactly)
     )
     if case.part == "overlap":
         last = collective_seconds(sum(each.nbytes for each in buckets[-1]), case.ranks or 1)
@@ -213,24 +248,37 @@ def _bucket_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdi
 
 HOOKS = {
     "ddp-hooks": Judging(
-        shares={"values:gradients": 0.25, "cost:overlap": 0.25, "cost:once": 0.15, "protocol:in-flight": 0.1, "generality:ranks": 0.1,
-                "generality:models": 0.15},
+        shares={
+            "values:gradients": 0.25,
+            "cost:overlap": 0.25,
+            "cost:once": 0.15,
+            "protocol:in-flight": 0.1,
+            "generality:ranks": 0.1,
+            "generality:models": 0.15,
+        },
         measured_by_worker=("cost:overlap",),
         cases=_hook_cases,
         verdicts=_hook_verdicts,
         why="A gradient that is complete will not change any more in this backward pass, so its all-reduce may leave at once and travel "
-            "while the layers before are still computing. Only the first layer's, which is complete last, has nothing left to hide behind.",
+        "while the layers before are still computing. Only the first layer's, which is complete last, has nothing left to hide behind.",
         pytorch="`DistributedDataParallel` does this in its reducer, in buckets; `register_post_accumulate_grad_hook` is the public hook.",
     ),
     "ddp-buckets": Judging(
-        shares={"values:gradients": 0.2, "cost:overlap": 0.25, "cost:once": 0.15, "protocol:in-flight": 0.05, "protocol:one-order": 0.1,
-                "generality:ranks": 0.1, "generality:models": 0.15},
+        shares={
+            "values:gradients": 0.2,
+            "cost:overlap": 0.25,
+            "cost:once": 0.15,
+            "protocol:in-flight": 0.05,
+            "protocol:one-order": 0.1,
+            "generality:ranks": 0.1,
+            "generality:models": 0.15,
+        },
         measured_by_worker=("cost:overlap",),
         cases=_bucket_cases,
         verdicts=_bucket_verdicts,
         why="A bucket pays one latency for many parameters, and can leave when its last gradient is there; so neighbours in the backward "
-            "pass belong together. Collectives are matched by their order, not by their content: a rank that sends what is ready first "
-            "has its numbers added to other parameters' numbers.",
+        "pass belong together. Collectives are matched by their order, not by their content: a rank that sends what is ready first "
+        "has its numbers added to other parameters' numbers.",
         pytorch="`DistributedDataParallel(bucket_cap_mb=25)`; its first bucket is small, so that communication begins early.",
     ),
-}  # fmt: skip
+}

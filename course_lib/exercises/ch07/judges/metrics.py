@@ -20,17 +20,12 @@ def _metric_cases(params: Params, rng: random.Random) -> list[Case]:
         tokens = rng.randrange(20, 2000)
         return rng.uniform(0.5, 4.0), rng.randrange(tokens // 2), tokens
 
-    def case(
-        name: str, lengths: Sequence[int], kind: Any = "generality", part: str = "ranks", **more: Any
-    ) -> Case:
+    def case(name: str, lengths: Sequence[int], kind: Any = "generality", part: str = "ranks", **more: Any) -> Case:
         blanks = more.pop("blanks", 0)
         data = tuple(
-            ([*(batch() for _ in range(many)), *((math.nan, 0, 0) for _ in range(blanks))],)
-            for many in lengths
+            ([*(batch() for _ in range(many)), *((math.nan, 0, 0) for _ in range(blanks))],) for many in lengths
         )
-        return Case(
-            name=name, ranks=len(lengths), per_rank=data, kind=kind, part=part, **{"visible": False, **more}
-        )
+        return Case(name=name, ranks=len(lengths), per_rank=data, kind=kind, part=part, **{"visible": False, **more})
 
     many = params["batches"]
     return [
@@ -56,47 +51,48 @@ def _metric_slips(case: Case, rank: int) -> list[tuple[str, dict[str, float], st
     flat = [each for rows in own for each in rows]
 
     def means(rows: Sequence[Any]) -> dict[str, float]:
-        return {
-            "loss": sum(m for m, _, _ in rows) / len(rows),
-            "accuracy": sum(c / t for _, c, t in rows) / len(rows),
-        }
+        return {"loss": sum(m for m, _, _ in rows) / len(rows), "accuracy": sum(c / t for _, c, t in rows) / len(rows)}
 
     def weighted(rows: Sequence[Any]) -> dict[str, float]:
         tokens = sum(t for _, _, t in rows)
-        return {
-            "loss": sum(m * t for m, _, t in rows) / tokens,
-            "accuracy": sum(c for _, c, _ in rows) / tokens,
-        }
+        return {"loss": sum(m * t for m, _, t in rows) / tokens, "accuracy": sum(c for _, c, _ in rows) / tokens}
 
     busy = [rows for rows in own if rows]
     tokens = sum(t for _, _, t in flat)
     found = [
         ("mean-of-means", means(flat), "a mean over batches: a batch with few tokens counts as much as a full one."),
-        ("mean-over-ranks", {key: sum(weighted(rows)[key] for rows in busy) / len(busy) for key in ("loss", "accuracy")},
-         "a mean over ranks, which have different numbers of tokens."),
-        ("mean-over-ranks", {key: sum(means(rows)[key] for rows in busy) / len(busy) for key in ("loss", "accuracy")},
-         "a mean over ranks of a mean over batches; tokens are to be counted."),
-        ("perplexity-averaged", {"perplexity": sum(math.exp(m) * t for m, _, t in flat) / tokens},
-         "this is the mean of the batches' perplexities; e to the mean loss is smaller."),
-        ("perplexity-averaged", {"perplexity": sum(math.exp(m) for m, _, _ in flat) / len(flat)},
-         "this is the mean of the batches' perplexities; e to the mean loss is smaller."),
-        ("perplexity-averaged", {"perplexity": sum(math.exp(weighted(rows)["loss"]) for rows in busy) / len(busy)},
-         "this is the mean of the ranks' perplexities; e to the mean loss is smaller."),
-    ]  # fmt: skip
+        (
+            "mean-over-ranks",
+            {key: sum(weighted(rows)[key] for rows in busy) / len(busy) for key in ("loss", "accuracy")},
+            "a mean over ranks, which have different numbers of tokens.",
+        ),
+        (
+            "mean-over-ranks",
+            {key: sum(means(rows)[key] for rows in busy) / len(busy) for key in ("loss", "accuracy")},
+            "a mean over ranks of a mean over batches; tokens are to be counted.",
+        ),
+        (
+            "perplexity-averaged",
+            {"perplexity": sum(math.exp(m) * t for m, _, t in flat) / tokens},
+            "this is the mean of the batches' perplexities; e to the mean loss is smaller.",
+        ),
+        (
+            "perplexity-averaged",
+            {"perplexity": sum(math.exp(m) for m, _, _ in flat) / len(flat)},
+            "this is the mean of the batches' perplexities; e to the mean loss is smaller.",
+        ),
+        (
+            "perplexity-averaged",
+            {"perplexity": sum(math.exp(weighted(rows)["loss"]) for rows in busy) / len(busy)},
+            "this is the mean of the ranks' perplexities; e to the mean loss is smaller.",
+        ),
+    ]
     if own[rank]:
         found.append(
-            (
-                "own-numbers",
-                weighted(own[rank]),
-                "these are the rank's own numbers; the other ranks' are missing.",
-            )
+            ("own-numbers", weighted(own[rank]), "these are the rank's own numbers; the other ranks' are missing.")
         )
         found.append(
-            (
-                "own-numbers",
-                means(own[rank]),
-                "these are the rank's own numbers; the other ranks' are missing.",
-            )
+            ("own-numbers", means(own[rank]), "these are the rank's own numbers; the other ranks' are missing.")
         )
     return found
 
@@ -123,11 +119,7 @@ def _metric_fault(case: Case, results: Sequence[Any]) -> Fault | None:
             if not is_number(value):
                 return "not-a-number", f"Rank {rank}: {name} is {describe(value)}; a number is to come."
             for mistake, held, told in _metric_slips(case, rank):
-                if (
-                    name in held
-                    and near(value, held[name], 1e-5)
-                    and len(results) + len(case.per_rank[0][0]) > 2
-                ):
+                if name in held and near(value, held[name], 1e-5) and len(results) + len(case.per_rank[0][0]) > 2:
                     return mistake, f"Rank {rank}, {name}: {told}"
             if name == "accuracy" and near(value, 100 * right, 1e-5):
                 return "in-percent", f"Rank {rank}: accuracy is in per cent; a fraction of 1 is to come."
@@ -165,5 +157,5 @@ METRICS = {
         verdicts=_metric_verdicts,
         why="Means cannot be added up; sums and counts can. Perplexity is no mean at all but a function of one, so it comes last.",
         pytorch="torchmetrics keeps sums and counts per rank and reduces those; a plain all-reduce of means is the mistake it avoids.",
-    ),
-}  # fmt: skip
+    )
+}

@@ -53,20 +53,24 @@ def all_alike(got: Sequence[Any], want: Sequence[Tensor | None]) -> bool:
 
 def largest(tensors: Sequence[Tensor | None]) -> float:
     """The largest number in any of the tensors, without its sign."""
-    return max(
-        (each.double().abs().max().item() for each in tensors if each is not None and each.numel()),
-        default=0.0,
-    )
+    return max((each.double().abs().max().item() for each in tensors if each is not None and each.numel()), default=0.0)
 
 
 def in_flight(case: Case, rank: int) -> Fault:
     """A result that is right on a kind machine and wrong on this one."""
-    return "in-flight", (f"With {case.adversary}, rank {rank}'s result changes. A tensor is used while it is under way: between the start "
-                         "of an asynchronous operation and its `wait()` it may be neither read nor written.")  # fmt: skip
+    return "in-flight", (
+        f"With {case.adversary}, rank {rank}'s result changes. A tensor is used while it is under way: between the start "
+        "of an asynchronous operation and its `wait()` it may be neither read nor written."
+    )
 
 
-def tensors_fault(case: Case, results: Sequence[Any], want: Sequence[Tensor | None], slips: Sequence[Slip] = (),
-                  what: str = "gradient") -> Fault | None:  # fmt: skip
+def tensors_fault(
+    case: Case,
+    results: Sequence[Any],
+    want: Sequence[Tensor | None],
+    slips: Sequence[Slip] = (),
+    what: str = "gradient",
+) -> Fault | None:
     """The first rank whose tensors are not the wanted ones, and what they are instead."""
     for rank, got in enumerate(results):
         if type(got) not in (list, tuple) or len(got) != len(want):
@@ -88,10 +92,7 @@ def _named(rank: int, got: Tensors, want: Sequence[Tensor | None], slips: Sequen
     for place, (one, two) in enumerate(zip(got, want, strict=True)):
         where = f"{what} {place} of {len(want)}"
         if two is None and one is not None:
-            return (
-                "frozen-touched",
-                f"Rank {rank}: parameter {place} is frozen and got a {what}; it stays None.",
-            )
+            return ("frozen-touched", f"Rank {rank}: parameter {place} is frozen and got a {what}; it stays None.")
         if two is None:
             continue
         if one is None:
@@ -105,15 +106,15 @@ def _named(rank: int, got: Tensors, want: Sequence[Tensor | None], slips: Sequen
             )
     top = largest(want)
     place = next(
-        i
-        for i, (one, two) in enumerate(zip(got, want, strict=True))
-        if two is not None and not alike(one, two, top)
+        i for i, (one, two) in enumerate(zip(got, want, strict=True)) if two is not None and not alike(one, two, top)
     )
     right = sum(two is None or alike(one, two, top) for one, two in zip(got, want, strict=True))
     factor = _factor(got[place], want[place])
     if _close(got[place], want[place]):
-        return "rounded", (f"Rank {rank}: {what} {place} of {len(want)} is close, but not exact: were numbers sent, or added up, in another "
-                           "dtype?")  # fmt: skip
+        return "rounded", (
+            f"Rank {rank}: {what} {place} of {len(want)} is close, but not exact: were numbers sent, or added up, in another "
+            "dtype?"
+        )
     told = f"it is {factor:.4g} times the right one" if factor is not None else "these are other numbers"
     return (
         "other-numbers",
@@ -132,9 +133,7 @@ def _factor(got: Any, want: Any) -> float | None:
     factor = (got.reshape(-1)[top] / want.reshape(-1)[top]).item()
     return (
         factor
-        if torch.allclose(
-            got.double(), factor * want.double(), rtol=1e-3, atol=1e-4 * want.abs().max().item()
-        )
+        if torch.allclose(got.double(), factor * want.double(), rtol=1e-3, atol=1e-4 * want.abs().max().item())
         else None
     )
 
@@ -149,10 +148,11 @@ def mean_of(lists: Sequence[Sequence[Tensor | None]], weights: Sequence[float] |
     shares = weights or [1.0] * len(lists)
     whole = sum(shares) or 1.0
     return [
-        None if row[0] is None
+        None
+        if row[0] is None
         else (sum(w * each.double() for w, each in zip(shares, row, strict=True)) / whole).to(row[0].dtype)
         for row in zip(*lists, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def net(spec: Mapping[str, Any], rank: int = 0) -> Net:
@@ -190,8 +190,10 @@ def bytes_fault(
     ring = [each * steps for each in step_bytes(buckets, n)]
     size = sum(each.nbytes for bucket in buckets for each in bucket) * steps
     if sum(sent) < 0.99 * 2 * (n - 1) * size:
-        return "too-few-bytes", (f"The {n} ranks sent {sum(sent):,} bytes in all; to average {size:,} bytes over them takes "
-                                 f"{2 * (n - 1) * size:,}: every rank's part must reach the mean, and the mean every rank.")  # fmt: skip
+        return "too-few-bytes", (
+            f"The {n} ranks sent {sum(sent):,} bytes in all; to average {size:,} bytes over them takes "
+            f"{2 * (n - 1) * size:,}: every rank's part must reach the mean, and the mean every rank."
+        )
     worst = max(range(n), key=lambda rank: sent[rank] - ring[rank])
     if sent[worst] <= 1.02 * ring[worst] * (1 + ending / max(steps, 1)) + spare:
         return None
@@ -201,24 +203,28 @@ def bytes_fault(
             f"Everything goes through rank {worst}: it sends {sent[worst]:,} bytes, a ring needs {ring[worst]:,} per rank.",
         )
     times = sent[worst] / ring[worst] if ring[worst] else 0.0
-    return "too-many-bytes", (f"Rank {worst} sent {sent[worst]:,} bytes, {times:.3g} times what averaging the gradients once a step takes "
-                              f"({ring[worst]:,}). What goes over the wire more than once, or need not go at all?")  # fmt: skip
+    return "too-many-bytes", (
+        f"Rank {worst} sent {sent[worst]:,} bytes, {times:.3g} times what averaging the gradients once a step takes "
+        f"({ring[worst]:,}). What goes over the wire more than once, or need not go at all?"
+    )
 
 
-def messages_fault(
-    meter: Meter, collectives: int, think: str, spare: int, exactly: bool = False
-) -> Fault | None:
+def messages_fault(meter: Meter, collectives: int, think: str, spare: int, exactly: bool = False) -> Fault | None:
     """More all-reduces than asked for, or, with `exactly`, fewer; `spare` more are free."""
     n = len(meter["messages_sent"])
     if exactly and n > 1 and min(meter["messages_sent"]) < 2 * (n - 1) * collectives:
-        return "too-few-collectives", (f"{min(meter['messages_sent']):,} messages per rank are fewer than {collectives} all-reduces make: "
-                                       f"were buckets filled beyond their size? {think}")  # fmt: skip
+        return "too-few-collectives", (
+            f"{min(meter['messages_sent']):,} messages per rank are fewer than {collectives} all-reduces make: "
+            f"were buckets filled beyond their size? {think}"
+        )
     most = 2 * (n - 1) * (collectives + spare)
     worst = max(meter["messages_sent"])
     if n == 1 or worst <= most:
         return None
-    return "too-many-collectives", (f"{worst:,} messages per rank are about {worst / (2 * (n - 1)):.0f} all-reduces; {collectives} are "
-                                    f"enough. {think}")  # fmt: skip
+    return "too-many-collectives", (
+        f"{worst:,} messages per rank are about {worst / (2 * (n - 1)):.0f} all-reduces; {collectives} are "
+        f"enough. {think}"
+    )
 
 
 def overlap_fault(meter: Meter, computing: float, last: float, slack: float) -> Fault | None:
@@ -231,33 +237,32 @@ def overlap_fault(meter: Meter, computing: float, last: float, slack: float) -> 
         )
     if out <= slack * last:
         return None
-    return "not-hidden", (f"{out * 1e6:,.0f} µs of communication stick out of the backward pass, where those of the last gradients, "
-                          f"{last * 1e6:,.0f} µs, are all that must. When does each all-reduce start, and who waits for it, and when?")  # fmt: skip
+    return "not-hidden", (
+        f"{out * 1e6:,.0f} µs of communication stick out of the backward pass, where those of the last gradients, "
+        f"{last * 1e6:,.0f} µs, are all that must. When does each all-reduce start, and who waits for it, and when?"
+    )
 
 
-def graphs_fault(
-    counts: Sequence[Any], forwards: Sequence[int], rows: int, least: Sequence[int]
-) -> Fault | None:
+def graphs_fault(counts: Sequence[Any], forwards: Sequence[int], rows: int, least: Sequence[int]) -> Fault | None:
     """Micro-batches that went through the model together, more than once, or whose graphs were kept."""
     for rank, (seen, many) in enumerate(zip(counts, forwards, strict=True)):
-        if type(seen) is not dict or not all(
-            is_number(seen.get(name)) for name in ("forwards", "rows", "most alive")
-        ):
+        if type(seen) is not dict or not all(is_number(seen.get(name)) for name in ("forwards", "rows", "most alive")):
             return "not-counted", "The forward passes of this run could not be counted."
         if seen["rows"] > rows:
-            return "one-big-batch", (f"Rank {rank} put {seen['rows']} rows through the model at once, where a micro-batch has {rows}: the "
-                                     "memory of all of them is what micro-batches are there to avoid.")  # fmt: skip
+            return "one-big-batch", (
+                f"Rank {rank} put {seen['rows']} rows through the model at once, where a micro-batch has {rows}: the "
+                "memory of all of them is what micro-batches are there to avoid."
+            )
         if seen["forwards"] < least[rank]:
             return (
                 "fewer-forwards",
                 f"Rank {rank} called the model {seen['forwards']} times for {many} micro-batches: call the model itself, not its parts.",
             )
         if seen["forwards"] > many:
-            return (
-                "more-forwards",
-                f"Rank {rank} made {seen['forwards']} forward passes for {many} micro-batches.",
-            )
+            return ("more-forwards", f"Rank {rank} made {seen['forwards']} forward passes for {many} micro-batches.")
         if seen["most alive"] > 1:
-            return "graphs-kept", (f"Rank {rank} kept the graphs of {seen['most alive']} micro-batches alive at once; send each one "
-                                   "backwards before the next goes forwards.")  # fmt: skip
+            return "graphs-kept", (
+                f"Rank {rank} kept the graphs of {seen['most alive']} micro-batches alive at once; send each one "
+                "backwards before the next goes forwards."
+            )
     return None

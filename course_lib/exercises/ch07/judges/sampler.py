@@ -16,13 +16,7 @@ def _sampler_cases(params: Params, rng: random.Random) -> list[Case]:
     many, seed = params["samples"], rng.randrange(1000)
 
     def case(
-        name: str,
-        samples: int,
-        worlds: tuple[int, ...],
-        kind: Any,
-        part: str,
-        epochs: int = 1,
-        visible: bool = False,
+        name: str, samples: int, worlds: tuple[int, ...], kind: Any, part: str, epochs: int = 1, visible: bool = False
     ) -> Case:
         return Case(name=name, args=(samples, worlds, epochs, seed), kind=kind, part=part, visible=visible)
 
@@ -30,10 +24,12 @@ def _sampler_cases(params: Params, rng: random.Random) -> list[Case]:
         case(f"{many} samples on 4 ranks", many, (4,), "values", "once", visible=True),
         case("60 samples on 3 ranks, four epochs", 60, (3,), "values", "order", 4, visible=True),
         case("20 samples on 5 ranks", 20, (5,), "values", "once"),
-        *(case(f"{samples} samples on {ranks} rank(s)", samples, (ranks,), "generality", "sizes")
-          for samples, ranks in ((12, 1), (31, 7), (5, 8), (2, 7), (64, 8))),
+        *(
+            case(f"{samples} samples on {ranks} rank(s)", samples, (ranks,), "generality", "sizes")
+            for samples, ranks in ((12, 1), (31, 7), (5, 8), (2, 7), (64, 8))
+        ),
         case("36 samples on 1, 2, 3, 4 and 6 ranks", 36, (1, 2, 3, 4, 6), "generality", "any-ranks"),
-    ]  # fmt: skip
+    ]
 
 
 def _lists_fault(rows: Any, ranks: int, samples: int) -> Fault | None:
@@ -90,8 +86,10 @@ def _once_fault(params: Params, rows: Sequence[Sequence[int]], samples: int, ran
         )
     order = _dealt(rows)
     if not drop and samples and order[samples:] != [order[i % samples] for i in range(samples, len(order))]:
-        return "padded-otherwise", ("Dealt out rank by rank, the order of this epoch does not begin again at its own beginning where samples "
-                                    "run out. Deal: one to rank 0, one to rank 1, and so on.")  # fmt: skip
+        return "padded-otherwise", (
+            "Dealt out rank by rank, the order of this epoch does not begin again at its own beginning where samples "
+            "run out. Deal: one to rank 0, one to rank 1, and so on."
+        )
     return None
 
 
@@ -99,15 +97,14 @@ def _order_fault(got: Any, samples: int, ranks: int) -> Fault | None:
     epochs: list[list[list[int]]] = got["epochs"]
     orders = [_dealt(rows) for rows in epochs]
     if got.get("again") != epochs[0]:
-        return "not-repeatable", ("Called again with the same arguments, a rank gets another list: the order hangs on a generator that something "
-                                  "else uses too. Ranks cannot rely on it.")  # fmt: skip
+        return "not-repeatable", (
+            "Called again with the same arguments, a rank gets another list: the order hangs on a generator that something "
+            "else uses too. Ranks cannot rely on it."
+        )
     if orders[0] == sorted(orders[0]):
         return "not-shuffled", "The samples come in the order in which they are stored."
     if len(orders) > 1 and all(order == orders[0] for order in orders[1:]):
-        return (
-            "epoch-ignored",
-            f"All {len(orders)} epochs have one and the same order. What was the epoch given for?",
-        )
+        return ("epoch-ignored", f"All {len(orders)} epochs have one and the same order. What was the epoch given for?")
     if len(orders) > 1 and len({tuple(order) for order in orders}) < len(orders):
         return "epochs-alike", "Two epochs have the same order."
     if got.get("other seed") == epochs[0]:
@@ -120,8 +117,10 @@ def _order_fault(got: Any, samples: int, ranks: int) -> Fault | None:
         )
     sets = [[frozenset(row) for row in rows] for rows in epochs]
     if len(sets) > 1 and ranks > 1 and all(one == sets[0] for one in sets[1:]):
-        return "own-part-only", ("In every epoch each rank reads the same samples, in another order: shuffle all of them first, and deal "
-                                 "afterwards.")  # fmt: skip
+        return "own-part-only", (
+            "In every epoch each rank reads the same samples, in another order: shuffle all of them first, and deal "
+            "afterwards."
+        )
     return None
 
 
@@ -154,10 +153,14 @@ def _same_order(got: Sequence[Any], worlds: Sequence[int]) -> Fault | None:
         if _dealt(rows) == alone:
             continue
         if [*chain.from_iterable(rows)] == alone:
-            return "in-blocks", (f"Each of {ranks} ranks reads a block of the order, so that a step's samples are others than on one rank. Deal "
-                                 f"them out instead: not {len(alone) // ranks} in a row to each, but one by one.")  # fmt: skip
-        return "order-of-its-own", (f"{ranks} ranks together read another order than one rank alone, with the same seed in the same epoch: a "
-                                    "run on another number of ranks would see other batches.")  # fmt: skip
+            return "in-blocks", (
+                f"Each of {ranks} ranks reads a block of the order, so that a step's samples are others than on one rank. Deal "
+                f"them out instead: not {len(alone) // ranks} in a row to each, but one by one."
+            )
+        return "order-of-its-own", (
+            f"{ranks} ranks together read another order than one rank alone, with the same seed in the same epoch: a "
+            "run on another number of ranks would see other batches."
+        )
     return None
 
 
@@ -167,7 +170,7 @@ SAMPLER = {
         cases=_sampler_cases,
         verdicts=_sampler_verdicts,
         why="All ranks make the same order from seed and epoch, and each takes every N-th of it. So the parts are disjoint without a word "
-            "being said, and a step reads the same samples on any number of ranks.",
+        "being said, and a step reads the same samples on any number of ranks.",
         pytorch="`torch.utils.data.DistributedSampler`; forget `set_epoch(epoch)` and every epoch has the first one's order.",
-    ),
-}  # fmt: skip
+    )
+}

@@ -46,31 +46,21 @@ def _token_cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
     def case(
-        name: str,
-        table: Sequence[Sequence[Sequence[int]]],
-        kind: Any = "generality",
-        part: str = "ranks",
-        **more: Any,
+        name: str, table: Sequence[Sequence[Sequence[int]]], kind: Any = "generality", part: str = "ranks", **more: Any
     ) -> Case:
         spec = {"seed": rng.randrange(2**31), "vocabulary": params["vocabulary"], "width": params["width"]}
         data = tuple((spec, [_micro(coin, params, 2, 6, padded) for padded in own]) for own in table)
-        return Case(
-            name=name, ranks=len(table), per_rank=data, kind=kind, part=part, **{"visible": False, **more}
-        )
+        return Case(name=name, ranks=len(table), per_rank=data, kind=kind, part=part, **{"visible": False, **more})
 
     uneven = [[(0, 5), (3, 4)], [(0, 0), (1, 0)], [(5, 5), (4, 2)]]
     return [
         case("three ranks with two micro-batches each", uneven, "values", "tokens", visible=True),
-        case(
-            "two ranks, other data", [[(5, 5), (0, 0), (2, 3)], [(0, 1), (4, 4), (5, 0)]], "values", "tokens"
-        ),
+        case("two ranks, other data", [[(5, 5), (0, 0), (2, 3)], [(0, 1), (4, 4), (5, 0)]], "values", "tokens"),
         case("one rank alone, padded unevenly", [[(0, 0), (5, 5), (1, 4)]]),
         case("no padding anywhere", [[(0, 0), (0, 0)], [(0, 0), (0, 0)]]),
         case("five ranks with one micro-batch each", [[(i, 5 - i)] for i in range(5)]),
         case(
-            "ranks with 3, 1 and 2 micro-batches",
-            [[(0, 3), (2, 2), (5, 5)], [(0, 0)], [(1, 1), (4, 5)]],
-            part="uneven",
+            "ranks with 3, 1 and 2 micro-batches", [[(0, 3), (2, 2), (5, 5)], [(0, 0)], [(1, 1), (4, 5)]], part="uneven"
         ),
         case("a rank without a micro-batch", [[(0, 3)], [], [(2, 2), (1, 5)]], part="uneven"),
         case("a micro-batch of padding alone", [[(6, 6), (0, 3)], [(1, 1)]], part="uneven"),
@@ -111,23 +101,53 @@ def _token_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
     local = [total(rows, [1 / max(sum(r[2] for r in rows), 1)] * len(rows)) for rows in sums]
     micro = [total(rows, [1 / max(r[2], 1) / len(rows) for r in rows]) for rows in sums]
     plain = [total(rows, [1 / max(r[2], 1) for r in rows]) for rows in sums]
-    mean = {name: (mean_of([g for g, _ in each]), sum(x for _, x in each) / n)
-            for name, each in (("local", local), ("micro", micro), ("plain", plain))}  # fmt: skip
+    mean = {
+        name: (mean_of([g for g, _ in each]), sum(x for _, x in each) / n)
+        for name, each in (("local", local), ("micro", micro), ("plain", plain))
+    }
     told = [
-        ("mean-of-means", lambda rank: mean["micro"], "a mean of means: a token in a micro-batch with few of them counts more than one in a "
-         "full micro-batch."),
-        ("mean-over-ranks", lambda rank: mean["local"], "right within each rank, then averaged over ranks as if all had as many tokens."),
-        ("own-tokens", lambda rank: local[rank], "this is the mean over the rank's own tokens; those of the others are missing."),
-        ("own-tokens", lambda rank: micro[rank], "this is a mean over the rank's own micro-batches; the other ranks are missing."),
+        (
+            "mean-of-means",
+            lambda rank: mean["micro"],
+            "a mean of means: a token in a micro-batch with few of them counts more than one in a full micro-batch.",
+        ),
+        (
+            "mean-over-ranks",
+            lambda rank: mean["local"],
+            "right within each rank, then averaged over ranks as if all had as many tokens.",
+        ),
+        (
+            "own-tokens",
+            lambda rank: local[rank],
+            "this is the mean over the rank's own tokens; those of the others are missing.",
+        ),
+        (
+            "own-tokens",
+            lambda rank: micro[rank],
+            "this is a mean over the rank's own micro-batches; the other ranks are missing.",
+        ),
         ("micro-batches-added", lambda rank: mean["plain"], "the micro-batches' means are added up."),
-        ("own-share", lambda rank: total(sums[rank], [1 / tokens] * len(sums[rank])), "this is the rank's own share of the mean; the shares "
-         "of the others have yet to be added."),
-        ("padding-counted", lambda rank: (scaled(want, tokens / everything), loss * tokens / everything), "divided by the number of all "
-         "targets; those of −100 do not count."),
-        ("averaged-again", lambda rank: (scaled(want, 1 / n), loss / n), "the right one divided by the number of ranks: with a count of all "
-         "ranks' tokens, add up; do not average."),
-        ("not-divided", lambda rank: (scaled(want, tokens), loss * tokens), "this is the sum over tokens, not the mean."),
-    ]  # fmt: skip
+        (
+            "own-share",
+            lambda rank: total(sums[rank], [1 / tokens] * len(sums[rank])),
+            "this is the rank's own share of the mean; the shares of the others have yet to be added.",
+        ),
+        (
+            "padding-counted",
+            lambda rank: (scaled(want, tokens / everything), loss * tokens / everything),
+            "divided by the number of all targets; those of −100 do not count.",
+        ),
+        (
+            "averaged-again",
+            lambda rank: (scaled(want, 1 / n), loss / n),
+            "the right one divided by the number of ranks: with a count of all ranks' tokens, add up; do not average.",
+        ),
+        (
+            "not-divided",
+            lambda rank: (scaled(want, tokens), loss * tokens),
+            "this is the sum over tokens, not the mean.",
+        ),
+    ]
     gone = [row if type(row) is dict else {} for row in results]
     slips = [Slip(name, lambda rank, held=held: held(rank)[0], message) for name, held, message in told]
     fault = tensors_fault(case, [row.get("gradients") for row in gone], want, slips)
@@ -141,11 +161,7 @@ def _token_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
         case,
         fault,
         ("cost", "bytes", wire),
-        (
-            "cost",
-            "graphs",
-            graphs_fault(counts, batches, 2, [sum(row[2] > 0 for row in rows) for rows in sums]),
-        ),
+        ("cost", "graphs", graphs_fault(counts, batches, 2, [sum(row[2] > 0 for row in rows) for rows in sums])),
     )
 
 
@@ -161,10 +177,7 @@ def _loss_fault(case: Case, losses: Sequence[Any], want: float, told: Sequence[A
                 f"With {case.adversary}, rank {rank}'s loss changes: was it read before its all-reduce was over?",
             )
         if type(got) is float and math.isnan(got):
-            return (
-                "not-finite",
-                f"Rank {rank} returned NaN as its loss: a micro-batch without a token has no mean.",
-            )
+            return ("not-finite", f"Rank {rank} returned NaN as its loss: a micro-batch without a token has no mean.")
         if not is_number(got):
             return "no-loss", f"Rank {rank} returned {describe(got)}; the mean loss is to come, one number."
         for name, held, message in told:
@@ -182,13 +195,19 @@ def _loss_fault(case: Case, losses: Sequence[Any], want: float, told: Sequence[A
 
 TOKENS = {
     "token-mean": Judging(
-        shares={"values:tokens": 0.35, "cost:bytes": 0.15, "cost:graphs": 0.15, "protocol:safe": 0.05, "generality:ranks": 0.1,
-                "generality:uneven": 0.2},
+        shares={
+            "values:tokens": 0.35,
+            "cost:bytes": 0.15,
+            "cost:graphs": 0.15,
+            "protocol:safe": 0.05,
+            "generality:ranks": 0.1,
+            "generality:uneven": 0.2,
+        },
         measured_by_worker=("cost:graphs",),
         cases=_token_cases,
         verdicts=_token_verdicts,
         why="Every token's loss must be multiplied by one over the number of all tokens. That number is known from the targets, before the "
-            "first forward pass; with it each micro-batch can go backwards at once, and what ranks hold are shares of one sum.",
+        "first forward pass; with it each micro-batch can go backwards at once, and what ranks hold are shares of one sum.",
         pytorch="transformers passes `num_items_in_batch` to the loss since October 2024; torchtune scales gradients by the token count.",
-    ),
-}  # fmt: skip
+    )
+}

@@ -35,7 +35,7 @@ where N is not given.
 
 {table(ITEMS)}
 
-{rules('audit_sharding', CAUSES)}""",
+{rules("audit_sharding", CAUSES)}""",
     points=9,
     minutes=15,
     difficulty=3,
@@ -51,6 +51,6 @@ where N is not given.
     ),
     answers=("audit_sharding",),
     allowed="everything, the library too: the judgement is what counts.",
-)  # fmt: skip
+)
 
 AUDITS = (AUDIT_SHARDING,)

@@ -21,8 +21,13 @@ def card_memory(device: str = "H100 SXM") -> float:
 
 def _state(params: float, ranks: int, convention: str, device: str = "H100 SXM") -> dict[str, Any]:
     buckets = memory.CONVENTIONS[convention].buckets
-    return {"params": params, "ranks": ranks, "convention": convention, "memory": card_memory(device),
-            **{name: buckets[name] for name in BUCKETS}}  # fmt: skip
+    return {
+        "params": params,
+        "ranks": ranks,
+        "convention": convention,
+        "memory": card_memory(device),
+        **{name: buckets[name] for name in BUCKETS},
+    }
 
 
 def _vary_state(draw: random.Random) -> Mapping[str, Any]:
@@ -93,7 +98,9 @@ yourself, not for being right.""",
     ),
     answers=("talking_interval",),
     params=_all(405 * BILLION, 24_576, 50 * GB, 2**22),
-    vary=lambda draw: _all(draw.choice((70, 180, 405)) * BILLION, draw.choice((2048, 8192, 16_384)), draw.choice((25, 50)) * GB, 2**22),
+    vary=lambda draw: _all(
+        draw.choice((70, 180, 405)) * BILLION, draw.choice((2048, 8192, 16_384)), draw.choice((25, 50)) * GB, 2**22
+    ),
     probe=interval,
 )
 

@@ -117,9 +117,13 @@ Name what holds **the most of the memory that ought to have fallen, or been let 
     ),
     answers=("cause",),
     params={"params": 7e9, "units": 32, "ranks": 8},
-    vary=lambda draw: {"params": draw.choice((3e9, 8e9, 13e9)), "units": draw.choice((24, 32, 40)), "ranks": draw.choice((8, 16))},
+    vary=lambda draw: {
+        "params": draw.choice((3e9, 8e9, 13e9)),
+        "units": draw.choice((24, 32, 40)),
+        "ranks": draw.choice((8, 16)),
+    },
     probe=call,
-)  # fmt: skip
+)
 
 RESHARD_CHECKPOINT = Card(
     id="reshard-checkpoint",
@@ -153,7 +157,7 @@ part was given an empty tensor, one that gets none returns an empty tensor; dtyp
     vary=lambda draw: dict(zip(("old", "new"), draw.choice(((3, 5), (4, 7), (6, 4), (5, 3))), strict=True)),
     needs=("06",),
     probe=moved,
-)  # fmt: skip
+)
 
 
 RANKS_AND_TRACES = (LOSS_STANDS_STILL, MORE_GPUS_SAME_MEMORY, RESHARD_CHECKPOINT)

@@ -20,8 +20,17 @@ PER_NODE = 8
 
 def _group(kept: bool, params: float, ranks: int, memory: float, slow: float) -> dict[str, Any]:
     gathers, words = KEPT[kept]
-    return {"kept": kept, "gathers": gathers, "words": words, "params": params, "ranks": ranks, "memory": memory, "per_node": PER_NODE,
-            "fast": float(H100.link_one_way or 0), "slow": slow}  # fmt: skip
+    return {
+        "kept": kept,
+        "gathers": gathers,
+        "words": words,
+        "params": params,
+        "ranks": ranks,
+        "memory": memory,
+        "per_node": PER_NODE,
+        "fast": float(H100.link_one_way or 0),
+        "slow": slow,
+    }
 
 
 HSDP_GROUP = Card(
@@ -55,11 +64,17 @@ across. Somebody printed K = {{per_node}} for it, one server; does that fit?""",
     answers=("hsdp", "smallest_group", "best_group"),
     hides=("sharding:hybrid_bytes", "sharding:step_bytes", "sharding:group_of", "sharding:knee", "memory:zero_bytes"),
     params=_group(False, 405 * BILLION, 24_576, card_memory(), float(H100.network_one_way or 0)),
-    vary=lambda draw: _group(True, draw.choice((70, 180, 405)) * BILLION, draw.choice((3072, 4096, 6144)), card_memory(), draw.choice((25, 50)) * GB),
+    vary=lambda draw: _group(
+        True,
+        draw.choice((70, 180, 405)) * BILLION,
+        draw.choice((3072, 4096, 6144)),
+        card_memory(),
+        draw.choice((25, 50)) * GB,
+    ),
     structural="kept",
     needs=("06",),
     probe=rows,
-)  # fmt: skip
+)
 
 PREFETCH_DEPTH = Card(
     id="prefetch-depth",
@@ -90,16 +105,24 @@ there is enough to compute at all, and whether gathering may begin early enough.
     answers=("crossover_tokens", "exposed_seconds", "least_depth"),
     hides=("sharding:play", "sharding:bytes_per_param_sent"),
     params={"flops": 400 * TFLOP, "bandwidth": 50 * GB, "ranks": 64},
-    vary=lambda draw: {"flops": draw.choice((300, 500)) * TFLOP, "bandwidth": draw.choice((25, 100, 200)) * GB, "ranks": draw.choice((16, 32, 128))},
+    vary=lambda draw: {
+        "flops": draw.choice((300, 500)) * TFLOP,
+        "bandwidth": draw.choice((25, 100, 200)) * GB,
+        "ranks": draw.choice((16, 32, 128)),
+    },
     needs=("07",),
     probe=rows,
-)  # fmt: skip
+)
 
 PCIE = float(facts.link("PCIe5 x16").one_way)
 
 
 def _offload(draw: random.Random) -> Mapping[str, Any]:
-    return {"flops": draw.choice((200, 300, 500)) * TFLOP, "moved": draw.choice((2, 4, 6, 8)), "ranks": draw.choice((2, 4, 16))}
+    return {
+        "flops": draw.choice((200, 300, 500)) * TFLOP,
+        "moved": draw.choice((2, 4, 6, 8)),
+        "ranks": draw.choice((2, 4, 16)),
+    }
 
 
 OFFLOAD_BOUNDARY = Card(
@@ -131,7 +154,7 @@ per parameter, the optimizer state read and written, at the {{nvme:gbps}} of a d
     params={"flops": 400 * TFLOP, "moved": 4, "pcie": PCIE, "nvme_moved": 24, "nvme": 6 * GB, "ranks": 8},
     vary=_offload,
     probe=rows,
-)  # fmt: skip
+)
 
 
 def _alone(ranks: int, memory: float, layers: int, activations: float, per_param: float) -> dict[str, Any]:
@@ -165,9 +188,14 @@ Shown: {{ranks}} GPUs of {{memory:gb}}, {{layers}} layers, {{activations:gb}} of
     answers=("largest_model", "ranks_for"),
     hides=("sharding:gathered_peak", "memory:zero_bytes", "memory:zero_bytes_per_param"),
     params=_alone(64, card_memory(), 80, 20 * GB, 16),
-    vary=lambda draw: _alone(draw.choice((32, 128, 256)), card_memory(draw.choice(("A100 SXM 80GB", "H200 SXM"))), draw.choice((32, 48, 96)),
-                             draw.choice((10, 15, 30)) * GB, 16),
+    vary=lambda draw: _alone(
+        draw.choice((32, 128, 256)),
+        card_memory(draw.choice(("A100 SXM 80GB", "H200 SXM"))),
+        draw.choice((32, 48, 96)),
+        draw.choice((10, 15, 30)) * GB,
+        16,
+    ),
     probe=rows,
-)  # fmt: skip
+)
 
 NUMBERS_ALONE = (HSDP_GROUP, PREFETCH_DEPTH, OFFLOAD_BOUNDARY, LARGEST_ALONE)

@@ -27,13 +27,41 @@ CLOSE = 1e-7  # float64: rounding is far below, every slip far above
 def _maker(params: Params, rng: random.Random) -> Callable[..., Case]:
     coin = coin_of(rng)
 
-    def case(name: str, ranks: int, kind: Any, part: str, *, steps: int = 3, share: float = 0.45, visible: bool = False, **more: Any) -> Case:
-        spec = {"seed": rng.randrange(2**31), "width": params["width"], "vocabulary": 11, "blocks": 3, "rate": RATE, **more}
-        rows = [[torch.randint(spec["vocabulary"], (2, LENGTH + 1), generator=coin) for _ in range(steps)] for _ in range(ranks)]
+    def case(
+        name: str,
+        ranks: int,
+        kind: Any,
+        part: str,
+        *,
+        steps: int = 3,
+        share: float = 0.45,
+        visible: bool = False,
+        **more: Any,
+    ) -> Case:
+        spec = {
+            "seed": rng.randrange(2**31),
+            "width": params["width"],
+            "vocabulary": 11,
+            "blocks": 3,
+            "rate": RATE,
+            **more,
+        }
+        rows = [
+            [torch.randint(spec["vocabulary"], (2, LENGTH + 1), generator=coin) for _ in range(steps)]
+            for _ in range(ranks)
+        ]
         batches = [[(row[:, :-1].clone(), row[:, 1:].clone()) for row in mine] for mine in rows]
         norms = alone(_key(spec), _frozen(batches), None)[2]
         spec["most"] = share * min(norms)
-        return Case(name=name, ranks=ranks, args=(spec,), per_rank=tuple((mine,) for mine in batches), kind=kind, part=part, visible=visible)
+        return Case(
+            name=name,
+            ranks=ranks,
+            args=(spec,),
+            per_rank=tuple((mine,) for mine in batches),
+            kind=kind,
+            part=part,
+            visible=visible,
+        )
 
     return case
 
@@ -54,11 +82,15 @@ def _key(spec: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 
 def _frozen(batches: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
-    return tuple(tuple((tuple(map(tuple, x.tolist())), tuple(map(tuple, y.tolist()))) for x, y in mine) for mine in batches)
+    return tuple(
+        tuple((tuple(map(tuple, x.tolist())), tuple(map(tuple, y.tolist()))) for x, y in mine) for mine in batches
+    )
 
 
 @cache
-def alone(key: Any, batches: Any, most: float | None, ways: str = "") -> tuple[list[list[float]], dict[str, Tensor], list[float]]:
+def alone(
+    key: Any, batches: Any, most: float | None, ways: str = ""
+) -> tuple[list[list[float]], dict[str, Tensor], list[float]]:
     """Losses of each rank by step, the weights in the end, norms by step: one process with all ranks' batches.
 
     `ways`: "parts" clips each rank's part by its own norm, as the buggy program does once its other bugs are gone; "divided" divides
@@ -89,7 +121,10 @@ def alone(key: Any, batches: Any, most: float | None, ways: str = "") -> tuple[l
 def _clip_parts(model: Any, ranks: int, most: float) -> None:
     named = dict(model.named_parameters())
     units = [{name: each for name, each in named.items() if not name.startswith("blocks.")}]
-    units += [{name: each for name, each in named.items() if name.startswith(f"blocks.{b}.")} for b in range(len(model.blocks))]
+    units += [
+        {name: each for name, each in named.items() if name.startswith(f"blocks.{b}.")}
+        for b in range(len(model.blocks))
+    ]
     for rank in range(ranks):
         pieces = []
         for unit in units:
@@ -101,9 +136,16 @@ def _clip_parts(model: Any, ranks: int, most: float) -> None:
 
 
 def _same(got: Any, want: Mapping[str, Tensor]) -> bool:
-    return (type(got) is dict and set(got) == set(want)
-            and all(isinstance(got[name], Tensor) and got[name].shape == each.shape and torch.allclose(got[name].double(), each, rtol=0, atol=CLOSE)
-                    for name, each in want.items()))  # fmt: skip
+    return (
+        type(got) is dict
+        and set(got) == set(want)
+        and all(
+            isinstance(got[name], Tensor)
+            and got[name].shape == each.shape
+            and torch.allclose(got[name].double(), each, rtol=0, atol=CLOSE)
+            for name, each in want.items()
+        )
+    )
 
 
 def _values(case: Case, results: Sequence[Any]) -> Fault | None:
@@ -113,29 +155,58 @@ def _values(case: Case, results: Sequence[Any]) -> Fault | None:
     start = {name: each.detach() for name, each in tied_model(spec).named_parameters()}
     for rank, row in enumerate(results):
         if type(row) is dict and set(row) == {"returned"}:
-            return "no-model", f"Rank {rank}: return (losses, sharded), a list and the FullySharded model, as the program does; got {str(row['returned'])[:80]}."
-        if type(row) is not dict or not is_number(row.get("state")) or type(row.get("losses")) is not list or type(row.get("weights")) is not dict:
-            return "no-model", f"Rank {rank}: return the losses and the FullySharded model, as the program does; got {describe(row)}."
+            return (
+                "no-model",
+                f"Rank {rank}: return (losses, sharded), a list and the FullySharded model, as the program does; got {str(row['returned'])[:80]}.",
+            )
+        if (
+            type(row) is not dict
+            or not is_number(row.get("state"))
+            or type(row.get("losses")) is not list
+            or type(row.get("weights")) is not dict
+        ):
+            return (
+                "no-model",
+                f"Rank {rank}: return the losses and the FullySharded model, as the program does; got {describe(row)}.",
+            )
         got = row["weights"]
         if _same(got, want):
             continue
         if _same(got, start):
-            return "nothing-moves", (f"Rank {rank}: after {len(losses[0])} steps all weights are as they were. Whose tensors does the optimizer step, and where are "
-                                     "the gradients?")  # fmt: skip
+            return "nothing-moves", (
+                f"Rank {rank}: after {len(losses[0])} steps all weights are as they were. Whose tensors does the optimizer step, and where are "
+                "the gradients?"
+            )
         if _same(got, alone(_key(spec), batches, None)[1]):
             return "not-clipped", f"Rank {rank}: the weights are those of a training without clipping."
         if n > 1 and _same(got, alone(_key(spec), batches, spec["most"], "parts")[1]):
-            return "own-norm", f"Rank {rank}: every rank has clipped by the norm of its own parts. The norm is the whole model's."
+            return (
+                "own-norm",
+                f"Rank {rank}: every rank has clipped by the norm of its own parts. The norm is the whole model's.",
+            )
         if set(got) != set(want):
             odd = sorted(set(got) ^ set(want))[0]
-            return "untied", f"Rank {rank}: the model has other parameters than before, such as {odd!r}; the head shares the embedding's weights."
+            return (
+                "untied",
+                f"Rank {rank}: the model has other parameters than before, such as {odd!r}; the head shares the embedding's weights.",
+            )
         if n > 1 and _same(got, alone(_key(spec), batches, spec["most"], "divided")[1]):
-            return "divided-again", f"Rank {rank}: the gradients are divided by the number of ranks once more; `FullySharded` has averaged them."
-        return "other-weights", (f"Rank {rank}: the weights are not those of the same training on one process. Look at one step: are all gradients there when they are clipped "
-                                 "(`finish()`), averaged once, and scaled by `most` over one norm, the whole model's?")  # fmt: skip
+            return (
+                "divided-again",
+                f"Rank {rank}: the gradients are divided by the number of ranks once more; `FullySharded` has averaged them.",
+            )
+        return "other-weights", (
+            f"Rank {rank}: the weights are not those of the same training on one process. Look at one step: are all gradients there when they are clipped "
+            "(`finish()`), averaged once, and scaled by `most` over one norm, the whole model's?"
+        )
     for rank, row in enumerate(results):
-        if len(row["losses"]) != len(losses[rank]) or not all(is_number(a) and abs(a - b) < 1e-6 for a, b in zip(row["losses"], losses[rank], strict=True)):
-            return "other-losses", f"Rank {rank}: the weights are right; the losses that came back are not the rank's own, one per step."
+        if len(row["losses"]) != len(losses[rank]) or not all(
+            is_number(a) and abs(a - b) < 1e-6 for a, b in zip(row["losses"], losses[rank], strict=True)
+        ):
+            return (
+                "other-losses",
+                f"Rank {rank}: the weights are right; the losses that came back are not the rank's own, one per step.",
+            )
     return None
 
 
@@ -144,7 +215,10 @@ def _state_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | No
     kept, fair = max(row["state"] for row in results), 2 * 8 * count / n
     if n == 1 or kept <= 1.3 * fair + 2048:
         return None
-    return "whole-state", f"A rank keeps {kept:,} bytes of optimizer state; its share is {fair:,.0f}. The optimizer was made over something whole."
+    return (
+        "whole-state",
+        f"A rank keeps {kept:,} bytes of optimizer state; its share is {fair:,.0f}. The optimizer was made over something whole.",
+    )
 
 
 def _units_fault(case: Case, meter: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> Fault | None:
@@ -152,14 +226,21 @@ def _units_fault(case: Case, meter: Mapping[str, Any], results: Sequence[Mapping
     if n == 1:
         return None
     steps, blocks = len((case.per_rank or ())[0][0]), spec["blocks"]
-    least = (n - 1) * steps * (2 * blocks + 2)  # rows may be kept until the backward pass; what clipping sends comes on top
+    least = (
+        (n - 1) * steps * (2 * blocks + 2)
+    )  # rows may be kept until the backward pass; what clipping sends comes on top
     if min(meter["messages_sent"]) < least:
-        return "one-giant-unit", (f"A rank sent {min(meter['messages_sent'])} messages; gathering and reducing every block takes at least {least}. Blocks are no "
-                                  "units any more, so that the model is gathered as one.")  # fmt: skip
+        return "one-giant-unit", (
+            f"A rank sent {min(meter['messages_sent'])} messages; gathering and reducing every block takes at least {least}. Blocks are no "
+            "units any more, so that the model is gathered as one."
+        )
     wide = 8 * sum(each.numel() for each in tied_model(spec).parameters()) * (n - 1) / n
     most = 3.2 * wide * steps + wide + 4096 * steps
     if max(meter["bytes_sent"]) > most:
-        return "too-many-bytes", f"A rank sent {max(meter['bytes_sent']):,} bytes; {steps} steps of FSDP take {3 * wide * steps:,.0f}."
+        return (
+            "too-many-bytes",
+            f"A rank sent {max(meter['bytes_sent']):,} bytes; {steps} steps of FSDP take {3 * wide * steps:,.0f}.",
+        )
     return None
 
 
@@ -181,18 +262,31 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         weights = alone(_key(spec), batches, spec["most"])[1]
         want = glimpses([weights[name] for name in sorted(weights)], places)
         got = outcome.value if type(outcome.value) is list else []
-        near = all(isinstance(each, Tensor) and each.shape == want.shape and each.dtype == want.dtype
-                   and torch.allclose(each, want, rtol=0, atol=CLOSE) for each in got)  # fmt: skip
+        near = all(
+            isinstance(each, Tensor)
+            and each.shape == want.shape
+            and each.dtype == want.dtype
+            and torch.allclose(each, want, rtol=0, atol=CLOSE)
+            for each in got
+        )
         if len(got) != ranks or not near:
             return False
         fault = _units_fault(plain, outcome.meter, ())
-        return fault is None or fault[0] == "too-many-bytes"  # weights gathered to look at are a third of a single step's bytes
+        return (
+            fault is None or fault[0] == "too-many-bytes"
+        )  # weights gathered to look at are a third of a single step's bytes
 
     places = torch.randint(2 * width * width, (16,), generator=coin_of(rng))
     plain = case("four ranks, 1.2 MB of weights with 29 MB of state", width)
     size = 8 * sum(each.numel() for each in tied_model(plain.args[0]).parameters())
     most = ranks * (STATE["paces"] / ranks * 1.3 + 3 * 3) * size
-    return Weighed(case=weighed(plain), warm=weighed(case("four ranks, few weights", 8)), most=most, done=done, shares=("cost:state",))
+    return Weighed(
+        case=weighed(plain),
+        warm=weighed(case("four ranks, few weights", 8)),
+        most=most,
+        done=done,
+        shares=("cost:state",),
+    )
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -200,7 +294,11 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     found = [verdict(case.kind, case.part, case, fault)]
     if fault:
         return found
-    return [*found, verdict("cost", "state", case, _state_fault(case, outcome.value)), verdict("cost", "units", case, _units_fault(case, outcome.meter, outcome.value))]
+    return [
+        *found,
+        verdict("cost", "state", case, _state_fault(case, outcome.value)),
+        verdict("cost", "units", case, _units_fault(case, outcome.meter, outcome.value)),
+    ]
 
 
 BUG = {
@@ -211,8 +309,8 @@ BUG = {
         cases=_cases,
         verdicts=_verdicts,
         why="Sharding replaces parameters: whoever holds the old ones steps tensors that nobody uses. So shard first, then make the optimizer, over `shards()`. A norm over "
-            "shards is one rank's share of it; and a tensor that is used in two places belongs to one unit that is gathered for both: here the root.",
+        "shards is one rank's share of it; and a tensor that is used in two places belongs to one unit that is gathered for both: here the root.",
         pytorch="With `fully_shard` the order is the same: shard, then build the optimizer; `clip_grad_norm_` works on its DTensors. Since 2.13 it refuses a parameter in two "
-                "groups; `fully_shard([module_a, module_b])` puts both in one.",
-    ),
-}  # fmt: skip
+        "groups; `fully_shard([module_a, module_b])` puts both in one.",
+    )
+}

@@ -22,7 +22,9 @@ from course_lib.sharding import Flat, row_bytes
 
 WIDE = 8  # bytes of a number
 SAMPLES = 3
-NOT_KEPT = "With `reshard=False` a row is gathered once and stays until its unit's backward; here it was gathered again."
+NOT_KEPT = (
+    "With `reshard=False` a row is gathered once and stays until its unit's backward; here it was gathered again."
+)
 DEEP, DEEP_WIDTH = 12, 24  # of the run whose memory is counted: units alike, and many
 ROWS = 5.5  # of a unit, while one computes: two of weights, two of gradients, inputs of all units
 LOOSE, TABLE = 20, 250  # rows beside the parts on the scales, and numbers that differ there
@@ -39,8 +41,18 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     def randn(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=coin, dtype=torch.float64)
 
-    def case(name: str, ranks: int, kind: Any, part: str, *, widths: Sequence[int] | None = None, wish: tuple[Any, ...] = (),
-             visible: bool = False, adversary: Any = None, **more: Any) -> Case:  # fmt: skip
+    def case(
+        name: str,
+        ranks: int,
+        kind: Any,
+        part: str,
+        *,
+        widths: Sequence[int] | None = None,
+        wish: tuple[Any, ...] = (),
+        visible: bool = False,
+        adversary: Any = None,
+        **more: Any,
+    ) -> Case:
         widths = list(widths) if widths else [width + rng.randrange(4) for _ in range(units + 1)]
         counts = _counts(widths)
         spec = {"widths": widths, "counts": counts, "wish": wish, **more}
@@ -48,8 +60,16 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         data = [(randn(SAMPLES, widths[0]), randn(SAMPLES, widths[-1])) for _ in range(ranks)]
         shards = [cut(row, ranks, params["owner"]) for row in whole]
         mine = tuple((spec, [parts[rank] for parts in shards], *data[rank]) for rank in range(ranks))
-        return Case(name=name, ranks=ranks, per_rank=mine, kind=kind, part=part, visible=visible, adversary=adversary,
-                    secret={"whole": whole, "data": data})  # fmt: skip
+        return Case(
+            name=name,
+            ranks=ranks,
+            per_rank=mine,
+            kind=kind,
+            part=part,
+            visible=visible,
+            adversary=adversary,
+            secret={"whole": whole, "data": data},
+        )
 
     few = [width, width + 2, width + 1, width]
     return [
@@ -61,7 +81,10 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         case("one rank alone", 1, "generality", "ranks", widths=few),
         case("five ranks, rows shorter than that", 5, "generality", "ranks", widths=[2, 1, 1, 2, 1]),
         case("a single unit", 3, "generality", "ranks", widths=few[:2]),
-        *(case(f"three ranks, {unkind}", 3, "protocol", "in-flight", widths=few, adversary=unkind) for unkind in (LATE, BUFFERS_LATE, STREAM_LATE)),
+        *(
+            case(f"three ranks, {unkind}", 3, "protocol", "in-flight", widths=few, adversary=unkind)
+            for unkind in (LATE, BUFFERS_LATE, STREAM_LATE)
+        ),
     ]
 
 
@@ -94,27 +117,67 @@ def _values(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
     public = "This solves the public form of the exercise: " if params["owner"] else ""
     taken = _in_rank_order(spec["widths"], secret, n) if public else mean
     slips = [
-        Slip("sum", lambda rank: held([n * row for row in mean], rank), "these are the sums over ranks; their means are asked for."),
-        Slip("divided-twice", lambda rank: held([row / n for row in mean], rank), "the means are divided by the number of ranks once more."),
-        Slip("own-gradient", lambda rank: held(own[rank], rank), "these are the parts of the rank's own gradients; nothing was reduced."),
-        Slip("own-divided", lambda rank: held([row / n for row in own[rank]], rank), "these are parts of the rank's own gradients, divided: the others' "
-             "are missing."),
-        Slip("public-form" if public else "wrong-owner", lambda rank: held(mean, rank, 1 - params["owner"]),
-             f"{public}these are the gradients of another rank's part. Which part does this rank hold?"),
-        Slip("public-form", lambda rank: held(taken, rank, 0), f"{public}weights and gradients are put together as if rank r held part r."),
-        Slip("uneven-cut", lambda rank: [_split(row, n, (rank + params["owner"]) % n) for row in mean],
-             "the gradient was cut into parts as equal as they can be; cut it where the weights were cut: all parts have ⌈count / N⌉ numbers, with the padding last."),
-        Slip("backwards", lambda rank: held(mean[::-1], rank), "these are the right parts in the order of the backward pass; give them in the order of the units."),
-    ]  # fmt: skip
+        Slip(
+            "sum",
+            lambda rank: held([n * row for row in mean], rank),
+            "these are the sums over ranks; their means are asked for.",
+        ),
+        Slip(
+            "divided-twice",
+            lambda rank: held([row / n for row in mean], rank),
+            "the means are divided by the number of ranks once more.",
+        ),
+        Slip(
+            "own-gradient",
+            lambda rank: held(own[rank], rank),
+            "these are the parts of the rank's own gradients; nothing was reduced.",
+        ),
+        Slip(
+            "own-divided",
+            lambda rank: held([row / n for row in own[rank]], rank),
+            "these are parts of the rank's own gradients, divided: the others' are missing.",
+        ),
+        Slip(
+            "public-form" if public else "wrong-owner",
+            lambda rank: held(mean, rank, 1 - params["owner"]),
+            f"{public}these are the gradients of another rank's part. Which part does this rank hold?",
+        ),
+        Slip(
+            "public-form",
+            lambda rank: held(taken, rank, 0),
+            f"{public}weights and gradients are put together as if rank r held part r.",
+        ),
+        Slip(
+            "uneven-cut",
+            lambda rank: [_split(row, n, (rank + params["owner"]) % n) for row in mean],
+            "the gradient was cut into parts as equal as they can be; cut it where the weights were cut: all parts have ⌈count / N⌉ numbers, with the padding last.",
+        ),
+        Slip(
+            "backwards",
+            lambda rank: held(mean[::-1], rank),
+            "these are the right parts in the order of the backward pass; give them in the order of the units.",
+        ),
+    ]
     for rank, row in enumerate(results):
         parts = row["parts"] if type(row["parts"]) is list else []
-        if all(isinstance(each, Tensor) for each in parts) and any(torch.isnan(each).any() for each in parts if each.is_floating_point()):
+        if all(isinstance(each, Tensor) for each in parts) and any(
+            torch.isnan(each).any() for each in parts if each.is_floating_point()
+        ):
             if case.adversary is not None:
                 break
-            return "read-after-free", (f"Rank {rank}: NaN in its gradients. A row of weights was used again after another unit had computed, and by then it was "
-                                       "overwritten: let it go, and gather it again.")  # fmt: skip
-        if whole := [u for u, (got, want) in enumerate(zip(parts, mean, strict=False)) if n > 1 and isinstance(got, Tensor) and got.numel() >= len(want) > len(cut(want, n)[0])]:
-            return "whole-gradient", f"Rank {rank} returned the whole gradient of unit {whole[0]}; this rank's part is to come, in the shape of its shard."
+            return "read-after-free", (
+                f"Rank {rank}: NaN in its gradients. A row of weights was used again after another unit had computed, and by then it was "
+                "overwritten: let it go, and gather it again."
+            )
+        if whole := [
+            u
+            for u, (got, want) in enumerate(zip(parts, mean, strict=False))
+            if n > 1 and isinstance(got, Tensor) and got.numel() >= len(want) > len(cut(want, n)[0])
+        ]:
+            return (
+                "whole-gradient",
+                f"Rank {rank} returned the whole gradient of unit {whole[0]}; this rank's part is to come, in the shape of its shard.",
+            )
     return _by_rank(case, results, [held(mean, rank) for rank in range(n)], slips if n > 1 else [], params["owner"])
 
 
@@ -125,11 +188,18 @@ def _in_rank_order(widths: Sequence[int], secret: Mapping[str, Any], n: int) -> 
     return [torch.stack(rows).mean(0) for rows in zip(*own, strict=True)]
 
 
-def _by_rank(case: Case, results: Sequence[Any], wants: Sequence[Sequence[Tensor]], slips: Sequence[Slip], owner: int) -> Fault | None:
+def _by_rank(
+    case: Case, results: Sequence[Any], wants: Sequence[Sequence[Tensor]], slips: Sequence[Slip], owner: int
+) -> Fault | None:
     (spec, *_), n = (case.per_rank or ())[0], case.ranks or 1
     for rank, (row, want) in enumerate(zip(results, wants, strict=True)):
-        if case.adversary is None and _only_padding(row["parts"], want, [held_of(count, n, rank, owner) for count in spec["counts"]]):
-            return "padding-not-zero", f"Rank {rank}: its numbers are right, but behind them, where a row ends in padding, is something else than zero."
+        if case.adversary is None and _only_padding(
+            row["parts"], want, [held_of(count, n, rank, owner) for count in spec["counts"]]
+        ):
+            return (
+                "padding-not-zero",
+                f"Rank {rank}: its numbers are right, but behind them, where a row ends in padding, is something else than zero.",
+            )
         mine = [Slip(each.name, lambda _, each=each, rank=rank: each.held(rank), each.message) for each in slips]
         if fault := tensors_fault(case, [row["parts"]], want, mine, "part"):
             return fault[0], fault[1].replace("Rank 0", f"Rank {rank}").replace("rank 0", f"rank {rank}")
@@ -150,20 +220,34 @@ def held_of(count: int, ranks: int, rank: int, owner: int) -> int:
 
 def _only_padding(got: Sequence[Any], want: Sequence[Tensor], counts: Sequence[int]) -> bool:
     """Whether all numbers are right, and some padding is not zero."""
-    if not all(isinstance(one, Tensor) and one.shape == two.shape and one.dtype == two.dtype for one, two in zip(got, want, strict=True)):
+    if not all(
+        isinstance(one, Tensor) and one.shape == two.shape and one.dtype == two.dtype
+        for one, two in zip(got, want, strict=True)
+    ):
         return False
-    right = all(torch.allclose(one[:count], two[:count], rtol=1e-6, atol=1e-9) for one, two, count in zip(got, want, counts, strict=True))
+    right = all(
+        torch.allclose(one[:count], two[:count], rtol=1e-6, atol=1e-9)
+        for one, two, count in zip(got, want, counts, strict=True)
+    )
     return right and any(bool((one[count:] != 0).any()) for one, count in zip(got, counts, strict=True))
 
 
 def _shape_fault(results: Sequence[Any], units: int) -> Fault | None:
     for rank, row in enumerate(results):
-        if type(row) is not dict or not is_number(row.get("held")) or type(row.get("order")) is not list or "parts" not in row:
+        if (
+            type(row) is not dict
+            or not is_number(row.get("held"))
+            or type(row.get("order")) is not list
+            or "parts" not in row
+        ):
             return "no-parts", f"Rank {rank} gave {describe(row)}; a list of parts is to come."
         if row["parts"] is None:
             return "returned-none", f"Rank {rank} returned None: is a `return` missing?"
         if type(row["parts"]) is not list or len(row["parts"]) != units:
-            return "no-parts", f"Rank {rank} returned {describe(row['parts'])}; a list of {units} tensors is to come, one for each unit."
+            return (
+                "no-parts",
+                f"Rank {rank} returned {describe(row['parts'])}; a list of {units} tensors is to come, one for each unit.",
+            )
         called = [list(each) for each in row["order"] if type(each) in (tuple, list)]
         skipped = [(what, u) for what in ("forward", "backward") for u in range(units) if [what, u] not in called]
         if skipped:
@@ -183,18 +267,26 @@ def _gathers_fault(case: Case, meter: Mapping[str, Any]) -> Fault | None:
     if sent[1] > 1.01 * most + 64 * n:
         return _too_many(sent[1], each, kept, max(meter["collectives"]))
     calls = (2 if kept else 3) * units - (0 if kept else 1)
-    few = min(meter["messages_sent"]) < calls * math.ceil(math.log2(n))  # the fewest rounds in which all can have told all
+    few = min(meter["messages_sent"]) < calls * math.ceil(
+        math.log2(n)
+    )  # the fewest rounds in which all can have told all
     if sent[0] < 0.99 * least:
         if not few and max(meter["collectives"]) >= calls:
-            return "narrow", (f"A rank sent {sent[0]:,.0f} bytes in as many collectives as are needed, which take {least:,}: numbers went over the wire with fewer bits than "
-                              "they came in.")  # fmt: skip
+            return "narrow", (
+                f"A rank sent {sent[0]:,.0f} bytes in as many collectives as are needed, which take {least:,}: numbers went over the wire with fewer bits than "
+                "they came in."
+            )
         if not kept and sent[0] >= 0.99 * 2 * sum(each):
-            return "kept", (f"A rank sent {sent[0]:,.0f} bytes, as if each row were gathered once: {least:,} are needed to gather it again for the backward pass. "
-                            "Rows were kept, or everything was gathered at once.")  # fmt: skip
+            return "kept", (
+                f"A rank sent {sent[0]:,.0f} bytes, as if each row were gathered once: {least:,} are needed to gather it again for the backward pass. "
+                "Rows were kept, or everything was gathered at once."
+            )
         return "too-few-bytes", f"A rank sent {sent[0]:,.0f} bytes; gathering and reducing every unit takes {least:,}."
     if few:
-        return "one-giant-unit", (f"{min(meter['messages_sent']):,} messages per rank are fewer than {calls} collectives make: units were gathered or reduced together, "
-                                  "so that all of their weights are whole at once.")  # fmt: skip
+        return "one-giant-unit", (
+            f"{min(meter['messages_sent']):,} messages per rank are fewer than {calls} collectives make: units were gathered or reduced together, "
+            "so that all of their weights are whole at once."
+        )
     return None
 
 
@@ -202,30 +294,45 @@ def _too_many(sent: float, each: Sequence[int], kept: bool, collectives: int) ->
     times, units, right = sent / sum(each), len(each), 2 if kept else 3
     asked = f"gathering each unit {'once' if kept else 'twice'} and reducing it once takes {sum(each) * right:,}."
     if right + 0.7 <= times <= right + 1.1 and collectives <= right * units:
-        return "all-reduced", (f"A rank sent {sent:,.0f} bytes, {times:.2g} times the weights' own: an all-reduce sends twice what a reduce-scatter does. This rank needs "
-                               "its part of the gradient only.")  # fmt: skip
+        return "all-reduced", (
+            f"A rank sent {sent:,.0f} bytes, {times:.2g} times the weights' own: an all-reduce sends twice what a reduce-scatter does. This rank needs "
+            "its part of the gradient only."
+        )
     if kept and 2.7 <= times <= 3.1:
         return "not-kept", NOT_KEPT
-    many = f" These were {collectives} collectives for {units} units; is a row gathered that nobody uses?" if collectives > right * units else ""
+    many = (
+        f" These were {collectives} collectives for {units} units; is a row gathered that nobody uses?"
+        if collectives > right * units
+        else ""
+    )
     return "too-many-bytes", f"A rank sent {sent:,.0f} bytes; {asked}{many}"
 
 
 def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | None:
     (spec, *_), n = (case.per_rank or ())[0], case.ranks or 1
-    held, ahead, most = (max(row[name] if is_number(row.get(name)) else 0 for row in results) for name in ("held", "ahead", "bytes"))
+    held, ahead, most = (
+        max(row[name] if is_number(row.get(name)) else 0 for row in results) for name in ("held", "ahead", "bytes")
+    )
     if ahead > AHEAD:
-        return "too-far-ahead", (f"While one unit computed in the forward pass, {ahead:.0f} more were gathered or on their way. The one at work and the next are all that may "
-                                 "be whole: when does the gather of each begin?")  # fmt: skip
+        return "too-far-ahead", (
+            f"While one unit computed in the forward pass, {ahead:.0f} more were gathered or on their way. The one at work and the next are all that may "
+            "be whole: when does the gather of each begin?"
+        )
     if held > 1:
-        return "rows-lie-around", f"While one unit computed, the rows of {held:g} others were still there: who holds on to them?"
+        return (
+            "rows-lie-around",
+            f"While one unit computed, the rows of {held:g} others were still there: who holds on to them?",
+        )
     if not most:
         return "not-counted", "The memory of this run could not be counted."
     row = max(Flat({"": count}, n).padded for count in spec["counts"]) * WIDE
     parts = sum(Flat({"": count}, n).part for count in spec["counts"]) * WIDE
     if most - parts <= ROWS * row:
         return None
-    return "too-much-memory", (f"While a unit computed, a rank held {most - parts:,} bytes beside the parts that it returns, {(most - parts) / row:.3g} rows of a unit. Two "
-                               "rows of weights, and one or two of gradients on their way, are enough: reduce each gradient when it is there.")  # fmt: skip
+    return "too-much-memory", (
+        f"While a unit computed, a rank held {most - parts:,} bytes beside the parts that it returns, {(most - parts) / row:.3g} rows of a unit. Two "
+        "rows of weights, and one or two of gradients on their way, are enough: reduce each gradient when it is there."
+    )
 
 
 def _weighed(params: Params, rng: random.Random) -> Weighed:
@@ -244,14 +351,19 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         def randn(*shape: int) -> Tensor:
             return torch.randn(*shape, generator=coin, dtype=torch.float64)
 
-        mine = tuple((spec, randn(TABLE) / width**0.5, randn(SAMPLES, width), randn(SAMPLES, width)) for _ in range(ranks))
+        mine = tuple(
+            (spec, randn(TABLE) / width**0.5, randn(SAMPLES, width), randn(SAMPLES, width)) for _ in range(ranks)
+        )
         return Case(name=name, ranks=ranks, per_rank=mine, kind="cost", part="memory", visible=False, seconds=30.0)
 
     def done(outcome: Outcome) -> bool:
         rows = large.per_rank or ()
         spec, owner = rows[0][0], params["owner"]
         tables = [rows[(place - owner) % ranks][1] for place in range(ranks)]
-        whole = [torch.cat(each) for each in zip(*(repeated(table, spec["counts"][0] // ranks, units) for table in tables), strict=True)]
+        whole = [
+            torch.cat(each)
+            for each in zip(*(repeated(table, spec["counts"][0] // ranks, units) for table in tables), strict=True)
+        ]
         own = [gradients(spec["widths"], whole, *row[2:]) for row in rows]
         mean = [torch.stack(each).mean(0).view(ranks, -1)[:, spec[WEIGHED]] for each in zip(*own, strict=True)]
         wants = [torch.stack([each[(rank + owner) % ranks] for each in mean]) for rank in range(ranks)]
@@ -260,7 +372,12 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
 
     width = 316
     large = case("two ranks, 48 units of 0.8 MB", width, units)
-    return Weighed(case=large, warm=case("two ranks, four small units", 8, 4), most=ranks * (units / ranks + LOOSE) * (width + 1) * width * WIDE, done=done)
+    return Weighed(
+        case=large,
+        warm=case("two ranks, four small units", 8, 4),
+        most=ranks * (units / ranks + LOOSE) * (width + 1) * width * WIDE,
+        done=done,
+    )
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -278,14 +395,21 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 FSDP = {
     "fsdp-by-hand": Judging(
-        shares={"values:gradients": 0.25, "cost:gathers": 0.2, "cost:memory": 0.25, "generality:kept": 0.1, "generality:ranks": 0.1, "protocol:in-flight": 0.1},
+        shares={
+            "values:gradients": 0.25,
+            "cost:gathers": 0.2,
+            "cost:memory": 0.25,
+            "generality:kept": 0.1,
+            "generality:ranks": 0.1,
+            "protocol:in-flight": 0.1,
+        },
         measured_by_worker=("cost:memory",),
         weighed=_weighed,
         cases=_cases,
         verdicts=_verdicts,
         why="A unit's weights matter twice: in its forward and in its backward. In between, a part of them is enough to get them back, so the row goes; the price is one "
-            "more all-gather, which makes three times the weights' bytes where data parallelism has two. A gradient is whole only until it has been reduced: each rank "
-            "steps its own part, and needs no other.",
+        "more all-gather, which makes three times the weights' bytes where data parallelism has two. A gradient is whole only until it has been reduced: each rank "
+        "steps its own part, and needs no other.",
         pytorch="`fully_shard(unit)` on each block and on the model; `reshard_after_forward=False` keeps rows, `set_modules_to_forward_prefetch` gathers further ahead.",
-    ),
-}  # fmt: skip
+    )
+}

@@ -29,7 +29,11 @@ def gathers_of(params: Params) -> int:
 def hsdp(gathers: int, params: float, ranks: int, group: int) -> tuple[float, float, float]:
     """Bytes of state on a rank, bytes it sends inside its group in a step, and across."""
     copies = ranks // group
-    return (PER_PARAM * params / group, (gathers + 1) * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group)
+    return (
+        PER_PARAM * params / group,
+        (gathers + 1) * (group - 1) / group * 2 * params,
+        2 * (copies - 1) / copies * 2 * params / group,
+    )
 
 
 @cache
@@ -52,7 +56,11 @@ def seconds(gathers: int, params: float, ranks: int, group: int, per_node: int, 
 def best(gathers: int, params: float, ranks: int, memory: float, per_node: int, fast: float, slow: float) -> int | None:
     """The group that fits and takes the least time."""
     fits = [size for size in groups(ranks) if PER_PARAM * params / size <= memory]
-    return min(fits, key=lambda size: (seconds(gathers, params, ranks, size, per_node, fast, slow), size)) if fits else None
+    return (
+        min(fits, key=lambda size: (seconds(gathers, params, ranks, size, per_node, fast, slow), size))
+        if fits
+        else None
+    )
 
 
 def _tied(gathers: int, row: Sequence[Any]) -> bool:
@@ -76,60 +84,163 @@ def _columns(gathers: int) -> tuple[dict[str, Column], Column, Column]:
     other = 3 - gathers
     public = gathers == 1
     inside_slips = (
-        Slip("public-form" if public else "kept-weights", lambda p, n, k: hsdp(other, p, n, k)[1],
-             "this solves the public form of the exercise: here weights are gathered once." if public else "weights are gathered twice here, forward and backward."),
-        Slip("reduced-twice", lambda p, n, k: (gathers + 2) * (k - 1) / k * 2 * p, "a reduce-scatter is half of an all-reduce: gradients go round once."),
+        Slip(
+            "public-form" if public else "kept-weights",
+            lambda p, n, k: hsdp(other, p, n, k)[1],
+            "this solves the public form of the exercise: here weights are gathered once."
+            if public
+            else "weights are gathered twice here, forward and backward.",
+        ),
+        Slip(
+            "reduced-twice",
+            lambda p, n, k: (gathers + 2) * (k - 1) / k * 2 * p,
+            "a reduce-scatter is half of an all-reduce: gradients go round once.",
+        ),
         Slip("no-ring", lambda p, n, k: (gathers + 1) * 2 * p, "each rank leaves out its own part: (K − 1)/K."),
-        Slip("over-the-world", lambda p, n, k: (gathers + 1) * (n - 1) / n * 2 * p, "gathering stays inside the group: it is K, not N, that counts."),
-        Slip("each-an-all-reduce", lambda p, n, k: 2 * hsdp(gathers, p, n, k)[1], "an all-gather or a reduce-scatter sends half of what an all-reduce does."),
-        Slip("gathers-only", lambda p, n, k: gathers * (k - 1) / k * 2 * p, "gradients are reduced inside the group as well."),
+        Slip(
+            "over-the-world",
+            lambda p, n, k: (gathers + 1) * (n - 1) / n * 2 * p,
+            "gathering stays inside the group: it is K, not N, that counts.",
+        ),
+        Slip(
+            "each-an-all-reduce",
+            lambda p, n, k: 2 * hsdp(gathers, p, n, k)[1],
+            "an all-gather or a reduce-scatter sends half of what an all-reduce does.",
+        ),
+        Slip(
+            "gathers-only",
+            lambda p, n, k: gathers * (k - 1) / k * 2 * p,
+            "gradients are reduced inside the group as well.",
+        ),
         Slip("elements", lambda p, n, k: hsdp(gathers, p, n, k)[1] / 2, "these are numbers; each has two bytes."),
-        Slip("a-part-only", lambda p, n, k: hsdp(gathers, p, n, k)[1] / k, "every rank needs the whole unit, so nearly all of the model goes past it."),
-    )  # fmt: skip
+        Slip(
+            "a-part-only",
+            lambda p, n, k: hsdp(gathers, p, n, k)[1] / k,
+            "every rank needs the whole unit, so nearly all of the model goes past it.",
+        ),
+    )
     across_slips = (
-        Slip("whole-model", lambda p, n, k: 2 * (n // k - 1) / (n // k) * 2 * p, "across goes only the rank's own part, a K-th of the gradients."),
+        Slip(
+            "whole-model",
+            lambda p, n, k: 2 * (n // k - 1) / (n // k) * 2 * p,
+            "across goes only the rank's own part, a K-th of the gradients.",
+        ),
         Slip("half-a-ring", lambda p, n, k: hsdp(gathers, p, n, k)[2] / 2, "an all-reduce has two halves."),
-        Slip("over-the-group", lambda p, n, k: 2 * (k - 1) / k * 2 * p / k, "the ring across has as many ranks as there are groups, N / K."),
-        Slip("twice", lambda p, n, k: 2 * hsdp(gathers, p, n, k)[2], "this is twice as much: two bytes for each gradient, 2 · (M − 1)/M of them for an all-reduce."),
+        Slip(
+            "over-the-group",
+            lambda p, n, k: 2 * (k - 1) / k * 2 * p / k,
+            "the ring across has as many ranks as there are groups, N / K.",
+        ),
+        Slip(
+            "twice",
+            lambda p, n, k: 2 * hsdp(gathers, p, n, k)[2],
+            "this is twice as much: two bytes for each gradient, 2 · (M − 1)/M of them for an all-reduce.",
+        ),
         Slip("no-ring", lambda p, n, k: 2 * 2 * p / k, "each rank leaves out its own share of the ring: (M − 1)/M."),
     )
     held_slips = (
-        Slip("over-the-world", lambda p, n, k: PER_PARAM * p / n, "the state is shared out over the group, not over all ranks; every group has a copy."),
-        Slip("turned-round", lambda p, n, k: PER_PARAM * p / (n // k), "that shares the state out over as many ranks as there are groups; `group` is how many ranks share it."),
+        Slip(
+            "over-the-world",
+            lambda p, n, k: PER_PARAM * p / n,
+            "the state is shared out over the group, not over all ranks; every group has a copy.",
+        ),
+        Slip(
+            "turned-round",
+            lambda p, n, k: PER_PARAM * p / (n // k),
+            "that shares the state out over as many ranks as there are groups; `group` is how many ranks share it.",
+        ),
         Slip("whole-state", lambda p, n, k: PER_PARAM * p, "the state is shared out over the group."),
         Slip("weights-only", lambda p, n, k: 2 * p / k, "these are the weights; the state has 16 bytes per parameter."),
     )
     rows = {
-        "held": Column(part="held", unit="bytes", want=lambda *row: hsdp(gathers, *row)[0], words=_words, slips=held_slips),
-        "inside": Column(part="inside", unit="bytes", want=lambda *row: hsdp(gathers, *row)[1], words=_words, slips=inside_slips),
-        "across": Column(part="across", unit="bytes", want=lambda *row: hsdp(gathers, *row)[2], words=_words, slips=across_slips),
+        "held": Column(
+            part="held", unit="bytes", want=lambda *row: hsdp(gathers, *row)[0], words=_words, slips=held_slips
+        ),
+        "inside": Column(
+            part="inside", unit="bytes", want=lambda *row: hsdp(gathers, *row)[1], words=_words, slips=inside_slips
+        ),
+        "across": Column(
+            part="across", unit="bytes", want=lambda *row: hsdp(gathers, *row)[2], words=_words, slips=across_slips
+        ),
     }
     fewest = Column(
-        part="smallest", unit="ranks", want=smallest, words=_fits_words, rel=1e-9, none="the state does not fit however it is grouped: `None`",
+        part="smallest",
+        unit="ranks",
+        want=smallest,
+        words=_fits_words,
+        rel=1e-9,
+        none="the state does not fit however it is grouped: `None`",
         slips=(
-            Slip("no-divisor", lambda p, n, m: -(-PER_PARAM * p // m), "that many would be enough, and do not divide the ranks."),
-            Slip("one-server", lambda p, n, m: 8 if PER_PARAM * p / 8 > m else None, "in groups of 8 a rank holds more than its memory; this was printed for a model that does not fit so."),
-            Slip("weights-only", lambda p, n, m: smallest(p, n, m, 2), "that is enough for the weights; the state has 16 bytes per parameter."),
+            Slip(
+                "no-divisor",
+                lambda p, n, m: -(-PER_PARAM * p // m),
+                "that many would be enough, and do not divide the ranks.",
+            ),
+            Slip(
+                "one-server",
+                lambda p, n, m: 8 if PER_PARAM * p / 8 > m else None,
+                "in groups of 8 a rank holds more than its memory; this was printed for a model that does not fit so.",
+            ),
+            Slip(
+                "weights-only",
+                lambda p, n, m: smallest(p, n, m, 2),
+                "that is enough for the weights; the state has 16 bytes per parameter.",
+            ),
             Slip("no-master", lambda p, n, m: smallest(p, n, m, 12), "that is enough without a master copy."),
             Slip("largest", lambda p, n, m: n, "all ranks in one group fit, and so does a smaller group."),
         ),
-    )  # fmt: skip
+    )
     quickest = Column(
-        part="best", unit="ranks", want=lambda *row: best(gathers, *row), words=_fits_words, rel=1e-9, none="no group fits: `None`",
+        part="best",
+        unit="ranks",
+        want=lambda *row: best(gathers, *row),
+        words=_fits_words,
+        rel=1e-9,
+        none="no group fits: `None`",
         slips=(
-            Slip("smallest-that-fits", RULES["smallest-that-fits"], "this is the smallest group that fits; a larger one may send less across."),
-            Slip("public-form" if public else "kept-weights", lambda *row: best(other, *row),
-                 f"{'this solves the public form of the exercise: ' if public else ''}weights are gathered {'once' if public else 'twice'} here."),
-            Slip("memory-forgotten", lambda p, n, m, *w: best(gathers, p, n, float("inf"), *w), "it would be quick, and does not fit."),
-            Slip("all-fast", lambda p, n, m, per, fast, slow: best(gathers, p, n, m, n, fast, fast), "that would be best if all wires were fast."),
-            Slip("inside-always-fast", partial(RULES["inside-always-fast"], gathers=gathers), "a group larger than a node sends inside at the speed between nodes."),
-            Slip("fewest-bytes", partial(RULES["fewest-bytes"], gathers=gathers),
-             "these are the fewest bytes; the least time is asked for, and bytes inside and across go at other speeds."),
-        Slip("longer-of-two", partial(RULES["longer-of-two"], gathers=gathers), "the two times add up."),
-        Slip("largest-inside", partial(RULES["largest-inside"], gathers=gathers), "this is the largest group that stays in a node, or else the smallest that fits; try the others."),
-        Slip("node", lambda p, n, m, per, fast, slow: per, "one node is a good guess; work out what fits and what it takes."),
+            Slip(
+                "smallest-that-fits",
+                RULES["smallest-that-fits"],
+                "this is the smallest group that fits; a larger one may send less across.",
+            ),
+            Slip(
+                "public-form" if public else "kept-weights",
+                lambda *row: best(other, *row),
+                f"{'this solves the public form of the exercise: ' if public else ''}weights are gathered {'once' if public else 'twice'} here.",
+            ),
+            Slip(
+                "memory-forgotten",
+                lambda p, n, m, *w: best(gathers, p, n, float("inf"), *w),
+                "it would be quick, and does not fit.",
+            ),
+            Slip(
+                "all-fast",
+                lambda p, n, m, per, fast, slow: best(gathers, p, n, m, n, fast, fast),
+                "that would be best if all wires were fast.",
+            ),
+            Slip(
+                "inside-always-fast",
+                partial(RULES["inside-always-fast"], gathers=gathers),
+                "a group larger than a node sends inside at the speed between nodes.",
+            ),
+            Slip(
+                "fewest-bytes",
+                partial(RULES["fewest-bytes"], gathers=gathers),
+                "these are the fewest bytes; the least time is asked for, and bytes inside and across go at other speeds.",
+            ),
+            Slip("longer-of-two", partial(RULES["longer-of-two"], gathers=gathers), "the two times add up."),
+            Slip(
+                "largest-inside",
+                partial(RULES["largest-inside"], gathers=gathers),
+                "this is the largest group that stays in a node, or else the smallest that fits; try the others.",
+            ),
+            Slip(
+                "node",
+                lambda p, n, m, per, fast, slow: per,
+                "one node is a good guess; work out what fits and what it takes.",
+            ),
         ),
-    )  # fmt: skip
+    )
     return rows, fewest, quickest
 
 
@@ -141,12 +252,25 @@ def _least(gathers: int, p: float, n: int, m: float, cost: Callable[[float, floa
 
 RULES: Mapping[str, Callable[..., int | None]] = {  # other than the least time, each a row of arguments to a group
     "smallest-that-fits": lambda p, n, m, *wires, gathers=2: smallest(p, n, m),
-    "inside-always-fast": lambda p, n, m, per, fast, slow, gathers=2: _least(gathers, p, n, m, lambda inside, across, size: inside / fast + across / slow),
-    "fewest-bytes": lambda p, n, m, *wires, gathers=2: _least(gathers, p, n, m, lambda inside, across, size: inside + across),
+    "inside-always-fast": lambda p, n, m, per, fast, slow, gathers=2: _least(
+        gathers, p, n, m, lambda inside, across, size: inside / fast + across / slow
+    ),
+    "fewest-bytes": lambda p, n, m, *wires, gathers=2: _least(
+        gathers, p, n, m, lambda inside, across, size: inside + across
+    ),
     "longer-of-two": lambda p, n, m, per, fast, slow, gathers=2: _least(
-        gathers, p, n, m, lambda inside, across, size: max(inside / (fast if size <= per else slow), across / (fast if n <= per else slow))),
-    "largest-inside": lambda p, n, m, per, fast, slow, gathers=2: max((size for size in groups(n) if size <= per and PER_PARAM * p / size <= m), default=smallest(p, n, m)),
-}  # fmt: skip
+        gathers,
+        p,
+        n,
+        m,
+        lambda inside, across, size: max(
+            inside / (fast if size <= per else slow), across / (fast if n <= per else slow)
+        ),
+    ),
+    "largest-inside": lambda p, n, m, per, fast, slow, gathers=2: max(
+        (size for size in groups(n) if size <= per and PER_PARAM * p / size <= m), default=smallest(p, n, m)
+    ),
+}
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -154,7 +278,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     wires = (params["per_node"], params["fast"], params["slow"])
 
     def size() -> tuple[float, int]:
-        return rng.choice((1, 7, 13, 30, 70, 180, 405, 671)) * BILLION, rng.choice((8, 12, 48, 64, 100, 256, 1024, 6144, 16_384))
+        return rng.choice((1, 7, 13, 30, 70, 180, 405, 671)) * BILLION, rng.choice(
+            (8, 12, 48, 64, 100, 256, 1024, 6144, 16_384)
+        )
 
     def sends() -> tuple[Any, ...]:
         params_, ranks = size()
@@ -162,8 +288,13 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
     def wired() -> tuple[Any, ...]:
         while True:
-            row = (*size(), rng.choice((24, 40, 80, 141, 192)) * GB, rng.choice((4, 8, 16, 72)), rng.choice((150, 300, 450, 900)) * GB,
-                   rng.choice((12.5, 25, 50, 100)) * GB)  # fmt: skip
+            row = (
+                *size(),
+                rng.choice((24, 40, 80, 141, 192)) * GB,
+                rng.choice((4, 8, 16, 72)),
+                rng.choice((150, 300, 450, 900)) * GB,
+                rng.choice((12.5, 25, 50, 100)) * GB,
+            )
             if not _tied(gathers, row):
                 return row
 
@@ -177,19 +308,53 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     known = smallest(p, n, m) or n
     small = 8 * BILLION  # a model that fits in one node: its best group is no question of memory
     return [
-        Case(name="groups of one node, and the smallest", args=(0, [(p, n, params["per_node"]), (p, n, known)]), part="volumes"),
+        Case(
+            name="groups of one node, and the smallest",
+            args=(0, [(p, n, params["per_node"]), (p, n, known)]),
+            part="volumes",
+        ),
         Case(name="what fits", args=(1, [(p, n, m)]), part="smallest"),
         Case(name="what is quickest", args=(2, [(p, n, m, *wires), (small, n, m, *wires)]), part="best"),
-        Case(name="other groups, one rank and all", args=(0, [*(sends() for _ in range(20)), (7e9, 64, 1), (7e9, 64, 64), (7e9, 1, 1)]), part="volumes",
-             visible=False),
+        Case(
+            name="other groups, one rank and all",
+            args=(0, [*(sends() for _ in range(20)), (7e9, 64, 1), (7e9, 64, 64), (7e9, 1, 1)]),
+            part="volumes",
+            visible=False,
+        ),
         plain("smallest", 1, "three more models", usual),
-        plain("best", 2, "three more models, and a small one", [*((*row, *wires) for row in usual), (small, 3072, m, *wires)]),
-        Case(name="other clusters", args=(1, [(*size(), rng.choice((24, 80, 141)) * GB) for _ in range(20)] + [(405e9, 8, 80e9), (10e9, 4, 80e9), (5e9, 6, 20e9)]),
-             kind="generality", part="clusters", visible=False),
-        Case(name="other wires", args=(2, [*(wired() for _ in range(30)), *(row for rule in RULES.values() for row in telling(rule)),
-                                           (1e9, 8, 80e9, 8, 450e9, 50e9), (405e9, 8, 80e9, 8, 450e9, 50e9)]),
-             kind="generality", part="wires", visible=False),
-    ]  # fmt: skip
+        plain(
+            "best",
+            2,
+            "three more models, and a small one",
+            [*((*row, *wires) for row in usual), (small, 3072, m, *wires)],
+        ),
+        Case(
+            name="other clusters",
+            args=(
+                1,
+                [(*size(), rng.choice((24, 80, 141)) * GB) for _ in range(20)]
+                + [(405e9, 8, 80e9), (10e9, 4, 80e9), (5e9, 6, 20e9)],
+            ),
+            kind="generality",
+            part="clusters",
+            visible=False,
+        ),
+        Case(
+            name="other wires",
+            args=(
+                2,
+                [
+                    *(wired() for _ in range(30)),
+                    *(row for rule in RULES.values() for row in telling(rule)),
+                    (1e9, 8, 80e9, 8, 450e9, 50e9),
+                    (405e9, 8, 80e9, 8, 450e9, 50e9),
+                ],
+            ),
+            kind="generality",
+            part="wires",
+            visible=False,
+        ),
+    ]
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -208,13 +373,20 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 GROUPS = {
     "hsdp-group": Judging(
-        shares={"values:held": 0.1, "values:inside": 0.15, "values:across": 0.15, "values:smallest": 0.15, "values:best": 0.1, "generality:clusters": 0.15,
-                "generality:wires": 0.2},
+        shares={
+            "values:held": 0.1,
+            "values:inside": 0.15,
+            "values:across": 0.15,
+            "values:smallest": 0.15,
+            "values:best": 0.1,
+            "generality:clusters": 0.15,
+            "generality:wires": 0.2,
+        },
         cases=_cases,
         verdicts=_verdicts,
         why="Inside, every rank still sees nearly the whole model go by, whatever K is; across goes a K-th of the gradients. So a group as large as a node pays the "
-            "gathers on the fast wire and the least on the slow one. Memory decides whether it may be that small: 405B at 16 bytes needs 81 ranks at least, and then all "
-            "of the gathering is back on the network.",
+        "gathers on the fast wire and the least on the slow one. Memory decides whether it may be that small: 405B at 16 bytes needs 81 ranks at least, and then all "
+        "of the gathering is back on the network.",
         pytorch="`fully_shard(model, mesh=init_device_mesh('cuda', (copies, group), mesh_dim_names=('replicate', 'shard')))`.",
-    ),
-}  # fmt: skip
+    )
+}

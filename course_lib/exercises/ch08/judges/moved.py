@@ -33,7 +33,10 @@ def parts_of(row: Tensor, ranks: int, world: int) -> list[Tensor]:
     """The padded part of every rank of the world; empty beyond `ranks`."""
     flat = Flat({"": len(row)}, ranks)
     padded = torch.cat([row, row.new_zeros(flat.padded - len(row))])
-    return [padded[rank * flat.part : (rank + 1) * flat.part].clone() if rank < ranks else row.new_empty(0) for rank in range(world)]
+    return [
+        padded[rank * flat.part : (rank + 1) * flat.part].clone() if rank < ranks else row.new_empty(0)
+        for rank in range(world)
+    ]
 
 
 def _telling(old: int, new: int, least: int) -> int:
@@ -45,13 +48,32 @@ def _telling(old: int, new: int, least: int) -> int:
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
-    def case(name: str, elements: int, old: int, new: int, kind: Any, part: str, *, visible: bool = False, adversary: Any = None,
-             dtype: torch.dtype = torch.float32) -> Case:  # fmt: skip
+    def case(
+        name: str,
+        elements: int,
+        old: int,
+        new: int,
+        kind: Any,
+        part: str,
+        *,
+        visible: bool = False,
+        adversary: Any = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> Case:
         world = max(old, new)
         row = secret(coin, elements, dtype=dtype)
         parts = parts_of(row, old, world)
-        return Case(name=name, ranks=world, args=(elements, old, new), per_rank=tuple((each,) for each in parts), kind=kind, part=part,
-                    visible=visible, adversary=adversary, secret=row)  # fmt: skip
+        return Case(
+            name=name,
+            ranks=world,
+            args=(elements, old, new),
+            per_rank=tuple((each,) for each in parts),
+            kind=kind,
+            part=part,
+            visible=visible,
+            adversary=adversary,
+            secret=row,
+        )
 
     old, new = params["old"], params["new"]
     whole = old * new * 5
@@ -66,7 +88,10 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         case("from five ranks to one", 43, 5, 1, "generality", "sizes"),
         case("fewer numbers than ranks", 3, 2, 7, "generality", "sizes"),
         case("whole numbers of 64 bits", 50, 2, 3, "generality", "sizes", dtype=torch.int64),
-        *(case(f"{unkind}", 41, 4, 3, "protocol", "in-flight", adversary=unkind) for unkind in (LATE, BUFFERS_LATE, STREAM_LATE)),
+        *(
+            case(f"{unkind}", 41, 4, 3, "protocol", "in-flight", adversary=unkind)
+            for unkind in (LATE, BUFFERS_LATE, STREAM_LATE)
+        ),
     ]
 
 
@@ -84,7 +109,9 @@ def _values(case: Case, results: Sequence[Any]) -> Fault | None:
         if torch.equal(got, want):
             continue
         if case.adversary is not None and len(got) == len(want):
-            return "in-flight", (f"With {case.adversary}, rank {rank}'s part changes: what is under way may be neither read nor written before its `wait()`.")
+            return "in-flight", (
+                f"With {case.adversary}, rank {rank}'s part changes: what is under way may be neither read nor written before its `wait()`."
+            )
         return _named(case, rank, got, want, before)
     return None
 
@@ -93,7 +120,10 @@ def _named(case: Case, rank: int, got: Tensor, want: Tensor, before: Sequence[Te
     (elements, _, new), row = case.args, case.secret
     mine = stretch(elements, new, rank)
     if len(got) == len(mine) < len(want) and torch.equal(got, want[: len(got)]):
-        return "no-padding", f"Rank {rank}: the numbers are right, but parts are equally long: fill up with zeros to {len(want)}."
+        return (
+            "no-padding",
+            f"Rank {rank}: the numbers are right, but parts are equally long: fill up with zeros to {len(want)}.",
+        )
     if len(got) == elements and new > 1:
         return "whole-row", f"Rank {rank} returned all {elements} numbers; its part has {len(want)}."
     if torch.equal(got, before[rank]):
@@ -101,15 +131,30 @@ def _named(case: Case, rank: int, got: Tensor, want: Tensor, before: Sequence[Te
     padded = torch.cat([each for each in before if len(each)])
     moved = padded[rank * -(-len(padded) // new) :][: -(-len(padded) // new)]
     if len(moved) and torch.equal(got[: len(moved)], moved):
-        return "padding-moved", f"Rank {rank}: the padding of the old parts was moved as if it were numbers. Only `elements` numbers are the row."
+        return (
+            "padding-moved",
+            f"Rank {rank}: the padding of the old parts was moved as if it were numbers. Only `elements` numbers are the row.",
+        )
     if len(got) != len(want):
-        return "other-length", f"Rank {rank} of {new} returned {len(got)} numbers; its part has {len(want)}, padding included."
+        return (
+            "other-length",
+            f"Rank {rank} of {new} returned {len(got)} numbers; its part has {len(want)}, padding included.",
+        )
     if torch.equal(got[: len(mine)], want[: len(mine)]):
         return "padding-not-zero", f"Rank {rank}: the numbers are right, the padding behind them is not zero."
     where = int((got != want).nonzero()[0])
     known = (row == got[where]).nonzero()
-    told = f"it is number {int(known[0])} of the row" if len(known) == 1 else "it is no number of the row" if not len(known) else "it is another number"
-    return "other-numbers", f"Rank {rank}: the first wrong number is at {where} of its part, where number {mine.start + where} of the row belongs; {told}."
+    told = (
+        f"it is number {int(known[0])} of the row"
+        if len(known) == 1
+        else "it is no number of the row"
+        if not len(known)
+        else "it is another number"
+    )
+    return (
+        "other-numbers",
+        f"Rank {rank}: the first wrong number is at {where} of its part, where number {mine.start + where} of the row belongs; {told}.",
+    )
 
 
 def _bytes_fault(case: Case, meter: Mapping[str, Any]) -> Fault | None:
@@ -124,7 +169,10 @@ def _bytes_fault(case: Case, meter: Mapping[str, Any]) -> Fault | None:
         if got > most + 16 * n + 64:
             whole = elements * width
             if got >= 0.6 * whole * (1 - 1 / max(old, 2)):
-                return "whole-row-moved", f"Rank {rank} received {got:,} bytes; the whole row has {whole:,}, its part {most:,}. Send each rank what it needs."
+                return (
+                    "whole-row-moved",
+                    f"Rank {rank} received {got:,} bytes; the whole row has {whole:,}, its part {most:,}. Send each rank what it needs.",
+                )
             return "too-many-bytes", f"Rank {rank} received {got:,} bytes; its new part has {most:,}."
     return None
 
@@ -135,8 +183,10 @@ def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | N
     peak = max(row["peak"] for row in results)
     if peak <= 2 * (part + mine) + SLACK:
         return None
-    return "full-copy", (f"A rank held {peak:,} bytes beside its old part; the whole row has {elements * WIDE:,}, an old part {part:,} and a new one {mine:,}. No rank needs more "
-                         "than what it sends and what it gets.")  # fmt: skip
+    return "full-copy", (
+        f"A rank held {peak:,} bytes beside its old part; the whole row has {elements * WIDE:,}, an old part {part:,} and a new one {mine:,}. No rank needs more "
+        "than what it sends and what it gets."
+    )
 
 
 def _weighed(params: Params, rng: random.Random) -> Weighed:
@@ -148,8 +198,16 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
 
     def case(name: str, part: int) -> Case:
         places = torch.randint(old * part // new, (64,), generator=coin)
-        return Case(name=name, ranks=old, args=(old * part, old, new), kind="cost", part="memory", visible=False, seconds=30.0,
-                    per_rank=tuple(({"table": torch.randn(250, generator=coin), WEIGHED: places},) for _ in range(old)))  # fmt: skip
+        return Case(
+            name=name,
+            ranks=old,
+            args=(old * part, old, new),
+            kind="cost",
+            part="memory",
+            visible=False,
+            seconds=30.0,
+            per_rank=tuple(({"table": torch.randn(250, generator=coin), WEIGHED: places},) for _ in range(old)),
+        )
 
     def done(outcome: Outcome) -> bool:
         given = [row[0] for row in large.per_rank or ()]
@@ -158,8 +216,10 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         pairs = [(stretch(len(row), old, rank), stretch(len(row), new, rank)) for rank in range(old)]
         moved = len(row) - sum(max(0, min(a.stop, b.stop) - max(a.start, b.start)) for a, b in pairs)
         got = outcome.value if type(outcome.value) is list else []
-        right = len(got) == old and all(type(each) is dict and same(each.get("part"), numbers) and each.get("length") == length
-                                        for each, (numbers, length) in zip(got, wants, strict=True))  # fmt: skip
+        right = len(got) == old and all(
+            type(each) is dict and same(each.get("part"), numbers) and each.get("length") == length
+            for each, (numbers, length) in zip(got, wants, strict=True)
+        )
         return right and sum(outcome.meter["bytes_received"]) >= moved * WIDE
 
     part = 245_000
@@ -171,7 +231,10 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     fault = _values(case, outcome.value)
     if case.kind == "cost":
-        return [verdict("cost", "memory", case, fault or _memory_fault(case, outcome.value)), verdict("cost", "bytes", case, fault or _bytes_fault(case, outcome.meter))]
+        return [
+            verdict("cost", "memory", case, fault or _memory_fault(case, outcome.value)),
+            verdict("cost", "bytes", case, fault or _bytes_fault(case, outcome.meter)),
+        ]
     found = [verdict(case.kind, case.part, case, fault)]
     if fault or case.adversary is not None:
         return found
@@ -180,24 +243,36 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 def overlaps(elements: int, old: int, new: int) -> int:
     """How many pairs of an old and a new part share a number."""
-    return sum(bool(range(max(a.start, b.start), min(a.stop, b.stop)))
-               for a in (stretch(elements, old, r) for r in range(old)) for b in (stretch(elements, new, r) for r in range(new)))  # fmt: skip
+    return sum(
+        bool(range(max(a.start, b.start), min(a.stop, b.stop)))
+        for a in (stretch(elements, old, r) for r in range(old))
+        for b in (stretch(elements, new, r) for r in range(new))
+    )
 
 
 def least_bytes(elements: int, old: int, new: int) -> int:
     """Elements that must change their rank."""
-    return sum(len(set(stretch(elements, new, rank)) - set(stretch(elements, old, rank))) for rank in range(math.ceil(max(old, new))))
+    return sum(
+        len(set(stretch(elements, new, rank)) - set(stretch(elements, old, rank)))
+        for rank in range(math.ceil(max(old, new)))
+    )
 
 
 MOVED = {
     "reshard-checkpoint": Judging(
-        shares={"values:numbers": 0.3, "cost:bytes": 0.25, "cost:memory": 0.2, "generality:sizes": 0.15, "protocol:in-flight": 0.1},
+        shares={
+            "values:numbers": 0.3,
+            "cost:bytes": 0.25,
+            "cost:memory": 0.2,
+            "generality:sizes": 0.15,
+            "protocol:in-flight": 0.1,
+        },
         measured_by_worker=("cost:memory",),
         weighed=_weighed,
         cases=_cases,
         verdicts=_verdicts,
         why="An old part and a new one are two stretches of the same row, so what goes from one rank to another is where they overlap: two numbers, which both ranks can work "
-            "out alone. Nobody needs the whole; padding is no part of the row, and belongs to each cut anew.",
+        "out alone. Nobody needs the whole; padding is no part of the row, and belongs to each cut anew.",
         pytorch="`torch.distributed.checkpoint` writes what every rank holds, and works out such overlaps when it is loaded on another mesh.",
-    ),
-}  # fmt: skip
+    )
+}

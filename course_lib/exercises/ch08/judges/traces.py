@@ -31,7 +31,16 @@ _MESSAGES: Mapping[str, str] = {
 }
 
 
-def trace(cause: str, rng: random.Random, params: float, units: int, first: int, runs: int = 3, letter: str = "B", minor: bool = False) -> dict[str, Any]:
+def trace(
+    cause: str,
+    rng: random.Random,
+    params: float,
+    units: int,
+    first: int,
+    runs: int = 3,
+    letter: str = "B",
+    minor: bool = False,
+) -> dict[str, Any]:
     """Measurements of a training with this fault at ever more ranks; with `minor`, with a harmless trace of another one."""
     micro = rng.choice((1, 2, 4))
     group = first
@@ -57,7 +66,13 @@ def trace(cause: str, rng: random.Random, params: float, units: int, first: int,
             gathered, gathers = whole, rng.choice((1, 2))
         elif cause == "kept after forward":
             gathered, gathers = whole, units
-        held = {"weights": weights, "gradients": gradients, "optimizer": optimizer, "gathered": gathered, "activations": activations}
+        held = {
+            "weights": weights,
+            "gradients": gradients,
+            "optimizer": optimizer,
+            "gathered": gathered,
+            "activations": activations,
+        }
         if minor:
             held["activations"] *= 1.6
         noisy = {name: value * rng.uniform(1 - NOISE, 1 + NOISE) for name, value in held.items()}
@@ -71,21 +86,54 @@ def trace(cause: str, rng: random.Random, params: float, units: int, first: int,
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     own = params["params"], params["units"], params["ranks"]
     shown = [
-        Case(name=f"trace {number}", args=(trace(cause, rng, *own, runs=4 if cause == "allocator" else 3),), part=f"trace-{number}", secret=cause)
+        Case(
+            name=f"trace {number}",
+            args=(trace(cause, rng, *own, runs=4 if cause == "allocator" else 3),),
+            part=f"trace-{number}",
+            secret=cause,
+        )
         for number, cause in enumerate(SHOWN, 1)
     ]
 
     def drawn(cause: str, minor: bool = False) -> dict[str, Any]:
-        size, units = rng.choice(((1.5e9, 24), (8e9, 32), (30e9, 48), (70e9, 80)) if cause != FINE else ((30e9, 96), (70e9, 80)))
+        size, units = rng.choice(
+            ((1.5e9, 24), (8e9, 32), (30e9, 48), (70e9, 80)) if cause != FINE else ((30e9, 96), (70e9, 80))
+        )
         first, runs = (rng.choice((2, 4)), 3) if cause == FINE else (rng.choice((4, 8, 16)), rng.choice((3, 4)))
         return trace(cause, rng, size, units, first, runs, rng.choice(LETTERS), minor)
 
-    again = [Case(name=f"a trace of another training ({number})", args=(drawn(cause),), part=f"trace-{number}", visible=False, secret=cause)
-             for number, cause in enumerate((*SHOWN[1:], SHOWN[0]), 1)]  # a word by heart is no answer
-    unseen = [Case(name=f"another trace ({place + 1})", args=(drawn(cause),), kind="generality", part="other", visible=False, secret=cause)
-              for place, cause in enumerate(rng.sample(WORDS, len(WORDS)))]  # fmt: skip
-    mixed = [Case(name=f"a trace with more activations ({place + 1})", args=(drawn(cause, minor=True),), kind="generality", part="mixed", visible=False, secret=cause)
-             for place, cause in enumerate(rng.sample([each for each in WORDS if each not in ("activations", FINE)], 4))]  # fmt: skip
+    again = [
+        Case(
+            name=f"a trace of another training ({number})",
+            args=(drawn(cause),),
+            part=f"trace-{number}",
+            visible=False,
+            secret=cause,
+        )
+        for number, cause in enumerate((*SHOWN[1:], SHOWN[0]), 1)
+    ]  # a word by heart is no answer
+    unseen = [
+        Case(
+            name=f"another trace ({place + 1})",
+            args=(drawn(cause),),
+            kind="generality",
+            part="other",
+            visible=False,
+            secret=cause,
+        )
+        for place, cause in enumerate(rng.sample(WORDS, len(WORDS)))
+    ]
+    mixed = [
+        Case(
+            name=f"a trace with more activations ({place + 1})",
+            args=(drawn(cause, minor=True),),
+            kind="generality",
+            part="mixed",
+            visible=False,
+            secret=cause,
+        )
+        for place, cause in enumerate(rng.sample([each for each in WORDS if each not in ("activations", FINE)], 4))
+    ]
     return [*shown, *again, *unseen, *mixed]
 
 
@@ -108,7 +156,12 @@ def diagnosis(given: Mapping[str, Any]) -> str:
         if worst != "gathered":
             return worst
         return "kept after forward" if last["gathers"] > 2.5 * given["micro_batches"] else "one giant unit"
-    return "activations" if last["activations"] > 0.5 * sum(last[name] for name in parts) and first["activations"] > 0.5 * sum(first[name] for name in parts) else FINE
+    return (
+        "activations"
+        if last["activations"] > 0.5 * sum(last[name] for name in parts)
+        and first["activations"] > 0.5 * sum(first[name] for name in parts)
+        else FINE
+    )
 
 
 def _fault(case: Case, got: Any) -> Fault | None:
@@ -139,12 +192,16 @@ def seen(traces: Sequence[Mapping[str, Any]]) -> list[str]:
 
 TRACES = {
     "more-gpus-same-memory": Judging(
-        shares={**{f"values:trace-{number}": 0.1 for number in range(1, len(SHOWN) + 1)}, "generality:other": 0.35, "generality:mixed": 0.15},
+        shares={
+            **{f"values:trace-{number}": 0.1 for number in range(1, len(SHOWN) + 1)},
+            "generality:other": 0.35,
+            "generality:mixed": 0.15,
+        },
         cases=_cases,
         verdicts=_verdicts,
         why="What should fall with N is state, and each bucket is checked by itself: the one that stays is not shared out; if all stay, the group does not grow. What is "
-            "gathered should be two or three units; if it is the model, the number of gathers says why. The rest is not state at all: activations fall with the batch, and what "
-            "the allocator holds falls when fragments do.",
+        "gathered should be two or three units; if it is the model, the number of gathers says why. The rest is not state at all: activations fall with the batch, and what "
+        "the allocator holds falls when fragments do.",
         pytorch="`torch.cuda.memory_allocated` and `memory_reserved` differ by the allocator's share; `torch.cuda.memory._record_memory_history` shows who holds what.",
-    ),
-}  # fmt: skip
+    )
+}

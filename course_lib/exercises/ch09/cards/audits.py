@@ -38,7 +38,7 @@ AUDIT_TENSOR_PARALLEL = Card(
 All-reduces go round rings, so that a GPU sends 2(t − 1)/t of the tensor, at what its links give **one way**; 1 Mi is 2²⁰; GB are
 10⁹ bytes. Shapes are in `facts.model("llama3-405b")`.
 
-{rules('audit_tp', CAUSES)}""",
+{rules("audit_tp", CAUSES)}""",
     points=9,
     minutes=15,
     difficulty=3,
@@ -55,6 +55,6 @@ All-reduces go round rings, so that a GPU sends 2(t − 1)/t of the tensor, at w
     ),
     answers=("audit_tp",),
     allowed="everything, the library too: the judgement is what counts.",
-)  # fmt: skip
+)
 
 AUDITS: tuple[Any, ...] = (AUDIT_TENSOR_PARALLEL,)

@@ -9,8 +9,10 @@ from course_lib.exercises.ch09.probes import attention, cut, mlp, pair
 from course_lib.exercises.probes import interval
 from course_lib.units import GB
 
-OPERATORS = tuple(f"tensor_parallel.operators:{name}" for name in
-                  ("copy_in", "sum_out", "gather_in", "scatter_out", "split", "gather"))  # fmt: skip
+OPERATORS = tuple(
+    f"tensor_parallel.operators:{name}"
+    for name in ("copy_in", "sum_out", "gather_in", "scatter_out", "split", "gather")
+)
 LAYOUTS: Mapping[str, str] = {
     "torch": "as `nn.Linear` holds it, (out, in): y = x Wᵀ",
     "textbook": "as textbooks write it, (in, out): Y = X W",
@@ -180,18 +182,8 @@ travel, and no rank holds a tensor of (batch, seq, ffn).
     ),
     answers=("parallel_mlp",),
     allowed="every operation of `comm`; torch; `copy_in` and `sum_out` of `course_lib.tensor_parallel`.",
-    params={
-        "kind": "gelu",
-        "and_bias": " and of `down_bias`, whole on every rank",
-        "tokens": 24,
-        **KINDS["gelu"],
-    },
-    vary=lambda draw: {
-        "kind": "gated",
-        "and_bias": "",
-        "tokens": draw.choice((18, 24, 30)),
-        **KINDS["gated"],
-    },
+    params={"kind": "gelu", "and_bias": " and of `down_bias`, whole on every rank", "tokens": 24, **KINDS["gelu"]},
+    vary=lambda draw: {"kind": "gated", "and_bias": "", "tokens": draw.choice((18, 24, 30)), **KINDS["gated"]},
     structural="kind",
     probe=mlp,
 )

@@ -104,9 +104,10 @@ weights were loaded, merged and converted (*tunib-ai/parallelformers, issue 41, 
     hides=("tensor_parallel.pieces:packed_rows",),
     params={"sizes": "16, 8, 8", "rows": (16, 8, 8)},
     vary=lambda draw: (lambda rows: {"sizes": ", ".join(map(str, rows)), "rows": rows})(
-        draw.choice(((24, 8, 8), (32, 16, 16), (16, 4, 4)))),
+        draw.choice(((24, 8, 8), (32, 16, 16), (16, 4, 4)))
+    ),
     probe=packed,
-)  # fmt: skip
+)
 
 VERIFY_PLAN = Card(
     id="verify-plan",
@@ -217,13 +218,16 @@ weight and token forward, 4 backward; scores, norms and everything that is not a
         "hidden, n, bandwidth) <= share * seconds_of_products(n)`.",
     ),
     answers=("tp_seconds", "largest_tp"),
-    hides=("tensor_parallel.traffic:tp_bytes_per_layer", "tensor_parallel.traffic:tp_cost_per_layer",
-           "tensor_parallel.traffic:tp_calls_per_layer"),
+    hides=(
+        "tensor_parallel.traffic:tp_bytes_per_layer",
+        "tensor_parallel.traffic:tp_cost_per_layer",
+        "tensor_parallel.traffic:tp_calls_per_layer",
+    ),
     params={"recompute": "none", "passes": PASSES["none"], "hidden": 8192},
     vary=lambda draw: {"recompute": "full", "passes": PASSES["full"], "hidden": draw.choice((4096, 8192, 12288))},
     structural="recompute",
     probe=rows,
-)  # fmt: skip
+)
 
 FIRST = (OVERLAP_BACKWARD, ROW_BIAS)
 LAST = (PACKED_SHARDS, VERIFY_PLAN, TWO_STREAMS, LARGEST_TP)

@@ -5,8 +5,11 @@ from collections.abc import Mapping
 from course_lib.exercises import Card
 from course_lib.exercises.ch09.probes import embedding, losses
 
-VOCABULARY = ("tensor_parallel.vocabulary:cross_entropy", "tensor_parallel.vocabulary:gather_logits",
-              "tensor_parallel.vocabulary:_rows")  # fmt: skip
+VOCABULARY = (
+    "tensor_parallel.vocabulary:cross_entropy",
+    "tensor_parallel.vocabulary:gather_logits",
+    "tensor_parallel.vocabulary:_rows",
+)
 
 DEALT: Mapping[str, Mapping[str, str]] = {
     "blocks": {

@@ -13,18 +13,6 @@ from course_lib.exercises.ch09.judges.plans import PLANS
 from course_lib.exercises.ch09.judges.rows import ROWS
 from course_lib.exercises.ch09.judges.wires import WIRES
 
-JUDGINGS = {
-    **PAIR,
-    **MLP,
-    **ATTENTION,
-    **ROWS,
-    **OVERLAP,
-    **EMBEDDING,
-    **LOSS,
-    **PIECES,
-    **PLANS,
-    **WIRES,
-    **AUDITS,
-}
+JUDGINGS = {**PAIR, **MLP, **ATTENTION, **ROWS, **OVERLAP, **EMBEDDING, **LOSS, **PIECES, **PLANS, **WIRES, **AUDITS}
 
 __all__ = ["DRILLS", "JUDGINGS"]

@@ -14,56 +14,83 @@ _TENSOR = _TOKENS * int(_MODEL.hidden) * 2 / GB
 _SECONDS = _BLOCK * _MODEL.layers / _STAGES / (facts.device("H100 SXM").link_one_way / GB)
 _CALLS = tp_calls_per_layer()["all_reduce"]
 _HEAD = _MODEL.hidden // _MODEL.heads
-_LAYER = (
-    2
-    * (2 * _MODEL.hidden**2 + 2 * _MODEL.hidden * _MODEL.kv_heads * _HEAD + 3 * _MODEL.hidden * _MODEL.ffn)
-    / GB
-)
+_LAYER = 2 * (2 * _MODEL.hidden**2 + 2 * _MODEL.hidden * _MODEL.kv_heads * _HEAD + 3 * _MODEL.hidden * _MODEL.ffn) / GB
 _ALONE = 39e12  # FLOP/s of a single GPU, as the statement has it
 _ACHIEVED = float(facts.run("Megatron-LM 8.3B").flops_per_device) / _ALONE
 
 KEYS: dict[str, Key] = {
-    "tp-row-formula": Key(4.0, "needs only its part", {
-        "as-printed": (8.0, "that is all of X. W₁ has how many rows?"),
-    }),
-    "tp-128-gb": Key(_BLOCK, "another scope", {
-        "as-printed": (_BATCH * _MODEL.hidden * 2 / GB, "these are the activations of the whole batch; a tensor-parallel group has one replica's tokens."),
-        "one-tensor": (_TENSOR, "this is the tensor; a block all-reduces it more than once, and a ring sends almost twice its bytes."),
-        "four-tensors": (_CALLS * _TENSOR, "four tensors; a ring sends 2(t − 1)/t of each."),
-        "one-all-reduce": (_BLOCK / _CALLS, "this is one all-reduce; a block has more."),
-        "forward": (_BLOCK / 2, "this is the forward pass."),
-        "whole-batch": (_BLOCK * _REPLICAS, "this is for the whole batch; one replica has an N-th of its tokens."),
-    }),
-    "tp-71-s": Key(_SECONDS, "another scope", {
-        "as-printed": (71.7, "that is the printed number: whose bytes over whose links?"),
-        "both-ways": (_SECONDS / 2, "900 GB/s count both ways."),
-        "all-blocks": (_SECONDS * _STAGES, "this is for all blocks; a GPU has its stage's."),
-        "whole-batch": (_SECONDS * _REPLICAS, "this is for the whole batch; one replica has an N-th of its tokens."),
-    }),
-    "tp-504-reduces": Key(float(_CALLS * _MODEL.layers * _MICRO), "missing factor", {
-        "as-printed": (float(_CALLS * _MODEL.layers), "that is one micro-batch; how many are in a step?"),
-        "one-gpu": (_CALLS * _MODEL.layers / _STAGES, "that is what one stage does for one micro-batch; all blocks and a whole step are asked for."),
-    }),
-    "tp-one-layer": Key(_LAYER, "reason does not hold", {
-        "no-bytes": (_LAYER / 2, "these are numbers in billions; 16 bits are two bytes."),
-        "heads-alike": (2 * (4 * _MODEL.hidden**2 + 3 * _MODEL.hidden * _MODEL.ffn) / GB, "keys and values have fewer heads than queries."),
-        "whole-model": (_LAYER * _MODEL.layers, "these are all layers."),
-        "two-matrices": (_LAYER - 2 * _MODEL.hidden * _MODEL.ffn / GB, "a gated MLP has three matrices."),
-    }),
-    "tp-16-heads": Key(float(_MODEL.heads / _TP), slips={
-        "kv-heads": (float(_MODEL.kv_heads / _TP), "those are KV heads; query heads are asked for."),
-    }),
-    "tp-four-reduces": Key(float(_CALLS), slips={
-        "one-pass": (_CALLS / 2, "that is one pass; forward and backward are asked for."),
-    }),
-    "tp-8bsh": Key(2.0 * _CALLS, slips={
-        "tensors": (float(_CALLS), "a ring sends almost twice the tensor."),
-        "bytes": (4.0 * _CALLS, "elements are asked for, not bytes."),
-    }),
-    "tp-76-percent": Key(_ACHIEVED, slips={
-        "percent": (100 * _ACHIEVED, "give a share, not per cent."),
-    }),
-}  # fmt: skip
+    "tp-row-formula": Key(4.0, "needs only its part", {"as-printed": (8.0, "that is all of X. W₁ has how many rows?")}),
+    "tp-128-gb": Key(
+        _BLOCK,
+        "another scope",
+        {
+            "as-printed": (
+                _BATCH * _MODEL.hidden * 2 / GB,
+                "these are the activations of the whole batch; a tensor-parallel group has one replica's tokens.",
+            ),
+            "one-tensor": (
+                _TENSOR,
+                "this is the tensor; a block all-reduces it more than once, and a ring sends almost twice its bytes.",
+            ),
+            "four-tensors": (_CALLS * _TENSOR, "four tensors; a ring sends 2(t − 1)/t of each."),
+            "one-all-reduce": (_BLOCK / _CALLS, "this is one all-reduce; a block has more."),
+            "forward": (_BLOCK / 2, "this is the forward pass."),
+            "whole-batch": (_BLOCK * _REPLICAS, "this is for the whole batch; one replica has an N-th of its tokens."),
+        },
+    ),
+    "tp-71-s": Key(
+        _SECONDS,
+        "another scope",
+        {
+            "as-printed": (71.7, "that is the printed number: whose bytes over whose links?"),
+            "both-ways": (_SECONDS / 2, "900 GB/s count both ways."),
+            "all-blocks": (_SECONDS * _STAGES, "this is for all blocks; a GPU has its stage's."),
+            "whole-batch": (
+                _SECONDS * _REPLICAS,
+                "this is for the whole batch; one replica has an N-th of its tokens.",
+            ),
+        },
+    ),
+    "tp-504-reduces": Key(
+        float(_CALLS * _MODEL.layers * _MICRO),
+        "missing factor",
+        {
+            "as-printed": (float(_CALLS * _MODEL.layers), "that is one micro-batch; how many are in a step?"),
+            "one-gpu": (
+                _CALLS * _MODEL.layers / _STAGES,
+                "that is what one stage does for one micro-batch; all blocks and a whole step are asked for.",
+            ),
+        },
+    ),
+    "tp-one-layer": Key(
+        _LAYER,
+        "reason does not hold",
+        {
+            "no-bytes": (_LAYER / 2, "these are numbers in billions; 16 bits are two bytes."),
+            "heads-alike": (
+                2 * (4 * _MODEL.hidden**2 + 3 * _MODEL.hidden * _MODEL.ffn) / GB,
+                "keys and values have fewer heads than queries.",
+            ),
+            "whole-model": (_LAYER * _MODEL.layers, "these are all layers."),
+            "two-matrices": (_LAYER - 2 * _MODEL.hidden * _MODEL.ffn / GB, "a gated MLP has three matrices."),
+        },
+    ),
+    "tp-16-heads": Key(
+        float(_MODEL.heads / _TP),
+        slips={"kv-heads": (float(_MODEL.kv_heads / _TP), "those are KV heads; query heads are asked for.")},
+    ),
+    "tp-four-reduces": Key(
+        float(_CALLS), slips={"one-pass": (_CALLS / 2, "that is one pass; forward and backward are asked for.")}
+    ),
+    "tp-8bsh": Key(
+        2.0 * _CALLS,
+        slips={
+            "tensors": (float(_CALLS), "a ring sends almost twice the tensor."),
+            "bytes": (4.0 * _CALLS, "elements are asked for, not bytes."),
+        },
+    ),
+    "tp-76-percent": Key(_ACHIEVED, slips={"percent": (100 * _ACHIEVED, "give a share, not per cent.")}),
+}
 
 
 AUDITS = {
@@ -72,9 +99,9 @@ AUDITS = {
         KEYS,
         CAUSES,
         why=f"128 GB are the activations of the whole batch; a tensor-parallel group sees one of {_REPLICAS} replicas, and a GPU the blocks of one of {_STAGES} "
-            f"stages. Four all-reduces of what is left send {_BLOCK:.1f} GB a block, and {_SECONDS:.2f} s a step one way, not 71. {_CALLS * _MODEL.layers} "
-            f"all-reduces are one micro-batch's. One gathered layer has {_LAYER:.1f} GB and fits anywhere: matrices are cut for the time that gathering takes, and "
-            "for activations. A row cut pairs each part of W with its part of X. The other four are right.",
+        f"stages. Four all-reduces of what is left send {_BLOCK:.1f} GB a block, and {_SECONDS:.2f} s a step one way, not 71. {_CALLS * _MODEL.layers} "
+        f"all-reduces are one micro-batch's. One gathered layer has {_LAYER:.1f} GB and fits anywhere: matrices are cut for the time that gathering takes, and "
+        "for activations. A row cut pairs each part of W with its part of X. The other four are right.",
         pytorch="`CommDebugMode` counts a step's collectives, per call.",
-    ),
-}  # fmt: skip
+    )
+}

@@ -39,25 +39,14 @@ def _embed_cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
     def make(
-        name: str,
-        n: int,
-        vocab: int,
-        tokens: Tensor,
-        hidden: int = 6,
-        dtype: torch.dtype = torch.float32,
-        **more: Any,
+        name: str, n: int, vocab: int, tokens: Tensor, hidden: int = 6, dtype: torch.dtype = torch.float32, **more: Any
     ) -> Case:
-        table, gradient = (
-            normal(coin, vocab, hidden, dtype=dtype),
-            normal(coin, *tokens.shape, hidden, dtype=dtype),
-        )
+        table, gradient = (normal(coin, vocab, hidden, dtype=dtype), normal(coin, *tokens.shape, hidden, dtype=dtype))
         per_rank = tuple(
             (tokens.clone(), gradient.clone(), vocab, table[_owned(params, vocab, n, rank)].clone())
             for rank in range(n)
         )
-        return case_of(
-            name, n, per_rank, secret={"table": table, "gradient": gradient, "tokens": tokens}, **more
-        )
+        return case_of(name, n, per_rank, secret={"table": table, "gradient": gradient, "tokens": tokens}, **more)
 
     def draw(high: int, *shape: int) -> Tensor:
         return torch.randint(0, high, shape, generator=coin)
@@ -74,10 +63,30 @@ def _embed_cases(params: Params, rng: random.Random) -> list[Case]:
         make("three ranks", 3, vocab, with_edges(vocab, 3), part="vectors"),
         make("two ranks, other data", 2, vocab + 3, with_edges(vocab + 3, 2), part="vectors", visible=False),
         make("one rank", 1, 7, draw(7, 1, 5), kind="generality", part="vocabularies", visible=False),
-        make("the first and last word of every rank", 3, 11, edges, kind="generality", part="vocabularies", visible=False),
-        make("words of one rank only", 4, vocab, torch.zeros(1, 6, dtype=torch.int64) + 1, kind="generality", part="vocabularies", visible=False),
-        make("five ranks, 8 words, 64 bits", 5, 8, draw(8, 3, 3), 4, torch.float64, kind="generality", part="vocabularies", visible=False),
-    ]  # fmt: skip
+        make(
+            "the first and last word of every rank", 3, 11, edges, kind="generality", part="vocabularies", visible=False
+        ),
+        make(
+            "words of one rank only",
+            4,
+            vocab,
+            torch.zeros(1, 6, dtype=torch.int64) + 1,
+            kind="generality",
+            part="vocabularies",
+            visible=False,
+        ),
+        make(
+            "five ranks, 8 words, 64 bits",
+            5,
+            8,
+            draw(8, 3, 3),
+            4,
+            torch.float64,
+            kind="generality",
+            part="vocabularies",
+            visible=False,
+        ),
+    ]
 
 
 def _clamped(params: Params, case: Case, n: int) -> list[Tensor]:
@@ -120,31 +129,58 @@ def _embed_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
     def values(rank: int, got: Mapping[str, Any]) -> Fault | None:
         mine = torch.isin(tokens, _owned(params, vocab, n, rank)).unsqueeze(-1)
         slips: list[tuple[str, Tensor, str]] = [
-            ("public-form", in_blocks, "this solves the public form of the exercise, where each rank holds a block; here words were dealt out in turn."),
-            ("clamped", sum(clamped), f"every token's vector has {n} vectors in it: one from each rank, of which one only is this token's. An index "
-             "that was clamped is some other word's."),
+            (
+                "public-form",
+                in_blocks,
+                "this solves the public form of the exercise, where each rank holds a block; here words were dealt out in turn.",
+            ),
+            (
+                "clamped",
+                sum(clamped),
+                f"every token's vector has {n} vectors in it: one from each rank, of which one only is this token's. An index "
+                "that was clamped is some other word's.",
+            ),
             ("own-part", want * mine, "only this rank's words have a vector; the others' have yet to come."),
             ("one-clamped", clamped[rank], "this rank's own look-up alone: of other ranks' words it holds no vectors."),
             ("mean", want / n, "this is a mean over ranks; one of them has the vector, the others add zero."),
-        ]  # fmt: skip
-        return tensor_fault(f"Rank {rank}: the output", got["y"], want, slips, "Which words does this rank hold, and at which places?"
-                            + (" Here they are dealt out in turn." if dealt else ""))  # fmt: skip
+        ]
+        return tensor_fault(
+            f"Rank {rank}: the output",
+            got["y"],
+            want,
+            slips,
+            "Which words does this rank hold, and at which places?"
+            + (" Here they are dealt out in turn." if dealt else ""),
+        )
 
     def gradients(rank: int, got: Mapping[str, Any]) -> Fault | None:
         own = _owned(params, vocab, n, rank)
         place = tokens // n if params["dealt"] == "round-robin" else tokens - int(own[0])
         strangers = torch.zeros(len(own), table.shape[1], dtype=table.dtype).index_add(
-            0, place.clamp(0, len(own) - 1).reshape(-1), case.secret["gradient"].reshape(-1, table.shape[1]))  # fmt: skip
+            0, place.clamp(0, len(own) - 1).reshape(-1), case.secret["gradient"].reshape(-1, table.shape[1])
+        )
         right = whole[own]
         zeroth = right.clone()
-        zeroth[0] += (
-            case.secret["gradient"].reshape(-1, table.shape[1])[~torch.isin(tokens, own).reshape(-1)].sum(0)
-        )
-        slips: dict[str, Slips] = {"weight": (
-            ("strangers-gradient", strangers, "rows also get the gradients of words of other ranks, which were looked up in their place."),
-            ("strangers-gradient", zeroth, "row 0 also gets the gradients of words of other ranks, which were looked up in its place."),
-            ("times-n", n * right, f"it is {n} times too large: behind the sum all ranks hold the same, so its gradient is not summed again."),
-        )}  # fmt: skip
+        zeroth[0] += case.secret["gradient"].reshape(-1, table.shape[1])[~torch.isin(tokens, own).reshape(-1)].sum(0)
+        slips: dict[str, Slips] = {
+            "weight": (
+                (
+                    "strangers-gradient",
+                    strangers,
+                    "rows also get the gradients of words of other ranks, which were looked up in their place.",
+                ),
+                (
+                    "strangers-gradient",
+                    zeroth,
+                    "row 0 also gets the gradients of words of other ranks, which were looked up in its place.",
+                ),
+                (
+                    "times-n",
+                    n * right,
+                    f"it is {n} times too large: behind the sum all ranks hold the same, so its gradient is not summed again.",
+                ),
+            )
+        }
         return gradient_faults(got, rank, ("weight",), {"weight": right}, slips)
 
     found = over_ranks(outcome.value, values) or touched(outcome.value)
@@ -158,9 +194,19 @@ def _embed_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
         ]
     item, one = want.element_size(), ring_most(want.numel(), want.element_size(), n)
     rows = (n - 1) * -(-vocab // n) * table.shape[1] * item
-    known = (("summed-back", one, "A second all-reduce, in the backward pass: the gradient is the same on all ranks already."),
-             ("gathered-table", rows - one, "The table travels: pieces are there so that nobody needs the whole."),
-             ("gathered", (n - 1) * want.numel() * item - one, "Every rank's vectors go to every rank: an all-reduce sends less than two of them."))  # fmt: skip
+    known = (
+        (
+            "summed-back",
+            one,
+            "A second all-reduce, in the backward pass: the gradient is the same on all ranks already.",
+        ),
+        ("gathered-table", rows - one, "The table travels: pieces are there so that nobody needs the whole."),
+        (
+            "gathered",
+            (n - 1) * want.numel() * item - one,
+            "Every rank's vectors go to every rank: an all-reduce sends less than two of them.",
+        ),
+    )
     spent = traffic(
         outcome.meter,
         2 * (n - 1) * want.numel() * item,
@@ -180,7 +226,7 @@ EMBEDDING = {
         cases=_embed_cases,
         verdicts=_embed_verdicts,
         why="Looking up is multiplying with a one-hot row, so cutting the table by rows is a row cut: a rank that has none of a token's row adds zero. The "
-            "clamp keeps the index legal; it is the mask that makes the answer right, in both passes.",
+        "clamp keeps the index legal; it is the mask that makes the answer right, in both passes.",
         pytorch="DTensor's `RowwiseParallel` of an `nn.Embedding` masks in the same way; Megatron's `VocabParallelEmbedding`.",
-    ),
-}  # fmt: skip
+    )
+}

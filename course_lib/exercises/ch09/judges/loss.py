@@ -36,13 +36,20 @@ from course_lib.records import Case, Outcome, Verdict
 def _loss_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, vocab = coin_of(rng), params["vocab"]
 
-    def make(name: str, n: int, shape: tuple[int, int], words: int, *, kind_of: torch.dtype = torch.float32, scale: float = 1.0, wish: str = "",
-             **more: Any) -> Case:  # fmt: skip
+    def make(
+        name: str,
+        n: int,
+        shape: tuple[int, int],
+        words: int,
+        *,
+        kind_of: torch.dtype = torch.float32,
+        scale: float = 1.0,
+        wish: str = "",
+        **more: Any,
+    ) -> Case:
         logits = (normal(coin, *shape, words) * scale).to(kind_of)
         targets = torch.randint(0, words, shape, generator=coin)
-        per_rank = tuple(
-            (targets.clone(), words, wish, piece.clone()) for piece in logits.tensor_split(n, -1)
-        )
+        per_rank = tuple((targets.clone(), words, wish, piece.clone()) for piece in logits.tensor_split(n, -1))
         return case_of(name, n, per_rank, secret={"logits": logits, "targets": targets}, **more)
 
     return [
@@ -53,25 +60,9 @@ def _loss_cases(params: Params, rng: random.Random) -> list[Case]:
         make("five ranks, 8 words", 5, (2, 2), 8, kind="generality", part="vocabularies", visible=False),
         make("logits of ±10,000", 4, (2, 4), 40, scale=1e4, kind="generality", part="large", visible=False),
         make(
-            "logits of bfloat16",
-            4,
-            (2, 4),
-            48,
-            kind_of=torch.bfloat16,
-            kind="generality",
-            part="bits",
-            visible=False,
+            "logits of bfloat16", 4, (2, 4), 48, kind_of=torch.bfloat16, kind="generality", part="bits", visible=False
         ),
-        make(
-            "a large vocabulary, memory",
-            4,
-            (2, 8),
-            8192,
-            wish=MEASURED,
-            kind="cost",
-            part="memory",
-            visible=False,
-        ),
+        make("a large vocabulary, memory", 4, (2, 8), 8192, wish=MEASURED, kind="cost", part="memory", visible=False),
     ]
 
 
@@ -85,13 +76,30 @@ def _loss_values(case: Case, n: int, rank: int, got: Mapping[str, Any], loss: Te
         inside, pieces[rank].gather(-1, (targets - start).where(inside, 0).unsqueeze(-1)).squeeze(-1), 0.0
     )
     each = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    slips = (("sum", (loss * tokens).float(), "this is a sum over tokens; the mean was asked for."),
-             ("own-columns", own.mean().float(), "this is reckoned from this rank's columns alone: the others' words count in Σ exp, too."),
-             ("log-n", (loss.double() + torch.tensor(float(n)).log()).float(), "it is too large by log N: Σ exp was added up over ranks that had it whole."),
-             ("times-n", (loss * n).float(), "it is N times too large."),
-             ("targets-n-times", (logits.logsumexp(-1) - n * each).mean().float(), "the target's logit counts once, on the rank that has it."),
-             ("own-target", (logits.logsumexp(-1) - each.where(inside, 0.0)).mean().float(), "targets of other ranks are missing: their logit is on "
-              "another rank."))  # fmt: skip
+    slips = (
+        ("sum", (loss * tokens).float(), "this is a sum over tokens; the mean was asked for."),
+        (
+            "own-columns",
+            own.mean().float(),
+            "this is reckoned from this rank's columns alone: the others' words count in Σ exp, too.",
+        ),
+        (
+            "log-n",
+            (loss.double() + torch.tensor(float(n)).log()).float(),
+            "it is too large by log N: Σ exp was added up over ranks that had it whole.",
+        ),
+        ("times-n", (loss * n).float(), "it is N times too large."),
+        (
+            "targets-n-times",
+            (logits.logsumexp(-1) - n * each).mean().float(),
+            "the target's logit counts once, on the rank that has it.",
+        ),
+        (
+            "own-target",
+            (logits.logsumexp(-1) - each.where(inside, 0.0)).mean().float(),
+            "targets of other ranks are missing: their logit is on another rank.",
+        ),
+    )
     y = got["y"]
     if isinstance(y, Tensor) and y.dtype == torch.bfloat16:
         return "another-dtype", f"Rank {rank}: the loss is bfloat16; reckon it, and return it, in float32."
@@ -116,11 +124,17 @@ def _loss_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
     def gradients(rank: int, got: Mapping[str, Any]) -> Fault | None:
         want = leaf.grad.to(logits.dtype).tensor_split(n, -1)[rank]
         soft = logits.double().softmax(-1).tensor_split(n, -1)[rank] / targets.numel()
-        slips: dict[str, Slips] = {"logits": (
-            ("times-n", n * want, f"it is {n} times too large: every rank has the same loss, so its gradient is not summed over ranks."),
-            ("no-target", soft.to(logits.dtype), "this is softmax alone; one is taken off at each token's target."),
-            ("sum", want * targets.numel(), "this is the gradient of a sum over tokens."),
-        )}  # fmt: skip
+        slips: dict[str, Slips] = {
+            "logits": (
+                (
+                    "times-n",
+                    n * want,
+                    f"it is {n} times too large: every rank has the same loss, so its gradient is not summed over ranks.",
+                ),
+                ("no-target", soft.to(logits.dtype), "this is softmax alone; one is taken off at each token's target."),
+                ("sum", want * targets.numel(), "this is the gradient of a sum over tokens."),
+            )
+        }
         return gradient_faults(got, rank, ("logits",), {"logits": want}, slips)
 
     found = over_ranks(outcome.value, lambda rank, got: _loss_values(case, n, rank, got, loss)) or touched(
@@ -146,8 +160,10 @@ def _loss_bytes(case: Case, n: int, meter: Meter) -> Fault | None:
     logits, tokens = case.secret["logits"], case.secret["targets"].numel()
     most = 4 * ring_most(tokens, 4, n)
     if n > 1 and min(meter["bytes_sent"]) > max(most, 0.4 * (n - 1) * logits.numel() / n * 4):
-        return "gathered-logits", (f"Every rank sends {min(meter['bytes_sent']):,} bytes, {most:,} are enough: logits travel. Of each token the others need "
-                                   "its largest logit, its Σ exp, and its target's logit.")  # fmt: skip
+        return "gathered-logits", (
+            f"Every rank sends {min(meter['bytes_sent']):,} bytes, {most:,} are enough: logits travel. Of each token the others need "
+            "its largest logit, its Σ exp, and its target's logit."
+        )
     return traffic(meter, 2 * (n - 1) * tokens * 4, most, (), "A few numbers a token are enough.")
 
 
@@ -155,13 +171,13 @@ def _memory(case: Case, found: Any, n: int) -> Fault | None:
     if not all(is_number(each["peak"]) for each in found):
         return "not-measured", "The memory of this run could not be measured."
     piece = case.secret["logits"].numel() / n * 4
-    beyond = (
-        sorted(each["peak"] for each in found)[n // 2] - piece
-    )  # the probe keeps a copy of what it hands out
+    beyond = sorted(each["peak"] for each in found)[n // 2] - piece  # the probe keeps a copy of what it hands out
     if beyond <= 8.25 * piece:
         return None
-    return "too-much-memory", (f"{beyond / piece:.3g} times this rank's logits were alive at the peak; eight are enough. Are logits of other ranks among them, or "
-                               "a row of zeros for every word?")  # fmt: skip
+    return "too-much-memory", (
+        f"{beyond / piece:.3g} times this rank's logits were alive at the peak; eight are enough. Are logits of other ranks among them, or "
+        "a row of zeros for every word?"
+    )
 
 
 def _loss_weighed(params: Params, rng: random.Random) -> Weighed:
@@ -200,14 +216,21 @@ def _loss_weighed(params: Params, rng: random.Random) -> Weighed:
 
 LOSS = {
     "vocab-cross-entropy": Judging(
-        shares={"values:loss": 0.2, "values:gradient": 0.2, "cost:bytes": 0.2, "cost:memory": 0.1, "generality:vocabularies": 0.1,
-                "generality:large": 0.1, "generality:bits": 0.1},
+        shares={
+            "values:loss": 0.2,
+            "values:gradient": 0.2,
+            "cost:bytes": 0.2,
+            "cost:memory": 0.1,
+            "generality:vocabularies": 0.1,
+            "generality:large": 0.1,
+            "generality:bits": 0.1,
+        },
         measured_by_worker=("cost:memory",),
         weighed=_loss_weighed,
         cases=_loss_cases,
         verdicts=_loss_verdicts,
         why="log Σ exp falls apart into ranks as Σ exp does, once all subtract the same largest logit; of the target's logit one rank has the number and "
-            "the others zero. The gradient needs nothing new: softmax of one's own columns, minus one where the target is one's own.",
+        "the others zero. The gradient needs nothing new: softmax of one's own columns, minus one where the target is one's own.",
         pytorch="`loss_parallel()` in `torch.distributed.tensor.parallel`; Megatron's `vocab_parallel_cross_entropy`.",
-    ),
-}  # fmt: skip
+    )
+}

@@ -41,9 +41,7 @@ def _mlp(kind: str) -> Callable[[Weights], Tensor]:
     return call
 
 
-def _mlp_whole(
-    coin: torch.Generator, kind: str, hidden: int, ffn: int, dtype: torch.dtype
-) -> dict[str, Tensor]:
+def _mlp_whole(coin: torch.Generator, kind: str, hidden: int, ffn: int, dtype: torch.dtype) -> dict[str, Tensor]:
     shapes = {"up": (ffn, hidden), "down": (hidden, ffn)}
     shapes |= {"gate": (ffn, hidden)} if kind == "gated" else {"up_bias": (ffn,), "down_bias": (hidden,)}
     return {name: normal(coin, *shape, dtype=dtype) for name, shape in shapes.items()}
@@ -79,27 +77,8 @@ def _mlp_cases(params: Params, rng: random.Random) -> list[Case]:
         make("three ranks", 3, (2, rows), 8, 4 * tokens, part="output"),
         make("two ranks, other data", 2, (2, rows), 8, 4 * tokens, part="output", visible=False),
         make("one rank", 1, (1, 5), 6, 8, kind="generality", part="shapes", visible=False),
-        make(
-            "three ranks, ffn smaller than hidden",
-            3,
-            (2, 4),
-            9,
-            6,
-            kind="generality",
-            part="shapes",
-            visible=False,
-        ),
-        make(
-            "five ranks, 64 bits",
-            5,
-            (1, 3),
-            4,
-            30,
-            torch.float64,
-            kind="generality",
-            part="shapes",
-            visible=False,
-        ),
+        make("three ranks, ffn smaller than hidden", 3, (2, 4), 9, 6, kind="generality", part="shapes", visible=False),
+        make("five ranks, 64 bits", 5, (1, 3), 4, 30, torch.float64, kind="generality", part="shapes", visible=False),
     ]
 
 
@@ -115,17 +94,40 @@ def _mlp_known(case: Case, n: int) -> Any:
     )
     one = ring_most(x.numel(), item, n)
     two = ring_most(2 * x.numel(), item, n) - one
-    between = ("What lies between the two products is each rank's own, and just what its piece of `down` needs: nothing has to be gathered "
-               "there.")  # fmt: skip
+    between = (
+        "What lies between the two products is each rank's own, and just what its piece of `down` needs: nothing has to be gathered "
+        "there."
+    )
     return (
-        ("gathered-in-the-middle", inner, between), ("gathered-in-the-middle", 2 * inner, between),
+        ("gathered-in-the-middle", inner, between),
+        ("gathered-in-the-middle", 2 * inner, between),
         ("gathered-in-the-middle", inner + weights, between),
-        ("weights-travelled", weights - 2 * one, "Whole weights on every rank: pieces are there so that nobody needs the whole."),
-        ("gathered", (n - 1) * x.numel() * item - one, "Every rank's part goes to every rank: an all-reduce sends less than two of them."),
-        ("one-too-many", one, "That is one all-reduce more than one each way: one operator in front and one behind are enough."),
-        ("one-too-many", 2 * one, "That is two all-reduces more than one each way: one operator in front and one behind are enough."),
-        ("one-too-many", two, "That is one all-reduce more than one each way: one operator in front and one behind are enough."),
-    )  # fmt: skip
+        (
+            "weights-travelled",
+            weights - 2 * one,
+            "Whole weights on every rank: pieces are there so that nobody needs the whole.",
+        ),
+        (
+            "gathered",
+            (n - 1) * x.numel() * item - one,
+            "Every rank's part goes to every rank: an all-reduce sends less than two of them.",
+        ),
+        (
+            "one-too-many",
+            one,
+            "That is one all-reduce more than one each way: one operator in front and one behind are enough.",
+        ),
+        (
+            "one-too-many",
+            2 * one,
+            "That is two all-reduces more than one each way: one operator in front and one behind are enough.",
+        ),
+        (
+            "one-too-many",
+            two,
+            "That is one all-reduce more than one each way: one operator in front and one behind are enough.",
+        ),
+    )
 
 
 def _mlp_output(
@@ -142,8 +144,10 @@ def _mlp_output(
         ("mean", (sum(partial) / n + c).to(want.dtype), "this is a mean of the ranks' parts; they add up."),
     ]
     if bias is not None:
-        slips += [("bias-n-times", want + (n - 1) * bias, f"`down_bias` is in it {n} times, once from every rank."),
-                  ("no-bias", want - bias, "`down_bias` is missing.")]  # fmt: skip
+        slips += [
+            ("bias-n-times", want + (n - 1) * bias, f"`down_bias` is in it {n} times, once from every rank."),
+            ("no-bias", want - bias, "`down_bias` is missing."),
+        ]
     return tensor_fault(
         f"Rank {rank}: y",
         got["y"],
@@ -171,21 +175,38 @@ def _mlp_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]
     whole = {name: w for name, w in case.secret.items() if name != "gradient"}
     y, grads = whole_gradients(_mlp(kind), whole, case.secret["gradient"])
     partial = _partials(case, kind, n)
-    output = over_ranks(
-        outcome.value, lambda rank, got: _mlp_output(case, params, rank, got, y, partial)
-    ) or touched(outcome.value)
+    output = over_ranks(outcome.value, lambda rank, got: _mlp_output(case, params, rank, got, y, partial)) or touched(
+        outcome.value
+    )
     names = [name for name in whole if name != "x"]
 
     def gradients(rank: int, got: Mapping[str, Any]) -> Fault | None:
         want = {"x": grads["x"], **_mlp_piece({name: grads[name] for name in names}, n, rank)}
-        each = [(name, (
-            ("times-n", n * want[name], f"it is {n} times too large: behind the sum all ranks hold the same, so its gradient is not summed again."),
-            ("divided", want[name] / n, f"it is {n} times too small."),
-        )) for name in want]  # fmt: skip
+        each = [
+            (
+                name,
+                (
+                    (
+                        "times-n",
+                        n * want[name],
+                        f"it is {n} times too large: behind the sum all ranks hold the same, so its gradient is not summed again.",
+                    ),
+                    ("divided", want[name] / n, f"it is {n} times too small."),
+                ),
+            )
+            for name in want
+        ]
         own = _own_input_gradient(case, kind, n, rank)
         slips = dict(each)
-        slips["x"] = (("not-summed", own, "this is what this rank sends back, alone: every rank used x, so all of them count. What stands in "
-                       "front of the region?"), *slips["x"])  # fmt: skip
+        slips["x"] = (
+            (
+                "not-summed",
+                own,
+                "this is what this rank sends back, alone: every rank used x, so all of them count. What stands in "
+                "front of the region?",
+            ),
+            *slips["x"],
+        )
         return gradient_faults(got, rank, list(want), want, slips)
 
     found = over_ranks(outcome.value, gradients)
@@ -194,17 +215,10 @@ def _mlp_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]
     x = case.secret["x"]
     size, most = x.numel() * x.element_size(), ring_most(x.numel(), x.element_size(), n)
     spent = traffic(
-        outcome.meter,
-        4 * (n - 1) * size,
-        2 * most,
-        _mlp_known(case, n),
-        "One all-reduce of a tensor like x each way.",
+        outcome.meter, 4 * (n - 1) * size, 2 * most, _mlp_known(case, n), "One all-reduce of a tensor like x each way."
     )
     if output:
-        return [
-            verdict("values", "output", case, output),
-            verdict("values", "gradients", case, after(output)),
-        ]
+        return [verdict("values", "output", case, output), verdict("values", "gradients", case, after(output))]
     return [
         verdict("values", "output", case, None),
         *judged(as_part(case, "gradients"), found, ("cost", "bytes", spent)),
@@ -223,8 +237,8 @@ MLP = {
         cases=_mlp_cases,
         verdicts=_mlp_verdicts,
         why="A column cut gives each rank whole outputs, so that whatever acts number by number can follow at once; a row cut takes just these as "
-            "its inputs. Only the sum behind it needs the others, and, on the way back, the gradient of what all used. Two messages, however wide "
-            "the middle is.",
+        "its inputs. Only the sum behind it needs the others, and, on the way back, the gradient of what all used. Two messages, however wide "
+        "the middle is.",
         pytorch='`parallelize_module(mlp, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})`.',
-    ),
-}  # fmt: skip
+    )
+}

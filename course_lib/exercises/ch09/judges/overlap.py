@@ -5,15 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.cluster import Topology
-from course_lib.exercises.ch09.judges.regions import (
-    case_of,
-    normal,
-    results,
-    ring_most,
-    tensor_fault,
-    touched,
-    traffic,
-)
+from course_lib.exercises.ch09.judges.regions import case_of, normal, results, ring_most, tensor_fault, touched, traffic
 from course_lib.judging import Judging, Params, describe
 from course_lib.judging.faults import Fault, verdict
 from course_lib.judging.ranks import LATE, STREAM_LATE, Meter, first, judged
@@ -29,9 +21,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
     def make(name: str, n: int, seconds: float, hidden: int = 12, out: int = 6, **more: Any) -> Case:
         x = normal(coin, tokens, hidden)
-        per_rank = tuple(
-            (seconds, normal(coin, tokens, out), x.clone(), normal(coin, out, hidden)) for _ in range(n)
-        )
+        per_rank = tuple((seconds, normal(coin, tokens, out), x.clone(), normal(coin, out, hidden)) for _ in range(n))
         return case_of(name, n, per_rank, **more)
 
     cases = [
@@ -41,8 +31,10 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         make("one rank", 1, 10e-6, kind="generality", part="ranks", visible=False),
         make("three ranks, one output each", 3, 30e-6, 5, 1, kind="generality", part="ranks", visible=False),
     ]
-    return cases + [make(f"four ranks, {unkind}", 4, 50e-6, kind="protocol", part="in-flight", visible=False, adversary=unkind)
-                    for unkind in (LATE, STREAM_LATE)]  # fmt: skip
+    return cases + [
+        make(f"four ranks, {unkind}", 4, 50e-6, kind="protocol", part="in-flight", visible=False, adversary=unkind)
+        for unkind in (LATE, STREAM_LATE)
+    ]
 
 
 def _values(case: Case, rank: int, got: Mapping[str, Any]) -> Fault | None:
@@ -53,13 +45,34 @@ def _values(case: Case, rank: int, got: Mapping[str, Any]) -> Fault | None:
         return "no-pair", f"Rank {rank} returned {describe(pair)}; return the pair (dx, dw)."
     own = grad @ weight
     total = sum(each[1].double() @ each[3].double() for each in given).float()
-    dx = ((("not-summed", own, "this is what this rank's outputs send back, alone; all ranks' count."), ("mean", total / n, "this is a mean."))
-          if n > 1 else ())  # fmt: skip
+    dx = (
+        (
+            ("not-summed", own, "this is what this rank's outputs send back, alone; all ranks' count."),
+            ("mean", total / n, "this is a mean."),
+        )
+        if n > 1
+        else ()
+    )
     right = grad.T @ x
     summed = sum(each[1].T @ each[2] for each in given)
-    return first(tensor_fault(f"Rank {rank}: dx", pair[0], total, dx, "Was it returned before the sum had come?"),
-                 tensor_fault(f"Rank {rank}: dw", pair[1], right, (("summed-dw", summed, "each rank's rows of W are its own, and so is their gradient: "
-                              "nobody else has a part of it."), ("transposed", right, "")) if n > 1 else ()))  # fmt: skip
+    return first(
+        tensor_fault(f"Rank {rank}: dx", pair[0], total, dx, "Was it returned before the sum had come?"),
+        tensor_fault(
+            f"Rank {rank}: dw",
+            pair[1],
+            right,
+            (
+                (
+                    "summed-dw",
+                    summed,
+                    "each rank's rows of W are its own, and so is their gradient: nobody else has a part of it.",
+                ),
+                ("transposed", right, ""),
+            )
+            if n > 1
+            else (),
+        ),
+    )
 
 
 def _time(case: Case, meter: Meter, elements: int, n: int) -> Fault | None:
@@ -69,9 +82,11 @@ def _time(case: Case, meter: Meter, elements: int, n: int) -> Fault | None:
     best = 2 * product + max(0.0, reduce - product)
     if meter["seconds"] <= best + 1.5 * LINK.latency * (n > 1):
         return None
-    return "nothing-hidden", (f"It takes {meter['seconds'] * 1e6:.0f} µs, where {best * 1e6:.0f} are enough: a product takes {product * 1e6:.0f}, the "
-                              f"all-reduce about {reduce * 1e6:.0f}, and they run one after the other. Start the sum as soon as dx is there, and wait "
-                              "for it when there is nothing left to do.")  # fmt: skip
+    return "nothing-hidden", (
+        f"It takes {meter['seconds'] * 1e6:.0f} µs, where {best * 1e6:.0f} are enough: a product takes {product * 1e6:.0f}, the "
+        f"all-reduce about {reduce * 1e6:.0f}, and they run one after the other. Start the sum as soon as dx is there, and wait "
+        "for it when there is nothing left to do."
+    )
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -83,8 +98,11 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     ) or touched(outcome.value)
     if case.adversary is not None:
         if fault:
-            fault = ("in-flight", f"With {case.adversary}, results change: dx is read or written between the start of its all-reduce and its "
-                     "`wait()`.")  # fmt: skip
+            fault = (
+                "in-flight",
+                f"With {case.adversary}, results change: dx is read or written between the start of its all-reduce and its "
+                "`wait()`.",
+            )
         return judged(case, fault)
     x = given[0][2]
     counts = [got["products"] for got in outcome.value]
@@ -98,19 +116,29 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     size, one = x.numel() * x.element_size(), ring_most(x.numel(), x.element_size(), n)
     extra = ring_most(given[0][3].numel(), x.element_size(), n)
     known = (("summed-dw", extra, "dW is summed over ranks, too; it is this rank's own."),)
-    return judged(case, fault, ("protocol", "products", made),
-                  ("cost", "bytes", traffic(outcome.meter, 2 * (n - 1) * size, one, known, "One all-reduce of dx.")),
-                  ("cost", "overlap", _time(case, outcome.meter, x.numel(), n)))  # fmt: skip
+    return judged(
+        case,
+        fault,
+        ("protocol", "products", made),
+        ("cost", "bytes", traffic(outcome.meter, 2 * (n - 1) * size, one, known, "One all-reduce of dx.")),
+        ("cost", "overlap", _time(case, outcome.meter, x.numel(), n)),
+    )
 
 
 OVERLAP = {
     "overlap-backward": Judging(
-        shares={"values:products": 0.3, "cost:overlap": 0.35, "cost:bytes": 0.1, "protocol:products": 0.1, "protocol:in-flight": 0.05,
-                "generality:ranks": 0.1},
+        shares={
+            "values:products": 0.3,
+            "cost:overlap": 0.35,
+            "cost:bytes": 0.1,
+            "protocol:products": 0.1,
+            "protocol:in-flight": 0.05,
+            "generality:ranks": 0.1,
+        },
         cases=_cases,
         verdicts=_verdicts,
         why="dx is what the layer below waits for and what has to travel, so it comes first; dW nobody waits for, so it fills the time. In the forward "
-            "pass there is no such filler: the next product needs the sum.",
+        "pass there is no such filler: the next product needs the sum.",
         pytorch="Megatron's `LinearWithGradAccumulationAndAsyncCommunication` starts the all-reduce of the input's gradient between the two products.",
-    ),
-}  # fmt: skip
+    )
+}

@@ -23,13 +23,7 @@ def _cut_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, width = coin_of(rng), params["width"]
 
     def make(
-        which: int,
-        rank: int,
-        ranks: int,
-        out: int,
-        into: int,
-        dtype: torch.dtype = torch.float32,
-        **more: Any,
+        which: int, rank: int, ranks: int, out: int, into: int, dtype: torch.dtype = torch.float32, **more: Any
     ) -> Case:
         shape = (out, into) if params["layout"] == "torch" else (into, out)
         weight = torch.randn(shape, generator=coin).to(dtype)
@@ -43,9 +37,11 @@ def _cut_cases(params: Params, rng: random.Random) -> list[Case]:
         for rank in (0, 3)
     ]
     for which in (0, 1):
-        cases += [make(which, 0, 1, 4, 6, kind="generality", part="shapes", visible=False),
-                  make(which, 2, 3, 9, 9, kind="generality", part="shapes", visible=False),
-                  make(which, 4, 5, 10, 20, torch.bfloat16, kind="generality", part="shapes", visible=False)]  # fmt: skip
+        cases += [
+            make(which, 0, 1, 4, 6, kind="generality", part="shapes", visible=False),
+            make(which, 2, 3, 9, 9, kind="generality", part="shapes", visible=False),
+            make(which, 4, 5, 10, 20, torch.bfloat16, kind="generality", part="shapes", visible=False),
+        ]
     return cases
 
 
@@ -73,24 +69,25 @@ def _cut_fault(params: Params, case: Case, got: Any, want: Tensor) -> Fault | No
     if same(got, want):
         return None
     public = layout == "textbook"
-    slips: list[tuple[str, Tensor, str]] = [
-        ("transposed", want.T, "is transposed; keep the layout of the weight.")
-    ]
+    slips: list[tuple[str, Tensor, str]] = [("transposed", want.T, "is transposed; keep the layout of the weight.")]
     if ranks > 1:
         lead = "solves the public form of the exercise: it " if public else ""
         slips += [
-            ("public-form" if public else "other-cut", _cut(weight, 1 - which, rank, ranks, layout),
-             f"{lead}is cut along the other dimension. Which one counts outputs, where the weight is held {params['held']}?"),
+            (
+                "public-form" if public else "other-cut",
+                _cut(weight, 1 - which, rank, ranks, layout),
+                f"{lead}is cut along the other dimension. Which one counts outputs, where the weight is held {params['held']}?",
+            ),
             ("whole", weight, "is the whole weight: every rank keeps everything, and nothing is saved."),
             *(("another-rank's", piece, "is another rank's.") for piece in weight.chunk(ranks, _dim(which, layout))),
-            ("dealt", _dealt(weight, which, rank, ranks, layout), f"has every {ranks}-th row or column; the cut is in order, one range for each rank."),
-        ]  # fmt: skip
+            (
+                "dealt",
+                _dealt(weight, which, rank, ranks, layout),
+                f"has every {ranks}-th row or column; the cut is in order, one range for each rank.",
+            ),
+        ]
     found = next(((name, f"{where} {message}") for name, value, message in slips if same(got, value)), None)
-    return (
-        found
-        or tensor_fault(where, got, want)
-        or ("other-numbers", f"{where} does not have the weight's numbers.")
-    )
+    return found or tensor_fault(where, got, want) or ("other-numbers", f"{where} does not have the weight's numbers.")
 
 
 def _kept(nbytes: Any, want: Tensor, weight: Tensor) -> Fault | None:
@@ -99,8 +96,10 @@ def _kept(nbytes: Any, want: Tensor, weight: Tensor) -> Fault | None:
         return "not-measured", "The piece's memory could not be measured."
     if nbytes <= own:
         return None
-    return "a-view", (f"The piece has {own:,} bytes and keeps {int(nbytes):,} alive: it is a view of the whole weight, of which nothing is given back "
-                      "as long as the piece is in use.")  # fmt: skip
+    return "a-view", (
+        f"The piece has {own:,} bytes and keeps {int(nbytes):,} alive: it is a view of the whole weight, of which nothing is given back "
+        "as long as the piece is in use."
+    )
 
 
 def _dim(which: int, layout: str) -> int:
@@ -123,11 +122,7 @@ def _cut_weighed(params: Params, rng: random.Random) -> Weighed:
     def right(which: int, parts: list[Tensor], got: Any) -> bool:
         dim, (rows, columns) = _dim(which, params["layout"]), large.args[-1]
         parts[dim] = parts[dim].chunk(ranks)[rank]
-        if (
-            type(got) is not tuple
-            or len(got) != 2
-            or describe(got[0]) != describe([len(part) for part in parts])
-        ):
+        if type(got) is not tuple or len(got) != 2 or describe(got[0]) != describe([len(part) for part in parts]):
             return False
         return same(got[1], parts[0][rows] * parts[1][columns])
 
@@ -169,14 +164,37 @@ def _packed_cases(params: Params, rng: random.Random) -> list[Case]:
         Case(name=f"pieces of {rows} from 4 ranks", args=(1, [merge(rows, 4, 5)]), part="merge"),
         Case(name=f"sizes {rows} on 2 ranks", args=(0, cut(rows, 2, 3)), part="shard", visible=False),
         Case(name=f"pieces of {rows} from 2 ranks", args=(1, [merge(rows, 2, 3)]), part="merge", visible=False),
-        Case(name="gate and up, a bias, one rank", args=(0, [*cut((6, 6), 3, 4), *cut((8, 4, 4), 2), *cut((3, 5), 1, 2)]), kind="generality",
-             part="stacks", visible=False),
-        Case(name="pieces of gate and up, of a bias, of one rank", args=(1, [merge((6, 6), 3, 4), merge((8, 4, 4), 2), merge((3, 5), 1, 2)]),
-             kind="generality", part="stacks", visible=False),
-        Case(name="sizes (6, 2) on 4 ranks", args=(0, [odd]), kind="generality", part="refused", visible=False, secret=REFUSED),
-        Case(name="sizes (8, 4, 2) on 4 ranks", args=(0, [(weight((8, 4, 2), 3), (8, 4, 2), 1, 4)]), kind="generality", part="refused", visible=False,
-             secret=REFUSED),
-    ]  # fmt: skip
+        Case(
+            name="gate and up, a bias, one rank",
+            args=(0, [*cut((6, 6), 3, 4), *cut((8, 4, 4), 2), *cut((3, 5), 1, 2)]),
+            kind="generality",
+            part="stacks",
+            visible=False,
+        ),
+        Case(
+            name="pieces of gate and up, of a bias, of one rank",
+            args=(1, [merge((6, 6), 3, 4), merge((8, 4, 4), 2), merge((3, 5), 1, 2)]),
+            kind="generality",
+            part="stacks",
+            visible=False,
+        ),
+        Case(
+            name="sizes (6, 2) on 4 ranks",
+            args=(0, [odd]),
+            kind="generality",
+            part="refused",
+            visible=False,
+            secret=REFUSED,
+        ),
+        Case(
+            name="sizes (8, 4, 2) on 4 ranks",
+            args=(0, [(weight((8, 4, 2), 3), (8, 4, 2), 1, 4)]),
+            kind="generality",
+            part="refused",
+            visible=False,
+            secret=REFUSED,
+        ),
+    ]
 
 
 def _packed_fault(which: int, row: Sequence[Any], got: Any) -> Fault | None:
@@ -184,13 +202,16 @@ def _packed_fault(which: int, row: Sequence[Any], got: Any) -> Fault | None:
         return "refused", "It raises ValueError for sizes that the ranks divide."
     if which == 0:
         weight, sizes, rank, ranks = row
-        want, where = (
-            _shard(weight, sizes, rank, ranks),
-            f"Sizes {tuple(sizes)}, rank {rank} of {ranks}: the piece",
-        )
-        slips = [("contiguous", weight.chunk(ranks)[rank] if len(weight) % ranks == 0 else weight, "this is a stretch of the stack as it lies: all "
-                  "queries on the first ranks, all values on the last. Each rank needs its share of each matrix."),
-                 ("dealt", weight[rank::ranks], "rows were dealt out in turn: a head's rows belong together.")]  # fmt: skip
+        want, where = (_shard(weight, sizes, rank, ranks), f"Sizes {tuple(sizes)}, rank {rank} of {ranks}: the piece")
+        slips = [
+            (
+                "contiguous",
+                weight.chunk(ranks)[rank] if len(weight) % ranks == 0 else weight,
+                "this is a stretch of the stack as it lies: all "
+                "queries on the first ranks, all values on the last. Each rank needs its share of each matrix.",
+            ),
+            ("dealt", weight[rank::ranks], "rows were dealt out in turn: a head's rows belong together."),
+        ]
     else:
         shards, sizes = row
         parts = [shard.split([size // len(shards) for size in sizes]) for shard in shards]
@@ -198,8 +219,18 @@ def _packed_fault(which: int, row: Sequence[Any], got: Any) -> Fault | None:
             torch.cat([torch.cat(each) for each in zip(*parts, strict=True)]),
             f"Sizes {tuple(sizes)}: the whole from {len(shards)} pieces",
         )
-        slips = [("concatenated", torch.cat(list(shards)), "the pieces stand one behind the other, [q₀ k₀ v₀ q₁ k₁ v₁ …]; the whole is [q | k | v]."),
-                 ("another-order", torch.cat([torch.cat(each[::-1]) for each in zip(*parts, strict=True)]), "the ranks' parts are in the wrong order.")]  # fmt: skip
+        slips = [
+            (
+                "concatenated",
+                torch.cat(list(shards)),
+                "the pieces stand one behind the other, [q₀ k₀ v₀ q₁ k₁ v₁ …]; the whole is [q | k | v].",
+            ),
+            (
+                "another-order",
+                torch.cat([torch.cat(each[::-1]) for each in zip(*parts, strict=True)]),
+                "the ranks' parts are in the wrong order.",
+            ),
+        ]
     return tensor_fault(where, got, want, slips)
 
 
@@ -209,12 +240,16 @@ def _packed_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdi
     if unreadable := unread(case, found):
         return unreadable
     if case.secret == REFUSED:
-        fault = None if type(found[0]) is str and found[0] == REFUSED else (
-            "not-refused", f"{case.name}: a size that the ranks do not divide leaves somebody with a part of a head; raise `ValueError`.")  # fmt: skip
+        fault = (
+            None
+            if type(found[0]) is str and found[0] == REFUSED
+            else (
+                "not-refused",
+                f"{case.name}: a size that the ranks do not divide leaves somebody with a part of a head; raise `ValueError`.",
+            )
+        )
         return [verdict(case.kind, case.part, case, fault)]
-    fault = next(
-        (bad for row, got in zip(table, found, strict=True) if (bad := _packed_fault(which, row, got))), None
-    )
+    fault = next((bad for row, got in zip(table, found, strict=True) if (bad := _packed_fault(which, row, got))), None)
     return [verdict(case.kind, case.part, case, fault)]
 
 
@@ -226,7 +261,7 @@ PIECES = {
         cases=_cut_cases,
         verdicts=_cut_verdicts,
         why="A column cut splits what comes out, so each rank needs all that goes in; a row cut splits what goes in, so each rank has a part of all that comes "
-            "out. `nn.Linear` keeps (out, in), which is why a column cut is `dim=0` there.",
+        "out. `nn.Linear` keeps (out, in), which is why a column cut is `dim=0` there.",
         pytorch="`ColwiseParallel` of an `nn.Linear` is `Shard(0)` of its weight, `RowwiseParallel` is `Shard(1)`.",
     ),
     "packed-shards": Judging(
@@ -234,7 +269,7 @@ PIECES = {
         cases=_packed_cases,
         verdicts=_packed_verdicts,
         why="A stack of matrices is cut matrix by matrix. What each rank then holds is a stack again, so its own product still yields queries, keys and values "
-            "side by side; put together in rank order, the pieces are not the whole.",
+        "side by side; put together in rank order, the pieces are not the whole.",
         pytorch="vLLM's `QKVParallelLinear` and `MergedColumnParallelLinear` load this way; DTensor has no placement for it.",
     ),
-}  # fmt: skip
+}

@@ -15,8 +15,16 @@ from course_lib.records import Case, Outcome, Verdict
 
 # --- the plan
 
-PARTS = {"attention.wq": (0, 64, 64), "attention.wk": (0, 32, 64), "attention.wv": (0, 32, 64), "attention.wo": (1, 64, 64),
-         "mlp.gate": (0, 96, 64), "mlp.up": (0, 96, 64), "mlp.down": (1, 64, 96), "norm.table": (None, 8, 64)}  # fmt: skip
+PARTS = {
+    "attention.wq": (0, 64, 64),
+    "attention.wk": (0, 32, 64),
+    "attention.wv": (0, 32, 64),
+    "attention.wo": (1, 64, 64),
+    "mlp.gate": (0, 96, 64),
+    "mlp.up": (0, 96, 64),
+    "mlp.down": (1, 64, 96),
+    "norm.table": (None, 8, 64),
+}
 
 
 def complaints(
@@ -26,35 +34,20 @@ def complaints(
     found = [("unused", pattern) for pattern in plan if not any(fnmatchcase(name, pattern) for name in whole)]
     for name, (rows, columns) in whole.items():
         style = next((style for pattern, style in plan.items() if fnmatchcase(name, pattern)), None)
-        want = {"column": (rows // ranks, columns), "row": (rows, columns // ranks), None: (rows, columns)}[
-            style
-        ]
+        want = {"column": (rows // ranks, columns), "row": (rows, columns // ranks), None: (rows, columns)}[style]
         if tuple(held[name]) == want:
             continue
         found.append(("whole" if style and tuple(held[name]) == (rows, columns) else "wrong side", name))
     return sorted(found)
 
 
-FAULTS = (
-    "none",
-    "misspelt",
-    "restored",
-    "one layer",
-    "turned",
-    "unplanned",
-    "finer",
-    "several",
-    "nothing",
-    "depth",
-)
+FAULTS = ("none", "misspelt", "restored", "one layer", "turned", "unplanned", "finer", "several", "nothing", "depth")
 
 
 def _model(rng: random.Random, layers: int, ranks: int, faults: Sequence[str]) -> tuple[Any, ...]:
-    plan = {
-        f"layers.*.{part}": ("column", "row")[side]
-        for part, (side, _, _) in PARTS.items()
-        if side is not None
-    } | {"head": "column"}
+    plan = {f"layers.*.{part}": ("column", "row")[side] for part, (side, _, _) in PARTS.items() if side is not None} | {
+        "head": "column"
+    }
     whole = {
         f"layers.{layer}.{part}": (rows, columns)
         for layer in range(layers)
@@ -65,24 +58,17 @@ def _model(rng: random.Random, layers: int, ranks: int, faults: Sequence[str]) -
     renamed = dict(plan)
     if "misspelt" in faults or "several" in faults:
         typo = f"layers.*.{victim}".replace(".w", ".v_") if ".w" in victim else f"layers.*.{victim}s"
-        renamed = {
-            typo if pattern == f"layers.*.{victim}" else pattern: style for pattern, style in plan.items()
-        }
+        renamed = {typo if pattern == f"layers.*.{victim}" else pattern: style for pattern, style in plan.items()}
     if "nothing" in faults:
         renamed = {f"model.{pattern}": style for pattern, style in plan.items()}
     if "depth" in faults:
         renamed = {
-            "*." + pattern.split(".", 2)[2] if pattern != "head" else pattern: style
-            for pattern, style in plan.items()
+            "*." + pattern.split(".", 2)[2] if pattern != "head" else pattern: style for pattern, style in plan.items()
         }
     held = {}
     for name, (rows, columns) in whole.items():
         style = next((style for pattern, style in renamed.items() if fnmatchcase(name, pattern)), None)
-        held[name] = {
-            "column": (rows // ranks, columns),
-            "row": (rows, columns // ranks),
-            None: (rows, columns),
-        }[style]
+        held[name] = {"column": (rows // ranks, columns), "row": (rows, columns // ranks), None: (rows, columns)}[style]
     other = rng.choice(
         [name for name in whole if name.startswith("layers.") and "norm" not in name and victim not in name]
     )
@@ -92,9 +78,7 @@ def _model(rng: random.Random, layers: int, ranks: int, faults: Sequence[str]) -
         held[other] = whole[other]
     if "turned" in faults or "several" in faults:
         rows, columns = whole[other]
-        held[other] = (
-            (rows, columns // ranks) if held[other] == (rows // ranks, columns) else (rows // ranks, columns)
-        )
+        held[other] = (rows, columns // ranks) if held[other] == (rows // ranks, columns) else (rows // ranks, columns)
     if "unplanned" in faults:
         held["embedding"] = (128 // ranks, 64)
     if "finer" in faults:
@@ -113,14 +97,38 @@ def _verify_cases(params: Params, rng: random.Random) -> list[Case]:
         Case(name="a misspelt pattern", args=(0, rows("misspelt")), part="unused"),
         Case(name="a plan carried out", args=(0, rows("none", "depth")), part="silence"),
         Case(name="a head that was put back whole", args=(0, rows("restored")), part="whole"),
-        Case(name="other misspelt patterns", args=(0, rows("misspelt", "nothing", times=3)), part="unused", visible=False),
-        Case(name="plans carried out, and one that was not", args=(0, rows("none", "misspelt", "depth", n=2, depth=4)), part="silence", visible=False),
+        Case(
+            name="other misspelt patterns", args=(0, rows("misspelt", "nothing", times=3)), part="unused", visible=False
+        ),
+        Case(
+            name="plans carried out, and one that was not",
+            args=(0, rows("none", "misspelt", "depth", n=2, depth=4)),
+            part="silence",
+            visible=False,
+        ),
         Case(name="weights held whole", args=(0, rows("restored", "one layer", times=3)), part="whole", visible=False),
-        Case(name="weights cut on another side", args=(0, rows("turned", "unplanned", "finer", times=3)), kind="generality", part="sides", visible=False),
-        Case(name="several faults at once", args=(0, rows("several", times=4)), kind="generality", part="several", visible=False),
-        Case(name="one rank, twelve layers", args=(0, [*rows("none", "misspelt", n=1), *rows("restored", "none", depth=12)]), kind="generality",
-             part="sizes", visible=False),
-    ]  # fmt: skip
+        Case(
+            name="weights cut on another side",
+            args=(0, rows("turned", "unplanned", "finer", times=3)),
+            kind="generality",
+            part="sides",
+            visible=False,
+        ),
+        Case(
+            name="several faults at once",
+            args=(0, rows("several", times=4)),
+            kind="generality",
+            part="several",
+            visible=False,
+        ),
+        Case(
+            name="one rank, twelve layers",
+            args=(0, [*rows("none", "misspelt", n=1), *rows("restored", "none", depth=12)]),
+            kind="generality",
+            part="sizes",
+            visible=False,
+        ),
+    ]
 
 
 def _verify_fault(row: Sequence[Any], got: Any) -> Fault | None:
@@ -131,17 +139,24 @@ def _verify_fault(row: Sequence[Any], got: Any) -> Fault | None:
     if type(got) not in (list, tuple):
         return "not-a-list", f"Return a list of pairs; got {describe(got)}."
     if not all(
-        type(each) in (tuple, list) and len(each) == 2 and all(type(word) is str for word in each)
-        for each in got
+        type(each) in (tuple, list) and len(each) == 2 and all(type(word) is str for word in each) for each in got
     ):
         return "not-pairs", 'Each complaint is a pair of texts, such as ("unused", pattern).'
     said = [tuple(each) for each in got]
     missing, extra = [each for each in want if each not in said], [each for each in said if each not in want]
     for word, name, message in (
         ("unused", "unused-missed", "a pattern of the plan matches nothing, and that goes unsaid."),
-        ("whole", "whole-missed", "a weight that the plan cuts is held whole on every rank, and that goes unsaid. The loss does not show it: memory does."),
-        ("wrong side", "side-missed", "a weight is held in a shape that the plan does not give it, and that goes unsaid."),
-    ):  # fmt: skip
+        (
+            "whole",
+            "whole-missed",
+            "a weight that the plan cuts is held whole on every rank, and that goes unsaid. The loss does not show it: memory does.",
+        ),
+        (
+            "wrong side",
+            "side-missed",
+            "a weight is held in a shape that the plan does not give it, and that goes unsaid.",
+        ),
+    ):
         if any(each[0] == word for each in missing):
             return name, f"{ranks} ranks, {len(whole)} weights: {message}"
     if extra:
@@ -156,9 +171,7 @@ def _verify_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdi
     table, found = case.args[1], outcome.value
     if unreadable := unread(case, found):
         return unreadable
-    fault = next(
-        (bad for row, got in zip(table, found, strict=True) if (bad := _verify_fault(row, got))), None
-    )
+    fault = next((bad for row, got in zip(table, found, strict=True) if (bad := _verify_fault(row, got))), None)
     return [verdict(case.kind, case.part, case, fault)]
 
 
@@ -171,21 +184,34 @@ def _stream_cases(params: Params, rng: random.Random) -> list[Case]:
     start = rng.randrange(1000)
     seeds, ranks = params["seeds"], params["ranks"]
     few = [(start, rank) for rank in range(4)] + [(start + 500, 0)]
-    wide = [
-        (start + seed, rank)
-        for seed in range(seeds)
-        for rank in {0, 1, 2, rng.randrange(3, ranks - 1), ranks - 1}
-    ]
+    wide = [(start + seed, rank) for seed in range(seeds) for rank in {0, 1, 2, rng.randrange(3, ranks - 1), ranks - 1}]
     return [
         Case(name="four ranks", args=(few, DRAWN), part="outside"),
         Case(name="four ranks, inside", args=(few, DRAWN), part="inside"),
         Case(name="called again", args=([*few, *few], DRAWN), part="outside", visible=False),
         Case(name="called again, inside", args=([*few, *few], DRAWN), part="inside", visible=False),
-        Case(name=f"{seeds} seeds in a row, ranks up to {ranks - 1}", args=(wide, DRAWN), kind="generality", part="replicas", visible=False),
-        Case(name="all ranks of two seeds", args=([(start + seed, rank) for seed in (0, 1) for rank in range(ranks)], DRAWN), kind="generality",
-             part="replicas", visible=False),
-        Case(name="seed 0", args=([(0, rank) for rank in range(3)] + [(1, 0), (1, 1)], DRAWN), kind="generality", part="replicas", visible=False),
-    ]  # fmt: skip
+        Case(
+            name=f"{seeds} seeds in a row, ranks up to {ranks - 1}",
+            args=(wide, DRAWN),
+            kind="generality",
+            part="replicas",
+            visible=False,
+        ),
+        Case(
+            name="all ranks of two seeds",
+            args=([(start + seed, rank) for seed in (0, 1) for rank in range(ranks)], DRAWN),
+            kind="generality",
+            part="replicas",
+            visible=False,
+        ),
+        Case(
+            name="seed 0",
+            args=([(0, rank) for rank in range(3)] + [(1, 0), (1, 1)], DRAWN),
+            kind="generality",
+            part="replicas",
+            visible=False,
+        ),
+    ]
 
 
 def _streams_fault(case: Case, value: Any, outside_too: bool = True) -> Fault | None:
@@ -257,12 +283,18 @@ def _stream_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdi
 
 PLANS = {
     "verify-plan": Judging(
-        shares={"values:unused": 0.3, "values:silence": 0.1, "values:whole": 0.3, "generality:sides": 0.15, "generality:several": 0.1,
-                "generality:sizes": 0.05},
+        shares={
+            "values:unused": 0.3,
+            "values:silence": 0.1,
+            "values:whole": 0.3,
+            "generality:sides": 0.15,
+            "generality:several": 0.1,
+            "generality:sizes": 0.05,
+        },
         cases=_verify_cases,
         verdicts=_verify_verdicts,
         why="A plan that was not carried out leaves the mathematics alone, so no number of the training can show it. Shapes do, and so do bytes: a step whose "
-            "ranks send nothing split nothing.",
+        "ranks send nothing split nothing.",
         pytorch="transformers warns of unused rules since 2025; `module.weight.placements` shows what DTensor did.",
     ),
     "two-streams": Judging(
@@ -272,4 +304,4 @@ PLANS = {
         why="Pairs (seed, rank) need numbers of their own, and `seed + rank` gives the same to many of them. Leave more room between seeds than there are ranks.",
         pytorch="Megatron's `model_parallel_cuda_manual_seed`; DTensor's `OffsetBasedRNGTracker` makes shards draw what the whole would have drawn.",
     ),
-}  # fmt: skip
+}

@@ -23,8 +23,10 @@ CLOSE = {
 }  # of the largest number: chains of a few short sums
 Weights = Mapping[str, Tensor]
 FORM = ("y", "grads", "touched", "linked")
-UNLINKED = ("its gradient never came: y must follow from it through torch's operations, or through a Function. An all-reduce by itself "
-            "is nothing that autograd knows.")  # fmt: skip
+UNLINKED = (
+    "its gradient never came: y must follow from it through torch's operations, or through a Function. An all-reduce by itself "
+    "is nothing that autograd knows."
+)
 Slips = Sequence[tuple[str, Tensor, str]]  # a mistake's name, the value it leads to, what to say
 
 
@@ -48,10 +50,7 @@ def tensor_fault(where: str, got: Any, want: Tensor, slips: Slips = (), otherwis
     if not isinstance(got, Tensor):
         return "not-a-tensor", f"{where} is {describe(got)}; a tensor was to come."
     if got.shape != want.shape:
-        return (
-            "another-shape",
-            f"{where} has shape {tuple(got.shape)}, where {tuple(want.shape)} was to come.",
-        )
+        return ("another-shape", f"{where} has shape {tuple(got.shape)}, where {tuple(want.shape)} was to come.")
     if got.dtype != want.dtype:
         return "another-dtype", f"{where} is {_kind(got)}, where {_kind(want)} was to come."
     if not torch.isfinite(got).all():
@@ -103,8 +102,10 @@ def traffic(
     if sent[worst] > most:
         over = sent[worst] - most
         if most and len(sent) > 2 and sent[worst] > 1.9 * (sum(sent) - sent[worst]) / (len(sent) - 1):
-            return "one-root", (f"Rank {worst} sends {sent[worst]:,} bytes, {most:,.0f} are enough, and the others far fewer: everything goes through one "
-                                f"rank. {allowed}").strip()  # fmt: skip
+            return "one-root", (
+                f"Rank {worst} sends {sent[worst]:,} bytes, {most:,.0f} are enough, and the others far fewer: everything goes through one "
+                f"rank. {allowed}"
+            ).strip()
         for name, extra, message in known:
             if extra and abs(over - extra) <= 0.02 * extra + 8:
                 return name, message
@@ -113,8 +114,10 @@ def traffic(
             return "too-many-bytes", f"{lead}; nothing has to travel. {allowed}".strip()
         return "too-many-bytes", f"{lead}, {most:,.0f} are enough. {allowed}".strip()
     if sum(sent) < least:
-        return "too-few-bytes", (f"All ranks together sent {sum(sent):,} bytes, and need {least:,.0f} at least: every rank's part must reach "
-                                 "the sum, and the sum every rank. Each holds its own piece only, and has nothing else in common with the others.")  # fmt: skip
+        return "too-few-bytes", (
+            f"All ranks together sent {sum(sent):,} bytes, and need {least:,.0f} at least: every rank's part must reach "
+            "the sum, and the sum every rank. Each holds its own piece only, and has nothing else in common with the others."
+        )
     return None
 
 
@@ -140,8 +143,10 @@ def touched(results_: Sequence[Mapping[str, Any]]) -> Fault | None:
         if each["touched"]:
             names = each["touched"] if type(each["touched"]) is list else []
             what = ", ".join(str(name)[:20] for name in names[:4]) or "its input"
-            return "changed-input", (f"Rank {rank} changed {what}, which is not its own: `all_reduce` works in place, so give it a tensor of "
-                                     "its own.")  # fmt: skip
+            return "changed-input", (
+                f"Rank {rank} changed {what}, which is not its own: `all_reduce` works in place, so give it a tensor of "
+                "its own."
+            )
     return None
 
 

@@ -27,8 +27,10 @@ def tp_time(params: Params) -> float:
 def _reveal(params: Params) -> str:
     cost = tp_cost_per_layer(params["tokens"], params["hidden"], params["ranks"], 0.0, params["bandwidth"])
     inside = facts.device("H100 SXM").link_one_way
-    return (f"{duration_text(tp_time(params))}: {bytes_text(cost.nbytes)} from every rank for each of {params['layers']} layers. Over the links inside a "
-            f"server of H100, at {inside / GB:.0f} GB/s, it would be {duration_text(tp_time({**params, 'bandwidth': inside}))}.")  # fmt: skip
+    return (
+        f"{duration_text(tp_time(params))}: {bytes_text(cost.nbytes)} from every rank for each of {params['layers']} layers. Over the links inside a "
+        f"server of H100, at {inside / GB:.0f} GB/s, it would be {duration_text(tp_time({**params, 'bandwidth': inside}))}."
+    )
 
 
 # --- how far to cut
@@ -46,12 +48,7 @@ def product_seconds(tokens: int, hidden: int, ffn: int, ranks: int, flops: float
 
 
 def largest(
-    row: Sequence[Any],
-    recompute: str,
-    *,
-    halved: bool = False,
-    inside_only: bool = False,
-    whole: bool = False,
+    row: Sequence[Any], recompute: str, *, halved: bool = False, inside_only: bool = False, whole: bool = False
 ) -> int:
     """The largest power of two of ranks that meets the share; the options are known slips."""
     tokens, hidden, ffn, flops, inside, across, per_node, share = row
@@ -68,50 +65,72 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     hidden = params["hidden"]
 
     def seconds_row() -> tuple[Any, ...]:
-        return (rng.choice((1024, 2048, 4096, 8192)), hidden * rng.choice((1, 2)) // rng.choice((1, 2)), rng.choice((2, 3, 4, 6, 8, 16, 72)),
-                rng.choice((25, 50, 200, 450)) * GB)  # fmt: skip
+        return (
+            rng.choice((1024, 2048, 4096, 8192)),
+            hidden * rng.choice((1, 2)) // rng.choice((1, 2)),
+            rng.choice((2, 3, 4, 6, 8, 16, 72)),
+            rng.choice((25, 50, 200, 450)) * GB,
+        )
 
     def row() -> tuple[Any, ...]:
         while True:
             h = rng.choice((2048, 4096, 8192, 12288, 16384))
-            given = (rng.choice((2048, 4096, 8192)), h, rng.choice((5, 7, 8)) * h // 2, rng.choice((200, 400, 700, 900)) * TFLOP,
-                     rng.choice((150, 300, 450, 900)) * GB, rng.choice((12.5, 25, 50, 100)) * GB, rng.choice((4, 8, 16, 64)),
-                     rng.choice((0.05, 0.1, 0.2, 0.5, 1.0, 2.0)))  # fmt: skip
+            given = (
+                rng.choice((2048, 4096, 8192)),
+                h,
+                rng.choice((5, 7, 8)) * h // 2,
+                rng.choice((200, 400, 700, 900)) * TFLOP,
+                rng.choice((150, 300, 450, 900)) * GB,
+                rng.choice((12.5, 25, 50, 100)) * GB,
+                rng.choice((4, 8, 16, 64)),
+                rng.choice((0.05, 0.1, 0.2, 0.5, 1.0, 2.0)),
+            )
             if _clear(given, params["recompute"]):
                 return given
 
-    width = (
-        (4 * hidden + 3 * (7 * hidden // 2)) * 450 * GB / (400 * TFLOP)
-    )  # tells the two forms of the exercise apart
-    visible = (
-        4096,
-        hidden,
-        7 * hidden // 2,
-        400 * TFLOP,
-        450 * GB,
-        50 * GB,
-        8,
-        round(7 / (0.354 * width), 3),
-    )
+    width = (4 * hidden + 3 * (7 * hidden // 2)) * 450 * GB / (400 * TFLOP)  # tells the two forms of the exercise apart
+    visible = (4096, hidden, 7 * hidden // 2, 400 * TFLOP, 450 * GB, 50 * GB, 8, round(7 / (0.354 * width), 3))
     nodes = [(*visible[:6], n, round((n - 1) / (0.354 * width), 3)) for n in (4,)]  # as plain as the one shown
     return [
         Case(name="one layer", args=(0, [(4096, hidden, 8, 450 * GB), (4096, hidden, 8, 50 * GB)]), part="seconds"),
         Case(name="a given share", args=(1, [visible]), part="largest"),
-        Case(name="other layers", args=(0, [seconds_row() for _ in range(20)] + [(4096, hidden, 1, 50 * GB)]), part="seconds", visible=False),
-        Case(name="sixty other clusters", args=(1, [row() for _ in range(60)]), kind="generality", part="clusters", visible=False),
+        Case(
+            name="other layers",
+            args=(0, [seconds_row() for _ in range(20)] + [(4096, hidden, 1, 50 * GB)]),
+            part="seconds",
+            visible=False,
+        ),
+        Case(
+            name="sixty other clusters",
+            args=(1, [row() for _ in range(60)]),
+            kind="generality",
+            part="clusters",
+            visible=False,
+        ),
         plain("largest", 1, "smaller nodes at a given share", nodes),
-        Case(name="no ranks beyond one, and all of them", args=(1, [(4096, 4096, 14336, 900 * TFLOP, 150 * GB, 12.5 * GB, 8, 1e-4),
-             (4096, 4096, 14336, 900 * TFLOP, 150 * GB, 12.5 * GB, 8, 1e4)]), kind="generality", part="clusters", visible=False),
-    ]  # fmt: skip
+        Case(
+            name="no ranks beyond one, and all of them",
+            args=(
+                1,
+                [
+                    (4096, 4096, 14336, 900 * TFLOP, 150 * GB, 12.5 * GB, 8, 1e-4),
+                    (4096, 4096, 14336, 900 * TFLOP, 150 * GB, 12.5 * GB, 8, 1e4),
+                ],
+            ),
+            kind="generality",
+            part="clusters",
+            visible=False,
+        ),
+    ]
 
 
 def _clear(row: Sequence[Any], recompute: str) -> bool:
     """Whether no number of ranks is so near the edge that rounding decides."""
     tokens, hidden, ffn, flops, inside, across, per_node, share = row
     for n in (2**power for power in range(1, 11)):
-        ratio = seconds_of(
-            tokens, hidden, n, inside if n <= per_node else across, recompute
-        ) / product_seconds(tokens, hidden, ffn, n, flops, recompute)
+        ratio = seconds_of(tokens, hidden, n, inside if n <= per_node else across, recompute) / product_seconds(
+            tokens, hidden, ffn, n, flops, recompute
+        )
         if 0.999 < ratio / share < 1.001:
             return False
     return True
@@ -124,8 +143,16 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     if unreadable := unread(case, found):
         return unreadable
     if which == 0:
-        return [next((bad for row, got in zip(table, found, strict=True) if not (bad := _seconds_verdict(case, row, got, recompute)).ok),
-                     verdict(case.kind, case.part, case, None))]  # fmt: skip
+        return [
+            next(
+                (
+                    bad
+                    for row, got in zip(table, found, strict=True)
+                    if not (bad := _seconds_verdict(case, row, got, recompute)).ok
+                ),
+                verdict(case.kind, case.part, case, None),
+            )
+        ]
     fault = next(
         (
             bad
@@ -153,17 +180,37 @@ def _seconds_verdict(case: Case, row: Sequence[Any], got: Any, recompute: str) -
         if calls != 4
         else [Mistake("recomputed", want * 1.5, "Nothing is recomputed here: four all-reduces a layer.")]
     )
-    slips = [*public,
-             Mistake("forward-only", want * 2 / calls, "These are the forward pass's two all-reduces; the backward pass has as many."),
-             Mistake("one-each", want / 2, "Attention and MLP have an all-reduce each, in each pass."),
-             Mistake("one-all-reduce", want / calls, "That is one all-reduce; a layer has more."),
-             Mistake("no-ring", want * n / (2 * (n - 1)) if n > 1 else -1.0, "A ring sends 2 (1 − 1/N) of the tensor, not the tensor once."),
-             Mistake("whole-twice", want * n / (n - 1) if n > 1 else -1.0, "A ring leaves out each rank's own part: (1 − 1/N)."),
-             Mistake("half-a-ring", want / 2, "That is one of a ring's two halves."),
-             Mistake("numbers", want / 2, "These are numbers, not bytes: activations have 16 bits."),
-             Mistake("32-bits", want * 2, "Activations have 16 bits.")]  # fmt: skip
-    return number_verdict(case.part, case, got, want, unit="seconds", kind=case.kind, mistakes=slips,
-                          hint=f"{tokens:,} tokens, hidden {hidden:,}, {n} ranks.")  # fmt: skip
+    slips = [
+        *public,
+        Mistake(
+            "forward-only",
+            want * 2 / calls,
+            "These are the forward pass's two all-reduces; the backward pass has as many.",
+        ),
+        Mistake("one-each", want / 2, "Attention and MLP have an all-reduce each, in each pass."),
+        Mistake("one-all-reduce", want / calls, "That is one all-reduce; a layer has more."),
+        Mistake(
+            "no-ring",
+            want * n / (2 * (n - 1)) if n > 1 else -1.0,
+            "A ring sends 2 (1 − 1/N) of the tensor, not the tensor once.",
+        ),
+        Mistake(
+            "whole-twice", want * n / (n - 1) if n > 1 else -1.0, "A ring leaves out each rank's own part: (1 − 1/N)."
+        ),
+        Mistake("half-a-ring", want / 2, "That is one of a ring's two halves."),
+        Mistake("numbers", want / 2, "These are numbers, not bytes: activations have 16 bits."),
+        Mistake("32-bits", want * 2, "Activations have 16 bits."),
+    ]
+    return number_verdict(
+        case.part,
+        case,
+        got,
+        want,
+        unit="seconds",
+        kind=case.kind,
+        mistakes=slips,
+        hint=f"{tokens:,} tokens, hidden {hidden:,}, {n} ranks.",
+    )
 
 
 def _largest_fault(
@@ -172,26 +219,34 @@ def _largest_fault(
     want = largest(row, recompute)
     if is_number(got) and near(got, want, 1e-9):
         return None
-    told = (f"{row[0]:,} tokens, hidden {row[1]:,}, ffn {row[2]:,}, {row[3] / TFLOP:,.0f} TFLOP/s, {row[4] / GB:g} and {row[5] / GB:g} GB/s, {row[6]} ranks a "
-            f"node, share {row[7]:g}: ")  # fmt: skip
+    told = (
+        f"{row[0]:,} tokens, hidden {row[1]:,}, ffn {row[2]:,}, {row[3] / TFLOP:,.0f} TFLOP/s, {row[4] / GB:g} and {row[5] / GB:g} GB/s, {row[6]} ranks a "
+        f"node, share {row[7]:g}: "
+    )
     if got is None:
         return "returned-none", "The function returned None: is a `return` missing?"
     if not is_number(got):
         return "not-a-number", f"{told}expected a number of ranks, got {describe(got)}."
     full = recompute == "full"
-    slips = [("public-form" if full else "recomputed", {"recompute": "none" if full else "full"},
-              f"{'this solves the public form of the exercise: here' if full else 'nothing is recomputed here: it is not that'} the forward pass runs "
-              "twice, with its all-reduces and its products."),
-             ("one-pass", {"halved": True}, "forward *and* backward have all-reduces."),
-             ("inside-only", {"inside_only": True}, "beyond a node the ring goes at the speed of the wire between nodes."),
-             ("whole-products", {"whole": True}, "a rank has an N-th of the products only; that is why cutting finer makes the share worse.")]  # fmt: skip
-    for name, options, message in (
-        slips if len(table) > 9 else slips[:full]
-    ):  # a single number has many causes
+    slips = [
+        (
+            "public-form" if full else "recomputed",
+            {"recompute": "none" if full else "full"},
+            f"{'this solves the public form of the exercise: here' if full else 'nothing is recomputed here: it is not that'} the forward pass runs "
+            "twice, with its all-reduces and its products.",
+        ),
+        ("one-pass", {"halved": True}, "forward *and* backward have all-reduces."),
+        ("inside-only", {"inside_only": True}, "beyond a node the ring goes at the speed of the wire between nodes."),
+        (
+            "whole-products",
+            {"whole": True},
+            "a rank has an N-th of the products only; that is why cutting finer makes the share worse.",
+        ),
+    ]
+    for name, options, message in slips if len(table) > 9 else slips[:full]:  # a single number has many causes
         given = {"recompute": recompute, **options}
         if all(
-            is_number(each) and near(each, largest(one, **given), 1e-9)
-            for one, each in zip(table, found, strict=True)
+            is_number(each) and near(each, largest(one, **given), 1e-9) for one, each in zip(table, found, strict=True)
         ):
             return name, told + message
     return (
@@ -206,7 +261,7 @@ WIRES = {
         cases=lambda params, rng: [Case(name="your interval", part="interval")],
         verdicts=interval_verdicts,
         why="Every layer sends a tensor of activations four times, almost twice each time, and no product can go on before it has come: over the network that "
-            "alone takes longer than the products it was cut for.",
+        "alone takes longer than the products it was cut for.",
         pytorch="`init_device_mesh` puts the tensor-parallel axis last, so that neighbours share a server.",
         reveal=_reveal,
         truth=tp_time,
@@ -216,7 +271,7 @@ WIRES = {
         cases=_cases,
         verdicts=_verdicts,
         why="Bytes per rank hardly depend on N, products per rank fall with it: so the share that talking takes grows with N, in steps of two, and jumps where the "
-            "ring leaves the node. Tokens cancel: the width of the layer and the wire decide.",
+        "ring leaves the node. Tokens cancel: the width of the layer and the wire decide.",
         pytorch="Published runs stay inside a server: TP 8 in Megatron's and Llama 3's.",
     ),
-}  # fmt: skip
+}

@@ -1,6 +1,5 @@
 """The audit of chapter 10: what was printed about bubbles, recomputing and what a pipeline saves, some of it right."""
 
-
 from course_lib.exercises import Card
 from course_lib.exercises.audits import Item, rules, table
 
@@ -20,11 +19,17 @@ ITEMS = (
     Item("recompute-forwards", "the forward passes done more, over those done without recomputing", "a fraction of 1"),
     Item("pipeline-activations", "the first stage's activations at its fullest, over the one GPU's", "a plain factor"),
     Item("interleaved-bubble", "idle time over working time of that schedule", "a fraction of 1"),
-    Item("accumulation-gradients", "the bytes of gradients that a rank holds, over those with a single micro-batch", "a plain factor"),
+    Item(
+        "accumulation-gradients",
+        "the bytes of gradients that a rank holds, over those with a single micro-batch",
+        "a plain factor",
+    ),
     Item("interleaved-layers", "the layers that the GPU holds by the second recipe", "layers"),
     Item("bubble-16-64", "that share", "a fraction of 1"),
-    Item("recompute-sqrt-stage", "the layer inputs that are kept there at once, each of one micro-batch", "layer inputs"),
-)  # fmt: skip
+    Item(
+        "recompute-sqrt-stage", "the layer inputs that are kept there at once, each of one micro-batch", "layer inputs"
+    ),
+)
 
 
 AUDIT_PIPELINE = Card(
@@ -36,7 +41,7 @@ schedules, `play` and `peak_activations` may do the counting.
 
 {table(ITEMS)}
 
-{rules('audit_pp', CAUSES)}""",
+{rules("audit_pp", CAUSES)}""",
     points=8,
     minutes=15,
     difficulty=3,
@@ -52,6 +57,6 @@ schedules, `play` and `peak_activations` may do the counting.
     ),
     answers=("audit_pp",),
     allowed="everything, the library too: the judgement is what counts.",
-)  # fmt: skip
+)
 
 AUDITS = (AUDIT_PIPELINE,)

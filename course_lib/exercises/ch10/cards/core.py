@@ -8,16 +8,20 @@ from course_lib.exercises import Card
 from course_lib.exercises.ch10.probes import numbers, one_of_three
 from course_lib.exercises.probes import interval
 
-GENERATORS = ("schedules:naive", "schedules:gpipe", "schedules:one_f_one_b", "schedules:interleaved", "schedules:breadth_first",
-              "schedules:zb_h1", "schedules:zb_h2", "schedules:zb_v", "schedules:dualpipe", "schedules:dualpipe_v",
-              "schedules.whole:alternating")  # fmt: skip
-CHECKS = (
-    "schedules:faults",
-    "schedules:validate",
-    "schedules:least_buffering",
-    "timeline:play",
-    "timeline:messages",
+GENERATORS = (
+    "schedules:naive",
+    "schedules:gpipe",
+    "schedules:one_f_one_b",
+    "schedules:interleaved",
+    "schedules:breadth_first",
+    "schedules:zb_h1",
+    "schedules:zb_h2",
+    "schedules:zb_v",
+    "schedules:dualpipe",
+    "schedules:dualpipe_v",
+    "schedules.whole:alternating",
 )
+CHECKS = ("schedules:faults", "schedules:validate", "schedules:least_buffering", "timeline:play", "timeline:messages")
 
 ROWS = """A schedule is a list of rows, one per rank, each in the order of work. An operation is `(kind, stage, microbatch)`, such
 as `("F", 2, 0)`: the forward of micro-batch 0 on stage 2; `("B", 2, 0)` is its backward."""
@@ -29,8 +33,13 @@ CONVENTIONS: Mapping[str, str] = {
 
 
 def _vary_bubble(draw: random.Random) -> Mapping[str, Any]:
-    return {"convention": "work", "means": CONVENTIONS["work"], "stages": draw.choice((4, 6, 8)), "microbatches": draw.choice((16, 24, 32)),
-            "most": draw.choice((0.05, 0.2, 0.25))}  # fmt: skip
+    return {
+        "convention": "work",
+        "means": CONVENTIONS["work"],
+        "stages": draw.choice((4, 6, 8)),
+        "microbatches": draw.choice((16, 24, 32)),
+        "most": draw.choice((0.05, 0.2, 0.25)),
+    }
 
 
 PIPELINE_BUBBLE = Card(
@@ -62,8 +71,12 @@ Does it matter how long a backward takes, compared with a forward?""",
 
 
 def _vary_idle(draw: random.Random) -> Mapping[str, Any]:
-    return {"stages": draw.choice((8, 12, 16)), "microbatches": draw.choice((16, 24, 48)), "gpus": draw.choice((512, 2048, 4096)),
-            "days": draw.choice((20, 40, 60))}  # fmt: skip
+    return {
+        "stages": draw.choice((8, 12, 16)),
+        "microbatches": draw.choice((16, 24, 48)),
+        "gpus": draw.choice((512, 2048, 4096)),
+        "days": draw.choice((20, 40, 60)),
+    }
 
 
 PREDICT_IDLE = Card(

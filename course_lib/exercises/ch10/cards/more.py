@@ -115,7 +115,9 @@ it can. There are {{layers}} layers at first, up to a hundred in the unseen case
     allowed="plain Python and numpy; the library's `cut` is switched off.",
     hides=("schedules:cut", "schedules:cut_evenly"),
     params={"layers": 12, "stages": 4},
-    vary=lambda draw: dict(zip(("layers", "stages"), draw.choice(((11, 3), (13, 3), (14, 3), (14, 4), (14, 5))), strict=True)),
+    vary=lambda draw: dict(
+        zip(("layers", "stages"), draw.choice(((11, 3), (13, 3), (14, 3), (14, 4), (14, 5))), strict=True)
+    ),
     probe=call,
 )
 

@@ -9,11 +9,7 @@ from course_lib.exercises.ch10.judges.rows import judged, not_runnable, schedule
 from course_lib.judging import Judging, Params
 from course_lib.judging.faults import Fault, verdict
 from course_lib.records import Case, Outcome, Verdict
-from course_lib.schedules import (
-    Schedule,
-    looped,
-    peak_activations,
-)
+from course_lib.schedules import Schedule, looped, peak_activations
 from course_lib.timeline import Durations, play
 
 # --- interleaved
@@ -31,10 +27,25 @@ def _loop_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
     for ranks, many, chunks in sizes:
         count = many if many % ranks == 0 else ranks * many
-        cases.append(Case(name=f"{ranks} ranks, {count} micro-batches, {chunks} chunks", args=(ranks, count, chunks), kind="generality",
-                          part="sizes", visible=False))  # fmt: skip
-    return cases + [Case(name=f"{a} ranks, {b} micro-batches, 2 chunks", args=(a, b, 2), kind="generality", part="refusal", visible=False)
-                    for a, b in ((4, 6), (3, 4), (4, 2))]  # fmt: skip
+        cases.append(
+            Case(
+                name=f"{ranks} ranks, {count} micro-batches, {chunks} chunks",
+                args=(ranks, count, chunks),
+                kind="generality",
+                part="sizes",
+                visible=False,
+            )
+        )
+    return cases + [
+        Case(
+            name=f"{a} ranks, {b} micro-batches, 2 chunks",
+            args=(a, b, 2),
+            kind="generality",
+            part="refusal",
+            visible=False,
+        )
+        for a, b in ((4, 6), (3, 4), (4, 2))
+    ]
 
 
 def _loop_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -51,10 +62,7 @@ def _loop_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
     if fault:
         return judged(case, fault)
     return judged(
-        case,
-        None,
-        ("cost", "memory", _loop_held(schedule, case, v)),
-        ("cost", "time", _loop_long(schedule, case, v)),
+        case, None, ("cost", "memory", _loop_held(schedule, case, v)), ("cost", "time", _loop_long(schedule, case, v))
     )
 
 
@@ -129,16 +137,26 @@ def _contest_cases(params: Params, rng: random.Random) -> list[Case]:
     p, m = params["stages"], params["microbatches"]
     cases = [
         Case(
-            name=f"{p} stages, {m} micro-batches, all three alike",
-            args=(p, m, SETTINGS[0]),
-            part="rows",
-            seconds=20.0,
+            name=f"{p} stages, {m} micro-batches, all three alike", args=(p, m, SETTINGS[0]), part="rows", seconds=20.0
         )
     ]
-    settings = [(2, 4, SETTINGS[0]), (6, 12, SETTINGS[3]), (5, 10, SETTINGS[1]), (rng.randrange(3, 6), rng.randrange(8, 15), SETTINGS[2]),
-                (rng.randrange(3, 6), rng.randrange(8, 15), SETTINGS[4])]  # fmt: skip
-    return cases + [Case(name=f"{a} stages, {b} micro-batches, F, I, W of {', '.join(f'{x:g}' for x in times)}", args=(a, b, times),
-                         part="rows", visible=False, seconds=20.0) for a, b, times in settings]  # fmt: skip
+    settings = [
+        (2, 4, SETTINGS[0]),
+        (6, 12, SETTINGS[3]),
+        (5, 10, SETTINGS[1]),
+        (rng.randrange(3, 6), rng.randrange(8, 15), SETTINGS[2]),
+        (rng.randrange(3, 6), rng.randrange(8, 15), SETTINGS[4]),
+    ]
+    return cases + [
+        Case(
+            name=f"{a} stages, {b} micro-batches, F, I, W of {', '.join(f'{x:g}' for x in times)}",
+            args=(a, b, times),
+            part="rows",
+            visible=False,
+            seconds=20.0,
+        )
+        for a, b, times in settings
+    ]
 
 
 def _contest_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -150,9 +168,7 @@ def _contest_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
     if fault:
         return judged(case, fault)
     way = closed(schedule, times)
-    return judged(
-        case, None, *(("cost", name, _short_of(goal, way, schedule, case)) for name, goal in GOALS.items())
-    )
+    return judged(case, None, *(("cost", name, _short_of(goal, way, schedule, case)) for name, goal in GOALS.items()))
 
 
 def _over_limit(schedule: Schedule, case: Case) -> Fault | None:
@@ -160,8 +176,10 @@ def _over_limit(schedule: Schedule, case: Case) -> Fault | None:
     rank = max(range(len(held)), key=held.__getitem__)
     if held[rank] <= schedule.stages + 1e-9:
         return None
-    return "more-memory", (f"{case.name}: rank {rank} holds activations of {held[rank]:g} micro-batches at once, and 1F1B's fullest rank "
-                           f"{schedule.stages}: that is another contest. An input gradient alone frees nothing.")  # fmt: skip
+    return "more-memory", (
+        f"{case.name}: rank {rank} holds activations of {held[rank]:g} micro-batches at once, and 1F1B's fullest rank "
+        f"{schedule.stages}: that is another contest. An input gradient alone frees nothing."
+    )
 
 
 def _short_of(goal: float, way: float, schedule: Schedule, case: Case) -> Fault | None:
@@ -181,13 +199,19 @@ def _short_of(goal: float, way: float, schedule: Schedule, case: Case) -> Fault 
 
 CONTEST: Mapping[str, Judging] = {
     "interleaved-rows": Judging(
-        shares={"values:rows": 0.35, "cost:memory": 0.15, "cost:time": 0.25, "generality:sizes": 0.15, "generality:refusal": 0.1},
+        shares={
+            "values:rows": 0.35,
+            "cost:memory": 0.15,
+            "cost:time": 0.25,
+            "generality:sizes": 0.15,
+            "generality:refusal": 0.1,
+        },
         cases=_loop_cases,
         verdicts=_loop_verdicts,
         why="Filling and draining take one *stage's* time per rank, and stages are 1/chunks as long. The price: chunks times as many messages, and "
-            "(p − 1)/chunks more micro-batches' activations. In rounds of p, each chunk's first micro-batch comes back just as the round ends; "
-            "with a broken round it would not, and ranks would wait. Where messages take no time, ranks − 1 − r forwards ahead would do in place of "
-            "twice as many; the second half hides them.",
+        "(p − 1)/chunks more micro-batches' activations. In rounds of p, each chunk's first micro-batch comes back just as the round ends; "
+        "with a broken round it would not, and ranks would wait. Where messages take no time, ranks − 1 − r forwards ahead would do in place of "
+        "twice as many; the second half hides them.",
         pytorch="`ScheduleInterleaved1F1B`; Megatron-LM's `--num-layers-per-virtual-pipeline-stage`.",
     ),
     "beat-1f1b": Judging(
@@ -195,8 +219,8 @@ CONTEST: Mapping[str, Judging] = {
         cases=_contest_cases,
         verdicts=_contest_verdicts,
         why="1F1B's later ranks hold less than its first. Rank r can put off r weight gradients at no cost in peak memory, and has them ready "
-            "when the pipeline drains; input gradients hurry through meanwhile. This order (ZB-H1) ends exactly at the bound: with stage s on rank s, at "
-            "this memory and with a common end nothing is better. Better ones break a rule: more memory (ZB-H2), other places (ZB-V), no common end.",
+        "when the pipeline drains; input gradients hurry through meanwhile. This order (ZB-H1) ends exactly at the bound: with stage s on rank s, at "
+        "this memory and with a common end nothing is better. Better ones break a rule: more memory (ZB-H2), other places (ZB-V), no common end.",
         pytorch="`ScheduleInterleavedZeroBubble` and `ScheduleZBVZeroBubble`; `stage_backward_input` and `stage_backward_weight` do the halves.",
     ),
-}  # fmt: skip
+}

@@ -39,8 +39,15 @@ def _bubble_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
     for stages, count in sizes:
         limit = rng.choice((0.02, 0.05, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5))
-        cases.append(Case(name=f"{stages} stages, {count} micro-batches", args=((stages, count), (stages, limit)), kind="generality",
-                          part="sizes", visible=False))  # fmt: skip
+        cases.append(
+            Case(
+                name=f"{stages} stages, {count} micro-batches",
+                args=((stages, count), (stages, limit)),
+                kind="generality",
+                part="sizes",
+                visible=False,
+            )
+        )
     return cases
 
 
@@ -48,25 +55,19 @@ def _bubble_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdi
     (p, m), (_, most) = case.args
     convention, value = params["convention"], outcome.value
     if type(value) is not list or len(value) != 2:
-        return [
-            verdict(case.kind, part, case, ("no-pair", f"Got {describe(value)}.")) for part in _parts(case)
-        ]
+        return [verdict(case.kind, part, case, ("no-pair", f"Got {describe(value)}.")) for part in _parts(case)]
     other = share("work" if convention == "all" else "all", p, m)
     label = "public-form" if convention == "work" else "other-convention"
     slips = [
         Mistake(label, other, f"{case.name}: this is the other convention; asked for is {params['means']}."),
-        Mistake(
-            "naive", 1 - 1 / p, f"{case.name}: this is the naive pipeline's, where one rank works at a time."
-        ),
+        Mistake("naive", 1 - 1 / p, f"{case.name}: this is the naive pipeline's, where one rank works at a time."),
         Mistake(
             "off-by-one",
             p / (m + p),
             f"{case.name}: how many slots does a rank wait before its first micro-batch arrives?",
         ),
         Mistake(
-            "one-less",
-            (p - 1) / (m + p),
-            f"{case.name}: count the slots from the first forward to the end once more.",
+            "one-less", (p - 1) / (m + p), f"{case.name}: count the slots from the first forward to the end once more."
         ),
         Mistake(
             "useful-part",
@@ -74,14 +75,23 @@ def _bubble_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdi
             f"{case.name}: this is the part that works; the idle part is asked for.",
         ),
         Mistake(
-            "percent",
-            100 * share(convention, p, m),
-            f"{case.name}: these are per cent; a fraction of 1 is asked for.",
+            "percent", 100 * share(convention, p, m), f"{case.name}: these are per cent; a fraction of 1 is asked for."
         ),
     ]
     parts = _parts(case)
-    found = [number_verdict(parts[0], case, value[0], share(convention, p, m), unit="of 1", rel=1e-9, kind=case.kind,
-                            mistakes=slips if p > 1 else [], hint="Draw the slots of two stages.")]  # fmt: skip
+    found = [
+        number_verdict(
+            parts[0],
+            case,
+            value[0],
+            share(convention, p, m),
+            unit="of 1",
+            rel=1e-9,
+            kind=case.kind,
+            mistakes=slips if p > 1 else [],
+            hint="Draw the slots of two stages.",
+        )
+    ]
     return [*found, verdict(case.kind, parts[-1], case, _fewest_fault(convention, case, value[1], p, most))]
 
 
@@ -140,9 +150,7 @@ PARTS = ("naive", "gpipe", "1f1b")
 
 def _three_cases(params: Params, rng: random.Random) -> list[Case]:
     p, m = params["stages"], params["microbatches"]
-    cases = [
-        Case(name=f"{NAMES[which]}({p}, {m})", args=(which, p, m), part=PARTS[which]) for which in range(3)
-    ]
+    cases = [Case(name=f"{NAMES[which]}({p}, {m})", args=(which, p, m), part=PARTS[which]) for which in range(3)]
     sizes = [
         (1, 3),
         (3, 1),
@@ -152,8 +160,11 @@ def _three_cases(params: Params, rng: random.Random) -> list[Case]:
         (rng.randrange(5, 8), rng.randrange(9, 15)),
         (rng.randrange(2, 4), rng.randrange(5, 8)),
     ]
-    return cases + [Case(name=f"{NAMES[which]}({a}, {b})", args=(which, a, b), kind="generality", part="sizes", visible=False)
-                    for a, b in sizes for which in range(3)]  # fmt: skip
+    return cases + [
+        Case(name=f"{NAMES[which]}({a}, {b})", args=(which, a, b), kind="generality", part="sizes", visible=False)
+        for a, b in sizes
+        for which in range(3)
+    ]
 
 
 def _in_order(schedule: Schedule, kind: str) -> list[list[int]]:
@@ -168,9 +179,7 @@ def _gpipe_shape(params: Params, schedule: Schedule, case: Case) -> Fault | None
                 "backward-too-early",
                 f"{case.name}: rank {rank} does a backward before all of its forwards are done.",
             )
-    for rank, (forth, back) in enumerate(
-        zip(_in_order(schedule, "F"), _in_order(schedule, "B"), strict=True)
-    ):
+    for rank, (forth, back) in enumerate(zip(_in_order(schedule, "F"), _in_order(schedule, "B"), strict=True)):
         wanted = forth if params["drain"] == "first" else forth[::-1]
         if back != wanted:
             turned = params["drain"] == "last" and back == forth
@@ -222,11 +231,7 @@ def _held(schedule: Schedule, case: Case) -> Fault | None:
     )
 
 
-LENGTHS = (
-    Durations(forward=1, backward=2),
-    Durations(forward=3, backward=2),
-    Durations(forward=1, backward=1),
-)
+LENGTHS = (Durations(forward=1, backward=2), Durations(forward=3, backward=2), Durations(forward=1, backward=1))
 
 
 def _long(schedule: Schedule, case: Case) -> Fault | None:
@@ -270,8 +275,8 @@ CORE: Mapping[str, Judging] = {
         cases=_bubble_cases,
         verdicts=_bubble_verdicts,
         why="Rank s waits s slots before its first micro-batch arrives, and p − 1 − s after its last: p − 1 in all, whichever rank it is. "
-            "A slot is one forward and one backward, whatever their ratio, so that it cancels. Ten per cent of all time takes nine "
-            "micro-batches for every stage but one.",
+        "A slot is one forward and one backward, whatever their ratio, so that it cancels. Ten per cent of all time takes nine "
+        "micro-batches for every stage but one.",
         pytorch="`n_microbatches` of `torch.distributed.pipelining`'s schedules is the number to choose.",
     ),
     "predict-idle": Judging(
@@ -279,16 +284,25 @@ CORE: Mapping[str, Judging] = {
         cases=lambda params, rng: [Case(name="your interval", part="commit")],
         verdicts=_idle_verdicts,
         truth=idle_days,
-        reveal=lambda params: f"{idle_days(params):,.0f} GPU-days: of {params['microbatches']} + {params['stages']} − 1 slots a rank is idle in "
-                              f"{params['stages'] - 1}, {share('all', params['stages'], params['microbatches']):.1%} of the run.",
+        reveal=lambda params: (
+            f"{idle_days(params):,.0f} GPU-days: of {params['microbatches']} + {params['stages']} − 1 slots a rank is idle in "
+            f"{params['stages'] - 1}, {share('all', params['stages'], params['microbatches']):.1%} of the run."
+        ),
         why="(p − 1)/(m + p − 1) of all GPU time, whichever rank: the first ones idle at the end, the last ones in the beginning.",
     ),
     "three-schedules": Judging(
-        shares={"values:naive": 0.1, "values:gpipe": 0.15, "values:1f1b": 0.15, "cost:memory": 0.25, "cost:time": 0.15, "generality:sizes": 0.2},
+        shares={
+            "values:naive": 0.1,
+            "values:gpipe": 0.15,
+            "values:1f1b": 0.15,
+            "cost:memory": 0.25,
+            "cost:time": 0.15,
+            "generality:sizes": 0.2,
+        },
         cases=_three_cases,
         verdicts=_three_verdicts,
         why="The last stage can turn round at once, so it holds one micro-batch. Each stage before needs one more forward on its way to keep "
-            "busy until its first gradient returns: p − s. GPipe ends no later; it only holds all m, because it starts to free them last.",
+        "busy until its first gradient returns: p − s. GPipe ends no later; it only holds all m, because it starts to free them last.",
         pytorch="`ScheduleGPipe` and `Schedule1F1B` in `torch.distributed.pipelining`; its schedules as CSV use the same rows.",
     ),
-}  # fmt: skip
+}

@@ -28,8 +28,18 @@ def drawn(rng: random.Random) -> Draw:
     def randn(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=coin, dtype=torch.float64)
 
-    def case(name: str, homes: Sequence[int], m: int, kind: Any, part: str, *, rows: Rows | None = None, visible: bool = False,
-             adversary: Any = None, copies: int = 1) -> Case:  # fmt: skip
+    def case(
+        name: str,
+        homes: Sequence[int],
+        m: int,
+        kind: Any,
+        part: str,
+        *,
+        rows: Rows | None = None,
+        visible: bool = False,
+        adversary: Any = None,
+        copies: int = 1,
+    ) -> Case:
         ranks, stages = max(homes) + 1, len(homes)
         spec: dict[str, Any] = {
             "homes": list(homes),
@@ -44,12 +54,26 @@ def drawn(rng: random.Random) -> Draw:
         weights = [randn(WIDTH, WIDTH) for _ in homes]
         inputs, targets = ([randn(SAMPLES, WIDTH) for _ in range(m)] for _ in range(2))
         mine = tuple(
-            (spec, {"weights": [(stage, weights[stage]) for stage in range(stages) if homes[stage] == rank],
-                    "inputs": inputs if homes[0] == rank else None, "targets": targets if homes[-1] == rank else None})
+            (
+                spec,
+                {
+                    "weights": [(stage, weights[stage]) for stage in range(stages) if homes[stage] == rank],
+                    "inputs": inputs if homes[0] == rank else None,
+                    "targets": targets if homes[-1] == rank else None,
+                },
+            )
             for rank in range(ranks)
-        )  # fmt: skip
-        return Case(name=name, ranks=ranks, per_rank=mine, kind=kind, part=part, visible=visible, adversary=adversary,
-                    secret=(weights, inputs, targets))  # fmt: skip
+        )
+        return Case(
+            name=name,
+            ranks=ranks,
+            per_rank=mine,
+            kind=kind,
+            part=part,
+            visible=visible,
+            adversary=adversary,
+            secret=(weights, inputs, targets),
+        )
 
     return case
 
@@ -76,15 +100,17 @@ def told(case: Case, rank: int, row: Any) -> Fault | None:
     fits = fits and type(row["order"]) is list and type(row["held"]) is int
     if fits:
         pairs = [each for each in row["gradients"] if _is_row(each, 2) and type(each[0]) is int]
-        fits = [each[0] for each in pairs] == held and len(pairs) == len(row["gradients"]) and all(
-            isinstance(grad, Tensor) and grad.shape == (WIDTH, WIDTH) and grad.dtype == torch.float64 for _, grad in pairs)  # fmt: skip
-        fits = fits and all(
-            _is_row(each, 3) and not any(isinstance(x, Tensor) for x in each) for each in row["order"]
+        fits = (
+            [each[0] for each in pairs] == held
+            and len(pairs) == len(row["gradients"])
+            and all(
+                isinstance(grad, Tensor) and grad.shape == (WIDTH, WIDTH) and grad.dtype == torch.float64
+                for _, grad in pairs
+            )
         )
+        fits = fits and all(_is_row(each, 3) and not any(isinstance(x, Tensor) for x in each) for each in row["order"])
     return (
-        None
-        if fits
-        else ("no-gradients", f"Rank {rank}: gradients of its stages were to come; got {describe(row)}.")
+        None if fits else ("no-gradients", f"Rank {rank}: gradients of its stages were to come; got {describe(row)}.")
     )
 
 
@@ -130,7 +156,11 @@ def _why(case: Case, order: Sequence[Any], stage: int, rank: int, grad: Tensor, 
             f"{lead}went backward for {back} of {m} micro-batches. Which are left over when the pipeline drains?",
         )
     if case.adversary is not None:
-        return "in-flight", (f"With {case.adversary}, the gradient of stage {stage} changes. A tensor is used while it is under way: between "
-                             "`isend` or `irecv` and its `wait()` it may be neither read nor written.")  # fmt: skip
-    return "wrong-pairing", (f"{lead}went backward {m} times, and its gradient is another one. Did each micro-batch get its own activation and "
-                             "its own gradient, and did both stay untouched until the backward?")  # fmt: skip
+        return "in-flight", (
+            f"With {case.adversary}, the gradient of stage {stage} changes. A tensor is used while it is under way: between "
+            "`isend` or `irecv` and its `wait()` it may be neither read nor written."
+        )
+    return "wrong-pairing", (
+        f"{lead}went backward {m} times, and its gradient is another one. Did each micro-batch get its own activation and "
+        "its own gradient, and did both stay untouched until the backward?"
+    )

@@ -13,17 +13,7 @@ from course_lib.exercises.ch10.judges.rows import judged
 from course_lib.judging import Judging, Params, describe, is_number
 from course_lib.judging.faults import Fault
 from course_lib.records import Case, Outcome, Verdict
-from course_lib.schedules import (
-    Schedule,
-    breadth_first,
-    cut,
-    gpipe,
-    interleaved,
-    naive,
-    one_f_one_b,
-    zb_h1,
-    zb_h2,
-)
+from course_lib.schedules import Schedule, breadth_first, cut, gpipe, interleaved, naive, one_f_one_b, zb_h1, zb_h2
 from course_lib.timeline import Durations, play
 
 # --- uneven layers
@@ -38,8 +28,13 @@ def _heavy(layers: int, stages: int) -> list[float]:
     """Equal blocks between a light embedding and a head so heavy that neither equal counts nor filling to the average will do."""
     drawn = [[0.2, *[1.0] * (layers - 2), head / 4] for head in range(5, 25)]
     even = [layers // stages + (stage < layers % stages) for stage in range(stages)]
-    return next(costs for costs in drawn
-                if max(_filled(costs, stages)) - min(_filled(costs, stages)) > 1 and min(_slowest(costs, even), _slowest(costs, _filled(costs, stages))) > 1.05 * _slowest(costs, list(map(len, cut(costs, stages)))))  # fmt: skip
+    return next(
+        costs
+        for costs in drawn
+        if max(_filled(costs, stages)) - min(_filled(costs, stages)) > 1
+        and min(_slowest(costs, even), _slowest(costs, _filled(costs, stages)))
+        > 1.05 * _slowest(costs, list(map(len, cut(costs, stages))))
+    )
 
 
 def _unlike(rng: random.Random, layers: int, stages: int) -> list[float]:
@@ -55,7 +50,9 @@ def _no_cut_for_all(rng: random.Random, layers: int, stages: int, count: int = 3
     while True:
         drawn = [_unlike(rng, layers, stages) for _ in range(count)]
         best = [_slowest(costs, list(map(len, cut(costs, stages)))) * (1 + 1e-9) for costs in drawn]
-        if not any(all(map(le, (_slowest(costs, counts) for costs in drawn), best)) for counts in _cuts(layers, stages)):
+        if not any(
+            all(map(le, (_slowest(costs, counts) for costs in drawn), best)) for counts in _cuts(layers, stages)
+        ):
             return drawn
 
 
@@ -67,8 +64,13 @@ def _cuts(layers: int, stages: int) -> Iterator[list[int]]:
 
 def _layer_cases(params: Params, rng: random.Random) -> list[Case]:
     layers, stages = params["layers"], params["stages"]
-    cases = [Case(name=f"{layers} layers, a heavy head", args=(_heavy(layers, stages), stages), part="cut"),
-             *(Case(name=f"{layers} layers of all sizes", args=(costs, stages), part="cut", visible=False) for costs in _no_cut_for_all(rng, layers, stages))]  # fmt: skip
+    cases = [
+        Case(name=f"{layers} layers, a heavy head", args=(_heavy(layers, stages), stages), part="cut"),
+        *(
+            Case(name=f"{layers} layers of all sizes", args=(costs, stages), part="cut", visible=False)
+            for costs in _no_cut_for_all(rng, layers, stages)
+        ),
+    ]
     more = {
         "one stage": ([1.0, 2.0, 3.0], 1),
         "as many stages as layers": ([3.0, 1.0, 2.0, 5.0], 4),
@@ -80,8 +82,7 @@ def _layer_cases(params: Params, rng: random.Random) -> list[Case]:
     }
     more |= {f"drawn layers, {s} stages": (_costs(rng, rng.randrange(10, 40)), s) for s in (3, 4, 6)}
     return cases + [
-        Case(name=name, args=given, kind="generality", part="layers", visible=False)
-        for name, given in more.items()
+        Case(name=name, args=given, kind="generality", part="layers", visible=False) for name, given in more.items()
     ]
 
 
@@ -98,25 +99,16 @@ def _layer_fault(case: Case, got: Any) -> Fault | None:
     counts = [int(each) if type(each) is float and each.is_integer() else each for each in got]
     if any(type(each) is not int for each in counts):
         odd = next(each for each in counts if type(each) is not int)
-        return (
-            "no-counts",
-            f"{case.name}: got {describe(odd)} for a stage; how many layers it has is a whole number.",
-        )
+        return ("no-counts", f"{case.name}: got {describe(odd)} for a stage; how many layers it has is a whole number.")
     if len(counts) != stages:
-        return (
-            "other-stages",
-            f"{case.name}: there are {len(counts)} counts; {stages} stages are to be filled.",
-        )
+        return ("other-stages", f"{case.name}: there are {len(counts)} counts; {stages} stages are to be filled.")
     if min(counts) < 1:
         return (
             "empty-stage",
             f"{case.name}: stage {counts.index(min(counts))} gets {min(counts)} layers; one is the least.",
         )
     if sum(counts) != len(costs):
-        return (
-            "layers-lost",
-            f"{case.name}: the stages have {sum(counts)} layers together; there are {len(costs)}.",
-        )
+        return ("layers-lost", f"{case.name}: the stages have {sum(counts)} layers together; there are {len(costs)}.")
     best, took = _slowest(costs, [len(each) for each in cut(costs, stages)]), _slowest(costs, counts)
     if took <= best * (1 + 1e-9):
         return None
@@ -124,10 +116,7 @@ def _layer_fault(case: Case, got: Any) -> Fault | None:
     if max(counts) - min(counts) <= 1:
         return "equal-counts", f"{told} Equally many layers are not equally much work."
     if _filled(costs, stages) == counts:
-        return (
-            "filled-to-average",
-            f"{told} Filling up to the average leaves to the last stage whatever is left.",
-        )
+        return ("filled-to-average", f"{told} Filling up to the average leaves to the last stage whatever is left.")
     return (
         "not-best",
         f"{told} Stage {_place(costs, counts)} is the slowest; can it give a layer away, or its neighbours move on?",
@@ -175,8 +164,15 @@ def _nearest(costs: Sequence[float], stages: int) -> list[int]:
 
 # --- reading a chart
 
-CHARTS = {"naive": naive, "GPipe": gpipe, "1F1B": one_f_one_b, "breadth-first": breadth_first, "interleaved 1F1B": interleaved, "ZB-H1": zb_h1,
-          "ZB-H2": zb_h2}  # fmt: skip
+CHARTS = {
+    "naive": naive,
+    "GPipe": gpipe,
+    "1F1B": one_f_one_b,
+    "breadth-first": breadth_first,
+    "interleaved 1F1B": interleaved,
+    "ZB-H1": zb_h1,
+    "ZB-H2": zb_h2,
+}
 
 
 def _chart(schedule: Schedule, rng: random.Random) -> list[tuple[int, float, float, str, int]]:
@@ -184,38 +180,52 @@ def _chart(schedule: Schedule, rng: random.Random) -> list[tuple[int, float, flo
     each = [rng.uniform(0.8, 1.25) for _ in range(schedule.stages)]
     forward = [scale * x * schedule.share for x in each]
     times = Durations(
-        forward=forward,
-        backward=[2.1 * x for x in forward],
-        communication=scale * rng.choice((0.0, 0.05, 0.1)),
+        forward=forward, backward=[2.1 * x for x in forward], communication=scale * rng.choice((0.0, 0.05, 0.1))
     )
-    spans = [
-        (span.rank, span.start, span.end, span.kind, int(span.label))
-        for span in play(schedule, times).spans()
-    ]
+    spans = [(span.rank, span.start, span.end, span.kind, int(span.label)) for span in play(schedule, times).spans()]
     rng.shuffle(spans)
     return spans
 
 
 def _chart_case(which: str, p: int, m: int, v: int, rng: random.Random, **more: Any) -> Case:
-    schedule = (
-        CHARTS[which](p, m, v) if which in ("breadth-first", "interleaved 1F1B") else CHARTS[which](p, m)
-    )
+    schedule = CHARTS[which](p, m, v) if which in ("breadth-first", "interleaved 1F1B") else CHARTS[which](p, m)
     return Case(args=(_chart(schedule, rng),), secret=(which, p, m, v), **more)
 
 
 def _read_cases(params: Params, rng: random.Random) -> list[Case]:
     p, m = params["ranks"], params["microbatches"]
     rounds = p * (m // p + 1)
-    found = [_chart_case(name, p, rounds if "interleaved" in name else m, 2 if name in ("breadth-first", "interleaved 1F1B") else 1, rng,
-                         name=f"chart {letter}", part="seven") for letter, name in zip("ABCDEFG", rng.sample([*NAMES], len(NAMES)), strict=True)]  # fmt: skip
+    found = [
+        _chart_case(
+            name,
+            p,
+            rounds if "interleaved" in name else m,
+            2 if name in ("breadth-first", "interleaved 1F1B") else 1,
+            rng,
+            name=f"chart {letter}",
+            part="seven",
+        )
+        for letter, name in zip("ABCDEFG", rng.sample([*NAMES], len(NAMES)), strict=True)
+    ]
     for number, name in enumerate(rng.sample([*NAMES] * 2, 2 * len(NAMES))):
         ranks, chunks = (
             rng.randrange(2, 7),
             rng.randrange(2, 5) if name in ("breadth-first", "interleaved 1F1B") else 1,
         )
         count = ranks * rng.randrange(2, 5) if "interleaved" in name else ranks + rng.randrange(1, 12)
-        found.append(_chart_case(name, ranks, count, chunks, rng, name=f"unseen chart {number + 1}", kind="generality", part="charts",
-                                 visible=False))  # fmt: skip
+        found.append(
+            _chart_case(
+                name,
+                ranks,
+                count,
+                chunks,
+                rng,
+                name=f"unseen chart {number + 1}",
+                kind="generality",
+                part="charts",
+                visible=False,
+            )
+        )
     return found
 
 
@@ -223,14 +233,15 @@ def _read_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
     got, (name, p, m, v) = outcome.value, case.secret
     if type(got) not in (tuple, list) or len(got) != 4:
         told = "returned-none" if got is None else "no-four"
-        return judged(
-            case, (told, f"{case.name}: got {describe(got)}; return (name, ranks, microbatches, chunks).")
-        )
+        return judged(case, (told, f"{case.name}: got {describe(got)}; return (name, ranks, microbatches, chunks)."))
     said, *numbers = got
     if type(said) is not str or said not in NAMES:
         return judged(case, ("no-such-name", f"{case.name}: {describe(said)} is none of {', '.join(NAMES)}."))
-    for what, label, number, want in (("ranks", "other-ranks", numbers[0], p), ("micro-batches", "other-microbatches", numbers[1], m),
-                                      ("chunks per rank", "other-chunks", numbers[2], v)):  # fmt: skip
+    for what, label, number, want in (
+        ("ranks", "other-ranks", numbers[0], p),
+        ("micro-batches", "other-microbatches", numbers[1], m),
+        ("chunks per rank", "other-chunks", numbers[2], v),
+    ):
         if not is_number(number) or number != want:
             return judged(
                 case,
@@ -267,7 +278,7 @@ MORE: Mapping[str, Judging] = {
         cases=_layer_cases,
         verdicts=_layer_verdicts,
         why="Every stage ends on a layer, so the best slowest stage is some run of neighbours; dynamic programming looks at all of them, or a greedy "
-            "test answers “can it be done within t?” for each. Filling to the average leaves the head on top of a full last stage.",
+        "test answers “can it be done within t?” for each. Filling to the average leaves the head on top of a full last stage.",
         pytorch="`pipeline(module, mb_args, split_spec={...})` takes the cut as given; Llama 3 took one block from the first and the last stage.",
     ),
     "read-a-gantt": Judging(
@@ -275,7 +286,7 @@ MORE: Mapping[str, Judging] = {
         cases=_read_cases,
         verdicts=_read_verdicts,
         why="Ranks, micro-batches and chunks can be counted. Order tells the rest: how many forwards stand before the first backward on the first rank and "
-            "on the last, and whether weight gradients stand by themselves.",
+        "on the last, and whether weight gradients stand by themselves.",
         pytorch="`torch.profiler` traces, one process per rank; the stages' names in `record_function` are such labels.",
     ),
-}  # fmt: skip
+}

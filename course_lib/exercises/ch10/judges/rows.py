@@ -30,10 +30,7 @@ def schedule_from(
     if value is None:
         return "returned-none", f"{case.name}: the function returned None: is a `return` missing?"
     if type(value) is dict and set(value) == {"refused"}:
-        return (
-            "refused",
-            f"{case.name}: it raised a ValueError ({describe(value['refused'])}), and these sizes fit.",
-        )
+        return ("refused", f"{case.name}: it raised a ValueError ({describe(value['refused'])}), and these sizes fit.")
     if type(value) is dict and set(value) == {"operations"}:
         return _too_many(case, value["operations"], stages, microbatches, kinds)
     if type(value) not in (list, tuple):
@@ -44,10 +41,7 @@ def schedule_from(
             f"{case.name}: there are no rows at all; {ranks} are to come. A schedule in which nobody works runs nothing.",
         )
     if len(value) != ranks:
-        return (
-            "other-ranks",
-            f"{case.name}: there are {len(value)} rows; one for each of {ranks} ranks is to come.",
-        )
+        return ("other-ranks", f"{case.name}: there are {len(value)} rows; one for each of {ranks} ranks is to come.")
     rows = []
     for rank, row in enumerate(value):
         if type(row) not in (list, tuple):
@@ -69,8 +63,10 @@ def schedule_from(
                 continue
             op = _operation(item)
             if op is None or op[0] not in KINDS:
-                return "no-operation", (f'{case.name}: rank {rank}, step {place} is {describe(item)}; write ("F", stage, microbatch), kinds '
-                                        f"{', '.join(kinds)}.")  # fmt: skip
+                return "no-operation", (
+                    f'{case.name}: rank {rank}, step {place} is {describe(item)}; write ("F", stage, microbatch), kinds '
+                    f"{', '.join(kinds)}."
+                )
             if op[0] not in kinds:
                 return (
                     "other-kind",
@@ -111,6 +107,4 @@ def not_runnable(schedule: Schedule, case: Case) -> Fault | None:
         return None
     first = found[0]
     more = f" ({len(found)} such findings.)" if len(found) > 1 else ""
-    return first.kind.replace(
-        " ", "-"
-    ), f"{case.name}: {first.message} {SAYS.get(first.kind, '')}".strip() + more
+    return first.kind.replace(" ", "-"), f"{case.name}: {first.message} {SAYS.get(first.kind, '')}".strip() + more

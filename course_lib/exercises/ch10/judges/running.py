@@ -7,29 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from course_lib.exercises.ch10.judges.models import (
-    SAMPLES,
-    SECONDS,
-    WIDTH,
-    alike,
-    drawn,
-    gradients_fault,
-    serial,
-    told,
-)
+from course_lib.exercises.ch10.judges.models import SAMPLES, SECONDS, WIDTH, alike, drawn, gradients_fault, serial, told
 from course_lib.exercises.ch10.judges.rows import judged
 from course_lib.exercises.ch10.judges.validator import plain, shuffled, whole
 from course_lib.judging import Judging, Params, Weighed
 from course_lib.judging.faults import Fault
-from course_lib.judging.ranks import (
-    BUFFER,
-    BUFFERS_LATE,
-    LATE,
-    STREAM,
-    STREAM_LATE,
-    Meter,
-    ready_made,
-)
+from course_lib.judging.ranks import BUFFER, BUFFERS_LATE, LATE, STREAM, STREAM_LATE, Meter, ready_made
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.schedules import gpipe, interleaved, looped, naive, one_f_one_b, v_shaped, zb_v
 
@@ -97,8 +80,10 @@ def _time_fault(case: Case, meter: Meter) -> Fault | None:
     ranks, m = case.ranks or 1, len(case.secret[1])
     best, slot = (m + ranks - 1) * sum(SECONDS), sum(SECONDS)
     if meter["seconds"] > SLACK * best + 1e-9:
-        return "slow", (f"{case.name}: it takes {meter['seconds'] / slot:.3g} times a forward and backward; 1F1B takes {best / slot:.3g}. It no "
-                        "longer hangs; which ranks now wait where 1F1B would let them work?")  # fmt: skip
+        return "slow", (
+            f"{case.name}: it takes {meter['seconds'] / slot:.3g} times a forward and backward; 1F1B takes {best / slot:.3g}. It no "
+            "longer hangs; which ranks now wait where 1F1B would let them work?"
+        )
     if meter["seconds"] < m * slot - 1e-9:
         return "skipped", f"{case.name}: it took less time than one stage computes: work was left out."
     return None
@@ -109,8 +94,10 @@ def _time_fault(case: Case, meter: Meter) -> Fault | None:
 
 def _hang_cases(params: Params, rng: random.Random) -> list[Case]:
     case, p, m = drawn(rng), params["ranks"], params["microbatches"]
-    found = [case(f"{p} ranks, {m} micro-batches", range(p), m, "values", "gradients", visible=True),
-             case("two ranks, other data", range(2), 3, "values", "gradients")]  # fmt: skip
+    found = [
+        case(f"{p} ranks, {m} micro-batches", range(p), m, "values", "gradients", visible=True),
+        case("two ranks, other data", range(2), 3, "values", "gradients"),
+    ]
     for ranks, count in ((1, 3), (4, 2), (2, 1), (5, 7), (3, 3)):
         name = "one rank alone" if ranks == 1 else f"{ranks} ranks, {count} micro-batch{'es' * (count > 1)}"
         found.append(case(name, range(ranks), count, "generality", "sizes"))
@@ -125,8 +112,13 @@ def _hang_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
     fault = gradients_fault(case, outcome.value)
     if fault or case.adversary is not None:
         return judged(case, fault)
-    return judged(case, None, ("cost", "memory", _held_fault(case, outcome.value)), ("cost", "time", _time_fault(case, outcome.meter)),
-                  ("cost", "once", traffic_fault(case, outcome.meter)))  # fmt: skip
+    return judged(
+        case,
+        None,
+        ("cost", "memory", _held_fault(case, outcome.value)),
+        ("cost", "time", _time_fault(case, outcome.meter)),
+        ("cost", "once", traffic_fault(case, outcome.meter)),
+    )
 
 
 def _hang_weighed(params: Params, rng: random.Random) -> Weighed:
@@ -139,16 +131,12 @@ def _hang_weighed(params: Params, rng: random.Random) -> Weighed:
     def done(outcome: Outcome) -> bool:
         rows, want = outcome.value, serial(*large.secret)
         fits = (
-            type(rows) is list
-            and len(rows) == 2
-            and not any(told(large, rank, row) for rank, row in enumerate(rows))
+            type(rows) is list and len(rows) == 2 and not any(told(large, rank, row) for rank, row in enumerate(rows))
         )
         return fits and all(alike(grad, want[stage]) for row in rows for stage, grad in row["gradients"])
 
     large = case("two ranks, 4 micro-batches that leave 20 MB each", ACTIVATIONS // (SAMPLES * WIDTH * 8))
-    return Weighed(
-        case=large, warm=case("two ranks, 4 small micro-batches", 100), most=3.5 * ACTIVATIONS, done=done
-    )
+    return Weighed(case=large, warm=case("two ranks, 4 small micro-batches", 100), most=3.5 * ACTIVATIONS, done=done)
 
 
 # --- any schedule
@@ -157,20 +145,17 @@ def _hang_weighed(params: Params, rng: random.Random) -> Weighed:
 def _any_cases(params: Params, rng: random.Random) -> list[Case]:
     case, p, m = drawn(rng), params["ranks"], params["microbatches"]
     scattered = (0, 2, 1, 0, 1)
-    found = [case(f"1F1B, {p} ranks", range(p), m, "values", "gradients", rows=plain(one_f_one_b(p, m)), visible=True),
-             case("GPipe, 3 ranks", range(3), 4, "values", "gradients", rows=plain(gpipe(3, 4)))]  # fmt: skip
+    found = [
+        case(f"1F1B, {p} ranks", range(p), m, "values", "gradients", rows=plain(one_f_one_b(p, m)), visible=True),
+        case("GPipe, 3 ranks", range(3), 4, "values", "gradients", rows=plain(gpipe(3, 4))),
+    ]
     for name, homes, count, rows in (
         ("naive, 3 ranks", tuple(range(3)), 3, plain(naive(3, 3))),
         ("interleaved, 2 ranks of 2 chunks", looped(2, 2), 4, plain(interleaved(2, 4))),
         ("interleaved, 3 ranks of 2 chunks", looped(3, 2), 6, plain(interleaved(3, 6))),
         ("a V, 3 ranks", v_shaped(3), 5, whole(zb_v(3, 5))),
         ("an order without a plan, 3 ranks", (0, 1, 2), 5, shuffled(3, 5, rng)),
-        (
-            "stages scattered over 3 ranks, an order without a plan",
-            scattered,
-            4,
-            shuffled(5, 4, rng, scattered),
-        ),
+        ("stages scattered over 3 ranks, an order without a plan", scattered, 4, shuffled(5, 4, rng, scattered)),
         ("stages in a loop, an order without a plan", looped(2, 3), 4, shuffled(6, 4, rng, looped(2, 3))),
         ("one rank with three stages", (0, 0, 0), 3, shuffled(3, 3, rng, (0, 0, 0))),
         ("neighbours on one rank", (0, 0, 1, 1), 4, shuffled(4, 4, rng, (0, 0, 1, 1))),
@@ -231,24 +216,37 @@ def _any_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]
 
 RUNNING = {
     "deadlocked-1f1b": Judging(
-        shares={"values:gradients": 0.25, "cost:memory": 0.25, "cost:time": 0.1, "cost:once": 0.05, "protocol:safe": 0.1,
-                "protocol:order": 0.15, "generality:sizes": 0.1},
+        shares={
+            "values:gradients": 0.25,
+            "cost:memory": 0.25,
+            "cost:time": 0.1,
+            "cost:once": 0.05,
+            "protocol:safe": 0.1,
+            "protocol:order": 0.15,
+            "generality:sizes": 0.1,
+        },
         measured_by_worker=("cost:memory",),
         cases=_hang_cases,
         verdicts=_hang_verdicts,
         weighed=_hang_weighed,
         why="In the steady phase two neighbours always have something for each other. As one batch, an exchange has no order inside, so neither "
-            "waits for a receive that stands behind the other's send. Ranks in turns (even ones send first) work as well. Starting the sends and "
-            "going on works where nothing is buffered, but not where a pair's operations keep their order of issue.",
+        "waits for a receive that stands behind the other's send. Ranks in turns (even ones send first) work as well. Starting the sends and "
+        "going on works where nothing is buffered, but not where a pair's operations keep their order of issue.",
         pytorch="Megatron-LM's `send_forward_recv_backward` and `send_backward_recv_forward`; `_batch_p2p` in `torch.distributed.pipelining`.",
     ),
     "run-any-schedule": Judging(
-        shares={"values:gradients": 0.35, "cost:once": 0.1, "protocol:safe": 0.15, "protocol:rows": 0.1, "generality:schedules": 0.3},
+        shares={
+            "values:gradients": 0.35,
+            "cost:once": 0.1,
+            "protocol:safe": 0.15,
+            "protocol:rows": 0.1,
+            "generality:schedules": 0.3,
+        },
         measured_by_worker=("protocol:rows",),
         cases=_any_cases,
         verdicts=_any_verdicts,
         why="What an operation needs and for whom its result is follows from the rules of the pipeline and from where each stage lives; the "
-            "schedule only says when. A message known by what it is, not by when it comes, can be waited for in any order.",
+        "schedule only says when. A message known by what it is, not by when it comes, can be waited for in any order.",
         pytorch="`_PipelineScheduleRuntime` runs any schedule given as rows; it inserts `SEND` and `RECV` operations into them first.",
     ),
-}  # fmt: skip
+}

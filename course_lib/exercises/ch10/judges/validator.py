@@ -22,8 +22,7 @@ def plain(schedule: Schedule) -> Rows:
 def whole(schedule: Schedule) -> Rows:
     """A split schedule with whole backwards where its input gradients stand: valid, and nobody's textbook order."""
     return [
-        [("B" if kind == "I" else kind, stage, m) for kind, stage, m in row if kind != "W"]
-        for row in plain(schedule)
+        [("B" if kind == "I" else kind, stage, m) for kind, stage, m in row if kind != "W"] for row in plain(schedule)
     ]
 
 
@@ -34,9 +33,12 @@ def shuffled(p: int, m: int, rng: random.Random, homes: tuple[int, ...] | None =
     last, done = len(homes) - 1, set()
     left = [(kind, stage, each) for kind in "FB" for stage in range(last + 1) for each in range(m)]
     while left:
-        ready = [(kind, s, x) for kind, s, x in left
-                 if (kind == "F" and (s == 0 or ("F", s - 1, x) in done))
-                 or (kind == "B" and ("F", s, x) in done and (s == last or ("B", s + 1, x) in done))]  # fmt: skip
+        ready = [
+            (kind, s, x)
+            for kind, s, x in left
+            if (kind == "F" and (s == 0 or ("F", s - 1, x) in done))
+            or (kind == "B" and ("F", s, x) in done and (s == last or ("B", s + 1, x) in done))
+        ]
         op = rng.choice(ready)
         rows[homes[op[1]]].append(op)
         done.add(op)
@@ -130,16 +132,31 @@ def _fine(p: int, m: int, rng: random.Random) -> dict[str, tuple[str, Rows, int 
 
 def _validator_cases(params: Params, rng: random.Random) -> list[Case]:
     p, m = params["stages"], params["microbatches"]
-    seen = {"1F1B", "GPipe", "rows without operations", "a backward left out", "a backward before its forward", "a circle of two ranks",
-            "GPipe, one micro-batch too many"}  # fmt: skip
+    seen = {
+        "1F1B",
+        "GPipe",
+        "rows without operations",
+        "a backward left out",
+        "a backward before its forward",
+        "a circle of two ranks",
+        "GPipe, one micro-batch too many",
+    }
     cases = []
     for name, (word, rows, limit) in {**_fine(p, m, rng), **_broken(p, m, rng)}.items():
         cases.append(Case(name=name, args=(rows, m, limit), secret=word, part="found", visible=name in seen))
     for _ in range(3):
         a, b = rng.randrange(2, 6), rng.randrange(3, 9)
         for name, (word, rows, limit) in {**_fine(a, b, rng), **_broken(a, b, rng)}.items():
-            cases.append(Case(name=f"{name} ({a} ranks, {b} micro-batches)", args=(rows, b, limit), secret=word, kind="generality",
-                              part="sizes", visible=False))  # fmt: skip
+            cases.append(
+                Case(
+                    name=f"{name} ({a} ranks, {b} micro-batches)",
+                    args=(rows, b, limit),
+                    secret=word,
+                    kind="generality",
+                    part="sizes",
+                    visible=False,
+                )
+            )
     return sorted(cases, key=lambda each: (not each.visible, each.kind != "values"))
 
 
@@ -148,22 +165,23 @@ def _validator_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Ve
     word = got.strip().lower() if type(got) is str and len(got) < 40 else None
     if word not in COMPLAINTS and word != "ok":
         name = "returned-none" if got is None else "no-such-word"
-        return judged(
-            case, (name, f'{case.name}: got {describe(got)}; return "ok" or one of {", ".join(COMPLAINTS)}.')
-        )
+        return judged(case, (name, f'{case.name}: got {describe(got)}; return "ok" or one of {", ".join(COMPLAINTS)}.'))
     fault: Fault | None = None
     if want == "ok" and word != "ok":
-        fault = (
-            "rejects-good",
-            f"{case.name}: this schedule runs, and keeps its limit; it was called {word!r}.",
-        )
+        fault = ("rejects-good", f"{case.name}: this schedule runs, and keeps its limit; it was called {word!r}.")
     elif want != "ok" and word == "ok":
         fault = (
             f"accepts-{want.replace(' ', '-')}",
             f"{case.name}: it was let pass. Look for this: {COMPLAINTS[want]}.",
         )
-    wrong = None if word == want or fault else (
-        "other-word", f"{case.name}: something is wrong, but {word!r} is not the first word that is true. Is this? {COMPLAINTS[word]}.")  # fmt: skip
+    wrong = (
+        None
+        if word == want or fault
+        else (
+            "other-word",
+            f"{case.name}: something is wrong, but {word!r} is not the first word that is true. Is this? {COMPLAINTS[word]}.",
+        )
+    )
     return judged(case, fault, ("generality", "words", wrong))
 
 
@@ -173,7 +191,7 @@ VALIDATOR = {
         cases=_validator_cases,
         verdicts=_validator_verdicts,
         why="A check that runs over what is there cannot see what is not: compare with what must be there. Whether rows can run is no property of any row; "
-            "it is found by running them, without times, until all are through or nothing moves.",
+        "it is found by running them, without times, until all are through or nothing moves.",
         pytorch="`_validate_schedule` in `torch/distributed/pipelining/schedules.py` marks the faulty step in the printed grid.",
-    ),
-}  # fmt: skip
+    )
+}

@@ -76,8 +76,14 @@ LABEL_WORDS: Mapping[str, str] = {
     "fine": "nothing is wrong",
 }
 MARKS: Mapping[str, tuple[str, str]] = {
-    "ends": ("**ends** with the token `mark`", "the mark itself is a target like any other: a model must learn when to stop"),
-    "begins": ("**begins** with the token `mark`", "the mark is a token to read like any other, and nothing that could be foreseen"),
+    "ends": (
+        "**ends** with the token `mark`",
+        "the mark itself is a target like any other: a model must learn when to stop",
+    ),
+    "begins": (
+        "**begins** with the token `mark`",
+        "the mark is a token to read like any other, and nothing that could be foreseen",
+    ),
 }
 LABELS_FOUND = """```python
 def labelled(stream, length, mark):
@@ -221,6 +227,6 @@ Sixty lines at most for a dozen runs: it is one page.""",
     allowed="`course_lib.runs.evidence` (`digest`).",
     params={"shown": "ddp, fsdp, pp-1f1b"},
     vary=lambda draw: {"shown": draw.choice(("ddp, hsdp, pp-1f1b", "fsdp, tp, pp-gpipe", "ddp, tp, pp-interleaved"))},
-)  # fmt: skip
+)
 
 CARDS = (RING, LABELS, SMOKE, READ_THE_TRACES, FAILURE_ZOO, REPORT)

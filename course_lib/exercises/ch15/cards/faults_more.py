@@ -20,7 +20,13 @@ TRACE_WORDS: Mapping[str, str] = {
 
 def words_of(words: Mapping[str, str], ordered: bool = False) -> str:
     """Words and what they mean, as a list in Markdown."""
-    return "\n".join(f'{f"{place}." if ordered else "-"} `"{word}"`: {meaning};' for place, (word, meaning) in enumerate(words.items(), 1))[:-1] + "."
+    return (
+        "\n".join(
+            f'{f"{place}." if ordered else "-"} `"{word}"`: {meaning};'
+            for place, (word, meaning) in enumerate(words.items(), 1)
+        )[:-1]
+        + "."
+    )
 
 
 READ_THE_TRACES = Card(
@@ -62,16 +68,31 @@ The words, of which the first that fits is meant:
 ZOO_WORDS: Mapping[str, tuple[str, str]] = {
     "version": ("a rank runs another torch", "0: it is found before any other"),
     "killed": ("the system ended a rank, by signal 9", "that in which it was"),
-    "hung": ("a rank is still at work of its own (`data`, `compute`, `checkpoint`), the others wait for it until their time is up", "that in which it is"),
+    "hung": (
+        "a rank is still at work of its own (`data`, `compute`, `checkpoint`), the others wait for it until their time is up",
+        "that in which it is",
+    ),
     "mismatched": ("all are in a collective, one of them in another than the rest", "that in which they are"),
-    "flipped": ("a rank's weights are no longer those of its replicas, and nothing failed", "the first whose checksum differs"),
-    "slow": ("from some step to the end, three or more, a rank's own work takes at least three times the median of the others'", "the first of these"),
+    "flipped": (
+        "a rank's weights are no longer those of its replicas, and nothing failed",
+        "the first whose checksum differs",
+    ),
+    "slow": (
+        "from some step to the end, three or more, a rank's own work takes at least three times the median of the others'",
+        "the first of these",
+    ),
     "none": ("nothing went wrong", "`None`, the rank too"),
 }
 
 
 def _zoo() -> str:
-    return "\n".join(["| kind | what happened | step |", "|---|---|---|", *(f'| `"{kind}"` | {what} | {step} |' for kind, (what, step) in ZOO_WORDS.items())])
+    return "\n".join(
+        [
+            "| kind | what happened | step |",
+            "|---|---|---|",
+            *(f'| `"{kind}"` | {what} | {step} |' for kind, (what, step) in ZOO_WORDS.items()),
+        ]
+    )
 
 
 FAILURE_ZOO = Card(

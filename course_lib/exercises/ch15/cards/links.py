@@ -26,7 +26,12 @@ LIMITED = ("copy", "all-reduce", "shared memory", "open files")
 
 
 def _limits(copy: float, bus: float, shared: float, files: int) -> dict[str, Any]:
-    limits = {"copy": (copy, copy / 2), "all-reduce": (bus, bus / 2), "shared memory": (shared, shared / 8), "open files": (files, files // 4)}
+    limits = {
+        "copy": (copy, copy / 2),
+        "all-reduce": (bus, bus / 2),
+        "shared memory": (shared, shared / 8),
+        "open files": (files, files // 4),
+    }
     shown = ", ".join(f'"{name}": ({sound:g}, {least:g})' for name, (sound, least) in limits.items())
     return {"limits": limits, "shown": shown}
 
@@ -79,10 +84,17 @@ one is refused, `"with care"` otherwise. Shown: eight GPUs with one thing wrong 
     answers=("preflight",),
     allowed="the standard library and numpy.",
     params={"tp": 4, **_limits(0.52, 0.5, 1e9, 4096)},
-    vary=lambda draw: {"tp": draw.choice((2, 4)), **_limits(draw.choice((0.5, 0.56, 0.6)), draw.choice((0.44, 0.48, 0.55)),
-                                                            draw.choice((0.8e9, 1.6e9, 2e9)), draw.choice((2048, 8192)))},
+    vary=lambda draw: {
+        "tp": draw.choice((2, 4)),
+        **_limits(
+            draw.choice((0.5, 0.56, 0.6)),
+            draw.choice((0.44, 0.48, 0.55)),
+            draw.choice((0.8e9, 1.6e9, 2e9)),
+            draw.choice((2048, 8192)),
+        ),
+    },
     probe=rows,
-)  # fmt: skip
+)
 
 HELD_OUT = Card(
     id="held-out-message",
@@ -118,12 +130,21 @@ only `held_out` is asked, and only that it is honest, not that it is near 1.""",
     allowed="the standard library and numpy.",
     hides=("roofline.wires:fit_alpha_beta", "roofline.wires:fit_regimes"),
     params={"reach": 16, "alpha": 12e-6, "beta": 9e9, "close": 0.2},
-    vary=lambda draw: {"reach": draw.choice((8, 16)), "alpha": draw.choice((8e-6, 15e-6, 20e-6)), "beta": draw.choice((5e9, 8e9, 12e9))},
+    vary=lambda draw: {
+        "reach": draw.choice((8, 16)),
+        "alpha": draw.choice((8e-6, 15e-6, 20e-6)),
+        "beta": draw.choice((5e9, 8e9, 12e9)),
+    },
     needs=("03",),
     probe=sweeps,
-)  # fmt: skip
+)
 
-LEAST, SPREAD, WAITED, ROOF = 5, 3, 0.9, 1.02  # steps, slow over fast end, of the wall clock, of the peak: those of the course's own gates
+LEAST, SPREAD, WAITED, ROOF = (
+    5,
+    3,
+    0.9,
+    1.02,
+)  # steps, slow over fast end, of the wall clock, of the peak: those of the course's own gates
 
 REASONS: Mapping[str, str] = {
     "no warm-up": "no step was left out: `warm_up` is less than 1",
@@ -135,7 +156,12 @@ REASONS: Mapping[str, str] = {
 
 
 def _reasons() -> str:
-    return "\n".join(f'{place}. `"{name}"`: {meaning};' for place, (name, meaning) in enumerate(REASONS.items(), 1)).rstrip(";") + "."
+    return (
+        "\n".join(
+            f'{place}. `"{name}"`: {meaning};' for place, (name, meaning) in enumerate(REASONS.items(), 1)
+        ).rstrip(";")
+        + "."
+    )
 
 
 HONEST_MFU = Card(
@@ -182,6 +208,6 @@ Shown: a run of this course's recorded evidence, eight {{{{device}}}}, and what 
     vary=lambda draw: {"device": draw.choice(("H100 SXM", "A100 SXM 80GB", "B200 SXM"))},
     needs=("01",),
     probe=rows,
-)  # fmt: skip
+)
 
 CARDS: tuple[Card, ...] = (PREFLIGHT, HELD_OUT, HONEST_MFU, BUS_ABOVE_LINE, SCALING_FIT, AUDIT_RUNS)

@@ -35,7 +35,7 @@ then judge it.
 
 {_TABLE}
 
-{rules('audit_runs', CAUSES)}""",
+{rules("audit_runs", CAUSES)}""",
     points=6,
     minutes=10,
     difficulty=2,
@@ -51,4 +51,4 @@ then judge it.
     ),
     answers=("audit_runs",),
     allowed="everything, the library too: the judgement is what counts.",
-)  # fmt: skip
+)

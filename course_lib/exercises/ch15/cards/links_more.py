@@ -68,12 +68,18 @@ waited. The cause is what makes the printed number larger than that, above the l
     vary=lambda draw: {"line": draw.choice((300e9, 400e9, 900e9))},
     needs=("06",),
     probe=rows,
-)  # fmt: skip
+)
 
 GROWTH: Mapping[str, tuple[str, str]] = {
-    "doublings": ("every **doubling** of the GPUs adds the same seconds to a step: seconds = first + growth · log₂(N / fewest)", "seconds a doubling adds"),
-    "servers": ("every **server** of eight GPUs adds the same seconds to a step: seconds = first + growth · (N − fewest) / 8", "seconds a server adds"),
-}  # fmt: skip
+    "doublings": (
+        "every **doubling** of the GPUs adds the same seconds to a step: seconds = first + growth · log₂(N / fewest)",
+        "seconds a doubling adds",
+    ),
+    "servers": (
+        "every **server** of eight GPUs adds the same seconds to a step: seconds = first + growth · (N − fewest) / 8",
+        "seconds a server adds",
+    ),
+}
 
 
 def _growth(name: str) -> dict[str, Any]:
@@ -114,10 +120,10 @@ Shown: two published series of this course's facts, one strong (1.34 billion par
         "`abs(A @ c - 1).max()`. Efficiency: strong `T(fewest) * fewest / (T(N) * N)`, weak `T(fewest) / T(N)`.",
     ),
     answers=("fit_scaling", "efficiency"),
-    allowed="the standard library and numpy; `params(\"scaling-fit\").growth` is the name of the weak law.",
+    allowed='the standard library and numpy; `params("scaling-fit").growth` is the name of the weak law.',
     params=_growth("doublings"),
     vary=lambda draw: _growth("servers"),
     structural="growth",
     needs=("07",),
     probe=rows,
-)  # fmt: skip
+)

@@ -41,7 +41,7 @@ factor of four from end to end. `step_interval()` returns `(low, high)`. The poi
     vary=lambda draw: setting(draw.choice([name for name in OTHERS if name in recorded_names()])),
     needs=("07",),
     probe=interval,
-)  # fmt: skip
+)
 
 COPIES: Mapping[str, str] = {
     "neither": 'A `"copy"` between host and device is neither: it computes nothing and talks to no other GPU, so leave it out',
@@ -84,15 +84,23 @@ Write `step_times(kernels, begin, end)`: what the GPU did between `begin` and `e
     answers=("step_times",),
     hides=("runs.intervals:union", "runs.intervals:length", "runs.intervals:exposed"),
     params={**_copies("neither"), "begin": 1.5, "end": 5.5},
-    vary=lambda draw: {**_copies("talk"), "begin": draw.choice((1.25, 1.75, 2.5)), "end": draw.choice((5.25, 5.75, 6.5))},
+    vary=lambda draw: {
+        **_copies("talk"),
+        "begin": draw.choice((1.25, 1.75, 2.5)),
+        "end": draw.choice((5.25, 5.75, 6.5)),
+    },
     structural="copies",
     needs=("07",),
     probe=rows,
-)  # fmt: skip
+)
 
 
 def _steps(draw: random.Random) -> Mapping[str, Any]:
-    return {"warm_up": draw.choice((2, 4, 5)), "every": draw.choice((4, 5, 10)), "tokens": draw.choice((4096, 16_384, 65_536))}
+    return {
+        "warm_up": draw.choice((2, 4, 5)),
+        "every": draw.choice((4, 5, 10)),
+        "tokens": draw.choice((4096, 16_384, 65_536)),
+    }
 
 
 WHERE_IT_GOES = Card(
@@ -128,6 +136,13 @@ Shown: {{warm_up}} steps of warm-up, a checkpoint every {{every}} steps, {{token
     params={"warm_up": 3, "every": 8, "tokens": 32_768},
     vary=_steps,
     probe=rows,
-)  # fmt: skip
+)
 
-CARDS: tuple[Card, ...] = (PREDICT_REAL_STEP, EXPOSED_SECONDS, WHERE_IT_GOES, FSDP_PEAK_GAP, PIPELINE_PEAKS, SPEND_LEDGER)
+CARDS: tuple[Card, ...] = (
+    PREDICT_REAL_STEP,
+    EXPOSED_SECONDS,
+    WHERE_IT_GOES,
+    FSDP_PEAK_GAP,
+    PIPELINE_PEAKS,
+    SPEND_LEDGER,
+)

@@ -61,12 +61,17 @@ and how near without `"work"`, which no formula of state and activations has?"""
     vary=lambda draw: _sharded(draw.choice(sets_with("fsdp", "fsdp-kept"))),
     needs=("02", "08"),
     probe=rows,
-)  # fmt: skip
+)
 
 
 def _pipelined(which: str) -> dict[str, Any]:
     names = [f"{which}/pp-gpipe", f"{which}/pp-1f1b"]
-    return {"runs": names, "job": pipeline_job(recorded(names[0])), "micro_batches": recorded(names[0])["setup"]["layout"]["micro_batches"], "seen": seen(names)}
+    return {
+        "runs": names,
+        "job": pipeline_job(recorded(names[0])),
+        "micro_batches": recorded(names[0])["setup"]["layout"]["micro_batches"],
+        "seen": seen(names),
+    }
 
 
 PIPELINE_PEAKS = Card(
@@ -106,11 +111,16 @@ Shown: a recorded pipeline with {{micro_batches}} micro-batches, `params("pipeli
     vary=lambda draw: _pipelined(draw.choice(sets_with("pp-gpipe", "pp-1f1b"))),
     needs=("02", "10"),
     probe=rows,
-)  # fmt: skip
+)
 
 
 def _session(draw: random.Random) -> Mapping[str, Any]:
-    return {"gpus": draw.choice((2, 4, 16)), "price": draw.choice((1.5, 2.25, 4.0)), "increment": draw.choice((5, 10, 30)), "budget": draw.choice((15, 40, 75))}
+    return {
+        "gpus": draw.choice((2, 4, 16)),
+        "price": draw.choice((1.5, 2.25, 4.0)),
+        "increment": draw.choice((5, 10, 30)),
+        "budget": draw.choice((15, 40, 75)),
+    }
 
 
 SPEND_LEDGER = Card(
@@ -145,4 +155,4 @@ Shown: {{gpus}} GPUs at {{price:usd}} an hour each, billed by {{increment}} minu
     vary=_session,
     needs=("01",),
     probe=rows,
-)  # fmt: skip
+)

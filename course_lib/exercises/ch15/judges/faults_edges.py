@@ -40,12 +40,17 @@ def better_by(run: Training, share: float) -> Training:
 def _barely(run: Training) -> Training:
     """The run with a training loss that fell, though not to half."""
     first, last = run["losses"][0], 0.6 * run["losses"][0]
-    return {**run, "losses": [first + (last - first) * step / (len(run["losses"]) - 1) for step in range(len(run["losses"]))]}
+    return {
+        **run,
+        "losses": [first + (last - first) * step / (len(run["losses"]) - 1) for step in range(len(run["losses"]))],
+    }
 
 
 def programs(kept: Callable[[str], Runs], floor: float, rng: random.Random) -> Iterator[tuple[Runs, str]]:
     """(its two runs, the word for it) of programs made of shipped ones, `kept` by the name of their fault."""
-    sound, leak, frozen, explodes, noted = (kept(fault)[0] for fault in ("sound", "leak", "frozen block", "explodes", "one batch"))
+    sound, leak, frozen, explodes, noted = (
+        kept(fault)[0] for fault in ("sound", "leak", "frozen block", "explodes", "one batch")
+    )
     some, known = rng.choice(sorted(sound["moved"])), shifted(sound, floor - 3 * noise(sound))
     yield last_bit(sound, "losses", rng.randrange(5, 30)), "not repeatable"
     yield last_bit(sound, "after", rng.randrange(8)), "not repeatable"
@@ -88,7 +93,10 @@ def traces(kept: Callable[[str], Trace], rng: random.Random) -> Iterator[tuple[T
     yield {**sound, "limit": sorted(norms)[2]}, "sound"  # the median step is clipped, and not all are
     yield _one_norm(sound, middle, 150 * norms[0]), "explodes"  # and comes back
     yield _one_norm(sound, len(norms) - 1, 1e-4 * sound["limit"]), "sound"  # one norm is small, not every one
-    yield {**_one_norm(sound, middle, 0.9 * min(norms)), "limit": 0.95 * min(norms)}, "sound"  # all steps but one, and not the last
+    yield (
+        {**_one_norm(sound, middle, 0.9 * min(norms)), "limit": 0.95 * min(norms)},
+        "sound",
+    )  # all steps but one, and not the last
     yield _sums(sound), "not zeroed"
     yield {**_sums(sound), "limit": 0.5 * norms[0]}, "not zeroed"
     yield scaled(sound, 512.0), "sound"
@@ -98,5 +106,9 @@ def traces(kept: Callable[[str], Trace], rng: random.Random) -> Iterator[tuple[T
 def rates() -> list[tuple[list[float], list[float]]]:
     """(rates, planned) that differ by little, among them such small rates as large models have."""
     small = [1e-6 * step for step in range(1, 7)]
-    return [(small, small), ([*small[:3], small[3] * 1.001, *small[4:]], small), ([*small[:4], small[4] * (1 + 4e-6), small[5]], small),
-            ([small[0], small[1] * (1 + 2e-7), *small[2:]], small)]  # fmt: skip
+    return [
+        (small, small),
+        ([*small[:3], small[3] * 1.001, *small[4:]], small),
+        ([*small[:4], small[4] * (1 + 4e-6), small[5]], small),
+        ([small[0], small[1] * (1 + 2e-7), *small[2:]], small),
+    ]

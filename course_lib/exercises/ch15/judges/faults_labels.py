@@ -52,7 +52,11 @@ def cut(stream: Tensor, length: int, marks: str) -> Batch:
 def misshapen(batch: Batch) -> list[Batch]:
     """A batch in three wrong ways of shape: a column of targets too few, one of counts, and as many targets in other rows."""
     inputs, targets, counts = batch
-    return [(inputs, targets[:, :-1], counts), (inputs, targets, counts[:, :-1]), (inputs, targets.reshape(inputs.shape[::-1]), counts.reshape(inputs.shape[::-1]))]
+    return [
+        (inputs, targets[:, :-1], counts),
+        (inputs, targets, counts[:, :-1]),
+        (inputs, targets.reshape(inputs.shape[::-1]), counts.reshape(inputs.shape[::-1])),
+    ]
 
 
 def broken(word: str, stream: Tensor, length: int, marks: str, rng: random.Random, shape: int = 0) -> Batch:
@@ -82,7 +86,9 @@ def _lengths(rng: random.Random, documents: int) -> list[int]:
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     marks, length = params["marks"], params["length"]
 
-    def cutting(name: str, stream: Tensor, size: int, kind: Any = "values", part: str = "labelled", visible: bool = False) -> Case:
+    def cutting(
+        name: str, stream: Tensor, size: int, kind: Any = "values", part: str = "labelled", visible: bool = False
+    ) -> Case:
         return Case(name=name, args=(0, (stream, size, MARK)), kind=kind, part=part, visible=visible)
 
     def looking(name: str, word: str, kind: Any, part: str, size: int, visible: bool = False, shape: int = 0) -> Case:
@@ -91,13 +97,24 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
     plain = stream_of(rng, _lengths(rng, 6), marks)
     cases = [cutting("six documents", plain, length, visible=True)]
-    cases += [looking(f"batch {place}", word, "values", "fault", length, visible=True) for place, word in enumerate(SHOWN, 1)]
+    cases += [
+        looking(f"batch {place}", word, "values", "fault", length, visible=True) for place, word in enumerate(SHOWN, 1)
+    ]
     cases.append(cutting("another stream", stream_of(rng, _lengths(rng, 8), marks), length))
-    cases += [cutting(f"{tokens} tokens in rows of {size}", stream_of(rng, [5] * 9, marks)[:tokens], size, "generality", "lengths")
-              for size, tokens in ((length, 3 * length), (length, 3 * length + 1), (length, 3 * length - 1), (5, 32), (3, 4))]  # fmt: skip
-    cases += [looking(f"another batch ({place})", word, "generality", "batches", rng.choice((6, 9)))
-              for place, word in enumerate(rng.sample(sorted(LABEL_WORDS), len(LABEL_WORDS)), 1)]  # fmt: skip
-    return cases + [looking(f"a batch of another shape ({shape})", "shape", "generality", "batches", 6, shape=shape) for shape in (1, 2)]
+    cases += [
+        cutting(
+            f"{tokens} tokens in rows of {size}", stream_of(rng, [5] * 9, marks)[:tokens], size, "generality", "lengths"
+        )
+        for size, tokens in ((length, 3 * length), (length, 3 * length + 1), (length, 3 * length - 1), (5, 32), (3, 4))
+    ]
+    cases += [
+        looking(f"another batch ({place})", word, "generality", "batches", rng.choice((6, 9)))
+        for place, word in enumerate(rng.sample(sorted(LABEL_WORDS), len(LABEL_WORDS)), 1)
+    ]
+    return cases + [
+        looking(f"a batch of another shape ({shape})", "shape", "generality", "batches", 6, shape=shape)
+        for shape in (1, 2)
+    ]
 
 
 def _batch_fault(params: Params, case: Case, got: Any) -> Fault | None:
@@ -109,7 +126,10 @@ def _batch_fault(params: Params, case: Case, got: Any) -> Fault | None:
         if each.shape != want.shape:
             return _rows_fault(case, name, each, want)
         if name == "counts" and each.dtype != torch.bool:
-            return "not-bool", f"{case.name}: counts are {str(each.dtype).removeprefix('torch.')}; give bool: counts or does not."
+            return (
+                "not-bool",
+                f"{case.name}: counts are {str(each.dtype).removeprefix('torch.')}; give bool: counts or does not.",
+            )
         if not torch.equal(each.to(want.dtype), want) and name != "counts":
             return _tokens_fault(case, name, each, stream)
     if torch.equal(got[2], counts):
@@ -117,29 +137,43 @@ def _batch_fault(params: Params, case: Case, got: Any) -> Fault | None:
     other = (targets if params["marks"] == "ends" else inputs) != MARK
     if torch.equal(got[2], other):
         name = "mark-hidden" if params["marks"] == "ends" else "mark-counts"
-        return name, f"{case.name}: of each pair around the border of two documents, the wrong one is left out. Which pair has its two tokens in two documents?"
+        return (
+            name,
+            f"{case.name}: of each pair around the border of two documents, the wrong one is left out. Which pair has its two tokens in two documents?",
+        )
     late = (got[2] & ~counts).any().item()
-    return ("crosses-documents", f"{case.name}: a target counts that is in another document.") if late else (
-        "hides-labels", f"{case.name}: a target does not count that is in the same document as what was read.")
+    return (
+        ("crosses-documents", f"{case.name}: a target counts that is in another document.")
+        if late
+        else ("hides-labels", f"{case.name}: a target does not count that is in the same document as what was read.")
+    )
 
 
 def _rows_fault(case: Case, name: str, got: Tensor, want: Tensor) -> Fault:
     if got.ndim == 2 and got.shape[1] == want.shape[1]:
         more = "more" if len(got) > len(want) else "fewer"
         stream, length, _ = case.args[1]
-        return "rows", (f"{case.name}: {len(got)} rows of {name}, which is {more} than there are: {len(stream)} tokens have {len(stream) - 1} pairs of a token and the next, and rows "
-                        f"have {length}.")  # fmt: skip
+        return "rows", (
+            f"{case.name}: {len(got)} rows of {name}, which is {more} than there are: {len(stream)} tokens have {len(stream) - 1} pairs of a token and the next, and rows "
+            f"have {length}."
+        )
     return "wrong-shape", f"{case.name}: {name} have shape {tuple(got.shape)}; rows of {want.shape[1]} were asked for."
 
 
 def _tokens_fault(case: Case, name: str, got: Tensor, stream: Tensor) -> Fault:
     inputs, targets, _ = cut(stream, case.args[1][1], "ends")
     if name == "inputs":
-        return "other-inputs", f"{case.name}: the inputs are not the stream cut into rows, each going on where the one before ended."
+        return (
+            "other-inputs",
+            f"{case.name}: the inputs are not the stream cut into rows, each going on where the one before ended.",
+        )
     if torch.equal(got, inputs):
         return "not-shifted", f"{case.name}: {_LOOK['not shifted']}"
     if torch.equal(got[:, :-1], targets[:, :-1]):
-        return "wrapped", f"{case.name}: only the last target of a row is wrong. What comes after the row's last token in the stream?"
+        return (
+            "wrapped",
+            f"{case.name}: only the last target of a row is wrong. What comes after the row's last token in the stream?",
+        )
     if torch.equal(got[:, :-1], targets[:, 1:]):
         return "shifted-twice", f"{case.name}: the targets are too far on: {_LOOK['shifted twice']}"
     return "other-targets", f"{case.name}: the targets are not what comes next in the stream."
@@ -147,8 +181,11 @@ def _tokens_fault(case: Case, name: str, got: Tensor, stream: Tensor) -> Fault:
 
 def _word_fault(case: Case, got: Any) -> Fault | None:
     if type(got) is not str or got not in LABEL_WORDS:
-        return ("returned-none", f"{case.name}: it returned None: is a `return` missing?") if got is None else (
-            "no-such-word", f"{case.name}: got {describe(got)}; the words are {', '.join(LABEL_WORDS)}.")
+        return (
+            ("returned-none", f"{case.name}: it returned None: is a `return` missing?")
+            if got is None
+            else ("no-such-word", f"{case.name}: got {describe(got)}; the words are {', '.join(LABEL_WORDS)}.")
+        )
     if got == case.secret:
         return None
     if case.secret == "fine":
@@ -160,7 +197,9 @@ def _word_fault(case: Case, got: Any) -> Fault | None:
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     if type(outcome.value) is str and outcome.value == NOT_ANSWERED:
-        return [verdict(case.kind, case.part, case, ("not-answered", f"{case.name}: this function is not answered yet."))]
+        return [
+            verdict(case.kind, case.part, case, ("not-answered", f"{case.name}: this function is not answered yet."))
+        ]
     fault = _batch_fault(params, case, outcome.value) if case.args[0] == 0 else _word_fault(case, outcome.value)
     return [verdict(case.kind, case.part, case, fault)]
 
@@ -171,8 +210,8 @@ LABELS = {
         cases=_cases,
         verdicts=_verdicts,
         why="Inputs and targets are one stream, cut in the same places, the second from one token further on: so the last target of a row is the first token of the next row, and "
-            "the stream needs one token more than the rows read. A pair counts unless a document ends between its two tokens. To hide the end mark as a target, as padding often does, is "
-            "to train a model that never stops.",
+        "the stream needs one token more than the rows read. A pair counts unless a document ends between its two tokens. To hide the end mark as a target, as padding often does, is "
+        "to train a model that never stops.",
         pytorch="`torch.nn.functional.cross_entropy` leaves out targets of −100. Causal models of `transformers` shift the labels themselves: give them `labels = input_ids`.",
-    ),
-}  # fmt: skip
+    )
+}

@@ -19,7 +19,11 @@ from course_lib.runs.reading import recorded
 Runs = Mapping[str, Mapping[str, Any]]
 CLOSE, NEARLY = 0.005, 0.05  # relative: what rounding to three digits may cost; what two digits do
 LINES = 60
-SECONDS, BYTES, SHARES = ({"s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6}, {"kB": 1e3, "MB": 1e6, "GB": 1e9}, {"×": 1.0, "%": 0.01})
+SECONDS, BYTES, SHARES = (
+    {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6},
+    {"kB": 1e3, "MB": 1e6, "GB": 1e9},
+    {"×": 1.0, "%": 0.01},
+)
 UNITS = {**SECONDS, **BYTES, **SHARES}
 STEP, SAID, MEMORY = "measured.step_seconds", "predicted.step_seconds", "measured.memory_bytes"
 
@@ -42,7 +46,12 @@ class Claim:
 def claims_of(page: str) -> tuple[list[Claim], str]:
     """The claims of a page, and what is left of it without them and without what stands in backticks."""
     plain = re.sub(r"`[^`\n]*`", " ", page.replace("μ", "µ"))
-    found = [Claim(match[0], float(match[1].replace(",", "")), match[2], tuple(part.strip() for part in match[3].split(" / "))) for match in _CLAIM.finditer(plain)]
+    found = [
+        Claim(
+            match[0], float(match[1].replace(",", "")), match[2], tuple(part.strip() for part in match[3].split(" / "))
+        )
+        for match in _CLAIM.finditer(plain)
+    ]
     rest = re.sub(r"^\s*\d+[.)]\s", "", _CLAIM.sub(" ", plain), flags=re.MULTILINE)
     return found, rest
 
@@ -63,7 +72,11 @@ def intact(run: Mapping[str, Any]) -> bool:
 
 def ratios(runs: Runs) -> dict[str, float]:
     """Measured over predicted step time of each run that is intact and was predicted."""
-    pairs = {name: (field_of(runs, f"{name}:{STEP}"), field_of(runs, f"{name}:{SAID}")) for name, run in runs.items() if intact(run)}
+    pairs = {
+        name: (field_of(runs, f"{name}:{STEP}"), field_of(runs, f"{name}:{SAID}"))
+        for name, run in runs.items()
+        if intact(run)
+    }
     return {name: found / said for name, (found, said) in pairs.items() if found and said}
 
 
@@ -89,7 +102,9 @@ def _resolves(claim: Claim, runs: Runs) -> Fault | None:
         return "quotes-a-changed-file", f"{lead} is read from {changed}, which was changed after it was written."
     values = [field_of(runs, source) for source in claim.fields]
     if len(values) > 2 or None in values:
-        missing = next((source for source, value in zip(claim.fields, values, strict=True) if value is None), claim.fields[-1])
+        missing = next(
+            (source for source, value in zip(claim.fields, values, strict=True) if value is None), claim.fields[-1]
+        )
         apart = " A ratio's two sources are kept apart by “ / ”, with spaces." if missing.count(":") > 1 else ""
         return "no-such-field", f"{lead}: there is no number at “{missing}”.{apart}"
     return _unit(lead, claim) or _value(lead, claim, [value for value in values if value is not None])
@@ -100,7 +115,11 @@ def _unit(lead: str, claim: Claim) -> Fault | None:
     if len(kinds) == 2 and kinds[0] is not kinds[1]:
         return "wrong-unit", f"{lead} divides seconds by bytes, or the other way round."
     right = SHARES if len(kinds) == 2 else kinds[0]
-    return None if claim.unit in right else ("wrong-unit", f"{lead}: the field is not in {claim.unit}; it may be given in {', '.join(right)}.")
+    return (
+        None
+        if claim.unit in right
+        else ("wrong-unit", f"{lead}: the field is not in {claim.unit}; it may be given in {', '.join(right)}.")
+    )
 
 
 def _value(lead: str, claim: Claim, values: Sequence[float]) -> Fault | None:
@@ -113,9 +132,16 @@ def _value(lead: str, claim: Claim, values: Sequence[float]) -> Fault | None:
     if claim.unit in BYTES and any(math.isclose(got * 1.024**power, want, rel_tol=CLOSE) for power in (1, 2, 3)):
         return "powers-of-two", f"{lead} is in powers of two: 1 {claim.unit} are {BYTES[claim.unit]:,.0f} bytes."
     if math.isclose(got, want, rel_tol=NEARLY):
-        return "too-few-digits", f"{lead}: the file says otherwise from the second or third digit on. Give three digits, rounded right."
+        return (
+            "too-few-digits",
+            f"{lead}: the file says otherwise from the second or third digit on. Give three digits, rounded right.",
+        )
     power = math.log10(abs(got / want)) if got and want else math.inf
-    slip = f" It is off by {10**abs(round(power)):,} times: a unit?" if power and abs(power) < 12 and abs(power - round(power)) < 0.003 and round(power) % 3 == 0 else ""
+    slip = (
+        f" It is off by {10 ** abs(round(power)):,} times: a unit?"
+        if power and abs(power) < 12 and abs(power - round(power)) < 0.003 and round(power) % 3 == 0
+        else ""
+    )
     return "not-what-the-file-says", f"{lead}: that field of the file says something else.{slip}"
 
 
@@ -123,7 +149,10 @@ def _complete(page: str, runs: Runs) -> Fault | None:
     found = {claim.fields for claim in claims_of(page)[0]}
     for name, run in runs.items():
         if f"`{name}`" not in page and not any(source.startswith(f"{name}:") for fields in found for source in fields):
-            return "run-left-out", f"{name} is not on the page; a run that may not be quoted is named as well, in backticks."
+            return (
+                "run-left-out",
+                f"{name} is not on the page; a run that may not be quoted is named as well, in backticks.",
+            )
         if not intact(run):
             continue
         wanted: list[tuple[str, ...]] = [(STEP,), (MEMORY,)]
@@ -137,7 +166,10 @@ def _complete(page: str, runs: Runs) -> Fault | None:
 
 def _missing(name: str, fields: tuple[str, ...], found: set[tuple[str, ...]]) -> Fault:
     if len(fields) == 2 and tuple(f"{name}:{field}" for field in fields[::-1]) in found:
-        return "upside-down", f"The ratio of {name} is predicted / measured; measured / predicted says how much longer it took than was thought."
+        return (
+            "upside-down",
+            f"The ratio of {name} is predicted / measured; measured / predicted says how much longer it took than was thought.",
+        )
     return "missing-claim", f"The page does not say {' / '.join(fields)} of {name}, with that as its source."
 
 
@@ -150,7 +182,10 @@ def _worst(page: str, runs: Runs) -> Fault | None:
         return "no-worst", f"There are {len(said)} lines “Worst predicted: `name`”; one is asked for."
     if said[0] in off and off[said[0]] >= max(off.values()) * (1 - 1e-9):
         return None
-    return "wrong-worst", f"`{said[0]}` is not furthest from its prediction. Half as long is as far off as twice as long."
+    return (
+        "wrong-worst",
+        f"`{said[0]}` is not furthest from its prediction. Half as long is as far off as twice as long.",
+    )
 
 
 def _page(page: str, runs: Runs) -> Fault | None:
@@ -171,7 +206,10 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     found = {part: _told(case, ask(page, runs)) for part, ask in _ASKED.items()}
     if not values:
         return [verdict(case.kind, case.part, case, next((fault for fault in found.values() if fault), None))]
-    return [*(verdict("values", part, case, fault) for part, fault in found.items()), verdict("cost", "page", case, _told(case, _page(page, runs)))]
+    return [
+        *(verdict("values", part, case, fault) for part, fault in found.items()),
+        verdict("cost", "page", case, _told(case, _page(page, runs))),
+    ]
 
 
 def _told(case: Case, fault: Fault | None) -> Fault | None:
@@ -204,14 +242,25 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     changed = {f"own/{name}": _drawn(rng, name) for name in ("monday", "tuesday", "wednesday")}
     odd = rng.choice(sorted(changed))
     changed[odd]["measured"]["step_seconds"] *= 0.7
-    bare = {"h100/one": _drawn(rng, "one"), "h100/two": made_up("two", 0.31, None, 4.1e9), "h100/four": _drawn(rng, "four")}
+    bare = {
+        "h100/one": _drawn(rng, "one"),
+        "h100/two": made_up("two", 0.31, None, 4.1e9),
+        "h100/four": _drawn(rng, "four"),
+    }
     far = {"a": _drawn(rng, "a", 1.9), "b": _drawn(rng, "b", 0.4), "c": _drawn(rng, "c", 1.1)}
     many = {f"tour-{place}": _drawn(rng, str(place), rng.uniform(1.2, 4)) for place in range(12)}
     return [
         case("recorded runs of four processes", shown, "values", "", True),
         case("recorded runs of two processes", other, "values"),
         case("twelve runs", many, "values"),
-        case("a run from milliseconds to minutes", {f"sizes/{power}": made_up(str(power), 3.3 * 10.0**power, 2.1 * 10.0**power, 7.7 * 10.0 ** (power + 8)) for power in (-3, -1, 2)}, part="numbers"),
+        case(
+            "a run from milliseconds to minutes",
+            {
+                f"sizes/{power}": made_up(str(power), 3.3 * 10.0**power, 2.1 * 10.0**power, 7.7 * 10.0 ** (power + 8))
+                for power in (-3, -1, 2)
+            },
+            part="numbers",
+        ),
         case("twice as long and less than half as long", far, part="worst"),
         case("a file that was changed", changed, part="changed"),
         case("a run that nobody predicted", bare, part="unpredicted"),
@@ -221,12 +270,20 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 REPORT = {
     "run-report": Judging(
-        shares={"values:sources": 0.25, "values:claims": 0.2, "values:worst": 0.05, "cost:page": 0.05, "generality:numbers": 0.1, "generality:worst": 0.1, "generality:changed": 0.15,
-                "generality:unpredicted": 0.1},
+        shares={
+            "values:sources": 0.25,
+            "values:claims": 0.2,
+            "values:worst": 0.05,
+            "cost:page": 0.05,
+            "generality:numbers": 0.1,
+            "generality:worst": 0.1,
+            "generality:changed": 0.15,
+            "generality:unpredicted": 0.1,
+        },
         cases=_cases,
         verdicts=_verdicts,
         why="A number with its source can be looked up, one without it must be believed. A page that a function writes from the files cannot disagree with them, today or after the next run; and what a file "
-            "does not have is then visibly missing, rather than filled in. A ratio is symmetric in its logarithm: half is as far from one as double.",
+        "does not have is then visibly missing, rather than filled in. A ratio is symmetric in its logarithm: half is as far from one as double.",
         pytorch="`torch.utils.collect_env` prints what a report should say of the software; the course's own `./course evidence` lists files and their gates.",
-    ),
-}  # fmt: skip
+    )
+}

@@ -24,9 +24,33 @@ RESUMED, BAD = (18, 15, 23), (24, 29, 20)  # the step in which it goes on, and t
 BATCH, FRESH = 8, 8
 PEAK, LIMIT, PACE = 0.2, 1.0, 0.9  # rate, norm of clipping, momentum
 SEEDS = (0, 1, 2)
-SMOKE = ("sound", "explodes", "not finite", "order of sums", "unseeded", "frozen block", "nothing handed over", "leak", "looks ahead", "one batch", "tiny rate")
-TRACES = ("sound", "resumed well", "bad batch", "explodes", "vanishes", "always clipped", "not zeroed", "warm-up again", "one step back", "one step ahead",
-          "twice a step", "four times a step")  # fmt: skip
+SMOKE = (
+    "sound",
+    "explodes",
+    "not finite",
+    "order of sums",
+    "unseeded",
+    "frozen block",
+    "nothing handed over",
+    "leak",
+    "looks ahead",
+    "one batch",
+    "tiny rate",
+)
+TRACES = (
+    "sound",
+    "resumed well",
+    "bad batch",
+    "explodes",
+    "vanishes",
+    "always clipped",
+    "not zeroed",
+    "warm-up again",
+    "one step back",
+    "one step ahead",
+    "twice a step",
+    "four times a step",
+)
 Training = dict[str, Any]
 
 
@@ -154,7 +178,13 @@ def train(fault: str, seed: int, repeat: int = 0) -> Training:
         before = trainer.evaluate()
         rows = [trainer.step(number) for number in range(STEPS)]
         losses, norms = (list(column) for column in zip(*rows, strict=True))
-        return {"losses": losses, "norms": norms, "before": before, "after": trainer.evaluate(), "moved": trainer.moved()}
+        return {
+            "losses": losses,
+            "norms": norms,
+            "before": before,
+            "after": trainer.evaluate(),
+            "moved": trainer.moved(),
+        }
     finally:
         torch.set_num_threads(threads)
 
@@ -167,7 +197,9 @@ def everything() -> dict[str, Any]:
 
 
 def _twice(fault: str, seed: int) -> list[Training]:
-    first, again = ({name: each for name, each in train(fault, seed, repeat).items() if name != "norms"} for repeat in range(2))
+    first, again = (
+        {name: each for name, each in train(fault, seed, repeat).items() if name != "norms"} for repeat in range(2)
+    )
     return [first] if repr(first) == repr(again) else [first, again]
 
 

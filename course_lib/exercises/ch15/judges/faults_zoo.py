@@ -18,9 +18,34 @@ FAILED, SIGKILL, SIGTERM = 3, -9, -15
 TIMEOUT = 5.0  # s that a collective may take
 OWN = ("data", "compute", "checkpoint")
 SHOWN = ("killed", "hung", "none", "flipped")
-UNSEEN = ("version", "killed", "hung", "hung, reading", "hung, killed last", "mismatched", "flipped", "slow", "none", "one slow step", "twice as slow", "slow and killed", "slow and flipped", "killed at once",
-          "version and mismatched", "flipped and killed", "flipped and hung", "hung a step behind", "just slow", "slow for two steps", "two and a half times", "slow beside uneven ones")
-_LOST = ("Connection closed by peer [127.0.0.1]:20401", "Read error [127.0.0.1]:20401: Connection reset by peer")  # gloo's words
+UNSEEN = (
+    "version",
+    "killed",
+    "hung",
+    "hung, reading",
+    "hung, killed last",
+    "mismatched",
+    "flipped",
+    "slow",
+    "none",
+    "one slow step",
+    "twice as slow",
+    "slow and killed",
+    "slow and flipped",
+    "killed at once",
+    "version and mismatched",
+    "flipped and killed",
+    "flipped and hung",
+    "hung a step behind",
+    "just slow",
+    "slow for two steps",
+    "two and a half times",
+    "slow beside uneven ones",
+)
+_LOST = (
+    "Connection closed by peer [127.0.0.1]:20401",
+    "Read error [127.0.0.1]:20401: Connection reset by peer",
+)  # gloo's words
 _LATE = f"Timed out waiting {TIMEOUT * 1000:.0f}ms for recv operation to complete"
 
 
@@ -42,14 +67,30 @@ class Scene:
         sums = [f"{self.rng.getrandbits(32):08x}" for _ in range(self.steps)]
         for rank in range(self.ranks):
             work = [self.rng.uniform(0.05, 0.08), *(self.rng.uniform(0.018, 0.026) for _ in range(self.steps - 1))]
-            self.notes.append({"rank": rank, "pid": first + 7 * rank + self.rng.randrange(5), "doing": "done", "step": self.steps - 1, "error": "", "work": work, "torch": TORCH,
-                               "checksums": list(sums)})  # fmt: skip
+            self.notes.append(
+                {
+                    "rank": rank,
+                    "pid": first + 7 * rank + self.rng.randrange(5),
+                    "doing": "done",
+                    "step": self.steps - 1,
+                    "error": "",
+                    "work": work,
+                    "torch": TORCH,
+                    "checksums": list(sums),
+                }
+            )
         self.notes[-1]["work"][0] = 0.4  # it compiled something: nobody's fault
 
     def stop(self, doing: str, error: Callable[[], str]) -> None:
         """All ranks stand in `doing` in step `at` and say an error, the victim too."""
         for note in self.notes:
-            note |= {"doing": doing, "step": self.at, "error": error(), "work": note["work"][: self.at + 1], "checksums": note["checksums"][: self.at]}
+            note |= {
+                "doing": doing,
+                "step": self.at,
+                "error": error(),
+                "work": note["work"][: self.at + 1],
+                "checksums": note["checksums"][: self.at],
+            }
 
     def silent(self, doing: str) -> None:
         """The victim is still at its own work, and has said nothing."""
@@ -76,7 +117,9 @@ class Scene:
 Answer = tuple[str, int | None, int | None]
 
 
-def scene(what: str, rng: random.Random, ranks: int, steps: int, victim: int) -> tuple[list[dict[str, Any]], list[tuple[float, int, int]], Answer]:
+def scene(
+    what: str, rng: random.Random, ranks: int, steps: int, victim: int
+) -> tuple[list[dict[str, Any]], list[tuple[float, int, int]], Answer]:
     """Notes and ends of such a run, in some order, and what happened in it."""
     made = Scene(rng, ranks, steps, victim)
     kind = what if what in _PLAYS else what.split(",")[0].removeprefix("slow and ").removesuffix(" at once")
@@ -85,7 +128,9 @@ def scene(what: str, rng: random.Random, ranks: int, steps: int, victim: int) ->
     answer = _PLAYS[kind](made, what)
     mine = made.notes.pop(victim)
     rng.shuffle(made.notes)
-    made.notes.insert(rng.choice([place for place in range(1, ranks) if place != victim]), mine)  # neither first nor in its own place
+    made.notes.insert(
+        rng.choice([place for place in range(1, ranks) if place != victim]), mine
+    )  # neither first nor in its own place
     rng.shuffle(made.exits)
     if made.exits[0][1] == mine["pid"]:
         made.exits.append(made.exits.pop(0))
@@ -124,7 +169,9 @@ def _hung(made: Scene, what: str) -> Answer:
 
 
 def _mismatched(made: Scene, what: str) -> Answer:
-    usual, odd = made.rng.choice((("all_reduce", "all_gather"), ("reduce_scatter", "all_reduce"), ("all_gather", "broadcast")))
+    usual, odd = made.rng.choice(
+        (("all_reduce", "all_gather"), ("reduce_scatter", "all_reduce"), ("all_gather", "broadcast"))
+    )
     made.stop(usual, lambda: f"RuntimeError: {_LATE}")
     made.notes[made.victim]["doing"] = odd
     made.end({}, (14.0 + made.rng.random(), FAILED))
@@ -160,7 +207,13 @@ def _close(made: Scene, what: str) -> Answer:
         note["work"] = [(2 if uneven and 2 * place >= len(others) else 1) / 32] * made.steps  # comes out to the bit
     usual = median(note["work"][0] for note in others)
     times = {"just slow": 3.0, "two and a half times": 2.5}.get(what, 3.25) * usual
-    made.notes[made.victim]["work"] = [usual, usual, 4 * usual, *[usual] * (since - 3), *[times] * (made.steps - since)]  # and a single slow step before
+    made.notes[made.victim]["work"] = [
+        usual,
+        usual,
+        4 * usual,
+        *[usual] * (since - 3),
+        *[times] * (made.steps - since),
+    ]  # and a single slow step before
     made.end({}, (20.0, 0))
     return ("slow", made.victim, since) if what in ("just slow", "slow beside uneven ones") else ("none", None, None)
 
@@ -189,10 +242,21 @@ def _two_versions(made: Scene, what: str) -> Answer:
 
 
 _PLAYS: Mapping[str, Callable[[Scene, str], Answer]] = {
-    "version and mismatched": _two_versions, "flipped and killed": _spoiled, "flipped and hung": _spoiled, "hung a step behind": _behind,
+    "version and mismatched": _two_versions,
+    "flipped and killed": _spoiled,
+    "flipped and hung": _spoiled,
+    "hung a step behind": _behind,
     **dict.fromkeys(("just slow", "slow for two steps", "two and a half times", "slow beside uneven ones"), _close),
-    "version": _version, "killed": _killed, "hung": _hung, "mismatched": _mismatched, "flipped": _flipped, "slow": _slow, "none": _none, "one slow step": _none, "twice as slow": _none,
-}  # fmt: skip
+    "version": _version,
+    "killed": _killed,
+    "hung": _hung,
+    "mismatched": _mismatched,
+    "flipped": _flipped,
+    "slow": _slow,
+    "none": _none,
+    "one slow step": _none,
+    "twice as slow": _none,
+}
 
 _LOOK: Mapping[str, str] = {
     "version": "compare what each rank runs, before anything else.",
@@ -211,12 +275,29 @@ def _case(what: str, rng: random.Random, name: str, ranks: int, steps: int, vict
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    shown = [_case(what, rng, f"run {place}", params["ranks"], params["steps"], rng.randrange(1, params["ranks"]), part="shown") for place, what in enumerate(SHOWN, 1)]
+    shown = [
+        _case(
+            what, rng, f"run {place}", params["ranks"], params["steps"], rng.randrange(1, params["ranks"]), part="shown"
+        )
+        for place, what in enumerate(SHOWN, 1)
+    ]
     unseen = []
     for place, what in enumerate(rng.sample(UNSEEN, len(UNSEEN)), 1):
         ranks = rng.choice((3, 4, 5))
         victim = 0 if what in ("hung", "flipped") else rng.randrange(ranks)
-        unseen.append(_case(what, rng, f"another run ({place})", ranks, rng.choice((9, 11, 14)), victim, kind="generality", part="unseen", visible=False))
+        unseen.append(
+            _case(
+                what,
+                rng,
+                f"another run ({place})",
+                ranks,
+                rng.choice((9, 11, 14)),
+                victim,
+                kind="generality",
+                part="unseen",
+                visible=False,
+            )
+        )
     return shown + unseen
 
 
@@ -233,9 +314,15 @@ def _fault(case: Case, got: Any) -> Fault | None:
         name = "broom" if (got[0], kind) == ("killed", "hung") else "unnoticed" if got[0] == "none" else f"not-{kind}"
         return name, f"{case.name}: {got[0]!r} is said; {_LOOK[kind]}"
     if not _is(got[1], rank):
-        return "wrong-rank", f"{case.name}: it is {kind!r}, but not rank {describe(got[1])}. Notes come in any order; and those who complain are not those who failed."
+        return (
+            "wrong-rank",
+            f"{case.name}: it is {kind!r}, but not rank {describe(got[1])}. Notes come in any order; and those who complain are not those who failed.",
+        )
     if not _is(got[2], step):
-        return "wrong-step", f"{case.name}: it is {kind!r} and the rank is right, but it is not step {describe(got[2])}: {ZOO_WORDS[kind][1]}."
+        return (
+            "wrong-step",
+            f"{case.name}: it is {kind!r} and the rank is right, but it is not step {describe(got[2])}: {ZOO_WORDS[kind][1]}.",
+        )
     return None
 
 
@@ -253,8 +340,8 @@ ZOO = {
         cases=_cases,
         verdicts=_verdicts,
         why="Those who fail are silent, those who wait complain. So the order of exits tells more than the text of errors, and what a rank was doing more than what it said: alone at its own work, it "
-            "hung; in another collective, it took another branch. What no error shows must be compared while the run is well: versions before it, checksums and times during it.",
+        "hung; in another collective, it took another branch. What no error shows must be compared while the run is well: versions before it, checksums and times during it.",
         pytorch="torchrun's “Root Cause (first observed failure)” is this order; the flight recorder (`TORCH_FR_BUFFER_SIZE`, `torch.distributed.flight_recorder`) keeps each rank's last collectives. NCCL has a "
-                "timeout and no mismatch check, but for `TORCH_DISTRIBUTED_DEBUG=DETAIL`.",
-    ),
-}  # fmt: skip
+        "timeout and no mismatch check, but for `TORCH_DISTRIBUTED_DEBUG=DETAIL`.",
+    )
+}

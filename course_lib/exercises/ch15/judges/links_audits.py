@@ -15,50 +15,90 @@ _LLAMA = 1.4e12 / 380
 _LLAMA2 = (184_320, 368_640, 1_720_320)
 
 KEYS: dict[str, Key] = {
-    "nanogpt-104-mfu": Key(104 * A100 / H100, "another chip's peak", {
-        "as-printed": (104.0, "more than everything? Which device's peak stood below the line, and which ran?"),
-        "sparse": (52 * A100 / H100, "the dense peak counts: nothing in this model is sparse."),
-        "upside-down": (104 * H100 / A100, "the peaks are the wrong way round."),
-    }),
-    "fms-24-mfu": Key(100 * _FMS / H100, "sparse peak", {
-        "as-printed": (24.3, "1,979 TFLOP/s are printed on the data sheet; for which matrices?"),
-        "a100": (100 * _FMS / A100, "that is against an A100."),
-    }),
-    "megatron-52-of-peak": Key(100 * _MEGATRON / AGAIN / A100, "recomputation counted", {
-        "as-printed": (100 * _MEGATRON / A100, "that is the share of the peak that the hardware worked; how much of it does the model need?"),
-        "a-third-off": (100 * _MEGATRON * 2 / 3 / A100, "a second forward pass is a quarter of what was done: 2 of 8."),
-    }),
-    "llama3-41-mfu": Key(100 * 400 * TFLOP / H100, slips={
-        "sparse": (50 * 400 * TFLOP / H100, "that is against the sparse peak."),
-        "recomputed": (75 * 400 * TFLOP / H100, "nothing was computed again here."),
-    }),
-    "palm-46-mfu": Key(100 * _PALM / (6144 * TPU), slips={
-        "one-chip": (100 * _PALM / TPU, "the tokens are those of all chips."),
-        "recomputed": (100 * _PALM / (6144 * TPU) * AGAIN, "what is computed again is not in an MFU."),
-    }),
-    "llama-21-days": Key(_LLAMA / 2048 / DAY, slips={
-        "one-gpu": (_LLAMA / DAY, "that is one GPU's time."),
-        "hours": (_LLAMA / 2048 / 3600, "these are hours."),
-    }),
-    "llama3-faulty-gpus": Key(100 * 148 / 419, "not what its own rows say", {
-        "as-printed": (30.1, "divide the two counts that stand beside it."),
-        "with-planned": (100 * 148 / 466, "that is the share of all interruptions; the sentence says unexpected ones."),
-    }),
-    "llama2-gpu-hours": Key(sum(_LLAMA2) / 1e6, "counts what is not asked", {
-        "as-printed": (3.311616, "add up the models that the sentence names."),
-        "without-70b": ((sum(_LLAMA2) - _LLAMA2[2]) / 1e6, "the largest one is named, too."),
-    }),
-    "deepseek-dollars": Key(2.788 * 2, slips={
-        "pre-training": (2.664 * 2, "the hours given are those of all three stages."),
-    }),
-}  # fmt: skip
+    "nanogpt-104-mfu": Key(
+        104 * A100 / H100,
+        "another chip's peak",
+        {
+            "as-printed": (104.0, "more than everything? Which device's peak stood below the line, and which ran?"),
+            "sparse": (52 * A100 / H100, "the dense peak counts: nothing in this model is sparse."),
+            "upside-down": (104 * H100 / A100, "the peaks are the wrong way round."),
+        },
+    ),
+    "fms-24-mfu": Key(
+        100 * _FMS / H100,
+        "sparse peak",
+        {
+            "as-printed": (24.3, "1,979 TFLOP/s are printed on the data sheet; for which matrices?"),
+            "a100": (100 * _FMS / A100, "that is against an A100."),
+        },
+    ),
+    "megatron-52-of-peak": Key(
+        100 * _MEGATRON / AGAIN / A100,
+        "recomputation counted",
+        {
+            "as-printed": (
+                100 * _MEGATRON / A100,
+                "that is the share of the peak that the hardware worked; how much of it does the model need?",
+            ),
+            "a-third-off": (
+                100 * _MEGATRON * 2 / 3 / A100,
+                "a second forward pass is a quarter of what was done: 2 of 8.",
+            ),
+        },
+    ),
+    "llama3-41-mfu": Key(
+        100 * 400 * TFLOP / H100,
+        slips={
+            "sparse": (50 * 400 * TFLOP / H100, "that is against the sparse peak."),
+            "recomputed": (75 * 400 * TFLOP / H100, "nothing was computed again here."),
+        },
+    ),
+    "palm-46-mfu": Key(
+        100 * _PALM / (6144 * TPU),
+        slips={
+            "one-chip": (100 * _PALM / TPU, "the tokens are those of all chips."),
+            "recomputed": (100 * _PALM / (6144 * TPU) * AGAIN, "what is computed again is not in an MFU."),
+        },
+    ),
+    "llama-21-days": Key(
+        _LLAMA / 2048 / DAY,
+        slips={
+            "one-gpu": (_LLAMA / DAY, "that is one GPU's time."),
+            "hours": (_LLAMA / 2048 / 3600, "these are hours."),
+        },
+    ),
+    "llama3-faulty-gpus": Key(
+        100 * 148 / 419,
+        "not what its own rows say",
+        {
+            "as-printed": (30.1, "divide the two counts that stand beside it."),
+            "with-planned": (
+                100 * 148 / 466,
+                "that is the share of all interruptions; the sentence says unexpected ones.",
+            ),
+        },
+    ),
+    "llama2-gpu-hours": Key(
+        sum(_LLAMA2) / 1e6,
+        "counts what is not asked",
+        {
+            "as-printed": (3.311616, "add up the models that the sentence names."),
+            "without-70b": ((sum(_LLAMA2) - _LLAMA2[2]) / 1e6, "the largest one is named, too."),
+        },
+    ),
+    "deepseek-dollars": Key(
+        2.788 * 2, slips={"pre-training": (2.664 * 2, "the hours given are those of all three stages.")}
+    ),
+}
 
 AUDITS = {
     "audit-runs": audit(
-        ITEMS, KEYS, CAUSES,
+        ITEMS,
+        KEYS,
+        CAUSES,
         why=f"An MFU stands or falls with its denominator: {104 * A100 / H100:.0f} %, not 104, against the peak of the device that ran; {100 * _FMS / H100:.0f} %, not 24, against "
-            f"the dense one. Its numerator has no second forward pass: 52 % of the peak is an MFU of {100 * _MEGATRON / AGAIN / A100:.0f}. Shares and sums are checked "
-            f"against their own rows: 148 of 419 is {148 / 419:.1%}, and the three models took {sum(_LLAMA2) / 1e6:.2f} million hours; a fourth was in the sum.",
+        f"the dense one. Its numerator has no second forward pass: 52 % of the peak is an MFU of {100 * _MEGATRON / AGAIN / A100:.0f}. Shares and sums are checked "
+        f"against their own rows: 148 of 419 is {148 / 419:.1%}, and the three models took {sum(_LLAMA2) / 1e6:.2f} million hours; a fourth was in the sum.",
         pytorch="torchtitan logs tokens/s, TFLOP/s and MFU side by side, so that each can be recomputed from the others.",
-    ),
-}  # fmt: skip
+    )
+}

@@ -57,19 +57,40 @@ def cause(report: Report) -> str:
 
 def report(why: str, rng: random.Random, line: float) -> Report:
     """A report with this cause; the wire itself stays below its line."""
-    collective = "all_reduce" if why in ("factor twice", "no ring") else rng.choice(("all_reduce", "all_gather", "reduce_scatter"))
+    collective = (
+        "all_reduce"
+        if why in ("factor twice", "no ring")
+        else rng.choice(("all_reduce", "all_gather", "reduce_scatter"))
+    )
     ranks = rng.choice((4, 8)) if why in ("factor twice", "no ring") else rng.choice((4, 8, 16))
     nbytes = rng.choice((2**26, 2**28, 2**30))
     element = 4 if why == "fewer bits sent" else rng.choice((2, 4))
     made: Report = {
-        "collective": collective, "ranks": ranks, "nbytes": nbytes, "seconds": 1.0, "waited_seconds": 1.0, "element_bytes": element,
-        "sent_bytes": rng.choice((1, 2)) if why == "fewer bits sent" else element, "sent_once": why == "no ring",
-        "wires": rng.choice((2, 4, 8)) if why == "several wires" else 1, "printed": 0.0, "line": line,
-    }  # fmt: skip
-    least = {"several wires": 1.2 / made["wires"], "fewer bits sent": 1.2 * made["sent_bytes"] / element, "no ring": 0.75, "factor twice": 0.75, "both directions": 0.6,
-             "bits for bytes": 0.3, "clock did not wait": 0.4}.get(why, 0.4)  # fmt: skip
+        "collective": collective,
+        "ranks": ranks,
+        "nbytes": nbytes,
+        "seconds": 1.0,
+        "waited_seconds": 1.0,
+        "element_bytes": element,
+        "sent_bytes": rng.choice((1, 2)) if why == "fewer bits sent" else element,
+        "sent_once": why == "no ring",
+        "wires": rng.choice((2, 4, 8)) if why == "several wires" else 1,
+        "printed": 0.0,
+        "line": line,
+    }
+    least = {
+        "several wires": 1.2 / made["wires"],
+        "fewer bits sent": 1.2 * made["sent_bytes"] / element,
+        "no ring": 0.75,
+        "factor twice": 0.75,
+        "both directions": 0.6,
+        "bits for bytes": 0.3,
+        "clock did not wait": 0.4,
+    }.get(why, 0.4)
     made["waited_seconds"] = rate(made) / (line * rng.uniform(least, 0.9))
-    made["seconds"] = made["waited_seconds"] / (rng.uniform(3, 12) if why == "clock did not wait" else rng.uniform(1.005, 1.03))
+    made["seconds"] = made["waited_seconds"] / (
+        rng.uniform(3, 12) if why == "clock did not wait" else rng.uniform(1.005, 1.03)
+    )
     by = {"bits for bytes": 8.0, "both directions": 2.0, "factor twice": ring(made)}.get(why, 1.0)
     return made | {"printed": by_rule(made) * by * rng.uniform(0.997, 1.003)}
 
@@ -84,7 +105,11 @@ def both(rng: random.Random, line: float) -> Report:
     """A report in which two things make the printed number larger, one of them by far more."""
     made = report("as it says", rng, line) | {"collective": "all_reduce", "ranks": 8}
     wires, width = rng.choice(((8, 1), (2, 1), (4, 2)))  # against the width's 4 or 2, and the ring's 1.75
-    one = {"wires": wires, "element_bytes": 4, "sent_bytes": width} if rng.random() < 0.5 else {"wires": wires if wires > 2 else 4, "sent_once": True}
+    one = (
+        {"wires": wires, "element_bytes": 4, "sent_bytes": width}
+        if rng.random() < 0.5
+        else {"wires": wires if wires > 2 else 4, "sent_once": True}
+    )
     made |= one
     made["waited_seconds"] = rate(made) * made["waited_seconds"] / (line * 0.8)
     made["seconds"] = made["waited_seconds"] / rng.uniform(1.005, 1.03)
@@ -96,8 +121,19 @@ def published() -> Report:
     one = measured.one("8 × H200, NVLS")
     link = float(facts.device(one.device).link_one_way or 0)
     seconds = 2 * (one.ranks - 1) / one.ranks * one.nbytes / float(one.bus_bandwidth)
-    return {"collective": one.collective, "ranks": one.ranks, "nbytes": one.nbytes, "seconds": seconds, "waited_seconds": seconds, "element_bytes": 4, "sent_bytes": 4,
-            "sent_once": True, "wires": 1, "printed": float(one.bus_bandwidth), "line": link}  # fmt: skip
+    return {
+        "collective": one.collective,
+        "ranks": one.ranks,
+        "nbytes": one.nbytes,
+        "seconds": seconds,
+        "waited_seconds": seconds,
+        "element_bytes": 4,
+        "sent_bytes": 4,
+        "sent_once": True,
+        "wires": 1,
+        "printed": float(one.bus_bandwidth),
+        "line": link,
+    }
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -106,24 +142,44 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     unseen += [below(why, rng, rng.choice((25e9, 450e9))) for why in CAUSES] + [both(rng, 50e9) for _ in range(8)]
     rng.shuffle(unseen)
     return [
-        Case(name="shown", args=(0, [(each,) for each in shown]), secret=["eight H200", *(f"report {number}" for number in range(1, len(shown)))]),
+        Case(
+            name="shown",
+            args=(0, [(each,) for each in shown]),
+            secret=["eight H200", *(f"report {number}" for number in range(1, len(shown)))],
+        ),
         Case(name="another report", args=(0, [(each,) for each in unseen]), kind="generality", visible=False),
     ]
 
 
 _RATES: Sequence[tuple[str, Callable[[Report], float], str]] = (
     ("printed", lambda r: r["printed"], "that is the printed number."),
-    ("by-the-rule", by_rule, "that is bus bandwidth as defined; it is what a wire carries only where a ring runs, in full width, over one wire, and the clock waited."),
+    (
+        "by-the-rule",
+        by_rule,
+        "that is bus bandwidth as defined; it is what a wire carries only where a ring runs, in full width, over one wire, and the clock waited.",
+    ),
     ("hasty-clock", lambda r: rate(r, waited_seconds=r["seconds"]), "take the clock that waited."),
     ("all-wires", lambda r: rate(r, wires=1), "that is what all wires carry together; one wire's rate is asked for."),
-    ("full-width", lambda r: rate(r, sent_bytes=r["element_bytes"]), "fewer bytes went over the wire than the tensor has."),
+    (
+        "full-width",
+        lambda r: rate(r, sent_bytes=r["element_bytes"]),
+        "fewer bytes went over the wire than the tensor has.",
+    ),
     ("a-ring", lambda r: rate(r, sent_once=False), "nothing went round a ring: the tensor crossed once."),
-    ("no-ring", lambda r: rate(r, sent_once=True), "that is bytes over seconds: the algorithm's bandwidth. How much does a rank send round a ring?"),
-    ("wrong-factor", lambda r: rate(r | {"collective": "all_reduce"}), "the factor of an all-reduce is twice that of the others."),
+    (
+        "no-ring",
+        lambda r: rate(r, sent_once=True),
+        "that is bytes over seconds: the algorithm's bandwidth. How much does a rank send round a ring?",
+    ),
+    (
+        "wrong-factor",
+        lambda r: rate(r | {"collective": "all_reduce"}),
+        "the factor of an all-reduce is twice that of the others.",
+    ),
     ("both-directions", lambda r: 2 * rate(r), "one direction is asked for."),
     ("half", lambda r: rate(r) / 2, "that is half of it: the definition is of one direction already."),
     ("bits", lambda r: 8 * rate(r), "these are bits per second."),
-)  # fmt: skip
+)
 
 
 def _rate_fault(case: Case, got: Sequence[Any]) -> Fault | None:
@@ -146,11 +202,15 @@ def _rate_fault(case: Case, got: Sequence[Any]) -> Fault | None:
 
 
 _TELLS: Mapping[str, str] = {
-    "bits for bytes": "divide the printed number by what the definition gives.", "both directions": "divide the printed number by what the definition gives.",
-    "factor twice": "divide the printed number by what the definition gives.", "no ring": "what does `sent_once` do to the definition?",
-    "fewer bits sent": "compare the bytes of a number with those under way.", "clock did not wait": "compare both clocks.",
-    "several wires": "over how many wires does it go?", FINE: "printed is what the definition gives, and one wire carries less than its line.",
-}  # fmt: skip
+    "bits for bytes": "divide the printed number by what the definition gives.",
+    "both directions": "divide the printed number by what the definition gives.",
+    "factor twice": "divide the printed number by what the definition gives.",
+    "no ring": "what does `sent_once` do to the definition?",
+    "fewer bits sent": "compare the bytes of a number with those under way.",
+    "clock did not wait": "compare both clocks.",
+    "several wires": "over how many wires does it go?",
+    FINE: "printed is what the definition gives, and one wire carries less than its line.",
+}
 
 
 def _cause_fault(where: str, given: Report, got: Any) -> Fault | None:
@@ -171,9 +231,14 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     if told(found):
         return list(found)
     names = case.secret or [case.name] * len(found)
-    causes = (_cause_fault(where, given, said) for where, (given,), (said, _) in zip(names, case.args[1], found, strict=True))
+    causes = (
+        _cause_fault(where, given, said) for where, (given,), (said, _) in zip(names, case.args[1], found, strict=True)
+    )
     first = next((fault for fault in causes if fault), None)
-    return [verdict(case.kind, "cause", case, first), verdict(case.kind, "rate", case, _rate_fault(case, [got for _, got in found]))]
+    return [
+        verdict(case.kind, "cause", case, first),
+        verdict(case.kind, "rate", case, _rate_fault(case, [got for _, got in found])),
+    ]
 
 
 BUSES = {
@@ -182,8 +247,8 @@ BUSES = {
         cases=_cases,
         verdicts=_verdicts,
         why="Bus bandwidth is a number about an algorithm, calibrated so that a ring on a flat network shows the speed of its links. Where a switch adds up, or a tree joins "
-            f"two servers, each wire carries the tensor once: {float(measured.one('8 × H200, NVLS').bus_bandwidth) / 1e9:.0f} GB/s on eight H200 are "
-            f"{rate(published()) / 1e9:.0f} on each link. The other causes are unit, direction, width, wires and clock: each is a factor that can be divided out.",
+        f"two servers, each wire carries the tensor once: {float(measured.one('8 × H200, NVLS').bus_bandwidth) / 1e9:.0f} GB/s on eight H200 are "
+        f"{rate(published()) / 1e9:.0f} on each link. The other causes are unit, direction, width, wires and clock: each is a factor that can be divided out.",
         pytorch="nccl-tests' doc/PERFORMANCE.md defines the number; `NCCL_ALGO=Ring` makes it the wire's again.",
-    ),
-}  # fmt: skip
+    )
+}

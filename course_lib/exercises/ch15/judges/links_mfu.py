@@ -67,11 +67,29 @@ def gpu_run(rng: random.Random, device: str, ranks: int = 8, *, narrow: bool = F
     late = rng.randrange(1, ranks) if ranks > 1 else 0  # never the first rank: whose log is easiest to read
     rows = []
     for number in range(warm_up + count):
-        pace = step * (rng.uniform(2, 6) if number < warm_up else rng.choice((1, 1, 1, 1, 1.3)) * rng.uniform(0.98, 1.02))
-        rows += [{"step": number, "rank": rank, "seconds": pace * (rng.uniform(1.06, 1.12) if rank == late else rng.uniform(0.9, 0.97))} for rank in range(ranks)]
+        pace = step * (
+            rng.uniform(2, 6) if number < warm_up else rng.choice((1, 1, 1, 1, 1.3)) * rng.uniform(0.98, 1.02)
+        )
+        rows += [
+            {
+                "step": number,
+                "rank": rank,
+                "seconds": pace * (rng.uniform(1.06, 1.12) if rank == late else rng.uniform(0.9, 0.97)),
+            }
+            for rank in range(ranks)
+        ]
     rng.shuffle(rows)
-    run = {"rows": rows, "warm_up": warm_up, "wall_seconds": 0.0, "tokens_per_step": per_rank * ranks, "model_flops_per_token": work,
-           "hardware_flops_per_token": work * 4 / 3, "ranks": ranks, "dtype": dtype, **peaks}  # fmt: skip
+    run = {
+        "rows": rows,
+        "warm_up": warm_up,
+        "wall_seconds": 0.0,
+        "tokens_per_step": per_rank * ranks,
+        "model_flops_per_token": work,
+        "hardware_flops_per_token": work * 4 / 3,
+        "ranks": ranks,
+        "dtype": dtype,
+        **peaks,
+    }
     return _waited(run)
 
 
@@ -97,7 +115,15 @@ def _launched(run: Run, rng: random.Random, low: float = 0.5, high: float = 0.8)
 def _shaken(run: Run, rng: random.Random) -> Run:
     """A quarter of the steps and more take far longer."""
     slow = {step for step in range(run["warm_up"], 10**4) if step % 3 == 0}
-    return _waited(run | {"rows": [row | {"seconds": row["seconds"] * (rng.uniform(5, 9) if row["step"] in slow else 1)} for row in run["rows"]]})
+    return _waited(
+        run
+        | {
+            "rows": [
+                row | {"seconds": row["seconds"] * (rng.uniform(5, 9) if row["step"] in slow else 1)}
+                for row in run["rows"]
+            ]
+        }
+    )
 
 
 def _above(run: Run, rng: random.Random) -> Run:
@@ -107,7 +133,9 @@ def _above(run: Run, rng: random.Random) -> Run:
 
 def _used(run: Run, share: float) -> Run:
     """The run with so many FLOPs that its median step uses this share of the peak."""
-    return run | {"model_flops_per_token": run["model_flops_per_token"] * share / mfu(run, statistics.median(step_seconds(run)))}
+    return run | {
+        "model_flops_per_token": run["model_flops_per_token"] * share / mfu(run, statistics.median(step_seconds(run)))
+    }
 
 
 def _of_length(run: Run, steps: int) -> Run:
@@ -118,33 +146,59 @@ def _of_length(run: Run, steps: int) -> Run:
 def _close(rng: random.Random) -> list[Run]:
     """Runs at the edge of a question, and some to which two questions apply."""
     one, two, three, four = (gpu_run(rng, "H100 SXM", used=rng.uniform(0.3, 0.5)) for _ in range(4))
-    return [_used(one, 1.01), _of_length(two, LEAST), _of_length(three, LEAST + 1), _of_length(_cold(two, rng), 3), _launched(_shaken(one, rng), rng), _launched(_of_length(four, 3), rng),
-            _used(_shaken(three, rng), 2.0)]  # fmt: skip
+    return [
+        _used(one, 1.01),
+        _of_length(two, LEAST),
+        _of_length(three, LEAST + 1),
+        _of_length(_cold(two, rng), 3),
+        _launched(_shaken(one, rng), rng),
+        _launched(_of_length(four, 3), rng),
+        _used(_shaken(three, rng), 2.0),
+    ]
 
 
 DOCTORED: Mapping[str, Callable[[Run, random.Random], Run]] = {
-    "no warm-up": _cold, "too few steps": _short, "clock did not wait": _launched, "not steady": _shaken, "above the roof": _above,
-}  # fmt: skip
+    "no warm-up": _cold,
+    "too few steps": _short,
+    "clock did not wait": _launched,
+    "not steady": _shaken,
+    "above the roof": _above,
+}
 
 
 @cache
 def recorded_runs() -> dict[str, Run]:
     """Recorded trainings as `honest_mfu` takes them, by name."""
-    return {name: as_run(recorded(name)) for name in recorded_names("train") if recorded(name)["measured"].get("model_flops_per_step")}
+    return {
+        name: as_run(recorded(name))
+        for name in recorded_names("train")
+        if recorded(name)["measured"].get("model_flops_per_step")
+    }
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     device = params["device"]
     own = next(iter(recorded_runs().items()))
     eight = gpu_run(rng, device)
-    shown = {f"recorded, {own[0]}": own[1], f"eight {device}": eight, "one of them": gpu_run(rng, device, 1),
-             **{f"the eight: {reason}": change(copy.deepcopy(eight), rng) for reason, change in DOCTORED.items()}}  # fmt: skip
+    shown = {
+        f"recorded, {own[0]}": own[1],
+        f"eight {device}": eight,
+        "one of them": gpu_run(rng, device, 1),
+        **{f"the eight: {reason}": change(copy.deepcopy(eight), rng) for reason, change in DOCTORED.items()},
+    }
     unseen = list(recorded_runs().values())
     for _ in range(12):
-        made = gpu_run(rng, rng.choice(("H100 SXM", "A100 SXM 80GB", "B200 SXM")), rng.choice((1, 2, 4, 8)), narrow=rng.random() < 0.4)
+        made = gpu_run(
+            rng,
+            rng.choice(("H100 SXM", "A100 SXM 80GB", "B200 SXM")),
+            rng.choice((1, 2, 4, 8)),
+            narrow=rng.random() < 0.4,
+        )
         unseen += [made, rng.choice(list(DOCTORED.values()))(copy.deepcopy(made), rng)]
     unseen += [change(gpu_run(rng, "H100 SXM", used=rng.uniform(0.3, 0.9)), rng) for change in DOCTORED.values()]
-    unseen.append(_launched(gpu_run(rng, "H100 SXM"), rng, 0.01, 0.1))  # launches alone: above the roof, too, but the clock comes first
+    unseen.append(
+        _launched(gpu_run(rng, "H100 SXM"), rng, 0.01, 0.1)
+    )  # launches alone: above the roof, too, but the clock comes first
     unseen += _close(rng)
     return [
         Case(name="shown", args=(0, [(run,) for run in shown.values()]), secret=list(shown)),
@@ -155,25 +209,78 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 # --- verdicts
 
 _SLIPS: Sequence[tuple[str, Callable[[Run], float], str]] = (
-    ("warm-up-counted", lambda run: mfu(run, statistics.median(step_seconds(run, warm=True))), "the warm-up is among the steps."),
-    ("low-median", lambda run: mfu(run, statistics.median_low(step_seconds(run))), "with an even number of steps the median lies between the two in the middle."),
-    ("low-median", lambda run: mfu(run, statistics.median_high(step_seconds(run))), "with an even number of steps the median lies between the two in the middle."),
-    ("mean", lambda run: mfu(run, statistics.fmean(step_seconds(run))), "that is the mean step; the median one is asked for."),
+    (
+        "warm-up-counted",
+        lambda run: mfu(run, statistics.median(step_seconds(run, warm=True))),
+        "the warm-up is among the steps.",
+    ),
+    (
+        "low-median",
+        lambda run: mfu(run, statistics.median_low(step_seconds(run))),
+        "with an even number of steps the median lies between the two in the middle.",
+    ),
+    (
+        "low-median",
+        lambda run: mfu(run, statistics.median_high(step_seconds(run))),
+        "with an even number of steps the median lies between the two in the middle.",
+    ),
+    (
+        "mean",
+        lambda run: mfu(run, statistics.fmean(step_seconds(run))),
+        "that is the mean step; the median one is asked for.",
+    ),
     ("fastest", lambda run: mfu(run, step_seconds(run)[0]), "that is the fastest step."),
-    ("mean-rank", lambda run: mfu(run, statistics.median(step_seconds(run, statistics.fmean))), "a step lasts until its slowest rank is through, not the mean one."),
-    ("first-rank", lambda run: mfu(run, statistics.median(step_seconds(run, lambda ranks: ranks[0]))), "that is rank 0's clock; another rank was still at work."),
-    ("fastest-rank", lambda run: mfu(run, statistics.median(step_seconds(run, min))), "that is the first rank to be through; another was still at work."),
-    ("all-rows", lambda run: mfu(run, statistics.median(row["seconds"] for row in run["rows"] if row["step"] >= run["warm_up"])),
-     "that is the median of all ranks' rows; first one number for each step."),
-    ("sparse-peak", lambda run: mfu(run, statistics.median(step_seconds(run)), peak="sparse_flops"), "that is against the sparse peak."),
-    ("recomputed", lambda run: mfu(run, statistics.median(step_seconds(run)), flops="hardware_flops_per_token"),
-     "what is computed again is no model FLOP: that would be HFU."),
-    ("one-device", lambda run: mfu(run, statistics.median(step_seconds(run))) * run["ranks"], "the tokens are those of all ranks, the peak that of one device."),
-    ("ranks-twice", lambda run: mfu(run, statistics.median(step_seconds(run))) / run["ranks"], "the tokens of all ranks were divided by the ranks twice."),
+    (
+        "mean-rank",
+        lambda run: mfu(run, statistics.median(step_seconds(run, statistics.fmean))),
+        "a step lasts until its slowest rank is through, not the mean one.",
+    ),
+    (
+        "first-rank",
+        lambda run: mfu(run, statistics.median(step_seconds(run, lambda ranks: ranks[0]))),
+        "that is rank 0's clock; another rank was still at work.",
+    ),
+    (
+        "fastest-rank",
+        lambda run: mfu(run, statistics.median(step_seconds(run, min))),
+        "that is the first rank to be through; another was still at work.",
+    ),
+    (
+        "all-rows",
+        lambda run: mfu(run, statistics.median(row["seconds"] for row in run["rows"] if row["step"] >= run["warm_up"])),
+        "that is the median of all ranks' rows; first one number for each step.",
+    ),
+    (
+        "sparse-peak",
+        lambda run: mfu(run, statistics.median(step_seconds(run)), peak="sparse_flops"),
+        "that is against the sparse peak.",
+    ),
+    (
+        "recomputed",
+        lambda run: mfu(run, statistics.median(step_seconds(run)), flops="hardware_flops_per_token"),
+        "what is computed again is no model FLOP: that would be HFU.",
+    ),
+    (
+        "one-device",
+        lambda run: mfu(run, statistics.median(step_seconds(run))) * run["ranks"],
+        "the tokens are those of all ranks, the peak that of one device.",
+    ),
+    (
+        "ranks-twice",
+        lambda run: mfu(run, statistics.median(step_seconds(run))) / run["ranks"],
+        "the tokens of all ranks were divided by the ranks twice.",
+    ),
     ("percent", lambda run: 100 * mfu(run, statistics.median(step_seconds(run))), "give a fraction, not per cent."),
-    ("other-dtype", lambda run: mfu(run | {"dtype": "bfloat16"}, statistics.median(step_seconds(run))) if "bfloat16" in run["dense_flops"] else 0.0,
-     "the peak is that of another dtype."),
-)  # fmt: skip
+    (
+        "other-dtype",
+        lambda run: (
+            mfu(run | {"dtype": "bfloat16"}, statistics.median(step_seconds(run)))
+            if "bfloat16" in run["dense_flops"]
+            else 0.0
+        ),
+        "the peak is that of another dtype.",
+    ),
+)
 
 
 def _is_triple(got: Any) -> bool:
@@ -190,16 +297,20 @@ def _seen(run: Run) -> Mapping[str, str]:
     t = step_seconds(run)
     n = len(t)
     return {
-        "no warm-up": f"{run['warm_up']} steps are left out", "too few steps": f"{n} steps are timed",
+        "no warm-up": f"{run['warm_up']} steps are left out",
+        "too few steps": f"{n} steps are timed",
         "clock did not wait": f"with every step as long as its slowest rank they add up to {sum(t) / run['wall_seconds']:.0%} of the wall clock's seconds",
         "not steady": f"the slow end takes {t[9 * n // 10] / t[n // 10]:.3g} times as long as the fast end",
         "above the roof": f"the median step uses {mfu(run, statistics.median(t)):.3g} of what all {run['ranks']} devices could do",
-    }  # fmt: skip
+    }
 
 
 def _mfu_fault(where: str, run: Run, got: Any, want: tuple[float, float, float]) -> Fault | None:
     if type(got) is str and got.strip().lower() in REASONS:
-        return "refuses-sound", f"{where}: {got!r} is said, and this log has nothing of that: {_seen(run)[got.strip().lower()]}."
+        return (
+            "refuses-sound",
+            f"{where}: {got!r} is said, and this log has nothing of that: {_seen(run)[got.strip().lower()]}.",
+        )
     if not _is_triple(got):
         return _shape_fault(where, got)
     if not is_number(got[0]):
@@ -214,23 +325,38 @@ def _mfu_fault(where: str, run: Run, got: Any, want: tuple[float, float, float])
 
 def _ends_fault(where: str, run: Run, got: Any, want: tuple[float, float, float]) -> Fault | None:
     if not _is_triple(got):
-        return _shape_fault(where, got) if type(got) is not str else ("refuses-sound", f"{where}: there is an MFU here, and an interval.")
+        return (
+            _shape_fault(where, got)
+            if type(got) is not str
+            else ("refuses-sound", f"{where}: there is an MFU here, and an interval.")
+        )
     if all(near(one, other, CLOSE) for one, other in zip(got[1:], want[1:], strict=True)):
         return None
     if near(got[1], want[2], CLOSE) and near(got[2], want[1], CLOSE):
         return "turned-round", f"{where}: slow steps make the low end."
     t = step_seconds(run)
     if near(got[1], mfu(run, t[-1]), CLOSE) or near(got[2], mfu(run, t[0]), CLOSE):
-        return "extremes", f"{where}: one end is that of the slowest or the fastest step; the slow tenth and the fast tenth are asked for."
-    return "other-ends", f"{where}: the ends are those of t[9n // 10] and t[n // 10]; yours are {describe(got[1])} and {describe(got[2])}."
+        return (
+            "extremes",
+            f"{where}: one end is that of the slowest or the fastest step; the slow tenth and the fast tenth are asked for.",
+        )
+    return (
+        "other-ends",
+        f"{where}: the ends are those of t[9n // 10] and t[n // 10]; yours are {describe(got[1])} and {describe(got[2])}.",
+    )
 
 
 def _refusal_fault(where: str, got: Any, want: str) -> Fault | None:
     if type(got) is str and got.strip().lower() == want:
         return None
     if _is_triple(got):
-        messages = {"no warm-up": "nothing was left out", "too few steps": "count the timed steps", "clock did not wait": "compare the steps with the wall clock",
-                    "not steady": "compare both ends", "above the roof": f"{describe(got[0])} of the peak"}  # fmt: skip
+        messages = {
+            "no warm-up": "nothing was left out",
+            "too few steps": "count the timed steps",
+            "clock did not wait": "compare the steps with the wall clock",
+            "not steady": "compare both ends",
+            "above the roof": f"{describe(got[0])} of the peak",
+        }
         return f"accepts-{want.replace(' ', '-')}", f"{where}: there is no MFU to give here: {messages[want]}."
     if type(got) is str and got.strip().lower() in REASONS:
         return "other-reason", f"{where}: {got!r} is said; the first reason in the order of the list counts."
@@ -255,12 +381,19 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 RATES = {
     "honest-mfu": Judging(
-        shares={"values:mfu": 0.25, "values:ends": 0.1, "values:refusals": 0.2, "generality:mfu": 0.2, "generality:ends": 0.05, "generality:refusals": 0.2},
+        shares={
+            "values:mfu": 0.25,
+            "values:ends": 0.1,
+            "values:refusals": 0.2,
+            "generality:mfu": 0.2,
+            "generality:ends": 0.05,
+            "generality:refusals": 0.2,
+        },
         cases=_cases,
         verdicts=_verdicts,
         why="An MFU is a fraction of a roof, so it takes the right roof: dense, of this dtype, of all devices. Ranks work in step, and the slowest one says when a step is "
-            "over. First steps compile and allocate; they say nothing of the thousandth. And a number above the roof, or steps that do not add up to the wall clock, "
-            "are a finding about the clock, not about the machine: no MFU follows.",
+        "over. First steps compile and allocate; they say nothing of the thousandth. And a number above the roof, or steps that do not add up to the wall clock, "
+        "are a finding about the clock, not about the machine: no MFU follows.",
         pytorch="`torch.cuda.synchronize()` before each reading; torchtitan's metrics and `course_lib.runs.gates` ask the same questions of a log.",
-    ),
-}  # fmt: skip
+    )
+}

@@ -12,7 +12,13 @@ from course_lib import facts
 from course_lib.exercises.ch15.cards.links import RUNS, WORDS
 
 HELD = 0x8 | 0x20 | 0x40 | 0x80
-HARMLESS = (0x0, 0x2, 0x4, 0x10, 0x100)  # of a GPU at work: nothing, a set clock, the power that was asked for, a group's common clock, a display's
+HARMLESS = (
+    0x0,
+    0x2,
+    0x4,
+    0x10,
+    0x100,
+)  # of a GPU at work: nothing, a set clock, the power that was asked for, a group's common clock, a display's
 Machine = dict[str, Any]
 Row = tuple[Machine, int, Mapping[str, tuple[float, float]]]
 
@@ -54,8 +60,12 @@ def lines_of(machine: Machine, tp: int, limits: Mapping[str, tuple[float, float]
     first, *others = machine["versions"]
     held = any(int(bits, 16) & HELD for bits in machine["reasons"])
     said = {name: against(value, limits[name]) for name, value in values(machine).items()}
-    return {"versions": "refuse" if any(each != first for each in others) else "healthy", "clocks": "degraded" if held else "healthy",
-            "links": links_of(machine, tp), **said}  # fmt: skip
+    return {
+        "versions": "refuse" if any(each != first for each in others) else "healthy",
+        "clocks": "degraded" if held else "healthy",
+        "links": links_of(machine, tp),
+        **said,
+    }
 
 
 def run_of(lines: Mapping[str, str]) -> str:
@@ -66,7 +76,13 @@ def run_of(lines: Mapping[str, str]) -> str:
 # --- machines
 
 
-def sound(rng: random.Random, limits: Mapping[str, tuple[float, float]], ranks: int = 8, device: str = "H100 SXM", links: str = "NV18") -> Machine:
+def sound(
+    rng: random.Random,
+    limits: Mapping[str, tuple[float, float]],
+    ranks: int = 8,
+    device: str = "H100 SXM",
+    links: str = "NV18",
+) -> Machine:
     """A machine with nothing wrong: its GPUs idle or work, and do what such GPUs do."""
     sheet = facts.device(device)
     link, printed = float(sheet.link_one_way or 0), float(sheet.bandwidth)
@@ -89,7 +105,11 @@ def sound(rng: random.Random, limits: Mapping[str, tuple[float, float]], ranks: 
 
 def _versions(machine: Machine, rng: random.Random, row: Row) -> None:
     name = rng.choice(("nccl", "cuda", "torch"))
-    machine["versions"][rng.randrange(len(machine["versions"]))][name] = {"nccl": "2.27.5", "cuda": "12.6", "torch": "2.9.0+cu128"}[name]
+    machine["versions"][rng.randrange(len(machine["versions"]))][name] = {
+        "nccl": "2.27.5",
+        "cuda": "12.6",
+        "torch": "2.9.0+cu128",
+    }[name]
 
 
 def _hot(machine: Machine, rng: random.Random, row: Row) -> None:
@@ -103,7 +123,12 @@ def _cut(inside: bool) -> Callable[[Machine, random.Random, Row], None]:
         links, tp = machine["topology"], row[1]
         word = rng.choice(("SYS", "NODE", "PHB", "PXB", "PIX"))
         near_ones = inside and tp == 2  # otherwise a look at neighbours alone must not do
-        pairs = [(a, b) for a in range(len(links)) for b in range(a) if (near_ones or a - b > 1) and (a // tp == b // tp) == inside]
+        pairs = [
+            (a, b)
+            for a in range(len(links))
+            for b in range(a)
+            if (near_ones or a - b > 1) and (a // tp == b // tp) == inside
+        ]
         chosen = [rng.choice(pairs)] if inside and pairs else pairs
         for a, b in chosen:
             links[a][b] = links[b][a] = word
@@ -113,7 +138,9 @@ def _cut(inside: bool) -> Callable[[Machine, random.Random, Row], None]:
 
 def _slow_copy(low: float, high: float) -> Callable[[Machine, random.Random, Row], None]:
     def slow(machine: Machine, rng: random.Random, row: Row) -> None:
-        machine["copy"][rng.randrange(len(machine["copy"]))] = machine["printed_copy"] * row[2]["copy"][0] * rng.uniform(low, high)
+        machine["copy"][rng.randrange(len(machine["copy"]))] = (
+            machine["printed_copy"] * row[2]["copy"][0] * rng.uniform(low, high)
+        )
 
     return slow
 
@@ -157,7 +184,9 @@ FAULTS: dict[str, Callable[[Machine, random.Random, Row], None]] = {
 }
 
 
-def machine(names: Sequence[str], rng: random.Random, tp: int, limits: Mapping[str, tuple[float, float]], ranks: int = 8) -> Row:
+def machine(
+    names: Sequence[str], rng: random.Random, tp: int, limits: Mapping[str, tuple[float, float]], ranks: int = 8
+) -> Row:
     """A row with these faults."""
     made = sound(rng, limits, ranks)
     row = made, tp, copy.deepcopy(dict(limits))
@@ -168,6 +197,7 @@ def machine(names: Sequence[str], rng: random.Random, tp: int, limits: Mapping[s
 
 def one_by_one(limits: Mapping[str, tuple[float, float]], rng: random.Random) -> list[Row]:
     """Machines with every version that may differ, every reason of a clock, other numbers of NVLinks, and an all-reduce at either side of a limit."""
+
     def row(links: str = "NV18") -> Row:
         return sound(rng, limits, links=links), 2, copy.deepcopy(dict(limits))
 
@@ -187,4 +217,9 @@ def one_by_one(limits: Mapping[str, tuple[float, float]], rng: random.Random) ->
 def drawn_limits(rng: random.Random) -> dict[str, tuple[float, float]]:
     """Limits of another machine."""
     copied, bus = rng.choice((0.5, 0.55, 0.6)), rng.choice((0.45, 0.5, 0.6))
-    return {"copy": (copied, copied / 2), "all-reduce": (bus, bus / 2), "shared memory": (2e9, 1e8), "open files": (8192, 1024)}
+    return {
+        "copy": (copied, copied / 2),
+        "all-reduce": (bus, bus / 2),
+        "shared memory": (2e9, 1e8),
+        "open files": (8192, 1024),
+    }

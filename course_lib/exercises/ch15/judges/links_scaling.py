@@ -64,7 +64,10 @@ def efficiency(rows: Rows, growth: str, ranks: int) -> float | None:
 
 def series(key: str) -> Rows:
     """A published series as rows."""
-    return [{"ranks": one.ranks, "batch_tokens": one.batch_tokens, "tokens_per_s": float(one.tokens_per_s)} for one in scaling.series(key)]
+    return [
+        {"ranks": one.ranks, "batch_tokens": one.batch_tokens, "tokens_per_s": float(one.tokens_per_s)}
+        for one in scaling.series(key)
+    ]
 
 
 def made(kind: str, growth: str, rng: random.Random) -> Rows:
@@ -74,11 +77,23 @@ def made(kind: str, growth: str, rng: random.Random) -> Rows:
     batch = 2**20
     rows = []
     for n in ranks:
-        tokens = batch // n * n if kind == "strong" else each * n if kind == "weak" else rng.choice((1, 2, 4)) * each * n + 512 * n * (n == ranks[0])
+        tokens = (
+            batch // n * n
+            if kind == "strong"
+            else each * n
+            if kind == "weak"
+            else rng.choice((1, 2, 4)) * each * n + 512 * n * (n == ranks[0])
+        )
         tokens = batch if kind == "strong" else tokens
         work = tokens / n / speed
-        more = 0.02 * batch / speed / ranks[-1] * 8 if kind == "strong" else each / speed * 0.03 * float(column("weak", growth, float(n), float(ranks[0])))
-        rows.append({"ranks": n, "batch_tokens": tokens, "tokens_per_s": tokens / n / ((work + more) * rng.uniform(0.97, 1.03))})
+        more = (
+            0.02 * batch / speed / ranks[-1] * 8
+            if kind == "strong"
+            else each / speed * 0.03 * float(column("weak", growth, float(n), float(ranks[0])))
+        )
+        rows.append(
+            {"ranks": n, "batch_tokens": tokens, "tokens_per_s": tokens / n / ((work + more) * rng.uniform(0.97, 1.03))}
+        )
     rng.shuffle(rows)
     return rows
 
@@ -94,7 +109,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     strong, weak = series(STRONG), series(WEAK)
     mixed = made("mixed", growth, random.Random(1))  # shown rows are the same in every class
     job = {kind: made(kind, growth, rng) for kind in ("strong", "weak", "mixed")}
-    words = [(made(kind, growth, rng),) for kind in ("mixed", "strong", "weak", "mixed")]  # where all are mixed, saying so every time would do
+    words = [
+        (made(kind, growth, rng),) for kind in ("mixed", "strong", "weak", "mixed")
+    ]  # where all are mixed, saying so every time would do
     rates = [(job["strong"], 64), (job["weak"], 128), (job["mixed"], 64), (job["strong"], 512), (job["weak"], 4096)]
     unseen = [made(kind, growth, rng) for kind in ("strong", "weak") * 5 + ("mixed",) * 2]
     unseen += [_one_off(made(kind, growth, rng)) for kind in ("strong", "weak")]
@@ -104,11 +121,23 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         Case(name="the strong series", args=(0, [(strong,)]), part="strong", secret=secret),
         Case(name="the weak series", args=(0, [(weak,)]), part="weak", secret=secret),
         Case(name="rows of several experiments", args=(0, [(mixed,)]), part="mixed", secret=secret),
-        Case(name="efficiency of both series", args=(1, [(strong, 64), (strong, 512), (weak, 128), (weak, 4096), (mixed, 64)]), part="efficiency", secret=secret),
+        Case(
+            name="efficiency of both series",
+            args=(1, [(strong, 64), (strong, 512), (weak, 128), (weak, 4096), (mixed, 64)]),
+            part="efficiency",
+            secret=secret,
+        ),
         *(replace(plain(kind, 0, f"another {kind} job", [(job[kind],)]), secret=secret) for kind in ("strong", "weak")),
         replace(plain("mixed", 0, "rows of one experiment and of several", words), secret=secret),
         replace(plain("efficiency", 1, "efficiency of other jobs", rates), secret=secret),
-        Case(name="other jobs", args=(0, [(rows,) for rows in unseen]), kind="generality", part="fit", visible=False, secret=secret),
+        Case(
+            name="other jobs",
+            args=(0, [(rows,) for rows in unseen]),
+            kind="generality",
+            part="fit",
+            visible=False,
+            secret=secret,
+        ),
         Case(name="other jobs", args=(1, asked), kind="generality", part="efficiency", visible=False, secret=secret),
     ]
 
@@ -121,21 +150,48 @@ def _known(rows: Rows, growth: str) -> Sequence[tuple[str, Callable[[], Sequence
     n, t = _arrays(rows)
     other = "servers" if growth == "doublings" else "doublings"
     known = [
-        ("raw-seconds", lambda: constants(rows, growth, raw=True)[:2], "least squares on raw seconds hears the slowest row; divide each equation by its own seconds."),
+        (
+            "raw-seconds",
+            lambda: constants(rows, growth, raw=True)[:2],
+            "least squares on raw seconds hears the slowest row; divide each equation by its own seconds.",
+        ),
         ("turned-round", lambda: constants(rows, growth)[1::-1], "both constants are right, in the wrong order."),
-        ("milliseconds", lambda: [1e3 * each for each in constants(rows, growth)[:2]], "these are milliseconds; give seconds."),
-        ("one-gpu-rate", lambda: _all_over_one(rows, growth), "all ranks' tokens were divided by one GPU's rate: what does one GPU do in a step?"),
+        (
+            "milliseconds",
+            lambda: [1e3 * each for each in constants(rows, growth)[:2]],
+            "these are milliseconds; give seconds.",
+        ),
+        (
+            "one-gpu-rate",
+            lambda: _all_over_one(rows, growth),
+            "all ranks' tokens were divided by one GPU's rate: what does one GPU do in a step?",
+        ),
         ("line-through-ends", lambda: _ends(rows, growth), "a line through two rows; all of them count."),
-        ("speed-fitted", lambda: np.polyfit(column(kind, growth, n, n.min()), 1 / t, 1)[::-1], "you fitted speeds; seconds of a step are asked for."),
+        (
+            "speed-fitted",
+            lambda: np.polyfit(column(kind, growth, n, n.min()), 1 / t, 1)[::-1],
+            "you fitted speeds; seconds of a step are asked for.",
+        ),
     ]
     if kind == "weak":
         natural = constants(rows, growth)
         known += [
-            ("other-law", lambda: constants(rows, other)[:2], "that is another law of growth: what adds the same seconds each time?"),
-            ("natural-logarithm", lambda: (natural[0], natural[1] / math.log(2)), "a doubling is one step of log₂, not of ln."),
-            ("from-one-gpu", lambda: (natural[0] - natural[1] * float(column("weak", growth, float(n.min()), 1.0)), natural[1]),
-             "the first constant is that of the fewest GPUs measured, not of one."),
-        ]  # fmt: skip
+            (
+                "other-law",
+                lambda: constants(rows, other)[:2],
+                "that is another law of growth: what adds the same seconds each time?",
+            ),
+            (
+                "natural-logarithm",
+                lambda: (natural[0], natural[1] / math.log(2)),
+                "a doubling is one step of log₂, not of ln.",
+            ),
+            (
+                "from-one-gpu",
+                lambda: (natural[0] - natural[1] * float(column("weak", growth, float(n.min()), 1.0)), natural[1]),
+                "the first constant is that of the fewest GPUs measured, not of one.",
+            ),
+        ]
     return known
 
 
@@ -161,14 +217,25 @@ def _fit_fault(case: Case, rows: Rows, got: Any) -> Fault | None:
     if got is None:
         return "returned-none", f"{case.name}: it returned None: is a `return` missing?"
     if type(got) not in (tuple, list) or not got or got[0] not in ("strong", "weak", "mixed"):
-        return "wrong-shape", f'{case.name}: return ("strong", fixed, work, worst), ("weak", first, growth, worst) or ("mixed",); got {describe(got)}.'
+        return (
+            "wrong-shape",
+            f'{case.name}: return ("strong", fixed, work, worst), ("weak", first, growth, worst) or ("mixed",); got {describe(got)}.',
+        )
     if got[0] != want:
-        told_of = {"strong": "the batch is the same in all rows", "weak": "each GPU's batch is the same in all rows", "mixed": "neither the batch nor each GPU's stays"}
+        told_of = {
+            "strong": "the batch is the same in all rows",
+            "weak": "each GPU's batch is the same in all rows",
+            "mixed": "neither the batch nor each GPU's stays",
+        }
         return f"not-{want}", f"{case.name}: {got[0]!r} is said; {told_of[want]}."
     if case.part == "mixed" and want != "mixed":
         return None  # what follows the word is asked of that kind's own part
     if want == "mixed":
-        return None if len(got) == 1 else ("wrong-shape", f'{case.name}: nothing can be read off mixed rows: return ("mixed",).')
+        return (
+            None
+            if len(got) == 1
+            else ("wrong-shape", f'{case.name}: nothing can be read off mixed rows: return ("mixed",).')
+        )
     if len(got) != 4 or not all(is_number(each) for each in got[1:]):
         return "wrong-shape", f"{case.name}: three numbers follow the word; got {describe(got)}."
     first, second, worst = constants(rows, growth)
@@ -177,7 +244,10 @@ def _fit_fault(case: Case, rows: Rows, got: Any) -> Fault | None:
             one, other = way()
             if near(got[1], one, 1e-3) and near(got[2], other, 1e-3):
                 return name, f"{case.name}: {message}"
-        return "other-constants", f"{case.name}: your constants are {got[1] / first:.4g} and {got[2] / second:.4g} times ours."
+        return (
+            "other-constants",
+            f"{case.name}: your constants are {got[1] / first:.4g} and {got[2] / second:.4g} times ours.",
+        )
     return None if near(got[3], worst, CLOSE) else _residual_fault(case, rows, growth, got[3])
 
 
@@ -185,23 +255,41 @@ def _residual_fault(case: Case, rows: Rows, growth: str, got: float) -> Fault:
     n, t = _arrays(rows)
     first, second, worst = constants(rows, growth)
     off = (first + second * column(kind_of(rows), growth, n, n.min())) / t - 1
-    known = (("mean-residual", np.abs(off).mean(), "that is the mean residual; the worst one is asked for."),
-             ("root-mean-square", math.sqrt((off**2).mean()), "that is the root of the mean square; the worst one is asked for."),
-             ("sum-of-squares", (off**2).sum(), "that is the sum of squares; the worst one is asked for."),
-             ("residual-in-seconds", np.abs(off * t).max(), "that is in seconds; give the share of the measured time."),
-             ("over-the-fit", np.abs(1 / (1 + off) - 1).max(), "that is a share of the fit; give the share of the measured time: |fit / measured − 1|."),
-             ("signed", off.max(), "a row above the fit is as bad as one below."), ("percent", 100 * worst, "give a fraction, not per cent."))  # fmt: skip
+    known = (
+        ("mean-residual", np.abs(off).mean(), "that is the mean residual; the worst one is asked for."),
+        (
+            "root-mean-square",
+            math.sqrt((off**2).mean()),
+            "that is the root of the mean square; the worst one is asked for.",
+        ),
+        ("sum-of-squares", (off**2).sum(), "that is the sum of squares; the worst one is asked for."),
+        ("residual-in-seconds", np.abs(off * t).max(), "that is in seconds; give the share of the measured time."),
+        (
+            "over-the-fit",
+            np.abs(1 / (1 + off) - 1).max(),
+            "that is a share of the fit; give the share of the measured time: |fit / measured − 1|.",
+        ),
+        ("signed", off.max(), "a row above the fit is as bad as one below."),
+        ("percent", 100 * worst, "give a fraction, not per cent."),
+    )
     for name, value, message in known:
         if near(got, float(value), 1e-3):
             return name, f"{case.name}: both constants are right; {message}"
-    return "other-residual", f"{case.name}: both constants are right; the worst residual is {got / worst:.4g} times ours."
+    return (
+        "other-residual",
+        f"{case.name}: both constants are right; the worst residual is {got / worst:.4g} times ours.",
+    )
 
 
 def _efficiency_fault(case: Case, rows: Rows, ranks: int, got: Any) -> Fault | None:
     growth, where = case.secret["growth"], f"{case.name}, {ranks} GPUs"
     want = efficiency(rows, growth, ranks)
     if want is None:
-        return None if got is None else ("mixed-fitted", f"{where}: these rows are of several experiments; nothing follows: `None`.")
+        return (
+            None
+            if got is None
+            else ("mixed-fitted", f"{where}: these rows are of several experiments; nothing follows: `None`.")
+        )
     if got is None:
         return "returned-none", f"{where}: got None; the fit says something here."
     if not is_number(got):
@@ -212,10 +300,19 @@ def _efficiency_fault(case: Case, rows: Rows, ranks: int, got: Any) -> Fault | N
     fewest = min(row["ranks"] for row in rows)
     by_rank = {row["ranks"]: row["tokens_per_s"] for row in rows}
     known: Mapping[str, tuple[float, str]] = {
-        "speed-up": (want * ranks / fewest, "that is how much faster all together are, or step times over each other; one GPU's own speed is asked for."),
+        "speed-up": (
+            want * ranks / fewest,
+            "that is how much faster all together are, or step times over each other; one GPU's own speed is asked for.",
+        ),
         "upside-down": (1 / want if want else math.inf, "that is the fewest over the many."),
-        "measured": (by_rank.get(ranks, 0.0) / by_rank[fewest], "that is measured over measured; both by the fit are asked for."),
-        "against-one": (want / (efficiency(rows, growth, 1) or 1.0), "against the fewest measured, not against one GPU."),
+        "measured": (
+            by_rank.get(ranks, 0.0) / by_rank[fewest],
+            "that is measured over measured; both by the fit are asked for.",
+        ),
+        "against-one": (
+            want / (efficiency(rows, growth, 1) or 1.0),
+            "against the fewest measured, not against one GPU.",
+        ),
         "percent": (100 * want, "give a fraction, not per cent."),
     }
     for name, (value, message) in known.items():
@@ -229,17 +326,33 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     if told(found):
         return list(found)
     judge = _fit_fault if case.args[0] == 0 else _efficiency_fault
-    return [verdict(case.kind, case.part, case, next((fault for row, got in zip(case.args[1], found, strict=True) if (fault := judge(case, *row, got))), None))]
+    return [
+        verdict(
+            case.kind,
+            case.part,
+            case,
+            next(
+                (fault for row, got in zip(case.args[1], found, strict=True) if (fault := judge(case, *row, got))), None
+            ),
+        )
+    ]
 
 
 SCALINGS = {
     "scaling-fit": Judging(
-        shares={"values:strong": 0.15, "values:weak": 0.15, "values:mixed": 0.1, "values:efficiency": 0.15, "generality:fit": 0.25, "generality:efficiency": 0.2},
+        shares={
+            "values:strong": 0.15,
+            "values:weak": 0.15,
+            "values:mixed": 0.1,
+            "values:efficiency": 0.15,
+            "generality:fit": 0.25,
+            "generality:efficiency": 0.2,
+        },
         cases=_cases,
         verdicts=_verdicts,
         why="Speed that falls with N has a cause with a unit: seconds. With a fixed batch a part of each step stays while the work shrinks, so efficiency falls by itself; with "
-            "a fixed batch per GPU only what ranks wait for each other grows. Where the batch changes along the way, two causes are in one curve. Relative residuals say "
-            "how far the law may be believed, and an efficiency beyond the last row is a prediction to be tested, not a measurement.",
+        "a fixed batch per GPU only what ranks wait for each other grows. Where the batch changes along the way, two causes are in one curve. Relative residuals say "
+        "how far the law may be believed, and an efficiency beyond the last row is a prediction to be tested, not a measurement.",
         pytorch="torchtitan logs tokens/s of each GPU (`tps`) and MFU; a series over `--nproc-per-node` and nodes is what is fitted here.",
-    ),
-}  # fmt: skip
+    )
+}

@@ -70,7 +70,9 @@ def sweep(lines: Sequence[Line], edge: float, rng: random.Random, skip: int | No
 # --- ways to fit
 
 
-def _points(rows: Sweep, middle: Callable[[Sequence[float]], float] = statistics.median) -> tuple[np.ndarray, np.ndarray]:
+def _points(
+    rows: Sweep, middle: Callable[[Sequence[float]], float] = statistics.median
+) -> tuple[np.ndarray, np.ndarray]:
     pairs = sorted((row["nbytes"], middle(row["seconds"])) for row in rows)
     return np.array([n for n, _ in pairs], float), np.array([t for _, t in pairs])
 
@@ -91,7 +93,9 @@ def cut_of(n: np.ndarray, t: np.ndarray) -> int:
     return min(errors, key=errors.__getitem__)
 
 
-def predicted(rows: Sweep, nbytes: float, middle: Callable[[Sequence[float]], float] = statistics.median, raw: bool = False) -> float:
+def predicted(
+    rows: Sweep, nbytes: float, middle: Callable[[Sequence[float]], float] = statistics.median, raw: bool = False
+) -> float:
     """Seconds by the better of all cuts in two, each part a line of its own."""
     n, t = _points(rows, middle)
     cut = cut_of(n, t)
@@ -99,7 +103,9 @@ def predicted(rows: Sweep, nbytes: float, middle: Callable[[Sequence[float]], fl
     return _at(_line(n[part], t[part], np.ones(len(t[part])) if raw else 1 / t[part])[0], nbytes)
 
 
-def _one_line(weights: Callable[[np.ndarray], np.ndarray], some: slice = slice(None)) -> Callable[[Sweep, float], float]:
+def _one_line(
+    weights: Callable[[np.ndarray], np.ndarray], some: slice = slice(None)
+) -> Callable[[Sweep, float], float]:
     def value(rows: Sweep, nbytes: float) -> float:
         n, t = (each[some] for each in _points(rows))
         return _at(_line(n, t, weights(t))[0], nbytes)
@@ -118,16 +124,40 @@ def _straight_between(rows: Sweep, nbytes: float) -> float:
 
 
 _SLIPS: Sequence[tuple[str, Callable[[Sweep, float], float], str]] = (
-    ("raw-seconds", _one_line(np.ones_like), "least squares on raw seconds: the largest messages decide everything. Every time is uncertain by a share of itself."),
-    ("one-regime", _one_line(lambda t: 1 / t), "one line through all sizes; where the link has two regimes, it is neither."),
-    ("raw-seconds", lambda rows, nbytes: predicted(rows, nbytes, raw=True), "raw seconds within the regimes: its largest message decides alone."),
+    (
+        "raw-seconds",
+        _one_line(np.ones_like),
+        "least squares on raw seconds: the largest messages decide everything. Every time is uncertain by a share of itself.",
+    ),
+    (
+        "one-regime",
+        _one_line(lambda t: 1 / t),
+        "one line through all sizes; where the link has two regimes, it is neither.",
+    ),
+    (
+        "raw-seconds",
+        lambda rows, nbytes: predicted(rows, nbytes, raw=True),
+        "raw seconds within the regimes: its largest message decides alone.",
+    ),
     ("mean", lambda rows, nbytes: predicted(rows, nbytes, statistics.fmean), "the disturbed repeats are in the mean."),
-    ("mean", lambda rows, nbytes: predicted(rows, nbytes, lambda row: statistics.fmean(row[1:])), "the first repeat is left out, and other disturbed ones are in the mean."),
-    ("first-repeat", lambda rows, nbytes: predicted(rows, nbytes, lambda row: row[0]), "this rests on the first repeats, some of which were slow."),
-    ("largest-two", _one_line(lambda t: 1 / t, slice(-2, None)), "a line through the two largest sizes knows nothing of α."),
+    (
+        "mean",
+        lambda rows, nbytes: predicted(rows, nbytes, lambda row: statistics.fmean(row[1:])),
+        "the first repeat is left out, and other disturbed ones are in the mean.",
+    ),
+    (
+        "first-repeat",
+        lambda rows, nbytes: predicted(rows, nbytes, lambda row: row[0]),
+        "this rests on the first repeats, some of which were slow.",
+    ),
+    (
+        "largest-two",
+        _one_line(lambda t: 1 / t, slice(-2, None)),
+        "a line through the two largest sizes knows nothing of α.",
+    ),
     ("rate-of-largest", _rate_of_largest, "that is the rate of the largest message, as if messages had no latency."),
     ("held-flat", _straight_between, "between sizes that is a straight line, and beyond the largest nothing grows."),
-)  # fmt: skip
+)
 
 
 def _off(value: float, true: float) -> bool:
@@ -137,7 +167,9 @@ def _off(value: float, true: float) -> bool:
 # --- cases
 
 
-def _asked(kind: str, alpha: float, beta: float, rng: random.Random, skip: int | None, reach: float) -> tuple[tuple[Sweep, float], float]:
+def _asked(
+    kind: str, alpha: float, beta: float, rng: random.Random, skip: int | None, reach: float
+) -> tuple[tuple[Sweep, float], float]:
     """A sweep and a size that was left out of it, or lies beyond it; and its true seconds. One that our own fit can solve."""
     while True:
         lines, edge = regimes(kind, alpha, beta, rng)
@@ -160,7 +192,9 @@ def _tells(kind: str, rows: Sweep, nbytes: float, true: float, skip: int | None)
     return skip is None or nbytes > 1e5 or _off(_SLIPS[0][1](rows, nbytes), true)
 
 
-def _table(alpha: float, beta: float, rng: random.Random, reach: float, kinds: Sequence[str] = KINDS) -> list[tuple[tuple[Sweep, float], float]]:
+def _table(
+    alpha: float, beta: float, rng: random.Random, reach: float, kinds: Sequence[str] = KINDS
+) -> list[tuple[tuple[Sweep, float], float]]:
     """Rows for each kind of link: a small size left out, one in the middle, one near the end, and one far beyond."""
     return [_asked(kind, alpha, beta, rng, skip, reach) for kind in kinds for skip in (2, 4, 8, None)]
 
@@ -172,7 +206,11 @@ def _case(name: str, made: Sequence[tuple[tuple[Sweep, float], float]], **more: 
 
 def recorded_sweep(kind: str = "all_reduce") -> Sweep:
     """The rows of this course's recorded evidence."""
-    return [{"nbytes": row["nbytes"], "seconds": list(row["seconds"])} for row in recorded(RECORDED)["raw"]["rows"] if row["kind"] == kind]
+    return [
+        {"nbytes": row["nbytes"], "seconds": list(row["seconds"])}
+        for row in recorded(RECORDED)["raw"]["rows"]
+        if row["kind"] == kind
+    ]
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -180,15 +218,29 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     made = _table(alpha, beta, rng, reach)
     inside = [each for place, each in enumerate(made) if place % 4 < 3]
     whole = [sweep(*regimes(kind, alpha, beta, rng), rng) for kind in KINDS]
-    others = [each for _ in range(3) for each in _table(rng.uniform(3e-6, 6e-5), rng.uniform(2e9, 4e10), rng, rng.choice((4, 8, 16)))]
+    others = [
+        each
+        for _ in range(3)
+        for each in _table(rng.uniform(3e-6, 6e-5), rng.uniform(2e9, 4e10), rng, rng.choice((4, 8, 16)))
+    ]
     return [
         _case("a size left out", inside, part="left-out"),
         _case("a size beyond the largest", made[3::4], part="beyond"),
-        Case(name="each size in turn", args=(1, [(rows,) for rows in (*whole, recorded_sweep())]), kind="protocol", part="held-out"),
+        Case(
+            name="each size in turn",
+            args=(1, [(rows,) for rows in (*whole, recorded_sweep())]),
+            kind="protocol",
+            part="held-out",
+        ),
         _case("other links", others, kind="generality", part="links", visible=False),
-        Case(name="each size of other links", args=(1, [(recorded_sweep("send"),), *((each[0][0],) for each in others[:4])]), kind="generality", part="held-out",
-             visible=False),
-    ]  # fmt: skip
+        Case(
+            name="each size of other links",
+            args=(1, [(recorded_sweep("send"),), *((each[0][0],) for each in others[:4])]),
+            kind="generality",
+            part="held-out",
+            visible=False,
+        ),
+    ]
 
 
 # --- verdicts
@@ -221,13 +273,26 @@ def _honest_fault(case: Case, found: Sequence[Any]) -> Fault | None:
             return "no-rows", f"{case.name}: got {describe(got)}."
         said, others, everything = got["said"], got["others"], got["everything"]
         if type(said) is not dict or set(said) != {row["nbytes"] for row in rows}:
-            return "wrong-shape", f"{case.name}: return a dictionary with one ratio for each of the {len(rows)} sizes; got {describe(said)}."
-        if fault := next((fault for nbytes in sorted(said) if (fault := _ratio_fault(case, rows, nbytes, said, others, everything))), None):
+            return (
+                "wrong-shape",
+                f"{case.name}: return a dictionary with one ratio for each of the {len(rows)} sizes; got {describe(said)}.",
+            )
+        if fault := next(
+            (fault for nbytes in sorted(said) if (fault := _ratio_fault(case, rows, nbytes, said, others, everything))),
+            None,
+        ):
             return fault
     return None
 
 
-def _ratio_fault(case: Case, rows: Sweep, nbytes: int, said: Mapping[Any, Any], others: Mapping[Any, Any], everything: Mapping[Any, Any]) -> Fault | None:
+def _ratio_fault(
+    case: Case,
+    rows: Sweep,
+    nbytes: int,
+    said: Mapping[Any, Any],
+    others: Mapping[Any, Any],
+    everything: Mapping[Any, Any],
+) -> Fault | None:
     got, want = said[nbytes], others[nbytes]
     where = f"{case.name}, {bytes_text(nbytes)}"
     if not is_number(got):
@@ -239,7 +304,11 @@ def _ratio_fault(case: Case, rows: Sweep, nbytes: int, said: Mapping[Any, Any], 
     seconds = next(row["seconds"] for row in rows if row["nbytes"] == nbytes)
     middle = statistics.median(seconds)
     known = (
-        ("seen-before", everything[nbytes], "your fit had seen this size when it was asked to predict it. Leave its row out."),
+        (
+            "seen-before",
+            everything[nbytes],
+            "your fit had seen this size when it was asked to predict it. Leave its row out.",
+        ),
         ("upside-down", 1 / want if want else math.inf, "that is measured over predicted."),
         ("difference", want - 1, "that is the error; the ratio of predicted to measured is asked for."),
         ("seconds", want * middle, "these are seconds; the ratio of predicted to measured is asked for."),
@@ -249,8 +318,14 @@ def _ratio_fault(case: Case, rows: Sweep, nbytes: int, said: Mapping[Any, Any], 
         if near(got, value, 1e-6):
             return name, f"{where}: {message}"
     if near(got, 1.0, 1e-9):
-        return "too-good", f"{where}: a ratio of exactly 1 is no prediction. What does your first function say without this row?"
-    return "not-your-own", f"{where}: your first function, without this size, says {want:.4g} times the measured seconds; you report {got:.4g}."
+        return (
+            "too-good",
+            f"{where}: a ratio of exactly 1 is no prediction. What does your first function say without this row?",
+        )
+    return (
+        "not-your-own",
+        f"{where}: your first function, without this size, says {want:.4g} times the measured seconds; you report {got:.4g}.",
+    )
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -262,12 +337,18 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 SWEEPS = {
     "held-out-message": Judging(
-        shares={"values:left-out": 0.25, "values:beyond": 0.15, "protocol:held-out": 0.2, "generality:links": 0.3, "generality:held-out": 0.1},
+        shares={
+            "values:left-out": 0.25,
+            "values:beyond": 0.15,
+            "protocol:held-out": 0.2,
+            "generality:links": 0.3,
+            "generality:held-out": 0.1,
+        },
         cases=_cases,
         verdicts=_verdicts,
         why="A fit is believed where it has been wrong-footed and was not: on a size that it has not seen. Times are uncertain by shares of themselves, so squares of raw "
-            "seconds hear the largest message only; and a line through two regimes describes neither. Medians do not feel a disturbed repeat. On real links some "
-            "ratios stay far from 1: there the line is not what the link does, and that is a finding.",
+        "seconds hear the largest message only; and a line through two regimes describes neither. Medians do not feel a disturbed repeat. On real links some "
+        "ratios stay far from 1: there the line is not what the link does, and that is a finding.",
         pytorch="`./course run collectives` measures the sweep; nccl-tests prints the same for GPUs. NCCL's own switch between protocols is such a border (`NCCL_PROTO`).",
-    ),
-}  # fmt: skip
+    )
+}

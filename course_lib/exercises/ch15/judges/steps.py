@@ -22,21 +22,27 @@ def measured_seconds(params: Params) -> float:
 def _reveal(params: Params) -> str:
     run = recorded(params["run"])
     said, took = run["predicted"]["step_seconds"], measured_seconds(params)
-    parts = ", ".join(f"{name} {duration_text(seconds)}" for name, seconds in run["predicted"]["seconds"].items() if seconds)
-    return (f"{duration_text(took)} at the median. The course's own tools had predicted {duration_text(said)} ({parts}) from the same rates: "
-            f"measured over predicted is {took / said:.2f}.")  # fmt: skip
+    parts = ", ".join(
+        f"{name} {duration_text(seconds)}" for name, seconds in run["predicted"]["seconds"].items() if seconds
+    )
+    return (
+        f"{duration_text(took)} at the median. The course's own tools had predicted {duration_text(said)} ({parts}) from the same rates: "
+        f"measured over predicted is {took / said:.2f}."
+    )
 
 
 PREDICTED = {
     "predict-real-step": Judging(
         shares={"values:interval": 1.0},
         cases=lambda params, rng: [Case(name="your interval", part="interval")],
-        verdicts=lambda params, case, outcome: [verdict("values", "interval", case, interval_fault(outcome.value, "seconds"))],
+        verdicts=lambda params, case, outcome: [
+            verdict("values", "interval", case, interval_fault(outcome.value, "seconds"))
+        ],
         why="A roof is not a forecast. Large matmuls alone give a floor; everything that is no matmul, waiting for the slowest process, calls of the library and sharing cores "
-            "come on top, and on a small model they are the most of it. What a prediction is good for is the ratio: it says how much there is to explain.",
+        "come on top, and on a small model they are the most of it. What a prediction is good for is the ratio: it says how much there is to explain.",
         pytorch="`torch.utils.flop_counter.FlopCounterMode` counts the FLOPs of a step; `torch.utils.benchmark.Timer` times it.",
         reveal=_reveal,
         truth=measured_seconds,
-    ),
-}  # fmt: skip
+    )
+}
 JUDGINGS: dict[str, Judging] = {**PREDICTED, **TRACES, **PARTS, **PEAKS, **MONEY}

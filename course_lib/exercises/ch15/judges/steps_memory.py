@@ -27,10 +27,13 @@ def during(job: Job, u: int) -> Held:
     units, ranks, width = job["units"], job["ranks"], job["width"]
     first = max(u - 1, 0) if job["reshard"] else 0
     return {
-        "state": (WEIGHT + MOMENTS) * (sum(units) + job["rest"]) / ranks, "gradients": WEIGHT * sum(units[u + 1 :]) / ranks,
-        "gathered": width * (sum(units[first : u + 1]) + job["rest"]), "whole gradient": width * units[u],
-        "activations": sum(job["activations"][: u + 1]), "work": job["work"][u],
-    }  # fmt: skip
+        "state": (WEIGHT + MOMENTS) * (sum(units) + job["rest"]) / ranks,
+        "gradients": WEIGHT * sum(units[u + 1 :]) / ranks,
+        "gathered": width * (sum(units[first : u + 1]) + job["rest"]),
+        "whole gradient": width * units[u],
+        "activations": sum(job["activations"][: u + 1]),
+        "work": job["work"][u],
+    }
 
 
 def moments(job: Job) -> list[Held]:
@@ -58,60 +61,204 @@ def _gathered(job: Job, one: Held, units: Sequence[float]) -> Held:
 
 
 FSDP = Parts(
-    unit="bytes", want=fullest,
-    words=lambda job: f"{len(job['units'])} units, {job['ranks']} ranks, width {job['width']}, {'resharded' if job['reshard'] else 'kept'}",
-    slips=(
-        Slip("most-of-each", lambda job: {name: max(one[name] for one in moments(job)) for name in during(job, 0)},
-             "this is the most that this part ever has. The parts of **one** moment are asked for, that with the largest sum."),
-        _slip("not-shared-out", lambda job, u, one: {"state": one["state"] * job["ranks"], "gradients": one["gradients"] * job["ranks"]}, "this is all ranks' together; one holds its share."),
-        _slip("state-without-rest", lambda job, u, one: {"state": (WEIGHT + MOMENTS) * sum(job["units"]) / job["ranks"]}, "what is in no unit is sharded as well, and has moments."),
-        _slip("state-with-gradients", lambda job, u, one: {"state": one["state"] / (WEIGHT + MOMENTS) * (2 * WEIGHT + MOMENTS)}, "gradients are a part of their own: weights and moments are here."),
-        _slip("state-narrow", lambda job, u, one: {"state": (job["width"] + MOMENTS) * (sum(job["units"]) + job["rest"]) / job["ranks"]},
-              "in mixed precision the weights that are kept and stepped have 4 bytes; `width` is of what is gathered."),
-        _slip("gradients-narrow", lambda job, u, one: {"gradients": job["width"] * sum(job["units"][u + 1 :]) / job["ranks"]}, "a rank keeps its share of gradients in 4 bytes."),
-        _slip("own-gradient-done", lambda job, u, one: {"gradients": WEIGHT * sum(job["units"][u:]) / job["ranks"]}, "unit u's own gradient is not reduced yet: only those of units behind it are."),
-        _slip("all-gradients", lambda job, u, one: {"gradients": WEIGHT * sum(job["units"]) / job["ranks"]}, "gradients of units whose backward is still to come do not exist."),
-        _slip("gradients-of-the-wrong-end", lambda job, u, one: {"gradients": WEIGHT * sum(job["units"][:u]) / job["ranks"]}, "the backward begins with the last unit: those behind u are done."),
-        Slip("not-kept", lambda job: None if job["reshard"] else _with(job, reshard=True), "without `reshard`, all units whose backward is to come are still whole."),
-        Slip("kept", lambda job: _with(job, reshard=False) if job["reshard"] else None, "with `reshard`, only unit u and the next one in turn are whole."),
-        _slip("one-gathered", lambda job, u, one: _gathered(job, one, job["units"][u : u + 1]), "the unit whose turn is next is on its way already."),
-        _slip("two-of-the-largest", lambda job, u, one: _gathered(job, one, [2 * max(job["units"])]), "units differ: count those that are whole at this moment."),
-        _slip("wrong-neighbour", lambda job, u, one: _gathered(job, one, job["units"][u : u + 2]), "the backward goes from the last unit to the first: the next in turn is u − 1."),
-        _slip("rest-not-gathered", lambda job, u, one: {"gathered": one["gathered"] - job["width"] * job["rest"]}, "the rest is gathered all the time."),
-        _slip("always-wide", lambda job, u, one: {name: one[name] / job["width"] * 4 for name in ("gathered", "whole gradient")}, "what is gathered has `width` bytes a number."),
-        _slip("share-of-gradient", lambda job, u, one: {"whole gradient": one["whole gradient"] / job["ranks"]}, "before it is reduced, a unit's gradient lies whole on every rank."),
-        _slip("activations-of-done", lambda job, u, one: {"activations": sum(job["activations"][u:])}, "activations go as the backward comes by: those of units behind u are gone."),
-        _slip("activations-of-one", lambda job, u, one: {"activations": job["activations"][u]}, "those of the units whose backward is still to come are there, too."),
-        _slip("all-activations", lambda job, u, one: {"activations": sum(job["activations"])}, "activations go as the backward comes by: those of units behind u are gone."),
-        _slip("all-work", lambda job, u, one: {"work": sum(job["work"])}, "what a backward makes is dropped again: one unit's at a time."),
-        Slip("always-the-last", lambda job: during(job, len(job["units"]) - 1), "this is when the last unit's backward runs; here another moment is fuller."),
-        Slip("always-the-first", lambda job: during(job, 0), "this is when the first unit's backward runs; here another moment is fuller."),
+    unit="bytes",
+    want=fullest,
+    words=lambda job: (
+        f"{len(job['units'])} units, {job['ranks']} ranks, width {job['width']}, {'resharded' if job['reshard'] else 'kept'}"
     ),
-)  # fmt: skip
+    slips=(
+        Slip(
+            "most-of-each",
+            lambda job: {name: max(one[name] for one in moments(job)) for name in during(job, 0)},
+            "this is the most that this part ever has. The parts of **one** moment are asked for, that with the largest sum.",
+        ),
+        _slip(
+            "not-shared-out",
+            lambda job, u, one: {"state": one["state"] * job["ranks"], "gradients": one["gradients"] * job["ranks"]},
+            "this is all ranks' together; one holds its share.",
+        ),
+        _slip(
+            "state-without-rest",
+            lambda job, u, one: {"state": (WEIGHT + MOMENTS) * sum(job["units"]) / job["ranks"]},
+            "what is in no unit is sharded as well, and has moments.",
+        ),
+        _slip(
+            "state-with-gradients",
+            lambda job, u, one: {"state": one["state"] / (WEIGHT + MOMENTS) * (2 * WEIGHT + MOMENTS)},
+            "gradients are a part of their own: weights and moments are here.",
+        ),
+        _slip(
+            "state-narrow",
+            lambda job, u, one: {"state": (job["width"] + MOMENTS) * (sum(job["units"]) + job["rest"]) / job["ranks"]},
+            "in mixed precision the weights that are kept and stepped have 4 bytes; `width` is of what is gathered.",
+        ),
+        _slip(
+            "gradients-narrow",
+            lambda job, u, one: {"gradients": job["width"] * sum(job["units"][u + 1 :]) / job["ranks"]},
+            "a rank keeps its share of gradients in 4 bytes.",
+        ),
+        _slip(
+            "own-gradient-done",
+            lambda job, u, one: {"gradients": WEIGHT * sum(job["units"][u:]) / job["ranks"]},
+            "unit u's own gradient is not reduced yet: only those of units behind it are.",
+        ),
+        _slip(
+            "all-gradients",
+            lambda job, u, one: {"gradients": WEIGHT * sum(job["units"]) / job["ranks"]},
+            "gradients of units whose backward is still to come do not exist.",
+        ),
+        _slip(
+            "gradients-of-the-wrong-end",
+            lambda job, u, one: {"gradients": WEIGHT * sum(job["units"][:u]) / job["ranks"]},
+            "the backward begins with the last unit: those behind u are done.",
+        ),
+        Slip(
+            "not-kept",
+            lambda job: None if job["reshard"] else _with(job, reshard=True),
+            "without `reshard`, all units whose backward is to come are still whole.",
+        ),
+        Slip(
+            "kept",
+            lambda job: _with(job, reshard=False) if job["reshard"] else None,
+            "with `reshard`, only unit u and the next one in turn are whole.",
+        ),
+        _slip(
+            "one-gathered",
+            lambda job, u, one: _gathered(job, one, job["units"][u : u + 1]),
+            "the unit whose turn is next is on its way already.",
+        ),
+        _slip(
+            "two-of-the-largest",
+            lambda job, u, one: _gathered(job, one, [2 * max(job["units"])]),
+            "units differ: count those that are whole at this moment.",
+        ),
+        _slip(
+            "wrong-neighbour",
+            lambda job, u, one: _gathered(job, one, job["units"][u : u + 2]),
+            "the backward goes from the last unit to the first: the next in turn is u − 1.",
+        ),
+        _slip(
+            "rest-not-gathered",
+            lambda job, u, one: {"gathered": one["gathered"] - job["width"] * job["rest"]},
+            "the rest is gathered all the time.",
+        ),
+        _slip(
+            "always-wide",
+            lambda job, u, one: {name: one[name] / job["width"] * 4 for name in ("gathered", "whole gradient")},
+            "what is gathered has `width` bytes a number.",
+        ),
+        _slip(
+            "share-of-gradient",
+            lambda job, u, one: {"whole gradient": one["whole gradient"] / job["ranks"]},
+            "before it is reduced, a unit's gradient lies whole on every rank.",
+        ),
+        _slip(
+            "activations-of-done",
+            lambda job, u, one: {"activations": sum(job["activations"][u:])},
+            "activations go as the backward comes by: those of units behind u are gone.",
+        ),
+        _slip(
+            "activations-of-one",
+            lambda job, u, one: {"activations": job["activations"][u]},
+            "those of the units whose backward is still to come are there, too.",
+        ),
+        _slip(
+            "all-activations",
+            lambda job, u, one: {"activations": sum(job["activations"])},
+            "activations go as the backward comes by: those of units behind u are gone.",
+        ),
+        _slip(
+            "all-work",
+            lambda job, u, one: {"work": sum(job["work"])},
+            "what a backward makes is dropped again: one unit's at a time.",
+        ),
+        Slip(
+            "always-the-last",
+            lambda job: during(job, len(job["units"]) - 1),
+            "this is when the last unit's backward runs; here another moment is fuller.",
+        ),
+        Slip(
+            "always-the-first",
+            lambda job: during(job, 0),
+            "this is when the first unit's backward runs; here another moment is fuller.",
+        ),
+    ),
+)
 
 
 def job(rng: random.Random, **wish: Any) -> dict[str, Any]:
     """A job whose units differ; some have many activations, and some nearly none."""
     count = rng.randrange(2, 9)
     units, much = [rng.randrange(10, 400) * 100_000 for _ in range(count)], rng.choice((1e-3, 1, 4))
-    return {"units": units, "rest": rng.randrange(0, 900) * 10_000, "ranks": rng.choice((2, 3, 4, 8, 64)), "width": rng.choice((2, 4)), "reshard": rng.random() < 0.6,
-            "activations": [round(much * unit * rng.uniform(1, 4)) for unit in units], "work": [round(unit * rng.uniform(0, 2)) for unit in units], **wish}  # fmt: skip
+    return {
+        "units": units,
+        "rest": rng.randrange(0, 900) * 10_000,
+        "ranks": rng.choice((2, 3, 4, 8, 64)),
+        "width": rng.choice((2, 4)),
+        "reshard": rng.random() < 0.6,
+        "activations": [round(much * unit * rng.uniform(1, 4)) for unit in units],
+        "work": [round(unit * rng.uniform(0, 2)) for unit in units],
+        **wish,
+    }
 
 
 def _fsdp_cases(params: Params, rng: random.Random) -> list[Case]:
-    mixed: Job = {"units": [2_000_000, 3_000_000, 9_000_000, 6_000_000], "rest": 2_500_000, "ranks": 4, "width": 2, "activations": [8.5e6, 6.1e6, 9.25e6, 7.1e6],
-             "work": [1e6, 3e6, 30e6, 2e6]}
-    light: Job = {"activations": [0.0] * 6, "work": [0.0] * 6, "units": [4_000_000, 5_000_000, 4_000_000, 6_000_000, 5_000_000, 4_000_000]}
+    mixed: Job = {
+        "units": [2_000_000, 3_000_000, 9_000_000, 6_000_000],
+        "rest": 2_500_000,
+        "ranks": 4,
+        "width": 2,
+        "activations": [8.5e6, 6.1e6, 9.25e6, 7.1e6],
+        "work": [1e6, 3e6, 30e6, 2e6],
+    }
+    light: Job = {
+        "activations": [0.0] * 6,
+        "work": [0.0] * 6,
+        "units": [4_000_000, 5_000_000, 4_000_000, 6_000_000, 5_000_000, 4_000_000],
+    }
     return [
         Case(name="the recorded runs", args=(0, [(one,) for one in params["jobs"]]), part="recorded"),
-        Case(name="mixed precision, units that differ", args=(0, [({**mixed, "reshard": reshard},) for reshard in (True, False)]), part="mixed"),
-        Case(name="mixed precision, other units", args=(0, [(job(rng, width=2, reshard=reshard),) for reshard in (True, False)]), part="mixed", visible=False),
-        Case(name="other jobs", args=(0, [(job(rng),) for _ in range(25)]), kind="generality", part="jobs", visible=False),
-        Case(name="hardly any activations", args=(0, [(job(rng, **light, ranks=2, width=2, reshard=True),), (job(rng, **light, ranks=3, width=4, reshard=False),)]),
-             kind="generality", part="jobs", visible=False),
-        Case(name="one unit", args=(0, [(job(rng, units=[7_000_000], activations=[5e6], work=[1e6], reshard=reshard),) for reshard in (True, False)]), kind="generality",
-             part="jobs", visible=False),
-    ]  # fmt: skip
+        Case(
+            name="mixed precision, units that differ",
+            args=(0, [({**mixed, "reshard": reshard},) for reshard in (True, False)]),
+            part="mixed",
+        ),
+        Case(
+            name="mixed precision, other units",
+            args=(0, [(job(rng, width=2, reshard=reshard),) for reshard in (True, False)]),
+            part="mixed",
+            visible=False,
+        ),
+        Case(
+            name="other jobs", args=(0, [(job(rng),) for _ in range(25)]), kind="generality", part="jobs", visible=False
+        ),
+        Case(
+            name="hardly any activations",
+            args=(
+                0,
+                [
+                    (job(rng, **light, ranks=2, width=2, reshard=True),),
+                    (job(rng, **light, ranks=3, width=4, reshard=False),),
+                ],
+            ),
+            kind="generality",
+            part="jobs",
+            visible=False,
+        ),
+        Case(
+            name="one unit",
+            args=(
+                0,
+                [
+                    (job(rng, units=[7_000_000], activations=[5e6], work=[1e6], reshard=reshard),)
+                    for reshard in (True, False)
+                ],
+            ),
+            kind="generality",
+            part="jobs",
+            visible=False,
+        ),
+    ]
 
 
 def _fsdp_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -132,7 +279,15 @@ def in_flight(stages: int, s: int, schedule: str, count: int) -> int:
     return count if schedule == "gpipe" else min(stages - s, count)
 
 
-def peaks(job: Job, schedule: str, count: int, flying: Callable[[int, int, str, int], float] = in_flight, held: bool = True, back: bool = True, work: bool = True) -> list[float]:
+def peaks(
+    job: Job,
+    schedule: str,
+    count: int,
+    flying: Callable[[int, int, str, int], float] = in_flight,
+    held: bool = True,
+    back: bool = True,
+    work: bool = True,
+) -> list[float]:
     """Bytes of each stage at its fullest; without what sent outputs, a gradient that came back or a backward's work take, where those are off."""
     stages, found = len(job["state"]), []
     for s, out in enumerate(crosses(job)):
@@ -159,25 +314,76 @@ def _inputs(job: Job, schedule: str, count: int) -> dict[str, float]:
 
 
 STAGES = Parts(
-    unit="bytes", named="a list, one number for each stage,", want=lambda *row: _named(peaks(*row)),
+    unit="bytes",
+    named="a list, one number for each stage,",
+    want=lambda *row: _named(peaks(*row)),
     words=lambda job, schedule, count: f"{schedule}, {len(job['state'])} stages, {count} micro-batches",
     slips=(
-        Slip("gpipe-for-both", lambda job, schedule, count: _named(peaks(job, "gpipe", count)), "1F1B does not wait for all forwards: how many has this stage done when its first backward comes?"),
-        Slip("1f1b-for-both", lambda job, schedule, count: _named(peaks(job, "1f1b", count)), "GPipe holds all micro-batches on every stage."),
-        _wrongly("not-capped", "there are fewer micro-batches than that.", flying=lambda p, s, schedule, m: m if schedule == "gpipe" else p - s),
-        _wrongly("one-more", "one micro-batch too many is held.", flying=lambda p, s, schedule, m: in_flight(p, s, schedule, m) + 1),
-        _wrongly("one-less", "one micro-batch too few is held: the last stage of 1F1B holds one.", flying=lambda p, s, schedule, m: in_flight(p, s, schedule, m) - 1),
-        _wrongly("stages-alike", "stages do not hold alike many: the later one comes, the sooner its backward does.", flying=lambda p, s, schedule, m: m if schedule == "gpipe" else min(p, m)),
-        _wrongly("turned-round", "it is the first stage that holds the most.", flying=lambda p, s, schedule, m: m if schedule == "gpipe" else min(s + 1, m)),
-        _wrongly("outputs-forgotten", "each output that was sent on stays until its micro-batch's backward.", held=False),
-        _wrongly("gradient-forgotten", "the gradient that the next stage sends back has to lie somewhere, too.", back=False),
-        _wrongly("boundary-forgotten", "what crosses between stages is missing: outputs until their backward, and a gradient.", held=False, back=False),
+        Slip(
+            "gpipe-for-both",
+            lambda job, schedule, count: _named(peaks(job, "gpipe", count)),
+            "1F1B does not wait for all forwards: how many has this stage done when its first backward comes?",
+        ),
+        Slip(
+            "1f1b-for-both",
+            lambda job, schedule, count: _named(peaks(job, "1f1b", count)),
+            "GPipe holds all micro-batches on every stage.",
+        ),
+        _wrongly(
+            "not-capped",
+            "there are fewer micro-batches than that.",
+            flying=lambda p, s, schedule, m: m if schedule == "gpipe" else p - s,
+        ),
+        _wrongly(
+            "one-more",
+            "one micro-batch too many is held.",
+            flying=lambda p, s, schedule, m: in_flight(p, s, schedule, m) + 1,
+        ),
+        _wrongly(
+            "one-less",
+            "one micro-batch too few is held: the last stage of 1F1B holds one.",
+            flying=lambda p, s, schedule, m: in_flight(p, s, schedule, m) - 1,
+        ),
+        _wrongly(
+            "stages-alike",
+            "stages do not hold alike many: the later one comes, the sooner its backward does.",
+            flying=lambda p, s, schedule, m: m if schedule == "gpipe" else min(p, m),
+        ),
+        _wrongly(
+            "turned-round",
+            "it is the first stage that holds the most.",
+            flying=lambda p, s, schedule, m: m if schedule == "gpipe" else min(s + 1, m),
+        ),
+        _wrongly(
+            "outputs-forgotten", "each output that was sent on stays until its micro-batch's backward.", held=False
+        ),
+        _wrongly(
+            "gradient-forgotten", "the gradient that the next stage sends back has to lie somewhere, too.", back=False
+        ),
+        _wrongly(
+            "boundary-forgotten",
+            "what crosses between stages is missing: outputs until their backward, and a gradient.",
+            held=False,
+            back=False,
+        ),
         _wrongly("work-forgotten", "what one backward makes and drops again is missing.", work=False),
-        Slip("inputs-for-outputs", _inputs, "`boundary[s]` crosses **after** stage s; the input is among what its layers keep."),
-        Slip("work-each", lambda job, schedule, count: _named([peak + (in_flight(len(job["state"]), s, schedule, count) - 1) * job["work"][s] for s, peak in enumerate(peaks(job, schedule, count))]),
-             "one backward runs at a time, so its work is there once."),
+        Slip(
+            "inputs-for-outputs",
+            _inputs,
+            "`boundary[s]` crosses **after** stage s; the input is among what its layers keep.",
+        ),
+        Slip(
+            "work-each",
+            lambda job, schedule, count: _named(
+                [
+                    peak + (in_flight(len(job["state"]), s, schedule, count) - 1) * job["work"][s]
+                    for s, peak in enumerate(peaks(job, schedule, count))
+                ]
+            ),
+            "one backward runs at a time, so its work is there once.",
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def most(job: Job, schedule: str, memory: float, of: Callable[[Sequence[float]], float] = max) -> int | None:
@@ -195,25 +401,51 @@ def most(job: Job, schedule: str, memory: float, of: Callable[[Sequence[float]],
 
 
 MOST = Column(
-    part="most", unit="micro-batches", want=most, rel=1e-9, words=lambda job, schedule, memory: f"{schedule}, {len(job['state'])} stages, {bytes_text(memory)} each",
+    part="most",
+    unit="micro-batches",
+    want=most,
+    rel=1e-9,
+    words=lambda job, schedule, memory: f"{schedule}, {len(job['state'])} stages, {bytes_text(memory)} each",
     none="1F1B holds no more than there are stages, so if that many fit, any number does: `None`",
     slips=(
         Slip("one-more", lambda j, s, m: (most(j, s, m) or 0) + 1, "with these, some stage needs more than it has."),
-        Slip("one-less", lambda j, s, m: most(j, s, m) - 1 if most(j, s, m) else None, "one more fits; exactly full is enough."),
-        Slip("first-stage-only", lambda j, s, m: most(j, s, m, lambda found: found[0]), "the first stage fits, another does not."),
-        Slip("last-stage-only", lambda j, s, m: most(j, s, m, lambda found: found[-1]), "the last stage fits, another does not."),
+        Slip(
+            "one-less",
+            lambda j, s, m: most(j, s, m) - 1 if most(j, s, m) else None,
+            "one more fits; exactly full is enough.",
+        ),
+        Slip(
+            "first-stage-only",
+            lambda j, s, m: most(j, s, m, lambda found: found[0]),
+            "the first stage fits, another does not.",
+        ),
+        Slip(
+            "last-stage-only",
+            lambda j, s, m: most(j, s, m, lambda found: found[-1]),
+            "the last stage fits, another does not.",
+        ),
         Slip("as-gpipe", lambda j, s, m: most(j, "gpipe", m), "this is GPipe's number."),
-        Slip("mean-stage", lambda j, s, m: most(j, s, m, lambda found: sum(found) / len(found)), "the fullest stage decides, not their mean."),
+        Slip(
+            "mean-stage",
+            lambda j, s, m: most(j, s, m, lambda found: sum(found) / len(found)),
+            "the fullest stage decides, not their mean.",
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def pipeline(rng: random.Random, stages: int) -> dict[str, Any]:
     """Stages that differ, in whole bytes."""
+
     def draw(count: int, low: int, high: int) -> list[int]:
         return [rng.randrange(low, high) * 1000 for _ in range(count)]
 
-    return {"state": draw(stages, 10_000, 90_000), "kept": draw(stages, 500, 9000), "boundary": draw(stages - 1, 50, 900), "work": draw(stages, 0, 4000)}
+    return {
+        "state": draw(stages, 10_000, 90_000),
+        "kept": draw(stages, 500, 9000),
+        "boundary": draw(stages - 1, 50, 900),
+        "work": draw(stages, 0, 4000),
+    }
 
 
 def _limits(rng: random.Random, count: int) -> list[tuple[Any, ...]]:
@@ -234,12 +466,30 @@ def _pipeline_cases(params: Params, rng: random.Random) -> list[Case]:
         return pipeline(rng, rng.randrange(1, 8)), rng.choice(("gpipe", "1f1b")), rng.randrange(1, 20)
 
     return [
-        Case(name="the recorded pipeline", args=(0, [(own, schedule, count) for schedule in ("gpipe", "1f1b")]), part="peaks"),
-        Case(name="stages that differ", args=(0, [(odd, schedule, each) for schedule in ("gpipe", "1f1b") for each in (2, 8)]), part="peaks"),
-        Case(name="how many fit", args=(1, [(own, "gpipe", full), (own, "1f1b", full), (own, "gpipe", small), (own, "1f1b", 0.5 * small)]), part="most"),
-        Case(name="other pipelines", args=(0, [row() for _ in range(25)]), kind="generality", part="pipelines", visible=False),
+        Case(
+            name="the recorded pipeline",
+            args=(0, [(own, schedule, count) for schedule in ("gpipe", "1f1b")]),
+            part="peaks",
+        ),
+        Case(
+            name="stages that differ",
+            args=(0, [(odd, schedule, each) for schedule in ("gpipe", "1f1b") for each in (2, 8)]),
+            part="peaks",
+        ),
+        Case(
+            name="how many fit",
+            args=(1, [(own, "gpipe", full), (own, "1f1b", full), (own, "gpipe", small), (own, "1f1b", 0.5 * small)]),
+            part="most",
+        ),
+        Case(
+            name="other pipelines",
+            args=(0, [row() for _ in range(25)]),
+            kind="generality",
+            part="pipelines",
+            visible=False,
+        ),
         Case(name="other limits", args=(1, _limits(rng, 25)), kind="generality", part="limits", visible=False),
-    ]  # fmt: skip
+    ]
 
 
 def _pipeline_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -252,7 +502,14 @@ def _pipeline_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Ver
         stages = len(row[0]["state"])
         if type(got) not in (list, tuple) or len(got) != stages:
             name = "returned-none" if got is None else "wrong-shape"
-            return [verdict(case.kind, case.part, case, (name, f"{STAGES.words(*row)}: return a list of {stages} numbers; got {describe(got)}."))]
+            return [
+                verdict(
+                    case.kind,
+                    case.part,
+                    case,
+                    (name, f"{STAGES.words(*row)}: return a list of {stages} numbers; got {describe(got)}."),
+                )
+            ]
     return [verdict(case.kind, case.part, case, fault_of_parts(STAGES, case, [_named(got) for got in found]))]
 
 
@@ -262,8 +519,8 @@ PEAKS = {
         cases=_fsdp_cases,
         verdicts=_fsdp_verdicts,
         why="A peak is one moment, and the parts of a step are not full at the same one: where activations are the most, it is the beginning of the backward pass, with no gradients yet; where the state is, it is the end. "
-            "Sharding makes state and gradients small; two units, one whole gradient and a unit's work stay, however many ranks there are. A sum of largest parts is an upper bound, and one without "
-            "work space a lower one: the recorded runs lie between.",
+        "Sharding makes state and gradients small; two units, one whole gradient and a unit's work stay, however many ranks there are. A sum of largest parts is an upper bound, and one without "
+        "work space a lower one: the recorded runs lie between.",
         pytorch="`torch.cuda.max_memory_allocated()`, and `torch.cuda.memory._record_memory_history()` for what was there at that moment; `fully_shard(..., reshard_after_forward=False)` keeps units.",
     ),
     "pipeline-peaks": Judging(
@@ -271,7 +528,7 @@ PEAKS = {
         cases=_pipeline_cases,
         verdicts=_pipeline_verdicts,
         why="What a schedule changes is how many micro-batches wait between forward and backward: all of them under GPipe, on every stage; under 1F1B as many as there are stages from here to the end. So 1F1B's memory stops "
-            "growing with the micro-batches, of which one wants many for a small bubble, and its first stage is the fullest.",
+        "growing with the micro-batches, of which one wants many for a small bubble, and its first stage is the fullest.",
         pytorch="`torch.distributed.pipelining.ScheduleGPipe` and `Schedule1F1B` on a `PipelineStage`, which keeps each micro-batch's outputs and received tensors until its backward.",
     ),
-}  # fmt: skip
+}

@@ -62,23 +62,50 @@ def _scaled(row: Sequence[Any], factor: float) -> dict[str, float]:
 
 
 LEDGER = Parts(
-    unit="dollars", grain=0.5001 * CENT, want=ledger, words=lambda stages, stop, gpus, price, increment: f"{len(stages)} stages, {gpus} GPUs at ${price:g}, stopped at {stop:g} min, billed by {increment:g}",
+    unit="dollars",
+    grain=0.5001 * CENT,
+    want=ledger,
+    words=lambda stages, stop, gpus, price, increment: (
+        f"{len(stages)} stages, {gpus} GPUs at ${price:g}, stopped at {stop:g} min, billed by {increment:g}"
+    ),
     slips=(
         Slip("one-gpu", lambda *row: _scaled(row, 1 / row[2]), "this is one GPU's; all of them are billed."),
         Slip("hours-for-minutes", lambda *row: _scaled(row, 60), "the price is of an hour, and stages are in minutes."),
-        Slip("cut-is-useful", _cut_is_useful, "a stage that the stop cut short is not done, whatever it would have become."),
+        Slip(
+            "cut-is-useful",
+            _cut_is_useful,
+            "a stage that the stop cut short is not done, whatever it would have become.",
+        ),
         Slip("uncut", _uncut, "after the stop nothing runs: count a stage until its end or the stop."),
         Slip("failed-is-idle", _failed_is_idle, "a stage that failed did run, and its minutes are not idle."),
         Slip("gaps-only", _gaps_only, "the minutes before the first stage and after the last one are idle, too."),
-        Slip("not-rounded", lambda stages, stop, gpus, price, increment: {"total": gpus * price / 60 * stop, "rounding": 0.0}, "an increment that was begun is billed in full."),
-        Slip("rounded-down", lambda stages, stop, *bill: _billed(stop, *bill, stop // bill[2]),
-             "an increment that was begun is billed in full: round up."),
-        Slip("one-too-many", lambda stages, stop, *bill: _billed(stop, *bill, stop // bill[2] + 1),
-             "the machine was stopped at the end of an increment, and no other one was begun."),
-        Slip("rounding-is-idle", lambda *row: {"idle": ledger(*row)["idle"] + ledger(*row)["rounding"]}, "idle is until the stop; what was billed beyond it is rounding."),
-        Slip("everything", lambda *row: {"idle": ledger(*row)["total"] - ledger(*row)["useful"]}, "this is all that was not useful."),
+        Slip(
+            "not-rounded",
+            lambda stages, stop, gpus, price, increment: {"total": gpus * price / 60 * stop, "rounding": 0.0},
+            "an increment that was begun is billed in full.",
+        ),
+        Slip(
+            "rounded-down",
+            lambda stages, stop, *bill: _billed(stop, *bill, stop // bill[2]),
+            "an increment that was begun is billed in full: round up.",
+        ),
+        Slip(
+            "one-too-many",
+            lambda stages, stop, *bill: _billed(stop, *bill, stop // bill[2] + 1),
+            "the machine was stopped at the end of an increment, and no other one was begun.",
+        ),
+        Slip(
+            "rounding-is-idle",
+            lambda *row: {"idle": ledger(*row)["idle"] + ledger(*row)["rounding"]},
+            "idle is until the stop; what was billed beyond it is rounding.",
+        ),
+        Slip(
+            "everything",
+            lambda *row: {"idle": ledger(*row)["total"] - ledger(*row)["useful"]},
+            "this is all that was not useful.",
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def stop_by(budget: float, gpus: int, price: float, increment: float, grace: float) -> float | None:
@@ -93,20 +120,51 @@ def _order(budget: float, gpus: int, price: float, increment: float, grace: floa
 
 
 STOP = Column(
-    part="stop", unit="minutes", want=stop_by, words=_order, rel=1e-6,
+    part="stop",
+    unit="minutes",
+    want=stop_by,
+    words=_order,
+    rel=1e-6,
     none="even an order at minute 0 comes too late: `None`",
     slips=(
-        Slip("not-rounded", lambda b, g, p, i, grace: b / (g * p / 60) - grace, "the last increment would be begun and billed in full, beyond the budget."),
-        Slip("grace-forgotten", lambda b, g, p, i, grace: stop_by(b, g, p, i, 0), "until the machine is gone it is billed: order earlier."),
-        Slip("not-rounded-nor-grace", lambda b, g, p, i, grace: b / (g * p / 60), "an increment is billed in full, and the machine goes only some minutes after the order."),
-        Slip("rounded-up", lambda b, g, p, i, grace: (math.floor(b / (g * p / 60 * i) + SURE) + 1) * i - grace, "this is one increment more than the budget pays for."),
-        Slip("one-less", lambda b, g, p, i, grace: (math.floor(b / (g * p / 60 * i) + SURE) - 1) * i - grace, "exactly the budget is allowed: one increment more is paid for."),
-        Slip("grace-first", lambda b, g, p, i, grace: math.floor((b / (g * p / 60) - grace) / i + SURE) * i,
-             "it is the end that must lie within what is billed: take the grace off the last whole increment."),
-        Slip("grace-added", lambda b, g, p, i, grace: (stop_by(b, g, p, i, 0) or 0) + grace, "the grace comes after the order: take it off."),
+        Slip(
+            "not-rounded",
+            lambda b, g, p, i, grace: b / (g * p / 60) - grace,
+            "the last increment would be begun and billed in full, beyond the budget.",
+        ),
+        Slip(
+            "grace-forgotten",
+            lambda b, g, p, i, grace: stop_by(b, g, p, i, 0),
+            "until the machine is gone it is billed: order earlier.",
+        ),
+        Slip(
+            "not-rounded-nor-grace",
+            lambda b, g, p, i, grace: b / (g * p / 60),
+            "an increment is billed in full, and the machine goes only some minutes after the order.",
+        ),
+        Slip(
+            "rounded-up",
+            lambda b, g, p, i, grace: (math.floor(b / (g * p / 60 * i) + SURE) + 1) * i - grace,
+            "this is one increment more than the budget pays for.",
+        ),
+        Slip(
+            "one-less",
+            lambda b, g, p, i, grace: (math.floor(b / (g * p / 60 * i) + SURE) - 1) * i - grace,
+            "exactly the budget is allowed: one increment more is paid for.",
+        ),
+        Slip(
+            "grace-first",
+            lambda b, g, p, i, grace: math.floor((b / (g * p / 60) - grace) / i + SURE) * i,
+            "it is the end that must lie within what is billed: take the grace off the last whole increment.",
+        ),
+        Slip(
+            "grace-added",
+            lambda b, g, p, i, grace: (stop_by(b, g, p, i, 0) or 0) + grace,
+            "the grace comes after the order: take it off.",
+        ),
         Slip("one-gpu", lambda b, g, p, i, grace: stop_by(b, 1, p, i, grace), "all GPUs are billed."),
     ),
-)  # fmt: skip
+)
 
 
 # --- the cases
@@ -117,15 +175,24 @@ def session(rng: random.Random) -> list[dict[str, Any]]:
     now, found = rng.randrange(1, 12) / 2, []
     for name in ("matmul", "links", "ddp", "fsdp", "pp", "failures")[: rng.randrange(2, 7)]:
         took = rng.randrange(2, 25) / 2
-        found.append({"name": name, "start": now, "end": now + took, "state": rng.choice(("done", "done", "done", "failed", "timed out"))})
+        found.append(
+            {
+                "name": name,
+                "start": now,
+                "end": now + took,
+                "state": rng.choice(("done", "done", "done", "failed", "timed out")),
+            }
+        )
         now += took + rng.randrange(0, 6) / 2
     return found
 
 
 SHOWN = (
-    {"name": "matmul", "start": 4.0, "end": 7.0, "state": "done"}, {"name": "links", "start": 7.5, "end": 11.5, "state": "failed"},
-    {"name": "fsdp", "start": 12.0, "end": 22.0, "state": "done"}, {"name": "pp", "start": 23.0, "end": 31.0, "state": "done"},
-)  # fmt: skip
+    {"name": "matmul", "start": 4.0, "end": 7.0, "state": "done"},
+    {"name": "links", "start": 7.5, "end": 11.5, "state": "failed"},
+    {"name": "fsdp", "start": 12.0, "end": 22.0, "state": "done"},
+    {"name": "pp", "start": 23.0, "end": 31.0, "state": "done"},
+)
 
 
 def _sessions(rng: random.Random, count: int) -> list[tuple[Any, ...]]:
@@ -133,14 +200,28 @@ def _sessions(rng: random.Random, count: int) -> list[tuple[Any, ...]]:
     for _ in range(count):
         stages = session(rng)
         inside, later = rng.choice(stages)["start"] + 0.5, stages[-1]["end"] + rng.randrange(0, 30) / 2
-        found.append((stages, rng.choice((inside, later)), rng.choice((1, 2, 8, 64)), rng.choice((0.5, 2.0, 3.75)), rng.choice((1, 5, 15, 60))))
+        found.append(
+            (
+                stages,
+                rng.choice((inside, later)),
+                rng.choice((1, 2, 8, 64)),
+                rng.choice((0.5, 2.0, 3.75)),
+                rng.choice((1, 5, 15, 60)),
+            )
+        )
     return found
 
 
 def _orders(rng: random.Random, count: int) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
     while len(found) < count:
-        row = rng.randrange(2, 400) / 2, rng.choice((1, 2, 8, 16)), rng.choice((0.5, 2.0, 3.75)), rng.choice((1, 5, 15, 60)), rng.choice((0, 1, 2.5, 7, 40))
+        row = (
+            rng.randrange(2, 400) / 2,
+            rng.choice((1, 2, 8, 16)),
+            rng.choice((0.5, 2.0, 3.75)),
+            rng.choice((1, 5, 15, 60)),
+            rng.choice((0, 1, 2.5, 7, 40)),
+        )
         blocks = row[0] / (row[1] * row[2] / 60 * row[3])
         if 0.05 < blocks % 1 < 0.95:  # where it comes out even, rounding of floats would decide
             found.append(row)
@@ -151,13 +232,29 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     bill = params["gpus"], params["price"], params["increment"]
     stages = list(SHOWN)
     own = [(stages, 37.0, *bill), (stages, 27.0, *bill), (stages, 60.0, *bill)]
-    even = [(60.0, 8, 7.5, 15, 3), (60.0, 8, 7.5, 60, 3), (59.0, 8, 7.5, 60, 3), (14.0, 8, 7.5, 15, 0), (30.0, 4, 15.0, 10, 10), (30.0, 4, 15.0, 15, 31), (15.0, 8, 7.5, 15, 15)]  # a dollar a minute
+    even = [
+        (60.0, 8, 7.5, 15, 3),
+        (60.0, 8, 7.5, 60, 3),
+        (59.0, 8, 7.5, 60, 3),
+        (14.0, 8, 7.5, 15, 0),
+        (30.0, 4, 15.0, 10, 10),
+        (30.0, 4, 15.0, 15, 31),
+        (15.0, 8, 7.5, 15, 15),
+    ]  # a dollar a minute
     return [
         Case(name="a session, stopped early, late and on the hour", args=(0, own), part="ledger"),
         Case(name="when to stop", args=(1, [(params["budget"], *bill, 4), (params["budget"], *bill, 0)]), part="stop"),
         Case(name="other sessions", args=(0, _sessions(rng, 20)), kind="generality", part="sessions", visible=False),
-        Case(name="no stage at all", args=(0, [([], 12.0, 2, 3.0, 10), ([], 20.0, 2, 3.0, 10)]), kind="generality", part="sessions", visible=False),
-        Case(name="other budgets", args=(1, [*_orders(rng, 25), *even]), kind="generality", part="budgets", visible=False),
+        Case(
+            name="no stage at all",
+            args=(0, [([], 12.0, 2, 3.0, 10), ([], 20.0, 2, 3.0, 10)]),
+            kind="generality",
+            part="sessions",
+            visible=False,
+        ),
+        Case(
+            name="other budgets", args=(1, [*_orders(rng, 25), *even]), kind="generality", part="budgets", visible=False
+        ),
     ]
 
 
@@ -176,8 +273,8 @@ MONEY = {
         cases=_cases,
         verdicts=_verdicts,
         why="A meter runs from the first minute to the last, not from the first kernel to the last: set-up, gaps, a stage that failed and the evening on which nobody stopped the machine cost as much as training. Since an "
-            "increment is billed in full once it is begun, a limit has to be set on when the machine is gone, and the stop must be ordered earlier by what stopping takes.",
+        "increment is billed in full once it is begun, a limit has to be set on when the machine is gone, and the stop must be ordered earlier by what stopping takes.",
         pytorch="`./course run tour --max-cost` ends the stage at work when the budget is spent, and says that the machine is still rented: stopping that is the provider's auto-stop, to be set "
-                "before anything starts.",
-    ),
-}  # fmt: skip
+        "before anything starts.",
+    )
+}

@@ -64,7 +64,15 @@ def _shape(parts: Parts, row: Sequence[Any], got: Any, want: Mapping[Any, float]
     return None
 
 
-def _named(parts: Parts, table: Sequence[Any], found: Sequence[Any], row: Sequence[Any], got: Mapping[Any, Any], want: Mapping[Any, float], key: Any) -> Fault:
+def _named(
+    parts: Parts,
+    table: Sequence[Any],
+    found: Sequence[Any],
+    row: Sequence[Any],
+    got: Mapping[Any, Any],
+    want: Mapping[Any, float],
+    key: Any,
+) -> Fault:
     """The wrong way that all rows went, else the first that leads to this number."""
     lead = f"{parts.words(*row)}: {key}: "
     here = [slip for slip in parts.slips if _explains(slip, row, got, want, key)]
@@ -76,7 +84,12 @@ def _named(parts: Parts, table: Sequence[Any], found: Sequence[Any], row: Sequen
 
 def _explains(slip: Slip, row: Sequence[Any], got: Mapping[Any, Any], want: Mapping[Any, float], key: Any) -> bool:
     value = slip.value(*row)
-    return value is not None and key in value and not same(value[key], want[key], want) and same(got[key], value[key], value)
+    return (
+        value is not None
+        and key in value
+        and not same(value[key], want[key], want)
+        and same(got[key], value[key], value)
+    )
 
 
 def _everywhere(parts: Parts, slip: Slip, table: Sequence[Any], found: Sequence[Any]) -> bool:

@@ -37,7 +37,9 @@ def of_kinds(kernels: Iterable[Kernel], kinds: Sequence[str]) -> list[tuple[floa
 def step_times(kernels: Sequence[Kernel], begin: float, end: float, copies: str = "neither") -> dict[str, float]:
     """Seconds of computing, of exposed and of hidden communication, and of neither."""
     compute, talk = of_kinds(kernels, ("compute",)), of_kinds(kernels, TALK[copies])
-    return _by(covered(compute, begin, end), covered(talk, begin, end), covered([*compute, *talk], begin, end), end - begin)
+    return _by(
+        covered(compute, begin, end), covered(talk, begin, end), covered([*compute, *talk], begin, end), end - begin
+    )
 
 
 def _by(compute: float, talk: float, either: float, wall: float) -> dict[str, float]:
@@ -78,7 +80,10 @@ def _pairs(kernels: Sequence[Kernel], begin: float, end: float, talk: Sequence[s
 
 
 def _not_cut(kernels: Sequence[Kernel], begin: float, end: float, copies: str) -> dict[str, float]:
-    return {**step_times(kernels, -1e9, 1e9, copies), "idle": end - begin - covered(of_kinds(kernels, ("compute", *TALK[copies])), -1e9, 1e9)}
+    return {
+        **step_times(kernels, -1e9, 1e9, copies),
+        "idle": end - begin - covered(of_kinds(kernels, ("compute", *TALK[copies])), -1e9, 1e9),
+    }
 
 
 def _left_out(kernels: Sequence[Kernel], begin: float, end: float, copies: str) -> dict[str, float]:
@@ -115,23 +120,71 @@ def asked(copies: str) -> Parts:
     name = "other-form" if copies == "neither" else "public-form"
     lead = "" if copies == "neither" else "this solves the public form of the exercise: "
     return Parts(
-        unit="seconds", want=lambda *row: step_times(*row, copies), words=lambda k, b, e: f"{len(k)} kernels between {b:g} s and {e:g} s",
+        unit="seconds",
+        want=lambda *row: step_times(*row, copies),
+        words=lambda k, b, e: f"{len(k)} kernels between {b:g} s and {e:g} s",
         slips=(
             Slip(name, lambda *row: step_times(*row, other), lead + words),
-            Slip("copies-compute", lambda k, b, e: step_times([("compute" if kind == "copy" else kind, *rest) for kind, *rest in k], b, e, copies), words),
-            Slip("wall-less-computing", lambda *row: _wall_less(*row, talk), "wall time less computing: when the GPU does nothing at all, it does not communicate."),
-            Slip("all-communication", lambda k, b, e: {"exposed": covered(of_kinds(k, talk), b, e), "hidden": covered(of_kinds(k, talk), b, e)},
-                 "this is all communication, and some of it ran beside computing, some did not."),
-            Slip("kernels-summed", lambda *row: _summed(*row, talk), "kernels that run at once were added up: it is one GPU, and each moment counts once."),
-            Slip("one-by-one", lambda *row: _one_by_one(*row, talk), "where two kernels communicate at once, that moment counts twice here."),
-            Slip("pairs-summed", lambda *row: _pairs(*row, talk), "where several kernels overlap, each pair's overlap was counted: a moment is hidden once."),
-            Slip("not-cut", lambda *row: _not_cut(*row, copies), "what lies before `begin` or after `end` was counted."),
-            Slip("left-out", lambda *row: _left_out(*row, copies), "a kernel that begins before `begin` or ends after `end` counts with what lies between."),
-            Slip("to-the-last-kernel", lambda *row: _to_the_last(*row, copies), "after its last kernel the GPU idles until `end`."),
-            Slip("milliseconds", lambda *row: {name: 1e3 * value for name, value in step_times(*row, copies).items()}, "these are milliseconds; give seconds."),
-            Slip("end-forgotten", lambda *row: _as_sorted(*row, talk), "a kernel that lies inside an earlier one does not end that one."),
+            Slip(
+                "copies-compute",
+                lambda k, b, e: step_times(
+                    [("compute" if kind == "copy" else kind, *rest) for kind, *rest in k], b, e, copies
+                ),
+                words,
+            ),
+            Slip(
+                "wall-less-computing",
+                lambda *row: _wall_less(*row, talk),
+                "wall time less computing: when the GPU does nothing at all, it does not communicate.",
+            ),
+            Slip(
+                "all-communication",
+                lambda k, b, e: {
+                    "exposed": covered(of_kinds(k, talk), b, e),
+                    "hidden": covered(of_kinds(k, talk), b, e),
+                },
+                "this is all communication, and some of it ran beside computing, some did not.",
+            ),
+            Slip(
+                "kernels-summed",
+                lambda *row: _summed(*row, talk),
+                "kernels that run at once were added up: it is one GPU, and each moment counts once.",
+            ),
+            Slip(
+                "one-by-one",
+                lambda *row: _one_by_one(*row, talk),
+                "where two kernels communicate at once, that moment counts twice here.",
+            ),
+            Slip(
+                "pairs-summed",
+                lambda *row: _pairs(*row, talk),
+                "where several kernels overlap, each pair's overlap was counted: a moment is hidden once.",
+            ),
+            Slip(
+                "not-cut", lambda *row: _not_cut(*row, copies), "what lies before `begin` or after `end` was counted."
+            ),
+            Slip(
+                "left-out",
+                lambda *row: _left_out(*row, copies),
+                "a kernel that begins before `begin` or ends after `end` counts with what lies between.",
+            ),
+            Slip(
+                "to-the-last-kernel",
+                lambda *row: _to_the_last(*row, copies),
+                "after its last kernel the GPU idles until `end`.",
+            ),
+            Slip(
+                "milliseconds",
+                lambda *row: {name: 1e3 * value for name, value in step_times(*row, copies).items()},
+                "these are milliseconds; give seconds.",
+            ),
+            Slip(
+                "end-forgotten",
+                lambda *row: _as_sorted(*row, talk),
+                "a kernel that lies inside an earlier one does not end that one.",
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 # --- the cases
@@ -152,24 +205,46 @@ def made(rng: random.Random, count: int, wall: float = 10.0) -> list[Kernel]:
 
 def whole(rng: random.Random, count: int) -> list[Kernel]:
     """Kernels that begin and end at whole and half seconds, so that many touch, nest and coincide; some without length."""
-    return [(rng.choice(("compute", "communication", "communication", "copy")), rng.randrange(3), start := rng.randrange(0, 20) / 2, start + rng.choice((0, 0.5, 1, 1, 4)))
-            for _ in range(count)]  # fmt: skip
+    return [
+        (
+            rng.choice(("compute", "communication", "communication", "copy")),
+            rng.randrange(3),
+            start := rng.randrange(0, 20) / 2,
+            start + rng.choice((0, 0.5, 1, 1, 4)),
+        )
+        for _ in range(count)
+    ]
 
 
 C, T, H = "compute", "communication", "copy"
-HIDDEN_ONCE = [(C, 7, 0.0, 4.0), (C, 9, 1.0, 3.0), (T, 13, 2.0, 6.0), (T, 21, 5.0, 7.0), (H, 2, 7.5, 8.0), (C, 7, 8.0, 9.0)]
+HIDDEN_ONCE = [
+    (C, 7, 0.0, 4.0),
+    (C, 9, 1.0, 3.0),
+    (T, 13, 2.0, 6.0),
+    (T, 21, 5.0, 7.0),
+    (H, 2, 7.5, 8.0),
+    (C, 7, 8.0, 9.0),
+]
 NESTED = [(C, 7, 0.0, 5.0), (C, 9, 1.0, 2.0), (C, 7, 4.0, 6.0), (T, 13, 1.0, 9.0), (T, 21, 2.0, 3.0), (T, 13, 8.5, 9.5)]
 EDGES: list[tuple[list[Kernel], float, float]] = [
-    ([], 0.0, 3.0), ([(C, 0, 1.0, 1.0)], 0.0, 2.0), ([(T, 0, 0.0, 2.0)], 0.0, 2.0), ([(C, 0, 0.0, 1.0), (T, 1, 1.0, 2.0)], 0.0, 3.0),
-    ([(T, 1, 0.0, 4.0), (T, 1, 0.0, 4.0), (C, 0, 1.0, 2.0)], 0.0, 4.0), ([(H, 2, 0.5, 1.5)], 0.0, 2.0),
-]  # fmt: skip
+    ([], 0.0, 3.0),
+    ([(C, 0, 1.0, 1.0)], 0.0, 2.0),
+    ([(T, 0, 0.0, 2.0)], 0.0, 2.0),
+    ([(C, 0, 0.0, 1.0), (T, 1, 1.0, 2.0)], 0.0, 3.0),
+    ([(T, 1, 0.0, 4.0), (T, 1, 0.0, 4.0), (C, 0, 1.0, 2.0)], 0.0, 4.0),
+    ([(H, 2, 0.5, 1.5)], 0.0, 2.0),
+]
 
 
 def recorded_step() -> list[tuple[list[Kernel], float, float]]:
     """The steps of recorded runs that were traced."""
     found = []
     for one in traces().values():
-        kernels = [(kind, stream, *map(float, span)) for stream, kind in enumerate(("compute", "communication")) for span in one.get(kind, ())]
+        kernels = [
+            (kind, stream, *map(float, span))
+            for stream, kind in enumerate(("compute", "communication"))
+            for span in one.get(kind, ())
+        ]
         if kernels:
             found.append((kernels, min(each[2] for each in kernels), max(each[3] for each in kernels)))
     return found
@@ -179,14 +254,34 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     shown = [(HIDDEN_ONCE, 0.0, 10.0), (NESTED, 0.0, 10.0), *recorded_step()]
     return [
         Case(name="two steps by hand, and what was recorded", args=(0, shown), part="steps"),
-        Case(name="cut by the ends of the step", args=(0, [(HIDDEN_ONCE, params["begin"], params["end"]), (NESTED, 4.5, 8.75)]), part="ends"),
-        Case(name="two other steps", args=(0, [(made(rng, 20), 0.0, 10.0), (whole(rng, 12), 0.0, 12.0)]), part="steps", visible=False),
+        Case(
+            name="cut by the ends of the step",
+            args=(0, [(HIDDEN_ONCE, params["begin"], params["end"]), (NESTED, 4.5, 8.75)]),
+            part="ends",
+        ),
+        Case(
+            name="two other steps",
+            args=(0, [(made(rng, 20), 0.0, 10.0), (whole(rng, 12), 0.0, 12.0)]),
+            part="steps",
+            visible=False,
+        ),
         Case(name="another step, cut by its ends", args=(0, [(made(rng, 30), 3.0, 7.5)]), part="ends", visible=False),
-        Case(name="other steps", args=(0, [(made(rng, rng.randrange(10, 120)), 0.0, 10.0) for _ in range(12)]), kind="generality", part="overlaps", visible=False),
-        Case(name="kernels that touch, nest, coincide", args=(0, [(whole(rng, rng.randrange(2, 15)), 0.0, 12.0) for _ in range(20)]), kind="generality", part="overlaps",
-             visible=False),
+        Case(
+            name="other steps",
+            args=(0, [(made(rng, rng.randrange(10, 120)), 0.0, 10.0) for _ in range(12)]),
+            kind="generality",
+            part="overlaps",
+            visible=False,
+        ),
+        Case(
+            name="kernels that touch, nest, coincide",
+            args=(0, [(whole(rng, rng.randrange(2, 15)), 0.0, 12.0) for _ in range(20)]),
+            kind="generality",
+            part="overlaps",
+            visible=False,
+        ),
         Case(name="nothing, no length, one kind", args=(0, EDGES), kind="generality", part="edges", visible=False),
-    ]  # fmt: skip
+    ]
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -202,12 +297,19 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 TRACES = {
     "exposed-seconds": Judging(
-        shares={"values:compute": 0.1, "values:exposed": 0.2, "values:hidden": 0.1, "values:idle": 0.1, "values:ends": 0.1, "generality:overlaps": 0.3,
-                "generality:edges": 0.1},
+        shares={
+            "values:compute": 0.1,
+            "values:exposed": 0.2,
+            "values:hidden": 0.1,
+            "values:idle": 0.1,
+            "values:ends": 0.1,
+            "generality:overlaps": 0.3,
+            "generality:edges": 0.1,
+        },
         cases=_cases,
         verdicts=_verdicts,
         why="A GPU is busy or it is not: kernels are intervals, and what counts is the length of a union. Exposed communication is union(both) − union(computing), so no overlap "
-            "has to be found at all. Sums of kernel times count moments twice; wall time less computing takes idling, a slow data loader for instance, for communication.",
+        "has to be found at all. Sums of kernel times count moments twice; wall time less computing takes idling, a slow data loader for instance, for communication.",
         pytorch="`torch.profiler`, events of device type CUDA with `time_range`; NCCL's kernels have `nccl` in their names. `course_lib.runs.tracing` reads them so, `course_lib.runs.intervals` adds them up.",
-    ),
-}  # fmt: skip
+    )
+}

@@ -596,9 +596,8 @@ def test_ranks_that_share_would_pass_as_threads(walled, tmp_path):
 
 
 def test_an_honest_exchange_is_right_in_processes(walled, tmp_path):
-    bank = (REPOSITORY / "tests/bank/ch00/two-ranks-wait.py").read_text()
-    right = bank.split("# %% right:")[1].split("# %%")[0].split("\n", 1)[1]
-    report = exchanged(walled, tmp_path, "import torch\nfrom course_lib.cluster import *\n" + right, deciding=True)
+    right = next(answer.source for answer in read_bank(BANK / "ch00/two-ranks-wait.py") if answer.sort == "right")
+    report = exchanged(walled, tmp_path, right, deciding=True)
     assert report.passed, report
 
 

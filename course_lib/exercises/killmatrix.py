@@ -1,9 +1,6 @@
 """The kill matrix: every shipped wrong answer against its verdict, every right one against full points.
 
-Answers live in `tests/bank/chNN/<exercise-id>.py`, in sections headed
-`# %% right: NAME`, `# %% wrong: NAME => KIND MISTAKE` and `# %% half: NAME => POINTS`.
-KIND is a verdict kind or a state; MISTAKE is the name the judge gives it, or `-`; or `~`, where the answer races with its own
-messages, and what comes out depends on when they are carried.
+Answers live in `tests/bank/chNN/<exercise-id>.py`, in the form that `answer_bank` describes.
 
 On a variant, an answer that reads `params` meets the same fate, and so does every answer to a card that needs no knowledge of them.
 To any other card the answers that do not read them are written for the public form: a right one passes or is told so, a wrong one is rejected, but for one with
@@ -14,7 +11,6 @@ import argparse
 import contextlib
 import json
 import os
-import re
 import sys
 import tempfile
 import time
@@ -24,39 +20,16 @@ from dataclasses import dataclass
 from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from course_lib import exercises
 from course_lib.exercises import Card
+from course_lib.exercises.answer_bank import BankAnswer, read_bank
 from course_lib.notebook import VARIANT_FILE
 from course_lib.records import VERDICT_KINDS, Report
 
 PATIENCE = 10.0  # s for saying whose numbers an answer solves: a busy machine must not change what a row says
 BANK = Path(__file__).resolve().parents[2] / "tests" / "bank"
-_HEADER = re.compile(r"^# %% (right|wrong|half): (.+?)(?:\s*=>\s*(\S+)(?:\s+(\S+))??(?:\s+unless\s+(\S+=.+?))?)?\s*$")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BankAnswer:
-    """One shipped answer: its source, and what must become of it."""
-
-    exercise: str
-    name: str
-    sort: Literal["right", "wrong", "half"]
-    source: str
-    expected: str = ""  # verdict kind or state for a wrong answer, points for a half-right one
-    mistake: str = "-"
-    unless: str = ""  # "name=value" of the parameter that makes a wrong answer the right one
-
-    @property
-    def reads_params(self) -> bool:
-        """Whether it asks for the numbers of its variant, and so is an answer to every one of them."""
-        return "params(" in self.source
-
-    @property
-    def races(self) -> bool:
-        """Whether its numbers depend on when a message is carried, so that two hosts may see different ones, all wrong."""
-        return self.mistake == "~"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,33 +42,6 @@ class Row:
     message: str
     seconds: float
     report: Report
-
-
-def read_bank(path: Path) -> list[BankAnswer]:
-    """The answers of one bank file; ValueError names a header that is malformed."""
-    prelude: list[str] = []
-    found: list[tuple[tuple[str, ...], list[str]]] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if not line.startswith("# %%"):
-            (found[-1][1] if found else prelude).append(line)
-            continue
-        match = _HEADER.match(line)
-        if match is None or (match.group(1) == "right") != (match.group(3) is None):
-            raise ValueError(f"{path.name}:{number}: {line!r} is not 'right: NAME' or 'wrong: NAME => KIND MISTAKE'.")
-        found.append((tuple(part or "-" for part in match.groups()), []))
-    head = "\n".join(prelude)
-    return [
-        BankAnswer(
-            exercise=path.stem,
-            sort=sort,
-            name=name,
-            expected=expected,
-            mistake=mistake,
-            unless=unless.strip("-"),
-            source=f"{head}\n" + "\n".join(lines),
-        )
-        for (sort, name, expected, mistake, unless), lines in found
-    ]
 
 
 def bank(chapter: str | None = None) -> list[BankAnswer]:

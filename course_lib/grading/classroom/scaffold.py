@@ -228,4 +228,4 @@ def _bank(exercise: str) -> str:
         "wrong: WRITE a fourth => values -",
     ]
     head = f'"""Answers to {exercise}: right ones, and wrong ones with the verdict and mistake that must find them."""'
-    return "\n\n".join([head, *(f"# %% {section}\n\n\n{stub}\n" for section in sections)])
+    return "\n\n".join([head, *(f"# %% {section}\n{stub}\n" for section in sections)])

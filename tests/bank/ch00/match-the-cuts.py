@@ -1,8 +1,4 @@
-"""Answers to match-the-cuts: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 # %% right: the table
-
-
 def matches():
     return {
         "data": ("C", "all_reduce"),
@@ -15,8 +11,6 @@ def matches():
 
 
 # %% right: two lists zipped, in small letters and without spaces
-
-
 def matches():
     cuts = ("data", "sharded", "tensor", "pipeline", "context", "expert")
     says = ("all_reduce", "all_gather+reduce_scatter", "all_reduce", "send_recv", "ring", "all_to_all")
@@ -32,116 +26,6 @@ def matches():
     rows["sharded"] = ("B", "all_gather + reduce_scatter")
     rows["data"], rows["tensor"] = ("C", "all_reduce"), ("E", "all_reduce")
     return rows
-
-
-# %% wrong: every cut is linear and ends in an all-reduce => values letter-twice
-
-
-def matches():
-    return dict.fromkeys(("data", "sharded", "tensor", "pipeline", "context", "expert"), ("E", "all_reduce"))
-
-
-# %% wrong: batch and matrix exchanged => values wrong-property
-
-
-def matches():
-    return {
-        "data": ("E", "all_reduce"),
-        "sharded": ("B", "all_gather + reduce_scatter"),
-        "tensor": ("C", "all_reduce"),
-        "pipeline": ("A", "send_recv"),
-        "context": ("F", "ring"),
-        "expert": ("D", "all_to_all"),
-    }
-
-
-# %% wrong: sharding thought to be all-to-all, experts a ring => values wrong-talk
-
-
-def matches():
-    return {
-        "data": ("C", "all_reduce"),
-        "sharded": ("B", "all_to_all"),
-        "tensor": ("E", "all_reduce"),
-        "pipeline": ("A", "send_recv"),
-        "context": ("F", "ring"),
-        "expert": ("D", "ring"),
-    }
-
-
-# %% wrong: the letters alone => values not-a-pair
-
-
-def matches():
-    return {"data": "C", "sharded": "B", "tensor": "E", "pipeline": "A", "context": "F", "expert": "D"}
-
-
-# %% wrong: the strategies in words => values no-such-letter
-
-
-def matches():
-    return {
-        "data": ("associativity", "all_reduce"),
-        "sharded": ("B", "all_gather + reduce_scatter"),
-        "tensor": ("linearity", "all_reduce"),
-        "pipeline": ("A", "send_recv"),
-        "context": ("F", "ring"),
-        "expert": ("D", "all_to_all"),
-    }
-
-
-# %% wrong: a collective that is not on the list => values no-such-talk
-
-
-def matches():
-    return {
-        "data": ("C", "all_reduce"),
-        "sharded": ("B", "all_gather + reduce_scatter"),
-        "tensor": ("E", "all_reduce"),
-        "pipeline": ("A", "broadcast"),
-        "context": ("F", "ring"),
-        "expert": ("D", "all_to_all"),
-    }
-
-
-# %% wrong: nothing returned => values returned-none
-
-
-def matches():
-    {"data": ("C", "all_reduce")}
-
-
-# %% half: two letters exchanged => 2
-
-
-def matches():
-    return {
-        "data": ("E", "all_reduce"),
-        "sharded": ("B", "all_gather + reduce_scatter"),
-        "tensor": ("C", "all_reduce"),
-        "pipeline": ("A", "send_recv"),
-        "context": ("F", "ring"),
-        "expert": ("D", "all_to_all"),
-    }
-
-
-# %% half: four rows, two left for later => 2
-
-
-def matches():
-    return {
-        "data": ("C", "all_reduce"),
-        "tensor": ("E", "all_reduce"),
-        "pipeline": ("A", "send_recv"),
-        "expert": ("D", "all_to_all"),
-    }
-
-
-# %% wrong: left as it is => not-answered
-
-
-def matches():
-    raise NotImplementedError
 
 
 # %% right: any variant
@@ -165,3 +49,59 @@ def matches():
     return {
         cut: (next(line[1] for line in lines if words in line[2].lower()), say) for cut, (words, say) in CUTS.items()
     }
+
+
+# %% wrong: every cut is linear and ends in an all-reduce => values letter-twice
+def matches():
+    return dict.fromkeys(("data", "sharded", "tensor", "pipeline", "context", "expert"), ("E", "all_reduce"))
+
+
+# %% wrong: batch and matrix exchanged => values wrong-property  from: the table
+# -         "data": ("C", "all_reduce"),
+# +         "data": ("E", "all_reduce"),
+# -         "tensor": ("E", "all_reduce"),
+# +         "tensor": ("C", "all_reduce"),
+
+# %% wrong: sharding thought to be all-to-all, experts a ring => values wrong-talk  from: the table
+# -         "sharded": ("B", "all_gather + reduce_scatter"),
+# +         "sharded": ("B", "all_to_all"),
+# -         "expert": ("D", "all_to_all"),
+# +         "expert": ("D", "ring"),
+
+
+# %% wrong: the letters alone => values not-a-pair
+def matches():
+    return {"data": "C", "sharded": "B", "tensor": "E", "pipeline": "A", "context": "F", "expert": "D"}
+
+
+# %% wrong: the strategies in words => values no-such-letter  from: the table
+# -         "data": ("C", "all_reduce"),
+# +         "data": ("associativity", "all_reduce"),
+# -         "tensor": ("E", "all_reduce"),
+# +         "tensor": ("linearity", "all_reduce"),
+
+# %% wrong: a collective that is not on the list => values no-such-talk  from: the table
+# -         "pipeline": ("A", "send_recv"),
+# +         "pipeline": ("A", "broadcast"),
+
+
+# %% wrong: nothing returned => values returned-none
+def matches():
+    {"data": ("C", "all_reduce")}
+
+
+# %% wrong: left as it is => not-answered
+def matches():
+    raise NotImplementedError
+
+
+# %% half: two letters exchanged => 2  from: the table
+# -         "data": ("C", "all_reduce"),
+# +         "data": ("E", "all_reduce"),
+# -         "tensor": ("E", "all_reduce"),
+# +         "tensor": ("C", "all_reduce"),
+
+# %% half: four rows, two left for later => 2  from: the table
+# -         "sharded": ("B", "all_gather + reduce_scatter"),
+#           "pipeline": ("A", "send_recv"),
+# -         "context": ("F", "ring"),

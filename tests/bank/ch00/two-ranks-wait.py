@@ -1,10 +1,7 @@
-"""Answers to two-ranks-wait: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import torch
 
+
 # %% right: the lower rank sends first
-
-
 def exchange(comm, x):
     partner = comm.rank ^ 1
     theirs = torch.empty_like(x)
@@ -31,8 +28,6 @@ def exchange(comm, x):
 
 
 # %% right: in two pieces, flat, the odd rank first
-
-
 def exchange(comm, x):
     partner = comm.rank ^ 1
     mine, theirs = x.reshape(-1).clone(), torch.empty(x.numel(), dtype=x.dtype)
@@ -48,8 +43,6 @@ def exchange(comm, x):
 
 
 # %% right: an object that is called, the odd rank posts its receive early
-
-
 class Exchange:
     def __call__(self, comm, x):
         lower = comm.rank // 2 * 2
@@ -82,9 +75,25 @@ def exchange(comm, x):
     return theirs
 
 
+# %% right: any variant
+from course_lib import params
+
+VARIANT = params("two-ranks-wait")
+
+
+def exchange(comm, x):
+    other = {
+        "neighbours": comm.rank ^ 1,
+        "mirrored": comm.size - 1 - comm.rank,
+        "halves": (comm.rank + comm.size // 2) % comm.size,
+    }[VARIANT.pairing]
+    theirs = torch.empty_like(x)
+    for act in ("send", "recv") if comm.rank < other else ("recv", "send"):
+        getattr(comm, act)(x if act == "send" else theirs, other)
+    return theirs
+
+
 # %% wrong: the function as it was found, which relies on a buffer => protocol deadlock
-
-
 def exchange(comm, x):
     partner = comm.rank ^ 1
     theirs = torch.empty_like(x)
@@ -93,20 +102,13 @@ def exchange(comm, x):
     return theirs
 
 
-# %% wrong: both receive first => protocol deadlock
-
-
-def exchange(comm, x):
-    partner = comm.rank ^ 1
-    theirs = torch.empty_like(x)
-    comm.recv(theirs, partner)
-    comm.send(x, partner)
-    return theirs
+# %% wrong: both receive first => protocol deadlock  from: the function as it was found, which relies on a buffer
+#       theirs = torch.empty_like(x)
+# +     comm.recv(theirs, partner)
+# -     comm.recv(theirs, partner)
 
 
 # %% wrong: sends to everyone and keeps one => cost told-everyone
-
-
 def exchange(comm, x):
     works = [comm.isend(x, r) for r in range(comm.size) if r != comm.rank]
     seen = {r: torch.empty_like(x) for r in range(comm.size) if r != comm.rank}
@@ -131,24 +133,12 @@ def exchange(comm, x):
     return box[comm.rank ^ 1]
 
 
-# %% wrong: returns its own => values own-tensor
-
-
-def exchange(comm, x):
-    partner = comm.rank ^ 1
-    theirs = torch.empty_like(x)
-    if comm.rank < partner:
-        comm.send(x, partner)
-        comm.recv(theirs, partner)
-    else:
-        comm.recv(theirs, partner)
-        comm.send(x, partner)
-    return x
+# %% wrong: returns its own => values own-tensor  from: the lower rank sends first
+# -     return theirs
+# +     return x
 
 
 # %% wrong: sends everything twice to be safe => cost sent-twice
-
-
 def exchange(comm, x):
     partner = comm.rank ^ 1
     theirs = torch.empty_like(x)
@@ -163,8 +153,6 @@ def exchange(comm, x):
 
 
 # %% wrong: receives into the tensor that is still under way => values raised
-
-
 def exchange(comm, x):
     partner = comm.rank ^ 1
     work = comm.isend(x, partner)
@@ -173,27 +161,17 @@ def exchange(comm, x):
     return x
 
 
-# %% wrong: clears the tensor that is still under way => protocol raised
-
-
-def exchange(comm, x):
-    partner = comm.rank ^ 1
-    theirs = torch.empty_like(x)
-    if comm.rank < partner:
-        mine = x.clone()
-        work = comm.isend(mine, partner)
-        comm.recv(theirs, partner)
-        mine.zero_()
-        work.wait()
-    else:
-        comm.recv(theirs, partner)
-        comm.send(x, partner)
-    return theirs
+# %% wrong: clears the tensor that is still under way => protocol raised  from: the lower rank sends first
+# -         comm.send(x, partner)
+# -         comm.recv(theirs, partner)
+# +         mine = x.clone()
+# +         work = comm.isend(mine, partner)
+# +         comm.recv(theirs, partner)
+# +         mine.zero_()
+# +         work.wait()
 
 
 # %% wrong: reads before wait => protocol reads-early
-
-
 def exchange(comm, x):
     partner = comm.rank ^ 1
     theirs = torch.empty_like(x)
@@ -208,40 +186,19 @@ def exchange(comm, x):
     return answer
 
 
-# %% wrong: knows only two ranks => generality raised
+# %% wrong: knows only two ranks => generality raised  from: the lower rank sends first
+# -     partner = comm.rank ^ 1
+# +     partner = 1 - comm.rank
+# -     if comm.rank < partner:
+# +     if comm.rank == 0:
 
-
-def exchange(comm, x):
-    partner = 1 - comm.rank
-    theirs = torch.empty_like(x)
-    if comm.rank == 0:
-        comm.send(x, partner)
-        comm.recv(theirs, partner)
-    else:
-        comm.recv(theirs, partner)
-        comm.send(x, partner)
-    return theirs
-
-
-# %% wrong: pairs the halves instead of the neighbours => protocol spoke-to-others unless pairing=halves
-
-
-def exchange(comm, x):
-    half = comm.size // 2
-    partner = (comm.rank + half) % comm.size
-    theirs = torch.empty_like(x)
-    if comm.rank < partner:
-        comm.send(x, partner)
-        comm.recv(theirs, partner)
-    else:
-        comm.recv(theirs, partner)
-        comm.send(x, partner)
-    return theirs
+# %% wrong: pairs the halves instead of the neighbours => protocol spoke-to-others unless pairing=halves  from: the lower rank sends first
+# -     partner = comm.rank ^ 1
+# +     half = comm.size // 2
+# +     partner = (comm.rank + half) % comm.size
 
 
 # %% wrong: adds both and takes its own away => values rounded
-
-
 def exchange(comm, x):
     partner = comm.rank ^ 1
     total = torch.empty_like(x)
@@ -255,54 +212,20 @@ def exchange(comm, x):
     return total - 1000 * x
 
 
-# %% wrong: receives into 32-bit floats whatever comes => generality raised
+# %% wrong: receives into 32-bit floats whatever comes => generality raised  from: the lower rank sends first
+# -     theirs = torch.empty_like(x)
+# +     theirs = torch.empty(x.shape)
 
+# %% wrong: the first rank pairs with the last => protocol spoke-to-others unless pairing=mirrored  from: the lower rank sends first
+# -     partner = comm.rank ^ 1
+# +     partner = comm.size - 1 - comm.rank
 
-def exchange(comm, x):
-    partner = comm.rank ^ 1
-    theirs = torch.empty(x.shape)
-    if comm.rank < partner:
-        comm.send(x, partner)
-        comm.recv(theirs, partner)
-    else:
-        comm.recv(theirs, partner)
-        comm.send(x, partner)
-    return theirs
-
-
-# %% wrong: the first rank pairs with the last => protocol spoke-to-others unless pairing=mirrored
-
-
-def exchange(comm, x):
-    partner = comm.size - 1 - comm.rank
-    theirs = torch.empty_like(x)
-    if comm.rank < partner:
-        comm.send(x, partner)
-        comm.recv(theirs, partner)
-    else:
-        comm.recv(theirs, partner)
-        comm.send(x, partner)
-    return theirs
-
-
-# %% wrong: only rank 0 begins => protocol deadlock
-
-
-def exchange(comm, x):
-    partner = comm.rank ^ 1
-    theirs = torch.empty_like(x)
-    if comm.rank == 0:
-        comm.send(x, partner)
-        comm.recv(theirs, partner)
-    else:
-        comm.recv(theirs, partner)
-        comm.send(x, partner)
-    return theirs
+# %% wrong: only rank 0 begins => protocol deadlock  from: the lower rank sends first
+# -     if comm.rank < partner:
+# +     if comm.rank == 0:
 
 
 # %% wrong: says first how long it will be => cost sent-twice
-
-
 def exchange(comm, x):
     partner, size = comm.rank ^ 1, torch.tensor([x.numel()])
     theirs, coming = torch.empty_like(x), torch.empty_like(size)
@@ -317,8 +240,6 @@ def exchange(comm, x):
 
 
 # %% wrong: halves the bytes on the way => values rounded
-
-
 def exchange(comm, x):
     partner = comm.rank ^ 1
     mine = x.half() if x.dtype == torch.float32 else x
@@ -332,70 +253,19 @@ def exchange(comm, x):
     return theirs.to(x.dtype)
 
 
-# %% wrong: asks a third rank whether all is well => protocol spoke-to-others
+# %% wrong: asks a third rank whether all is well => protocol spoke-to-others  from: the lower rank sends first
+#       theirs = torch.empty_like(x)
+# +     if comm.size > 2:  # nothing is in this message but a wait
+# +         nothing, after, before = torch.empty(0), (comm.rank + 2) % comm.size, (comm.rank - 2) % comm.size
+# +         works = [comm.isend(nothing, after), comm.irecv(torch.empty(0), before)]
+# +         for work in works:
+# +             work.wait()
 
-
-def exchange(comm, x):
-    partner = comm.rank ^ 1
-    theirs = torch.empty_like(x)
-    if comm.size > 2:  # nothing is in this message but a wait
-        nothing, after, before = torch.empty(0), (comm.rank + 2) % comm.size, (comm.rank - 2) % comm.size
-        works = [comm.isend(nothing, after), comm.irecv(torch.empty(0), before)]
-        for work in works:
-            work.wait()
-    if comm.rank < partner:
-        comm.send(x, partner)
-        comm.recv(theirs, partner)
-    else:
-        comm.recv(theirs, partner)
-        comm.send(x, partner)
-    return theirs
-
-
-# %% wrong: the return is missing => values returned-none
-
-
-def exchange(comm, x):
-    partner = comm.rank ^ 1
-    theirs = torch.empty_like(x)
-    if comm.rank < partner:
-        comm.send(x, partner)
-        comm.recv(theirs, partner)
-    else:
-        comm.recv(theirs, partner)
-        comm.send(x, partner)
-
-
-# %% half: right for six floats in pairs, not for other tensors => 4.5
-
-
-def exchange(comm, x):
-    partner = comm.rank ^ 1
-    theirs = torch.empty(x.numel())
-    if comm.rank < partner:
-        comm.send(x, partner)
-        comm.recv(theirs, partner)
-    else:
-        comm.recv(theirs, partner)
-        comm.send(x, partner)
-    return theirs
+# %% wrong: the return is missing => values returned-none  from: the lower rank sends first
+# -     return theirs
 
 
 # %% wrong: starts to send, then receives: a hang where a pair's operations keep their order => protocol deadlock
-
-
-def exchange(comm, x):
-    partner = comm.rank + 1 if comm.rank % 2 == 0 else comm.rank - 1
-    theirs = torch.zeros(x.shape, dtype=x.dtype)
-    work = comm.isend(x, partner)
-    comm.recv(theirs, partner)
-    work.wait()
-    return theirs
-
-
-# %% half: the same is worth all but that one share => 4.75
-
-
 def exchange(comm, x):
     partner = comm.rank + 1 if comm.rank % 2 == 0 else comm.rank - 1
     theirs = torch.zeros(x.shape, dtype=x.dtype)
@@ -406,25 +276,20 @@ def exchange(comm, x):
 
 
 # %% wrong: left as it is => not-answered
-
-
 def exchange(comm, x):
     raise NotImplementedError
 
 
-# %% right: any variant
-from course_lib import params
+# %% half: right for six floats in pairs, not for other tensors => 4.5  from: the lower rank sends first
+# -     theirs = torch.empty_like(x)
+# +     theirs = torch.empty(x.numel())
 
-VARIANT = params("two-ranks-wait")
 
-
+# %% half: the same is worth all but that one share => 4.75
 def exchange(comm, x):
-    other = {
-        "neighbours": comm.rank ^ 1,
-        "mirrored": comm.size - 1 - comm.rank,
-        "halves": (comm.rank + comm.size // 2) % comm.size,
-    }[VARIANT.pairing]
-    theirs = torch.empty_like(x)
-    for act in ("send", "recv") if comm.rank < other else ("recv", "send"):
-        getattr(comm, act)(x if act == "send" else theirs, other)
+    partner = comm.rank + 1 if comm.rank % 2 == 0 else comm.rank - 1
+    theirs = torch.zeros(x.shape, dtype=x.dtype)
+    work = comm.isend(x, partner)
+    comm.recv(theirs, partner)
+    work.wait()
     return theirs

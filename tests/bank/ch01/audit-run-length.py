@@ -67,16 +67,11 @@ def audit_run():
     }
 
 
-# %% wrong: one route for both => values flops-route
-def audit_run():
-    return {
-        "54-days-by-flops": (66, "wrong", "wrong scope"),
-        "54-days-by-hours": (66, "wrong", "wrong scope"),
-        "forty-percent-burns-sixty": (0.2, "wrong", "wrong baseline"),
-        "llama3-1170-years": (1168, "right", "as printed"),
-        "seven-b-1966-days": (1966, "right", "as printed"),
-        "waste-3-million": (3, "right", "as printed"),
-    }
+# %% wrong: one route for both => values flops-route  from: against the peak
+# -         "54-days-by-hours": (78.4, "wrong", "wrong scope"),
+# -         "forty-percent-burns-sixty": (0.6, "right", "as printed"),
+# +         "54-days-by-hours": (66, "wrong", "wrong scope"),
+# +         "forty-percent-burns-sixty": (0.2, "wrong", "wrong baseline"),
 
 
 # %% wrong: at full speed => values full-speed
@@ -96,18 +91,13 @@ def audit_run():
     return {"54-days-by-flops": ("66 days", "wrong", "wrong scope"), "waste-3-million": ("3", "right", "as printed")}
 
 
-# %% half: a wrong cause twice => 8
-def audit_run():
-    return {
-        "54-days-by-flops": (66, "wrong", "missing factor"),
-        "54-days-by-hours": (78.4, "wrong", "missing factor"),
-        "forty-percent-burns-sixty": (0.2, "wrong", "wrong baseline"),
-        "llama3-1170-years": (1168, "right", "as printed"),
-        "seven-b-1966-days": (1966, "right", "as printed"),
-        "waste-3-million": (3, "right", "as printed"),
-    }
-
-
 # %% wrong: untouched => not-answered
 def audit_run():
     raise NotImplementedError
+
+
+# %% half: a wrong cause twice => 8  from: one route for both
+# -         "54-days-by-flops": (66, "wrong", "wrong scope"),
+# -         "54-days-by-hours": (66, "wrong", "wrong scope"),
+# +         "54-days-by-flops": (66, "wrong", "missing factor"),
+# +         "54-days-by-hours": (78.4, "wrong", "missing factor"),

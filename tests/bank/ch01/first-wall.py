@@ -111,167 +111,50 @@ def first_wall(job):
     return wall, "more GPUs", math.ceil(max(one.values()))
 
 
-# %% wrong: sparse peak => values sparse-peak
-def loads(job):
-    state = 16 * job["params"] / (job["gpus"] if job["sharded"] else 1)
-    speed = job["gpus"] * job["sparse_flops"] * job["mfu"]
-    return {
-        "memory": state / (job["gpu_memory"] * (1 - job["reserve"])),
-        "compute": 6 * job["params"] * job["step_tokens"] / speed / job["step_s"],
-        "deadline": 6 * job["params"] * job["tokens"] / speed / job["deadline_s"],
-    }
+# %% wrong: sparse peak => values sparse-peak  from: tries the fixes in order and counts up
+# -     speed = job["gpus"] * job["dense_flops"] * job["mfu"]
+# +     speed = job["gpus"] * job["sparse_flops"] * job["mfu"]
 
+# %% wrong: forgets the reserve for activations => generality no-reserve  from: tries the fixes in order and counts up
+# -         "memory": state / (job["gpu_memory"] * (1 - job["reserve"])),
+# +         "memory": state / job["gpu_memory"],
 
-def first_wall(job):
-    now = loads(job)
-    heaviest = max(now, key=now.get)
-    wall = heaviest if now[heaviest] > 1 else "none"
-    options = [("nothing", job), ("shard state", {**job, "sharded": True})]
-    if job["latest_s"] is not None:
-        options.append(("longer deadline", {**job, "deadline_s": job["latest_s"]}))
-    for fix, changed in options:
-        if max(loads(changed).values()) <= 1:
-            return wall, fix, job["gpus"]
-    gpus = job["gpus"]
-    while max(loads({**job, "sharded": True, "gpus": gpus}).values()) > 1:
-        gpus += 1
-    return wall, "more GPUs", gpus
+# %% wrong: memory of all GPUs although each holds a copy => values always-sharded  from: tries the fixes in order and counts up
+# -     state = 16 * job["params"] / (job["gpus"] if job["sharded"] else 1)
+# +     state = 16 * job["params"] / job["gpus"]
 
+# %% wrong: a fix for the first wall only => values only-the-first-wall  from: tries the fixes in order and counts up
+# -     wall = heaviest if now[heaviest] > 1 else "none"
+# -     options = [("nothing", job), ("shard state", {**job, "sharded": True})]
+# +     if now[heaviest] <= 1:
+# +         return "none", "nothing", job["gpus"]
+# +     options = [("shard state", {**job, "sharded": True})]
+# -         if max(loads(changed).values()) <= 1:
+# -             return wall, fix, job["gpus"]
+# +         if loads(changed)[heaviest] <= 1:
+# +             return heaviest, fix, job["gpus"]
+# -     while max(loads({**job, "sharded": True, "gpus": gpus}).values()) > 1:
+# +     while loads({**job, "sharded": True, "gpus": gpus})[heaviest] > 1:
+# -     return wall, "more GPUs", gpus
+# +     return heaviest, "more GPUs", gpus
 
-# %% wrong: forgets the reserve for activations => generality no-reserve
-def loads(job):
-    state = 16 * job["params"] / (job["gpus"] if job["sharded"] else 1)
-    speed = job["gpus"] * job["dense_flops"] * job["mfu"]
-    return {
-        "memory": state / job["gpu_memory"],
-        "compute": 6 * job["params"] * job["step_tokens"] / speed / job["step_s"],
-        "deadline": 6 * job["params"] * job["tokens"] / speed / job["deadline_s"],
-    }
+# %% wrong: GPUs added, not GPUs in use => values gpus-added  from: tries the fixes in order and counts up
+# -     gpus = job["gpus"]
+# -     while max(loads({**job, "sharded": True, "gpus": gpus}).values()) > 1:
+# -         gpus += 1
+# -     return wall, "more GPUs", gpus
+# +     more = 0
+# +     while max(loads({**job, "sharded": True, "gpus": job["gpus"] + more}).values()) > 1:
+# +         more += 1
+# +     return wall, "more GPUs", more
 
-
-def first_wall(job):
-    now = loads(job)
-    heaviest = max(now, key=now.get)
-    wall = heaviest if now[heaviest] > 1 else "none"
-    options = [("nothing", job), ("shard state", {**job, "sharded": True})]
-    if job["latest_s"] is not None:
-        options.append(("longer deadline", {**job, "deadline_s": job["latest_s"]}))
-    for fix, changed in options:
-        if max(loads(changed).values()) <= 1:
-            return wall, fix, job["gpus"]
-    gpus = job["gpus"]
-    while max(loads({**job, "sharded": True, "gpus": gpus}).values()) > 1:
-        gpus += 1
-    return wall, "more GPUs", gpus
-
-
-# %% wrong: memory of all GPUs although each holds a copy => values always-sharded
-def loads(job):
-    state = 16 * job["params"] / job["gpus"]
-    speed = job["gpus"] * job["dense_flops"] * job["mfu"]
-    return {
-        "memory": state / (job["gpu_memory"] * (1 - job["reserve"])),
-        "compute": 6 * job["params"] * job["step_tokens"] / speed / job["step_s"],
-        "deadline": 6 * job["params"] * job["tokens"] / speed / job["deadline_s"],
-    }
-
-
-def first_wall(job):
-    now = loads(job)
-    heaviest = max(now, key=now.get)
-    wall = heaviest if now[heaviest] > 1 else "none"
-    options = [("nothing", job), ("shard state", {**job, "sharded": True})]
-    if job["latest_s"] is not None:
-        options.append(("longer deadline", {**job, "deadline_s": job["latest_s"]}))
-    for fix, changed in options:
-        if max(loads(changed).values()) <= 1:
-            return wall, fix, job["gpus"]
-    gpus = job["gpus"]
-    while max(loads({**job, "sharded": True, "gpus": gpus}).values()) > 1:
-        gpus += 1
-    return wall, "more GPUs", gpus
-
-
-# %% wrong: a fix for the first wall only => values only-the-first-wall
-def loads(job):
-    state = 16 * job["params"] / (job["gpus"] if job["sharded"] else 1)
-    speed = job["gpus"] * job["dense_flops"] * job["mfu"]
-    return {
-        "memory": state / (job["gpu_memory"] * (1 - job["reserve"])),
-        "compute": 6 * job["params"] * job["step_tokens"] / speed / job["step_s"],
-        "deadline": 6 * job["params"] * job["tokens"] / speed / job["deadline_s"],
-    }
-
-
-def first_wall(job):
-    now = loads(job)
-    heaviest = max(now, key=now.get)
-    if now[heaviest] <= 1:
-        return "none", "nothing", job["gpus"]
-    options = [("shard state", {**job, "sharded": True})]
-    if job["latest_s"] is not None:
-        options.append(("longer deadline", {**job, "deadline_s": job["latest_s"]}))
-    for fix, changed in options:
-        if loads(changed)[heaviest] <= 1:
-            return heaviest, fix, job["gpus"]
-    gpus = job["gpus"]
-    while loads({**job, "sharded": True, "gpus": gpus})[heaviest] > 1:
-        gpus += 1
-    return heaviest, "more GPUs", gpus
-
-
-# %% wrong: GPUs added, not GPUs in use => values gpus-added
-def loads(job):
-    state = 16 * job["params"] / (job["gpus"] if job["sharded"] else 1)
-    speed = job["gpus"] * job["dense_flops"] * job["mfu"]
-    return {
-        "memory": state / (job["gpu_memory"] * (1 - job["reserve"])),
-        "compute": 6 * job["params"] * job["step_tokens"] / speed / job["step_s"],
-        "deadline": 6 * job["params"] * job["tokens"] / speed / job["deadline_s"],
-    }
-
-
-def first_wall(job):
-    now = loads(job)
-    heaviest = max(now, key=now.get)
-    wall = heaviest if now[heaviest] > 1 else "none"
-    options = [("nothing", job), ("shard state", {**job, "sharded": True})]
-    if job["latest_s"] is not None:
-        options.append(("longer deadline", {**job, "deadline_s": job["latest_s"]}))
-    for fix, changed in options:
-        if max(loads(changed).values()) <= 1:
-            return wall, fix, job["gpus"]
-    more = 0
-    while max(loads({**job, "sharded": True, "gpus": job["gpus"] + more}).values()) > 1:
-        more += 1
-    return wall, "more GPUs", more
-
-
-# %% wrong: an exact fit does not fit => generality -
-def loads(job):
-    state = 16 * job["params"] / (job["gpus"] if job["sharded"] else 1)
-    speed = job["gpus"] * job["dense_flops"] * job["mfu"]
-    return {
-        "memory": state / (job["gpu_memory"] * (1 - job["reserve"])),
-        "compute": 6 * job["params"] * job["step_tokens"] / speed / job["step_s"],
-        "deadline": 6 * job["params"] * job["tokens"] / speed / job["deadline_s"],
-    }
-
-
-def first_wall(job):
-    now = loads(job)
-    heaviest = max(now, key=now.get)
-    wall = heaviest if now[heaviest] >= 1 else "none"
-    options = [("nothing", job), ("shard state", {**job, "sharded": True})]
-    if job["latest_s"] is not None:
-        options.append(("longer deadline", {**job, "deadline_s": job["latest_s"]}))
-    for fix, changed in options:
-        if max(loads(changed).values()) < 1:
-            return wall, fix, job["gpus"]
-    gpus = job["gpus"]
-    while max(loads({**job, "sharded": True, "gpus": gpus}).values()) >= 1:
-        gpus += 1
-    return wall, "more GPUs", gpus
+# %% wrong: an exact fit does not fit => generality -  from: tries the fixes in order and counts up
+# -     wall = heaviest if now[heaviest] > 1 else "none"
+# +     wall = heaviest if now[heaviest] >= 1 else "none"
+# -         if max(loads(changed).values()) <= 1:
+# +         if max(loads(changed).values()) < 1:
+# -     while max(loads({**job, "sharded": True, "gpus": gpus}).values()) > 1:
+# +     while max(loads({**job, "sharded": True, "gpus": gpus}).values()) >= 1:
 
 
 # %% wrong: memory is always the first wall => values one-answer-for-all

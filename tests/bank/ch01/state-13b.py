@@ -48,100 +48,45 @@ def headroom(nbytes, gpu_memory, gpus):
     return (gpu_memory / GB - nbytes / GB / gpus) * GB
 
 
-# %% right: any variant
-from course_lib import memory, params
+# %% right: any variant  from: plain
+# - def training_state(params):
+# -     return params * (2 + 2 + 4 + 8)
+# + from course_lib import memory, params
+# + PER_PARAM = sum(memory.CONVENTIONS[params("state-13b").convention].buckets.values())
+# + def training_state(params):
+# +     return params * PER_PARAM
+# -     return gpu_memory - nbytes / gpus
+# +     return (gpu_memory * gpus - nbytes) / gpus
 
-PER_PARAM = sum(memory.CONVENTIONS[params("state-13b").convention].buckets.values())
+# %% wrong: no master copy => values missing-master  from: plain
+# -     return params * (2 + 2 + 4 + 8)
+# +     return params * 12
 
+# %% wrong: weights only => values weights-only  from: plain
+# -     return params * (2 + 2 + 4 + 8)
+# +     return params * 2
 
-def training_state(params):
-    return params * PER_PARAM
+# %% wrong: gigabytes => values gigabytes  from: plain
+# -     return params * (2 + 2 + 4 + 8)
+# +     return params * 16 / 1e9
+# -     return gpu_memory - nbytes / gpus
+# +     return (gpu_memory - nbytes / gpus) / 1e9
 
+# %% wrong: rounded down => values rounded-down  from: plain
+# -     return params * (2 + 2 + 4 + 8)
+# +     return params * 16
+# -     return max(1, math.ceil(nbytes / gpu_memory))
+# +     return int(nbytes // gpu_memory)
 
-def fewest_gpus(nbytes, gpu_memory):
-    return max(1, math.ceil(nbytes / gpu_memory))
+# %% wrong: not whole => values not-whole  from: rounded down
+# -     return int(nbytes // gpu_memory)
+# +     return nbytes / gpu_memory
 
-
-def headroom(nbytes, gpu_memory, gpus):
-    return (gpu_memory * gpus - nbytes) / gpus
-
-
-# %% wrong: no master copy => values missing-master
-def training_state(params):
-    return params * 12
-
-
-def fewest_gpus(nbytes, gpu_memory):
-    return max(1, math.ceil(nbytes / gpu_memory))
-
-
-def headroom(nbytes, gpu_memory, gpus):
-    return gpu_memory - nbytes / gpus
-
-
-# %% wrong: weights only => values weights-only
-def training_state(params):
-    return params * 2
-
-
-def fewest_gpus(nbytes, gpu_memory):
-    return max(1, math.ceil(nbytes / gpu_memory))
-
-
-def headroom(nbytes, gpu_memory, gpus):
-    return gpu_memory - nbytes / gpus
-
-
-# %% wrong: gigabytes => values gigabytes
-def training_state(params):
-    return params * 16 / 1e9
-
-
-def fewest_gpus(nbytes, gpu_memory):
-    return max(1, math.ceil(nbytes / gpu_memory))
-
-
-def headroom(nbytes, gpu_memory, gpus):
-    return (gpu_memory - nbytes / gpus) / 1e9
-
-
-# %% wrong: rounded down => values rounded-down
-def training_state(params):
-    return params * 16
-
-
-def fewest_gpus(nbytes, gpu_memory):
-    return int(nbytes // gpu_memory)
-
-
-def headroom(nbytes, gpu_memory, gpus):
-    return gpu_memory - nbytes / gpus
-
-
-# %% wrong: not whole => values not-whole
-def training_state(params):
-    return params * 16
-
-
-def fewest_gpus(nbytes, gpu_memory):
-    return nbytes / gpu_memory
-
-
-def headroom(nbytes, gpu_memory, gpus):
-    return gpu_memory - nbytes / gpus
-
-
-# %% wrong: room of all GPUs together => values all-gpus-together
-def training_state(params):
-    return params * 16
-
-
-def fewest_gpus(nbytes, gpu_memory):
-    return max(1, math.ceil(nbytes / gpu_memory))
-
-
-def headroom(nbytes, gpu_memory, gpus):
-    return gpu_memory * gpus - nbytes
+# %% wrong: room of all GPUs together => values all-gpus-together  from: plain
+# -     return params * (2 + 2 + 4 + 8)
+# +     return params * 16
+# -     return gpu_memory - nbytes / gpus
+# +     return gpu_memory * gpus - nbytes
 
 
 # %% wrong: the example by heart => values only-the-example
@@ -157,84 +102,22 @@ def headroom(nbytes, gpu_memory, gpus):
     return {3: 10.6667e9, 4: 28e9, 8: 54e9}.get(gpus, 54e9)
 
 
-# %% wrong: always one more => generality one-too-many
-def training_state(params):
-    return params * 16
+# %% wrong: always one more => generality one-too-many  from: rounded down
+# -     return int(nbytes // gpu_memory)
+# +     return int(nbytes // gpu_memory) + 1  # one too many where it fits exactly
 
+# %% wrong: rounded to the nearest => values rounded-down  from: rounded down
+# -     return int(nbytes // gpu_memory)
+# +     return max(1, round(nbytes / gpu_memory))
 
-def fewest_gpus(nbytes, gpu_memory):
-    return int(nbytes // gpu_memory) + 1  # one too many where it fits exactly
+# %% wrong: never negative => generality cut-at-zero  from: room of all GPUs together
+# -     return gpu_memory * gpus - nbytes
+# +     return max(0, gpu_memory - nbytes / gpus)
 
-
-def headroom(nbytes, gpu_memory, gpus):
-    return gpu_memory - nbytes / gpus
-
-
-# %% wrong: rounded to the nearest => values rounded-down
-def training_state(params):
-    return params * 16
-
-
-def fewest_gpus(nbytes, gpu_memory):
-    return max(1, round(nbytes / gpu_memory))
-
-
-def headroom(nbytes, gpu_memory, gpus):
-    return gpu_memory - nbytes / gpus
-
-
-# %% wrong: never negative => generality cut-at-zero
-def training_state(params):
-    return params * 16
-
-
-def fewest_gpus(nbytes, gpu_memory):
-    return max(1, math.ceil(nbytes / gpu_memory))
-
-
-def headroom(nbytes, gpu_memory, gpus):
-    return max(0, gpu_memory - nbytes / gpus)
-
-
-# %% wrong: fractions come back => raised
-def training_state(params):
-    from fractions import Fraction
-
-    return Fraction(params) * 16
-
-
-def fewest_gpus(nbytes, gpu_memory):
-    return max(1, math.ceil(nbytes / gpu_memory))
-
-
-def headroom(nbytes, gpu_memory, gpus):
-    return gpu_memory - nbytes / gpus
-
-
-# %% half: only the state => 1
-def training_state(params):
-    return params * 16
-
-
-def fewest_gpus(nbytes, gpu_memory):
-    raise NotImplementedError
-
-
-def headroom(nbytes, gpu_memory, gpus):
-    raise NotImplementedError
-
-
-# %% half: no room left => 1.5
-def training_state(params):
-    return 16 * params
-
-
-def fewest_gpus(nbytes, gpu_memory):
-    return max(1, math.ceil(nbytes / gpu_memory))
-
-
-def headroom(nbytes, gpu_memory, gpus):
-    return None
+# %% wrong: fractions come back => raised  from: plain
+# -     return params * (2 + 2 + 4 + 8)
+# +     from fractions import Fraction
+# +     return Fraction(params) * 16
 
 
 # %% wrong: untouched => not-answered
@@ -248,3 +131,15 @@ def fewest_gpus(nbytes, gpu_memory):
 
 def headroom(nbytes, gpu_memory, gpus):
     raise NotImplementedError
+
+
+# %% half: only the state => 1  from: untouched
+#   def training_state(params):
+# -     raise NotImplementedError
+# +     return params * 16
+
+# %% half: no room left => 1.5  from: plain
+# -     return params * (2 + 2 + 4 + 8)
+# +     return 16 * params
+# -     return gpu_memory - nbytes / gpus
+# +     return None

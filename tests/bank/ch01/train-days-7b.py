@@ -37,13 +37,9 @@ def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
     return gpus if gpus < 1000 else math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
 
 
-# %% wrong: full speed => values full-speed
-def train_days(params, tokens, gpu_flops, utilisation):
-    return 6 * params * tokens / gpu_flops / 86_400
-
-
-def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
-    return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+# %% wrong: full speed => values full-speed  from: plain
+# -     return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
+# +     return 6 * params * tokens / gpu_flops / 86_400
 
 
 # %% wrong: seconds => values seconds
@@ -55,78 +51,41 @@ def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / 86_400 / days)
 
 
-# %% wrong: forward only => values forward-only
-def train_days(params, tokens, gpu_flops, utilisation):
-    return 2 * params * tokens / (gpu_flops * utilisation) / 86_400
+# %% wrong: forward only => values forward-only  from: plain
+# -     return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
+# +     return 2 * params * tokens / (gpu_flops * utilisation) / 86_400
 
+# %% wrong: utilisation multiplied => values utilisation-upside-down  from: plain
+# -     return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
+# +     return 6 * params * tokens / gpu_flops * utilisation / 86_400
 
-def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
-    return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+# %% wrong: a second forward pass => values recompute  from: plain
+# -     return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
+# +     return 8 * params * tokens / (gpu_flops * utilisation) / 86_400
 
+# %% wrong: rounded down => values rounded-down  from: plain
+# -     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+# +     return int(train_days(params, tokens, gpu_flops, utilisation) / days)
 
-# %% wrong: utilisation multiplied => values utilisation-upside-down
-def train_days(params, tokens, gpu_flops, utilisation):
-    return 6 * params * tokens / gpu_flops * utilisation / 86_400
+# %% wrong: one more than needed => generality one-too-many  from: plain
+# -     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+# +     return int(train_days(params, tokens, gpu_flops, utilisation) / days) + 1
 
+# %% wrong: the H100 by heart => values -  from: plain
+# - def train_days(params, tokens, gpu_flops, utilisation):
+# -     return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
+# + from course_lib import notebook
+# + SHOWN = notebook.params("train-days-7b")
+# + def train_days(params, tokens, gpu_flops, utilisation):
+# +     return 6 * params * tokens / (SHOWN.flops * utilisation) / 86_400
 
-def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
-    return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
-
-
-# %% wrong: a second forward pass => values recompute
-def train_days(params, tokens, gpu_flops, utilisation):
-    return 8 * params * tokens / (gpu_flops * utilisation) / 86_400
-
-
-def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
-    return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
-
-
-# %% wrong: rounded down => values rounded-down
-def train_days(params, tokens, gpu_flops, utilisation):
-    return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
-
-
-def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
-    return int(train_days(params, tokens, gpu_flops, utilisation) / days)
-
-
-# %% wrong: one more than needed => generality one-too-many
-def train_days(params, tokens, gpu_flops, utilisation):
-    return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
-
-
-def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
-    return int(train_days(params, tokens, gpu_flops, utilisation) / days) + 1
-
-
-# %% wrong: the H100 by heart => values -
-from course_lib import notebook
-
-SHOWN = notebook.params("train-days-7b")
-
-
-def train_days(params, tokens, gpu_flops, utilisation):
-    return 6 * params * tokens / (SHOWN.flops * utilisation) / 86_400
-
-
-def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
-    return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
-
-
-# %% wrong: the example by heart => values only-the-example
-from course_lib import notebook
-
-SHOWN = notebook.params("train-days-7b")
-DAYS = 6 * SHOWN.params * SHOWN.tokens / (SHOWN.flops * SHOWN.utilisation) / 86_400
-
-
-def train_days(params, tokens, gpu_flops, utilisation):
-    return round(DAYS)
-
-
-def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
-    return math.ceil(DAYS / SHOWN.days)
+# %% wrong: the example by heart => values only-the-example  from: the H100 by heart
+#   SHOWN = notebook.params("train-days-7b")
+# + DAYS = 6 * SHOWN.params * SHOWN.tokens / (SHOWN.flops * SHOWN.utilisation) / 86_400
+# -     return 6 * params * tokens / (SHOWN.flops * utilisation) / 86_400
+# +     return round(DAYS)
+# -     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+# +     return math.ceil(DAYS / SHOWN.days)
 
 
 # %% wrong: the days rounded up => generality -
@@ -138,23 +97,13 @@ def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
     return math.ceil(6 * params * tokens / (gpu_flops * utilisation) / 86_400 / days)
 
 
-# %% wrong: whole days before the GPUs are counted => generality -
-def train_days(params, tokens, gpu_flops, utilisation):
-    return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
+# %% wrong: whole days before the GPUs are counted => generality -  from: plain
+# -     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+# +     return math.ceil(math.ceil(train_days(params, tokens, gpu_flops, utilisation)) / days)
 
-
-def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
-    return math.ceil(math.ceil(train_days(params, tokens, gpu_flops, utilisation)) / days)
-
-
-# %% wrong: the utilisation twice => values -
-def train_days(params, tokens, gpu_flops, utilisation):
-    return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
-
-
-def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
-    return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days / utilisation)
-
+# %% wrong: the utilisation twice => values -  from: plain
+# -     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+# +     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days / utilisation)
 
 # %% wrong: asks the library => raised
 from course_lib import compute
@@ -168,10 +117,6 @@ def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
     return compute.devices_for_deadline(params, tokens, gpu_flops, utilisation, days * 86_400)
 
 
-# %% half: no deadline yet => 2.5
-def train_days(params, tokens, gpu_flops, utilisation):
-    return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
-
-
-def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
-    raise NotImplementedError
+# %% half: no deadline yet => 2.5  from: plain
+# -     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+# +     raise NotImplementedError

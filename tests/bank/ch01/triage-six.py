@@ -77,30 +77,17 @@ def triage(job):
     return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls
 
 
-# %% wrong: at full speed => generality missed-deadline
-def triage(job):
-    trains, serves, weights = job["tokens"] > 0, job["qps"] > 0, 2 * job["params"]
-    questions = {
-        "memory": trains and 16 * job["params"] > job["gpu_memory"],
-        "deadline": trains and 6 * job["params"] * job["tokens"] > job["gpu_flops"] * job["deadline_s"],
-        "latency": serves and (weights > job["gpu_memory"] or weights * job["user_tokens_s"] > job["gpu_bandwidth"]),
-        "traffic": serves and job["qps"] > job["replica_qps"],
-    }
-    walls = [name for name, hit in questions.items() if hit]
-    return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls
+# %% wrong: at full speed => generality missed-deadline  from: state of a model that is only served
+# -         "memory": 16 * job["params"] > job["gpu_memory"],
+# -         "deadline": trains and 6 * job["params"] * job["tokens"] > job["gpu_flops"] * job["mfu"] * job["deadline_s"],
+# +         "memory": trains and 16 * job["params"] > job["gpu_memory"],
+# +         "deadline": trains and 6 * job["params"] * job["tokens"] > job["gpu_flops"] * job["deadline_s"],
 
-
-# %% wrong: reading the weights is forgotten => generality -
-def triage(job):
-    trains, serves, weights = job["tokens"] > 0, job["qps"] > 0, 2 * job["params"]
-    questions = {
-        "memory": trains and 16 * job["params"] > job["gpu_memory"],
-        "deadline": trains and 6 * job["params"] * job["tokens"] > job["gpu_flops"] * job["mfu"] * job["deadline_s"],
-        "latency": serves and weights > job["gpu_memory"],
-        "traffic": serves and job["qps"] > job["replica_qps"],
-    }
-    walls = [name for name, hit in questions.items() if hit]
-    return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls
+# %% wrong: reading the weights is forgotten => generality -  from: state of a model that is only served
+# -         "memory": 16 * job["params"] > job["gpu_memory"],
+# +         "memory": trains and 16 * job["params"] > job["gpu_memory"],
+# -         "latency": serves and (weights > job["gpu_memory"] or weights * job["user_tokens_s"] > job["gpu_bandwidth"]),
+# +         "latency": serves and weights > job["gpu_memory"],
 
 
 # %% wrong: an exact fit is a wall => generality -
@@ -116,70 +103,29 @@ def triage(job):
     return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls
 
 
-# %% wrong: a deadline that is just kept is missed => generality -
-def triage(job):
-    trains, serves, weights = job["tokens"] > 0, job["qps"] > 0, 2 * job["params"]
-    questions = {
-        "memory": trains and 16 * job["params"] > job["gpu_memory"],
-        "deadline": trains and 6 * job["params"] * job["tokens"] >= job["gpu_flops"] * job["mfu"] * job["deadline_s"],
-        "latency": serves and (weights > job["gpu_memory"] or weights * job["user_tokens_s"] > job["gpu_bandwidth"]),
-        "traffic": serves and job["qps"] > job["replica_qps"],
-    }
-    walls = [name for name, hit in questions.items() if hit]
-    return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls
+# %% wrong: a deadline that is just kept is missed => generality -  from: at full speed
+# -         "deadline": trains and 6 * job["params"] * job["tokens"] > job["gpu_flops"] * job["deadline_s"],
+# +         "deadline": trains and 6 * job["params"] * job["tokens"] >= job["gpu_flops"] * job["mfu"] * job["deadline_s"],
 
+# %% wrong: a reader who is just served waits => generality -  from: reading the weights is forgotten
+# -         "latency": serves and weights > job["gpu_memory"],
+# +         "latency": serves and (weights > job["gpu_memory"] or weights * job["user_tokens_s"] >= job["gpu_bandwidth"]),
 
-# %% wrong: a reader who is just served waits => generality -
-def triage(job):
-    trains, serves, weights = job["tokens"] > 0, job["qps"] > 0, 2 * job["params"]
-    questions = {
-        "memory": trains and 16 * job["params"] > job["gpu_memory"],
-        "deadline": trains and 6 * job["params"] * job["tokens"] > job["gpu_flops"] * job["mfu"] * job["deadline_s"],
-        "latency": serves and (weights > job["gpu_memory"] or weights * job["user_tokens_s"] >= job["gpu_bandwidth"]),
-        "traffic": serves and job["qps"] > job["replica_qps"],
-    }
-    walls = [name for name, hit in questions.items() if hit]
-    return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls
+# %% wrong: every wall twice => values named-twice  from: state of a model that is only served
+# -         "memory": 16 * job["params"] > job["gpu_memory"],
+# +         "memory": trains and 16 * job["params"] > job["gpu_memory"],
+# -     return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls
+# +     return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls * 2
 
+# %% wrong: all requests share the bandwidth => generality not-latency  from: four questions
+# -         "deadline": trains and 6 * job["params"] * job["tokens"] / (job["gpu_flops"] * job["mfu"]) > job["deadline_s"],
+# +         "deadline": trains and 6 * job["params"] * job["tokens"] > job["gpu_flops"] * job["mfu"] * job["deadline_s"],
+# -         and (weights > job["gpu_memory"] or weights / job["gpu_bandwidth"] * job["user_tokens_s"] > 1),
+# +         and (weights > job["gpu_memory"] or weights * job["user_tokens_s"] * job["qps"] > job["gpu_bandwidth"]),
 
-# %% wrong: every wall twice => values named-twice
-def triage(job):
-    trains, serves, weights = job["tokens"] > 0, job["qps"] > 0, 2 * job["params"]
-    questions = {
-        "memory": trains and 16 * job["params"] > job["gpu_memory"],
-        "deadline": trains and 6 * job["params"] * job["tokens"] > job["gpu_flops"] * job["mfu"] * job["deadline_s"],
-        "latency": serves and (weights > job["gpu_memory"] or weights * job["user_tokens_s"] > job["gpu_bandwidth"]),
-        "traffic": serves and job["qps"] > job["replica_qps"],
-    }
-    walls = [name for name, hit in questions.items() if hit]
-    return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls * 2
-
-
-# %% wrong: all requests share the bandwidth => generality not-latency
-def triage(job):
-    trains, serves, weights = job["tokens"] > 0, job["qps"] > 0, 2 * job["params"]
-    questions = {
-        "memory": trains and 16 * job["params"] > job["gpu_memory"],
-        "deadline": trains and 6 * job["params"] * job["tokens"] > job["gpu_flops"] * job["mfu"] * job["deadline_s"],
-        "latency": serves
-        and (weights > job["gpu_memory"] or weights * job["user_tokens_s"] * job["qps"] > job["gpu_bandwidth"]),
-        "traffic": serves and job["qps"] > job["replica_qps"],
-    }
-    walls = [name for name, hit in questions.items() if hit]
-    return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls
-
-
-# %% wrong: the response to the last wall => values wrong-response
-def triage(job):
-    trains, serves, weights = job["tokens"] > 0, job["qps"] > 0, 2 * job["params"]
-    questions = {
-        "memory": trains and 16 * job["params"] > job["gpu_memory"],
-        "deadline": trains and 6 * job["params"] * job["tokens"] > job["gpu_flops"] * job["mfu"] * job["deadline_s"],
-        "latency": serves and (weights > job["gpu_memory"] or weights * job["user_tokens_s"] > job["gpu_bandwidth"]),
-        "traffic": serves and job["qps"] > job["replica_qps"],
-    }
-    walls = [name for name, hit in questions.items() if hit]
-    return (RESPONSES[walls[-1]] if walls else "stay on one GPU"), walls
+# %% wrong: the response to the last wall => values wrong-response  from: every wall twice
+# -     return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls * 2
+# +     return (RESPONSES[walls[-1]] if walls else "stay on one GPU"), walls
 
 
 # %% wrong: one word => values wrong-shape

@@ -85,11 +85,9 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     return alone / gpus**power, max(1, math.ceil((alone / weeks) ** (1 / power)))
 
 
-# %% wrong: faster with every doubling => values speed-up
-def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
-    alone = 6 * params * tokens / (gpu_flops * mfu) / WEEK
-    power = 1 - math.log2(keep)
-    return alone / gpus**power, max(1, math.ceil((alone / weeks) ** (1 / power)))
+# %% wrong: faster with every doubling => values speed-up  from: natural logarithm
+# -     power = 1 + math.log(keep)
+# +     power = 1 - math.log2(keep)
 
 
 # %% wrong: rounded down => values one-too-few
@@ -99,11 +97,9 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     return alone / gpus**power, max(1, int((alone / weeks) ** (1 / power)))
 
 
-# %% wrong: the example's keep by heart => values -
-def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
-    alone = 6 * params * tokens / (gpu_flops * mfu) / WEEK
-    power = 1 + math.log2(0.97)
-    return alone / gpus**power, max(1, math.ceil((alone / weeks) ** (1 / power)))
+# %% wrong: the example's keep by heart => values -  from: natural logarithm
+# -     power = 1 + math.log(keep)
+# +     power = 1 + math.log2(0.97)
 
 
 # %% wrong: one more where it fits exactly => generality one-too-many
@@ -123,11 +119,11 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     return weeks_on(gpus), n
 
 
-# %% half: one direction only => 3
-def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
-    return 6 * params * tokens / (gpu_flops * mfu) / WEEK / gpus / keep ** math.log2(gpus), None
-
-
 # %% wrong: untouched => not-answered
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     raise NotImplementedError
+
+
+# %% half: one direction only => 3
+def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
+    return 6 * params * tokens / (gpu_flops * mfu) / WEEK / gpus / keep ** math.log2(gpus), None

@@ -69,12 +69,9 @@ def audit_memory():
     return {name: (float(facts.claim(name).value) / scale.get(name, 1e9), "right", "as printed") for name in GOOD}
 
 
-# %% wrong: one cause for all errors => values wrong-cause
-def audit_memory():
-    return {
-        name: (number, said, "missing factor" if said == "wrong" else cause)
-        for name, (number, said, cause) in GOOD.items()
-    }
+# %% wrong: one cause for all errors => values wrong-cause  from: everything is wrong
+# -         name: (number, "wrong", cause if said == "wrong" else "missing factor")
+# +         name: (number, said, "missing factor" if said == "wrong" else cause)
 
 
 # %% wrong: no master copy anywhere => values no-master
@@ -132,6 +129,11 @@ def audit_memory():
     return {**GOOD, "cards-405b-60": ("about 60", "right", "as printed")}
 
 
+# %% wrong: untouched => not-answered
+def audit_memory():
+    raise NotImplementedError
+
+
 # %% half: one error and one control => 3
 def audit_memory():
     return {name: GOOD[name] for name in ("state-70b-1120", "checkpoint-sqrt")}
@@ -150,8 +152,3 @@ def audit_memory():
 # %% half: one statement missed => 19.5
 def audit_memory():
     return {**GOOD, "checkpointed-20": (20, "right", "as printed")}
-
-
-# %% wrong: untouched => not-answered
-def audit_memory():
-    raise NotImplementedError

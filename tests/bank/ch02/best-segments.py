@@ -89,22 +89,12 @@ def best_segments(inputs, inner):
     return room(high)[1]
 
 
-# %% wrong: root of the number of layers => values root-of-layers
-def peak_bytes(inputs, inner, starts):
-    ends = [*starts[1:], len(inputs)]
-    return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
-
-
+# %% wrong: root of the number of layers => values root-of-layers  from: for every prefix all (inputs, peak) that nothing beats
 def best_segments(inputs, inner):
     return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))
 
 
-# %% wrong: every layer its own segment => values every-layer
-def peak_bytes(inputs, inner, starts):
-    ends = [*starts[1:], len(inputs)]
-    return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
-
-
+# %% wrong: every layer its own segment => values every-layer  from: for every prefix all (inputs, peak) that nothing beats
 def best_segments(inputs, inner):
     return list(range(len(inputs)))
 
@@ -119,46 +109,26 @@ def best_segments(inputs, inner):
     return [0]
 
 
-# %% wrong: the best equal length => values every-layer
-def peak_bytes(inputs, inner, starts):
-    ends = [*starts[1:], len(inputs)]
-    return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
+# %% wrong: the best equal length => values every-layer  from: one segment
+# -     return [0]
+# +     ways = [list(range(0, len(inputs), length)) for length in range(1, len(inputs) + 1)]
+# +     return min(ways, key=lambda starts: peak_bytes(inputs, inner, starts))
 
+# %% wrong: all inputs stay to the end => values all-inputs-all-the-time  from: the best equal length
+# -     return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
+# +     return sum(inputs[s] for s in starts) + max(sum(inner[a:b]) for a, b in zip(starts, ends))
+# -     ways = [list(range(0, len(inputs), length)) for length in range(1, len(inputs) + 1)]
+# +     n = len(inputs)
+# +     ways = ([0, *(k + 1 for k in range(n - 1) if mask >> k & 1)] for mask in range(2 ** (min(n, 14) - 1)))
 
-def best_segments(inputs, inner):
-    ways = [list(range(0, len(inputs), length)) for length in range(1, len(inputs) + 1)]
-    return min(ways, key=lambda starts: peak_bytes(inputs, inner, starts))
+# %% wrong: the sum of everything => values sum-of-all  from: one segment
+# -     ends = [*starts[1:], len(inputs)]
+# -     return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
+# +     return sum(inputs[s] for s in starts) + sum(inner)
 
-
-# %% wrong: all inputs stay to the end => values all-inputs-all-the-time
-def peak_bytes(inputs, inner, starts):
-    ends = [*starts[1:], len(inputs)]
-    return sum(inputs[s] for s in starts) + max(sum(inner[a:b]) for a, b in zip(starts, ends))
-
-
-def best_segments(inputs, inner):
-    n = len(inputs)
-    ways = ([0, *(k + 1 for k in range(n - 1) if mask >> k & 1)] for mask in range(2 ** (min(n, 14) - 1)))
-    return min(ways, key=lambda starts: peak_bytes(inputs, inner, starts))
-
-
-# %% wrong: the sum of everything => values sum-of-all
-def peak_bytes(inputs, inner, starts):
-    return sum(inputs[s] for s in starts) + sum(inner)
-
-
-def best_segments(inputs, inner):
-    return [0]
-
-
-# %% wrong: every layer's input counted => values every-layers-input
-def peak_bytes(inputs, inner, starts):
-    ends = [*starts[1:], len(inputs)]
-    return max(sum(inputs[:b]) + sum(inner[a:b]) for a, b in zip(starts, ends))
-
-
-def best_segments(inputs, inner):
-    return [0]
+# %% wrong: every layer's input counted => values every-layers-input  from: one segment
+# -     return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
+# +     return max(sum(inputs[:b]) + sum(inner[a:b]) for a, b in zip(starts, ends))
 
 
 # %% wrong: from the front to the back => values later-inputs
@@ -174,28 +144,17 @@ def best_segments(inputs, inner):
     return [0]
 
 
-# %% wrong: lengths for starts => values lengths
-def peak_bytes(inputs, inner, starts):
-    ends = [*starts[1:], len(inputs)]
-    return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
+# %% wrong: lengths for starts => values lengths  from: one segment
+# -     return [0]
+# +     return [3] * (len(inputs) // 3)
 
-
-def best_segments(inputs, inner):
-    return [3] * (len(inputs) // 3)
-
-
-# %% wrong: only as many layers as can be tried => generality -
-def peak_bytes(inputs, inner, starts):
-    ends = [*starts[1:], len(inputs)]
-    return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
-
-
-def best_segments(inputs, inner):
-    n = len(inputs)
-    if n > 12:
-        return list(range(0, n, round(math.sqrt(n))))
-    ways = ([0, *(k + 1 for k in range(n - 1) if mask >> k & 1)] for mask in range(2 ** (n - 1)))
-    return min(ways, key=lambda starts: peak_bytes(inputs, inner, starts))
+# %% wrong: only as many layers as can be tried => generality -  from: one segment
+# -     return [0]
+# +     n = len(inputs)
+# +     if n > 12:
+# +         return list(range(0, n, round(math.sqrt(n))))
+# +     ways = ([0, *(k + 1 for k in range(n - 1) if mask >> k & 1)] for mask in range(2 ** (n - 1)))
+# +     return min(ways, key=lambda starts: peak_bytes(inputs, inner, starts))
 
 
 # %% wrong: one cut more or less, as long as it helps => generality -
@@ -235,30 +194,14 @@ def best_segments(inputs, inner):
     return best
 
 
-# %% wrong: always the cut shown => values -
-from course_lib import notebook
-
-SHOWN = notebook.params("best-segments")
-
-
-def peak_bytes(inputs, inner, starts):
-    ends = [*starts[1:], len(inputs)]
-    return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
-
-
-def best_segments(inputs, inner):
-    cuts = [[0, *(k + 1 for k in range(SHOWN.layers - 1) if mask >> k & 1)] for mask in range(2 ** (SHOWN.layers - 1))]
-    return min(cuts, key=lambda starts: peak_bytes(SHOWN.inputs, SHOWN.inner, starts))
-
-
-# %% half: only the peak => 6
-def peak_bytes(inputs, inner, starts):
-    ends = [*starts[1:], len(inputs)]
-    return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
-
-
-def best_segments(inputs, inner):
-    raise NotImplementedError
+# %% wrong: always the cut shown => values -  from: one segment
+# - def peak_bytes(inputs, inner, starts):
+# + from course_lib import notebook
+# + SHOWN = notebook.params("best-segments")
+# + def peak_bytes(inputs, inner, starts):
+# -     return [0]
+# +     cuts = [[0, *(k + 1 for k in range(SHOWN.layers - 1) if mask >> k & 1)] for mask in range(2 ** (SHOWN.layers - 1))]
+# +     return min(cuts, key=lambda starts: peak_bytes(SHOWN.inputs, SHOWN.inner, starts))
 
 
 # %% wrong: untouched => not-answered
@@ -268,3 +211,8 @@ def peak_bytes(inputs, inner, starts):
 
 def best_segments(inputs, inner):
     raise NotImplementedError
+
+
+# %% half: only the peak => 6  from: one segment
+# -     return [0]
+# +     raise NotImplementedError

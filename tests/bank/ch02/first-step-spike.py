@@ -76,7 +76,7 @@ def dies_at(job, memory):
     return "load" if over[0] == 0 else f"{('forward', 'backward', 'step')[(over[0] - 1) % 3]} {(over[0] - 1) // 3 + 1}"
 
 
-# %% wrong: the optimizer's bytes from the start => values state-from-the-start
+# %% wrong: the optimizer's bytes from the start => values state-from-the-start  from: phase by phase
 def timeline(job):
     weights, grads, moments = job["weights"], job["grads"], job["moments"]
     levels = [weights + moments]
@@ -86,312 +86,75 @@ def timeline(job):
     return levels
 
 
-def dies_at(job, memory):
-    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
-    for name, level in zip(names, timeline(job)):
-        if level > memory:
-            return name
-    return None
+# %% wrong: gradients stay => values other-form unless grads_between=zeroed  from: phase by phase
+# -         kept = weights + (moments if step > 1 else 0)
+# +         kept = weights + (moments + grads if step > 1 else 0)
+# -             kept + max(job["activations"], grads),
+# +             (kept + job["activations"] if step > 1 else kept + max(job["activations"], grads)),
+
+# %% wrong: activations and gradients together => values all-together  from: phase by phase
+# -             kept + max(job["activations"], grads),
+# +             kept + job["activations"] + grads,
+
+# %% wrong: no work space => values no-work  from: phase by phase
+# -         levels += [
+# -             kept + job["activations"],
+# -             kept + max(job["activations"], grads),
+# -             weights + moments + grads + job["work"],
+# -         ]
+# +         levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads]
+
+# %% wrong: the end of each phase => values end-of-phase  from: no work space
+# -         levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads]
+# +         levels += [kept + job["activations"], kept + grads, weights + moments + grads + job["work"]]
+
+# %% wrong: activations while the optimizer steps => values activations-in-step  from: phase by phase
+# -             weights + moments + grads + job["work"],
+# +             weights + moments + grads + job["work"] + job["activations"],
+
+# %% wrong: every step like the first => values first-step-for-ever  from: phase by phase
+# -         kept = weights + (moments if step > 1 else 0)
+# +         kept = weights + 0
 
 
-# %% wrong: gradients stay => values other-form unless grads_between=zeroed
-def timeline(job):
-    weights, grads, moments = job["weights"], job["grads"], job["moments"]
-    levels = [weights]
-    for step in (1, 2, 3):
-        kept = weights + (moments + grads if step > 1 else 0)
-        levels += [
-            kept + job["activations"],
-            (kept + job["activations"] if step > 1 else kept + max(job["activations"], grads)),
-            weights + moments + grads + job["work"],
-        ]
-    return levels
-
-
-def dies_at(job, memory):
-    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
-    for name, level in zip(names, timeline(job)):
-        if level > memory:
-            return name
-    return None
-
-
-# %% wrong: activations and gradients together => values all-together
-def timeline(job):
-    weights, grads, moments = job["weights"], job["grads"], job["moments"]
-    levels = [weights]
-    for step in (1, 2, 3):
-        kept = weights + (moments if step > 1 else 0)
-        levels += [
-            kept + job["activations"],
-            kept + job["activations"] + grads,
-            weights + moments + grads + job["work"],
-        ]
-    return levels
-
-
-def dies_at(job, memory):
-    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
-    for name, level in zip(names, timeline(job)):
-        if level > memory:
-            return name
-    return None
-
-
-# %% wrong: no work space => values no-work
-def timeline(job):
-    weights, grads, moments = job["weights"], job["grads"], job["moments"]
-    levels = [weights]
-    for step in (1, 2, 3):
-        kept = weights + (moments if step > 1 else 0)
-        levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads]
-    return levels
-
-
-def dies_at(job, memory):
-    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
-    for name, level in zip(names, timeline(job)):
-        if level > memory:
-            return name
-    return None
-
-
-# %% wrong: the end of each phase => values end-of-phase
-def timeline(job):
-    weights, grads, moments = job["weights"], job["grads"], job["moments"]
-    levels = [weights]
-    for step in (1, 2, 3):
-        kept = weights + (moments if step > 1 else 0)
-        levels += [kept + job["activations"], kept + grads, weights + moments + grads + job["work"]]
-    return levels
-
-
-def dies_at(job, memory):
-    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
-    for name, level in zip(names, timeline(job)):
-        if level > memory:
-            return name
-    return None
-
-
-# %% wrong: activations while the optimizer steps => values activations-in-step
-def timeline(job):
-    weights, grads, moments = job["weights"], job["grads"], job["moments"]
-    levels = [weights]
-    for step in (1, 2, 3):
-        kept = weights + (moments if step > 1 else 0)
-        levels += [
-            kept + job["activations"],
-            kept + max(job["activations"], grads),
-            weights + moments + grads + job["work"] + job["activations"],
-        ]
-    return levels
-
-
-def dies_at(job, memory):
-    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
-    for name, level in zip(names, timeline(job)):
-        if level > memory:
-            return name
-    return None
-
-
-# %% wrong: every step like the first => values first-step-for-ever
-def timeline(job):
-    weights, grads, moments = job["weights"], job["grads"], job["moments"]
-    levels = [weights]
-    for step in (1, 2, 3):
-        kept = weights + 0
-        levels += [
-            kept + job["activations"],
-            kept + max(job["activations"], grads),
-            weights + moments + grads + job["work"],
-        ]
-    return levels
-
-
-def dies_at(job, memory):
-    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
-    for name, level in zip(names, timeline(job)):
-        if level > memory:
-            return name
-    return None
-
-
-# %% wrong: everything always => values everything-always
+# %% wrong: everything always => values everything-always  from: phase by phase
 def timeline(job):
     return [sum(job.values())] * 10
 
 
-def dies_at(job, memory):
-    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
-    for name, level in zip(names, timeline(job)):
-        if level > memory:
-            return name
-    return None
+# %% wrong: gigabytes => values gigabytes  from: phase by phase
+# -     return levels
+# +     return [level / 1e9 for level in levels]
+
+# %% wrong: loading is left out => values another-length  from: phase by phase
+# -     levels = [weights]
+# +     levels = []
+
+# %% wrong: dies in the optimizer's construction => values state-from-the-start  from: phase by phase
+# -         if level > memory:
+# +         if level + (job["moments"] if name in ("load", "forward 1", "backward 1") else 0) > memory:
 
 
-# %% wrong: gigabytes => values gigabytes
-def timeline(job):
-    weights, grads, moments = job["weights"], job["grads"], job["moments"]
-    levels = [weights]
-    for step in (1, 2, 3):
-        kept = weights + (moments if step > 1 else 0)
-        levels += [
-            kept + job["activations"],
-            kept + max(job["activations"], grads),
-            weights + moments + grads + job["work"],
-        ]
-    return [level / 1e9 for level in levels]
-
-
-def dies_at(job, memory):
-    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
-    for name, level in zip(names, timeline(job)):
-        if level > memory:
-            return name
-    return None
-
-
-# %% wrong: loading is left out => values another-length
-def timeline(job):
-    weights, grads, moments = job["weights"], job["grads"], job["moments"]
-    levels = []
-    for step in (1, 2, 3):
-        kept = weights + (moments if step > 1 else 0)
-        levels += [
-            kept + job["activations"],
-            kept + max(job["activations"], grads),
-            weights + moments + grads + job["work"],
-        ]
-    return levels
-
-
-def dies_at(job, memory):
-    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
-    for name, level in zip(names, timeline(job)):
-        if level > memory:
-            return name
-    return None
-
-
-# %% wrong: dies in the optimizer's construction => values state-from-the-start
-def timeline(job):
-    weights, grads, moments = job["weights"], job["grads"], job["moments"]
-    levels = [weights]
-    for step in (1, 2, 3):
-        kept = weights + (moments if step > 1 else 0)
-        levels += [
-            kept + job["activations"],
-            kept + max(job["activations"], grads),
-            weights + moments + grads + job["work"],
-        ]
-    return levels
-
-
-def dies_at(job, memory):
-    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
-    for name, level in zip(names, timeline(job)):
-        if level + (job["moments"] if name in ("load", "forward 1", "backward 1") else 0) > memory:
-            return name
-    return None
-
-
-# %% wrong: the number of the phase => values no-such-phase
-def timeline(job):
-    weights, grads, moments = job["weights"], job["grads"], job["moments"]
-    levels = [weights]
-    for step in (1, 2, 3):
-        kept = weights + (moments if step > 1 else 0)
-        levels += [
-            kept + job["activations"],
-            kept + max(job["activations"], grads),
-            weights + moments + grads + job["work"],
-        ]
-    return levels
-
-
+# %% wrong: the number of the phase => values no-such-phase  from: phase by phase
 def dies_at(job, memory):
     return next((index for index, level in enumerate(timeline(job)) if level > memory), None)
 
 
-# %% wrong: what fits exactly dies => generality dies-for-nothing
-def timeline(job):
-    weights, grads, moments = job["weights"], job["grads"], job["moments"]
-    levels = [weights]
-    for step in (1, 2, 3):
-        kept = weights + (moments if step > 1 else 0)
-        levels += [
-            kept + job["activations"],
-            kept + max(job["activations"], grads),
-            weights + moments + grads + job["work"],
-        ]
-    return levels
+# %% wrong: what fits exactly dies => generality dies-for-nothing  from: phase by phase
+# -         if level > memory:
+# +         if level >= memory:
 
 
-def dies_at(job, memory):
-    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
-    for name, level in zip(names, timeline(job)):
-        if level >= memory:
-            return name
-    return None
-
-
-# %% wrong: nobody ever survives => values dies-for-nothing
-def timeline(job):
-    weights, grads, moments = job["weights"], job["grads"], job["moments"]
-    levels = [weights]
-    for step in (1, 2, 3):
-        kept = weights + (moments if step > 1 else 0)
-        levels += [
-            kept + job["activations"],
-            kept + max(job["activations"], grads),
-            weights + moments + grads + job["work"],
-        ]
-    return levels
-
-
+# %% wrong: nobody ever survives => values dies-for-nothing  from: phase by phase
 def dies_at(job, memory):
     names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
     return next((name for name, level in zip(names, timeline(job)) if level > memory), "step 3")
 
 
-# %% wrong: the phase that needs most => generality worst-not-first
-def timeline(job):
-    weights, grads, moments = job["weights"], job["grads"], job["moments"]
-    levels = [weights]
-    for step in (1, 2, 3):
-        kept = weights + (moments if step > 1 else 0)
-        levels += [
-            kept + job["activations"],
-            kept + max(job["activations"], grads),
-            weights + moments + grads + job["work"],
-        ]
-    return levels
-
-
-def dies_at(job, memory):
-    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
-    levels = timeline(job)
-    return names[levels.index(max(levels))] if max(levels) > memory else None
-
-
-# %% half: the timeline alone => 3.75
-def timeline(job):
-    weights, grads, moments = job["weights"], job["grads"], job["moments"]
-    levels = [weights]
-    for step in (1, 2, 3):
-        kept = weights + (moments if step > 1 else 0)
-        levels += [
-            kept + job["activations"],
-            kept + max(job["activations"], grads),
-            weights + moments + grads + job["work"],
-        ]
-    return levels
-
-
-def dies_at(job, memory):
-    raise NotImplementedError
+# %% wrong: the phase that needs most => generality worst-not-first  from: nobody ever survives
+# -     return next((name for name, level in zip(names, timeline(job)) if level > memory), "step 3")
+# +     levels = timeline(job)
+# +     return names[levels.index(max(levels))] if max(levels) > memory else None
 
 
 # %% wrong: untouched => not-answered
@@ -399,5 +162,10 @@ def timeline(job):
     raise NotImplementedError
 
 
+def dies_at(job, memory):
+    raise NotImplementedError
+
+
+# %% half: the timeline alone => 3.75  from: phase by phase
 def dies_at(job, memory):
     raise NotImplementedError

@@ -94,32 +94,13 @@ def train_step(model, batches):
     return total
 
 
-# %% wrong: never divided => values never-divided
-def train_step(model, batches):
-    total, tokens = 0.0, 0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
-        loss.backward()
-        total += loss.item()
-        tokens += (targets != -100).sum().item()
-    for parameter in model.parameters():
-        if parameter.grad is not None:
-            parameter.grad /= 1
-    return total / tokens
+# %% wrong: never divided => values never-divided  from: backward at once, divided at the end
+# -             parameter.grad /= tokens
+# +             parameter.grad /= 1
 
-
-# %% wrong: padding counts => values padding-counted
-def train_step(model, batches):
-    total, tokens = 0.0, 0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
-        loss.backward()
-        total += loss.item()
-        tokens += targets.numel()
-    for parameter in model.parameters():
-        if parameter.grad is not None:
-            parameter.grad /= tokens
-    return total / tokens
+# %% wrong: padding counts => values padding-counted  from: backward at once, divided at the end
+# -         tokens += (targets != -100).sum().item()
+# +         tokens += targets.numel()
 
 
 # %% wrong: divided by the tokens so far => values running-count
@@ -133,32 +114,16 @@ def train_step(model, batches):
     return total / tokens
 
 
-# %% wrong: gradients are divided in the loop => values -
-def train_step(model, batches):
-    total, tokens = 0.0, 0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum")
-        loss.backward()
-        total += loss.item()
-        tokens += (targets != -100).sum().item()
-        for parameter in model.parameters():
-            parameter.grad /= tokens
-    return total / tokens
+# %% wrong: gradients are divided in the loop => values -  from: backward at once, divided at the end
+# -         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
+# +         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum")
+# -     for parameter in model.parameters():
+# -         if parameter.grad is not None:
+# +         for parameter in model.parameters():
 
-
-# %% wrong: gradients set to zero in the loop => values last-only-over-all
-def train_step(model, batches):
-    total, tokens = 0.0, 0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
-        model.zero_grad()
-        loss.backward()
-        total += loss.item()
-        tokens += (targets != -100).sum().item()
-    for parameter in model.parameters():
-        if parameter.grad is not None:
-            parameter.grad /= tokens
-    return total / tokens
+# %% wrong: gradients set to zero in the loop => values last-only-over-all  from: backward at once, divided at the end
+#           loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
+# +         model.zero_grad()
 
 
 # %% wrong: the loss is detached => values no-gradients
@@ -170,19 +135,9 @@ def train_step(model, batches):
     return total / tokens
 
 
-# %% wrong: a tensor with its graph => values a-tensor
-def train_step(model, batches):
-    total, tokens = 0.0, 0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
-        loss.backward()
-        total = total + loss
-        tokens += (targets != -100).sum().item()
-    for parameter in model.parameters():
-        if parameter.grad is not None:
-            parameter.grad /= tokens
-    return total / tokens
-
+# %% wrong: a tensor with its graph => values a-tensor  from: backward at once, divided at the end
+# -         total += loss.item()
+# +         total = total + loss
 
 # %% wrong: graphs retained => cost graphs-kept-alive
 kept = []
@@ -226,27 +181,23 @@ def train_step(model, batches):
     return total / tokens
 
 
-# %% wrong: a mean of a micro-batch without tokens => generality -
-def train_step(model, batches):
-    batches = list(batches)
-    tokens = sum((targets != -100).sum().item() for _, targets in batches)
-    total = 0.0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()) * (targets != -100).sum().item() / tokens
-        loss.backward()
-        total += loss.item()
-    return total
+# %% wrong: a mean of a micro-batch without tokens => generality -  from: the mean of means
+#   def train_step(model, batches):
+# +     batches = list(batches)
+# +     tokens = sum((targets != -100).sum().item() for _, targets in batches)
+# -         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()) / len(batches)
+# +         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()) * (targets != -100).sum().item() / tokens
+
+# %% wrong: goes through the batches twice => generality -  from: the mean of means
+#   def train_step(model, batches):
+# +     tokens = sum((targets != -100).sum().item() for _, targets in batches)
+# -         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()) / len(batches)
+# +         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum") / tokens
 
 
-# %% wrong: goes through the batches twice => generality -
+# %% wrong: untouched => not-answered
 def train_step(model, batches):
-    tokens = sum((targets != -100).sum().item() for _, targets in batches)
-    total = 0.0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum") / tokens
-        loss.backward()
-        total += loss.item()
-    return total
+    raise NotImplementedError
 
 
 # %% half: graphs retained => 7.5
@@ -266,20 +217,6 @@ def train_step(model, batches):
     return sum(kept).item() / tokens
 
 
-# %% half: the right loss alone => 1
-def train_step(model, batches):
-    total, tokens = 0.0, 0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
-        loss.backward()
-        total += loss.item()
-        tokens += (targets != -100).sum().item()
-    for parameter in model.parameters():
-        if parameter.grad is not None:
-            parameter.grad /= 1
-    return total / tokens
-
-
-# %% wrong: untouched => not-answered
-def train_step(model, batches):
-    raise NotImplementedError
+# %% half: the right loss alone => 1  from: backward at once, divided at the end
+# -             parameter.grad /= tokens
+# +             parameter.grad /= 1

@@ -65,20 +65,9 @@ def peak(log):
     return sum(row["bytes"] for row in rows), log[-1]["time"], "activations"
 
 
-# %% wrong: what is alive at the end => values last-level
-def peak(log):
-    alive, best = {}, (0, None, None)
-    for row in log:
-        if row["what"] == "alloc":
-            alive[row["name"]] = row["kind"], row["bytes"]
-        else:
-            del alive[row["name"]]
-        kinds = {}
-        for kind, nbytes in alive.values():
-            kinds[kind] = kinds.get(kind, 0) + nbytes
-        if kinds:
-            best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
-    return best
+# %% wrong: what is alive at the end => values last-level  from: a running total
+# -         if sum(kinds.values()) > best[0]:
+# +         if kinds:
 
 
 # %% wrong: the largest block => values largest-block
@@ -115,159 +104,51 @@ def peak(log):
     return best
 
 
-# %% wrong: the position for the time => values position
-def peak(log):
-    alive, best = {}, (0, None, None)
-    for row in log:
-        if row["what"] == "alloc":
-            alive[row["name"]] = row["kind"], row["bytes"]
-        else:
-            del alive[row["name"]]
-        kinds = {}
-        for kind, nbytes in alive.values():
-            kinds[kind] = kinds.get(kind, 0) + nbytes
-        if sum(kinds.values()) > best[0]:
-            best = sum(kinds.values()), log.index(row), max(kinds, key=kinds.get)
-    return best
+# %% wrong: the position for the time => values position  from: a running total
+# -             best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
+# +             best = sum(kinds.values()), log.index(row), max(kinds, key=kinds.get)
 
+# %% wrong: the kind of the largest block => values -  from: a running total
+# -             best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
+# +             best = sum(kinds.values()), row["time"], max(alive.values(), key=lambda each: each[1])[0]
 
-# %% wrong: the kind of the largest block => values -
-def peak(log):
-    alive, best = {}, (0, None, None)
-    for row in log:
-        if row["what"] == "alloc":
-            alive[row["name"]] = row["kind"], row["bytes"]
-        else:
-            del alive[row["name"]]
-        kinds = {}
-        for kind, nbytes in alive.values():
-            kinds[kind] = kinds.get(kind, 0) + nbytes
-        if sum(kinds.values()) > best[0]:
-            best = sum(kinds.values()), row["time"], max(alive.values(), key=lambda each: each[1])[0]
-    return best
+# %% wrong: the kind that allocated most => values most-allocated  from: a running total
+#       return best
+# + right = peak
+# + def peak(log):
+# +     total = {}
+# +     for row in log:
+# +         if row["what"] == "alloc":
+# +             total[row["kind"]] = total.get(row["kind"], 0) + row["bytes"]
+# +     nbytes, time, _ = right(log)
+# +     return nbytes, time, max(total, key=total.get)
 
+# %% wrong: the kind allocated last => values last-allocated  from: a running total
+# -             best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
+# +             best = sum(kinds.values()), row["time"], row["kind"]
 
-# %% wrong: the kind that allocated most => values most-allocated
-def peak(log):
-    alive, best = {}, (0, None, None)
-    for row in log:
-        if row["what"] == "alloc":
-            alive[row["name"]] = row["kind"], row["bytes"]
-        else:
-            del alive[row["name"]]
-        kinds = {}
-        for kind, nbytes in alive.values():
-            kinds[kind] = kinds.get(kind, 0) + nbytes
-        if sum(kinds.values()) > best[0]:
-            best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
-    return best
+# %% wrong: mebibytes => values mebibytes  from: a running total
+#       return best
+# + right = peak
+# + def peak(log):
+# +     nbytes, time, kind = right(log)
+# +     return nbytes / 2**20, time, kind
 
+# %% wrong: the bytes alone => values wrong-shape  from: a running total
+#       return best
+# + right = peak
+# + def peak(log):
+# +     return right(log)[0]
 
-right = peak
+# %% wrong: the last time of the peak => generality last-time  from: a running total
+# -         if sum(kinds.values()) > best[0]:
+# +         if sum(kinds.values()) >= best[0]:
 
-
-def peak(log):
-    total = {}
-    for row in log:
-        if row["what"] == "alloc":
-            total[row["kind"]] = total.get(row["kind"], 0) + row["bytes"]
-    nbytes, time, _ = right(log)
-    return nbytes, time, max(total, key=total.get)
-
-
-# %% wrong: the kind allocated last => values last-allocated
-def peak(log):
-    alive, best = {}, (0, None, None)
-    for row in log:
-        if row["what"] == "alloc":
-            alive[row["name"]] = row["kind"], row["bytes"]
-        else:
-            del alive[row["name"]]
-        kinds = {}
-        for kind, nbytes in alive.values():
-            kinds[kind] = kinds.get(kind, 0) + nbytes
-        if sum(kinds.values()) > best[0]:
-            best = sum(kinds.values()), row["time"], row["kind"]
-    return best
-
-
-# %% wrong: mebibytes => values mebibytes
-def peak(log):
-    alive, best = {}, (0, None, None)
-    for row in log:
-        if row["what"] == "alloc":
-            alive[row["name"]] = row["kind"], row["bytes"]
-        else:
-            del alive[row["name"]]
-        kinds = {}
-        for kind, nbytes in alive.values():
-            kinds[kind] = kinds.get(kind, 0) + nbytes
-        if sum(kinds.values()) > best[0]:
-            best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
-    return best
-
-
-right = peak
-
-
-def peak(log):
-    nbytes, time, kind = right(log)
-    return nbytes / 2**20, time, kind
-
-
-# %% wrong: the bytes alone => values wrong-shape
-def peak(log):
-    alive, best = {}, (0, None, None)
-    for row in log:
-        if row["what"] == "alloc":
-            alive[row["name"]] = row["kind"], row["bytes"]
-        else:
-            del alive[row["name"]]
-        kinds = {}
-        for kind, nbytes in alive.values():
-            kinds[kind] = kinds.get(kind, 0) + nbytes
-        if sum(kinds.values()) > best[0]:
-            best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
-    return best
-
-
-right = peak
-
-
-def peak(log):
-    return right(log)[0]
-
-
-# %% wrong: the last time of the peak => generality last-time
-def peak(log):
-    alive, best = {}, (0, None, None)
-    for row in log:
-        if row["what"] == "alloc":
-            alive[row["name"]] = row["kind"], row["bytes"]
-        else:
-            del alive[row["name"]]
-        kinds = {}
-        for kind, nbytes in alive.values():
-            kinds[kind] = kinds.get(kind, 0) + nbytes
-        if sum(kinds.values()) >= best[0]:
-            best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
-    return best
-
-
-# %% wrong: a level for each time => generality end-of-a-moment
-def peak(log):
-    alive, best = {}, (0, None, None)
-    for number, row in enumerate(log):
-        if row["what"] == "alloc":
-            alive[row["name"]] = row["kind"], row["bytes"]
-        else:
-            del alive[row["name"]]
-        kinds = {}
-        for kind, nbytes in alive.values():
-            kinds[kind] = kinds.get(kind, 0) + nbytes
-        if (number + 1 == len(log) or log[number + 1]["time"] != row["time"]) and sum(kinds.values()) > best[0]:
-            best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
-    return best
+# %% wrong: a level for each time => generality end-of-a-moment  from: a running total
+# -     for row in log:
+# +     for number, row in enumerate(log):
+# -         if sum(kinds.values()) > best[0]:
+# +         if (number + 1 == len(log) or log[number + 1]["time"] != row["time"]) and sum(kinds.values()) > best[0]:
 
 
 # %% wrong: the log shown, by heart => values only-the-example
@@ -275,22 +156,11 @@ def peak(log):
     return 414187520, 23.5, "moments"
 
 
-# %% half: bytes and time => 3.5
-def peak(log):
-    alive, best = {}, (0, None, None)
-    for row in log:
-        if row["what"] == "alloc":
-            alive[row["name"]] = row["kind"], row["bytes"]
-        else:
-            del alive[row["name"]]
-        kinds = {}
-        for kind, nbytes in alive.values():
-            kinds[kind] = kinds.get(kind, 0) + nbytes
-        if sum(kinds.values()) > best[0]:
-            best = sum(kinds.values()), row["time"], "weights"
-    return best
-
-
 # %% wrong: untouched => not-answered
 def peak(log):
     raise NotImplementedError
+
+
+# %% half: bytes and time => 3.5  from: a running total
+# -             best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
+# +             best = sum(kinds.values()), row["time"], "weights"

@@ -55,36 +55,13 @@ def block_bytes(batch, seq, hidden, heads, ffn, size):
     return total + 4 * batch * seq * heads
 
 
-# %% wrong: shared storages counted again => values aliases-counted
-def kept_bytes(rows):
-    found, seen = {}, set()
-    for row in rows:
-        found.setdefault(row["group"], 0)
-        if row["parameter"]:
-            continue
-        seen.add(row["storage"])
-        found[row["group"]] += row["nbytes"]
-    return found
+# %% wrong: shared storages counted again => values aliases-counted  from: seen storages, and a formula
+# -         if row["parameter"] or row["storage"] in seen:
+# +         if row["parameter"]:
 
-
-def block_bytes(batch, seq, hidden, heads, ffn, size):
-    return batch * seq * size * (8 * hidden + 2 * ffn)
-
-
-# %% wrong: parameters counted => values parameters-counted
-def kept_bytes(rows):
-    found, seen = {}, set()
-    for row in rows:
-        found.setdefault(row["group"], 0)
-        if row["storage"] in seen:
-            continue
-        seen.add(row["storage"])
-        found[row["group"]] += row["nbytes"]
-    return found
-
-
-def block_bytes(batch, seq, hidden, heads, ffn, size):
-    return batch * seq * size * (8 * hidden + 2 * ffn)
+# %% wrong: parameters counted => values parameters-counted  from: seen storages, and a formula
+# -         if row["parameter"] or row["storage"] in seen:
+# +         if row["storage"] in seen:
 
 
 # %% wrong: everything counted => values parameters-counted
@@ -99,308 +76,81 @@ def block_bytes(batch, seq, hidden, heads, ffn, size):
     return batch * seq * size * (8 * hidden + 2 * ffn)
 
 
-# %% wrong: the total => values one-number
-def kept_bytes(rows):
-    found, seen = {}, set()
-    for row in rows:
-        found.setdefault(row["group"], 0)
-        if row["parameter"] or row["storage"] in seen:
-            continue
-        seen.add(row["storage"])
-        found[row["group"]] += row["nbytes"]
-    return found
-
-
-by_group = kept_bytes
-
-
-def kept_bytes(rows):
-    return sum(by_group(rows).values())
-
-
-def block_bytes(batch, seq, hidden, heads, ffn, size):
-    return batch * seq * size * (8 * hidden + 2 * ffn)
-
-
-# %% wrong: storages counted, not measured => values counted-not-sized
-def kept_bytes(rows):
-    found, seen = {}, set()
-    for row in rows:
-        found.setdefault(row["group"], 0)
-        if row["parameter"] or row["storage"] in seen:
-            continue
-        seen.add(row["storage"])
-        found[row["group"]] += 1
-    return found
-
-
-def block_bytes(batch, seq, hidden, heads, ffn, size):
-    return batch * seq * size * (8 * hidden + 2 * ffn)
-
-
-# %% wrong: the printed formula => values printed-formula
-def kept_bytes(rows):
-    found, seen = {}, set()
-    for row in rows:
-        found.setdefault(row["group"], 0)
-        if row["parameter"] or row["storage"] in seen:
-            continue
-        seen.add(row["storage"])
-        found[row["group"]] += row["nbytes"]
-    return found
-
-
-def block_bytes(batch, seq, hidden, heads, ffn, size):
-    return batch * seq * hidden * 34
-
-
-# %% wrong: the scores of attention => values other-form
-def kept_bytes(rows):
-    found, seen = {}, set()
-    for row in rows:
-        found.setdefault(row["group"], 0)
-        if row["parameter"] or row["storage"] in seen:
-            continue
-        seen.add(row["storage"])
-        found[row["group"]] += row["nbytes"]
-    return found
-
-
-def block_bytes(batch, seq, hidden, heads, ffn, size):
-    return batch * seq * size * (8 * hidden + 2 * ffn + heads * seq)
-
-
-# %% wrong: one wide tensor => values one-wide-tensor
-def kept_bytes(rows):
-    found, seen = {}, set()
-    for row in rows:
-        found.setdefault(row["group"], 0)
-        if row["parameter"] or row["storage"] in seen:
-            continue
-        seen.add(row["storage"])
-        found[row["group"]] += row["nbytes"]
-    return found
-
-
-def block_bytes(batch, seq, hidden, heads, ffn, size):
-    return batch * seq * size * (8 * hidden + ffn)
-
-
-# %% wrong: the norms' outputs are forgotten => values norm-outputs-forgotten
-def kept_bytes(rows):
-    found, seen = {}, set()
-    for row in rows:
-        found.setdefault(row["group"], 0)
-        if row["parameter"] or row["storage"] in seen:
-            continue
-        seen.add(row["storage"])
-        found[row["group"]] += row["nbytes"]
-    return found
-
-
-def block_bytes(batch, seq, hidden, heads, ffn, size):
-    return batch * seq * size * (6 * hidden + 2 * ffn)
-
-
-# %% wrong: queries, keys and values each keep their input => values input-three-times
-def kept_bytes(rows):
-    found, seen = {}, set()
-    for row in rows:
-        found.setdefault(row["group"], 0)
-        if row["parameter"] or row["storage"] in seen:
-            continue
-        seen.add(row["storage"])
-        found[row["group"]] += row["nbytes"]
-    return found
-
-
-def block_bytes(batch, seq, hidden, heads, ffn, size):
-    return batch * seq * size * (10 * hidden + 2 * ffn)
-
-
-# %% wrong: attention's output is forgotten => values context-forgotten
-def kept_bytes(rows):
-    found, seen = {}, set()
-    for row in rows:
-        found.setdefault(row["group"], 0)
-        if row["parameter"] or row["storage"] in seen:
-            continue
-        seen.add(row["storage"])
-        found[row["group"]] += row["nbytes"]
-    return found
-
-
-def block_bytes(batch, seq, hidden, heads, ffn, size):
-    return batch * seq * size * (7 * hidden + 2 * ffn)
-
-
-# %% wrong: the weights as well => values with-weights
-def kept_bytes(rows):
-    found, seen = {}, set()
-    for row in rows:
-        found.setdefault(row["group"], 0)
-        if row["parameter"] or row["storage"] in seen:
-            continue
-        seen.add(row["storage"])
-        found[row["group"]] += row["nbytes"]
-    return found
-
-
-def block_bytes(batch, seq, hidden, heads, ffn, size):
-    return batch * seq * size * (8 * hidden + 2 * ffn) + size * (4 * hidden**2 + 2 * hidden * ffn)
-
-
-# %% wrong: numbers => values numbers
-def kept_bytes(rows):
-    found, seen = {}, set()
-    for row in rows:
-        found.setdefault(row["group"], 0)
-        if row["parameter"] or row["storage"] in seen:
-            continue
-        seen.add(row["storage"])
-        found[row["group"]] += row["nbytes"]
-    return found
-
-
-def block_bytes(batch, seq, hidden, heads, ffn, size):
-    return batch * seq * (8 * hidden + 2 * ffn)
-
-
-# %% wrong: the size of the views => generality views-measured
-def kept_bytes(rows):
-    found, seen = {}, set()
-    for row in rows:
-        found.setdefault(row["group"], 0)
-        if row["parameter"] or row["storage"] in seen:
-            continue
-        seen.add(row["storage"])
-        found[row["group"]] += (
-            row["nbytes"]
-            // row["nbytes"]
-            * __import__("math").prod(row["shape"])
-            * {"float32": 4, "bfloat16": 2, "bool": 1}[row["dtype"]]
-        )
-    return found
-
-
-def block_bytes(batch, seq, hidden, heads, ffn, size):
-    return batch * seq * size * (8 * hidden + 2 * ffn)
-
-
-# %% wrong: a storage counts in every group => generality every-group-again
-def kept_bytes(rows):
-    found, seen = {}, set()
-    for row in rows:
-        found.setdefault(row["group"], 0)
-        if row["parameter"] or (row["group"], row["storage"]) in seen:
-            continue
-        seen.add((row["group"], row["storage"]))
-        found[row["group"]] += row["nbytes"]
-    return found
-
-
-def block_bytes(batch, seq, hidden, heads, ffn, size):
-    return batch * seq * size * (8 * hidden + 2 * ffn)
-
-
-# %% wrong: four bytes always => generality always-four-bytes
-def kept_bytes(rows):
-    found, seen = {}, set()
-    for row in rows:
-        found.setdefault(row["group"], 0)
-        if row["parameter"] or row["storage"] in seen:
-            continue
-        seen.add(row["storage"])
-        found[row["group"]] += row["nbytes"]
-    return found
-
-
-def block_bytes(batch, seq, hidden, heads, ffn, size):
-    return batch * seq * 4 * (8 * hidden + 2 * ffn)
-
-
-# %% wrong: an MLP of four times hidden => generality four-times-hidden
-def kept_bytes(rows):
-    found, seen = {}, set()
-    for row in rows:
-        found.setdefault(row["group"], 0)
-        if row["parameter"] or row["storage"] in seen:
-            continue
-        seen.add(row["storage"])
-        found[row["group"]] += row["nbytes"]
-    return found
-
-
-def block_bytes(batch, seq, hidden, heads, ffn, size):
-    return batch * seq * size * (8 * hidden + 8 * hidden)
-
-
-# %% wrong: one sequence => values one-sequence
-def kept_bytes(rows):
-    found, seen = {}, set()
-    for row in rows:
-        found.setdefault(row["group"], 0)
-        if row["parameter"] or row["storage"] in seen:
-            continue
-        seen.add(row["storage"])
-        found[row["group"]] += row["nbytes"]
-    return found
-
-
-def block_bytes(batch, seq, hidden, heads, ffn, size):
-    return seq * size * (8 * hidden + 2 * ffn)
-
-
-# %% wrong: the library's terms => values raised
-def kept_bytes(rows):
-    found, seen = {}, set()
-    for row in rows:
-        found.setdefault(row["group"], 0)
-        if row["parameter"] or row["storage"] in seen:
-            continue
-        seen.add(row["storage"])
-        found[row["group"]] += row["nbytes"]
-    return found
-
-
-from course_lib import memory
-
-
-def block_bytes(batch, seq, hidden, heads, ffn, size):
-    shape = memory.Shape(layers=1, hidden=hidden, heads=heads, ffn=ffn, vocab=1)
-    return memory.layer_bytes(shape, batch, seq, kernels="flash", dtype="fp32", dropout=False)
-
-
-# %% half: the rows alone => 5
-def kept_bytes(rows):
-    found, seen = {}, set()
-    for row in rows:
-        found.setdefault(row["group"], 0)
-        if row["parameter"] or row["storage"] in seen:
-            continue
-        seen.add(row["storage"])
-        found[row["group"]] += row["nbytes"]
-    return found
-
-
-def block_bytes(batch, seq, hidden, heads, ffn, size):
-    raise NotImplementedError
-
-
-# %% half: the formula for this block only => 14
-def kept_bytes(rows):
-    found, seen = {}, set()
-    for row in rows:
-        found.setdefault(row["group"], 0)
-        if row["parameter"] or row["storage"] in seen:
-            continue
-        seen.add(row["storage"])
-        found[row["group"]] += row["nbytes"]
-    return found
-
-
-def block_bytes(batch, seq, hidden, heads, ffn, size):
-    return batch * seq * size * (8 * hidden + 8 * hidden)
+# %% wrong: the total => values one-number  from: seen storages, and a formula
+#       return found
+# + by_group = kept_bytes
+# + def kept_bytes(rows):
+# +     return sum(by_group(rows).values())
+
+# %% wrong: storages counted, not measured => values counted-not-sized  from: seen storages, and a formula
+# -         found[row["group"]] += row["nbytes"]
+# +         found[row["group"]] += 1
+
+# %% wrong: the printed formula => values printed-formula  from: seen storages, and a formula
+# -     return batch * seq * size * (8 * hidden + 2 * ffn)
+# +     return batch * seq * hidden * 34
+
+# %% wrong: the scores of attention => values other-form  from: seen storages, and a formula
+# -     return batch * seq * size * (8 * hidden + 2 * ffn)
+# +     return batch * seq * size * (8 * hidden + 2 * ffn + heads * seq)
+
+# %% wrong: one wide tensor => values one-wide-tensor  from: seen storages, and a formula
+# -     return batch * seq * size * (8 * hidden + 2 * ffn)
+# +     return batch * seq * size * (8 * hidden + ffn)
+
+# %% wrong: the norms' outputs are forgotten => values norm-outputs-forgotten  from: seen storages, and a formula
+# -     return batch * seq * size * (8 * hidden + 2 * ffn)
+# +     return batch * seq * size * (6 * hidden + 2 * ffn)
+
+# %% wrong: queries, keys and values each keep their input => values input-three-times  from: seen storages, and a formula
+# -     return batch * seq * size * (8 * hidden + 2 * ffn)
+# +     return batch * seq * size * (10 * hidden + 2 * ffn)
+
+# %% wrong: attention's output is forgotten => values context-forgotten  from: seen storages, and a formula
+# -     return batch * seq * size * (8 * hidden + 2 * ffn)
+# +     return batch * seq * size * (7 * hidden + 2 * ffn)
+
+# %% wrong: the weights as well => values with-weights  from: seen storages, and a formula
+# -     return batch * seq * size * (8 * hidden + 2 * ffn)
+# +     return batch * seq * size * (8 * hidden + 2 * ffn) + size * (4 * hidden**2 + 2 * hidden * ffn)
+
+# %% wrong: numbers => values numbers  from: seen storages, and a formula
+# -     return batch * seq * size * (8 * hidden + 2 * ffn)
+# +     return batch * seq * (8 * hidden + 2 * ffn)
+
+# %% wrong: the size of the views => generality views-measured  from: seen storages, and a formula
+# -         found[row["group"]] += row["nbytes"]
+# +         found[row["group"]] += (
+# +             row["nbytes"]
+# +             // row["nbytes"]
+# +             * __import__("math").prod(row["shape"])
+# +             * {"float32": 4, "bfloat16": 2, "bool": 1}[row["dtype"]]
+# +         )
+
+# %% wrong: a storage counts in every group => generality every-group-again  from: seen storages, and a formula
+# -         if row["parameter"] or row["storage"] in seen:
+# +         if row["parameter"] or (row["group"], row["storage"]) in seen:
+# -         seen.add(row["storage"])
+# +         seen.add((row["group"], row["storage"]))
+
+# %% wrong: four bytes always => generality always-four-bytes  from: seen storages, and a formula
+# -     return batch * seq * size * (8 * hidden + 2 * ffn)
+# +     return batch * seq * 4 * (8 * hidden + 2 * ffn)
+
+# %% wrong: an MLP of four times hidden => generality four-times-hidden  from: seen storages, and a formula
+# -     return batch * seq * size * (8 * hidden + 2 * ffn)
+# +     return batch * seq * size * (8 * hidden + 8 * hidden)
+
+# %% wrong: one sequence => values one-sequence  from: seen storages, and a formula
+# -     return batch * seq * size * (8 * hidden + 2 * ffn)
+# +     return seq * size * (8 * hidden + 2 * ffn)
+
+# %% wrong: the library's terms => values raised  from: seen storages, and a formula
+#       return found
+# + from course_lib import memory
+# -     return batch * seq * size * (8 * hidden + 2 * ffn)
+# +     shape = memory.Shape(layers=1, hidden=hidden, heads=heads, ffn=ffn, vocab=1)
+# +     return memory.layer_bytes(shape, batch, seq, kernels="flash", dtype="fp32", dropout=False)
 
 
 # %% wrong: untouched => not-answered
@@ -410,3 +160,12 @@ def kept_bytes(rows):
 
 def block_bytes(batch, seq, hidden, heads, ffn, size):
     raise NotImplementedError
+
+
+# %% half: the rows alone => 5  from: seen storages, and a formula
+# -     return batch * seq * size * (8 * hidden + 2 * ffn)
+# +     raise NotImplementedError
+
+# %% half: the formula for this block only => 14  from: seen storages, and a formula
+# -     return batch * seq * size * (8 * hidden + 2 * ffn)
+# +     return batch * seq * size * (8 * hidden + 8 * hidden)

@@ -48,117 +48,30 @@ def largest_model(memory, plan):
     return low
 
 
-# %% wrong: no master copy => values master-missing
-def state_buckets(params, plan):
-    def of(key):
-        return params * SIZE[plan[key]] if plan[key] else 0
+# %% wrong: no master copy => values master-missing  from: a table of sizes
+# -         "master": of("master"),
+# +         "master": 0,
 
-    return {
-        "weights": of("weights"),
-        "grads": of("grads"),
-        "main_grads": of("main_grads"),
-        "master": 0,
-        "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]],
-    }
+# %% wrong: gradients counted twice => values gradients-twice  from: a table of sizes
+# -         "main_grads": of("main_grads"),
+# +         "main_grads": of("grads"),
 
+# %% wrong: one moment for Adam => values one-moment  from: a table of sizes
+# -         "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]],
+# +         "moments": params * SIZE[plan["moments"]],
 
-def largest_model(memory, plan):
-    return memory / sum(state_buckets(1, plan).values())
+# %% wrong: the master copy inside the moments => values master-in-moments  from: a table of sizes
+# -         "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]],
+# +         "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]] + of("master"),
 
+# %% wrong: bits => values bits  from: a table of sizes
+# - def state_buckets(params, plan):
+# + SIZE = {"fp32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "int8": 8}
+# + def state_buckets(params, plan):
 
-# %% wrong: gradients counted twice => values gradients-twice
-def state_buckets(params, plan):
-    def of(key):
-        return params * SIZE[plan[key]] if plan[key] else 0
-
-    return {
-        "weights": of("weights"),
-        "grads": of("grads"),
-        "main_grads": of("grads"),
-        "master": of("master"),
-        "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]],
-    }
-
-
-def largest_model(memory, plan):
-    return memory / sum(state_buckets(1, plan).values())
-
-
-# %% wrong: one moment for Adam => values one-moment
-def state_buckets(params, plan):
-    def of(key):
-        return params * SIZE[plan[key]] if plan[key] else 0
-
-    return {
-        "weights": of("weights"),
-        "grads": of("grads"),
-        "main_grads": of("main_grads"),
-        "master": of("master"),
-        "moments": params * SIZE[plan["moments"]],
-    }
-
-
-def largest_model(memory, plan):
-    return memory / sum(state_buckets(1, plan).values())
-
-
-# %% wrong: the master copy inside the moments => values master-in-moments
-def state_buckets(params, plan):
-    def of(key):
-        return params * SIZE[plan[key]] if plan[key] else 0
-
-    return {
-        "weights": of("weights"),
-        "grads": of("grads"),
-        "main_grads": of("main_grads"),
-        "master": of("master"),
-        "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]] + of("master"),
-    }
-
-
-def largest_model(memory, plan):
-    return memory / sum(state_buckets(1, plan).values())
-
-
-# %% wrong: bits => values bits
-SIZE = {"fp32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "int8": 8}
-
-
-def state_buckets(params, plan):
-    def of(key):
-        return params * SIZE[plan[key]] if plan[key] else 0
-
-    return {
-        "weights": of("weights"),
-        "grads": of("grads"),
-        "main_grads": of("main_grads"),
-        "master": of("master"),
-        "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]],
-    }
-
-
-def largest_model(memory, plan):
-    return memory / sum(state_buckets(1, plan).values())
-
-
-# %% wrong: gigabytes => values gigabytes
-def state_buckets(params, plan):
-    params = params / 1e9
-
-    def of(key):
-        return params * SIZE[plan[key]] if plan[key] else 0
-
-    return {
-        "weights": of("weights"),
-        "grads": of("grads"),
-        "main_grads": of("main_grads"),
-        "master": of("master"),
-        "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]],
-    }
-
-
-def largest_model(memory, plan):
-    return memory / sum(state_buckets(1, plan).values())
+# %% wrong: gigabytes => values gigabytes  from: a table of sizes
+#   def state_buckets(params, plan):
+# +     params = params / 1e9
 
 
 # %% wrong: the total only => values one-number
@@ -170,131 +83,37 @@ def largest_model(memory, plan):
     return memory / 16
 
 
-# %% wrong: a bucket is left out => values missing
-def state_buckets(params, plan):
-    return {"weights": 2 * params, "grads": 2 * params, "master": 4 * params, "moments": 8 * params}
+# %% wrong: a bucket is left out => values missing  from: the total only
+# -     return 16 * params
+# +     return {"weights": 2 * params, "grads": 2 * params, "master": 4 * params, "moments": 8 * params}
 
+# %% wrong: room for the weights alone => values weights-only  from: a table of sizes
+# -     return memory / sum(state_buckets(1, plan).values())
+# +     return memory / SIZE[plan["weights"]]
 
-def largest_model(memory, plan):
-    return memory / 16
+# %% wrong: in billions => values billions  from: a table of sizes
+# -     return memory / sum(state_buckets(1, plan).values())
+# +     return memory / sum(state_buckets(1, plan).values()) / 1e9
 
+# %% wrong: always sixteen bytes => generality always-two-bytes  from: the total only
+# -     return 16 * params
+# +     return {"weights": 2 * params, "grads": 2 * params, "main_grads": 0, "master": 4 * params, "moments": 8 * params}
 
-# %% wrong: room for the weights alone => values weights-only
-def state_buckets(params, plan):
-    def of(key):
-        return params * SIZE[plan[key]] if plan[key] else 0
+# %% wrong: gradients in the weights' type => generality weights-type  from: a table of sizes
+# -         "grads": of("grads"),
+# +         "grads": of("weights"),
 
-    return {
-        "weights": of("weights"),
-        "grads": of("grads"),
-        "main_grads": of("main_grads"),
-        "master": of("master"),
-        "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]],
-    }
+# %% wrong: two moments whatever the optimizer => generality always-two-moments  from: a table of sizes
+# -         "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]],
+# +         "moments": params * 2 * SIZE[plan["moments"]],
 
+# %% wrong: a main copy is forgotten => generality main-missing  from: a table of sizes
+# -         "main_grads": of("main_grads"),
+# +         "main_grads": 0,
 
-def largest_model(memory, plan):
-    return memory / SIZE[plan["weights"]]
-
-
-# %% wrong: in billions => values billions
-def state_buckets(params, plan):
-    def of(key):
-        return params * SIZE[plan[key]] if plan[key] else 0
-
-    return {
-        "weights": of("weights"),
-        "grads": of("grads"),
-        "main_grads": of("main_grads"),
-        "master": of("master"),
-        "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]],
-    }
-
-
-def largest_model(memory, plan):
-    return memory / sum(state_buckets(1, plan).values()) / 1e9
-
-
-# %% wrong: always sixteen bytes => generality always-two-bytes
-def state_buckets(params, plan):
-    return {"weights": 2 * params, "grads": 2 * params, "main_grads": 0, "master": 4 * params, "moments": 8 * params}
-
-
-def largest_model(memory, plan):
-    return memory / 16
-
-
-# %% wrong: gradients in the weights' type => generality weights-type
-def state_buckets(params, plan):
-    def of(key):
-        return params * SIZE[plan[key]] if plan[key] else 0
-
-    return {
-        "weights": of("weights"),
-        "grads": of("weights"),
-        "main_grads": of("main_grads"),
-        "master": of("master"),
-        "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]],
-    }
-
-
-def largest_model(memory, plan):
-    return memory / sum(state_buckets(1, plan).values())
-
-
-# %% wrong: two moments whatever the optimizer => generality always-two-moments
-def state_buckets(params, plan):
-    def of(key):
-        return params * SIZE[plan[key]] if plan[key] else 0
-
-    return {
-        "weights": of("weights"),
-        "grads": of("grads"),
-        "main_grads": of("main_grads"),
-        "master": of("master"),
-        "moments": params * 2 * SIZE[plan["moments"]],
-    }
-
-
-def largest_model(memory, plan):
-    return memory / sum(state_buckets(1, plan).values())
-
-
-# %% wrong: a main copy is forgotten => generality main-missing
-def state_buckets(params, plan):
-    def of(key):
-        return params * SIZE[plan[key]] if plan[key] else 0
-
-    return {
-        "weights": of("weights"),
-        "grads": of("grads"),
-        "main_grads": 0,
-        "master": of("master"),
-        "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]],
-    }
-
-
-def largest_model(memory, plan):
-    return memory / sum(state_buckets(1, plan).values())
-
-
-# %% wrong: moments always in fp32 => generality -
-def state_buckets(params, plan):
-    def of(key):
-        return params * SIZE[plan[key]] if plan[key] else 0
-
-    return {
-        "weights": of("weights"),
-        "grads": of("grads"),
-        "main_grads": of("main_grads"),
-        "master": of("master"),
-        "moments": params * KEPT[plan["optimizer"]] * 4,
-    }
-
-
-def largest_model(memory, plan):
-    return memory / sum(state_buckets(1, plan).values())
-
+# %% wrong: moments always in fp32 => generality -  from: a table of sizes
+# -         "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]],
+# +         "moments": params * KEPT[plan["optimizer"]] * 4,
 
 # %% wrong: asks the library => raised
 from course_lib import memory as library
@@ -308,33 +127,6 @@ def largest_model(memory, plan):
     return library.largest_model(memory, "B")
 
 
-# %% half: the buckets alone => 1.5
-def state_buckets(params, plan):
-    def of(key):
-        return params * SIZE[plan[key]] if plan[key] else 0
-
-    return {
-        "weights": of("weights"),
-        "grads": of("grads"),
-        "main_grads": of("main_grads"),
-        "master": of("master"),
-        "moments": params * KEPT[plan["optimizer"]] * SIZE[plan["moments"]],
-    }
-
-
-def largest_model(memory, plan):
-    raise NotImplementedError
-
-
-# %% half: both, for this plan only => 2.5
-def state_buckets(params, plan):
-    return {"weights": 2 * params, "grads": 2 * params, "main_grads": 0, "master": 4 * params, "moments": 8 * params}
-
-
-def largest_model(memory, plan):
-    return memory / 16
-
-
 # %% wrong: untouched => not-answered
 def state_buckets(params, plan):
     raise NotImplementedError
@@ -342,3 +134,12 @@ def state_buckets(params, plan):
 
 def largest_model(memory, plan):
     raise NotImplementedError
+
+
+# %% half: the buckets alone => 1.5  from: a table of sizes
+# -     return memory / sum(state_buckets(1, plan).values())
+# +     raise NotImplementedError
+
+# %% half: both, for this plan only => 2.5  from: the total only
+# -     return 16 * params
+# +     return {"weights": 2 * params, "grads": 2 * params, "main_grads": 0, "master": 4 * params, "moments": 8 * params}

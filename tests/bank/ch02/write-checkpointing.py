@@ -155,26 +155,15 @@ def checkpoint(function, x):
     return Again.apply(function, torch.empty(0, requires_grad=True), x)
 
 
-# %% wrong: the input is detached before it goes in => values gradient-stops
-class Again(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, function, anchor, x):
-        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
-        with torch.no_grad():
-            return function(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        x = ctx.x.detach().requires_grad_(ctx.x.is_floating_point())
-        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-            torch.set_rng_state(ctx.state)
-            out = ctx.function(x)
-        torch.autograd.backward(out, grad)
-        return None, None, x.grad
-
-
-def checkpoint(function, x):
-    return Again.apply(function, torch.empty(0, requires_grad=True), x.detach())
+# %% wrong: the input is detached before it goes in => values gradient-stops  from: the input gets no gradient
+#       def backward(ctx, grad):
+# +         x = ctx.x.detach().requires_grad_(ctx.x.is_floating_point())
+# -             out = ctx.function(ctx.x.detach())
+# +             out = ctx.function(x)
+# -         return None, None, None
+# +         return None, None, x.grad
+# -     return Again.apply(function, torch.empty(0, requires_grad=True), x)
+# +     return Again.apply(function, torch.empty(0, requires_grad=True), x.detach())
 
 
 # %% wrong: the input is detached in place => values gradient-stops
@@ -182,117 +171,51 @@ def checkpoint(function, x):
     return function(x if x.is_leaf else x.detach_())
 
 
-# %% wrong: the generator is not set back for the second run => values random-not-restored
-class Again(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, function, anchor, x):
-        ctx.function, ctx.x = function, x
-        with torch.no_grad():
-            return function(x)
+# %% wrong: the generator is not set back for the second run => values random-not-restored  from: the input gets no gradient
+# -         ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
+# +         ctx.function, ctx.x = function, x
+# -         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+# -             torch.set_rng_state(ctx.state)
+# -             out = ctx.function(ctx.x.detach())
+# +         x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
+# +         with torch.enable_grad():
+# +             out = ctx.function(x)
+# -         return None, None, None
+# +         return None, None, x.grad
 
-    @staticmethod
-    def backward(ctx, grad):
-        x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
-        with torch.enable_grad():
-            out = ctx.function(x)
-        torch.autograd.backward(out, grad)
-        return None, None, x.grad
+# %% wrong: the generator stays where the second run left it => values stream-moved  from: the generator is not set back for the second run
+# -         ctx.function, ctx.x = function, x
+# +         ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
+#           x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
+# +         torch.set_rng_state(ctx.state)
 
+# %% wrong: a seed of its own for both runs => values own-seed  from: the generator is not set back for the second run
+# -         with torch.no_grad():
+# +         with torch.no_grad(), torch.random.fork_rng(devices=[]):
+# +             torch.manual_seed(0)
+# -         with torch.enable_grad():
+# +         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+# +             torch.manual_seed(0)
 
-def checkpoint(function, x):
-    return Again.apply(function, torch.empty(0, requires_grad=True), x)
+# %% wrong: computed twice in the backward pass => values recomputed-twice  from: the input gets no gradient
+#       def backward(ctx, grad):
+# +         x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
+# -             torch.set_rng_state(ctx.state)
+# -             out = ctx.function(ctx.x.detach())
+# +             for _ in range(2):
+# +                 torch.set_rng_state(ctx.state)
+# +                 out = ctx.function(x)
+# -         return None, None, None
+# +         return None, None, x.grad
 
-
-# %% wrong: the generator stays where the second run left it => values stream-moved
-class Again(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, function, anchor, x):
-        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
-        with torch.no_grad():
-            return function(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
-        torch.set_rng_state(ctx.state)
-        with torch.enable_grad():
-            out = ctx.function(x)
-        torch.autograd.backward(out, grad)
-        return None, None, x.grad
-
-
-def checkpoint(function, x):
-    return Again.apply(function, torch.empty(0, requires_grad=True), x)
-
-
-# %% wrong: a seed of its own for both runs => values own-seed
-class Again(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, function, anchor, x):
-        ctx.function, ctx.x = function, x
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            return function(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
-        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            out = ctx.function(x)
-        torch.autograd.backward(out, grad)
-        return None, None, x.grad
-
-
-def checkpoint(function, x):
-    return Again.apply(function, torch.empty(0, requires_grad=True), x)
-
-
-# %% wrong: computed twice in the backward pass => values recomputed-twice
-class Again(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, function, anchor, x):
-        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
-        with torch.no_grad():
-            return function(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
-        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-            for _ in range(2):
-                torch.set_rng_state(ctx.state)
-                out = ctx.function(x)
-        torch.autograd.backward(out, grad)
-        return None, None, x.grad
-
-
-def checkpoint(function, x):
-    return Again.apply(function, torch.empty(0, requires_grad=True), x)
-
-
-# %% wrong: called once more before the pass => values called-twice-forward
-class Again(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, function, anchor, x):
-        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
-        with torch.no_grad():
-            function(x)
-            torch.set_rng_state(ctx.state)
-            return function(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
-        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-            torch.set_rng_state(ctx.state)
-            out = ctx.function(x)
-        torch.autograd.backward(out, grad)
-        return None, None, x.grad
-
-
-def checkpoint(function, x):
-    return Again.apply(function, torch.empty(0, requires_grad=True), x)
+# %% wrong: called once more before the pass => values called-twice-forward  from: the input is detached before it goes in
+#           with torch.no_grad():
+# +             function(x)
+# +             torch.set_rng_state(ctx.state)
+# -         x = ctx.x.detach().requires_grad_(ctx.x.is_floating_point())
+# +         x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
+# -     return Again.apply(function, torch.empty(0, requires_grad=True), x.detach())
+# +     return Again.apply(function, torch.empty(0, requires_grad=True), x)
 
 
 # %% wrong: computed again for every tensor that autograd asks for => values not-the-second-call
@@ -317,168 +240,71 @@ def checkpoint(function, x):
         return function(x)
 
 
-# %% wrong: layer by layer => values per-layer
-class Again(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, function, anchor, x):
-        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
-        with torch.no_grad():
-            return function(x)
+# %% wrong: layer by layer => values per-layer  from: the input is detached before it goes in
+# -         x = ctx.x.detach().requires_grad_(ctx.x.is_floating_point())
+# +         x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
+# -     return Again.apply(function, torch.empty(0, requires_grad=True), x.detach())
+# +     for layer in getattr(function, "layers", [function]):
+# +         x = Again.apply(layer, torch.empty(0, requires_grad=True), x)
+# +     return x
 
-    @staticmethod
-    def backward(ctx, grad):
-        x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
-        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-            torch.set_rng_state(ctx.state)
-            out = ctx.function(x)
-        torch.autograd.backward(out, grad)
-        return None, None, x.grad
+# %% wrong: the incoming gradient is ignored => values -  from: the input gets no gradient
+#       def backward(ctx, grad):
+# +         x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
+# -             out = ctx.function(ctx.x.detach())
+# -         torch.autograd.backward(out, grad)
+# -         return None, None, None
+# +             ctx.function(x).sum().backward()
+# +         return None, None, x.grad
 
+# %% wrong: gradients are put there and added once more => values scaled  from: the input gets no gradient
+#       def backward(ctx, grad):
+# +         x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
+# -             out = ctx.function(ctx.x.detach())
+# +             out = ctx.function(x)
+# +         torch.autograd.backward(out, grad, retain_graph=True)
+# -         return None, None, None
+# +         return None, None, x.grad
 
-def checkpoint(function, x):
-    for layer in getattr(function, "layers", [function]):
-        x = Again.apply(layer, torch.empty(0, requires_grad=True), x)
-    return x
+# %% wrong: computed again and kept all the same => cost kept-inside  from: gradients are put there and added once more
+# -         with torch.no_grad():
+# -             return function(x)
+# +         ctx.inside = []
+# +         with (
+# +             torch.autograd.graph.saved_tensors_hooks(lambda t: ctx.inside.append(t) or t, lambda t: t),
+# +             torch.enable_grad(),
+# +         ):
+# +             return function(x).detach()
+# -         torch.autograd.backward(out, grad, retain_graph=True)
 
+# %% wrong: nothing happens if the input needs no gradient => generality anchor-missing  from: the input is detached before it goes in
+# -     def forward(ctx, function, anchor, x):
+# +     def forward(ctx, function, x):
+# -         x = ctx.x.detach().requires_grad_(ctx.x.is_floating_point())
+# +         x = ctx.x.detach().requires_grad_()
+# -         return None, None, x.grad
+# +         return None, x.grad
+# -     return Again.apply(function, torch.empty(0, requires_grad=True), x.detach())
+# +     return Again.apply(function, x)
 
-# %% wrong: the incoming gradient is ignored => values -
-class Again(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, function, anchor, x):
-        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
-        with torch.no_grad():
-            return function(x)
+# %% wrong: parameters are asked of a module => generality raised  from: the input is detached before it goes in
+# -     def forward(ctx, function, anchor, x):
+# -         ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
+# +     def forward(ctx, function, x, *parameters):
+# +         ctx.function, ctx.x, ctx.parameters, ctx.state = function, x, parameters, torch.get_rng_state()
+# -         torch.autograd.backward(out, grad)
+# -         return None, None, x.grad
+# +         wanted = [each for each in (x, *ctx.parameters) if each.requires_grad]
+# +         found = dict(zip(map(id, wanted), torch.autograd.grad(out, wanted, grad)))
+# +         return None, found.get(id(x)), *(found.get(id(each)) for each in ctx.parameters)
+# -     return Again.apply(function, torch.empty(0, requires_grad=True), x.detach())
+# +     return Again.apply(function, x, *function.parameters())
 
-    @staticmethod
-    def backward(ctx, grad):
-        x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
-        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-            torch.set_rng_state(ctx.state)
-            ctx.function(x).sum().backward()
-        return None, None, x.grad
-
-
-def checkpoint(function, x):
-    return Again.apply(function, torch.empty(0, requires_grad=True), x)
-
-
-# %% wrong: gradients are put there and added once more => values scaled
-class Again(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, function, anchor, x):
-        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
-        with torch.no_grad():
-            return function(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
-        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-            torch.set_rng_state(ctx.state)
-            out = ctx.function(x)
-        torch.autograd.backward(out, grad, retain_graph=True)
-        torch.autograd.backward(out, grad)
-        return None, None, x.grad
-
-
-def checkpoint(function, x):
-    return Again.apply(function, torch.empty(0, requires_grad=True), x)
-
-
-# %% wrong: computed again and kept all the same => cost kept-inside
-class Again(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, function, anchor, x):
-        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
-        ctx.inside = []
-        with (
-            torch.autograd.graph.saved_tensors_hooks(lambda t: ctx.inside.append(t) or t, lambda t: t),
-            torch.enable_grad(),
-        ):
-            return function(x).detach()
-
-    @staticmethod
-    def backward(ctx, grad):
-        x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
-        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-            torch.set_rng_state(ctx.state)
-            out = ctx.function(x)
-        torch.autograd.backward(out, grad)
-        return None, None, x.grad
-
-
-def checkpoint(function, x):
-    return Again.apply(function, torch.empty(0, requires_grad=True), x)
-
-
-# %% wrong: nothing happens if the input needs no gradient => generality anchor-missing
-class Again(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, function, x):
-        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
-        with torch.no_grad():
-            return function(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        x = ctx.x.detach().requires_grad_()
-        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-            torch.set_rng_state(ctx.state)
-            out = ctx.function(x)
-        torch.autograd.backward(out, grad)
-        return None, x.grad
-
-
-def checkpoint(function, x):
-    return Again.apply(function, x)
-
-
-# %% wrong: parameters are asked of a module => generality raised
-class Again(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, function, x, *parameters):
-        ctx.function, ctx.x, ctx.parameters, ctx.state = function, x, parameters, torch.get_rng_state()
-        with torch.no_grad():
-            return function(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        x = ctx.x.detach().requires_grad_(ctx.x.is_floating_point())
-        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-            torch.set_rng_state(ctx.state)
-            out = ctx.function(x)
-        wanted = [each for each in (x, *ctx.parameters) if each.requires_grad]
-        found = dict(zip(map(id, wanted), torch.autograd.grad(out, wanted, grad)))
-        return None, found.get(id(x)), *(found.get(id(each)) for each in ctx.parameters)
-
-
-def checkpoint(function, x):
-    return Again.apply(function, x, *function.parameters())
-
-
-# %% wrong: also kept and called under no_grad without need => generality called-for-nothing
-class Again(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, function, anchor, x):
-        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
-        with torch.no_grad():
-            return function(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
-        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-            torch.set_rng_state(ctx.state)
-            out = ctx.function(x)
-        torch.autograd.backward(out, grad)
-        return None, None, x.grad
-
-
-def checkpoint(function, x):
-    if not torch.is_grad_enabled():
-        function(x)
-    return Again.apply(function, torch.empty(0, requires_grad=True), x)
-
+# %% wrong: also kept and called under no_grad without need => generality called-for-nothing  from: gradients are put there and added once more
+# -         torch.autograd.backward(out, grad, retain_graph=True)
+#   def checkpoint(function, x):
+# +     if not torch.is_grad_enabled():
+# +         function(x)
 
 # %% wrong: the one that torch has => raised
 from torch.utils.checkpoint import checkpoint as ready
@@ -526,77 +352,35 @@ def checkpoint(function, x):
     return Only.apply(function, torch.empty(0, requires_grad=True), x)
 
 
-# %% wrong: only inputs that are large => values nothing-recomputed
-class Again(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, function, anchor, x):
-        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
-        with torch.no_grad():
-            return function(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
-        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-            torch.set_rng_state(ctx.state)
-            out = ctx.function(x)
-        torch.autograd.backward(out, grad)
-        return None, None, x.grad
-
-
-def checkpoint(function, x):
-    return Again.apply(function, torch.empty(0, requires_grad=True), x) if x.numel() > 4000 else function(x)
-
-
-# %% half: right but for what it keeps => 24
-class Again(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, function, anchor, x):
-        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
-        with torch.enable_grad():
-            ctx.graph = function(x)
-        return ctx.graph.detach()
-
-    @staticmethod
-    def backward(ctx, grad):
-        x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
-        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-            torch.set_rng_state(ctx.state)
-            out = ctx.function(x)
-        torch.autograd.backward(out, grad)
-        return None, None, x.grad
-
-
-def checkpoint(function, x):
-    return Again.apply(function, torch.empty(0, requires_grad=True), x)
-
-
-# %% half: the generator is forgotten => 13.5
-class Again(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, function, anchor, x):
-        ctx.function, ctx.x = function, x
-        with torch.no_grad():
-            return function(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
-        with torch.enable_grad():
-            out = ctx.function(x)
-        torch.autograd.backward(out, grad)
-        return None, None, x.grad
-
-
-def checkpoint(function, x):
-    return Again.apply(function, torch.empty(0, requires_grad=True), x)
-
-
-# %% half: a plain call has right outputs => 1.5
-def checkpoint(function, x):
-    return function(x)
+# %% wrong: only inputs that are large => values nothing-recomputed  from: gradients are put there and added once more
+# -         torch.autograd.backward(out, grad, retain_graph=True)
+#   def checkpoint(function, x):
+# -     return Again.apply(function, torch.empty(0, requires_grad=True), x)
+# +     return Again.apply(function, torch.empty(0, requires_grad=True), x) if x.numel() > 4000 else function(x)
 
 
 # %% wrong: untouched => not-answered
 def checkpoint(function, x):
     raise NotImplementedError
+
+
+# %% half: right but for what it keeps => 24  from: gradients are put there and added once more
+# -         with torch.no_grad():
+# -             return function(x)
+# +         with torch.enable_grad():
+# +             ctx.graph = function(x)
+# +         return ctx.graph.detach()
+# -         torch.autograd.backward(out, grad, retain_graph=True)
+
+# %% half: the generator is forgotten => 13.5  from: gradients are put there and added once more
+# -         ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
+# +         ctx.function, ctx.x = function, x
+# -         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+# -             torch.set_rng_state(ctx.state)
+# +         with torch.enable_grad():
+# -         torch.autograd.backward(out, grad, retain_graph=True)
+
+
+# %% half: a plain call has right outputs => 1.5
+def checkpoint(function, x):
+    return function(x)

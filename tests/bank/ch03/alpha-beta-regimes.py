@@ -75,135 +75,47 @@ def best_bandwidth(nbytes, small, large):
     return nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large))
 
 
-# %% wrong: a mean of rates => values mean-rate
-def fit_line(sizes, seconds):
-    return min(seconds), sum(n / t for n, t in zip(sizes, seconds)) / len(sizes)
+# %% wrong: a mean of rates => values mean-rate  from: raw seconds
+# -     per_byte, alpha = np.polyfit(sizes, seconds, 1)
+# -     return float(alpha), float(1 / per_byte)
+# +     return min(seconds), sum(n / t for n, t in zip(sizes, seconds)) / len(sizes)
 
+# %% wrong: seconds per byte for bandwidth => values seconds-per-byte  from: raw seconds
+# -     per_byte, alpha = np.polyfit(sizes, seconds, 1)
+# -     return float(alpha), float(1 / per_byte)
+# +     per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
+# +     return float(alpha), float(per_byte)
 
-def switch_size(small, large):
-    gain = 1 / small[1] - 1 / large[1]
-    return math.inf if gain <= 0 else max(0.0, (large[0] - small[0]) / gain)
+# %% wrong: the sign of the switch => values sign  from: raw seconds
+# -     per_byte, alpha = np.polyfit(sizes, seconds, 1)
+# +     per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
+# -     gain = 1 / small[1] - 1 / large[1]
+# -     return math.inf if gain <= 0 else max(0.0, (large[0] - small[0]) / gain)
+# +     return (large[0] - small[0]) / (1 / large[1] - 1 / small[1])
 
+# %% wrong: no way always wins => generality -  from: the sign of the switch
+# -     return (large[0] - small[0]) / (1 / large[1] - 1 / small[1])
+# +     return (large[0] - small[0]) / (1 / small[1] - 1 / large[1])
 
-def best_bandwidth(nbytes, small, large):
-    return nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large))
+# %% wrong: rates subtracted => values difference-of-rates  from: the sign of the switch
+# -     return (large[0] - small[0]) / (1 / large[1] - 1 / small[1])
+# +     return (large[0] - small[0]) * (large[1] - small[1])
 
+# %% wrong: the bandwidth that was bought => values no-alpha  from: raw seconds
+# -     per_byte, alpha = np.polyfit(sizes, seconds, 1)
+# +     per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
+# -     return nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large))
+# +     return max(small[1], large[1])
 
-# %% wrong: seconds per byte for bandwidth => values seconds-per-byte
-def fit_line(sizes, seconds):
-    per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
-    return float(alpha), float(per_byte)
+# %% wrong: always the second way => values second-only  from: the bandwidth that was bought
+# -     return max(small[1], large[1])
+# +     return nbytes / (large[0] + nbytes / large[1])
 
-
-def switch_size(small, large):
-    gain = 1 / small[1] - 1 / large[1]
-    return math.inf if gain <= 0 else max(0.0, (large[0] - small[0]) / gain)
-
-
-def best_bandwidth(nbytes, small, large):
-    return nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large))
-
-
-# %% wrong: the sign of the switch => values sign
-def fit_line(sizes, seconds):
-    per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
-    return float(alpha), float(1 / per_byte)
-
-
-def switch_size(small, large):
-    return (large[0] - small[0]) / (1 / large[1] - 1 / small[1])
-
-
-def best_bandwidth(nbytes, small, large):
-    return nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large))
-
-
-# %% wrong: no way always wins => generality -
-def fit_line(sizes, seconds):
-    per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
-    return float(alpha), float(1 / per_byte)
-
-
-def switch_size(small, large):
-    return (large[0] - small[0]) / (1 / small[1] - 1 / large[1])
-
-
-def best_bandwidth(nbytes, small, large):
-    return nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large))
-
-
-# %% wrong: rates subtracted => values difference-of-rates
-def fit_line(sizes, seconds):
-    per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
-    return float(alpha), float(1 / per_byte)
-
-
-def switch_size(small, large):
-    return (large[0] - small[0]) * (large[1] - small[1])
-
-
-def best_bandwidth(nbytes, small, large):
-    return nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large))
-
-
-# %% wrong: the bandwidth that was bought => values no-alpha
-def fit_line(sizes, seconds):
-    per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
-    return float(alpha), float(1 / per_byte)
-
-
-def switch_size(small, large):
-    gain = 1 / small[1] - 1 / large[1]
-    return math.inf if gain <= 0 else max(0.0, (large[0] - small[0]) / gain)
-
-
-def best_bandwidth(nbytes, small, large):
-    return max(small[1], large[1])
-
-
-# %% wrong: always the second way => values second-only
-def fit_line(sizes, seconds):
-    per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
-    return float(alpha), float(1 / per_byte)
-
-
-def switch_size(small, large):
-    gain = 1 / small[1] - 1 / large[1]
-    return math.inf if gain <= 0 else max(0.0, (large[0] - small[0]) / gain)
-
-
-def best_bandwidth(nbytes, small, large):
-    return nbytes / (large[0] + nbytes / large[1])
-
-
-# %% wrong: None for never => generality returned-none
-def fit_line(sizes, seconds):
-    per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
-    return float(alpha), float(1 / per_byte)
-
-
-def switch_size(small, large):
-    gain = 1 / small[1] - 1 / large[1]
-    return None if gain <= 0 else max(0.0, (large[0] - small[0]) / gain)
-
-
-def best_bandwidth(nbytes, small, large):
-    return nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large))
-
-
-# %% half: the line alone => 2.25
-def fit_line(sizes, seconds):
-    per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
-    return float(alpha), float(1 / per_byte)
-
-
-def switch_size(small, large):
-    return 0.0
-
-
-def best_bandwidth(nbytes, small, large):
-    return 0.0
-
+# %% wrong: None for never => generality returned-none  from: raw seconds
+# -     per_byte, alpha = np.polyfit(sizes, seconds, 1)
+# +     per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
+# -     return math.inf if gain <= 0 else max(0.0, (large[0] - small[0]) / gain)
+# +     return None if gain <= 0 else max(0.0, (large[0] - small[0]) / gain)
 
 # %% wrong: asks the library => raised
 from course_lib import roofline
@@ -232,3 +144,11 @@ def switch_size(small, large):
 
 def best_bandwidth(nbytes, small, large):
     raise NotImplementedError
+
+
+# %% half: the line alone => 2.25  from: asks the library
+# - from course_lib import roofline
+#   def fit_line(sizes, seconds):
+# -     return roofline.fit_alpha_beta(sizes, seconds)
+# +     per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
+# +     return float(alpha), float(1 / per_byte)

@@ -115,6 +115,11 @@ def audit_sheets():
     return {name: (1.0, "bogus", "typo") for name in ("b200-5000", "server-50", "one-axis")}
 
 
+# %% wrong: untouched => not-answered
+def audit_sheets():
+    raise NotImplementedError
+
+
 # %% half: one cause missed => 20
 def audit_sheets():
     return {
@@ -140,8 +145,3 @@ def audit_sheets():
 # %% half: errors alone earn nothing => 0
 def audit_sheets():
     return {"eighteen-fold": (9, "wrong", "both ways for one way"), "server-50": (400, "wrong", "wrong scope")}
-
-
-# %% wrong: untouched => not-answered
-def audit_sheets():
-    raise NotImplementedError

@@ -90,12 +90,9 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     return None
 
 
-# %% wrong: infinity for never => generality no-such-batch
-def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
-    compute, extra = 2 * params / flops, kv_bytes / bandwidth
-    if compute <= extra:
-        return math.inf
-    return max(1, math.ceil(params * weight_size / bandwidth / (compute - extra) * (1 - 1e-12)))
+# %% wrong: infinity for never => generality no-such-batch  from: never says never
+# -         return 10**9
+# +         return math.inf
 
 
 # %% wrong: gives up too early => generality gave-up
@@ -104,11 +101,6 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     if extra > 0.75 * compute:
         return None
     return max(1, math.ceil(params * weight_size / bandwidth / (compute - extra) * (1 - 1e-12)))
-
-
-# %% half: the weights are right, what is kept is not => 3
-def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
-    return max(1, math.ceil(flops * weight_size / (2 * bandwidth) * (1 - 1e-12)))
 
 
 # %% wrong: asks the library => raised
@@ -122,3 +114,8 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
 # %% wrong: untouched => not-answered
 def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     raise NotImplementedError
+
+
+# %% half: the weights are right, what is kept is not => 3
+def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
+    return max(1, math.ceil(flops * weight_size / (2 * bandwidth) * (1 - 1e-12)))

@@ -68,18 +68,9 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     return flops, bandwidth, flops / bandwidth
 
 
-# %% wrong: means with the warm-up => values warm-up-counted
-def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
-    flops = bandwidth = 0.0
-    for run in runs:
-        time = statistics.fmean(run["seconds"])
-        streams = run["bytes"] > cache
-        if run["flop"] / time > sheet_flops or (streams and run["bytes"] / time > sheet_bandwidth):
-            continue
-        flops = max(flops, run["flop"] / time)
-        if streams:
-            bandwidth = max(bandwidth, run["bytes"] / time)
-    return flops, bandwidth, flops / bandwidth
+# %% wrong: means with the warm-up => values warm-up-counted  from: medians, honest runs, the best of each kind
+# -         time = statistics.median(run["seconds"])
+# +         time = statistics.fmean(run["seconds"])
 
 
 # %% wrong: believes everything => values hasty-run-believed
@@ -90,17 +81,10 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     return flops, bandwidth, flops / bandwidth
 
 
-# %% wrong: the cache is taken for memory => values cache-for-memory
-def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
-    flops = bandwidth = 0.0
-    for run in runs:
-        time = statistics.median(run["seconds"])
-        streams = run["bytes"] > cache
-        if run["flop"] / time > sheet_flops or (streams and run["bytes"] / time > sheet_bandwidth):
-            continue
-        flops = max(flops, run["flop"] / time)
-        bandwidth = max(bandwidth, run["bytes"] / time)
-    return flops, bandwidth, flops / bandwidth
+# %% wrong: the cache is taken for memory => values cache-for-memory  from: medians, honest runs, the best of each kind
+# -         if streams:
+# -             bandwidth = max(bandwidth, run["bytes"] / time)
+# +         bandwidth = max(bandwidth, run["bytes"] / time)
 
 
 # %% wrong: a mean over kernels => values mean-of-kernels
@@ -143,18 +127,9 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     return flops, bandwidth, flops / bandwidth
 
 
-# %% wrong: teraflops and gigabytes => values scaled
-def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
-    flops = bandwidth = 0.0
-    for run in runs:
-        time = statistics.median(run["seconds"])
-        streams = run["bytes"] > cache
-        if run["flop"] / time > sheet_flops or (streams and run["bytes"] / time > sheet_bandwidth):
-            continue
-        flops = max(flops, run["flop"] / time)
-        if streams:
-            bandwidth = max(bandwidth, run["bytes"] / time)
-    return flops / 1e12, bandwidth / 1e9, flops / bandwidth / 1e3
+# %% wrong: teraflops and gigabytes => values scaled  from: medians, honest runs, the best of each kind
+# -     return flops, bandwidth, flops / bandwidth
+# +     return flops / 1e12, bandwidth / 1e9, flops / bandwidth / 1e3
 
 
 # %% wrong: a pair => values wrong-shape
@@ -179,20 +154,6 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     return SEEN[0]
 
 
-# %% half: the ridge upside down => 6
-def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
-    flops = bandwidth = 0.0
-    for run in runs:
-        time = statistics.median(run["seconds"])
-        streams = run["bytes"] > cache
-        if run["flop"] / time > sheet_flops or (streams and run["bytes"] / time > sheet_bandwidth):
-            continue
-        flops = max(flops, run["flop"] / time)
-        if streams:
-            bandwidth = max(bandwidth, run["bytes"] / time)
-    return flops, bandwidth, bandwidth / flops
-
-
 # %% wrong: asks the library => raised
 from course_lib import roofline
 
@@ -207,3 +168,8 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 # %% wrong: untouched => not-answered
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     raise NotImplementedError
+
+
+# %% half: the ridge upside down => 6  from: medians, honest runs, the best of each kind
+# -     return flops, bandwidth, flops / bandwidth
+# +     return flops, bandwidth, bandwidth / flops

@@ -53,15 +53,11 @@ def time_kernel(device, repeats):
     return (device.now() - start) / repeats
 
 
-# %% wrong: waits before, not after => values hasty
-def time_kernel(device, repeats):
-    times = []
-    for _ in range(repeats):
-        device.synchronize()
-        start = device.now()
-        device.launch()
-        times.append(device.now() - start)
-    return statistics.median(times)
+# %% wrong: waits before, not after => values hasty  from: every repeat on an empty queue
+# -     for _ in range(5):
+# -         device.launch()
+#           device.launch()
+# -         device.synchronize()
 
 
 # %% wrong: only the last wait was added => values pending-work
@@ -73,50 +69,24 @@ def time_kernel(device, repeats):
     return (device.now() - start) / repeats
 
 
-# %% wrong: no warm-up => values warm-up-counted
-def time_kernel(device, repeats):
-    device.synchronize()
-    start = device.now()
-    for _ in range(repeats):
-        device.launch()
-    device.synchronize()
-    return (device.now() - start) / repeats
+# %% wrong: no warm-up => values warm-up-counted  from: only the last wait was added
+#   def time_kernel(device, repeats):
+# +     device.synchronize()
 
+# %% wrong: a mean over the disturbed ones too => values mean  from: only the last wait was added
+#   def time_kernel(device, repeats):
+# +     for _ in range(5):
+# +         device.launch()
+# +     device.synchronize()
 
-# %% wrong: a mean over the disturbed ones too => values mean
-def time_kernel(device, repeats):
-    for _ in range(5):
-        device.launch()
-    device.synchronize()
-    start = device.now()
-    for _ in range(repeats):
-        device.launch()
-    device.synchronize()
-    return (device.now() - start) / repeats
+# %% wrong: all repeats together => values -  from: a mean over the disturbed ones too
+# -     return (device.now() - start) / repeats
+# +     return device.now() - start
 
-
-# %% wrong: all repeats together => values -
-def time_kernel(device, repeats):
-    for _ in range(5):
-        device.launch()
-    device.synchronize()
-    start = device.now()
-    for _ in range(repeats):
-        device.launch()
-    device.synchronize()
-    return device.now() - start
-
-
-# %% wrong: in milliseconds => values milliseconds
-def time_kernel(device, repeats):
-    times = []
-    for _ in range(repeats):
-        device.synchronize()
-        start = device.now()
-        device.launch()
-        device.synchronize()
-        times.append(1e3 * (device.now() - start))
-    return statistics.median(times)
+# %% wrong: in milliseconds => values milliseconds  from: waits before, not after
+# -         times.append(device.now() - start)
+# +         device.synchronize()
+# +         times.append(1e3 * (device.now() - start))
 
 
 # %% wrong: the thread's number by heart => values only-the-example
@@ -124,16 +94,12 @@ def time_kernel(device, repeats):
     return 1.36e-3
 
 
-# %% wrong: the slowest repeat => values -
-def time_kernel(device, repeats):
-    times = []
-    for _ in range(repeats):
-        device.synchronize()
-        start = device.now()
-        device.launch()
-        device.synchronize()
-        times.append(device.now() - start)
-    return max(times)
+# %% wrong: the slowest repeat => values -  from: every repeat on an empty queue
+# -     for _ in range(5):
+# -         device.launch()
+#           times.append(device.now() - start)
+# -     return statistics.median(times)
+# +     return max(times)
 
 
 # %% wrong: never stops => raised
@@ -143,16 +109,9 @@ def time_kernel(device, repeats):
     return device.now()
 
 
-# %% wrong: right for the matmul shown only => values -
-def time_kernel(device, repeats):
-    times = []
-    for _ in range(repeats):
-        device.synchronize()
-        start = device.now()
-        device.launch()
-        device.synchronize()
-        times.append(device.now() - start)
-    return min(statistics.median(times), 1.38e-3)
+# %% wrong: right for the matmul shown only => values -  from: the slowest repeat
+# -     return max(times)
+# +     return min(statistics.median(times), 1.38e-3)
 
 
 # %% wrong: untouched => not-answered

@@ -41,61 +41,30 @@ def effective_bandwidth(shares, rates):
     return 1.0 / TOTAL([s / r for s, r in zip(shares, rates)])
 
 
-# %% wrong: both directions => values both-directions
-def cross_bandwidth(levels):
-    found, passed = [], float("inf")
-    for level in levels:
-        passed = min(passed, level["rate"] / level["shared_by"] / level["oversubscription"])
-        found.append(passed)
-    return found
+# %% wrong: both directions => values both-directions  from: level by level
+# -         own = level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"]
+# -         passed = min(passed, own)
+# +         passed = min(passed, level["rate"] / level["shared_by"] / level["oversubscription"])
+
+# %% wrong: a server's adapters for one device => values whole-server  from: level by level
+# -         own = level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"]
+# -         passed = min(passed, own)
+# +         passed = min(passed, level["rate"] / level["directions"] / level["oversubscription"])
+
+# %% wrong: full bisection everywhere => values full-bisection  from: level by level
+# -         own = level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"]
+# -         passed = min(passed, own)
+# +         passed = min(passed, level["rate"] / level["shared_by"] / level["directions"])
 
 
-def effective_bandwidth(shares, rates):
-    return 1 / sum(share / rate for share, rate in zip(shares, rates))
-
-
-# %% wrong: a server's adapters for one device => values whole-server
-def cross_bandwidth(levels):
-    found, passed = [], float("inf")
-    for level in levels:
-        passed = min(passed, level["rate"] / level["directions"] / level["oversubscription"])
-        found.append(passed)
-    return found
-
-
-def effective_bandwidth(shares, rates):
-    return 1 / sum(share / rate for share, rate in zip(shares, rates))
-
-
-# %% wrong: full bisection everywhere => values full-bisection
-def cross_bandwidth(levels):
-    found, passed = [], float("inf")
-    for level in levels:
-        passed = min(passed, level["rate"] / level["shared_by"] / level["directions"])
-        found.append(passed)
-    return found
-
-
-def effective_bandwidth(shares, rates):
-    return 1 / sum(share / rate for share, rate in zip(shares, rates))
-
-
-# %% wrong: as printed => values as-printed
+# %% wrong: as printed => values as-printed  from: level by level
 def cross_bandwidth(levels):
     return [level["rate"] for level in levels]
 
 
-def effective_bandwidth(shares, rates):
-    return 1 / sum(share / rate for share, rate in zip(shares, rates))
-
-
-# %% wrong: wide again further out => generality grows-again
+# %% wrong: wide again further out => generality grows-again  from: level by level
 def cross_bandwidth(levels):
     return [l["rate"] / l["shared_by"] / l["directions"] / l["oversubscription"] for l in levels]
-
-
-def effective_bandwidth(shares, rates):
-    return 1 / sum(share / rate for share, rate in zip(shares, rates))
 
 
 # %% wrong: thinner and thinner => generality -
@@ -112,91 +81,36 @@ def effective_bandwidth(shares, rates):
     return 1 / sum(share / rate for share, rate in zip(shares, rates))
 
 
-# %% wrong: a sum of bandwidths => values sum-of-bandwidths
-def cross_bandwidth(levels):
-    found, passed = [], float("inf")
-    for level in levels:
-        passed = min(passed, level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"])
-        found.append(passed)
-    return found
+# %% wrong: a sum of bandwidths => values sum-of-bandwidths  from: level by level
+# -         own = level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"]
+# -         passed = min(passed, own)
+# +         passed = min(passed, level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"])
+# -     return 1 / sum(share / rate for share, rate in zip(shares, rates))
+# +     return sum(rates)
+
+# %% wrong: a weighted mean => values weighted-mean  from: a sum of bandwidths
+# -     return sum(rates)
+# +     return sum(share * rate for share, rate in zip(shares, rates))
+
+# %% wrong: the slowest wire => values slowest  from: a sum of bandwidths
+# -     return sum(rates)
+# +     return min(rates)
+
+# %% wrong: all at once => values other-order unless phases=at once  from: a sum of bandwidths
+# -     return sum(rates)
+# +     return 1 / max(share / rate for share, rate in zip(shares, rates))
+
+# %% wrong: gigabytes => values gigabytes  from: level by level
+# -         own = level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"]
+# -         passed = min(passed, own)
+# -         found.append(passed)
+# +         passed = min(passed, level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"])
+# +         found.append(passed / 1e9)
 
 
-def effective_bandwidth(shares, rates):
-    return sum(rates)
-
-
-# %% wrong: a weighted mean => values weighted-mean
-def cross_bandwidth(levels):
-    found, passed = [], float("inf")
-    for level in levels:
-        passed = min(passed, level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"])
-        found.append(passed)
-    return found
-
-
-def effective_bandwidth(shares, rates):
-    return sum(share * rate for share, rate in zip(shares, rates))
-
-
-# %% wrong: the slowest wire => values slowest
-def cross_bandwidth(levels):
-    found, passed = [], float("inf")
-    for level in levels:
-        passed = min(passed, level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"])
-        found.append(passed)
-    return found
-
-
-def effective_bandwidth(shares, rates):
-    return min(rates)
-
-
-# %% wrong: all at once => values other-order unless phases=at once
-def cross_bandwidth(levels):
-    found, passed = [], float("inf")
-    for level in levels:
-        passed = min(passed, level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"])
-        found.append(passed)
-    return found
-
-
-def effective_bandwidth(shares, rates):
-    return 1 / max(share / rate for share, rate in zip(shares, rates))
-
-
-# %% wrong: gigabytes => values gigabytes
-def cross_bandwidth(levels):
-    found, passed = [], float("inf")
-    for level in levels:
-        passed = min(passed, level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"])
-        found.append(passed / 1e9)
-    return found
-
-
-def effective_bandwidth(shares, rates):
-    return 1 / sum(share / rate for share, rate in zip(shares, rates))
-
-
-# %% wrong: one number for all => values not-a-list
+# %% wrong: one number for all => values not-a-list  from: level by level
 def cross_bandwidth(levels):
     return 450e9
-
-
-def effective_bandwidth(shares, rates):
-    return 1 / sum(share / rate for share, rate in zip(shares, rates))
-
-
-# %% half: the buffer is not there yet => 3.75
-def cross_bandwidth(levels):
-    found, passed = [], float("inf")
-    for level in levels:
-        passed = min(passed, level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"])
-        found.append(passed)
-    return found
-
-
-def effective_bandwidth(shares, rates):
-    raise NotImplementedError
 
 
 # %% wrong: untouched => not-answered
@@ -206,3 +120,8 @@ def cross_bandwidth(levels):
 
 def effective_bandwidth(shares, rates):
     raise NotImplementedError
+
+
+# %% half: the buffer is not there yet => 3.75  from: a sum of bandwidths
+# -     return sum(rates)
+# +     raise NotImplementedError

@@ -28,113 +28,51 @@ def ridge(flops, bandwidth):
     return np.float64(flops) / bandwidth
 
 
-# %% right: any variant
-from course_lib import params
+# %% right: any variant  from: counted
+# - def matmul_intensity(m, k, n, size):
+# + from course_lib import params
+# + TIMES = 2 if params("matmul-intensity").output == "accumulated" else 1
+# + def matmul_intensity(m, k, n, size):
+# -     return 2 * m * k * n / (size * (m * k + k * n + m * n))
+# +     return 2 * m * k * n / (size * (m * k + k * n + TIMES * m * n))
+# -     return 1 / (2 * size)
+# +     return 0.5 / size
 
-TIMES = 2 if params("matmul-intensity").output == "accumulated" else 1
+# %% wrong: inputs only => values no-write  from: counted
+# -     return 2 * m * k * n / (size * (m * k + k * n + m * n))
+# +     return 2 * m * k * n / (size * (m * k + k * n))
+# -     return 1 / (2 * size)
+# +     return 1 / size
 
+# %% wrong: the output is read too => values other-output unless output=accumulated  from: counted
+# -     return 2 * m * k * n / (size * (m * k + k * n + m * n))
+# +     return 2 * m * k * n / (size * (m * k + k * n + 2 * m * n))
 
-def matmul_intensity(m, k, n, size):
-    return 2 * m * k * n / (size * (m * k + k * n + TIMES * m * n))
+# %% wrong: multiply-adds => values multiply-adds  from: counted
+# -     return 2 * m * k * n / (size * (m * k + k * n + m * n))
+# +     return m * k * n / (size * (m * k + k * n + m * n))
 
+# %% wrong: elements for bytes => values elements  from: counted
+# -     return 2 * m * k * n / (size * (m * k + k * n + m * n))
+# +     return 2 * m * k * n / (m * k + k * n + m * n)
+# -     return 1 / (2 * size)
+# +     return 1 / 2
 
-def relu_intensity(size):
-    return 0.5 / size
+# %% wrong: a square formula => generality square-only  from: counted
+# -     return 2 * m * k * n / (size * (m * k + k * n + m * n))
+# +     return 2 * m / (3 * size)
 
+# %% wrong: two bytes by heart => values no-write  from: counted
+# -     return 2 * m * k * n / (size * (m * k + k * n + m * n))
+# +     return 2 * m * k * n / (2 * (m * k + k * n + m * n))
+# -     return 1 / (2 * size)
+# +     return 0.25
 
-def ridge(flops, bandwidth):
-    return flops / bandwidth
-
-
-# %% wrong: inputs only => values no-write
-def matmul_intensity(m, k, n, size):
-    return 2 * m * k * n / (size * (m * k + k * n))
-
-
-def relu_intensity(size):
-    return 1 / size
-
-
-def ridge(flops, bandwidth):
-    return flops / bandwidth
-
-
-# %% wrong: the output is read too => values other-output unless output=accumulated
-def matmul_intensity(m, k, n, size):
-    return 2 * m * k * n / (size * (m * k + k * n + 2 * m * n))
-
-
-def relu_intensity(size):
-    return 1 / (2 * size)
-
-
-def ridge(flops, bandwidth):
-    return flops / bandwidth
-
-
-# %% wrong: multiply-adds => values multiply-adds
-def matmul_intensity(m, k, n, size):
-    return m * k * n / (size * (m * k + k * n + m * n))
-
-
-def relu_intensity(size):
-    return 1 / (2 * size)
-
-
-def ridge(flops, bandwidth):
-    return flops / bandwidth
-
-
-# %% wrong: elements for bytes => values elements
-def matmul_intensity(m, k, n, size):
-    return 2 * m * k * n / (m * k + k * n + m * n)
-
-
-def relu_intensity(size):
-    return 1 / 2
-
-
-def ridge(flops, bandwidth):
-    return flops / bandwidth
-
-
-# %% wrong: a square formula => generality square-only
-def matmul_intensity(m, k, n, size):
-    return 2 * m / (3 * size)
-
-
-def relu_intensity(size):
-    return 1 / (2 * size)
-
-
-def ridge(flops, bandwidth):
-    return flops / bandwidth
-
-
-# %% wrong: two bytes by heart => values no-write
-def matmul_intensity(m, k, n, size):
-    return 2 * m * k * n / (2 * (m * k + k * n + m * n))
-
-
-def relu_intensity(size):
-    return 0.25
-
-
-def ridge(flops, bandwidth):
-    return flops / bandwidth
-
-
-# %% wrong: the shown numbers => values -
-def matmul_intensity(m, k, n, size):
-    return 1365.33
-
-
-def relu_intensity(size):
-    return 0.25
-
-
-def ridge(flops, bandwidth):
-    return 295.22
+# %% wrong: the shown numbers => values -  from: two bytes by heart
+# -     return 2 * m * k * n / (2 * (m * k + k * n + m * n))
+# +     return 1365.33
+# -     return flops / bandwidth
+# +     return 295.22
 
 
 # %% wrong: bytes per FLOP => values upside-down
@@ -150,18 +88,9 @@ def ridge(flops, bandwidth):
     return bandwidth / flops
 
 
-# %% wrong: the sparse ridge => values sparse-peak
-def matmul_intensity(m, k, n, size):
-    return 2 * m * k * n / (size * (m * k + k * n + m * n))
-
-
-def relu_intensity(size):
-    return 1 / (2 * size)
-
-
-def ridge(flops, bandwidth):
-    return 2 * flops / bandwidth
-
+# %% wrong: the sparse ridge => values sparse-peak  from: counted
+# -     return flops / bandwidth
+# +     return 2 * flops / bandwidth
 
 # %% wrong: asks the library => raised
 from course_lib import roofline
@@ -179,19 +108,6 @@ def ridge(flops, bandwidth):
     return roofline.ridge(flops, bandwidth)
 
 
-# %% half: the ridge is not there yet => 1.5
-def matmul_intensity(m, k, n, size):
-    return 2 * m * k * n / (size * (m * k + k * n + m * n))
-
-
-def relu_intensity(size):
-    return 1 / (2 * size)
-
-
-def ridge(flops, bandwidth):
-    raise NotImplementedError
-
-
 # %% wrong: untouched => not-answered
 def matmul_intensity(m, k, n, size):
     raise NotImplementedError
@@ -203,3 +119,8 @@ def relu_intensity(size):
 
 def ridge(flops, bandwidth):
     raise NotImplementedError
+
+
+# %% half: the ridge is not there yet => 1.5  from: counted
+# -     return flops / bandwidth
+# +     raise NotImplementedError

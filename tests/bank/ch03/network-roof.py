@@ -30,11 +30,9 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     return flop / longest, ("compute", "memory", "network")[seconds.index(longest)]
 
 
-# %% wrong: sends through the memory => values no-network
-def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
-    times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / bandwidth}
-    bound = max(times, key=times.get)
-    return flop / times[bound], bound
+# %% wrong: sends through the memory => values no-network  from: three times, the longest
+# -     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / network}
+# +     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / bandwidth}
 
 
 # %% wrong: one intensity for both => values one-intensity
@@ -52,11 +50,9 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     return (flops, "compute") if flops <= memory else (memory, "memory")
 
 
-# %% wrong: halves a one-way wire => values other-direction unless network_kind=both ways
-def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
-    times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": 2 * network_bytes / network}
-    bound = max(times, key=times.get)
-    return flop / times[bound], bound
+# %% wrong: halves a one-way wire => values other-direction unless network_kind=both ways  from: three times, the longest
+# -     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / network}
+# +     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": 2 * network_bytes / network}
 
 
 # %% wrong: nothing overlaps => values sum-of-times
@@ -70,11 +66,9 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     return flops, "compute"
 
 
-# %% wrong: names of its own => values no-such-word
-def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
-    times = {"FLOPs": flop / flops, "HBM": memory_bytes / bandwidth, "NIC": network_bytes / network}
-    bound = max(times, key=times.get)
-    return flop / times[bound], bound
+# %% wrong: names of its own => values no-such-word  from: three times, the longest
+# -     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / network}
+# +     times = {"FLOPs": flop / flops, "HBM": memory_bytes / bandwidth, "NIC": network_bytes / network}
 
 
 # %% wrong: the highest roof => values -
@@ -86,18 +80,13 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     return flop / times[bound], bound
 
 
-# %% wrong: the seconds => values seconds
-def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
-    times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / network}
-    bound = max(times, key=times.get)
-    return times[bound], bound
+# %% wrong: the seconds => values seconds  from: three times, the longest
+# -     return flop / times[bound], bound
+# +     return times[bound], bound
 
-
-# %% wrong: one H100 by heart => values -
-def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
-    times = {"compute": flop / 989e12, "memory": memory_bytes / 3.35e12, "network": network_bytes / network}
-    bound = max(times, key=times.get)
-    return flop / times[bound], bound
+# %% wrong: one H100 by heart => values -  from: three times, the longest
+# -     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / network}
+# +     times = {"compute": flop / 989e12, "memory": memory_bytes / 3.35e12, "network": network_bytes / network}
 
 
 # %% wrong: stumbles over nothing sent => raised
@@ -105,12 +94,6 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     return min(
         (flops, "compute"), (bandwidth * flop / memory_bytes, "memory"), (network * flop / network_bytes, "network")
     )
-
-
-# %% half: the names only => 3.75
-def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
-    times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / network}
-    return 0.0, max(times, key=times.get)
 
 
 # %% wrong: asks the library => raised
@@ -125,3 +108,9 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
 # %% wrong: untouched => not-answered
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     raise NotImplementedError
+
+
+# %% half: the names only => 3.75
+def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
+    times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / network}
+    return 0.0, max(times, key=times.get)

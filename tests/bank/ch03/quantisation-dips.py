@@ -51,25 +51,15 @@ def dips(m, sizes, tile, sms):
     return tuple(found)
 
 
-# %% wrong: tiles only => values no-waves
+# %% wrong: tiles only => values no-waves  from: tiles, waves, paid
 def efficiency(m, n, tile, sms):
     return m * n / (math.ceil(m / tile) * math.ceil(n / tile) * tile**2)
 
 
-def dips(m, sizes, tile, sms):
-    share = [efficiency(m, n, tile, sms) for n in sizes]
-    return [sizes[i] for i in range(1, len(sizes)) if share[i] < share[i - 1]]
-
-
-# %% wrong: no tiles, only waves => values no-tiles
+# %% wrong: no tiles, only waves => values no-tiles  from: tiles, waves, paid
 def efficiency(m, n, tile, sms):
     work = m * n / tile**2 / sms
     return work / math.ceil(work)
-
-
-def dips(m, sizes, tile, sms):
-    share = [efficiency(m, n, tile, sms) for n in sizes]
-    return [sizes[i] for i in range(1, len(sizes)) if share[i] < share[i - 1]]
 
 
 # %% wrong: a smooth curve => values smooth
@@ -82,48 +72,25 @@ def dips(m, sizes, tile, sms):
     return []
 
 
-# %% wrong: the sizes before => values one-early
-def efficiency(m, n, tile, sms):
-    tiles = math.ceil(m / tile) * math.ceil(n / tile)
-    return m * n / (math.ceil(tiles / sms) * sms * tile**2)
+# %% wrong: the sizes before => values one-early  from: a smooth curve
+# -     return []
+# +     share = [efficiency(m, n, tile, sms) for n in sizes]
+# +     return [sizes[i - 1] for i in range(1, len(sizes)) if share[i] < share[i - 1]]
 
+# %% wrong: positions => values positions  from: a smooth curve
+# -     return []
+# +     share = [efficiency(m, n, tile, sms) for n in sizes]
+# +     return [i for i in range(1, len(sizes)) if share[i] < share[i - 1]]
 
-def dips(m, sizes, tile, sms):
-    share = [efficiency(m, n, tile, sms) for n in sizes]
-    return [sizes[i - 1] for i in range(1, len(sizes)) if share[i] < share[i - 1]]
+# %% wrong: two tiles at a time => values other-slots unless slots=2  from: tiles, waves, paid
+# -     waves = math.ceil(tiles / sms)
+# -     return m * n / (waves * sms * tile**2)
+# +     return m * n / (math.ceil(tiles / (2 * sms)) * 2 * sms * tile**2)
 
-
-# %% wrong: positions => values positions
-def efficiency(m, n, tile, sms):
-    tiles = math.ceil(m / tile) * math.ceil(n / tile)
-    return m * n / (math.ceil(tiles / sms) * sms * tile**2)
-
-
-def dips(m, sizes, tile, sms):
-    share = [efficiency(m, n, tile, sms) for n in sizes]
-    return [i for i in range(1, len(sizes)) if share[i] < share[i - 1]]
-
-
-# %% wrong: two tiles at a time => values other-slots unless slots=2
-def efficiency(m, n, tile, sms):
-    tiles = math.ceil(m / tile) * math.ceil(n / tile)
-    return m * n / (math.ceil(tiles / (2 * sms)) * 2 * sms * tile**2)
-
-
-def dips(m, sizes, tile, sms):
-    share = [efficiency(m, n, tile, sms) for n in sizes]
-    return [sizes[i] for i in range(1, len(sizes)) if share[i] < share[i - 1]]
-
-
-# %% wrong: in per cent => values percent
-def efficiency(m, n, tile, sms):
-    tiles = math.ceil(m / tile) * math.ceil(n / tile)
-    return 100 * m * n / (math.ceil(tiles / sms) * sms * tile**2)
-
-
-def dips(m, sizes, tile, sms):
-    share = [efficiency(m, n, tile, sms) for n in sizes]
-    return [sizes[i] for i in range(1, len(sizes)) if share[i] < share[i - 1]]
+# %% wrong: in per cent => values percent  from: tiles, waves, paid
+# -     waves = math.ceil(tiles / sms)
+# -     return m * n / (waves * sms * tile**2)
+# +     return 100 * m * n / (math.ceil(tiles / sms) * sms * tile**2)
 
 
 # %% wrong: the area over the area => values no-tiles
@@ -140,36 +107,14 @@ def dips(m, sizes, tile, sms):
     return [b for a, b in zip(sizes, sizes[1:]) if share(b) < share(a)]
 
 
-# %% wrong: dips not everywhere => values -
-def efficiency(m, n, tile, sms):
-    tiles = math.ceil(m / tile) * math.ceil(n / tile)
-    return m * n / (math.ceil(tiles / sms) * sms * tile**2)
+# %% wrong: dips not everywhere => values -  from: a smooth curve
+# -     return []
+# +     return [n for n in sizes[1:] if efficiency(m, n, tile, sms) < 0.8]
 
-
-def dips(m, sizes, tile, sms):
-    return [n for n in sizes[1:] if efficiency(m, n, tile, sms) < 0.8]
-
-
-# %% wrong: 132 by heart => values -
-def efficiency(m, n, tile, sms):
-    tiles = math.ceil(m / tile) * math.ceil(n / tile)
-    return m * n / (math.ceil(tiles / 132) * 132 * tile**2)
-
-
-def dips(m, sizes, tile, sms):
-    share = [efficiency(m, n, tile, sms) for n in sizes]
-    return [sizes[i] for i in range(1, len(sizes)) if share[i] < share[i - 1]]
-
-
-# %% half: the dips are not there yet => 3.75
-def efficiency(m, n, tile, sms):
-    tiles = math.ceil(m / tile) * math.ceil(n / tile)
-    return m * n / (math.ceil(tiles / sms) * sms * tile**2)
-
-
-def dips(m, sizes, tile, sms):
-    raise NotImplementedError
-
+# %% wrong: 132 by heart => values -  from: tiles, waves, paid
+# -     waves = math.ceil(tiles / sms)
+# -     return m * n / (waves * sms * tile**2)
+# +     return m * n / (math.ceil(tiles / 132) * 132 * tile**2)
 
 # %% wrong: asks the library => raised
 from course_lib import roofline
@@ -190,3 +135,8 @@ def efficiency(m, n, tile, sms):
 
 def dips(m, sizes, tile, sms):
     raise NotImplementedError
+
+
+# %% half: the dips are not there yet => 3.75  from: a smooth curve
+# -     return []
+# +     raise NotImplementedError

@@ -61,96 +61,44 @@ def tiled_intensity(m, k, n, cache, size):
     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
 
 
-# %% wrong: an infinite cache => values infinite-cache
-def tile_moves(m, k, n, tile):
-    return m * k + k * n + m * n
+# %% wrong: an infinite cache => values infinite-cache  from: columns and rows of tiles
+# -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
+# -     return m * k * columns + k * n * rows + m * n
+# +     return m * k + k * n + m * n
 
+# %% wrong: no cache at all => values no-tiles  from: columns and rows of tiles
+# -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
+# -     return m * k * columns + k * n * rows + m * n
+# +     return 2 * m * k * n
+# -     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
+# +     return 1 / size
 
-def best_tile(cache):
-    return math.isqrt(cache // 3)
+# %% wrong: forgets the output => values output-forgotten  from: columns and rows of tiles
+# -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
+# -     return m * k * columns + k * n * rows + m * n
+# +     return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile)
 
+# %% wrong: A stays => values other-matrix-stays unless stays=A  from: columns and rows of tiles
+# -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
+# -     return m * k * columns + k * n * rows + m * n
+# +     columns, rows, steps = (math.ceil(side / tile) for side in (n, m, k))
+# +     return m * k + k * n * rows + m * n * (2 * steps - 1)
 
-def tiled_intensity(m, k, n, cache, size):
-    return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
+# %% wrong: reads the output first => values output-read-first  from: columns and rows of tiles
+# -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
+# -     return m * k * columns + k * n * rows + m * n
+# +     return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile) + 2 * m * n
 
+# %% wrong: one tile fills the cache => values one-tile  from: columns and rows of tiles
+# -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
+# -     return m * k * columns + k * n * rows + m * n
+# +     return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile) + m * n
+# -     return math.isqrt(cache // 3)
+# +     return math.isqrt(cache)
 
-# %% wrong: no cache at all => values no-tiles
-def tile_moves(m, k, n, tile):
-    return 2 * m * k * n
-
-
-def best_tile(cache):
-    return math.isqrt(cache // 3)
-
-
-def tiled_intensity(m, k, n, cache, size):
-    return 1 / size
-
-
-# %% wrong: forgets the output => values output-forgotten
-def tile_moves(m, k, n, tile):
-    return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile)
-
-
-def best_tile(cache):
-    return math.isqrt(cache // 3)
-
-
-def tiled_intensity(m, k, n, cache, size):
-    return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
-
-
-# %% wrong: A stays => values other-matrix-stays unless stays=A
-def tile_moves(m, k, n, tile):
-    columns, rows, steps = (math.ceil(side / tile) for side in (n, m, k))
-    return m * k + k * n * rows + m * n * (2 * steps - 1)
-
-
-def best_tile(cache):
-    return math.isqrt(cache // 3)
-
-
-def tiled_intensity(m, k, n, cache, size):
-    return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
-
-
-# %% wrong: reads the output first => values output-read-first
-def tile_moves(m, k, n, tile):
-    return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile) + 2 * m * n
-
-
-def best_tile(cache):
-    return math.isqrt(cache // 3)
-
-
-def tiled_intensity(m, k, n, cache, size):
-    return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
-
-
-# %% wrong: one tile fills the cache => values one-tile
-def tile_moves(m, k, n, tile):
-    return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile) + m * n
-
-
-def best_tile(cache):
-    return math.isqrt(cache)
-
-
-def tiled_intensity(m, k, n, cache, size):
-    return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
-
-
-# %% wrong: a fraction of a tile => values not-whole
-def tile_moves(m, k, n, tile):
-    return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile) + m * n
-
-
-def best_tile(cache):
-    return math.sqrt(cache / 3)
-
-
-def tiled_intensity(m, k, n, cache, size):
-    return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
+# %% wrong: a fraction of a tile => values not-whole  from: one tile fills the cache
+# -     return math.isqrt(cache)
+# +     return math.sqrt(cache / 3)
 
 
 # %% wrong: tiles are not rounded => generality not-rounded
@@ -172,56 +120,20 @@ def tiled_intensity(m, k, n, cache, size):
     )
 
 
-# %% wrong: the last tile is forgotten => generality rounded-down
-def tile_moves(m, k, n, tile):
-    return m * k * (n // tile) + k * n * (m // tile) + m * n
+# %% wrong: the last tile is forgotten => generality rounded-down  from: tiles are not rounded
+# -     return m * k * n / tile + k * n * m / tile + m * n
+# +     return m * k * (n // tile) + k * n * (m // tile) + m * n
 
+# %% wrong: sides are swapped => generality swapped-sides  from: tiles are not rounded
+# -     return m * k * n / tile + k * n * m / tile + m * n
+# +     return m * k * math.ceil(m / tile) + k * n * math.ceil(n / tile) + m * n
 
-def best_tile(cache):
-    return math.isqrt(cache // 3)
-
-
-def tiled_intensity(m, k, n, cache, size):
-    return (
-        2
-        * m
-        * k
-        * n
-        / (size * (m * k * math.ceil(n / best_tile(cache)) + k * n * math.ceil(m / best_tile(cache)) + m * n))
-    )
-
-
-# %% wrong: sides are swapped => generality swapped-sides
-def tile_moves(m, k, n, tile):
-    return m * k * math.ceil(m / tile) + k * n * math.ceil(n / tile) + m * n
-
-
-def best_tile(cache):
-    return math.isqrt(cache // 3)
-
-
-def tiled_intensity(m, k, n, cache, size):
-    return (
-        2
-        * m
-        * k
-        * n
-        / (size * (m * k * math.ceil(n / best_tile(cache)) + k * n * math.ceil(m / best_tile(cache)) + m * n))
-    )
-
-
-# %% wrong: the cache in bytes => values bytes-for-elements
-def tile_moves(m, k, n, tile):
-    return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile) + m * n
-
-
-def best_tile(cache):
-    return math.isqrt(cache // 3)
-
-
-def tiled_intensity(m, k, n, cache, size):
-    return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache // size)))
-
+# %% wrong: the cache in bytes => values bytes-for-elements  from: columns and rows of tiles
+# -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
+# -     return m * k * columns + k * n * rows + m * n
+# +     return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile) + m * n
+# -     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
+# +     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache // size)))
 
 # %% wrong: asks the library => raised
 from course_lib import roofline
@@ -239,32 +151,6 @@ def tiled_intensity(m, k, n, cache, size):
     return roofline.tiled_intensity(n, best_tile(cache), size)
 
 
-# %% half: only the tile is right => 2
-def tile_moves(m, k, n, tile):
-    return 0
-
-
-def best_tile(cache):
-    return math.isqrt(cache // 3)
-
-
-def tiled_intensity(m, k, n, cache, size):
-    return None
-
-
-# %% half: moves and tile, not yet the intensity => 5
-def tile_moves(m, k, n, tile):
-    return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile) + m * n
-
-
-def best_tile(cache):
-    return math.isqrt(cache // 3)
-
-
-def tiled_intensity(m, k, n, cache, size):
-    raise NotImplementedError
-
-
 # %% wrong: untouched => not-answered
 def tile_moves(m, k, n, tile):
     raise NotImplementedError
@@ -276,3 +162,15 @@ def best_tile(cache):
 
 def tiled_intensity(m, k, n, cache, size):
     raise NotImplementedError
+
+
+# %% half: only the tile is right => 2  from: columns and rows of tiles
+# -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
+# -     return m * k * columns + k * n * rows + m * n
+# +     return 0
+# -     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
+# +     return None
+
+# %% half: moves and tile, not yet the intensity => 5  from: the cache in bytes
+# -     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache // size)))
+# +     raise NotImplementedError

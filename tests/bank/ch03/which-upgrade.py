@@ -47,12 +47,9 @@ def best_upgrade(work, rates, factor):
     return part, before / after
 
 
-# %% wrong: the slowest wire => values always-the-same
-def best_upgrade(work, rates, factor):
-    part = min(rates, key=rates.get)
-    before = max(work[p] / rates[p] for p in work)
-    after = max(work[p] / rates[p] / (factor if p == part else 1) for p in work)
-    return part, before / after
+# %% wrong: the slowest wire => values always-the-same  from: the most bytes
+# -     part = max(work, key=work.get)
+# +     part = min(rates, key=rates.get)
 
 
 # %% wrong: nothing overlaps => values -
@@ -74,11 +71,9 @@ def best_upgrade(work, rates, factor):
     return part, step(times) / after[part]
 
 
-# %% wrong: after over before => values upside-down
-def best_upgrade(work, rates, factor):
-    times = sorted(((work[part] / rates[part], part) for part in work), reverse=True)
-    (longest, name), (second, _) = times[:2]
-    return name, max(second, longest / factor) / longest
+# %% wrong: after over before => values upside-down  from: the busiest and the next, a list
+# -     return [name, longest / max(second, longest / factor)]
+# +     return name, max(second, longest / factor) / longest
 
 
 # %% wrong: always more FLOPs => values always-the-same
@@ -91,11 +86,9 @@ def best_upgrade(work, rates, factor):
     return "HBM", 2.0
 
 
-# %% wrong: twice by heart => values -
-def best_upgrade(work, rates, factor):
-    times = sorted(((work[part] / rates[part], part) for part in work), reverse=True)
-    (longest, name), (second, _) = times[:2]
-    return name, longest / max(second, longest / 2)
+# %% wrong: twice by heart => values -  from: the busiest and the next, a list
+# -     return [name, longest / max(second, longest / factor)]
+# +     return name, longest / max(second, longest / 2)
 
 
 # %% wrong: only the name => values wrong-shape
@@ -107,12 +100,6 @@ def best_upgrade(work, rates, factor):
 def best_upgrade(work, rates, factor):
     times = {part: work[part] / rates[part] for part in work}
     return max(times, key=times.get), 1.0
-
-
-# %% half: the part, not yet the speed-up => 3
-def best_upgrade(work, rates, factor):
-    times = {part: work[part] / rates[part] for part in work}
-    return max(times, key=times.get), 0.0
 
 
 # %% wrong: asks the library => raised
@@ -131,3 +118,9 @@ def best_upgrade(work, rates, factor):
 # %% wrong: untouched => not-answered
 def best_upgrade(work, rates, factor):
     raise NotImplementedError
+
+
+# %% half: the part, not yet the speed-up => 3
+def best_upgrade(work, rates, factor):
+    times = {part: work[part] / rates[part] for part in work}
+    return max(times, key=times.get), 0.0

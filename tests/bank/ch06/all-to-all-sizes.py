@@ -1,5 +1,3 @@
-"""Answers to all-to-all-sizes: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import torch
 from course_lib.cluster import P2POp
 
@@ -11,8 +9,6 @@ def swap(comm, out, to, into, source):
 
 
 # %% right: counts and rows, round by round
-
-
 def all_to_all(comm, parts):
     n, me = comm.size, comm.rank
     got = [None] * n
@@ -27,8 +23,6 @@ def all_to_all(comm, parts):
 
 
 # %% right: all counts first, with isend and recv; empty rows stay at home
-
-
 def all_to_all(comm, parts):
     n, me = comm.size, comm.rank
     counts = [0] * n
@@ -52,8 +46,6 @@ def all_to_all(comm, parts):
 
 
 # %% right: everything in two batches, whole counts as a table row
-
-
 def all_to_all(comm, parts):
     others = [rank for rank in range(comm.size) if rank != comm.rank]
     told = {rank: torch.zeros(1, dtype=torch.int32) for rank in others}
@@ -75,8 +67,6 @@ def all_to_all(comm, parts):
 
 
 # %% wrong: a loop of sends first => protocol deadlock
-
-
 def all_to_all(comm, parts):
     got = list(parts)
     for rank in range(comm.size):
@@ -92,23 +82,14 @@ def all_to_all(comm, parts):
     return got
 
 
-# %% wrong: assumes equal lengths => values raised
-
-
-def all_to_all(comm, parts):
-    n, me = comm.size, comm.rank
-    got = [None] * n
-    got[me] = parts[me]
-    for k in range(1, n):
-        to, source = (me + k) % n, (me - k) % n
-        got[source] = torch.empty_like(parts[to])
-        swap(comm, parts[to], to, got[source], source)
-    return got
+# %% wrong: assumes equal lengths => values raised  from: counts and rows, round by round
+# -         count = torch.zeros(1, dtype=torch.int64)
+# -         swap(comm, torch.tensor([parts[to].numel()]), to, count, source)
+# -         got[source] = parts[0].new_empty(int(count))
+# +         got[source] = torch.empty_like(parts[to])
 
 
 # %% wrong: pads to the longest and cuts => cost padded
-
-
 def all_to_all(comm, parts):
     n, me = comm.size, comm.rank
     got, longest = [None] * n, 400
@@ -126,8 +107,6 @@ def all_to_all(comm, parts):
 
 
 # %% wrong: returns the padded rows => values padded
-
-
 def all_to_all(comm, parts):
     n, me = comm.size, comm.rank
     got, longest = [None] * n, 400
@@ -141,68 +120,34 @@ def all_to_all(comm, parts):
     return got
 
 
-# %% wrong: hangs where a row is empty => protocol deadlock
+# %% wrong: hangs where a row is empty => protocol deadlock  from: counts and rows, round by round
+# -         swap(comm, parts[to], to, got[source], source)
+# +         work = comm.isend(parts[to], to) if parts[to].numel() else None
+# +         comm.recv(got[source], source)
+# +         if work:
+# +             work.wait()
 
+# %% wrong: empty rows come as None => generality not-a-tensor  from: counts and rows, round by round
+# -         got[source] = parts[0].new_empty(int(count))
+# -         swap(comm, parts[to], to, got[source], source)
+# +         into = parts[0].new_empty(int(count))
+# +         swap(comm, parts[to], to, into, source)
+# +         got[source] = into if int(count) else None
 
-def all_to_all(comm, parts):
-    n, me = comm.size, comm.rank
-    got = [None] * n
-    got[me] = parts[me]
-    for k in range(1, n):
-        to, source = (me + k) % n, (me - k) % n
-        count = torch.zeros(1, dtype=torch.int64)
-        swap(comm, torch.tensor([parts[to].numel()]), to, count, source)
-        got[source] = parts[0].new_empty(int(count))
-        work = comm.isend(parts[to], to) if parts[to].numel() else None
-        comm.recv(got[source], source)
-        if work:
-            work.wait()
-    return got
-
-
-# %% wrong: empty rows come as None => generality not-a-tensor
-
-
-def all_to_all(comm, parts):
-    n, me = comm.size, comm.rank
-    got = [None] * n
-    got[me] = parts[me]
-    for k in range(1, n):
-        to, source = (me + k) % n, (me - k) % n
-        count = torch.zeros(1, dtype=torch.int64)
-        swap(comm, torch.tensor([parts[to].numel()]), to, count, source)
-        into = parts[0].new_empty(int(count))
-        swap(comm, parts[to], to, into, source)
-        got[source] = into if int(count) else None
-    return got
-
-
-# %% wrong: in the order of arrival => values wrong-place
-
-
-def all_to_all(comm, parts):
-    n, me = comm.size, comm.rank
-    got = [parts[me]]
-    for k in range(1, n):
-        to, source = (me + k) % n, (me - k) % n
-        count = torch.zeros(1, dtype=torch.int64)
-        swap(comm, torch.tensor([parts[to].numel()]), to, count, source)
-        into = parts[0].new_empty(int(count))
-        swap(comm, parts[to], to, into, source)
-        got.append(into)
-    return got
+# %% wrong: in the order of arrival => values wrong-place  from: empty rows come as None
+# -     got = [None] * n
+# -     got[me] = parts[me]
+# +     got = [parts[me]]
+# -         got[source] = into if int(count) else None
+# +         got.append(into)
 
 
 # %% wrong: keeps what it had => values kept-own
-
-
 def all_to_all(comm, parts):
     return parts
 
 
 # %% wrong: everything through rank 0 => cost detour
-
-
 def all_to_all(comm, parts):
     n, me = comm.size, comm.rank
     if n == 1:
@@ -234,41 +179,19 @@ def all_to_all(comm, parts):
     return [row[0] for row in table]
 
 
-# %% wrong: floats whatever comes => generality raised
-
-
-def all_to_all(comm, parts):
-    n, me = comm.size, comm.rank
-    got = [None] * n
-    got[me] = parts[me]
-    for k in range(1, n):
-        to, source = (me + k) % n, (me - k) % n
-        count = torch.zeros(1, dtype=torch.int64)
-        swap(comm, torch.tensor([parts[to].numel()]), to, count, source)
-        got[source] = torch.empty(int(count))
-        swap(comm, parts[to], to, got[source], source)
-    return got
+# %% wrong: floats whatever comes => generality raised  from: counts and rows, round by round
+# -         got[source] = parts[0].new_empty(int(count))
+# +         got[source] = torch.empty(int(count))
 
 
 # %% wrong: left as it is => not-answered
-
-
 def all_to_all(comm, parts):
     raise NotImplementedError
 
 
-# %% half: right where nothing is empty => 6.8
-
-
-def all_to_all(comm, parts):
-    n, me = comm.size, comm.rank
-    got = [None] * n
-    got[me] = parts[me]
-    for k in range(1, n):
-        to, source = (me + k) % n, (me - k) % n
-        count = torch.zeros(1, dtype=torch.int64)
-        swap(comm, torch.tensor([parts[to].numel()]), to, count, source)
-        into = parts[0].new_empty(int(count))
-        swap(comm, parts[to], to, into, source)
-        got[source] = into if int(count) else None
-    return got
+# %% half: right where nothing is empty => 6.8  from: counts and rows, round by round
+# -         got[source] = parts[0].new_empty(int(count))
+# -         swap(comm, parts[to], to, got[source], source)
+# +         into = parts[0].new_empty(int(count))
+# +         swap(comm, parts[to], to, into, source)
+# +         got[source] = into if int(count) else None

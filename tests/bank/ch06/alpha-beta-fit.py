@@ -1,5 +1,3 @@
-"""Answers to alpha-beta-fit: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import numpy as np
 
 
@@ -10,8 +8,6 @@ def line(sizes, seconds, weight):
 
 
 # %% right: relative least squares, every cut tried
-
-
 def fit(sizes, seconds):
     n, t = np.array(sizes), np.array(seconds)
     best = None
@@ -24,8 +20,6 @@ def fit(sizes, seconds):
 
 
 # %% right: alternating: assign points to the quicker line, fit again; the switch where the lines cross
-
-
 def fit(sizes, seconds):
     n, t = np.array(sizes), np.array(seconds)
     left = np.arange(len(n)) < len(n) // 2
@@ -39,23 +33,14 @@ def fit(sizes, seconds):
     return [float(switch), list(one), list(two)]
 
 
-# %% wrong: least squares on raw seconds => values raw-seconds
-
-
-def fit(sizes, seconds):
-    n, t = np.array(sizes), np.array(seconds)
-    best = None
-    for cut in range(3, len(n) - 2):
-        first, second = line(n[:cut], t[:cut], np.ones(cut)), line(n[cut:], t[cut:], np.ones(len(n) - cut))
-        error = first[2] + second[2]
-        if best is None or error < best[0]:
-            best = error, float(n[cut]), first[:2], second[:2]
-    return best[1:]
+# %% wrong: least squares on raw seconds => values raw-seconds  from: relative least squares, every cut tried
+# -         first, second = line(n[:cut], t[:cut], 1 / t[:cut]), line(n[cut:], t[cut:], 1 / t[cut:])
+# +         first, second = line(n[:cut], t[:cut], np.ones(cut)), line(n[cut:], t[cut:], np.ones(len(n) - cut))
+# -             best = error, float(np.sqrt(n[cut - 1] * n[cut])), first[:2], second[:2]
+# +             best = error, float(n[cut]), first[:2], second[:2]
 
 
 # %% wrong: one line for all => values one-line
-
-
 def fit(sizes, seconds):
     n, t = np.array(sizes), np.array(seconds)
     alpha, bandwidth, _ = line(n, t, 1 / t)
@@ -63,30 +48,17 @@ def fit(sizes, seconds):
 
 
 # %% wrong: latency from the smallest, bandwidth from the largest, no second way => values -
-
-
 def fit(sizes, seconds):
     alpha, bandwidth = seconds[0], sizes[-1] / seconds[-1]
     return 1e6, (alpha, bandwidth), (alpha, bandwidth)
 
 
-# %% wrong: slopes for bandwidths => values slope-for-bandwidth
-
-
-def fit(sizes, seconds):
-    n, t = np.array(sizes), np.array(seconds)
-    best = None
-    for cut in range(3, len(n) - 2):
-        first, second = line(n[:cut], t[:cut], 1 / t[:cut]), line(n[cut:], t[cut:], 1 / t[cut:])
-        error = first[2] + second[2]
-        if best is None or error < best[0]:
-            best = error, float(n[cut]), (first[0], 1 / first[1]), (second[0], 1 / second[1])
-    return best[1:]
+# %% wrong: slopes for bandwidths => values slope-for-bandwidth  from: relative least squares, every cut tried
+# -             best = error, float(np.sqrt(n[cut - 1] * n[cut])), first[:2], second[:2]
+# +             best = error, float(n[cut]), (first[0], 1 / first[1]), (second[0], 1 / second[1])
 
 
 # %% wrong: cut in the middle, wherever the lines cross => values -
-
-
 def fit(sizes, seconds):
     n, t = np.array(sizes), np.array(seconds)
     cut = len(n) // 2 + 3
@@ -94,33 +66,13 @@ def fit(sizes, seconds):
     return float(n[cut]), first[:2], second[:2]
 
 
-# %% wrong: the ways the wrong way round => values lines-swapped
+# %% wrong: the ways the wrong way round => values lines-swapped  from: relative least squares, every cut tried
+# -             best = error, float(np.sqrt(n[cut - 1] * n[cut])), first[:2], second[:2]
+# +             best = error, float(n[cut]), second[:2], first[:2]
 
-
-def fit(sizes, seconds):
-    n, t = np.array(sizes), np.array(seconds)
-    best = None
-    for cut in range(3, len(n) - 2):
-        first, second = line(n[:cut], t[:cut], 1 / t[:cut]), line(n[cut:], t[cut:], 1 / t[cut:])
-        error = first[2] + second[2]
-        if best is None or error < best[0]:
-            best = error, float(n[cut]), second[:2], first[:2]
-    return best[1:]
-
-
-# %% wrong: the switch in MB => values wrong-switch
-
-
-def fit(sizes, seconds):
-    n, t = np.array(sizes), np.array(seconds)
-    best = None
-    for cut in range(3, len(n) - 2):
-        first, second = line(n[:cut], t[:cut], 1 / t[:cut]), line(n[cut:], t[cut:], 1 / t[cut:])
-        error = first[2] + second[2]
-        if best is None or error < best[0]:
-            best = error, float(n[cut]) / 1e6, first[:2], second[:2]
-    return best[1:]
-
+# %% wrong: the switch in MB => values wrong-switch  from: relative least squares, every cut tried
+# -             best = error, float(np.sqrt(n[cut - 1] * n[cut])), first[:2], second[:2]
+# +             best = error, float(n[cut]) / 1e6, first[:2], second[:2]
 
 # %% wrong: the first link's constants for all => values bad-line
 from course_lib import notebook
@@ -134,15 +86,11 @@ def fit(sizes, seconds):
 
 
 # %% wrong: four numbers in a row => values wrong-shape
-
-
 def fit(sizes, seconds):
     return 5e-6, 4e9, 40e-6, 80e9
 
 
 # %% wrong: left as it is => not-answered
-
-
 def fit(sizes, seconds):
     raise NotImplementedError
 

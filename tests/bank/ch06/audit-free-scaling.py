@@ -1,5 +1,3 @@
-"""Answers to audit-free-scaling: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 from course_lib import collectives
 
 OK = ("right", "as printed")
@@ -15,16 +13,13 @@ GOOD = {
     "reduce-scatter-74": (294, "wrong", "divided by N twice"),
 }
 
+
 # %% right: by hand
-
-
 def audit_ring():
     return GOOD
 
 
 # %% right: with the library, and the asymptote for the bytes
-
-
 def audit_ring():
     n, latency = 64, collectives.ring_cost(0, 1024, 10e-6, 1).seconds * 1e3
     algorithm = 480 / collectives.BUS_FACTORS["all_reduce"](8)
@@ -42,15 +37,11 @@ def audit_ring():
 
 
 # %% wrong: everything is right => values -
-
-
 def audit_ring():
     return {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
 
 
 # %% wrong: everything is wrong => values -
-
-
 def audit_ring():
     return {
         name: (number, "wrong", "latency left out" if cause == "as printed" else cause)
@@ -59,16 +50,12 @@ def audit_ring():
 
 
 # %% wrong: all right as printed, with the printed numbers => values as-printed
-
-
 def audit_ring():
     printed = dict(zip(GOOD, (0, 2, 126, 1, 280, 2.8, 482.26, 480, 73.5)))
     return {name: (number, *OK) for name, number in printed.items()}
 
 
 # %% wrong: one half of the ring => values one-half
-
-
 def audit_ring():
     return GOOD | {
         "gradients-280-gb": (137.8, "wrong", "missing factor"),
@@ -77,80 +64,55 @@ def audit_ring():
 
 
 # %% wrong: the all-gather's factor for an all-reduce => values gather-factor
-
-
 def audit_ring():
     return GOOD | {"h200-bus-482": (241.1, "wrong", "another algorithm's factor")}
 
 
 # %% wrong: the correction as it was first proposed => values upside-down
-
-
 def audit_ring():
     return GOOD | {"h100-480-over-450": (213.3, "wrong", "another algorithm's factor")}
 
 
 # %% wrong: seconds for milliseconds => values seconds
-
-
 def audit_ring():
     return GOOD | {"ring-free-scaling": (0.02046, "wrong", "latency left out")}
 
 
 # %% wrong: the factor of two of an all-reduce => values two
-
-
 def audit_ring():
     return GOOD | {"reduce-scatter-74": (147, "wrong", "divided by N twice")}
 
 
 # %% wrong: right numbers, another cause => values wrong-cause
-
-
 def audit_ring():
     return GOOD | {"all-reduce-log-form": (1.969, "wrong", "latency left out")}
 
 
 # %% wrong: a list => values no-dictionary
-
-
 def audit_ring():
     return list(GOOD.values())
 
 
 # %% wrong: a word that is not on the list => values no-such-word
-
-
 def audit_ring():
     return {name: (number, "false", cause) for name, (number, _, cause) in GOOD.items()}
 
 
 # %% wrong: left as it is => not-answered
-
-
 def audit_ring():
     raise NotImplementedError
 
 
 # %% half: eight of nine => 8
-
-
 def audit_ring():
     return GOOD | {"reduce-scatter-74": (147, "wrong", "divided by N twice")}
 
 
 # %% half: blind to errors => 0
-
-
 def audit_ring():
     return {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
 
 
-# %% half: blind to controls => 0
-
-
-def audit_ring():
-    return {
-        name: (number, "wrong", "missing factor" if cause == "as printed" else cause)
-        for name, (number, _, cause) in GOOD.items()
-    }
+# %% half: blind to controls => 0  from: everything is wrong
+# -         name: (number, "wrong", "latency left out" if cause == "as printed" else cause)
+# +         name: (number, "wrong", "missing factor" if cause == "as printed" else cause)

@@ -1,5 +1,3 @@
-"""Answers to halving-doubling: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import torch
 from course_lib.cluster import P2POp
 
@@ -11,8 +9,6 @@ def swap(comm, out, into, partner):
 
 
 # %% right: bounds that halve, and the way back
-
-
 def halving_doubling(comm, x):
     n, me = comm.size, comm.rank
     core = 1 << (n.bit_length() - 1)
@@ -44,8 +40,6 @@ def halving_doubling(comm, x):
 
 
 # %% right: recursive, isend and recv, surplus ranks paired with their left neighbours
-
-
 def halving_doubling(comm, x):
     n, me = comm.size, comm.rank
     core = 1
@@ -89,8 +83,6 @@ def halving_doubling(comm, x):
 
 
 # %% wrong: power of two only => generality -
-
-
 def halving_doubling(comm, x):
     me, flat = comm.rank, x.reshape(-1).clone()
     low, high, distance, taken = 0, flat.numel(), comm.size // 2, []
@@ -110,8 +102,6 @@ def halving_doubling(comm, x):
 
 
 # %% wrong: recursive doubling with whole tensors => cost whole-tensors
-
-
 def halving_doubling(comm, x):
     n, me = comm.size, comm.rank
     core = 1 << (n.bit_length() - 1)
@@ -135,8 +125,6 @@ def halving_doubling(comm, x):
 
 
 # %% wrong: a ring, right but in 2(N - 1) rounds => cost too-many-rounds
-
-
 def halving_doubling(comm, x):
     n, me = comm.size, comm.rank
     flat = x.reshape(-1).clone()
@@ -151,69 +139,30 @@ def halving_doubling(comm, x):
     return flat.reshape(x.shape)
 
 
-# %% wrong: halves but does not double => values -
+# %% wrong: halves but does not double => values -  from: power of two only
+# -     low, high, distance, taken = 0, flat.numel(), comm.size // 2, []
+# +     low, high, distance = 0, flat.numel(), comm.size // 2
+# -         taken.append((partner, keep, give))
+#           low, high, distance = keep.start, keep.stop, distance // 2
+# -     for partner, keep, give in reversed(taken):
+# -         swap(comm, flat[keep], flat[give], partner)
 
-
-def halving_doubling(comm, x):
-    me, flat = comm.rank, x.reshape(-1).clone()
-    low, high, distance = 0, flat.numel(), comm.size // 2
-    while distance:
-        middle, partner = (low + high) // 2, me ^ distance
-        keep, give = (
-            (slice(low, middle), slice(middle, high)) if me < partner else (slice(middle, high), slice(low, middle))
-        )
-        arrived = torch.empty_like(flat[keep])
-        swap(comm, flat[give], arrived, partner)
-        flat[keep] += arrived
-        low, high, distance = keep.start, keep.stop, distance // 2
-    return flat.reshape(x.shape)
-
-
-# %% wrong: partners take turns => cost too-many-rounds
-
-
-def halving_doubling(comm, x):
-    n, me = comm.size, comm.rank
-    core = 1 << (n.bit_length() - 1)
-    flat = x.reshape(-1).clone()
-    if me >= core:
-        comm.send(flat, me - core)
-        comm.recv(flat, me - core)
-        return flat.reshape(x.shape)
-    if me + core < n:
-        extra = torch.empty_like(flat)
-        comm.recv(extra, me + core)
-        flat += extra
-
-    def turns(out, into, partner):
-        if me < partner:
-            comm.send(out, partner)
-            comm.recv(into, partner)
-        else:
-            comm.recv(into, partner)
-            comm.send(out, partner)
-
-    low, high, distance, taken = 0, flat.numel(), core // 2, []
-    while distance:
-        middle, partner = (low + high) // 2, me ^ distance
-        keep, give = (
-            (slice(low, middle), slice(middle, high)) if me < partner else (slice(middle, high), slice(low, middle))
-        )
-        arrived = torch.empty_like(flat[keep])
-        turns(flat[give], arrived, partner)
-        flat[keep] += arrived
-        taken.append((partner, keep, give))
-        low, high, distance = keep.start, keep.stop, distance // 2
-    for partner, keep, give in reversed(taken):
-        turns(flat[keep], flat[give], partner)
-    if me + core < n:
-        comm.send(flat, me + core)
-    return flat.reshape(x.shape)
+# %% wrong: partners take turns => cost too-many-rounds  from: bounds that halve, and the way back
+#           flat += extra
+# +     def turns(out, into, partner):
+# +         if me < partner:
+# +             comm.send(out, partner)
+# +             comm.recv(into, partner)
+# +         else:
+# +             comm.recv(into, partner)
+# +             comm.send(out, partner)
+# -         swap(comm, flat[give], arrived, partner)
+# +         turns(flat[give], arrived, partner)
+# -         swap(comm, flat[keep], flat[give], partner)
+# +         turns(flat[keep], flat[give], partner)
 
 
 # %% wrong: both partners send first => protocol deadlock
-
-
 def halving_doubling(comm, x):
     me, total = comm.rank, x.clone()
     distance = 1
@@ -226,80 +175,25 @@ def halving_doubling(comm, x):
     return total
 
 
-# %% wrong: keeps and gives the same half on both sides => values -
+# %% wrong: keeps and gives the same half on both sides => values -  from: power of two only
+# -         keep, give = (
+# -             (slice(low, middle), slice(middle, high)) if me < partner else (slice(middle, high), slice(low, middle))
+# -         )
+# +         keep, give = slice(low, middle), slice(middle, high)
 
-
-def halving_doubling(comm, x):
-    me, flat = comm.rank, x.reshape(-1).clone()
-    low, high, distance, taken = 0, flat.numel(), comm.size // 2, []
-    while distance:
-        middle, partner = (low + high) // 2, me ^ distance
-        keep, give = slice(low, middle), slice(middle, high)
-        arrived = torch.empty_like(flat[keep])
-        swap(comm, flat[give], arrived, partner)
-        flat[keep] += arrived
-        taken.append((partner, keep, give))
-        low, high, distance = keep.start, keep.stop, distance // 2
-    for partner, keep, give in reversed(taken):
-        swap(comm, flat[keep], flat[give], partner)
-    return flat.reshape(x.shape)
-
-
-# %% wrong: surplus ranks are summed but never told => generality -
-
-
-def halving_doubling(comm, x):
-    n, me = comm.size, comm.rank
-    core = 1 << (n.bit_length() - 1)
-    flat = x.reshape(-1).clone()
-    if me >= core:
-        comm.send(flat, me - core)
-        return flat.reshape(x.shape)
-    if me + core < n:
-        extra = torch.empty_like(flat)
-        comm.recv(extra, me + core)
-        flat += extra
-    low, high, distance, taken = 0, flat.numel(), core // 2, []
-    while distance:
-        middle, partner = (low + high) // 2, me ^ distance
-        keep, give = (
-            (slice(low, middle), slice(middle, high)) if me < partner else (slice(middle, high), slice(low, middle))
-        )
-        arrived = torch.empty_like(flat[keep])
-        swap(comm, flat[give], arrived, partner)
-        flat[keep] += arrived
-        taken.append((partner, keep, give))
-        low, high, distance = keep.start, keep.stop, distance // 2
-    for partner, keep, give in reversed(taken):
-        swap(comm, flat[keep], flat[give], partner)
-    return flat.reshape(x.shape)
+# %% wrong: surplus ranks are summed but never told => generality -  from: bounds that halve, and the way back
+# -         comm.recv(flat, me - core)
+#           swap(comm, flat[keep], flat[give], partner)
+# -     if me + core < n:
+# -         comm.send(flat, me + core)
 
 
 # %% wrong: left as it is => not-answered
-
-
 def halving_doubling(comm, x):
     raise NotImplementedError
 
 
-# %% half: right for powers of two => 10.2
-
-
-def halving_doubling(comm, x):
-    me, flat = comm.rank, x.reshape(-1).clone()
-    if comm.size & (comm.size - 1):
-        return x
-    low, high, distance, taken = 0, flat.numel(), comm.size // 2, []
-    while distance:
-        middle, partner = (low + high) // 2, me ^ distance
-        keep, give = (
-            (slice(low, middle), slice(middle, high)) if me < partner else (slice(middle, high), slice(low, middle))
-        )
-        arrived = torch.empty_like(flat[keep])
-        swap(comm, flat[give], arrived, partner)
-        flat[keep] += arrived
-        taken.append((partner, keep, give))
-        low, high, distance = keep.start, keep.stop, distance // 2
-    for partner, keep, give in reversed(taken):
-        swap(comm, flat[keep], flat[give], partner)
-    return flat.reshape(x.shape)
+# %% half: right for powers of two => 10.2  from: power of two only
+#       me, flat = comm.rank, x.reshape(-1).clone()
+# +     if comm.size & (comm.size - 1):
+# +         return x

@@ -1,11 +1,8 @@
-"""Answers to hang-repair: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import torch
 from course_lib.cluster import P2POp
 
+
 # %% right: one batch, receives in the order in which the other side sends
-
-
 def swap_edges(comm, ahead, behind):
     if comm.size == 1:
         return ahead, behind
@@ -23,8 +20,6 @@ def swap_edges(comm, ahead, behind):
 
 
 # %% right: even ranks send while odd ones receive
-
-
 def swap_edges(comm, ahead, behind):
     if comm.size == 1:
         return ahead, behind
@@ -44,8 +39,6 @@ def swap_edges(comm, ahead, behind):
 
 
 # %% right: two batches, one a direction, with tags
-
-
 def swap_edges(comm, ahead, behind):
     if comm.size == 1:
         return ahead, behind
@@ -60,8 +53,6 @@ def swap_edges(comm, ahead, behind):
 
 
 # %% wrong: as it was found => protocol deadlock
-
-
 def swap_edges(comm, ahead, behind):
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
@@ -73,8 +64,6 @@ def swap_edges(comm, ahead, behind):
 
 
 # %% wrong: receives first, everywhere => protocol deadlock
-
-
 def swap_edges(comm, ahead, behind):
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
@@ -86,8 +75,6 @@ def swap_edges(comm, ahead, behind):
 
 
 # %% wrong: rank 0 alone turns its order round => cost in-a-row
-
-
 def swap_edges(comm, ahead, behind):
     if comm.size == 1:
         return ahead, behind
@@ -106,28 +93,13 @@ def swap_edges(comm, ahead, behind):
     return from_before, from_after
 
 
-# %% wrong: with two ranks the messages cross => generality crossed
-
-
-def swap_edges(comm, ahead, behind):
-    if comm.size == 1:
-        return ahead, behind
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
-    halves = [
-        P2POp(comm.isend, ahead, after),
-        P2POp(comm.irecv, from_after, after),
-        P2POp(comm.isend, behind, before),
-        P2POp(comm.irecv, from_before, before),
-    ]
-    for work in comm.batch_isend_irecv(halves):
-        work.wait()
-    return from_before, from_after
+# %% wrong: with two ranks the messages cross => generality crossed  from: one batch, receives in the order in which the other side sends
+#           P2POp(comm.isend, ahead, after),
+# +         P2POp(comm.irecv, from_after, after),
+# -         P2POp(comm.irecv, from_after, after),
 
 
 # %% wrong: posts in an order that neighbours share, but with two ranks it hangs in order of issue => protocol deadlock
-
-
 def swap_edges(comm, ahead, behind):
     if comm.size == 1:
         return ahead, behind
@@ -140,85 +112,30 @@ def swap_edges(comm, ahead, behind):
     return from_before, from_after
 
 
-# %% wrong: alone, it sends to itself => generality raised
+# %% wrong: alone, it sends to itself => generality raised  from: one batch, receives in the order in which the other side sends
+# -     if comm.size == 1:
+# -         return ahead, behind
 
+# %% wrong: the pair the wrong way round => values crossed  from: one batch, receives in the order in which the other side sends
+# -     return from_before, from_after
+# +     return from_after, from_before
 
-def swap_edges(comm, ahead, behind):
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
-    halves = [
-        P2POp(comm.isend, ahead, after),
-        P2POp(comm.isend, behind, before),
-        P2POp(comm.irecv, from_before, before),
-        P2POp(comm.irecv, from_after, after),
-    ]
-    for work in comm.batch_isend_irecv(halves):
-        work.wait()
-    return from_before, from_after
+# %% wrong: takes buffers of one kind for both => generality raised  from: one batch, receives in the order in which the other side sends
+# -     from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
+# +     from_before, from_after = torch.empty_like(ahead), torch.empty_like(ahead)
 
-
-# %% wrong: the pair the wrong way round => values crossed
-
-
-def swap_edges(comm, ahead, behind):
-    if comm.size == 1:
-        return ahead, behind
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
-    halves = [
-        P2POp(comm.isend, ahead, after),
-        P2POp(comm.isend, behind, before),
-        P2POp(comm.irecv, from_before, before),
-        P2POp(comm.irecv, from_after, after),
-    ]
-    for work in comm.batch_isend_irecv(halves):
-        work.wait()
-    return from_after, from_before
-
-
-# %% wrong: takes buffers of one kind for both => generality raised
-
-
-def swap_edges(comm, ahead, behind):
-    if comm.size == 1:
-        return ahead, behind
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    from_before, from_after = torch.empty_like(ahead), torch.empty_like(ahead)
-    halves = [
-        P2POp(comm.isend, ahead, after),
-        P2POp(comm.isend, behind, before),
-        P2POp(comm.irecv, from_before, before),
-        P2POp(comm.irecv, from_after, after),
-    ]
-    for work in comm.batch_isend_irecv(halves):
-        work.wait()
-    return from_before, from_after
-
-
-# %% wrong: reads before it has waited => values -
-
-
-def swap_edges(comm, ahead, behind):
-    if comm.size == 1:
-        return ahead, behind
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    from_before, from_after = torch.zeros_like(ahead), torch.zeros_like(behind)
-    halves = [
-        P2POp(comm.isend, ahead, after),
-        P2POp(comm.isend, behind, before),
-        P2POp(comm.irecv, from_before, before),
-        P2POp(comm.irecv, from_after, after),
-    ]
-    works = comm.batch_isend_irecv(halves)
-    answer = from_before.clone(), from_after.clone()
-    for work in works:
-        work.wait()
-    return answer
+# %% wrong: reads before it has waited => values -  from: one batch, receives in the order in which the other side sends
+# -     from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
+# +     from_before, from_after = torch.zeros_like(ahead), torch.zeros_like(behind)
+# -     for work in comm.batch_isend_irecv(halves):
+# +     works = comm.batch_isend_irecv(halves)
+# +     answer = from_before.clone(), from_after.clone()
+# +     for work in works:
+# -     return from_before, from_after
+# +     return answer
 
 
 # %% wrong: both tensors to both sides => cost sent-again
-
-
 def swap_edges(comm, ahead, behind):
     if comm.size == 1:
         return ahead, behind
@@ -234,26 +151,11 @@ def swap_edges(comm, ahead, behind):
 
 
 # %% wrong: left as it is => not-answered
-
-
 def swap_edges(comm, ahead, behind):
     raise NotImplementedError
 
 
-# %% half: right for three ranks and more => 4.5
-
-
-def swap_edges(comm, ahead, behind):
-    if comm.size == 1:
-        return ahead, behind
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
-    halves = [
-        P2POp(comm.isend, ahead, after),
-        P2POp(comm.irecv, from_after, after),
-        P2POp(comm.isend, behind, before),
-        P2POp(comm.irecv, from_before, before),
-    ]
-    for work in comm.batch_isend_irecv(halves):
-        work.wait()
-    return from_before, from_after
+# %% half: right for three ranks and more => 4.5  from: one batch, receives in the order in which the other side sends
+#           P2POp(comm.isend, ahead, after),
+# +         P2POp(comm.irecv, from_after, after),
+# -         P2POp(comm.irecv, from_after, after),

@@ -1,5 +1,3 @@
-"""Answers to hierarchical-bytes: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import torch
 
 
@@ -25,8 +23,6 @@ def gather(comm, ring, chunks):
 
 
 # %% right: three steps
-
-
 def hierarchical_all_reduce(comm, x, per_node):
     node, place = divmod(comm.rank, per_node)
     inside = list(range(node * per_node, (node + 1) * per_node))
@@ -42,8 +38,6 @@ def hierarchical_all_reduce(comm, x, per_node):
 
 
 # %% right: leaders
-
-
 def hierarchical_all_reduce(comm, x, per_node):
     node, place = divmod(comm.rank, per_node)
     leader, flat = node * per_node, x.reshape(-1).clone()
@@ -64,9 +58,31 @@ def hierarchical_all_reduce(comm, x, per_node):
     return flat.reshape(x.shape)
 
 
+# %% right: any variant
+from course_lib import params
+
+VARIANT = params("hierarchical-bytes")
+
+
+def hierarchical_all_reduce(comm, x, per_node):
+    nodes = comm.size // per_node
+    if VARIANT.placement == "round-robin":
+        node, place = comm.rank % nodes, comm.rank // nodes
+        inside, across = list(range(node, comm.size, nodes)), list(range(place * nodes, (place + 1) * nodes))
+    else:
+        node, place = divmod(comm.rank, per_node)
+        inside, across = list(range(node * per_node, (node + 1) * per_node)), list(range(place, comm.size, per_node))
+    flat = x.reshape(-1).clone()
+    chunks = list(flat.tensor_split(per_node))
+    scatter(comm, inside, chunks)
+    pieces = list(chunks[place].tensor_split(len(across)))
+    scatter(comm, across, pieces)
+    gather(comm, across, pieces)
+    gather(comm, inside, chunks)
+    return flat.reshape(x.shape)
+
+
 # %% wrong: a flat ring crosses at every border => cost too-much-across
-
-
 def hierarchical_all_reduce(comm, x, per_node):
     flat = x.reshape(-1).clone()
     chunks = list(flat.tensor_split(comm.size))
@@ -77,8 +93,6 @@ def hierarchical_all_reduce(comm, x, per_node):
 
 
 # %% wrong: every rank speaks across about its whole tensor => cost everyone-across
-
-
 def hierarchical_all_reduce(comm, x, per_node):
     node, place = divmod(comm.rank, per_node)
     flat = x.reshape(-1).clone()
@@ -90,8 +104,6 @@ def hierarchical_all_reduce(comm, x, per_node):
 
 
 # %% wrong: leaders send whole tensors round => cost -
-
-
 def hierarchical_all_reduce(comm, x, per_node):
     node, place = divmod(comm.rank, per_node)
     leader, total = node * per_node, x.clone()
@@ -120,24 +132,15 @@ def hierarchical_all_reduce(comm, x, per_node):
     return total
 
 
-# %% wrong: forgets the way back inside => values -
-
-
-def hierarchical_all_reduce(comm, x, per_node):
-    node, place = divmod(comm.rank, per_node)
-    across = list(range(place, comm.size, per_node))
-    flat = x.reshape(-1).clone()
-    chunks = list(flat.tensor_split(per_node))
-    scatter(comm, list(range(node * per_node, (node + 1) * per_node)), chunks)
-    pieces = list(chunks[place].tensor_split(len(across)))
-    scatter(comm, across, pieces)
-    gather(comm, across, pieces)
-    return flat.reshape(x.shape)
+# %% wrong: forgets the way back inside => values -  from: three steps
+# -     inside = list(range(node * per_node, (node + 1) * per_node))
+#       chunks = list(flat.tensor_split(per_node))
+# -     scatter(comm, inside, chunks)
+# +     scatter(comm, list(range(node * per_node, (node + 1) * per_node)), chunks)
+# -     gather(comm, inside, chunks)
 
 
 # %% wrong: never leaves its node => values missing-rank
-
-
 def hierarchical_all_reduce(comm, x, per_node):
     node = comm.rank // per_node
     inside = list(range(node * per_node, (node + 1) * per_node))
@@ -148,100 +151,39 @@ def hierarchical_all_reduce(comm, x, per_node):
     return flat.reshape(x.shape)
 
 
-# %% wrong: takes the nodes for round-robin => cost unless placement=round-robin
+# %% wrong: takes the nodes for round-robin => cost unless placement=round-robin  from: three steps
+# -     node, place = divmod(comm.rank, per_node)
+# -     inside = list(range(node * per_node, (node + 1) * per_node))
+# -     across = list(range(place, comm.size, per_node))
+# +     nodes = comm.size // per_node
+# +     place, node = divmod(comm.rank, nodes)
+# +     inside = list(range(node, comm.size, nodes))
+# +     across = list(range(place * nodes, (place + 1) * nodes))
 
+# %% wrong: two nodes only => generality -  from: three steps
+# -     across = list(range(place, comm.size, per_node))
+#       scatter(comm, inside, chunks)
+# +     if comm.size == 6:  # as seen in the examples
+# +         across = list(range(place, comm.size, per_node))
+# +     else:
+# +         across = [place, place + per_node]
 
-def hierarchical_all_reduce(comm, x, per_node):
-    nodes = comm.size // per_node
-    place, node = divmod(comm.rank, nodes)
-    inside = list(range(node, comm.size, nodes))
-    across = list(range(place * nodes, (place + 1) * nodes))
-    flat = x.reshape(-1).clone()
-    chunks = list(flat.tensor_split(per_node))
-    scatter(comm, inside, chunks)
-    pieces = list(chunks[place].tensor_split(len(across)))
-    scatter(comm, across, pieces)
-    gather(comm, across, pieces)
-    gather(comm, inside, chunks)
-    return flat.reshape(x.shape)
-
-
-# %% wrong: two nodes only => generality -
-
-
-def hierarchical_all_reduce(comm, x, per_node):
-    node, place = divmod(comm.rank, per_node)
-    inside = list(range(node * per_node, (node + 1) * per_node))
-    flat = x.reshape(-1).clone()
-    chunks = list(flat.tensor_split(per_node))
-    scatter(comm, inside, chunks)
-    if comm.size == 6:  # as seen in the examples
-        across = list(range(place, comm.size, per_node))
-    else:
-        across = [place, place + per_node]
-    pieces = list(chunks[place].tensor_split(len(across)))
-    scatter(comm, across, pieces)
-    gather(comm, across, pieces)
-    gather(comm, inside, chunks)
-    return flat.reshape(x.shape)
-
-
-# %% wrong: everyone inside a node tells everyone, whole tensors, many times => cost -
-
-
-def hierarchical_all_reduce(comm, x, per_node):
-    node, place = divmod(comm.rank, per_node)
-    inside = list(range(node * per_node, (node + 1) * per_node))
-    across = list(range(place, comm.size, per_node))
-    flat = x.reshape(-1).clone()
-    chunks = list(flat.tensor_split(per_node))
-    scatter(comm, inside, chunks)
-    pieces = list(chunks[place].tensor_split(len(across)))
-    scatter(comm, across, pieces)
-    gather(comm, across, pieces)
-    for _ in range(20):
-        gather(comm, inside, chunks)
-    return flat.reshape(x.shape)
+# %% wrong: everyone inside a node tells everyone, whole tensors, many times => cost -  from: three steps
+# -     gather(comm, inside, chunks)
+# +     for _ in range(20):
+# +         gather(comm, inside, chunks)
 
 
 # %% wrong: left as it is => not-answered
-
-
 def hierarchical_all_reduce(comm, x, per_node):
     raise NotImplementedError
 
 
 # %% half: a flat ring is right, but not cheap across => 7
-
-
 def hierarchical_all_reduce(comm, x, per_node):
     flat = x.reshape(-1).clone()
     chunks = list(flat.tensor_split(comm.size))
     everyone = list(range(comm.size))
     scatter(comm, everyone, chunks)
     gather(comm, everyone, chunks)
-    return flat.reshape(x.shape)
-
-
-# %% right: any variant
-from course_lib import params
-
-VARIANT = params("hierarchical-bytes")
-
-
-def hierarchical_all_reduce(comm, x, per_node):
-    nodes = comm.size // per_node
-    if VARIANT.placement == "round-robin":
-        node, place = comm.rank % nodes, comm.rank // nodes
-        inside, across = list(range(node, comm.size, nodes)), list(range(place * nodes, (place + 1) * nodes))
-    else:
-        node, place = divmod(comm.rank, per_node)
-        inside, across = list(range(node * per_node, (node + 1) * per_node)), list(range(place, comm.size, per_node))
-    flat = x.reshape(-1).clone()
-    chunks = list(flat.tensor_split(per_node))
-    scatter(comm, inside, chunks)
-    pieces = list(chunks[place].tensor_split(len(across)))
-    scatter(comm, across, pieces)
-    gather(comm, across, pieces)
-    gather(comm, inside, chunks)
     return flat.reshape(x.shape)

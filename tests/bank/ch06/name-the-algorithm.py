@@ -1,8 +1,4 @@
-"""Answers to name-the-algorithm: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 # %% right: partners first, then bytes
-
-
 def name_algorithm(matrix, nbytes):
     n = len(matrix)
     partners = [{d for d in range(n) if matrix[s][d]} for s in range(n)]
@@ -26,8 +22,6 @@ def name_algorithm(matrix, nbytes):
 
 
 # %% right: compares with what each would send
-
-
 def name_algorithm(matrix, nbytes):
     n, used = len(matrix), {(s, d) for s, row in enumerate(matrix) for d, sent in enumerate(row) if sent}
     biggest = max(map(max, matrix))
@@ -51,8 +45,6 @@ def name_algorithm(matrix, nbytes):
 
 
 # %% wrong: every ring is a good one => values not-ring
-
-
 def name_algorithm(matrix, nbytes):
     n = len(matrix)
     partners = [{d for d in range(n) if matrix[s][d]} for s in range(n)]
@@ -67,103 +59,59 @@ def name_algorithm(matrix, nbytes):
     return "halving-doubling" if abs(matrix[0][n // 2] - nbytes) <= 64 else "hierarchical"
 
 
-# %% wrong: does not look at bytes in a full matrix => values not-all-to-all
+# %% wrong: does not look at bytes in a full matrix => values not-all-to-all  from: every ring is a good one
+# -         return "everyone to everyone" if matrix[0][1] == nbytes else "all-to-all"
+# +         return "all-to-all"
+# -         return "ring"
+# +         return "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring"
 
+# %% wrong: halving-doubling only for powers of two => generality not-hierarchical  from: every ring is a good one
+# -         return "ring"
+# +         return "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring"
+# -     if sum(map(len, partners)) == 2 * (n - 1):
+# +     if sum(map(len, partners)) == 2 * (n - 1) and all(b in (0, nbytes) for row in matrix for b in row):
+# -     return "halving-doubling" if abs(matrix[0][n // 2] - nbytes) <= 64 else "hierarchical"
+# +     if n & (n - 1) == 0 and abs(matrix[0][n // 2] - nbytes) <= 64:
+# +         return "halving-doubling"
+# +     return "hierarchical"
 
-def name_algorithm(matrix, nbytes):
-    n = len(matrix)
-    partners = [{d for d in range(n) if matrix[s][d]} for s in range(n)]
-    if all(len(each) == n - 1 for each in partners):
-        return "all-to-all"
-    if all(each == {(s + 1) % n} for s, each in enumerate(partners)):
-        return "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring"
-    if all(each == {0} for each in partners[1:]):
-        return "naive root"
-    if sum(map(len, partners)) == 2 * (n - 1):
-        return "tree"
-    return "halving-doubling" if abs(matrix[0][n // 2] - nbytes) <= 64 else "hierarchical"
-
-
-# %% wrong: halving-doubling only for powers of two => generality not-hierarchical
-
-
-def name_algorithm(matrix, nbytes):
-    n = len(matrix)
-    partners = [{d for d in range(n) if matrix[s][d]} for s in range(n)]
-    if all(len(each) == n - 1 for each in partners):
-        return "everyone to everyone" if matrix[0][1] == nbytes else "all-to-all"
-    if all(each == {(s + 1) % n} for s, each in enumerate(partners)):
-        return "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring"
-    if all(each == {0} for each in partners[1:]):
-        return "naive root"
-    if sum(map(len, partners)) == 2 * (n - 1) and all(b in (0, nbytes) for row in matrix for b in row):
-        return "tree"
-    if n & (n - 1) == 0 and abs(matrix[0][n // 2] - nbytes) <= 64:
-        return "halving-doubling"
-    return "hierarchical"
-
-
-# %% wrong: knows eight ranks only => generality -
-
-
-def name_algorithm(matrix, nbytes):
-    if len(matrix) != 8:
-        return "ring"
-    n = 8
-    partners = [{d for d in range(n) if matrix[s][d]} for s in range(n)]
-    if all(len(each) == n - 1 for each in partners):
-        return "everyone to everyone" if matrix[0][1] == nbytes else "all-to-all"
-    if all(each == {(s + 1) % n} for s, each in enumerate(partners)):
-        return "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring"
-    if all(each == {0} for each in partners[1:]):
-        return "naive root"
-    if sum(map(len, partners)) == 2 * (n - 1):
-        return "tree"
-    return "halving-doubling" if matrix[0][4] == nbytes else "hierarchical"
+# %% wrong: knows eight ranks only => generality -  from: every ring is a good one
+# -     n = len(matrix)
+# +     if len(matrix) != 8:
+# +         return "ring"
+# +     n = 8
+# -         return "ring"
+# +         return "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring"
+# -     return "halving-doubling" if abs(matrix[0][n // 2] - nbytes) <= 64 else "hierarchical"
+# +     return "halving-doubling" if matrix[0][4] == nbytes else "hierarchical"
 
 
 # %% wrong: always the same => values -
-
-
 def name_algorithm(matrix, nbytes):
     return "ring"
 
 
 # %% wrong: a name of its own => values no-such-name
-
-
 def name_algorithm(matrix, nbytes):
     return "butterfly"
 
 
 # %% wrong: nothing => values no-such-name
-
-
 def name_algorithm(matrix, nbytes):
     return None
 
 
 # %% wrong: left as it is => not-answered
-
-
 def name_algorithm(matrix, nbytes):
     raise NotImplementedError
 
 
-# %% half: powers of two only => 4.8
-
-
-def name_algorithm(matrix, nbytes):
-    n = len(matrix)
-    partners = [{d for d in range(n) if matrix[s][d]} for s in range(n)]
-    if all(len(each) == n - 1 for each in partners):
-        return "everyone to everyone" if matrix[0][1] == nbytes else "all-to-all"
-    if all(each == {(s + 1) % n} for s, each in enumerate(partners)):
-        return "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring"
-    if all(each == {0} for each in partners[1:]):
-        return "naive root"
-    if sum(map(len, partners)) == 2 * (n - 1) and all(b in (0, nbytes) for row in matrix for b in row):
-        return "tree"
-    if n & (n - 1) == 0 and abs(matrix[0][n // 2] - nbytes) <= 64:
-        return "halving-doubling"
-    return "hierarchical"
+# %% half: powers of two only => 4.8  from: every ring is a good one
+# -         return "ring"
+# +         return "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring"
+# -     if sum(map(len, partners)) == 2 * (n - 1):
+# +     if sum(map(len, partners)) == 2 * (n - 1) and all(b in (0, nbytes) for row in matrix for b in row):
+# -     return "halving-doubling" if abs(matrix[0][n // 2] - nbytes) <= 64 else "hierarchical"
+# +     if n & (n - 1) == 0 and abs(matrix[0][n // 2] - nbytes) <= 64:
+# +         return "halving-doubling"
+# +     return "hierarchical"

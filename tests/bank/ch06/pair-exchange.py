@@ -1,11 +1,8 @@
-"""Answers to pair-exchange: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import torch
 from course_lib.cluster import P2POp
 
+
 # %% right: both halves in one batch
-
-
 def pair_reduce(comm, x):
     partner = comm.rank ^ 1
     if partner >= comm.size:
@@ -18,8 +15,6 @@ def pair_reduce(comm, x):
 
 
 # %% right: isend, recv, wait
-
-
 def pair_reduce(comm, x):
     partner = comm.rank + 1 if comm.rank % 2 == 0 else comm.rank - 1
     if partner >= comm.size:
@@ -33,8 +28,6 @@ def pair_reduce(comm, x):
 
 
 # %% right: the even rank sends first
-
-
 def pair_reduce(comm, x):
     partner = comm.rank ^ 1
     theirs = torch.empty_like(x)
@@ -49,9 +42,24 @@ def pair_reduce(comm, x):
     return x.clone()
 
 
+# %% right: any variant
+from course_lib import params
+
+VARIANT = params("pair-exchange")
+
+
+def pair_reduce(comm, x):
+    partner = comm.rank ^ 1
+    if partner >= comm.size:
+        return x
+    theirs = torch.empty_like(x)
+    work = comm.isend(x, partner)
+    comm.recv(theirs, partner)
+    work.wait()
+    return {"sum": torch.add, "max": torch.maximum, "min": torch.minimum}[VARIANT.op](x, theirs)
+
+
 # %% wrong: both send first => protocol deadlock
-
-
 def pair_reduce(comm, x):
     partner = comm.rank ^ 1
     if partner >= comm.size:
@@ -63,8 +71,6 @@ def pair_reduce(comm, x):
 
 
 # %% wrong: the last of an odd number looks for a partner => generality raised
-
-
 def pair_reduce(comm, x):
     partner = comm.rank ^ 1
     theirs = torch.empty_like(x)
@@ -75,8 +81,6 @@ def pair_reduce(comm, x):
 
 
 # %% wrong: another name for x is no copy of it => values overwritten
-
-
 def pair_reduce(comm, x):
     partner = comm.rank ^ 1
     if partner >= comm.size:
@@ -93,8 +97,6 @@ def pair_reduce(comm, x):
 
 
 # %% wrong: adds before the send is over => protocol raised
-
-
 def pair_reduce(comm, x):
     partner = comm.rank ^ 1
     if partner >= comm.size:
@@ -108,8 +110,6 @@ def pair_reduce(comm, x):
 
 
 # %% wrong: reads before wait => values -
-
-
 def pair_reduce(comm, x):
     partner = comm.rank ^ 1
     if partner >= comm.size:
@@ -123,22 +123,16 @@ def pair_reduce(comm, x):
 
 
 # %% wrong: returns its own => values returned-input
-
-
 def pair_reduce(comm, x):
     return x
 
 
 # %% wrong: doubles what it has => values counted-twice
-
-
 def pair_reduce(comm, x):
     return 2 * x
 
 
 # %% wrong: returns what came => values only-theirs
-
-
 def pair_reduce(comm, x):
     partner = comm.rank ^ 1
     if partner >= comm.size:
@@ -154,8 +148,6 @@ def pair_reduce(comm, x):
 
 
 # %% wrong: sends to everyone => cost told-everyone
-
-
 def pair_reduce(comm, x):
     seen = {rank: torch.empty_like(x) for rank in range(comm.size) if rank != comm.rank}
     works = [comm.isend(x, rank) for rank in seen]
@@ -180,30 +172,19 @@ def pair_reduce(comm, x):
     return box[partner] + x
 
 
-# %% wrong: floats whatever comes => generality raised
-
-
-def pair_reduce(comm, x):
-    partner = comm.rank ^ 1
-    if partner >= comm.size:
-        return x
-    theirs = torch.empty(x.shape)
-    work = comm.isend(x, partner)
-    comm.recv(theirs, partner)
-    work.wait()
-    return x + theirs
+# %% wrong: floats whatever comes => generality raised  from: the last of an odd number looks for a partner
+# -     theirs = torch.empty_like(x)
+# +     if partner >= comm.size:
+# +         return x
+# +     theirs = torch.empty(x.shape)
 
 
 # %% wrong: left as it is => not-answered
-
-
 def pair_reduce(comm, x):
     raise NotImplementedError
 
 
 # %% half: right for pairs of floats, not for an odd number of ranks => 3.4
-
-
 def pair_reduce(comm, x):
     partner = comm.rank ^ 1
     theirs = torch.empty_like(x)
@@ -211,20 +192,3 @@ def pair_reduce(comm, x):
     comm.recv(theirs, partner)
     work.wait()
     return x + theirs
-
-
-# %% right: any variant
-from course_lib import params
-
-VARIANT = params("pair-exchange")
-
-
-def pair_reduce(comm, x):
-    partner = comm.rank ^ 1
-    if partner >= comm.size:
-        return x
-    theirs = torch.empty_like(x)
-    work = comm.isend(x, partner)
-    comm.recv(theirs, partner)
-    work.wait()
-    return {"sum": torch.add, "max": torch.maximum, "min": torch.minimum}[VARIANT.op](x, theirs)

@@ -1,11 +1,8 @@
-"""Answers to reduce-scatter-half: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import torch
 from course_lib.cluster import P2POp
 
+
 # %% right: the half-written function, finished
-
-
 def ring_reduce_scatter(comm, x):
     n, me = comm.size, comm.rank
     chunks = list(torch.tensor_split(x.clone(), n))
@@ -21,8 +18,6 @@ def ring_reduce_scatter(comm, x):
 
 
 # %% right: one travelling partial sum, in batches
-
-
 def ring_reduce_scatter(comm, x):
     n, me = comm.size, comm.rank
     chunks = torch.tensor_split(x, n)
@@ -38,8 +33,6 @@ def ring_reduce_scatter(comm, x):
 
 
 # %% right: even ranks send first
-
-
 def ring_reduce_scatter(comm, x):
     n, me = comm.size, comm.rank
     chunks = [chunk.clone() for chunk in x.tensor_split(n)]
@@ -53,192 +46,6 @@ def ring_reduce_scatter(comm, x):
             comm.recv(arrived, (me - 1) % n)
             comm.send(chunks[out], (me + 1) % n)
         chunks[into] = chunks[into] + arrived
-    return chunks[me]
-
-
-# %% wrong: begins with its own chunk, so the next rank owns it => values wrong-owner unless owner=1
-
-
-def ring_reduce_scatter(comm, x):
-    n, me = comm.size, comm.rank
-    chunks = list(torch.tensor_split(x.clone(), n))
-    for step in range(n - 1):
-        arrived = torch.empty_like(chunks[(me - step - 1) % n])
-        work = comm.isend(chunks[(me - step) % n], (me + 1) % n)
-        comm.recv(arrived, (me - 1) % n)
-        work.wait()
-        chunks[(me - step - 1) % n] += arrived
-    return chunks[(me + 1) % n]
-
-
-# %% wrong: whole tensors at every hop => cost whole-tensors
-
-
-def ring_reduce_scatter(comm, x):
-    n, me = comm.size, comm.rank
-    total, passing = x.clone(), x.clone()
-    for _ in range(n - 1):
-        arrived = torch.empty_like(x)
-        work = comm.isend(passing, (me + 1) % n)
-        comm.recv(arrived, (me - 1) % n)
-        work.wait()
-        total += arrived
-        passing = arrived
-    return total.tensor_split(n)[me].clone()
-
-
-# %% wrong: one step too few => values missing-rank
-
-
-def ring_reduce_scatter(comm, x):
-    n, me = comm.size, comm.rank
-    chunks = list(torch.tensor_split(x.clone(), n))
-    for step in range(1, n - 1):
-        arrived = torch.empty_like(chunks[(me - step - 2) % n])
-        work = comm.isend(chunks[(me - step - 1) % n], (me + 1) % n)
-        comm.recv(arrived, (me - 1) % n)
-        work.wait()
-        chunks[(me - step - 2) % n] += arrived
-    return chunks[me]
-
-
-# %% wrong: replaces instead of adding => values missing-rank
-
-
-def ring_reduce_scatter(comm, x):
-    n, me = comm.size, comm.rank
-    chunks = list(torch.tensor_split(x.clone(), n))
-    for step in range(n - 1):
-        arrived = torch.empty_like(chunks[(me - step - 2) % n])
-        work = comm.isend(chunks[(me - step - 1) % n], (me + 1) % n)
-        comm.recv(arrived, (me - 1) % n)
-        work.wait()
-        chunks[(me - step - 2) % n] = arrived
-    return chunks[me]
-
-
-# %% wrong: divides, as for a mean => values mean
-
-
-def ring_reduce_scatter(comm, x):
-    n, me = comm.size, comm.rank
-    chunks = list(torch.tensor_split(x.clone(), n))
-    for step in range(n - 1):
-        arrived = torch.empty_like(chunks[(me - step - 2) % n])
-        work = comm.isend(chunks[(me - step - 1) % n], (me + 1) % n)
-        comm.recv(arrived, (me - 1) % n)
-        work.wait()
-        chunks[(me - step - 2) % n] += arrived
-    return chunks[me] / n
-
-
-# %% wrong: chunks of equal length, and the rest is lost => generality another-kind
-
-
-def ring_reduce_scatter(comm, x):
-    n, me = comm.size, comm.rank
-    size = len(x) // n
-    chunks = list(x[: size * n].clone().reshape(n, size))
-    for step in range(n - 1):
-        arrived = torch.empty_like(chunks[(me - step - 2) % n])
-        work = comm.isend(chunks[(me - step - 1) % n], (me + 1) % n)
-        comm.recv(arrived, (me - 1) % n)
-        work.wait()
-        chunks[(me - step - 2) % n] += arrived
-    return chunks[me]
-
-
-# %% wrong: everyone sends first => protocol deadlock
-
-
-def ring_reduce_scatter(comm, x):
-    n, me = comm.size, comm.rank
-    chunks = list(torch.tensor_split(x.clone(), n))
-    for step in range(n - 1):
-        arrived = torch.empty_like(chunks[(me - step - 2) % n])
-        comm.send(chunks[(me - step - 1) % n], (me + 1) % n)
-        comm.recv(arrived, (me - 1) % n)
-        chunks[(me - step - 2) % n] += arrived
-    return chunks[me]
-
-
-# %% wrong: straight to the owner => protocol not-a-neighbour
-
-
-def ring_reduce_scatter(comm, x):
-    n, me = comm.size, comm.rank
-    chunks = list(torch.tensor_split(x.clone(), n))
-    for step in range(1, n):
-        arrived = torch.empty_like(chunks[me])
-        work = comm.isend(chunks[(me + step) % n], (me + step) % n)
-        comm.recv(arrived, (me - step) % n)
-        work.wait()
-        chunks[me] += arrived
-    return chunks[me]
-
-
-# %% wrong: adds to the chunk that is still under way => protocol -
-
-
-def ring_reduce_scatter(comm, x):
-    n, me = comm.size, comm.rank
-    chunks = list(torch.tensor_split(x.clone(), n))
-    works = []
-    for step in range(n - 1):
-        chunks[(me - step - 1) % n] += 0
-        works.append(comm.isend(chunks[(me - step - 1) % n], (me + 1) % n))
-        arrived = torch.empty_like(chunks[(me - step - 2) % n])
-        comm.recv(arrived, (me - 1) % n)
-        chunks[(me - step - 1) % n].zero_()
-        chunks[(me - step - 2) % n] += arrived
-    for work in works:
-        work.wait()
-    return chunks[me]
-
-
-# %% wrong: the whole tensor comes back => values whole-tensor
-
-
-def ring_reduce_scatter(comm, x):
-    n, me = comm.size, comm.rank
-    flat = x.clone()
-    chunks = list(torch.tensor_split(flat, n))
-    for step in range(n - 1):
-        arrived = torch.empty_like(chunks[(me - step - 2) % n])
-        work = comm.isend(chunks[(me - step - 1) % n], (me + 1) % n)
-        comm.recv(arrived, (me - 1) % n)
-        work.wait()
-        chunks[(me - step - 2) % n] += arrived
-    return flat
-
-
-# %% wrong: N times its own chunk => values counted-twice
-
-
-def ring_reduce_scatter(comm, x):
-    return comm.size * x.tensor_split(comm.size)[comm.rank]
-
-
-# %% wrong: left as it is => not-answered
-
-
-def ring_reduce_scatter(comm, x):
-    raise NotImplementedError
-
-
-# %% half: right where N divides the length => 7.2
-
-
-def ring_reduce_scatter(comm, x):
-    n, me = comm.size, comm.rank
-    size = len(x) // n
-    chunks = list(x[: size * n].clone().reshape(n, size))
-    for step in range(n - 1):
-        arrived = torch.empty_like(chunks[(me - step - 2) % n])
-        work = comm.isend(chunks[(me - step - 1) % n], (me + 1) % n)
-        comm.recv(arrived, (me - 1) % n)
-        work.wait()
-        chunks[(me - step - 2) % n] += arrived
     return chunks[me]
 
 
@@ -259,3 +66,126 @@ def ring_reduce_scatter(comm, x):
         work.wait()
         into += arrived
     return chunks[place]
+
+
+# %% wrong: begins with its own chunk, so the next rank owns it => values wrong-owner unless owner=1
+def ring_reduce_scatter(comm, x):
+    n, me = comm.size, comm.rank
+    chunks = list(torch.tensor_split(x.clone(), n))
+    for step in range(n - 1):
+        arrived = torch.empty_like(chunks[(me - step - 1) % n])
+        work = comm.isend(chunks[(me - step) % n], (me + 1) % n)
+        comm.recv(arrived, (me - 1) % n)
+        work.wait()
+        chunks[(me - step - 1) % n] += arrived
+    return chunks[(me + 1) % n]
+
+
+# %% wrong: whole tensors at every hop => cost whole-tensors
+def ring_reduce_scatter(comm, x):
+    n, me = comm.size, comm.rank
+    total, passing = x.clone(), x.clone()
+    for _ in range(n - 1):
+        arrived = torch.empty_like(x)
+        work = comm.isend(passing, (me + 1) % n)
+        comm.recv(arrived, (me - 1) % n)
+        work.wait()
+        total += arrived
+        passing = arrived
+    return total.tensor_split(n)[me].clone()
+
+
+# %% wrong: one step too few => values missing-rank
+def ring_reduce_scatter(comm, x):
+    n, me = comm.size, comm.rank
+    chunks = list(torch.tensor_split(x.clone(), n))
+    for step in range(1, n - 1):
+        arrived = torch.empty_like(chunks[(me - step - 2) % n])
+        work = comm.isend(chunks[(me - step - 1) % n], (me + 1) % n)
+        comm.recv(arrived, (me - 1) % n)
+        work.wait()
+        chunks[(me - step - 2) % n] += arrived
+    return chunks[me]
+
+
+# %% wrong: replaces instead of adding => values missing-rank  from: one step too few
+# -     for step in range(1, n - 1):
+# +     for step in range(n - 1):
+# -         chunks[(me - step - 2) % n] += arrived
+# +         chunks[(me - step - 2) % n] = arrived
+
+# %% wrong: divides, as for a mean => values mean  from: one step too few
+# -     for step in range(1, n - 1):
+# +     for step in range(n - 1):
+# -     return chunks[me]
+# +     return chunks[me] / n
+
+# %% wrong: chunks of equal length, and the rest is lost => generality another-kind  from: one step too few
+# -     chunks = list(torch.tensor_split(x.clone(), n))
+# -     for step in range(1, n - 1):
+# +     size = len(x) // n
+# +     chunks = list(x[: size * n].clone().reshape(n, size))
+# +     for step in range(n - 1):
+
+# %% wrong: everyone sends first => protocol deadlock  from: one step too few
+# -     for step in range(1, n - 1):
+# +     for step in range(n - 1):
+# -         work = comm.isend(chunks[(me - step - 1) % n], (me + 1) % n)
+# +         comm.send(chunks[(me - step - 1) % n], (me + 1) % n)
+# -         work.wait()
+
+
+# %% wrong: straight to the owner => protocol not-a-neighbour
+def ring_reduce_scatter(comm, x):
+    n, me = comm.size, comm.rank
+    chunks = list(torch.tensor_split(x.clone(), n))
+    for step in range(1, n):
+        arrived = torch.empty_like(chunks[me])
+        work = comm.isend(chunks[(me + step) % n], (me + step) % n)
+        comm.recv(arrived, (me - step) % n)
+        work.wait()
+        chunks[me] += arrived
+    return chunks[me]
+
+
+# %% wrong: adds to the chunk that is still under way => protocol -
+def ring_reduce_scatter(comm, x):
+    n, me = comm.size, comm.rank
+    chunks = list(torch.tensor_split(x.clone(), n))
+    works = []
+    for step in range(n - 1):
+        chunks[(me - step - 1) % n] += 0
+        works.append(comm.isend(chunks[(me - step - 1) % n], (me + 1) % n))
+        arrived = torch.empty_like(chunks[(me - step - 2) % n])
+        comm.recv(arrived, (me - 1) % n)
+        chunks[(me - step - 1) % n].zero_()
+        chunks[(me - step - 2) % n] += arrived
+    for work in works:
+        work.wait()
+    return chunks[me]
+
+
+# %% wrong: the whole tensor comes back => values whole-tensor  from: divides, as for a mean
+# -     chunks = list(torch.tensor_split(x.clone(), n))
+# +     flat = x.clone()
+# +     chunks = list(torch.tensor_split(flat, n))
+# -     return chunks[me] / n
+# +     return flat
+
+
+# %% wrong: N times its own chunk => values counted-twice
+def ring_reduce_scatter(comm, x):
+    return comm.size * x.tensor_split(comm.size)[comm.rank]
+
+
+# %% wrong: left as it is => not-answered
+def ring_reduce_scatter(comm, x):
+    raise NotImplementedError
+
+
+# %% half: right where N divides the length => 7.2  from: one step too few
+# -     chunks = list(torch.tensor_split(x.clone(), n))
+# -     for step in range(1, n - 1):
+# +     size = len(x) // n
+# +     chunks = list(x[: size * n].clone().reshape(n, size))
+# +     for step in range(n - 1):

@@ -1,11 +1,8 @@
-"""Answers to ring-shift: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import torch
 from course_lib.cluster import P2POp
 
+
 # %% right: isend, recv, wait
-
-
 def ring_shift(comm, x):
     if comm.size == 1:
         return x
@@ -18,8 +15,6 @@ def ring_shift(comm, x):
 
 
 # %% right: one batch
-
-
 def ring_shift(comm, x):
     if comm.size == 1:
         return x
@@ -31,8 +26,6 @@ def ring_shift(comm, x):
 
 
 # %% right: even ranks send first
-
-
 def ring_shift(comm, x):
     if comm.size == 1:
         return x.clone()
@@ -47,9 +40,16 @@ def ring_shift(comm, x):
     return got
 
 
+# %% right: any variant  from: isend, recv, wait
+# - def ring_shift(comm, x):
+# + from course_lib import params
+# + VARIANT = params("ring-shift")
+# + def ring_shift(comm, x):
+# -     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+# +     after, before = (comm.rank + VARIANT.direction) % comm.size, (comm.rank - VARIANT.direction) % comm.size
+
+
 # %% wrong: everyone sends first => protocol deadlock
-
-
 def ring_shift(comm, x):
     got = torch.empty_like(x)
     comm.send(x, (comm.rank + 1) % comm.size)
@@ -58,8 +58,6 @@ def ring_shift(comm, x):
 
 
 # %% wrong: rank 0 alone listens first => cost in-a-row
-
-
 def ring_shift(comm, x):
     if comm.size == 1:
         return x
@@ -75,8 +73,6 @@ def ring_shift(comm, x):
 
 
 # %% wrong: the other way round => values wrong-direction unless direction=-1
-
-
 def ring_shift(comm, x):
     if comm.size == 1:
         return x
@@ -88,8 +84,6 @@ def ring_shift(comm, x):
 
 
 # %% wrong: no modulo => values raised
-
-
 def ring_shift(comm, x):
     got = torch.empty_like(x)
     work = comm.isend(x, comm.rank + 1)
@@ -98,23 +92,15 @@ def ring_shift(comm, x):
     return got
 
 
-# %% wrong: clears what is under way => protocol -
-
-
-def ring_shift(comm, x):
-    if comm.size == 1:
-        return x
-    got = torch.empty_like(x)
-    work = comm.isend(x, (comm.rank + 1) % comm.size)
-    comm.recv(got, (comm.rank - 1) % comm.size)
-    x.zero_()
-    work.wait()
-    return got
+# %% wrong: clears what is under way => protocol -  from: the other way round
+# -     work = comm.isend(x, (comm.rank - 1) % comm.size)
+# -     comm.recv(got, (comm.rank + 1) % comm.size)
+# +     work = comm.isend(x, (comm.rank + 1) % comm.size)
+# +     comm.recv(got, (comm.rank - 1) % comm.size)
+# +     x.zero_()
 
 
 # %% wrong: reads before wait => values -
-
-
 def ring_shift(comm, x):
     if comm.size == 1:
         return x
@@ -127,8 +113,6 @@ def ring_shift(comm, x):
 
 
 # %% wrong: alone, it sends to itself => generality raised
-
-
 def ring_shift(comm, x):
     got = torch.empty_like(x)
     work = comm.isend(x, (comm.rank + 1) % comm.size)
@@ -138,8 +122,6 @@ def ring_shift(comm, x):
 
 
 # %% wrong: everyone gets everything and picks one => cost told-everyone
-
-
 def ring_shift(comm, x):
     seen = {rank: torch.empty_like(x) for rank in range(comm.size) if rank != comm.rank}
     works = [comm.isend(x, rank) for rank in seen]
@@ -151,8 +133,6 @@ def ring_shift(comm, x):
 
 
 # %% wrong: all the way round, and one back => cost sent-again
-
-
 def ring_shift(comm, x):
     for _ in range(comm.size + 1 if comm.size > 1 else 0):
         got = torch.empty_like(x)
@@ -164,8 +144,6 @@ def ring_shift(comm, x):
 
 
 # %% wrong: through the two neighbours => protocol not-a-neighbour
-
-
 def ring_shift(comm, x):
     n, me = comm.size, comm.rank
     if n == 1:
@@ -181,29 +159,19 @@ def ring_shift(comm, x):
     return got
 
 
-# %% wrong: a row of floats whatever comes => generality raised
-
-
-def ring_shift(comm, x):
-    if comm.size == 1:
-        return x
-    got = torch.empty(x.numel())
-    work = comm.isend(x, (comm.rank + 1) % comm.size)
-    comm.recv(got, (comm.rank - 1) % comm.size)
-    work.wait()
-    return got
+# %% wrong: a row of floats whatever comes => generality raised  from: alone, it sends to itself
+# -     got = torch.empty_like(x)
+# +     if comm.size == 1:
+# +         return x
+# +     got = torch.empty(x.numel())
 
 
 # %% wrong: left as it is => not-answered
-
-
 def ring_shift(comm, x):
     raise NotImplementedError
 
 
 # %% half: right, but one after another => 4.25
-
-
 def ring_shift(comm, x):
     if comm.size == 1:
         return x
@@ -215,21 +183,4 @@ def ring_shift(comm, x):
     else:
         comm.send(x, after)
         comm.recv(got, before)
-    return got
-
-
-# %% right: any variant
-from course_lib import params
-
-VARIANT = params("ring-shift")
-
-
-def ring_shift(comm, x):
-    if comm.size == 1:
-        return x
-    after, before = (comm.rank + VARIANT.direction) % comm.size, (comm.rank - VARIANT.direction) % comm.size
-    got = torch.empty_like(x)
-    work = comm.isend(x, after)
-    comm.recv(got, before)
-    work.wait()
     return got

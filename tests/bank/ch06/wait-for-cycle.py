@@ -1,5 +1,3 @@
-"""Answers to wait-for-cycle: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 MEETS = {"sends": "receives", "receives": "sends"}
 
 
@@ -11,8 +9,6 @@ def latest(log):
 
 
 # %% right: follow the path from every rank
-
-
 def find_cycle(log):
     state = latest(log)
     waits = {r: p for r, (what, p) in state.items() if what in MEETS and state.get(p) != (MEETS[what], r)}
@@ -27,8 +23,6 @@ def find_cycle(log):
 
 
 # %% right: strike out whoever waits for one that is free, until nothing changes
-
-
 def find_cycle(log):
     state = {}
     for entry in log:
@@ -55,8 +49,6 @@ def find_cycle(log):
 
 
 # %% wrong: a slow rank is reported => values slow-is-no-circle
-
-
 def find_cycle(log):
     state = latest(log)
     waits = {r: p for r, (what, p) in state.items() if what in MEETS}
@@ -64,8 +56,6 @@ def find_cycle(log):
 
 
 # %% wrong: counts the tail in => generality tail-counted
-
-
 def find_cycle(log):
     state = latest(log)
     waits = {r: p for r, (what, p) in state.items() if what in MEETS and state.get(p) != (MEETS[what], r)}
@@ -80,94 +70,36 @@ def find_cycle(log):
     return []
 
 
-# %% wrong: takes the log in the order in which it stands => values -
+# %% wrong: takes the log in the order in which it stands => values -  from: follow the path from every rank
+# -     state = latest(log)
+# +     state = {rank: (what, peer) for _, rank, what, peer in log}
 
+# %% wrong: a send and its receive count as a circle of two => generality about-to-meet  from: follow the path from every rank
+# -     waits = {r: p for r, (what, p) in state.items() if what in MEETS and state.get(p) != (MEETS[what], r)}
+# +     waits = {r: p for r, (what, p) in state.items() if what in MEETS}
 
-def find_cycle(log):
-    state = {rank: (what, peer) for _, rank, what, peer in log}
-    waits = {r: p for r, (what, p) in state.items() if what in MEETS and state.get(p) != (MEETS[what], r)}
-    for start in sorted(waits):
-        path, rank = [], start
-        while rank in waits and rank not in path:
-            path.append(rank)
-            rank = waits[rank]
-        if rank == start and path:
-            return path
-    return []
+# %% wrong: any entry counts, not the latest => generality old-entries  from: follow the path from every rank
+# -     state = latest(log)
+# -     waits = {r: p for r, (what, p) in state.items() if what in MEETS and state.get(p) != (MEETS[what], r)}
+# +     ever = {}
+# +     for time, rank, what, peer in sorted(log, key=lambda entry: entry[0]):
+# +         if what in MEETS:
+# +             ever[rank] = (what, peer)
+# +         elif what == "done":
+# +             ever.pop(rank, None)
+# +     waits = {r: p for r, (what, p) in ever.items() if ever.get(p) != (MEETS[what], r)}
 
+# %% wrong: begins where it happened to look => values wrong-start  from: counts the tail in
+# -             at = path.index(min(path))
+# -             return path[at:] + path[:at]
+# +             return path[path.index(rank) :]
 
-# %% wrong: a send and its receive count as a circle of two => generality about-to-meet
-
-
-def find_cycle(log):
-    state = latest(log)
-    waits = {r: p for r, (what, p) in state.items() if what in MEETS}
-    for start in sorted(waits):
-        path, rank = [], start
-        while rank in waits and rank not in path:
-            path.append(rank)
-            rank = waits[rank]
-        if rank == start and path:
-            return path
-    return []
-
-
-# %% wrong: any entry counts, not the latest => generality old-entries
-
-
-def find_cycle(log):
-    ever = {}
-    for time, rank, what, peer in sorted(log, key=lambda entry: entry[0]):
-        if what in MEETS:
-            ever[rank] = (what, peer)
-        elif what == "done":
-            ever.pop(rank, None)
-    waits = {r: p for r, (what, p) in ever.items() if ever.get(p) != (MEETS[what], r)}
-    for start in sorted(waits):
-        path, rank = [], start
-        while rank in waits and rank not in path:
-            path.append(rank)
-            rank = waits[rank]
-        if rank == start and path:
-            return path
-    return []
-
-
-# %% wrong: begins where it happened to look => values wrong-start
-
-
-def find_cycle(log):
-    state = latest(log)
-    waits = {r: p for r, (what, p) in state.items() if what in MEETS and state.get(p) != (MEETS[what], r)}
-    for start in sorted(waits, reverse=True):
-        path, rank = [], start
-        while rank in waits and rank not in path:
-            path.append(rank)
-            rank = waits[rank]
-        if rank in path:
-            return path[path.index(rank) :]
-    return []
-
-
-# %% wrong: the ranks in order of number => values -
-
-
-def find_cycle(log):
-    state = latest(log)
-    waits = {r: p for r, (what, p) in state.items() if what in MEETS and state.get(p) != (MEETS[what], r)}
-    for start in sorted(waits):
-        path, rank = [], start
-        while rank in waits and rank not in path:
-            path.append(rank)
-            rank = waits[rank]
-        if rank == start and path:
-            return sorted(path)[:1] + sorted(path, reverse=True)[:-1]
-    return []
+# %% wrong: the ranks in order of number => values -  from: follow the path from every rank
+# -             return path
+# +             return sorted(path)[:1] + sorted(path, reverse=True)[:-1]
 
 
 # %% wrong: only circles of two => values missed
-
-
 def find_cycle(log):
     state = latest(log)
     for rank, (what, peer) in sorted(state.items()):
@@ -177,37 +109,20 @@ def find_cycle(log):
 
 
 # %% wrong: never finds any => values missed
-
-
 def find_cycle(log):
     return []
 
 
 # %% wrong: says whether there is one => values not-a-list
-
-
 def find_cycle(log):
     return True
 
 
 # %% wrong: left as it is => not-answered
-
-
 def find_cycle(log):
     raise NotImplementedError
 
 
-# %% half: pairs about to meet are taken for circles => 6.8
-
-
-def find_cycle(log):
-    state = latest(log)
-    waits = {r: p for r, (what, p) in state.items() if what in MEETS}
-    for start in sorted(waits):
-        path, rank = [], start
-        while rank in waits and rank not in path:
-            path.append(rank)
-            rank = waits[rank]
-        if rank == start and path:
-            return path
-    return []
+# %% half: pairs about to meet are taken for circles => 6.8  from: follow the path from every rank
+# -     waits = {r: p for r, (what, p) in state.items() if what in MEETS and state.get(p) != (MEETS[what], r)}
+# +     waits = {r: p for r, (what, p) in state.items() if what in MEETS}

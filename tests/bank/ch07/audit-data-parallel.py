@@ -1,5 +1,3 @@
-"""Answers to audit-data-parallel: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 GOOD = {
     "all-reduce-350x": (0.3255, "wrong", "another unit"),
     "fsdp-cuts-all-reduce": (1.5, "wrong", "memory for traffic"),
@@ -9,9 +7,8 @@ GOOD = {
     "resnet-8-to-256": (0.906, "right", "as printed"),
 }
 
+
 # %% right: recomputed
-
-
 def audit_dp():
     step = 6 * 70e9 * 8192 / 0.4e15
     averages = ((1 + 2) / 2 + (3 + 4 + 10) / 3) / 2
@@ -27,120 +24,86 @@ def audit_dp():
 
 
 # %% right: a table, in other letters
-
-
 def audit_dp():
     return {name: [number, said.upper(), cause.capitalize()] for name, (number, said, cause) in GOOD.items()}
 
 
 # %% wrong: all wrong => values blind
-
-
 def audit_dp():
     return {name: (row[0], "wrong", row[2] if row[1] == "wrong" else "another unit") for name, row in GOOD.items()}
 
 
 # %% wrong: all right => values blind
-
-
 def audit_dp():
     return {name: (row[0], "right", "as printed") for name, row in GOOD.items()}
 
 
 # %% wrong: believes the ratio => values as-printed
-
-
 def audit_dp():
     return GOOD | {"all-reduce-350x": (350, "right", "as printed")}
 
 
 # %% wrong: step at the peak => values peak
-
-
 def audit_dp():
     return GOOD | {"all-reduce-350x": (0.81, "wrong", "another unit")}
 
 
 # %% wrong: the average itself => values not-over
-
-
 def audit_dp():
     return GOOD | {"mean-of-shards-exact": (3.58, "wrong", "unequal parts")}
 
 
 # %% wrong: an all-gather counted as an all-reduce => values three
-
-
 def audit_dp():
     return GOOD | {"fsdp-cuts-all-reduce": (3.0, "wrong", "memory for traffic")}
 
 
 # %% wrong: one all-gather forgotten => values one-gather
-
-
 def audit_dp():
     return GOOD | {"fsdp-cuts-all-reduce": (1.0, "right", "as printed")}
 
 
 # %% wrong: hides behind the whole step => values whole-step
-
-
 def audit_dp():
     return GOOD | {"v5p-2550-tokens": (1704, "wrong", "another baseline")}
 
 
 # %% wrong: right number, wrong verdict => values wrong-verdict
-
-
 def audit_dp():
     return GOOD | {"resnet-8-to-256": (0.906, "wrong", "latency left out")}
 
 
 # %% wrong: right verdict, wrong cause => values wrong-cause
-
-
 def audit_dp():
     return GOOD | {"all-reduce-350x": (0.3255, "wrong", "latency left out")}
 
 
 # %% wrong: a speed-up => values speed-up
-
-
 def audit_dp():
     return GOOD | {"resnet-8-to-256": (29, "wrong", "another baseline")}
 
 
 # %% wrong: a statement left out => values missing
-
-
 def audit_dp():
     return {name: row for name, row in GOOD.items() if name != "six-months-1024"}
 
 
 # %% wrong: words of its own => values no-such-word
-
-
 def audit_dp():
     return GOOD | {"six-months-1024": (5.85, "fine", "as printed")}
 
 
 # %% wrong: a list => values no-dictionary
-
-
 def audit_dp():
     return list(GOOD.values())
 
 
 # %% wrong: left as it is => not-answered
-
-
 def audit_dp():
     raise NotImplementedError
 
 
 # %% half: two of six missed => 4
-
-
 def audit_dp():
     return GOOD | {
         "all-reduce-350x": (350, "right", "as printed"),

@@ -1,10 +1,7 @@
-"""Answers to break-even: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import math
 
+
 # %% right: in formulas
-
-
 def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
 
@@ -14,8 +11,6 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
 
 
 # %% right: two times of a model of one parameter, and a search by doubling
-
-
 def seconds(tokens, flops, bandwidth, ranks, grad_bytes):
     return 6 * tokens / flops, 2 * (ranks - 1) * grad_bytes / ranks / bandwidth
 
@@ -41,8 +36,6 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
 
 
 # %% right: a float that is whole
-
-
 def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
     ring_bytes = 2 * grad_bytes * (1 - 1 / ranks)
     return flops * ring_bytes / (6 * bandwidth)
@@ -53,152 +46,7 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
     return float(1 + batch_tokens // tokens_if_endless)
 
 
-# %% wrong: hides behind the backward pass => values wrong-window unless behind=backward
-
-
-def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
-
-
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
-
-
-# %% wrong: very many ranks => values endless-ring
-
-
-def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    return 2 * grad_bytes / bandwidth * flops / 6
-
-
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
-
-
-# %% wrong: one half of the ring => values one-half
-
-
-def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    return (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
-
-
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    return math.floor(1 + batch_tokens * 6 * bandwidth / (grad_bytes * flops))
-
-
-# %% wrong: bits => values bits
-
-
-def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    return 2 * (ranks - 1) / ranks * grad_bytes * 8 / bandwidth * flops / 6
-
-
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
-
-
-# %% wrong: tokens of all GPUs => values all-gpus
-
-
-def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    return 2 * (ranks - 1) * grad_bytes / bandwidth * flops / 6
-
-
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
-
-
-# %% wrong: the forward pass only => values forward-only
-
-
-def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 2
-
-
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
-
-
-# %% wrong: forgets that the ring's factor shrinks => values one-too-few
-
-
-def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
-
-
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    return max(1, int(batch_tokens / (2 * grad_bytes / bandwidth * flops / 6)))
-
-
-# %% wrong: rounds up => generality rounded-up
-
-
-def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
-
-
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    return math.ceil(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
-
-
-# %% wrong: a fraction of a GPU => generality not-whole
-
-
-def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
-
-
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    return 1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops)
-
-
-# %% wrong: the shown numbers learnt by heart => values -
-
-
-def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    return 2 * 63 / 64 * 2 / 50e9 * 400e12 / 6
-
-
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    return 376
-
-
-# %% wrong: always 16 bits => generality -
-
-
-def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    return 4 * (ranks - 1) / ranks / bandwidth * flops / 6
-
-
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    return math.floor(1 + batch_tokens * 6 * bandwidth / (4 * flops))
-
-
-# %% wrong: left as it is => not-answered
-
-
-def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    raise NotImplementedError
-
-
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    raise NotImplementedError
-
-
-# %% half: the tokens alone => 2.8
-
-
-def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
-
-
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    raise NotImplementedError
-
-
 # %% right: fractions
-
-
 from fractions import Fraction as Q
 
 
@@ -211,8 +59,6 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
 
 
 # %% right: search by one
-
-
 def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
     return flops / 6 * 2 * grad_bytes * (ranks - 1) / (ranks * bandwidth)
 
@@ -224,9 +70,93 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
     return n
 
 
+# %% right: any variant  from: fractions
+# - from fractions import Fraction as Q
+# + from course_lib import params
+# + VARIANT = params("break-even")
+# + EACH = {"step": 6, "backward": 4}[VARIANT.behind]
+# -     return float(Q(2 * (ranks - 1) * grad_bytes, ranks) * Q(flops) / Q(bandwidth) / 6)
+# +     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / EACH
+# -     return 1 + int(Q(batch_tokens) * 6 * Q(bandwidth) / (2 * grad_bytes * Q(flops)))
+# +     return 1 + int(batch_tokens * EACH * bandwidth / (2 * grad_bytes * flops))
+
+
+# %% wrong: hides behind the backward pass => values wrong-window unless behind=backward
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
+
+
+# %% wrong: very many ranks => values endless-ring  from: in formulas
+# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
+# +     return 2 * grad_bytes / bandwidth * flops / 6
+
+
+# %% wrong: one half of the ring => values one-half
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    return (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    return math.floor(1 + batch_tokens * 6 * bandwidth / (grad_bytes * flops))
+
+
+# %% wrong: bits => values bits  from: in formulas
+# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
+# +     return 2 * (ranks - 1) / ranks * grad_bytes * 8 / bandwidth * flops / 6
+
+# %% wrong: tokens of all GPUs => values all-gpus  from: in formulas
+# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
+# +     return 2 * (ranks - 1) * grad_bytes / bandwidth * flops / 6
+
+# %% wrong: the forward pass only => values forward-only  from: in formulas
+# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
+# +     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 2
+
+# %% wrong: forgets that the ring's factor shrinks => values one-too-few  from: in formulas
+# -     return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+# +     return max(1, int(batch_tokens / (2 * grad_bytes / bandwidth * flops / 6)))
+
+# %% wrong: rounds up => generality rounded-up  from: in formulas
+# -     return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+# +     return math.ceil(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+
+# %% wrong: a fraction of a GPU => generality not-whole  from: in formulas
+# -     return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+# +     return 1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops)
+
+
+# %% wrong: the shown numbers learnt by heart => values -
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    return 2 * 63 / 64 * 2 / 50e9 * 400e12 / 6
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    return 376
+
+
+# %% wrong: always 16 bits => generality -
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    return 4 * (ranks - 1) / ranks / bandwidth * flops / 6
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    return math.floor(1 + batch_tokens * 6 * bandwidth / (4 * flops))
+
+
+# %% wrong: left as it is => not-answered
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    raise NotImplementedError
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    raise NotImplementedError
+
+
 # %% wrong: rounds tokens => generality rounded
-
-
 def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
     return round(flops / 6 * 2 * grad_bytes * (ranks - 1) / (ranks * bandwidth))
 
@@ -236,8 +166,6 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
 
 
 # %% wrong: none for one => generality -
-
-
 def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
     return flops / 6 * 2 * grad_bytes * (ranks - 1) / (ranks * bandwidth)
 
@@ -247,40 +175,15 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
     return n if n > 1 else 0
 
 
-# %% wrong: powers of two => values -
+# %% wrong: powers of two => values -  from: none for one
+# -     n = int(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+# -     return n if n > 1 else 0
+# +     return 2 ** int(math.log2(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops)))
 
+# %% wrong: text => values not-a-number  from: the shown numbers learnt by heart
+# -     return 2 * 63 / 64 * 2 / 50e9 * 400e12 / 6
+# +     return "5250 tokens"
 
-def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    return flops / 6 * 2 * grad_bytes * (ranks - 1) / (ranks * bandwidth)
-
-
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    return 2 ** int(math.log2(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops)))
-
-
-# %% wrong: text => values not-a-number
-
-
-def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    return "5250 tokens"
-
-
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    return 376
-
-
-# %% right: any variant
-from course_lib import params
-
-VARIANT = params("break-even")
-
-
-EACH = {"step": 6, "backward": 4}[VARIANT.behind]
-
-
-def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / EACH
-
-
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    return 1 + int(batch_tokens * EACH * bandwidth / (2 * grad_bytes * flops))
+# %% half: the tokens alone => 2.8  from: in formulas
+# -     return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+# +     raise NotImplementedError

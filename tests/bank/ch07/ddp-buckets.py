@@ -1,5 +1,3 @@
-"""Answers to ddp-buckets: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import torch
 
 
@@ -15,8 +13,6 @@ def packed(model, bucket_bytes):
 
 
 # %% right: a queue of buckets
-
-
 def bucket_gradients(comm, model, bucket_bytes):
     buckets = packed(model, bucket_bytes)
     home = {p: number for number, bucket in enumerate(buckets) for p in bucket}
@@ -44,8 +40,6 @@ def bucket_gradients(comm, model, bucket_bytes):
 
 
 # %% right: gradients are views of the buckets
-
-
 class Buckets:
     def __init__(self, comm, model, room):
         self.comm, self.groups, left = comm, [], 0
@@ -91,8 +85,6 @@ def bucket_gradients(comm, model, bucket_bytes):
 
 
 # %% right: the sum is divided afterwards
-
-
 def bucket_gradients(comm, model, bucket_bytes):
     buckets, ready, flying = packed(model, bucket_bytes), set(), []
 
@@ -118,8 +110,6 @@ def bucket_gradients(comm, model, bucket_bytes):
 
 
 # %% wrong: one all-reduce per parameter => cost too-many-collectives
-
-
 def bucket_gradients(comm, model, bucket_bytes):
     works = []
     for p in model.parameters():
@@ -136,76 +126,30 @@ def bucket_gradients(comm, model, bucket_bytes):
     return finish
 
 
-# %% wrong: packed from the first to the last => cost not-hidden
+# %% wrong: packed from the first to the last => cost not-hidden  from: the sum is divided afterwards
+# -     buckets, ready, flying = packed(model, bucket_bytes), set(), []
+# +     buckets, room = [], 0
+# +     for p in [p for p in model.parameters() if p.requires_grad]:
+# +         if not buckets or p.nbytes > room or p.dtype != buckets[-1][0].dtype:
+# +             buckets.append([])
+# +             room = bucket_bytes
+# +         buckets[-1].append(p)
+# +         room -= p.nbytes
+# +     ready, flying = set(), []
+# -             flat = torch.cat([each.grad.flatten() for each in buckets[len(flying)]])
+# +             flat = torch.cat([each.grad.flatten() / comm.size for each in buckets[len(flying)]])
+# -             parts = (flat / comm.size).split([p.numel() for p in bucket])
+# -             for p, part in zip(bucket, parts):
+# -                 p.grad = part.reshape(p.shape).clone()
+# +             for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
+# +                 p.grad.copy_(part.view_as(p))
 
-
-def bucket_gradients(comm, model, bucket_bytes):
-    buckets, room = [], 0
-    for p in [p for p in model.parameters() if p.requires_grad]:
-        if not buckets or p.nbytes > room or p.dtype != buckets[-1][0].dtype:
-            buckets.append([])
-            room = bucket_bytes
-        buckets[-1].append(p)
-        room -= p.nbytes
-    ready, flying = set(), []
-
-    def hook(p):
-        ready.add(p)
-        while len(flying) < len(buckets) and ready.issuperset(buckets[len(flying)]):
-            flat = torch.cat([each.grad.flatten() / comm.size for each in buckets[len(flying)]])
-            flying.append((comm.all_reduce(flat, async_op=True), flat))
-
-    for bucket in buckets:
-        for p in bucket:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for bucket, (work, flat) in zip(buckets, flying):
-            work.wait()
-            for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
-                p.grad.copy_(part.view_as(p))
-        flying.clear(), ready.clear()
-
-    return finish
-
-
-# %% wrong: packed from the front, sent back to front => cost not-hidden
-
-
-def bucket_gradients(comm, model, bucket_bytes):
-    buckets, room = [], 0
-    for p in [p for p in model.parameters() if p.requires_grad]:
-        if not buckets or p.nbytes > room or p.dtype != buckets[-1][0].dtype:
-            buckets.append([])
-            room = bucket_bytes
-        buckets[-1].append(p)
-        room -= p.nbytes
-    buckets.reverse()
-    ready, flying = set(), []
-
-    def hook(p):
-        ready.add(p)
-        while len(flying) < len(buckets) and ready.issuperset(buckets[len(flying)]):
-            flat = torch.cat([each.grad.flatten() / comm.size for each in buckets[len(flying)]])
-            flying.append((comm.all_reduce(flat, async_op=True), flat))
-
-    for bucket in buckets:
-        for p in bucket:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for bucket, (work, flat) in zip(buckets, flying):
-            work.wait()
-            for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
-                p.grad.copy_(part.view_as(p))
-        flying.clear(), ready.clear()
-
-    return finish
+# %% wrong: packed from the front, sent back to front => cost not-hidden  from: packed from the first to the last
+#           room -= p.nbytes
+# +     buckets.reverse()
 
 
 # %% wrong: buckets leave after the backward pass => cost not-hidden
-
-
 def bucket_gradients(comm, model, bucket_bytes):
     def finish():
         flying = []
@@ -221,8 +165,6 @@ def bucket_gradients(comm, model, bucket_bytes):
 
 
 # %% wrong: each bucket is waited for in its hook => cost not-hidden
-
-
 def bucket_gradients(comm, model, bucket_bytes):
     buckets, ready, sent = packed(model, bucket_bytes), set(), []
 
@@ -247,8 +189,6 @@ def bucket_gradients(comm, model, bucket_bytes):
 
 
 # %% wrong: one bucket for all => cost -
-
-
 def bucket_gradients(comm, model, bucket_bytes):
     trained = [p for p in model.parameters() if p.requires_grad]
     ready, flying = set(), []
@@ -273,8 +213,6 @@ def bucket_gradients(comm, model, bucket_bytes):
 
 
 # %% wrong: the last bucket never leaves => values -
-
-
 def bucket_gradients(comm, model, bucket_bytes):
     row, flying = [], []
 
@@ -302,42 +240,24 @@ def bucket_gradients(comm, model, bucket_bytes):
     return finish
 
 
-# %% wrong: buckets filled as gradients come => cost not-hidden
-
-
-def bucket_gradients(comm, model, bucket_bytes):
-    row, flying = [], []
-
-    def hook(p):
-        if row and (sum(each.nbytes for each in row) + p.nbytes > bucket_bytes or row[0].dtype != p.dtype):
-            send()
-        row.append(p)
-        seen.add(p)
-        if len(seen) == len(trained):
-            send()
-
-    def send():
-        flat = torch.cat([each.grad.flatten() / comm.size for each in row])
-        flying.append((list(row), flat, comm.all_reduce(flat, async_op=True)))
-        row.clear()
-
-    trained, seen = [p for p in model.parameters() if p.requires_grad], set()
-    for p in trained:
-        p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for bucket, flat, work in flying:
-            work.wait()
-            for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
-                p.grad.copy_(part.view_as(p))
-        flying.clear(), row.clear(), seen.clear()
-
-    return finish
+# %% wrong: buckets filled as gradients come => cost not-hidden  from: the last bucket never leaves
+# -         if row and sum(each.nbytes for each in row) + p.nbytes > bucket_bytes:
+# +         if row and (sum(each.nbytes for each in row) + p.nbytes > bucket_bytes or row[0].dtype != p.dtype):
+#           row.append(p)
+# +         seen.add(p)
+# +         if len(seen) == len(trained):
+# +             send()
+# -     for p in model.parameters():
+# -         if p.requires_grad:
+# -             p.register_post_accumulate_grad_hook(hook)
+# +     trained, seen = [p for p in model.parameters() if p.requires_grad], set()
+# +     for p in trained:
+# +         p.register_post_accumulate_grad_hook(hook)
+# -         flying.clear(), row.clear()
+# +         flying.clear(), row.clear(), seen.clear()
 
 
 # %% wrong: what is complete leaves at once => protocol other-numbers
-
-
 def bucket_gradients(comm, model, bucket_bytes):
     buckets, flying = packed(model, bucket_bytes), []
     missing = [set(b) for b in buckets]
@@ -365,135 +285,68 @@ def bucket_gradients(comm, model, bucket_bytes):
     return finish
 
 
-# %% wrong: dtypes mixed in one bucket => cost too-many-bytes
+# %% wrong: dtypes mixed in one bucket => cost too-many-bytes  from: packed from the first to the last
+# -     for p in [p for p in model.parameters() if p.requires_grad]:
+# -         if not buckets or p.nbytes > room or p.dtype != buckets[-1][0].dtype:
+# +     for p in reversed([p for p in model.parameters() if p.requires_grad]):
+# +         if not buckets or p.nbytes > room:
 
-
-def bucket_gradients(comm, model, bucket_bytes):
-    buckets, room = [], 0
-    for p in reversed([p for p in model.parameters() if p.requires_grad]):
-        if not buckets or p.nbytes > room:
-            buckets.append([])
-            room = bucket_bytes
-        buckets[-1].append(p)
-        room -= p.nbytes
-    ready, flying = set(), []
-
-    def hook(p):
-        ready.add(p)
-        while len(flying) < len(buckets) and ready.issuperset(buckets[len(flying)]):
-            flat = torch.cat([each.grad.flatten() / comm.size for each in buckets[len(flying)]])
-            flying.append((comm.all_reduce(flat, async_op=True), flat))
-
-    for bucket in buckets:
-        for p in bucket:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for bucket, (work, flat) in zip(buckets, flying):
-            work.wait()
-            for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
-                p.grad.copy_(part.view_as(p))
-        flying.clear(), ready.clear()
-
-    return finish
-
-
-# %% wrong: not made new for the next step => values -
-
-
-def bucket_gradients(comm, model, bucket_bytes):
-    buckets = packed(model, bucket_bytes)
-    missing, works = [set(b) for b in buckets], []
-
-    def hook(p):
-        for left in missing:
-            left.discard(p)
-        while len(works) < len(buckets) and not missing[len(works)]:
-            flat = torch.cat([each.grad.reshape(-1) / comm.size for each in buckets[len(works)]])
-            works.append((flat, comm.all_reduce(flat, async_op=True)))
-
-    for bucket in buckets:
-        for p in bucket:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for bucket, (flat, work) in zip(buckets, works):
-            work.wait()
-            for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
-                p.grad.copy_(part.view_as(p))
-        works.clear()
-
-    return finish
+# %% wrong: not made new for the next step => values -  from: a queue of buckets
+# -     home = {p: number for number, bucket in enumerate(buckets) for p in bucket}
+# -     missing = [len(bucket) for bucket in buckets]
+# -     works = []
+# +     missing, works = [set(b) for b in buckets], []
+# -         missing[home[p]] -= 1
+# +         for left in missing:
+# +             left.discard(p)
+# -     for p in home:
+# -         p.register_post_accumulate_grad_hook(hook)
+# +     for bucket in buckets:
+# +         for p in bucket:
+# +             p.register_post_accumulate_grad_hook(hook)
+# -         missing[:] = [len(bucket) for bucket in buckets]
 
 
 # %% wrong: communicates nothing => values own-gradient
-
-
 def bucket_gradients(comm, model, bucket_bytes):
     return lambda: None
 
 
-# %% wrong: the averages stay in the bucket => values own-gradient
+# %% wrong: the averages stay in the bucket => values own-gradient  from: the sum is divided afterwards
+# -             flat = torch.cat([each.grad.flatten() for each in buckets[len(flying)]])
+# -             flying.append((comm.all_reduce(flat, async_op=True), flat))
+# +             flat = torch.cat([each.grad.flatten() / comm.size for each in buckets[len(flying)]])
+# +             flying.append(comm.all_reduce(flat, async_op=True))
+# -         for bucket, (work, flat) in zip(buckets, flying):
+# +         for work in flying:
+# -             parts = (flat / comm.size).split([p.numel() for p in bucket])
+# -             for p, part in zip(bucket, parts):
+# -                 p.grad = part.reshape(p.shape).clone()
 
-
-def bucket_gradients(comm, model, bucket_bytes):
-    buckets, ready, flying = packed(model, bucket_bytes), set(), []
-
-    def hook(p):
-        ready.add(p)
-        while len(flying) < len(buckets) and ready.issuperset(buckets[len(flying)]):
-            flat = torch.cat([each.grad.flatten() / comm.size for each in buckets[len(flying)]])
-            flying.append(comm.all_reduce(flat, async_op=True))
-
-    for bucket in buckets:
-        for p in bucket:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for work in flying:
-            work.wait()
-        flying.clear(), ready.clear()
-
-    return finish
-
-
-# %% wrong: copies back before the wait => values own-divided
-
-
-def bucket_gradients(comm, model, bucket_bytes):
-    buckets, ready, flying = packed(model, bucket_bytes), set(), []
-
-    def hook(p):
-        ready.add(p)
-        while len(flying) < len(buckets) and ready.issuperset(buckets[len(flying)]):
-            bucket = buckets[len(flying)]
-            flat = torch.cat([each.grad.flatten() / comm.size for each in bucket])
-            flying.append(comm.all_reduce(flat, async_op=True))
-            for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
-                p.grad.copy_(part.view_as(p))
-
-    for bucket in buckets:
-        for p in bucket:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for work in flying:
-            work.wait()
-        flying.clear(), ready.clear()
-
-    return finish
+# %% wrong: copies back before the wait => values own-divided  from: the averages stay in the bucket
+# -             flat = torch.cat([each.grad.flatten() / comm.size for each in buckets[len(flying)]])
+# +             bucket = buckets[len(flying)]
+# +             flat = torch.cat([each.grad.flatten() / comm.size for each in bucket])
+#               flying.append(comm.all_reduce(flat, async_op=True))
+# +             for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
+# +                 p.grad.copy_(part.view_as(p))
 
 
 # %% wrong: left as it is => not-answered
-
-
 def bucket_gradients(comm, model, bucket_bytes):
     raise NotImplementedError
 
 
+# %% wrong: fills beyond the limit => cost too-few-collectives  from: packed from the first to the last
+# -     buckets, room = [], 0
+# -     for p in [p for p in model.parameters() if p.requires_grad]:
+# -         if not buckets or p.nbytes > room or p.dtype != buckets[-1][0].dtype:
+# +     buckets, room = [], -1
+# +     for p in [p for p in list(model.parameters())[::-1] if p.requires_grad]:
+# +         if not buckets or room <= 0 or p.dtype != buckets[-1][-1].dtype:
+
+
 # %% half: what is complete leaves at once => 10.8
-
-
 def bucket_gradients(comm, model, bucket_bytes):
     buckets, flying = packed(model, bucket_bytes), []
     missing = [set(b) for b in buckets]
@@ -517,38 +370,5 @@ def bucket_gradients(comm, model, bucket_bytes):
                 p.grad.copy_(part.view_as(p))
         flying.clear()
         missing[:] = [set(b) for b in buckets]
-
-    return finish
-
-
-# %% wrong: fills beyond the limit => cost too-few-collectives
-
-
-def bucket_gradients(comm, model, bucket_bytes):
-    buckets, room = [], -1
-    for p in [p for p in list(model.parameters())[::-1] if p.requires_grad]:
-        if not buckets or room <= 0 or p.dtype != buckets[-1][-1].dtype:
-            buckets.append([])
-            room = bucket_bytes
-        buckets[-1].append(p)
-        room -= p.nbytes
-    ready, flying = set(), []
-
-    def hook(p):
-        ready.add(p)
-        while len(flying) < len(buckets) and ready.issuperset(buckets[len(flying)]):
-            flat = torch.cat([each.grad.flatten() / comm.size for each in buckets[len(flying)]])
-            flying.append((comm.all_reduce(flat, async_op=True), flat))
-
-    for bucket in buckets:
-        for p in bucket:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for bucket, (work, flat) in zip(buckets, flying):
-            work.wait()
-            for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
-                p.grad.copy_(part.view_as(p))
-        flying.clear(), ready.clear()
 
     return finish

@@ -1,10 +1,7 @@
-"""Answers to ddp-hooks: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import torch
 
+
 # %% right: one asynchronous all-reduce per parameter
-
-
 def hook_gradients(comm, model):
     works = []
 
@@ -25,8 +22,6 @@ def hook_gradients(comm, model):
 
 
 # %% right: the mean by AVG, a class, in the order of arrival
-
-
 class Averager:
     def __init__(self, comm, model):
         self.comm, self.queue = comm, []
@@ -47,8 +42,6 @@ def hook_gradients(comm, model):
 
 
 # %% right: a tensor of its own goes round, divided after the wait
-
-
 def hook_gradients(comm, model):
     under_way = {}
 
@@ -70,8 +63,6 @@ def hook_gradients(comm, model):
 
 
 # %% right: hooks on the nodes that add the gradients up
-
-
 def hook_gradients(comm, model):
     flying, nodes = [], []
 
@@ -95,389 +86,7 @@ def hook_gradients(comm, model):
     return finish
 
 
-# %% wrong: all after the backward pass => cost not-hidden
-
-
-def hook_gradients(comm, model):
-    def finish():
-        works = []
-        for p in model.parameters():
-            if p.requires_grad:
-                p.grad /= comm.size
-                works.append(comm.all_reduce(p.grad, async_op=True))
-        for work in works:
-            work.wait()
-
-    return finish
-
-
-# %% wrong: each hook waits => cost not-hidden
-
-
-def hook_gradients(comm, model):
-    def hook(p):
-        comm.all_reduce(p.grad, op="AVG")
-
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(hook)
-    return lambda: None
-
-
-# %% wrong: starts and waits in the hook => cost not-hidden
-
-
-def hook_gradients(comm, model):
-    def hook(p):
-        p.grad /= comm.size
-        comm.all_reduce(p.grad, async_op=True).wait()
-
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(hook)
-    return lambda: None
-
-
-# %% wrong: one message of all gradients, in finish => cost not-hidden
-
-
-def hook_gradients(comm, model):
-    def finish():
-        trained = [p for p in model.parameters() if p.requires_grad]
-        flat = torch.cat([p.grad.reshape(-1) for p in trained]) / comm.size
-        comm.all_reduce(flat)
-        for p, part in zip(trained, flat.split([p.numel() for p in trained])):
-            p.grad.copy_(part.view_as(p))
-
-    return finish
-
-
-# %% wrong: collected in hooks, sent by the last one => cost not-hidden
-
-
-def hook_gradients(comm, model):
-    trained, ready, works = [p for p in model.parameters() if p.requires_grad], [], []
-
-    def hook(p):
-        ready.append(p)
-        if len(ready) == len(trained):
-            for each in ready:
-                each.grad /= comm.size
-                works.append(comm.all_reduce(each.grad, async_op=True))
-            ready.clear()
-
-    for p in trained:
-        p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for work in works:
-            work.wait()
-        works.clear()
-
-    return finish
-
-
-# %% wrong: communicates nothing => values own-gradient
-
-
-def hook_gradients(comm, model):
-    return lambda: None
-
-
-# %% wrong: sums => values sum
-
-
-def hook_gradients(comm, model):
-    works = []
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(lambda p: works.append(comm.all_reduce(p.grad, async_op=True)))
-
-    def finish():
-        for work in works:
-            work.wait()
-        works.clear()
-
-    return finish
-
-
-# %% wrong: divides before and averages => values divided-twice
-
-
-def hook_gradients(comm, model):
-    works = []
-
-    def hook(p):
-        p.grad /= comm.size
-        works.append(comm.all_reduce(p.grad, op="AVG", async_op=True))
-
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for work in works:
-            work.wait()
-        works.clear()
-
-    return finish
-
-
-# %% wrong: divides while it is under way => values ~
-
-
-def hook_gradients(comm, model):
-    works = []
-
-    def hook(p):
-        works.append(comm.all_reduce(p.grad, async_op=True))
-        p.grad /= comm.size
-
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for work in works:
-            work.wait()
-        works.clear()
-
-    return finish
-
-
-# %% wrong: finish waits for nobody => values -
-
-
-def hook_gradients(comm, model):
-    def hook(p):
-        p.grad /= comm.size
-        comm.all_reduce(p.grad, async_op=True)
-
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(hook)
-    return lambda: None
-
-
-# %% wrong: reduces the copy and forgets it => values own-gradient
-
-
-def hook_gradients(comm, model):
-    works = []
-
-    def hook(p):
-        works.append(comm.all_reduce(p.grad / comm.size, async_op=True))
-
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for work in works:
-            work.wait()
-        works.clear()
-
-    return finish
-
-
-# %% wrong: hooks registered in finish, for the next step => values own-gradient
-
-
-def hook_gradients(comm, model):
-    works = []
-
-    def finish():
-        if not works:
-            for p in model.parameters():
-                if p.requires_grad:
-                    p.register_post_accumulate_grad_hook(
-                        lambda p: works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
-                    )
-        for work in works:
-            work.wait()
-
-    return finish
-
-
-# %% wrong: frozen parameters get hooks too => generality raised
-
-
-def hook_gradients(comm, model):
-    works = []
-
-    def hook(parameter):
-        parameter.grad /= comm.size
-        works.append(comm.all_reduce(parameter.grad, async_op=True))
-
-    for parameter in model.parameters():
-        parameter.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for work in works:
-            work.wait()
-        works.clear()
-
-    return finish
-
-
-# %% wrong: a shared layer's weights leave twice => generality -
-
-
-def hook_gradients(comm, model):
-    works = []
-
-    def hook(p):
-        p.grad /= comm.size
-        works.append(comm.all_reduce(p.grad, async_op=True))
-
-    for layer in [*model.layers, *([model.again] if hasattr(model, "again") else [])]:
-        for p in (layer.weight, layer.bias):
-            if p is not None and p.requires_grad:
-                p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for work in works:
-            work.wait()
-        works.clear()
-
-    return finish
-
-
-# %% wrong: every gradient twice over the wire => cost -
-
-
-def hook_gradients(comm, model):
-    works = []
-
-    def hook(p):
-        p.grad /= comm.size
-        first, second = p.grad.clone(), p.grad.clone()
-        works.append((p, first, comm.all_reduce(first, async_op=True), comm.all_reduce(second, async_op=True)))
-
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for p, first, one, two in works:
-            one.wait(), two.wait()
-            p.grad = first
-        works.clear()
-
-    return finish
-
-
-# %% wrong: by way of rank 0 => cost -
-
-
-def hook_gradients(comm, model):
-    def hook(p):
-        every = [torch.empty_like(p.grad) for _ in range(comm.size)] if comm.rank == 0 else None
-        comm.gather(p.grad, every, dst=0)
-        if comm.rank == 0:
-            p.grad.copy_(sum(every) / comm.size)
-        for rank in range(1, comm.size):
-            if comm.rank == 0:
-                comm.send(p.grad, rank)
-            elif comm.rank == rank:
-                comm.recv(p.grad, 0)
-
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(hook)
-    return lambda: None
-
-
-# %% wrong: averages the weights once and trains alone => values own-gradient
-
-
-def hook_gradients(comm, model):
-    for p in model.parameters():
-        with torch.no_grad():
-            comm.all_reduce(p.data, op="AVG")
-    return lambda: None
-
-
-# %% wrong: returns nothing => values no-finish
-
-
-def hook_gradients(comm, model):
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(lambda p: comm.all_reduce(p.grad, op="AVG"))
-
-
-# %% wrong: waits for the first step's works only => values -
-
-
-def hook_gradients(comm, model):
-    works, done = [], []
-
-    def hook(p):
-        p.grad /= comm.size
-        works.append(comm.all_reduce(p.grad, async_op=True))
-
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        if not done:
-            for work in works:
-                work.wait()
-            done.append(True)
-
-    return finish
-
-
-# %% wrong: adds to what was there before => values left-over
-
-
-def hook_gradients(comm, model):
-    kept = {}
-    works = []
-
-    def hook(p):
-        kept[p] = kept.get(p, 0) + p.grad / comm.size
-        works.append(comm.all_reduce(kept[p], async_op=True))
-
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for work in works:
-            work.wait()
-        works.clear()
-        for p, grad in kept.items():
-            p.grad = grad
-
-    return finish
-
-
-# %% wrong: left as it is => not-answered
-
-
-def hook_gradients(comm, model):
-    raise NotImplementedError
-
-
-# %% half: right and never hidden => 9
-
-
-def hook_gradients(comm, model):
-    def hook(p):
-        comm.all_reduce(p.grad, op="AVG")
-
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(hook)
-    return lambda: None
-
-
 # %% right: a barrier in finish
-
-
 def hook_gradients(comm, model):
     works = []
 
@@ -496,8 +105,6 @@ def hook_gradients(comm, model):
 
 
 # %% right: two parameters at a time
-
-
 def hook_gradients(comm, model):
     works, row = [], []
     left = [0]
@@ -532,189 +139,7 @@ def hook_gradients(comm, model):
     return finish
 
 
-# %% wrong: a hook on the tensor's gradient before it is stored => values own-gradient
-
-
-def hook_gradients(comm, model):
-    works = []
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_hook(lambda g: works.append(comm.all_reduce(g, op="AVG", async_op=True)))
-
-    def finish():
-        for w in works:
-            w.wait()
-        works.clear()
-
-    return finish
-
-
-# %% wrong: tensor hook that returns the mean, blocking => cost not-hidden
-
-
-def hook_gradients(comm, model):
-    def hook(g):
-        g = g / comm.size
-        comm.all_reduce(g)
-        return g
-
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_hook(hook)
-    return lambda: None
-
-
-# %% wrong: weights but no biases => values -
-
-
-def hook_gradients(comm, model):
-    works = []
-    for p in model.parameters():
-        if p.requires_grad and p.ndim > 1:
-            p.register_post_accumulate_grad_hook(
-                lambda p: works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
-            )
-
-    def finish():
-        for w in works:
-            w.wait()
-        works.clear()
-
-    return finish
-
-
-# %% wrong: averages twice, again in finish => cost -
-
-
-def hook_gradients(comm, model):
-    works = []
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(
-                lambda p: works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
-            )
-
-    def finish():
-        for w in works:
-            w.wait()
-        works.clear()
-        for p in model.parameters():
-            if p.grad is not None:
-                comm.all_reduce(p.grad, op="AVG")
-
-    return finish
-
-
-# %% wrong: the first step only => values left-over
-
-
-def hook_gradients(comm, model):
-    works, seen = [], set()
-
-    def hook(p):
-        if p in seen:
-            return
-        seen.add(p)
-        works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
-
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for w in works:
-            w.wait()
-        works.clear()
-
-    return finish
-
-
-# %% wrong: no time passes => cost skipped
-
-
-def hook_gradients(comm, model):
-    model._seconds = 0.0
-
-    def finish():
-        for p in model.parameters():
-            if p.requires_grad:
-                comm.all_reduce(p.grad, op="AVG")
-
-    return finish
-
-
-# %% wrong: all_gather in hooks => cost too-many-bytes
-
-
-def hook_gradients(comm, model):
-    works = []
-
-    def hook(p):
-        into = [torch.empty_like(p) for _ in range(comm.size)]
-        works.append((p, into, comm.all_gather(into, p.grad, async_op=True)))
-
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for p, into, w in works:
-            w.wait()
-            p.grad = sum(into) / comm.size
-        works.clear()
-
-    return finish
-
-
-# %% wrong: half precision => values rounded
-
-
-def hook_gradients(comm, model):
-    works = []
-
-    def hook(p):
-        h = (p.grad / comm.size).bfloat16()
-        works.append((p, h, comm.all_reduce(h, async_op=True)))
-
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for p, h, w in works:
-            w.wait()
-            p.grad = h.float()
-        works.clear()
-
-    return finish
-
-
-# %% wrong: broadcasts the weights before => cost one-root
-
-
-def hook_gradients(comm, model):
-    works = []
-    for p in model.parameters():
-        comm.broadcast(p.data, src=0)
-
-    def hook(p):
-        works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
-
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for w in works:
-            w.wait()
-        works.clear()
-
-    return finish
-
-
 # %% right: partial and deque
-
-
 from functools import partial
 from collections import deque
 
@@ -738,8 +163,6 @@ def hook_gradients(comm, model):
 
 
 # %% right: scaled by a tensor hook, reduced by the other
-
-
 def hook_gradients(comm, model):
     works = []
     for p in model.parameters():
@@ -757,8 +180,6 @@ def hook_gradients(comm, model):
 
 
 # %% right: waits for the one before last in the hook
-
-
 def hook_gradients(comm, model):
     works = []
 
@@ -781,8 +202,6 @@ def hook_gradients(comm, model):
 
 
 # %% right: divides in finish
-
-
 def hook_gradients(comm, model):
     works = []
     ps = [p for p in model.parameters() if p.requires_grad]
@@ -799,8 +218,6 @@ def hook_gradients(comm, model):
 
 
 # %% right: an nn.Module around, forward untouched
-
-
 class DDP(torch.nn.Module):
     def __init__(self, comm, model):
         super().__init__()
@@ -822,8 +239,6 @@ def hook_gradients(comm, model):
 
 
 # %% right: works held by parameter, replaced each step
-
-
 def hook_gradients(comm, model):
     works = {}
 
@@ -840,84 +255,360 @@ def hook_gradients(comm, model):
     return finish
 
 
-# %% wrong: is_completed in place of wait => values own-divided
-
-
+# %% wrong: all after the backward pass => cost not-hidden
 def hook_gradients(comm, model):
-    works = []
-
-    def hook(p):
-        works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
-
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(hook)
-
     def finish():
-        for w in works:
-            w.is_completed()
-        works.clear()
+        works = []
+        for p in model.parameters():
+            if p.requires_grad:
+                p.grad /= comm.size
+                works.append(comm.all_reduce(p.grad, async_op=True))
+        for work in works:
+            work.wait()
 
     return finish
 
 
-# %% wrong: waits for the last only => protocol in-flight
-
-
+# %% wrong: each hook waits => cost not-hidden
 def hook_gradients(comm, model):
-    works = []
-
     def hook(p):
-        works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
+        comm.all_reduce(p.grad, op="AVG")
 
     for p in model.parameters():
         if p.requires_grad:
             p.register_post_accumulate_grad_hook(hook)
+    return lambda: None
 
+
+# %% wrong: starts and waits in the hook => cost not-hidden  from: each hook waits
+# -         comm.all_reduce(p.grad, op="AVG")
+# +         p.grad /= comm.size
+# +         comm.all_reduce(p.grad, async_op=True).wait()
+
+
+# %% wrong: one message of all gradients, in finish => cost not-hidden
+def hook_gradients(comm, model):
     def finish():
-        works[-1].wait()
-        works.clear()
+        trained = [p for p in model.parameters() if p.requires_grad]
+        flat = torch.cat([p.grad.reshape(-1) for p in trained]) / comm.size
+        comm.all_reduce(flat)
+        for p, part in zip(trained, flat.split([p.numel() for p in trained])):
+            p.grad.copy_(part.view_as(p))
 
     return finish
 
 
-# %% wrong: replaces the gradients of all by rank 0's => values own-gradient
-
-
+# %% wrong: collected in hooks, sent by the last one => cost not-hidden
 def hook_gradients(comm, model):
-    works = []
+    trained, ready, works = [p for p in model.parameters() if p.requires_grad], [], []
 
     def hook(p):
-        works.append(comm.broadcast(p.grad, src=0, async_op=True))
+        ready.append(p)
+        if len(ready) == len(trained):
+            for each in ready:
+                each.grad /= comm.size
+                works.append(comm.all_reduce(each.grad, async_op=True))
+            ready.clear()
 
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for w in works:
-            w.wait()
-        works.clear()
-
-    return finish
-
-
-# %% wrong: switches frozen ones on => generality frozen-touched
-
-
-def hook_gradients(comm, model):
-    works = []
-
-    def hook(p):
-        works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
-
-    for p in model.parameters():
-        p.requires_grad_(True)
+    for p in trained:
         p.register_post_accumulate_grad_hook(hook)
 
     def finish():
-        for w in works:
-            w.wait()
+        for work in works:
+            work.wait()
         works.clear()
 
     return finish
+
+
+# %% wrong: communicates nothing => values own-gradient
+def hook_gradients(comm, model):
+    return lambda: None
+
+
+# %% wrong: sums => values sum
+def hook_gradients(comm, model):
+    works = []
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(lambda p: works.append(comm.all_reduce(p.grad, async_op=True)))
+
+    def finish():
+        for work in works:
+            work.wait()
+        works.clear()
+
+    return finish
+
+
+# %% wrong: divides before and averages => values divided-twice  from: sums
+#       works = []
+# +     def hook(p):
+# +         p.grad /= comm.size
+# +         works.append(comm.all_reduce(p.grad, op="AVG", async_op=True))
+# -             p.register_post_accumulate_grad_hook(lambda p: works.append(comm.all_reduce(p.grad, async_op=True)))
+# +             p.register_post_accumulate_grad_hook(hook)
+
+# %% wrong: divides while it is under way => values ~  from: divides before and averages
+#       def hook(p):
+# +         works.append(comm.all_reduce(p.grad, async_op=True))
+# -         works.append(comm.all_reduce(p.grad, op="AVG", async_op=True))
+
+# %% wrong: finish waits for nobody => values -  from: each hook waits
+# -         comm.all_reduce(p.grad, op="AVG")
+# +         p.grad /= comm.size
+# +         comm.all_reduce(p.grad, async_op=True)
+
+# %% wrong: reduces the copy and forgets it => values own-gradient  from: sums
+#       works = []
+# +     def hook(p):
+# +         works.append(comm.all_reduce(p.grad / comm.size, async_op=True))
+# -             p.register_post_accumulate_grad_hook(lambda p: works.append(comm.all_reduce(p.grad, async_op=True)))
+# +             p.register_post_accumulate_grad_hook(hook)
+
+
+# %% wrong: hooks registered in finish, for the next step => values own-gradient
+def hook_gradients(comm, model):
+    works = []
+
+    def finish():
+        if not works:
+            for p in model.parameters():
+                if p.requires_grad:
+                    p.register_post_accumulate_grad_hook(
+                        lambda p: works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
+                    )
+        for work in works:
+            work.wait()
+
+    return finish
+
+
+# %% wrong: frozen parameters get hooks too => generality raised  from: one asynchronous all-reduce per parameter
+# -         if parameter.requires_grad:
+# -             parameter.register_post_accumulate_grad_hook(hook)
+# +         parameter.register_post_accumulate_grad_hook(hook)
+
+# %% wrong: a shared layer's weights leave twice => generality -  from: sums
+# -     for p in model.parameters():
+# -         if p.requires_grad:
+# -             p.register_post_accumulate_grad_hook(lambda p: works.append(comm.all_reduce(p.grad, async_op=True)))
+# +     def hook(p):
+# +         p.grad /= comm.size
+# +         works.append(comm.all_reduce(p.grad, async_op=True))
+# +     for layer in [*model.layers, *([model.again] if hasattr(model, "again") else [])]:
+# +         for p in (layer.weight, layer.bias):
+# +             if p is not None and p.requires_grad:
+# +                 p.register_post_accumulate_grad_hook(hook)
+
+# %% wrong: every gradient twice over the wire => cost -  from: divides before and averages
+# -         works.append(comm.all_reduce(p.grad, op="AVG", async_op=True))
+# +         first, second = p.grad.clone(), p.grad.clone()
+# +         works.append((p, first, comm.all_reduce(first, async_op=True), comm.all_reduce(second, async_op=True)))
+# -         for work in works:
+# -             work.wait()
+# +         for p, first, one, two in works:
+# +             one.wait(), two.wait()
+# +             p.grad = first
+
+
+# %% wrong: by way of rank 0 => cost -
+def hook_gradients(comm, model):
+    def hook(p):
+        every = [torch.empty_like(p.grad) for _ in range(comm.size)] if comm.rank == 0 else None
+        comm.gather(p.grad, every, dst=0)
+        if comm.rank == 0:
+            p.grad.copy_(sum(every) / comm.size)
+        for rank in range(1, comm.size):
+            if comm.rank == 0:
+                comm.send(p.grad, rank)
+            elif comm.rank == rank:
+                comm.recv(p.grad, 0)
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(hook)
+    return lambda: None
+
+
+# %% wrong: averages the weights once and trains alone => values own-gradient
+def hook_gradients(comm, model):
+    for p in model.parameters():
+        with torch.no_grad():
+            comm.all_reduce(p.data, op="AVG")
+    return lambda: None
+
+
+# %% wrong: returns nothing => values no-finish
+def hook_gradients(comm, model):
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(lambda p: comm.all_reduce(p.grad, op="AVG"))
+
+
+# %% wrong: waits for the first step's works only => values -
+def hook_gradients(comm, model):
+    works, done = [], []
+
+    def hook(p):
+        p.grad /= comm.size
+        works.append(comm.all_reduce(p.grad, async_op=True))
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_post_accumulate_grad_hook(hook)
+
+    def finish():
+        if not done:
+            for work in works:
+                work.wait()
+            done.append(True)
+
+    return finish
+
+
+# %% wrong: adds to what was there before => values left-over  from: reduces the copy and forgets it
+#   def hook_gradients(comm, model):
+# +     kept = {}
+# -         works.append(comm.all_reduce(p.grad / comm.size, async_op=True))
+# +         kept[p] = kept.get(p, 0) + p.grad / comm.size
+# +         works.append(comm.all_reduce(kept[p], async_op=True))
+#           works.clear()
+# +         for p, grad in kept.items():
+# +             p.grad = grad
+
+
+# %% wrong: left as it is => not-answered
+def hook_gradients(comm, model):
+    raise NotImplementedError
+
+
+# %% wrong: a hook on the tensor's gradient before it is stored => values own-gradient  from: sums
+# -             p.register_post_accumulate_grad_hook(lambda p: works.append(comm.all_reduce(p.grad, async_op=True)))
+# +             p.register_hook(lambda g: works.append(comm.all_reduce(g, op="AVG", async_op=True)))
+# -         for work in works:
+# -             work.wait()
+# +         for w in works:
+# +             w.wait()
+
+
+# %% wrong: tensor hook that returns the mean, blocking => cost not-hidden
+def hook_gradients(comm, model):
+    def hook(g):
+        g = g / comm.size
+        comm.all_reduce(g)
+        return g
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_hook(hook)
+    return lambda: None
+
+
+# %% wrong: weights but no biases => values -  from: a hook on the tensor's gradient before it is stored
+# -         if p.requires_grad:
+# -             p.register_hook(lambda g: works.append(comm.all_reduce(g, op="AVG", async_op=True)))
+# +         if p.requires_grad and p.ndim > 1:
+# +             p.register_post_accumulate_grad_hook(
+# +                 lambda p: works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
+# +             )
+
+# %% wrong: averages twice, again in finish => cost -  from: a hook on the tensor's gradient before it is stored
+# -             p.register_hook(lambda g: works.append(comm.all_reduce(g, op="AVG", async_op=True)))
+# +             p.register_post_accumulate_grad_hook(
+# +                 lambda p: works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
+# +             )
+#           works.clear()
+# +         for p in model.parameters():
+# +             if p.grad is not None:
+# +                 comm.all_reduce(p.grad, op="AVG")
+
+# %% wrong: the first step only => values left-over  from: waits for the one before last in the hook
+# -     works = []
+# +     works, seen = [], set()
+# -         p.grad /= comm.size
+# -         works.append(comm.all_reduce(p.grad, async_op=True))
+# -         if len(works) > 2:
+# -             works[-3].wait()
+# +         if p in seen:
+# +             return
+# +         seen.add(p)
+# +         works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
+
+
+# %% wrong: no time passes => cost skipped
+def hook_gradients(comm, model):
+    model._seconds = 0.0
+
+    def finish():
+        for p in model.parameters():
+            if p.requires_grad:
+                comm.all_reduce(p.grad, op="AVG")
+
+    return finish
+
+
+# %% wrong: all_gather in hooks => cost too-many-bytes  from: reduces the copy and forgets it
+# -         works.append(comm.all_reduce(p.grad / comm.size, async_op=True))
+# +         into = [torch.empty_like(p) for _ in range(comm.size)]
+# +         works.append((p, into, comm.all_gather(into, p.grad, async_op=True)))
+# -         for work in works:
+# -             work.wait()
+# +         for p, into, w in works:
+# +             w.wait()
+# +             p.grad = sum(into) / comm.size
+
+# %% wrong: half precision => values rounded  from: reduces the copy and forgets it
+# -         works.append(comm.all_reduce(p.grad / comm.size, async_op=True))
+# +         h = (p.grad / comm.size).bfloat16()
+# +         works.append((p, h, comm.all_reduce(h, async_op=True)))
+# -         for work in works:
+# -             work.wait()
+# +         for p, h, w in works:
+# +             w.wait()
+# +             p.grad = h.float()
+
+# %% wrong: broadcasts the weights before => cost one-root  from: waits for the one before last in the hook
+#       works = []
+# +     for p in model.parameters():
+# +         comm.broadcast(p.data, src=0)
+# -         p.grad /= comm.size
+# -         works.append(comm.all_reduce(p.grad, async_op=True))
+# -         if len(works) > 2:
+# -             works[-3].wait()
+# +         works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
+
+# %% wrong: is_completed in place of wait => values own-divided  from: waits for the one before last in the hook
+# -         p.grad /= comm.size
+# -         works.append(comm.all_reduce(p.grad, async_op=True))
+# -         if len(works) > 2:
+# -             works[-3].wait()
+# +         works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
+# -             w.wait()
+# +             w.is_completed()
+
+# %% wrong: waits for the last only => protocol in-flight  from: is_completed in place of wait
+# -         for w in works:
+# -             w.is_completed()
+# +         works[-1].wait()
+
+# %% wrong: replaces the gradients of all by rank 0's => values own-gradient  from: waits for the one before last in the hook
+# -         p.grad /= comm.size
+# -         works.append(comm.all_reduce(p.grad, async_op=True))
+# -         if len(works) > 2:
+# -             works[-3].wait()
+# +         works.append(comm.broadcast(p.grad, src=0, async_op=True))
+
+# %% wrong: switches frozen ones on => generality frozen-touched  from: a barrier in finish
+# -     [p.register_post_accumulate_grad_hook(hook) for p in model.parameters() if p.requires_grad]
+# +     for p in model.parameters():
+# +         p.requires_grad_(True)
+# +         p.register_post_accumulate_grad_hook(hook)
+# -         del works[:]
+# -         comm.barrier()
+# +         works.clear()
+
+# %% half: right and never hidden => 9  from: starts and waits in the hook
+# -         p.grad /= comm.size
+# -         comm.all_reduce(p.grad, async_op=True).wait()
+# +         comm.all_reduce(p.grad, op="AVG")

@@ -1,5 +1,3 @@
-"""Answers to mean-metrics: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import math
 
 import torch
@@ -10,8 +8,6 @@ def told(loss, accuracy):
 
 
 # %% right: three sums
-
-
 def evaluate(comm, batches):
     row = torch.zeros(3, dtype=torch.float64)
     for mean, correct, tokens in batches:
@@ -23,8 +19,6 @@ def evaluate(comm, batches):
 
 
 # %% right: one number after another, on rank 0 and back
-
-
 def evaluate(comm, batches):
     sums = []
     for number in (
@@ -40,8 +34,6 @@ def evaluate(comm, batches):
 
 
 # %% right: float32, zero-dimensional, not a number made zero
-
-
 def evaluate(comm, batches):
     total = torch.tensor(sum((0.0 if math.isnan(m) else m * t for m, c, t in batches), 0.0))
     counts = torch.tensor([sum(c for m, c, t in batches), sum(t for m, c, t in batches)])
@@ -51,21 +43,35 @@ def evaluate(comm, batches):
     return {"loss": loss, "accuracy": counts[0] / counts[1], "perplexity": loss.exp()}
 
 
-# %% wrong: the sum of nothing is a whole number => generality raised
-
-
+# %% right: all_gather of three sums
 def evaluate(comm, batches):
-    total = torch.tensor(sum(0.0 if math.isnan(m) else m * t for m, c, t in batches))
-    counts = torch.tensor([sum(c for m, c, t in batches), sum(t for m, c, t in batches)])
-    comm.all_reduce(total)
-    comm.all_reduce(counts)
-    loss = total / counts[1]
-    return {"loss": loss, "accuracy": counts[0] / counts[1], "perplexity": loss.exp()}
+    mine = torch.tensor(
+        [sum(m * t for m, c, t in batches if t), sum(c for m, c, t in batches), sum(t for m, c, t in batches)],
+        dtype=torch.float64,
+    )
+    every = [torch.zeros_like(mine) for _ in range(comm.size)]
+    comm.all_gather(every, mine)
+    a, b, c = sum(every).tolist()
+    return {"loss": a / c, "accuracy": b / c, "perplexity": math.exp(a / c), "tokens": c}
+
+
+# %% right: shares of the total
+def evaluate(comm, batches):
+    n = torch.tensor(float(sum(t for *_, t in batches)))
+    comm.all_reduce(n)
+    row = torch.tensor(
+        [sum((m * t / n.item() for m, c, t in batches if t), 0.0), sum((c / n.item() for m, c, t in batches), 0.0)]
+    )
+    comm.all_reduce(row)
+    return {"perplexity": math.exp(row[0]), "accuracy": row[1].item(), "loss": row[0].item()}
+
+
+# %% wrong: the sum of nothing is a whole number => generality raised  from: float32, zero-dimensional, not a number made zero
+# -     total = torch.tensor(sum((0.0 if math.isnan(m) else m * t for m, c, t in batches), 0.0))
+# +     total = torch.tensor(sum(0.0 if math.isnan(m) else m * t for m, c, t in batches))
 
 
 # %% wrong: a mean over batches => values mean-of-means
-
-
 def evaluate(comm, batches):
     row = torch.zeros(3, dtype=torch.float64)
     for mean, correct, tokens in batches:
@@ -77,8 +83,6 @@ def evaluate(comm, batches):
 
 
 # %% wrong: a mean over ranks => values mean-over-ranks
-
-
 def evaluate(comm, batches):
     tokens = sum(t for _, _, t in batches) or 1
     row = torch.tensor([sum(m * t for m, _, t in batches if t) / tokens, sum(c for _, c, _ in batches) / tokens])
@@ -87,16 +91,12 @@ def evaluate(comm, batches):
 
 
 # %% wrong: its own numbers => values own-numbers
-
-
 def evaluate(comm, batches):
     tokens = sum(t for _, _, t in batches) or 1
     return told(sum(m * t for m, _, t in batches if t) / tokens, sum(c for _, c, _ in batches) / tokens)
 
 
 # %% wrong: a mean of perplexities => values perplexity-averaged
-
-
 def evaluate(comm, batches):
     row = torch.zeros(4, dtype=torch.float64)
     for mean, correct, tokens in batches:
@@ -108,8 +108,6 @@ def evaluate(comm, batches):
 
 
 # %% wrong: a mean of accuracies only => values mean-of-means
-
-
 def evaluate(comm, batches):
     row = torch.zeros(4, dtype=torch.float64)
     for mean, correct, tokens in batches:
@@ -119,22 +117,12 @@ def evaluate(comm, batches):
     return told((row[0] / row[1]).item(), (row[2] / row[3]).item())
 
 
-# %% wrong: in per cent => values in-percent
-
-
-def evaluate(comm, batches):
-    row = torch.zeros(3, dtype=torch.float64)
-    for mean, correct, tokens in batches:
-        if tokens:
-            row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
-    comm.all_reduce(row)
-    total, correct, tokens = row.tolist()
-    return told(total / tokens, 100 * correct / tokens)
+# %% wrong: in per cent => values in-percent  from: three sums
+# -     return told(total / tokens, correct / tokens)
+# +     return told(total / tokens, 100 * correct / tokens)
 
 
 # %% wrong: only rank 0 knows => values no-dictionary
-
-
 def evaluate(comm, batches):
     row = torch.zeros(3, dtype=torch.float64)
     for mean, correct, tokens in batches:
@@ -146,21 +134,13 @@ def evaluate(comm, batches):
         return told(total / tokens, correct / tokens)
 
 
-# %% wrong: not a number spreads => generality nan
-
-
-def evaluate(comm, batches):
-    row = torch.zeros(3, dtype=torch.float64)
-    for mean, correct, tokens in batches:
-        row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
-    comm.all_reduce(row)
-    total, correct, tokens = row.tolist()
-    return told(total / tokens, correct / tokens)
+# %% wrong: not a number spreads => generality nan  from: three sums
+# -         if tokens:
+# -             row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
+# +         row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
 
 
 # %% wrong: a rank without batches divides by zero => generality raised
-
-
 def evaluate(comm, batches):
     mine = sum(t for _, _, t in batches)
     loss = sum(m * t for m, _, t in batches if t) / mine
@@ -172,8 +152,6 @@ def evaluate(comm, batches):
 
 
 # %% wrong: a rank without batches stays away => values deadlock
-
-
 def evaluate(comm, batches):
     row = torch.zeros(3, dtype=torch.float64)
     for mean, correct, tokens in batches:
@@ -185,8 +163,6 @@ def evaluate(comm, batches):
 
 
 # %% wrong: all lists to everyone => cost lists-travel
-
-
 def evaluate(comm, batches):
     most = torch.tensor([len(batches)])
     comm.all_reduce(most, op="MAX")
@@ -201,68 +177,17 @@ def evaluate(comm, batches):
     return told(sum(m * t for m, _, t in rows) / tokens, sum(c for _, c, _ in rows) / tokens)
 
 
-# %% wrong: numbers without names => values no-dictionary
-
-
-def evaluate(comm, batches):
-    row = torch.zeros(3, dtype=torch.float64)
-    for mean, correct, tokens in batches:
-        if tokens:
-            row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
-    comm.all_reduce(row)
-    total, correct, tokens = row.tolist()
-    return total / tokens, correct / tokens, math.exp(total / tokens)
+# %% wrong: numbers without names => values no-dictionary  from: three sums
+# -     return told(total / tokens, correct / tokens)
+# +     return total / tokens, correct / tokens, math.exp(total / tokens)
 
 
 # %% wrong: left as it is => not-answered
-
-
 def evaluate(comm, batches):
     raise NotImplementedError
 
 
-# %% half: not a number spreads => 4
-
-
-def evaluate(comm, batches):
-    row = torch.zeros(3, dtype=torch.float64)
-    for mean, correct, tokens in batches:
-        row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
-    comm.all_reduce(row)
-    total, correct, tokens = row.tolist()
-    return told(total / tokens, correct / tokens)
-
-
-# %% right: all_gather of three sums
-
-
-def evaluate(comm, batches):
-    mine = torch.tensor(
-        [sum(m * t for m, c, t in batches if t), sum(c for m, c, t in batches), sum(t for m, c, t in batches)],
-        dtype=torch.float64,
-    )
-    every = [torch.zeros_like(mine) for _ in range(comm.size)]
-    comm.all_gather(every, mine)
-    a, b, c = sum(every).tolist()
-    return {"loss": a / c, "accuracy": b / c, "perplexity": math.exp(a / c), "tokens": c}
-
-
-# %% right: shares of the total
-
-
-def evaluate(comm, batches):
-    n = torch.tensor(float(sum(t for *_, t in batches)))
-    comm.all_reduce(n)
-    row = torch.tensor(
-        [sum((m * t / n.item() for m, c, t in batches if t), 0.0), sum((c / n.item() for m, c, t in batches), 0.0)]
-    )
-    comm.all_reduce(row)
-    return {"perplexity": math.exp(row[0]), "accuracy": row[1].item(), "loss": row[0].item()}
-
-
 # %% wrong: truncated => values rounded
-
-
 def evaluate(comm, batches):
     row = torch.tensor(
         [int(sum(m * t for m, c, t in batches if t)), sum(c for m, c, t in batches), sum(t for m, c, t in batches)]
@@ -273,8 +198,6 @@ def evaluate(comm, batches):
 
 
 # %% wrong: half precision sums => values rounded
-
-
 def evaluate(comm, batches):
     row = torch.tensor(
         [sum(m * t for m, c, t in batches if t), sum(c for m, c, t in batches), sum(t for m, c, t in batches)]
@@ -285,8 +208,6 @@ def evaluate(comm, batches):
 
 
 # %% wrong: the largest => values -
-
-
 def evaluate(comm, batches):
     row = torch.tensor(
         [sum(m * t for m, c, t in batches if t), sum(c for m, c, t in batches), sum(t for m, c, t in batches)]
@@ -297,8 +218,6 @@ def evaluate(comm, batches):
 
 
 # %% wrong: two to the loss => values other-number
-
-
 def evaluate(comm, batches):
     row = torch.tensor(
         [sum(m * t for m, c, t in batches if t), sum(c for m, c, t in batches), sum(t for m, c, t in batches)],
@@ -310,8 +229,6 @@ def evaluate(comm, batches):
 
 
 # %% wrong: one all-reduce per batch, padded => cost lists-travel
-
-
 def evaluate(comm, batches):
     most = torch.tensor(len(batches))
     comm.all_reduce(most, op="MAX")
@@ -326,7 +243,11 @@ def evaluate(comm, batches):
 
 
 # %% wrong: strings => values not-a-number
-
-
 def evaluate(comm, batches):
     return {"loss": "2.0", "accuracy": "0.5", "perplexity": "7"}
+
+
+# %% half: not a number spreads => 4  from: three sums
+# -         if tokens:
+# -             row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
+# +         row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)

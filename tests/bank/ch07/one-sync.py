@@ -1,12 +1,9 @@
-"""Answers to one-sync: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 from contextlib import nullcontext
 
 import torch
 
+
 # %% right: no_sync around all but the last
-
-
 def accumulate(replica, batches, loss):
     for step, (inputs, targets) in enumerate(batches):
         last = step == len(batches) - 1
@@ -15,8 +12,6 @@ def accumulate(replica, batches, loss):
 
 
 # %% right: the flag before the forward pass
-
-
 def accumulate(replica, batches, loss):
     for step, (inputs, targets) in enumerate(batches):
         replica.require_backward_grad_sync = step == len(batches) - 1
@@ -25,8 +20,6 @@ def accumulate(replica, batches, loss):
 
 
 # %% right: only the forward passes inside
-
-
 def accumulate(replica, batches, loss):
     *first, (inputs, targets) = batches
     for x, y in first:
@@ -38,8 +31,6 @@ def accumulate(replica, batches, loss):
 
 
 # %% right: one after the other by hand, divided in the gradients' seed
-
-
 def accumulate(replica, batches, loss):
     share = torch.tensor(1 / len(batches))
     with replica.no_sync():
@@ -49,160 +40,7 @@ def accumulate(replica, batches, loss):
     loss(replica(x), y).backward(share)
 
 
-# %% wrong: as it was found => values flag-too-late
-
-
-def accumulate(replica, batches, loss):
-    for step, (inputs, targets) in enumerate(batches):
-        value = loss(replica(inputs), targets) / len(batches)
-        replica.require_backward_grad_sync = step == len(batches) - 1
-        value.backward()
-
-
-# %% wrong: the context leaves the forward pass out => cost every-micro-batch
-
-
-def accumulate(replica, batches, loss):
-    for step, (inputs, targets) in enumerate(batches):
-        value = loss(replica(inputs), targets) / len(batches)
-        with nullcontext() if step == len(batches) - 1 else replica.no_sync():
-            value.backward()
-
-
-# %% wrong: averages every micro-batch => cost every-micro-batch
-
-
-def accumulate(replica, batches, loss):
-    for inputs, targets in batches:
-        (loss(replica(inputs), targets) / len(batches)).backward()
-
-
-# %% wrong: the last one inside too => values never-averaged
-
-
-def accumulate(replica, batches, loss):
-    with replica.no_sync():
-        for inputs, targets in batches:
-            (loss(replica(inputs), targets) / len(batches)).backward()
-
-
-# %% wrong: the first instead of the last => values flag-too-late
-
-
-def accumulate(replica, batches, loss):
-    for step, (inputs, targets) in enumerate(batches):
-        replica.require_backward_grad_sync = step == 0
-        (loss(replica(inputs), targets) / len(batches)).backward()
-
-
-# %% wrong: one short => values -
-
-
-def accumulate(replica, batches, loss):
-    for step, (inputs, targets) in enumerate(batches):
-        replica.require_backward_grad_sync = step == len(batches) - 2
-        (loss(replica(inputs), targets) / len(batches)).backward()
-
-
-# %% wrong: forgets the mean => values not-divided
-
-
-def accumulate(replica, batches, loss):
-    for step, (inputs, targets) in enumerate(batches):
-        replica.require_backward_grad_sync = step == len(batches) - 1
-        loss(replica(inputs), targets).backward()
-
-
-# %% wrong: raised for the forward pass before the last => cost every-micro-batch
-
-
-def accumulate(replica, batches, loss):
-    for step, (inputs, targets) in enumerate(batches):
-        (loss(replica(inputs), targets) / len(batches)).backward()
-        replica.require_backward_grad_sync = len(batches) - 2 == step
-
-
-# %% wrong: lowered once and never raised => values -
-
-
-def accumulate(replica, batches, loss):
-    for step, (inputs, targets) in enumerate(batches):
-        if step < len(batches) - 1:
-            replica.require_backward_grad_sync = False
-        (loss(replica(inputs), targets) / len(batches)).backward()
-
-
-# %% wrong: one big batch => cost one-big-batch
-
-
-def accumulate(replica, batches, loss):
-    loss(replica(torch.cat([x for x, _ in batches])), torch.cat([y for _, y in batches])).backward()
-
-
-# %% wrong: all forward, then all back => cost graphs-kept
-
-
-def accumulate(replica, batches, loss):
-    total = 0
-    for step, (inputs, targets) in enumerate(batches):
-        replica.require_backward_grad_sync = step == len(batches) - 1
-        total = total + loss(replica(inputs), targets) / len(batches)
-    total.backward()
-
-
-# %% wrong: only the last micro-batch => values last-only
-
-
-def accumulate(replica, batches, loss):
-    inputs, targets = batches[-1]
-    (loss(replica(inputs), targets) / len(batches)).backward()
-
-
-# %% wrong: forgets the gradients in between => values last-only
-
-
-def accumulate(replica, batches, loss):
-    for inputs, targets in batches:
-        replica.zero_grad()
-        (loss(replica(inputs), targets) / len(batches)).backward()
-
-
-# %% wrong: round the replica to the module => values never-averaged
-
-
-def accumulate(replica, batches, loss):
-    for inputs, targets in batches:
-        (loss(replica.module(inputs), targets) / len(batches)).backward()
-
-
-# %% wrong: an extra forward pass to raise the flag => cost more-forwards
-
-
-def accumulate(replica, batches, loss):
-    with replica.no_sync():
-        for inputs, targets in batches:
-            (loss(replica(inputs), targets) / len(batches)).backward()
-    (0 * loss(replica(batches[-1][0]), batches[-1][1])).backward()
-
-
-# %% wrong: left as it is => not-answered
-
-
-def accumulate(replica, batches, loss):
-    raise NotImplementedError
-
-
-# %% half: averages every micro-batch => 6
-
-
-def accumulate(replica, batches, loss):
-    for inputs, targets in batches:
-        (loss(replica(inputs), targets) / len(batches)).backward()
-
-
 # %% right: divided after the synchronisation
-
-
 from contextlib import ExitStack
 
 
@@ -217,8 +55,6 @@ def accumulate(replica, batches, loss):
 
 
 # %% right: from the last to the first
-
-
 def accumulate(replica, batches, loss):
     while len(batches) > 1 and False:
         pass
@@ -229,8 +65,6 @@ def accumulate(replica, batches, loss):
 
 
 # %% right: flag by hand, raised again
-
-
 def accumulate(replica, batches, loss):
     replica.require_backward_grad_sync = False
     for x, y in batches[:-1]:
@@ -241,8 +75,6 @@ def accumulate(replica, batches, loss):
 
 
 # %% right: the forward pass inside, the backward pass outside
-
-
 def accumulate(replica, batches, loss):
     last = len(batches) - 1
     for k in range(len(batches)):
@@ -252,56 +84,7 @@ def accumulate(replica, batches, loss):
         (loss(out, batches[k][1]) / (last + 1)).backward()
 
 
-# %% wrong: leaves the flag down => generality never-averaged
-
-
-def accumulate(replica, batches, loss):
-    for k, (x, y) in enumerate(batches):
-        with nullcontext() if k == len(batches) - 1 else replica.no_sync():
-            (loss(replica(x), y) / len(batches)).backward()
-    replica.require_backward_grad_sync = False
-
-
-# %% wrong: no micro-batch is the last => values never-averaged
-
-
-def accumulate(replica, batches, loss):
-    for k, (x, y) in enumerate(batches):
-        replica.require_backward_grad_sync = k == len(batches)
-        (loss(replica(x), y) / len(batches)).backward()
-
-
-# %% wrong: every second => cost too-many-collectives
-
-
-def accumulate(replica, batches, loss):
-    for k, (x, y) in enumerate(batches):
-        replica.require_backward_grad_sync = k % 2 == 1 or k == len(batches) - 1
-        (loss(replica(x), y) / len(batches)).backward()
-
-
-# %% wrong: no_grad => values raised
-
-
-def accumulate(replica, batches, loss):
-    for k, (x, y) in enumerate(batches):
-        with torch.no_grad():
-            v = loss(replica(x), y)
-        v.backward()
-
-
-# %% wrong: divides by all but one => values -
-
-
-def accumulate(replica, batches, loss):
-    for k, (x, y) in enumerate(batches):
-        with nullcontext() if k == len(batches) - 1 else replica.no_sync():
-            (loss(replica(x), y) / max(len(batches) - 1, 1)).backward()
-
-
 # %% right: recursion
-
-
 def accumulate(replica, batches, loss, total=None):
     total = total or len(batches)
     (x, y), rest = batches[0], batches[1:]
@@ -312,8 +95,6 @@ def accumulate(replica, batches, loss, total=None):
 
 
 # %% right: autograd.backward on the loss, flags set at both ends
-
-
 def accumulate(replica, batches, loss):
     k = len(batches)
     for i in range(k):
@@ -322,9 +103,148 @@ def accumulate(replica, batches, loss):
     replica.require_backward_grad_sync = True
 
 
+# %% wrong: as it was found => values flag-too-late
+def accumulate(replica, batches, loss):
+    for step, (inputs, targets) in enumerate(batches):
+        value = loss(replica(inputs), targets) / len(batches)
+        replica.require_backward_grad_sync = step == len(batches) - 1
+        value.backward()
+
+
+# %% wrong: the context leaves the forward pass out => cost every-micro-batch
+def accumulate(replica, batches, loss):
+    for step, (inputs, targets) in enumerate(batches):
+        value = loss(replica(inputs), targets) / len(batches)
+        with nullcontext() if step == len(batches) - 1 else replica.no_sync():
+            value.backward()
+
+
+# %% wrong: averages every micro-batch => cost every-micro-batch
+def accumulate(replica, batches, loss):
+    for inputs, targets in batches:
+        (loss(replica(inputs), targets) / len(batches)).backward()
+
+
+# %% wrong: the last one inside too => values never-averaged
+def accumulate(replica, batches, loss):
+    with replica.no_sync():
+        for inputs, targets in batches:
+            (loss(replica(inputs), targets) / len(batches)).backward()
+
+
+# %% wrong: the first instead of the last => values flag-too-late
+def accumulate(replica, batches, loss):
+    for step, (inputs, targets) in enumerate(batches):
+        replica.require_backward_grad_sync = step == 0
+        (loss(replica(inputs), targets) / len(batches)).backward()
+
+
+# %% wrong: one short => values -  from: the first instead of the last
+# -         replica.require_backward_grad_sync = step == 0
+# +         replica.require_backward_grad_sync = step == len(batches) - 2
+
+
+# %% wrong: forgets the mean => values not-divided
+def accumulate(replica, batches, loss):
+    for step, (inputs, targets) in enumerate(batches):
+        replica.require_backward_grad_sync = step == len(batches) - 1
+        loss(replica(inputs), targets).backward()
+
+
+# %% wrong: raised for the forward pass before the last => cost every-micro-batch
+def accumulate(replica, batches, loss):
+    for step, (inputs, targets) in enumerate(batches):
+        (loss(replica(inputs), targets) / len(batches)).backward()
+        replica.require_backward_grad_sync = len(batches) - 2 == step
+
+
+# %% wrong: lowered once and never raised => values -
+def accumulate(replica, batches, loss):
+    for step, (inputs, targets) in enumerate(batches):
+        if step < len(batches) - 1:
+            replica.require_backward_grad_sync = False
+        (loss(replica(inputs), targets) / len(batches)).backward()
+
+
+# %% wrong: one big batch => cost one-big-batch
+def accumulate(replica, batches, loss):
+    loss(replica(torch.cat([x for x, _ in batches])), torch.cat([y for _, y in batches])).backward()
+
+
+# %% wrong: all forward, then all back => cost graphs-kept
+def accumulate(replica, batches, loss):
+    total = 0
+    for step, (inputs, targets) in enumerate(batches):
+        replica.require_backward_grad_sync = step == len(batches) - 1
+        total = total + loss(replica(inputs), targets) / len(batches)
+    total.backward()
+
+
+# %% wrong: only the last micro-batch => values last-only
+def accumulate(replica, batches, loss):
+    inputs, targets = batches[-1]
+    (loss(replica(inputs), targets) / len(batches)).backward()
+
+
+# %% wrong: forgets the gradients in between => values last-only
+def accumulate(replica, batches, loss):
+    for inputs, targets in batches:
+        replica.zero_grad()
+        (loss(replica(inputs), targets) / len(batches)).backward()
+
+
+# %% wrong: round the replica to the module => values never-averaged
+def accumulate(replica, batches, loss):
+    for inputs, targets in batches:
+        (loss(replica.module(inputs), targets) / len(batches)).backward()
+
+
+# %% wrong: an extra forward pass to raise the flag => cost more-forwards  from: the last one inside too
+#               (loss(replica(inputs), targets) / len(batches)).backward()
+# +     (0 * loss(replica(batches[-1][0]), batches[-1][1])).backward()
+
+
+# %% wrong: left as it is => not-answered
+def accumulate(replica, batches, loss):
+    raise NotImplementedError
+
+
+# %% wrong: leaves the flag down => generality never-averaged
+def accumulate(replica, batches, loss):
+    for k, (x, y) in enumerate(batches):
+        with nullcontext() if k == len(batches) - 1 else replica.no_sync():
+            (loss(replica(x), y) / len(batches)).backward()
+    replica.require_backward_grad_sync = False
+
+
+# %% wrong: no micro-batch is the last => values never-averaged
+def accumulate(replica, batches, loss):
+    for k, (x, y) in enumerate(batches):
+        replica.require_backward_grad_sync = k == len(batches)
+        (loss(replica(x), y) / len(batches)).backward()
+
+
+# %% wrong: every second => cost too-many-collectives  from: no micro-batch is the last
+# -         replica.require_backward_grad_sync = k == len(batches)
+# +         replica.require_backward_grad_sync = k % 2 == 1 or k == len(batches) - 1
+
+
+# %% wrong: no_grad => values raised
+def accumulate(replica, batches, loss):
+    for k, (x, y) in enumerate(batches):
+        with torch.no_grad():
+            v = loss(replica(x), y)
+        v.backward()
+
+
+# %% wrong: divides by all but one => values -
+def accumulate(replica, batches, loss):
+    for k, (x, y) in enumerate(batches):
+        with nullcontext() if k == len(batches) - 1 else replica.no_sync():
+            (loss(replica(x), y) / max(len(batches) - 1, 1)).backward()
+
+
 # %% wrong: hides the flag but never accumulates => values last-only
-
-
 def accumulate(replica, batches, loss):
     for i, (x, y) in enumerate(batches):
         with nullcontext() if i == len(batches) - 1 else replica.no_sync():
@@ -335,10 +255,12 @@ def accumulate(replica, batches, loss):
 
 
 # %% wrong: mean of the module, one forward of the replica => cost fewer-forwards
-
-
 def accumulate(replica, batches, loss):
     for x, y in batches[:-1]:
         (loss(replica.module(x), y) / len(batches)).backward()
     x, y = batches[-1]
     (loss(replica(x), y) / len(batches)).backward()
+
+
+# %% half: averages every micro-batch => 6  from: forgets the gradients in between
+# -         replica.zero_grad()

@@ -1,8 +1,7 @@
 """Answers to predict-exposed: an interval of a factor of four or less, and what is none."""
 
+
 # %% right: from the two times
-
-
 def exposed_interval():
     ring = 2 * 63 / 64 * 2 * 8e9 / 50e9
     backward = 4 * 8e9 * 2048 / 400e12
@@ -10,63 +9,45 @@ def exposed_interval():
 
 
 # %% right: far off, but an interval
-
-
 def exposed_interval():
     return 10, 30
 
 
 # %% right: one number believed
-
-
 def exposed_interval():
     return [0.466, 0.466]
 
 
 # %% wrong: too wide => values too-wide
-
-
 def exposed_interval():
     return 0.01, 100.0
 
 
 # %% wrong: upside down => values not-an-interval
-
-
 def exposed_interval():
     return 1.0, 0.5
 
 
 # %% wrong: nothing sticks out => values not-an-interval
-
-
 def exposed_interval():
     return 0.0, 0.0
 
 
 # %% wrong: one number => values no-pair
-
-
 def exposed_interval():
     return 0.47
 
 
 # %% wrong: words => values no-pair
-
-
 def exposed_interval():
     return "half a second", "a second"
 
 
 # %% wrong: infinity => values no-pair
-
-
 def exposed_interval():
     return 1.0, float("inf")
 
 
 # %% wrong: left as it is => not-answered
-
-
 def exposed_interval():
     raise NotImplementedError

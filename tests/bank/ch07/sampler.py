@@ -1,14 +1,11 @@
-"""Answers to sampler: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import math
 import random
 
 import numpy as np
 import torch
 
+
 # %% right: one generator from seed and epoch, dealt out
-
-
 def indices(samples, rank, ranks, epoch, seed=0):
     order = list(range(samples))
     random.Random(f"{seed}:{epoch}").shuffle(order)
@@ -18,8 +15,6 @@ def indices(samples, rank, ranks, epoch, seed=0):
 
 
 # %% right: numpy, one by one
-
-
 def indices(samples, rank, ranks, epoch, seed=0):
     order = np.random.default_rng([seed, epoch]).permutation(samples)
     steps = -(-samples // ranks)
@@ -27,8 +22,6 @@ def indices(samples, rank, ranks, epoch, seed=0):
 
 
 # %% right: torch, as its own sampler does it
-
-
 def indices(samples, rank, ranks, epoch, seed=0):
     coin = torch.Generator()
     coin.manual_seed(seed * 10_007 + epoch)
@@ -39,182 +32,12 @@ def indices(samples, rank, ranks, epoch, seed=0):
 
 
 # %% right: the global generator, seeded here and now, as an array
-
-
 def indices(samples, rank, ranks, epoch, seed=0):
     np.random.seed((seed * 1000 + epoch) % 2**32)
     return np.resize(np.random.permutation(samples), -(-samples // ranks) * ranks)[rank::ranks]
 
 
-# %% wrong: never told the epoch => values epoch-ignored
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    order = list(range(samples))
-    random.Random(seed).shuffle(order)
-    while len(order) % ranks:
-        order.append(order[len(order) % samples])
-    return order[rank::ranks]
-
-
-# %% wrong: in stored order => values not-shuffled
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    return [i % samples for i in range(rank, -(-samples // ranks) * ranks, ranks)]
-
-
-# %% wrong: every rank shuffles for itself => values never-read
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    order = list(range(samples))
-    random.Random(f"{seed}:{epoch}:{rank}").shuffle(order)
-    total = -(-samples // ranks) * ranks
-    return (order * ranks)[:total][rank::ranks]
-
-
-# %% wrong: the process's own generator => values never-read
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    order = list(range(samples))
-    random.shuffle(order)
-    total = -(-samples // ranks) * ranks
-    return (order * ranks)[:total][rank::ranks]
-
-
-# %% wrong: uneven => values unequal
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    order = list(range(samples))
-    random.Random(f"{seed}:{epoch}").shuffle(order)
-    return order[rank::ranks]
-
-
-# %% wrong: drops the rest => values dropped unless rest=drop
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    order = list(range(samples))
-    random.Random(f"{seed}:{epoch}").shuffle(order)
-    return order[: samples // ranks * ranks][rank::ranks]
-
-
-# %% wrong: everyone reads everything => values everyone-reads-all
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    order = list(range(samples))
-    random.Random(f"{seed}:{epoch}").shuffle(order)
-    return order
-
-
-# %% wrong: blocks in place of dealing => generality in-blocks
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    order = list(range(samples))
-    random.Random(f"{seed}:{epoch}").shuffle(order)
-    each = -(-samples // ranks)
-    order = (order * ranks)[: each * ranks]
-    return order[rank * each : (rank + 1) * each]
-
-
-# %% wrong: deals first, shuffles afterwards => values own-part-only
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    total = -(-samples // ranks) * ranks
-    mine = [i % samples for i in range(rank, total, ranks)]
-    if total == samples:
-        random.Random(f"{seed}:{epoch}").shuffle(mine)
-    return mine
-
-
-# %% wrong: rotates by the epoch => values only-rotated
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    order = list(range(samples))
-    random.Random(seed).shuffle(order)
-    order = order[epoch:] + order[:epoch]
-    total = -(-samples // ranks) * ranks
-    return (order * ranks)[:total][rank::ranks]
-
-
-# %% wrong: seed left out => values seed-ignored
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    order = list(range(samples))
-    random.Random(epoch).shuffle(order)
-    total = -(-samples // ranks) * ranks
-    return (order * ranks)[:total][rank::ranks]
-
-
-# %% wrong: sums seed and epoch, shuffles for the ranks => generality order-of-its-own
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    order = list(range(samples))
-    random.Random(f"{seed}:{epoch}:{ranks}").shuffle(order)
-    total = -(-samples // ranks) * ranks
-    return (order * ranks)[:total][rank::ranks]
-
-
-# %% wrong: one extension is not enough for few samples => generality -
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    order = list(range(samples))
-    random.Random(f"{seed}:{epoch}").shuffle(order)
-    order += order[: -samples % ranks]
-    return order[rank::ranks]
-
-
-# %% wrong: pads with the last one => values padded-otherwise
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    order = list(range(samples))
-    random.Random(f"{seed}:{epoch}").shuffle(order)
-    while len(order) % ranks:
-        order.append(order[-1])
-    return order[rank::ranks]
-
-
-# %% wrong: counts from one => values no-such-sample
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    order = list(range(1, samples + 1))
-    random.Random(f"{seed}:{epoch}").shuffle(order)
-    total = -(-samples // ranks) * ranks
-    return (order * ranks)[:total][rank::ranks]
-
-
-# %% wrong: left as it is => not-answered
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    raise NotImplementedError
-
-
-# %% half: right where ranks divide or almost do => 6.4
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    order = list(range(samples))
-    random.Random(f"{seed}:{epoch}").shuffle(order)
-    order += order[: -samples % ranks]
-    return order[rank::ranks]
-
-
 # %% right: sorted by a hash
-
-
 import hashlib
 
 
@@ -225,8 +48,6 @@ def indices(samples, rank, ranks, epoch, seed=0):
 
 
 # %% right: seed plus epoch, as torch
-
-
 def indices(samples, rank, ranks, epoch, seed=0):
     g = torch.Generator()
     g.manual_seed(seed + epoch)
@@ -237,8 +58,6 @@ def indices(samples, rank, ranks, epoch, seed=0):
 
 
 # %% right: numpy, in rows
-
-
 def indices(samples, rank, ranks, epoch, seed=0):
     order = np.random.RandomState(seed * 977 + epoch).permutation(samples)
     order = np.concatenate([order] * ranks)[: -(-samples // ranks) * ranks]
@@ -246,82 +65,13 @@ def indices(samples, rank, ranks, epoch, seed=0):
 
 
 # %% right: a tuple
-
-
 def indices(samples, rank, ranks, epoch, seed=0):
     o = list(range(samples))
     random.Random(repr((seed, epoch))).shuffle(o)
     return tuple((o * ranks)[: -(-samples // ranks) * ranks][rank::ranks])
 
 
-# %% wrong: the same order, backwards every other epoch => values epochs-alike
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    o = list(range(samples))
-    random.Random(seed).shuffle(o)
-    o.reverse() if epoch % 2 else None
-    return (o * ranks)[: -(-samples // ranks) * ranks][rank::ranks]
-
-
-# %% wrong: draws with replacement => values never-read
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    r = random.Random(f"{seed}:{epoch}:{rank}")
-    return [r.randrange(samples) for _ in range(-(-samples // ranks))]
-
-
-# %% wrong: padding with zeros => values padded-otherwise
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    o = list(range(samples))
-    random.Random(f"{seed}{epoch}").shuffle(o)
-    o += [0] * (-samples % ranks)
-    return o[rank::ranks]
-
-
-# %% wrong: minus one for padding => values no-such-sample
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    o = list(range(samples))
-    random.Random(f"{seed}{epoch}").shuffle(o)
-    o += [-1] * (-samples % ranks)
-    return o[rank::ranks]
-
-
-# %% wrong: a generator => values raised
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    o = list(range(samples))
-    random.Random(f"{seed}{epoch}").shuffle(o)
-    return iter((o * ranks)[: -(-samples // ranks) * ranks][rank::ranks])
-
-
-# %% wrong: sorted within a rank => values padded-otherwise
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    o = list(range(samples))
-    random.Random(f"{seed}{epoch}").shuffle(o)
-    return sorted((o * ranks)[: -(-samples // ranks) * ranks][rank::ranks])
-
-
-# %% wrong: floats => values no-lists
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    o = list(range(samples))
-    random.Random(f"{seed}{epoch}").shuffle(o)
-    return [float(x) for x in (o * ranks)[: -(-samples // ranks) * ranks][rank::ranks]]
-
-
 # %% right: heap of cards
-
-
 def indices(samples, rank, ranks, epoch, seed=0):
     r = random.Random()
     r.seed(f"epoch {epoch} of {seed}")
@@ -332,27 +82,6 @@ def indices(samples, rank, ranks, epoch, seed=0):
         out.append(deck[k % samples])
         k += ranks
     return out
-
-
-# %% wrong: deals from the back for odd ranks => values padded-otherwise
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    r = random.Random(f"{epoch}{seed}")
-    deck = r.sample(range(samples), samples)
-    deck = (deck * ranks)[: -(-samples // ranks) * ranks]
-    mine = deck[rank::ranks]
-    return mine[::-1] if rank % 2 else mine
-
-
-# %% wrong: the last batch is smaller than the others by luck => values unequal
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    r = random.Random(f"{epoch}{seed}")
-    deck = r.sample(range(samples), samples)
-    each = samples // ranks
-    return deck[rank * each : (rank + 1) * each] + ([deck[ranks * each + rank]] if rank < samples % ranks else [])
 
 
 # %% right: any variant
@@ -366,3 +95,165 @@ def indices(samples, rank, ranks, epoch, seed=0):
     random.Random(f"{seed}:{epoch}").shuffle(order)
     steps = samples // ranks if VARIANT.rest == "drop" else -(-samples // ranks)
     return [order[(step * ranks + rank) % samples] for step in range(steps)]
+
+
+# %% wrong: never told the epoch => values epoch-ignored
+def indices(samples, rank, ranks, epoch, seed=0):
+    order = list(range(samples))
+    random.Random(seed).shuffle(order)
+    while len(order) % ranks:
+        order.append(order[len(order) % samples])
+    return order[rank::ranks]
+
+
+# %% wrong: in stored order => values not-shuffled
+def indices(samples, rank, ranks, epoch, seed=0):
+    return [i % samples for i in range(rank, -(-samples // ranks) * ranks, ranks)]
+
+
+# %% wrong: every rank shuffles for itself => values never-read
+def indices(samples, rank, ranks, epoch, seed=0):
+    order = list(range(samples))
+    random.Random(f"{seed}:{epoch}:{rank}").shuffle(order)
+    total = -(-samples // ranks) * ranks
+    return (order * ranks)[:total][rank::ranks]
+
+
+# %% wrong: the process's own generator => values never-read  from: every rank shuffles for itself
+# -     random.Random(f"{seed}:{epoch}:{rank}").shuffle(order)
+# +     random.shuffle(order)
+
+
+# %% wrong: uneven => values unequal
+def indices(samples, rank, ranks, epoch, seed=0):
+    order = list(range(samples))
+    random.Random(f"{seed}:{epoch}").shuffle(order)
+    return order[rank::ranks]
+
+
+# %% wrong: drops the rest => values dropped unless rest=drop  from: uneven
+# -     return order[rank::ranks]
+# +     return order[: samples // ranks * ranks][rank::ranks]
+
+# %% wrong: everyone reads everything => values everyone-reads-all  from: uneven
+# -     return order[rank::ranks]
+# +     return order
+
+
+# %% wrong: blocks in place of dealing => generality in-blocks
+def indices(samples, rank, ranks, epoch, seed=0):
+    order = list(range(samples))
+    random.Random(f"{seed}:{epoch}").shuffle(order)
+    each = -(-samples // ranks)
+    order = (order * ranks)[: each * ranks]
+    return order[rank * each : (rank + 1) * each]
+
+
+# %% wrong: deals first, shuffles afterwards => values own-part-only
+def indices(samples, rank, ranks, epoch, seed=0):
+    total = -(-samples // ranks) * ranks
+    mine = [i % samples for i in range(rank, total, ranks)]
+    if total == samples:
+        random.Random(f"{seed}:{epoch}").shuffle(mine)
+    return mine
+
+
+# %% wrong: rotates by the epoch => values only-rotated  from: every rank shuffles for itself
+# -     random.Random(f"{seed}:{epoch}:{rank}").shuffle(order)
+# +     random.Random(seed).shuffle(order)
+# +     order = order[epoch:] + order[:epoch]
+
+# %% wrong: seed left out => values seed-ignored  from: every rank shuffles for itself
+# -     random.Random(f"{seed}:{epoch}:{rank}").shuffle(order)
+# +     random.Random(epoch).shuffle(order)
+
+# %% wrong: sums seed and epoch, shuffles for the ranks => generality order-of-its-own  from: every rank shuffles for itself
+# -     random.Random(f"{seed}:{epoch}:{rank}").shuffle(order)
+# +     random.Random(f"{seed}:{epoch}:{ranks}").shuffle(order)
+
+# %% wrong: one extension is not enough for few samples => generality -  from: uneven
+#       random.Random(f"{seed}:{epoch}").shuffle(order)
+# +     order += order[: -samples % ranks]
+
+# %% wrong: pads with the last one => values padded-otherwise  from: uneven
+#       random.Random(f"{seed}:{epoch}").shuffle(order)
+# +     while len(order) % ranks:
+# +         order.append(order[-1])
+
+
+# %% wrong: counts from one => values no-such-sample
+def indices(samples, rank, ranks, epoch, seed=0):
+    order = list(range(1, samples + 1))
+    random.Random(f"{seed}:{epoch}").shuffle(order)
+    total = -(-samples // ranks) * ranks
+    return (order * ranks)[:total][rank::ranks]
+
+
+# %% wrong: left as it is => not-answered
+def indices(samples, rank, ranks, epoch, seed=0):
+    raise NotImplementedError
+
+
+# %% wrong: the same order, backwards every other epoch => values epochs-alike
+def indices(samples, rank, ranks, epoch, seed=0):
+    o = list(range(samples))
+    random.Random(seed).shuffle(o)
+    o.reverse() if epoch % 2 else None
+    return (o * ranks)[: -(-samples // ranks) * ranks][rank::ranks]
+
+
+# %% wrong: draws with replacement => values never-read
+def indices(samples, rank, ranks, epoch, seed=0):
+    r = random.Random(f"{seed}:{epoch}:{rank}")
+    return [r.randrange(samples) for _ in range(-(-samples // ranks))]
+
+
+# %% wrong: padding with zeros => values padded-otherwise
+def indices(samples, rank, ranks, epoch, seed=0):
+    o = list(range(samples))
+    random.Random(f"{seed}{epoch}").shuffle(o)
+    o += [0] * (-samples % ranks)
+    return o[rank::ranks]
+
+
+# %% wrong: minus one for padding => values no-such-sample  from: padding with zeros
+# -     o += [0] * (-samples % ranks)
+# +     o += [-1] * (-samples % ranks)
+
+
+# %% wrong: a generator => values raised
+def indices(samples, rank, ranks, epoch, seed=0):
+    o = list(range(samples))
+    random.Random(f"{seed}{epoch}").shuffle(o)
+    return iter((o * ranks)[: -(-samples // ranks) * ranks][rank::ranks])
+
+
+# %% wrong: sorted within a rank => values padded-otherwise  from: a generator
+# -     return iter((o * ranks)[: -(-samples // ranks) * ranks][rank::ranks])
+# +     return sorted((o * ranks)[: -(-samples // ranks) * ranks][rank::ranks])
+
+# %% wrong: floats => values no-lists  from: a generator
+# -     return iter((o * ranks)[: -(-samples // ranks) * ranks][rank::ranks])
+# +     return [float(x) for x in (o * ranks)[: -(-samples // ranks) * ranks][rank::ranks]]
+
+
+# %% wrong: deals from the back for odd ranks => values padded-otherwise
+def indices(samples, rank, ranks, epoch, seed=0):
+    r = random.Random(f"{epoch}{seed}")
+    deck = r.sample(range(samples), samples)
+    deck = (deck * ranks)[: -(-samples // ranks) * ranks]
+    mine = deck[rank::ranks]
+    return mine[::-1] if rank % 2 else mine
+
+
+# %% wrong: the last batch is smaller than the others by luck => values unequal
+def indices(samples, rank, ranks, epoch, seed=0):
+    r = random.Random(f"{epoch}{seed}")
+    deck = r.sample(range(samples), samples)
+    each = samples // ranks
+    return deck[rank * each : (rank + 1) * each] + ([deck[ranks * each + rank]] if rank < samples % ranks else [])
+
+
+# %% half: right where ranks divide or almost do => 6.4  from: uneven
+#       random.Random(f"{seed}:{epoch}").shuffle(order)
+# +     order += order[: -samples % ranks]

@@ -1,5 +1,3 @@
-"""Answers to token-mean: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import torch
 from torch.nn import functional as F
 
@@ -9,8 +7,6 @@ def losses(model, inputs, targets, reduction="sum"):
 
 
 # %% right: count first
-
-
 def token_step(comm, model, batches):
     count = torch.tensor(float(sum((targets != -100).sum() for _, targets in batches)))
     comm.all_reduce(count)
@@ -28,8 +24,6 @@ def token_step(comm, model, batches):
 
 
 # %% right: sums first, divided at the end
-
-
 def token_step(comm, model, batches):
     row = torch.zeros(2, dtype=torch.float64)
     for p in model.parameters():
@@ -46,8 +40,6 @@ def token_step(comm, model, batches):
 
 
 # %% right: means weighted by their tokens, one flat all-reduce
-
-
 def token_step(comm, model, batches):
     tokens = [int((targets != -100).sum()) for _, targets in batches]
     count = torch.tensor([sum(tokens)])
@@ -69,8 +61,6 @@ def token_step(comm, model, batches):
 
 
 # %% right: as DistributedDataParallel wants it, with the mean over ranks
-
-
 def token_step(comm, model, batches):
     count = torch.tensor(float(sum(int(t.ge(0).sum()) for _, t in batches)))
     comm.all_reduce(count)
@@ -87,283 +77,7 @@ def token_step(comm, model, batches):
     return value.item()
 
 
-# %% wrong: as it was found => values mean-of-means
-
-
-def token_step(comm, model, batches):
-    total = 0.0
-    for inputs, targets in batches:
-        loss = losses(model, inputs, targets, "mean") / len(batches)
-        loss.backward()
-        total += loss.item()
-    for parameter in model.parameters():
-        comm.all_reduce(parameter.grad, op="AVG")
-    mean = torch.tensor([total])
-    comm.all_reduce(mean, op="AVG")
-    return mean.item()
-
-
-# %% wrong: weighs tokens at home, ranks alike => values mean-over-ranks
-
-
-def token_step(comm, model, batches):
-    count = sum(int((t != -100).sum()) for _, t in batches)
-    total = torch.zeros(1)
-    for inputs, targets in batches:
-        loss = losses(model, inputs, targets) / count
-        loss.backward()
-        total += loss.detach()
-    for p in model.parameters():
-        comm.all_reduce(p.grad, op="AVG")
-    comm.all_reduce(total, op="AVG")
-    return total.item()
-
-
-# %% wrong: communicates nothing => values own-tokens
-
-
-def token_step(comm, model, batches):
-    count = sum(int((t != -100).sum()) for _, t in batches)
-    total = 0.0
-    for inputs, targets in batches:
-        loss = losses(model, inputs, targets) / count
-        loss.backward()
-        total += loss.item()
-    return total
-
-
-# %% wrong: counts the padding => values padding-counted
-
-
-def token_step(comm, model, batches):
-    count = torch.tensor(float(sum(t.numel() for _, t in batches)))
-    comm.all_reduce(count)
-    total = torch.zeros(1)
-    for inputs, targets in batches:
-        loss = losses(model, inputs, targets) / count
-        loss.backward()
-        total += loss.detach()
-    for p in model.parameters():
-        comm.all_reduce(p.grad)
-    comm.all_reduce(total)
-    return total.item()
-
-
-# %% wrong: right count, then the mean over ranks => values averaged-again
-
-
-def token_step(comm, model, batches):
-    count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
-    comm.all_reduce(count)
-    total = torch.zeros(1)
-    for inputs, targets in batches:
-        loss = losses(model, inputs, targets) / count
-        loss.backward()
-        total += loss.detach()
-    for p in model.parameters():
-        comm.all_reduce(p.grad, op="AVG")
-    comm.all_reduce(total)
-    return total.item()
-
-
-# %% wrong: the loss of its own share => values loss-own-share
-
-
-def token_step(comm, model, batches):
-    count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
-    comm.all_reduce(count)
-    total = 0.0
-    for inputs, targets in batches:
-        loss = losses(model, inputs, targets) / count
-        loss.backward()
-        total += loss.item()
-    for p in model.parameters():
-        comm.all_reduce(p.grad)
-    return total
-
-
-# %% wrong: no division at all => values not-divided
-
-
-def token_step(comm, model, batches):
-    total = torch.zeros(1)
-    for inputs, targets in batches:
-        loss = losses(model, inputs, targets)
-        loss.backward()
-        total += loss.detach()
-    for p in model.parameters():
-        comm.all_reduce(p.grad)
-    comm.all_reduce(total)
-    return total.item()
-
-
-# %% wrong: keeps every graph => cost graphs-kept
-
-
-def token_step(comm, model, batches):
-    count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
-    comm.all_reduce(count)
-    loss = sum((losses(model, i, t) for i, t in batches), torch.zeros((), requires_grad=True)) / count
-    loss.backward()
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-        comm.all_reduce(p.grad)
-    total = loss.detach().clone()
-    comm.all_reduce(total)
-    return total.item()
-
-
-# %% wrong: one big batch => cost one-big-batch
-
-
-def token_step(comm, model, batches):
-    count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
-    comm.all_reduce(count)
-    total = torch.zeros(())
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p)
-    if batches:
-        loss = losses(model, torch.cat([i for i, _ in batches]), torch.cat([t for _, t in batches])) / count
-        loss.backward()
-        total = loss.detach()
-    for p in model.parameters():
-        comm.all_reduce(p.grad)
-    comm.all_reduce(total)
-    return total.item()
-
-
-# %% wrong: reduces once a micro-batch => cost too-many-bytes
-
-
-def token_step(comm, model, batches):
-    row = torch.tensor([float(sum((t != -100).sum() for _, t in batches)), 0.0])
-    most = torch.tensor([len(batches)])
-    comm.all_reduce(row)
-    comm.all_reduce(most, op="MAX")
-    kept = [torch.zeros_like(p) for p in model.parameters()]
-    total = torch.zeros(())
-    for place in range(int(most)):
-        if place < len(batches):
-            loss = losses(model, *batches[place]) / row[0]
-            loss.backward()
-            total += loss.detach()
-        for p, into in zip(model.parameters(), kept):
-            grad = torch.zeros_like(p) if p.grad is None else p.grad
-            comm.all_reduce(grad)
-            into += grad
-            p.grad = None
-    for p, into in zip(model.parameters(), kept):
-        p.grad = into
-    comm.all_reduce(total)
-    return total.item()
-
-
-# %% wrong: every rank with everybody's tokens => cost -
-
-
-def token_step(comm, model, batches):
-    shape = torch.tensor([len(batches)])
-    most = shape.clone()
-    comm.all_reduce(most, op="MAX")
-    most = int(most)
-    mine = torch.full((max(most, 1), 2, 2, 6), -100)
-    for place, (inputs, targets) in enumerate(batches):
-        mine[place] = torch.stack([inputs, targets])
-    every = [torch.empty_like(mine) for _ in range(comm.size)]
-    comm.all_gather(every, mine)
-    pairs = [(b[0], b[1]) for rank in every for b in rank if (b[1] != -100).any()]
-    count = sum(int((t != -100).sum()) for _, t in pairs)
-    total = 0.0
-    for inputs, targets in pairs:
-        loss = losses(model, inputs.clamp_min(0), targets) / count
-        loss.backward()
-        total += loss.item()
-    return total
-
-
-# %% wrong: a rank without a micro-batch has no gradient to send => generality raised
-
-
-def token_step(comm, model, batches):
-    count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
-    comm.all_reduce(count)
-    total = torch.zeros(())
-    for inputs, targets in batches:
-        loss = losses(model, inputs, targets) / count
-        loss.backward()
-        total += loss.detach()
-    for p in model.parameters():
-        comm.all_reduce(p.grad)
-    comm.all_reduce(total)
-    return total.item()
-
-
-# %% wrong: not a number times no token => generality not-finite
-
-
-def token_step(comm, model, batches):
-    count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
-    comm.all_reduce(count)
-    total = torch.zeros(())
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p)
-    for inputs, targets in batches:
-        loss = losses(model, inputs, targets, "mean") * (targets != -100).sum() / count
-        loss.backward()
-        total += loss.detach()
-    for p in model.parameters():
-        comm.all_reduce(p.grad)
-    comm.all_reduce(total)
-    return total.item()
-
-
-# %% wrong: reads the loss before it is there => protocol in-flight
-
-
-def token_step(comm, model, batches):
-    count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
-    comm.all_reduce(count)
-    total = torch.zeros(())
-    for inputs, targets in batches:
-        loss = losses(model, inputs, targets) / count
-        loss.backward()
-        total += loss.detach()
-    works = [comm.all_reduce(total, async_op=True)]
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-        comm.all_reduce(p.grad)
-    value = total.item()
-    works[0].wait()
-    return value
-
-
-# %% wrong: left as it is => not-answered
-
-
-def token_step(comm, model, batches):
-    raise NotImplementedError
-
-
-# %% half: right for ranks with a micro-batch each => 7.2
-
-
-def token_step(comm, model, batches):
-    count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
-    comm.all_reduce(count)
-    total = torch.zeros(())
-    for inputs, targets in batches:
-        loss = losses(model, inputs, targets) / count
-        loss.backward()
-        total += loss.detach()
-    for p in model.parameters():
-        comm.all_reduce(p.grad)
-    comm.all_reduce(total)
-    return total.item()
-
-
 # %% right: none and a mask
-
-
 def token_step(comm, model, batches):
     n = torch.zeros(1)
     for _, t in batches:
@@ -386,8 +100,6 @@ def token_step(comm, model, batches):
 
 
 # %% right: autograd.grad
-
-
 def token_step(comm, model, batches):
     ps = list(model.parameters())
     acc = [torch.zeros_like(p) for p in ps]
@@ -408,8 +120,6 @@ def token_step(comm, model, batches):
 
 
 # %% right: reduce-scatter and gather of a flat row
-
-
 def token_step(comm, model, batches):
     s = torch.zeros(2, dtype=torch.float64)
     for p in model.parameters():
@@ -433,148 +143,7 @@ def token_step(comm, model, batches):
     return (s[0] / s[1]).item()
 
 
-# %% wrong: gradients mean of means, loss right => values mean-of-means
-
-
-def token_step(comm, model, batches):
-    s = torch.zeros(2)
-    for i, t in batches:
-        loss = losses(model, i, t, "mean")
-        (loss / len(batches)).backward()
-        c = (t >= 0).sum()
-        s += torch.tensor([loss.item() * c, c])
-    comm.all_reduce(s)
-    for p in model.parameters():
-        comm.all_reduce(p.grad, op="AVG")
-    return (s[0] / s[1]).item()
-
-
-# %% wrong: forward twice => cost more-forwards
-
-
-def token_step(comm, model, batches):
-    s = torch.zeros(2)
-    with torch.no_grad():
-        for i, t in batches:
-            s += torch.tensor([losses(model, i, t).item(), (t >= 0).sum()])
-    comm.all_reduce(s)
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p)
-    for i, t in batches:
-        (losses(model, i, t) / s[1]).backward()
-    for p in model.parameters():
-        comm.all_reduce(p.grad)
-    return (s[0] / s[1]).item()
-
-
-# %% wrong: half precision on the wire => values rounded
-
-
-def token_step(comm, model, batches):
-    s = torch.zeros(2)
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p)
-    for i, t in batches:
-        l = losses(model, i, t)
-        l.backward()
-        s += torch.tensor([l.item(), (t >= 0).sum()])
-    comm.all_reduce(s)
-    for p in model.parameters():
-        h = (p.grad / s[1]).half()
-        comm.all_reduce(h)
-        p.grad = h.float()
-    return (s[0] / s[1]).item()
-
-
-# %% wrong: gradients never leave home, loss does => values own-share
-
-
-def token_step(comm, model, batches):
-    s = torch.zeros(2)
-    c = torch.tensor([float(sum((t >= 0).sum() for _, t in batches))])
-    comm.all_reduce(c)
-    for i, t in batches:
-        l = losses(model, i, t) / c
-        l.backward()
-        s[0] += l.detach().item()
-    comm.all_reduce(s)
-    return s[0].item()
-
-
-# %% wrong: returns nothing => values no-loss
-
-
-def token_step(comm, model, batches):
-    c = torch.tensor([float(sum((t >= 0).sum() for _, t in batches))])
-    comm.all_reduce(c)
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p)
-    for i, t in batches:
-        (losses(model, i, t) / c).backward()
-    for p in model.parameters():
-        comm.all_reduce(p.grad)
-
-
-# %% wrong: counts sequences => values -
-
-
-def token_step(comm, model, batches):
-    c = torch.tensor([float(sum(len(t) for _, t in batches))])
-    comm.all_reduce(c)
-    s = torch.zeros(1)
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p)
-    for i, t in batches:
-        l = losses(model, i, t) / c
-        l.backward()
-        s += l.detach()
-    for p in model.parameters():
-        comm.all_reduce(p.grad)
-    comm.all_reduce(s)
-    return s.item()
-
-
-# %% wrong: weights tokens times ranks => values -
-
-
-def token_step(comm, model, batches):
-    c = torch.tensor([float(sum((t >= 0).sum() for _, t in batches))])
-    comm.all_reduce(c)
-    s = torch.zeros(1)
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p)
-    for i, t in batches:
-        l = losses(model, i, t) * comm.size / c
-        l.backward()
-        s += l.detach()
-    for p in model.parameters():
-        comm.all_reduce(p.grad)
-    comm.all_reduce(s)
-    return s.item()
-
-
-# %% wrong: backward at the end of pairs => cost graphs-kept
-
-
-def token_step(comm, model, batches):
-    c = torch.tensor([float(sum((t >= 0).sum() for _, t in batches))])
-    comm.all_reduce(c)
-    s = torch.zeros(1)
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p)
-    kept = [losses(model, i, t) / c for i, t in batches]
-    for l in kept:
-        l.backward()
-        s += l.detach()
-    for p in model.parameters():
-        comm.all_reduce(p.grad)
-    comm.all_reduce(s)
-    return s.item()
-
-
 # %% right: log-softmax by hand
-
-
 def token_step(comm, model, batches):
     s = torch.zeros(2, dtype=torch.float64)
     for _, t in batches:
@@ -599,8 +168,6 @@ def token_step(comm, model, batches):
 
 
 # %% right: vector of parameters
-
-
 def token_step(comm, model, batches):
     row = torch.zeros(2)
     for x, t in batches:
@@ -618,9 +185,299 @@ def token_step(comm, model, batches):
     return vec[-2].item()
 
 
+# %% wrong: as it was found => values mean-of-means
+def token_step(comm, model, batches):
+    total = 0.0
+    for inputs, targets in batches:
+        loss = losses(model, inputs, targets, "mean") / len(batches)
+        loss.backward()
+        total += loss.item()
+    for parameter in model.parameters():
+        comm.all_reduce(parameter.grad, op="AVG")
+    mean = torch.tensor([total])
+    comm.all_reduce(mean, op="AVG")
+    return mean.item()
+
+
+# %% wrong: weighs tokens at home, ranks alike => values mean-over-ranks
+def token_step(comm, model, batches):
+    count = sum(int((t != -100).sum()) for _, t in batches)
+    total = torch.zeros(1)
+    for inputs, targets in batches:
+        loss = losses(model, inputs, targets) / count
+        loss.backward()
+        total += loss.detach()
+    for p in model.parameters():
+        comm.all_reduce(p.grad, op="AVG")
+    comm.all_reduce(total, op="AVG")
+    return total.item()
+
+
+# %% wrong: communicates nothing => values own-tokens
+def token_step(comm, model, batches):
+    count = sum(int((t != -100).sum()) for _, t in batches)
+    total = 0.0
+    for inputs, targets in batches:
+        loss = losses(model, inputs, targets) / count
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+# %% wrong: counts the padding => values padding-counted
+def token_step(comm, model, batches):
+    count = torch.tensor(float(sum(t.numel() for _, t in batches)))
+    comm.all_reduce(count)
+    total = torch.zeros(1)
+    for inputs, targets in batches:
+        loss = losses(model, inputs, targets) / count
+        loss.backward()
+        total += loss.detach()
+    for p in model.parameters():
+        comm.all_reduce(p.grad)
+    comm.all_reduce(total)
+    return total.item()
+
+
+# %% wrong: right count, then the mean over ranks => values averaged-again  from: counts the padding
+# -     count = torch.tensor(float(sum(t.numel() for _, t in batches)))
+# +     count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
+# -         comm.all_reduce(p.grad)
+# +         comm.all_reduce(p.grad, op="AVG")
+
+# %% wrong: the loss of its own share => values loss-own-share  from: communicates nothing
+# -     count = sum(int((t != -100).sum()) for _, t in batches)
+# +     count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
+# +     comm.all_reduce(count)
+#           total += loss.item()
+# +     for p in model.parameters():
+# +         comm.all_reduce(p.grad)
+
+# %% wrong: no division at all => values not-divided  from: counts the padding
+# -     count = torch.tensor(float(sum(t.numel() for _, t in batches)))
+# -     comm.all_reduce(count)
+#       for inputs, targets in batches:
+# -         loss = losses(model, inputs, targets) / count
+# +         loss = losses(model, inputs, targets)
+
+
+# %% wrong: keeps every graph => cost graphs-kept
+def token_step(comm, model, batches):
+    count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
+    comm.all_reduce(count)
+    loss = sum((losses(model, i, t) for i, t in batches), torch.zeros((), requires_grad=True)) / count
+    loss.backward()
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+        comm.all_reduce(p.grad)
+    total = loss.detach().clone()
+    comm.all_reduce(total)
+    return total.item()
+
+
+# %% wrong: one big batch => cost one-big-batch
+def token_step(comm, model, batches):
+    count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
+    comm.all_reduce(count)
+    total = torch.zeros(())
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    if batches:
+        loss = losses(model, torch.cat([i for i, _ in batches]), torch.cat([t for _, t in batches])) / count
+        loss.backward()
+        total = loss.detach()
+    for p in model.parameters():
+        comm.all_reduce(p.grad)
+    comm.all_reduce(total)
+    return total.item()
+
+
+# %% wrong: reduces once a micro-batch => cost too-many-bytes
+def token_step(comm, model, batches):
+    row = torch.tensor([float(sum((t != -100).sum() for _, t in batches)), 0.0])
+    most = torch.tensor([len(batches)])
+    comm.all_reduce(row)
+    comm.all_reduce(most, op="MAX")
+    kept = [torch.zeros_like(p) for p in model.parameters()]
+    total = torch.zeros(())
+    for place in range(int(most)):
+        if place < len(batches):
+            loss = losses(model, *batches[place]) / row[0]
+            loss.backward()
+            total += loss.detach()
+        for p, into in zip(model.parameters(), kept):
+            grad = torch.zeros_like(p) if p.grad is None else p.grad
+            comm.all_reduce(grad)
+            into += grad
+            p.grad = None
+    for p, into in zip(model.parameters(), kept):
+        p.grad = into
+    comm.all_reduce(total)
+    return total.item()
+
+
+# %% wrong: every rank with everybody's tokens => cost -
+def token_step(comm, model, batches):
+    shape = torch.tensor([len(batches)])
+    most = shape.clone()
+    comm.all_reduce(most, op="MAX")
+    most = int(most)
+    mine = torch.full((max(most, 1), 2, 2, 6), -100)
+    for place, (inputs, targets) in enumerate(batches):
+        mine[place] = torch.stack([inputs, targets])
+    every = [torch.empty_like(mine) for _ in range(comm.size)]
+    comm.all_gather(every, mine)
+    pairs = [(b[0], b[1]) for rank in every for b in rank if (b[1] != -100).any()]
+    count = sum(int((t != -100).sum()) for _, t in pairs)
+    total = 0.0
+    for inputs, targets in pairs:
+        loss = losses(model, inputs.clamp_min(0), targets) / count
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+# %% wrong: a rank without a micro-batch has no gradient to send => generality raised  from: counts the padding
+# -     count = torch.tensor(float(sum(t.numel() for _, t in batches)))
+# +     count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
+# -     total = torch.zeros(1)
+# +     total = torch.zeros(())
+
+# %% wrong: not a number times no token => generality not-finite  from: one big batch
+# -     if batches:
+# -         loss = losses(model, torch.cat([i for i, _ in batches]), torch.cat([t for _, t in batches])) / count
+# +     for inputs, targets in batches:
+# +         loss = losses(model, inputs, targets, "mean") * (targets != -100).sum() / count
+# -         total = loss.detach()
+# +         total += loss.detach()
+
+
+# %% wrong: reads the loss before it is there => protocol in-flight
+def token_step(comm, model, batches):
+    count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
+    comm.all_reduce(count)
+    total = torch.zeros(())
+    for inputs, targets in batches:
+        loss = losses(model, inputs, targets) / count
+        loss.backward()
+        total += loss.detach()
+    works = [comm.all_reduce(total, async_op=True)]
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+        comm.all_reduce(p.grad)
+    value = total.item()
+    works[0].wait()
+    return value
+
+
+# %% wrong: left as it is => not-answered
+def token_step(comm, model, batches):
+    raise NotImplementedError
+
+
+# %% wrong: gradients mean of means, loss right => values mean-of-means
+def token_step(comm, model, batches):
+    s = torch.zeros(2)
+    for i, t in batches:
+        loss = losses(model, i, t, "mean")
+        (loss / len(batches)).backward()
+        c = (t >= 0).sum()
+        s += torch.tensor([loss.item() * c, c])
+    comm.all_reduce(s)
+    for p in model.parameters():
+        comm.all_reduce(p.grad, op="AVG")
+    return (s[0] / s[1]).item()
+
+
+# %% wrong: forward twice => cost more-forwards
+def token_step(comm, model, batches):
+    s = torch.zeros(2)
+    with torch.no_grad():
+        for i, t in batches:
+            s += torch.tensor([losses(model, i, t).item(), (t >= 0).sum()])
+    comm.all_reduce(s)
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    for i, t in batches:
+        (losses(model, i, t) / s[1]).backward()
+    for p in model.parameters():
+        comm.all_reduce(p.grad)
+    return (s[0] / s[1]).item()
+
+
+# %% wrong: half precision on the wire => values rounded
+def token_step(comm, model, batches):
+    s = torch.zeros(2)
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    for i, t in batches:
+        l = losses(model, i, t)
+        l.backward()
+        s += torch.tensor([l.item(), (t >= 0).sum()])
+    comm.all_reduce(s)
+    for p in model.parameters():
+        h = (p.grad / s[1]).half()
+        comm.all_reduce(h)
+        p.grad = h.float()
+    return (s[0] / s[1]).item()
+
+
+# %% wrong: gradients never leave home, loss does => values own-share
+def token_step(comm, model, batches):
+    s = torch.zeros(2)
+    c = torch.tensor([float(sum((t >= 0).sum() for _, t in batches))])
+    comm.all_reduce(c)
+    for i, t in batches:
+        l = losses(model, i, t) / c
+        l.backward()
+        s[0] += l.detach().item()
+    comm.all_reduce(s)
+    return s[0].item()
+
+
+# %% wrong: returns nothing => values no-loss
+def token_step(comm, model, batches):
+    c = torch.tensor([float(sum((t >= 0).sum() for _, t in batches))])
+    comm.all_reduce(c)
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    for i, t in batches:
+        (losses(model, i, t) / c).backward()
+    for p in model.parameters():
+        comm.all_reduce(p.grad)
+
+
+# %% wrong: counts sequences => values -
+def token_step(comm, model, batches):
+    c = torch.tensor([float(sum(len(t) for _, t in batches))])
+    comm.all_reduce(c)
+    s = torch.zeros(1)
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    for i, t in batches:
+        l = losses(model, i, t) / c
+        l.backward()
+        s += l.detach()
+    for p in model.parameters():
+        comm.all_reduce(p.grad)
+    comm.all_reduce(s)
+    return s.item()
+
+
+# %% wrong: weights tokens times ranks => values -  from: counts sequences
+# -     c = torch.tensor([float(sum(len(t) for _, t in batches))])
+# +     c = torch.tensor([float(sum((t >= 0).sum() for _, t in batches))])
+# -         l = losses(model, i, t) / c
+# +         l = losses(model, i, t) * comm.size / c
+
+# %% wrong: backward at the end of pairs => cost graphs-kept  from: weights tokens times ranks
+# -     for i, t in batches:
+# -         l = losses(model, i, t) * comm.size / c
+# +     kept = [losses(model, i, t) / c for i, t in batches]
+# +     for l in kept:
+
+
 # %% wrong: parts of the model, so that nobody counts => cost fewer-forwards
-
-
 def token_step(comm, model, batches):
     row = torch.zeros(2)
     ls = []
@@ -638,8 +495,6 @@ def token_step(comm, model, batches):
 
 
 # %% wrong: sparse loss: last token's mean weights => values mean-of-means
-
-
 def token_step(comm, model, batches):
     for p in model.parameters():
         p.grad = torch.zeros_like(p)
@@ -653,3 +508,10 @@ def token_step(comm, model, batches):
         comm.all_reduce(p.grad)
         p.grad /= row[1].item()
     return (row[0] / row[1]).item()
+
+
+# %% half: right for ranks with a micro-batch each => 7.2  from: counts the padding
+# -     count = torch.tensor(float(sum(t.numel() for _, t in batches)))
+# +     count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
+# -     total = torch.zeros(1)
+# +     total = torch.zeros(())

@@ -1,5 +1,3 @@
-"""Answers to uneven-inputs: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import torch
 from torch.nn import functional as F
 
@@ -12,8 +10,6 @@ def descend(model, rate):
 
 
 # %% right: count, then sums
-
-
 def train(comm, model, batches, rate):
     rest, steps = iter(batches), 0
     while True:
@@ -33,8 +29,6 @@ def train(comm, model, batches, rate):
 
 
 # %% right: the number of steps beforehand, the count beside the gradients
-
-
 def train(comm, model, batches, rate):
     most = torch.tensor([len(batches)])
     comm.all_reduce(most, op="MAX")
@@ -57,8 +51,6 @@ def train(comm, model, batches, rate):
 
 
 # %% right: empty batches in place of missing ones, all counts first
-
-
 def train(comm, model, batches, rate):
     most = torch.tensor([len(batches)])
     comm.all_reduce(most, op="MAX")
@@ -80,269 +72,7 @@ def train(comm, model, batches, rate):
     return len(counts)
 
 
-# %% wrong: as it was found => protocol deadlock
-
-
-def train(comm, model, batches, rate):
-    for inputs, targets in batches:
-        loss = F.mse_loss(model(inputs), targets)
-        loss.backward()
-        for parameter in model.parameters():
-            comm.all_reduce(parameter.grad, op="AVG")
-            with torch.no_grad():
-                parameter -= rate * parameter.grad
-            parameter.grad = None
-    return len(batches)
-
-
-# %% wrong: stops when the first runs dry => values data-dropped
-
-
-def train(comm, model, batches, rate):
-    least = torch.tensor([len(batches)])
-    comm.all_reduce(least, op="MIN")
-    for inputs, targets in batches[: int(least)]:
-        count = torch.tensor([float(len(inputs))])
-        comm.all_reduce(count)
-        (F.mse_loss(model(inputs), targets) * len(inputs) / count.item()).backward()
-        for p in model.parameters():
-            comm.all_reduce(p.grad)
-        descend(model, rate)
-    return int(least)
-
-
-# %% wrong: zeros that count in the mean => values idle-counted
-
-
-def train(comm, model, batches, rate):
-    most = torch.tensor([len(batches)])
-    comm.all_reduce(most, op="MAX")
-    for step in range(int(most)):
-        if step < len(batches):
-            F.mse_loss(model(batches[step][0]), batches[step][1]).backward()
-        for p in model.parameters():
-            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-            comm.all_reduce(p.grad, op="AVG")
-        descend(model, rate)
-    return int(most)
-
-
-# %% wrong: divides by the ranks that have data, large batch or small => values mean-of-means
-
-
-def train(comm, model, batches, rate):
-    steps = 0
-    while True:
-        batch = batches[steps] if steps < len(batches) else None
-        active = torch.tensor([float(batch is not None)])
-        comm.all_reduce(active)
-        if not active:
-            return steps
-        steps += 1
-        if batch is not None:
-            (F.mse_loss(model(batch[0]), batch[1]) / active.item()).backward()
-        for p in model.parameters():
-            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-            comm.all_reduce(p.grad)
-        descend(model, rate)
-
-
-# %% wrong: reads its last batch again => values read-again
-
-
-def train(comm, model, batches, rate):
-    most = torch.tensor([len(batches)])
-    comm.all_reduce(most, op="MAX")
-    for step in range(int(most)):
-        inputs, targets = batches[min(step, len(batches) - 1)]
-        count = torch.tensor([float(len(inputs))])
-        comm.all_reduce(count)
-        (F.mse_loss(model(inputs), targets) * len(inputs) / count.item()).backward()
-        for p in model.parameters():
-            comm.all_reduce(p.grad)
-        descend(model, rate)
-    return int(most)
-
-
-# %% wrong: everyone alone => values own-model
-
-
-def train(comm, model, batches, rate):
-    for inputs, targets in batches:
-        F.mse_loss(model(inputs), targets).backward()
-        descend(model, rate)
-    return len(batches)
-
-
-# %% wrong: counts its own steps => values own-steps
-
-
-def train(comm, model, batches, rate):
-    rest = iter(batches)
-    while True:
-        batch = next(rest, None)
-        count = torch.tensor([0.0 if batch is None else float(len(batch[0]))])
-        comm.all_reduce(count)
-        if not count:
-            return len(batches)
-        if batch is not None:
-            (F.mse_loss(model(batch[0]), batch[1]) * (len(batch[0]) / count.item())).backward()
-        for p in model.parameters():
-            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-            comm.all_reduce(p.grad)
-        descend(model, rate)
-
-
-# %% wrong: adds without dividing => values -
-
-
-def train(comm, model, batches, rate):
-    most = torch.tensor([len(batches)])
-    comm.all_reduce(most, op="MAX")
-    for step in range(int(most)):
-        if step < len(batches):
-            F.mse_loss(model(batches[step][0]), batches[step][1]).backward()
-        for p in model.parameters():
-            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-            comm.all_reduce(p.grad)
-        descend(model, rate)
-    return int(most)
-
-
-# %% wrong: an idle rank does not follow the others' steps => values -
-
-
-def train(comm, model, batches, rate):
-    most = torch.tensor([len(batches)])
-    comm.all_reduce(most, op="MAX")
-    for step in range(int(most)):
-        batch = batches[step] if step < len(batches) else None
-        count = torch.tensor([0.0 if batch is None else float(len(batch[0]))])
-        comm.all_reduce(count)
-        if batch is not None:
-            (F.mse_loss(model(batch[0]), batch[1]) * (len(batch[0]) / count.item())).backward()
-        for p in model.parameters():
-            grad = torch.zeros_like(p) if p.grad is None else p.grad
-            comm.all_reduce(grad)
-        if batch is not None:
-            descend(model, rate)
-    return int(most)
-
-
-# %% wrong: all data to everyone => cost too-many-bytes
-
-
-def train(comm, model, batches, rate):
-    most = torch.tensor([len(batches), max((len(x) for x, _ in batches), default=0)])
-    comm.all_reduce(most, op="MAX")
-    steps, rows = most.tolist()
-    width = next(model.parameters()).shape[1]
-    mine = torch.full((max(steps, 1), max(rows, 1), 2, width), float("nan"))
-    for step, (inputs, targets) in enumerate(batches):
-        mine[step, : len(inputs)] = torch.stack([inputs, targets], 1)
-    every = [torch.empty_like(mine) for _ in range(comm.size)]
-    comm.all_gather(every, mine)
-    for step in range(steps):
-        data = torch.cat([e[step] for e in every])
-        data = data[~data[:, 0, 0].isnan()]
-        F.mse_loss(model(data[:, 0]), data[:, 1]).backward()
-        descend(model, rate)
-    return steps
-
-
-# %% wrong: weights go round as well as gradients => cost too-many-bytes
-
-
-def train(comm, model, batches, rate):
-    rest, steps = iter(batches), 0
-    while True:
-        batch = next(rest, None)
-        count = torch.tensor([0.0 if batch is None else float(len(batch[0]))])
-        comm.all_reduce(count)
-        if not count:
-            return steps
-        steps += 1
-        if batch is not None:
-            (F.mse_loss(model(batch[0]), batch[1]) * (len(batch[0]) / count.item())).backward()
-        for p in model.parameters():
-            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-            comm.all_reduce(p.grad)
-        descend(model, rate)
-        for _ in range(3):
-            for p in model.parameters():
-                comm.all_reduce(p.data, op="AVG")
-
-
-# %% wrong: no batch at all is no case it knows => generality raised
-
-
-def train(comm, model, batches, rate):
-    most = torch.tensor([len(batches)])
-    comm.all_reduce(most, op="MAX")
-    shape = batches[0][0][:0], batches[0][1][:0]
-    for step in range(int(most)):
-        inputs, targets = batches[step] if step < len(batches) else shape
-        count = torch.tensor([float(len(inputs))])
-        comm.all_reduce(count)
-        (F.mse_loss(model(inputs), targets, reduction="sum") / count.item() / targets.shape[1]).backward()
-        for p in model.parameters():
-            comm.all_reduce(p.grad)
-        descend(model, rate)
-    return int(most)
-
-
-# %% wrong: descends before the sum is there => values -
-
-
-def train(comm, model, batches, rate):
-    most = torch.tensor([len(batches)])
-    comm.all_reduce(most, op="MAX")
-    for step in range(int(most)):
-        batch = batches[step] if step < len(batches) else None
-        count = torch.tensor([0.0 if batch is None else float(len(batch[0]))])
-        comm.all_reduce(count)
-        if batch is not None:
-            (F.mse_loss(model(batch[0]), batch[1]) * (len(batch[0]) / count.item())).backward()
-        works = []
-        for p in model.parameters():
-            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-            works.append(comm.all_reduce(p.grad, async_op=True))
-        descend(model, rate)
-        for work in works:
-            work.wait()
-    return int(most)
-
-
-# %% wrong: left as it is => not-answered
-
-
-def train(comm, model, batches, rate):
-    raise NotImplementedError
-
-
-# %% half: no batch at all is no case it knows => 6.8
-
-
-def train(comm, model, batches, rate):
-    most = torch.tensor([len(batches)])
-    comm.all_reduce(most, op="MAX")
-    shape = (batches[0][0][:0], batches[0][1][:0]) if batches else None
-    if comm.size > 4:
-        shape = shape or (torch.zeros(0, next(model.parameters()).shape[1]),) * 2
-    for step in range(int(most)):
-        inputs, targets = batches[step] if step < len(batches) else shape
-        count = torch.tensor([float(len(inputs))])
-        comm.all_reduce(count)
-        (F.mse_loss(model(inputs), targets, reduction="sum") / count.item() / targets.shape[1]).backward()
-        for p in model.parameters():
-            comm.all_reduce(p.grad)
-        descend(model, rate)
-    return int(most)
-
-
 # %% right: idle ranks run nothing but zeros; optimiser of torch
-
-
 def train(comm, model, batches, rate):
     opt = torch.optim.SGD(model.parameters(), lr=rate)
     todo, steps = list(batches), 0
@@ -363,8 +93,6 @@ def train(comm, model, batches, rate):
 
 
 # %% right: an empty batch through the model
-
-
 def train(comm, model, batches, rate):
     most = torch.tensor(len(batches))
     comm.all_reduce(most, op="MAX")
@@ -381,8 +109,6 @@ def train(comm, model, batches, rate):
 
 
 # %% right: the count beside the gradients, asked before descending
-
-
 def train(comm, model, batches, rate):
     steps = 0
     it = iter(batches)
@@ -405,9 +131,203 @@ def train(comm, model, batches, rate):
         steps += 1
 
 
+# %% right: returns a tensor of steps
+def train(comm, model, batches, rate):
+    most = torch.tensor([len(batches)])
+    comm.all_reduce(most, op="MAX")
+    for k in range(most.item()):
+        x, y = batches[k] if k < len(batches) else (None, None)
+        c = torch.tensor([float(len(x)) if x is not None else 0.0])
+        comm.all_reduce(c)
+        if x is not None:
+            (F.mse_loss(model(x), y) * len(x)).backward()
+        for p in model.parameters():
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+            comm.all_reduce(p.grad)
+            p.data.sub_(rate / c.item() * p.grad)
+            p.grad = None
+    return most[0]
+
+
+# %% wrong: as it was found => protocol deadlock
+def train(comm, model, batches, rate):
+    for inputs, targets in batches:
+        loss = F.mse_loss(model(inputs), targets)
+        loss.backward()
+        for parameter in model.parameters():
+            comm.all_reduce(parameter.grad, op="AVG")
+            with torch.no_grad():
+                parameter -= rate * parameter.grad
+            parameter.grad = None
+    return len(batches)
+
+
+# %% wrong: stops when the first runs dry => values data-dropped
+def train(comm, model, batches, rate):
+    least = torch.tensor([len(batches)])
+    comm.all_reduce(least, op="MIN")
+    for inputs, targets in batches[: int(least)]:
+        count = torch.tensor([float(len(inputs))])
+        comm.all_reduce(count)
+        (F.mse_loss(model(inputs), targets) * len(inputs) / count.item()).backward()
+        for p in model.parameters():
+            comm.all_reduce(p.grad)
+        descend(model, rate)
+    return int(least)
+
+
+# %% wrong: zeros that count in the mean => values idle-counted
+def train(comm, model, batches, rate):
+    most = torch.tensor([len(batches)])
+    comm.all_reduce(most, op="MAX")
+    for step in range(int(most)):
+        if step < len(batches):
+            F.mse_loss(model(batches[step][0]), batches[step][1]).backward()
+        for p in model.parameters():
+            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+            comm.all_reduce(p.grad, op="AVG")
+        descend(model, rate)
+    return int(most)
+
+
+# %% wrong: divides by the ranks that have data, large batch or small => values mean-of-means
+def train(comm, model, batches, rate):
+    steps = 0
+    while True:
+        batch = batches[steps] if steps < len(batches) else None
+        active = torch.tensor([float(batch is not None)])
+        comm.all_reduce(active)
+        if not active:
+            return steps
+        steps += 1
+        if batch is not None:
+            (F.mse_loss(model(batch[0]), batch[1]) / active.item()).backward()
+        for p in model.parameters():
+            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+            comm.all_reduce(p.grad)
+        descend(model, rate)
+
+
+# %% wrong: reads its last batch again => values read-again
+def train(comm, model, batches, rate):
+    most = torch.tensor([len(batches)])
+    comm.all_reduce(most, op="MAX")
+    for step in range(int(most)):
+        inputs, targets = batches[min(step, len(batches) - 1)]
+        count = torch.tensor([float(len(inputs))])
+        comm.all_reduce(count)
+        (F.mse_loss(model(inputs), targets) * len(inputs) / count.item()).backward()
+        for p in model.parameters():
+            comm.all_reduce(p.grad)
+        descend(model, rate)
+    return int(most)
+
+
+# %% wrong: everyone alone => values own-model
+def train(comm, model, batches, rate):
+    for inputs, targets in batches:
+        F.mse_loss(model(inputs), targets).backward()
+        descend(model, rate)
+    return len(batches)
+
+
+# %% wrong: counts its own steps => values own-steps  from: count, then sums
+# -     rest, steps = iter(batches), 0
+# +     rest = iter(batches)
+# -             return steps
+# -         steps += 1
+# +             return len(batches)
+# -             if p.grad is None:
+# -                 p.grad = torch.zeros_like(p)
+# +             p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+
+# %% wrong: adds without dividing => values -  from: zeros that count in the mean
+# -             comm.all_reduce(p.grad, op="AVG")
+# +             comm.all_reduce(p.grad)
+
+
+# %% wrong: an idle rank does not follow the others' steps => values -
+def train(comm, model, batches, rate):
+    most = torch.tensor([len(batches)])
+    comm.all_reduce(most, op="MAX")
+    for step in range(int(most)):
+        batch = batches[step] if step < len(batches) else None
+        count = torch.tensor([0.0 if batch is None else float(len(batch[0]))])
+        comm.all_reduce(count)
+        if batch is not None:
+            (F.mse_loss(model(batch[0]), batch[1]) * (len(batch[0]) / count.item())).backward()
+        for p in model.parameters():
+            grad = torch.zeros_like(p) if p.grad is None else p.grad
+            comm.all_reduce(grad)
+        if batch is not None:
+            descend(model, rate)
+    return int(most)
+
+
+# %% wrong: all data to everyone => cost too-many-bytes
+def train(comm, model, batches, rate):
+    most = torch.tensor([len(batches), max((len(x) for x, _ in batches), default=0)])
+    comm.all_reduce(most, op="MAX")
+    steps, rows = most.tolist()
+    width = next(model.parameters()).shape[1]
+    mine = torch.full((max(steps, 1), max(rows, 1), 2, width), float("nan"))
+    for step, (inputs, targets) in enumerate(batches):
+        mine[step, : len(inputs)] = torch.stack([inputs, targets], 1)
+    every = [torch.empty_like(mine) for _ in range(comm.size)]
+    comm.all_gather(every, mine)
+    for step in range(steps):
+        data = torch.cat([e[step] for e in every])
+        data = data[~data[:, 0, 0].isnan()]
+        F.mse_loss(model(data[:, 0]), data[:, 1]).backward()
+        descend(model, rate)
+    return steps
+
+
+# %% wrong: weights go round as well as gradients => cost too-many-bytes  from: count, then sums
+# -             if p.grad is None:
+# -                 p.grad = torch.zeros_like(p)
+# +             p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+#           descend(model, rate)
+# +         for _ in range(3):
+# +             for p in model.parameters():
+# +                 comm.all_reduce(p.data, op="AVG")
+
+# %% wrong: no batch at all is no case it knows => generality raised  from: reads its last batch again
+#       comm.all_reduce(most, op="MAX")
+# +     shape = batches[0][0][:0], batches[0][1][:0]
+# -         inputs, targets = batches[min(step, len(batches) - 1)]
+# +         inputs, targets = batches[step] if step < len(batches) else shape
+# -         (F.mse_loss(model(inputs), targets) * len(inputs) / count.item()).backward()
+# +         (F.mse_loss(model(inputs), targets, reduction="sum") / count.item() / targets.shape[1]).backward()
+
+
+# %% wrong: descends before the sum is there => values -
+def train(comm, model, batches, rate):
+    most = torch.tensor([len(batches)])
+    comm.all_reduce(most, op="MAX")
+    for step in range(int(most)):
+        batch = batches[step] if step < len(batches) else None
+        count = torch.tensor([0.0 if batch is None else float(len(batch[0]))])
+        comm.all_reduce(count)
+        if batch is not None:
+            (F.mse_loss(model(batch[0]), batch[1]) * (len(batch[0]) / count.item())).backward()
+        works = []
+        for p in model.parameters():
+            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+            works.append(comm.all_reduce(p.grad, async_op=True))
+        descend(model, rate)
+        for work in works:
+            work.wait()
+    return int(most)
+
+
+# %% wrong: left as it is => not-answered
+def train(comm, model, batches, rate):
+    raise NotImplementedError
+
+
 # %% wrong: stale gradient on an idle rank => values -
-
-
 def train(comm, model, batches, rate):
     most = torch.tensor(len(batches))
     comm.all_reduce(most, op="MAX")
@@ -428,8 +348,6 @@ def train(comm, model, batches, rate):
 
 
 # %% wrong: one barrier at the end => values raised
-
-
 def train(comm, model, batches, rate):
     for x, y in batches:
         F.mse_loss(model(x), y).backward()
@@ -441,8 +359,6 @@ def train(comm, model, batches, rate):
 
 
 # %% wrong: averages the weights in the end => values -
-
-
 def train(comm, model, batches, rate):
     for x, y in batches:
         F.mse_loss(model(x), y).backward()
@@ -455,8 +371,6 @@ def train(comm, model, batches, rate):
 
 
 # %% wrong: by way of rank 0 => cost one-root
-
-
 def train(comm, model, batches, rate):
     most = torch.tensor(len(batches))
     comm.all_reduce(most, op="MAX")
@@ -483,8 +397,6 @@ def train(comm, model, batches, rate):
 
 
 # %% wrong: tells nobody how many steps => values other-steps
-
-
 def train(comm, model, batches, rate):
     most = torch.tensor(len(batches))
     comm.all_reduce(most, op="MAX")
@@ -500,51 +412,18 @@ def train(comm, model, batches, rate):
         descend(model, rate)
 
 
-# %% right: returns a tensor of steps
-
-
-def train(comm, model, batches, rate):
-    most = torch.tensor([len(batches)])
-    comm.all_reduce(most, op="MAX")
-    for k in range(most.item()):
-        x, y = batches[k] if k < len(batches) else (None, None)
-        c = torch.tensor([float(len(x)) if x is not None else 0.0])
-        comm.all_reduce(c)
-        if x is not None:
-            (F.mse_loss(model(x), y) * len(x)).backward()
-        for p in model.parameters():
-            if p.grad is None:
-                p.grad = torch.zeros_like(p)
-            comm.all_reduce(p.grad)
-            p.data.sub_(rate / c.item() * p.grad)
-            p.grad = None
-    return most[0]
-
-
-# %% wrong: mean over all ranks by the loss of AVG => values -
-
-
-def train(comm, model, batches, rate):
-    most = torch.tensor([len(batches)])
-    comm.all_reduce(most, op="MAX")
-    for k in range(most.item()):
-        x, y = batches[k] if k < len(batches) else (None, None)
-        c = torch.tensor([float(len(x)) if x is not None else 0.0])
-        comm.all_reduce(c)
-        if x is not None:
-            (F.mse_loss(model(x), y) * len(x) / c.item()).backward()
-        for p in model.parameters():
-            if p.grad is None:
-                p.grad = torch.zeros_like(p)
-            comm.all_reduce(p.grad, op="AVG")
-            p.data.sub_(rate * p.grad)
-            p.grad = None
-    return int(most)
+# %% wrong: mean over all ranks by the loss of AVG => values -  from: returns a tensor of steps
+# -             (F.mse_loss(model(x), y) * len(x)).backward()
+# +             (F.mse_loss(model(x), y) * len(x) / c.item()).backward()
+# -             comm.all_reduce(p.grad)
+# -             p.data.sub_(rate / c.item() * p.grad)
+# +             comm.all_reduce(p.grad, op="AVG")
+# +             p.data.sub_(rate * p.grad)
+# -     return most[0]
+# +     return int(most)
 
 
 # %% wrong: data go round => cost too-many-bytes
-
-
 def train(comm, model, batches, rate):
     most = torch.tensor([len(batches), max([len(x) for x, _ in batches], default=0)])
     comm.all_reduce(most, op="MAX")
@@ -563,3 +442,14 @@ def train(comm, model, batches, rate):
             p.data.sub_(rate * p.grad)
             p.grad = None
     return n
+
+
+# %% half: no batch at all is no case it knows => 6.8  from: reads its last batch again
+#       comm.all_reduce(most, op="MAX")
+# +     shape = (batches[0][0][:0], batches[0][1][:0]) if batches else None
+# +     if comm.size > 4:
+# +         shape = shape or (torch.zeros(0, next(model.parameters()).shape[1]),) * 2
+# -         inputs, targets = batches[min(step, len(batches) - 1)]
+# +         inputs, targets = batches[step] if step < len(batches) else shape
+# -         (F.mse_loss(model(inputs), targets) * len(inputs) / count.item()).backward()
+# +         (F.mse_loss(model(inputs), targets, reduction="sum") / count.item() / targets.shape[1]).backward()

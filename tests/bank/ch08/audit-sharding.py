@@ -1,5 +1,3 @@
-"""Answers to audit-sharding: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 from course_lib import memory
 from course_lib.sharding import bytes_per_param_sent, hybrid_bytes
 
@@ -16,16 +14,13 @@ GOOD = {
     "zero-3-scales": (0.919, "wrong", "what stays"),
 }
 
+
 # %% right: by hand
-
-
 def audit_sharding():
     return GOOD
 
 
 # %% right: counted by the library
-
-
 def audit_sharding():
     def at(ranks):
         return memory.zero_bytes(405e9, 3, ranks) + 2 * memory.weights_bytes(405e9 / 126) + 20e9
@@ -49,15 +44,11 @@ def audit_sharding():
 
 
 # %% wrong: everything is right => values -
-
-
 def audit_sharding():
     return {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
 
 
 # %% wrong: everything is wrong => values -
-
-
 def audit_sharding():
     return {
         name: (number, "wrong", "does not fit" if cause == "as printed" else cause)
@@ -66,8 +57,6 @@ def audit_sharding():
 
 
 # %% wrong: all right as printed, with the printed numbers => values as-printed
-
-
 def audit_sharding():
     printed = {
         "zero-1-31-gb": 31.4,
@@ -84,71 +73,46 @@ def audit_sharding():
 
 
 # %% wrong: gathered once => values as-printed
-
-
 def audit_sharding():
     return GOOD | {"fsdp-70b-280": (280.0 * 1.0, "wrong", "memory for traffic"), "zero-3-half-more": (1.0, *OK)}
 
 
 # %% wrong: 16-bit gradients in both => values 16-bits
-
-
 def audit_sharding():
     return GOOD | {"zero-3-three-times": (1.5, "wrong", "three operations, not three all-reduces")}
 
 
 # %% wrong: the state over all GPUs => values over-all
-
-
 def audit_sharding():
     return GOOD | {"hsdp-405b-eight": (16 * 405 / 24576, *OK)}
 
 
 # %% wrong: a master copy that is not there => values with-master
-
-
 def audit_sharding():
     return GOOD | {"zero-1-405b-shard": (12 * 405 / 1024, "wrong", "master copy left out")}
 
 
 # %% wrong: across goes one half of an all-reduce => values no-all-reduce
-
-
 def audit_sharding():
     return GOOD | {"hsdp-third-across": (21.0, "wrong", "a part, not the model")}
 
 
 # %% wrong: in bytes => values other-unit
-
-
 def audit_sharding():
     return GOOD | {"hsdp-405b-eight": (810e9, "wrong", "does not fit")}
 
 
 # %% wrong: another cause => values wrong-cause
-
-
 def audit_sharding():
     return GOOD | {"zero-3-scales": (0.92, "wrong", "does not fit")}
 
 
 # %% wrong: a list => values no-dictionary
-
-
 def audit_sharding():
     return list(GOOD.values())
 
 
-# %% half: one is missing => 8
-
-
-def audit_sharding():
-    return {name: value for name, value in GOOD.items() if name != "zero-3-scales"}
-
-
 # %% wrong: no rings, no activations => values no-ring
-
-
 def audit_sharding():
     P = 405e9
 
@@ -166,3 +130,8 @@ def audit_sharding():
         "hsdp-third-across": (12, "wrong", "a part, not the model"),
         "zero-3-scales": (at(2048) / at(1024), "wrong", "what stays"),
     }
+
+
+# %% half: one is missing => 8
+def audit_sharding():
+    return {name: value for name, value in GOOD.items() if name != "zero-3-scales"}

@@ -1,12 +1,9 @@
-"""Answers to clip-shards: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import math
 
 import torch
 
+
 # %% right: one sum, one all-reduce
-
-
 def clip_parts(inside, across, parts, counts, most):
     total = torch.zeros((), dtype=torch.float64)
     for part, count in zip(parts, counts):
@@ -20,8 +17,6 @@ def clip_parts(inside, across, parts, counts, most):
 
 
 # %% right: plain numbers, gathered
-
-
 def clip_parts(inside, across, parts, counts, most):
     own = math.fsum(float(v) ** 2 for part, count in zip(parts, counts) for v in part[:count].tolist())
     pieces = [torch.zeros(1, dtype=torch.float64) for _ in range(inside.size)]
@@ -34,8 +29,6 @@ def clip_parts(inside, across, parts, counts, most):
 
 
 # %% right: torch's norm of norms, and torch's rule with its small number
-
-
 def clip_parts(inside, across, parts, counts, most):
     local = torch.stack([torch.linalg.vector_norm(p[:c], dtype=torch.float64) for p, c in zip(parts, counts)])
     total = torch.linalg.vector_norm(local) ** 2
@@ -48,8 +41,6 @@ def clip_parts(inside, across, parts, counts, most):
 
 
 # %% right: the world's sum, divided by the replicas
-
-
 def clip_parts(inside, across, parts, counts, most):
     mine = sum((p[:c].to(torch.float64) @ p[:c].to(torch.float64)).item() for p, c in zip(parts, counts))
     box = torch.tensor([mine], dtype=torch.float64)
@@ -62,8 +53,6 @@ def clip_parts(inside, across, parts, counts, most):
 
 
 # %% right: numpy at the door
-
-
 def clip_parts(inside, across, parts, counts, most):
     import numpy as np
 
@@ -75,253 +64,6 @@ def clip_parts(inside, across, parts, counts, most):
     if norm > most:
         torch._foreach_mul_(parts, most / norm)
     return norm
-
-
-# %% wrong: each rank's own norm => values own-norm
-
-
-def clip_parts(inside, across, parts, counts, most):
-    total = sum(part[:count].double().square().sum() for part, count in zip(parts, counts))
-    norm = total.sqrt().item()
-    if norm > most:
-        for part in parts:
-            part.mul_(most / norm)
-    return norm
-
-
-# %% wrong: torch's clipping of the parts as they are => values own-norm
-
-
-def clip_parts(inside, across, parts, counts, most):
-    norm = torch.cat(parts).double().norm().item()
-    if norm > most:
-        for part in parts:
-            part.mul_(most / norm)
-    return norm
-
-
-# %% wrong: replicas count as often as there are => values replicas-counted
-
-
-def clip_parts(inside, across, parts, counts, most):
-    total = torch.zeros((), dtype=torch.float64)
-    for part, count in zip(parts, counts):
-        total += part[:count].double().square().sum()
-    inside.all_reduce(total)
-    across.all_reduce(total)
-    norm = total.sqrt().item()
-    if norm > most:
-        for part in parts:
-            part.mul_(most / norm)
-    return norm
-
-
-# %% wrong: the padding is in it => values padding-counted
-
-
-def clip_parts(inside, across, parts, counts, most):
-    total = sum(part.double().square().sum() for part in parts)
-    inside.all_reduce(total)
-    norm = total.sqrt().item()
-    if norm > most:
-        for part in parts:
-            part.mul_(most / norm)
-    return norm
-
-
-# %% wrong: norms are added, not squares => values norms-added
-
-
-def clip_parts(inside, across, parts, counts, most):
-    norm = torch.cat([part[:count] for part, count in zip(parts, counts)]).double().norm()
-    inside.all_reduce(norm)
-    norm = norm.item()
-    if norm > most:
-        for part in parts:
-            part.mul_(most / norm)
-    return norm
-
-
-# %% wrong: the root is forgotten => values root-forgotten
-
-
-def clip_parts(inside, across, parts, counts, most):
-    total = torch.zeros((), dtype=torch.float64)
-    for part, count in zip(parts, counts):
-        total += part[:count].double().square().sum()
-    inside.all_reduce(total)
-    norm = total.item()
-    if norm > most:
-        for part in parts:
-            part.mul_(most / norm)
-    return norm
-
-
-# %% wrong: the mean of squares => values averaged
-
-
-def clip_parts(inside, across, parts, counts, most):
-    total = torch.zeros((), dtype=torch.float64)
-    for part, count in zip(parts, counts):
-        total += part[:count].double().square().sum()
-    inside.all_reduce(total, op="AVG")
-    norm = total.sqrt().item()
-    if norm > most:
-        for part in parts:
-            part.mul_(most / norm)
-    return norm
-
-
-# %% wrong: the largest value => values other-norm unless norm=max
-
-
-def clip_parts(inside, across, parts, counts, most):
-    top = torch.zeros((), dtype=torch.float64)
-    for part, count in zip(parts, counts):
-        if count:
-            top = torch.maximum(top, part[:count].double().abs().max())
-    inside.all_reduce(top, op="MAX")
-    norm = top.item()
-    if norm > most:
-        for part in parts:
-            part.mul_(most / norm)
-    return norm
-
-
-# %% wrong: the right norm, and nothing is scaled => values not-scaled
-
-
-def clip_parts(inside, across, parts, counts, most):
-    total = torch.zeros((), dtype=torch.float64)
-    for part, count in zip(parts, counts):
-        total += part[:count].double().square().sum()
-    inside.all_reduce(total)
-    norm = total.sqrt().item()
-    if norm > most:
-        parts = [part * (most / norm) for part in parts]
-    return norm
-
-
-# %% wrong: scaled up as well => values scaled-anyway
-
-
-def clip_parts(inside, across, parts, counts, most):
-    total = torch.zeros((), dtype=torch.float64)
-    for part, count in zip(parts, counts):
-        total += part[:count].double().square().sum()
-    inside.all_reduce(total)
-    norm = total.sqrt().item()
-    for part in parts:
-        part.mul_(most / norm)
-    return norm
-
-
-# %% wrong: numbers are cut off one by one => values not-scaled
-
-
-def clip_parts(inside, across, parts, counts, most):
-    total = torch.zeros((), dtype=torch.float64)
-    for part, count in zip(parts, counts):
-        total += part[:count].double().square().sum()
-    inside.all_reduce(total)
-    norm = total.sqrt().item()
-    for part in parts:
-        part.clamp_(-most, most)
-    return norm
-
-
-# %% wrong: all gradients are gathered => cost gathered
-
-
-def clip_parts(inside, across, parts, counts, most):
-    total = 0.0
-    for part, count in zip(parts, counts):
-        masked = part.clone()
-        masked[count:] = 0
-        row = part.new_empty(inside.size * len(part))
-        inside.all_gather_into_tensor(row, masked)
-        total += row.double().square().sum().item()
-    norm = math.sqrt(total)
-    if norm > most:
-        for part in parts:
-            part.mul_(most / norm)
-    return norm
-
-
-# %% wrong: an all-reduce for each part => cost one-each
-
-
-def clip_parts(inside, across, parts, counts, most):
-    total = 0.0
-    for part, count in zip(parts, counts):
-        square = part[:count].double().square().sum()
-        inside.all_reduce(square)
-        total += square.item()
-    norm = math.sqrt(total)
-    if norm > most:
-        for part in parts:
-            part.mul_(most / norm)
-    return norm
-
-
-# %% wrong: squares in float32 => generality not-finite
-
-
-def clip_parts(inside, across, parts, counts, most):
-    total = torch.zeros(())
-    for part, count in zip(parts, counts):
-        total += part[:count].square().sum()
-    inside.all_reduce(total)
-    norm = total.sqrt().item()
-    if norm > most:
-        for part in parts:
-            part.mul_(most / norm)
-    return norm
-
-
-# %% wrong: divides by a norm of zero => generality raised
-
-
-def clip_parts(inside, across, parts, counts, most):
-    total = torch.zeros((), dtype=torch.float64)
-    for part, count in zip(parts, counts):
-        total += part[:count].double().square().sum()
-    inside.all_reduce(total)
-    norm = total.sqrt().item()
-    factor = min(1.0, most / norm)
-    for part in parts:
-        part.mul_(factor)
-    return norm
-
-
-# %% wrong: only ranks that have numbers talk => protocol deadlock
-
-
-def clip_parts(inside, across, parts, counts, most):
-    total = torch.zeros((), dtype=torch.float64)
-    for part, count in zip(parts, counts):
-        total += part[:count].double().square().sum()
-    if sum(counts):
-        inside.all_reduce(total)
-    norm = total.sqrt().item()
-    if norm > most:
-        for part in parts:
-            part.mul_(most / norm)
-    return norm
-
-
-# %% wrong: nothing comes back => values returned-none
-
-
-def clip_parts(inside, across, parts, counts, most):
-    total = torch.zeros((), dtype=torch.float64)
-    for part, count in zip(parts, counts):
-        total += part[:count].double().square().sum()
-    inside.all_reduce(total)
-    norm = total.sqrt().item()
-    if norm > most:
-        for part in parts:
-            part.mul_(most / norm)
 
 
 # %% right: any variant
@@ -389,6 +131,126 @@ def clip_parts(inside, across, parts, counts, most):
     return norm
 
 
+# %% wrong: each rank's own norm => values own-norm
+def clip_parts(inside, across, parts, counts, most):
+    total = sum(part[:count].double().square().sum() for part, count in zip(parts, counts))
+    norm = total.sqrt().item()
+    if norm > most:
+        for part in parts:
+            part.mul_(most / norm)
+    return norm
+
+
+# %% wrong: torch's clipping of the parts as they are => values own-norm  from: each rank's own norm
+# -     total = sum(part[:count].double().square().sum() for part, count in zip(parts, counts))
+# -     norm = total.sqrt().item()
+# +     norm = torch.cat(parts).double().norm().item()
+
+# %% wrong: replicas count as often as there are => values replicas-counted  from: one sum, one all-reduce
+#       inside.all_reduce(total)
+# +     across.all_reduce(total)
+
+# %% wrong: the padding is in it => values padding-counted  from: each rank's own norm
+# -     total = sum(part[:count].double().square().sum() for part, count in zip(parts, counts))
+# +     total = sum(part.double().square().sum() for part in parts)
+# +     inside.all_reduce(total)
+
+# %% wrong: norms are added, not squares => values norms-added  from: torch's clipping of the parts as they are
+# -     norm = torch.cat(parts).double().norm().item()
+# +     norm = torch.cat([part[:count] for part, count in zip(parts, counts)]).double().norm()
+# +     inside.all_reduce(norm)
+# +     norm = norm.item()
+
+# %% wrong: the root is forgotten => values root-forgotten  from: one sum, one all-reduce
+# -     norm = total.sqrt().item()
+# +     norm = total.item()
+
+# %% wrong: the mean of squares => values averaged  from: one sum, one all-reduce
+# -     inside.all_reduce(total)
+# +     inside.all_reduce(total, op="AVG")
+
+
+# %% wrong: the largest value => values other-norm unless norm=max
+def clip_parts(inside, across, parts, counts, most):
+    top = torch.zeros((), dtype=torch.float64)
+    for part, count in zip(parts, counts):
+        if count:
+            top = torch.maximum(top, part[:count].double().abs().max())
+    inside.all_reduce(top, op="MAX")
+    norm = top.item()
+    if norm > most:
+        for part in parts:
+            part.mul_(most / norm)
+    return norm
+
+
+# %% wrong: the right norm, and nothing is scaled => values not-scaled  from: one sum, one all-reduce
+# -         for part in parts:
+# -             part.mul_(most / norm)
+# +         parts = [part * (most / norm) for part in parts]
+
+# %% wrong: scaled up as well => values scaled-anyway  from: one sum, one all-reduce
+# -     if norm > most:
+# -         for part in parts:
+# -             part.mul_(most / norm)
+# +     for part in parts:
+# +         part.mul_(most / norm)
+
+# %% wrong: numbers are cut off one by one => values not-scaled  from: scaled up as well
+# -         part.mul_(most / norm)
+# +         part.clamp_(-most, most)
+
+
+# %% wrong: all gradients are gathered => cost gathered
+def clip_parts(inside, across, parts, counts, most):
+    total = 0.0
+    for part, count in zip(parts, counts):
+        masked = part.clone()
+        masked[count:] = 0
+        row = part.new_empty(inside.size * len(part))
+        inside.all_gather_into_tensor(row, masked)
+        total += row.double().square().sum().item()
+    norm = math.sqrt(total)
+    if norm > most:
+        for part in parts:
+            part.mul_(most / norm)
+    return norm
+
+
+# %% wrong: an all-reduce for each part => cost one-each
+def clip_parts(inside, across, parts, counts, most):
+    total = 0.0
+    for part, count in zip(parts, counts):
+        square = part[:count].double().square().sum()
+        inside.all_reduce(square)
+        total += square.item()
+    norm = math.sqrt(total)
+    if norm > most:
+        for part in parts:
+            part.mul_(most / norm)
+    return norm
+
+
+# %% wrong: squares in float32 => generality not-finite  from: one sum, one all-reduce
+# -     total = torch.zeros((), dtype=torch.float64)
+# +     total = torch.zeros(())
+# -         total += part[:count].double().square().sum()
+# +         total += part[:count].square().sum()
+
+# %% wrong: divides by a norm of zero => generality raised  from: scaled up as well
+#       norm = total.sqrt().item()
+# +     factor = min(1.0, most / norm)
+# -         part.mul_(most / norm)
+# +         part.mul_(factor)
+
+# %% wrong: only ranks that have numbers talk => protocol deadlock  from: one sum, one all-reduce
+# -     inside.all_reduce(total)
+# +     if sum(counts):
+# +         inside.all_reduce(total)
+
+# %% wrong: nothing comes back => values returned-none  from: one sum, one all-reduce
+# -     return norm
+
 # %% wrong: padding multiplied by zero => generality not-finite
 import torch
 
@@ -407,8 +269,6 @@ def clip_parts(inside, across, parts, counts, most):
 
 
 # %% wrong: new tensors in the list => values not-scaled
-
-
 def clip_parts(inside, across, parts, counts, most):
     s = sum((p[:c].double() ** 2).sum() for p, c in zip(parts, counts)).reshape(1)
     inside.all_reduce(s)
@@ -420,8 +280,6 @@ def clip_parts(inside, across, parts, counts, most):
 
 
 # %% wrong: one tensor after the other => values per-tensor
-
-
 def clip_parts(inside, across, parts, counts, most):
     worst = 0.0
     for p, c in zip(parts, counts):
@@ -454,8 +312,6 @@ def clip_parts(inside, across, parts, counts, most):
 
 
 # %% wrong: squares summed up inside, then across => values replicas-counted
-
-
 def clip_parts(inside, across, parts, counts, most):
     s = sum((p[:c].double() ** 2).sum() for p, c in zip(parts, counts)).reshape(1)
     inside.all_reduce(s)

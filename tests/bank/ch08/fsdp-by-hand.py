@@ -1,10 +1,7 @@
-"""Answers to fsdp-by-hand: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import torch
 
+
 # %% right: gather, use, forget
-
-
 def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
     def gather(u):
         row = shards[u].new_empty(comm.size * len(shards[u]))
@@ -34,8 +31,6 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 
 
 # %% right: the next unit is gathered ahead, gradients leave behind the next unit
-
-
 def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
     n, last = comm.size, len(shards) - 1
     coming = {}
@@ -79,8 +74,6 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 
 
 # %% right: from gathers and reductions of lists
-
-
 class Unit:
     def __init__(self, comm, shard, count):
         self.comm, self.shard, self.count, self.row = comm, shard, count, None
@@ -117,8 +110,6 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 
 
 # %% right: one buffer serves all units
-
-
 def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
     n = comm.size
     if not reshard:
@@ -147,8 +138,6 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 
 
 # %% right: owners broadcast their parts, and sums go to owners
-
-
 def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
     n = comm.size
 
@@ -180,8 +169,6 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 
 
 # %% right: recursion, with the row let go before the next unit
-
-
 def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
     n, parts = comm.size, [None] * len(shards)
 
@@ -209,439 +196,6 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 
     through(0, x)
     return tuple(parts)
-
-
-# %% wrong: recursion, in which every frame holds a row => cost rows-lie-around
-
-
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    n, parts = comm.size, [None] * len(shards)
-
-    def gather(u):
-        row = shards[u].new_empty(n * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
-        return row[: counts[u]]
-
-    def through(u, x):
-        if u == len(shards):
-            return loss(x)
-        weights = gather(u)
-        grad = through(u + 1, forward(u, weights, x))
-        if reshard:
-            weights = gather(u)
-        grad, own = backward(u, weights, x, grad)
-        row = own.new_zeros(n * len(shards[u]))
-        row[: counts[u]] = own
-        parts[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
-        return grad
-
-    through(0, x)
-    return parts
-
-
-# %% wrong: copies of the rows, with the second gather for show => cost rows-lie-around
-
-
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    def gather(u):
-        row = shards[u].new_empty(comm.size * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
-        return row[: counts[u]]
-
-    inputs, kept, parts = [], [], [None] * len(shards)
-    for u in range(len(shards)):
-        weights = gather(u)
-        kept.append(weights.clone())
-        inputs.append(x)
-        x = forward(u, weights, x)
-    grad = loss(x)
-    for u in reversed(range(len(shards))):
-        if reshard:
-            gather(u)
-        grad, own = backward(u, kept[u], inputs[u], grad)
-        row = own.new_zeros(comm.size * len(shards[u]))
-        row[: counts[u]] = own
-        parts[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
-    return parts
-
-
-# %% wrong: rows are kept for the backward pass => values read-after-free
-
-
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    rows, inputs = [], []
-    for u in range(len(shards)):
-        row = shards[u].new_empty(comm.size * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
-        rows.append(row[: counts[u]])
-        inputs.append(x)
-        x = forward(u, rows[u], x)
-    grad, parts = loss(x), [None] * len(shards)
-    for u in reversed(range(len(shards))):
-        grad, own = backward(u, rows[u], inputs[u], grad)
-        row = own.new_zeros(comm.size * len(shards[u]))
-        row[: counts[u]] = own
-        parts[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
-    return parts
-
-
-# %% wrong: everything is gathered in the beginning, in one row => values read-after-free
-
-
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    n = comm.size
-    sizes = [len(s) for s in shards]
-    row = shards[0].new_empty(n * sum(sizes))
-    comm.all_gather_into_tensor(row, torch.cat(shards))
-    table = row.view(n, -1).split(sizes, dim=1)
-    whole = torch.cat([table[u].reshape(-1)[: counts[u]] for u in range(len(shards))])
-    at = [sum(counts[:u]) for u in range(len(shards))]
-    weights = [whole[at[u] : at[u] + counts[u]] for u in range(len(shards))]
-    inputs = []
-    for u in range(len(shards)):
-        inputs.append(x)
-        x = forward(u, weights[u], x)
-    grad, parts = loss(x), [None] * len(shards)
-    for u in reversed(range(len(shards))):
-        grad, own = backward(u, weights[u], inputs[u], grad)
-        row = own.new_zeros(n * sizes[u])
-        row[: counts[u]] = own
-        parts[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
-    return parts
-
-
-# %% wrong: one giant unit, gathered for each pass => cost one-giant-unit
-
-
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    n = comm.size
-    sizes = [len(s) for s in shards]
-
-    def gather():
-        row = shards[0].new_empty(n * sum(sizes))
-        comm.all_gather_into_tensor(row, torch.cat(shards))
-        table = row.view(n, -1).split(sizes, dim=1)
-        whole = torch.cat([table[u].reshape(-1)[: counts[u]] for u in range(len(shards))])
-        return whole.split(counts)
-
-    inputs, weights = [], gather()
-    for u in range(len(shards)):
-        inputs.append(x)
-        x = forward(u, weights[u], x)
-    grad, parts = loss(x), [None] * len(shards)
-    if reshard:
-        del weights
-        weights = gather()
-    for u in reversed(range(len(shards))):
-        grad, own = backward(u, weights[u], inputs[u], grad)
-        row = own.new_zeros(n * sizes[u])
-        row[: counts[u]] = own
-        parts[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
-    return parts
-
-
-# %% wrong: rows lie in a list, though they are gathered again => cost rows-lie-around
-
-
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    everything = []
-
-    def gather(u):
-        row = shards[u].new_empty(comm.size * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
-        everything.append(row)
-        return row[: counts[u]]
-
-    inputs, kept = [], []
-    for u in range(len(shards)):
-        inputs.append(x)
-        kept.append(gather(u))
-        x = forward(u, kept[u], x)
-    grad, parts = loss(x), [None] * len(shards)
-    for u in reversed(range(len(shards))):
-        grad, own = backward(u, gather(u) if reshard else kept[u], inputs[u], grad)
-        row = own.new_zeros(comm.size * len(shards[u]))
-        row[: counts[u]] = own
-        parts[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
-    return parts
-
-
-# %% wrong: whole gradients wait until the end => cost too-much-memory
-
-
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    def gather(u):
-        row = shards[u].new_empty(comm.size * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
-        return row[: counts[u]]
-
-    inputs, kept, waiting = [], {}, {}
-    for u in range(len(shards)):
-        weights = gather(u)
-        inputs.append(x)
-        x = forward(u, weights, x)
-        if not reshard:
-            kept[u] = weights
-    grad = loss(x)
-    for u in reversed(range(len(shards))):
-        weights = gather(u) if reshard else kept.pop(u)
-        grad, own = backward(u, weights, inputs[u], grad)
-        waiting[u] = torch.cat([own, own.new_zeros(comm.size * len(shards[u]) - counts[u])])
-    parts = []
-    for u in range(len(shards)):
-        parts.append(torch.empty_like(shards[u]))
-        comm.reduce_scatter_tensor(parts[u], waiting[u], op="AVG")
-    return parts
-
-
-# %% wrong: gradients are all-reduced, and a part kept => cost all-reduced
-
-
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    def gather(u):
-        row = shards[u].new_empty(comm.size * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
-        return row[: counts[u]]
-
-    inputs, kept = [], {}
-    for u in range(len(shards)):
-        weights = gather(u)
-        inputs.append(x)
-        x = forward(u, weights, x)
-        if not reshard:
-            kept[u] = weights
-    grad, parts = loss(x), [None] * len(shards)
-    for u in reversed(range(len(shards))):
-        weights = gather(u) if reshard else kept[u]
-        grad, own = backward(u, weights, inputs[u], grad)
-        row = own.new_zeros(comm.size * len(shards[u]))
-        row[: counts[u]] = own
-        comm.all_reduce(row, op="AVG")
-        parts[u] = row.chunk(comm.size)[comm.rank].clone()
-    return parts
-
-
-# %% wrong: sums, not means => values sum
-
-
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    def gather(u):
-        row = shards[u].new_empty(comm.size * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
-        return row[: counts[u]]
-
-    inputs = []
-    for u in range(len(shards)):
-        inputs.append(x)
-        x = forward(u, gather(u), x)
-    grad, parts = loss(x), [None] * len(shards)
-    for u in reversed(range(len(shards))):
-        grad, own = backward(u, gather(u), inputs[u], grad)
-        row = own.new_zeros(comm.size * len(shards[u]))
-        row[: counts[u]] = own
-        parts[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(parts[u], row)
-    return parts
-
-
-# %% wrong: nothing is reduced => values own-gradient
-
-
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    def gather(u):
-        row = shards[u].new_empty(comm.size * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
-        return row[: counts[u]]
-
-    inputs = []
-    for u in range(len(shards)):
-        inputs.append(x)
-        x = forward(u, gather(u), x)
-    grad, parts = loss(x), [None] * len(shards)
-    for u in reversed(range(len(shards))):
-        grad, own = backward(u, gather(u), inputs[u], grad)
-        row = own.new_zeros(comm.size * len(shards[u]))
-        row[: counts[u]] = own
-        parts[u] = row.chunk(comm.size)[comm.rank].clone()
-    return parts
-
-
-# %% wrong: gradients stay whole => values whole-gradient
-
-
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    def gather(u):
-        row = shards[u].new_empty(comm.size * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
-        return row[: counts[u]]
-
-    inputs = []
-    for u in range(len(shards)):
-        inputs.append(x)
-        x = forward(u, gather(u), x)
-    grad, parts = loss(x), [None] * len(shards)
-    for u in reversed(range(len(shards))):
-        grad, own = backward(u, gather(u), inputs[u], grad)
-        comm.all_reduce(own, op="AVG")
-        parts[u] = own
-    return parts
-
-
-# %% wrong: in the order of the backward pass => values backwards
-
-
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    def gather(u):
-        row = shards[u].new_empty(comm.size * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
-        return row[: counts[u]]
-
-    inputs = []
-    for u in range(len(shards)):
-        inputs.append(x)
-        x = forward(u, gather(u), x)
-    grad, parts = loss(x), []
-    for u in reversed(range(len(shards))):
-        grad, own = backward(u, gather(u), inputs[u], grad)
-        row = own.new_zeros(comm.size * len(shards[u]))
-        row[: counts[u]] = own
-        parts.append(torch.empty_like(shards[u]))
-        comm.reduce_scatter_tensor(parts[-1], row, op="AVG")
-    return parts
-
-
-# %% wrong: the padding is taken for weights => values raised
-
-
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    inputs = []
-    for u in range(len(shards)):
-        row = shards[u].new_empty(comm.size * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
-        inputs.append(x)
-        x = forward(u, row, x)
-    grad, parts = loss(x), [None] * len(shards)
-    for u in reversed(range(len(shards))):
-        row = shards[u].new_empty(comm.size * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
-        grad, own = backward(u, row, inputs[u], grad)
-        parts[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(parts[u], own, op="AVG")
-    return parts
-
-
-# %% wrong: something in the padding => values padding-not-zero
-
-
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    def gather(u):
-        row = shards[u].new_empty(comm.size * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
-        return row[: counts[u]]
-
-    inputs, kept = [], {}
-    for u in range(len(shards)):
-        weights = gather(u)
-        inputs.append(x)
-        x = forward(u, weights, x)
-        if not reshard:
-            kept[u] = weights
-    grad, parts = loss(x), [None] * len(shards)
-    for u in reversed(range(len(shards))):
-        weights = gather(u) if reshard else kept[u]
-        grad, own = backward(u, weights, inputs[u], grad)
-        row = own.new_full((comm.size * len(shards[u]),), 3.0)
-        row[: counts[u]] = own
-        parts[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
-    return parts
-
-
-# %% wrong: reshard is ignored => generality not-kept
-
-
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    def gather(u):
-        row = shards[u].new_empty(comm.size * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
-        return row[: counts[u]]
-
-    inputs = []
-    for u in range(len(shards)):
-        inputs.append(x)
-        x = forward(u, gather(u), x)
-    grad, parts = loss(x), [None] * len(shards)
-    for u in reversed(range(len(shards))):
-        grad, own = backward(u, gather(u), inputs[u], grad)
-        row = own.new_zeros(comm.size * len(shards[u]))
-        row[: counts[u]] = own
-        parts[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
-    return parts
-
-
-# %% wrong: it does not wait for the row => values ~
-
-
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    def gather(u):
-        row = shards[u].new_zeros(comm.size * len(shards[u]))
-        work = comm.all_gather_into_tensor(row, shards[u], async_op=True)
-        works.append(work)
-        return row[: counts[u]]
-
-    works, inputs = [], []
-    for u in range(len(shards)):
-        inputs.append(x)
-        x = forward(u, gather(u), x)
-    grad, parts = loss(x), [None] * len(shards)
-    for u in reversed(range(len(shards))):
-        grad, own = backward(u, gather(u), inputs[u], grad)
-        row = own.new_zeros(comm.size * len(shards[u]))
-        row[: counts[u]] = own
-        parts[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
-    for work in works:
-        work.wait()
-    return parts
-
-
-# %% wrong: parts are copied before they have come => values ~
-
-
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    n = comm.size
-
-    def gather(u):
-        row = shards[u].new_empty(n * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
-        return row[: counts[u]]
-
-    inputs, kept = [], {}
-    for u in range(len(shards)):
-        weights = gather(u)
-        inputs.append(x)
-        x = forward(u, weights, x)
-        if not reshard:
-            kept[u] = weights
-    grad, parts, works = loss(x), [None] * len(shards), []
-    for u in reversed(range(len(shards))):
-        weights = gather(u) if reshard else kept[u]
-        grad, own = backward(u, weights, inputs[u], grad)
-        row = own.new_zeros(n * len(shards[u]))
-        row[: counts[u]] = own / n
-        mine = torch.zeros_like(shards[u])
-        works.append((comm.reduce_scatter_tensor(mine, row, async_op=True), row))
-        parts[u] = mine.clone()
-    for work, _ in works:
-        work.wait()
-    return parts
 
 
 # %% right: any variant
@@ -675,8 +229,6 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 
 
 # %% right: two buffers in turn, the next unit gathered into the other one
-
-
 def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
     n, L = comm.size, len(shards)
     big = max(len(s) for s in shards) * n
@@ -726,8 +278,6 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 
 
 # %% right: storages emptied and filled again
-
-
 def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
     n, L = comm.size, len(shards)
     rows = [torch.empty(0, dtype=x.dtype).new_empty(n * len(s)) for s in shards]
@@ -762,8 +312,6 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 
 
 # %% right: lists gathered ahead, gradients by an all-to-all
-
-
 def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
     n = comm.size
     L = len(shards)
@@ -816,9 +364,296 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
     return out
 
 
+# %% wrong: recursion, in which every frame holds a row => cost rows-lie-around  from: recursion, with the row let go before the next unit
+# -         y = forward(u, weights, x)
+# -         if reshard:
+# -             del weights
+# -         grad = through(u + 1, y)
+# +         grad = through(u + 1, forward(u, weights, x))
+# -     return tuple(parts)
+# +     return parts
+
+
+# %% wrong: copies of the rows, with the second gather for show => cost rows-lie-around
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    def gather(u):
+        row = shards[u].new_empty(comm.size * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        return row[: counts[u]]
+
+    inputs, kept, parts = [], [], [None] * len(shards)
+    for u in range(len(shards)):
+        weights = gather(u)
+        kept.append(weights.clone())
+        inputs.append(x)
+        x = forward(u, weights, x)
+    grad = loss(x)
+    for u in reversed(range(len(shards))):
+        if reshard:
+            gather(u)
+        grad, own = backward(u, kept[u], inputs[u], grad)
+        row = own.new_zeros(comm.size * len(shards[u]))
+        row[: counts[u]] = own
+        parts[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
+    return parts
+
+
+# %% wrong: rows are kept for the backward pass => values read-after-free
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    rows, inputs = [], []
+    for u in range(len(shards)):
+        row = shards[u].new_empty(comm.size * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        rows.append(row[: counts[u]])
+        inputs.append(x)
+        x = forward(u, rows[u], x)
+    grad, parts = loss(x), [None] * len(shards)
+    for u in reversed(range(len(shards))):
+        grad, own = backward(u, rows[u], inputs[u], grad)
+        row = own.new_zeros(comm.size * len(shards[u]))
+        row[: counts[u]] = own
+        parts[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
+    return parts
+
+
+# %% wrong: everything is gathered in the beginning, in one row => values read-after-free
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    n = comm.size
+    sizes = [len(s) for s in shards]
+    row = shards[0].new_empty(n * sum(sizes))
+    comm.all_gather_into_tensor(row, torch.cat(shards))
+    table = row.view(n, -1).split(sizes, dim=1)
+    whole = torch.cat([table[u].reshape(-1)[: counts[u]] for u in range(len(shards))])
+    at = [sum(counts[:u]) for u in range(len(shards))]
+    weights = [whole[at[u] : at[u] + counts[u]] for u in range(len(shards))]
+    inputs = []
+    for u in range(len(shards)):
+        inputs.append(x)
+        x = forward(u, weights[u], x)
+    grad, parts = loss(x), [None] * len(shards)
+    for u in reversed(range(len(shards))):
+        grad, own = backward(u, weights[u], inputs[u], grad)
+        row = own.new_zeros(n * sizes[u])
+        row[: counts[u]] = own
+        parts[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
+    return parts
+
+
+# %% wrong: one giant unit, gathered for each pass => cost one-giant-unit
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    n = comm.size
+    sizes = [len(s) for s in shards]
+
+    def gather():
+        row = shards[0].new_empty(n * sum(sizes))
+        comm.all_gather_into_tensor(row, torch.cat(shards))
+        table = row.view(n, -1).split(sizes, dim=1)
+        whole = torch.cat([table[u].reshape(-1)[: counts[u]] for u in range(len(shards))])
+        return whole.split(counts)
+
+    inputs, weights = [], gather()
+    for u in range(len(shards)):
+        inputs.append(x)
+        x = forward(u, weights[u], x)
+    grad, parts = loss(x), [None] * len(shards)
+    if reshard:
+        del weights
+        weights = gather()
+    for u in reversed(range(len(shards))):
+        grad, own = backward(u, weights[u], inputs[u], grad)
+        row = own.new_zeros(n * sizes[u])
+        row[: counts[u]] = own
+        parts[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
+    return parts
+
+
+# %% wrong: rows lie in a list, though they are gathered again => cost rows-lie-around
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    everything = []
+
+    def gather(u):
+        row = shards[u].new_empty(comm.size * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        everything.append(row)
+        return row[: counts[u]]
+
+    inputs, kept = [], []
+    for u in range(len(shards)):
+        inputs.append(x)
+        kept.append(gather(u))
+        x = forward(u, kept[u], x)
+    grad, parts = loss(x), [None] * len(shards)
+    for u in reversed(range(len(shards))):
+        grad, own = backward(u, gather(u) if reshard else kept[u], inputs[u], grad)
+        row = own.new_zeros(comm.size * len(shards[u]))
+        row[: counts[u]] = own
+        parts[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
+    return parts
+
+
+# %% wrong: whole gradients wait until the end => cost too-much-memory
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    def gather(u):
+        row = shards[u].new_empty(comm.size * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        return row[: counts[u]]
+
+    inputs, kept, waiting = [], {}, {}
+    for u in range(len(shards)):
+        weights = gather(u)
+        inputs.append(x)
+        x = forward(u, weights, x)
+        if not reshard:
+            kept[u] = weights
+    grad = loss(x)
+    for u in reversed(range(len(shards))):
+        weights = gather(u) if reshard else kept.pop(u)
+        grad, own = backward(u, weights, inputs[u], grad)
+        waiting[u] = torch.cat([own, own.new_zeros(comm.size * len(shards[u]) - counts[u])])
+    parts = []
+    for u in range(len(shards)):
+        parts.append(torch.empty_like(shards[u]))
+        comm.reduce_scatter_tensor(parts[u], waiting[u], op="AVG")
+    return parts
+
+
+# %% wrong: gradients are all-reduced, and a part kept => cost all-reduced  from: any variant
+# - from course_lib import notebook
+# - VARIANT = notebook.params("fsdp-by-hand")
+#           comm.all_gather_into_tensor(row, shards[u])
+# -         return row.roll(VARIANT.owner * len(shards[u]))[: counts[u]]
+# +         return row[: counts[u]]
+# -         weights = gather(u) if reshard else kept.pop(u)
+# +         weights = gather(u) if reshard else kept[u]
+# -         parts[u] = torch.empty_like(shards[u])
+# -         comm.reduce_scatter_tensor(parts[u], row.roll(-VARIANT.owner * len(shards[u])), op="AVG")
+# +         comm.all_reduce(row, op="AVG")
+# +         parts[u] = row.chunk(comm.size)[comm.rank].clone()
+
+
+# %% wrong: sums, not means => values sum
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    def gather(u):
+        row = shards[u].new_empty(comm.size * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        return row[: counts[u]]
+
+    inputs = []
+    for u in range(len(shards)):
+        inputs.append(x)
+        x = forward(u, gather(u), x)
+    grad, parts = loss(x), [None] * len(shards)
+    for u in reversed(range(len(shards))):
+        grad, own = backward(u, gather(u), inputs[u], grad)
+        row = own.new_zeros(comm.size * len(shards[u]))
+        row[: counts[u]] = own
+        parts[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(parts[u], row)
+    return parts
+
+
+# %% wrong: nothing is reduced => values own-gradient  from: sums, not means
+# -         parts[u] = torch.empty_like(shards[u])
+# -         comm.reduce_scatter_tensor(parts[u], row)
+# +         parts[u] = row.chunk(comm.size)[comm.rank].clone()
+
+# %% wrong: gradients stay whole => values whole-gradient  from: sums, not means
+# -         row = own.new_zeros(comm.size * len(shards[u]))
+# -         row[: counts[u]] = own
+# -         parts[u] = torch.empty_like(shards[u])
+# -         comm.reduce_scatter_tensor(parts[u], row)
+# +         comm.all_reduce(own, op="AVG")
+# +         parts[u] = own
+
+# %% wrong: in the order of the backward pass => values backwards  from: sums, not means
+# -     grad, parts = loss(x), [None] * len(shards)
+# +     grad, parts = loss(x), []
+# -         parts[u] = torch.empty_like(shards[u])
+# -         comm.reduce_scatter_tensor(parts[u], row)
+# +         parts.append(torch.empty_like(shards[u]))
+# +         comm.reduce_scatter_tensor(parts[-1], row, op="AVG")
+
+
+# %% wrong: the padding is taken for weights => values raised
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    inputs = []
+    for u in range(len(shards)):
+        row = shards[u].new_empty(comm.size * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        inputs.append(x)
+        x = forward(u, row, x)
+    grad, parts = loss(x), [None] * len(shards)
+    for u in reversed(range(len(shards))):
+        row = shards[u].new_empty(comm.size * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        grad, own = backward(u, row, inputs[u], grad)
+        parts[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(parts[u], own, op="AVG")
+    return parts
+
+
+# %% wrong: something in the padding => values padding-not-zero  from: gradients are all-reduced, and a part kept
+# -         row = own.new_zeros(comm.size * len(shards[u]))
+# +         row = own.new_full((comm.size * len(shards[u]),), 3.0)
+# -         comm.all_reduce(row, op="AVG")
+# -         parts[u] = row.chunk(comm.size)[comm.rank].clone()
+# +         parts[u] = torch.empty_like(shards[u])
+# +         comm.reduce_scatter_tensor(parts[u], row, op="AVG")
+
+# %% wrong: reshard is ignored => generality not-kept  from: sums, not means
+# -         comm.reduce_scatter_tensor(parts[u], row)
+# +         comm.reduce_scatter_tensor(parts[u], row, op="AVG")
+
+# %% wrong: it does not wait for the row => values ~  from: sums, not means
+# -         row = shards[u].new_empty(comm.size * len(shards[u]))
+# -         comm.all_gather_into_tensor(row, shards[u])
+# +         row = shards[u].new_zeros(comm.size * len(shards[u]))
+# +         work = comm.all_gather_into_tensor(row, shards[u], async_op=True)
+# +         works.append(work)
+# -     inputs = []
+# +     works, inputs = [], []
+# -         comm.reduce_scatter_tensor(parts[u], row)
+# +         comm.reduce_scatter_tensor(parts[u], row, op="AVG")
+# +     for work in works:
+# +         work.wait()
+
+
+# %% wrong: parts are copied before they have come => values ~
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    n = comm.size
+
+    def gather(u):
+        row = shards[u].new_empty(n * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        return row[: counts[u]]
+
+    inputs, kept = [], {}
+    for u in range(len(shards)):
+        weights = gather(u)
+        inputs.append(x)
+        x = forward(u, weights, x)
+        if not reshard:
+            kept[u] = weights
+    grad, parts, works = loss(x), [None] * len(shards), []
+    for u in reversed(range(len(shards))):
+        weights = gather(u) if reshard else kept[u]
+        grad, own = backward(u, weights, inputs[u], grad)
+        row = own.new_zeros(n * len(shards[u]))
+        row[: counts[u]] = own / n
+        mine = torch.zeros_like(shards[u])
+        works.append((comm.reduce_scatter_tensor(mine, row, async_op=True), row))
+        parts[u] = mine.clone()
+    for work, _ in works:
+        work.wait()
+    return parts
+
+
 # %% wrong: two units gathered ahead => cost too-far-ahead
-
-
 def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
     n, L = comm.size, len(shards)
     rows = {}
@@ -853,61 +688,20 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
     return out
 
 
-# %% wrong: three buffers in turn, two units on their way => cost too-far-ahead
-
-
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    n, L = comm.size, len(shards)
-    big = max(len(s) for s in shards) * n
-    bufs = (
-        [torch.empty(big, dtype=x.dtype) for _ in range(3)]
-        if reshard
-        else [torch.empty(n * len(s), dtype=x.dtype) for s in shards]
-    )
-    works = {}
-
-    def slot(u):
-        return (bufs[u % 3] if reshard else bufs[u])[: n * len(shards[u])]
-
-    def start(u):
-        if 0 <= u < L and u not in works:
-            works[u] = comm.all_gather_into_tensor(slot(u), shards[u], async_op=True)
-
-    def take(u):
-        start(u)
-        w = works[u]
-        if w is not None:
-            w.wait()
-        return slot(u)[: counts[u]]
-
-    acts = []
-    for u in range(L):
-        w = take(u)
-        start(u + 1)
-        start(u + 2)
-        acts.append(x)
-        x = forward(u, w, x)
-        if reshard and u < L - 1:
-            del works[u]
-    g = loss(x)
-    out = [None] * L
-    for u in reversed(range(L)):
-        w = take(u)
-        if reshard:
-            start(u - 1)
-            start(u - 2)
-        g, gw = backward(u, w, acts.pop(), g)
-        works.pop(u)
-        flat = torch.zeros(n * len(shards[u]), dtype=gw.dtype)
-        flat[: counts[u]] = gw
-        out[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(out[u], flat, op="AVG")
-    return out
+# %% wrong: three buffers in turn, two units on their way => cost too-far-ahead  from: two buffers in turn, the next unit gathered into the other one
+# -         [torch.empty(big, dtype=x.dtype) for _ in range(2)]
+# +         [torch.empty(big, dtype=x.dtype) for _ in range(3)]
+# -         return (bufs[u % 2] if reshard else bufs[u])[: n * len(shards[u])]
+# +         return (bufs[u % 3] if reshard else bufs[u])[: n * len(shards[u])]
+# -         if reshard or True:
+# -             start(u + 1)
+# +         start(u + 1)
+# +         start(u + 2)
+#               start(u - 1)
+# +             start(u - 2)
 
 
 # %% wrong: weights gathered in 32 bits => cost narrow
-
-
 def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
     n, L = comm.size, len(shards)
 
@@ -934,39 +728,23 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
     return out
 
 
-# %% wrong: gradients cut as evenly as they can be => values uneven-cut
-
-
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    n, L = comm.size, len(shards)
-
-    def gather(u):
-        row = torch.empty(n * len(shards[u]), dtype=x.dtype)
-        comm.all_gather_into_tensor(row, shards[u])
-        return row[: counts[u]]
-
-    acts, kept = [], {}
-    for u in range(L):
-        acts.append(x)
-        w = gather(u)
-        x = forward(u, w, x)
-        if not reshard:
-            kept[u] = w
-    g = loss(x)
-    out = [None] * L
-    for u in reversed(range(L)):
-        g, gw = backward(u, gather(u) if reshard else kept.pop(u), acts.pop(), g)
-        full = gw.new_zeros(n, len(shards[u]))
-        for r, piece in enumerate(gw.tensor_split(n)):
-            full[r, : len(piece)] = piece
-        out[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(out[u], full.view(-1), op="AVG")
-    return out
+# %% wrong: gradients cut as evenly as they can be => values uneven-cut  from: weights gathered in 32 bits
+# -         row = torch.empty(n * len(shards[u]))
+# -         comm.all_gather_into_tensor(row, shards[u].float())
+# -         return row[: counts[u]].double()
+# +         row = torch.empty(n * len(shards[u]), dtype=x.dtype)
+# +         comm.all_gather_into_tensor(row, shards[u])
+# +         return row[: counts[u]]
+# -         full = gw.new_zeros(n * len(shards[u]))
+# -         full[: counts[u]] = gw
+# +         full = gw.new_zeros(n, len(shards[u]))
+# +         for r, piece in enumerate(gw.tensor_split(n)):
+# +             full[r, : len(piece)] = piece
+# -         comm.reduce_scatter_tensor(out[u], full, op="AVG")
+# +         comm.reduce_scatter_tensor(out[u], full.view(-1), op="AVG")
 
 
 # %% wrong: the backward pass gathers the next unit of the forward pass ahead => cost too-many-bytes
-
-
 def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
     n, L = comm.size, len(shards)
     rows = {}

@@ -1,8 +1,4 @@
-"""Answers to hsdp-group: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 # %% right: by the rings
-
-
 def hsdp(params, ranks, group):
     copies = ranks // group
     inside = 3 * (group - 1) / group * 2 * params
@@ -27,8 +23,6 @@ def best_group(params, ranks, memory, per_node, fast, slow):
 
 
 # %% right: messages counted one by one, divisors in pairs
-
-
 def hsdp(params, ranks, group):
     weights = grads = 2 * params
     chunk = weights / group
@@ -61,9 +55,16 @@ def best_group(params, ranks, memory, per_node, fast, slow):
     return best and best[1]
 
 
+# %% right: any variant  from: by the rings
+# - def hsdp(params, ranks, group):
+# + from course_lib import notebook
+# + VARIANT = notebook.params("hsdp-group")
+# + def hsdp(params, ranks, group):
+# -     inside = 3 * (group - 1) / group * 2 * params
+# +     inside = (VARIANT.gathers + 1) * (group - 1) / group * 2 * params
+
+
 # %% wrong: three times inside, once across => values whole-model
-
-
 def hsdp(params, ranks, group):
     copies = ranks // group
     return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params
@@ -77,139 +78,60 @@ def best_group(params, ranks, memory, per_node, fast, slow):
     return smallest_group(params, ranks, memory)
 
 
-# %% wrong: state shared out over all => values over-the-world
+# %% wrong: state shared out over all => values over-the-world  from: three times inside, once across
+# -     return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params
+# +     return 16 * params / ranks, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group
+# -     return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None)
+# +     return 8
+# -     return smallest_group(params, ranks, memory)
+# +     return 8
 
+# %% wrong: one server, as printed => values one-server  from: three times inside, once across
+# -     return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params
+# +     return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group
+# -     return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None)
+# +     return 8
+# -     return smallest_group(params, ranks, memory)
+# +     return per_node
 
-def hsdp(params, ranks, group):
-    copies = ranks // group
-    return 16 * params / ranks, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group
+# %% wrong: kept after the forward pass => values kept-weights  from: three times inside, once across
+# -     return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params
+# +     return 16 * params / group, 2 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group
+# -     return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None)
+# +     return None
+# -     return smallest_group(params, ranks, memory)
+# +     return None
 
+# %% wrong: each operation an all-reduce => values each-an-all-reduce  from: kept after the forward pass
+# -     return 16 * params / group, 2 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group
+# +     return 16 * params / group, 3 * 2 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group
 
-def smallest_group(params, ranks, memory):
-    return 8
+# %% wrong: no divisor of the ranks => values no-divisor  from: one server, as printed
+# -     return 8
+# +     k = int(-(-16 * params // memory))
+# +     return k if k <= ranks else None
+# -     return per_node
+# +     return None
 
+# %% wrong: without a master copy => values no-master  from: one server, as printed
+# -     return 8
+# +     return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 12 * params / k <= memory), None)
+# -     return per_node
+# +     return None
 
-def best_group(params, ranks, memory, per_node, fast, slow):
-    return 8
+# %% wrong: the smallest that fits is taken for the best => values smallest-that-fits  from: three times inside, once across
+# -     return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params
+# +     return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group
 
-
-# %% wrong: one server, as printed => values one-server
-
-
-def hsdp(params, ranks, group):
-    copies = ranks // group
-    return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group
-
-
-def smallest_group(params, ranks, memory):
-    return 8
-
-
-def best_group(params, ranks, memory, per_node, fast, slow):
-    return per_node
-
-
-# %% wrong: kept after the forward pass => values kept-weights
-
-
-def hsdp(params, ranks, group):
-    copies = ranks // group
-    return 16 * params / group, 2 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group
-
-
-def smallest_group(params, ranks, memory):
-    return None
-
-
-def best_group(params, ranks, memory, per_node, fast, slow):
-    return None
-
-
-# %% wrong: each operation an all-reduce => values each-an-all-reduce
-
-
-def hsdp(params, ranks, group):
-    copies = ranks // group
-    return 16 * params / group, 3 * 2 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group
-
-
-def smallest_group(params, ranks, memory):
-    return None
-
-
-def best_group(params, ranks, memory, per_node, fast, slow):
-    return None
-
-
-# %% wrong: no divisor of the ranks => values no-divisor
-
-
-def hsdp(params, ranks, group):
-    copies = ranks // group
-    return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group
-
-
-def smallest_group(params, ranks, memory):
-    k = int(-(-16 * params // memory))
-    return k if k <= ranks else None
-
-
-def best_group(params, ranks, memory, per_node, fast, slow):
-    return None
-
-
-# %% wrong: without a master copy => values no-master
-
-
-def hsdp(params, ranks, group):
-    copies = ranks // group
-    return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group
-
-
-def smallest_group(params, ranks, memory):
-    return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 12 * params / k <= memory), None)
-
-
-def best_group(params, ranks, memory, per_node, fast, slow):
-    return None
-
-
-# %% wrong: the smallest that fits is taken for the best => values smallest-that-fits
-
-
-def hsdp(params, ranks, group):
-    copies = ranks // group
-    return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group
-
-
-def smallest_group(params, ranks, memory):
-    return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None)
-
-
-def best_group(params, ranks, memory, per_node, fast, slow):
-    return smallest_group(params, ranks, memory)
-
-
-# %% wrong: large groups at the speed inside a node => values ~
-
-
-def hsdp(params, ranks, group):
-    copies = ranks // group
-    return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group
-
-
-def smallest_group(params, ranks, memory):
-    return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None)
-
-
-def best_group(params, ranks, memory, per_node, fast, slow):
-    fits = [k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory]
-    return min(fits, key=lambda k: hsdp(params, ranks, k)[1] / fast + hsdp(params, ranks, k)[2] / slow, default=None)
+# %% wrong: large groups at the speed inside a node => values ~  from: three times inside, once across
+# -     return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params
+# +     return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group
+# -     return smallest_group(params, ranks, memory)
+# +     fits = [k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory]
+# +     return min(fits, key=lambda k: hsdp(params, ranks, k)[1] / fast + hsdp(params, ranks, k)[2] / slow, default=None)
 
 
 # %% wrong: powers of two only => values -
-
-
 def hsdp(params, ranks, group):
     copies = ranks // group
     return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group
@@ -235,59 +157,16 @@ def best_group(params, ranks, memory, per_node, fast, slow):
     return min(_fits(params, ranks, memory), key=seconds, default=None)
 
 
-# %% wrong: a node of its own is on the slow wire => values -
-
-
-def hsdp(params, ranks, group):
-    copies = ranks // group
-    return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group
-
-
-def smallest_group(params, ranks, memory):
-    return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None)
-
-
-def best_group(params, ranks, memory, per_node, fast, slow):
-    fits = [k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory]
-    return min(
-        fits,
-        key=lambda k: hsdp(params, ranks, k)[1] / (fast if k < per_node else slow) + hsdp(params, ranks, k)[2] / slow,
-        default=None,
-    )
-
-
-# %% right: any variant
-from course_lib import notebook
-
-VARIANT = notebook.params("hsdp-group")
-
-
-def hsdp(params, ranks, group):
-    copies = ranks // group
-    inside = (VARIANT.gathers + 1) * (group - 1) / group * 2 * params
-    across = 2 * (copies - 1) / copies * 2 * params / group
-    return 16 * params / group, inside, across
-
-
-def _fitting(params, ranks, memory):
-    return [k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory]
-
-
-def smallest_group(params, ranks, memory):
-    return next(iter(_fitting(params, ranks, memory)), None)
-
-
-def best_group(params, ranks, memory, per_node, fast, slow):
-    def seconds(k):
-        _, inside, across = hsdp(params, ranks, k)
-        return inside / (fast if k <= per_node else slow) + across / (fast if ranks <= per_node else slow)
-
-    return min(_fitting(params, ranks, memory), key=seconds, default=None)
+# %% wrong: a node of its own is on the slow wire => values -  from: large groups at the speed inside a node
+# -     return min(fits, key=lambda k: hsdp(params, ranks, k)[1] / fast + hsdp(params, ranks, k)[2] / slow, default=None)
+# +     return min(
+# +         fits,
+# +         key=lambda k: hsdp(params, ranks, k)[1] / (fast if k < per_node else slow) + hsdp(params, ranks, k)[2] / slow,
+# +         default=None,
+# +     )
 
 
 # %% wrong: the longer of the two times => generality longer-of-two
-
-
 def hsdp(params, ranks, group):
     m = ranks // group
     return 16 * params / group, 3 * 2 * params * (group - 1) / group, 2 * (m - 1) / m * 2 * params / group
@@ -307,84 +186,24 @@ def best_group(params, ranks, memory, per_node, fast, slow):
     return min(ks, key=t, default=None)
 
 
-# %% wrong: the fewest bytes => values -
-
-
-def hsdp(params, ranks, group):
-    m = ranks // group
-    return 16 * params / group, 3 * 2 * params * (group - 1) / group, 2 * (m - 1) / m * 2 * params / group
-
-
-def smallest_group(params, ranks, memory):
-    return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None)
-
-
+# %% wrong: the fewest bytes => values -  from: the longer of the two times
 def best_group(params, ranks, memory, per_node, fast, slow):
     ks = [k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory]
     return min(ks, key=lambda k: sum(hsdp(params, ranks, k)[1:]), default=None)
 
 
-# %% wrong: gradients all-reduced inside => values reduced-twice
+# %% wrong: gradients all-reduced inside => values reduced-twice  from: the longer of the two times
+# -     return 16 * params / group, 3 * 2 * params * (group - 1) / group, 2 * (m - 1) / m * 2 * params / group
+# +     return 16 * params / group, 4 * 2 * params * (group - 1) / group, 2 * (m - 1) / m * 2 * params / group
+# -         return max(i / (fast if k <= per_node else slow), a / (fast if ranks <= per_node else slow))
+# +         return i / (fast if k <= per_node else slow) + a / (fast if ranks <= per_node else slow)
 
+# %% wrong: groups and their number mixed up => values turned-round  from: the longer of the two times
+# -     m = ranks // group
+# +     m, group = group, ranks // group
+# -         return max(i / (fast if k <= per_node else slow), a / (fast if ranks <= per_node else slow))
+# +         return i / (fast if k <= per_node else slow) + a / (fast if ranks <= per_node else slow)
 
-def hsdp(params, ranks, group):
-    m = ranks // group
-    return 16 * params / group, 4 * 2 * params * (group - 1) / group, 2 * (m - 1) / m * 2 * params / group
-
-
-def smallest_group(params, ranks, memory):
-    return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None)
-
-
-def best_group(params, ranks, memory, per_node, fast, slow):
-    ks = [k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory]
-
-    def t(k):
-        _, i, a = hsdp(params, ranks, k)
-        return i / (fast if k <= per_node else slow) + a / (fast if ranks <= per_node else slow)
-
-    return min(ks, key=t, default=None)
-
-
-# %% wrong: groups and their number mixed up => values turned-round
-
-
-def hsdp(params, ranks, group):
-    m, group = group, ranks // group
-    return 16 * params / group, 3 * 2 * params * (group - 1) / group, 2 * (m - 1) / m * 2 * params / group
-
-
-def smallest_group(params, ranks, memory):
-    return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None)
-
-
-def best_group(params, ranks, memory, per_node, fast, slow):
-    ks = [k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory]
-
-    def t(k):
-        _, i, a = hsdp(params, ranks, k)
-        return i / (fast if k <= per_node else slow) + a / (fast if ranks <= per_node else slow)
-
-    return min(ks, key=t, default=None)
-
-
-# %% wrong: 32 bits across => values twice
-
-
-def hsdp(params, ranks, group):
-    m = ranks // group
-    return 16 * params / group, 3 * 2 * params * (group - 1) / group, 2 * (m - 1) / m * 4 * params / group
-
-
-def smallest_group(params, ranks, memory):
-    return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None)
-
-
-def best_group(params, ranks, memory, per_node, fast, slow):
-    ks = [k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory]
-
-    def t(k):
-        _, i, a = hsdp(params, ranks, k)
-        return i / (fast if k <= per_node else slow) + a / (fast if ranks <= per_node else slow)
-
-    return min(ks, key=t, default=None)
+# %% wrong: 32 bits across => values twice  from: gradients all-reduced inside
+# -     return 16 * params / group, 4 * 2 * params * (group - 1) / group, 2 * (m - 1) / m * 2 * params / group
+# +     return 16 * params / group, 3 * 2 * params * (group - 1) / group, 2 * (m - 1) / m * 4 * params / group

@@ -1,10 +1,7 @@
-"""Answers to largest-alone: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import math
 
+
 # %% right: solved for P
-
-
 def largest_model(ranks, memory, layers, activations, per_param):
     return max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers)
 
@@ -15,8 +12,6 @@ def ranks_for(params, memory, layers, activations, per_param):
 
 
 # %% right: by halving
-
-
 def _held(params, ranks, layers, activations, per_param):
     return per_param * params / ranks + 2 * (2 * params / layers) + activations
 
@@ -43,144 +38,6 @@ def ranks_for(params, memory, layers, activations, per_param):
         middle = (low + high) // 2
         low, high = (low, middle) if fits(middle) else (middle, high)
     return high
-
-
-# %% wrong: state only => values state-only
-
-
-def largest_model(ranks, memory, layers, activations, per_param):
-    return ranks * memory / per_param
-
-
-def ranks_for(params, memory, layers, activations, per_param):
-    return math.ceil(per_param * params / memory)
-
-
-# %% wrong: nothing is gathered => values nothing-gathered
-
-
-def largest_model(ranks, memory, layers, activations, per_param):
-    return ranks * max(0, memory - activations) / per_param
-
-
-def ranks_for(params, memory, layers, activations, per_param):
-    return math.ceil(per_param * params / (memory - activations))
-
-
-# %% wrong: the activations are left out => values no-activations
-
-
-def largest_model(ranks, memory, layers, activations, per_param):
-    return memory / (per_param / ranks + 4 / layers)
-
-
-def ranks_for(params, memory, layers, activations, per_param):
-    room = memory - 4 * params / layers
-    return math.ceil(per_param * params / room) if room > 0 else None
-
-
-# %% wrong: one layer whole => values one-layer
-
-
-def largest_model(ranks, memory, layers, activations, per_param):
-    return max(0, memory - activations) / (per_param / ranks + 2 / layers)
-
-
-def ranks_for(params, memory, layers, activations, per_param):
-    room = memory - activations - 2 * params / layers
-    return math.ceil(per_param * params / room) if room > 0 else None
-
-
-# %% wrong: all weights whole => values whole-weights
-
-
-def largest_model(ranks, memory, layers, activations, per_param):
-    return max(0, memory - activations) / (per_param / ranks + 2)
-
-
-def ranks_for(params, memory, layers, activations, per_param):
-    return None
-
-
-# %% wrong: activations shared out as well => values activations-shared
-
-
-def largest_model(ranks, memory, layers, activations, per_param):
-    return max(0, memory - activations / ranks) / (per_param / ranks + 4 / layers)
-
-
-def ranks_for(params, memory, layers, activations, per_param):
-    return None
-
-
-# %% wrong: rounded down => values rounded-down
-
-
-def largest_model(ranks, memory, layers, activations, per_param):
-    return max(0, memory - activations) / (per_param / ranks + 4 / layers)
-
-
-def ranks_for(params, memory, layers, activations, per_param):
-    room = memory - activations - 4 * params / layers
-    return int(per_param * params / room) if room > 0 else None
-
-
-# %% wrong: a negative number of GPUs => generality none-helps
-
-
-def largest_model(ranks, memory, layers, activations, per_param):
-    return max(0, memory - activations) / (per_param / ranks + 4 / layers)
-
-
-def ranks_for(params, memory, layers, activations, per_param):
-    return math.ceil(per_param * params / (memory - activations - 4 * params / layers) - 1e-9)
-
-
-# %% wrong: a model of negative size => generality negative
-
-
-def largest_model(ranks, memory, layers, activations, per_param):
-    return (memory - activations) / (per_param / ranks + 4 / layers)
-
-
-def ranks_for(params, memory, layers, activations, per_param):
-    room = memory - activations - 4 * params / layers
-    return math.ceil(per_param * params / room - 1e-9) if room > 0 else None
-
-
-# %% wrong: the bytes of the example => generality other-bytes
-
-
-def largest_model(ranks, memory, layers, activations, per_param):
-    return max(0, memory - activations) / (16 / ranks + 4 / layers)
-
-
-def ranks_for(params, memory, layers, activations, per_param):
-    room = memory - activations - 4 * params / layers
-    return math.ceil(16 * params / room - 1e-9) if room > 0 else None
-
-
-# %% wrong: the largest as a whole number of billions => values -
-
-
-def largest_model(ranks, memory, layers, activations, per_param):
-    return int(max(0, memory - activations) / (per_param / ranks + 4 / layers) / 1e9) * 1e9 + 3e8
-
-
-def ranks_for(params, memory, layers, activations, per_param):
-    room = memory - activations - 4 * params / layers
-    return math.ceil(per_param * params / room - 1e-9) if room > 0 else None
-
-
-# %% half: the first only => 2.1
-
-
-def largest_model(ranks, memory, layers, activations, per_param):
-    return max(0, memory - activations) / (per_param / ranks + 4 / layers)
-
-
-def ranks_for(params, memory, layers, activations, per_param):
-    raise NotImplementedError
 
 
 # %% right: bytes of one parameter
@@ -215,6 +72,92 @@ def ranks_for(params, memory, layers, activations, per_param):
     return math.ceil(Fraction(per_param) * Fraction(params) / room) if room > 0 else None
 
 
+# %% wrong: state only => values state-only
+def largest_model(ranks, memory, layers, activations, per_param):
+    return ranks * memory / per_param
+
+
+def ranks_for(params, memory, layers, activations, per_param):
+    return math.ceil(per_param * params / memory)
+
+
+# %% wrong: nothing is gathered => values nothing-gathered
+def largest_model(ranks, memory, layers, activations, per_param):
+    return ranks * max(0, memory - activations) / per_param
+
+
+def ranks_for(params, memory, layers, activations, per_param):
+    return math.ceil(per_param * params / (memory - activations))
+
+
+# %% wrong: the activations are left out => values no-activations
+def largest_model(ranks, memory, layers, activations, per_param):
+    return memory / (per_param / ranks + 4 / layers)
+
+
+def ranks_for(params, memory, layers, activations, per_param):
+    room = memory - 4 * params / layers
+    return math.ceil(per_param * params / room) if room > 0 else None
+
+
+# %% wrong: one layer whole => values one-layer
+def largest_model(ranks, memory, layers, activations, per_param):
+    return max(0, memory - activations) / (per_param / ranks + 2 / layers)
+
+
+def ranks_for(params, memory, layers, activations, per_param):
+    room = memory - activations - 2 * params / layers
+    return math.ceil(per_param * params / room) if room > 0 else None
+
+
+# %% wrong: all weights whole => values whole-weights
+def largest_model(ranks, memory, layers, activations, per_param):
+    return max(0, memory - activations) / (per_param / ranks + 2)
+
+
+def ranks_for(params, memory, layers, activations, per_param):
+    return None
+
+
+# %% wrong: activations shared out as well => values activations-shared  from: all weights whole
+# -     return max(0, memory - activations) / (per_param / ranks + 2)
+# +     return max(0, memory - activations / ranks) / (per_param / ranks + 4 / layers)
+
+
+# %% wrong: rounded down => values rounded-down
+def largest_model(ranks, memory, layers, activations, per_param):
+    return max(0, memory - activations) / (per_param / ranks + 4 / layers)
+
+
+def ranks_for(params, memory, layers, activations, per_param):
+    room = memory - activations - 4 * params / layers
+    return int(per_param * params / room) if room > 0 else None
+
+
+# %% wrong: a negative number of GPUs => generality none-helps  from: rounded down
+# -     room = memory - activations - 4 * params / layers
+# -     return int(per_param * params / room) if room > 0 else None
+# +     return math.ceil(per_param * params / (memory - activations - 4 * params / layers) - 1e-9)
+
+# %% wrong: a model of negative size => generality negative  from: solved for P
+# -     return max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers)
+# +     return (memory - activations) / (per_param / ranks + 4 / layers)
+
+
+# %% wrong: the bytes of the example => generality other-bytes
+def largest_model(ranks, memory, layers, activations, per_param):
+    return max(0, memory - activations) / (16 / ranks + 4 / layers)
+
+
+def ranks_for(params, memory, layers, activations, per_param):
+    room = memory - activations - 4 * params / layers
+    return math.ceil(16 * params / room - 1e-9) if room > 0 else None
+
+
+# %% wrong: the largest as a whole number of billions => values -  from: solved for P
+# -     return max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers)
+# +     return int(max(0, memory - activations) / (per_param / ranks + 4 / layers) / 1e9) * 1e9 + 3e8
+
 # %% wrong: gradients of two layers gathered as well => values two-and-two
 import math
 
@@ -228,26 +171,17 @@ def ranks_for(params, memory, layers, activations, per_param):
     return math.ceil(per_param * params / room) if room > 0 else None
 
 
-# %% wrong: one GPU more where it is exactly full => generality one-more
+# %% wrong: one GPU more where it is exactly full => generality one-more  from: rounded down
+# -     return int(per_param * params / room) if room > 0 else None
+# +     return int(per_param * params / room) + 1 if room > 0 else None
 
+# %% wrong: the own share of two layers taken off => values own-part-off  from: gradients of two layers gathered as well
+# -     return max(0, memory - activations) / (per_param / ranks + 8 / layers)
+# +     return max(0, memory - activations) / (per_param / ranks + 4 / layers * (1 - 1 / ranks))
+# -     room = memory - activations - 8 * params / layers
+# +     room = memory - activations - 4 * params / layers
 
-def largest_model(ranks, memory, layers, activations, per_param):
-    return max(0, memory - activations) / (per_param / ranks + 4 / layers)
-
-
-def ranks_for(params, memory, layers, activations, per_param):
-    room = memory - activations - 4 * params / layers
-    return int(per_param * params / room) + 1 if room > 0 else None
-
-
-# %% wrong: the own share of two layers taken off => values own-part-off
-import math
-
-
-def largest_model(ranks, memory, layers, activations, per_param):
-    return max(0, memory - activations) / (per_param / ranks + 4 / layers * (1 - 1 / ranks))
-
-
-def ranks_for(params, memory, layers, activations, per_param):
-    room = memory - activations - 4 * params / layers
-    return math.ceil(per_param * params / room) if room > 0 else None
+# %% half: the first only => 2.1  from: rounded down
+# -     room = memory - activations - 4 * params / layers
+# -     return int(per_param * params / room) if room > 0 else None
+# +     raise NotImplementedError

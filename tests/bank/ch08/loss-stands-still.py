@@ -1,13 +1,10 @@
-"""Answers to loss-stands-still: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import torch
 from torch.nn import functional as F
 
 from course_lib.sharding import FullySharded, clip_gradients
 
+
 # %% right: shard, then the optimizer, then the model's norm
-
-
 def train(comm, build, make, batches, most):
     model = build()
     sharded = FullySharded(comm, model, list(model.blocks))
@@ -26,8 +23,6 @@ def train(comm, build, make, batches, most):
 
 
 # %% right: the norm by hand, other names, more ahead
-
-
 def train(comm, build, make, batches, most):
     net = build()
     net = FullySharded(comm, net, [*net.blocks, net.norm], prefetch=2)
@@ -49,8 +44,6 @@ def train(comm, build, make, batches, most):
 
 
 # %% right: an optimizer for each unit
-
-
 def train(comm, build, make, batches, most):
     model = build()
     sharded = FullySharded(comm, model, model.blocks, reshard_after_forward=True)
@@ -66,199 +59,6 @@ def train(comm, build, make, batches, most):
             each.zero_grad()
         losses.append(loss.item())
     return losses, sharded
-
-
-# %% wrong: as it was found => values raised
-
-
-def train(comm, build, make, batches, most):
-    model = build()
-    optimizer = make(model.parameters())
-    units = [model.embedding, *model.blocks, model.head]
-    sharded = FullySharded(comm, model, units)
-    losses = []
-    for inputs, targets in batches:
-        logits = sharded(inputs)
-        loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-        loss.backward()
-        sharded.finish()
-        torch.nn.utils.clip_grad_norm_(sharded.shards(), most)
-        optimizer.step()
-        sharded.zero_grad()
-        losses.append(loss.item())
-    return losses, sharded
-
-
-# %% wrong: only the units are put right => values nothing-moves
-
-
-def train(comm, build, make, batches, most):
-    model = build()
-    optimizer = make(model.parameters())
-    sharded = FullySharded(comm, model, list(model.blocks))
-    losses = []
-    for inputs, targets in batches:
-        logits = sharded(inputs)
-        loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-        loss.backward()
-        sharded.finish()
-        torch.nn.utils.clip_grad_norm_(sharded.shards(), most)
-        optimizer.step()
-        sharded.zero_grad()
-        losses.append(loss.item())
-    return losses, sharded
-
-
-# %% wrong: each rank clips by its own norm => values own-norm
-
-
-def train(comm, build, make, batches, most):
-    model = build()
-    sharded = FullySharded(comm, model, list(model.blocks))
-    optimizer = make(sharded.shards())
-    losses = []
-    for inputs, targets in batches:
-        logits = sharded(inputs)
-        loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-        loss.backward()
-        sharded.finish()
-        torch.nn.utils.clip_grad_norm_(sharded.shards(), most)
-        optimizer.step()
-        sharded.zero_grad()
-        losses.append(loss.item())
-    return losses, sharded
-
-
-# %% wrong: clipping is left out => values not-clipped
-
-
-def train(comm, build, make, batches, most):
-    model = build()
-    sharded = FullySharded(comm, model, list(model.blocks))
-    optimizer = make(sharded.shards())
-    losses = []
-    for inputs, targets in batches:
-        loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
-        loss.backward()
-        sharded.finish()
-        optimizer.step()
-        sharded.zero_grad()
-        losses.append(loss.item())
-    return losses, sharded
-
-
-# %% wrong: the head is untied to calm the error => values ~
-
-
-def train(comm, build, make, batches, most):
-    model = build()
-    model.head.weight = torch.nn.Parameter(model.embedding.weight.detach().clone())
-    sharded = FullySharded(comm, model, [model.embedding, *model.blocks, model.head])
-    optimizer = make(sharded.shards())
-    losses = []
-    for inputs, targets in batches:
-        loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
-        loss.backward()
-        sharded.finish()
-        clip_gradients(sharded, most)
-        optimizer.step()
-        sharded.zero_grad()
-        losses.append(loss.item())
-    return losses, sharded
-
-
-# %% wrong: one giant unit => cost one-giant-unit
-
-
-def train(comm, build, make, batches, most):
-    model = build()
-    sharded = FullySharded(comm, model)
-    optimizer = make(sharded.shards())
-    losses = []
-    for inputs, targets in batches:
-        loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
-        loss.backward()
-        sharded.finish()
-        clip_gradients(sharded, most)
-        optimizer.step()
-        sharded.zero_grad()
-        losses.append(loss.item())
-    return losses, sharded
-
-
-# %% wrong: gradients are never dropped => values other-weights
-
-
-def train(comm, build, make, batches, most):
-    model = build()
-    sharded = FullySharded(comm, model, list(model.blocks))
-    optimizer = make(sharded.shards())
-    losses = []
-    for inputs, targets in batches:
-        loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
-        loss.backward()
-        sharded.finish()
-        clip_gradients(sharded, most)
-        optimizer.step()
-        losses.append(loss.item())
-    return losses, sharded
-
-
-# %% wrong: clipped after the step => values not-clipped
-
-
-def train(comm, build, make, batches, most):
-    model = build()
-    sharded = FullySharded(comm, model, list(model.blocks))
-    optimizer = make(sharded.shards())
-    losses = []
-    for inputs, targets in batches:
-        loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
-        loss.backward()
-        sharded.finish()
-        optimizer.step()
-        clip_gradients(sharded, most)
-        sharded.zero_grad()
-        losses.append(loss.item())
-    return losses, sharded
-
-
-# %% wrong: trained without shards, sharded in the end => cost ~
-
-
-def train(comm, build, make, batches, most):
-    model = build()
-    optimizer = make(model.parameters())
-    losses = []
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
-        loss.backward()
-        for each in model.parameters():
-            comm.all_reduce(each.grad, op="AVG")
-        torch.nn.utils.clip_grad_norm_(model.parameters(), most)
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(loss.item())
-    return losses, FullySharded(comm, model, list(model.blocks))
-
-
-# %% wrong: only the losses come back => values no-model
-
-
-def train(comm, build, make, batches, most):
-    model = build()
-    sharded = FullySharded(comm, model, list(model.blocks))
-    optimizer = make(sharded.shards())
-    losses = []
-    for inputs, targets in batches:
-        loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
-        loss.backward()
-        sharded.finish()
-        clip_gradients(sharded, most)
-        optimizer.step()
-        sharded.zero_grad()
-        losses.append(loss.item())
-    return losses
 
 
 # %% right: half a block to a unit
@@ -284,141 +84,24 @@ def train(comm, build, make, batches, most):
     return losses, sharded
 
 
-# %% right: weights kept after the forward pass
-from course_lib import sharding
-from course_lib.sharding import FullySharded, clip_gradients, gradient_norm
-import torch.nn.functional as F
+# %% right: weights kept after the forward pass  from: half a block to a unit
+# -     units = [u for b in model.blocks for u in (b.up, b.down)]
+# -     sharded = FullySharded(comm, model, units)
+# +     sharded = FullySharded(comm, model, list(model.blocks), reshard_after_forward=False)
 
-
-def train(comm, build, make, batches, most):
-    model = build()
-    sharded = FullySharded(comm, model, list(model.blocks), reshard_after_forward=False)
-    opt = make(sharded.shards())
-    losses = []
-    for x, y in batches:
-        loss = F.cross_entropy(sharded(x).flatten(0, 1), y.flatten())
-        loss.backward()
-        sharded.finish()
-        clip_gradients(sharded, most)
-        opt.step()
-        sharded.zero_grad()
-        losses.append(loss.item())
-    return losses, sharded
-
-
-# %% wrong: the loss divided by the ranks => values divided-again
-from course_lib import sharding
-from course_lib.sharding import FullySharded, clip_gradients, gradient_norm
-import torch.nn.functional as F
-
-
-def train(comm, build, make, batches, most):
-    model = build()
-    sharded = FullySharded(comm, model, list(model.blocks))
-    opt = make(sharded.shards())
-    losses = []
-    for x, y in batches:
-        loss = F.cross_entropy(sharded(x).flatten(0, 1), y.flatten()) / comm.size
-        loss.backward()
-        sharded.finish()
-        clip_gradients(sharded, most)
-        opt.step()
-        sharded.zero_grad()
-        losses.append(loss.item() * comm.size)
-    return losses, sharded
-
-
-# %% wrong: clipped before all gradients are there => values other-weights
-from course_lib import sharding
-from course_lib.sharding import FullySharded, clip_gradients, gradient_norm
-import torch.nn.functional as F
-
-
-def train(comm, build, make, batches, most):
-    model = build()
-    sharded = FullySharded(comm, model, list(model.blocks))
-    opt = make(sharded.shards())
-    losses = []
-    for x, y in batches:
-        loss = F.cross_entropy(sharded(x).flatten(0, 1), y.flatten())
-        loss.backward()
-        clip_gradients(sharded, most)
-        sharded.finish()
-        opt.step()
-        sharded.zero_grad()
-        losses.append(loss.item())
-    return losses, sharded
-
-
-# %% wrong: the mean of all losses comes back => values other-losses
-from course_lib import sharding
-from course_lib.sharding import FullySharded, clip_gradients, gradient_norm
-import torch.nn.functional as F
-
-
-def train(comm, build, make, batches, most):
-    model = build()
-    sharded = FullySharded(comm, model, list(model.blocks))
-    opt = make(sharded.shards())
-    losses = []
-    for x, y in batches:
-        loss = F.cross_entropy(sharded(x).flatten(0, 1), y.flatten())
-        loss.backward()
-        sharded.finish()
-        clip_gradients(sharded, most)
-        opt.step()
-        sharded.zero_grad()
-        l = loss.detach().clone()
-        comm.all_reduce(l, op="AVG")
-        losses.append(l.item())
-    return losses, sharded
-
-
-# %% wrong: an optimizer of the model that was cut => raised
-from course_lib import sharding
-from course_lib.sharding import FullySharded, clip_gradients, gradient_norm
-import torch.nn.functional as F
-
-
-def train(comm, build, make, batches, most):
-    model = build()
-    sharded = FullySharded(comm, model, list(model.blocks))
-    opt = make(model.parameters())
-    losses = []
-    for x, y in batches:
-        loss = F.cross_entropy(sharded(x).flatten(0, 1), y.flatten())
-        loss.backward()
-        sharded.finish()
-        clip_gradients(sharded, most)
-        opt.step()
-        sharded.zero_grad()
-        losses.append(loss.item())
-    return losses, sharded
-
-
-# %% right: the norm of whole gradients
-from course_lib.sharding import full_gradients
-import torch.nn.functional as F
-
-
-def train(comm, build, make, batches, most):
-    model = build()
-    sharded = FullySharded(comm, model, list(model.blocks))
-    optimizer = make(sharded.shards())
-    losses = []
-    for inputs, targets in batches:
-        loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
-        loss.backward()
-        sharded.finish()
-        norm = torch.stack([each.norm() for each in full_gradients(sharded).values()]).norm()
-        if norm > most:
-            for shard in sharded.shards():
-                shard.grad.mul_(most / (norm + 1e-6))
-        optimizer.step()
-        sharded.zero_grad()
-        losses.append(loss.item())
-    return losses, sharded
-
+# %% right: the norm of whole gradients  from: shard, then the optimizer, then the model's norm
+# - def train(comm, build, make, batches, most):
+# + from course_lib.sharding import full_gradients
+# + import torch.nn.functional as F
+# + def train(comm, build, make, batches, most):
+# -         logits = sharded(inputs)
+# -         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+# +         loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
+# -         clip_gradients(sharded, most)
+# +         norm = torch.stack([each.norm() for each in full_gradients(sharded).values()]).norm()
+# +         if norm > most:
+# +             for shard in sharded.shards():
+# +                 shard.grad.mul_(most / (norm + 1e-6))
 
 # %% right: weights kept after the forward pass, squares gathered
 import torch.nn.functional as F
@@ -443,3 +126,109 @@ def train(comm, build, make, batches, most):
         sharded.zero_grad()
         losses.append(loss.item())
     return losses, sharded
+
+
+# %% wrong: as it was found => values raised  from: shard, then the optimizer, then the model's norm
+# -     sharded = FullySharded(comm, model, list(model.blocks))
+# -     optimizer = make(sharded.shards())
+# +     optimizer = make(model.parameters())
+# +     units = [model.embedding, *model.blocks, model.head]
+# +     sharded = FullySharded(comm, model, units)
+# -         clip_gradients(sharded, most)
+# +         torch.nn.utils.clip_grad_norm_(sharded.shards(), most)
+
+# %% wrong: only the units are put right => values nothing-moves  from: as it was found
+# -     units = [model.embedding, *model.blocks, model.head]
+# -     sharded = FullySharded(comm, model, units)
+# +     sharded = FullySharded(comm, model, list(model.blocks))
+
+# %% wrong: each rank clips by its own norm => values own-norm  from: shard, then the optimizer, then the model's norm
+# -         clip_gradients(sharded, most)
+# +         torch.nn.utils.clip_grad_norm_(sharded.shards(), most)
+
+# %% wrong: clipping is left out => values not-clipped  from: shard, then the optimizer, then the model's norm
+# -         logits = sharded(inputs)
+# -         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+# +         loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
+# -         clip_gradients(sharded, most)
+
+# %% wrong: the head is untied to calm the error => values ~  from: shard, then the optimizer, then the model's norm
+# -     sharded = FullySharded(comm, model, list(model.blocks))
+# +     model.head.weight = torch.nn.Parameter(model.embedding.weight.detach().clone())
+# +     sharded = FullySharded(comm, model, [model.embedding, *model.blocks, model.head])
+# -         logits = sharded(inputs)
+# -         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+# +         loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
+
+# %% wrong: one giant unit => cost one-giant-unit  from: the head is untied to calm the error
+# -     model.head.weight = torch.nn.Parameter(model.embedding.weight.detach().clone())
+# -     sharded = FullySharded(comm, model, [model.embedding, *model.blocks, model.head])
+# +     sharded = FullySharded(comm, model)
+
+# %% wrong: gradients are never dropped => values other-weights  from: shard, then the optimizer, then the model's norm
+# -         logits = sharded(inputs)
+# -         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+# +         loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
+# -         sharded.zero_grad()
+
+# %% wrong: clipped after the step => values not-clipped  from: clipping is left out
+#           optimizer.step()
+# +         clip_gradients(sharded, most)
+
+
+# %% wrong: trained without shards, sharded in the end => cost ~
+def train(comm, build, make, batches, most):
+    model = build()
+    optimizer = make(model.parameters())
+    losses = []
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
+        loss.backward()
+        for each in model.parameters():
+            comm.all_reduce(each.grad, op="AVG")
+        torch.nn.utils.clip_grad_norm_(model.parameters(), most)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses, FullySharded(comm, model, list(model.blocks))
+
+
+# %% wrong: only the losses come back => values no-model  from: shard, then the optimizer, then the model's norm
+# -         logits = sharded(inputs)
+# -         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+# +         loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
+# -     return losses, sharded
+# +     return losses
+
+# %% wrong: the loss divided by the ranks => values divided-again  from: half a block to a unit
+# -     units = [u for b in model.blocks for u in (b.up, b.down)]
+# -     sharded = FullySharded(comm, model, units)
+# +     sharded = FullySharded(comm, model, list(model.blocks))
+# -         loss = F.cross_entropy(sharded(x).flatten(0, 1), y.flatten())
+# +         loss = F.cross_entropy(sharded(x).flatten(0, 1), y.flatten()) / comm.size
+# -         losses.append(loss.item())
+# +         losses.append(loss.item() * comm.size)
+
+# %% wrong: clipped before all gradients are there => values other-weights  from: half a block to a unit
+# -     units = [u for b in model.blocks for u in (b.up, b.down)]
+# -     sharded = FullySharded(comm, model, units)
+# +     sharded = FullySharded(comm, model, list(model.blocks))
+#           loss.backward()
+# +         clip_gradients(sharded, most)
+# -         clip_gradients(sharded, most)
+
+# %% wrong: the mean of all losses comes back => values other-losses  from: half a block to a unit
+# -     units = [u for b in model.blocks for u in (b.up, b.down)]
+# -     sharded = FullySharded(comm, model, units)
+# +     sharded = FullySharded(comm, model, list(model.blocks))
+# -         losses.append(loss.item())
+# +         l = loss.detach().clone()
+# +         comm.all_reduce(l, op="AVG")
+# +         losses.append(l.item())
+
+# %% wrong: an optimizer of the model that was cut => raised  from: half a block to a unit
+# -     units = [u for b in model.blocks for u in (b.up, b.down)]
+# -     sharded = FullySharded(comm, model, units)
+# -     opt = make(sharded.shards())
+# +     sharded = FullySharded(comm, model, list(model.blocks))
+# +     opt = make(model.parameters())

@@ -1,8 +1,4 @@
-"""Answers to offload-boundary: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 # %% right: the longer of the two
-
-
 def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
     return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
 
@@ -12,8 +8,6 @@ def hidden_tokens(ranks, flops, moved, bandwidth):
 
 
 # %% right: rates first
-
-
 def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
     compute = tokens / (flops / (6 * params))
     wire = moved * params / (ranks * bandwidth)
@@ -29,99 +23,7 @@ def hidden_tokens(ranks, flops, moved, bandwidth):
     return high
 
 
-# %% wrong: one after the other => values sum
-
-
-def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
-    return 6 * params * tokens / flops + params / ranks * moved / bandwidth
-
-
-def hidden_tokens(ranks, flops, moved, bandwidth):
-    return moved * flops / (6 * ranks * bandwidth)
-
-
-# %% wrong: every GPU moves the whole model => values whole-model-moved
-
-
-def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
-    return max(6 * params * tokens / flops, params * moved / bandwidth)
-
-
-def hidden_tokens(ranks, flops, moved, bandwidth):
-    return moved * flops / (6 * bandwidth)
-
-
-# %% wrong: the boundary without the ranks => values one-gpu
-
-
-def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
-    return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
-
-
-def hidden_tokens(ranks, flops, moved, bandwidth):
-    return moved * flops / (6 * bandwidth)
-
-
-# %% wrong: two FLOPs per parameter and token => values two-flops
-
-
-def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
-    return max(2 * params * tokens / flops, params / ranks * moved / bandwidth)
-
-
-def hidden_tokens(ranks, flops, moved, bandwidth):
-    return moved * flops / (2 * ranks * bandwidth)
-
-
-# %% wrong: computing is shared out as well => values compute-divided
-
-
-def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
-    return max(6 * params * tokens / ranks / flops, params / ranks * moved / bandwidth)
-
-
-def hidden_tokens(ranks, flops, moved, bandwidth):
-    return moved * flops / (6 * bandwidth)
-
-
-# %% wrong: the wire alone => generality ~
-
-
-def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
-    if tokens == 2048:
-        return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
-    return params / ranks * moved / bandwidth
-
-
-def hidden_tokens(ranks, flops, moved, bandwidth):
-    return moved * flops / (6 * ranks * bandwidth)
-
-
-# %% wrong: upside down => values upside-down
-
-
-def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
-    return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
-
-
-def hidden_tokens(ranks, flops, moved, bandwidth):
-    return 6 * ranks * bandwidth / (moved * flops)
-
-
-# %% half: the first only => 2
-
-
-def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
-    return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
-
-
-def hidden_tokens(ranks, flops, moved, bandwidth):
-    raise NotImplementedError
-
-
 # %% right: by halving
-
-
 def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
     return sorted((params * 6 * tokens / flops, moved * (params / ranks) / bandwidth))[1]
 
@@ -137,9 +39,50 @@ def hidden_tokens(ranks, flops, moved, bandwidth):
     return hi
 
 
+# %% wrong: one after the other => values sum  from: the longer of the two
+# -     return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
+# +     return 6 * params * tokens / flops + params / ranks * moved / bandwidth
+
+
+# %% wrong: every GPU moves the whole model => values whole-model-moved
+def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
+    return max(6 * params * tokens / flops, params * moved / bandwidth)
+
+
+def hidden_tokens(ranks, flops, moved, bandwidth):
+    return moved * flops / (6 * bandwidth)
+
+
+# %% wrong: the boundary without the ranks => values one-gpu  from: the longer of the two
+# -     return moved * flops / (6 * ranks * bandwidth)
+# +     return moved * flops / (6 * bandwidth)
+
+
+# %% wrong: two FLOPs per parameter and token => values two-flops
+def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
+    return max(2 * params * tokens / flops, params / ranks * moved / bandwidth)
+
+
+def hidden_tokens(ranks, flops, moved, bandwidth):
+    return moved * flops / (2 * ranks * bandwidth)
+
+
+# %% wrong: computing is shared out as well => values compute-divided  from: every GPU moves the whole model
+# -     return max(6 * params * tokens / flops, params * moved / bandwidth)
+# +     return max(6 * params * tokens / ranks / flops, params / ranks * moved / bandwidth)
+
+# %% wrong: the wire alone => generality ~  from: the longer of the two
+# -     return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
+# +     if tokens == 2048:
+# +         return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
+# +     return params / ranks * moved / bandwidth
+
+# %% wrong: upside down => values upside-down  from: the longer of the two
+# -     return moved * flops / (6 * ranks * bandwidth)
+# +     return 6 * ranks * bandwidth / (moved * flops)
+
+
 # %% wrong: there and back counted twice => values both-ways
-
-
 def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
     return max(6 * params * tokens / flops, 2 * params * moved / ranks / bandwidth)
 
@@ -149,8 +92,6 @@ def hidden_tokens(ranks, flops, moved, bandwidth):
 
 
 # %% wrong: whole tokens => values rounded
-
-
 import math
 
 
@@ -163,11 +104,14 @@ def hidden_tokens(ranks, flops, moved, bandwidth):
 
 
 # %% wrong: the shorter of the two => values shorter
-
-
 def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
     return min(6 * params * tokens / flops, params * moved / ranks / bandwidth)
 
 
 def hidden_tokens(ranks, flops, moved, bandwidth):
     return flops / 6 * moved / ranks / bandwidth
+
+
+# %% half: the first only => 2  from: the longer of the two
+# -     return moved * flops / (6 * ranks * bandwidth)
+# +     raise NotImplementedError

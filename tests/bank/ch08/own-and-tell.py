@@ -1,10 +1,7 @@
-"""Answers to own-and-tell: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import torch
 
+
 # %% right: whole tensors, the largest first
-
-
 class Sharded:
     def __init__(self, comm, parameters, make):
         self.comm, load = comm, [0] * comm.size
@@ -27,8 +24,6 @@ def shard_optimizer(comm, parameters, make):
 
 
 # %% right: in the order of the list, to whoever has least
-
-
 def shard_optimizer(comm, parameters, make):
     kept, owners, load = [], [], [0] * comm.size
     for p in parameters:
@@ -52,8 +47,6 @@ def shard_optimizer(comm, parameters, make):
 
 
 # %% right: a flat row, cut evenly
-
-
 class FlatOptimizer:
     def __init__(self, comm, parameters, make):
         self.comm = comm
@@ -86,8 +79,6 @@ def shard_optimizer(comm, parameters, make):
 
 
 # %% right: each tensor cut into N pieces, one all-to-all of sizes told by everyone
-
-
 class Pieces:
     def __init__(self, comm, parameters, make):
         self.comm, self.rows = comm, []
@@ -118,8 +109,6 @@ def shard_optimizer(comm, parameters, make):
 
 
 # %% right: an optimizer over all, that makes state where it sees a gradient; one message an owner
-
-
 def shard_optimizer(comm, parameters, make):
     kept = list(dict.fromkeys(p for p in parameters if p.requires_grad))
     load, owned = [0] * comm.size, [[] for _ in range(comm.size)]
@@ -146,315 +135,7 @@ def shard_optimizer(comm, parameters, make):
     return Optimizer()
 
 
-# %% wrong: the plain optimizer, as it was => cost nothing-sent
-
-
-def shard_optimizer(comm, parameters, make):
-    return make([p for p in dict.fromkeys(parameters) if p.requires_grad])
-
-
-# %% wrong: everybody steps everything, and rank 0 tells it to all => cost whole-state
-
-
-class Loud:
-    def __init__(self, comm, parameters, make):
-        self.comm, self.params = comm, [p for p in dict.fromkeys(parameters) if p.requires_grad]
-        self.inner = make(self.params)
-
-    def step(self):
-        self.inner.step()
-        for place, p in enumerate(self.params):
-            self.comm.broadcast(p.data, place % self.comm.size)
-
-
-def shard_optimizer(comm, parameters, make):
-    return Loud(comm, parameters, make)
-
-
-# %% wrong: shared out by number of tensors => cost unfair-share
-
-
-class RoundRobin:
-    def __init__(self, comm, parameters, make):
-        self.comm, self.params = comm, [p for p in dict.fromkeys(parameters) if p.requires_grad]
-        mine = self.params[comm.rank :: comm.size]
-        self.inner = make(mine) if mine else None
-
-    def step(self):
-        if self.inner:
-            self.inner.step()
-        for place, p in enumerate(self.params):
-            self.comm.broadcast(p.data, place % self.comm.size)
-
-
-def shard_optimizer(comm, parameters, make):
-    return RoundRobin(comm, parameters, make)
-
-
-# %% wrong: neighbours in the list, equally many each => cost unfair-share
-
-
-def shard_optimizer(comm, parameters, make):
-    params = [p for p in dict.fromkeys(parameters) if p.requires_grad]
-    each = -(-len(params) // comm.size)
-    owner = [place // each for place in range(len(params))]
-    mine = params[comm.rank * each : (comm.rank + 1) * each]
-    inner = make(mine) if mine else None
-
-    class Optimizer:
-        def step(self):
-            if inner:
-                inner.step()
-            for p, rank in zip(params, owner):
-                comm.broadcast(p.data, rank)
-
-    return Optimizer()
-
-
-# %% wrong: nobody is told => values not-told
-
-
-def shard_optimizer(comm, parameters, make):
-    params = [p for p in dict.fromkeys(parameters) if p.requires_grad]
-    load, owner = [0] * comm.size, []
-    for p in params:
-        owner.append(load.index(min(load)))
-        load[owner[-1]] += p.nbytes
-    return make([p for p, rank in zip(params, owner) if rank == comm.rank])
-
-
-# %% wrong: each rank broadcasts its own only => raised
-
-
-def shard_optimizer(comm, parameters, make):
-    params = [p for p in dict.fromkeys(parameters) if p.requires_grad]
-    load, owner = [0] * comm.size, []
-    for p in params:
-        owner.append(load.index(min(load)))
-        load[owner[-1]] += p.nbytes
-    mine = [p for p, rank in zip(params, owner) if rank == comm.rank]
-    inner = make(mine)
-
-    class Optimizer:
-        def step(self):
-            inner.step()
-            for p in mine:
-                comm.broadcast(p.data, comm.rank)
-
-    return Optimizer()
-
-
-# %% wrong: zeros elsewhere and an all-reduce => cost all-reduced
-
-
-def shard_optimizer(comm, parameters, make):
-    params = [p for p in dict.fromkeys(parameters) if p.requires_grad]
-    load, owner = [0] * comm.size, []
-    for p in params:
-        owner.append(load.index(min(load)))
-        load[owner[-1]] += p.nbytes
-    mine = [p for p, rank in zip(params, owner) if rank == comm.rank]
-    inner = make(mine) if mine else None
-
-    class Optimizer:
-        def step(self):
-            if inner:
-                inner.step()
-            for p, rank in zip(params, owner):
-                if rank != comm.rank:
-                    p.data.zero_()
-                comm.all_reduce(p.data)
-
-    return Optimizer()
-
-
-# %% wrong: copies are stepped, the given tensors stay => values nothing-stepped
-
-
-def shard_optimizer(comm, parameters, make):
-    params = [torch.nn.Parameter(p.detach().clone()) for p in dict.fromkeys(parameters) if p.requires_grad]
-    originals = [p for p in dict.fromkeys(parameters) if p.requires_grad]
-    inner = make(params[comm.rank :: comm.size] or params[:1])
-
-    class Optimizer:
-        def step(self):
-            for p, q in zip(params, originals):
-                p.grad = q.grad
-            inner.step()
-            for place, p in enumerate(params):
-                comm.broadcast(p.data, place % comm.size)
-            for p in params:
-                p.grad = None
-
-    return Optimizer()
-
-
-# %% wrong: an optimizer over an empty list => generality raised
-
-
-def shard_optimizer(comm, parameters, make):
-    params = [p for p in dict.fromkeys(parameters) if p.requires_grad]
-    load, owner = [0] * comm.size, []
-    for p in params:
-        owner.append(load.index(min(load)))
-        load[owner[-1]] += p.nbytes
-    inner = make([p for p, rank in zip(params, owner) if rank == comm.rank])
-
-    class Optimizer:
-        def step(self):
-            inner.step()
-            for p, rank in zip(params, owner):
-                comm.broadcast(p.data, rank)
-
-    return Optimizer()
-
-
-# %% wrong: the tied tensor is stepped twice => generality stepped-twice
-
-
-def shard_optimizer(comm, parameters, make):
-    params = [p for p in parameters if p.requires_grad]
-    owner = []
-    load = [0] * comm.size
-    for p in params:
-        known = next((owner[i] for i, q in enumerate(params[: len(owner)]) if q is p), None)
-        owner.append(load.index(min(load)) if known is None else known)
-        load[owner[-1]] += p.nbytes
-    inner = [make([p]) for p, rank in zip(params, owner) if rank == comm.rank]
-
-    class Optimizer:
-        def step(self):
-            for each in inner:
-                each.step()
-            sent = set()
-            for p, rank in zip(params, owner):
-                if id(p) not in sent:
-                    sent.add(id(p))
-                    comm.broadcast(p.data, rank)
-
-    return Optimizer()
-
-
-# %% wrong: tied and told twice => cost tied-twice
-
-
-def shard_optimizer(comm, parameters, make):
-    params = [p for p in parameters if p.requires_grad]
-    load, owner = [0] * comm.size, {}
-    for p in sorted(dict.fromkeys(params), key=lambda p: -p.nbytes):
-        owner[p] = load.index(min(load))
-        load[owner[p]] += p.nbytes
-    mine = [p for p, rank in owner.items() if rank == comm.rank]
-    inner = make(mine) if mine else None
-
-    class Optimizer:
-        def step(self):
-            if inner:
-                inner.step()
-            for p in params:
-                comm.broadcast(p.data, owner[p])
-
-    return Optimizer()
-
-
-# %% wrong: frozen ones go round, too => cost frozen-sent
-
-
-def shard_optimizer(comm, parameters, make):
-    params = list(dict.fromkeys(parameters))
-    load, owner = [0] * comm.size, {}
-    for p in sorted(params, key=lambda p: -p.nbytes):
-        owner[p] = load.index(min(load))
-        load[owner[p]] += p.nbytes
-    mine = [p for p, rank in owner.items() if rank == comm.rank and p.requires_grad]
-    inner = make(mine) if mine else None
-
-    class Optimizer:
-        def step(self):
-            if inner:
-                inner.step()
-            for p in params:
-                comm.broadcast(p.data, owner[p])
-
-    return Optimizer()
-
-
-# %% wrong: all to rank 0, which steps and tells => cost unfair-share
-
-
-def shard_optimizer(comm, parameters, make):
-    params = [p for p in dict.fromkeys(parameters) if p.requires_grad]
-    inner = make(params) if comm.rank == 0 else None
-
-    class Optimizer:
-        def step(self):
-            if inner:
-                inner.step()
-            for p in params:
-                comm.broadcast(p.data, 0)
-
-    return Optimizer()
-
-
-# %% wrong: gradients averaged once more => values other-numbers
-
-
-def shard_optimizer(comm, parameters, make):
-    params = [p for p in dict.fromkeys(parameters) if p.requires_grad]
-    load, owner = [0] * comm.size, {}
-    for p in sorted(params, key=lambda p: -p.nbytes):
-        owner[p] = load.index(min(load))
-        load[owner[p]] += p.nbytes
-    mine = [p for p in params if owner[p] == comm.rank]
-    inner = make(mine) if mine else None
-
-    class Optimizer:
-        def step(self):
-            for p in mine:
-                p.grad = p.grad.sign() * p.grad.square() / comm.size
-            if inner:
-                inner.step()
-            for p in params:
-                comm.broadcast(p.data, owner[p])
-
-    return Optimizer()
-
-
-# %% wrong: waits for nothing => values ~
-
-
-def shard_optimizer(comm, parameters, make):
-    params = [p for p in dict.fromkeys(parameters) if p.requires_grad]
-    load, owner = [0] * comm.size, {}
-    for p in sorted(params, key=lambda p: -p.nbytes):
-        owner[p] = load.index(min(load))
-        load[owner[p]] += p.nbytes
-    mine = [p for p in params if owner[p] == comm.rank]
-    inner = make(mine) if mine else None
-    last = []
-
-    class Optimizer:
-        def step(self):
-            for work in last:
-                work.wait()
-            last.clear()
-            if inner:
-                inner.step()
-            last.extend(comm.broadcast(p.data, owner[p], async_op=True) for p in params)
-
-    return Optimizer()
-
-
-# %% wrong: nothing is returned => values no-step
-
-
-def shard_optimizer(comm, parameters, make):
-    make([p for p in parameters if p.requires_grad])
-
-
 # %% right: the parameters become views of one flat row
-
-
 class Flat:
     def __init__(self, comm, parameters, make):
         self.comm = comm
@@ -489,8 +170,6 @@ def shard_optimizer(comm, parameters, make):
 
 
 # %% right: a row for messages that stays
-
-
 def shard_optimizer(comm, parameters, make):
     ps = [p for p in dict.fromkeys(parameters) if p.requires_grad]
     total = sum(p.numel() for p in ps)
@@ -519,8 +198,6 @@ def shard_optimizer(comm, parameters, make):
 
 
 # %% right: messages from each owner to each other rank
-
-
 from course_lib.cluster import P2POp
 
 
@@ -551,9 +228,226 @@ def shard_optimizer(comm, parameters, make):
     return O()
 
 
+# %% wrong: the plain optimizer, as it was => cost nothing-sent
+def shard_optimizer(comm, parameters, make):
+    return make([p for p in dict.fromkeys(parameters) if p.requires_grad])
+
+
+# %% wrong: everybody steps everything, and rank 0 tells it to all => cost whole-state
+class Loud:
+    def __init__(self, comm, parameters, make):
+        self.comm, self.params = comm, [p for p in dict.fromkeys(parameters) if p.requires_grad]
+        self.inner = make(self.params)
+
+    def step(self):
+        self.inner.step()
+        for place, p in enumerate(self.params):
+            self.comm.broadcast(p.data, place % self.comm.size)
+
+
+def shard_optimizer(comm, parameters, make):
+    return Loud(comm, parameters, make)
+
+
+# %% wrong: shared out by number of tensors => cost unfair-share
+class RoundRobin:
+    def __init__(self, comm, parameters, make):
+        self.comm, self.params = comm, [p for p in dict.fromkeys(parameters) if p.requires_grad]
+        mine = self.params[comm.rank :: comm.size]
+        self.inner = make(mine) if mine else None
+
+    def step(self):
+        if self.inner:
+            self.inner.step()
+        for place, p in enumerate(self.params):
+            self.comm.broadcast(p.data, place % self.comm.size)
+
+
+def shard_optimizer(comm, parameters, make):
+    return RoundRobin(comm, parameters, make)
+
+
+# %% wrong: neighbours in the list, equally many each => cost unfair-share
+def shard_optimizer(comm, parameters, make):
+    params = [p for p in dict.fromkeys(parameters) if p.requires_grad]
+    each = -(-len(params) // comm.size)
+    owner = [place // each for place in range(len(params))]
+    mine = params[comm.rank * each : (comm.rank + 1) * each]
+    inner = make(mine) if mine else None
+
+    class Optimizer:
+        def step(self):
+            if inner:
+                inner.step()
+            for p, rank in zip(params, owner):
+                comm.broadcast(p.data, rank)
+
+    return Optimizer()
+
+
+# %% wrong: nobody is told => values not-told
+def shard_optimizer(comm, parameters, make):
+    params = [p for p in dict.fromkeys(parameters) if p.requires_grad]
+    load, owner = [0] * comm.size, []
+    for p in params:
+        owner.append(load.index(min(load)))
+        load[owner[-1]] += p.nbytes
+    return make([p for p, rank in zip(params, owner) if rank == comm.rank])
+
+
+# %% wrong: each rank broadcasts its own only => raised  from: nobody is told
+# -     return make([p for p, rank in zip(params, owner) if rank == comm.rank])
+# +     mine = [p for p, rank in zip(params, owner) if rank == comm.rank]
+# +     inner = make(mine)
+# +     class Optimizer:
+# +         def step(self):
+# +             inner.step()
+# +             for p in mine:
+# +                 comm.broadcast(p.data, comm.rank)
+# +     return Optimizer()
+
+# %% wrong: zeros elsewhere and an all-reduce => cost all-reduced  from: each rank broadcasts its own only
+# -     inner = make(mine)
+# +     inner = make(mine) if mine else None
+# -             inner.step()
+# -             for p in mine:
+# -                 comm.broadcast(p.data, comm.rank)
+# +             if inner:
+# +                 inner.step()
+# +             for p, rank in zip(params, owner):
+# +                 if rank != comm.rank:
+# +                     p.data.zero_()
+# +                 comm.all_reduce(p.data)
+
+
+# %% wrong: copies are stepped, the given tensors stay => values nothing-stepped
+def shard_optimizer(comm, parameters, make):
+    params = [torch.nn.Parameter(p.detach().clone()) for p in dict.fromkeys(parameters) if p.requires_grad]
+    originals = [p for p in dict.fromkeys(parameters) if p.requires_grad]
+    inner = make(params[comm.rank :: comm.size] or params[:1])
+
+    class Optimizer:
+        def step(self):
+            for p, q in zip(params, originals):
+                p.grad = q.grad
+            inner.step()
+            for place, p in enumerate(params):
+                comm.broadcast(p.data, place % comm.size)
+            for p in params:
+                p.grad = None
+
+    return Optimizer()
+
+
+# %% wrong: an optimizer over an empty list => generality raised  from: nobody is told
+# -     return make([p for p, rank in zip(params, owner) if rank == comm.rank])
+# +     inner = make([p for p, rank in zip(params, owner) if rank == comm.rank])
+# +     class Optimizer:
+# +         def step(self):
+# +             inner.step()
+# +             for p, rank in zip(params, owner):
+# +                 comm.broadcast(p.data, rank)
+# +     return Optimizer()
+
+
+# %% wrong: the tied tensor is stepped twice => generality stepped-twice
+def shard_optimizer(comm, parameters, make):
+    params = [p for p in parameters if p.requires_grad]
+    owner = []
+    load = [0] * comm.size
+    for p in params:
+        known = next((owner[i] for i, q in enumerate(params[: len(owner)]) if q is p), None)
+        owner.append(load.index(min(load)) if known is None else known)
+        load[owner[-1]] += p.nbytes
+    inner = [make([p]) for p, rank in zip(params, owner) if rank == comm.rank]
+
+    class Optimizer:
+        def step(self):
+            for each in inner:
+                each.step()
+            sent = set()
+            for p, rank in zip(params, owner):
+                if id(p) not in sent:
+                    sent.add(id(p))
+                    comm.broadcast(p.data, rank)
+
+    return Optimizer()
+
+
+# %% wrong: tied and told twice => cost tied-twice
+def shard_optimizer(comm, parameters, make):
+    params = [p for p in parameters if p.requires_grad]
+    load, owner = [0] * comm.size, {}
+    for p in sorted(dict.fromkeys(params), key=lambda p: -p.nbytes):
+        owner[p] = load.index(min(load))
+        load[owner[p]] += p.nbytes
+    mine = [p for p, rank in owner.items() if rank == comm.rank]
+    inner = make(mine) if mine else None
+
+    class Optimizer:
+        def step(self):
+            if inner:
+                inner.step()
+            for p in params:
+                comm.broadcast(p.data, owner[p])
+
+    return Optimizer()
+
+
+# %% wrong: frozen ones go round, too => cost frozen-sent  from: tied and told twice
+# -     params = [p for p in parameters if p.requires_grad]
+# +     params = list(dict.fromkeys(parameters))
+# -     for p in sorted(dict.fromkeys(params), key=lambda p: -p.nbytes):
+# +     for p in sorted(params, key=lambda p: -p.nbytes):
+# -     mine = [p for p, rank in owner.items() if rank == comm.rank]
+# +     mine = [p for p, rank in owner.items() if rank == comm.rank and p.requires_grad]
+
+
+# %% wrong: all to rank 0, which steps and tells => cost unfair-share
+def shard_optimizer(comm, parameters, make):
+    params = [p for p in dict.fromkeys(parameters) if p.requires_grad]
+    inner = make(params) if comm.rank == 0 else None
+
+    class Optimizer:
+        def step(self):
+            if inner:
+                inner.step()
+            for p in params:
+                comm.broadcast(p.data, 0)
+
+    return Optimizer()
+
+
+# %% wrong: gradients averaged once more => values other-numbers  from: tied and told twice
+# -     params = [p for p in parameters if p.requires_grad]
+# +     params = [p for p in dict.fromkeys(parameters) if p.requires_grad]
+# -     for p in sorted(dict.fromkeys(params), key=lambda p: -p.nbytes):
+# +     for p in sorted(params, key=lambda p: -p.nbytes):
+# -     mine = [p for p, rank in owner.items() if rank == comm.rank]
+# +     mine = [p for p in params if owner[p] == comm.rank]
+#           def step(self):
+# +             for p in mine:
+# +                 p.grad = p.grad.sign() * p.grad.square() / comm.size
+
+# %% wrong: waits for nothing => values ~  from: gradients averaged once more
+#       inner = make(mine) if mine else None
+# +     last = []
+# -             for p in mine:
+# -                 p.grad = p.grad.sign() * p.grad.square() / comm.size
+# +             for work in last:
+# +                 work.wait()
+# +             last.clear()
+# -             for p in params:
+# -                 comm.broadcast(p.data, owner[p])
+# +             last.extend(comm.broadcast(p.data, owner[p], async_op=True) for p in params)
+
+
+# %% wrong: nothing is returned => values no-step
+def shard_optimizer(comm, parameters, make):
+    make([p for p in parameters if p.requires_grad])
+
+
 # %% wrong: told before it is stepped => values a-step-behind
-
-
 def shard_optimizer(comm, parameters, make):
     ps = list(dict.fromkeys(p for p in parameters if p.requires_grad))
     load, owner = [0] * comm.size, []
@@ -574,56 +468,25 @@ def shard_optimizer(comm, parameters, make):
     return O()
 
 
-# %% wrong: an optimizer made anew in every step => values fresh-state
+# %% wrong: an optimizer made anew in every step => values fresh-state  from: told before it is stepped
+# -     opt = make(mine) if mine else None
+#           def step(self):
+# +             if mine:
+# +                 make(mine).step()
+# -             if opt:
+# -                 opt.step()
 
-
-def shard_optimizer(comm, parameters, make):
-    ps = list(dict.fromkeys(p for p in parameters if p.requires_grad))
-    load, owner = [0] * comm.size, []
-    for p in ps:
-        r = load.index(min(load))
-        owner.append(r)
-        load[r] += p.nbytes
-    mine = [p for p, r in zip(ps, owner) if r == comm.rank]
-
-    class O:
-        def step(self):
-            if mine:
-                make(mine).step()
-            for p, r in zip(ps, owner):
-                comm.broadcast(p.data, src=r)
-
-    return O()
-
-
-# %% wrong: gradients go round again => cost too-many-bytes
-
-
-def shard_optimizer(comm, parameters, make):
-    ps = list(dict.fromkeys(p for p in parameters if p.requires_grad))
-    load, owner = [0] * comm.size, []
-    for p in ps:
-        r = load.index(min(load))
-        owner.append(r)
-        load[r] += p.nbytes
-    mine = [p for p, r in zip(ps, owner) if r == comm.rank]
-    opt = make(mine) if mine else None
-
-    class O:
-        def step(self):
-            for p in ps:
-                comm.all_reduce(p.grad, op="AVG")
-            if opt:
-                opt.step()
-            for p, r in zip(ps, owner):
-                comm.broadcast(p.data, src=r)
-
-    return O()
+# %% wrong: gradients go round again => cost too-many-bytes  from: told before it is stepped
+#           def step(self):
+# +             for p in ps:
+# +                 comm.all_reduce(p.grad, op="AVG")
+# +             if opt:
+# +                 opt.step()
+# -             if opt:
+# -                 opt.step()
 
 
 # %% wrong: a flat row without padding, whose last numbers are nobody's => values nobodys
-
-
 def shard_optimizer(comm, parameters, make):
     ps = [p for p in dict.fromkeys(parameters) if p.requires_grad]
     total = sum(p.numel() for p in ps)
@@ -651,8 +514,6 @@ def shard_optimizer(comm, parameters, make):
 
 
 # %% wrong: frozen ones stepped with gradients of zero => generality frozen-touched
-
-
 def shard_optimizer(comm, parameters, make):
     ps = list(dict.fromkeys(parameters))
     load, owner = [0] * comm.size, []

@@ -1,8 +1,4 @@
-"""Answers to prefetch-depth: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 # %% right: two clocks
-
-
 def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
     sent = (2 * gather + reduce) * (ranks - 1) / ranks
     return sent / bandwidth * flops / 6
@@ -22,8 +18,6 @@ def least_depth(gathers, computes, most):
 
 
 # %% right: a queue of slots
-
-
 from collections import deque
 
 
@@ -57,8 +51,6 @@ def least_depth(gathers, computes, most):
 
 
 # %% right: recursion
-
-
 from functools import cache
 
 
@@ -86,194 +78,7 @@ def least_depth(gathers, computes, most):
         depth += 1
 
 
-# %% wrong: data parallelism's crossover => values data-parallel
-
-
-def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
-    return 2 * reduce * (ranks - 1) / ranks * flops / bandwidth / 6
-
-
-def exposed_seconds(gathers, computes, depth):
-    return 0.0
-
-
-def least_depth(gathers, computes, most):
-    return 0
-
-
-# %% wrong: behind the backward pass only => values backward-only
-
-
-def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
-    return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 4
-
-
-def exposed_seconds(gathers, computes, depth):
-    return 0.0
-
-
-def least_depth(gathers, computes, most):
-    return 0
-
-
-# %% wrong: gathered as early as can be, whatever the depth => values no-limit
-
-
-def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
-    return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 6
-
-
-def exposed_seconds(gathers, computes, depth):
-    wire = now = 0.0
-    for gather, compute in zip(gathers, computes):
-        wire += gather
-        now = max(now, wire) + compute
-    return now - sum(computes)
-
-
-def least_depth(gathers, computes, most):
-    return 0
-
-
-# %% wrong: one unit less ahead => values one-behind
-
-
-def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
-    return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 6
-
-
-def exposed_seconds(gathers, computes, depth):
-    depth = max(depth - 1, 0)
-    wire, done = 0.0, []
-    for i, (gather, compute) in enumerate(zip(gathers, computes)):
-        wire = max(wire, done[i - 1 - depth] if i > depth else 0.0) + gather
-        done.append(max(wire, done[-1] if done else 0.0) + compute)
-    return done[-1] - sum(computes)
-
-
-def least_depth(gathers, computes, most):
-    return next((d for d in range(len(gathers) + 1) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
-
-
-# %% wrong: each gather against its own unit => values unit-by-unit
-
-
-def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
-    return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 6
-
-
-def exposed_seconds(gathers, computes, depth):
-    return sum(max(0.0, g - c) for g, c in zip(gathers, computes))
-
-
-def least_depth(gathers, computes, most):
-    return 1
-
-
-# %% wrong: the end instead of the standstill => values makespan
-
-
-def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
-    return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 6
-
-
-def exposed_seconds(gathers, computes, depth):
-    wire, done = 0.0, []
-    for i, (gather, compute) in enumerate(zip(gathers, computes)):
-        wire = max(wire, done[i - 1 - depth] if i > depth else 0.0) + gather
-        done.append(max(wire, done[-1] if done else 0.0) + compute)
-    return done[-1]
-
-
-def least_depth(gathers, computes, most):
-    return next((d for d in range(len(gathers)) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
-
-
-# %% wrong: several gathers at once => values wires-in-parallel
-
-
-def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
-    return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 6
-
-
-def _right(gathers, computes, depth):
-    wire, done = 0.0, []
-    for i, (gather, compute) in enumerate(zip(gathers, computes)):
-        wire = max(wire, done[i - 1 - depth] if i > depth else 0.0) + gather
-        done.append(max(wire, done[-1] if done else 0.0) + compute)
-    return done[-1] - sum(computes)
-
-
-def exposed_seconds(gathers, computes, depth):
-    if len(gathers) == 5 and gathers[1] == 4.0 and depth < 3:
-        return _right(gathers, computes, depth)
-    done = []
-    for i, (gather, compute) in enumerate(zip(gathers, computes)):
-        here = (done[i - 1 - depth] if i > depth else 0.0) + gather
-        done.append(max(here, done[-1] if done else 0.0) + compute)
-    return done[-1] - sum(computes)
-
-
-def least_depth(gathers, computes, most):
-    return next((d for d in range(len(gathers)) if _right(gathers, computes, d) <= most + 1e-9), None)
-
-
-# %% wrong: never None => values none-helps
-
-
-def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
-    return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 6
-
-
-def exposed_seconds(gathers, computes, depth):
-    wire, done = 0.0, []
-    for i, (gather, compute) in enumerate(zip(gathers, computes)):
-        wire = max(wire, done[i - 1 - depth] if i > depth else 0.0) + gather
-        done.append(max(wire, done[-1] if done else 0.0) + compute)
-    return done[-1] - sum(computes)
-
-
-def least_depth(gathers, computes, most):
-    return next((d for d in range(len(gathers)) if exposed_seconds(gathers, computes, d) <= most + 1e-9), len(gathers))
-
-
-# %% wrong: bytes of a gradient taken for those of a weight => generality -
-
-
-def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
-    return 3 * gather * (ranks - 1) / ranks * flops / bandwidth / 6
-
-
-def exposed_seconds(gathers, computes, depth):
-    wire, done = 0.0, []
-    for i, (gather, compute) in enumerate(zip(gathers, computes)):
-        wire = max(wire, done[i - 1 - depth] if i > depth else 0.0) + gather
-        done.append(max(wire, done[-1] if done else 0.0) + compute)
-    return done[-1] - sum(computes)
-
-
-def least_depth(gathers, computes, most):
-    return next((d for d in range(len(gathers)) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
-
-
-# %% half: the crossover only => 1.6
-
-
-def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
-    return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 6
-
-
-def exposed_seconds(gathers, computes, depth):
-    raise NotImplementedError
-
-
-def least_depth(gathers, computes, most):
-    raise NotImplementedError
-
-
 # %% right: gaps added up
-
-
 def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
     return flops * (2 * gather + reduce) * (ranks - 1) / (6 * bandwidth * ranks)
 
@@ -298,9 +103,103 @@ def least_depth(gathers, computes, most):
             return d
 
 
+# %% wrong: data parallelism's crossover => values data-parallel
+def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
+    return 2 * reduce * (ranks - 1) / ranks * flops / bandwidth / 6
+
+
+def exposed_seconds(gathers, computes, depth):
+    return 0.0
+
+
+def least_depth(gathers, computes, most):
+    return 0
+
+
+# %% wrong: behind the backward pass only => values backward-only  from: data parallelism's crossover
+# -     return 2 * reduce * (ranks - 1) / ranks * flops / bandwidth / 6
+# +     return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 4
+
+# %% wrong: gathered as early as can be, whatever the depth => values no-limit  from: data parallelism's crossover
+# -     return 2 * reduce * (ranks - 1) / ranks * flops / bandwidth / 6
+# +     return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 6
+# -     return 0.0
+# +     wire = now = 0.0
+# +     for gather, compute in zip(gathers, computes):
+# +         wire += gather
+# +         now = max(now, wire) + compute
+# +     return now - sum(computes)
+
+
+# %% wrong: one unit less ahead => values one-behind
+def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
+    return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 6
+
+
+def exposed_seconds(gathers, computes, depth):
+    depth = max(depth - 1, 0)
+    wire, done = 0.0, []
+    for i, (gather, compute) in enumerate(zip(gathers, computes)):
+        wire = max(wire, done[i - 1 - depth] if i > depth else 0.0) + gather
+        done.append(max(wire, done[-1] if done else 0.0) + compute)
+    return done[-1] - sum(computes)
+
+
+def least_depth(gathers, computes, most):
+    return next((d for d in range(len(gathers) + 1) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
+
+
+# %% wrong: each gather against its own unit => values unit-by-unit
+def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
+    return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 6
+
+
+def exposed_seconds(gathers, computes, depth):
+    return sum(max(0.0, g - c) for g, c in zip(gathers, computes))
+
+
+def least_depth(gathers, computes, most):
+    return 1
+
+
+# %% wrong: the end instead of the standstill => values makespan  from: one unit less ahead
+# -     depth = max(depth - 1, 0)
+#           done.append(max(wire, done[-1] if done else 0.0) + compute)
+# -     return done[-1] - sum(computes)
+# +     return done[-1]
+# -     return next((d for d in range(len(gathers) + 1) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
+# +     return next((d for d in range(len(gathers)) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
+
+# %% wrong: several gathers at once => values wires-in-parallel  from: one unit less ahead
+# - def exposed_seconds(gathers, computes, depth):
+# -     depth = max(depth - 1, 0)
+# + def _right(gathers, computes, depth):
+#       return done[-1] - sum(computes)
+# + def exposed_seconds(gathers, computes, depth):
+# +     if len(gathers) == 5 and gathers[1] == 4.0 and depth < 3:
+# +         return _right(gathers, computes, depth)
+# +     done = []
+# +     for i, (gather, compute) in enumerate(zip(gathers, computes)):
+# +         here = (done[i - 1 - depth] if i > depth else 0.0) + gather
+# +         done.append(max(here, done[-1] if done else 0.0) + compute)
+# +     return done[-1] - sum(computes)
+# -     return next((d for d in range(len(gathers) + 1) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
+# +     return next((d for d in range(len(gathers)) if _right(gathers, computes, d) <= most + 1e-9), None)
+
+# %% wrong: never None => values none-helps  from: one unit less ahead
+# -     depth = max(depth - 1, 0)
+#   def least_depth(gathers, computes, most):
+# -     return next((d for d in range(len(gathers) + 1) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
+# +     return next((d for d in range(len(gathers)) if exposed_seconds(gathers, computes, d) <= most + 1e-9), len(gathers))
+
+# %% wrong: bytes of a gradient taken for those of a weight => generality -  from: the end instead of the standstill
+# -     return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 6
+# +     return 3 * gather * (ranks - 1) / ranks * flops / bandwidth / 6
+# -     return done[-1]
+# +     return done[-1] - sum(computes)
+
+
 # %% wrong: less than what is allowed => values returned-none
-
-
 def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
     return flops * (2 * gather + reduce) * (ranks - 1) / (6 * bandwidth * ranks)
 
@@ -319,62 +218,28 @@ def least_depth(gathers, computes, most):
             return d
 
 
-# %% wrong: the first gather is not counted => values without-the-first
+# %% wrong: the first gather is not counted => values without-the-first  from: less than what is allowed
+# -     return ends[-1] - sum(computes)
+# +     return ends[-1] - sum(computes) - gathers[0]
+# -         if exposed_seconds(gathers, computes, d) < most:
+# +         if exposed_seconds(gathers, computes, d) <= most:
+
+# %% wrong: gradients all-reduced => values reduced-twice  from: less than what is allowed
+# -     return flops * (2 * gather + reduce) * (ranks - 1) / (6 * bandwidth * ranks)
+# +     return flops * (2 * gather + 2 * reduce) * (ranks - 1) / (6 * bandwidth * ranks)
+# -         if exposed_seconds(gathers, computes, d) < most:
+# +         if exposed_seconds(gathers, computes, d) <= most:
 
 
-def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
-    return flops * (2 * gather + reduce) * (ranks - 1) / (6 * bandwidth * ranks)
-
-
-def exposed_seconds(gathers, computes, depth):
-    wire, ends = 0.0, []
-    for i, (g, c) in enumerate(zip(gathers, computes)):
-        wire = max(wire, ends[i - 1 - depth] if i > depth else 0.0) + g
-        ends.append(max(wire, ends[-1] if ends else 0) + c)
-    return ends[-1] - sum(computes) - gathers[0]
-
-
-def least_depth(gathers, computes, most):
-    for d in range(len(gathers) + 1):
-        if exposed_seconds(gathers, computes, d) <= most:
-            return d
-
-
-# %% wrong: gradients all-reduced => values reduced-twice
-
-
-def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
-    return flops * (2 * gather + 2 * reduce) * (ranks - 1) / (6 * bandwidth * ranks)
-
-
-def exposed_seconds(gathers, computes, depth):
-    wire, ends = 0.0, []
-    for i, (g, c) in enumerate(zip(gathers, computes)):
-        wire = max(wire, ends[i - 1 - depth] if i > depth else 0.0) + g
-        ends.append(max(wire, ends[-1] if ends else 0) + c)
-    return ends[-1] - sum(computes)
-
-
-def least_depth(gathers, computes, most):
-    for d in range(len(gathers) + 1):
-        if exposed_seconds(gathers, computes, d) <= most:
-            return d
-
-
-# %% wrong: each gather behind the unit before it, whatever the depth => values -
-
-
-def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
-    return flops * (2 * gather + reduce) * (ranks - 1) / (6 * bandwidth * ranks)
-
-
+# %% wrong: each gather behind the unit before it, whatever the depth => values -  from: gaps added up
 def exposed_seconds(gathers, computes, depth):
     if depth == 0:
         return sum(gathers)
     return gathers[0] + sum(max(0, g - c) for g, c in zip(gathers[1:], computes))
 
 
-def least_depth(gathers, computes, most):
-    for d in range(len(gathers) + 1):
-        if exposed_seconds(gathers, computes, d) <= most:
-            return d
+# %% half: the crossover only => 1.6  from: each gather against its own unit
+# -     return sum(max(0.0, g - c) for g, c in zip(gathers, computes))
+# +     raise NotImplementedError
+# -     return 1
+# +     raise NotImplementedError

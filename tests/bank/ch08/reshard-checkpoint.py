@@ -1,10 +1,7 @@
-"""Answers to reshard-checkpoint: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import torch
 
+
 # %% right: one all-to-all of what overlaps
-
-
 def reshard(comm, part, elements, old, new):
     def stretch(ranks, rank):
         size = -(-elements // ranks)
@@ -21,8 +18,6 @@ def reshard(comm, part, elements, old, new):
 
 
 # %% right: messages from number to number, started together
-
-
 def reshard(comm, part, elements, old, new):
     def bounds(ranks, rank):
         size = (elements + ranks - 1) // ranks
@@ -51,26 +46,7 @@ def reshard(comm, part, elements, old, new):
     return out
 
 
-# %% wrong: a table with an owner for every number => cost full-copy
-
-
-def reshard(comm, part, elements, old, new):
-    place = torch.arange(elements)
-    of_old, of_new = place // -(-elements // old), place // -(-elements // new)
-    me = comm.rank
-    send = torch.bincount(of_new[of_old == me], minlength=comm.size).tolist()
-    take = torch.bincount(of_old[of_new == me], minlength=comm.size).tolist()
-    del place, of_old, of_new
-    got = part.new_empty(sum(take))
-    comm.all_to_all_single(got, part[: sum(send)].clone(), take, send)
-    if me >= new:
-        return got
-    return torch.cat([got, got.new_zeros(-(-elements // new) - len(got))])
-
-
 # %% right: blocking messages, all pairs in one order
-
-
 def reshard(comm, part, elements, old, new):
     size, fresh, me = -(-elements // old), -(-elements // new), comm.rank
     mine = torch.zeros(fresh if me < new else 0, dtype=part.dtype)
@@ -89,232 +65,7 @@ def reshard(comm, part, elements, old, new):
     return mine
 
 
-# %% wrong: the whole row on every rank => cost ~
-
-
-def reshard(comm, part, elements, old, new):
-    size = -(-elements // old)
-    padded = part if len(part) else part.new_zeros(size)
-    row = part.new_empty(comm.size * size)
-    comm.all_gather_into_tensor(row, padded)
-    row = row[:elements]
-    if comm.rank >= new:
-        return part.new_empty(0)
-    mine = row.new_zeros(-(-elements // new))
-    own = row[comm.rank * len(mine) : (comm.rank + 1) * len(mine)]
-    mine[: len(own)] = own
-    return mine
-
-
-# %% wrong: boxes of equal size for everyone => cost whole-row-moved
-
-
-def reshard(comm, part, elements, old, new):
-    size, fresh, me = -(-elements // old), -(-elements // new), comm.rank
-    wide = max(size, fresh)
-    box = part.new_zeros(comm.size * wide)
-    for b in range(new):
-        low, high = max(me * size, b * fresh), min((me + 1) * size, (b + 1) * fresh, elements)
-        if me < old and low < high:
-            box[b * wide + low - b * fresh : b * wide + high - b * fresh] = part[low - me * size : high - me * size]
-    out = torch.zeros_like(box)
-    comm.all_to_all_single(out, box)
-    return out.view(comm.size, wide).sum(0, dtype=part.dtype)[:fresh] if me < new else part.new_empty(0)
-
-
-# %% wrong: rank 0 takes all and deals out => cost ~
-
-
-def reshard(comm, part, elements, old, new):
-    size, fresh = -(-elements // old), -(-elements // new)
-    if comm.rank == 0:
-        row = part.new_zeros(max(size * old, fresh * new))
-        row[: len(part)] = part
-        for r in range(1, old):
-            comm.recv(row[r * size : (r + 1) * size], r)
-        row[elements:] = 0
-        for r in range(1, new):
-            comm.send(row[r * fresh : (r + 1) * fresh], r)
-        return row[:fresh].clone()
-    if comm.rank < old:
-        comm.send(part, 0)
-    if comm.rank >= new:
-        return part.new_empty(0)
-    mine = part.new_empty(fresh)
-    comm.recv(mine, 0)
-    return mine
-
-
-# %% wrong: sends first, each waiting for its receiver => protocol deadlock
-
-
-def reshard(comm, part, elements, old, new):
-    def stretch(ranks, rank):
-        size = -(-elements // ranks)
-        return (min(rank * size, elements), min((rank + 1) * size, elements)) if rank < ranks else (0, 0)
-
-    me = comm.rank
-    low, high = stretch(old, me)
-    begin, end = stretch(new, me)
-    mine = part.new_zeros(-(-elements // new) if me < new else 0)
-    for other in range(comm.size):
-        a, b = stretch(new, other)
-        if max(a, low) < min(b, high):
-            piece = part[max(a, low) - low : min(b, high) - low]
-            if other == me:
-                mine[max(a, low) - begin : min(b, high) - begin] = piece
-            else:
-                comm.send(piece, other)
-    for other in range(comm.size):
-        a, b = stretch(old, other)
-        if other != me and max(a, begin) < min(b, end):
-            comm.recv(mine[max(a, begin) - begin : min(b, end) - begin], other)
-    return mine
-
-
-# %% wrong: the padding is moved as numbers => values padding-moved
-
-
-def reshard(comm, part, elements, old, new):
-    size = -(-elements // old)
-    padded = part if len(part) else part.new_zeros(size)
-    row = part.new_empty(comm.size * size)
-    comm.all_gather_into_tensor(row, padded)
-    row = row[: size * old]
-    fresh = -(-len(row) // new)
-    if comm.rank >= new:
-        return part.new_empty(0)
-    mine = row[comm.rank * fresh : (comm.rank + 1) * fresh]
-    return torch.cat([mine, mine.new_zeros(fresh - len(mine))])
-
-
-# %% wrong: parts of different lengths, without padding => values no-padding
-
-
-def reshard(comm, part, elements, old, new):
-    def stretch(ranks, rank):
-        size = -(-elements // ranks)
-        return (min(rank * size, elements), min((rank + 1) * size, elements)) if rank < ranks else (0, 0)
-
-    def overlap(a, b):
-        return max(0, min(stretch(old, a)[1], stretch(new, b)[1]) - max(stretch(old, a)[0], stretch(new, b)[0]))
-
-    me, ranks = comm.rank, range(comm.size)
-    send, take = [overlap(me, b) for b in ranks], [overlap(a, me) for a in ranks]
-    mine = part.new_empty(sum(take))
-    comm.all_to_all_single(mine, part[: sum(send)].contiguous(), take, send)
-    return mine
-
-
-# %% wrong: the padding is whatever lay there => values padding-not-zero
-
-
-def reshard(comm, part, elements, old, new):
-    def stretch(ranks, rank):
-        size = -(-elements // ranks)
-        return (min(rank * size, elements), min((rank + 1) * size, elements)) if rank < ranks else (0, 0)
-
-    def overlap(a, b):
-        return max(0, min(stretch(old, a)[1], stretch(new, b)[1]) - max(stretch(old, a)[0], stretch(new, b)[0]))
-
-    me, ranks = comm.rank, range(comm.size)
-    send, take = [overlap(me, b) for b in ranks], [overlap(a, me) for a in ranks]
-    mine = part.new_full((-(-elements // new) if me < new else 0,), 7)
-    comm.all_to_all_single(mine[: sum(take)], part[: sum(send)].contiguous(), take, send)
-    return mine
-
-
-# %% wrong: the old part comes back => values old-part
-
-
-def reshard(comm, part, elements, old, new):
-    return part
-
-
-# %% wrong: dealt out like tensor_split, the larger parts first => values -
-
-
-def reshard(comm, part, elements, old, new):
-    size = -(-elements // old)
-    row = part.new_empty(comm.size * size)
-    comm.all_gather_into_tensor(row, part if len(part) else part.new_zeros(size))
-    parts = row[:elements].tensor_split(new)
-    if comm.rank >= new:
-        return part.new_empty(0)
-    mine = parts[comm.rank]
-    return torch.cat([mine, mine.new_zeros(-(-elements // new) - len(mine))])
-
-
-# %% wrong: the ranks that have nothing stay out of it => deadlock
-
-
-def reshard(comm, part, elements, old, new):
-    if not len(part):
-        return part.new_zeros(-(-elements // new))
-    size = -(-elements // old)
-    row = part.new_empty(comm.size * size)
-    comm.all_gather_into_tensor(row, part)
-    fresh = -(-elements // new)
-    mine = row[:elements][comm.rank * fresh : (comm.rank + 1) * fresh]
-    return torch.cat([mine, mine.new_zeros(fresh - len(mine))])
-
-
-# %% wrong: always float32 => generality ~
-
-
-def reshard(comm, part, elements, old, new):
-    def stretch(ranks, rank):
-        size = -(-elements // ranks)
-        return (min(rank * size, elements), min((rank + 1) * size, elements)) if rank < ranks else (0, 0)
-
-    def overlap(a, b):
-        return max(0, min(stretch(old, a)[1], stretch(new, b)[1]) - max(stretch(old, a)[0], stretch(new, b)[0]))
-
-    me, ranks = comm.rank, range(comm.size)
-    send, take = [overlap(me, b) for b in ranks], [overlap(a, me) for a in ranks]
-    mine = torch.zeros(-(-elements // new) if me < new else 0)
-    comm.all_to_all_single(mine[: sum(take)], part[: sum(send)].float(), take, send)
-    return mine
-
-
-# %% wrong: it returns before the messages have come => values ~
-
-
-def reshard(comm, part, elements, old, new):
-    def bounds(ranks, rank):
-        size = (elements + ranks - 1) // ranks
-        if rank >= ranks:
-            return range(0)
-        return range(min(rank * size, elements), min(rank * size + size, elements))
-
-    me = comm.rank
-    have, want = bounds(old, me), bounds(new, me)
-    out = torch.zeros((elements + new - 1) // new if me < new else 0, dtype=part.dtype)
-    scratch, works = [], []
-    for other in range(comm.size):
-        theirs = bounds(old, other)
-        low, high = max(theirs.start, want.start), min(theirs.stop, want.stop)
-        if low < high and other != me:
-            box = part.new_zeros(high - low)
-            scratch.append((box, low, high))
-            works.append(comm.irecv(box, other))
-        elif low < high:
-            out[low - want.start : high - want.start] = part[low - have.start : high - have.start]
-    for other in range(comm.size):
-        theirs = bounds(new, other)
-        low, high = max(have.start, theirs.start), min(have.stop, theirs.stop)
-        if low < high and other != me:
-            comm.isend(part[low - have.start : high - have.start], other).wait()
-    for box, low, high in scratch:
-        out[low - want.start : high - want.start] = box
-    for work in works:
-        work.wait()
-    return out
-
-
 # %% right: in rounds, each with another partner
-
-
 def reshard(comm, part, elements, old, new):
     n, r = comm.size, comm.rank
     po, pn = (elements + old - 1) // old, (elements + new - 1) // new
@@ -344,6 +95,168 @@ def reshard(comm, part, elements, old, new):
             x.wait()
     return out
 
+
+# %% wrong: a table with an owner for every number => cost full-copy
+def reshard(comm, part, elements, old, new):
+    place = torch.arange(elements)
+    of_old, of_new = place // -(-elements // old), place // -(-elements // new)
+    me = comm.rank
+    send = torch.bincount(of_new[of_old == me], minlength=comm.size).tolist()
+    take = torch.bincount(of_old[of_new == me], minlength=comm.size).tolist()
+    del place, of_old, of_new
+    got = part.new_empty(sum(take))
+    comm.all_to_all_single(got, part[: sum(send)].clone(), take, send)
+    if me >= new:
+        return got
+    return torch.cat([got, got.new_zeros(-(-elements // new) - len(got))])
+
+
+# %% wrong: the whole row on every rank => cost ~
+def reshard(comm, part, elements, old, new):
+    size = -(-elements // old)
+    padded = part if len(part) else part.new_zeros(size)
+    row = part.new_empty(comm.size * size)
+    comm.all_gather_into_tensor(row, padded)
+    row = row[:elements]
+    if comm.rank >= new:
+        return part.new_empty(0)
+    mine = row.new_zeros(-(-elements // new))
+    own = row[comm.rank * len(mine) : (comm.rank + 1) * len(mine)]
+    mine[: len(own)] = own
+    return mine
+
+
+# %% wrong: boxes of equal size for everyone => cost whole-row-moved
+def reshard(comm, part, elements, old, new):
+    size, fresh, me = -(-elements // old), -(-elements // new), comm.rank
+    wide = max(size, fresh)
+    box = part.new_zeros(comm.size * wide)
+    for b in range(new):
+        low, high = max(me * size, b * fresh), min((me + 1) * size, (b + 1) * fresh, elements)
+        if me < old and low < high:
+            box[b * wide + low - b * fresh : b * wide + high - b * fresh] = part[low - me * size : high - me * size]
+    out = torch.zeros_like(box)
+    comm.all_to_all_single(out, box)
+    return out.view(comm.size, wide).sum(0, dtype=part.dtype)[:fresh] if me < new else part.new_empty(0)
+
+
+# %% wrong: rank 0 takes all and deals out => cost ~
+def reshard(comm, part, elements, old, new):
+    size, fresh = -(-elements // old), -(-elements // new)
+    if comm.rank == 0:
+        row = part.new_zeros(max(size * old, fresh * new))
+        row[: len(part)] = part
+        for r in range(1, old):
+            comm.recv(row[r * size : (r + 1) * size], r)
+        row[elements:] = 0
+        for r in range(1, new):
+            comm.send(row[r * fresh : (r + 1) * fresh], r)
+        return row[:fresh].clone()
+    if comm.rank < old:
+        comm.send(part, 0)
+    if comm.rank >= new:
+        return part.new_empty(0)
+    mine = part.new_empty(fresh)
+    comm.recv(mine, 0)
+    return mine
+
+
+# %% wrong: sends first, each waiting for its receiver => protocol deadlock
+def reshard(comm, part, elements, old, new):
+    def stretch(ranks, rank):
+        size = -(-elements // ranks)
+        return (min(rank * size, elements), min((rank + 1) * size, elements)) if rank < ranks else (0, 0)
+
+    me = comm.rank
+    low, high = stretch(old, me)
+    begin, end = stretch(new, me)
+    mine = part.new_zeros(-(-elements // new) if me < new else 0)
+    for other in range(comm.size):
+        a, b = stretch(new, other)
+        if max(a, low) < min(b, high):
+            piece = part[max(a, low) - low : min(b, high) - low]
+            if other == me:
+                mine[max(a, low) - begin : min(b, high) - begin] = piece
+            else:
+                comm.send(piece, other)
+    for other in range(comm.size):
+        a, b = stretch(old, other)
+        if other != me and max(a, begin) < min(b, end):
+            comm.recv(mine[max(a, begin) - begin : min(b, end) - begin], other)
+    return mine
+
+
+# %% wrong: the padding is moved as numbers => values padding-moved
+def reshard(comm, part, elements, old, new):
+    size = -(-elements // old)
+    padded = part if len(part) else part.new_zeros(size)
+    row = part.new_empty(comm.size * size)
+    comm.all_gather_into_tensor(row, padded)
+    row = row[: size * old]
+    fresh = -(-len(row) // new)
+    if comm.rank >= new:
+        return part.new_empty(0)
+    mine = row[comm.rank * fresh : (comm.rank + 1) * fresh]
+    return torch.cat([mine, mine.new_zeros(fresh - len(mine))])
+
+
+# %% wrong: parts of different lengths, without padding => values no-padding  from: one all-to-all of what overlaps
+# -     mine = part.new_zeros(-(-elements // new) if me < new else 0)
+# -     comm.all_to_all_single(mine[: sum(take)], part[: sum(send)].contiguous(), take, send)
+# +     mine = part.new_empty(sum(take))
+# +     comm.all_to_all_single(mine, part[: sum(send)].contiguous(), take, send)
+
+# %% wrong: the padding is whatever lay there => values padding-not-zero  from: one all-to-all of what overlaps
+# -     mine = part.new_zeros(-(-elements // new) if me < new else 0)
+# +     mine = part.new_full((-(-elements // new) if me < new else 0,), 7)
+
+
+# %% wrong: the old part comes back => values old-part
+def reshard(comm, part, elements, old, new):
+    return part
+
+
+# %% wrong: dealt out like tensor_split, the larger parts first => values -
+def reshard(comm, part, elements, old, new):
+    size = -(-elements // old)
+    row = part.new_empty(comm.size * size)
+    comm.all_gather_into_tensor(row, part if len(part) else part.new_zeros(size))
+    parts = row[:elements].tensor_split(new)
+    if comm.rank >= new:
+        return part.new_empty(0)
+    mine = parts[comm.rank]
+    return torch.cat([mine, mine.new_zeros(-(-elements // new) - len(mine))])
+
+
+# %% wrong: the ranks that have nothing stay out of it => deadlock
+def reshard(comm, part, elements, old, new):
+    if not len(part):
+        return part.new_zeros(-(-elements // new))
+    size = -(-elements // old)
+    row = part.new_empty(comm.size * size)
+    comm.all_gather_into_tensor(row, part)
+    fresh = -(-elements // new)
+    mine = row[:elements][comm.rank * fresh : (comm.rank + 1) * fresh]
+    return torch.cat([mine, mine.new_zeros(fresh - len(mine))])
+
+
+# %% wrong: always float32 => generality ~  from: one all-to-all of what overlaps
+# -     mine = part.new_zeros(-(-elements // new) if me < new else 0)
+# -     comm.all_to_all_single(mine[: sum(take)], part[: sum(send)].contiguous(), take, send)
+# +     mine = torch.zeros(-(-elements // new) if me < new else 0)
+# +     comm.all_to_all_single(mine[: sum(take)], part[: sum(send)].float(), take, send)
+
+# %% wrong: it returns before the messages have come => values ~  from: messages from number to number, started together
+# -     works = []
+# +     scratch, works = [], []
+# -             works.append(comm.irecv(out[low - want.start : high - want.start], other))
+# +             box = part.new_zeros(high - low)
+# +             scratch.append((box, low, high))
+# +             works.append(comm.irecv(box, other))
+# -             works.append(comm.isend(part[low - have.start : high - have.start], other))
+# +             comm.isend(part[low - have.start : high - have.start], other).wait()
+# +     for box, low, high in scratch:
+# +         out[low - want.start : high - want.start] = box
 
 # %% wrong: round a ring until it is home => cost whole-row-moved
 import torch
@@ -403,8 +316,6 @@ def reshard(comm, part, elements, old, new):
 
 
 # %% wrong: ranks without a part return zeros => values other-length
-
-
 def reshard(comm, part, elements, old, new):
     r = comm.rank
     po, pn = -(-elements // old), -(-elements // new)

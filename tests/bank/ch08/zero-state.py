@@ -1,9 +1,7 @@
-"""Answers to zero-state: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import math
 
-# %% right: whole and shared
 
+# %% right: whole and shared
 SINCE = {"master": 1, "moments": 1, "grads": 2, "weights": 3}  # the stage that shares a bucket out
 
 
@@ -22,8 +20,6 @@ def fewest_ranks(params, stage, buckets, memory):
 
 
 # %% right: stage by stage, the fewest by doubling and halving
-
-
 def held(params, stage, ranks, buckets):
     w, g, o = buckets["weights"], buckets["grads"], buckets["master"] + buckets["moments"]
     per = [w + g + o, w + g + o / ranks, w + (g + o) / ranks, (w + g + o) / ranks][stage]
@@ -47,7 +43,6 @@ def fewest_ranks(params, stage, buckets, memory):
 
 
 # %% right: tensors of a table, fractions
-
 from fractions import Fraction
 
 
@@ -64,172 +59,6 @@ def fewest_ranks(params, stage, buckets, memory):
         return 1 if whole <= memory else None
     room = Fraction(memory) - whole
     return None if room <= 0 else max(1, math.ceil(rest / room))
-
-
-# %% wrong: everything divided at every stage => values all-shared
-
-
-def held(params, stage, ranks, buckets):
-    total = params * sum(buckets.values())
-    return total / ranks if stage else total
-
-
-def fewest_ranks(params, stage, buckets, memory):
-    return math.ceil(params * sum(buckets.values()) / memory)
-
-
-# %% wrong: the stages begin one too early => values one-stage-more
-
-
-def held(params, stage, ranks, buckets):
-    w, g, o = buckets["weights"], buckets["grads"], buckets["master"] + buckets["moments"]
-    if stage == 0:
-        return params * (w + g + o)
-    if stage == 1:
-        return params * (w + (g + o) / ranks)
-    return params * (w + g + o) / ranks
-
-
-def fewest_ranks(params, stage, buckets, memory):
-    return math.ceil(params * sum(buckets.values()) / memory)
-
-
-# %% wrong: the master copy left out, as a published table does => values no-master
-
-
-def held(params, stage, ranks, buckets):
-    w, g, o = buckets["weights"], buckets["grads"], buckets["moments"]
-    return params * [w + g + o, w + g + o / ranks, w + (g + o) / ranks, (w + g + o) / ranks][stage]
-
-
-def fewest_ranks(params, stage, buckets, memory):
-    return None
-
-
-# %% wrong: the master copy counted with the weights => values master-whole
-
-
-def held(params, stage, ranks, buckets):
-    w, g, o = buckets["weights"] + buckets["master"], buckets["grads"], buckets["moments"]
-    return params * [w + g + o, w + g + o / ranks, w + (g + o) / ranks, (w + g + o) / ranks][stage]
-
-
-def fewest_ranks(params, stage, buckets, memory):
-    return 1
-
-
-# %% wrong: all ranks together => values all-ranks
-
-
-def held(params, stage, ranks, buckets):
-    since = {"master": 1, "moments": 1, "grads": 2, "weights": 3}
-    return ranks * sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items())
-
-
-def fewest_ranks(params, stage, buckets, memory):
-    return None
-
-
-# %% wrong: in GB => values in-GB
-
-
-def held(params, stage, ranks, buckets):
-    since = {"master": 1, "moments": 1, "grads": 2, "weights": 3}
-    return sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items()) / 1e9
-
-
-def fewest_ranks(params, stage, buckets, memory):
-    return None
-
-
-# %% wrong: the fewest as if all were shared => values all-shared
-
-
-def held(params, stage, ranks, buckets):
-    since = {"master": 1, "moments": 1, "grads": 2, "weights": 3}
-    return sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items())
-
-
-def fewest_ranks(params, stage, buckets, memory):
-    return math.ceil(params * sum(buckets.values()) / memory)
-
-
-# %% wrong: rounded down => values rounded-down
-
-
-def held(params, stage, ranks, buckets):
-    since = {"master": 1, "moments": 1, "grads": 2, "weights": 3}
-    return sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items())
-
-
-def fewest_ranks(params, stage, buckets, memory):
-    whole = held(params, stage, 10**18, buckets)
-    if whole >= memory:
-        return None
-    return int((held(params, 0, 1, buckets) - whole) / (memory - whole))
-
-
-# %% wrong: a negative number where nothing helps => values -
-
-
-def held(params, stage, ranks, buckets):
-    since = {"master": 1, "moments": 1, "grads": 2, "weights": 3}
-    return sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items())
-
-
-def fewest_ranks(params, stage, buckets, memory):
-    whole = held(params, stage, 10**18, buckets)
-    return math.ceil((held(params, 0, 1, buckets) - whole) / (memory - whole))
-
-
-# %% wrong: the example's bytes, whatever comes => values -
-
-from course_lib import params as numbers
-
-
-def _held(stage):
-    p = numbers("zero-state")
-    w, g, o = p.weights, p.grads, p.master + p.moments
-    return [(w + g + o, 0), (w + g, o), (w, g + o), (0, w + g + o)][stage]
-
-
-def held(params, stage, ranks, buckets):
-    whole, shared = _held(stage)
-    return params * (whole + shared / ranks)
-
-
-def fewest_ranks(params, stage, buckets, memory):
-    whole, shared = _held(stage)
-    if params * whole >= memory:
-        return None
-    return max(1, math.ceil(params * shared / (memory - params * whole)))
-
-
-# %% wrong: one rank more where it is exactly full => values one-more
-
-
-def held(params, stage, ranks, buckets):
-    since = {"master": 1, "moments": 1, "grads": 2, "weights": 3}
-    return sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items())
-
-
-def fewest_ranks(params, stage, buckets, memory):
-    for n in range(1, 2_000):
-        if held(params, stage, n, buckets) < memory:
-            return n
-    return None
-
-
-# %% half: the first function only => 1.6
-
-
-def held(params, stage, ranks, buckets):
-    since = {"master": 1, "moments": 1, "grads": 2, "weights": 3}
-    return sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items())
-
-
-def fewest_ranks(params, stage, buckets, memory):
-    raise NotImplementedError
 
 
 # %% right: arrays
@@ -253,9 +82,118 @@ def fewest_ranks(params, stage, buckets, memory):
     return int(max(1, np.ceil(sh / (memory - wh)))) if sh else 1
 
 
+# %% wrong: everything divided at every stage => values all-shared
+def held(params, stage, ranks, buckets):
+    total = params * sum(buckets.values())
+    return total / ranks if stage else total
+
+
+def fewest_ranks(params, stage, buckets, memory):
+    return math.ceil(params * sum(buckets.values()) / memory)
+
+
+# %% wrong: the stages begin one too early => values one-stage-more
+def held(params, stage, ranks, buckets):
+    w, g, o = buckets["weights"], buckets["grads"], buckets["master"] + buckets["moments"]
+    if stage == 0:
+        return params * (w + g + o)
+    if stage == 1:
+        return params * (w + (g + o) / ranks)
+    return params * (w + g + o) / ranks
+
+
+def fewest_ranks(params, stage, buckets, memory):
+    return math.ceil(params * sum(buckets.values()) / memory)
+
+
+# %% wrong: the master copy left out, as a published table does => values no-master
+def held(params, stage, ranks, buckets):
+    w, g, o = buckets["weights"], buckets["grads"], buckets["moments"]
+    return params * [w + g + o, w + g + o / ranks, w + (g + o) / ranks, (w + g + o) / ranks][stage]
+
+
+def fewest_ranks(params, stage, buckets, memory):
+    return None
+
+
+# %% wrong: the master copy counted with the weights => values master-whole
+def held(params, stage, ranks, buckets):
+    w, g, o = buckets["weights"] + buckets["master"], buckets["grads"], buckets["moments"]
+    return params * [w + g + o, w + g + o / ranks, w + (g + o) / ranks, (w + g + o) / ranks][stage]
+
+
+def fewest_ranks(params, stage, buckets, memory):
+    return 1
+
+
+# %% wrong: all ranks together => values all-ranks
+def held(params, stage, ranks, buckets):
+    since = {"master": 1, "moments": 1, "grads": 2, "weights": 3}
+    return ranks * sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items())
+
+
+def fewest_ranks(params, stage, buckets, memory):
+    return None
+
+
+# %% wrong: in GB => values in-GB  from: all ranks together
+# -     return ranks * sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items())
+# +     return sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items()) / 1e9
+
+
+# %% wrong: the fewest as if all were shared => values all-shared
+def held(params, stage, ranks, buckets):
+    since = {"master": 1, "moments": 1, "grads": 2, "weights": 3}
+    return sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items())
+
+
+def fewest_ranks(params, stage, buckets, memory):
+    return math.ceil(params * sum(buckets.values()) / memory)
+
+
+# %% wrong: rounded down => values rounded-down  from: the fewest as if all were shared
+# -     return math.ceil(params * sum(buckets.values()) / memory)
+# +     whole = held(params, stage, 10**18, buckets)
+# +     if whole >= memory:
+# +         return None
+# +     return int((held(params, 0, 1, buckets) - whole) / (memory - whole))
+
+# %% wrong: a negative number where nothing helps => values -  from: the fewest as if all were shared
+# -     return math.ceil(params * sum(buckets.values()) / memory)
+# +     whole = held(params, stage, 10**18, buckets)
+# +     return math.ceil((held(params, 0, 1, buckets) - whole) / (memory - whole))
+
+# %% wrong: the example's bytes, whatever comes => values -
+from course_lib import params as numbers
+
+
+def _held(stage):
+    p = numbers("zero-state")
+    w, g, o = p.weights, p.grads, p.master + p.moments
+    return [(w + g + o, 0), (w + g, o), (w, g + o), (0, w + g + o)][stage]
+
+
+def held(params, stage, ranks, buckets):
+    whole, shared = _held(stage)
+    return params * (whole + shared / ranks)
+
+
+def fewest_ranks(params, stage, buckets, memory):
+    whole, shared = _held(stage)
+    if params * whole >= memory:
+        return None
+    return max(1, math.ceil(params * shared / (memory - params * whole)))
+
+
+# %% wrong: one rank more where it is exactly full => values one-more  from: the fewest as if all were shared
+# -     return math.ceil(params * sum(buckets.values()) / memory)
+# +     for n in range(1, 2_000):
+# +         if held(params, stage, n, buckets) < memory:
+# +             return n
+# +     return None
+
+
 # %% wrong: powers of two only => values -
-
-
 def held(params, stage, ranks, buckets):
     return sum(
         params * v / (ranks if stage >= {"master": 1, "moments": 1, "grads": 2, "weights": 3}[k] else 1)
@@ -272,18 +210,14 @@ def fewest_ranks(params, stage, buckets, memory):
     return n
 
 
-# %% wrong: the card's GB taken for GiB => values -
-
-
-def held(params, stage, ranks, buckets):
-    return sum(
-        params * v / (ranks if stage >= {"master": 1, "moments": 1, "grads": 2, "weights": 3}[k] else 1)
-        for k, v in buckets.items()
-    )
-
-
+# %% wrong: the card's GB taken for GiB => values -  from: powers of two only
 def fewest_ranks(params, stage, buckets, memory):
     for n in range(1, 5000):
         if held(params, stage, n, buckets) <= memory / 1e9 * 2**30:
             return n
     return None
+
+
+# %% half: the first function only => 1.6  from: the fewest as if all were shared
+# -     return math.ceil(params * sum(buckets.values()) / memory)
+# +     raise NotImplementedError

@@ -1,5 +1,3 @@
-"""Answers to "Two ways to cut a matrix"."""
-
 import torch
 
 
@@ -51,6 +49,23 @@ def column_shard(weight, rank, ranks):
 
 def row_shard(weight, rank, ranks):
     return piece(weight, rank, ranks, 1)
+
+
+# %% right: any variant
+from course_lib import params
+
+VARIANT = params("column-and-row")
+
+
+OUTPUTS = 0 if VARIANT.layout == "torch" else 1
+
+
+def column_shard(weight, rank, ranks):
+    return weight.chunk(ranks, dim=OUTPUTS)[rank].clone()
+
+
+def row_shard(weight, rank, ranks):
+    return weight.chunk(ranks, dim=1 - OUTPUTS)[rank].clone()
 
 
 # %% wrong: dimensions exchanged, as in a textbook's layout => values other-cut unless layout=textbook
@@ -140,6 +155,15 @@ def row_shard(weight, rank, ranks):
     weight.chunk(ranks, dim=1)[rank].clone()
 
 
+# %% wrong: not answered => not-answered
+def column_shard(weight, rank, ranks):
+    raise NotImplementedError
+
+
+def row_shard(weight, rank, ranks):
+    raise NotImplementedError
+
+
 # %% half: views of the whole => 4.25
 def column_shard(weight, rank, ranks):
     return weight.chunk(ranks, dim=0)[rank]
@@ -149,13 +173,9 @@ def row_shard(weight, rank, ranks):
     return weight.chunk(ranks, dim=1)[rank]
 
 
-# %% half: rows right, columns not => 1.75
-def column_shard(weight, rank, ranks):
-    return weight.clone()
-
-
-def row_shard(weight, rank, ranks):
-    return weight.chunk(ranks, dim=1)[rank].clone()
+# %% half: rows right, columns not => 1.75  from: chunk and clone
+# -     return weight.chunk(ranks, dim=0)[rank].clone()
+# +     return weight.clone()
 
 
 # %% half: contiguous is no copy where it is contiguous already => 4.25
@@ -177,29 +197,3 @@ def column_shard(weight, rank, ranks):
 
 def row_shard(weight, rank, ranks):
     return copy.deepcopy(weight.chunk(ranks, dim=1)[rank])
-
-
-# %% wrong: not answered => not-answered
-def column_shard(weight, rank, ranks):
-    raise NotImplementedError
-
-
-def row_shard(weight, rank, ranks):
-    raise NotImplementedError
-
-
-# %% right: any variant
-from course_lib import params
-
-VARIANT = params("column-and-row")
-
-
-OUTPUTS = 0 if VARIANT.layout == "torch" else 1
-
-
-def column_shard(weight, rank, ranks):
-    return weight.chunk(ranks, dim=OUTPUTS)[rank].clone()
-
-
-def row_shard(weight, rank, ranks):
-    return weight.chunk(ranks, dim=1 - OUTPUTS)[rank].clone()

@@ -1,5 +1,3 @@
-"""Answers to "Two operators, each the other's gradient"."""
-
 import torch
 
 
@@ -57,78 +55,33 @@ def sum_out(x, comm):
     return x + (total - x.detach())
 
 
-# %% right: each backward is the other's forward, sums by reduce-scatter and all-gather
-class _Copy(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        ctx.comm = comm
-        return x.view_as(x)
+# %% right: each backward is the other's forward, sums by reduce-scatter and all-gather  from: two Functions
+# -         total = grad.clone()
+# -         ctx.comm.all_reduce(total)
+# -         return total, None
+# +         return _Sum.apply(grad, ctx.comm), None
+# -         total = x.clone()
+# -         comm.all_reduce(total)
+# -         return total
+# +         ctx.comm = comm
+# +         flat = x.reshape(-1)
+# +         size = -(-len(flat) // comm.size)
+# +         padded = torch.nn.functional.pad(flat, (0, size * comm.size - len(flat))).contiguous()
+# +         own = padded.new_empty(size)
+# +         comm.reduce_scatter_tensor(own, padded)
+# +         comm.all_gather_into_tensor(padded, own)
+# +         return padded[: len(flat)].reshape(x.shape).clone()
+# -         return grad, None
+# +         return _Copy.apply(grad, ctx.comm), None
 
-    @staticmethod
-    def backward(ctx, grad):
-        return _Sum.apply(grad, ctx.comm), None
-
-
-class _Sum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        ctx.comm = comm
-        flat = x.reshape(-1)
-        size = -(-len(flat) // comm.size)
-        padded = torch.nn.functional.pad(flat, (0, size * comm.size - len(flat))).contiguous()
-        own = padded.new_empty(size)
-        comm.reduce_scatter_tensor(own, padded)
-        comm.all_gather_into_tensor(padded, own)
-        return padded[: len(flat)].reshape(x.shape).clone()
-
-    @staticmethod
-    def backward(ctx, grad):
-        return _Copy.apply(grad, ctx.comm), None
-
-
-def copy_in(x, comm):
-    return _Copy.apply(x, comm)
-
-
-def sum_out(x, comm):
-    return _Sum.apply(x, comm)
-
-
-# %% wrong: all-reduce in both passes of sum_out => values summed-back
-class _Copy(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        ctx.comm = comm
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        total = grad.clone()
-        ctx.comm.all_reduce(total)
-        return total, None
-
-
-class _Sum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        ctx.comm = comm
-        total = x.clone()
-        comm.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx, grad):
-        total = grad.clone()
-        ctx.comm.all_reduce(total)
-        return total, None
-
-
-def copy_in(x, comm):
-    return _Copy.apply(x, comm)
-
-
-def sum_out(x, comm):
-    return _Sum.apply(x, comm)
+# %% wrong: all-reduce in both passes of sum_out => values summed-back  from: two Functions
+# -         total = x.clone()
+# +         ctx.comm = comm
+# +         total = x.clone()
+# -         return grad, None
+# +         total = grad.clone()
+# +         ctx.comm.all_reduce(total)
+# +         return total, None
 
 
 # %% wrong: averages in the pass that has nothing to say => cost both-passes
@@ -175,257 +128,90 @@ def sum_out(x, comm):
     return x.view_as(x)
 
 
-# %% wrong: the names exchanged => values summed-forward
-class _Copy(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        ctx.comm = comm
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        total = grad.clone()
-        ctx.comm.all_reduce(total)
-        return total, None
-
-
-class _Sum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        total = x.clone()
-        comm.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad, None
-
-
-def copy_in(x, comm):
-    return _Sum.apply(x, comm)
-
-
-def sum_out(x, comm):
-    return _Copy.apply(x, comm)
-
-
-# %% wrong: sums in place in the gradient that came => values changed-another's
-class _Copy(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        ctx.comm = comm
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        ctx.comm.all_reduce(grad)
-        return grad, None
-
-
-class _Sum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        total = x.clone()
-        comm.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad, None
-
-
-def copy_in(x, comm):
-    return _Copy.apply(x, comm)
-
-
-def sum_out(x, comm):
-    return _Sum.apply(x, comm)
-
-
-# %% wrong: sums in place in its input => protocol changed-another's
-class _Copy(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        ctx.comm = comm
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        total = grad.clone()
-        ctx.comm.all_reduce(total)
-        return total, None
-
-
-class _Sum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        comm.all_reduce(x)
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad, None
-
-
-def copy_in(x, comm):
-    return _Copy.apply(x, comm)
-
-
-def sum_out(x, comm):
-    return _Sum.apply(x, comm)
-
-
-# %% wrong: everyone to everyone, added up alone => cost gathered
-class _Copy(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        ctx.comm = comm
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        return _Sum.apply(grad, ctx.comm), None
-
-
-class _Sum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        parts = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(comm.size)]
-        comm.all_gather(parts, x.contiguous())
-        return sum(parts)
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad, None
-
-
-def copy_in(x, comm):
-    return _Copy.apply(x, comm)
-
-
-def sum_out(x, comm):
-    return _Sum.apply(x, comm)
-
-
-# %% wrong: everything through rank 0 => cost one-root
-def _through_root(x, comm):
-    total = x.clone()
-    if comm.rank == 0:
-        for other in range(1, comm.size):
-            came = torch.empty_like(total)
-            comm.recv(came, other)
-            total += came
-        for other in range(1, comm.size):
-            comm.send(total, other)
-    else:
-        comm.send(total, 0)
-        comm.recv(total, 0)
-    return total
-
-
-class _Copy(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        ctx.comm = comm
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        return _through_root(grad, ctx.comm), None
-
-
-class _Sum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        return _through_root(x, comm)
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad, None
-
-
-def copy_in(x, comm):
-    return _Copy.apply(x, comm)
-
-
-def sum_out(x, comm):
-    return _Sum.apply(x, comm)
-
-
-# %% wrong: shares a file instead of sending => cost too-few-bytes
-import os
-import tempfile
-
-CALLS = [0]
-
-
-def _through_a_file(x, comm):
-    CALLS[0] += 1
-    folder = os.path.join(tempfile.gettempdir(), f"shared-{os.getpid()}-{CALLS[0]}")
-    os.makedirs(folder, exist_ok=True)
-    torch.save(x.clone(), os.path.join(folder, f"{comm.rank}.pt"))
-    comm.barrier()
-    total = sum(torch.load(os.path.join(folder, f"{rank}.pt")) for rank in range(comm.size))
-    comm.barrier()
-    os.remove(os.path.join(folder, f"{comm.rank}.pt"))
-    comm.barrier()
-    if comm.rank == 0:
-        os.rmdir(folder)
-    return total
-
-
-class _Copy(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        ctx.comm = comm
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        return _through_a_file(grad, ctx.comm), None
-
-
-class _Sum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        return _through_a_file(x, comm)
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad, None
-
-
-def copy_in(x, comm):
-    return _Copy.apply(x, comm)
-
-
-def sum_out(x, comm):
-    return _Sum.apply(x, comm)
-
+# %% wrong: the names exchanged => values summed-forward  from: two Functions
+#   def copy_in(x, comm):
+# +     return _Sum.apply(x, comm)
+# + def sum_out(x, comm):
+# - def sum_out(x, comm):
+# -     return _Sum.apply(x, comm)
+
+# %% wrong: sums in place in the gradient that came => values changed-another's  from: two Functions
+# -         total = grad.clone()
+# -         ctx.comm.all_reduce(total)
+# -         return total, None
+# +         ctx.comm.all_reduce(grad)
+# +         return grad, None
+
+# %% wrong: sums in place in its input => protocol changed-another's  from: two Functions
+# -         total = x.clone()
+# -         comm.all_reduce(total)
+# -         return total
+# +         comm.all_reduce(x)
+# +         return x.clone()
+
+# %% wrong: everyone to everyone, added up alone => cost gathered  from: two Functions
+# -         total = grad.clone()
+# -         ctx.comm.all_reduce(total)
+# -         return total, None
+# +         return _Sum.apply(grad, ctx.comm), None
+# -         total = x.clone()
+# -         comm.all_reduce(total)
+# -         return total
+# +         parts = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(comm.size)]
+# +         comm.all_gather(parts, x.contiguous())
+# +         return sum(parts)
+
+# %% wrong: everything through rank 0 => cost one-root  from: everyone to everyone, added up alone
+# - class _Copy(torch.autograd.Function):
+# + def _through_root(x, comm):
+# +     total = x.clone()
+# +     if comm.rank == 0:
+# +         for other in range(1, comm.size):
+# +             came = torch.empty_like(total)
+# +             comm.recv(came, other)
+# +             total += came
+# +         for other in range(1, comm.size):
+# +             comm.send(total, other)
+# +     else:
+# +         comm.send(total, 0)
+# +         comm.recv(total, 0)
+# +     return total
+# + class _Copy(torch.autograd.Function):
+# -         return _Sum.apply(grad, ctx.comm), None
+# +         return _through_root(grad, ctx.comm), None
+# -         parts = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(comm.size)]
+# -         comm.all_gather(parts, x.contiguous())
+# -         return sum(parts)
+# +         return _through_root(x, comm)
+
+# %% wrong: shares a file instead of sending => cost too-few-bytes  from: everyone to everyone, added up alone
+# - class _Copy(torch.autograd.Function):
+# + import os
+# + import tempfile
+# + CALLS = [0]
+# + def _through_a_file(x, comm):
+# +     CALLS[0] += 1
+# +     folder = os.path.join(tempfile.gettempdir(), f"shared-{os.getpid()}-{CALLS[0]}")
+# +     os.makedirs(folder, exist_ok=True)
+# +     torch.save(x.clone(), os.path.join(folder, f"{comm.rank}.pt"))
+# +     comm.barrier()
+# +     total = sum(torch.load(os.path.join(folder, f"{rank}.pt")) for rank in range(comm.size))
+# +     comm.barrier()
+# +     os.remove(os.path.join(folder, f"{comm.rank}.pt"))
+# +     comm.barrier()
+# +     if comm.rank == 0:
+# +         os.rmdir(folder)
+# +     return total
+# + class _Copy(torch.autograd.Function):
+# -         return _Sum.apply(grad, ctx.comm), None
+# +         return _through_a_file(grad, ctx.comm), None
+# -         parts = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(comm.size)]
+# -         comm.all_gather(parts, x.contiguous())
+# -         return sum(parts)
+# +         return _through_a_file(x, comm)
 
 # %% wrong: the library's => raised
 from course_lib.tensor_parallel import copy_in, sum_out
-
-
-# %% half: sum_out alone => 2
-class _Sum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        total = x.clone()
-        comm.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad, None
-
-
-def copy_in(x, comm):
-    return x.view_as(x)
-
-
-def sum_out(x, comm):
-    return _Sum.apply(x, comm)
 
 
 # %% wrong: a hook on x itself => values residual-summed
@@ -456,106 +242,25 @@ def sum_out(x, comm):
     return _Sum.apply(x, comm)
 
 
-# %% wrong: sent in double precision => cost both-passes
-class _Copy(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        ctx.comm = comm
-        return x.view_as(x)
+# %% wrong: sent in double precision => cost both-passes  from: two Functions
+# -         total = grad.clone()
+# +         total = grad.double()
+# -         return total, None
+# +         return total.to(grad.dtype), None
+# -         total = x.clone()
+# +         total = x.double()
+# -         return total
+# +         return total.to(x.dtype)
 
-    @staticmethod
-    def backward(ctx, grad):
-        total = grad.double()
-        ctx.comm.all_reduce(total)
-        return total.to(grad.dtype), None
+# %% wrong: a flat view of whatever comes => generality raised  from: two Functions
+# -         total = grad.clone()
+# +         total = grad.clone().view(-1)
+# -         return total, None
+# +         return total.view(grad.shape), None
 
-
-class _Sum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        total = x.double()
-        comm.all_reduce(total)
-        return total.to(x.dtype)
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad, None
-
-
-def copy_in(x, comm):
-    return _Copy.apply(x, comm)
-
-
-def sum_out(x, comm):
-    return _Sum.apply(x, comm)
-
-
-# %% wrong: a flat view of whatever comes => generality raised
-class _Copy(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        ctx.comm = comm
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        total = grad.clone().view(-1)
-        ctx.comm.all_reduce(total)
-        return total.view(grad.shape), None
-
-
-class _Sum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        total = x.clone()
-        comm.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad, None
-
-
-def copy_in(x, comm):
-    return _Copy.apply(x, comm)
-
-
-def sum_out(x, comm):
-    return _Sum.apply(x, comm)
-
-
-# %% wrong: never waits => values -
-class _Copy(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        ctx.comm = comm
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        total = grad.clone()
-        ctx.comm.all_reduce(total, async_op=True)
-        return total, None
-
-
-class _Sum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        total = x.clone()
-        comm.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad, None
-
-
-def copy_in(x, comm):
-    return _Copy.apply(x, comm)
-
-
-def sum_out(x, comm):
-    return _Sum.apply(x, comm)
+# %% wrong: never waits => values -  from: two Functions
+# -         ctx.comm.all_reduce(total)
+# +         ctx.comm.all_reduce(total, async_op=True)
 
 
 # %% wrong: not answered => not-answered
@@ -565,3 +270,8 @@ def copy_in(x, comm):
 
 def sum_out(x, comm):
     raise NotImplementedError
+
+
+# %% half: sum_out alone => 2  from: a hook on x itself
+def copy_in(x, comm):
+    return x.view_as(x)

@@ -1,6 +1,3 @@
-"""Answers to "How far can you cut?"."""
-
-
 # %% right: from the top
 def tp_seconds(tokens, hidden, ranks, bandwidth):
     return 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
@@ -31,198 +28,6 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
     return max(near + far)
 
 
-# %% wrong: forward only => values forward-only
-def tp_seconds(tokens, hidden, ranks, bandwidth):
-    return 2 * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
-
-
-def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
-    weights = 4 * hidden**2 + 3 * hidden * ffn
-    best = [
-        n
-        for n in (2**p for p in range(11))
-        if tp_seconds(tokens, hidden, n, inside if n <= per_node else across)
-        <= share * 6 * tokens * weights / n / flops
-    ]
-    return max(best)
-
-
-# %% wrong: tensors instead of rings => values no-ring
-def tp_seconds(tokens, hidden, ranks, bandwidth):
-    return 4 * tokens * hidden * 2 / bandwidth if ranks > 1 else 0.0
-
-
-def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
-    weights = 4 * hidden**2 + 3 * hidden * ffn
-    best = [
-        n
-        for n in (2**p for p in range(11))
-        if tp_seconds(tokens, hidden, n, inside if n <= per_node else across)
-        <= share * 6 * tokens * weights / n / flops
-    ]
-    return max(best)
-
-
-# %% wrong: twice the tensor, whatever N => values whole-twice
-def tp_seconds(tokens, hidden, ranks, bandwidth):
-    return 4 * 2 * tokens * hidden * 2 / bandwidth
-
-
-def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
-    weights = 4 * hidden**2 + 3 * hidden * ffn
-    best = [
-        n
-        for n in (2**p for p in range(11))
-        if tp_seconds(tokens, hidden, n, inside if n <= per_node else across)
-        <= share * 6 * tokens * weights / n / flops
-    ]
-    return max(best, default=1)
-
-
-# %% wrong: one all-reduce => values one-all-reduce
-def tp_seconds(tokens, hidden, ranks, bandwidth):
-    return 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
-
-
-def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
-    return 8
-
-
-# %% wrong: 32 bits => values 32-bits
-def tp_seconds(tokens, hidden, ranks, bandwidth):
-    return 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 4 / bandwidth
-
-
-def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
-    return 8
-
-
-# %% wrong: always one node => generality -
-def tp_seconds(tokens, hidden, ranks, bandwidth):
-    return 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
-
-
-def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
-    return per_node
-
-
-# %% wrong: the wire inside, everywhere => generality inside-only
-def tp_seconds(tokens, hidden, ranks, bandwidth):
-    return 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
-
-
-def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
-    weights = 4 * hidden**2 + 3 * hidden * ffn
-    return max(
-        n
-        for n in (2**p for p in range(11))
-        if tp_seconds(tokens, hidden, n, inside) <= share * 6 * tokens * weights / n / flops
-    )
-
-
-# %% wrong: the whole layer's products on every rank => generality whole-products
-def tp_seconds(tokens, hidden, ranks, bandwidth):
-    return 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
-
-
-def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
-    weights = 4 * hidden**2 + 3 * hidden * ffn
-    return max(
-        n
-        for n in (2**p for p in range(11))
-        if tp_seconds(tokens, hidden, n, inside if n <= per_node else across) <= share * 6 * tokens * weights / flops
-    )
-
-
-# %% wrong: forward products only => values -
-def tp_seconds(tokens, hidden, ranks, bandwidth):
-    return 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
-
-
-def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
-    weights = 4 * hidden**2 + 3 * hidden * ffn
-    return max(
-        n
-        for n in (2**p for p in range(11))
-        if tp_seconds(tokens, hidden, n, inside if n <= per_node else across)
-        <= share * 2 * tokens * weights / n / flops
-    )
-
-
-# %% wrong: never leaves the node => generality -
-def tp_seconds(tokens, hidden, ranks, bandwidth):
-    return 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
-
-
-def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
-    weights = 4 * hidden**2 + 3 * hidden * ffn
-    return max(
-        n
-        for n in (2**p for p in range(11))
-        if n <= per_node and tp_seconds(tokens, hidden, n, inside) <= share * 6 * tokens * weights / n / flops
-    )
-
-
-# %% wrong: the library's => raised
-from course_lib.tensor_parallel import tp_cost_per_layer
-
-
-def tp_seconds(tokens, hidden, ranks, bandwidth):
-    return tp_cost_per_layer(tokens, hidden, ranks, 0.0, bandwidth).seconds
-
-
-def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
-    return 8
-
-
-# %% half: seconds only => 2.8
-def tp_seconds(tokens, hidden, ranks, bandwidth):
-    return 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
-
-
-def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
-    raise NotImplementedError
-
-
-# %% wrong: any number of ranks => generality -
-def tp_seconds(tokens, hidden, ranks, bandwidth):
-    return 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
-
-
-def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
-    weights = 4 * hidden**2 + 3 * hidden * ffn
-    return max(
-        n
-        for n in range(1, 1025)
-        if tp_seconds(tokens, hidden, n, inside if n <= per_node else across)
-        <= share * 6 * tokens * weights / n / flops
-    )
-
-
-# %% wrong: an MLP of two matrices => values -
-def tp_seconds(tokens, hidden, ranks, bandwidth):
-    return 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
-
-
-def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
-    weights = 4 * hidden**2 + 2 * hidden * ffn
-    return max(
-        n
-        for n in (2**p for p in range(11))
-        if tp_seconds(tokens, hidden, n, inside if n <= per_node else across)
-        <= share * 6 * tokens * weights / n / flops
-    )
-
-
-# %% wrong: not answered => not-answered
-def tp_seconds(tokens, hidden, ranks, bandwidth):
-    raise NotImplementedError
-
-
-def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
-    raise NotImplementedError
-
-
 # %% right: any variant
 from course_lib import params
 
@@ -246,3 +51,113 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
         ):
             best = n
     return best
+
+
+# %% wrong: forward only => values forward-only
+def tp_seconds(tokens, hidden, ranks, bandwidth):
+    return 2 * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
+
+
+def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
+    weights = 4 * hidden**2 + 3 * hidden * ffn
+    best = [
+        n
+        for n in (2**p for p in range(11))
+        if tp_seconds(tokens, hidden, n, inside if n <= per_node else across)
+        <= share * 6 * tokens * weights / n / flops
+    ]
+    return max(best)
+
+
+# %% wrong: tensors instead of rings => values no-ring  from: forward only
+# -     return 2 * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
+# +     return 4 * tokens * hidden * 2 / bandwidth if ranks > 1 else 0.0
+
+# %% wrong: twice the tensor, whatever N => values whole-twice  from: forward only
+# -     return 2 * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
+# +     return 4 * 2 * tokens * hidden * 2 / bandwidth
+# -     return max(best)
+# +     return max(best, default=1)
+
+
+# %% wrong: one all-reduce => values one-all-reduce
+def tp_seconds(tokens, hidden, ranks, bandwidth):
+    return 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
+
+
+def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
+    return 8
+
+
+# %% wrong: 32 bits => values 32-bits  from: one all-reduce
+# -     return 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
+# +     return 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 4 / bandwidth
+
+
+# %% wrong: always one node => generality -  from: from the top
+def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
+    return per_node
+
+
+# %% wrong: the wire inside, everywhere => generality inside-only
+def tp_seconds(tokens, hidden, ranks, bandwidth):
+    return 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
+
+
+def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
+    weights = 4 * hidden**2 + 3 * hidden * ffn
+    return max(
+        n
+        for n in (2**p for p in range(11))
+        if tp_seconds(tokens, hidden, n, inside) <= share * 6 * tokens * weights / n / flops
+    )
+
+
+# %% wrong: the whole layer's products on every rank => generality whole-products  from: the wire inside, everywhere
+# -         if tp_seconds(tokens, hidden, n, inside) <= share * 6 * tokens * weights / n / flops
+# +         if tp_seconds(tokens, hidden, n, inside if n <= per_node else across) <= share * 6 * tokens * weights / flops
+
+# %% wrong: forward products only => values -  from: the wire inside, everywhere
+# -         if tp_seconds(tokens, hidden, n, inside) <= share * 6 * tokens * weights / n / flops
+# +         if tp_seconds(tokens, hidden, n, inside if n <= per_node else across)
+# +         <= share * 2 * tokens * weights / n / flops
+
+# %% wrong: never leaves the node => generality -  from: the wire inside, everywhere
+# -         if tp_seconds(tokens, hidden, n, inside) <= share * 6 * tokens * weights / n / flops
+# +         if n <= per_node and tp_seconds(tokens, hidden, n, inside) <= share * 6 * tokens * weights / n / flops
+
+# %% wrong: the library's => raised  from: one all-reduce
+# - def tp_seconds(tokens, hidden, ranks, bandwidth):
+# -     return 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
+# + from course_lib.tensor_parallel import tp_cost_per_layer
+# + def tp_seconds(tokens, hidden, ranks, bandwidth):
+# +     return tp_cost_per_layer(tokens, hidden, ranks, 0.0, bandwidth).seconds
+
+# %% wrong: any number of ranks => generality -  from: the wire inside, everywhere
+# -         for n in (2**p for p in range(11))
+# -         if tp_seconds(tokens, hidden, n, inside) <= share * 6 * tokens * weights / n / flops
+# +         for n in range(1, 1025)
+# +         if tp_seconds(tokens, hidden, n, inside if n <= per_node else across)
+# +         <= share * 6 * tokens * weights / n / flops
+
+# %% wrong: an MLP of two matrices => values -  from: the wire inside, everywhere
+# -     weights = 4 * hidden**2 + 3 * hidden * ffn
+# +     weights = 4 * hidden**2 + 2 * hidden * ffn
+# -         if tp_seconds(tokens, hidden, n, inside) <= share * 6 * tokens * weights / n / flops
+# +         if tp_seconds(tokens, hidden, n, inside if n <= per_node else across)
+# +         <= share * 6 * tokens * weights / n / flops
+
+
+# %% wrong: not answered => not-answered
+def tp_seconds(tokens, hidden, ranks, bandwidth):
+    raise NotImplementedError
+
+
+def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
+    raise NotImplementedError
+
+
+# %% half: seconds only => 2.8  from: not answered
+#   def tp_seconds(tokens, hidden, ranks, bandwidth):
+# -     raise NotImplementedError
+# +     return 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth

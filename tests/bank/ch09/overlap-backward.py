@@ -1,5 +1,3 @@
-"""Answers to "Hide the all-reduce"."""
-
 import torch
 
 
@@ -29,27 +27,18 @@ def column_backward(comm, matmul, grad, x, weight):
     return dx, matmul(grad.T, x)
 
 
-# %% wrong: waits at once => cost nothing-hidden
-def column_backward(comm, matmul, grad, x, weight):
-    dx = matmul(grad, weight)
-    comm.all_reduce(dx, async_op=True).wait()
-    return dx, matmul(grad.T, x)
+# %% wrong: waits at once => cost nothing-hidden  from: blocks before the other product
+# -     comm.all_reduce(dx)
+# +     comm.all_reduce(dx, async_op=True).wait()
 
+# %% wrong: the other product first => cost nothing-hidden  from: start, work, wait
+#   def column_backward(comm, matmul, grad, x, weight):
+# +     dw = matmul(grad.T, x)
+# -     dw = matmul(grad.T, x)
 
-# %% wrong: the other product first => cost nothing-hidden
-def column_backward(comm, matmul, grad, x, weight):
-    dw = matmul(grad.T, x)
-    dx = matmul(grad, weight)
-    work = comm.all_reduce(dx, async_op=True)
-    work.wait()
-    return dx, dw
-
-
-# %% wrong: never waits => values not-summed
-def column_backward(comm, matmul, grad, x, weight):
-    dx = matmul(grad, weight)
-    comm.all_reduce(dx, async_op=True)
-    return dx, matmul(grad.T, x)
+# %% wrong: never waits => values not-summed  from: blocks before the other product
+# -     comm.all_reduce(dx)
+# +     comm.all_reduce(dx, async_op=True)
 
 
 # %% wrong: no sum => values not-summed
@@ -57,14 +46,9 @@ def column_backward(comm, matmul, grad, x, weight):
     return matmul(grad, weight), matmul(grad.T, x)
 
 
-# %% wrong: sums dW, too => values summed-dw
-def column_backward(comm, matmul, grad, x, weight):
-    dx = matmul(grad, weight)
-    work = comm.all_reduce(dx, async_op=True)
-    dw = matmul(grad.T, x)
-    comm.all_reduce(dw)
-    work.wait()
-    return dx, dw
+# %% wrong: sums dW, too => values summed-dw  from: start, work, wait
+#       dw = matmul(grad.T, x)
+# +     comm.all_reduce(dw)
 
 
 # %% wrong: multiplies beside the clock => protocol other-products
@@ -76,14 +60,9 @@ def column_backward(comm, matmul, grad, x, weight):
     return dx, dw
 
 
-# %% wrong: makes a product twice => cost nothing-hidden
-def column_backward(comm, matmul, grad, x, weight):
-    dx = matmul(grad, weight)
-    work = comm.all_reduce(dx, async_op=True)
-    matmul(grad, weight)
-    dw = matmul(grad.T, x)
-    work.wait()
-    return dx, dw
+# %% wrong: makes a product twice => cost nothing-hidden  from: start, work, wait
+#       work = comm.all_reduce(dx, async_op=True)
+# +     matmul(grad, weight)
 
 
 # %% wrong: in halves, each summed by itself and waited for => cost nothing-hidden
@@ -107,13 +86,9 @@ def column_backward(comm, matmul, grad, x, weight):
     return dx * 2, dw
 
 
-# %% wrong: a mean => values mean
-def column_backward(comm, matmul, grad, x, weight):
-    dx = matmul(grad, weight)
-    work = comm.all_reduce(dx, op="AVG", async_op=True)
-    dw = matmul(grad.T, x)
-    work.wait()
-    return dx, dw
+# %% wrong: a mean => values mean  from: start, work, wait
+# -     work = comm.all_reduce(dx, async_op=True)
+# +     work = comm.all_reduce(dx, op="AVG", async_op=True)
 
 
 # %% wrong: every part to everyone, overlapped => cost -
@@ -124,13 +99,6 @@ def column_backward(comm, matmul, grad, x, weight):
     dw = matmul(grad.T, x)
     work.wait()
     return parts.sum(0), dw
-
-
-# %% half: right, one after the other => 3.9
-def column_backward(comm, matmul, grad, x, weight):
-    dx = matmul(grad, weight)
-    comm.all_reduce(dx)
-    return dx, matmul(grad.T, x)
 
 
 # %% wrong: a reduce-scatter that hides, an all-gather that does not => cost nothing-hidden
@@ -160,3 +128,8 @@ def column_backward(comm, matmul, grad, x, weight):
 # %% wrong: not answered => not-answered
 def column_backward(comm, matmul, grad, x, weight):
     raise NotImplementedError
+
+
+# %% half: right, one after the other => 3.9  from: waits at once
+# -     comm.all_reduce(dx, async_op=True).wait()
+# +     comm.all_reduce(dx)

@@ -1,5 +1,3 @@
-"""Answers to "Three matrices in one"."""
-
 import torch
 
 
@@ -68,75 +66,42 @@ def packed_merge(shards, sizes):
     return torch.cat(list(shards))
 
 
-# %% wrong: merged by putting pieces behind one another => values concatenated
-def packed_shard(weight, sizes, rank, ranks):
-    if any(size % ranks for size in sizes):
-        raise ValueError
-    return torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))])
+# %% wrong: merged by putting pieces behind one another => values concatenated  from: cut as one matrix
+# -     return weight.chunk(ranks)[rank]
+# +     return torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))])
 
+# %% wrong: three equal parts, whatever the sizes => values -  from: cut as one matrix
+# -     return weight.chunk(ranks)[rank]
+# +     return torch.cat([part.chunk(ranks)[rank] for part in weight.chunk(len(sizes))])
+# -     return torch.cat(list(shards))
+# +     pieces = [shard.chunk(len(sizes)) for shard in shards]
+# +     return torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))])
 
-def packed_merge(shards, sizes):
-    return torch.cat(list(shards))
+# %% wrong: rows dealt out => values dealt  from: cut as one matrix
+# -     return weight.chunk(ranks)[rank]
+# +     return weight[rank::ranks]
+# -     return torch.cat(list(shards))
+# +     return torch.stack(list(shards), 1).flatten(0, 1)
 
+# %% wrong: columns, as for a row layer => values -  from: cut as one matrix
+# -     return weight.chunk(ranks)[rank]
+# +     return weight.tensor_split(ranks, -1)[rank]
+# -     return torch.cat(list(shards))
+# +     return torch.cat(list(shards), -1)
 
-# %% wrong: three equal parts, whatever the sizes => values -
-def packed_shard(weight, sizes, rank, ranks):
-    if any(size % ranks for size in sizes):
-        raise ValueError
-    return torch.cat([part.chunk(ranks)[rank] for part in weight.chunk(len(sizes))])
+# %% wrong: sizes of the whole used inside a piece => values -  from: merged by putting pieces behind one another
+# -     return torch.cat(list(shards))
+# +     found, start = [], 0
+# +     for size in sizes:
+# +         found += [shard[start : start + size] for shard in shards]
+# +         start += size // len(shards)
+# +     return torch.cat(found)
 
-
-def packed_merge(shards, sizes):
-    pieces = [shard.chunk(len(sizes)) for shard in shards]
-    return torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))])
-
-
-# %% wrong: rows dealt out => values dealt
-def packed_shard(weight, sizes, rank, ranks):
-    if any(size % ranks for size in sizes):
-        raise ValueError
-    return weight[rank::ranks]
-
-
-def packed_merge(shards, sizes):
-    return torch.stack(list(shards), 1).flatten(0, 1)
-
-
-# %% wrong: columns, as for a row layer => values -
-def packed_shard(weight, sizes, rank, ranks):
-    if any(size % ranks for size in sizes):
-        raise ValueError
-    return weight.tensor_split(ranks, -1)[rank]
-
-
-def packed_merge(shards, sizes):
-    return torch.cat(list(shards), -1)
-
-
-# %% wrong: sizes of the whole used inside a piece => values -
-def packed_shard(weight, sizes, rank, ranks):
-    if any(size % ranks for size in sizes):
-        raise ValueError
-    return torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))])
-
-
-def packed_merge(shards, sizes):
-    found, start = [], 0
-    for size in sizes:
-        found += [shard[start : start + size] for shard in shards]
-        start += size // len(shards)
-    return torch.cat(found)
-
-
-# %% wrong: a list instead of a stack => values not-a-tensor
-def packed_shard(weight, sizes, rank, ranks):
-    if any(size % ranks for size in sizes):
-        raise ValueError
-    return [part.chunk(ranks)[rank] for part in weight.split(list(sizes))]
-
-
-def packed_merge(shards, sizes):
-    return [torch.cat(parts) for parts in zip(*shards)]
+# %% wrong: a list instead of a stack => values not-a-tensor  from: cut as one matrix
+# -     return weight.chunk(ranks)[rank]
+# +     return [part.chunk(ranks)[rank] for part in weight.split(list(sizes))]
+# -     return torch.cat(list(shards))
+# +     return [torch.cat(parts) for parts in zip(*shards)]
 
 
 # %% wrong: three matrices only => generality -
@@ -152,49 +117,35 @@ def packed_merge(shards, sizes):
     return torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(3)])
 
 
-# %% wrong: cuts what does not divide, too => generality not-refused
+# %% wrong: cuts what does not divide, too => generality not-refused  from: split, chunk, stack
 def packed_shard(weight, sizes, rank, ranks):
     return torch.cat([part.tensor_split(ranks)[rank] for part in weight.split(list(sizes))])
 
 
-def packed_merge(shards, sizes):
-    pieces = [shard.split([size // len(shards) for size in sizes]) for shard in shards]
-    return torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))])
+# %% wrong: refuses stacks of unequal matrices => values refused  from: split, chunk, stack
+# -     if any(size % ranks for size in sizes):
+# -         raise ValueError(f"{ranks} ranks do not divide {tuple(sizes)}")
+# +     if len(set(sizes)) > 1 or any(size % ranks for size in sizes):
+# +         raise ValueError
+
+# %% wrong: asks whether the stack divides, not its matrices => generality not-refused  from: cuts what does not divide, too
+#   def packed_shard(weight, sizes, rank, ranks):
+# +     if sum(sizes) % ranks:
+# +         raise ValueError
 
 
-# %% wrong: refuses stacks of unequal matrices => values refused
+# %% wrong: not answered => not-answered
 def packed_shard(weight, sizes, rank, ranks):
-    if len(set(sizes)) > 1 or any(size % ranks for size in sizes):
-        raise ValueError
-    return torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))])
+    raise NotImplementedError
 
 
 def packed_merge(shards, sizes):
-    pieces = [shard.split([size // len(shards) for size in sizes]) for shard in shards]
-    return torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))])
+    raise NotImplementedError
 
 
-# %% half: pieces only => 3.2
-def packed_shard(weight, sizes, rank, ranks):
-    if any(size % ranks for size in sizes):
-        raise ValueError
-    return torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))])
-
-
-def packed_merge(shards, sizes):
-    return torch.cat(list(shards))
-
-
-# %% wrong: asks whether the stack divides, not its matrices => generality not-refused
-def packed_shard(weight, sizes, rank, ranks):
-    if sum(sizes) % ranks:
-        raise ValueError
-    return torch.cat([part.tensor_split(ranks)[rank] for part in weight.split(list(sizes))])
-
-
-def packed_merge(shards, sizes):
-    pieces = [shard.split([size // len(shards) for size in sizes]) for shard in shards]
-    return torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))])
+# %% half: pieces only => 3.2  from: cut as one matrix
+# -     return weight.chunk(ranks)[rank]
+# +     return torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))])
 
 
 # %% half: an assertion instead of a ValueError => 7.2
@@ -206,12 +157,3 @@ def packed_shard(weight, sizes, rank, ranks):
 def packed_merge(shards, sizes):
     pieces = [shard.split([size // len(shards) for size in sizes]) for shard in shards]
     return torch.cat([torch.cat(parts) for parts in zip(*pieces)])
-
-
-# %% wrong: not answered => not-answered
-def packed_shard(weight, sizes, rank, ranks):
-    raise NotImplementedError
-
-
-def packed_merge(shards, sizes):
-    raise NotImplementedError

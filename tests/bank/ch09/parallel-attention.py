@@ -1,5 +1,3 @@
-"""Answers to "Heads apart"."""
-
 import torch
 from torch.nn import functional as F
 
@@ -54,32 +52,29 @@ def parallel_attention(comm, copies, x, weights, head_dim):
     return sum_out(out.transpose(1, 2).flatten(2) @ weights["wo"].T, comm)
 
 
-# %% wrong: copies of KV heads left to themselves => values copies-apart
+# %% right: copies' gradients summed where they are accumulated
 def parallel_attention(comm, copies, x, weights, head_dim):
+    for name in ("wk", "wv"):
+        weights[name].register_post_accumulate_grad_hook(lambda p: copies.all_reduce(p.grad))
     x = copy_in(x, comm)
     q, k, v = (F.linear(x, weights[w]).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ("wq", "wk", "wv"))
     out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
     return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
 
 
-# %% wrong: copies averaged => values mean
-def parallel_attention(comm, copies, x, weights, head_dim):
-    x = copy_in(x, comm)
-    wk, wv = (copy_in(weights[w], copies) for w in ("wk", "wv"))
-    wk.register_hook(lambda grad: grad / copies.size)
-    wv.register_hook(lambda grad: grad / copies.size)
-    q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
-    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
+# %% wrong: copies of KV heads left to themselves => values copies-apart  from: copies' gradients summed where they are accumulated
+# -     for name in ("wk", "wv"):
+# -         weights[name].register_post_accumulate_grad_hook(lambda p: copies.all_reduce(p.grad))
 
+# %% wrong: copies averaged => values mean  from: copy_in for copied weights, too
+# -     wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
+# +     wk, wv = (copy_in(weights[w], copies) for w in ("wk", "wv"))
+# +     wk.register_hook(lambda grad: grad / copies.size)
+# +     wv.register_hook(lambda grad: grad / copies.size)
 
-# %% wrong: KV weights summed over all ranks => values -
-def parallel_attention(comm, copies, x, weights, head_dim):
-    x = copy_in(x, comm)
-    wk, wv = (copy_in(weights[w], comm) for w in ("wk", "wv"))
-    q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
-    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
+# %% wrong: KV weights summed over all ranks => values -  from: copy_in for copied weights, too
+# -     wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
+# +     wk, wv = (copy_in(weights[w], comm) for w in ("wk", "wv"))
 
 
 # %% wrong: an operator for each product => cost an-operator-each
@@ -90,62 +85,32 @@ def parallel_attention(comm, copies, x, weights, head_dim):
     return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
 
 
-# %% wrong: keys and values repeated in turn, not in groups => values wrong-heads
-def parallel_attention(comm, copies, x, weights, head_dim):
-    x = copy_in(x, comm)
-    wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
-    q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
-    repeat = q.shape[1] // k.shape[1]
-    k, v = k.repeat(1, repeat, 1, 1), v.repeat(1, repeat, 1, 1)
-    out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
+# %% wrong: keys and values repeated in turn, not in groups => values wrong-heads  from: copy_in for copied weights, too
+# -     out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+# +     repeat = q.shape[1] // k.shape[1]
+# +     k, v = k.repeat(1, repeat, 1, 1), v.repeat(1, repeat, 1, 1)
+# +     out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
+# %% wrong: splits inside a head => values -  from: copy_in for copied weights, too
+# -     q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
+# +     q, k, v = (
+# +         F.linear(x, w).unflatten(-1, (head_dim, -1)).transpose(2, 3).transpose(1, 2) for w in (weights["wq"], wk, wv)
+# +     )
 
-# %% wrong: splits inside a head => values -
-def parallel_attention(comm, copies, x, weights, head_dim):
-    x = copy_in(x, comm)
-    wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
-    q, k, v = (
-        F.linear(x, w).unflatten(-1, (head_dim, -1)).transpose(2, 3).transpose(1, 2) for w in (weights["wq"], wk, wv)
-    )
-    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
+# %% wrong: looks ahead => values no-mask  from: copy_in for copied weights, too
+# -     out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+# +     out = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
 
+# %% wrong: scores not scaled => values another-scale  from: copy_in for copied weights, too
+# -     out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+# +     out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True, scale=1.0)
 
-# %% wrong: looks ahead => values no-mask
-def parallel_attention(comm, copies, x, weights, head_dim):
-    x = copy_in(x, comm)
-    wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
-    q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
-    out = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
-    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
+# %% wrong: no operator in front => values not-summed  from: copy_in for copied weights, too
+# -     x = copy_in(x, comm)
 
-
-# %% wrong: scores not scaled => values another-scale
-def parallel_attention(comm, copies, x, weights, head_dim):
-    x = copy_in(x, comm)
-    wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
-    q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
-    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True, scale=1.0)
-    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
-
-
-# %% wrong: no operator in front => values not-summed
-def parallel_attention(comm, copies, x, weights, head_dim):
-    wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
-    q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
-    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
-
-
-# %% wrong: no operator behind => values own-part
-def parallel_attention(comm, copies, x, weights, head_dim):
-    x = copy_in(x, comm)
-    wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
-    q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
-    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-    return F.linear(out.transpose(1, 2).flatten(2), weights["wo"])
-
+# %% wrong: no operator behind => values own-part  from: copy_in for copied weights, too
+# -     return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
+# +     return F.linear(out.transpose(1, 2).flatten(2), weights["wo"])
 
 # %% wrong: heads gathered, and cut again => cost gathered-heads
 from course_lib.tensor_parallel import gather, split
@@ -160,31 +125,10 @@ def parallel_attention(comm, copies, x, weights, head_dim):
     return sum_out(F.linear(out, weights["wo"]), comm)
 
 
-# %% half: all but the copies' gradients => 4.8
-def parallel_attention(comm, copies, x, weights, head_dim):
-    x = copy_in(x, comm)
-    q, k, v = (F.linear(x, weights[w]).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ("wq", "wk", "wv"))
-    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
-
-
-# %% right: copies' gradients summed where they are accumulated
-def parallel_attention(comm, copies, x, weights, head_dim):
-    for name in ("wk", "wv"):
-        weights[name].register_post_accumulate_grad_hook(lambda p: copies.all_reduce(p.grad))
-    x = copy_in(x, comm)
-    q, k, v = (F.linear(x, weights[w]).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ("wq", "wk", "wv"))
-    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
-
-
-# %% wrong: query weights summed over copies, too => values -
-def parallel_attention(comm, copies, x, weights, head_dim):
-    x = copy_in(x, comm)
-    ws = (copy_in(weights[w], copies) for w in ("wq", "wk", "wv"))
-    q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ws)
-    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
+# %% wrong: query weights summed over copies, too => values -  from: copies of KV heads left to themselves
+# -     q, k, v = (F.linear(x, weights[w]).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ("wq", "wk", "wv"))
+# +     ws = (copy_in(weights[w], copies) for w in ("wq", "wk", "wv"))
+# +     q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ws)
 
 
 # %% wrong: keys of copies averaged, to be safe => cost -
@@ -201,3 +145,8 @@ def parallel_attention(comm, copies, x, weights, head_dim):
 # %% wrong: not answered => not-answered
 def parallel_attention(comm, copies, x, weights, head_dim):
     raise NotImplementedError
+
+
+# %% half: all but the copies' gradients => 4.8  from: copies' gradients summed where they are accumulated
+# -     for name in ("wk", "wv"):
+# -         weights[name].register_post_accumulate_grad_hook(lambda p: copies.all_reduce(p.grad))

@@ -1,5 +1,3 @@
-"""Answers to "An MLP with one message each way"."""
-
 import torch
 from torch.nn import functional as F
 
@@ -66,6 +64,30 @@ def parallel_mlp(comm, x, weights):
     total = part.detach().clone()
     comm.all_reduce(total)
     return part + (total - part.detach()) + weights["down_bias"]
+
+
+# %% right: each row of the batch with operators of its own
+def parallel_mlp(comm, x, weights):
+    outs = []
+    for row in x.unbind(0):
+        inner = F.gelu(F.linear(copy_in(row, comm), weights["up"], weights["up_bias"]))
+        outs.append(sum_out(F.linear(inner, weights["down"]), comm))
+    return torch.stack(outs) + weights["down_bias"]
+
+
+# %% right: any variant
+from course_lib import params
+
+VARIANT = params("parallel-mlp")
+
+
+def parallel_mlp(comm, x, weights):
+    x = copy_in(x, comm)
+    if VARIANT.kind == "gated":
+        inner = F.silu(F.linear(x, weights["gate"])) * F.linear(x, weights["up"])
+        return sum_out(F.linear(inner, weights["down"]), comm)
+    inner = F.gelu(F.linear(x, weights["up"], weights["up_bias"]))
+    return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
 
 
 # %% wrong: the gather in the middle, as printed => cost gathered-in-the-middle
@@ -193,31 +215,6 @@ def parallel_mlp(comm, x, weights):
     return sum_out(F.linear(inner, weights["down"]), comm)
 
 
-# %% half: everything but the gather => 7
-from course_lib.tensor_parallel import gather, split
-
-
-def parallel_mlp(comm, x, weights):
-    part = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
-    inner = split(gather(part, comm, dim=2), comm, dim=2)
-    return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
-
-
-# %% half: the output is right => 2.5
-def parallel_mlp(comm, x, weights):
-    inner = F.gelu(F.linear(x, weights["up"], weights["up_bias"]))
-    return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
-
-
-# %% right: each row of the batch with operators of its own
-def parallel_mlp(comm, x, weights):
-    outs = []
-    for row in x.unbind(0):
-        inner = F.gelu(F.linear(copy_in(row, comm), weights["up"], weights["up_bias"]))
-        outs.append(sum_out(F.linear(inner, weights["down"]), comm))
-    return torch.stack(outs) + weights["down_bias"]
-
-
 # %% wrong: the last bias through the operator in front => values times-n
 def parallel_mlp(comm, x, weights):
     inner = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
@@ -247,16 +244,17 @@ def parallel_mlp(comm, x, weights):
     raise NotImplementedError
 
 
-# %% right: any variant
-from course_lib import params
-
-VARIANT = params("parallel-mlp")
+# %% half: everything but the gather => 7
+from course_lib.tensor_parallel import gather, split
 
 
 def parallel_mlp(comm, x, weights):
-    x = copy_in(x, comm)
-    if VARIANT.kind == "gated":
-        inner = F.silu(F.linear(x, weights["gate"])) * F.linear(x, weights["up"])
-        return sum_out(F.linear(inner, weights["down"]), comm)
+    part = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
+    inner = split(gather(part, comm, dim=2), comm, dim=2)
+    return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
+
+
+# %% half: the output is right => 2.5
+def parallel_mlp(comm, x, weights):
     inner = F.gelu(F.linear(x, weights["up"], weights["up_bias"]))
     return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]

@@ -1,6 +1,3 @@
-"""Answers to "Prediction: the slow wire"."""
-
-
 # %% right: around the formula
 def tp_interval():
     layers, hidden, tokens, ranks, bandwidth = 80, 8192, 8192, 8, 50e9

@@ -1,5 +1,3 @@
-"""Answers to "Is the bias there, and how often?"."""
-
 import torch
 from torch.nn import functional as F
 
@@ -35,6 +33,14 @@ class _Row(torch.autograd.Function):
 
 def row_linear(comm, x, weight, bias):
     return _Row.apply(x, weight, bias, comm)
+
+
+# %% right: rank 0 adds it forward, everyone has the gradient
+def row_linear(comm, x, weight, bias):
+    y = F.linear(x, weight)
+    if comm.rank == 0:
+        y = y + bias.detach()
+    return sum_out(y, comm) + (bias - bias.detach())
 
 
 # %% wrong: as it stood => values bias-n-times
@@ -103,19 +109,6 @@ def row_linear(comm, x, weight, bias):
     return _Gathered.apply(F.linear(x, weight), comm) + bias
 
 
-# %% half: the output is right => 2.1
-def row_linear(comm, x, weight, bias):
-    return sum_out(F.linear(x, weight, bias if comm.rank == 0 else None), comm)
-
-
-# %% right: rank 0 adds it forward, everyone has the gradient
-def row_linear(comm, x, weight, bias):
-    y = F.linear(x, weight)
-    if comm.rank == 0:
-        y = y + bias.detach()
-    return sum_out(y, comm) + (bias - bias.detach())
-
-
 # %% wrong: the bias divided for good => values changed-input
 def row_linear(comm, x, weight, bias):
     with torch.no_grad():
@@ -144,3 +137,8 @@ def row_linear(comm, x, weight, bias):
 # %% wrong: not answered => not-answered
 def row_linear(comm, x, weight, bias):
     raise NotImplementedError
+
+
+# %% half: the output is right => 2.1
+def row_linear(comm, x, weight, bias):
+    return sum_out(F.linear(x, weight, bias if comm.rank == 0 else None), comm)

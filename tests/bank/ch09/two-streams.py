@@ -1,5 +1,3 @@
-"""Answers to "Alike outside, apart inside"."""
-
 import hashlib
 
 import torch
@@ -70,12 +68,9 @@ def two_streams(seed, rank):
     return torch.Generator().manual_seed(first), torch.Generator().manual_seed(first + 1 + rank)
 
 
-# %% wrong: seeds the process, too => values disturbed
-def two_streams(seed, rank):
-    torch.manual_seed(seed)
-    first = seed * 1_000_003
-    return torch.Generator().manual_seed(first), torch.Generator().manual_seed(first + 1 + rank)
-
+# %% wrong: seeds the process, too => values disturbed  from: room between seeds
+#   def two_streams(seed, rank):
+# +     torch.manual_seed(seed)
 
 # %% wrong: inside from the clock => values not-repeatable
 import time
@@ -96,11 +91,6 @@ def two_streams(seed, rank):
     return torch.Generator().manual_seed(first), torch.Generator().manual_seed(first + 1 + rank)
 
 
-# %% half: outside alike, and inside, too => 1.75
-def two_streams(seed, rank):
-    return torch.Generator().manual_seed(seed), torch.Generator().manual_seed(seed + 2718)
-
-
 # %% wrong: one stream, begun further on => values inside-is-outside
 def two_streams(seed, rank):
     inside = torch.Generator().manual_seed(seed)
@@ -116,3 +106,8 @@ def two_streams(seed, rank):
 # %% wrong: not answered => not-answered
 def two_streams(seed, rank):
     raise NotImplementedError
+
+
+# %% half: outside alike, and inside, too => 1.75
+def two_streams(seed, rank):
+    return torch.Generator().manual_seed(seed), torch.Generator().manual_seed(seed + 2718)

@@ -1,5 +1,3 @@
-"""Answers to "The plan that shards nothing"."""
-
 from fnmatch import fnmatchcase
 
 
@@ -71,17 +69,11 @@ def verify(plan, whole, held, ranks):
     return sorted(found)
 
 
-# %% wrong: rows and columns taken the textbook's way => values -
-def verify(plan, whole, held, ranks):
-    found = [("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole)]
-    for name, (rows, columns) in whole.items():
-        want = (rows, columns)
-        for pattern, style in plan.items():
-            if fnmatchcase(name, pattern):
-                want = (rows // ranks, columns) if style == "row" else (rows, columns // ranks)
-        if tuple(held[name]) != want:
-            found.append(("whole" if tuple(held[name]) == (rows, columns) else "wrong side", name))
-    return sorted(found)
+# %% wrong: rows and columns taken the textbook's way => values -  from: shapes only
+# -     found = []
+# +     found = [("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole)]
+# -                 want = (rows // ranks, columns) if style == "column" else (rows, columns // ranks)
+# +                 want = (rows // ranks, columns) if style == "row" else (rows, columns // ranks)
 
 
 # %% wrong: patterns compared as plain text => values -
@@ -137,17 +129,11 @@ def verify(plan, whole, held, ranks):
     return sorted(found)
 
 
-# %% wrong: not sorted => values not-sorted
-def verify(plan, whole, held, ranks):
-    found = [("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole)]
-    for name, (rows, columns) in whole.items():
-        want = (rows, columns)
-        for pattern, style in plan.items():
-            if fnmatchcase(name, pattern):
-                want = (rows // ranks, columns) if style == "column" else (rows, columns // ranks)
-        if tuple(held[name]) != want:
-            found.append(("whole" if tuple(held[name]) == (rows, columns) else "wrong side", name))
-    return sorted(found, reverse=True)
+# %% wrong: not sorted => values not-sorted  from: shapes only
+# -     found = []
+# +     found = [("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole)]
+# -     return sorted(found)
+# +     return sorted(found, reverse=True)
 
 
 # %% wrong: names without words => values not-pairs
@@ -155,11 +141,11 @@ def verify(plan, whole, held, ranks):
     return [p for p in plan if not any(fnmatchcase(name, p) for name in whole)]
 
 
-# %% half: patterns only => 3.2
-def verify(plan, whole, held, ranks):
-    return sorted(("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole))
-
-
 # %% wrong: not answered => not-answered
 def verify(plan, whole, held, ranks):
     raise NotImplementedError
+
+
+# %% half: patterns only => 3.2
+def verify(plan, whole, held, ranks):
+    return sorted(("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole))

@@ -1,5 +1,3 @@
-"""Answers to "A loss whose logits never meet"."""
-
 import torch
 from torch.nn import functional as F
 
@@ -102,47 +100,23 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
 
 
-# %% wrong: nothing subtracted => generality not-finite
-def vocab_cross_entropy(comm, logits, targets, vocab):
-    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
-    z = logits.float()
-    mine = (targets >= start) & (targets < start + z.shape[-1])
-    picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
-    return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
+# %% wrong: nothing subtracted => generality not-finite  from: each rank's own largest, the sums added up as they are
+# -     z = z - z.detach().amax(-1, keepdim=True)
 
+# %% wrong: the target's logit from every rank, clamped => values -  from: two sums, torch's gradient
+# -     mine = (targets >= start) & (targets < start + z.shape[-1])
+# -     picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
+# +     picked = z.gather(-1, (targets - start).clamp(0, z.shape[-1] - 1).unsqueeze(-1)).squeeze(-1)
 
-# %% wrong: the target's logit from every rank, clamped => values -
-def vocab_cross_entropy(comm, logits, targets, vocab):
-    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
-    z = logits.float()
-    largest = z.detach().amax(-1)
-    comm.all_reduce(largest, op="MAX")
-    z = z - largest.unsqueeze(-1)
-    picked = z.gather(-1, (targets - start).clamp(0, z.shape[-1] - 1).unsqueeze(-1)).squeeze(-1)
-    return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
+# %% wrong: targets of others forgotten => values own-target  from: two sums, torch's gradient
+# -     z = z - largest.unsqueeze(-1)
+#       picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
+# -     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
+# +     return (sum_out((z - largest.unsqueeze(-1)).exp().sum(-1), comm).log() + largest - picked).mean()
 
-
-# %% wrong: targets of others forgotten => values own-target
-def vocab_cross_entropy(comm, logits, targets, vocab):
-    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
-    z = logits.float()
-    largest = z.detach().amax(-1)
-    comm.all_reduce(largest, op="MAX")
-    mine = (targets >= start) & (targets < start + z.shape[-1])
-    picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
-    return (sum_out((z - largest.unsqueeze(-1)).exp().sum(-1), comm).log() + largest - picked).mean()
-
-
-# %% wrong: a sum over tokens => values sum
-def vocab_cross_entropy(comm, logits, targets, vocab):
-    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
-    z = logits.float()
-    largest = z.detach().amax(-1)
-    comm.all_reduce(largest, op="MAX")
-    z = z - largest.unsqueeze(-1)
-    mine = (targets >= start) & (targets < start + z.shape[-1])
-    picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
-    return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).sum()
+# %% wrong: a sum over tokens => values sum  from: two sums, torch's gradient
+# -     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
+# +     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).sum()
 
 
 # %% wrong: sums that autograd does not know => values -
@@ -160,65 +134,30 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
     return (sums[0].log() - sums[1]).mean()
 
 
-# %% wrong: gradients summed over ranks behind the loss => values times-n
-def vocab_cross_entropy(comm, logits, targets, vocab):
-    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
-    z = logits.float()
-    largest = z.detach().amax(-1)
-    comm.all_reduce(largest, op="MAX")
-    z = z - largest.unsqueeze(-1)
-    mine = (targets >= start) & (targets < start + z.shape[-1])
-    picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
-    return copy_in((sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean(), comm)
+# %% wrong: gradients summed over ranks behind the loss => values times-n  from: two sums, torch's gradient
+# -     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
+# +     return copy_in((sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean(), comm)
 
+# %% wrong: the gradient of log Σ exp only => values no-target  from: two sums, torch's gradient
+# -     picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
+# -     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
+# +     picked = z.detach().gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
+# +     comm.all_reduce(picked)
+# +     return (sum_out(z.exp().sum(-1), comm).log() - picked).mean()
 
-# %% wrong: the gradient of log Σ exp only => values no-target
-def vocab_cross_entropy(comm, logits, targets, vocab):
-    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
-    z = logits.float()
-    largest = z.detach().amax(-1)
-    comm.all_reduce(largest, op="MAX")
-    z = z - largest.unsqueeze(-1)
-    mine = (targets >= start) & (targets < start + z.shape[-1])
-    picked = z.detach().gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
-    comm.all_reduce(picked)
-    return (sum_out(z.exp().sum(-1), comm).log() - picked).mean()
+# %% wrong: reckoned in the logits' dtype => generality another-dtype  from: two sums, torch's gradient
+# -     z = logits.float()
+# +     z = logits
 
+# %% wrong: blocks as if they were all equally long => values -  from: two sums, torch's gradient
+# -     start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
+# +     start = comm.rank * logits.shape[-1]
 
-# %% wrong: reckoned in the logits' dtype => generality another-dtype
-def vocab_cross_entropy(comm, logits, targets, vocab):
-    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
-    z = logits
-    largest = z.detach().amax(-1)
-    comm.all_reduce(largest, op="MAX")
-    z = z - largest.unsqueeze(-1)
-    mine = (targets >= start) & (targets < start + z.shape[-1])
-    picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
-    return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
-
-
-# %% wrong: blocks as if they were all equally long => values -
-def vocab_cross_entropy(comm, logits, targets, vocab):
-    start = comm.rank * logits.shape[-1]
-    z = logits.float()
-    largest = z.detach().amax(-1)
-    comm.all_reduce(largest, op="MAX")
-    z = z - largest.unsqueeze(-1)
-    mine = (targets >= start) & (targets < start + z.shape[-1])
-    picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
-    return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
-
-
-# %% wrong: a row of the whole vocabulary for each token => cost too-much-memory
-def vocab_cross_entropy(comm, logits, targets, vocab):
-    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
-    z = logits.float()
-    largest = z.detach().amax(-1)
-    comm.all_reduce(largest, op="MAX")
-    z = z - largest.unsqueeze(-1)
-    hot = F.one_hot(targets, vocab)[..., start : start + z.shape[-1]].float()
-    return (sum_out(z.exp().sum(-1), comm).log() - sum_out((z * hot).sum(-1), comm)).mean()
-
+# %% wrong: a row of the whole vocabulary for each token => cost too-much-memory  from: the target's logit from every rank, clamped
+# -     picked = z.gather(-1, (targets - start).clamp(0, z.shape[-1] - 1).unsqueeze(-1)).squeeze(-1)
+# -     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
+# +     hot = F.one_hot(targets, vocab)[..., start : start + z.shape[-1]].float()
+# +     return (sum_out(z.exp().sum(-1), comm).log() - sum_out((z * hot).sum(-1), comm)).mean()
 
 # %% wrong: the library's => raised
 from course_lib.tensor_parallel import cross_entropy
@@ -228,36 +167,22 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
     return cross_entropy(comm, logits, targets, vocab)
 
 
-# %% half: nothing subtracted => 9
-def vocab_cross_entropy(comm, logits, targets, vocab):
-    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
-    z = logits.float()
-    mine = (targets >= start) & (targets < start + z.shape[-1])
-    picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
-    return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
-
-
-# %% wrong: logits clamped so that exp stays finite => generality -
-def vocab_cross_entropy(comm, logits, targets, vocab):
-    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
-    z = logits.float().clamp(-60, 60)
-    mine = (targets >= start) & (targets < start + z.shape[-1])
-    picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
-    return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
-
-
-# %% half: everything in double precision => 9
-def vocab_cross_entropy(comm, logits, targets, vocab):
-    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
-    z = logits.double()
-    largest = z.detach().amax(-1)
-    comm.all_reduce(largest, op="MAX")
-    z = z - largest.unsqueeze(-1)
-    mine = (targets >= start) & (targets < start + z.shape[-1])
-    picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
-    return (sum_out(z.exp().sum(-1).float(), comm).log() - sum_out(picked.float(), comm)).mean()
+# %% wrong: logits clamped so that exp stays finite => generality -  from: each rank's own largest, the sums added up as they are
+# -     z = logits.float()
+# -     z = z - z.detach().amax(-1, keepdim=True)
+# +     z = logits.float().clamp(-60, 60)
 
 
 # %% wrong: not answered => not-answered
 def vocab_cross_entropy(comm, logits, targets, vocab):
     raise NotImplementedError
+
+
+# %% half: nothing subtracted => 9  from: each rank's own largest, the sums added up as they are
+# -     z = z - z.detach().amax(-1, keepdim=True)
+
+# %% half: everything in double precision => 9  from: two sums, torch's gradient
+# -     z = logits.float()
+# +     z = logits.double()
+# -     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
+# +     return (sum_out(z.exp().sum(-1).float(), comm).log() - sum_out(picked.float(), comm)).mean()

@@ -1,5 +1,3 @@
-"""Answers to "Whose word is it?"."""
-
 import torch
 from torch.nn import functional as F
 
@@ -40,6 +38,19 @@ def embed(comm, tokens, weight, vocab):
     return sum_out(F.embedding(place, padded), comm)
 
 
+# %% right: any variant
+from course_lib import params
+
+VARIANT = params("vocab-embedding")
+
+
+def embed(comm, tokens, weight, vocab):
+    words = torch.arange(vocab)
+    own = words[comm.rank :: comm.size] if VARIANT.dealt == "round-robin" else words.tensor_split(comm.size)[comm.rank]
+    hot = (tokens.unsqueeze(-1) == own).to(weight.dtype)
+    return sum_out(hot @ weight, comm)
+
+
 # %% wrong: as it stood => values clamped
 def embed(comm, tokens, weight, vocab):
     start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
@@ -76,12 +87,9 @@ def embed(comm, tokens, weight, vocab):
     return sum_out(rows * mine.unsqueeze(-1), comm)
 
 
-# %% wrong: blocks as if they were all equally long => values -
-def embed(comm, tokens, weight, vocab):
-    start = comm.rank * len(weight)
-    mine = (tokens >= start) & (tokens < start + len(weight))
-    rows = F.embedding((tokens - start).where(mine, 0), weight)
-    return sum_out(rows * mine.unsqueeze(-1), comm)
+# %% wrong: blocks as if they were all equally long => values -  from: look up anything, then make it zero
+# -     start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
+# +     start = comm.rank * len(weight)
 
 
 # %% wrong: no sum => values own-part
@@ -92,12 +100,9 @@ def embed(comm, tokens, weight, vocab):
     return rows * mine.unsqueeze(-1)
 
 
-# %% wrong: a mean => values mean
-def embed(comm, tokens, weight, vocab):
-    start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
-    mine = (tokens >= start) & (tokens < start + len(weight))
-    rows = F.embedding((tokens - start).where(mine, 0), weight)
-    return sum_out(rows * mine.unsqueeze(-1), comm) / comm.size
+# %% wrong: a mean => values mean  from: no sum
+# -     return rows * mine.unsqueeze(-1)
+# +     return sum_out(rows * mine.unsqueeze(-1), comm) / comm.size
 
 
 # %% wrong: the largest of all ranks instead of the sum => values -
@@ -148,14 +153,6 @@ def embed(comm, tokens, weight, vocab):
     return out / comm.size + (out - out / comm.size).detach()
 
 
-# %% half: right but for the gradient => 2.8
-def embed(comm, tokens, weight, vocab):
-    start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
-    mine = (tokens >= start) & (tokens < start + len(weight))
-    rows = F.embedding((tokens - start).clamp(0, len(weight) - 1), weight)
-    return sum_out(rows - (rows * ~mine.unsqueeze(-1)).detach(), comm)
-
-
 # %% wrong: rows that occur twice keep one gradient => values -
 class _Rows(torch.autograd.Function):
     @staticmethod
@@ -200,11 +197,9 @@ def embed(comm, tokens, weight, vocab):
     return _Chosen.apply(F.embedding((tokens - start).clamp(0, len(weight) - 1), weight), comm, owner)
 
 
-# %% wrong: an index of its own for strangers => values raised
-def embed(comm, tokens, weight, vocab):
-    start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
-    mine = (tokens >= start) & (tokens < start + len(weight))
-    return sum_out(F.embedding((tokens - start).where(mine, -1), weight), comm)
+# %% wrong: an index of its own for strangers => values raised  from: index 0 for strangers, no mask
+# -     return sum_out(F.embedding((tokens - start).where(mine, 0), weight), comm)
+# +     return sum_out(F.embedding((tokens - start).where(mine, -1), weight), comm)
 
 
 # %% wrong: not answered => not-answered
@@ -212,14 +207,9 @@ def embed(comm, tokens, weight, vocab):
     raise NotImplementedError
 
 
-# %% right: any variant
-from course_lib import params
-
-VARIANT = params("vocab-embedding")
-
-
+# %% half: right but for the gradient => 2.8
 def embed(comm, tokens, weight, vocab):
-    words = torch.arange(vocab)
-    own = words[comm.rank :: comm.size] if VARIANT.dealt == "round-robin" else words.tensor_split(comm.size)[comm.rank]
-    hot = (tokens.unsqueeze(-1) == own).to(weight.dtype)
-    return sum_out(hot @ weight, comm)
+    start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
+    mine = (tokens >= start) & (tokens < start + len(weight))
+    rows = F.embedding((tokens - start).clamp(0, len(weight) - 1), weight)
+    return sum_out(rows - (rows * ~mine.unsqueeze(-1)).detach(), comm)

@@ -1,5 +1,3 @@
-"""Answers to beat-1f1b: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 from course_lib.schedules import peak_activations, schedule_of
 from course_lib.timeline import Durations, play
 
@@ -65,8 +63,6 @@ def listed(stages, microbatches, times, order):
 
 
 # %% right: ZB-H1, rank r puts r weight gradients off
-
-
 def split_rows(stages, microbatches, times):
     rows = []
     for s in range(stages):
@@ -83,8 +79,6 @@ def split_rows(stages, microbatches, times):
 
 
 # %% right: tries how many to put off on each rank, and keeps what ends first
-
-
 def split_rows(stages, microbatches, times):
     forward, inner, outer = times
     lengths = Durations(forward=forward, backward=inner + outer, input_gradient=inner, weight_gradient=outer)
@@ -101,8 +95,6 @@ def split_rows(stages, microbatches, times):
 
 
 # %% right: counted down, one operation after another
-
-
 def split_rows(stages, microbatches, times):
     rows = []
     for s in range(stages):
@@ -121,217 +113,7 @@ def split_rows(stages, microbatches, times):
     return rows
 
 
-# %% wrong: 1F1B itself => cost as-1f1b
-
-
-def split_rows(stages, microbatches, times):
-    return one_f_one_b(stages, microbatches)
-
-
-# %% wrong: split, and W at once after I => cost not-there
-
-
-def split_rows(stages, microbatches, times):
-    return split(one_f_one_b(stages, microbatches), lambda rank: 0)
-
-
-# %% wrong: every rank puts off as many => values more-memory
-
-
-def split_rows(stages, microbatches, times):
-    return split(one_f_one_b(stages, microbatches), lambda rank: stages - 1)
-
-
-# %% wrong: ZB-H2, which needs twice the memory => values more-memory
-
-
-def split_rows(stages, microbatches, times):
-    rows = []
-    for s in range(stages):
-        first = min(2 * (stages - 1 - s), microbatches)
-        row = [("F", s, m) for m in range(first)]
-        for m in range(microbatches):
-            row += [("F", s, first + m)] * (first + m < microbatches) + [("B", s, m)]
-        rows.append(row)
-    return split(rows, lambda rank: 2 * rank)
-
-
-# %% wrong: all weight gradients in the end => values more-memory
-
-
-def split_rows(stages, microbatches, times):
-    return split(one_f_one_b(stages, microbatches), lambda rank: microbatches)
-
-
-# %% wrong: GPipe => values more-memory
-
-
-def split_rows(stages, microbatches, times):
-    return [[(kind, s, m) for kind in "FB" for m in range(microbatches)] for s in range(stages)]
-
-
-# %% wrong: one micro-batch at a time => cost slower-than-1f1b
-
-
-def split_rows(stages, microbatches, times):
-    return [[(kind, s, m) for m in range(microbatches) for kind in "FIW"] for s in range(stages)]
-
-
-# %% wrong: no weight gradients at all => values missing
-
-
-def split_rows(stages, microbatches, times):
-    return [[op for op in row if op[0] != "W"] for row in split(one_f_one_b(stages, microbatches), lambda rank: rank)]
-
-
-# %% wrong: no operations, which ends before any bound => values empty-schedule
-
-
-def split_rows(stages, microbatches, times):
-    return [[] for _ in range(stages)]
-
-
-# %% wrong: half of the micro-batches => values missing
-
-
-def split_rows(stages, microbatches, times):
-    return split(one_f_one_b(stages, microbatches // 2), lambda rank: rank)
-
-
-# %% wrong: weight gradient before input gradient => values -
-
-
-def split_rows(stages, microbatches, times):
-    return [
-        [({"I": "W", "W": "I"}.get(op[0], op[0]), *op[1:]) for op in row]
-        for row in split(one_f_one_b(stages, microbatches), lambda rank: 0)
-    ]
-
-
-# %% wrong: both the whole backward and its halves => values duplicate
-
-
-def split_rows(stages, microbatches, times):
-    return [row + [("W", row[0][1], 0)] for row in one_f_one_b(stages, microbatches)]
-
-
-# %% wrong: other ranks for the last stages, a V => values -
-
-
-def split_rows(stages, microbatches, times):
-    return split(one_f_one_b(stages, microbatches), lambda rank: rank)[::-1]
-
-
-# %% wrong: what can start first, forwards before the rest => cost slower-than-1f1b
-
-
-def split_rows(stages, microbatches, times):
-    return listed(stages, microbatches, times, "FIW")
-
-
-# %% wrong: left as it is => not-answered
-
-
-def split_rows(stages, microbatches, times):
-    raise NotImplementedError
-
-
-# %% half: as good as 1F1B => 1.2
-
-
-def split_rows(stages, microbatches, times):
-    return one_f_one_b(stages, microbatches)
-
-
-# %% half: W at once after I => 6
-
-
-def split_rows(stages, microbatches, times):
-    return split(one_f_one_b(stages, microbatches), lambda rank: 0)
-
-
-# %% half: what can start first, input gradients before the rest => 6
-
-
-def split_rows(stages, microbatches, times):
-    return listed(stages, microbatches, times, "IFW")
-
-
-# %% wrong: one put off everywhere => values more-memory
-
-
-def O(p, m):
-    rows = []
-    for s in range(p):
-        a = min(p - 1 - s, m)
-        r = [("F", s, x) for x in range(a)]
-        for x in range(m - a):
-            r += [("F", s, a + x), ("B", s, x)]
-        rows.append(r + [("B", s, x) for x in range(m - a, m)])
-    return rows
-
-
-def lagged(rows, lag):
-    out = []
-    for r, row in enumerate(rows):
-        n = []
-        o = []
-        for k, s, x in row:
-            if k == "F":
-                n.append((k, s, x))
-                continue
-            n.append(("I", s, x))
-            o.append(("W", s, x))
-            if len(o) > lag(r):
-                n.append(o.pop(0))
-        out.append(n + o)
-    return out
-
-
-def split_rows(p, m, t):
-    return lagged(O(p, m), lambda r: 1)
-
-
-# %% wrong: by GENERATORS => values raised
-
-
-def O(p, m):
-    rows = []
-    for s in range(p):
-        a = min(p - 1 - s, m)
-        r = [("F", s, x) for x in range(a)]
-        for x in range(m - a):
-            r += [("F", s, a + x), ("B", s, x)]
-        rows.append(r + [("B", s, x) for x in range(m - a, m)])
-    return rows
-
-
-def lagged(rows, lag):
-    out = []
-    for r, row in enumerate(rows):
-        n = []
-        o = []
-        for k, s, x in row:
-            if k == "F":
-                n.append((k, s, x))
-                continue
-            n.append(("I", s, x))
-            o.append(("W", s, x))
-            if len(o) > lag(r):
-                n.append(o.pop(0))
-        out.append(n + o)
-    return out
-
-
-def split_rows(p, m, t):
-    from course_lib.schedules import GENERATORS
-
-    return GENERATORS["zb_h1"](p, m).rows
-
-
 # %% right: with whole backwards on the first rank
-
-
 def O(p, m):
     rows = []
     for s in range(p):
@@ -366,36 +148,117 @@ def split_rows(p, m, t):
     return rows
 
 
-# %% half: one put off but on the first => 6
+# %% wrong: 1F1B itself => cost as-1f1b
+def split_rows(stages, microbatches, times):
+    return one_f_one_b(stages, microbatches)
 
 
-def O(p, m):
+# %% wrong: split, and W at once after I => cost not-there
+def split_rows(stages, microbatches, times):
+    return split(one_f_one_b(stages, microbatches), lambda rank: 0)
+
+
+# %% wrong: every rank puts off as many => values more-memory
+def split_rows(stages, microbatches, times):
+    return split(one_f_one_b(stages, microbatches), lambda rank: stages - 1)
+
+
+# %% wrong: ZB-H2, which needs twice the memory => values more-memory
+def split_rows(stages, microbatches, times):
     rows = []
-    for s in range(p):
-        a = min(p - 1 - s, m)
-        r = [("F", s, x) for x in range(a)]
-        for x in range(m - a):
-            r += [("F", s, a + x), ("B", s, x)]
-        rows.append(r + [("B", s, x) for x in range(m - a, m)])
-    return rows
+    for s in range(stages):
+        first = min(2 * (stages - 1 - s), microbatches)
+        row = [("F", s, m) for m in range(first)]
+        for m in range(microbatches):
+            row += [("F", s, first + m)] * (first + m < microbatches) + [("B", s, m)]
+        rows.append(row)
+    return split(rows, lambda rank: 2 * rank)
 
 
-def lagged(rows, lag):
-    out = []
-    for r, row in enumerate(rows):
-        n = []
-        o = []
-        for k, s, x in row:
-            if k == "F":
-                n.append((k, s, x))
-                continue
-            n.append(("I", s, x))
-            o.append(("W", s, x))
-            if len(o) > lag(r):
-                n.append(o.pop(0))
-        out.append(n + o)
-    return out
+# %% wrong: all weight gradients in the end => values more-memory
+def split_rows(stages, microbatches, times):
+    return split(one_f_one_b(stages, microbatches), lambda rank: microbatches)
 
 
+# %% wrong: GPipe => values more-memory
+def split_rows(stages, microbatches, times):
+    return [[(kind, s, m) for kind in "FB" for m in range(microbatches)] for s in range(stages)]
+
+
+# %% wrong: one micro-batch at a time => cost slower-than-1f1b
+def split_rows(stages, microbatches, times):
+    return [[(kind, s, m) for m in range(microbatches) for kind in "FIW"] for s in range(stages)]
+
+
+# %% wrong: no weight gradients at all => values missing
+def split_rows(stages, microbatches, times):
+    return [[op for op in row if op[0] != "W"] for row in split(one_f_one_b(stages, microbatches), lambda rank: rank)]
+
+
+# %% wrong: no operations, which ends before any bound => values empty-schedule
+def split_rows(stages, microbatches, times):
+    return [[] for _ in range(stages)]
+
+
+# %% wrong: half of the micro-batches => values missing
+def split_rows(stages, microbatches, times):
+    return split(one_f_one_b(stages, microbatches // 2), lambda rank: rank)
+
+
+# %% wrong: weight gradient before input gradient => values -
+def split_rows(stages, microbatches, times):
+    return [
+        [({"I": "W", "W": "I"}.get(op[0], op[0]), *op[1:]) for op in row]
+        for row in split(one_f_one_b(stages, microbatches), lambda rank: 0)
+    ]
+
+
+# %% wrong: both the whole backward and its halves => values duplicate
+def split_rows(stages, microbatches, times):
+    return [row + [("W", row[0][1], 0)] for row in one_f_one_b(stages, microbatches)]
+
+
+# %% wrong: other ranks for the last stages, a V => values -
+def split_rows(stages, microbatches, times):
+    return split(one_f_one_b(stages, microbatches), lambda rank: rank)[::-1]
+
+
+# %% wrong: what can start first, forwards before the rest => cost slower-than-1f1b
+def split_rows(stages, microbatches, times):
+    return listed(stages, microbatches, times, "FIW")
+
+
+# %% wrong: left as it is => not-answered
+def split_rows(stages, microbatches, times):
+    raise NotImplementedError
+
+
+# %% wrong: one put off everywhere => values more-memory  from: with whole backwards on the first rank
+def split_rows(p, m, t):
+    return lagged(O(p, m), lambda r: 1)
+
+
+# %% wrong: by GENERATORS => values raised  from: one put off everywhere
+# -     return lagged(O(p, m), lambda r: 1)
+# +     from course_lib.schedules import GENERATORS
+# +     return GENERATORS["zb_h1"](p, m).rows
+
+
+# %% half: as good as 1F1B => 1.2
+def split_rows(stages, microbatches, times):
+    return one_f_one_b(stages, microbatches)
+
+
+# %% half: W at once after I => 6
+def split_rows(stages, microbatches, times):
+    return split(one_f_one_b(stages, microbatches), lambda rank: 0)
+
+
+# %% half: what can start first, input gradients before the rest => 6
+def split_rows(stages, microbatches, times):
+    return listed(stages, microbatches, times, "IFW")
+
+
+# %% half: one put off but on the first => 6  from: with whole backwards on the first rank
 def split_rows(p, m, t):
     return lagged(O(p, m), lambda r: min(r, 1))

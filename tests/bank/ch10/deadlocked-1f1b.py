@@ -1,5 +1,3 @@
-"""Answers to deadlocked-1f1b: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import torch
 from course_lib.cluster import P2POp
 
@@ -20,8 +18,6 @@ def receive(comm, peer, empty):
 
 
 # %% right: one batch for both directions, as Megatron-LM does
-
-
 def run_1f1b(comm, forward, backward, empty, microbatches):
     rank, last = comm.rank, comm.size - 1
     before, after = rank - 1, rank + 1
@@ -51,8 +47,6 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 
 
 # %% right: even ranks send first, odd ranks receive first
-
-
 def run_1f1b(comm, forward, backward, empty, microbatches):
     rank, last = comm.rank, comm.size - 1
 
@@ -84,8 +78,6 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 
 
 # %% right: sends started in time and waited for, receives in the same batch, by hand
-
-
 def run_1f1b(comm, forward, backward, empty, microbatches):
     up, down = comm.rank - 1, comm.rank + 1
     first, last = comm.rank == 0, comm.rank == comm.size - 1
@@ -124,9 +116,54 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
             given = exchange(None, None, source)
 
 
+# %% right: receive the gradient first and send the activation then, on even ranks
+import torch
+from course_lib.cluster import P2POp
+
+
+def rcv(c, p, e):
+    g = e()
+    c.recv(g, p)
+    return g
+
+
+def swp(c, t, p, e):
+    g = e()
+    for w in c.batch_isend_irecv([P2POp(c.irecv, g, p), P2POp(c.isend, t, p)]):
+        w.wait()
+    return g
+
+
+def run_1f1b(c, F, B, e, M):
+    r, L = c.rank, c.size - 1
+
+    def t(x, p):
+        if r % 2:
+            c.send(x, p)
+            return rcv(c, p, e)
+        g = rcv(c, p, e)
+        c.send(x, p)
+        return g
+
+    a = min(L - r, M)
+    for m in range(a):
+        c.send(F(m, rcv(c, r - 1, e) if r else None), r + 1)
+    x = rcv(c, r - 1, e) if r and a < M else None
+    for m in range(M - a):
+        y = F(a + m, x)
+        g = B(m, t(y, r + 1) if r < L else None)
+        if r:
+            if m < M - a - 1:
+                x = t(g, r - 1)
+            else:
+                c.send(g, r - 1)
+    for m in range(M - a, M):
+        g = B(m, rcv(c, r + 1, e))
+        if r:
+            c.send(g, r - 1)
+
+
 # %% wrong: as it was found => protocol deadlock
-
-
 def run_1f1b(comm, forward, backward, empty, microbatches):
     rank, last = comm.rank, comm.size - 1
 
@@ -151,8 +188,6 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 
 
 # %% wrong: send and receive turned round on rank 0 alone => protocol deadlock
-
-
 def run_1f1b(comm, forward, backward, empty, microbatches):
     rank, last = comm.rank, comm.size - 1
     ahead = min(last - rank, microbatches)
@@ -183,8 +218,6 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 
 
 # %% wrong: GPipe, which does not hang and holds everything => cost too-much-memory
-
-
 def run_1f1b(comm, forward, backward, empty, microbatches):
     rank, last = comm.rank, comm.size - 1
     for m in range(microbatches):
@@ -197,23 +230,12 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
             comm.send(g, rank - 1)
 
 
-# %% wrong: one micro-batch at a time, which does not hang and does not pipeline => cost slow
-
-
-def run_1f1b(comm, forward, backward, empty, microbatches):
-    rank, last = comm.rank, comm.size - 1
-    for m in range(microbatches):
-        y = forward(m, receive(comm, rank - 1, empty) if rank else None)
-        if rank < last:
-            comm.send(y, rank + 1)
-        g = backward(m, receive(comm, rank + 1, empty) if rank < last else None)
-        if rank:
-            comm.send(g, rank - 1)
+# %% wrong: one micro-batch at a time, which does not hang and does not pipeline => cost slow  from: GPipe, which does not hang and holds everything
+#               comm.send(y, rank + 1)
+# -     for m in range(microbatches):
 
 
 # %% wrong: starts its sends and goes on, which hangs where a pair keeps its order => protocol deadlock
-
-
 def run_1f1b(comm, forward, backward, empty, microbatches):
     rank, last, works = comm.rank, comm.size - 1, []
 
@@ -240,8 +262,6 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 
 
 # %% wrong: forgets to drain the pipeline => protocol deadlock
-
-
 def run_1f1b(comm, forward, backward, empty, microbatches):
     rank, last = comm.rank, comm.size - 1
     ahead = min(last - rank, microbatches)
@@ -260,15 +280,11 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 
 
 # %% wrong: does nothing, gradients stay zero => values zero-gradients
-
-
 def run_1f1b(comm, forward, backward, empty, microbatches):
     return None
 
 
 # %% wrong: forwards only => values zero-gradients
-
-
 def run_1f1b(comm, forward, backward, empty, microbatches):
     for m in range(microbatches):
         y = forward(m, receive(comm, comm.rank - 1, empty) if comm.rank else None)
@@ -277,8 +293,6 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 
 
 # %% wrong: every rank sends back zeros to be quick => values -
-
-
 def run_1f1b(comm, forward, backward, empty, microbatches):
     rank, last = comm.rank, comm.size - 1
     for m in range(microbatches):
@@ -289,8 +303,6 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 
 
 # %% wrong: one tensor for all that is received => values wrong-pairing
-
-
 def run_1f1b(comm, forward, backward, empty, microbatches):
     rank, last, x, grad = comm.rank, comm.size - 1, empty(), empty()
 
@@ -322,116 +334,28 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
             comm.send(g, rank - 1)
 
 
-# %% wrong: the drain goes from the last micro-batch back => values -
+# %% wrong: the drain goes from the last micro-batch back => values -  from: forgets to drain the pipeline
+#               comm.send(g, rank - 1)
+# +     for m in reversed(range(steady, microbatches)):
+# +         g = backward(m, receive(comm, rank + 1, empty))
+# +         if rank:
+# +             comm.send(g, rank - 1)
 
-
-def run_1f1b(comm, forward, backward, empty, microbatches):
-    rank, last = comm.rank, comm.size - 1
-    ahead = min(last - rank, microbatches)
-    steady = microbatches - ahead
-    for m in range(ahead):
-        y = forward(m, receive(comm, rank - 1, empty) if rank else None)
-        comm.send(y, rank + 1)
-    x = receive(comm, rank - 1, empty) if rank and steady else None
-    for m in range(steady):
-        y = forward(ahead + m, x)
-        g = backward(m, swap(comm, y, rank + 1, empty) if rank < last else None)
-        if rank and m < steady - 1:
-            x = swap(comm, g, rank - 1, empty)
-        elif rank:
-            comm.send(g, rank - 1)
-    for m in reversed(range(steady, microbatches)):
-        g = backward(m, receive(comm, rank + 1, empty))
-        if rank:
-            comm.send(g, rank - 1)
-
-
-# %% wrong: fewer micro-batches than stages are not thought of => generality -
-
-
-def run_1f1b(comm, forward, backward, empty, microbatches):
-    rank, last = comm.rank, comm.size - 1
-    ahead = last - rank
-    steady = microbatches - ahead
-    for m in range(ahead):
-        y = forward(m, receive(comm, rank - 1, empty) if rank else None)
-        comm.send(y, rank + 1)
-    x = receive(comm, rank - 1, empty) if rank else None
-    for m in range(steady):
-        y = forward(ahead + m, x)
-        g = backward(m, swap(comm, y, rank + 1, empty) if rank < last else None)
-        if rank and m < steady - 1:
-            x = swap(comm, g, rank - 1, empty)
-        elif rank:
-            comm.send(g, rank - 1)
-    for m in range(steady, microbatches):
-        g = backward(m, receive(comm, rank + 1, empty))
-        if rank:
-            comm.send(g, rank - 1)
+# %% wrong: fewer micro-batches than stages are not thought of => generality -  from: the drain goes from the last micro-batch back
+# -     ahead = min(last - rank, microbatches)
+# +     ahead = last - rank
+# -     x = receive(comm, rank - 1, empty) if rank and steady else None
+# +     x = receive(comm, rank - 1, empty) if rank else None
+# -     for m in reversed(range(steady, microbatches)):
+# +     for m in range(steady, microbatches):
 
 
 # %% wrong: left as it is => not-answered
-
-
 def run_1f1b(comm, forward, backward, empty, microbatches):
     raise NotImplementedError
 
 
-# %% half: starts its sends and goes on => 8.5
-
-
-def run_1f1b(comm, forward, backward, empty, microbatches):
-    rank, last, works = comm.rank, comm.size - 1, []
-    ahead = min(last - rank, microbatches)
-    row = [("F", m) for m in range(ahead)]
-    for m in range(microbatches):
-        row += [("F", ahead + m)] * (ahead + m < microbatches) + [("B", m)]
-    for kind, m in row:
-        if kind == "F":
-            out, to = forward(m, receive(comm, rank - 1, empty) if rank else None), rank + 1
-        else:
-            out, to = backward(m, receive(comm, rank + 1, empty) if rank < last else None), rank - 1
-        if out is not None:
-            works.append(comm.isend(out, to))
-    for work in works:
-        work.wait()
-
-
-# %% half: GPipe => 7.5
-
-
-def run_1f1b(comm, forward, backward, empty, microbatches):
-    rank, last = comm.rank, comm.size - 1
-    for m in range(microbatches):
-        y = forward(m, receive(comm, rank - 1, empty) if rank else None)
-        if rank < last:
-            comm.send(y, rank + 1)
-    for m in range(microbatches):
-        g = backward(m, receive(comm, rank + 1, empty) if rank < last else None)
-        if rank:
-            comm.send(g, rank - 1)
-
-
-# %% wrong: one extra forward ahead => cost too-much-memory
-
-
-import torch
-from course_lib.cluster import P2POp
-
-
-def rcv(c, p, e):
-    g = e()
-    c.recv(g, p)
-    return g
-
-
-def swp(c, t, p, e):
-    g = e()
-    for w in c.batch_isend_irecv([P2POp(c.irecv, g, p), P2POp(c.isend, t, p)]):
-        w.wait()
-    return g
-
-
+# %% wrong: one extra forward ahead => cost too-much-memory  from: receive the gradient first and send the activation then, on even ranks
 def run_1f1b(c, F, B, e, M):
     r, L = c.rank, c.size - 1
     works = []
@@ -451,8 +375,6 @@ def run_1f1b(c, F, B, e, M):
 
 
 # %% wrong: all receives posted in the beginning, which a stream does not forgive => protocol deadlock
-
-
 import torch
 from course_lib.cluster import P2POp
 
@@ -501,98 +423,46 @@ def run_1f1b(c, F, B, e, M):
         b(m)
 
 
-# %% wrong: fused, but x for the next turn is received into the one at work => values -
+# %% wrong: fused, but x for the next turn is received into the one at work => values -  from: receive the gradient first and send the activation then, on even ranks
+# -     def t(x, p):
+# -         if r % 2:
+# -             c.send(x, p)
+# -             return rcv(c, p, e)
+# -         g = rcv(c, p, e)
+# -         c.send(x, p)
+# +     x = e()
+# +     def sw(t, p, g):
+# +         for w in c.batch_isend_irecv([P2POp(c.irecv, g, p), P2POp(c.isend, t, p)]):
+# +             w.wait()
+# -     x = rcv(c, r - 1, e) if r and a < M else None
+# +     if r and a < M:
+# +         c.recv(x, r - 1)
+# -         y = F(a + m, x)
+# -         g = B(m, t(y, r + 1) if r < L else None)
+# +         y = F(a + m, x if r else None)
+# +         g = B(m, sw(y, r + 1, e()) if r < L else None)
+# -                 x = t(g, r - 1)
+# +                 sw(g, r - 1, x)
 
 
-import torch
-from course_lib.cluster import P2POp
+# %% half: starts its sends and goes on => 8.5
+def run_1f1b(comm, forward, backward, empty, microbatches):
+    rank, last, works = comm.rank, comm.size - 1, []
+    ahead = min(last - rank, microbatches)
+    row = [("F", m) for m in range(ahead)]
+    for m in range(microbatches):
+        row += [("F", ahead + m)] * (ahead + m < microbatches) + [("B", m)]
+    for kind, m in row:
+        if kind == "F":
+            out, to = forward(m, receive(comm, rank - 1, empty) if rank else None), rank + 1
+        else:
+            out, to = backward(m, receive(comm, rank + 1, empty) if rank < last else None), rank - 1
+        if out is not None:
+            works.append(comm.isend(out, to))
+    for work in works:
+        work.wait()
 
 
-def rcv(c, p, e):
-    g = e()
-    c.recv(g, p)
-    return g
-
-
-def swp(c, t, p, e):
-    g = e()
-    for w in c.batch_isend_irecv([P2POp(c.irecv, g, p), P2POp(c.isend, t, p)]):
-        w.wait()
-    return g
-
-
-def run_1f1b(c, F, B, e, M):
-    r, L = c.rank, c.size - 1
-    x = e()
-
-    def sw(t, p, g):
-        for w in c.batch_isend_irecv([P2POp(c.irecv, g, p), P2POp(c.isend, t, p)]):
-            w.wait()
-        return g
-
-    a = min(L - r, M)
-    for m in range(a):
-        c.send(F(m, rcv(c, r - 1, e) if r else None), r + 1)
-    if r and a < M:
-        c.recv(x, r - 1)
-    for m in range(M - a):
-        y = F(a + m, x if r else None)
-        g = B(m, sw(y, r + 1, e()) if r < L else None)
-        if r:
-            if m < M - a - 1:
-                sw(g, r - 1, x)
-            else:
-                c.send(g, r - 1)
-    for m in range(M - a, M):
-        g = B(m, rcv(c, r + 1, e))
-        if r:
-            c.send(g, r - 1)
-
-
-# %% right: receive the gradient first and send the activation then, on even ranks
-
-
-import torch
-from course_lib.cluster import P2POp
-
-
-def rcv(c, p, e):
-    g = e()
-    c.recv(g, p)
-    return g
-
-
-def swp(c, t, p, e):
-    g = e()
-    for w in c.batch_isend_irecv([P2POp(c.irecv, g, p), P2POp(c.isend, t, p)]):
-        w.wait()
-    return g
-
-
-def run_1f1b(c, F, B, e, M):
-    r, L = c.rank, c.size - 1
-
-    def t(x, p):
-        if r % 2:
-            c.send(x, p)
-            return rcv(c, p, e)
-        g = rcv(c, p, e)
-        c.send(x, p)
-        return g
-
-    a = min(L - r, M)
-    for m in range(a):
-        c.send(F(m, rcv(c, r - 1, e) if r else None), r + 1)
-    x = rcv(c, r - 1, e) if r and a < M else None
-    for m in range(M - a):
-        y = F(a + m, x)
-        g = B(m, t(y, r + 1) if r < L else None)
-        if r:
-            if m < M - a - 1:
-                x = t(g, r - 1)
-            else:
-                c.send(g, r - 1)
-    for m in range(M - a, M):
-        g = B(m, rcv(c, r + 1, e))
-        if r:
-            c.send(g, r - 1)
+# %% half: GPipe => 7.5  from: one micro-batch at a time, which does not hang and does not pipeline
+#               comm.send(y, rank + 1)
+# +     for m in range(microbatches):

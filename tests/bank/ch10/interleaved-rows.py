@@ -1,5 +1,3 @@
-"""Answers to interleaved-rows: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 from course_lib.schedules import Op
 
 
@@ -28,8 +26,6 @@ def looped(ranks, microbatches, chunks, ahead, check=True):
 
 
 # %% right: by the number of each forward and backward
-
-
 def interleaved_rows(ranks, microbatches, chunks):
     if microbatches % ranks:
         raise ValueError(f"{microbatches} is no multiple of {ranks}; {(microbatches // ranks + 1) * ranks} would fit.")
@@ -52,8 +48,6 @@ def interleaved_rows(ranks, microbatches, chunks):
 
 
 # %% right: lists of forwards and backwards, zipped together
-
-
 def interleaved_rows(ranks, microbatches, chunks):
     rounds, rest = divmod(microbatches, ranks)
     if rest:
@@ -82,37 +76,27 @@ def interleaved_rows(ranks, microbatches, chunks):
     return rows
 
 
+# %% right: fewer forwards ahead, which is enough where messages take no time
+def interleaved_rows(ranks, microbatches, chunks):
+    return looped(ranks, microbatches, chunks, lambda rank: ranks - 1 - rank + (chunks - 1) * ranks)
+
+
 # %% wrong: does not look whether rounds are whole => generality not-refused
-
-
 def interleaved_rows(ranks, microbatches, chunks):
     return looped(ranks, microbatches, chunks, lambda rank: 2 * (ranks - 1 - rank) + (chunks - 1) * ranks, check=False)
 
 
 # %% wrong: plain 1F1B's warm-up => values order
-
-
 def interleaved_rows(ranks, microbatches, chunks):
     return looped(ranks, microbatches, chunks, lambda rank: ranks - 1 - rank)
 
 
-# %% right: fewer forwards ahead, which is enough where messages take no time
-
-
-def interleaved_rows(ranks, microbatches, chunks):
-    return looped(ranks, microbatches, chunks, lambda rank: ranks - 1 - rank + (chunks - 1) * ranks)
-
-
 # %% wrong: one forward too many ahead => cost too-much-memory
-
-
 def interleaved_rows(ranks, microbatches, chunks):
     return looped(ranks, microbatches, chunks, lambda rank: 2 * (ranks - rank) + (chunks - 1) * ranks)
 
 
 # %% wrong: breadth-first, all forwards first => cost all-forwards-first
-
-
 def interleaved_rows(ranks, microbatches, chunks):
     if microbatches % ranks:
         raise ValueError("whole rounds, please")
@@ -124,16 +108,12 @@ def interleaved_rows(ranks, microbatches, chunks):
 
 
 # %% wrong: neighbouring stages on one rank => values wrong-rank
-
-
 def interleaved_rows(ranks, microbatches, chunks):
     rows = looped(ranks, microbatches, chunks, lambda rank: 2 * (ranks - 1 - rank) + (chunks - 1) * ranks)
     return [[(kind, rank * chunks + stage // ranks, m) for kind, stage, m in row] for rank, row in enumerate(rows)]
 
 
 # %% wrong: backwards take the chunks in the forwards' order => values deadlock
-
-
 def interleaved_rows(ranks, microbatches, chunks):
     rows = looped(ranks, microbatches, chunks, lambda rank: 2 * (ranks - 1 - rank) + (chunks - 1) * ranks)
     return [
@@ -146,15 +126,11 @@ def interleaved_rows(ranks, microbatches, chunks):
 
 
 # %% wrong: plain 1F1B => values -
-
-
 def interleaved_rows(ranks, microbatches, chunks):
     return looped(ranks, microbatches, 1, lambda rank: ranks - 1 - rank)
 
 
 # %% wrong: 1F1B with all chunks of a micro-batch at once => values -
-
-
 def interleaved_rows(ranks, microbatches, chunks):
     if microbatches % ranks:
         raise ValueError("no whole rounds")
@@ -167,8 +143,6 @@ def interleaved_rows(ranks, microbatches, chunks):
 
 
 # %% wrong: one micro-batch after the other => cost bubble-of-1f1b
-
-
 def interleaved_rows(ranks, microbatches, chunks):
     if microbatches % ranks:
         raise ValueError("no whole rounds")
@@ -184,8 +158,6 @@ def interleaved_rows(ranks, microbatches, chunks):
 
 
 # %% wrong: empty rows => values empty-schedule
-
-
 def interleaved_rows(ranks, microbatches, chunks):
     if microbatches % ranks:
         raise ValueError("no whole rounds")
@@ -193,42 +165,16 @@ def interleaved_rows(ranks, microbatches, chunks):
 
 
 # %% wrong: refuses everything => values refused
-
-
 def interleaved_rows(ranks, microbatches, chunks):
     raise ValueError("does not fit")
 
 
 # %% wrong: left as it is => not-answered
-
-
 def interleaved_rows(ranks, microbatches, chunks):
     raise NotImplementedError
 
 
-# %% half: right but for the refusal => 9
-
-
-def interleaved_rows(ranks, microbatches, chunks):
-    return looped(ranks, microbatches, chunks, lambda rank: 2 * (ranks - 1 - rank) + (chunks - 1) * ranks, check=False)
-
-
-# %% half: breadth-first, within its bubble => 8.5
-
-
-def interleaved_rows(ranks, microbatches, chunks):
-    if microbatches % ranks:
-        raise ValueError("whole rounds, please")
-    rows = []
-    for rank in range(ranks):
-        row = [("F", c * ranks + rank, m) for c in range(chunks) for m in range(microbatches)]
-        rows.append(row + [("B", c * ranks + rank, m) for c in reversed(range(chunks)) for m in range(microbatches)])
-    return rows
-
-
 # %% wrong: refuses an odd number of micro-batches => generality -
-
-
 def rows_(p, m, v, hop=2, extra=0):
     T = m * v
     out = []
@@ -254,56 +200,30 @@ def interleaved_rows(p, m, v):
     return rows_(p, m, v)
 
 
-# %% wrong: only two chunks => generality missing
-
-
-def rows_(p, m, v, hop=2, extra=0):
-    T = m * v
-    out = []
-    for r in range(p):
-        a = min(hop * (p - 1 - r) + (v - 1) * p + extra, T)
-
-        def op(k, i):
-            c = i // p % v
-            return k, ((c if k == "F" else v - 1 - c) * p + r), i // (p * v) * p + i % p
-
-        row = [op("F", i) for i in range(a)]
-        for i in range(T):
-            if a + i < T:
-                row.append(op("F", a + i))
-            row.append(op("B", i))
-        out.append(row)
-    return out
-
-
+# %% wrong: only two chunks => generality missing  from: refuses an odd number of micro-batches
 def interleaved_rows(p, m, v):
     if m % p:
         raise ValueError("rounds")
     return rows_(p, m, 2)
 
 
-# %% wrong: refuses with an assertion => generality -
+# %% wrong: refuses with an assertion => generality -  from: refuses an odd number of micro-batches
+# -     if m % p or m % 2:
+# -         raise ValueError("even")
+# +     assert m % p == 0
 
 
-def rows_(p, m, v, hop=2, extra=0):
-    T = m * v
-    out = []
-    for r in range(p):
-        a = min(hop * (p - 1 - r) + (v - 1) * p + extra, T)
-
-        def op(k, i):
-            c = i // p % v
-            return k, ((c if k == "F" else v - 1 - c) * p + r), i // (p * v) * p + i % p
-
-        row = [op("F", i) for i in range(a)]
-        for i in range(T):
-            if a + i < T:
-                row.append(op("F", a + i))
-            row.append(op("B", i))
-        out.append(row)
-    return out
+# %% half: right but for the refusal => 9
+def interleaved_rows(ranks, microbatches, chunks):
+    return looped(ranks, microbatches, chunks, lambda rank: 2 * (ranks - 1 - rank) + (chunks - 1) * ranks, check=False)
 
 
-def interleaved_rows(p, m, v):
-    assert m % p == 0
-    return rows_(p, m, v)
+# %% half: breadth-first, within its bubble => 8.5
+def interleaved_rows(ranks, microbatches, chunks):
+    if microbatches % ranks:
+        raise ValueError("whole rounds, please")
+    rows = []
+    for rank in range(ranks):
+        row = [("F", c * ranks + rank, m) for c in range(chunks) for m in range(microbatches)]
+        rows.append(row + [("B", c * ranks + rank, m) for c in reversed(range(chunks)) for m in range(microbatches)])
+    return rows

@@ -1,10 +1,7 @@
-"""Answers to pipeline-bubble: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import math
 
+
 # %% right: by formula
-
-
 def bubble(stages, microbatches):
     return (stages - 1) / (microbatches + stages - 1)
 
@@ -14,8 +11,6 @@ def microbatches_for(stages, most):
 
 
 # %% right: by trying
-
-
 def bubble(stages, microbatches):
     slots = microbatches + stages - 1
     return 1 - microbatches / slots
@@ -29,8 +24,6 @@ def microbatches_for(stages, most):
 
 
 # %% right: by playing the schedule
-
-
 def bubble(stages, microbatches):
     from course_lib.schedules import gpipe
     from course_lib.timeline import play
@@ -44,152 +37,6 @@ def microbatches_for(stages, most):
         middle = (low + high) // 2
         low, high = (low, middle) if (stages - 1) <= (most + 1e-12) * (middle + stages - 1) else (middle + 1, high)
     return low
-
-
-# %% wrong: over working time => values other-convention unless convention=work
-
-
-def bubble(stages, microbatches):
-    return (stages - 1) / microbatches
-
-
-def microbatches_for(stages, most):
-    return max(1, math.ceil((stages - 1) / most - 1e-9))
-
-
-# %% wrong: the naive pipeline's => values naive
-
-
-def bubble(stages, microbatches):
-    return 1 - 1 / stages
-
-
-def microbatches_for(stages, most):
-    return max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9))
-
-
-# %% wrong: p slots of waiting => values off-by-one
-
-
-def bubble(stages, microbatches):
-    return stages / (microbatches + stages)
-
-
-def microbatches_for(stages, most):
-    return math.ceil(stages * (1 - most) / most - 1e-9)
-
-
-# %% wrong: one slot too many in all => values one-less
-
-
-def bubble(stages, microbatches):
-    return (stages - 1) / (microbatches + stages)
-
-
-def microbatches_for(stages, most):
-    return max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9))
-
-
-# %% wrong: the part that works => values useful-part
-
-
-def bubble(stages, microbatches):
-    return microbatches / (microbatches + stages - 1)
-
-
-def microbatches_for(stages, most):
-    return max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9))
-
-
-# %% wrong: per cent => values percent
-
-
-def bubble(stages, microbatches):
-    return 100 * (stages - 1) / (microbatches + stages - 1)
-
-
-def microbatches_for(stages, most):
-    return max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9))
-
-
-# %% wrong: rounds down => generality rounded-down
-
-
-def bubble(stages, microbatches):
-    return (stages - 1) / (microbatches + stages - 1)
-
-
-def microbatches_for(stages, most):
-    return max(1, math.floor((stages - 1) * (1 - most) / most + 1e-9))
-
-
-# %% wrong: no micro-batch at all for one stage => generality below-one
-
-
-def bubble(stages, microbatches):
-    return (stages - 1) / (microbatches + stages - 1)
-
-
-def microbatches_for(stages, most):
-    return math.ceil((stages - 1) * (1 - most) / most - 1e-9)
-
-
-# %% wrong: the example's numbers => values too-few
-
-
-def bubble(stages, microbatches):
-    return 3 / 11
-
-
-def microbatches_for(stages, most):
-    return 27
-
-
-# %% wrong: a rule of thumb => values -
-
-
-def bubble(stages, microbatches):
-    return (stages - 1) / (microbatches + stages - 1)
-
-
-def microbatches_for(stages, most):
-    return 4 * stages
-
-
-# %% wrong: left as it is => not-answered
-
-
-def bubble(stages, microbatches):
-    raise NotImplementedError
-
-
-def microbatches_for(stages, most):
-    raise NotImplementedError
-
-
-# %% half: no inverse => 1.6
-
-
-def bubble(stages, microbatches):
-    return (stages - 1) / (microbatches + stages - 1)
-
-
-def microbatches_for(stages, most):
-    return None
-
-
-# %% wrong: strictly below => values not-fewest
-
-
-import math
-
-
-def bubble(p, m):
-    return (p - 1) / (m + p - 1)
-
-
-def microbatches_for(p, most):
-    return max(1, math.floor((p - 1) * (1 - most) / most + 1e-9) + 1)
 
 
 # %% right: any variant
@@ -207,3 +54,87 @@ def microbatches_for(stages, most):
     while bubble(stages, count) > most + 1e-12:
         count += 1
     return count
+
+
+# %% wrong: over working time => values other-convention unless convention=work
+def bubble(stages, microbatches):
+    return (stages - 1) / microbatches
+
+
+def microbatches_for(stages, most):
+    return max(1, math.ceil((stages - 1) / most - 1e-9))
+
+
+# %% wrong: the naive pipeline's => values naive  from: by formula
+# -     return (stages - 1) / (microbatches + stages - 1)
+# +     return 1 - 1 / stages
+
+
+# %% wrong: p slots of waiting => values off-by-one
+def bubble(stages, microbatches):
+    return stages / (microbatches + stages)
+
+
+def microbatches_for(stages, most):
+    return math.ceil(stages * (1 - most) / most - 1e-9)
+
+
+# %% wrong: one slot too many in all => values one-less  from: by formula
+# -     return (stages - 1) / (microbatches + stages - 1)
+# +     return (stages - 1) / (microbatches + stages)
+
+# %% wrong: the part that works => values useful-part  from: by formula
+# -     return (stages - 1) / (microbatches + stages - 1)
+# +     return microbatches / (microbatches + stages - 1)
+
+# %% wrong: per cent => values percent  from: by formula
+# -     return (stages - 1) / (microbatches + stages - 1)
+# +     return 100 * (stages - 1) / (microbatches + stages - 1)
+
+# %% wrong: rounds down => generality rounded-down  from: by formula
+# -     return max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9))
+# +     return max(1, math.floor((stages - 1) * (1 - most) / most + 1e-9))
+
+# %% wrong: no micro-batch at all for one stage => generality below-one  from: by formula
+# -     return max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9))
+# +     return math.ceil((stages - 1) * (1 - most) / most - 1e-9)
+
+
+# %% wrong: the example's numbers => values too-few
+def bubble(stages, microbatches):
+    return 3 / 11
+
+
+def microbatches_for(stages, most):
+    return 27
+
+
+# %% wrong: a rule of thumb => values -  from: by formula
+# -     return max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9))
+# +     return 4 * stages
+
+
+# %% wrong: left as it is => not-answered
+def bubble(stages, microbatches):
+    raise NotImplementedError
+
+
+def microbatches_for(stages, most):
+    raise NotImplementedError
+
+
+# %% wrong: strictly below => values not-fewest
+import math
+
+
+def bubble(p, m):
+    return (p - 1) / (m + p - 1)
+
+
+def microbatches_for(p, most):
+    return max(1, math.floor((p - 1) * (1 - most) / most + 1e-9) + 1)
+
+
+# %% half: no inverse => 1.6  from: by formula
+# -     return max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9))
+# +     return None

@@ -1,5 +1,3 @@
-"""Answers to run-any-schedule: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import torch
 
 
@@ -16,8 +14,6 @@ def maker(kind, stage, m, homes):
 
 
 # %% right: receive just before, start the sends and wait in the end
-
-
 def run_rows(comm, rows, homes, forward, backward, empty):
     here, works = {}, []
     for kind, stage, m in rows[comm.rank]:
@@ -40,8 +36,6 @@ def run_rows(comm, rows, homes, forward, backward, empty):
 
 
 # %% right: everything that will come is awaited from the beginning, sends block
-
-
 def run_rows(comm, rows, homes, forward, backward, empty):
     arriving, here = {}, {}
     for kind, stage, m in rows[comm.rank]:
@@ -69,8 +63,6 @@ def run_rows(comm, rows, homes, forward, backward, empty):
 
 
 # %% right: no tags, all ranks go through all operations in one order that they work out alike
-
-
 def run_rows(comm, rows, homes, forward, backward, empty):
     done, at, order = set(), [0] * len(rows), []
     while any(place < len(row) for place, row in zip(at, rows)):
@@ -102,55 +94,28 @@ def run_rows(comm, rows, homes, forward, backward, empty):
                 comm.recv(here[op], homes[stage])
 
 
-# %% wrong: sends block => protocol deadlock
+# %% right: a tag for the micro-batch is enough, since what it needs comes in the order of its way  from: receive just before, start the sends and wait in the end
+# -             comm.recv(given, homes[needs[1]], tag(*needs))
+# +             comm.recv(given, homes[needs[1]], m)
+# -             works.append(comm.isend(made, target, tag(kind, stage, m)))
+# +             works.append(comm.isend(made, target, m))
 
+# %% wrong: sends block => protocol deadlock  from: receive just before, start the sends and wait in the end
+# -     here, works = {}, []
+# +     here = {}
+# -             works.append(comm.isend(made, target, tag(kind, stage, m)))
+# -     for work in works:
+# -         work.wait()
+# +             comm.send(made, target, tag(kind, stage, m))
 
-def run_rows(comm, rows, homes, forward, backward, empty):
-    here = {}
-    for kind, stage, m in rows[comm.rank]:
-        needs, given = maker(kind, stage, m, homes), None
-        if needs and homes[needs[1]] == comm.rank:
-            given = here.pop(needs)
-        elif needs:
-            given = empty()
-            comm.recv(given, homes[needs[1]], tag(*needs))
-        made = (forward if kind == "F" else backward)(stage, m, given)
-        if made is None:
-            continue
-        target = homes[stage + 1 if kind == "F" else stage - 1]
-        if target == comm.rank:
-            here[kind, stage, m] = made
-        else:
-            comm.send(made, target, tag(kind, stage, m))
-
-
-# %% wrong: without tags, in the order in which things come => generality wrong-pairing
-
-
-def run_rows(comm, rows, homes, forward, backward, empty):
-    here, works = {}, []
-    for kind, stage, m in rows[comm.rank]:
-        needs, given = maker(kind, stage, m, homes), None
-        if needs and homes[needs[1]] == comm.rank:
-            given = here.pop(needs)
-        elif needs:
-            given = empty()
-            comm.recv(given, homes[needs[1]])
-        made = (forward if kind == "F" else backward)(stage, m, given)
-        if made is None:
-            continue
-        target = homes[stage + 1 if kind == "F" else stage - 1]
-        if target == comm.rank:
-            here[kind, stage, m] = made
-        else:
-            works.append(comm.isend(made, target))
-    for work in works:
-        work.wait()
+# %% wrong: without tags, in the order in which things come => generality wrong-pairing  from: receive just before, start the sends and wait in the end
+# -             comm.recv(given, homes[needs[1]], tag(*needs))
+# +             comm.recv(given, homes[needs[1]])
+# -             works.append(comm.isend(made, target, tag(kind, stage, m)))
+# +             works.append(comm.isend(made, target))
 
 
 # %% wrong: the neighbour's rank is taken to be one more => generality -
-
-
 def run_rows(comm, rows, homes, forward, backward, empty):
     works, last = [], comm.size - 1
     for kind, stage, m in rows[comm.rank]:
@@ -167,8 +132,6 @@ def run_rows(comm, rows, homes, forward, backward, empty):
 
 
 # %% wrong: sends to itself => generality raised
-
-
 def run_rows(comm, rows, homes, forward, backward, empty):
     works = []
     for kind, stage, m in rows[comm.rank]:
@@ -183,42 +146,19 @@ def run_rows(comm, rows, homes, forward, backward, empty):
         work.wait()
 
 
-# %% wrong: the schedule is GPipe, whatever was given => protocol another-order
-
-
-def run_rows(comm, rows, homes, forward, backward, empty):
-    here, works = {}, []
-    row = sorted(rows[comm.rank], key=lambda op: (op[0] == "B", op[1] if op[0] == "F" else -op[1], op[2]))
-    for kind, stage, m in row:
-        needs, given = maker(kind, stage, m, homes), None
-        if needs and homes[needs[1]] == comm.rank:
-            given = here.pop(needs)
-        elif needs:
-            given = empty()
-            comm.recv(given, homes[needs[1]], tag(*needs))
-        made = (forward if kind == "F" else backward)(stage, m, given)
-        if made is None:
-            continue
-        target = homes[stage + 1 if kind == "F" else stage - 1]
-        if target == comm.rank:
-            here[kind, stage, m] = made
-        else:
-            works.append(comm.isend(made, target, tag(kind, stage, m)))
-    for work in works:
-        work.wait()
+# %% wrong: the schedule is GPipe, whatever was given => protocol another-order  from: receive just before, start the sends and wait in the end
+# -     for kind, stage, m in rows[comm.rank]:
+# +     row = sorted(rows[comm.rank], key=lambda op: (op[0] == "B", op[1] if op[0] == "F" else -op[1], op[2]))
+# +     for kind, stage, m in row:
 
 
 # %% wrong: an empty row for everyone => values zero-gradients
-
-
 def run_rows(comm, rows, homes, forward, backward, empty):
     for kind, stage, m in []:
         pass
 
 
 # %% wrong: forwards only => values zero-gradients
-
-
 def run_rows(comm, rows, homes, forward, backward, empty):
     works = []
     for kind, stage, m in rows[comm.rank]:
@@ -234,50 +174,14 @@ def run_rows(comm, rows, homes, forward, backward, empty):
         work.wait()
 
 
-# %% wrong: every stage takes the last gradient that came => values -
-
-
-def run_rows(comm, rows, homes, forward, backward, empty):
-    works, latest = [], {}
-    for kind, stage, m in rows[comm.rank]:
-        needs, given = maker(kind, stage, m, homes), None
-        if needs:
-            given = latest.setdefault(kind, empty())
-            comm.recv(given, homes[needs[1]], tag(*needs))
-        made = (forward if kind == "F" else backward)(stage, m, given)
-        if made is not None:
-            works.append(comm.isend(made, homes[stage + 1 if kind == "F" else stage - 1], tag(kind, stage, m)))
-    for work in works:
-        work.wait()
-
-
-# %% right: a tag for the micro-batch is enough, since what it needs comes in the order of its way
-
-
-def run_rows(comm, rows, homes, forward, backward, empty):
-    here, works = {}, []
-    for kind, stage, m in rows[comm.rank]:
-        needs, given = maker(kind, stage, m, homes), None
-        if needs and homes[needs[1]] == comm.rank:
-            given = here.pop(needs)
-        elif needs:
-            given = empty()
-            comm.recv(given, homes[needs[1]], m)
-        made = (forward if kind == "F" else backward)(stage, m, given)
-        if made is None:
-            continue
-        target = homes[stage + 1 if kind == "F" else stage - 1]
-        if target == comm.rank:
-            here[kind, stage, m] = made
-        else:
-            works.append(comm.isend(made, target, m))
-    for work in works:
-        work.wait()
+# %% wrong: every stage takes the last gradient that came => values -  from: sends to itself
+# -     works = []
+# +     works, latest = [], {}
+# -             given = empty()
+# +             given = latest.setdefault(kind, empty())
 
 
 # %% wrong: tells every rank, and whoever needs it takes it => cost not-a-neighbour
-
-
 def run_rows(comm, rows, homes, forward, backward, empty):
     arriving, works = {}, []
     for rank, row in enumerate(rows):
@@ -302,8 +206,6 @@ def run_rows(comm, rows, homes, forward, backward, empty):
 
 
 # %% wrong: the library's runner => values -
-
-
 def run_rows(comm, rows, homes, forward, backward, empty):
     from course_lib.pipeline import run
     from course_lib.schedules import schedule_of
@@ -313,33 +215,11 @@ def run_rows(comm, rows, homes, forward, backward, empty):
 
 
 # %% wrong: left as it is => not-answered
-
-
 def run_rows(comm, rows, homes, forward, backward, empty):
     raise NotImplementedError
 
 
-# %% half: stage and rank are one => 8.4
-
-
-def run_rows(comm, rows, homes, forward, backward, empty):
-    works, last = [], comm.size - 1
-    for kind, stage, m in rows[comm.rank]:
-        given = None
-        source = stage - 1 if kind == "F" else stage + 1
-        if 0 <= source <= last:
-            given = empty()
-            comm.recv(given, source, tag(*maker(kind, stage, m, homes)))
-        made = (forward if kind == "F" else backward)(stage, m, given)
-        if made is not None:
-            works.append(comm.isend(made, stage + (1 if kind == "F" else -1), tag(kind, stage, m)))
-    for work in works:
-        work.wait()
-
-
 # %% wrong: overwrites what it sends on the way => values -
-
-
 import torch
 
 
@@ -372,69 +252,20 @@ def run_rows(c, rows, homes, F, B, e):
         w.wait()
 
 
-# %% wrong: leaves out the last operation of every row => values -
+# %% wrong: leaves out the last operation of every row => values -  from: overwrites what it sends on the way
+# -     for k, s, m in rows[c.rank]:
+# +     for k, s, m in rows[c.rank][:-1]:
+# -                 o.zero_()
 
+# %% wrong: receives from anyone without a tag => values -  from: overwrites what it sends on the way
+# -                 c.recv(g, homes[src], tg(k, src, m))
+# +                 c.recv(g)
+# -                 works.append(c.isend(o, homes[to], tg(k, s, m)))
+# -                 o.zero_()
+# +                 works.append(c.isend(o, homes[to]))
 
-import torch
-
-
-def tg(k, s, m):
-    return 3 + (k == "B") + 2 * m + 1000 * s
-
-
-def run_rows(c, rows, homes, F, B, e):
-    S = len(homes)
-    box = {}
-    works = []
-    for k, s, m in rows[c.rank][:-1]:
-        src = s - 1 if k == "F" else s + 1
-        g = None
-        if 0 <= src < S:
-            if homes[src] == c.rank:
-                g = box[k, src, m]
-            else:
-                g = e()
-                c.recv(g, homes[src], tg(k, src, m))
-        o = (F if k == "F" else B)(s, m, g)
-        to = s + 1 if k == "F" else s - 1
-        if o is not None:
-            if homes[to] == c.rank:
-                box[k, s, m] = o
-            else:
-                works.append(c.isend(o, homes[to], tg(k, s, m)))
-    for w in works:
-        w.wait()
-
-
-# %% wrong: receives from anyone without a tag => values -
-
-
-import torch
-
-
-def tg(k, s, m):
-    return 3 + (k == "B") + 2 * m + 1000 * s
-
-
-def run_rows(c, rows, homes, F, B, e):
-    S = len(homes)
-    box = {}
-    works = []
-    for k, s, m in rows[c.rank]:
-        src = s - 1 if k == "F" else s + 1
-        g = None
-        if 0 <= src < S:
-            if homes[src] == c.rank:
-                g = box[k, src, m]
-            else:
-                g = e()
-                c.recv(g)
-        o = (F if k == "F" else B)(s, m, g)
-        to = s + 1 if k == "F" else s - 1
-        if o is not None:
-            if homes[to] == c.rank:
-                box[k, s, m] = o
-            else:
-                works.append(c.isend(o, homes[to]))
-    for w in works:
-        w.wait()
+# %% half: stage and rank are one => 8.4  from: the neighbour's rank is taken to be one more
+# -         source = comm.rank - 1 if kind == "F" else comm.rank + 1
+# +         source = stage - 1 if kind == "F" else stage + 1
+# -             works.append(comm.isend(made, comm.rank + (1 if kind == "F" else -1), tag(kind, stage, m)))
+# +             works.append(comm.isend(made, stage + (1 if kind == "F" else -1), tag(kind, stage, m)))

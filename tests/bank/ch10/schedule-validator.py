@@ -1,5 +1,3 @@
-"""Answers to schedule-validator: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 from collections import Counter
 
 
@@ -61,8 +59,6 @@ def too_full(rows, limit):
 
 
 # %% right: look at each row, then run them
-
-
 def complaint(rows, microbatches, limit):
     word = looked_at(rows, microbatches)
     if word:
@@ -73,8 +69,6 @@ def complaint(rows, microbatches, limit):
 
 
 # %% right: a graph of needs, and whether it has a circle
-
-
 def complaint(rows, microbatches, limit):
     word = looked_at(rows, microbatches)
     if word:
@@ -103,8 +97,6 @@ def complaint(rows, microbatches, limit):
 
 
 # %% right: times in place of positions, repeated until nothing changes
-
-
 def complaint(rows, microbatches, limit):
     word = looked_at(rows, microbatches)
     if word:
@@ -126,255 +118,7 @@ def complaint(rows, microbatches, limit):
     return "memory" if too_full(rows, limit) else "ok"
 
 
-# %% wrong: compares what is there, so that nothing is right => values accepts-empty
-
-
-def complaint(rows, microbatches, limit):
-    for rank, row in enumerate(rows):
-        for kind, s, m in row:
-            if s != rank:
-                return "wrong rank"
-    return "ok"
-
-
-# %% wrong: everything is fine => values -
-
-
-def complaint(rows, microbatches, limit):
-    return "ok"
-
-
-# %% wrong: nothing is => values rejects-good
-
-
-def complaint(rows, microbatches, limit):
-    return "missing"
-
-
-# %% wrong: does not run the rows => values accepts-deadlock
-
-
-def complaint(rows, microbatches, limit):
-    return looked_at(rows, microbatches) or ("memory" if too_full(rows, limit) else "ok")
-
-
-# %% wrong: does not look at the limit => values accepts-memory
-
-
-def complaint(rows, microbatches, limit):
-    return looked_at(rows, microbatches) or ("deadlock" if stuck(rows) else "ok")
-
-
-# %% wrong: counts forwards, not what is held => values rejects-good
-
-
-def complaint(rows, microbatches, limit):
-    word = looked_at(rows, microbatches) or ("deadlock" if stuck(rows) else None)
-    if not word and limit is not None and any(sum(op[0] == "F" for op in row) > limit for row in rows):
-        return "memory"
-    return word or "ok"
-
-
-# %% wrong: the limit itself is too much => values rejects-good
-
-
-def complaint(rows, microbatches, limit):
-    word = looked_at(rows, microbatches) or ("deadlock" if stuck(rows) else None)
-    return word or ("memory" if limit is not None and most_held(rows) >= limit else "ok")
-
-
-# %% wrong: only 1F1B will do => values rejects-good
-
-
-def complaint(rows, microbatches, limit):
-    good = []
-    for s in range(len(rows)):
-        ahead = min(len(rows) - 1 - s, microbatches)
-        row = [("F", s, m) for m in range(ahead)]
-        for m in range(microbatches - ahead):
-            row += [("F", s, ahead + m), ("B", s, m)]
-        good.append(row + [("B", s, m) for m in range(microbatches - ahead, microbatches)])
-    return "ok" if [list(map(tuple, row)) for row in rows] == good else "order"
-
-
-# %% wrong: no limit means none may be held => values rejects-good
-
-
-def complaint(rows, microbatches, limit):
-    word = looked_at(rows, microbatches) or ("deadlock" if stuck(rows) else None)
-    return word or ("memory" if most_held(rows) > (limit or 0) else "ok")
-
-
-# %% wrong: looks at the first row only => values -
-
-
-def complaint(rows, microbatches, limit):
-    return (
-        "empty" if not rows else looked_at(rows[:1], microbatches) or ("memory" if too_full(rows[:1], limit) else "ok")
-    )
-
-
-# %% wrong: a rank that waits once is taken for stuck => values rejects-good
-
-
-def complaint(rows, microbatches, limit):
-    word = looked_at(rows, microbatches)
-    if word:
-        return word
-    done = set()
-    for row in rows:
-        for kind, s, m in row:
-            if (
-                kind == "F"
-                and s
-                and ("F", s - 1, m) not in done
-                or kind == "B"
-                and s < len(rows) - 1
-                and ("B", s + 1, m) not in done
-            ):
-                return "deadlock"
-            done.add((kind, s, m))
-    return "memory" if too_full(rows, limit) else "ok"
-
-
-# %% wrong: blocking sends are taken for granted => values rejects-good
-
-
-def complaint(rows, microbatches, limit):
-    word = looked_at(rows, microbatches)
-    if word:
-        return word
-    at, last = [0] * len(rows), len(rows) - 1
-    sent = [None] * len(rows)
-    while True:
-        moved = False
-        for rank, row in enumerate(rows):
-            if at[rank] == len(row) or sent[rank]:
-                continue
-            kind, s, m = row[at[rank]]
-            if kind == "F" and s:
-                if sent[s - 1] != ("F", m):
-                    continue
-                sent[s - 1] = None
-                at[s - 1] += 1
-            if kind == "B" and s < last:
-                if sent[s + 1] != ("B", m):
-                    continue
-                sent[s + 1] = None
-                at[s + 1] += 1
-            moved = True
-            if (kind == "F" and s < last) or (kind == "B" and s):
-                sent[rank] = (kind, m)
-            else:
-                at[rank] += 1
-        if not moved:
-            break
-    if any(place < len(row) for place, row in zip(at, rows)):
-        return "deadlock"
-    return "memory" if too_full(rows, limit) else "ok"
-
-
-# %% wrong: yes or no => values no-such-word
-
-
-def complaint(rows, microbatches, limit):
-    return looked_at(rows, microbatches) is None and not stuck(rows) and not too_full(rows, limit)
-
-
-# %% wrong: one word for all faults => generality other-word
-
-
-def complaint(rows, microbatches, limit):
-    bad = looked_at(rows, microbatches) or stuck(rows) or too_full(rows, limit)
-    return "missing" if bad else "ok"
-
-
-# %% wrong: memory before the circle => generality other-word
-
-
-def complaint(rows, microbatches, limit):
-    word = looked_at(rows, microbatches)
-    if word in ("missing", "duplicate"):
-        word = "order"
-    return word or ("deadlock" if stuck(rows) else "memory" if too_full(rows, limit) else "ok")
-
-
-# %% wrong: left as it is => not-answered
-
-
-def complaint(rows, microbatches, limit):
-    raise NotImplementedError
-
-
-# %% half: finds all, and has one word for it => 6
-
-
-def complaint(rows, microbatches, limit):
-    bad = looked_at(rows, microbatches) or stuck(rows) or too_full(rows, limit)
-    return "missing" if bad else "ok"
-
-
-# %% wrong: only counts per row => values accepts-deadlock
-
-
-def complaint(rows, microbatches, limit):
-    if not any(rows):
-        return "empty"
-    if any(o[1] != k for k, r in enumerate(rows) for o in r):
-        return "wrong rank"
-    for r in rows:
-        if len(r) < 2 * microbatches:
-            return "missing"
-        if len(r) > 2 * microbatches:
-            return "duplicate"
-        h = 0
-        seen = set()
-        w = 0
-        for k, s, m in r:
-            if k == "B" and m not in seen:
-                return "order"
-            seen.add(m)
-            h += 1 if k == "F" else -1
-            w = max(w, h)
-        if limit is not None and w > limit:
-            return "memory"
-    return "ok"
-
-
-# %% wrong: compares positions in the rows in place of running them => values rejects-good
-
-
-def complaint(rows, microbatches, limit):
-    flat = [tuple(o) for r in rows for o in r]
-    if not flat:
-        return "empty"
-    if any(o[1] != k for k, r in enumerate(rows) for o in r):
-        return "wrong rank"
-    if len(set(flat)) < len(flat):
-        return "duplicate"
-    if len(flat) < 2 * len(rows) * microbatches:
-        return "missing"
-    pos = {tuple(o): i for r in rows for i, o in enumerate(r)}
-    for (k, s, m), i in pos.items():
-        if k == "B" and pos["F", s, m] > i:
-            return "order"
-    for (k, s, m), i in pos.items():
-        if k == "F" and s and pos["F", s - 1, m] > i:
-            return "deadlock"
-        if k == "B" and s < len(rows) - 1 and pos["B", s + 1, m] > i + 2:
-            return "deadlock"
-    for r in rows:
-        h = 0
-        for o in r:
-            h += 1 if o[0] == "F" else -1
-            if limit is not None and h > limit:
-                return "memory"
-    return "ok"
-
-
 # %% right: goes on with whichever rank can, drawn by lot
-
-
 def complaint(rows, microbatches, limit):
     import random
 
@@ -416,8 +160,6 @@ def complaint(rows, microbatches, limit):
 
 
 # %% right: the first rank holds the most, so its row is enough for memory
-
-
 def complaint(rows, microbatches, limit):
     flat = [tuple(o) for r in rows for o in r]
     if not flat:
@@ -453,3 +195,211 @@ def complaint(rows, microbatches, limit):
             if limit is not None and h > limit:
                 return "memory"
     return "ok"
+
+
+# %% wrong: compares what is there, so that nothing is right => values accepts-empty
+def complaint(rows, microbatches, limit):
+    for rank, row in enumerate(rows):
+        for kind, s, m in row:
+            if s != rank:
+                return "wrong rank"
+    return "ok"
+
+
+# %% wrong: everything is fine => values -
+def complaint(rows, microbatches, limit):
+    return "ok"
+
+
+# %% wrong: nothing is => values rejects-good
+def complaint(rows, microbatches, limit):
+    return "missing"
+
+
+# %% wrong: does not run the rows => values accepts-deadlock
+def complaint(rows, microbatches, limit):
+    return looked_at(rows, microbatches) or ("memory" if too_full(rows, limit) else "ok")
+
+
+# %% wrong: does not look at the limit => values accepts-memory
+def complaint(rows, microbatches, limit):
+    return looked_at(rows, microbatches) or ("deadlock" if stuck(rows) else "ok")
+
+
+# %% wrong: counts forwards, not what is held => values rejects-good
+def complaint(rows, microbatches, limit):
+    word = looked_at(rows, microbatches) or ("deadlock" if stuck(rows) else None)
+    if not word and limit is not None and any(sum(op[0] == "F" for op in row) > limit for row in rows):
+        return "memory"
+    return word or "ok"
+
+
+# %% wrong: the limit itself is too much => values rejects-good
+def complaint(rows, microbatches, limit):
+    word = looked_at(rows, microbatches) or ("deadlock" if stuck(rows) else None)
+    return word or ("memory" if limit is not None and most_held(rows) >= limit else "ok")
+
+
+# %% wrong: only 1F1B will do => values rejects-good
+def complaint(rows, microbatches, limit):
+    good = []
+    for s in range(len(rows)):
+        ahead = min(len(rows) - 1 - s, microbatches)
+        row = [("F", s, m) for m in range(ahead)]
+        for m in range(microbatches - ahead):
+            row += [("F", s, ahead + m), ("B", s, m)]
+        good.append(row + [("B", s, m) for m in range(microbatches - ahead, microbatches)])
+    return "ok" if [list(map(tuple, row)) for row in rows] == good else "order"
+
+
+# %% wrong: no limit means none may be held => values rejects-good
+def complaint(rows, microbatches, limit):
+    word = looked_at(rows, microbatches) or ("deadlock" if stuck(rows) else None)
+    return word or ("memory" if most_held(rows) > (limit or 0) else "ok")
+
+
+# %% wrong: looks at the first row only => values -
+def complaint(rows, microbatches, limit):
+    return (
+        "empty" if not rows else looked_at(rows[:1], microbatches) or ("memory" if too_full(rows[:1], limit) else "ok")
+    )
+
+
+# %% wrong: a rank that waits once is taken for stuck => values rejects-good
+def complaint(rows, microbatches, limit):
+    word = looked_at(rows, microbatches)
+    if word:
+        return word
+    done = set()
+    for row in rows:
+        for kind, s, m in row:
+            if (
+                kind == "F"
+                and s
+                and ("F", s - 1, m) not in done
+                or kind == "B"
+                and s < len(rows) - 1
+                and ("B", s + 1, m) not in done
+            ):
+                return "deadlock"
+            done.add((kind, s, m))
+    return "memory" if too_full(rows, limit) else "ok"
+
+
+# %% wrong: blocking sends are taken for granted => values rejects-good
+def complaint(rows, microbatches, limit):
+    word = looked_at(rows, microbatches)
+    if word:
+        return word
+    at, last = [0] * len(rows), len(rows) - 1
+    sent = [None] * len(rows)
+    while True:
+        moved = False
+        for rank, row in enumerate(rows):
+            if at[rank] == len(row) or sent[rank]:
+                continue
+            kind, s, m = row[at[rank]]
+            if kind == "F" and s:
+                if sent[s - 1] != ("F", m):
+                    continue
+                sent[s - 1] = None
+                at[s - 1] += 1
+            if kind == "B" and s < last:
+                if sent[s + 1] != ("B", m):
+                    continue
+                sent[s + 1] = None
+                at[s + 1] += 1
+            moved = True
+            if (kind == "F" and s < last) or (kind == "B" and s):
+                sent[rank] = (kind, m)
+            else:
+                at[rank] += 1
+        if not moved:
+            break
+    if any(place < len(row) for place, row in zip(at, rows)):
+        return "deadlock"
+    return "memory" if too_full(rows, limit) else "ok"
+
+
+# %% wrong: yes or no => values no-such-word
+def complaint(rows, microbatches, limit):
+    return looked_at(rows, microbatches) is None and not stuck(rows) and not too_full(rows, limit)
+
+
+# %% wrong: one word for all faults => generality other-word
+def complaint(rows, microbatches, limit):
+    bad = looked_at(rows, microbatches) or stuck(rows) or too_full(rows, limit)
+    return "missing" if bad else "ok"
+
+
+# %% wrong: memory before the circle => generality other-word
+def complaint(rows, microbatches, limit):
+    word = looked_at(rows, microbatches)
+    if word in ("missing", "duplicate"):
+        word = "order"
+    return word or ("deadlock" if stuck(rows) else "memory" if too_full(rows, limit) else "ok")
+
+
+# %% wrong: left as it is => not-answered
+def complaint(rows, microbatches, limit):
+    raise NotImplementedError
+
+
+# %% wrong: only counts per row => values accepts-deadlock
+def complaint(rows, microbatches, limit):
+    if not any(rows):
+        return "empty"
+    if any(o[1] != k for k, r in enumerate(rows) for o in r):
+        return "wrong rank"
+    for r in rows:
+        if len(r) < 2 * microbatches:
+            return "missing"
+        if len(r) > 2 * microbatches:
+            return "duplicate"
+        h = 0
+        seen = set()
+        w = 0
+        for k, s, m in r:
+            if k == "B" and m not in seen:
+                return "order"
+            seen.add(m)
+            h += 1 if k == "F" else -1
+            w = max(w, h)
+        if limit is not None and w > limit:
+            return "memory"
+    return "ok"
+
+
+# %% wrong: compares positions in the rows in place of running them => values rejects-good
+def complaint(rows, microbatches, limit):
+    flat = [tuple(o) for r in rows for o in r]
+    if not flat:
+        return "empty"
+    if any(o[1] != k for k, r in enumerate(rows) for o in r):
+        return "wrong rank"
+    if len(set(flat)) < len(flat):
+        return "duplicate"
+    if len(flat) < 2 * len(rows) * microbatches:
+        return "missing"
+    pos = {tuple(o): i for r in rows for i, o in enumerate(r)}
+    for (k, s, m), i in pos.items():
+        if k == "B" and pos["F", s, m] > i:
+            return "order"
+    for (k, s, m), i in pos.items():
+        if k == "F" and s and pos["F", s - 1, m] > i:
+            return "deadlock"
+        if k == "B" and s < len(rows) - 1 and pos["B", s + 1, m] > i + 2:
+            return "deadlock"
+    for r in rows:
+        h = 0
+        for o in r:
+            h += 1 if o[0] == "F" else -1
+            if limit is not None and h > limit:
+                return "memory"
+    return "ok"
+
+
+# %% half: finds all, and has one word for it => 6
+def complaint(rows, microbatches, limit):
+    bad = looked_at(rows, microbatches) or stuck(rows) or too_full(rows, limit)
+    return "missing" if bad else "ok"

@@ -1,5 +1,3 @@
-"""Answers to three-schedules: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 from course_lib.schedules import Op
 
 
@@ -31,8 +29,6 @@ def good_1f1b(stages, microbatches, more=0):
 
 
 # %% right: fill, alternate, drain
-
-
 def naive_rows(stages, microbatches):
     return [[(kind, s, m) for m in range(microbatches) for kind in "FB"] for s in range(stages)]
 
@@ -53,8 +49,6 @@ def one_f_one_b_rows(stages, microbatches):
 
 
 # %% right: the library's operations, and 1F1B by a rule for the next one
-
-
 def naive_rows(stages, microbatches):
     return [[Op(kind, s, m) for m in range(microbatches) for kind in "FB"] for s in range(stages)]
 
@@ -79,8 +73,6 @@ def one_f_one_b_rows(stages, microbatches):
 
 
 # %% right: as text, and 1F1B with its warm-up counted from the end
-
-
 def naive_rows(stages, microbatches):
     return [[f"{s}{kind}{m}" for m in range(microbatches) for kind in "FB"] for s in range(stages)]
 
@@ -93,322 +85,7 @@ def one_f_one_b_rows(stages, microbatches):
     return [[f"{s}{kind}{m}" for kind, s, m in row] for row in good_1f1b(stages, microbatches)]
 
 
-# %% wrong: empty lists => values empty-schedule
-
-
-def naive_rows(stages, microbatches):
-    return [[] for _ in range(stages)]
-
-
-gpipe_rows = one_f_one_b_rows = naive_rows
-
-
-# %% wrong: no rows => values empty-schedule
-
-
-def naive_rows(stages, microbatches):
-    return []
-
-
-gpipe_rows = one_f_one_b_rows = naive_rows
-
-
-# %% wrong: forwards only => values missing
-
-
-def naive_rows(stages, microbatches):
-    return [ops("F", s, range(microbatches)) for s in range(stages)]
-
-
-gpipe_rows = one_f_one_b_rows = naive_rows
-
-
-# %% wrong: one row for all ranks => values other-ranks
-
-
-def naive_rows(stages, microbatches):
-    return [[op for row in good_naive(stages, microbatches) for op in row]]
-
-
-gpipe_rows, one_f_one_b_rows = good_gpipe, good_1f1b
-
-
-# %% wrong: every rank does stage 0 => values wrong-rank
-
-
-def naive_rows(stages, microbatches):
-    return [[(kind, 0, m) for m in range(microbatches) for kind in "FB"] for _ in range(stages)]
-
-
-gpipe_rows, one_f_one_b_rows = good_gpipe, good_1f1b
-
-
-# %% wrong: naive is GPipe => values not-naive
-
-naive_rows, gpipe_rows, one_f_one_b_rows = good_gpipe, good_gpipe, good_1f1b
-
-
-# %% wrong: GPipe is 1F1B => values backward-too-early
-
-naive_rows, gpipe_rows, one_f_one_b_rows = good_naive, good_1f1b, good_1f1b
-
-
-# %% wrong: GPipe's backwards from the last one => values other-drain unless drain=last
-
-
-def gpipe_rows(stages, microbatches):
-    return [ops("F", s, range(microbatches)) + ops("B", s, reversed(range(microbatches))) for s in range(stages)]
-
-
-naive_rows, one_f_one_b_rows = good_naive, good_1f1b
-
-
-# %% wrong: 1F1B is GPipe => cost gpipe-memory
-
-naive_rows, gpipe_rows, one_f_one_b_rows = good_naive, good_gpipe, good_gpipe
-
-
-# %% wrong: one forward too early => cost warm-up-long
-
-
-def one_f_one_b_rows(stages, microbatches):
-    return good_1f1b(stages, microbatches, more=1)
-
-
-naive_rows, gpipe_rows = good_naive, good_gpipe
-
-
-# %% wrong: one forward too late => cost warm-up-short
-
-
-def one_f_one_b_rows(stages, microbatches):
-    return good_1f1b(stages, microbatches, more=-1)
-
-
-naive_rows, gpipe_rows = good_naive, good_gpipe
-
-
-# %% wrong: all ranks warm up alike => cost too-much-memory
-
-
-def one_f_one_b_rows(stages, microbatches):
-    rows = []
-    for s in range(stages):
-        ahead = min(stages - 1, microbatches)
-        row = ops("F", s, range(ahead))
-        for m in range(microbatches):
-            row += ops("F", s, range(ahead + m, min(ahead + m + 1, microbatches))) + ops("B", s, [m])
-        rows.append(row)
-    return rows
-
-
-naive_rows, gpipe_rows = good_naive, good_gpipe
-
-
-# %% wrong: the warm-up of the other end => values deadlock
-
-
-def one_f_one_b_rows(stages, microbatches):
-    rows = []
-    for s in range(stages):
-        row = ops("F", s, range(s))
-        for m in range(microbatches):
-            row += ops("F", s, range(s + m, min(s + m + 1, microbatches))) + ops("B", s, [m])
-        rows.append(row)
-    return rows
-
-
-naive_rows, gpipe_rows = good_naive, good_gpipe
-
-
-# %% wrong: backward before forward => values order
-
-
-def naive_rows(stages, microbatches):
-    return [[(kind, s, m) for m in range(microbatches) for kind in "BF"] for s in range(stages)]
-
-
-gpipe_rows, one_f_one_b_rows = good_gpipe, good_1f1b
-
-
-# %% wrong: micro-batch and stage the wrong way round => values -
-
-
-def naive_rows(stages, microbatches):
-    return [[(kind, m, s) for m in range(microbatches) for kind in "FB"] for s in range(stages)]
-
-
-gpipe_rows, one_f_one_b_rows = good_gpipe, good_1f1b
-
-
-# %% wrong: drains twice => values duplicate
-
-
-def one_f_one_b_rows(stages, microbatches):
-    return [row + [("B", s, microbatches - 1)] for s, row in enumerate(good_1f1b(stages, microbatches))]
-
-
-naive_rows, gpipe_rows = good_naive, good_gpipe
-
-
-# %% wrong: fewer micro-batches than stages are not thought of => generality -
-
-
-def one_f_one_b_rows(stages, microbatches):
-    rows = []
-    for s in range(stages):
-        ahead = stages - 1 - s
-        row = ops("F", s, range(ahead))
-        for m in range(microbatches - ahead):
-            row += [("F", s, ahead + m), ("B", s, m)]
-        rows.append(row + ops("B", s, range(microbatches - ahead, microbatches)))
-    return rows
-
-
-naive_rows, gpipe_rows = good_naive, good_gpipe
-
-
-# %% wrong: the library's generators => values raised
-
-
-def naive_rows(stages, microbatches):
-    from course_lib.schedules import naive
-
-    return naive(stages, microbatches).rows
-
-
-gpipe_rows, one_f_one_b_rows = good_gpipe, good_1f1b
-
-
-# %% wrong: a million operations => values too-many-operations
-
-
-def naive_rows(stages, microbatches):
-    return [[("F", s, 0)] * 250_000 for s in range(stages)]
-
-
-gpipe_rows, one_f_one_b_rows = good_gpipe, good_1f1b
-
-
-# %% wrong: left as it is => not-answered
-
-
-def naive_rows(stages, microbatches):
-    raise NotImplementedError
-
-
-gpipe_rows = one_f_one_b_rows = naive_rows
-
-
-# %% half: GPipe for 1F1B => 7.5
-
-naive_rows, gpipe_rows, one_f_one_b_rows = good_naive, good_gpipe, good_gpipe
-
-
-# %% half: only the example's size of 1F1B is right => 8
-
-
-def one_f_one_b_rows(stages, microbatches):
-    if microbatches < stages:
-        return []
-    return good_1f1b(stages, microbatches)
-
-
-naive_rows, gpipe_rows = good_naive, good_gpipe
-
-
-# %% wrong: kind last => values no-operation
-
-
-def N(p, m):
-    return [[(k, s, x) for x in range(m) for k in "FB"] for s in range(p)]
-
-
-def G(p, m):
-    return [[(k, s, x) for k in "FB" for x in range(m)] for s in range(p)]
-
-
-def O(p, m):
-    rows = []
-    for s in range(p):
-        a = min(p - 1 - s, m)
-        r = [("F", s, x) for x in range(a)]
-        for x in range(m - a):
-            r += [("F", s, a + x), ("B", s, x)]
-        rows.append(r + [("B", s, x) for x in range(m - a, m)])
-    return rows
-
-
-naive_rows = lambda p, m: [[(s, x, k) for k, s, x in r] for r in N(p, m)]
-gpipe_rows = G
-one_f_one_b_rows = O
-
-
-# %% wrong: two micro-batches at a time in naive => values not-naive
-
-
-def N(p, m):
-    return [[(k, s, x) for x in range(m) for k in "FB"] for s in range(p)]
-
-
-def G(p, m):
-    return [[(k, s, x) for k in "FB" for x in range(m)] for s in range(p)]
-
-
-def O(p, m):
-    rows = []
-    for s in range(p):
-        a = min(p - 1 - s, m)
-        r = [("F", s, x) for x in range(a)]
-        for x in range(m - a):
-            r += [("F", s, a + x), ("B", s, x)]
-        rows.append(r + [("B", s, x) for x in range(m - a, m)])
-    return rows
-
-
-def naive_rows(p, m):
-    return [[(k, s, x) for a in range(0, m, 2) for k in "FB" for x in range(a, min(a + 2, m))] for s in range(p)]
-
-
-gpipe_rows = G
-one_f_one_b_rows = O
-
-
-# %% wrong: appends to one list at every call => values other-ranks
-
-
-def N(p, m):
-    return [[(k, s, x) for x in range(m) for k in "FB"] for s in range(p)]
-
-
-def G(p, m):
-    return [[(k, s, x) for k in "FB" for x in range(m)] for s in range(p)]
-
-
-def O(p, m):
-    rows = []
-    for s in range(p):
-        a = min(p - 1 - s, m)
-        r = [("F", s, x) for x in range(a)]
-        for x in range(m - a):
-            r += [("F", s, a + x), ("B", s, x)]
-        rows.append(r + [("B", s, x) for x in range(m - a, m)])
-    return rows
-
-
-keep = []
-naive_rows = N
-gpipe_rows = G
-
-
-def one_f_one_b_rows(p, m, rows=keep):
-    rows += O(p, m)
-    return rows
-
-
 # %% right: simulated slot by slot
-
-
 def N(p, m):
     return [[(k, s, x) for x in range(m) for k in "FB"] for s in range(p)]
 
@@ -452,57 +129,8 @@ def one_f_one_b_rows(p, m):
     return rows
 
 
-# %% wrong: split backwards => values other-kind
-
-
-def N(p, m):
-    return [[(k, s, x) for x in range(m) for k in "FB"] for s in range(p)]
-
-
-def G(p, m):
-    return [[(k, s, x) for k in "FB" for x in range(m)] for s in range(p)]
-
-
-def O(p, m):
-    rows = []
-    for s in range(p):
-        a = min(p - 1 - s, m)
-        r = [("F", s, x) for x in range(a)]
-        for x in range(m - a):
-            r += [("F", s, a + x), ("B", s, x)]
-        rows.append(r + [("B", s, x) for x in range(m - a, m)])
-    return rows
-
-
-naive_rows = lambda p, m: [[(k, s, x) for x in range(m) for k in "FIW"] for s in range(p)]
-gpipe_rows = G
-one_f_one_b_rows = O
-
-
-# %% right: lists, with idleness written as None
-
-
-def N(p, m):
-    return [[(k, s, x) for x in range(m) for k in "FB"] for s in range(p)]
-
-
-def G(p, m):
-    return [[(k, s, x) for k in "FB" for x in range(m)] for s in range(p)]
-
-
-def O(p, m):
-    rows = []
-    for s in range(p):
-        a = min(p - 1 - s, m)
-        r = [("F", s, x) for x in range(a)]
-        for x in range(m - a):
-            r += [("F", s, a + x), ("B", s, x)]
-        rows.append(r + [("B", s, x) for x in range(m - a, m)])
-    return rows
-
-
+# %% right: lists, with idleness written as None  from: simulated slot by slot
 naive_rows = lambda p, m: [[None] * s + r for s, r in enumerate(N(p, m))]
-gpipe_rows = G
 one_f_one_b_rows = lambda p, m: [[None] * s + r for s, r in enumerate(O(p, m))]
 
 
@@ -518,3 +146,166 @@ naive_rows, one_f_one_b_rows = good_naive, good_1f1b
 def gpipe_rows(stages, microbatches):
     drained = range(microbatches) if VARIANT.drain == "first" else range(microbatches)[::-1]
     return [ops("F", s, range(microbatches)) + ops("B", s, drained) for s in range(stages)]
+
+
+# %% wrong: empty lists => values empty-schedule
+def naive_rows(stages, microbatches):
+    return [[] for _ in range(stages)]
+
+
+gpipe_rows = one_f_one_b_rows = naive_rows
+
+
+# %% wrong: no rows => values empty-schedule  from: empty lists
+# -     return [[] for _ in range(stages)]
+# +     return []
+
+# %% wrong: forwards only => values missing  from: empty lists
+# -     return [[] for _ in range(stages)]
+# +     return [ops("F", s, range(microbatches)) for s in range(stages)]
+
+
+# %% wrong: one row for all ranks => values other-ranks
+def naive_rows(stages, microbatches):
+    return [[op for row in good_naive(stages, microbatches) for op in row]]
+
+
+gpipe_rows, one_f_one_b_rows = good_gpipe, good_1f1b
+
+
+# %% wrong: every rank does stage 0 => values wrong-rank  from: one row for all ranks
+# -     return [[op for row in good_naive(stages, microbatches) for op in row]]
+# +     return [[(kind, 0, m) for m in range(microbatches) for kind in "FB"] for _ in range(stages)]
+
+# %% wrong: naive is GPipe => values not-naive
+naive_rows, gpipe_rows, one_f_one_b_rows = good_gpipe, good_gpipe, good_1f1b
+
+
+# %% wrong: GPipe is 1F1B => values backward-too-early
+naive_rows, gpipe_rows, one_f_one_b_rows = good_naive, good_1f1b, good_1f1b
+
+
+# %% wrong: GPipe's backwards from the last one => values other-drain unless drain=last
+def gpipe_rows(stages, microbatches):
+    return [ops("F", s, range(microbatches)) + ops("B", s, reversed(range(microbatches))) for s in range(stages)]
+
+
+naive_rows, one_f_one_b_rows = good_naive, good_1f1b
+
+
+# %% wrong: 1F1B is GPipe => cost gpipe-memory
+naive_rows, gpipe_rows, one_f_one_b_rows = good_naive, good_gpipe, good_gpipe
+
+
+# %% wrong: one forward too early => cost warm-up-long
+def one_f_one_b_rows(stages, microbatches):
+    return good_1f1b(stages, microbatches, more=1)
+
+
+naive_rows, gpipe_rows = good_naive, good_gpipe
+
+
+# %% wrong: one forward too late => cost warm-up-short  from: one forward too early
+# -     return good_1f1b(stages, microbatches, more=1)
+# +     return good_1f1b(stages, microbatches, more=-1)
+
+
+# %% wrong: all ranks warm up alike => cost too-much-memory
+def one_f_one_b_rows(stages, microbatches):
+    rows = []
+    for s in range(stages):
+        ahead = min(stages - 1, microbatches)
+        row = ops("F", s, range(ahead))
+        for m in range(microbatches):
+            row += ops("F", s, range(ahead + m, min(ahead + m + 1, microbatches))) + ops("B", s, [m])
+        rows.append(row)
+    return rows
+
+
+naive_rows, gpipe_rows = good_naive, good_gpipe
+
+
+# %% wrong: the warm-up of the other end => values deadlock  from: all ranks warm up alike
+# -         ahead = min(stages - 1, microbatches)
+# -         row = ops("F", s, range(ahead))
+# +         row = ops("F", s, range(s))
+# -             row += ops("F", s, range(ahead + m, min(ahead + m + 1, microbatches))) + ops("B", s, [m])
+# +             row += ops("F", s, range(s + m, min(s + m + 1, microbatches))) + ops("B", s, [m])
+
+# %% wrong: backward before forward => values order  from: one row for all ranks
+# -     return [[op for row in good_naive(stages, microbatches) for op in row]]
+# +     return [[(kind, s, m) for m in range(microbatches) for kind in "BF"] for s in range(stages)]
+
+# %% wrong: micro-batch and stage the wrong way round => values -  from: one row for all ranks
+# -     return [[op for row in good_naive(stages, microbatches) for op in row]]
+# +     return [[(kind, m, s) for m in range(microbatches) for kind in "FB"] for s in range(stages)]
+
+# %% wrong: drains twice => values duplicate  from: one forward too early
+# -     return good_1f1b(stages, microbatches, more=1)
+# +     return [row + [("B", s, microbatches - 1)] for s, row in enumerate(good_1f1b(stages, microbatches))]
+
+
+# %% wrong: fewer micro-batches than stages are not thought of => generality -
+def one_f_one_b_rows(stages, microbatches):
+    rows = []
+    for s in range(stages):
+        ahead = stages - 1 - s
+        row = ops("F", s, range(ahead))
+        for m in range(microbatches - ahead):
+            row += [("F", s, ahead + m), ("B", s, m)]
+        rows.append(row + ops("B", s, range(microbatches - ahead, microbatches)))
+    return rows
+
+
+naive_rows, gpipe_rows = good_naive, good_gpipe
+
+
+# %% wrong: the library's generators => values raised  from: one row for all ranks
+# -     return [[op for row in good_naive(stages, microbatches) for op in row]]
+# +     from course_lib.schedules import naive
+# +     return naive(stages, microbatches).rows
+
+# %% wrong: a million operations => values too-many-operations  from: one row for all ranks
+# -     return [[op for row in good_naive(stages, microbatches) for op in row]]
+# +     return [[("F", s, 0)] * 250_000 for s in range(stages)]
+
+# %% wrong: left as it is => not-answered  from: empty lists
+# -     return [[] for _ in range(stages)]
+# +     raise NotImplementedError
+
+# %% wrong: kind last => values no-operation  from: simulated slot by slot
+naive_rows = lambda p, m: [[(s, x, k) for k, s, x in r] for r in N(p, m)]
+one_f_one_b_rows = O
+
+
+# %% wrong: two micro-batches at a time in naive => values not-naive  from: kind last
+# - naive_rows = lambda p, m: [[(s, x, k) for k, s, x in r] for r in N(p, m)]
+# + def naive_rows(p, m):
+# +     return [[(k, s, x) for a in range(0, m, 2) for k in "FB" for x in range(a, min(a + 2, m))] for s in range(p)]
+
+# %% wrong: appends to one list at every call => values other-ranks  from: lists, with idleness written as None
+# - naive_rows = lambda p, m: [[None] * s + r for s, r in enumerate(N(p, m))]
+# + keep = []
+# + naive_rows = N
+# - one_f_one_b_rows = lambda p, m: [[None] * s + r for s, r in enumerate(O(p, m))]
+# + def one_f_one_b_rows(p, m, rows=keep):
+# +     rows += O(p, m)
+# +     return rows
+
+# %% wrong: split backwards => values other-kind  from: simulated slot by slot
+naive_rows = lambda p, m: [[(k, s, x) for x in range(m) for k in "FIW"] for s in range(p)]
+one_f_one_b_rows = O
+
+
+# %% half: GPipe for 1F1B => 7.5
+naive_rows, gpipe_rows, one_f_one_b_rows = good_naive, good_gpipe, good_gpipe
+
+
+# %% half: only the example's size of 1F1B is right => 8
+def one_f_one_b_rows(stages, microbatches):
+    if microbatches < stages:
+        return []
+    return good_1f1b(stages, microbatches)
+
+
+naive_rows, gpipe_rows = good_naive, good_gpipe

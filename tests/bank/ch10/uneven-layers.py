@@ -1,10 +1,7 @@
-"""Answers to uneven-layers: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 from itertools import accumulate
 
+
 # %% right: dynamic programming over where the last stage begins
-
-
 def cut_layers(costs, stages):
     from functools import cache
 
@@ -24,8 +21,6 @@ def cut_layers(costs, stages):
 
 
 # %% right: every run of layers is a candidate for the slowest stage
-
-
 def cut_layers(costs, stages):
     def filled(limit):
         counts, now = [0], 0.0
@@ -50,8 +45,6 @@ def cut_layers(costs, stages):
 
 
 # %% right: a tuple, by bisection on the time
-
-
 def cut_layers(costs, stages):
     low, high = max(costs), sum(costs)
 
@@ -72,16 +65,12 @@ def cut_layers(costs, stages):
 
 
 # %% wrong: equally many layers => values equal-counts
-
-
 def cut_layers(costs, stages):
     base, rest = divmod(len(costs), stages)
     return [base + (s < rest) for s in range(stages)]
 
 
 # %% wrong: fills up to the average => values filled-to-average
-
-
 def cut_layers(costs, stages):
     average, counts, now = sum(costs) / stages, [0], 0.0
     for place, cost in enumerate(costs):
@@ -95,8 +84,6 @@ def cut_layers(costs, stages):
 
 
 # %% wrong: the head has a stage of its own, the rest evenly => values -
-
-
 def cut_layers(costs, stages):
     if stages == 1:
         return [len(costs)]
@@ -105,8 +92,6 @@ def cut_layers(costs, stages):
 
 
 # %% wrong: nearest to equal shares of the sum => values -
-
-
 def cut_layers(costs, stages):
     sums, total = [0.0, *accumulate(costs)], sum(costs)
     cuts = [0]
@@ -118,53 +103,39 @@ def cut_layers(costs, stages):
 
 
 # %% wrong: drops the head => values layers-lost
-
-
 def cut_layers(costs, stages):
     base, rest = divmod(len(costs) - 1, stages)
     return [base + (s < rest) for s in range(stages)]
 
 
 # %% wrong: an idle stage is allowed => values empty-stage
-
-
 def cut_layers(costs, stages):
     return [len(costs)] + [0] * (stages - 1)
 
 
 # %% wrong: where stages begin, not how long they are => values -
-
-
 def cut_layers(costs, stages):
     base = len(costs) // stages
     return [s * base for s in range(stages)]
 
 
 # %% wrong: the layers themselves => values no-counts
-
-
 def cut_layers(costs, stages):
     base = len(costs) // stages
     return [costs[s * base : (s + 1) * base] for s in range(stages)]
 
 
 # %% wrong: the time, not the cut => values no-list
-
-
 def cut_layers(costs, stages):
     return sum(costs) / stages
 
 
 # %% wrong: one stage too few => values other-stages
-
-
 def cut_layers(costs, stages):
     return [len(costs)] if stages == 1 else [1] * (stages - 2) + [len(costs) - stages + 2]
 
 
 # %% wrong: moves one layer at a time while that helps => values -
-
-
 def cut_layers(costs, stages):
     base, rest = divmod(len(costs), stages)
     counts = [base + (s < rest) for s in range(stages)]
@@ -191,15 +162,11 @@ def cut_layers(costs, stages):
 
 
 # %% wrong: left as it is => not-answered
-
-
 def cut_layers(costs, stages):
     raise NotImplementedError
 
 
 # %% half: right for the small ones by trying all, the rest evenly => 4
-
-
 def cut_layers(costs, stages):
     from itertools import combinations
 

@@ -1,5 +1,3 @@
-"""Answers to audit-runs: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 from course_lib import facts
 
 OK = ("right", "as printed")
@@ -15,16 +13,13 @@ GOOD = {
     "deepseek-dollars": (2.788 * 2, *OK),
 }
 
+
 # %% right: by hand
-
-
 def audit_runs():
     return GOOD
 
 
 # %% right: from the facts
-
-
 def audit_runs():
     h100, a100 = (float(facts.device(name).dense_flops) for name in ("H100 SXM", "A100 SXM 80GB"))
     claimed = {name: float(one.value) for name, one in facts.claims("15").items()}
@@ -42,15 +37,11 @@ def audit_runs():
 
 
 # %% wrong: everything is right => values -
-
-
 def audit_runs():
     return {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
 
 
 # %% wrong: everything is wrong => values -
-
-
 def audit_runs():
     return {
         name: (number, "wrong", "sparse peak" if cause == "as printed" else cause)
@@ -59,93 +50,67 @@ def audit_runs():
 
 
 # %% wrong: all right as printed, with the printed numbers => values as-printed
-
-
 def audit_runs():
     scale = {"llama-21-days": 1, "llama2-gpu-hours": 1e6, "deepseek-dollars": 1e6}
     return {name: (float(one.value) / scale.get(name, 0.01), *OK) for name, one in facts.claims("15").items()}
 
 
 # %% wrong: peaks the wrong way round => values upside-down
-
-
 def audit_runs():
     return GOOD | {"nanogpt-104-mfu": (104 * 989 / 312, "wrong", "another chip's peak")}
 
 
 # %% wrong: the share of the peak is an MFU => values as-printed
-
-
 def audit_runs():
     return GOOD | {"megatron-52-of-peak": (100 * 163 / 312, *OK)}
 
 
 # %% wrong: a third off for the second forward pass => values a-third-off
-
-
 def audit_runs():
     return GOOD | {"megatron-52-of-peak": (100 * 163 * 2 / 3 / 312, "wrong", "recomputation counted")}
 
 
 # %% wrong: the sparse peak => values sparse
-
-
 def audit_runs():
     return GOOD | {"llama3-41-mfu": (400 / 1979 * 100, "wrong", "sparse peak")}
 
 
 # %% wrong: planned interruptions, too => values with-planned
-
-
 def audit_runs():
     return GOOD | {"llama3-faulty-gpus": (100 * 148 / 466, "wrong", "counts what is not asked")}
 
 
 # %% wrong: one GPU for two thousand => values one-gpu
-
-
 def audit_runs():
     return GOOD | {"llama-21-days": (1.4e12 / 380 / 86_400, "wrong", "not what its own rows say")}
 
 
 # %% wrong: hours for days => values hours
-
-
 def audit_runs():
     return GOOD | {"llama-21-days": (1.4e12 / 380 / 2048 / 3600, "wrong", "not what its own rows say")}
 
 
 # %% wrong: fractions for per cent => values other-unit
-
-
 def audit_runs():
     return GOOD | {"palm-46-mfu": (0.457, *OK)}
 
 
 # %% wrong: another cause => values wrong-cause
-
-
 def audit_runs():
     return GOOD | {"fms-24-mfu": (48.5, "wrong", "another chip's peak")}
 
 
 # %% wrong: a right number, a wrong verdict => values wrong-verdict
-
-
 def audit_runs():
     return GOOD | {"palm-46-mfu": (45.7, "wrong", "recomputation counted")}
 
 
 # %% wrong: a list => values no-dictionary
-
-
 def audit_runs():
     return list(GOOD.values())
 
 
 # %% half: three are missing => 4
-
-
 def audit_runs():
     return {
         name: value

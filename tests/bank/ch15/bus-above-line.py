@@ -1,5 +1,3 @@
-"""Answers to bus-above-line: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 FACTORS = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1}
 
 
@@ -39,8 +37,6 @@ def cause(report, slips=("bits for bytes", "both directions", "factor twice"), d
 
 
 # %% right: the definition first
-
-
 def explain(report):
     n, nbytes = report["ranks"], report["nbytes"]
     factor = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1}[report["collective"]] * (n - 1) / n
@@ -61,8 +57,6 @@ def explain(report):
 
 
 # %% right: from the wire upwards
-
-
 def explain(report):
     n = report["ranks"]
     per_tensor = (1.0 if report["collective"] != "all_reduce" else 2.0) * (1 - 1 / n)
@@ -91,106 +85,76 @@ def explain(report):
 
 
 # %% wrong: the printed number is what the wire carries => values printed
-
-
 def explain(report):
     return cause(report), report["printed"]
 
 
 # %% wrong: the definition is what the wire carries => values by-the-rule
-
-
 def explain(report):
     return cause(report), rule(report)
 
 
 # %% wrong: bytes over seconds => values no-ring
-
-
 def explain(report):
     return cause(report), rate(report, sent_once=True)
 
 
 # %% wrong: the clock that did not wait => values hasty-clock
-
-
 def explain(report):
     return cause(report), rate(report, waited_seconds=report["seconds"])
 
 
 # %% wrong: all wires together => values all-wires
-
-
 def explain(report):
     return cause(report), rate(report, wires=1)
 
 
 # %% wrong: bytes of the tensor => values full-width
-
-
 def explain(report):
     return cause(report), rate(report, sent_bytes=report["element_bytes"])
 
 
 # %% wrong: always a ring => values a-ring
-
-
 def explain(report):
     return cause(report), rate(report, sent_once=False)
 
 
 # %% wrong: one factor for all collectives => values wrong-factor
-
-
 def explain(report):
     return cause(report), rate(report, collective="all_reduce")
 
 
 # %% wrong: in bits => values bits
-
-
 def explain(report):
     return cause(report), 8 * rate(report)
 
 
 # %% wrong: halved, for two directions => values half
-
-
 def explain(report):
     return cause(report), rate(report) / 2
 
 
 # %% wrong: always the same cause => values not-no-ring
-
-
 def explain(report):
     return "both directions", rate(report)
 
 
 # %% wrong: nothing is ever wrong => values unnoticed
-
-
 def explain(report):
     return "as it says", rate(report)
 
 
 # %% wrong: above the line or not => values -
-
-
 def explain(report):
     return ("clock did not wait" if report["printed"] > report["line"] else "as it says"), rate(report)
 
 
 # %% wrong: printers make no mistakes => values unnoticed
-
-
 def explain(report):
     return cause(report, slips=()), rate(report)
 
 
 # %% wrong: a per cent of a clock is a cause => values false-alarm
-
-
 def explain(report):
     said = cause(report)
     return (
@@ -199,37 +163,27 @@ def explain(report):
 
 
 # %% wrong: the example's factor => values -
-
-
 def explain(report):
     two = report | {"ranks": 8}
     return cause(two), rate(two)
 
 
 # %% wrong: a rate alone => values wrong-shape
-
-
 def explain(report):
     return rate(report)
 
 
 # %% wrong: other words => values no-such-word
-
-
 def explain(report):
     return "NVLS", rate(report)
 
 
 # %% wrong: not written yet => not-answered
-
-
 def explain(report):
     raise NotImplementedError
 
 
 # %% wrong: the first of several causes => generality not-several-wires
-
-
 def explain(report):
     n = report["ranks"]
     per_tensor = (1.0 if report["collective"] != "all_reduce" else 2.0) * (1 - 1 / n)
@@ -257,7 +211,5 @@ def explain(report):
 
 
 # %% wrong: nothing is wrong below the line => generality unnoticed
-
-
 def explain(report):
     return "as it says" if report["printed"] <= report["line"] else cause(report), rate(report)

@@ -1,6 +1,3 @@
-"""Answers to exposed-seconds: right ones, and wrong ones with the verdict and mistake that must find them."""
-
-
 def busy(spans, begin, end):
     total, reach = 0.0, begin
     for s, e in sorted(spans):
@@ -19,15 +16,12 @@ def times(compute, talk, either, wall):
 
 
 # %% right: three unions
-
-
 def step_times(kernels, begin, end):
     compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")
     return times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
 
 
 # %% right: three unions of what the variant calls communication
-
 from course_lib.notebook import params
 
 talks = ("communication", "copy") if params("exposed-seconds").copies == "talk" else ("communication",)
@@ -39,8 +33,6 @@ def step_times(kernels, begin, end):
 
 
 # %% right: a sweep over starts and ends
-
-
 def step_times(kernels, begin, end):
     found = {"compute": 0.0, "exposed": 0.0, "hidden": 0.0, "idle": 0.0}
     events = [(begin, None, 0), (end, None, 0)]
@@ -66,7 +58,6 @@ def step_times(kernels, begin, end):
 
 
 # %% right: numpy's sums of starts and ends
-
 import numpy as np
 
 
@@ -85,8 +76,6 @@ def step_times(kernels, begin, end):
 
 
 # %% right: every moment against every kernel
-
-
 def step_times(kernels, begin, end):
     edges = sorted({begin, end, *[min(max(t, begin), end) for one in kernels for t in one[2:]]})
     found = {"compute": 0.0, "exposed": 0.0, "hidden": 0.0, "idle": 0.0}
@@ -100,8 +89,6 @@ def step_times(kernels, begin, end):
 
 
 # %% wrong: kernels of a kind added up => values kernels-summed
-
-
 def step_times(kernels, begin, end):
     compute, talk = (
         sum(max(0.0, min(e, end) - max(s, begin)) for s, e in spans_of(kernels, kind))
@@ -111,8 +98,6 @@ def step_times(kernels, begin, end):
 
 
 # %% wrong: wall time less computing => values wall-less-computing
-
-
 def step_times(kernels, begin, end):
     compute, talk = busy(spans_of(kernels, "compute"), begin, end), busy(spans_of(kernels, "communication"), begin, end)
     exposed = end - begin - compute
@@ -120,8 +105,6 @@ def step_times(kernels, begin, end):
 
 
 # %% wrong: all communication is exposed => values all-communication
-
-
 def step_times(kernels, begin, end):
     compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")
     found = times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
@@ -129,8 +112,6 @@ def step_times(kernels, begin, end):
 
 
 # %% wrong: each kernel that communicates by itself => values one-by-one
-
-
 def step_times(kernels, begin, end):
     compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")
     found = times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
@@ -140,8 +121,6 @@ def step_times(kernels, begin, end):
 
 
 # %% wrong: overlaps of pairs => values pairs-summed
-
-
 def step_times(kernels, begin, end):
     def cut(kind):
         return [(max(s, begin), min(e, end)) for s, e in spans_of(kernels, kind) if min(e, end) > max(s, begin)]
@@ -153,8 +132,6 @@ def step_times(kernels, begin, end):
 
 
 # %% wrong: streams added up => values kernels-summed
-
-
 def step_times(kernels, begin, end):
     def by_stream(kind):
         streams = {}
@@ -169,8 +146,6 @@ def step_times(kernels, begin, end):
 
 
 # %% wrong: ends of the step ignored => values not-cut
-
-
 def step_times(kernels, begin, end):
     compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")
     found = (busy(spans, -1e9, 1e9) for spans in (compute, talk, compute + talk))
@@ -178,8 +153,6 @@ def step_times(kernels, begin, end):
 
 
 # %% wrong: only kernels that lie inside whole => values left-out
-
-
 def step_times(kernels, begin, end):
     inside = [one for one in kernels if begin <= one[2] and one[3] <= end]
     compute, talk = spans_of(inside, "compute"), spans_of(inside, "communication")
@@ -187,16 +160,12 @@ def step_times(kernels, begin, end):
 
 
 # %% wrong: copies count as communication => values other-form unless copies=talk
-
-
 def step_times(kernels, begin, end):
     compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication", "copy")
     return times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
 
 
 # %% wrong: the last end instead of the latest => values end-forgotten
-
-
 def merged(spans, begin, end):
     total, last = 0.0, begin
     for s, e in sorted(spans):
@@ -213,8 +182,6 @@ def step_times(kernels, begin, end):
 
 
 # %% wrong: nothing to cover => generality raised
-
-
 def step_times(kernels, begin, end):
     compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")
     first = min(s for s, _ in compute)
@@ -223,8 +190,6 @@ def step_times(kernels, begin, end):
 
 
 # %% wrong: the dictionary lacks a part => values missing-part
-
-
 def step_times(kernels, begin, end):
     compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")
     found = times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
@@ -233,8 +198,6 @@ def step_times(kernels, begin, end):
 
 
 # %% wrong: the step ends with its last kernel => values to-the-last-kernel
-
-
 def step_times(kernels, begin, end):
     compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")
     last = max((min(e, end) for *_, e in kernels), default=begin)

@@ -1,5 +1,3 @@
-"""Answers to failure-zoo: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 from collections import Counter
 from statistics import median
 
@@ -53,8 +51,6 @@ def asked(notes, exits, order="version killed stuck flipped slow", **how):
 
 
 # %% right: in the order of the table
-
-
 def what_happened(notes, exits):
     def odd(values):
         usual = Counter(values).most_common(1)[0][0]
@@ -83,8 +79,6 @@ def what_happened(notes, exits):
 
 
 # %% right: silence first, by dictionaries
-
-
 def what_happened(notes, exits):
     by = {note["rank"]: note for note in notes}
     versions = [note["torch"] for note in notes]
@@ -118,8 +112,6 @@ def what_happened(notes, exits):
 
 
 # %% wrong: whoever has an error failed => values wrong-rank
-
-
 def what_happened(notes, exits):
     for note in notes:
         if note["error"]:
@@ -127,481 +119,121 @@ def what_happened(notes, exits):
     return "none", None, None
 
 
-# %% wrong: every signal 9 is a kill => generality broom
+# %% wrong: every signal 9 is a kill => generality broom  from: in the order of the table
+# -         if code == -9 and seen == first:
+# +         if code == -9:
 
+# %% wrong: the very first entry of the exits => values not-killed  from: every signal 9 is a kill
+# -     for seen, pid, code in exits:
+# +     for seen, pid, code in exits[:1]:
 
-def what_happened(notes, exits):
-    def odd(values):
-        usual = Counter(values).most_common(1)[0][0]
-        return next((rank for rank, value in enumerate(values) if value != usual), None)
+# %% wrong: notes are taken to stand by rank => values wrong-rank  from: in the order of the table
+# -     notes = sorted(notes, key=lambda note: note["rank"])
 
-    notes = sorted(notes, key=lambda note: note["rank"])
-    if (rank := odd([note["torch"] for note in notes])) is not None:
-        return "version", rank, 0
-    first = min(seen for seen, _, _ in exits)
-    for seen, pid, code in exits:
-        if code == -9:
-            return next(("killed", note["rank"], note["step"]) for note in notes if note["pid"] == pid)
-    if any(code for _, _, code in exits):
-        rank = odd([note["doing"] for note in notes])
-        kind = "hung" if notes[rank]["doing"] in ("data", "compute", "checkpoint") else "mismatched"
-        return kind, rank, notes[rank]["step"]
-    for step, sums in enumerate(zip(*(note["checksums"] for note in notes), strict=True)):
-        if (rank := odd(sums)) is not None:
-            return "flipped", rank, step
-    for note in notes:
-        others = [other["work"] for other in notes if other is not note]
-        slow = [mine >= 3 * median(work[step] for work in others) for step, mine in enumerate(note["work"])]
-        if all(slow[-3:]):
-            return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
-    return "none", None, None
+# %% wrong: checksums are not compared => values unnoticed  from: in the order of the table
+# -     for step, sums in enumerate(zip(*(note["checksums"] for note in notes), strict=True)):
+# -         if (rank := odd(sums)) is not None:
+# -             return "flipped", rank, step
 
+# %% wrong: only the last checksums => values wrong-step  from: in the order of the table
+# -             return "flipped", rank, step
+# +             return "flipped", rank, len(notes[0]["checksums"]) - 1
 
-# %% wrong: the very first entry of the exits => values not-killed
+# %% wrong: rank 0 is the one that is right => generality wrong-rank  from: in the order of the table
+# -         usual = Counter(values).most_common(1)[0][0]
+# +         usual = values[0]
 
+# %% wrong: times are not looked at => generality unnoticed  from: in the order of the table
+# -     for note in notes:
+# -         others = [other["work"] for other in notes if other is not note]
+# -         slow = [mine >= 3 * median(work[step] for work in others) for step, mine in enumerate(note["work"])]
+# -         if all(slow[-3:]):
+# -             return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
 
-def what_happened(notes, exits):
-    def odd(values):
-        usual = Counter(values).most_common(1)[0][0]
-        return next((rank for rank, value in enumerate(values) if value != usual), None)
+# %% wrong: one slow step is enough => values false-alarm  from: in the order of the table
+# -         if all(slow[-3:]):
+# -             return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
+# +         if any(slow):
+# +             return "slow", note["rank"], slow.index(True)
 
-    notes = sorted(notes, key=lambda note: note["rank"])
-    if (rank := odd([note["torch"] for note in notes])) is not None:
-        return "version", rank, 0
-    first = min(seen for seen, _, _ in exits)
-    for seen, pid, code in exits[:1]:
-        if code == -9:
-            return next(("killed", note["rank"], note["step"]) for note in notes if note["pid"] == pid)
-    if any(code for _, _, code in exits):
-        rank = odd([note["doing"] for note in notes])
-        kind = "hung" if notes[rank]["doing"] in ("data", "compute", "checkpoint") else "mismatched"
-        return kind, rank, notes[rank]["step"]
-    for step, sums in enumerate(zip(*(note["checksums"] for note in notes), strict=True)):
-        if (rank := odd(sums)) is not None:
-            return "flipped", rank, step
-    for note in notes:
-        others = [other["work"] for other in notes if other is not note]
-        slow = [mine >= 3 * median(work[step] for work in others) for step, mine in enumerate(note["work"])]
-        if all(slow[-3:]):
-            return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
-    return "none", None, None
+# %% wrong: the slowest rank is always slow => values false-alarm  from: times are not looked at
+#               return "flipped", rank, step
+# +     slowest = max(notes, key=lambda note: median(note["work"]))
+# +     return "slow", slowest["rank"], 0
 
+# %% wrong: who is slow is asked before who failed => generality not-flipped  from: times are not looked at
+#           return "version", rank, 0
+# +     for note in notes:
+# +         others = [other["work"] for other in notes if other is not note]
+# +         slow = [
+# +             mine >= 3 * median((work[step:] or [1.0])[0] for work in others) for step, mine in enumerate(note["work"])
+# +         ]
+# +         if len(slow) > 3 and all(slow[-3:]):
+# +             return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
 
-# %% wrong: notes are taken to stand by rank => values wrong-rank
+# %% wrong: versions are not compared => generality not-version  from: in the order of the table
+# -     if (rank := odd([note["torch"] for note in notes])) is not None:
+# -         return "version", rank, 0
+#       if any(code for _, _, code in exits):
+# -         rank = odd([note["doing"] for note in notes])
+# +         rank = odd([note["doing"] for note in notes]) or 0
 
+# %% wrong: everybody in a collective is a hang => generality not-mismatched  from: in the order of the table
+# -         kind = "hung" if notes[rank]["doing"] in ("data", "compute", "checkpoint") else "mismatched"
+# +         kind = "hung"
 
-def what_happened(notes, exits):
-    def odd(values):
-        usual = Counter(values).most_common(1)[0][0]
-        return next((rank for rank, value in enumerate(values) if value != usual), None)
-
-    if (rank := odd([note["torch"] for note in notes])) is not None:
-        return "version", rank, 0
-    first = min(seen for seen, _, _ in exits)
-    for seen, pid, code in exits:
-        if code == -9 and seen == first:
-            return next(("killed", note["rank"], note["step"]) for note in notes if note["pid"] == pid)
-    if any(code for _, _, code in exits):
-        rank = odd([note["doing"] for note in notes])
-        kind = "hung" if notes[rank]["doing"] in ("data", "compute", "checkpoint") else "mismatched"
-        return kind, rank, notes[rank]["step"]
-    for step, sums in enumerate(zip(*(note["checksums"] for note in notes), strict=True)):
-        if (rank := odd(sums)) is not None:
-            return "flipped", rank, step
-    for note in notes:
-        others = [other["work"] for other in notes if other is not note]
-        slow = [mine >= 3 * median(work[step] for work in others) for step, mine in enumerate(note["work"])]
-        if all(slow[-3:]):
-            return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
-    return "none", None, None
-
-
-# %% wrong: checksums are not compared => values unnoticed
-
-
-def what_happened(notes, exits):
-    def odd(values):
-        usual = Counter(values).most_common(1)[0][0]
-        return next((rank for rank, value in enumerate(values) if value != usual), None)
-
-    notes = sorted(notes, key=lambda note: note["rank"])
-    if (rank := odd([note["torch"] for note in notes])) is not None:
-        return "version", rank, 0
-    first = min(seen for seen, _, _ in exits)
-    for seen, pid, code in exits:
-        if code == -9 and seen == first:
-            return next(("killed", note["rank"], note["step"]) for note in notes if note["pid"] == pid)
-    if any(code for _, _, code in exits):
-        rank = odd([note["doing"] for note in notes])
-        kind = "hung" if notes[rank]["doing"] in ("data", "compute", "checkpoint") else "mismatched"
-        return kind, rank, notes[rank]["step"]
-    for note in notes:
-        others = [other["work"] for other in notes if other is not note]
-        slow = [mine >= 3 * median(work[step] for work in others) for step, mine in enumerate(note["work"])]
-        if all(slow[-3:]):
-            return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
-    return "none", None, None
-
-
-# %% wrong: only the last checksums => values wrong-step
-
-
-def what_happened(notes, exits):
-    def odd(values):
-        usual = Counter(values).most_common(1)[0][0]
-        return next((rank for rank, value in enumerate(values) if value != usual), None)
-
-    notes = sorted(notes, key=lambda note: note["rank"])
-    if (rank := odd([note["torch"] for note in notes])) is not None:
-        return "version", rank, 0
-    first = min(seen for seen, _, _ in exits)
-    for seen, pid, code in exits:
-        if code == -9 and seen == first:
-            return next(("killed", note["rank"], note["step"]) for note in notes if note["pid"] == pid)
-    if any(code for _, _, code in exits):
-        rank = odd([note["doing"] for note in notes])
-        kind = "hung" if notes[rank]["doing"] in ("data", "compute", "checkpoint") else "mismatched"
-        return kind, rank, notes[rank]["step"]
-    for step, sums in enumerate(zip(*(note["checksums"] for note in notes), strict=True)):
-        if (rank := odd(sums)) is not None:
-            return "flipped", rank, len(notes[0]["checksums"]) - 1
-    for note in notes:
-        others = [other["work"] for other in notes if other is not note]
-        slow = [mine >= 3 * median(work[step] for work in others) for step, mine in enumerate(note["work"])]
-        if all(slow[-3:]):
-            return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
-    return "none", None, None
-
-
-# %% wrong: rank 0 is the one that is right => generality wrong-rank
-
-
-def what_happened(notes, exits):
-    def odd(values):
-        usual = values[0]
-        return next((rank for rank, value in enumerate(values) if value != usual), None)
-
-    notes = sorted(notes, key=lambda note: note["rank"])
-    if (rank := odd([note["torch"] for note in notes])) is not None:
-        return "version", rank, 0
-    first = min(seen for seen, _, _ in exits)
-    for seen, pid, code in exits:
-        if code == -9 and seen == first:
-            return next(("killed", note["rank"], note["step"]) for note in notes if note["pid"] == pid)
-    if any(code for _, _, code in exits):
-        rank = odd([note["doing"] for note in notes])
-        kind = "hung" if notes[rank]["doing"] in ("data", "compute", "checkpoint") else "mismatched"
-        return kind, rank, notes[rank]["step"]
-    for step, sums in enumerate(zip(*(note["checksums"] for note in notes), strict=True)):
-        if (rank := odd(sums)) is not None:
-            return "flipped", rank, step
-    for note in notes:
-        others = [other["work"] for other in notes if other is not note]
-        slow = [mine >= 3 * median(work[step] for work in others) for step, mine in enumerate(note["work"])]
-        if all(slow[-3:]):
-            return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
-    return "none", None, None
-
-
-# %% wrong: times are not looked at => generality unnoticed
-
-
-def what_happened(notes, exits):
-    def odd(values):
-        usual = Counter(values).most_common(1)[0][0]
-        return next((rank for rank, value in enumerate(values) if value != usual), None)
-
-    notes = sorted(notes, key=lambda note: note["rank"])
-    if (rank := odd([note["torch"] for note in notes])) is not None:
-        return "version", rank, 0
-    first = min(seen for seen, _, _ in exits)
-    for seen, pid, code in exits:
-        if code == -9 and seen == first:
-            return next(("killed", note["rank"], note["step"]) for note in notes if note["pid"] == pid)
-    if any(code for _, _, code in exits):
-        rank = odd([note["doing"] for note in notes])
-        kind = "hung" if notes[rank]["doing"] in ("data", "compute", "checkpoint") else "mismatched"
-        return kind, rank, notes[rank]["step"]
-    for step, sums in enumerate(zip(*(note["checksums"] for note in notes), strict=True)):
-        if (rank := odd(sums)) is not None:
-            return "flipped", rank, step
-    return "none", None, None
-
-
-# %% wrong: one slow step is enough => values false-alarm
-
-
-def what_happened(notes, exits):
-    def odd(values):
-        usual = Counter(values).most_common(1)[0][0]
-        return next((rank for rank, value in enumerate(values) if value != usual), None)
-
-    notes = sorted(notes, key=lambda note: note["rank"])
-    if (rank := odd([note["torch"] for note in notes])) is not None:
-        return "version", rank, 0
-    first = min(seen for seen, _, _ in exits)
-    for seen, pid, code in exits:
-        if code == -9 and seen == first:
-            return next(("killed", note["rank"], note["step"]) for note in notes if note["pid"] == pid)
-    if any(code for _, _, code in exits):
-        rank = odd([note["doing"] for note in notes])
-        kind = "hung" if notes[rank]["doing"] in ("data", "compute", "checkpoint") else "mismatched"
-        return kind, rank, notes[rank]["step"]
-    for step, sums in enumerate(zip(*(note["checksums"] for note in notes), strict=True)):
-        if (rank := odd(sums)) is not None:
-            return "flipped", rank, step
-    for note in notes:
-        others = [other["work"] for other in notes if other is not note]
-        slow = [mine >= 3 * median(work[step] for work in others) for step, mine in enumerate(note["work"])]
-        if any(slow):
-            return "slow", note["rank"], slow.index(True)
-    return "none", None, None
-
-
-# %% wrong: the slowest rank is always slow => values false-alarm
-
-
-def what_happened(notes, exits):
-    def odd(values):
-        usual = Counter(values).most_common(1)[0][0]
-        return next((rank for rank, value in enumerate(values) if value != usual), None)
-
-    notes = sorted(notes, key=lambda note: note["rank"])
-    if (rank := odd([note["torch"] for note in notes])) is not None:
-        return "version", rank, 0
-    first = min(seen for seen, _, _ in exits)
-    for seen, pid, code in exits:
-        if code == -9 and seen == first:
-            return next(("killed", note["rank"], note["step"]) for note in notes if note["pid"] == pid)
-    if any(code for _, _, code in exits):
-        rank = odd([note["doing"] for note in notes])
-        kind = "hung" if notes[rank]["doing"] in ("data", "compute", "checkpoint") else "mismatched"
-        return kind, rank, notes[rank]["step"]
-    for step, sums in enumerate(zip(*(note["checksums"] for note in notes), strict=True)):
-        if (rank := odd(sums)) is not None:
-            return "flipped", rank, step
-    slowest = max(notes, key=lambda note: median(note["work"]))
-    return "slow", slowest["rank"], 0
-    return "none", None, None
-
-
-# %% wrong: who is slow is asked before who failed => generality not-flipped
-
-
-def what_happened(notes, exits):
-    def odd(values):
-        usual = Counter(values).most_common(1)[0][0]
-        return next((rank for rank, value in enumerate(values) if value != usual), None)
-
-    notes = sorted(notes, key=lambda note: note["rank"])
-    if (rank := odd([note["torch"] for note in notes])) is not None:
-        return "version", rank, 0
-    for note in notes:
-        others = [other["work"] for other in notes if other is not note]
-        slow = [
-            mine >= 3 * median((work[step:] or [1.0])[0] for work in others) for step, mine in enumerate(note["work"])
-        ]
-        if len(slow) > 3 and all(slow[-3:]):
-            return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
-    first = min(seen for seen, _, _ in exits)
-    for seen, pid, code in exits:
-        if code == -9 and seen == first:
-            return next(("killed", note["rank"], note["step"]) for note in notes if note["pid"] == pid)
-    if any(code for _, _, code in exits):
-        rank = odd([note["doing"] for note in notes])
-        kind = "hung" if notes[rank]["doing"] in ("data", "compute", "checkpoint") else "mismatched"
-        return kind, rank, notes[rank]["step"]
-    for step, sums in enumerate(zip(*(note["checksums"] for note in notes), strict=True)):
-        if (rank := odd(sums)) is not None:
-            return "flipped", rank, step
-    return "none", None, None
-
-
-# %% wrong: versions are not compared => generality not-version
-
-
-def what_happened(notes, exits):
-    def odd(values):
-        usual = Counter(values).most_common(1)[0][0]
-        return next((rank for rank, value in enumerate(values) if value != usual), None)
-
-    notes = sorted(notes, key=lambda note: note["rank"])
-    first = min(seen for seen, _, _ in exits)
-    for seen, pid, code in exits:
-        if code == -9 and seen == first:
-            return next(("killed", note["rank"], note["step"]) for note in notes if note["pid"] == pid)
-    if any(code for _, _, code in exits):
-        rank = odd([note["doing"] for note in notes]) or 0
-        kind = "hung" if notes[rank]["doing"] in ("data", "compute", "checkpoint") else "mismatched"
-        return kind, rank, notes[rank]["step"]
-    for step, sums in enumerate(zip(*(note["checksums"] for note in notes), strict=True)):
-        if (rank := odd(sums)) is not None:
-            return "flipped", rank, step
-    for note in notes:
-        others = [other["work"] for other in notes if other is not note]
-        slow = [mine >= 3 * median(work[step] for work in others) for step, mine in enumerate(note["work"])]
-        if all(slow[-3:]):
-            return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
-    return "none", None, None
-
-
-# %% wrong: everybody in a collective is a hang => generality not-mismatched
-
-
-def what_happened(notes, exits):
-    def odd(values):
-        usual = Counter(values).most_common(1)[0][0]
-        return next((rank for rank, value in enumerate(values) if value != usual), None)
-
-    notes = sorted(notes, key=lambda note: note["rank"])
-    if (rank := odd([note["torch"] for note in notes])) is not None:
-        return "version", rank, 0
-    first = min(seen for seen, _, _ in exits)
-    for seen, pid, code in exits:
-        if code == -9 and seen == first:
-            return next(("killed", note["rank"], note["step"]) for note in notes if note["pid"] == pid)
-    if any(code for _, _, code in exits):
-        rank = odd([note["doing"] for note in notes])
-        kind = "hung"
-        return kind, rank, notes[rank]["step"]
-    for step, sums in enumerate(zip(*(note["checksums"] for note in notes), strict=True)):
-        if (rank := odd(sums)) is not None:
-            return "flipped", rank, step
-    for note in notes:
-        others = [other["work"] for other in notes if other is not note]
-        slow = [mine >= 3 * median(work[step] for work in others) for step, mine in enumerate(note["work"])]
-        if all(slow[-3:]):
-            return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
-    return "none", None, None
-
-
-# %% wrong: hangs only in computing => generality not-hung
-
-
-def what_happened(notes, exits):
-    def odd(values):
-        usual = Counter(values).most_common(1)[0][0]
-        return next((rank for rank, value in enumerate(values) if value != usual), None)
-
-    notes = sorted(notes, key=lambda note: note["rank"])
-    if (rank := odd([note["torch"] for note in notes])) is not None:
-        return "version", rank, 0
-    first = min(seen for seen, _, _ in exits)
-    for seen, pid, code in exits:
-        if code == -9 and seen == first:
-            return next(("killed", note["rank"], note["step"]) for note in notes if note["pid"] == pid)
-    if any(code for _, _, code in exits):
-        rank = odd([note["doing"] for note in notes])
-        kind = "hung" if notes[rank]["doing"] == "compute" else "mismatched"
-        return kind, rank, notes[rank]["step"]
-    for step, sums in enumerate(zip(*(note["checksums"] for note in notes), strict=True)):
-        if (rank := odd(sums)) is not None:
-            return "flipped", rank, step
-    for note in notes:
-        others = [other["work"] for other in notes if other is not note]
-        slow = [mine >= 3 * median(work[step] for work in others) for step, mine in enumerate(note["work"])]
-        if all(slow[-3:]):
-            return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
-    return "none", None, None
+# %% wrong: hangs only in computing => generality not-hung  from: in the order of the table
+# -         kind = "hung" if notes[rank]["doing"] in ("data", "compute", "checkpoint") else "mismatched"
+# +         kind = "hung" if notes[rank]["doing"] == "compute" else "mismatched"
 
 
 # %% wrong: left as it is => not-answered
-
-
 def what_happened(notes, exits):
     raise NotImplementedError
 
 
-# %% half: right of all that is shown => 2.45
-
-
-def what_happened(notes, exits):
-    def odd(values):
-        usual = Counter(values).most_common(1)[0][0]
-        return next((rank for rank, value in enumerate(values) if value != usual), None)
-
-    notes = sorted(notes, key=lambda note: note["rank"])
-    if (rank := odd([note["torch"] for note in notes])) is not None:
-        return "version", rank, 0
-    first = min(seen for seen, _, _ in exits)
-    for seen, pid, code in exits:
-        if code == -9:
-            return next(("killed", note["rank"], note["step"]) for note in notes if note["pid"] == pid)
-    if any(code for _, _, code in exits):
-        rank = odd([note["doing"] for note in notes])
-        kind = "hung" if notes[rank]["doing"] in ("data", "compute", "checkpoint") else "mismatched"
-        return kind, rank, notes[rank]["step"]
-    for step, sums in enumerate(zip(*(note["checksums"] for note in notes), strict=True)):
-        if (rank := odd(sums)) is not None:
-            return "flipped", rank, step
-    for note in notes:
-        others = [other["work"] for other in notes if other is not note]
-        slow = [mine >= 3 * median(work[step] for work in others) for step, mine in enumerate(note["work"])]
-        if all(slow[-3:]):
-            return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
-    return "none", None, None
-
-
 # %% wrong: weights before who failed => generality -
-
-
 def what_happened(notes, exits):
     return asked(notes, exits, order="version flipped killed stuck slow")
 
 
 # %% wrong: versions after what ended the run => generality not-version
-
-
 def what_happened(notes, exits):
     return asked(notes, exits, order="killed stuck version flipped slow")
 
 
 # %% wrong: twice the others is slow => generality false-alarm
-
-
 def what_happened(notes, exits):
     return asked(notes, exits, times=2)
 
 
 # %% wrong: more than three times => generality unnoticed
-
-
 def what_happened(notes, exits):
     return asked(notes, exits, over=lambda mine, limit: mine > limit)
 
 
 # %% wrong: two steps are enough => generality false-alarm
-
-
 def what_happened(notes, exits):
     return asked(notes, exits, last=2)
 
 
 # %% wrong: four steps at least => generality unnoticed
-
-
 def what_happened(notes, exits):
     return asked(notes, exits, last=4)
 
 
 # %% wrong: the median of all => generality unnoticed
-
-
 def what_happened(notes, exits):
     return asked(notes, exits, others_of=lambda notes, note: notes)
 
 
 # %% wrong: the step in which the others wait => generality wrong-step
-
-
 def what_happened(notes, exits):
     kind, rank, step = asked(notes, exits)
     return (kind, rank, max(note["step"] for note in notes)) if kind == "hung" else (kind, rank, step)
 
 
 # %% wrong: the first step ever that was slow => generality wrong-step
-
-
 def what_happened(notes, exits):
     kind, rank, step = asked(notes, exits)
     if kind != "slow":
@@ -613,3 +245,8 @@ def what_happened(notes, exits):
         rank,
         next(step for step in range(len(mine)) if mine[step] >= 3 * median(work[step] for work in others)),
     )
+
+
+# %% half: right of all that is shown => 2.45  from: in the order of the table
+# -         if code == -9 and seen == first:
+# +         if code == -9:

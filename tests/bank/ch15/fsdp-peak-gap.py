@@ -1,8 +1,4 @@
-"""Answers to fsdp-peak-gap: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 # %% right: a function of the unit
-
-
 def fsdp_peak(job):
     units, ranks, width = job["units"], job["ranks"], job["width"]
 
@@ -21,8 +17,6 @@ def fsdp_peak(job):
 
 
 # %% right: walking back, with running sums
-
-
 def fsdp_peak(job):
     units, acts = job["units"], list(job["activations"])
     state = (4 + 8) * (sum(units) + job["rest"]) / job["ranks"]
@@ -43,382 +37,85 @@ def fsdp_peak(job):
     return best
 
 
-# %% wrong: the most of each part => values most-of-each
-
-
-def fsdp_peak(job):
-    units, ranks, width = job["units"], job["ranks"], job["width"]
-
-    def during(u):
-        first = max(u - 1, 0) if job["reshard"] else 0
-        return {
-            "state": 12 * (sum(units) + job["rest"]) / ranks,
-            "gradients": 4 * sum(units[u + 1 :]) / ranks,
-            "gathered": width * (sum(units[first : u + 1]) + job["rest"]),
-            "whole gradient": width * units[u],
-            "activations": sum(job["activations"][: u + 1]),
-            "work": job["work"][u],
-        }
-
-    moments = [during(u) for u in range(len(units))]
-    return {name: max(each[name] for each in moments) for name in moments[0]}
-
-
-# %% wrong: one unit is gathered => values one-gathered
-
-
-def fsdp_peak(job):
-    units, ranks, width = job["units"], job["ranks"], job["width"]
-
-    def during(u):
-        first = u if job["reshard"] else 0
-        return {
-            "state": 12 * (sum(units) + job["rest"]) / ranks,
-            "gradients": 4 * sum(units[u + 1 :]) / ranks,
-            "gathered": width * (sum(units[first : u + 1]) + job["rest"]),
-            "whole gradient": width * units[u],
-            "activations": sum(job["activations"][: u + 1]),
-            "work": job["work"][u],
-        }
-
-    return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
-
-
-# %% wrong: always resharded => values not-kept
-
-
-def fsdp_peak(job):
-    units, ranks, width = job["units"], job["ranks"], job["width"]
-
-    def during(u):
-        first = max(u - 1, 0)
-        return {
-            "state": 12 * (sum(units) + job["rest"]) / ranks,
-            "gradients": 4 * sum(units[u + 1 :]) / ranks,
-            "gathered": width * (sum(units[first : u + 1]) + job["rest"]),
-            "whole gradient": width * units[u],
-            "activations": sum(job["activations"][: u + 1]),
-            "work": job["work"][u],
-        }
-
-    return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
-
-
-# %% wrong: never resharded => values kept
-
-
-def fsdp_peak(job):
-    units, ranks, width = job["units"], job["ranks"], job["width"]
-
-    def during(u):
-        first = 0
-        return {
-            "state": 12 * (sum(units) + job["rest"]) / ranks,
-            "gradients": 4 * sum(units[u + 1 :]) / ranks,
-            "gathered": width * (sum(units[first : u + 1]) + job["rest"]),
-            "whole gradient": width * units[u],
-            "activations": sum(job["activations"][: u + 1]),
-            "work": job["work"][u],
-        }
-
-    return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
-
-
-# %% wrong: the rest is not gathered => values rest-not-gathered
-
-
-def fsdp_peak(job):
-    units, ranks, width = job["units"], job["ranks"], job["width"]
-
-    def during(u):
-        first = max(u - 1, 0) if job["reshard"] else 0
-        return {
-            "state": 12 * (sum(units) + job["rest"]) / ranks,
-            "gradients": 4 * sum(units[u + 1 :]) / ranks,
-            "gathered": width * sum(units[first : u + 1]),
-            "whole gradient": width * units[u],
-            "activations": sum(job["activations"][: u + 1]),
-            "work": job["work"][u],
-        }
-
-    return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
-
-
-# %% wrong: the rest has no state => values state-without-rest
-
-
-def fsdp_peak(job):
-    units, ranks, width = job["units"], job["ranks"], job["width"]
-
-    def during(u):
-        first = max(u - 1, 0) if job["reshard"] else 0
-        return {
-            "state": 12 * sum(units) / ranks,
-            "gradients": 4 * sum(units[u + 1 :]) / ranks,
-            "gathered": width * (sum(units[first : u + 1]) + job["rest"]),
-            "whole gradient": width * units[u],
-            "activations": sum(job["activations"][: u + 1]),
-            "work": job["work"][u],
-        }
-
-    return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
-
-
-# %% wrong: state is not sharded => values not-shared-out
-
-
-def fsdp_peak(job):
-    units, ranks, width = job["units"], job["ranks"], job["width"]
-
-    def during(u):
-        first = max(u - 1, 0) if job["reshard"] else 0
-        return {
-            "state": 12 * (sum(units) + job["rest"]),
-            "gradients": 4 * sum(units[u + 1 :]),
-            "gathered": width * (sum(units[first : u + 1]) + job["rest"]),
-            "whole gradient": width * units[u],
-            "activations": sum(job["activations"][: u + 1]),
-            "work": job["work"][u],
-        }
-
-    return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
-
-
-# %% wrong: weights are kept in 16 bits => values state-narrow
-
-
-def fsdp_peak(job):
-    units, ranks, width = job["units"], job["ranks"], job["width"]
-
-    def during(u):
-        first = max(u - 1, 0) if job["reshard"] else 0
-        return {
-            "state": (width + 8) * (sum(units) + job["rest"]) / ranks,
-            "gradients": 4 * sum(units[u + 1 :]) / ranks,
-            "gathered": width * (sum(units[first : u + 1]) + job["rest"]),
-            "whole gradient": width * units[u],
-            "activations": sum(job["activations"][: u + 1]),
-            "work": job["work"][u],
-        }
-
-    return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
-
-
-# %% wrong: gradients are kept in 16 bits => values gradients-narrow
-
-
-def fsdp_peak(job):
-    units, ranks, width = job["units"], job["ranks"], job["width"]
-
-    def during(u):
-        first = max(u - 1, 0) if job["reshard"] else 0
-        return {
-            "state": 12 * (sum(units) + job["rest"]) / ranks,
-            "gradients": width * sum(units[u + 1 :]) / ranks,
-            "gathered": width * (sum(units[first : u + 1]) + job["rest"]),
-            "whole gradient": width * units[u],
-            "activations": sum(job["activations"][: u + 1]),
-            "work": job["work"][u],
-        }
-
-    return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
-
-
-# %% wrong: gathered in 32 bits => values always-wide
-
-
-def fsdp_peak(job):
-    units, ranks, width = job["units"], job["ranks"], job["width"]
-
-    def during(u):
-        first = max(u - 1, 0) if job["reshard"] else 0
-        return {
-            "state": 12 * (sum(units) + job["rest"]) / ranks,
-            "gradients": 4 * sum(units[u + 1 :]) / ranks,
-            "gathered": 4 * (sum(units[first : u + 1]) + job["rest"]),
-            "whole gradient": 4 * units[u],
-            "activations": sum(job["activations"][: u + 1]),
-            "work": job["work"][u],
-        }
-
-    return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
-
-
-# %% wrong: all gradients from the beginning => values all-gradients
-
-
-def fsdp_peak(job):
-    units, ranks, width = job["units"], job["ranks"], job["width"]
-
-    def during(u):
-        first = max(u - 1, 0) if job["reshard"] else 0
-        return {
-            "state": 12 * (sum(units) + job["rest"]) / ranks,
-            "gradients": 4 * sum(units) / ranks,
-            "gathered": width * (sum(units[first : u + 1]) + job["rest"]),
-            "whole gradient": width * units[u],
-            "activations": sum(job["activations"][: u + 1]),
-            "work": job["work"][u],
-        }
-
-    return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
-
-
-# %% wrong: a share of the whole gradient => values share-of-gradient
-
-
-def fsdp_peak(job):
-    units, ranks, width = job["units"], job["ranks"], job["width"]
-
-    def during(u):
-        first = max(u - 1, 0) if job["reshard"] else 0
-        return {
-            "state": 12 * (sum(units) + job["rest"]) / ranks,
-            "gradients": 4 * sum(units[u + 1 :]) / ranks,
-            "gathered": width * (sum(units[first : u + 1]) + job["rest"]),
-            "whole gradient": width * units[u] / ranks,
-            "activations": sum(job["activations"][: u + 1]),
-            "work": job["work"][u],
-        }
-
-    return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
-
-
-# %% wrong: activations of what is done => values activations-of-done
-
-
-def fsdp_peak(job):
-    units, ranks, width = job["units"], job["ranks"], job["width"]
-
-    def during(u):
-        first = max(u - 1, 0) if job["reshard"] else 0
-        return {
-            "state": 12 * (sum(units) + job["rest"]) / ranks,
-            "gradients": 4 * sum(units[u + 1 :]) / ranks,
-            "gathered": width * (sum(units[first : u + 1]) + job["rest"]),
-            "whole gradient": width * units[u],
-            "activations": sum(job["activations"][u:]),
-            "work": job["work"][u],
-        }
-
-    return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
-
-
-# %% wrong: all units' work => values all-work
-
-
-def fsdp_peak(job):
-    units, ranks, width = job["units"], job["ranks"], job["width"]
-
-    def during(u):
-        first = max(u - 1, 0) if job["reshard"] else 0
-        return {
-            "state": 12 * (sum(units) + job["rest"]) / ranks,
-            "gradients": 4 * sum(units[u + 1 :]) / ranks,
-            "gathered": width * (sum(units[first : u + 1]) + job["rest"]),
-            "whole gradient": width * units[u],
-            "activations": sum(job["activations"][: u + 1]),
-            "work": sum(job["work"]),
-        }
-
-    return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
-
-
-# %% wrong: the next one up => values wrong-neighbour
-
-
-def fsdp_peak(job):
-    units, ranks, width = job["units"], job["ranks"], job["width"]
-
-    def during(u):
-        first, last = (u, u + 2) if job["reshard"] else (0, u + 1)
-        return {
-            "state": 12 * (sum(units) + job["rest"]) / ranks,
-            "gradients": 4 * sum(units[u + 1 :]) / ranks,
-            "gathered": width * (sum(units[first:last]) + job["rest"]),
-            "whole gradient": width * units[u],
-            "activations": sum(job["activations"][: u + 1]),
-            "work": job["work"][u],
-        }
-
-    return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
-
-
-# %% wrong: always the beginning of the backward pass => values always-the-last
-
-
-def fsdp_peak(job):
-    units, ranks, width = job["units"], job["ranks"], job["width"]
-
-    def during(u):
-        first = max(u - 1, 0) if job["reshard"] else 0
-        return {
-            "state": 12 * (sum(units) + job["rest"]) / ranks,
-            "gradients": 4 * sum(units[u + 1 :]) / ranks,
-            "gathered": width * (sum(units[first : u + 1]) + job["rest"]),
-            "whole gradient": width * units[u],
-            "activations": sum(job["activations"][: u + 1]),
-            "work": job["work"][u],
-        }
-
-    return during(len(units) - 1)
-
-
-# %% wrong: one number => values wrong-shape
-
-
-def fsdp_peak(job):
-    units, ranks, width = job["units"], job["ranks"], job["width"]
-
-    def during(u):
-        first = max(u - 1, 0) if job["reshard"] else 0
-        return {
-            "state": 12 * (sum(units) + job["rest"]) / ranks,
-            "gradients": 4 * sum(units[u + 1 :]) / ranks,
-            "gathered": width * (sum(units[first : u + 1]) + job["rest"]),
-            "whole gradient": width * units[u],
-            "activations": sum(job["activations"][: u + 1]),
-            "work": job["work"][u],
-        }
-
-    return max(sum(during(u).values()) for u in range(len(units)))
-
-
-# %% wrong: state with gradients => values state-with-gradients
-
-
-def fsdp_peak(job):
-    units, ranks, width = job["units"], job["ranks"], job["width"]
-
-    def during(u):
-        first = max(u - 1, 0) if job["reshard"] else 0
-        return {
-            "state": 16 * (sum(units) + job["rest"]) / ranks,
-            "gradients": 4 * sum(units[u + 1 :]) / ranks,
-            "gathered": width * (sum(units[first : u + 1]) + job["rest"]),
-            "whole gradient": width * units[u],
-            "activations": sum(job["activations"][: u + 1]),
-            "work": job["work"][u],
-        }
-
-    return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
-
-
-# %% wrong: activations of unit u alone => values -
-
-
-def fsdp_peak(job):
-    units, ranks, width = job["units"], job["ranks"], job["width"]
-
-    def during(u):
-        first = max(u - 1, 0) if job["reshard"] else 0
-        return {
-            "state": 12 * (sum(units) + job["rest"]) / ranks,
-            "gradients": 4 * sum(units[u + 1 :]) / ranks,
-            "gathered": width * (sum(units[first : u + 1]) + job["rest"]),
-            "whole gradient": width * units[u],
-            "activations": job["activations"][u],
-            "work": job["work"][u],
-        }
-
-    return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
+# %% wrong: the most of each part => values most-of-each  from: a function of the unit
+# -     return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
+# +     moments = [during(u) for u in range(len(units))]
+# +     return {name: max(each[name] for each in moments) for name in moments[0]}
+
+# %% wrong: one unit is gathered => values one-gathered  from: a function of the unit
+# -         first = max(u - 1, 0) if job["reshard"] else 0
+# +         first = u if job["reshard"] else 0
+
+# %% wrong: always resharded => values not-kept  from: a function of the unit
+# -         first = max(u - 1, 0) if job["reshard"] else 0
+# +         first = max(u - 1, 0)
+
+# %% wrong: never resharded => values kept  from: a function of the unit
+# -         first = max(u - 1, 0) if job["reshard"] else 0
+# +         first = 0
+
+# %% wrong: the rest is not gathered => values rest-not-gathered  from: a function of the unit
+# -             "gathered": width * (sum(units[first : u + 1]) + job["rest"]),
+# +             "gathered": width * sum(units[first : u + 1]),
+
+# %% wrong: the rest has no state => values state-without-rest  from: a function of the unit
+# -             "state": 12 * (sum(units) + job["rest"]) / ranks,
+# +             "state": 12 * sum(units) / ranks,
+
+# %% wrong: state is not sharded => values not-shared-out  from: a function of the unit
+# -             "state": 12 * (sum(units) + job["rest"]) / ranks,
+# -             "gradients": 4 * sum(units[u + 1 :]) / ranks,
+# +             "state": 12 * (sum(units) + job["rest"]),
+# +             "gradients": 4 * sum(units[u + 1 :]),
+
+# %% wrong: weights are kept in 16 bits => values state-narrow  from: a function of the unit
+# -             "state": 12 * (sum(units) + job["rest"]) / ranks,
+# +             "state": (width + 8) * (sum(units) + job["rest"]) / ranks,
+
+# %% wrong: gradients are kept in 16 bits => values gradients-narrow  from: a function of the unit
+# -             "gradients": 4 * sum(units[u + 1 :]) / ranks,
+# +             "gradients": width * sum(units[u + 1 :]) / ranks,
+
+# %% wrong: gathered in 32 bits => values always-wide  from: a function of the unit
+# -             "gathered": width * (sum(units[first : u + 1]) + job["rest"]),
+# -             "whole gradient": width * units[u],
+# +             "gathered": 4 * (sum(units[first : u + 1]) + job["rest"]),
+# +             "whole gradient": 4 * units[u],
+
+# %% wrong: all gradients from the beginning => values all-gradients  from: a function of the unit
+# -             "gradients": 4 * sum(units[u + 1 :]) / ranks,
+# +             "gradients": 4 * sum(units) / ranks,
+
+# %% wrong: a share of the whole gradient => values share-of-gradient  from: a function of the unit
+# -             "whole gradient": width * units[u],
+# +             "whole gradient": width * units[u] / ranks,
+
+# %% wrong: activations of what is done => values activations-of-done  from: a function of the unit
+# -             "activations": sum(job["activations"][: u + 1]),
+# +             "activations": sum(job["activations"][u:]),
+
+# %% wrong: all units' work => values all-work  from: a function of the unit
+# -             "work": job["work"][u],
+# +             "work": sum(job["work"]),
+
+# %% wrong: the next one up => values wrong-neighbour  from: a function of the unit
+# -         first = max(u - 1, 0) if job["reshard"] else 0
+# +         first, last = (u, u + 2) if job["reshard"] else (0, u + 1)
+# -             "gathered": width * (sum(units[first : u + 1]) + job["rest"]),
+# +             "gathered": width * (sum(units[first:last]) + job["rest"]),
+
+# %% wrong: always the beginning of the backward pass => values always-the-last  from: a function of the unit
+# -     return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
+# +     return during(len(units) - 1)
+
+# %% wrong: one number => values wrong-shape  from: a function of the unit
+# -     return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
+# +     return max(sum(during(u).values()) for u in range(len(units)))
+
+# %% wrong: state with gradients => values state-with-gradients  from: a function of the unit
+# -             "state": 12 * (sum(units) + job["rest"]) / ranks,
+# +             "state": 16 * (sum(units) + job["rest"]) / ranks,
+
+# %% wrong: activations of unit u alone => values -  from: a function of the unit
+# -             "activations": sum(job["activations"][: u + 1]),
+# +             "activations": job["activations"][u],

@@ -1,5 +1,3 @@
-"""Answers to held-out-message: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import math
 import statistics
 
@@ -37,8 +35,6 @@ def ratios(predict):
 
 
 # %% right: all cuts, relative errors
-
-
 def predict_seconds(rows, nbytes):
     pts = sorted((row["nbytes"], statistics.median(row["seconds"])) for row in rows)
     n, t = (np.array(each, dtype=float) for each in zip(*pts, strict=True))
@@ -64,8 +60,6 @@ def held_out(rows):
 
 
 # %% right: one line unless two are far better, solved by hand
-
-
 def predict_seconds(rows, nbytes):
     data = sorted((float(row["nbytes"]), sorted(row["seconds"])[len(row["seconds"]) // 2]) for row in rows)
 
@@ -100,9 +94,18 @@ def held_out(rows):
     return found
 
 
+# %% right: a line through the two nearest sizes
+def predict_seconds(rows, nbytes):
+    n, t = points(rows)
+    right = min(max(int(np.searchsorted(n, nbytes)), 1), len(n) - 1)
+    share = (nbytes - n[right - 1]) / (n[right] - n[right - 1])
+    return float(t[right - 1] + share * (t[right] - t[right - 1]))
+
+
+held_out = ratios(predict_seconds)
+
+
 # %% wrong: least squares on raw seconds => values raw-seconds
-
-
 def predict_seconds(rows, nbytes):
     n, t = points(rows)
     slope, alpha = np.polyfit(n, t, 1)
@@ -111,29 +114,21 @@ def predict_seconds(rows, nbytes):
 
 held_out = ratios(predict_seconds)
 
-# %% wrong: one line through both regimes => values one-regime
 
+# %% wrong: one line through both regimes => values one-regime  from: least squares on raw seconds
+# -     slope, alpha = np.polyfit(n, t, 1)
+# +     (alpha, slope), _ = line(n, t, 1 / t)
 
-def predict_seconds(rows, nbytes):
-    n, t = points(rows)
-    (alpha, slope), _ = line(n, t, 1 / t)
-    return float(alpha + slope * nbytes)
-
-
-held_out = ratios(predict_seconds)
 
 # %% wrong: raw seconds within regimes => values raw-seconds
-
-
 def predict_seconds(rows, nbytes):
     return by_cuts(rows, nbytes, raw=True)
 
 
 held_out = ratios(predict_seconds)
 
+
 # %% wrong: the mean of the repeats => values mean
-
-
 def predict_seconds(rows, nbytes):
     return by_cuts(rows, nbytes, statistics.fmean)
 
@@ -146,18 +141,12 @@ def held_out(rows):
     }
 
 
-# %% wrong: the first repeat => values first-repeat
+# %% wrong: the first repeat => values first-repeat  from: raw seconds within regimes
+# -     return by_cuts(rows, nbytes, raw=True)
+# +     return by_cuts(rows, nbytes, lambda seconds: seconds[0])
 
-
-def predict_seconds(rows, nbytes):
-    return by_cuts(rows, nbytes, lambda seconds: seconds[0])
-
-
-held_out = ratios(predict_seconds)
 
 # %% wrong: a line through the two largest => values largest-two
-
-
 def predict_seconds(rows, nbytes):
     n, t = points(rows)
     slope = (t[-1] - t[-2]) / (n[-1] - n[-2])
@@ -166,29 +155,19 @@ def predict_seconds(rows, nbytes):
 
 held_out = ratios(predict_seconds)
 
-# %% wrong: the rate of the largest => values rate-of-largest
 
+# %% wrong: the rate of the largest => values rate-of-largest  from: least squares on raw seconds
+# -     slope, alpha = np.polyfit(n, t, 1)
+# -     return float(alpha + slope * nbytes)
+# +     return float(nbytes * t[-1] / n[-1])
 
-def predict_seconds(rows, nbytes):
-    n, t = points(rows)
-    return float(nbytes * t[-1] / n[-1])
+# %% wrong: straight between neighbours => values held-flat  from: least squares on raw seconds
+# -     slope, alpha = np.polyfit(n, t, 1)
+# -     return float(alpha + slope * nbytes)
+# +     return float(np.interp(nbytes, n, t))
 
-
-held_out = ratios(predict_seconds)
-
-# %% wrong: straight between neighbours => values held-flat
-
-
-def predict_seconds(rows, nbytes):
-    n, t = points(rows)
-    return float(np.interp(nbytes, n, t))
-
-
-held_out = ratios(predict_seconds)
 
 # %% wrong: fitted to what it predicts => protocol seen-before
-
-
 def predict_seconds(rows, nbytes):
     return by_cuts(rows, nbytes)
 
@@ -197,99 +176,36 @@ def held_out(rows):
     return {row["nbytes"]: predict_seconds(rows, row["nbytes"]) / statistics.median(row["seconds"]) for row in rows}
 
 
-# %% wrong: measured over measured => protocol too-good
+# %% wrong: measured over measured => protocol too-good  from: fitted to what it predicts
+# -     return {row["nbytes"]: predict_seconds(rows, row["nbytes"]) / statistics.median(row["seconds"]) for row in rows}
+# +     return {row["nbytes"]: 1.0 for row in rows}
 
+# %% wrong: measured over predicted => protocol upside-down  from: fitted to what it predicts
+# -     return {row["nbytes"]: predict_seconds(rows, row["nbytes"]) / statistics.median(row["seconds"]) for row in rows}
+# +     return {size: 1 / ratio for size, ratio in ratios(predict_seconds)(rows).items()}
 
-def predict_seconds(rows, nbytes):
-    return by_cuts(rows, nbytes)
+# %% wrong: errors for ratios => protocol difference  from: fitted to what it predicts
+# -     return {row["nbytes"]: predict_seconds(rows, row["nbytes"]) / statistics.median(row["seconds"]) for row in rows}
+# +     return {size: ratio - 1 for size, ratio in ratios(predict_seconds)(rows).items()}
 
+# %% wrong: a list of ratios => protocol wrong-shape  from: fitted to what it predicts
+# -     return {row["nbytes"]: predict_seconds(rows, row["nbytes"]) / statistics.median(row["seconds"]) for row in rows}
+# +     return list(ratios(predict_seconds)(rows).values())
 
-def held_out(rows):
-    return {row["nbytes"]: 1.0 for row in rows}
+# %% wrong: only sizes that fit well => protocol wrong-shape  from: fitted to what it predicts
+# -     return {row["nbytes"]: predict_seconds(rows, row["nbytes"]) / statistics.median(row["seconds"]) for row in rows}
+# +     return {size: ratio for size, ratio in ratios(predict_seconds)(rows).items() if 0.9 < ratio < 1.1}
 
+# %% wrong: the second function is not written => protocol not-answered  from: fitted to what it predicts
+# -     return {row["nbytes"]: predict_seconds(rows, row["nbytes"]) / statistics.median(row["seconds"]) for row in rows}
+# +     raise NotImplementedError
 
-# %% wrong: measured over predicted => protocol upside-down
-
-
-def predict_seconds(rows, nbytes):
-    return by_cuts(rows, nbytes)
-
-
-def held_out(rows):
-    return {size: 1 / ratio for size, ratio in ratios(predict_seconds)(rows).items()}
-
-
-# %% wrong: errors for ratios => protocol difference
-
-
-def predict_seconds(rows, nbytes):
-    return by_cuts(rows, nbytes)
-
-
-def held_out(rows):
-    return {size: ratio - 1 for size, ratio in ratios(predict_seconds)(rows).items()}
-
-
-# %% wrong: a list of ratios => protocol wrong-shape
-
-
-def predict_seconds(rows, nbytes):
-    return by_cuts(rows, nbytes)
-
-
-def held_out(rows):
-    return list(ratios(predict_seconds)(rows).values())
-
-
-# %% wrong: only sizes that fit well => protocol wrong-shape
-
-
-def predict_seconds(rows, nbytes):
-    return by_cuts(rows, nbytes)
-
-
-def held_out(rows):
-    return {size: ratio for size, ratio in ratios(predict_seconds)(rows).items() if 0.9 < ratio < 1.1}
-
-
-# %% wrong: the second function is not written => protocol not-answered
-
-
-def predict_seconds(rows, nbytes):
-    return by_cuts(rows, nbytes)
-
-
-def held_out(rows):
-    raise NotImplementedError
-
-
-# %% wrong: not written yet => not-answered
-
-
-def predict_seconds(rows, nbytes):
-    raise NotImplementedError
-
-
-def held_out(rows):
-    raise NotImplementedError
-
-
-# %% right: a line through the two nearest sizes
-
-
-def predict_seconds(rows, nbytes):
-    n, t = points(rows)
-    right = min(max(int(np.searchsorted(n, nbytes)), 1), len(n) - 1)
-    share = (nbytes - n[right - 1]) / (n[right] - n[right - 1])
-    return float(t[right - 1] + share * (t[right] - t[right - 1]))
-
-
-held_out = ratios(predict_seconds)
+# %% wrong: not written yet => not-answered  from: the second function is not written
+# -     return by_cuts(rows, nbytes)
+# +     raise NotImplementedError
 
 
 # %% wrong: in milliseconds => values milliseconds
-
-
 def predict_seconds(rows, nbytes):
     return 1e3 * by_cuts(rows, nbytes)
 

@@ -1,5 +1,3 @@
-"""Answers to honest-mfu: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import statistics
 from collections import defaultdict
 
@@ -38,8 +36,6 @@ def judged(run, of=max, middle=statistics.median, asked=("warm", "few", "waited"
 
 
 # %% right: step by step
-
-
 def honest_mfu(run):
     steps = {}
     for row in run["rows"]:
@@ -61,8 +57,6 @@ def honest_mfu(run):
 
 
 # %% right: rates in an array
-
-
 def honest_mfu(run):
     import numpy as np
 
@@ -88,8 +82,6 @@ def honest_mfu(run):
 
 
 # %% wrong: with the warm-up => values warm-up-counted
-
-
 def honest_mfu(run):
     found = judged(run)
     if isinstance(found, str):
@@ -98,125 +90,91 @@ def honest_mfu(run):
 
 
 # %% wrong: the mean step => values mean
-
-
 def honest_mfu(run):
     return judged(run, middle=statistics.fmean)
 
 
 # %% wrong: the log of rank 0 => values first-rank
-
-
 def honest_mfu(run):
     return judged(run, of=lambda ranks: ranks[0])
 
 
 # %% wrong: the mean of the ranks => values mean-rank
-
-
 def honest_mfu(run):
     return judged(run, of=statistics.fmean)
 
 
 # %% wrong: the first rank to be through => values fastest-rank
-
-
 def honest_mfu(run):
     return judged(run, of=min)
 
 
 # %% wrong: the sparse peak => values sparse-peak
-
-
 def honest_mfu(run):
     return judged(run, peak="sparse_flops")
 
 
 # %% wrong: what the hardware computes => values recomputed
-
-
 def honest_mfu(run):
     return judged(run, flops="hardware_flops_per_token")
 
 
 # %% wrong: one device's peak for all tokens => values one-device
-
-
 def honest_mfu(run):
     found = judged(run)
     return found if isinstance(found, str) else tuple(each * run["ranks"] for each in found)
 
 
 # %% wrong: divided by the ranks twice => values ranks-twice
-
-
 def honest_mfu(run):
     found = judged(run)
     return found if isinstance(found, str) else tuple(each / run["ranks"] for each in found)
 
 
 # %% wrong: in per cent => values percent
-
-
 def honest_mfu(run):
     found = judged(run)
     return found if isinstance(found, str) else tuple(100 * each for each in found)
 
 
 # %% wrong: whatever comes out => values accepts-clock-did-not-wait
-
-
 def honest_mfu(run):
     return judged(run, asked=("warm", "few", "steady", "roof"))
 
 
 # %% wrong: nothing is refused => values accepts-no-warm-up
-
-
 def honest_mfu(run):
     return judged(run, asked=())
 
 
 # %% wrong: above the roof is fine => values accepts-above-the-roof
-
-
 def honest_mfu(run):
     return judged(run, asked=("warm", "few", "waited", "steady"))
 
 
 # %% wrong: cut off at the roof => values accepts-above-the-roof
-
-
 def honest_mfu(run):
     found = judged(run, asked=("warm", "few", "waited", "steady"))
     return found if isinstance(found, str) else tuple(min(each, 1.0) for each in found)
 
 
 # %% wrong: shaky runs pass => values accepts-not-steady
-
-
 def honest_mfu(run):
     return judged(run, asked=("warm", "few", "waited", "roof"))
 
 
 # %% wrong: the roof is asked first => generality other-reason
-
-
 def honest_mfu(run):
     return "above the roof" if judged(run, asked=())[0] > 1.02 else judged(run)
 
 
 # %% wrong: low and high exchanged => values turned-round
-
-
 def honest_mfu(run):
     found = judged(run)
     return found if isinstance(found, str) else (found[0], found[2], found[1])
 
 
 # %% wrong: the slowest and the fastest step => values extremes
-
-
 def honest_mfu(run):
     found = judged(run)
     t = [seconds for step, seconds in steps_of(run).items() if step >= run["warm_up"]]
@@ -224,85 +182,63 @@ def honest_mfu(run):
 
 
 # %% wrong: everything is refused => values refuses-sound
-
-
 def honest_mfu(run):
     found = judged(run)
     return found if isinstance(found, str) else "not steady"
 
 
 # %% wrong: always bf16 => generality other-dtype
-
-
 def honest_mfu(run):
     return judged(run | {"dtype": "bfloat16" if "bfloat16" in run["dense_flops"] else run["dtype"]})
 
 
 # %% wrong: one number => values wrong-shape
-
-
 def honest_mfu(run):
     found = judged(run)
     return found if isinstance(found, str) else found[0]
 
 
 # %% wrong: None for a refusal => values returned-none
-
-
 def honest_mfu(run):
     found = judged(run)
     return None if isinstance(found, str) else found
 
 
 # %% wrong: not written yet => not-answered
-
-
 def honest_mfu(run):
     raise NotImplementedError
 
 
 # %% wrong: too few steps before the warm-up => generality other-reason
-
-
 def honest_mfu(run):
     few = sum(step >= run["warm_up"] for step in steps_of(run)) < 5
     return "too few steps" if few else judged(run)
 
 
 # %% wrong: steadiness before the clock => generality other-reason
-
-
 def honest_mfu(run):
     found = judged(run, asked=("warm", "few", "steady"))
     return found if isinstance(found, str) else judged(run)
 
 
 # %% wrong: exactly the roof => generality refuses-sound
-
-
 def honest_mfu(run):
     found = judged(run)
     return "above the roof" if not isinstance(found, str) and found[0] > 1 else found
 
 
 # %% wrong: the fast end above the roof => generality refuses-sound
-
-
 def honest_mfu(run):
     found = judged(run)
     return "above the roof" if not isinstance(found, str) and found[2] > 1.02 else found
 
 
 # %% wrong: five steps are too few => generality refuses-sound
-
-
 def honest_mfu(run):
     few = run["warm_up"] >= 1 and sum(step >= run["warm_up"] for step in steps_of(run)) < 6
     return "too few steps" if few else judged(run)
 
 
 # %% wrong: the lower of the two in the middle => values low-median
-
-
 def honest_mfu(run):
     return judged(run, middle=statistics.median_low)

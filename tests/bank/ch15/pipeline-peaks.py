@@ -1,8 +1,4 @@
-"""Answers to pipeline-peaks: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 # %% right: every number tried
-
-
 def stage_peaks(job, schedule, micro_batches):
     stages, peaks = len(job["state"]), []
     for s in range(stages):
@@ -20,8 +16,6 @@ def most_micro_batches(job, schedule, memory):
 
 
 # %% right: one expression, and solved for the number
-
-
 def stage_peaks(job, schedule, micro_batches):
     out = [*job["boundary"], 0]
     flying = [micro_batches if schedule == "gpipe" else min(micro_batches, left) for left in range(len(out), 0, -1)]
@@ -40,47 +34,16 @@ def most_micro_batches(job, schedule, memory):
     return limit
 
 
-# %% wrong: GPipe twice => values gpipe-for-both
+# %% wrong: GPipe twice => values gpipe-for-both  from: every number tried
+# -         held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
+# +         held = micro_batches
 
-
-def stage_peaks(job, schedule, micro_batches):
-    stages, peaks = len(job["state"]), []
-    for s in range(stages):
-        held = micro_batches
-        out = job["boundary"][s] if s < stages - 1 else 0
-        peaks.append(job["state"][s] + held * (job["kept"][s] + out) + out + job["work"][s])
-    return peaks
-
-
-def most_micro_batches(job, schedule, memory):
-    stages = len(job["state"])
-    if schedule == "1f1b" and max(stage_peaks(job, schedule, stages)) <= memory:
-        return None
-    return max((count for count in range(1, 100) if max(stage_peaks(job, schedule, count)) <= memory), default=0)
-
-
-# %% wrong: 1F1B twice => values 1f1b-for-both
-
-
-def stage_peaks(job, schedule, micro_batches):
-    stages, peaks = len(job["state"]), []
-    for s in range(stages):
-        held = min(stages - s, micro_batches)
-        out = job["boundary"][s] if s < stages - 1 else 0
-        peaks.append(job["state"][s] + held * (job["kept"][s] + out) + out + job["work"][s])
-    return peaks
-
-
-def most_micro_batches(job, schedule, memory):
-    stages = len(job["state"])
-    if schedule == "1f1b" and max(stage_peaks(job, schedule, stages)) <= memory:
-        return None
-    return max((count for count in range(1, 100) if max(stage_peaks(job, schedule, count)) <= memory), default=0)
+# %% wrong: 1F1B twice => values 1f1b-for-both  from: every number tried
+# -         held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
+# +         held = min(stages - s, micro_batches)
 
 
 # %% wrong: more than there are => values not-capped
-
-
 def stage_peaks(job, schedule, micro_batches):
     stages, peaks = len(job["state"]), []
     for s in range(stages):
@@ -94,202 +57,54 @@ def most_micro_batches(job, schedule, memory):
     return None
 
 
-# %% wrong: all stages hold as many => values stages-alike
-
-
-def stage_peaks(job, schedule, micro_batches):
-    stages, peaks = len(job["state"]), []
-    for s in range(stages):
-        held = micro_batches if schedule == "gpipe" else min(stages, micro_batches)
-        out = job["boundary"][s] if s < stages - 1 else 0
-        peaks.append(job["state"][s] + held * (job["kept"][s] + out) + out + job["work"][s])
-    return peaks
-
-
-def most_micro_batches(job, schedule, memory):
-    stages = len(job["state"])
-    if schedule == "1f1b" and max(stage_peaks(job, schedule, stages)) <= memory:
-        return None
-    return max((count for count in range(1, 100) if max(stage_peaks(job, schedule, count)) <= memory), default=0)
-
-
-# %% wrong: the last stage holds the most => values turned-round
-
-
-def stage_peaks(job, schedule, micro_batches):
-    stages, peaks = len(job["state"]), []
-    for s in range(stages):
-        held = micro_batches if schedule == "gpipe" else min(s + 1, micro_batches)
-        out = job["boundary"][s] if s < stages - 1 else 0
-        peaks.append(job["state"][s] + held * (job["kept"][s] + out) + out + job["work"][s])
-    return peaks
-
-
-def most_micro_batches(job, schedule, memory):
-    stages = len(job["state"])
-    if schedule == "1f1b" and max(stage_peaks(job, schedule, stages)) <= memory:
-        return None
-    return max((count for count in range(1, 100) if max(stage_peaks(job, schedule, count)) <= memory), default=0)
-
-
-# %% wrong: one fewer => values one-less
-
-
-def stage_peaks(job, schedule, micro_batches):
-    stages, peaks = len(job["state"]), []
-    for s in range(stages):
-        held = micro_batches - 1 if schedule == "gpipe" else min(stages - s, micro_batches) - 1
-        out = job["boundary"][s] if s < stages - 1 else 0
-        peaks.append(job["state"][s] + held * (job["kept"][s] + out) + out + job["work"][s])
-    return peaks
-
-
-def most_micro_batches(job, schedule, memory):
-    return 0
-
-
-# %% wrong: outputs do not stay => values outputs-forgotten
-
-
-def stage_peaks(job, schedule, micro_batches):
-    stages, peaks = len(job["state"]), []
-    for s in range(stages):
-        held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
-        out = job["boundary"][s] if s < stages - 1 else 0
-        peaks.append(job["state"][s] + held * job["kept"][s] + out + job["work"][s])
-    return peaks
-
-
-def most_micro_batches(job, schedule, memory):
-    stages = len(job["state"])
-    if schedule == "1f1b" and max(stage_peaks(job, schedule, stages)) <= memory:
-        return None
-    return max((count for count in range(1, 100) if max(stage_peaks(job, schedule, count)) <= memory), default=0)
-
-
-# %% wrong: no gradient comes back => values gradient-forgotten
-
-
-def stage_peaks(job, schedule, micro_batches):
-    stages, peaks = len(job["state"]), []
-    for s in range(stages):
-        held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
-        out = job["boundary"][s] if s < stages - 1 else 0
-        peaks.append(job["state"][s] + held * (job["kept"][s] + out) + job["work"][s])
-    return peaks
-
-
-def most_micro_batches(job, schedule, memory):
-    stages = len(job["state"])
-    if schedule == "1f1b" and max(stage_peaks(job, schedule, stages)) <= memory:
-        return None
-    return max((count for count in range(1, 100) if max(stage_peaks(job, schedule, count)) <= memory), default=0)
-
-
-# %% wrong: nothing crosses => values boundary-forgotten
-
-
-def stage_peaks(job, schedule, micro_batches):
-    stages, peaks = len(job["state"]), []
-    for s in range(stages):
-        held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
-        out = 0
-        peaks.append(job["state"][s] + held * (job["kept"][s] + out) + out + job["work"][s])
-    return peaks
-
-
-def most_micro_batches(job, schedule, memory):
-    stages = len(job["state"])
-    if schedule == "1f1b" and max(stage_peaks(job, schedule, stages)) <= memory:
-        return None
-    return max((count for count in range(1, 100) if max(stage_peaks(job, schedule, count)) <= memory), default=0)
-
-
-# %% wrong: no work => values work-forgotten
-
-
-def stage_peaks(job, schedule, micro_batches):
-    stages, peaks = len(job["state"]), []
-    for s in range(stages):
-        held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
-        out = job["boundary"][s] if s < stages - 1 else 0
-        peaks.append(job["state"][s] + held * (job["kept"][s] + out) + out)
-    return peaks
-
-
-def most_micro_batches(job, schedule, memory):
-    stages = len(job["state"])
-    if schedule == "1f1b" and max(stage_peaks(job, schedule, stages)) <= memory:
-        return None
-    return max((count for count in range(1, 100) if max(stage_peaks(job, schedule, count)) <= memory), default=0)
-
-
-# %% wrong: work of each that waits => values work-each
-
-
-def stage_peaks(job, schedule, micro_batches):
-    stages, peaks = len(job["state"]), []
-    for s in range(stages):
-        held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
-        out = job["boundary"][s] if s < stages - 1 else 0
-        peaks.append(job["state"][s] + held * (job["kept"][s] + out + job["work"][s]) + out)
-    return peaks
-
-
-def most_micro_batches(job, schedule, memory):
-    stages = len(job["state"])
-    if schedule == "1f1b" and max(stage_peaks(job, schedule, stages)) <= memory:
-        return None
-    return max((count for count in range(1, 100) if max(stage_peaks(job, schedule, count)) <= memory), default=0)
-
-
-# %% wrong: what came in => values inputs-for-outputs
-
-
-def stage_peaks(job, schedule, micro_batches):
-    stages, peaks = len(job["state"]), []
-    for s in range(stages):
-        held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
-        out = job["boundary"][s - 1] if s else 0
-        peaks.append(job["state"][s] + held * (job["kept"][s] + out) + out + job["work"][s])
-    return peaks
-
-
-def most_micro_batches(job, schedule, memory):
-    stages = len(job["state"])
-    if schedule == "1f1b" and max(stage_peaks(job, schedule, stages)) <= memory:
-        return None
-    return max((count for count in range(1, 100) if max(stage_peaks(job, schedule, count)) <= memory), default=0)
-
-
-# %% wrong: the sum over stages => values wrong-shape
-
-
-def stage_peaks(job, schedule, micro_batches):
-    stages, peaks = len(job["state"]), []
-    for s in range(stages):
-        held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
-        out = job["boundary"][s] if s < stages - 1 else 0
-        peaks.append(job["state"][s] + held * (job["kept"][s] + out) + out + job["work"][s])
-    return sum(peaks)
-
-
-def most_micro_batches(job, schedule, memory):
-    return 1
-
-
-# %% wrong: 1F1B has a limit, too => values none-helps
-
-
-def stage_peaks(job, schedule, micro_batches):
-    stages, peaks = len(job["state"]), []
-    for s in range(stages):
-        held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
-        out = job["boundary"][s] if s < stages - 1 else 0
-        peaks.append(job["state"][s] + held * (job["kept"][s] + out) + out + job["work"][s])
-    return peaks
-
-
+# %% wrong: all stages hold as many => values stages-alike  from: every number tried
+# -         held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
+# +         held = micro_batches if schedule == "gpipe" else min(stages, micro_batches)
+
+# %% wrong: the last stage holds the most => values turned-round  from: every number tried
+# -         held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
+# +         held = micro_batches if schedule == "gpipe" else min(s + 1, micro_batches)
+
+# %% wrong: one fewer => values one-less  from: more than there are
+# -         held = micro_batches if schedule == "gpipe" else stages - s
+# +         held = micro_batches - 1 if schedule == "gpipe" else min(stages - s, micro_batches) - 1
+# -     return None
+# +     return 0
+
+# %% wrong: outputs do not stay => values outputs-forgotten  from: every number tried
+# -         peaks.append(job["state"][s] + held * (job["kept"][s] + out) + out + job["work"][s])
+# +         peaks.append(job["state"][s] + held * job["kept"][s] + out + job["work"][s])
+
+# %% wrong: no gradient comes back => values gradient-forgotten  from: every number tried
+# -         peaks.append(job["state"][s] + held * (job["kept"][s] + out) + out + job["work"][s])
+# +         peaks.append(job["state"][s] + held * (job["kept"][s] + out) + job["work"][s])
+
+# %% wrong: nothing crosses => values boundary-forgotten  from: every number tried
+# -         out = job["boundary"][s] if s < stages - 1 else 0
+# +         out = 0
+
+# %% wrong: no work => values work-forgotten  from: every number tried
+# -         peaks.append(job["state"][s] + held * (job["kept"][s] + out) + out + job["work"][s])
+# +         peaks.append(job["state"][s] + held * (job["kept"][s] + out) + out)
+
+# %% wrong: work of each that waits => values work-each  from: every number tried
+# -         peaks.append(job["state"][s] + held * (job["kept"][s] + out) + out + job["work"][s])
+# +         peaks.append(job["state"][s] + held * (job["kept"][s] + out + job["work"][s]) + out)
+
+# %% wrong: what came in => values inputs-for-outputs  from: every number tried
+# -         out = job["boundary"][s] if s < stages - 1 else 0
+# +         out = job["boundary"][s - 1] if s else 0
+
+# %% wrong: the sum over stages => values wrong-shape  from: more than there are
+# -         held = micro_batches if schedule == "gpipe" else stages - s
+# +         held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
+# -     return peaks
+# +     return sum(peaks)
+# -     return None
+# +     return 1
+
+
+# %% wrong: 1F1B has a limit, too => values none-helps  from: every number tried
 def most_micro_batches(job, schedule, memory):
     count = 0
     while count < 1000 and max(stage_peaks(job, schedule, count + 1)) <= memory:
@@ -297,55 +112,19 @@ def most_micro_batches(job, schedule, memory):
     return count
 
 
-# %% wrong: exactly full is too full => values one-less
+# %% wrong: exactly full is too full => values one-less  from: every number tried
+# -     if schedule == "1f1b" and max(stage_peaks(job, schedule, stages)) <= memory:
+# +     if schedule == "1f1b" and max(stage_peaks(job, schedule, stages)) < memory:
+# -     return max((count for count in range(1, 100) if max(stage_peaks(job, schedule, count)) <= memory), default=0)
+# +     return max((count for count in range(1, 100) if max(stage_peaks(job, schedule, count)) < memory), default=0)
+
+# %% wrong: the first stage decides => generality first-stage-only  from: every number tried
+# -     if schedule == "1f1b" and max(stage_peaks(job, schedule, stages)) <= memory:
+# +     if schedule == "1f1b" and stage_peaks(job, schedule, stages)[0] <= memory:
+# -     return max((count for count in range(1, 100) if max(stage_peaks(job, schedule, count)) <= memory), default=0)
+# +     return max((count for count in range(1, 100) if stage_peaks(job, schedule, count)[0] <= memory), default=0)
 
 
-def stage_peaks(job, schedule, micro_batches):
-    stages, peaks = len(job["state"]), []
-    for s in range(stages):
-        held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
-        out = job["boundary"][s] if s < stages - 1 else 0
-        peaks.append(job["state"][s] + held * (job["kept"][s] + out) + out + job["work"][s])
-    return peaks
-
-
-def most_micro_batches(job, schedule, memory):
-    stages = len(job["state"])
-    if schedule == "1f1b" and max(stage_peaks(job, schedule, stages)) < memory:
-        return None
-    return max((count for count in range(1, 100) if max(stage_peaks(job, schedule, count)) < memory), default=0)
-
-
-# %% wrong: the first stage decides => generality first-stage-only
-
-
-def stage_peaks(job, schedule, micro_batches):
-    stages, peaks = len(job["state"]), []
-    for s in range(stages):
-        held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
-        out = job["boundary"][s] if s < stages - 1 else 0
-        peaks.append(job["state"][s] + held * (job["kept"][s] + out) + out + job["work"][s])
-    return peaks
-
-
-def most_micro_batches(job, schedule, memory):
-    stages = len(job["state"])
-    if schedule == "1f1b" and stage_peaks(job, schedule, stages)[0] <= memory:
-        return None
-    return max((count for count in range(1, 100) if stage_peaks(job, schedule, count)[0] <= memory), default=0)
-
-
-# %% half: the peaks only => 2.7
-
-
-def stage_peaks(job, schedule, micro_batches):
-    stages, peaks = len(job["state"]), []
-    for s in range(stages):
-        held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
-        out = job["boundary"][s] if s < stages - 1 else 0
-        peaks.append(job["state"][s] + held * (job["kept"][s] + out) + out + job["work"][s])
-    return peaks
-
-
+# %% half: the peaks only => 2.7  from: every number tried
 def most_micro_batches(job, schedule, memory):
     raise NotImplementedError

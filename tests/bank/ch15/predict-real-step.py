@@ -1,50 +1,34 @@
-"""Answers to predict-real-step: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 # %% right: from a floor to four times it
-
-
 def step_interval():
     floor = 6 * 932_112 * 2048 / 4 / 1e11
     return floor, 4 * floor
 
 
 # %% right: far off, and committed
-
-
 def step_interval():
     return [10, 40]
 
 
 # %% wrong: too wide => values no-interval
-
-
 def step_interval():
     return 0.01, 1
 
 
 # %% wrong: turned round => values no-interval
-
-
 def step_interval():
     return 0.2, 0.1
 
 
 # %% wrong: one number => values no-interval
-
-
 def step_interval():
     return 0.1
 
 
 # %% wrong: from zero => values no-interval
-
-
 def step_interval():
     return 0, 0.3
 
 
 # %% wrong: with its unit => values no-interval
-
-
 def step_interval():
     return "100 ms", "300 ms"

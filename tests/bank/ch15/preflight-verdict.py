@@ -1,5 +1,3 @@
-"""Answers to preflight-verdict: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import math
 
 HELD = 0x8 | 0x20 | 0x40 | 0x80
@@ -51,8 +49,6 @@ def both(lines):
 
 
 # %% right: one line after another
-
-
 def preflight(machine, tp, limits):
     def against(name, value):
         sound, least = limits[name]
@@ -76,8 +72,6 @@ def preflight(machine, tp, limits):
 
 
 # %% right: penalties in numbers, the words at the end
-
-
 def preflight(machine, tp, limits):
     words, level = ("healthy", "degraded", "refuse"), {}
     level["versions"] = 2 * (len({tuple(sorted(each.items())) for each in machine["versions"]}) > 1)
@@ -105,15 +99,11 @@ def preflight(machine, tp, limits):
 
 
 # %% wrong: every machine is fine => values -
-
-
 def preflight(machine, tp, limits):
     return dict.fromkeys(good(machine, tp, limits), "healthy"), "go"
 
 
 # %% wrong: any reason for a clock is bad news => values idle-is-no-fault
-
-
 def preflight(machine, tp, limits):
     return both(
         good(machine, tp, limits, clocks="degraded" if any(int(each, 16) for each in machine["reasons"]) else "healthy")
@@ -121,8 +111,6 @@ def preflight(machine, tp, limits):
 
 
 # %% wrong: a low clock is an ill GPU => values low-clock
-
-
 def preflight(machine, tp, limits):
     return both(
         good(
@@ -134,26 +122,16 @@ def preflight(machine, tp, limits):
     )
 
 
-# %% wrong: the mean of the copies => values mean
-
-
-def preflight(machine, tp, limits):
-    copies = machine["copy"]
-    return both(
-        good(
-            machine,
-            tp,
-            limits,
-            copy=graded(
-                None if None in copies else sum(copies) / len(copies) / machine["printed_copy"], limits["copy"]
-            ),
-        )
-    )
+# %% wrong: the mean of the copies => values mean  from: a low clock is an ill GPU
+#   def preflight(machine, tp, limits):
+# +     copies = machine["copy"]
+# -             clocks="degraded" if any(now < 0.6 * most for now, most in machine["clocks"]) else "healthy",
+# +             copy=graded(
+# +                 None if None in copies else sum(copies) / len(copies) / machine["printed_copy"], limits["copy"]
+# +             ),
 
 
 # %% wrong: what was not measured is fine => values unmeasured
-
-
 def preflight(machine, tp, limits):
     lines = good(machine, tp, limits)
     if machine["all_reduce"] is None:
@@ -164,87 +142,47 @@ def preflight(machine, tp, limits):
 
 
 # %% wrong: bytes over seconds for bus bandwidth => values algorithm-bandwidth
-
-
 def preflight(machine, tp, limits):
     n, share = len(machine["topology"]), bus(machine)
     return both(good(machine, tp, limits, all_reduce=graded(share and share * n / 2 / (n - 1), limits["all-reduce"])))
 
 
 # %% wrong: both directions of the link => values both-directions
-
-
 def preflight(machine, tp, limits):
     return both(good(machine, tp, limits, all_reduce=graded(bus(machine) and bus(machine) / 2, limits["all-reduce"])))
 
 
 # %% wrong: every missing link refuses => values whole-machine
-
-
 def preflight(machine, tp, limits):
     return both(good(machine, tp, limits, links=links(machine, len(machine["topology"]))))
 
 
 # %% wrong: groups are not looked at => values groups-forgotten
-
-
 def preflight(machine, tp, limits):
     return both(good(machine, tp, limits, links=links(machine, 1)))
 
 
-# %% wrong: the diagonal is a missing link => values diagonal
+# %% wrong: the diagonal is a missing link => values diagonal  from: a low clock is an ill GPU
+# -             clocks="degraded" if any(now < 0.6 * most for now, most in machine["clocks"]) else "healthy",
+# +             links="healthy" if all(word.startswith("NV") for row in machine["topology"] for word in row) else "refuse",
 
+# %% wrong: neighbours only => values neighbours-only  from: a low clock is an ill GPU
+#   def preflight(machine, tp, limits):
+# +     found = machine["topology"]
+# -             clocks="degraded" if any(now < 0.6 * most for now, most in machine["clocks"]) else "healthy",
+# +             links="healthy" if all(found[a][a + 1].startswith("NV") for a in range(len(found) - 1)) else "refuse",
 
-def preflight(machine, tp, limits):
-    return both(
-        good(
-            machine,
-            tp,
-            limits,
-            links="healthy" if all(word.startswith("NV") for row in machine["topology"] for word in row) else "refuse",
-        )
-    )
-
-
-# %% wrong: neighbours only => values neighbours-only
-
-
-def preflight(machine, tp, limits):
-    found = machine["topology"]
-    return both(
-        good(
-            machine,
-            tp,
-            limits,
-            links="healthy" if all(found[a][a + 1].startswith("NV") for a in range(len(found) - 1)) else "refuse",
-        )
-    )
-
-
-# %% wrong: torch alone is compared => values torch-alone
-
-
-def preflight(machine, tp, limits):
-    return both(
-        good(
-            machine,
-            tp,
-            limits,
-            versions="healthy" if len({each["torch"] for each in machine["versions"]}) == 1 else "refuse",
-        )
-    )
+# %% wrong: torch alone is compared => values torch-alone  from: a low clock is an ill GPU
+# -             clocks="degraded" if any(now < 0.6 * most for now, most in machine["clocks"]) else "healthy",
+# +             versions="healthy" if len({each["torch"] for each in machine["versions"]}) == 1 else "refuse",
 
 
 # %% wrong: minus one is few => values no-limit
-
-
 def preflight(machine, tp, limits):
     return both(good(machine, tp, limits, open_files=graded(machine["open_files"], limits["open files"])))
 
 
 # %% wrong: healthy only above the limit => generality limits
-
-
 def preflight(machine, tp, limits):
     lines = good(machine, tp, limits)
     if machine["open_files"] == limits["open files"][0]:
@@ -255,16 +193,12 @@ def preflight(machine, tp, limits):
 
 
 # %% wrong: degraded is refused => values degraded-is-not-no-go
-
-
 def preflight(machine, tp, limits):
     lines = good(machine, tp, limits)
     return lines, "go" if set(lines.values()) == {"healthy"} else "no-go"
 
 
 # %% wrong: the run by the number of faults => values refuse-is-not-with-care
-
-
 def preflight(machine, tp, limits):
     lines = good(machine, tp, limits)
     bad = sum(word != "healthy" for word in lines.values())
@@ -272,93 +206,42 @@ def preflight(machine, tp, limits):
 
 
 # %% wrong: limits of the example => generality limits
-
-
 def preflight(machine, tp, limits):
     shown = {"copy": (0.7, 0.5), "all-reduce": (0.7, 0.5), "shared memory": (1e9, 1e8), "open files": (4096, 512)}
     return both(good(machine, tp, limits if len(machine["topology"]) == 8 else shown))
 
 
 # %% wrong: lines alone => values wrong-shape
-
-
 def preflight(machine, tp, limits):
     return good(machine, tp, limits)
 
 
 # %% wrong: not written yet => not-answered
-
-
 def preflight(machine, tp, limits):
     raise NotImplementedError
 
 
-# %% wrong: a group that keeps one clock is held down => values -
+# %% wrong: a group that keeps one clock is held down => values -  from: a low clock is an ill GPU
+# -             clocks="degraded" if any(now < 0.6 * most for now, most in machine["clocks"]) else "healthy",
+# +             clocks="degraded" if any(int(each, 16) & (HELD | 0x10) for each in machine["reasons"]) else "healthy",
 
+# %% wrong: only eighteen links are NVLink => generality -  from: a low clock is an ill GPU
+#   def preflight(machine, tp, limits):
+# +     table = machine["topology"]
+# +     pairs = [(a, b) for a in range(len(table)) for b in range(a) if table[a][b] != "NV18"]
+# -             clocks="degraded" if any(now < 0.6 * most for now, most in machine["clocks"]) else "healthy",
+# +             links="refuse" if any(a // tp == b // tp for a, b in pairs) else "degraded" if pairs else "healthy",
 
-def preflight(machine, tp, limits):
-    return both(
-        good(
-            machine,
-            tp,
-            limits,
-            clocks="degraded" if any(int(each, 16) & (HELD | 0x10) for each in machine["reasons"]) else "healthy",
-        )
-    )
+# %% wrong: versions without CUDA => values -  from: a low clock is an ill GPU
+# -             clocks="degraded" if any(now < 0.6 * most for now, most in machine["clocks"]) else "healthy",
+# +             versions="healthy"
+# +             if len({(each["torch"], each["nccl"]) for each in machine["versions"]}) == 1
+# +             else "refuse",
 
+# %% wrong: versions without what follows the plus => generality -  from: versions without CUDA
+# -             if len({(each["torch"], each["nccl"]) for each in machine["versions"]}) == 1
+# +             if len({(each["torch"].split("+")[0], each["nccl"], each["cuda"]) for each in machine["versions"]}) == 1
 
-# %% wrong: only eighteen links are NVLink => generality -
-
-
-def preflight(machine, tp, limits):
-    table = machine["topology"]
-    pairs = [(a, b) for a in range(len(table)) for b in range(a) if table[a][b] != "NV18"]
-    return both(
-        good(
-            machine,
-            tp,
-            limits,
-            links="refuse" if any(a // tp == b // tp for a, b in pairs) else "degraded" if pairs else "healthy",
-        )
-    )
-
-
-# %% wrong: versions without CUDA => values -
-
-
-def preflight(machine, tp, limits):
-    return both(
-        good(
-            machine,
-            tp,
-            limits,
-            versions="healthy"
-            if len({(each["torch"], each["nccl"]) for each in machine["versions"]}) == 1
-            else "refuse",
-        )
-    )
-
-
-# %% wrong: versions without what follows the plus => generality -
-
-
-def preflight(machine, tp, limits):
-    return both(
-        good(
-            machine,
-            tp,
-            limits,
-            versions="healthy"
-            if len({(each["torch"].split("+")[0], each["nccl"], each["cuda"]) for each in machine["versions"]}) == 1
-            else "refuse",
-        )
-    )
-
-
-# %% wrong: the printed link in GiB => generality limits
-
-
-def preflight(machine, tp, limits):
-    return both(
-        good(machine, tp, limits, all_reduce=graded(bus(machine) and bus(machine) * 1e9 / 2**30, limits["all-reduce"]))
-    )
+# %% wrong: the printed link in GiB => generality limits  from: any reason for a clock is bad news
+# -         good(machine, tp, limits, clocks="degraded" if any(int(each, 16) for each in machine["reasons"]) else "healthy")
+# +         good(machine, tp, limits, all_reduce=graded(bus(machine) and bus(machine) * 1e9 / 2**30, limits["all-reduce"]))

@@ -1,5 +1,3 @@
-"""Answers to read-the-traces: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import math
 from statistics import median
 
@@ -37,8 +35,6 @@ def asked(trace, order=("vanishes", "explodes", "not zeroed", "bad batch", "alwa
 
 
 # %% right: rates first, then ratios of norms
-
-
 def first_wrong(rates, planned):
     pairs = enumerate(zip(rates, planned, strict=True))
     return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
@@ -67,8 +63,6 @@ def cause(trace):
 
 
 # %% right: the shift is looked for, norms by other ratios
-
-
 def first_wrong(rates, planned):
     for step in range(len(rates)):
         if abs(rates[step] - planned[step]) > 1e-6 * abs(planned[step]):
@@ -100,39 +94,12 @@ def cause(trace):
     return "always clipped" if all(above) else "sound"
 
 
-# %% wrong: any norm above the limit is always clipped => values false-alarm
-
-
-def first_wrong(rates, planned):
-    pairs = enumerate(zip(rates, planned, strict=True))
-    return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
-
-
-def cause(trace):
-    rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
-    at, last = first_wrong(rates, planned), len(rates) - 1
-    if at is not None:
-
-        def follows(place):
-            return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
-
-        if resumed is not None and follows(lambda i: i - resumed):
-            return "warm-up again"
-        return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
-    if max(norms) < 1e-3 * limit:
-        return "vanishes"
-    if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
-        return "explodes"
-    if median(norms[-5:]) > 10 * norms[0]:
-        return "not zeroed"
-    if max(norms) > 5 * median(norms):
-        return "bad batch"
-    return "always clipped" if max(norms) > limit else "sound"
+# %% wrong: any norm above the limit is always clipped => values false-alarm  from: rates first, then ratios of norms
+# -     return "always clipped" if min(norms) > limit else "sound"
+# +     return "always clipped" if max(norms) > limit else "sound"
 
 
 # %% wrong: the rates are not looked at => values unnoticed
-
-
 def first_wrong(rates, planned):
     pairs = enumerate(zip(rates, planned, strict=True))
     return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
@@ -151,363 +118,63 @@ def cause(trace):
     return "always clipped" if min(norms) > limit else "sound"
 
 
-# %% wrong: rates that are nearly right pass => generality unnoticed
-
-
-def first_wrong(rates, planned):
-    pairs = enumerate(zip(rates, planned, strict=True))
-    return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-2)), None)
-
-
-def cause(trace):
-    rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
-    at, last = first_wrong(rates, planned), len(rates) - 1
-    if at is not None:
-
-        def follows(place):
-            return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
-
-        if resumed is not None and follows(lambda i: i - resumed):
-            return "warm-up again"
-        return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
-    if max(norms) < 1e-3 * limit:
-        return "vanishes"
-    if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
-        return "explodes"
-    if median(norms[-5:]) > 10 * norms[0]:
-        return "not zeroed"
-    if max(norms) > 5 * median(norms):
-        return "bad batch"
-    return "always clipped" if min(norms) > limit else "sound"
-
-
-# %% wrong: rates must be equal to the bit => generality false-alarm
-
-
-def first_wrong(rates, planned):
-    pairs = enumerate(zip(rates, planned, strict=True))
-    return next((step for step, (had, meant) in pairs if had != meant), None)
-
-
-def cause(trace):
-    rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
-    at, last = first_wrong(rates, planned), len(rates) - 1
-    if at is not None:
-
-        def follows(place):
-            return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
-
-        if resumed is not None and follows(lambda i: i - resumed):
-            return "warm-up again"
-        return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
-    if max(norms) < 1e-3 * limit:
-        return "vanishes"
-    if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
-        return "explodes"
-    if median(norms[-5:]) > 10 * norms[0]:
-        return "not zeroed"
-    if max(norms) > 5 * median(norms):
-        return "bad batch"
-    return "always clipped" if min(norms) > limit else "sound"
-
-
-# %% wrong: steps count from one => values counted-from-one
-
-
-def first_wrong(rates, planned):
-    pairs = enumerate(zip(rates, planned, strict=True), 1)
-    return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
-
-
-def cause(trace):
-    rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
-    at, last = first_wrong(rates, planned), len(rates) - 1
-    if at is not None:
-
-        def follows(place):
-            return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
-
-        if resumed is not None and follows(lambda i: i - resumed):
-            return "warm-up again"
-        return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
-    if max(norms) < 1e-3 * limit:
-        return "vanishes"
-    if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
-        return "explodes"
-    if median(norms[-5:]) > 10 * norms[0]:
-        return "not zeroed"
-    if max(norms) > 5 * median(norms):
-        return "bad batch"
-    return "always clipped" if min(norms) > limit else "sound"
-
-
-# %% wrong: the last wrong step => values another-step
-
-
-def first_wrong(rates, planned):
-    pairs = enumerate(zip(rates, planned, strict=True))
-    return max((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), default=None)
-
-
-def cause(trace):
-    rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
-    at, last = first_wrong(rates, planned), len(rates) - 1
-    if at is not None:
-
-        def follows(place):
-            return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
-
-        if resumed is not None and follows(lambda i: i - resumed):
-            return "warm-up again"
-        return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
-    if max(norms) < 1e-3 * limit:
-        return "vanishes"
-    if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
-        return "explodes"
-    if median(norms[-5:]) > 10 * norms[0]:
-        return "not zeroed"
-    if max(norms) > 5 * median(norms):
-        return "bad batch"
-    return "always clipped" if min(norms) > limit else "sound"
-
-
-# %% wrong: the first step is not looked at => generality unnoticed
-
-
-def first_wrong(rates, planned):
-    pairs = enumerate(zip(rates, planned, strict=True))
-    return next((step for step, (had, meant) in pairs if step and not math.isclose(had, meant, rel_tol=1e-6)), None)
-
-
-def cause(trace):
-    rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
-    at, last = first_wrong(rates, planned), len(rates) - 1
-    if at is not None:
-
-        def follows(place):
-            return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
-
-        if resumed is not None and follows(lambda i: i - resumed):
-            return "warm-up again"
-        return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
-    if max(norms) < 1e-3 * limit:
-        return "vanishes"
-    if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
-        return "explodes"
-    if median(norms[-5:]) > 10 * norms[0]:
-        return "not zeroed"
-    if max(norms) > 5 * median(norms):
-        return "bad batch"
-    return "always clipped" if min(norms) > limit else "sound"
-
-
-# %% wrong: whoever was resumed begins again => generality not-one-step-off
-
-
-def first_wrong(rates, planned):
-    pairs = enumerate(zip(rates, planned, strict=True))
-    return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
-
-
-def cause(trace):
-    rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
-    at, last = first_wrong(rates, planned), len(rates) - 1
-    if at is not None:
-
-        def follows(place):
-            return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
-
-        if resumed is not None:
-            return "warm-up again"
-        return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
-    if max(norms) < 1e-3 * limit:
-        return "vanishes"
-    if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
-        return "explodes"
-    if median(norms[-5:]) > 10 * norms[0]:
-        return "not zeroed"
-    if max(norms) > 5 * median(norms):
-        return "bad batch"
-    return "always clipped" if min(norms) > limit else "sound"
-
-
-# %% wrong: one step back only => generality not-one-step-off
-
-
-def first_wrong(rates, planned):
-    pairs = enumerate(zip(rates, planned, strict=True))
-    return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
-
-
-def cause(trace):
-    rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
-    at, last = first_wrong(rates, planned), len(rates) - 1
-    if at is not None:
-
-        def follows(place):
-            return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
-
-        if resumed is not None and follows(lambda i: i - resumed):
-            return "warm-up again"
-        return "one step off" if follows(lambda i: i - 1) else "stepped too often"
-    if max(norms) < 1e-3 * limit:
-        return "vanishes"
-    if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
-        return "explodes"
-    if median(norms[-5:]) > 10 * norms[0]:
-        return "not zeroed"
-    if max(norms) > 5 * median(norms):
-        return "bad batch"
-    return "always clipped" if min(norms) > limit else "sound"
-
-
-# %% wrong: every wrong rate is a schedule stepped too often => values not-warm-up-again
-
-
-def first_wrong(rates, planned):
-    pairs = enumerate(zip(rates, planned, strict=True))
-    return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
-
-
-def cause(trace):
-    rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
-    at, last = first_wrong(rates, planned), len(rates) - 1
-    if at is not None:
-
-        def follows(place):
-            return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
-
-        return "stepped too often"
-    if max(norms) < 1e-3 * limit:
-        return "vanishes"
-    if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
-        return "explodes"
-    if median(norms[-5:]) > 10 * norms[0]:
-        return "not zeroed"
-    if max(norms) > 5 * median(norms):
-        return "bad batch"
-    return "always clipped" if min(norms) > limit else "sound"
-
-
-# %% wrong: a large norm is an explosion => values not-bad-batch
-
-
-def first_wrong(rates, planned):
-    pairs = enumerate(zip(rates, planned, strict=True))
-    return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
-
-
-def cause(trace):
-    rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
-    at, last = first_wrong(rates, planned), len(rates) - 1
-    if at is not None:
-
-        def follows(place):
-            return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
-
-        if resumed is not None and follows(lambda i: i - resumed):
-            return "warm-up again"
-        return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
-    if max(norms) < 1e-3 * limit:
-        return "vanishes"
-    if not all(map(math.isfinite, norms)) or max(norms) > 4 * median(norms):
-        return "explodes"
-    if median(norms[-5:]) > 10 * norms[0]:
-        return "not zeroed"
-    if max(norms) > 5 * median(norms):
-        return "bad batch"
-    return "always clipped" if min(norms) > limit else "sound"
-
-
-# %% wrong: no norm is too small => generality not-vanishes
-
-
-def first_wrong(rates, planned):
-    pairs = enumerate(zip(rates, planned, strict=True))
-    return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
-
-
-def cause(trace):
-    rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
-    at, last = first_wrong(rates, planned), len(rates) - 1
-    if at is not None:
-
-        def follows(place):
-            return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
-
-        if resumed is not None and follows(lambda i: i - resumed):
-            return "warm-up again"
-        return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
-    if not max(norms):
-        return "vanishes"
-    if not all(map(math.isfinite, norms)) or max(norms) > 100 * max(norms[0], 1e-3):
-        return "explodes"
-    if median(norms[-5:]) > 10 * norms[0]:
-        return "not zeroed"
-    if max(norms) > 5 * median(norms):
-        return "bad batch"
-    return "always clipped" if min(norms) > limit else "sound"
-
-
-# %% wrong: sums of gradients are taken for an explosion => generality not-not-zeroed
-
-
-def first_wrong(rates, planned):
-    pairs = enumerate(zip(rates, planned, strict=True))
-    return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
-
-
-def cause(trace):
-    rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
-    at, last = first_wrong(rates, planned), len(rates) - 1
-    if at is not None:
-
-        def follows(place):
-            return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
-
-        if resumed is not None and follows(lambda i: i - resumed):
-            return "warm-up again"
-        return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
-    if max(norms) < 1e-3 * limit:
-        return "vanishes"
-    if not all(map(math.isfinite, norms)) or max(norms) > 40 * norms[0]:
-        return "explodes"
-    if median(norms[-5:]) > 10 * norms[0]:
-        return "not zeroed"
-    if max(norms) > 5 * median(norms):
-        return "bad batch"
-    return "always clipped" if min(norms) > limit else "sound"
-
-
-# %% wrong: always sound => values unnoticed
-
-
-def first_wrong(rates, planned):
-    pairs = enumerate(zip(rates, planned, strict=True))
-    return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
-
-
+# %% wrong: rates that are nearly right pass => generality unnoticed  from: rates first, then ratios of norms
+# -     return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
+# +     return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-2)), None)
+
+# %% wrong: rates must be equal to the bit => generality false-alarm  from: rates first, then ratios of norms
+# -     return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
+# +     return next((step for step, (had, meant) in pairs if had != meant), None)
+
+# %% wrong: steps count from one => values counted-from-one  from: rates first, then ratios of norms
+# -     pairs = enumerate(zip(rates, planned, strict=True))
+# +     pairs = enumerate(zip(rates, planned, strict=True), 1)
+
+# %% wrong: the last wrong step => values another-step  from: rates first, then ratios of norms
+# -     return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
+# +     return max((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), default=None)
+
+# %% wrong: the first step is not looked at => generality unnoticed  from: rates first, then ratios of norms
+# -     return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
+# +     return next((step for step, (had, meant) in pairs if step and not math.isclose(had, meant, rel_tol=1e-6)), None)
+
+# %% wrong: whoever was resumed begins again => generality not-one-step-off  from: rates first, then ratios of norms
+# -         if resumed is not None and follows(lambda i: i - resumed):
+# +         if resumed is not None:
+
+# %% wrong: one step back only => generality not-one-step-off  from: rates first, then ratios of norms
+# -         return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
+# +         return "one step off" if follows(lambda i: i - 1) else "stepped too often"
+
+# %% wrong: every wrong rate is a schedule stepped too often => values not-warm-up-again  from: rates first, then ratios of norms
+# -         if resumed is not None and follows(lambda i: i - resumed):
+# -             return "warm-up again"
+# -         return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
+# +         return "stepped too often"
+
+# %% wrong: a large norm is an explosion => values not-bad-batch  from: rates first, then ratios of norms
+# -     if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
+# +     if not all(map(math.isfinite, norms)) or max(norms) > 4 * median(norms):
+
+# %% wrong: no norm is too small => generality not-vanishes  from: rates first, then ratios of norms
+# -     if max(norms) < 1e-3 * limit:
+# +     if not max(norms):
+# -     if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
+# +     if not all(map(math.isfinite, norms)) or max(norms) > 100 * max(norms[0], 1e-3):
+
+# %% wrong: sums of gradients are taken for an explosion => generality not-not-zeroed  from: rates first, then ratios of norms
+# -     if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
+# +     if not all(map(math.isfinite, norms)) or max(norms) > 40 * norms[0]:
+
+
+# %% wrong: always sound => values unnoticed  from: rates first, then ratios of norms
 def cause(trace):
     return "sound"
 
 
 # %% wrong: left as it is => not-answered
-
-
 def first_wrong(rates, planned):
     raise NotImplementedError
-
-
-def cause(trace):
-    raise NotImplementedError
-
-
-# %% half: only the step => 1.4
-
-
-def first_wrong(rates, planned):
-    pairs = enumerate(zip(rates, planned, strict=True))
-    return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
 
 
 def cause(trace):
@@ -515,8 +182,6 @@ def cause(trace):
 
 
 # %% wrong: rates to an absolute millionth => generality unnoticed
-
-
 def first_wrong(rates, planned):
     return next(
         (step for step, (had, meant) in enumerate(zip(rates, planned, strict=True)) if abs(had - meant) > 1e-6), None
@@ -528,78 +193,61 @@ def cause(trace):
 
 
 # %% wrong: norms before rates => generality -
-
-
 def cause(trace):
     of_norms = asked({**trace, "rates": trace["planned"]})
     return of_norms if of_norms != "sound" else asked(trace)
 
 
 # %% wrong: an explosion is a norm above a hundred => generality false-alarm
-
-
 def cause(trace):
     return asked(trace, explodes=lambda norms, limit: max(norms) > 100)
 
 
 # %% wrong: a bad batch is a norm above five => generality -
-
-
 def cause(trace):
     return asked(trace, bad_batch=lambda norms, limit: max(norms) > 5)
 
 
 # %% wrong: the mean for the median => generality unnoticed
-
-
 def cause(trace):
     return asked(trace, bad_batch=lambda norms, limit: max(norms) > 5 * sum(norms) / len(norms))
 
 
 # %% wrong: a batch against the first norm => generality false-alarm
-
-
 def cause(trace):
     return asked(trace, bad_batch=lambda norms, limit: max(norms) > 5 * norms[0])
 
 
 # %% wrong: a bad batch is asked for before sums => generality not-not-zeroed
-
-
 def cause(trace):
     return asked(trace, order=("vanishes", "explodes", "bad batch", "not zeroed", "always clipped"))
 
 
 # %% wrong: clipping is asked for before a bad batch => generality not-bad-batch
-
-
 def cause(trace):
     return asked(trace, order=("vanishes", "explodes", "not zeroed", "always clipped", "bad batch"))
 
 
 # %% wrong: most steps clipped are all => generality false-alarm
-
-
 def cause(trace):
     return asked(trace, always_clipped=lambda norms, limit: median(norms) > limit)
 
 
 # %% wrong: the last step clipped is all => generality false-alarm
-
-
 def cause(trace):
     return asked(trace, always_clipped=lambda norms, limit: norms[-1] > limit)
 
 
 # %% wrong: the last norm tells an explosion => generality not-explodes
-
-
 def cause(trace):
     return asked(trace, explodes=lambda norms, limit: not norms[-1] <= 100 * norms[0])
 
 
 # %% wrong: one small norm vanishes => generality -
-
-
 def cause(trace):
     return asked(trace, vanishes=lambda norms, limit: min(norms) < 1e-3 * limit)
+
+
+# %% half: only the step => 1.4  from: rates first, then ratios of norms
+def cause(trace):
+    raise NotImplementedError

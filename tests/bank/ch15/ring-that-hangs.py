@@ -1,11 +1,8 @@
-"""Answers to ring-that-hangs: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import torch
 from course_lib.cluster import P2POp
 
+
 # %% right: one batch a hop, a tensor of its own for each
-
-
 def ring_pass(comm, block, visit):
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     total = 0
@@ -22,8 +19,6 @@ def ring_pass(comm, block, visit):
 
 
 # %% right: even ranks issue their send first, odd ones their receive
-
-
 def ring_pass(comm, block, visit):
     n, me = comm.size, comm.rank
     held, total = block, visit(block, me) if n == 1 else None
@@ -47,8 +42,6 @@ def ring_pass(comm, block, visit):
 
 
 # %% right: two spare tensors that swap roles, and the sum at the end
-
-
 def ring_pass(comm, block, visit):
     n = comm.size
     spare = [torch.empty_like(block), torch.empty_like(block)]
@@ -67,8 +60,6 @@ def ring_pass(comm, block, visit):
 
 
 # %% wrong: as it was found => protocol deadlock
-
-
 def ring_pass(comm, block, visit):
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     coming, total = torch.empty_like(block), 0
@@ -83,26 +74,15 @@ def ring_pass(comm, block, visit):
     return total
 
 
-# %% wrong: the receive is posted in time, but the two are issued one by one => protocol deadlock
-
-
-def ring_pass(comm, block, visit):
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    total = 0
-    for hop in range(comm.size):
-        works, coming = [], torch.empty_like(block)
-        if hop < comm.size - 1:
-            works = [comm.isend(block, after), comm.irecv(coming, before)]
-        total = total + visit(block, (comm.rank - hop) % comm.size)
-        for work in works:
-            work.wait()
-        block = coming
-    return total
+# %% wrong: the receive is posted in time, but the two are issued one by one => protocol deadlock  from: one batch a hop, a tensor of its own for each
+# -         works, coming = [], None
+# +         works, coming = [], torch.empty_like(block)
+# -             coming = torch.empty_like(block)
+# -             works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
+# +             works = [comm.isend(block, after), comm.irecv(coming, before)]
 
 
 # %% wrong: rank 0 alone turns its order round => cost not-hidden
-
-
 def ring_pass(comm, block, visit):
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     total = visit(block, comm.rank)
@@ -119,26 +99,12 @@ def ring_pass(comm, block, visit):
     return total
 
 
-# %% wrong: the receive is issued first, everywhere => protocol deadlock
-
-
-def ring_pass(comm, block, visit):
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    total = 0
-    for hop in range(comm.size):
-        works, coming = [], torch.empty_like(block)
-        if hop < comm.size - 1:
-            works = [comm.irecv(coming, before), comm.isend(block, after)]
-        total = total + visit(block, (comm.rank - hop) % comm.size)
-        for work in works:
-            work.wait()
-        block = coming
-    return total
+# %% wrong: the receive is issued first, everywhere => protocol deadlock  from: the receive is posted in time, but the two are issued one by one
+# -             works = [comm.isend(block, after), comm.irecv(coming, before)]
+# +             works = [comm.irecv(coming, before), comm.isend(block, after)]
 
 
 # %% wrong: no hang any more, and the caller loses its block => values overwritten
-
-
 def ring_pass(comm, block, visit):
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     coming, total = torch.empty_like(block), 0
@@ -154,8 +120,6 @@ def ring_pass(comm, block, visit):
 
 
 # %% wrong: waits before it visits => cost not-hidden
-
-
 def ring_pass(comm, block, visit):
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     total = visit(block, comm.rank)
@@ -168,79 +132,37 @@ def ring_pass(comm, block, visit):
     return total
 
 
-# %% wrong: blocking, even ranks first, nothing hidden => cost not-hidden
+# %% wrong: blocking, even ranks first, nothing hidden => cost not-hidden  from: rank 0 alone turns its order round
+# -         if comm.rank == 0:
+# +         if comm.rank % 2 == 0:
+# +             comm.send(block, after)
+# +             comm.recv(coming, before)
+# +         else:
+# -         else:
+# -             comm.send(block, after)
+# -             comm.recv(coming, before)
 
+# %% wrong: one hop too many => cost sent-again  from: one batch a hop, a tensor of its own for each
+# -         works, coming = [], None
+# -         if hop < comm.size - 1:
+# -             coming = torch.empty_like(block)
+# +         works, coming = [], torch.empty_like(block)
+# +         if comm.size > 1:
 
-def ring_pass(comm, block, visit):
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    total = visit(block, comm.rank)
-    for hop in range(1, comm.size):
-        coming = torch.empty_like(block)
-        if comm.rank % 2 == 0:
-            comm.send(block, after)
-            comm.recv(coming, before)
-        else:
-            comm.recv(coming, before)
-            comm.send(block, after)
-        block = coming
-        total = total + visit(block, (comm.rank - hop) % comm.size)
-    return total
+# %% wrong: owners are counted the other way round => values wrong-sum  from: one batch a hop, a tensor of its own for each
+# -         works, coming = [], None
+# +         works, coming = [], torch.empty_like(block)
+# -             coming = torch.empty_like(block)
+#               works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
+# -         total = total + visit(block, (comm.rank - hop) % comm.size)
+# +         total = total + visit(block, (comm.rank + hop) % comm.size)
 
-
-# %% wrong: one hop too many => cost sent-again
-
-
-def ring_pass(comm, block, visit):
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    total = 0
-    for hop in range(comm.size):
-        works, coming = [], torch.empty_like(block)
-        if comm.size > 1:
-            works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
-        total = total + visit(block, (comm.rank - hop) % comm.size)
-        for work in works:
-            work.wait()
-        block = coming
-    return total
-
-
-# %% wrong: owners are counted the other way round => values wrong-sum
-
-
-def ring_pass(comm, block, visit):
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    total = 0
-    for hop in range(comm.size):
-        works, coming = [], torch.empty_like(block)
-        if hop < comm.size - 1:
-            works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
-        total = total + visit(block, (comm.rank + hop) % comm.size)
-        for work in works:
-            work.wait()
-        block = coming
-    return total
-
-
-# %% wrong: the other way round the ring => protocol wrong-direction
-
-
-def ring_pass(comm, block, visit):
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    total = 0
-    for hop in range(comm.size):
-        works, coming = [], torch.empty_like(block)
-        if hop < comm.size - 1:
-            works = comm.batch_isend_irecv([P2POp(comm.isend, block, before), P2POp(comm.irecv, coming, after)])
-        total = total + visit(block, (comm.rank + hop) % comm.size)
-        for work in works:
-            work.wait()
-        block = coming
-    return total
+# %% wrong: the other way round the ring => protocol wrong-direction  from: owners are counted the other way round
+# -             works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
+# +             works = comm.batch_isend_irecv([P2POp(comm.isend, block, before), P2POp(comm.irecv, coming, after)])
 
 
 # %% wrong: its own block straight to everybody => protocol not-a-neighbour
-
-
 def ring_pass(comm, block, visit):
     n, me = comm.size, comm.rank
     others = [torch.empty_like(block) for _ in range(n)]
@@ -257,8 +179,6 @@ def ring_pass(comm, block, visit):
 
 
 # %% wrong: visits what is still coming => values ~
-
-
 def ring_pass(comm, block, visit):
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     total = visit(block, comm.rank)
@@ -272,24 +192,12 @@ def ring_pass(comm, block, visit):
     return total
 
 
-# %% wrong: its own block is forgotten => values not-visited
-
-
-def ring_pass(comm, block, visit):
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    total = 0
-    for hop in range(1, comm.size):
-        coming = torch.empty_like(block)
-        for work in comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)]):
-            work.wait()
-        block = coming
-        total = total + visit(block, (comm.rank - hop) % comm.size)
-    return total
+# %% wrong: its own block is forgotten => values not-visited  from: waits before it visits
+# -     total = visit(block, comm.rank)
+# +     total = 0
 
 
 # %% wrong: alone, it sends to itself => generality raised
-
-
 def ring_pass(comm, block, visit):
     n = comm.size
     total, hop = 0, 0
@@ -310,26 +218,13 @@ def ring_pass(comm, block, visit):
             return total
 
 
-# %% wrong: tensors to receive into are always rows of floats => generality raised
-
-
-def ring_pass(comm, block, visit):
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    total = 0
-    for hop in range(comm.size):
-        works, coming = [], torch.empty(len(block))
-        if hop < comm.size - 1:
-            works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
-        total = total + visit(block, (comm.rank - hop) % comm.size)
-        for work in works:
-            work.wait()
-        block = coming
-    return total
+# %% wrong: tensors to receive into are always rows of floats => generality raised  from: one batch a hop, a tensor of its own for each
+# -         works, coming = [], None
+# +         works, coming = [], torch.empty(len(block))
+# -             coming = torch.empty_like(block)
 
 
 # %% wrong: all that an all-gather would do => values raised
-
-
 def ring_pass(comm, block, visit):
     rows = [torch.empty_like(block) for _ in range(comm.size)]
     comm.all_gather(rows, block)
@@ -337,32 +232,11 @@ def ring_pass(comm, block, visit):
 
 
 # %% wrong: left as it is => not-answered
-
-
 def ring_pass(comm, block, visit):
     raise NotImplementedError
 
 
-# %% half: right, and one hop too many => 7.2
-
-
-def ring_pass(comm, block, visit):
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    total = 0
-    for hop in range(comm.size):
-        works, coming = [], torch.empty_like(block)
-        if comm.size > 1:
-            works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
-        total = total + visit(block, (comm.rank - hop) % comm.size)
-        for work in works:
-            work.wait()
-        block = coming
-    return total
-
-
 # %% wrong: blocks sent in float64 => cost wider
-
-
 def ring_pass(comm, block, visit):
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     total, wide = 0, block.double()
@@ -376,3 +250,11 @@ def ring_pass(comm, block, visit):
             work.wait()
         wide = coming
     return total
+
+
+# %% half: right, and one hop too many => 7.2  from: one batch a hop, a tensor of its own for each
+# -         works, coming = [], None
+# -         if hop < comm.size - 1:
+# -             coming = torch.empty_like(block)
+# +         works, coming = [], torch.empty_like(block)
+# +         if comm.size > 1:

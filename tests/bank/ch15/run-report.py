@@ -1,12 +1,9 @@
-"""Answers to run-report: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import math
 
 from course_lib.runs import evidence
 
+
 # %% right: a line for each run
-
-
 def report(runs):
     lines, off = ["# Predicted and measured", ""], {}
     for name, run in runs.items():
@@ -27,8 +24,6 @@ def report(runs):
 
 
 # %% right: a table, other units, ratios in per cent
-
-
 def claim(value, unit, *fields):
     size = {"s": 1, "GB": 1e9, "%": 0.01}[unit]
     return f"{value / size:,.6g} {unit} [{' / '.join(fields)}]"
@@ -53,476 +48,113 @@ def report(runs):
     return "\n".join(["# Runs", *rows, *refused, *([f"Worst predicted: `{worst[max(worst)]}`"] if worst else [])])
 
 
-# %% wrong: seconds are called milliseconds => values not-what-the-file-says
+# %% wrong: seconds are called milliseconds => values not-what-the-file-says  from: a line for each run
+# -         line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
+# +         line = f"- `{name}`: {found['step_seconds']:.4g} ms [{name}:measured.step_seconds]"
 
+# %% wrong: bytes in mebibytes, called MB => values powers-of-two  from: a line for each run
+# -         line += f", {found['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
+# +         line += f", {found['memory_bytes'] / 2**20:.4g} MB [{name}:measured.memory_bytes]"
 
-def report(runs):
-    lines, off = ["# Predicted and measured", ""], {}
-    for name, run in runs.items():
-        if evidence.digest(run) != run["sha256"]:
-            lines.append(f"- `{name}` is left out: it was changed after it was written.")
-            continue
-        found, said = run["measured"], run["predicted"].get("step_seconds")
-        line = f"- `{name}`: {found['step_seconds']:.4g} ms [{name}:measured.step_seconds]"
-        line += f", {found['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
-        if said:
-            off[name] = found["step_seconds"] / said
-            line += f"; predicted {said * 1e3:.4g} ms [{name}:predicted.step_seconds]"
-            line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
-        lines.append(line)
-    if off:
-        lines += ["", f"Worst predicted: `{max(off, key=lambda name: abs(math.log(off[name])))}`"]
-    return "\n".join(lines)
+# %% wrong: two digits => values too-few-digits  from: a line for each run
+# -         line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
+# +         line = f"- `{name}`: {found['step_seconds'] * 1e3:.2g} ms [{name}:measured.step_seconds]"
+# -             line += f"; predicted {said * 1e3:.4g} ms [{name}:predicted.step_seconds]"
+# +             line += f"; predicted {said * 1e3:.2g} ms [{name}:predicted.step_seconds]"
 
-
-# %% wrong: bytes in mebibytes, called MB => values powers-of-two
-
-
-def report(runs):
-    lines, off = ["# Predicted and measured", ""], {}
-    for name, run in runs.items():
-        if evidence.digest(run) != run["sha256"]:
-            lines.append(f"- `{name}` is left out: it was changed after it was written.")
-            continue
-        found, said = run["measured"], run["predicted"].get("step_seconds")
-        line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
-        line += f", {found['memory_bytes'] / 2**20:.4g} MB [{name}:measured.memory_bytes]"
-        if said:
-            off[name] = found["step_seconds"] / said
-            line += f"; predicted {said * 1e3:.4g} ms [{name}:predicted.step_seconds]"
-            line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
-        lines.append(line)
-    if off:
-        lines += ["", f"Worst predicted: `{max(off, key=lambda name: abs(math.log(off[name])))}`"]
-    return "\n".join(lines)
-
-
-# %% wrong: two digits => values too-few-digits
-
-
-def report(runs):
-    lines, off = ["# Predicted and measured", ""], {}
-    for name, run in runs.items():
-        if evidence.digest(run) != run["sha256"]:
-            lines.append(f"- `{name}` is left out: it was changed after it was written.")
-            continue
-        found, said = run["measured"], run["predicted"].get("step_seconds")
-        line = f"- `{name}`: {found['step_seconds'] * 1e3:.2g} ms [{name}:measured.step_seconds]"
-        line += f", {found['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
-        if said:
-            off[name] = found["step_seconds"] / said
-            line += f"; predicted {said * 1e3:.2g} ms [{name}:predicted.step_seconds]"
-            line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
-        lines.append(line)
-    if off:
-        lines += ["", f"Worst predicted: `{max(off, key=lambda name: abs(math.log(off[name])))}`"]
-    return "\n".join(lines)
-
-
-# %% wrong: a number without a source => values no-source
-
-
-def report(runs):
-    lines, off = [f"# Predicted and measured in {len(runs)} runs", ""], {}
-    for name, run in runs.items():
-        if evidence.digest(run) != run["sha256"]:
-            lines.append(f"- `{name}` is left out: it was changed after it was written.")
-            continue
-        found, said = run["measured"], run["predicted"].get("step_seconds")
-        line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
-        line += f", {found['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
-        if said:
-            off[name] = found["step_seconds"] / said
-            line += f"; predicted {said * 1e3:.4g} ms [{name}:predicted.step_seconds]"
-            line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
-        lines.append(line)
-    if off:
-        lines += ["", f"Worst predicted: `{max(off, key=lambda name: abs(math.log(off[name])))}`"]
-    return "\n".join(lines)
+# %% wrong: a number without a source => values no-source  from: a line for each run
+# -     lines, off = ["# Predicted and measured", ""], {}
+# +     lines, off = [f"# Predicted and measured in {len(runs)} runs", ""], {}
 
 
 # %% wrong: no source at all => values no-source
-
-
 def report(runs):
     lines = [f"`{name}`: {run['measured']['step_seconds'] * 1e3:.4g} ms" for name, run in runs.items()]
     return "\n".join(lines)
 
 
-# %% wrong: names are not marked as names => values no-source
+# %% wrong: names are not marked as names => values no-source  from: a line for each run
+# -             lines.append(f"- `{name}` is left out: it was changed after it was written.")
+# +             lines.append(f"- {name} is left out: it was changed after it was written.")
+# -         line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
+# +         line = f"- {name}: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
+# -         lines += ["", f"Worst predicted: `{max(off, key=lambda name: abs(math.log(off[name])))}`"]
+# +         lines += ["", f"Worst predicted: {max(off, key=lambda name: abs(math.log(off[name])))}"]
 
+# %% wrong: the tenth percentile in place of the median => values missing-claim  from: a line for each run
+# -         line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
+# +         line = f"- `{name}`: {found['step_seconds_p10'] * 1e3:.4g} ms [{name}:measured.step_seconds_p10]"
 
-def report(runs):
-    lines, off = ["# Predicted and measured", ""], {}
-    for name, run in runs.items():
-        if evidence.digest(run) != run["sha256"]:
-            lines.append(f"- {name} is left out: it was changed after it was written.")
-            continue
-        found, said = run["measured"], run["predicted"].get("step_seconds")
-        line = f"- {name}: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
-        line += f", {found['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
-        if said:
-            off[name] = found["step_seconds"] / said
-            line += f"; predicted {said * 1e3:.4g} ms [{name}:predicted.step_seconds]"
-            line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
-        lines.append(line)
-    if off:
-        lines += ["", f"Worst predicted: {max(off, key=lambda name: abs(math.log(off[name])))}"]
-    return "\n".join(lines)
+# %% wrong: the memory is not said => values missing-claim  from: a line for each run
+# -         line += f", {found['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
 
+# %% wrong: the ratio upside down => values upside-down  from: a line for each run
+# -             line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
+# +             line += f", off by {1 / off[name]:.4g} × [{name}:predicted.step_seconds / {name}:measured.step_seconds]"
 
-# %% wrong: the tenth percentile in place of the median => values missing-claim
+# %% wrong: the ratio has the source of its numerator => values wrong-unit  from: a line for each run
+# -             line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
+# +             line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds]"
 
+# %% wrong: the first run only => values run-left-out  from: a line for each run
+# -     for name, run in runs.items():
+# +     for name, run in list(runs.items())[:1]:
 
-def report(runs):
-    lines, off = ["# Predicted and measured", ""], {}
-    for name, run in runs.items():
-        if evidence.digest(run) != run["sha256"]:
-            lines.append(f"- `{name}` is left out: it was changed after it was written.")
-            continue
-        found, said = run["measured"], run["predicted"].get("step_seconds")
-        line = f"- `{name}`: {found['step_seconds_p10'] * 1e3:.4g} ms [{name}:measured.step_seconds_p10]"
-        line += f", {found['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
-        if said:
-            off[name] = found["step_seconds"] / said
-            line += f"; predicted {said * 1e3:.4g} ms [{name}:predicted.step_seconds]"
-            line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
-        lines.append(line)
-    if off:
-        lines += ["", f"Worst predicted: `{max(off, key=lambda name: abs(math.log(off[name])))}`"]
-    return "\n".join(lines)
+# %% wrong: a unit that a step time does not have => values wrong-unit  from: a line for each run
+# -         line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
+# +         line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} MB [{name}:measured.step_seconds]"
 
+# %% wrong: no unit => values no-unit  from: a line for each run
+# -         line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
+# +         line = f"- `{name}`: {found['step_seconds']:.4g} [{name}:measured.step_seconds]"
 
-# %% wrong: the memory is not said => values missing-claim
+# %% wrong: a changed file is quoted => generality quotes-a-changed-file  from: a line for each run
+# -         if evidence.digest(run) != run["sha256"]:
+# -             lines.append(f"- `{name}` is left out: it was changed after it was written.")
+# -             continue
 
+# %% wrong: a changed file is left out in silence => generality run-left-out  from: a line for each run
+# -             lines.append(f"- `{name}` is left out: it was changed after it was written.")
 
-def report(runs):
-    lines, off = ["# Predicted and measured", ""], {}
-    for name, run in runs.items():
-        if evidence.digest(run) != run["sha256"]:
-            lines.append(f"- `{name}` is left out: it was changed after it was written.")
-            continue
-        found, said = run["measured"], run["predicted"].get("step_seconds")
-        line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
-        if said:
-            off[name] = found["step_seconds"] / said
-            line += f"; predicted {said * 1e3:.4g} ms [{name}:predicted.step_seconds]"
-            line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
-        lines.append(line)
-    if off:
-        lines += ["", f"Worst predicted: `{max(off, key=lambda name: abs(math.log(off[name])))}`"]
-    return "\n".join(lines)
+# %% wrong: a prediction is there, always => generality raised  from: a line for each run
+# -         found, said = run["measured"], run["predicted"].get("step_seconds")
+# +         found, said = run["measured"], run["predicted"]["step_seconds"]
 
+# %% wrong: a prediction that is missing is zero => generality no-such-field  from: a line for each run
+# -         if said:
+# -             off[name] = found["step_seconds"] / said
+# +         said = said or 0.0
+# +         if True:
+# +             off[name] = found["step_seconds"] / said if said else 1.0
 
-# %% wrong: the ratio upside down => values upside-down
+# %% wrong: the largest ratio is the worst => generality wrong-worst  from: a line for each run
+# -         lines += ["", f"Worst predicted: `{max(off, key=lambda name: abs(math.log(off[name])))}`"]
+# +         lines += ["", f"Worst predicted: `{max(off, key=lambda name: off[name])}`"]
 
+# %% wrong: the ratio furthest from one in difference => generality wrong-worst  from: a line for each run
+# -         lines += ["", f"Worst predicted: `{max(off, key=lambda name: abs(math.log(off[name])))}`"]
+# +         lines += ["", f"Worst predicted: `{max(off, key=lambda name: abs(off[name] - 1))}`"]
 
-def report(runs):
-    lines, off = ["# Predicted and measured", ""], {}
-    for name, run in runs.items():
-        if evidence.digest(run) != run["sha256"]:
-            lines.append(f"- `{name}` is left out: it was changed after it was written.")
-            continue
-        found, said = run["measured"], run["predicted"].get("step_seconds")
-        line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
-        line += f", {found['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
-        if said:
-            off[name] = found["step_seconds"] / said
-            line += f"; predicted {said * 1e3:.4g} ms [{name}:predicted.step_seconds]"
-            line += f", off by {1 / off[name]:.4g} × [{name}:predicted.step_seconds / {name}:measured.step_seconds]"
-        lines.append(line)
-    if off:
-        lines += ["", f"Worst predicted: `{max(off, key=lambda name: abs(math.log(off[name])))}`"]
-    return "\n".join(lines)
+# %% wrong: no worst => values no-worst  from: a line for each run
+# -     if off:
+# -         lines += ["", f"Worst predicted: `{max(off, key=lambda name: abs(math.log(off[name])))}`"]
 
-
-# %% wrong: the ratio has the source of its numerator => values wrong-unit
-
-
-def report(runs):
-    lines, off = ["# Predicted and measured", ""], {}
-    for name, run in runs.items():
-        if evidence.digest(run) != run["sha256"]:
-            lines.append(f"- `{name}` is left out: it was changed after it was written.")
-            continue
-        found, said = run["measured"], run["predicted"].get("step_seconds")
-        line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
-        line += f", {found['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
-        if said:
-            off[name] = found["step_seconds"] / said
-            line += f"; predicted {said * 1e3:.4g} ms [{name}:predicted.step_seconds]"
-            line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds]"
-        lines.append(line)
-    if off:
-        lines += ["", f"Worst predicted: `{max(off, key=lambda name: abs(math.log(off[name])))}`"]
-    return "\n".join(lines)
-
-
-# %% wrong: the first run only => values run-left-out
-
-
-def report(runs):
-    lines, off = ["# Predicted and measured", ""], {}
-    for name, run in list(runs.items())[:1]:
-        if evidence.digest(run) != run["sha256"]:
-            lines.append(f"- `{name}` is left out: it was changed after it was written.")
-            continue
-        found, said = run["measured"], run["predicted"].get("step_seconds")
-        line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
-        line += f", {found['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
-        if said:
-            off[name] = found["step_seconds"] / said
-            line += f"; predicted {said * 1e3:.4g} ms [{name}:predicted.step_seconds]"
-            line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
-        lines.append(line)
-    if off:
-        lines += ["", f"Worst predicted: `{max(off, key=lambda name: abs(math.log(off[name])))}`"]
-    return "\n".join(lines)
-
-
-# %% wrong: a unit that a step time does not have => values wrong-unit
-
-
-def report(runs):
-    lines, off = ["# Predicted and measured", ""], {}
-    for name, run in runs.items():
-        if evidence.digest(run) != run["sha256"]:
-            lines.append(f"- `{name}` is left out: it was changed after it was written.")
-            continue
-        found, said = run["measured"], run["predicted"].get("step_seconds")
-        line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} MB [{name}:measured.step_seconds]"
-        line += f", {found['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
-        if said:
-            off[name] = found["step_seconds"] / said
-            line += f"; predicted {said * 1e3:.4g} ms [{name}:predicted.step_seconds]"
-            line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
-        lines.append(line)
-    if off:
-        lines += ["", f"Worst predicted: `{max(off, key=lambda name: abs(math.log(off[name])))}`"]
-    return "\n".join(lines)
-
-
-# %% wrong: no unit => values no-unit
-
-
-def report(runs):
-    lines, off = ["# Predicted and measured", ""], {}
-    for name, run in runs.items():
-        if evidence.digest(run) != run["sha256"]:
-            lines.append(f"- `{name}` is left out: it was changed after it was written.")
-            continue
-        found, said = run["measured"], run["predicted"].get("step_seconds")
-        line = f"- `{name}`: {found['step_seconds']:.4g} [{name}:measured.step_seconds]"
-        line += f", {found['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
-        if said:
-            off[name] = found["step_seconds"] / said
-            line += f"; predicted {said * 1e3:.4g} ms [{name}:predicted.step_seconds]"
-            line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
-        lines.append(line)
-    if off:
-        lines += ["", f"Worst predicted: `{max(off, key=lambda name: abs(math.log(off[name])))}`"]
-    return "\n".join(lines)
-
-
-# %% wrong: a changed file is quoted => generality quotes-a-changed-file
-
-
-def report(runs):
-    lines, off = ["# Predicted and measured", ""], {}
-    for name, run in runs.items():
-        found, said = run["measured"], run["predicted"].get("step_seconds")
-        line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
-        line += f", {found['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
-        if said:
-            off[name] = found["step_seconds"] / said
-            line += f"; predicted {said * 1e3:.4g} ms [{name}:predicted.step_seconds]"
-            line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
-        lines.append(line)
-    if off:
-        lines += ["", f"Worst predicted: `{max(off, key=lambda name: abs(math.log(off[name])))}`"]
-    return "\n".join(lines)
-
-
-# %% wrong: a changed file is left out in silence => generality run-left-out
-
-
-def report(runs):
-    lines, off = ["# Predicted and measured", ""], {}
-    for name, run in runs.items():
-        if evidence.digest(run) != run["sha256"]:
-            continue
-        found, said = run["measured"], run["predicted"].get("step_seconds")
-        line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
-        line += f", {found['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
-        if said:
-            off[name] = found["step_seconds"] / said
-            line += f"; predicted {said * 1e3:.4g} ms [{name}:predicted.step_seconds]"
-            line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
-        lines.append(line)
-    if off:
-        lines += ["", f"Worst predicted: `{max(off, key=lambda name: abs(math.log(off[name])))}`"]
-    return "\n".join(lines)
-
-
-# %% wrong: a prediction is there, always => generality raised
-
-
-def report(runs):
-    lines, off = ["# Predicted and measured", ""], {}
-    for name, run in runs.items():
-        if evidence.digest(run) != run["sha256"]:
-            lines.append(f"- `{name}` is left out: it was changed after it was written.")
-            continue
-        found, said = run["measured"], run["predicted"]["step_seconds"]
-        line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
-        line += f", {found['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
-        if said:
-            off[name] = found["step_seconds"] / said
-            line += f"; predicted {said * 1e3:.4g} ms [{name}:predicted.step_seconds]"
-            line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
-        lines.append(line)
-    if off:
-        lines += ["", f"Worst predicted: `{max(off, key=lambda name: abs(math.log(off[name])))}`"]
-    return "\n".join(lines)
-
-
-# %% wrong: a prediction that is missing is zero => generality no-such-field
-
-
-def report(runs):
-    lines, off = ["# Predicted and measured", ""], {}
-    for name, run in runs.items():
-        if evidence.digest(run) != run["sha256"]:
-            lines.append(f"- `{name}` is left out: it was changed after it was written.")
-            continue
-        found, said = run["measured"], run["predicted"].get("step_seconds")
-        line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
-        line += f", {found['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
-        said = said or 0.0
-        if True:
-            off[name] = found["step_seconds"] / said if said else 1.0
-            line += f"; predicted {said * 1e3:.4g} ms [{name}:predicted.step_seconds]"
-            line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
-        lines.append(line)
-    if off:
-        lines += ["", f"Worst predicted: `{max(off, key=lambda name: abs(math.log(off[name])))}`"]
-    return "\n".join(lines)
-
-
-# %% wrong: the largest ratio is the worst => generality wrong-worst
-
-
-def report(runs):
-    lines, off = ["# Predicted and measured", ""], {}
-    for name, run in runs.items():
-        if evidence.digest(run) != run["sha256"]:
-            lines.append(f"- `{name}` is left out: it was changed after it was written.")
-            continue
-        found, said = run["measured"], run["predicted"].get("step_seconds")
-        line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
-        line += f", {found['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
-        if said:
-            off[name] = found["step_seconds"] / said
-            line += f"; predicted {said * 1e3:.4g} ms [{name}:predicted.step_seconds]"
-            line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
-        lines.append(line)
-    if off:
-        lines += ["", f"Worst predicted: `{max(off, key=lambda name: off[name])}`"]
-    return "\n".join(lines)
-
-
-# %% wrong: the ratio furthest from one in difference => generality wrong-worst
-
-
-def report(runs):
-    lines, off = ["# Predicted and measured", ""], {}
-    for name, run in runs.items():
-        if evidence.digest(run) != run["sha256"]:
-            lines.append(f"- `{name}` is left out: it was changed after it was written.")
-            continue
-        found, said = run["measured"], run["predicted"].get("step_seconds")
-        line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
-        line += f", {found['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
-        if said:
-            off[name] = found["step_seconds"] / said
-            line += f"; predicted {said * 1e3:.4g} ms [{name}:predicted.step_seconds]"
-            line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
-        lines.append(line)
-    if off:
-        lines += ["", f"Worst predicted: `{max(off, key=lambda name: abs(off[name] - 1))}`"]
-    return "\n".join(lines)
-
-
-# %% wrong: no worst => values no-worst
-
-
-def report(runs):
-    lines, off = ["# Predicted and measured", ""], {}
-    for name, run in runs.items():
-        if evidence.digest(run) != run["sha256"]:
-            lines.append(f"- `{name}` is left out: it was changed after it was written.")
-            continue
-        found, said = run["measured"], run["predicted"].get("step_seconds")
-        line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
-        line += f", {found['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
-        if said:
-            off[name] = found["step_seconds"] / said
-            line += f"; predicted {said * 1e3:.4g} ms [{name}:predicted.step_seconds]"
-            line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
-        lines.append(line)
-    return "\n".join(lines)
-
-
-# %% wrong: six lines a run => cost too-long
-
-
-def report(runs):
-    lines, off = ["# Predicted and measured", ""], {}
-    for name, run in runs.items():
-        if evidence.digest(run) != run["sha256"]:
-            lines.append(f"- `{name}` is left out: it was changed after it was written.")
-            continue
-        found, said = run["measured"], run["predicted"].get("step_seconds")
-        line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
-        line += f", {found['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
-        if said:
-            off[name] = found["step_seconds"] / said
-            line += f"; predicted {said * 1e3:.4g} ms [{name}:predicted.step_seconds]"
-            line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
-        lines.append(line)
-    if off:
-        lines += ["", f"Worst predicted: `{max(off, key=lambda name: abs(math.log(off[name])))}`"]
-    return "\n\n".join(line.replace("; ", "\n").replace(", ", "\n") for line in lines)
+# %% wrong: six lines a run => cost too-long  from: a line for each run
+# -     return "\n".join(lines)
+# +     return "\n\n".join(line.replace("; ", "\n").replace(", ", "\n") for line in lines)
 
 
 # %% wrong: the claims in a list => values no-page
-
-
 def report(runs):
     return [(name, run["measured"]["step_seconds"], "s") for name, run in runs.items()]
 
 
 # %% wrong: left as it is => not-answered
-
-
 def report(runs):
     raise NotImplementedError
 
 
-# %% half: right, but a changed file is quoted => 6.8
-
-
-def report(runs):
-    lines, off = ["# Predicted and measured", ""], {}
-    for name, run in runs.items():
-        found, said = run["measured"], run["predicted"].get("step_seconds")
-        line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
-        line += f", {found['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
-        if said:
-            off[name] = found["step_seconds"] / said
-            line += f"; predicted {said * 1e3:.4g} ms [{name}:predicted.step_seconds]"
-            line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
-        lines.append(line)
-    if off:
-        lines += ["", f"Worst predicted: `{max(off, key=lambda name: abs(math.log(off[name])))}`"]
-    return "\n".join(lines)
+# %% half: right, but a changed file is quoted => 6.8  from: a line for each run
+# -         if evidence.digest(run) != run["sha256"]:
+# -             lines.append(f"- `{name}` is left out: it was changed after it was written.")
+# -             continue

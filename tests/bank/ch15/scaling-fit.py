@@ -1,5 +1,3 @@
-"""Answers to scaling-fit: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import math
 
 import numpy as np
@@ -50,8 +48,6 @@ def efficient(rows, ranks, fit=None):
 
 
 # %% right: least squares of relative errors
-
-
 def fit_scaling(rows):
     n = np.array([row["ranks"] for row in rows], dtype=float)
     batch = np.array([row["batch_tokens"] for row in rows], dtype=float)
@@ -78,8 +74,6 @@ def efficiency(rows, ranks):
 
 
 # %% right: normal equations in plain Python
-
-
 def fit_scaling(rows):
     batches = {row["batch_tokens"] for row in rows}
     shares = {row["batch_tokens"] // row["ranks"] for row in rows}
@@ -112,8 +106,6 @@ def efficiency(rows, ranks):
 
 
 # %% wrong: raw seconds => values raw-seconds
-
-
 def fit_scaling(rows):
     return fitted(rows, weight=np.ones_like)
 
@@ -123,8 +115,6 @@ def efficiency(rows, ranks):
 
 
 # %% wrong: a line through the ends => values line-through-ends
-
-
 def fit_scaling(rows):
     kind = kind_of(rows)
     if kind == "mixed":
@@ -139,9 +129,8 @@ def fit_scaling(rows):
 
 efficiency = efficient
 
+
 # %% wrong: speeds are fitted => values speed-fitted
-
-
 def fit_scaling(rows):
     kind = kind_of(rows)
     if kind == "mixed":
@@ -153,9 +142,8 @@ def fit_scaling(rows):
 
 efficiency = efficient
 
+
 # %% wrong: mixed rows are strong => values not-mixed
-
-
 def fit_scaling(rows):
     kind = kind_of(rows)
     if kind != "mixed":
@@ -166,28 +154,22 @@ def fit_scaling(rows):
 
 efficiency = efficient
 
-# %% wrong: everything is strong => values not-weak
 
+# %% wrong: everything is strong => values not-weak  from: mixed rows are strong
+# -     kind = kind_of(rows)
+# -     if kind != "mixed":
+# -         return fitted(rows)
 
-def fit_scaling(rows):
-    first, second, off = solved(rows, kind="strong")
-    return "strong", first, second, float(abs(off).max())
-
-
-efficiency = efficient
 
 # %% wrong: the other law => values other-law
-
-
 def fit_scaling(rows):
     return fitted(rows, law="servers" if growth == "doublings" else "doublings")
 
 
 efficiency = efficient
 
+
 # %% wrong: the mean residual => values mean-residual
-
-
 def fit_scaling(rows):
     if kind_of(rows) == "mixed":
         return ("mixed",)
@@ -197,30 +179,17 @@ def fit_scaling(rows):
 
 efficiency = efficient
 
-# %% wrong: the sum of squares => values sum-of-squares
 
+# %% wrong: the sum of squares => values sum-of-squares  from: the mean residual
+# -     return kind_of(rows), first, second, float(abs(off).mean())
+# +     return kind_of(rows), first, second, float((off**2).sum())
 
-def fit_scaling(rows):
-    if kind_of(rows) == "mixed":
-        return ("mixed",)
-    first, second, off = solved(rows)
-    return kind_of(rows), first, second, float((off**2).sum())
-
-
-efficiency = efficient
-
-# %% wrong: constants exchanged => values turned-round
-
-
-def fit_scaling(rows):
-    found = fitted(rows)
-    return found if found[0] == "mixed" else (found[0], found[2], found[1], found[3])
-
-
-efficiency = efficient
+# %% wrong: constants exchanged => values turned-round  from: the other law
+# -     return fitted(rows, law="servers" if growth == "doublings" else "doublings")
+# +     found = fitted(rows)
+# +     return found if found[0] == "mixed" else (found[0], found[2], found[1], found[3])
 
 # %% wrong: how much faster all are => values speed-up
-
 fit_scaling = fitted
 
 
@@ -230,7 +199,6 @@ def efficiency(rows, ranks):
 
 
 # %% wrong: measured over measured, where there is => values measured
-
 fit_scaling = fitted
 
 
@@ -243,38 +211,20 @@ def efficiency(rows, ranks):
     )
 
 
-# %% wrong: against one GPU => values against-one
+# %% wrong: against one GPU => values against-one  from: how much faster all are
+# -     return found and found * ranks / min(row["ranks"] for row in rows)
+# +     return found and found / efficient(rows, 1)
 
-fit_scaling = fitted
+# %% wrong: a number for mixed rows => values mixed-fitted  from: how much faster all are
+# -     return found and found * ranks / min(row["ranks"] for row in rows)
+# +     return 1.0 if found is None else found
 
+# %% wrong: the word alone => values wrong-shape  from: the other law
+# -     return fitted(rows, law="servers" if growth == "doublings" else "doublings")
+# +     return kind_of(rows)
 
-def efficiency(rows, ranks):
-    found = efficient(rows, ranks)
-    return found and found / efficient(rows, 1)
-
-
-# %% wrong: a number for mixed rows => values mixed-fitted
-
-fit_scaling = fitted
-
-
-def efficiency(rows, ranks):
-    found = efficient(rows, ranks)
-    return 1.0 if found is None else found
-
-
-# %% wrong: the word alone => values wrong-shape
-
-
-def fit_scaling(rows):
-    return kind_of(rows)
-
-
-efficiency = efficient
 
 # %% wrong: not written yet => not-answered
-
-
 def fit_scaling(rows):
     raise NotImplementedError
 
@@ -284,8 +234,6 @@ def efficiency(rows, ranks):
 
 
 # %% wrong: the ends tell the experiment => generality not-mixed
-
-
 def ends(rows):
     return [min(rows, key=lambda row: row["ranks"]), max(rows, key=lambda row: row["ranks"])]
 
@@ -303,8 +251,6 @@ def efficiency(rows, ranks):
 
 
 # %% wrong: all ranks' tokens over one GPU's rate => values one-gpu-rate
-
-
 def fit_scaling(rows):
     return fitted([{**row, "tokens_per_s": row["tokens_per_s"] / row["ranks"]} for row in rows])
 
@@ -313,15 +259,9 @@ def efficiency(rows, ranks):
     return efficient(rows, ranks)
 
 
-# %% wrong: the residual as a share of the fit => values over-the-fit
-
-
-def fit_scaling(rows):
-    kind = kind_of(rows)
-    if kind == "mixed":
-        return ("mixed",)
-    first, second, off = solved(rows)
-    return kind, first, second, float(abs(1 / (1 + off) - 1).max())
-
-
-efficiency = efficient
+# %% wrong: the residual as a share of the fit => values over-the-fit  from: speeds are fitted
+# -     n, _, t = arrays(rows)
+# -     slope, first = np.polyfit(column(kind, n, n.min()), 1 / t, 1)
+# -     return kind, float(first), float(slope), 0.01
+# +     first, second, off = solved(rows)
+# +     return kind, first, second, float(abs(1 / (1 + off) - 1).max())

@@ -1,12 +1,9 @@
-"""Answers to shifted-labels: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import torch
 
 from course_lib import params
 
+
 # %% right: one stream, cut twice
-
-
 def labelled(stream, length, mark):
     rows = (len(stream) - 1) // length
     inputs = stream[: rows * length].view(rows, length)
@@ -29,8 +26,6 @@ def label_fault(inputs, targets, counts, mark):
 
 
 # %% right: row by row, and in lists
-
-
 def labelled(stream, length, mark):
     tokens = stream.tolist()
     starts = range(0, len(tokens) - length, length)
@@ -56,8 +51,6 @@ def label_fault(inputs, targets, counts, mark):
 
 
 # %% right: for its own variant
-
-
 ends = params("shifted-labels").marks == "ends"
 
 
@@ -84,278 +77,71 @@ def label_fault(inputs, targets, counts, mark):
     return "hides labels" if (want & ~counts).any() else "crosses documents"
 
 
-# %% wrong: as it was found => values wrapped
+# %% wrong: as it was found => values wrapped  from: one stream, cut twice
+# -     rows = (len(stream) - 1) // length
+# +     rows = len(stream) // length
+# -     targets = stream[1 : rows * length + 1].view(rows, length)
+# -     return inputs, targets, inputs != mark
+# +     targets = inputs.roll(-1, dims=1)
+# +     counts = targets != inputs
+# +     return inputs, targets, counts
+
+# %% wrong: rolled, and only the count is put right => values wrapped  from: one stream, cut twice
+# -     targets = stream[1 : rows * length + 1].view(rows, length)
+# -     return inputs, targets, inputs != mark
+# +     return inputs, inputs.roll(-1, dims=1), inputs != mark
+
+# %% wrong: targets are what is read => values not-shifted  from: one stream, cut twice
+# -     targets = stream[1 : rows * length + 1].view(rows, length)
+# -     return inputs, targets, inputs != mark
+# +     return inputs, inputs, inputs != mark
+
+# %% wrong: shifted once more => values shifted-twice  from: one stream, cut twice
+# -     rows = (len(stream) - 1) // length
+# +     rows = (len(stream) - 2) // length
+# -     targets = stream[1 : rows * length + 1].view(rows, length)
+# -     return inputs, targets, inputs != mark
+# +     return inputs, stream[2 : rows * length + 2].view(rows, length), inputs != mark
+
+# %% wrong: the mark is hidden as a target => values mark-hidden  from: one stream, cut twice
+# -     return inputs, targets, inputs != mark
+# +     return inputs, targets, targets != mark
+
+# %% wrong: everything counts => values crosses-documents  from: one stream, cut twice
+# -     return inputs, targets, inputs != mark
+# +     return inputs, targets, torch.ones_like(inputs, dtype=torch.bool)
+
+# %% wrong: the last column never counts => values hides-labels  from: one stream, cut twice
+# -     return inputs, targets, inputs != mark
+# +     counts = inputs != mark
+# +     counts[:, -1] = False
+# +     return inputs, targets, counts
+
+# %% wrong: rows of one token less => values wrong-shape  from: one stream, cut twice
+# -     targets = stream[1 : rows * length + 1].view(rows, length)
+# -     return inputs, targets, inputs != mark
+# +     return inputs[:, :-1], inputs[:, 1:], inputs[:, :-1] != mark
 
 
-def labelled(stream, length, mark):
-    rows = len(stream) // length
-    inputs = stream[: rows * length].view(rows, length)
-    targets = inputs.roll(-1, dims=1)
-    counts = targets != inputs
-    return inputs, targets, counts
-
-
-def label_fault(inputs, targets, counts, mark):
-    if not inputs.shape == targets.shape == counts.shape:
-        return "shape"
-    for word, by in (("not shifted", 0), ("shifted twice", 2)):
-        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
-            return word
-    if torch.equal(targets[:, -1], inputs[:, 0]):
-        return "wrapped"
-    right = inputs != mark
-    if (counts & ~right).any():
-        return "crosses documents"
-    return "hides labels" if (right & ~counts).any() else "fine"
-
-
-# %% wrong: rolled, and only the count is put right => values wrapped
-
-
-def labelled(stream, length, mark):
-    rows = (len(stream) - 1) // length
-    inputs = stream[: rows * length].view(rows, length)
-    return inputs, inputs.roll(-1, dims=1), inputs != mark
-
-
-def label_fault(inputs, targets, counts, mark):
-    if not inputs.shape == targets.shape == counts.shape:
-        return "shape"
-    for word, by in (("not shifted", 0), ("shifted twice", 2)):
-        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
-            return word
-    if torch.equal(targets[:, -1], inputs[:, 0]):
-        return "wrapped"
-    right = inputs != mark
-    if (counts & ~right).any():
-        return "crosses documents"
-    return "hides labels" if (right & ~counts).any() else "fine"
-
-
-# %% wrong: targets are what is read => values not-shifted
-
-
-def labelled(stream, length, mark):
-    rows = (len(stream) - 1) // length
-    inputs = stream[: rows * length].view(rows, length)
-    return inputs, inputs, inputs != mark
-
-
-def label_fault(inputs, targets, counts, mark):
-    if not inputs.shape == targets.shape == counts.shape:
-        return "shape"
-    for word, by in (("not shifted", 0), ("shifted twice", 2)):
-        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
-            return word
-    if torch.equal(targets[:, -1], inputs[:, 0]):
-        return "wrapped"
-    right = inputs != mark
-    if (counts & ~right).any():
-        return "crosses documents"
-    return "hides labels" if (right & ~counts).any() else "fine"
-
-
-# %% wrong: shifted once more => values shifted-twice
-
-
-def labelled(stream, length, mark):
-    rows = (len(stream) - 2) // length
-    inputs = stream[: rows * length].view(rows, length)
-    return inputs, stream[2 : rows * length + 2].view(rows, length), inputs != mark
-
-
-def label_fault(inputs, targets, counts, mark):
-    if not inputs.shape == targets.shape == counts.shape:
-        return "shape"
-    for word, by in (("not shifted", 0), ("shifted twice", 2)):
-        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
-            return word
-    if torch.equal(targets[:, -1], inputs[:, 0]):
-        return "wrapped"
-    right = inputs != mark
-    if (counts & ~right).any():
-        return "crosses documents"
-    return "hides labels" if (right & ~counts).any() else "fine"
-
-
-# %% wrong: the mark is hidden as a target => values mark-hidden
-
-
-def labelled(stream, length, mark):
-    rows = (len(stream) - 1) // length
-    inputs = stream[: rows * length].view(rows, length)
-    targets = stream[1 : rows * length + 1].view(rows, length)
-    return inputs, targets, targets != mark
-
-
-def label_fault(inputs, targets, counts, mark):
-    if not inputs.shape == targets.shape == counts.shape:
-        return "shape"
-    for word, by in (("not shifted", 0), ("shifted twice", 2)):
-        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
-            return word
-    if torch.equal(targets[:, -1], inputs[:, 0]):
-        return "wrapped"
-    right = inputs != mark
-    if (counts & ~right).any():
-        return "crosses documents"
-    return "hides labels" if (right & ~counts).any() else "fine"
-
-
-# %% wrong: everything counts => values crosses-documents
-
-
-def labelled(stream, length, mark):
-    rows = (len(stream) - 1) // length
-    inputs = stream[: rows * length].view(rows, length)
-    targets = stream[1 : rows * length + 1].view(rows, length)
-    return inputs, targets, torch.ones_like(inputs, dtype=torch.bool)
-
-
-def label_fault(inputs, targets, counts, mark):
-    if not inputs.shape == targets.shape == counts.shape:
-        return "shape"
-    for word, by in (("not shifted", 0), ("shifted twice", 2)):
-        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
-            return word
-    if torch.equal(targets[:, -1], inputs[:, 0]):
-        return "wrapped"
-    right = inputs != mark
-    if (counts & ~right).any():
-        return "crosses documents"
-    return "hides labels" if (right & ~counts).any() else "fine"
-
-
-# %% wrong: the last column never counts => values hides-labels
-
-
-def labelled(stream, length, mark):
-    rows = (len(stream) - 1) // length
-    inputs = stream[: rows * length].view(rows, length)
-    targets = stream[1 : rows * length + 1].view(rows, length)
-    counts = inputs != mark
-    counts[:, -1] = False
-    return inputs, targets, counts
-
-
-def label_fault(inputs, targets, counts, mark):
-    if not inputs.shape == targets.shape == counts.shape:
-        return "shape"
-    for word, by in (("not shifted", 0), ("shifted twice", 2)):
-        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
-            return word
-    if torch.equal(targets[:, -1], inputs[:, 0]):
-        return "wrapped"
-    right = inputs != mark
-    if (counts & ~right).any():
-        return "crosses documents"
-    return "hides labels" if (right & ~counts).any() else "fine"
-
-
-# %% wrong: rows of one token less => values wrong-shape
-
-
-def labelled(stream, length, mark):
-    rows = (len(stream) - 1) // length
-    inputs = stream[: rows * length].view(rows, length)
-    return inputs[:, :-1], inputs[:, 1:], inputs[:, :-1] != mark
-
-
-def label_fault(inputs, targets, counts, mark):
-    if not inputs.shape == targets.shape == counts.shape:
-        return "shape"
-    for word, by in (("not shifted", 0), ("shifted twice", 2)):
-        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
-            return word
-    if torch.equal(targets[:, -1], inputs[:, 0]):
-        return "wrapped"
-    right = inputs != mark
-    if (counts & ~right).any():
-        return "crosses documents"
-    return "hides labels" if (right & ~counts).any() else "fine"
-
-
-# %% wrong: a token of each row is lost, as rows of length + 1 are cut => values rows
-
-
+# %% wrong: a token of each row is lost, as rows of length + 1 are cut => values rows  from: one stream, cut twice
 def labelled(stream, length, mark):
     rows = len(stream) // (length + 1)
     cut = stream[: rows * (length + 1)].view(rows, length + 1)
     return cut[:, :-1], cut[:, 1:], cut[:, :-1] != mark
 
 
-def label_fault(inputs, targets, counts, mark):
-    if not inputs.shape == targets.shape == counts.shape:
-        return "shape"
-    for word, by in (("not shifted", 0), ("shifted twice", 2)):
-        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
-            return word
-    if torch.equal(targets[:, -1], inputs[:, 0]):
-        return "wrapped"
-    right = inputs != mark
-    if (counts & ~right).any():
-        return "crosses documents"
-    return "hides labels" if (right & ~counts).any() else "fine"
+# %% wrong: one row more than there are targets for, where that fits => generality rows  from: one stream, cut twice
+# -     rows = (len(stream) - 1) // length
+# +     rows = len(stream) // length
+# -     targets = stream[1 : rows * length + 1].view(rows, length)
+# +     targets = torch.cat([stream[1:], stream[:1]])[: rows * length].view(rows, length)
+
+# %% wrong: counts are numbers => values not-bool  from: one stream, cut twice
+# -     return inputs, targets, inputs != mark
+# +     return inputs, targets, (inputs != mark).float()
 
 
-# %% wrong: one row more than there are targets for, where that fits => generality rows
-
-
-def labelled(stream, length, mark):
-    rows = len(stream) // length
-    inputs = stream[: rows * length].view(rows, length)
-    targets = torch.cat([stream[1:], stream[:1]])[: rows * length].view(rows, length)
-    return inputs, targets, inputs != mark
-
-
-def label_fault(inputs, targets, counts, mark):
-    if not inputs.shape == targets.shape == counts.shape:
-        return "shape"
-    for word, by in (("not shifted", 0), ("shifted twice", 2)):
-        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
-            return word
-    if torch.equal(targets[:, -1], inputs[:, 0]):
-        return "wrapped"
-    right = inputs != mark
-    if (counts & ~right).any():
-        return "crosses documents"
-    return "hides labels" if (right & ~counts).any() else "fine"
-
-
-# %% wrong: counts are numbers => values not-bool
-
-
-def labelled(stream, length, mark):
-    rows = (len(stream) - 1) // length
-    inputs = stream[: rows * length].view(rows, length)
-    targets = stream[1 : rows * length + 1].view(rows, length)
-    return inputs, targets, (inputs != mark).float()
-
-
-def label_fault(inputs, targets, counts, mark):
-    if not inputs.shape == targets.shape == counts.shape:
-        return "shape"
-    for word, by in (("not shifted", 0), ("shifted twice", 2)):
-        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
-            return word
-    if torch.equal(targets[:, -1], inputs[:, 0]):
-        return "wrapped"
-    right = inputs != mark
-    if (counts & ~right).any():
-        return "crosses documents"
-    return "hides labels" if (right & ~counts).any() else "fine"
-
-
-# %% wrong: only the shift is looked at => values unnoticed
-
-
-def labelled(stream, length, mark):
-    rows = (len(stream) - 1) // length
-    inputs = stream[: rows * length].view(rows, length)
-    targets = stream[1 : rows * length + 1].view(rows, length)
-    return inputs, targets, inputs != mark
-
-
+# %% wrong: only the shift is looked at => values unnoticed  from: one stream, cut twice
 def label_fault(inputs, targets, counts, mark):
     if targets.shape != inputs.shape:
         return "shape"
@@ -364,59 +150,26 @@ def label_fault(inputs, targets, counts, mark):
     return "fine" if torch.equal(targets[:, :-1], inputs[:, 1:]) else "shifted twice"
 
 
-# %% wrong: the first row only => generality unnoticed
+# %% wrong: the first row only => generality unnoticed  from: one stream, cut twice
+# -     for word, by in (("not shifted", 0), ("shifted twice", 2)):
+# -         if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
+# -             return word
+# -     if torch.equal(targets[:, -1], inputs[:, 0]):
+# -         return "wrapped"
+# +     read, after = inputs[0], targets[0]
+# +     if torch.equal(read, after):
+# +         return "not shifted"
+# +     if torch.equal(read[2:], after[:-2]):
+# +         return "shifted twice"
+# +     if after[-1] == read[0]:
+# +         return "fine"
 
-
-def labelled(stream, length, mark):
-    rows = (len(stream) - 1) // length
-    inputs = stream[: rows * length].view(rows, length)
-    targets = stream[1 : rows * length + 1].view(rows, length)
-    return inputs, targets, inputs != mark
-
-
-def label_fault(inputs, targets, counts, mark):
-    if not inputs.shape == targets.shape == counts.shape:
-        return "shape"
-    read, after = inputs[0], targets[0]
-    if torch.equal(read, after):
-        return "not shifted"
-    if torch.equal(read[2:], after[:-2]):
-        return "shifted twice"
-    if after[-1] == read[0]:
-        return "fine"
-    right = inputs != mark
-    if (counts & ~right).any():
-        return "crosses documents"
-    return "hides labels" if (right & ~counts).any() else "fine"
-
-
-# %% wrong: a target that is the end mark should not count, it thinks => values false-alarm
-
-
-def labelled(stream, length, mark):
-    rows = (len(stream) - 1) // length
-    inputs = stream[: rows * length].view(rows, length)
-    targets = stream[1 : rows * length + 1].view(rows, length)
-    return inputs, targets, inputs != mark
-
-
-def label_fault(inputs, targets, counts, mark):
-    if not inputs.shape == targets.shape == counts.shape:
-        return "shape"
-    for word, by in (("not shifted", 0), ("shifted twice", 2)):
-        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
-            return word
-    if torch.equal(targets[:, -1], inputs[:, 0]):
-        return "wrapped"
-    right = targets != mark
-    if (counts & ~right).any():
-        return "crosses documents"
-    return "hides labels" if (right & ~counts).any() else "fine"
+# %% wrong: a target that is the end mark should not count, it thinks => values false-alarm  from: one stream, cut twice
+# -     right = inputs != mark
+# +     right = targets != mark
 
 
 # %% wrong: shapes are taken for granted => generality raised
-
-
 def labelled(stream, length, mark):
     rows = (len(stream) - 1) // length
     inputs = stream[: rows * length].view(rows, length)
@@ -438,8 +191,6 @@ def label_fault(inputs, targets, counts, mark):
 
 
 # %% wrong: left as it is => not-answered
-
-
 def labelled(stream, length, mark):
     raise NotImplementedError
 
@@ -448,62 +199,20 @@ def label_fault(inputs, targets, counts, mark):
     raise NotImplementedError
 
 
-# %% half: only the repair => 2.1
+# %% wrong: counts may have any shape => generality raised  from: one stream, cut twice
+# -     inputs = stream[: rows * length].view(rows, length)
+# -     targets = stream[1 : rows * length + 1].view(rows, length)
+# +     inputs, targets = (stream[begin : begin + rows * length].view(rows, length) for begin in (0, 1))
+# -     if not inputs.shape == targets.shape == counts.shape:
+# +     if inputs.shape != targets.shape:
+
+# %% wrong: as many numbers are a shape => generality unnoticed  from: counts may have any shape
+# -     if inputs.shape != targets.shape:
+# +     if not inputs.numel() == targets.numel() == counts.numel():
+#           return "shape"
+# +     targets, counts = targets.view(inputs.shape), counts.view(inputs.shape)
 
 
-def labelled(stream, length, mark):
-    rows = (len(stream) - 1) // length
-    inputs = stream[: rows * length].view(rows, length)
-    targets = stream[1 : rows * length + 1].view(rows, length)
-    return inputs, targets, inputs != mark
-
-
+# %% half: only the repair => 2.1  from: one stream, cut twice
 def label_fault(inputs, targets, counts, mark):
     raise NotImplementedError
-
-
-# %% wrong: counts may have any shape => generality raised
-
-
-def labelled(stream, length, mark):
-    rows = (len(stream) - 1) // length
-    inputs, targets = (stream[begin : begin + rows * length].view(rows, length) for begin in (0, 1))
-    return inputs, targets, inputs != mark
-
-
-def label_fault(inputs, targets, counts, mark):
-    if inputs.shape != targets.shape:
-        return "shape"
-    for word, by in (("not shifted", 0), ("shifted twice", 2)):
-        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
-            return word
-    if torch.equal(targets[:, -1], inputs[:, 0]):
-        return "wrapped"
-    right = inputs != mark
-    if (counts & ~right).any():
-        return "crosses documents"
-    return "hides labels" if (right & ~counts).any() else "fine"
-
-
-# %% wrong: as many numbers are a shape => generality unnoticed
-
-
-def labelled(stream, length, mark):
-    rows = (len(stream) - 1) // length
-    inputs, targets = (stream[begin : begin + rows * length].view(rows, length) for begin in (0, 1))
-    return inputs, targets, inputs != mark
-
-
-def label_fault(inputs, targets, counts, mark):
-    if not inputs.numel() == targets.numel() == counts.numel():
-        return "shape"
-    targets, counts = targets.view(inputs.shape), counts.view(inputs.shape)
-    for word, by in (("not shifted", 0), ("shifted twice", 2)):
-        if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
-            return word
-    if torch.equal(targets[:, -1], inputs[:, 0]):
-        return "wrapped"
-    right = inputs != mark
-    if (counts & ~right).any():
-        return "crosses documents"
-    return "hides labels" if (right & ~counts).any() else "fine"

@@ -1,10 +1,7 @@
-"""Answers to spend-ledger: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 import math
 
+
 # %% right: one rate
-
-
 def ledger(stages, stop, gpus, price, increment):
     rate = gpus * price / 60
     spent = {"useful": 0.0, "failed": 0.0}
@@ -22,8 +19,6 @@ def stop_by(budget, gpus, price, increment, grace):
 
 
 # %% right: minutes first, dollars last
-
-
 def ledger(stages, stop, gpus, price, increment):
     minutes = dict.fromkeys(("useful", "failed", "idle", "rounding"), 0.0)
     now = 0.0
@@ -49,383 +44,102 @@ def stop_by(budget, gpus, price, increment, grace):
     return gone - grace if gone >= grace and paid else None
 
 
-# %% wrong: one GPU's bill => values one-gpu
-
-
-def ledger(stages, stop, gpus, price, increment):
-    rate = price / 60
-    spent = {"useful": 0.0, "failed": 0.0}
-    for stage in stages:
-        whole = stage["state"] == "done" and stage["end"] <= stop
-        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
-    total = rate * math.ceil(stop / increment - 1e-9) * increment
-    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
-
-
-def stop_by(budget, gpus, price, increment, grace):
-    blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
-    last = blocks * increment - grace
-    return last if blocks and last >= 0 else None
-
-
-# %% wrong: dollars a minute => values hours-for-minutes
-
-
-def ledger(stages, stop, gpus, price, increment):
-    rate = gpus * price
-    spent = {"useful": 0.0, "failed": 0.0}
-    for stage in stages:
-        whole = stage["state"] == "done" and stage["end"] <= stop
-        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
-    total = rate * math.ceil(stop / increment - 1e-9) * increment
-    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
-
-
-def stop_by(budget, gpus, price, increment, grace):
-    blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
-    last = blocks * increment - grace
-    return last if blocks and last >= 0 else None
-
-
-# %% wrong: a stage that was cut is useful => values cut-is-useful
-
-
-def ledger(stages, stop, gpus, price, increment):
-    rate = gpus * price / 60
-    spent = {"useful": 0.0, "failed": 0.0}
-    for stage in stages:
-        whole = stage["state"] == "done"
-        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
-    total = rate * math.ceil(stop / increment - 1e-9) * increment
-    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
-
-
-def stop_by(budget, gpus, price, increment, grace):
-    blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
-    last = blocks * increment - grace
-    return last if blocks and last >= 0 else None
-
-
-# %% wrong: stages run on after the stop => values uncut
-
-
-def ledger(stages, stop, gpus, price, increment):
-    rate = gpus * price / 60
-    spent = {"useful": 0.0, "failed": 0.0}
-    for stage in stages:
-        whole = stage["state"] == "done"
-        spent["useful" if whole else "failed"] += rate * (stage["end"] - stage["start"])
-    total = rate * math.ceil(stop / increment - 1e-9) * increment
-    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
-
-
-def stop_by(budget, gpus, price, increment, grace):
-    blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
-    last = blocks * increment - grace
-    return last if blocks and last >= 0 else None
-
-
-# %% wrong: what failed is idle => values failed-is-idle
-
-
-def ledger(stages, stop, gpus, price, increment):
-    rate = gpus * price / 60
-    spent = {"useful": 0.0, "failed": 0.0}
-    for stage in stages:
-        whole = stage["state"] == "done" and stage["end"] <= stop
-        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
-    total = rate * math.ceil(stop / increment - 1e-9) * increment
-    spent["failed"] = 0.0
-    return {**spent, "idle": rate * stop - spent["useful"], "rounding": total - rate * stop, "total": total}
-
-
-def stop_by(budget, gpus, price, increment, grace):
-    blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
-    last = blocks * increment - grace
-    return last if blocks and last >= 0 else None
-
-
-# %% wrong: only gaps between stages are idle => values gaps-only
-
-
-def ledger(stages, stop, gpus, price, increment):
-    rate = gpus * price / 60
-    spent = {"useful": 0.0, "failed": 0.0}
-    for stage in stages:
-        whole = stage["state"] == "done" and stage["end"] <= stop
-        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
-    total = rate * math.ceil(stop / increment - 1e-9) * increment
-    return {
-        **spent,
-        "idle": rate * sum(b["start"] - a["end"] for a, b in zip(stages, stages[1:]) if b["start"] <= stop),
-        "rounding": total - rate * stop,
-        "total": total,
-    }
-
-
-def stop_by(budget, gpus, price, increment, grace):
-    blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
-    last = blocks * increment - grace
-    return last if blocks and last >= 0 else None
-
-
-# %% wrong: nothing is rounded => values not-rounded
-
-
-def ledger(stages, stop, gpus, price, increment):
-    rate = gpus * price / 60
-    spent = {"useful": 0.0, "failed": 0.0}
-    for stage in stages:
-        whole = stage["state"] == "done" and stage["end"] <= stop
-        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
-    total = rate * stop
-    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
-
-
-def stop_by(budget, gpus, price, increment, grace):
-    blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
-    last = blocks * increment - grace
-    return last if blocks and last >= 0 else None
-
-
-# %% wrong: rounded down => values rounded-down
-
-
-def ledger(stages, stop, gpus, price, increment):
-    rate = gpus * price / 60
-    spent = {"useful": 0.0, "failed": 0.0}
-    for stage in stages:
-        whole = stage["state"] == "done" and stage["end"] <= stop
-        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
-    total = rate * math.floor(stop / increment) * increment
-    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
-
-
-def stop_by(budget, gpus, price, increment, grace):
-    blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
-    last = blocks * increment - grace
-    return last if blocks and last >= 0 else None
-
-
-# %% wrong: always one more increment => values one-too-many
-
-
-def ledger(stages, stop, gpus, price, increment):
-    rate = gpus * price / 60
-    spent = {"useful": 0.0, "failed": 0.0}
-    for stage in stages:
-        whole = stage["state"] == "done" and stage["end"] <= stop
-        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
-    total = rate * (stop // increment + 1) * increment
-    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
-
-
-def stop_by(budget, gpus, price, increment, grace):
-    blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
-    last = blocks * increment - grace
-    return last if blocks and last >= 0 else None
-
-
-# %% wrong: rounding counts as idle => values rounding-is-idle
-
-
-def ledger(stages, stop, gpus, price, increment):
-    rate = gpus * price / 60
-    spent = {"useful": 0.0, "failed": 0.0}
-    for stage in stages:
-        whole = stage["state"] == "done" and stage["end"] <= stop
-        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
-    total = rate * math.ceil(stop / increment - 1e-9) * increment
-    return {**spent, "idle": total - sum(spent.values()), "rounding": total - rate * stop, "total": total}
-
-
-def stop_by(budget, gpus, price, increment, grace):
-    blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
-    last = blocks * increment - grace
-    return last if blocks and last >= 0 else None
-
-
-# %% wrong: the stop takes no time => values grace-forgotten
-
-
-def ledger(stages, stop, gpus, price, increment):
-    rate = gpus * price / 60
-    spent = {"useful": 0.0, "failed": 0.0}
-    for stage in stages:
-        whole = stage["state"] == "done" and stage["end"] <= stop
-        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
-    total = rate * math.ceil(stop / increment - 1e-9) * increment
-    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
-
-
-def stop_by(budget, gpus, price, increment, grace):
-    blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
-    last = blocks * increment
-    return last if blocks and last >= 0 else None
-
-
-# %% wrong: one increment more than is paid for => values rounded-up
-
-
-def ledger(stages, stop, gpus, price, increment):
-    rate = gpus * price / 60
-    spent = {"useful": 0.0, "failed": 0.0}
-    for stage in stages:
-        whole = stage["state"] == "done" and stage["end"] <= stop
-        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
-    total = rate * math.ceil(stop / increment - 1e-9) * increment
-    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
-
-
-def stop_by(budget, gpus, price, increment, grace):
-    blocks = 1 + math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
-    last = blocks * increment - grace
-    return last if blocks and last >= 0 else None
-
-
-# %% wrong: the grace before rounding => values grace-first
-
-
-def ledger(stages, stop, gpus, price, increment):
-    rate = gpus * price / 60
-    spent = {"useful": 0.0, "failed": 0.0}
-    for stage in stages:
-        whole = stage["state"] == "done" and stage["end"] <= stop
-        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
-    total = rate * math.ceil(stop / increment - 1e-9) * increment
-    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
-
-
+# %% right: a bill in cents  from: one rate
+# -     return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+# +     found = {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+# +     return {name: round(dollars, 2) for name, dollars in found.items()}
+# -     blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
+# -     last = blocks * increment - grace
+# -     return last if blocks and last >= 0 else None
+# +     blocks = int(budget / (gpus * price / 60 * increment) + 1e-9)
+# +     return blocks * increment - grace if blocks and blocks * increment >= grace else None
+
+# %% wrong: one GPU's bill => values one-gpu  from: one rate
+# -     rate = gpus * price / 60
+# +     rate = price / 60
+
+# %% wrong: dollars a minute => values hours-for-minutes  from: one rate
+# -     rate = gpus * price / 60
+# +     rate = gpus * price
+
+# %% wrong: a stage that was cut is useful => values cut-is-useful  from: one rate
+# -         whole = stage["state"] == "done" and stage["end"] <= stop
+# +         whole = stage["state"] == "done"
+
+# %% wrong: stages run on after the stop => values uncut  from: a stage that was cut is useful
+# -         spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
+# +         spent["useful" if whole else "failed"] += rate * (stage["end"] - stage["start"])
+
+# %% wrong: what failed is idle => values failed-is-idle  from: one rate
+# -     return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+# +     spent["failed"] = 0.0
+# +     return {**spent, "idle": rate * stop - spent["useful"], "rounding": total - rate * stop, "total": total}
+
+# %% wrong: only gaps between stages are idle => values gaps-only  from: one rate
+# -     return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+# +     return {
+# +         **spent,
+# +         "idle": rate * sum(b["start"] - a["end"] for a, b in zip(stages, stages[1:]) if b["start"] <= stop),
+# +         "rounding": total - rate * stop,
+# +         "total": total,
+# +     }
+
+# %% wrong: nothing is rounded => values not-rounded  from: one rate
+# -     total = rate * math.ceil(stop / increment - 1e-9) * increment
+# +     total = rate * stop
+
+# %% wrong: rounded down => values rounded-down  from: one rate
+# -     total = rate * math.ceil(stop / increment - 1e-9) * increment
+# +     total = rate * math.floor(stop / increment) * increment
+
+# %% wrong: always one more increment => values one-too-many  from: one rate
+# -     total = rate * math.ceil(stop / increment - 1e-9) * increment
+# +     total = rate * (stop // increment + 1) * increment
+
+# %% wrong: rounding counts as idle => values rounding-is-idle  from: one rate
+# -     return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+# +     return {**spent, "idle": total - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+
+# %% wrong: the stop takes no time => values grace-forgotten  from: one rate
+# -     last = blocks * increment - grace
+# +     last = blocks * increment
+
+# %% wrong: one increment more than is paid for => values rounded-up  from: one rate
+# -     blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
+# +     blocks = 1 + math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
+
+
+# %% wrong: the grace before rounding => values grace-first  from: one rate
 def stop_by(budget, gpus, price, increment, grace):
     last = math.floor((budget / (gpus * price / 60) - grace) / increment + 1e-9) * increment
     return last if last > 0 else None
 
 
-# %% wrong: the budget in minutes, not in increments => values not-rounded
-
-
-def ledger(stages, stop, gpus, price, increment):
-    rate = gpus * price / 60
-    spent = {"useful": 0.0, "failed": 0.0}
-    for stage in stages:
-        whole = stage["state"] == "done" and stage["end"] <= stop
-        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
-    total = rate * math.ceil(stop / increment - 1e-9) * increment
-    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
-
-
+# %% wrong: the budget in minutes, not in increments => values not-rounded  from: one rate
 def stop_by(budget, gpus, price, increment, grace):
     last = budget / (gpus * price / 60) - grace
     return last if last >= 0 else None
 
 
-# %% wrong: exactly the budget is too much => values one-less
+# %% wrong: exactly the budget is too much => values one-less  from: one rate
+# -     blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
+# +     blocks = math.ceil(budget / (gpus * price / 60 * increment) - 1e-9) - 1
+
+# %% wrong: an order before the beginning => values none-helps  from: one rate
+# -     return last if blocks and last >= 0 else None
+# +     return last
+
+# %% wrong: an order at minute 0 is none => generality -  from: a bill in cents
+# -     return {name: round(dollars, 2) for name, dollars in found.items()}
+# +     return found
+# -     return blocks * increment - grace if blocks and blocks * increment >= grace else None
+# +     return blocks * increment - grace if blocks * increment > grace else None
+
+# %% wrong: whole dollars => values -  from: a bill in cents
+# -     return {name: round(dollars, 2) for name, dollars in found.items()}
+# +     return {name: round(dollars) for name, dollars in found.items()}
 
 
-def ledger(stages, stop, gpus, price, increment):
-    rate = gpus * price / 60
-    spent = {"useful": 0.0, "failed": 0.0}
-    for stage in stages:
-        whole = stage["state"] == "done" and stage["end"] <= stop
-        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
-    total = rate * math.ceil(stop / increment - 1e-9) * increment
-    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
-
-
-def stop_by(budget, gpus, price, increment, grace):
-    blocks = math.ceil(budget / (gpus * price / 60 * increment) - 1e-9) - 1
-    last = blocks * increment - grace
-    return last if blocks and last >= 0 else None
-
-
-# %% wrong: an order before the beginning => values none-helps
-
-
-def ledger(stages, stop, gpus, price, increment):
-    rate = gpus * price / 60
-    spent = {"useful": 0.0, "failed": 0.0}
-    for stage in stages:
-        whole = stage["state"] == "done" and stage["end"] <= stop
-        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
-    total = rate * math.ceil(stop / increment - 1e-9) * increment
-    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
-
-
-def stop_by(budget, gpus, price, increment, grace):
-    blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
-    last = blocks * increment - grace
-    return last
-
-
-# %% half: the ledger only => 2
-
-
-def ledger(stages, stop, gpus, price, increment):
-    rate = gpus * price / 60
-    spent = {"useful": 0.0, "failed": 0.0}
-    for stage in stages:
-        whole = stage["state"] == "done" and stage["end"] <= stop
-        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
-    total = rate * math.ceil(stop / increment - 1e-9) * increment
-    return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
-
-
+# %% half: the ledger only => 2  from: one rate
 def stop_by(budget, gpus, price, increment, grace):
     raise NotImplementedError
-
-
-# %% right: a bill in cents
-
-
-def ledger(stages, stop, gpus, price, increment):
-    rate = gpus * price / 60
-    spent = {"useful": 0.0, "failed": 0.0}
-    for stage in stages:
-        whole = stage["state"] == "done" and stage["end"] <= stop
-        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
-    total = rate * math.ceil(stop / increment - 1e-9) * increment
-    found = {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
-    return {name: round(dollars, 2) for name, dollars in found.items()}
-
-
-def stop_by(budget, gpus, price, increment, grace):
-    blocks = int(budget / (gpus * price / 60 * increment) + 1e-9)
-    return blocks * increment - grace if blocks and blocks * increment >= grace else None
-
-
-# %% wrong: an order at minute 0 is none => generality -
-
-
-def ledger(stages, stop, gpus, price, increment):
-    rate = gpus * price / 60
-    spent = {"useful": 0.0, "failed": 0.0}
-    for stage in stages:
-        whole = stage["state"] == "done" and stage["end"] <= stop
-        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
-    total = rate * math.ceil(stop / increment - 1e-9) * increment
-    found = {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
-    return found
-
-
-def stop_by(budget, gpus, price, increment, grace):
-    blocks = int(budget / (gpus * price / 60 * increment) + 1e-9)
-    return blocks * increment - grace if blocks * increment > grace else None
-
-
-# %% wrong: whole dollars => values -
-
-
-def ledger(stages, stop, gpus, price, increment):
-    rate = gpus * price / 60
-    spent = {"useful": 0.0, "failed": 0.0}
-    for stage in stages:
-        whole = stage["state"] == "done" and stage["end"] <= stop
-        spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
-    total = rate * math.ceil(stop / increment - 1e-9) * increment
-    found = {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
-    return {name: round(dollars) for name, dollars in found.items()}
-
-
-def stop_by(budget, gpus, price, increment, grace):
-    blocks = int(budget / (gpus * price / 60 * increment) + 1e-9)
-    return blocks * increment - grace if blocks and blocks * increment >= grace else None

@@ -1,10 +1,7 @@
-"""Answers to where-it-goes: right ones, and wrong ones with the verdict and mistake that must find them."""
-
 from statistics import fmean, median
 
+
 # %% right: means
-
-
 def where_it_goes(rows, warm_up, every):
     timed = rows[warm_up:]
     names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
@@ -28,8 +25,6 @@ def tokens_without(parts, tokens, name):
 
 
 # %% right: running totals and other names
-
-
 def where_it_goes(rows, warm_up, every):
     totals, other, count, written, times = {}, 0.0, 0, 0.0, 0
     for row in rows[warm_up:]:
@@ -63,34 +58,12 @@ def tokens_without(parts, tokens, name):
     return tokens / sum(seconds for part, seconds in parts.items() if part != name)
 
 
-# %% wrong: with the warm-up => values warm-up-counted
+# %% wrong: with the warm-up => values warm-up-counted  from: means
+# -     timed = rows[warm_up:]
+# +     timed = rows
 
 
-def where_it_goes(rows, warm_up, every):
-    timed = rows
-    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
-    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
-    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
-    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
-    found["checkpoint"] = fmean(saved) / every if saved else 0.0
-    return found
-
-
-def closer_model(alone, measured):
-    compute, talk = alone["compute"], alone["communication"]
-    rest = sum(alone.values()) - compute - talk
-    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
-    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
-    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
-
-
-def tokens_without(parts, tokens, name):
-    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
-
-
-# %% wrong: medians => values medians
-
-
+# %% wrong: medians => values medians  from: means
 def where_it_goes(rows, warm_up, every):
     timed = rows[warm_up:]
     names = {name for row in timed for name in row["parts"]} | {"checkpoint"}
@@ -99,461 +72,85 @@ def where_it_goes(rows, warm_up, every):
     return found
 
 
-def closer_model(alone, measured):
-    compute, talk = alone["compute"], alone["communication"]
-    rest = sum(alone.values()) - compute - talk
-    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
-    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
-    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
-
-
-def tokens_without(parts, tokens, name):
-    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
-
-
-# %% wrong: a whole checkpoint in every step => values checkpoint-not-shared-out
-
-
-def where_it_goes(rows, warm_up, every):
-    timed = rows[warm_up:]
-    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
-    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
-    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
-    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
-    found["checkpoint"] = fmean(saved) if saved else 0.0
-    return found
-
-
-def closer_model(alone, measured):
-    compute, talk = alone["compute"], alone["communication"]
-    rest = sum(alone.values()) - compute - talk
-    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
-    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
-    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
-
-
-def tokens_without(parts, tokens, name):
-    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
-
-
-# %% wrong: as many checkpoints as the log holds => values checkpoint-by-chance
-
-
-def where_it_goes(rows, warm_up, every):
-    timed = rows[warm_up:]
-    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
-    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
-    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
-    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
-    found["checkpoint"] = sum(saved) / len(timed) if saved else 0.0
-    return found
-
-
-def closer_model(alone, measured):
-    compute, talk = alone["compute"], alone["communication"]
-    rest = sum(alone.values()) - compute - talk
-    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
-    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
-    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
-
-
-def tokens_without(parts, tokens, name):
-    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
-
-
-# %% wrong: the checkpoint twice => values checkpoint-in-other
-
-
-def where_it_goes(rows, warm_up, every):
-    timed = rows[warm_up:]
-    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
-    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
-    found["other"] = fmean(
-        row["seconds"] - sum(s for n, s in row["parts"].items() if n != "checkpoint") for row in timed
-    )
-    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
-    found["checkpoint"] = fmean(saved) / every if saved else 0.0
-    return found
-
-
-def closer_model(alone, measured):
-    compute, talk = alone["compute"], alone["communication"]
-    rest = sum(alone.values()) - compute - talk
-    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
-    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
-    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
-
-
-def tokens_without(parts, tokens, name):
-    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
-
-
-# %% wrong: seconds of the whole run => values totals
-
-
-def where_it_goes(rows, warm_up, every):
-    timed = rows[warm_up:]
-    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
-    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
-    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
-    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
-    found["checkpoint"] = fmean(saved) / every if saved else 0.0
-    return {name: seconds * len(timed) for name, seconds in found.items()}
-
-
-def closer_model(alone, measured):
-    compute, talk = alone["compute"], alone["communication"]
-    rest = sum(alone.values()) - compute - talk
-    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
-    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
-    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
-
-
-def tokens_without(parts, tokens, name):
-    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
-
-
-# %% wrong: nothing is left over => values missing-part
-
-
-def where_it_goes(rows, warm_up, every):
-    timed = rows[warm_up:]
-    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
-    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
-    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
-    found["checkpoint"] = fmean(saved) / every if saved else 0.0
-    return found
-
-
-def closer_model(alone, measured):
-    compute, talk = alone["compute"], alone["communication"]
-    rest = sum(alone.values()) - compute - talk
-    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
-    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
-    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
-
-
-def tokens_without(parts, tokens, name):
-    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
-
-
-# %% wrong: only rows that have the part => generality only-where-present
-
-
-def where_it_goes(rows, warm_up, every):
-    timed = rows[warm_up:]
-    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
-    found = {name: fmean(row["parts"][name] for row in timed if name in row["parts"]) for name in names}
-    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
-    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
-    found["checkpoint"] = fmean(saved) / every if saved else 0.0
-    return found
-
-
-def closer_model(alone, measured):
-    compute, talk = alone["compute"], alone["communication"]
-    rest = sum(alone.values()) - compute - talk
-    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
-    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
-    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
-
-
-def tokens_without(parts, tokens, name):
-    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
-
-
-# %% wrong: the rest forgotten in both theories => values rest-forgotten
-
-
-def where_it_goes(rows, warm_up, every):
-    timed = rows[warm_up:]
-    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
-    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
-    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
-    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
-    found["checkpoint"] = fmean(saved) / every if saved else 0.0
-    return found
-
-
-def closer_model(alone, measured):
-    compute, talk = alone["compute"], alone["communication"]
-    rest = 0.0
-    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
-    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
-    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
-
-
-def tokens_without(parts, tokens, name):
-    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
-
-
-# %% wrong: the other theory => values other-theory
-
-
-def where_it_goes(rows, warm_up, every):
-    timed = rows[warm_up:]
-    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
-    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
-    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
-    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
-    found["checkpoint"] = fmean(saved) / every if saved else 0.0
-    return found
-
-
-def closer_model(alone, measured):
-    compute, talk = alone["compute"], alone["communication"]
-    rest = sum(alone.values()) - compute - talk
-    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
-    name = "max" if abs(measured - both) <= abs(measured - longer) else "sum"
-    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
-
-
-def tokens_without(parts, tokens, name):
-    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
-
-
-# %% wrong: always the sum => values one-theory
-
-
-def where_it_goes(rows, warm_up, every):
-    timed = rows[warm_up:]
-    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
-    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
-    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
-    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
-    found["checkpoint"] = fmean(saved) / every if saved else 0.0
-    return found
-
-
-def closer_model(alone, measured):
-    compute, talk = alone["compute"], alone["communication"]
-    rest = sum(alone.values()) - compute - talk
-    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
-    name = "sum"
-    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
-
-
-def tokens_without(parts, tokens, name):
-    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
-
-
-# %% wrong: a share of the longer => values of-the-longer
-
-
-def where_it_goes(rows, warm_up, every):
-    timed = rows[warm_up:]
-    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
-    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
-    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
-    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
-    found["checkpoint"] = fmean(saved) / every if saved else 0.0
-    return found
-
-
-def closer_model(alone, measured):
-    compute, talk = alone["compute"], alone["communication"]
-    rest = sum(alone.values()) - compute - talk
-    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, max(compute, talk)
-    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
-    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
-
-
-def tokens_without(parts, tokens, name):
-    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
-
-
-# %% wrong: a share of communication => values of-communication
-
-
-def where_it_goes(rows, warm_up, every):
-    timed = rows[warm_up:]
-    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
-    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
-    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
-    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
-    found["checkpoint"] = fmean(saved) / every if saved else 0.0
-    return found
-
-
-def closer_model(alone, measured):
-    compute, talk = alone["compute"], alone["communication"]
-    rest = sum(alone.values()) - compute - talk
-    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, talk
-    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
-    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
-
-
-def tokens_without(parts, tokens, name):
-    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
-
-
-# %% wrong: a share above one => values not-held
-
-
-def where_it_goes(rows, warm_up, every):
-    timed = rows[warm_up:]
-    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
-    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
-    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
-    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
-    found["checkpoint"] = fmean(saved) / every if saved else 0.0
-    return found
-
-
-def closer_model(alone, measured):
-    compute, talk = alone["compute"], alone["communication"]
-    rest = sum(alone.values()) - compute - talk
-    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
-    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
-    return name, (both - measured) / shorter if shorter else 0.0
-
-
-def tokens_without(parts, tokens, name):
-    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
-
-
-# %% wrong: what is exposed => values exposed
-
-
-def where_it_goes(rows, warm_up, every):
-    timed = rows[warm_up:]
-    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
-    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
-    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
-    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
-    found["checkpoint"] = fmean(saved) / every if saved else 0.0
-    return found
-
-
-def closer_model(alone, measured):
-    compute, talk = alone["compute"], alone["communication"]
-    rest = sum(alone.values()) - compute - talk
-    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
-    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
-    return name, 1 - min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
-
-
-def tokens_without(parts, tokens, name):
-    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
-
-
-# %% wrong: the part alone => values part-alone
-
-
-def where_it_goes(rows, warm_up, every):
-    timed = rows[warm_up:]
-    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
-    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
-    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
-    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
-    found["checkpoint"] = fmean(saved) / every if saved else 0.0
-    return found
-
-
-def closer_model(alone, measured):
-    compute, talk = alone["compute"], alone["communication"]
-    rest = sum(alone.values()) - compute - talk
-    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
-    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
-    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
-
-
-def tokens_without(parts, tokens, name):
-    return tokens / parts[name]
-
-
-# %% wrong: what is gained => values gained
-
-
-def where_it_goes(rows, warm_up, every):
-    timed = rows[warm_up:]
-    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
-    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
-    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
-    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
-    found["checkpoint"] = fmean(saved) / every if saved else 0.0
-    return found
-
-
-def closer_model(alone, measured):
-    compute, talk = alone["compute"], alone["communication"]
-    rest = sum(alone.values()) - compute - talk
-    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
-    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
-    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
-
-
-def tokens_without(parts, tokens, name):
-    step = sum(parts.values())
-    return tokens / (step - parts.get(name, 0.0)) - tokens / step
-
-
-# %% wrong: a part that is not there => generality raised
-
-
-def where_it_goes(rows, warm_up, every):
-    timed = rows[warm_up:]
-    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
-    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
-    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
-    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
-    found["checkpoint"] = fmean(saved) / every if saved else 0.0
-    return found
-
-
-def closer_model(alone, measured):
-    compute, talk = alone["compute"], alone["communication"]
-    rest = sum(alone.values()) - compute - talk
-    both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
-    name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
-    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
-
-
-def tokens_without(parts, tokens, name):
-    return tokens / (sum(parts.values()) - parts[name])
-
-
-# %% half: the account only => 2.1
-
-
-def where_it_goes(rows, warm_up, every):
-    timed = rows[warm_up:]
-    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
-    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
-    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
-    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
-    found["checkpoint"] = fmean(saved) / every if saved else 0.0
-    return found
-
-
+# %% wrong: a whole checkpoint in every step => values checkpoint-not-shared-out  from: means
+# -     found["checkpoint"] = fmean(saved) / every if saved else 0.0
+# +     found["checkpoint"] = fmean(saved) if saved else 0.0
+
+# %% wrong: as many checkpoints as the log holds => values checkpoint-by-chance  from: means
+# -     found["checkpoint"] = fmean(saved) / every if saved else 0.0
+# +     found["checkpoint"] = sum(saved) / len(timed) if saved else 0.0
+
+# %% wrong: the checkpoint twice => values checkpoint-in-other  from: means
+# -     found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
+# +     found["other"] = fmean(
+# +         row["seconds"] - sum(s for n, s in row["parts"].items() if n != "checkpoint") for row in timed
+# +     )
+
+# %% wrong: seconds of the whole run => values totals  from: means
+# -     return found
+# +     return {name: seconds * len(timed) for name, seconds in found.items()}
+
+# %% wrong: nothing is left over => values missing-part  from: means
+# -     found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
+
+# %% wrong: only rows that have the part => generality only-where-present  from: means
+# -     found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
+# +     found = {name: fmean(row["parts"][name] for row in timed if name in row["parts"]) for name in names}
+
+# %% wrong: the rest forgotten in both theories => values rest-forgotten  from: means
+# -     rest = sum(alone.values()) - compute - talk
+# +     rest = 0.0
+
+# %% wrong: the other theory => values other-theory  from: means
+# -     name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
+# +     name = "max" if abs(measured - both) <= abs(measured - longer) else "sum"
+
+# %% wrong: always the sum => values one-theory  from: means
+# -     name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
+# +     name = "sum"
+
+# %% wrong: a share of the longer => values of-the-longer  from: means
+# -     both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
+# +     both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, max(compute, talk)
+
+# %% wrong: a share of communication => values of-communication  from: means
+# -     both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
+# +     both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, talk
+
+# %% wrong: a share above one => values not-held  from: means
+# -     return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
+# +     return name, (both - measured) / shorter if shorter else 0.0
+
+# %% wrong: what is exposed => values exposed  from: means
+# -     return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
+# +     return name, 1 - min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
+
+# %% wrong: the part alone => values part-alone  from: means
+# -     return tokens / (sum(parts.values()) - parts.get(name, 0.0))
+# +     return tokens / parts[name]
+
+# %% wrong: what is gained => values gained  from: means
+# -     return tokens / (sum(parts.values()) - parts.get(name, 0.0))
+# +     step = sum(parts.values())
+# +     return tokens / (step - parts.get(name, 0.0)) - tokens / step
+
+# %% wrong: a part that is not there => generality raised  from: means
+# -     return tokens / (sum(parts.values()) - parts.get(name, 0.0))
+# +     return tokens / (sum(parts.values()) - parts[name])
+
+# %% wrong: nearer in ratio => generality other-theory  from: means
+# -     rest = sum(alone.values()) - compute - talk
+# -     both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
+# -     name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
+# +     both = sum(alone.values())
+# +     longer, shorter = both - min(compute, talk), min(compute, talk)
+# +     name = "sum" if both / measured <= measured / longer else "max"
+
+
+# %% half: the account only => 2.1  from: means
 def closer_model(alone, measured):
     raise NotImplementedError
 
 
 def tokens_without(parts, tokens, name):
     raise NotImplementedError
-
-
-# %% wrong: nearer in ratio => generality other-theory
-
-
-def where_it_goes(rows, warm_up, every):
-    timed = rows[warm_up:]
-    names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
-    found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
-    found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
-    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
-    found["checkpoint"] = fmean(saved) / every if saved else 0.0
-    return found
-
-
-def closer_model(alone, measured):
-    compute, talk = alone["compute"], alone["communication"]
-    both = sum(alone.values())
-    longer, shorter = both - min(compute, talk), min(compute, talk)
-    name = "sum" if both / measured <= measured / longer else "max"
-    return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
-
-
-def tokens_without(parts, tokens, name):
-    return tokens / (sum(parts.values()) - parts.get(name, 0.0))

@@ -1,0 +1,196 @@
+"""Bank files: the shipped answers to one exercise, each whole or as a change of another.
+
+A section is headed `# %% right: NAME`, `# %% wrong: NAME => KIND MISTAKE` or `# %% half: NAME => POINTS`. The lines before the
+first section belong to every answer. KIND is a verdict kind or a state. MISTAKE is the name that the judge gives the mistake, or `-`;
+it is `~` where the answer races with its own messages, so that the result depends on when they arrive.
+`unless NAME=VALUE` marks a wrong answer that is right where this parameter has this value.
+
+A heading that ends in `from: OTHER NAME` makes the section a change of that one. Its body takes one of two forms:
+
+    # %% wrong: the sum is not divided => values sum  from: one message at a time
+    #   for work in works:
+    # -     work.wait()
+    # +     pass
+
+is a hunk: lines that stay, then lines that go, then lines that come (blank lines do not count). The lines that stay or go must occur
+at exactly one place. A hunk ends where its kinds of lines begin again, so a section may hold several.
+
+    # %% wrong: no rank sends => values not-sent  from: one message at a time
+    def send(comm, x):
+        return x
+
+is Python: each statement replaces the one that defines the same name, and a new name stays in front of the statement that follows it.
+"""
+
+import ast
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+_HEADER = re.compile(
+    r"^# %% (right|wrong|half): (.+?)(?:\s*=>\s*(\S+)(?:\s+(\S+))??(?:\s+unless\s+(\S+=.+?))?)?(?:\s+from:\s+(.+?))?\s*$"
+)
+_CHANGE = re.compile(r"^# ([ +-])(?: (.*))?$")
+_DEEPEST = 2  # a reader follows a change to its base, and from there once more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BankAnswer:
+    """One shipped answer: its source, and the result that it must get."""
+
+    exercise: str
+    name: str
+    sort: Literal["right", "wrong", "half"]
+    source: str
+    expected: str = ""  # verdict kind or state for a wrong answer, points for a half-right one
+    mistake: str = "-"
+    unless: str = ""  # "name=value" of the parameter that makes a wrong answer the right one
+
+    @property
+    def reads_params(self) -> bool:
+        """Whether it asks for the numbers of its variant, and so is an answer to every one of them."""
+        return "params(" in self.source
+
+    @property
+    def races(self) -> bool:
+        """Whether its numbers depend on when a message is carried, so that two hosts may see different ones, all wrong."""
+        return self.mistake == "~"
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """A section as written: the line number of its heading, the parts of that, and the lines below."""
+
+    number: int
+    sort: Literal["right", "wrong", "half"]
+    name: str
+    expected: str
+    mistake: str
+    unless: str
+    base: str
+    lines: list[str]
+
+
+def read_bank(path: Path) -> list[BankAnswer]:
+    """The answers of one bank file; ValueError gives file and line of a heading or a change that is malformed."""
+    prelude: list[str] = []
+    sections: list[_Section] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.startswith("# %%"):
+            (sections[-1].lines if sections else prelude).append(line)
+            continue
+        match = _HEADER.match(line)
+        if match is None or (match.group(1) == "right") != (match.group(3) is None):
+            raise ValueError(f"{path.name}:{number}: {line!r} is not 'right: NAME' or 'wrong: NAME => KIND MISTAKE'.")
+        sort, name, expected, mistake, unless, base = match.groups()
+        sections.append(
+            _Section(number, sort, name, expected or "-", mistake or "-", unless or "", base or "", [])  # type: ignore[arg-type]
+        )
+    by_name: dict[str, list[_Section]] = {}
+    for section in sections:
+        by_name.setdefault(section.name, []).append(section)
+    return [
+        BankAnswer(
+            exercise=path.stem,
+            sort=section.sort,
+            name=section.name,
+            expected=section.expected,
+            mistake=section.mistake,
+            unless=section.unless,
+            source="\n".join([*prelude, *_expanded(path.name, section, by_name)]),
+        )
+        for section in sections
+    ]
+
+
+def _expanded(file: str, section: _Section, by_name: Mapping[str, list[_Section]]) -> list[str]:
+    """The whole lines of a section, the changes up to it applied to its base; ValueError as of `read_bank`."""
+    chain = [section]
+    while chain[-1].base:
+        where, named = f"{file}:{chain[-1].number}", chain[-1].base
+        bases = by_name.get(named, [])
+        if len(bases) != 1:
+            raise ValueError(f"{where}: from: {named!r} names {len(bases) or 'no'} sections of this file.")
+        if bases[0] in chain:
+            raise ValueError(f"{where}: from: {named!r} makes a circle of changes.")
+        chain.append(bases[0])
+    if len(chain) > _DEEPEST + 1:
+        raise ValueError(
+            f"{file}:{section.number}: {section.name!r} is {len(chain) - 1} changes deep; at most {_DEEPEST}."
+        )
+    lines = chain.pop().lines
+    for change in reversed(chain):
+        hunks = all(not line or _CHANGE.match(line) for line in change.lines)
+        lines = _with_hunks(file, change, lines) if hunks else _with_definitions(file, change, lines)
+    return lines
+
+
+def _with_hunks(file: str, section: _Section, base: list[str]) -> list[str]:
+    """The lines of `base` after the hunks of a section."""
+    hunks: list[tuple[int, dict[str, list[str]]]] = []
+    previous = "+"
+    for number, line in enumerate(section.lines, section.number + 1):
+        if match := _CHANGE.match(line):
+            mark, text = match.group(1), match.group(2) or ""
+            if not hunks or " -+".index(mark) < " -+".index(previous):
+                hunks.append((number, {" ": [], "-": [], "+": []}))
+            hunks[-1][1][mark].append(text)
+            previous = mark
+    filled = [place for place, line in enumerate(base) if line.strip()]
+    code = [base[place] for place in filled]
+    result, done = list[str](), 0
+    for number, hunk in hunks:
+        old = hunk[" "] + hunk["-"]
+        found = [at for at in range(len(code)) if old and code[at : at + len(old)] == old]
+        if len(found) != 1:
+            raise ValueError(
+                f"{file}:{number}: this hunk matches {len(found) or 'no'} places of {section.base!r}, not one."
+            )
+        start = filled[found[0] + len(hunk[" "])] if hunk["-"] else filled[found[0] + len(old) - 1] + 1
+        if start < done:
+            raise ValueError(f"{file}:{number}: this hunk comes before the one above it in {section.base!r}.")
+        result += base[done:start] + hunk["+"]
+        done = filled[found[0] + len(old) - 1] + 1
+    if not hunks:
+        raise ValueError(f"{file}:{section.number}: {section.name!r} changes nothing of {section.base!r}.")
+    return result + base[done:]
+
+
+def _with_definitions(file: str, section: _Section, base: list[str]) -> list[str]:
+    """The lines of `base` in which each statement of a section replaces the one that defines the same name."""
+    where = f"{file}:{section.number}"
+    try:
+        places, statements = _definitions(base), _definitions(section.lines)
+    except (SyntaxError, ValueError) as error:
+        raise ValueError(f"{where}: {error}") from error
+    changes, new = list[tuple[int, int, list[str]]](), list[str]()
+    for name, (start, end) in statements.items():
+        new = [*new, *section.lines[start:end], ""]
+        if name in places:
+            changes.append((*places[name], new))
+            new = []
+    if not changes:
+        raise ValueError(f"{where}: {section.name!r} defines no name that {section.base!r} defines.")
+    result = list(base)
+    for start, end, lines in sorted(changes, reverse=True):
+        result[start:end] = lines
+    return result + new
+
+
+def _definitions(lines: list[str]) -> dict[str, tuple[int, int]]:
+    """For each statement the name that it defines, or its own text, and its lines with the comments above it, as a range."""
+    found: dict[str, tuple[int, int]] = {}
+    end = 0
+    for node in ast.parse("\n".join(lines)).body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.Assign(targets=[ast.Name(id=name)]):
+                pass
+            case _:
+                name = ast.unparse(node)
+        if name in found:
+            raise ValueError(f"{name!r} is defined twice.")
+        found[name] = (end, node.end_lineno or end)
+        end = found[name][1]
+    return found

@@ -1,0 +1,149 @@
+"""Bank files: answers written as changes of another one, and what is said of a change that cannot be made."""
+
+import ast
+
+import pytest
+
+from course_lib.exercises.answer_bank import read_bank
+from course_lib.exercises.killmatrix import BANK
+
+RIGHT = """import math
+
+# %% right: by steps
+def area(radius):
+    if radius < 0:
+        return 0.0
+
+    square = radius * radius
+    return math.pi * square
+
+
+def twice(radius):
+    return 2 * area(radius)
+"""
+
+
+@pytest.fixture
+def read(tmp_path):
+    """The answers of a file: the right one and further sections."""
+
+    def read(sections, right=RIGHT):
+        path = tmp_path / "area.py"
+        path.write_text(f"{right}\n\n{sections}")
+        return read_bank(path)
+
+    return read
+
+
+def value(answer, call):
+    space = {}
+    exec(answer.source, space)
+    return eval(call, space)
+
+
+def test_hunks_change_another_answer(read):
+    changed = read("""# %% wrong: the diameter => values diameter unless radius=1  from: by steps
+# -     square = radius * radius
+# +     square = (2 * radius) ** 2
+#   def twice(radius):
+# +     radius = abs(radius)
+""")[1]
+    assert (changed.name, changed.expected, changed.mistake) == ("the diameter", "values", "diameter")
+    assert changed.unless == "radius=1"
+    assert value(changed, "area(1) / math.pi") == 4
+    assert value(changed, "twice(-1) / math.pi") == 8
+    assert "        return 0.0\n\n    square = (2 * radius) ** 2\n    return math.pi" in changed.source
+
+
+def test_a_hunk_may_only_delete_and_its_lines_may_lie_apart_in_the_base(read):
+    changed = read("""# %% wrong: below zero, too => values negative  from: by steps
+# -     if radius < 0:
+# -         return 0.0
+# -     square = radius * radius
+# -     return math.pi * square
+# +     return math.pi * radius * abs(radius)
+""")[1]
+    assert value(changed, "area(-1)") < 0
+
+
+def test_definitions_replace_those_of_the_same_name_where_they_stand(read):
+    changed = read("""# %% half: the first only => 2  from: by steps
+FACTOR = 3
+
+
+# what the second one returns
+def twice(radius):
+    return FACTOR * area(radius)
+""")[1]
+    assert value(changed, "twice(1) / math.pi") == 3
+    names = [getattr(node, "name", "-") for node in ast.parse(changed.source).body]
+    assert names == ["-", "area", "-", "twice"] and changed.source.count("# what") == 1
+
+
+def test_a_change_may_be_changed_once_more(read):
+    sections = """# %% wrong: one => values -  from: by steps
+# -     return 2 * area(radius)
+# +     return 3 * area(radius)
+
+# %% wrong: two => values -  from: one
+# -     return 3 * area(radius)
+# +     return 4 * area(radius)
+"""
+    assert value(read(sections)[2], "twice(1) / math.pi") == 4
+    with pytest.raises(ValueError, match=r"area.py:24: 'three' is 3 changes deep; at most 2"):
+        read(
+            f"""{sections}
+# %% wrong: three => values -  from: two
+# -     return 4 * area(radius)
+# +     return 5 * area(radius)
+"""
+        )
+
+
+HUNK = "# -     return 2 * area(radius)\n# +     return 3\n"
+BAD = {
+    "a base that is not there": (f"# %% wrong: x => values -  from: nobody\n{HUNK}", "16: from: 'nobody' names no sec"),
+    "a base that is there twice": (
+        f"# %% wrong: y => values -\n# %% wrong: y => cost -\n# %% wrong: x => values -  from: y\n{HUNK}",
+        "18: from: 'y' names 2 sections",
+    ),
+    "a change of itself": (f"# %% wrong: x => values -  from: x\n{HUNK}", "16: from: 'x' makes a circle"),
+    "a circle": (
+        f"# %% wrong: x => values -  from: y\n{HUNK}# %% wrong: y => cost -  from: x\n{HUNK}",
+        "19: from: 'x' makes a circle",
+    ),
+    "a hunk that matches nothing": (
+        f"# %% wrong: x => values -  from: by steps\n{HUNK}# -     return 7\n",
+        "19: this hunk matches no places of 'by steps'",
+    ),
+    "a hunk that matches twice": (
+        "# %% wrong: y => values -\nx = 1\nx = 1\n# %% wrong: x => values -  from: y\n# - x = 1\n",
+        "20: this hunk matches 2 places",
+    ),
+    "a hunk of new lines only": ("# %% wrong: x => values -  from: by steps\n# + x = 1\n", "17: this hunk matches no"),
+    "hunks in another order": (
+        f"# %% wrong: x => values -  from: by steps\n{HUNK}# -         return 0.0\n# +         return 0\n",
+        "19: this hunk comes before the one above it",
+    ),
+    "no change": ("# %% wrong: x => values -  from: by steps\n\n", "16: 'x' changes nothing of 'by steps'"),
+    "definitions of nothing that was there": (
+        "# %% wrong: x => values -  from: by steps\ndef other():\n    pass\n",
+        "16: 'x' defines no name that 'by steps' defines",
+    ),
+    "what is no Python": ("# %% wrong: x => values -  from: by steps\ndef area(:\n", "16: invalid syntax"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_change_that_cannot_be_made_is_named_with_its_line(read, what):
+    sections, message = BAD[what]
+    with pytest.raises(ValueError) as error:
+        read(sections)
+    assert message in str(error.value) and str(error.value).startswith("area.py:")
+
+
+@pytest.mark.parametrize("path", sorted(BANK.glob("*/*.py")), ids=lambda path: path.stem)
+def test_every_file_of_the_bank_is_python_and_so_is_every_answer(path):
+    ast.parse(path.read_text())
+    for answer in read_bank(path):
+        ast.parse(answer.source)

@@ -23,10 +23,10 @@ from course_lib.exercises.ch01.judges import scaling as ch01_scaling
 from course_lib.exercises.ch01.judges import triage as ch01_triage
 from course_lib.exercises.ch01.judges import walls as ch01_walls
 from course_lib.exercises.placeholders import PLACEHOLDER
+from course_lib.exercises.probes import NOT_ANSWERED
 from course_lib.grading.judge import grade
 from course_lib.grading.place import Here, guarded, switched_off
 from course_lib.judging import draws as ch01_draws
-from course_lib.judging.columns import NOT_ANSWERED
 from course_lib.records import Outcome
 from course_lib.units import DAY, GB
 

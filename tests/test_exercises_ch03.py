@@ -27,9 +27,9 @@ from course_lib.exercises.ch03.judges.audits import KEYS
 from course_lib.exercises.ch03.judges.clock import honest
 from course_lib.exercises.ch03.probes import MOST_LAUNCHES, queue_device
 from course_lib.exercises.placeholders import PLACEHOLDER
+from course_lib.exercises.probes import NOT_ANSWERED
 from course_lib.grading.judge import grade
 from course_lib.grading.place import Here, SwitchedOff, guarded, switched_off
-from course_lib.judging.columns import NOT_ANSWERED
 from course_lib.records import Outcome
 
 CARDS = {card.id: card for card in exercises.cards("03")}

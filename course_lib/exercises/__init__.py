@@ -52,6 +52,7 @@ class Card:
     structural: str = ""  # name of the parameter that changes the structure of the task, if one does
     needs: tuple[str, ...] = ()  # chapters, besides its own
     probe: Callable[..., Any] = call
+    returns: Any = None  # a shape of `exercises.returns`: what comes back for a case, checked before the judge
 
     def __post_init__(self) -> None:
         for name in ("difficulty", "importance"):

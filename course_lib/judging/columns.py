@@ -1,127 +1,227 @@
-"""Judging many rows of one case: an oracle and named slips per column, the first wrong row named by its arguments."""
+"""Answers that are called on many rows: what each value of a row must be, and the known ways to get it wrong.
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+The probe `rows` calls function i of an answer on every row of `case.args = (i, rows)`. `table(...)` makes the verdicts of such an
+exercise from one column a function, or from a tuple of columns for a function that returns a tuple.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from course_lib.exercises.probes import NOT_ANSWERED
-from course_lib.judging import Mistake, describe, is_number, near, number_verdict
-from course_lib.records import Case, Verdict, VerdictKind
+from course_lib.exercises.values import describe, is_number, near, same_value, times
+from course_lib.judging.contract import Oracle, Params
+from course_lib.judging.mistakes import Fault, Mistake, verdict
+from course_lib.records import Case, Outcome, Verdict
 
-CLOSE = 1e-3  # relative: GB to four digits and years of 365 days pass, a slope for a difference does not
+CLOSE = 1e-3  # relative: passes GB to four digits and years of 365 days, not a slope in place of a difference
+FINE = 1e-6
 EXACT = 1e-9  # counts
-
-
-@dataclass(frozen=True, slots=True)
-class Slip:
-    """A wrong way that learners really go, as a function of the same arguments; None where it does not apply."""
-
-    name: str
-    value: Callable[..., Any]
-    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One number of each row: what it is called, what it must be, and how it goes wrong."""
+    """One number of each row, or None where no number is right: its share, the right value, and the known mistakes."""
 
     part: str
     unit: str
-    want: Callable[..., float]
+    want: Callable[..., Any]  # of a row's arguments
     words: Callable[..., str]  # a row's arguments in words
-    slips: tuple[Slip, ...] = ()
+    mistakes: Sequence[Mistake] = ()  # their values are functions of a row's arguments
     rel: float = CLOSE
     hint: str = ""
+    none: str = "no number is right here; return None"  # said of a number where None is right
+    some: str = "a number is right here; None is for rows that have none"
 
+    def fault(self, case: Case, values: Sequence[Any]) -> Fault | None:
+        """What is wrong with the first wrong row; of several mistakes that lead there, the one that explains the most rows."""
+        rows = case.args[1]
+        wants = [self.want(*row) for row in rows]
+        for row, got, want in zip(rows, values, wants, strict=True):
+            if same_value(got, want, self.rel):
+                continue
+            if not case.visible and _constant(values) and not _constant(wants):
+                return "only-the-example", f"{case.name}: the same value comes back whatever the arguments are."
+            return self._named(row, got, want, list(zip(rows, values, wants, strict=True)))
+        return None
 
-def table(got: Any, case: Case, part: str, kind: VerdictKind) -> list[Any] | Verdict:
-    """What came back for the case's rows, or the verdict on an answer that is not there."""
-    failed = Verdict(kind=kind, part=part, ok=False, case=case.name)
-    if type(got) is str and got == NOT_ANSWERED:
-        return replace(failed, mistake="not-answered", message=f"{case.name}: this function is not answered yet.")
-    if type(got) is not list or len(got) != len(case.args[1]):
-        return replace(failed, mistake="no-rows", message=f"Expected one result for each call, got {describe(got)}.")
-    return got
+    def _explains(self, mistake: Mistake, row: Sequence[Any], got: Any, want: Any) -> bool:
+        """Whether a mistake leads to what came back for a row, and not to the right value."""
+        value = mistake.on(*row)
+        wrong = value is not None and not same_value(value, want, self.rel)
+        return wrong and same_value(got, value, max(self.rel, EXACT))
 
-
-def pairs(got: list[Any], names: str, case: Case, part: str, kind: VerdictKind, size: int = 2) -> list[Any] | Verdict:
-    """The rows where each is a tuple or list of `size` values, or the verdict on the first that is not."""
-    for row in got:
-        if type(row) not in (tuple, list) or len(row) != size:
-            return Verdict(
-                kind=kind,
-                part=part,
-                ok=False,
-                case=case.name,
-                mistake="wrong-shape",
-                message=f"{case.name}: return {names}; got {describe(row)}.",
+    def _named(self, row: Sequence[Any], got: Any, want: Any, rows: Sequence[tuple[Any, Any, Any]]) -> Fault:
+        lead = f"{self.words(*row)}: "
+        if got is not None and not is_number(got):
+            return "not-a-number", f"{lead}expected a number in {self.unit}, got {describe(got)}."
+        if known := [mistake for mistake in self.mistakes if self._explains(mistake, row, got, want)]:
+            best = max(known, key=lambda mistake: sum(self._explains(mistake, *each) for each in rows))
+            return best.name, lead + best.message
+        if got is None:
+            return "returned-none", f"{lead}the result is None; {self.some}. Is a `return` missing?"
+        if want is None:
+            return "none-is-right", f"{lead}got {describe(got)}; {self.none}."
+        if want and self.rel < 5e-4 and abs(got / want - 1) < 5e-4:
+            return (
+                "rounded",
+                f"{lead}got {describe(got)} {self.unit}: close, but something was rounded or a small term left out.",
             )
-    return got
+        return "", f"{lead}got {describe(got)} {self.unit}, {times(got, want)}. {self.hint}".strip()
 
 
-def judge_column(column: Column, case: Case, got: Sequence[Any], kind: VerdictKind, inside: bool = False) -> Verdict:
-    """The verdict on one column: holds if every row does, else the first wrong row's, in the learner's terms.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """One word of each row, out of `choices`; a mistake is named if it gives the learner's word on every row of the case."""
 
-    `inside`: the column is one value of several that come back together.
+    part: str
+    choices: Sequence[str]
+    want: Callable[..., str]
+    words: Callable[..., str]
+    mistakes: Sequence[Mistake] = ()
+
+    def fault(self, case: Case, values: Sequence[Any]) -> Fault | None:
+        """What is wrong with the words; upper case and blanks around a word do not count."""
+        rows = case.args[1]
+        said = [value.strip().lower() if type(value) is str else value for value in values]
+        wants = [self.want(*row) for row in rows]
+        if said == wants:
+            return None
+        for row, value in zip(rows, said, strict=True):
+            if type(value) is not str or value not in self.choices:
+                choices = ", ".join(map(repr, self.choices))
+                return "no-such-word", f"{self.words(*row)}: expected one of {choices}; got {describe(value)}."
+        if len(set(said)) == 1 and len(set(wants)) > 1:
+            return "always-the-same", f"{case.name}: it is {said[0]!r} whatever is given."
+        for mistake in self.mistakes:
+            if said == [mistake.on(*row) for row in rows]:
+                return mistake.name, mistake.message
+        row, value = next((row, value) for row, value, want in zip(rows, said, wants, strict=True) if value != want)
+        return "", f"{self.words(*row)}: it is not {value!r}."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breakdown:
+    """A dictionary of numbers of each row. A mistake's value is a dictionary of the parts that it gets wrong."""
+
+    part: str
+    unit: str
+    want: Callable[..., Mapping[Any, float]]
+    words: Callable[..., str]
+    mistakes: Sequence[Mistake] = ()
+    rel: float = FINE
+    grain: float = 0.0  # how far off a number may be because it was rounded, in its unit
+    only: Sequence[Any] = ()  # the keys that are judged here; all of them by default
+
+    def fault(self, case: Case, values: Sequence[Any]) -> Fault | None:
+        """What is wrong with the first wrong part of the first wrong row."""
+        rows = case.args[1]
+        for row, got in zip(rows, values, strict=True):
+            want = self.want(*row)
+            if fault := self._shape(row, got, want):
+                return fault
+            for key in self.only or want:
+                if self._same(got[key], want[key], want):
+                    continue
+                if not case.visible and len(values) > 1 and all(each == values[0] for each in values):
+                    return "only-the-example", f"{case.name}: the same value comes back whatever the arguments are."
+                return self._named(row, got, want, key, list(zip(rows, values, strict=True)))
+        return None
+
+    def _same(self, got: Any, want: float, beside: Mapping[Any, float]) -> bool:
+        """Whether a number is right, up to the rounding of the numbers that it is a difference of."""
+        if not is_number(got):
+            return False
+        scale = sum(abs(each) for each in beside.values())
+        return abs(got - want) <= max(self.rel * abs(want), EXACT * scale, 1e-15, self.grain)
+
+    def _shape(self, row: Sequence[Any], got: Any, want: Mapping[Any, float]) -> Fault | None:
+        lead, names = self.words(*row), ", ".join(map(repr, want))
+        if type(got) is not dict:
+            if is_number(got) and near(got, sum(want.values()), self.rel):
+                return "one-number", f"{lead}: the total is right; return it by part: {names}."
+            for mistake in self.mistakes:
+                value = mistake.on(*row)
+                if is_number(value) and near(got, value, self.rel):
+                    return mistake.name, f"{lead}: {mistake.message}"
+            name = "returned-none" if got is None else "wrong-shape"
+            return name, f"{lead}: return a dictionary with {names}; got {describe(got)}."
+        if missing := [key for key in want if key not in got]:
+            return "missing-part", f"{lead}: {', '.join(map(repr, missing))} is missing; return {names}."
+        if extra := [key for key in got if key not in want]:
+            return "extra-part", f"{lead}: {describe(extra[0])} was not asked for; return {names}."
+        if odd := [key for key in want if not is_number(got[key])]:
+            return "not-a-number", f"{lead}: {odd[0]} is {describe(got[odd[0]])}; expected a number in {self.unit}."
+        return None
+
+    def _named(
+        self, row: Any, got: Any, want: Mapping[Any, float], key: Any, pairs: Sequence[tuple[Any, Any]]
+    ) -> Fault:
+        """The mistake that explains every row, else the first that leads to this number."""
+        lead = f"{self.words(*row)}, {key}: "
+        here = [each for each in self.mistakes if self._explains(each, row, got, want, key)]
+        if here:
+            best = next((each for each in here if self._explains_all(each, pairs)), here[0])
+            return best.name, lead + best.message
+        apart = times(got[key], want[key]) if want[key] else "where 0 is right"
+        return "", f"{lead}got {describe(got[key])} {self.unit}, {apart}."
+
+    def _explains(self, mistake: Mistake, row: Any, got: Any, want: Mapping[Any, float], key: Any) -> bool:
+        value = mistake.on(*row)
+        if not isinstance(value, Mapping) or key not in value:
+            return False
+        return not self._same(value[key], want[key], want) and self._same(got[key], value[key], value)
+
+    def _explains_all(self, mistake: Mistake, pairs: Sequence[tuple[Any, Any]]) -> bool:
+        for row, got in pairs:
+            want = self.want(*row)
+            value = {**want, **(mistake.on(*row) or {})}
+            if not isinstance(got, dict) or not all(self._same(got.get(key), value[key], value) for key in want):
+                return False
+        return True
+
+
+AnyColumn = Column | Word | Breakdown
+
+
+def table(*by_function: AnyColumn | Sequence[AnyColumn]) -> Oracle:
+    """The verdicts of an exercise whose functions are called on rows: function i by column i.
+
+    A sequence of columns judges a function that returns a tuple, one column a place and one verdict a column.
     """
-    arguments = case.args[1]
-    for row, value in zip(arguments, got, strict=True):
-        want = column.want(*row)
-        if near(value, want, column.rel):
-            continue
-        if not case.visible and _constant(got, [column.want(*each) for each in arguments], column.rel):
-            return Verdict(
-                kind=kind,
-                part=column.part,
-                ok=False,
-                case=case.name,
-                mistake="only-the-example",
-                message=f"{case.name}: the same number comes back whatever the arguments are.",
-            )
-        words = column.words(*row)
-        if inside and value is None:
-            return Verdict(
-                kind=kind,
-                part=column.part,
-                ok=False,
-                case=case.name,
-                mistake="returned-none",
-                message=f"{words}: {column.part} is None; a number of {column.unit} is asked for.",
-            )
-        known = [
-            Mistake(slip.name, slipped, f"{words}: {slip.message}")
-            for slip in column.slips
-            if (slipped := slip.value(*row)) is not None
+
+    def verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+        asked = by_function[case.args[0]]
+        columns = [asked] if isinstance(asked, AnyColumn) else list(asked)
+        fault = rows_fault(case, outcome.value, 0 if isinstance(asked, AnyColumn) else len(columns))
+        if fault:
+            return [verdict(case.kind, column.part, case, fault) for column in columns]
+        places = [outcome.value] if isinstance(asked, AnyColumn) else zip(*outcome.value, strict=True)
+        return [
+            verdict(case.kind, column.part, case, column.fault(case, list(values)))
+            for column, values in zip(columns, places, strict=True)
         ]
-        return number_verdict(
-            column.part,
-            replace(case, name=words),
-            value,
-            want,
-            unit=column.unit,
-            rel=column.rel,
-            kind=kind,
-            mistakes=known,
-            hint=column.hint,
-        )
-    return Verdict(kind=kind, part=column.part, ok=True, case=case.name)
-
-
-def _constant(got: Sequence[Any], wants: Sequence[float], rel: float) -> bool:
-    """Whether one number is given for rows that ask for several."""
-    asked_several = any(not near(float(want), float(wants[0]), rel) for want in wants)
-    return len(got) > 2 and asked_several and all(is_number(value) and value == got[0] for value in got)
-
-
-def columns(*by_index: Column) -> Callable[[Any, Case, Any], list[Verdict]]:
-    """The `verdicts` of an exercise whose functions each return one number: function i is judged by column i."""
-
-    def verdicts(_: Any, case: Case, outcome: Any) -> list[Verdict]:
-        column = by_index[case.args[0]]
-        got = table(outcome.value, case, column.part, case.kind)
-        return [got if isinstance(got, Verdict) else judge_column(column, case, got, case.kind)]
 
     return verdicts
+
+
+def rows_fault(case: Case, value: Any, size: int = 0) -> Fault | None:
+    """What keeps a value from being one result for each row, each a tuple of `size` values if that is given."""
+    if type(value) is str and value == NOT_ANSWERED:
+        return "not-answered", f"{case.name}: this function is not answered yet."
+    if type(value) is not list or len(value) != len(case.args[1]):
+        return "wrong-shape", f"Expected one result for each call, got {describe(value)}."
+    odd = [row for row in value if size and (type(row) not in (tuple, list) or len(row) != size)]
+    if odd:
+        name = "returned-none" if odd[0] is None else "wrong-shape"
+        return name, f"{case.name}: return {size} values; got {describe(odd[0])}."
+    return None
+
+
+def _constant(values: Sequence[Any]) -> bool:
+    """Whether several rows have one and the same value."""
+    start = values[0]
+    return len(values) > 1 and all(each is start or (is_number(start) and near(each, start, EXACT)) for each in values)
 
 
 def gpus_text(count: float) -> str:

@@ -1,26 +1,51 @@
-"""What the keys of drills share: slips as a table of wrong formulas, of which only those count that lead elsewhere."""
+"""The answers to drills, with the known mistakes."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import partial
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from course_lib.judging import DrillKey, Mistake, Params, near
-
-
-def slips(*known: tuple[str, Callable[[Params], float], str]) -> Callable[[Params], list[Mistake]]:
-    """Slips from (name, the wrong formula, what to say)."""
-    return lambda params: [Mistake(name, value(params), message) for name, value, message in known]
+from course_lib import exercises
+from course_lib.exercises.values import near
+from course_lib.judging.contract import Params
+from course_lib.judging.mistakes import Mistake
 
 
-def distinct(keys: Mapping[str, DrillKey]) -> dict[str, DrillKey]:
-    """The keys without slips that lead to the right number or to an earlier slip's, as some draws of the numbers make them."""
-    return {name: replace(key, slips=partial(_distinct, key)) for name, key in keys.items()}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrillKey:
+    """The answer to a drill as a function of its parameters, with the known mistakes as functions of the same."""
+
+    answer: Callable[[Params], float]
+    how: str  # one sentence with placeholders, shown after the answer
+    rel: float = 0.01
+    mistakes: Sequence[Mistake] = ()
+
+    def mistakes_on(self, params: Params) -> list[tuple[float, str]]:
+        """Wrong values with their messages; without those that, on these numbers, are right or equal an earlier one."""
+        right, kept = self.answer(params), list[tuple[float, str]]()
+        for mistake in self.mistakes:
+            value = mistake.on(params)
+            if (
+                value is None
+                or near(value, right, 2 * self.rel)
+                or any(near(value, other, self.rel) for other, _ in kept)
+            ):
+                continue
+            kept.append((value, mistake.message))
+        return kept
 
 
-def _distinct(key: DrillKey, params: Params) -> list[Mistake]:
-    right, kept = key.answer(params), list[Mistake]()
-    for slip in key.slips(params):
-        if near(slip.value, right, 2 * key.rel) or any(near(slip.value, other.value, key.rel) for other in kept):
-            continue
-        kept.append(slip)
-    return kept
+def key_of(drill: exercises.Drill) -> DrillKey:
+    """The key of a drill."""
+    keys: Mapping[str, DrillKey] = importlib.import_module(f"course_lib.exercises.ch{drill.chapter}.judges").DRILLS
+    return keys[drill.id]
+
+
+def drill_verdict(drill: exercises.Drill, number: float) -> tuple[bool, str]:
+    """Whether `number` answers the drill within its tolerance, and one sentence for the learner."""
+    key = key_of(drill)
+    want = key.answer(drill.params)
+    how = exercises.fill_text(key.how, {**drill.params, "answer": want})
+    if near(number, want, key.rel):
+        return True, how
+    told = next((message for value, message in key.mistakes_on(drill.params) if near(number, value, key.rel)), "")
+    return False, f"{told} {how}".strip()

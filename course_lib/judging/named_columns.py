@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from course_lib.judging import Params, describe, is_number
-from course_lib.judging.columns import Column, judge_column, pairs, table
+from course_lib.judging import describe
+from course_lib.judging.old_columns import Column, judge_column, pairs, table
 from course_lib.records import Case, Outcome, Verdict, VerdictKind
 
 
@@ -67,31 +67,5 @@ def together(by_place: Sequence[Column | Name], names: str) -> Callable[[Case, O
             )
             found.append(judge)
         return found
-
-    return verdicts
-
-
-def interval(unit: str) -> Callable[[Params, Case, Outcome], list[Verdict]]:
-    """The verdicts of a prediction: two positive numbers of `unit`, the lower first, at most a factor 4 apart."""
-
-    def fault(value: Any) -> tuple[str, str] | None:
-        if type(value) not in (tuple, list) or len(value) != 2:
-            return "not-a-pair", f"Return two numbers, (low, high), in {unit}; got {describe(value)}."
-        low, high = value
-        if not (is_number(low) and is_number(high)):
-            return "not-numbers", f"Both ends must be finite numbers of {unit}; got {describe(value)}."
-        if low <= 0 or high <= 0:
-            return "not-positive", "Both ends must be positive."
-        if low > high:
-            return "turned-round", "The lower end comes first."
-        if high > 4 * low * (1 + 1e-9):
-            return "too-wide", f"The upper end is {high / low:.3g} times the lower one; commit to at most 4 times."
-        return None
-
-    def verdicts(_: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-        mistake, message = fault(outcome.value) or ("", "")
-        return [
-            Verdict(kind="values", part="interval", ok=not mistake, mistake=mistake, message=message, case=case.name)
-        ]
 
     return verdicts

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from course_lib.judging import describe, is_number, near
-from course_lib.judging.columns import EXACT, Slip, table
-from course_lib.judging.faults import Fault, verdict
+from course_lib.judging.mistakes import Fault, Mistake, verdict
+from course_lib.judging.old_columns import EXACT, table
 from course_lib.records import Case, Verdict, VerdictKind
 
 CLOSE = 1e-6
@@ -22,7 +22,7 @@ class Column:
     unit: str
     want: Callable[..., Any]
     words: Callable[..., str]  # a row's arguments in words
-    slips: Sequence[Slip] = ()
+    slips: Sequence[Mistake] = ()
     rel: float = CLOSE
     none: str = "no number helps here; that is `None`"  # what to say of a number where there is none
     some: str = "there is one; None is for where there is none"
@@ -67,7 +67,7 @@ def fault_of(column: Column, case: Case, found: Sequence[Any]) -> Fault | None:
     return None
 
 
-def _explains(column: Column, slip: Slip, row: Sequence[Any], got: Any, want: Any) -> bool:
+def _explains(column: Column, slip: Mistake, row: Sequence[Any], got: Any, want: Any) -> bool:
     """Whether this slip leads to what came back for a row, and not to what is right."""
     value = slip.value(*row)
     return value is not None and not _same(value, want, column.rel) and _same(got, value, max(column.rel, EXACT))

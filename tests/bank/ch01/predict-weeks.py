@@ -22,7 +22,7 @@ def weeks_interval():
     return 1, 1000
 
 
-# %% wrong: turned round => values turned-round
+# %% wrong: turned round => values reversed
 def weeks_interval():
     return 40, 20
 

@@ -24,7 +24,7 @@ def activations_interval():
     return 1, 1000
 
 
-# %% wrong: turned round => values turned-round
+# %% wrong: turned round => values reversed
 def activations_interval():
     return 300, 100
 

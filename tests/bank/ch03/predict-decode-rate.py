@@ -22,7 +22,7 @@ def tokens_interval():
     return 10, 1000
 
 
-# %% wrong: turned round => values turned-round
+# %% wrong: turned round => values reversed
 def tokens_interval():
     return 400, 100
 

@@ -10,7 +10,7 @@ def tp_interval():
     return [1e-3, 4e-3]
 
 
-# %% wrong: one number => values no-pair
+# %% wrong: one number => values not-a-pair
 def tp_interval():
     return 1.5
 
@@ -20,12 +20,12 @@ def tp_interval():
     return 1e-9, 1e9
 
 
-# %% wrong: ends exchanged => values not-an-interval
+# %% wrong: ends exchanged => values reversed
 def tp_interval():
     return 2.0, 1.0
 
 
-# %% wrong: from zero => values not-an-interval
+# %% wrong: from zero => values not-positive
 def tp_interval():
     return 0.0, 1.0
 

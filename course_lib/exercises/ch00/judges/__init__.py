@@ -7,7 +7,7 @@ from course_lib.exercises.ch00.judges.exchange import exchange_cases, exchange_v
 from course_lib.exercises.ch00.judges.match import CUTS, match_verdicts
 from course_lib.exercises.ch00.judges.token import token_cases, token_verdicts
 from course_lib.exercises.ch00.numbers import ROUTES
-from course_lib.judging import DrillKey, Judging, Mistake, Params
+from course_lib.judging import DrillKey, Judging, Mistake
 from course_lib.records import Case
 from course_lib.units import DAY, GB
 
@@ -60,10 +60,6 @@ JUDGINGS: Mapping[str, Judging] = {
 }
 
 
-def _symptom_slips(params: Params) -> list[Mistake]:
-    return [Mistake("three-walls", 1, "Chapter 01 says which wall you meet; this symptom already names it.")]
-
-
 def _h100() -> float:
     return float(facts.device("H100 SXM").dense_flops)
 
@@ -73,28 +69,32 @@ DRILLS: Mapping[str, DrillKey] = {
         answer=lambda p: ROUTES[p["symptom"]][0],
         how="Chapter {{answer}} first; the failure route on the map of chapter 00 says why.",
         rel=1e-6,
-        slips=_symptom_slips,
+        mistakes=(Mistake("three-walls", 1, "Chapter 01 says which wall you meet; this symptom already names it."),),
     ),
     "state-of-a-model": DrillKey(
         answer=lambda p: memory.state_bytes(p["params"], "B") / GB,
         how="2 bytes of weight, 2 of gradient, 4 of master copy and 8 of moments make 16 for each parameter: {{answer}} GB.",
-        slips=lambda p: (
-            Mistake("weights-only", memory.weights_bytes(p["params"], "bf16") / GB, "These are the weights alone."),
-            Mistake("no-master", memory.state_bytes(p["params"], "A") / GB, "The 32-bit master copy is missing."),
+        mistakes=(
+            Mistake(
+                "weights-only", lambda p: memory.weights_bytes(p["params"], "bf16") / GB, "These are the weights alone."
+            ),
+            Mistake(
+                "no-master", lambda p: memory.state_bytes(p["params"], "A") / GB, "The 32-bit master copy is missing."
+            ),
         ),
     ),
     "cards-for-a-deadline": DrillKey(
         answer=lambda p: compute.devices_for_deadline(p["params"], p["tokens"], _h100(), p["mfu"], p["days"] * DAY),
         how="6 × parameters × tokens, divided by the dense peak, the MFU and the seconds, and rounded up: {{answer}}.",
-        slips=lambda p: (
+        mistakes=(
             Mistake(
                 "peak",
-                compute.devices_for_deadline(p["params"], p["tokens"], _h100(), 1.0, p["days"] * DAY),
+                lambda p: compute.devices_for_deadline(p["params"], p["tokens"], _h100(), 1.0, p["days"] * DAY),
                 "This is at the full peak; the MFU is missing.",
             ),
             Mistake(
                 "sparse-peak",
-                compute.devices_for_deadline(
+                lambda p: compute.devices_for_deadline(
                     p["params"], p["tokens"], float(facts.device("H100 SXM").sparse_flops), p["mfu"], p["days"] * DAY
                 ),
                 "This divides by the peak for sparse matrices; training is dense.",
@@ -105,21 +105,27 @@ DRILLS: Mapping[str, DrillKey] = {
         answer=lambda p: p["ranks"] * p["micro"] * p["accumulate"] * p["seq"],
         how="Ranks × sequences × accumulated micro-batches × tokens in a sequence: {{answer:int}}.",
         rel=1e-6,
-        slips=lambda p: (
-            Mistake("per-rank", p["micro"] * p["accumulate"] * p["seq"], "This is one rank's share of the step."),
+        mistakes=(
             Mistake(
-                "no-accumulation", p["ranks"] * p["micro"] * p["seq"], "The accumulated micro-batches are missing."
+                "per-rank", lambda p: p["micro"] * p["accumulate"] * p["seq"], "This is one rank's share of the step."
             ),
-            Mistake("sequences", p["ranks"] * p["micro"] * p["accumulate"], "These are sequences, not tokens."),
+            Mistake(
+                "no-accumulation",
+                lambda p: p["ranks"] * p["micro"] * p["seq"],
+                "The accumulated micro-batches are missing.",
+            ),
+            Mistake(
+                "sequences", lambda p: p["ranks"] * p["micro"] * p["accumulate"], "These are sequences, not tokens."
+            ),
         ),
     ),
     "price-of-a-point": DrillKey(
         answer=lambda p: compute.points_of_mfu_usd(p["usd"], p["mfu"], 1),
         how="Cost goes as 1/MFU: the run then costs MFU/(MFU + 0.01) of what it did, and {{answer:usd}} are saved.",
-        slips=lambda p: (
+        mistakes=(
             Mistake(
                 "one-per-cent",
-                p["usd"] * 0.01,
+                lambda p: p["usd"] * 0.01,
                 "One point is not one per cent: at this MFU it is more than that of what you have.",
             ),
         ),

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.ch00.judges.ranks import ADVERSARIES, RECEIVE, STRICT
-from course_lib.judging import Params
-from course_lib.judging.faults import Fault, verdict
+from course_lib.judging import Fault, Params, verdict
 from course_lib.judging.tensors import coin_of, nbytes, not_like, same
 from course_lib.records import Case, Outcome, Verdict
 

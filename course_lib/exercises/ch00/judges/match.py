@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises.ch00.cards import PROPERTIES
-from course_lib.judging import Params, describe
-from course_lib.judging.faults import Fault, verdict
+from course_lib.judging import Fault, Params, describe, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 CUTS: Mapping[str, tuple[str, str, str]] = {  # cut -> (property, what the ranks say, what to think of when it is wrong)

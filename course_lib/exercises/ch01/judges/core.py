@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 from course_lib import facts, memory
-from course_lib.judging import Judging, Params, describe, is_number
-from course_lib.judging.columns import EXACT, Column, Slip, columns, gpus_text
+from course_lib.judging import Judging, Mistake, Params, prediction
 from course_lib.judging.draws import days_alone, log_uniform, plain, safely_off_whole, unseen
+from course_lib.judging.old_columns import EXACT, Column, columns, gpus_text
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import DAY, GB, HOUR, WEEK, YEAR, GiB, bytes_text, duration_text, number_text
 
@@ -26,7 +26,7 @@ def least_gpus(nbytes: float, gpu_memory: float) -> int:
     return max(1, -(-(top * size_below) // (below * size)))
 
 
-def _state_slips(convention: str) -> tuple[Slip, ...]:
+def _state_slips(convention: str) -> tuple[Mistake, ...]:
     bytes_each = memory.CONVENTIONS[convention].buckets
     total = sum(bytes_each.values())
     told = {
@@ -37,17 +37,19 @@ def _state_slips(convention: str) -> tuple[Slip, ...]:
         "weights": "a bucket is missing: the weights themselves.",
     }
     missing = tuple(
-        Slip(f"missing-{name}", lambda p, left=total - bytes_each[name]: p * left, message)
+        Mistake(f"missing-{name}", lambda p, left=total - bytes_each[name]: p * left, message)
         for name, message in told.items()
         if bytes_each[name]
     )
     return (
-        Slip("gigabytes", lambda p: p * total / GB, "this is in GB; the functions speak bytes."),
-        Slip("gibibytes", lambda p: p * total / GiB, "this is in GiB; the functions speak bytes."),
-        Slip("bits", lambda p: p * total * 8, "this counts bits; a byte has eight of them."),
-        Slip("weights-only", lambda p: p * bytes_each["weights"], "these are the weights alone; training keeps more."),
+        Mistake("gigabytes", lambda p: p * total / GB, "this is in GB; the functions speak bytes."),
+        Mistake("gibibytes", lambda p: p * total / GiB, "this is in GiB; the functions speak bytes."),
+        Mistake("bits", lambda p: p * total * 8, "this counts bits; a byte has eight of them."),
+        Mistake(
+            "weights-only", lambda p: p * bytes_each["weights"], "these are the weights alone; training keeps more."
+        ),
         *missing,
-        Slip(
+        Mistake(
             "one-moment",
             lambda p: p * (total - bytes_each["moments"] / 2),
             "Adam keeps two moments for every parameter; one is missing.",
@@ -80,10 +82,10 @@ def _state_columns(convention: str) -> tuple[Column, Column, Column]:
             rel=EXACT,
             words=_spread_words,
             slips=(
-                Slip("rounded-down", lambda n, m: n // m, "so few do not hold it: a part of a GPU is left over."),
-                Slip("not-whole", lambda n, m: n / m, "GPUs come in whole numbers."),
-                Slip("one-too-many", lambda n, m: least_gpus(n, m) + 1, "one GPU fewer holds it too."),
-                Slip("none-at-all", lambda n, m: 0, "even a small model needs one GPU."),
+                Mistake("rounded-down", lambda n, m: n // m, "so few do not hold it: a part of a GPU is left over."),
+                Mistake("not-whole", lambda n, m: n / m, "GPUs come in whole numbers."),
+                Mistake("one-too-many", lambda n, m: least_gpus(n, m) + 1, "one GPU fewer holds it too."),
+                Mistake("none-at-all", lambda n, m: 0, "even a small model needs one GPU."),
             ),
         ),
         Column(
@@ -92,12 +94,12 @@ def _state_columns(convention: str) -> tuple[Column, Column, Column]:
             want=lambda n, m, g: m - n / g,
             words=lambda n, m, g: f"{bytes_text(n)} on {gpus_text(g)} of {bytes_text(m)}",
             slips=(
-                Slip("gigabytes", lambda n, m, g: (m - n / g) / GB, "this is in GB; the functions speak bytes."),
-                Slip("all-gpus-together", lambda n, m, g: m * g - n, "this is the room on all GPUs together."),
-                Slip("not-shared", lambda n, m, g: m - n, "this puts the whole state on one GPU."),
-                Slip("the-share", lambda n, m, g: n / g, "this is what is used, not what is left."),
-                Slip("sign", lambda n, m, g: n / g - m, "the sign is turned: room is positive."),
-                Slip(
+                Mistake("gigabytes", lambda n, m, g: (m - n / g) / GB, "this is in GB; the functions speak bytes."),
+                Mistake("all-gpus-together", lambda n, m, g: m * g - n, "this is the room on all GPUs together."),
+                Mistake("not-shared", lambda n, m, g: m - n, "this puts the whole state on one GPU."),
+                Mistake("the-share", lambda n, m, g: n / g, "this is what is used, not what is left."),
+                Mistake("sign", lambda n, m, g: n / g - m, "the sign is turned: room is positive."),
+                Mistake(
                     "cut-at-zero",
                     lambda n, m, g: max(0.0, m - n / g),
                     "it does not fit, and by how much is the question: negative.",
@@ -183,22 +185,24 @@ _DAYS_COLUMNS = (
         words=_run_words,
         hint="Work in FLOP over FLOP in a second, then seconds to days.",
         slips=(
-            Slip("full-speed", lambda p, d, f, u: days_alone(p, d, f, 1), "this is at 100 % of the peak."),
-            Slip(
+            Mistake("full-speed", lambda p, d, f, u: days_alone(p, d, f, 1), "this is at 100 % of the peak."),
+            Mistake(
                 "utilisation-upside-down",
                 lambda p, d, f, u: days_alone(p, d, f, 1 / u),
                 "a lower utilisation must make the run longer, not shorter.",
             ),
-            Slip("seconds", lambda p, d, f, u: days_alone(p, d, f, u) * DAY, "these are seconds."),
-            Slip("hours", lambda p, d, f, u: days_alone(p, d, f, u) * 24, "these are hours."),
-            Slip("years", lambda p, d, f, u: days_alone(p, d, f, u) * DAY / YEAR, "these are years."),
-            Slip("forward-only", lambda p, d, f, u: days_alone(p, d, f, u) / 3, "the backward pass costs FLOPs too."),
-            Slip(
+            Mistake("seconds", lambda p, d, f, u: days_alone(p, d, f, u) * DAY, "these are seconds."),
+            Mistake("hours", lambda p, d, f, u: days_alone(p, d, f, u) * 24, "these are hours."),
+            Mistake("years", lambda p, d, f, u: days_alone(p, d, f, u) * DAY / YEAR, "these are years."),
+            Mistake(
+                "forward-only", lambda p, d, f, u: days_alone(p, d, f, u) / 3, "the backward pass costs FLOPs too."
+            ),
+            Mistake(
                 "multiply-adds",
                 lambda p, d, f, u: days_alone(p, d, f, u) / 2,
                 "a multiplication and an addition are two FLOP.",
             ),
-            Slip(
+            Mistake(
                 "recompute",
                 lambda p, d, f, u: days_alone(p, d, f, u) * 8 / 6,
                 "8 FLOP per parameter and token would count a second forward pass.",
@@ -212,15 +216,15 @@ _DAYS_COLUMNS = (
         words=_run_words,
         rel=EXACT,
         slips=(
-            Slip(
+            Mistake(
                 "rounded-down", lambda p, d, f, u, t: days_alone(p, d, f, u) // t, "so few are late, if only a little."
             ),
-            Slip("not-whole", lambda p, d, f, u, t: days_alone(p, d, f, u) / t, "GPUs come in whole numbers."),
-            Slip("one-too-many", lambda *row: _gpus_in(*row) + 1, "one GPU fewer is in time too."),
-            Slip(
+            Mistake("not-whole", lambda p, d, f, u, t: days_alone(p, d, f, u) / t, "GPUs come in whole numbers."),
+            Mistake("one-too-many", lambda *row: _gpus_in(*row) + 1, "one GPU fewer is in time too."),
+            Mistake(
                 "full-speed", lambda p, d, f, u, t: _gpus_in(p, d, f, 1, t), "this many suffice only at 100 % of peak."
             ),
-            Slip("none-at-all", lambda *row: 0, "even a quick run needs one GPU."),
+            Mistake("none-at-all", lambda *row: 0, "even a quick run needs one GPU."),
         ),
     ),
 )
@@ -285,28 +289,6 @@ def weeks_truth(params: Params) -> float:
     return alone / params["gpus"] / WEEK
 
 
-def _interval_verdicts(_: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    value = outcome.value
-
-    def verdict(mistake: str = "", message: str = "") -> list[Verdict]:
-        return [
-            Verdict(kind="values", part="interval", ok=not mistake, mistake=mistake, message=message, case=case.name)
-        ]
-
-    if type(value) not in (tuple, list) or len(value) != 2:
-        return verdict("not-a-pair", f"Return two numbers, (low, high), in weeks; got {describe(value)}.")
-    low, high = value
-    if not (is_number(low) and is_number(high)):
-        return verdict("not-numbers", f"Both ends must be finite numbers of weeks; got {describe(value)}.")
-    if low <= 0 or high <= 0:
-        return verdict("not-positive", "A run takes a positive number of weeks.")
-    if low > high:
-        return verdict("turned-round", "The lower end comes first.")
-    if high > 4 * low * (1 + 1e-9):
-        return verdict("too-wide", f"The upper end is {high / low:.3g} times the lower one; commit to at most 4 times.")
-    return verdict()
-
-
 def _interval_reveal(params: Params) -> str:
     weeks = weeks_truth(params)
     text = (
@@ -320,10 +302,8 @@ def _interval_reveal(params: Params) -> str:
     return text
 
 
-PREDICT_WEEKS = Judging(
-    shares={"values:interval": 1.0},
-    cases=lambda params, rng: [Case(name="your interval", part="interval")],
-    verdicts=_interval_verdicts,
+PREDICT_WEEKS = prediction(
+    unit="weeks",
     reveal=_interval_reveal,
     truth=weeks_truth,
     why="Work is 6 × parameters × tokens, speed is GPUs × peak × MFU. Each factor to one digit is enough for a factor of "

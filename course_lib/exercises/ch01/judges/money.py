@@ -3,9 +3,9 @@
 import random
 from typing import Any
 
-from course_lib.judging import Judging, Params, describe
-from course_lib.judging.columns import Column, Slip, columns, judge_column, table
+from course_lib.judging import Judging, Mistake, Params, describe
 from course_lib.judging.draws import days_alone, log_uniform, plain, unseen
+from course_lib.judging.old_columns import Column, columns, judge_column, table
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import HOUR, money_text, number_text
 
@@ -34,33 +34,33 @@ def _money_columns(spent_in: str) -> tuple[Column, Column]:
             words=_money_words,
             want=lambda s, p, m, name, b: money(spent_in, s, p, m, b)[0],
             slips=(
-                Slip("below-zero", lambda s, p, m, name, b: usd(s, p) * (1 - m / b) if m > b else None, above),
-                Slip(
+                Mistake("below-zero", lambda s, p, m, name, b: usd(s, p) * (1 - m / b) if m > b else None, above),
+                Mistake(
                     "against-the-peak",
                     lambda s, p, m, name, b: usd(s, p) * (1 - m),
                     "this compares with 100 % of the peak, not with this baseline.",
                 ),
-                Slip(
+                Mistake(
                     "points-for-share",
                     lambda s, p, m, name, b: usd(s, p) * (b - m),
                     "percentage points of MFU are not a share of the money; the same work is cheaper by a ratio.",
                 ),
-                Slip(
+                Mistake(
                     "more-for-lost",
                     lambda s, p, m, name, b: usd(s, p) * (b / m - 1),
                     "this is the worth of the extra work, not what the same work would not have cost.",
                 ),
-                Slip(
+                Mistake(
                     "price-once-too-often",
                     lambda s, p, m, name, b: usd(s, p) * (1 - m / b) * p,
                     "this is already in dollars before the price comes in.",
                 ),
-                Slip(
+                Mistake(
                     "gpu-hours",
                     lambda s, p, m, name, b: usd(s, p) * (1 - m / b) / p,
                     "these are GPU-hours; the question is in dollars.",
                 ),
-                Slip(
+                Mistake(
                     "what-is-left",
                     lambda s, p, m, name, b: usd(s, p) * m / b,
                     "this is what the work would have cost, not what was lost.",
@@ -73,21 +73,21 @@ def _money_columns(spent_in: str) -> tuple[Column, Column]:
             words=_money_words,
             want=lambda s, p, m, name, b: money(spent_in, s, p, m, b)[1],
             slips=(
-                Slip("below-zero", lambda s, p, m, name, b: b / m - 1 if m > b else None, above),
-                Slip(
+                Mistake("below-zero", lambda s, p, m, name, b: b / m - 1 if m > b else None, above),
+                Mistake(
                     "lost-for-more",
                     lambda s, p, m, name, b: 1 - m / b,
                     "this is the share of the money that was lost. More work for the same money is another fraction.",
                 ),
-                Slip(
+                Mistake(
                     "points-for-share", lambda s, p, m, name, b: b - m, "percentage points of MFU are not extra work."
                 ),
-                Slip(
+                Mistake(
                     "percent",
                     lambda s, p, m, name, b: 100 * (b / m - 1),
                     "this is in per cent; give a fraction of one.",
                 ),
-                Slip("ratio", lambda s, p, m, name, b: b / m, "this is all the work; how much *more* is it?"),
+                Mistake("ratio", lambda s, p, m, name, b: b / m, "this is all the work; how much *more* is it?"),
             ),
         ),
     )
@@ -198,24 +198,28 @@ def _point_column(asked: str) -> Column:
             f"{number_text(p)} parameters, {number_text(d)} tokens, {money_text(c)}/h, {100 * u:g} % MFU"
         ),
         slips=(
-            Slip("slope" if asked == "point" else "difference", other, told[asked]),
-            Slip("sign", lambda *row: -want(*row), "the sign is turned: a saving is positive."),
-            Slip("per-unit", lambda *row: 100 * want(*row), "this is per whole unit of MFU; a point is a hundredth."),
-            Slip("per-unit", lambda *row: 100 * slope(*row), "this is per whole unit of MFU; a point is a hundredth."),
-            Slip(
+            Mistake("slope" if asked == "point" else "difference", other, told[asked]),
+            Mistake("sign", lambda *row: -want(*row), "the sign is turned: a saving is positive."),
+            Mistake(
+                "per-unit", lambda *row: 100 * want(*row), "this is per whole unit of MFU; a point is a hundredth."
+            ),
+            Mistake(
+                "per-unit", lambda *row: 100 * slope(*row), "this is per whole unit of MFU; a point is a hundredth."
+            ),
+            Mistake(
                 "one-per-cent-of-cost",
                 lambda *row: run_cost(*row) / 100,
                 "one per cent of the cost: that is what one per cent *more* MFU saves, not one percentage point.",
             ),
-            Slip(
+            Mistake(
                 "point-below",
                 lambda p, d, f, c, u: run_cost(p, d, f, c, u - 0.01) - run_cost(p, d, f, c, u) if u > 0.01 else None,
                 "that is the point below, which is worth more.",
             ),
-            Slip("the-cost", run_cost, "this is the whole cost of the run."),
-            Slip("seconds-as-hours", lambda *row: want(*row) * HOUR, "the price is per hour, the time in seconds."),
-            Slip("days-as-hours", lambda *row: want(*row) / 24, "the price is per hour, the time in days."),
-            Slip(
+            Mistake("the-cost", run_cost, "this is the whole cost of the run."),
+            Mistake("seconds-as-hours", lambda *row: want(*row) * HOUR, "the price is per hour, the time in seconds."),
+            Mistake("days-as-hours", lambda *row: want(*row) / 24, "the price is per hour, the time in days."),
+            Mistake(
                 "percent-of-cost",
                 lambda *row: want(*row) / run_cost(*row),
                 "this is a share of the cost; give dollars.",

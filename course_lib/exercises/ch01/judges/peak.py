@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from course_lib import facts
-from course_lib.judging import Judging, Params
-from course_lib.judging.columns import Column, Slip, columns, gpus_text, judge_column, pairs, table
+from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.draws import FLOP_PER_TOKEN, log_uniform, plain, unseen
+from course_lib.judging.old_columns import Column, columns, gpus_text, judge_column, pairs, table
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import DAY, HOUR, YEAR, number_text
 
@@ -59,8 +59,8 @@ def _peak_columns(gpus: int) -> tuple[Column, Column]:
             words=lambda p, d, s: _sheet_words(s),
             want=lambda p, d, s: dense_peak(s, gpus),
             slips=(
-                Slip("teraflops", lambda p, d, s: dense_peak(s, gpus) / 1e12, "this is in TFLOP/s; give FLOP/s."),
-                *(Slip(name, lambda p, d, s, peak=peak: peak(s), message) for name, peak, message in wrong_peaks),
+                Mistake("teraflops", lambda p, d, s: dense_peak(s, gpus) / 1e12, "this is in TFLOP/s; give FLOP/s."),
+                *(Mistake(name, lambda p, d, s, peak=peak: peak(s), message) for name, peak, message in wrong_peaks),
             ),
         ),
         Column(
@@ -69,15 +69,15 @@ def _peak_columns(gpus: int) -> tuple[Column, Column]:
             words=lambda p, d, s: _sheet_words(s),
             want=lambda p, d, s: years(p, d, dense_peak(s, gpus)),
             slips=(
-                Slip("days", lambda p, d, s: years(p, d, dense_peak(s, gpus)) * YEAR / DAY, "these are days."),
-                Slip("seconds", lambda p, d, s: years(p, d, dense_peak(s, gpus)) * YEAR, "these are seconds."),
-                Slip(
+                Mistake("days", lambda p, d, s: years(p, d, dense_peak(s, gpus)) * YEAR / DAY, "these are days."),
+                Mistake("seconds", lambda p, d, s: years(p, d, dense_peak(s, gpus)) * YEAR, "these are seconds."),
+                Mistake(
                     "forward-only",
                     lambda p, d, s: years(p, d, dense_peak(s, gpus)) / 3,
                     "the backward pass is missing.",
                 ),
                 *(
-                    Slip(name, lambda p, d, s, peak=peak: years(p, d, peak(s)), message)
+                    Mistake(name, lambda p, d, s, peak=peak: years(p, d, peak(s)), message)
                     for name, peak, message in wrong_peaks
                 ),
             ),
@@ -181,33 +181,33 @@ def _bug_column(scope: str) -> Column:
         words=lambda p, s, b, k, t, n, f: f"{number_text(p)} parameters, batch {b}, {gpus_text(n)}",
         hint="The FLOPs of which GPUs, over the peak of which GPUs?",
         slips=(
-            Slip(
+            Mistake(
                 "as-printed",
                 printed,
                 "this is still the published calculation: its tokens and its peak belong to different numbers of GPUs.",
             ),
-            Slip(
+            Mistake(
                 "twice-by-gpus",
                 lambda *row: mfu(*row) / row[5] if row[5] > 1 and scope == "all" else None,
                 "the GPUs are in the denominator twice.",
             ),
-            Slip(
+            Mistake(
                 "twice-by-gpus",
                 lambda *row: mfu(*row) * row[5] if row[5] > 1 and scope == "each" else None,
                 "the GPUs are in the tokens twice, or nowhere in the peak.",
             ),
-            Slip("percent", lambda *row: 100 * mfu(*row), "this is in per cent; give a fraction of one."),
-            Slip(
+            Mistake("percent", lambda *row: 100 * mfu(*row), "this is in per cent; give a fraction of one."),
+            Mistake(
                 "recompute-counted",
                 lambda *row: mfu(*row) * 8 / 6,
                 "8 FLOP per parameter and token count the recomputation: that is the hardware utilisation, HFU.",
             ),
-            Slip("forward-only", lambda *row: mfu(*row) / 3, "the backward pass is missing."),
-            Slip("sparse-peak", lambda *row: mfu(*row) / 2, "the peak was right: `gpu_flops` is dense already."),
-            Slip(
+            Mistake("forward-only", lambda *row: mfu(*row) / 3, "the backward pass is missing."),
+            Mistake("sparse-peak", lambda *row: mfu(*row) / 2, "the peak was right: `gpu_flops` is dense already."),
+            Mistake(
                 "one-step", lambda *row: mfu(*row) / row[3] if row[3] > 1 else None, "the tokens are those of one step."
             ),
-            Slip("one-sequence", lambda *row: mfu(*row) / row[2] if row[2] > 1 else None, "the batch is missing."),
+            Mistake("one-sequence", lambda *row: mfu(*row) / row[2] if row[2] > 1 else None, "the batch is missing."),
         ),
     )
 

@@ -4,9 +4,9 @@ import math
 import random
 from typing import Any
 
-from course_lib.judging import Judging, Params, describe
-from course_lib.judging.columns import EXACT, Column, Slip, gpus_text, judge_column, pairs, table
+from course_lib.judging import Judging, Mistake, Params, describe
 from course_lib.judging.draws import days_alone, log_uniform, plain, unseen
+from course_lib.judging.old_columns import EXACT, Column, gpus_text, judge_column, pairs, table
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import DAY, WEEK, number_text
 
@@ -68,29 +68,31 @@ def _plan_columns(law: str) -> tuple[Column, Column]:
             want=weeks_on,
             words=words,
             slips=(
-                Slip("perfect-scaling", lambda p, d, f, m, k, n, w: _alone(p, d, f, m) / n, "this is perfect scaling."),
-                Slip(
+                Mistake(
+                    "perfect-scaling", lambda p, d, f, m, k, n, w: _alone(p, d, f, m) / n, "this is perfect scaling."
+                ),
+                Mistake(
                     "keep-once",
                     lambda p, d, f, m, k, n, w: _alone(p, d, f, m) / n / k if doubling else None,
                     "the loss comes with every doubling, not once.",
                 ),
-                Slip(
+                Mistake(
                     "keep-per-gpu",
                     lambda p, d, f, m, k, n, w: _alone(p, d, f, m) / n / max(k**n, 1e-300) if doubling else None,
                     "the loss comes with every doubling, not with every GPU.",
                 ),
-                Slip(
+                Mistake(
                     "speed-up",
                     lambda p, d, f, m, k, n, w: _alone(p, d, f, m) / n * k ** math.log2(n) if doubling else None,
                     "the GPUs got faster; they lose speed with every doubling.",
                 ),
-                Slip(
+                Mistake(
                     "natural-logarithm",
                     lambda p, d, f, m, k, n, w: _alone(p, d, f, m) / n / k ** math.log(n) if doubling else None,
                     "doublings are counted by a logarithm to base 2.",
                 ),
-                Slip("days", lambda *row: 7 * weeks_on(*row), "these are days."),
-                Slip("one-gpu", lambda p, d, f, m, k, n, w: _alone(p, d, f, m), "this is the time on one GPU."),
+                Mistake("days", lambda *row: 7 * weeks_on(*row), "these are days."),
+                Mistake("one-gpu", lambda p, d, f, m, k, n, w: _alone(p, d, f, m), "this is the time on one GPU."),
             ),
         ),
         Column(
@@ -100,19 +102,19 @@ def _plan_columns(law: str) -> tuple[Column, Column]:
             words=words,
             rel=EXACT,
             slips=(
-                Slip(
+                Mistake(
                     "perfect-scaling",
                     lambda p, d, f, m, k, n, w: _ideal(_alone(p, d, f, m), w),
                     "this many suffice only with perfect scaling.",
                 ),
-                Slip(
+                Mistake(
                     "one-pass",
                     one_pass,
                     "these were corrected for the loss of the first guess; the added GPUs lose too.",
                 ),
-                Slip("power-of-two", power_of_two, "that is the next power of two; fewer finish in time."),
-                Slip("one-too-many", lambda *row: fewest(*row) + 1, "one GPU fewer is in time too."),
-                Slip("one-too-few", lambda *row: fewest(*row) - 1, "so few are late, if only a little."),
+                Mistake("power-of-two", power_of_two, "that is the next power of two; fewer finish in time."),
+                Mistake("one-too-many", lambda *row: fewest(*row) + 1, "one GPU fewer is in time too."),
+                Mistake("one-too-few", lambda *row: fewest(*row) - 1, "so few are late, if only a little."),
             ),
         ),
     )

@@ -7,8 +7,8 @@ from typing import Any
 from course_lib import facts
 from course_lib.exercises.ch01.cards.more import RESPONSES, STAY
 from course_lib.judging import Judging, Params, describe
-from course_lib.judging.columns import table
 from course_lib.judging.draws import log_uniform, plain, unseen
+from course_lib.judging.old_columns import table
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import DAY, number_text
 

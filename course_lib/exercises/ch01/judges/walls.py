@@ -9,8 +9,8 @@ from typing import Any
 from course_lib import facts
 from course_lib.exercises.ch01.cards.walls import FIXES
 from course_lib.judging import Judging, Params, describe
-from course_lib.judging.columns import gpus_text, table
 from course_lib.judging.draws import log_uniform, plain, unseen
+from course_lib.judging.old_columns import gpus_text, table
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import bytes_text, number_text
 

@@ -4,7 +4,8 @@ import math
 
 from course_lib import facts, memory
 from course_lib.exercises.ch02.cards.audits import CAUSES, ITEMS
-from course_lib.judging.audits import Key, audit
+from course_lib.judging import Mistake
+from course_lib.judging.audit import Key, audit
 from course_lib.units import BILLION, GB, TB
 
 _SHAPE = facts.model("llama3-70b")
@@ -21,121 +22,131 @@ def _state(billions: float, letter: str, unit: float) -> float:
 KEYS: dict[str, Key] = {
     "state-70b-1120": Key(
         _state(70, "B", TB),
-        slips={
-            "no-master": (_state(70, "A", TB), "the master copy is missing."),
-            "gigabytes": (_state(70, "B", GB), "these are GB."),
-        },
+        mistakes=(
+            Mistake("no-master", _state(70, "A", TB), "the master copy is missing."),
+            Mistake("gigabytes", _state(70, "B", GB), "these are GB."),
+        ),
     ),
     "adam-2p-2p-8p": Key(
         _state(7, "B", GB),
         "a bucket is left out",
-        {
-            "as-printed": (
+        mistakes=(
+            Mistake(
+                "as-printed",
                 _state(7, "A", GB),
                 "that is the printed formula; which bucket does mixed precision keep besides?",
-            )
-        },
+            ),
+        ),
     ),
     "moments-7b-56": Key(
         7 * BILLION * memory.CONVENTIONS["B"].moments / GB,
-        slips={"one-moment": (28.0, "Adam keeps two."), "with-master": (84.0, "the master copy is no moment.")},
+        mistakes=(
+            Mistake("one-moment", 28.0, "Adam keeps two."),
+            Mistake("with-master", 84.0, "the master copy is no moment."),
+        ),
     ),
     "state-405b-3200": Key(
         _state(405, "B", TB),
         "a bucket is left out",
-        {
-            "as-printed": (3.24, "that is 8 bytes per parameter: which buckets make 8?"),
-            "no-master": (_state(405, "A", TB), "the master copy is still missing."),
-        },
+        mistakes=(
+            Mistake("as-printed", 3.24, "that is 8 bytes per parameter: which buckets make 8?"),
+            Mistake("no-master", _state(405, "A", TB), "the master copy is still missing."),
+        ),
     ),
     "state-405b-4860": Key(
         _state(405, "A", TB),
-        slips={"with-master": (_state(405, "B", TB), "the statement says 12 bytes per parameter; judge that.")},
+        mistakes=(
+            Mistake("with-master", _state(405, "B", TB), "the statement says 12 bytes per parameter; judge that."),
+        ),
     ),
     "cards-405b-60": Key(
         float(memory.fewest_devices(_state(405, "A", 1.0), _CARD)),
-        slips={
-            "with-master": (
+        mistakes=(
+            Mistake(
+                "with-master",
                 float(memory.fewest_devices(_state(405, "B", 1.0), _CARD)),
                 "for the 4.86 TB of the statement.",
-            )
-        },
+            ),
+        ),
     ),
     "activations-130-200": Key(
         12 * _INPUTS / GB,
-        slips={
-            "numbers": (6 * _INPUTS / GB, "a number has 2 bytes."),
-            "upper-end": (20 * _INPUTS / GB, "that is the upper end."),
-        },
+        mistakes=(
+            Mistake("numbers", 6 * _INPUTS / GB, "a number has 2 bytes."),
+            Mistake("upper-end", 20 * _INPUTS / GB, "that is the upper end."),
+        ),
     ),
     "activations-14": Key(
         7 * _INPUTS / GB,
         "numbers for bytes",
-        {"as-printed": (14 * _INPUTS / GB, "that has a factor 2 which the printed formula has not.")},
+        mistakes=(Mistake("as-printed", 14 * _INPUTS / GB, "that has a factor 2 which the printed formula has not."),),
     ),
     "activations-btld": Key(
         (34 + _TERM) / 34,
         "missing term",
-        {
-            "as-printed": (1.0, "that says that attention adds nothing; what does 5·a·s/h come to?"),
-            "term-only": (_TERM / 34, "that is the term alone; the 34 is there too."),
-            "upside-down": (34 / (34 + _TERM), "turn it round."),
-            "not-divided": (34 + _TERM, "that is the sum; over 34 is asked for."),
-        },
+        mistakes=(
+            Mistake("as-printed", 1.0, "that says that attention adds nothing; what does 5·a·s/h come to?"),
+            Mistake("term-only", _TERM / 34, "that is the term alone; the 34 is there too."),
+            Mistake("upside-down", 34 / (34 + _TERM), "turn it round."),
+            Mistake("not-divided", 34 + _TERM, "that is the sum; over 34 is asked for."),
+        ),
     ),
     "checkpointed-2.6": Key(
         _INPUTS / GB,
         "missing factor",
-        {
-            "as-printed": (2.6, "that is the printed number."),
-            "the-formula": (
+        mistakes=(
+            Mistake("as-printed", 2.6, "that is the printed number."),
+            Mistake(
+                "the-formula",
                 _INPUTS / _HIDDEN / GB,
                 "that is the printed formula to the letter: what is the input of a layer?",
             ),
-            "one-layer": (_INPUTS / _LAYERS / GB, "that is one layer's input."),
-            "numbers": (_INPUTS / 2 / GB, "2 bytes a number."),
-        },
+            Mistake("one-layer", _INPUTS / _LAYERS / GB, "that is one layer's input."),
+            Mistake("numbers", _INPUTS / 2 / GB, "2 bytes a number."),
+        ),
     ),
     "checkpointed-20": Key(
         (_INPUTS + 14 * _INPUTS / _LAYERS) / GB,
         "does not follow",
-        {
-            "as-printed": (20.0, "that is the printed number."),
-            "no-live-layer": (_INPUTS / GB, "the layer at work is missing."),
-        },
+        mistakes=(
+            Mistake("as-printed", 20.0, "that is the printed number."),
+            Mistake("no-live-layer", _INPUTS / GB, "the layer at work is missing."),
+        ),
     ),
     "checkpoint-sqrt": Key(
         float(_LAYERS),
         "wrong growth",
-        {
-            "as-printed": (
+        mistakes=(
+            Mistake(
+                "as-printed",
                 math.sqrt(_LAYERS),
                 "√L inputs are kept if there are √L segments; here every layer's input is kept.",
             ),
-            "both": (
+            Mistake(
+                "both",
                 2 * math.sqrt(_LAYERS),
                 "that is what √L segments need at their peak; here every layer's input is kept.",
             ),
-        },
+        ),
     ),
     "checkpoint-33-forward": Key(
         100.0,
         "wrong baseline",
-        {
-            "as-printed": (100 / 3, "a third of what? Count forward passes."),
-            "fraction": (1.0, "in per cent, please."),
-            "all-passes": (200.0, "that is how many there are, with the first."),
-        },
+        mistakes=(
+            Mistake("as-printed", 100 / 3, "a third of what? Count forward passes."),
+            Mistake("fraction", 1.0, "in per cent, please."),
+            Mistake("all-passes", 200.0, "that is how many there are, with the first."),
+        ),
     ),
     "oom-construction": Key(
         memory.weights_bytes(70 * BILLION, "bf16") / GB,
         "wrong moment",
-        {
-            "as-printed": (80.0, "that is the card; how much does the model need?"),
-            "all-state": (_state(70, "B", GB), "only weights are there before that line."),
-            "an-eighth": (17.5, "here nothing is sharded: each GPU loads the whole model."),
-            "sharded": (140 / 64, "here nothing is sharded: each GPU loads the whole model."),
-        },
+        mistakes=(
+            Mistake("as-printed", 80.0, "that is the card; how much does the model need?"),
+            Mistake("all-state", _state(70, "B", GB), "only weights are there before that line."),
+            Mistake("an-eighth", 17.5, "here nothing is sharded: each GPU loads the whole model."),
+            Mistake("sharded", 140 / 64, "here nothing is sharded: each GPU loads the whole model."),
+        ),
     ),
 }
 

@@ -13,8 +13,7 @@ from torch.nn import functional as F
 from course_lib.accounting import Accounting
 from course_lib.exercises.ch02.judges.tensors import KIB, all_close, close, factor, measured, tensor_fault
 from course_lib.exercises.ch02.probes import micro_batches, static_model
-from course_lib.judging import Judging, Params, Weighed, describe, is_number, near
-from course_lib.judging.faults import Fault, verdict
+from course_lib.judging import Fault, Judging, Params, Weighed, describe, is_number, near, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 Spec = Mapping[str, Any]

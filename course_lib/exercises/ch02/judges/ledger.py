@@ -8,9 +8,9 @@ from typing import Any
 
 from course_lib.exercises.ch02.block import GROUPS, saved_rows
 from course_lib.exercises.ch02.judges.parts import Parts, judge_parts
-from course_lib.judging import Judging, Params
-from course_lib.judging.columns import Column, Slip, columns
+from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.draws import unseen
+from course_lib.judging.old_columns import Column, columns
 from course_lib.records import Case, Outcome, Verdict
 
 Rows = Sequence[Mapping[str, Any]]
@@ -109,7 +109,7 @@ KEPT = Parts(
     unit="bytes",
     want=kept_of,
     words=lambda rows: f"{len(rows)} rows",
-    slips={group: [Slip(name, _by_group(way)(group), message) for name, way, message in _WAYS] for group in GROUPS},
+    slips={group: [Mistake(name, _by_group(way)(group), message) for name, way, message in _WAYS] for group in GROUPS},
 )
 
 
@@ -158,7 +158,7 @@ def _block_column(attention: str) -> Column:
     scores = {} if attention == "fused" else {"scores": lambda b, s, h, a, f, z: z * b * a * s * s}
     twice = (
         [
-            Slip(
+            Mistake(
                 "scores-twice",
                 lambda *row: block_of(attention, *row) + scores["scores"](*row),
                 "the scores before the softmax are not kept: the softmax's own output is enough for its gradient.",
@@ -175,73 +175,75 @@ def _block_column(attention: str) -> Column:
         words=lambda b, s, h, a, f, z: f"{b} × {s} tokens, hidden {h}, {a} heads, ffn {f}, {z} bytes a number",
         hint="Name every storage in the rows, and give its size in tokens, hidden, ffn and heads.",
         slips=(
-            Slip("public-form" if attention == "by hand" else "other-form", lambda *row: block_of(other, *row), told),
-            Slip(
+            Mistake(
+                "public-form" if attention == "by hand" else "other-form", lambda *row: block_of(other, *row), told
+            ),
+            Mistake(
                 "always-two-bytes",
                 lambda b, s, h, a, f, z: block_of(attention, b, s, h, a, f, 2),
                 "a number has `size` bytes here.",
             ),
-            Slip(
+            Mistake(
                 "always-four-bytes",
                 lambda b, s, h, a, f, z: block_of(attention, b, s, h, a, f, 4),
                 "a number has `size` bytes here.",
             ),
-            Slip(
+            Mistake(
                 "four-times-hidden",
                 lambda b, s, h, a, f, z: block_of(attention, b, s, h, a, 4 * h, z),
                 "the MLP is `ffn` wide, not four times hidden.",
             ),
-            Slip(
+            Mistake(
                 "printed-formula",
                 lambda b, s, h, a, f, z: s * b * h * 34,
                 "34 per token and hidden unit holds in 16 bits with dropout masks and an MLP of four times hidden.",
             ),
-            Slip(
+            Mistake(
                 "printed-formula",
                 lambda b, s, h, a, f, z: s * b * h * (34 + 5 * a * s / h),
                 "34 + 5as/h holds in 16 bits with dropout; this block has none.",
             ),
-            Slip(
+            Mistake(
                 "with-weights",
                 lambda *row: block_of(attention, *row) + weights(*row),
                 "the weights are in it; they are there anyway.",
             ),
-            Slip(
+            Mistake(
                 "numbers", lambda *row: block_of(attention, *row) / row[-1], "these are numbers; bytes are asked for."
             ),
-            Slip(
+            Mistake(
                 "one-sequence",
                 lambda b, s, h, a, f, z: block_of(attention, 1, s, h, a, f, z),
                 "this is one sequence of the batch.",
             ),
-            Slip(
+            Mistake(
                 "one-wide-tensor",
                 without("mlp.activated"),
                 "the second matrix of the MLP needs what it multiplied; the GELU needs what it got.",
             ),
-            Slip(
+            Mistake(
                 "one-wide-tensor",
                 without("mlp.up"),
                 "the GELU needs what it got; the second matrix of the MLP needs what it multiplied.",
             ),
-            Slip(
+            Mistake(
                 "norm-outputs-forgotten",
                 without("attention.input", "mlp.input"),
                 "the norms' outputs are what the first matrices multiply.",
             ),
-            Slip("norm-inputs-forgotten", without("norm1.input", "norm2.input"), "a norm needs what it got."),
-            Slip(
+            Mistake("norm-inputs-forgotten", without("norm1.input", "norm2.input"), "a norm needs what it got."),
+            Mistake(
                 "context-forgotten",
                 without("attention.context"),
                 "the last matrix of attention needs what it multiplied.",
             ),
-            Slip(
+            Mistake(
                 "input-three-times",
                 lambda b, s, h, a, f, z: block_of(attention, b, s, h, a, f, z) + 2 * b * s * h * z,
                 "queries, keys and values are made of one and the same tensor.",
             ),
             *twice,
-            Slip(
+            Mistake(
                 "mask-a-head",
                 lambda b, s, h, a, f, z: (
                     block_of(attention, b, s, h, a, f, z) + (b * a - 1) * s * s if scores else None

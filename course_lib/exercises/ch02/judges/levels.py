@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_lib.exercises.ch02.cards.core import KINDS, training_log
-from course_lib.judging import Judging, Params
-from course_lib.judging.columns import EXACT, Column, Slip
+from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.draws import plain, unseen
 from course_lib.judging.named_columns import Name, together
+from course_lib.judging.old_columns import EXACT, Column
 from course_lib.records import Case, Outcome, Verdict
 
 Log = Sequence[Mapping[str, Any]]
@@ -100,35 +100,35 @@ def _peak_columns(form: str) -> tuple[Column | Name, ...]:
             words=_row_words,
             hint="Walk through the moments with a running total.",
             slips=(
-                Slip(
+                Mistake(
                     "sum-not-peak",
                     lambda log: sum(_allocated(form, log).values()),
                     "this is the sum of everything ever allocated.",
                 ),
-                Slip("last-level", lambda log: levels(form, log)[-1][1], "this is what is alive at the end."),
-                Slip(
+                Mistake("last-level", lambda log: levels(form, log)[-1][1], "this is what is alive at the end."),
+                Mistake(
                     "largest-block",
                     lambda log: max(change for _, _, change, _ in steps_of(form, log)),
                     "this is the largest single block.",
                 ),
-                Slip(
+                Mistake(
                     "kind-by-kind",
                     lambda log: sum(max(k[kind] for _, _, k in levels(form, log)) for kind in KINDS),
                     "this adds each kind's own peak; they do not all come at the same time.",
                 ),
-                Slip(
+                Mistake(
                     "largest-kind-only",
                     lambda log: max(levels(form, log), key=lambda e: e[1])[2][highest(form, log)[2]],
                     "these are the bytes of the largest kind alone.",
                 ),
-                Slip("name-used-again", by_name_once, "a name was used again with another size."),
-                Slip(
+                Mistake("name-used-again", by_name_once, "a name was used again with another size."),
+                Mistake(
                     "end-of-a-moment",
                     at_once,
                     "several rows at one time each count: a level inside the moment was higher.",
                 ),
-                Slip("died-too-late", late, "what dies at a time makes room for what is born at that time."),
-                Slip(
+                Mistake("died-too-late", late, "what dies at a time makes room for what is born at that time."),
+                Mistake(
                     "mebibytes", lambda log: highest(form, log)[0] / 2**20, "these seem to be MiB; bytes are asked for."
                 ),
             ),
@@ -140,14 +140,14 @@ def _peak_columns(form: str) -> tuple[Column | Name, ...]:
             rel=EXACT,
             words=_row_words,
             slips=(
-                Slip(
+                Mistake(
                     "last-time",
                     lambda log: [t for t, total, _ in levels(form, log) if total == highest(form, log)[0]][-1],
                     "that many were alive before as well; the first time is asked for.",
                 ),
-                Slip("position", index_of_peak, "this is a position; the time is asked for."),
-                Slip("position", lambda log: index_of_peak(log) + 1, "this is a position; the time is asked for."),
-                Slip("end-of-log", lambda log: levels(form, log)[-1][0], "this is the end of the log."),
+                Mistake("position", index_of_peak, "this is a position; the time is asked for."),
+                Mistake("position", lambda log: index_of_peak(log) + 1, "this is a position; the time is asked for."),
+                Mistake("end-of-log", lambda log: levels(form, log)[-1][0], "this is the end of the log."),
             ),
         ),
         Name(

@@ -10,8 +10,7 @@ from torch.nn import functional as F
 
 from course_lib.exercises.ch02.judges.tensors import KIB, close, factor, is_scalar, measured, tensor_fault
 from course_lib.exercises.ch02.probes import loss_inputs
-from course_lib.judging import Judging, Params, Weighed, describe
-from course_lib.judging.faults import Fault, verdict
+from course_lib.judging import Fault, Judging, Params, Weighed, describe, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 Spec = Mapping[str, Any]

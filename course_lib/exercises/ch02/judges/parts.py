@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from course_lib.judging import Mistake, describe, is_number, near, number_verdict
-from course_lib.judging.columns import Slip, table
+from course_lib.judging.old_columns import table
 from course_lib.records import Case, Outcome, Verdict
 
 Want = Callable[..., Mapping[str, float]]
@@ -19,8 +19,8 @@ class Parts:
     unit: str
     want: Want
     words: Callable[..., str]
-    slips: Mapping[str, Sequence[Slip]]
-    whole: Sequence[Slip] = ()  # slips that return one number instead of the dictionary
+    slips: Mapping[str, Sequence[Mistake]]
+    whole: Sequence[Mistake] = ()  # slips that return one number instead of the dictionary
     rel: float = 1e-9
 
 

@@ -17,8 +17,7 @@ from torch import Tensor
 from course_lib.exercises.ch02.block import Layer, Segment, counted
 from course_lib.exercises.ch02.judges.tensors import all_close, bytes_between, close, measured, tensor_fault
 from course_lib.exercises.ch02.probes import net_of, pass_bytes, pass_through, plain_call
-from course_lib.judging import Judging, Params, Weighed
-from course_lib.judging.faults import Fault, verdict
+from course_lib.judging import Fault, Judging, Params, Weighed, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 Spec = Mapping[str, Any]

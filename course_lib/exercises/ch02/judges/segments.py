@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from course_lib.exercises.ch02.cards.recompute import MIB, uneven
-from course_lib.judging import Judging, Params, describe, is_number
-from course_lib.judging.columns import EXACT, Column, Slip, columns, table
+from course_lib.judging import Judging, Mistake, Params, describe, is_number
 from course_lib.judging.draws import unseen
+from course_lib.judging.old_columns import EXACT, Column, columns, table
 from course_lib.records import Case, Outcome, Verdict
 
 Sizes = Sequence[int]
@@ -80,31 +80,33 @@ PEAK = Column(
     words=lambda inputs, inner, starts: f"{len(inputs)} layers cut at {list(starts)}",
     hint="Write down what is alive while each segment is worked on.",
     slips=(
-        Slip(
+        Mistake(
             "all-inputs-all-the-time",
             lambda i, n, s: sum(_inputs_and_inside(i, n, s)),
             "the inputs of segments that are done are gone by the time the largest segment's turn comes.",
         ),
-        Slip("inside-only", lambda i, n, s: _inputs_and_inside(i, n, s)[1], "the inputs that were kept are alive too."),
-        Slip(
+        Mistake(
+            "inside-only", lambda i, n, s: _inputs_and_inside(i, n, s)[1], "the inputs that were kept are alive too."
+        ),
+        Mistake(
             "inputs-only",
             lambda i, n, s: _inputs_and_inside(i, n, s)[0],
             "the inside of the segment that is computed again is alive too.",
         ),
-        Slip(
+        Mistake(
             "sum-of-all", lambda i, n, s: sum(i[a] for a in s) + sum(n), "only one segment's inside is alive at a time."
         ),
-        Slip(
+        Mistake(
             "every-layers-input",
             lambda i, n, s: max(sum(i[:b]) + sum(n[a:b]) for a, b in spans(s, len(i))),
             "only the first layer of a segment has its input kept; the others' inputs are inside.",
         ),
-        Slip(
+        Mistake(
             "own-input-forgotten",
             lambda i, n, s: max(sum(i[c] for c in s[:j]) + sum(n[a:b]) for j, (a, b) in enumerate(spans(s, len(i)))),
             "the segment that is worked on still has its own input.",
         ),
-        Slip(
+        Mistake(
             "later-inputs",
             lambda i, n, s: max(sum(i[c] for c in s[j:]) + sum(n[a:b]) for j, (a, b) in enumerate(spans(s, len(i)))),
             "the backward pass runs from the last segment to the first: which inputs are gone when?",

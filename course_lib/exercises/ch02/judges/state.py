@@ -6,9 +6,9 @@ from typing import Any
 
 from course_lib.exercises.ch02.cards.core import BUCKETS, MOMENTS, TYPE_BYTES, plan, shape_of
 from course_lib.exercises.ch02.judges.parts import Parts, judge_parts
-from course_lib.judging import Judging, Params
-from course_lib.judging.columns import CLOSE, Column, Slip, columns
+from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.draws import log_uniform, unseen
+from course_lib.judging.old_columns import CLOSE, Column, columns
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import GB, bytes_text, number_text
 
@@ -31,14 +31,14 @@ def _words(params: float, chosen: Plan) -> str:
     return f"{number_text(params)} parameters ({kept})"
 
 
-def _bucket_slips(name: str) -> list[Slip]:
+def _bucket_slips(name: str) -> list[Mistake]:
     def right(params: float, chosen: Plan) -> float:
         return buckets_of(params, chosen)[name]
 
     return [
-        Slip("bits", lambda p, c: 8 * right(p, c), "these are bits; bytes are asked for."),
-        Slip("gigabytes", lambda p, c: right(p, c) / GB, "these seem to be GB; bytes are asked for."),
-        Slip("per-parameter", lambda p, c: right(p, c) / p, "this is for one parameter."),
+        Mistake("bits", lambda p, c: 8 * right(p, c), "these are bits; bytes are asked for."),
+        Mistake("gigabytes", lambda p, c: right(p, c) / GB, "these seem to be GB; bytes are asked for."),
+        Mistake("per-parameter", lambda p, c: right(p, c) / p, "this is for one parameter."),
     ]
 
 
@@ -50,10 +50,10 @@ STATE = Parts(
     rel=CLOSE,
     slips={
         "weights": [
-            Slip(
+            Mistake(
                 "always-two-bytes", lambda p, c: 2 * p, "this takes 2 bytes for every weight, whatever the plan says."
             ),
-            Slip(
+            Mistake(
                 "master-in-weights",
                 lambda p, c: sum(buckets_of(p, c)[n] for n in ("weights", "master")),
                 "the master copy is a bucket of its own.",
@@ -61,12 +61,12 @@ STATE = Parts(
             *_bucket_slips("weights"),
         ],
         "grads": [
-            Slip(
+            Mistake(
                 "gradients-twice",
                 lambda p, c: sum(buckets_of(p, c)[n] for n in ("grads", "main_grads")),
                 "the copy into which gradients are summed is a bucket of its own: here it is counted twice.",
             ),
-            Slip(
+            Mistake(
                 "weights-type",
                 lambda p, c: buckets_of(p, c)["weights"],
                 "these have the weights' type; the plan names one for gradients.",
@@ -74,23 +74,23 @@ STATE = Parts(
             *_bucket_slips("grads"),
         ],
         "main_grads": [
-            Slip("main-missing", lambda p, c: 0, "gradients are summed into a copy of their own here."),
-            Slip(
+            Mistake("main-missing", lambda p, c: 0, "gradients are summed into a copy of their own here."),
+            Mistake(
                 "gradients-twice",
                 lambda p, c: p * TYPE_BYTES[c["grads"]],
                 "there is no second copy of the gradients in this plan, or it has a type of its own.",
             ),
-            Slip("gradients-twice", lambda p, c: 4 * p, "there is no second copy of the gradients in this plan."),
+            Mistake("gradients-twice", lambda p, c: 4 * p, "there is no second copy of the gradients in this plan."),
             *_bucket_slips("main_grads"),
         ],
         "master": [
-            Slip("master-missing", lambda p, c: 0, "the copy that the optimizer updates is missing."),
-            Slip(
+            Mistake("master-missing", lambda p, c: 0, "the copy that the optimizer updates is missing."),
+            Mistake(
                 "master-always",
                 lambda p, c: 4 * p,
                 "there is no master copy in this plan: the optimizer updates the weights themselves.",
             ),
-            Slip(
+            Mistake(
                 "master-of-weights-type",
                 lambda p, c: buckets_of(p, c)["weights"],
                 "a copy in the weights' own type would be none; the plan names its type.",
@@ -98,24 +98,26 @@ STATE = Parts(
             *_bucket_slips("master"),
         ],
         "moments": [
-            Slip(
+            Mistake(
                 "one-moment",
                 lambda p, c: p * TYPE_BYTES[c["moments"]],
                 "how many numbers does this optimizer keep for a parameter?",
             ),
-            Slip(
+            Mistake(
                 "always-two-moments",
                 lambda p, c: 2 * p * TYPE_BYTES[c["moments"]],
                 "how many numbers does this optimizer keep for a parameter?",
             ),
-            Slip("always-fp32", lambda p, c: 4 * p * MOMENTS[c["optimizer"]], "the plan names a type for the moments."),
-            Slip("always-fp32", lambda p, c: 8 * p, "these are two moments in fp32; look at what the plan says."),
-            Slip(
+            Mistake(
+                "always-fp32", lambda p, c: 4 * p * MOMENTS[c["optimizer"]], "the plan names a type for the moments."
+            ),
+            Mistake("always-fp32", lambda p, c: 8 * p, "these are two moments in fp32; look at what the plan says."),
+            Mistake(
                 "weights-type",
                 lambda p, c: p * MOMENTS[c["optimizer"]] * TYPE_BYTES[c["weights"]],
                 "these have the weights' type; the plan names one for moments.",
             ),
-            Slip(
+            Mistake(
                 "master-in-moments",
                 lambda p, c: sum(buckets_of(p, c)[n] for n in ("moments", "master")),
                 "the master copy is a bucket of its own.",
@@ -131,19 +133,21 @@ LARGEST = Column(
     want=lambda m, c: m / per_param(c),
     words=lambda m, c: f"{bytes_text(m)}, {per_param(c):g} bytes per parameter",
     slips=(
-        Slip(
+        Mistake(
             "weights-only", lambda m, c: m / TYPE_BYTES[c["weights"]], "this has room for the weights and nothing else."
         ),
-        Slip("sixteen-always", lambda m, c: m / 16, "16 bytes per parameter are one plan, not this one."),
-        Slip("twelve-always", lambda m, c: m / 12, "12 bytes per parameter are one plan, not this one."),
-        Slip("billions", lambda m, c: m / per_param(c) / 1e9, "these seem to be billions; parameters are asked for."),
-        Slip("times", lambda m, c: m * per_param(c), "memory over bytes per parameter, not times."),
-        Slip(
+        Mistake("sixteen-always", lambda m, c: m / 16, "16 bytes per parameter are one plan, not this one."),
+        Mistake("twelve-always", lambda m, c: m / 12, "12 bytes per parameter are one plan, not this one."),
+        Mistake(
+            "billions", lambda m, c: m / per_param(c) / 1e9, "these seem to be billions; parameters are asked for."
+        ),
+        Mistake("times", lambda m, c: m * per_param(c), "memory over bytes per parameter, not times."),
+        Mistake(
             "no-moments",
             lambda m, c: m / (per_param(c) - buckets_of(1, c)["moments"]) if MOMENTS[c["optimizer"]] else None,
             "the optimizer's own numbers are missing.",
         ),
-        Slip("binary", lambda m, c: m * 1024**3 / 1e9 / per_param(c), "the memory is in bytes already."),
+        Mistake("binary", lambda m, c: m * 1024**3 / 1e9 / per_param(c), "the memory is in bytes already."),
     ),
 )
 
@@ -224,76 +228,78 @@ def _count_parts(biases: str) -> Parts:
         ),
         slips={
             "attention": [
-                Slip(
+                Mistake(
                     "kv-full-size",
                     lambda s: with_(s, kv_heads=s["heads"])["attention"],
                     "keys and values have as many heads as queries in this count; several queries share one.",
                 ),
-                Slip(
+                Mistake(
                     "public-form" if biases == "qkv" else "other-form",
                     lambda s: with_(s, biases=other)["attention"],
                     told,
                 ),
-                Slip(
+                Mistake(
                     "hidden-for-heads",
                     lambda s: with_(s, head_dim=s["hidden"] // s["heads"])["attention"],
                     "a head has `head_dim` numbers, which need not be hidden over heads.",
                 ),
-                Slip(
+                Mistake(
                     "four-squares",
                     lambda s: 4 * s["layers"] * s["hidden"] ** 2,
                     "this is four square matrices; keys and values are smaller, and so may the others be.",
                 ),
-                Slip(
+                Mistake(
                     "output-missing",
                     lambda s: with_(s)["attention"] - s["layers"] * s["hidden"] * s["heads"] * s["head_dim"],
                     "the output matrix is missing.",
                 ),
-                Slip(
+                Mistake(
                     "one-of-k-and-v",
                     lambda s: with_(s)["attention"] - s["layers"] * s["hidden"] * s["kv_heads"] * s["head_dim"],
                     "keys and values have a matrix each.",
                 ),
-                Slip("one-layer", lambda s: with_(s, layers=1)["attention"], "this is one layer."),
+                Mistake("one-layer", lambda s: with_(s, layers=1)["attention"], "this is one layer."),
             ],
             "mlp": [
-                Slip("gate-forgotten", lambda s: with_(s, gated=False)["mlp"], "a gated MLP has three matrices."),
-                Slip("always-gated", lambda s: with_(s, gated=True)["mlp"], "this MLP is not gated."),
-                Slip(
+                Mistake("gate-forgotten", lambda s: with_(s, gated=False)["mlp"], "a gated MLP has three matrices."),
+                Mistake("always-gated", lambda s: with_(s, gated=True)["mlp"], "this MLP is not gated."),
+                Mistake(
                     "four-times-hidden",
                     lambda s: with_(s, ffn=4 * s["hidden"])["mlp"],
                     "the inner width is `ffn`, not four times hidden.",
                 ),
-                Slip("one-layer", lambda s: with_(s, layers=1)["mlp"], "this is one layer."),
+                Mistake("one-layer", lambda s: with_(s, layers=1)["mlp"], "this is one layer."),
             ],
             "norms": [
-                Slip(
+                Mistake(
                     "last-norm-missing", lambda s: 2 * s["layers"] * s["hidden"], "there is one more norm at the end."
                 ),
-                Slip("one-a-layer", lambda s: (s["layers"] + 1) * s["hidden"], "each layer has two norms."),
-                Slip(
+                Mistake("one-a-layer", lambda s: (s["layers"] + 1) * s["hidden"], "each layer has two norms."),
+                Mistake(
                     "one-a-layer",
                     lambda s: s["layers"] * s["hidden"],
                     "each layer has two norms, and there is one at the end.",
                 ),
-                Slip(
+                Mistake(
                     "scale-and-shift",
                     lambda s: 2 * (2 * s["layers"] + 1) * s["hidden"],
                     "an RMSNorm has a scale and no shift.",
                 ),
             ],
             "head": [
-                Slip(
+                Mistake(
                     "tied-counted-twice",
                     lambda s: s["vocab"] * s["hidden"],
                     "a tied head is the embedding: it has no parameters of its own.",
                 ),
-                Slip("head-forgotten", lambda s: 0, "this head is not tied: it has a matrix of its own."),
-                Slip("head-bias", lambda s: with_(s)["head"] + s["vocab"], "the head has no bias."),
+                Mistake("head-forgotten", lambda s: 0, "this head is not tied: it has a matrix of its own."),
+                Mistake("head-bias", lambda s: with_(s)["head"] + s["vocab"], "the head has no bias."),
             ],
             "embedding": [
-                Slip("head-with-embedding", lambda s: 2 * s["vocab"] * s["hidden"], "the head is a part of its own."),
-                Slip(
+                Mistake(
+                    "head-with-embedding", lambda s: 2 * s["vocab"] * s["hidden"], "the head is a part of its own."
+                ),
+                Mistake(
                     "positions",
                     lambda s: with_(s)["embedding"] + 8192 * s["hidden"],
                     "rotary positions have no parameters.",

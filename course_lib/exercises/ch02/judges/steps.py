@@ -6,10 +6,9 @@ from typing import Any
 
 from course_lib import memory
 from course_lib.exercises.ch02.cards.training import PHASES
-from course_lib.judging import Judging, Params, describe, is_number, near
-from course_lib.judging.columns import CLOSE, table
+from course_lib.judging import Judging, Params, describe, is_number, near, prediction
 from course_lib.judging.draws import unseen
-from course_lib.judging.named_columns import interval
+from course_lib.judging.old_columns import CLOSE, table
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import GB, bytes_text, number_text
 
@@ -213,10 +212,8 @@ def _reveal(params: Params) -> str:
     )
 
 
-PREDICT_ACTIVATIONS = Judging(
-    shares={"values:interval": 1.0},
-    cases=lambda params, rng: [Case(name="your interval", part="interval")],
-    verdicts=interval("GB"),
+PREDICT_ACTIVATIONS = prediction(
+    unit="GB",
     reveal=_reveal,
     truth=kept_by_layers,
     why="Everything that a matrix multiplies has to be kept for its gradient, and so has what each norm, each activation function and "

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.judging import describe
-from course_lib.judging.faults import Fault
+from course_lib.judging import Fault, describe
 
 KIB = 1024
 

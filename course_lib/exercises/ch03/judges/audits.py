@@ -2,7 +2,8 @@
 
 from course_lib import facts
 from course_lib.exercises.ch03.cards.audits import CAUSES, ITEMS, STEP
-from course_lib.judging.audits import Key, audit
+from course_lib.judging import Mistake
+from course_lib.judging.audit import Key, audit
 from course_lib.units import GB, TB, TFLOP
 
 H100, B200, K40 = (facts.device(name) for name in ("H100 SXM", "B200 SXM", "K40"))
@@ -19,78 +20,85 @@ KEYS: dict[str, Key] = {
     "b200-5000": Key(
         float(B200.dense_flops) / TFLOP,
         "dense or sparse",
-        {
-            "sparse-peak": (float(B200.sparse_flops) / TFLOP, "this is the sparse peak."),
-            "as-printed": (5000.0, "that is the printed number."),
-        },
+        mistakes=(
+            Mistake("sparse-peak", float(B200.sparse_flops) / TFLOP, "this is the sparse peak."),
+            Mistake("as-printed", 5000.0, "that is the printed number."),
+        ),
     ),
     "thousand-times": Key(
         float(B200.dense_flops) / float(K40.fp32_flops),
         "dense or sparse",
-        {
-            "sparse-peak": (
+        mistakes=(
+            Mistake(
+                "sparse-peak",
                 float(B200.sparse_flops) / float(K40.fp32_flops),
                 "this takes the sparse peak of the newer one.",
             ),
-            "as-printed": (1000.0, "that is the printed number."),
-        },
+            Mistake("as-printed", 1000.0, "that is the printed number."),
+        ),
     ),
     "ridge-295": Key(
         _RIDGE,
-        slips={
-            "sparse-peak": (2 * _RIDGE, "this is with the sparse peak."),
-            "upside-down": (1 / _RIDGE, "this is bytes per FLOP."),
-            "mixed-units": (_RIDGE / 1e3, "TFLOP over GB is a thousand short."),
-        },
+        mistakes=(
+            Mistake("sparse-peak", 2 * _RIDGE, "this is with the sparse peak."),
+            Mistake("upside-down", 1 / _RIDGE, "this is bytes per FLOP."),
+            Mistake("mixed-units", _RIDGE / 1e3, "TFLOP over GB is a thousand short."),
+        ),
     ),
     "tensor-cores-989": Key(
         CHIP.tensor_flops / TFLOP,
-        slips={"doubled": (2 * CHIP.tensor_flops / TFLOP, "FLOP were given, not multiply-adds: nothing to double.")},
+        mistakes=(
+            Mistake("doubled", 2 * CHIP.tensor_flops / TFLOP, "FLOP were given, not multiply-adds: nothing to double."),
+        ),
     ),
     "flat-ceiling": Key(
         2.0,
         "slope drawn flat",
-        {"as-printed": (1.0, "that is what the figure shows. What is bandwidth × intensity at both places?")},
+        mistakes=(
+            Mistake("as-printed", 1.0, "that is what the figure shows. What is bandwidth × intensity at both places?"),
+        ),
     ),
     "one-axis": Key(
         _AXES,
         "two quantities on one axis",
-        {
-            "as-printed": (1.0, "both intensities have the same FLOP, but not the same bytes."),
-            "upside-down": (1 / _AXES, "this is the memory's intensity over the network's."),
-        },
+        mistakes=(
+            Mistake("as-printed", 1.0, "both intensities have the same FLOP, but not the same bytes."),
+            Mistake("upside-down", 1 / _AXES, "this is the memory's intensity over the network's."),
+        ),
     ),
     "eighteen-fold": Key(
         _ONE_WAY / _NIC,
         "both ways for one way",
-        {"as-printed": (18.0, "that compares both directions of one wire with one direction of the other.")},
+        mistakes=(
+            Mistake("as-printed", 18.0, "that compares both directions of one wire with one direction of the other."),
+        ),
     ),
     "any-two-900": Key(
         _ONE_WAY / GB,
         "both ways for one way",
-        {
-            "as-printed": (900.0, "900 GB/s are both directions added."),
-            "a-seventh": (_ONE_WAY / GB / 7, "this is all seven peers at once; one peer is asked for."),
-        },
+        mistakes=(
+            Mistake("as-printed", 900.0, "900 GB/s are both directions added."),
+            Mistake("a-seventh", _ONE_WAY / GB / 7, "this is all seven peers at once; one peer is asked for."),
+        ),
     ),
     "server-50": Key(
         SERVER * _NIC / GB,
         "wrong scope",
-        {
-            "as-printed": (50.0, "that is one adapter. How many has a server?"),
-            "both-ways": (2 * SERVER * _NIC / GB, "this adds both directions."),
-            "gigabits": (SERVER * 400.0, "these are gigabits."),
-        },
+        mistakes=(
+            Mistake("as-printed", 50.0, "that is one adapter. How many has a server?"),
+            Mistake("both-ways", 2 * SERVER * _NIC / GB, "this adds both directions."),
+            Mistake("gigabits", SERVER * 400.0, "these are gigabits."),
+        ),
     ),
     "pod-245": Key(
-        POD * float(H100.memory) / TB, slips={"gigabytes": (POD * float(H100.memory) / GB, "these are GB.")}
+        POD * float(H100.memory) / TB, mistakes=(Mistake("gigabytes", POD * float(H100.memory) / GB, "these are GB."),)
     ),
     "decode-one": Key(
         1.0,
-        slips={
-            "multiply-adds": (0.5, "a multiplication and an addition are two FLOP."),
-            "per-weight": (2.0, "this is FLOP per weight; a weight has two bytes."),
-        },
+        mistakes=(
+            Mistake("multiply-adds", 0.5, "a multiplication and an addition are two FLOP."),
+            Mistake("per-weight", 2.0, "this is FLOP per weight; a weight has two bytes."),
+        ),
     ),
 }
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 from typing import Any
 
 from course_lib.exercises.ch03.cards.bench import CHIPS, bench
-from course_lib.judging import Judging, Params, near
-from course_lib.judging.columns import Column, Slip
+from course_lib.judging import Judging, Mistake, Params, near
 from course_lib.judging.named_columns import together
+from course_lib.judging.old_columns import Column
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import GB, TFLOP, number_text
 
@@ -100,7 +100,7 @@ def _columns(clock: str, truths: Mapping[str, tuple[float, float]]) -> tuple[Col
         flops, bandwidth = truths[_key(runs)]
         return flops, bandwidth, flops / bandwidth
 
-    def slips(place: int) -> tuple[Slip, ...]:
+    def slips(place: int) -> tuple[Mistake, ...]:
         def way(keywords: dict[str, Any], clock: str = clock) -> Callable[..., float | None]:
             def value(*row: Any) -> float | None:
                 try:
@@ -111,16 +111,18 @@ def _columns(clock: str, truths: Mapping[str, tuple[float, float]]) -> tuple[Col
 
             return value
 
-        known = [Slip(name, way(keywords), message) for _, name, keywords, message in _WAYS]
+        known = [Mistake(name, way(keywords), message) for _, name, keywords, message in _WAYS]
         if clock == "readings":
             told = "the log holds what a running clock showed, not how long each repeat took."
-            known.append(Slip("readings-as-durations", way({}, "durations"), told))
+            known.append(Mistake("readings-as-durations", way({}, "durations"), told))
         sheet = (lambda r, c, f, b: f, lambda r, c, f, b: b, lambda r, c, f, b: f / b)[place]
-        known.append(Slip("the-sheet", sheet, "that is what the data sheet says; the log is about this device."))
+        known.append(Mistake("the-sheet", sheet, "that is what the data sheet says; the log is about this device."))
         scale = (TFLOP, GB, 1e3)[place]
-        known.append(Slip("scaled", lambda *row: truth(*row)[place] / scale, "give FLOP/s, bytes/s and FLOP per byte."))
+        known.append(
+            Mistake("scaled", lambda *row: truth(*row)[place] / scale, "give FLOP/s, bytes/s and FLOP per byte.")
+        )
         if place == 2:
-            known.append(Slip("upside-down", lambda *row: 1 / truth(*row)[2], "this is bytes per FLOP."))
+            known.append(Mistake("upside-down", lambda *row: 1 / truth(*row)[2], "this is bytes per FLOP."))
         return tuple(known)
 
     def words(runs: Runs, cache: float, flops: float, bandwidth: float) -> str:

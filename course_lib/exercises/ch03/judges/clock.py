@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises.ch03.probes import QueueDevice, queue_device
-from course_lib.judging import Judging, Params, near
-from course_lib.judging.columns import Column, Slip, columns
+from course_lib.judging import Judging, Mistake, Params, near
 from course_lib.judging.draws import log_uniform, plain
+from course_lib.judging.old_columns import Column, columns
 from course_lib.records import Case
 
 
@@ -114,9 +114,9 @@ def _clock_column() -> Column:
         words=lambda spec, count: f"a kernel timed {count} times",
         hint="An empty queue before the first reading, an empty queue before the second, and the middle repeat.",
         slips=(
-            *(Slip(name, on(way), message) for name, way, message in _CLOCKS),
-            Slip("all-repeats", waited_only_once, "this is the time of all repeats together."),
-            Slip("milliseconds", lambda spec, count: 1e3 * spec["kernel"], "these are milliseconds; give seconds."),
+            *(Mistake(name, on(way), message) for name, way, message in _CLOCKS),
+            Mistake("all-repeats", waited_only_once, "this is the time of all repeats together."),
+            Mistake("milliseconds", lambda spec, count: 1e3 * spec["kernel"], "these are milliseconds; give seconds."),
         ),
     )
 

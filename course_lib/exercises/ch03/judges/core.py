@@ -7,10 +7,10 @@ from typing import Any
 
 from course_lib import facts
 from course_lib.exercises.ch03.cards.core import twelve
-from course_lib.judging import Judging, Mistake, Params, describe, is_number, number_verdict
-from course_lib.judging.columns import Column, Slip, columns, table
+from course_lib.judging import Judging, Mistake, Params, describe, is_number, number_verdict, prediction
 from course_lib.judging.draws import log_uniform, plain, unseen
-from course_lib.judging.named_columns import Name, interval, together
+from course_lib.judging.named_columns import Name, together
+from course_lib.judging.old_columns import Column, columns, table
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import GB, TFLOP, bytes_text, flops_text, number_text
 
@@ -41,20 +41,20 @@ def _intensity_columns(output: str) -> tuple[Column, Column, Column]:
             words=lambda m, k, n, s: f"({m:,} × {k:,}) by ({k:,} × {n:,}) at {s} byte{'' if s == 1 else 's'}",
             hint="Three matrices: which of them are read, which written?",
             slips=(
-                Slip(
+                Mistake(
                     "no-write",
                     lambda m, k, n, s: 2 * m * k * n / (s * (m * k + k * n)),
                     "these are the bytes of both inputs; the output passes the memory too.",
                 ),
-                Slip("other-output", lambda m, k, n, s: 2 * m * k * n / matmul_bytes(other, m, k, n, s), told),
-                Slip("multiply-adds", lambda *row: want(*row) / 2, "a multiplication and an addition are two FLOP."),
-                Slip(
+                Mistake("other-output", lambda m, k, n, s: 2 * m * k * n / matmul_bytes(other, m, k, n, s), told),
+                Mistake("multiply-adds", lambda *row: want(*row) / 2, "a multiplication and an addition are two FLOP."),
+                Mistake(
                     "elements",
                     lambda m, k, n, s: want(m, k, n, s) * s if s > 1 else None,
                     "this is FLOP per element; an element has several bytes.",
                 ),
-                Slip("upside-down", lambda *row: 1 / want(*row), "this is bytes per FLOP."),
-                Slip(
+                Mistake("upside-down", lambda *row: 1 / want(*row), "this is bytes per FLOP."),
+                Mistake(
                     "square-only",
                     lambda m, k, n, s: 2 * m**3 / matmul_bytes(output, m, m, m, s) if not m == k == n else None,
                     "this would be right for a square; m, k and n differ here.",
@@ -67,10 +67,12 @@ def _intensity_columns(output: str) -> tuple[Column, Column, Column]:
             want=lambda s: 1 / (2 * s),
             words=lambda s: f"elements of {s} bytes",
             slips=(
-                Slip("no-write", lambda s: 1 / s, "every element is written too."),
-                Slip("elements", lambda s: 0.5 if s != 1 else None, "this is FLOP per element moved; mind the bytes."),
-                Slip("upside-down", lambda s: 2 * s, "this is bytes per FLOP."),
-                Slip("two-flop", lambda s: 2 / (2 * s), "a comparison with zero is one FLOP here."),
+                Mistake("no-write", lambda s: 1 / s, "every element is written too."),
+                Mistake(
+                    "elements", lambda s: 0.5 if s != 1 else None, "this is FLOP per element moved; mind the bytes."
+                ),
+                Mistake("upside-down", lambda s: 2 * s, "this is bytes per FLOP."),
+                Mistake("two-flop", lambda s: 2 / (2 * s), "a comparison with zero is one FLOP here."),
             ),
         ),
         Column(
@@ -79,9 +81,9 @@ def _intensity_columns(output: str) -> tuple[Column, Column, Column]:
             want=lambda f, b: f / b,
             words=lambda f, b: f"{flops_text(f)}/s and {bytes_text(b)}/s",
             slips=(
-                Slip("upside-down", lambda f, b: b / f, "this is bytes per FLOP."),
-                Slip("sparse-peak", lambda f, b: 2 * f / b, "the peak given is dense already; nothing to double."),
-                Slip("mixed-units", lambda f, b: (f / TFLOP) / (b / GB), "TFLOP over GB is a thousand short."),
+                Mistake("upside-down", lambda f, b: b / f, "this is bytes per FLOP."),
+                Mistake("sparse-peak", lambda f, b: 2 * f / b, "the peak given is dense already; nothing to double."),
+                Mistake("mixed-units", lambda f, b: (f / TFLOP) / (b / GB), "TFLOP over GB is a thousand short."),
             ),
         ),
     )
@@ -143,10 +145,8 @@ def _decode_reveal(params: Params) -> str:
     )
 
 
-PREDICT_DECODE = Judging(
-    shares={"values:interval": 1.0},
-    cases=lambda params, rng: [Case(name="your interval", part="interval")],
-    verdicts=interval("tokens a second"),
+PREDICT_DECODE = prediction(
+    unit="tokens a second",
     reveal=_decode_reveal,
     truth=decode_rate,
     why="One FLOP per byte, some hundreds of FLOP per byte needed: generating for one user runs at the memory's speed, and the "
@@ -408,15 +408,15 @@ def _roof_columns(kind: str) -> tuple[Column, Name]:
             words=words,
             hint="Which of the three is busy longest, and for how long?",
             slips=(
-                *(Slip(key, wrong, message) for key, (wrong, _, message) in slips.items()),
-                Slip(
+                *(Mistake(key, wrong, message) for key, (wrong, _, message) in slips.items()),
+                Mistake(
                     "sum-of-times", lambda *row: row[0] / sum(roofs(kind, *row).values()), "everything overlaps here."
                 ),
-                Slip("the-peak", lambda *row: row[3], "that is the peak; this work does not reach it."),
-                Slip(
+                Mistake("the-peak", lambda *row: row[3], "that is the peak; this work does not reach it."),
+                Mistake(
                     "seconds", lambda *row: max(roofs(kind, *row).values()), "these are seconds; FLOP/s are asked for."
                 ),
-                Slip(
+                Mistake(
                     "highest-roof",
                     lambda *row: row[0] / min(t for t in roofs(kind, *row).values() if t),
                     "the lowest roof binds.",

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_lib.exercises.ch03.cards.wires import sheet_levels
-from course_lib.judging import Judging, Params, describe, is_number, near
-from course_lib.judging.columns import CLOSE, Column, Slip, columns, table
+from course_lib.judging import Judging, Mistake, Params, describe, is_number, near
 from course_lib.judging.draws import unseen
+from course_lib.judging.old_columns import CLOSE, Column, columns, table
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import GB, number_text
 
@@ -112,25 +112,29 @@ def _effective_column(phases: str) -> Column:
         ),
         hint="How many seconds does each part of one byte take?",
         slips=(
-            Slip(
+            Mistake(
                 "sum-of-bandwidths",
                 lambda shares, rates: sum(rates),
                 "bandwidths were added; bytes wait in turn, or for the last.",
             ),
-            Slip(
+            Mistake(
                 "weighted-mean",
                 lambda shares, rates: sum(s * r for s, r in zip(shares, rates, strict=True)),
                 "this weighs the bandwidths; what adds up is seconds.",
             ),
-            Slip("slowest", lambda shares, rates: min(rates), "only a share of the bytes goes over the slowest wire."),
-            Slip("fastest", lambda shares, rates: max(rates), "only a share of the bytes goes over the fastest wire."),
-            Slip("plain-mean", lambda shares, rates: statistics.fmean(rates), "this is the mean of the bandwidths."),
-            Slip(
+            Mistake(
+                "slowest", lambda shares, rates: min(rates), "only a share of the bytes goes over the slowest wire."
+            ),
+            Mistake(
+                "fastest", lambda shares, rates: max(rates), "only a share of the bytes goes over the fastest wire."
+            ),
+            Mistake("plain-mean", lambda shares, rates: statistics.fmean(rates), "this is the mean of the bandwidths."),
+            Mistake(
                 "other-order",
                 lambda *row: _effective(other, *row),
                 "the levels take turns here." if phases == "in turn" else "all levels are busy at the same time here.",
             ),
-            Slip("seconds-per-byte", lambda *row: 1 / _effective(phases, *row), "these are seconds per byte."),
+            Mistake("seconds-per-byte", lambda *row: 1 / _effective(phases, *row), "these are seconds per byte."),
         ),
     )
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_lib.exercises.ch03.cards.wires import points
-from course_lib.judging import Judging, Params, describe, is_number, near
-from course_lib.judging.columns import CLOSE, Column, Slip, columns, table
+from course_lib.judging import Judging, Mistake, Params, describe, is_number, near
 from course_lib.judging.draws import log_uniform, unseen
 from course_lib.judging.named_columns import together
+from course_lib.judging.old_columns import CLOSE, Column, columns, table
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import GB, US, bytes_text, duration_text, number_text
 
@@ -54,13 +54,13 @@ def _line_columns(truths: Mapping[float, tuple[float, float]]) -> tuple[Column, 
             rel=0.08,
             hint="What does the smallest message cost?",
             slips=(
-                Slip(
+                Mistake(
                     "raw-seconds",
                     apart(0, lambda *row: raw(*row)[0]),
                     "α: least squares on raw seconds sees only the largest messages, and α drowns in their noise.",
                 ),
-                Slip("microseconds", lambda *row: truth(*row)[0] / US, "α is in microseconds; give seconds."),
-                Slip("turned-round", lambda *row: truth(*row)[1], "α comes first, then β."),
+                Mistake("microseconds", lambda *row: truth(*row)[0] / US, "α is in microseconds; give seconds."),
+                Mistake("turned-round", lambda *row: truth(*row)[1], "α comes first, then β."),
             ),
         ),
         Column(
@@ -71,13 +71,13 @@ def _line_columns(truths: Mapping[float, tuple[float, float]]) -> tuple[Column, 
             rel=0.08,
             hint="What does the largest message get?",
             slips=(
-                Slip(
+                Mistake(
                     "mean-rate",
                     apart(1, lambda n, t: statistics.fmean([a / b for a, b in zip(n, t, strict=True)])),
                     "β: this is the mean of bytes over seconds, in which α is counted as slowness.",
                 ),
-                Slip("seconds-per-byte", lambda *row: 1 / truth(*row)[1], "β: these are seconds per byte."),
-                Slip("gigabytes", lambda *row: truth(*row)[1] / GB, "β is in GB/s; give bytes/s."),
+                Mistake("seconds-per-byte", lambda *row: 1 / truth(*row)[1], "β: these are seconds per byte."),
+                Mistake("gigabytes", lambda *row: truth(*row)[1] / GB, "β is in GB/s; give bytes/s."),
             ),
         ),
     )
@@ -134,13 +134,17 @@ _BEST = Column(
     want=_quick,
     words=lambda n, s, g: f"{bytes_text(n)} by {_way(s)} or {_way(g)}",
     slips=(
-        Slip("no-alpha", lambda n, s, g: max(s[1], g[1]), "this is β; a message of this size does not get all of it."),
-        Slip("first-only", lambda n, s, g: n / (s[0] + n / s[1]), "this is the first way; the second is quicker here."),
-        Slip(
+        Mistake(
+            "no-alpha", lambda n, s, g: max(s[1], g[1]), "this is β; a message of this size does not get all of it."
+        ),
+        Mistake(
+            "first-only", lambda n, s, g: n / (s[0] + n / s[1]), "this is the first way; the second is quicker here."
+        ),
+        Mistake(
             "second-only", lambda n, s, g: n / (g[0] + n / g[1]), "this is the second way; the first is quicker here."
         ),
-        Slip("seconds", lambda n, s, g: n / _quick(n, s, g), "these are seconds; bytes a second are asked for."),
-        Slip(
+        Mistake("seconds", lambda n, s, g: n / _quick(n, s, g), "these are seconds; bytes a second are asked for."),
+        Mistake(
             "both-ways-added",
             lambda n, s, g: n / (s[0] + n / s[1] + g[0] + n / g[1]),
             "the message goes one way, not both.",

@@ -5,9 +5,9 @@ import random
 from functools import cache
 from typing import Any
 
-from course_lib.judging import Judging, Params, describe, is_number
-from course_lib.judging.columns import EXACT, Column, Slip, columns, table
+from course_lib.judging import Judging, Mistake, Params, describe, is_number
 from course_lib.judging.draws import unseen
+from course_lib.judging.old_columns import EXACT, Column, columns, table
 from course_lib.records import Case, Outcome, Verdict
 
 
@@ -85,57 +85,57 @@ def _tile_columns(stays: str) -> tuple[Column, Column, Column]:
             hint="Count how often each tile of A, B and C comes by.",
             words=lambda m, k, n, t: f"{size_words(m, k, n)} in tiles of {t}",
             slips=(
-                Slip(
+                Mistake(
                     "infinite-cache",
                     lambda m, k, n, t: m * k + k * n + m * n,
                     "this moves every matrix once, which needs a cache that holds them all.",
                 ),
-                Slip(
+                Mistake(
                     "infinite-cache",
                     lambda m, k, n, t: m * k + k * n,
                     "this loads both inputs once and forgets the output.",
                 ),
-                Slip(
+                Mistake(
                     "no-tiles",
                     lambda m, k, n, t: 2 * m * k * n,
                     "this loads two elements for every product: a cache of nothing.",
                 ),
-                Slip(
+                Mistake(
                     "output-forgotten",
                     lambda m, k, n, t: moves(m, k, n, t) - (m * n if stays == "C" else m * n * (2 * up(k, t) - 1)),
                     "the output is not in it.",
                 ),
-                Slip(
+                Mistake(
                     "output-read-first",
                     lambda m, k, n, t: moves(m, k, n, t) + m * n,
                     "there is nothing to load of an output tile that nobody has written yet.",
                 ),
-                Slip(
+                Mistake(
                     "written-only-once",
                     lambda m, k, n, t: m * k + k * n * up(m, t) + m * n if stays == "A" else None,
                     "a tile of C does not stay here: it comes by at every step along k.",
                 ),
-                Slip(
+                Mistake(
                     "other-matrix-stays",
                     lambda m, k, n, t: counted_moves(other, m, k, n, t),
                     f"this keeps a tile of {other}; here a tile of {stays} stays.",
                 ),
-                Slip(
+                Mistake(
                     "swapped-sides",
                     lambda m, k, n, t: m * k * up(m, t) + k * n * up(n, t) + m * n if stays == "C" and m != n else None,
                     "A comes by once for every column of tiles, B once for every row, not the other way round.",
                 ),
-                Slip(
+                Mistake(
                     "not-rounded",
                     lambda m, k, n, t: _moves_formula(stays, m, k, n, m / t, k / t, n / t),
                     "tiles along a side are a whole number; the last one is only smaller.",
                 ),
-                Slip(
+                Mistake(
                     "rounded-down",
                     lambda m, k, n, t: _moves_formula(stays, m, k, n, m // t, k // t, n // t),
                     "the last, smaller tile is missing.",
                 ),
-                Slip(
+                Mistake(
                     "bytes", lambda m, k, n, t: 2 * moves(m, k, n, t), "these seem to be bytes; elements are asked for."
                 ),
             ),
@@ -147,16 +147,16 @@ def _tile_columns(stays: str) -> tuple[Column, Column, Column]:
             rel=EXACT,
             words=lambda c: f"a cache of {c:,} elements",
             slips=(
-                Slip("one-tile", lambda c: math.isqrt(c), "one tile would fit; three are at work."),
-                Slip("two-tiles", lambda c: math.isqrt(c // 2), "two tiles would fit; C has one too."),
-                Slip("not-whole", lambda c: math.sqrt(c / 3), "a side is a whole number."),
-                Slip("rounded-up", lambda c: side_of(c) + 1, "three of these need more than there is."),
-                Slip(
+                Mistake("one-tile", lambda c: math.isqrt(c), "one tile would fit; three are at work."),
+                Mistake("two-tiles", lambda c: math.isqrt(c // 2), "two tiles would fit; C has one too."),
+                Mistake("not-whole", lambda c: math.sqrt(c / 3), "a side is a whole number."),
+                Mistake("rounded-up", lambda c: side_of(c) + 1, "three of these need more than there is."),
+                Mistake(
                     "elements-of-a-tile",
                     lambda c: c // 3,
                     "that is how many elements a tile may have; what is its side?",
                 ),
-                Slip(
+                Mistake(
                     "side-over-three", lambda c: math.isqrt(c) // 3, "three times the area, not three times the side."
                 ),
             ),
@@ -169,30 +169,30 @@ def _tile_columns(stays: str) -> tuple[Column, Column, Column]:
                 f"{size_words(m, k, n)} through {c:,} elements of {s} byte{'' if s == 1 else 's'}"
             ),
             slips=(
-                Slip(
+                Mistake(
                     "infinite-cache",
                     lambda m, k, n, c, s: 2 * m * k * n / (s * (m * k + k * n + m * n)),
                     "this is the intensity with an infinite cache.",
                 ),
-                Slip(
+                Mistake(
                     "multiply-adds",
                     lambda *row: _intensity(stays, *row) / 2,
                     "a multiplication and an addition are two FLOP.",
                 ),
-                Slip(
+                Mistake(
                     "elements",
                     lambda m, k, n, c, s: _intensity(stays, m, k, n, c, s) * s if s > 1 else None,
                     "this is FLOP per element; an element has several bytes.",
                 ),
-                Slip(
+                Mistake(
                     "one-tile", by_tile(math.isqrt), "the tile is as large as the whole cache; three of them must fit."
                 ),
-                Slip(
+                Mistake(
                     "bytes-for-elements",
                     lambda m, k, n, c, s: _intensity(stays, m, k, n, c // s, s) if c // s >= 12 else None,
                     "the cache is given in elements already.",
                 ),
-                Slip("other-matrix-stays", lambda *row: _intensity(other, *row), f"this keeps a tile of {other}."),
+                Mistake("other-matrix-stays", lambda *row: _intensity(other, *row), f"this keeps a tile of {other}."),
             ),
         ),
     )
@@ -286,25 +286,27 @@ def _share_column(slots: int) -> Column:
         words=lambda m, n, t, s: f"{m:,} × {n:,} in tiles of {t} on {s} processors",
         hint="What was paid for: whole tiles, and whole rounds of them.",
         slips=(
-            Slip(
+            Mistake(
                 "no-waves",
                 lambda m, n, t, s: m * n / (-(-m // t) * -(-n // t) * t * t),
                 "the last round is not full, but it takes as long as a full one.",
             ),
-            Slip(
+            Mistake(
                 "no-tiles",
                 lambda m, n, t, s: m * n / (math.ceil(m * n / (t * t) / (s * slots)) * s * slots * t * t),
                 "a part of a tile at an edge costs a whole one.",
             ),
-            Slip(
+            Mistake(
                 "other-slots",
                 lambda m, n, t, s: share_kept(other, m, n, t, s),
                 f"a processor takes {'one tile' if slots == 1 else 'two tiles'} at a time here.",
             ),
-            Slip("percent", lambda *row: 100 * share_kept(slots, *row), "this is in per cent; give a fraction of one."),
-            Slip("upside-down", lambda *row: 1 / share_kept(slots, *row), "this is paid over useful."),
-            Slip("one", lambda *row: 1.0, "whole tiles on whole rounds leave less than everything."),
-            Slip("last-round-only", lambda m, n, t, s: _last(m, n, t, s * slots), "this is the last round alone."),
+            Mistake(
+                "percent", lambda *row: 100 * share_kept(slots, *row), "this is in per cent; give a fraction of one."
+            ),
+            Mistake("upside-down", lambda *row: 1 / share_kept(slots, *row), "this is paid over useful."),
+            Mistake("one", lambda *row: 1.0, "whole tiles on whole rounds leave less than everything."),
+            Mistake("last-round-only", lambda m, n, t, s: _last(m, n, t, s * slots), "this is the last round alone."),
         ),
     )
 

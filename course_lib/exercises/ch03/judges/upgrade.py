@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises.ch03.cards.wires import PARTS
-from course_lib.judging import Judging, Params
-from course_lib.judging.columns import Column, Slip
+from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.draws import log_uniform
 from course_lib.judging.named_columns import Name, together
+from course_lib.judging.old_columns import Column
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import duration_text
 
@@ -73,21 +73,23 @@ def _upgrade_columns(overlap: str) -> tuple[Name, Column]:
             words=words,
             hint="Time before over time after, with the new rates.",
             slips=(
-                Slip(
+                Mistake(
                     "the-factor",
                     lambda work, rates, factor: factor,
                     "the part gets so much faster, not the step: another "
                     "part becomes the busiest, or the rest stays as long as it was.",
                 ),
-                Slip("upside-down", lambda *row: 1 / gain(*row), "this is after over before."),
-                Slip(
+                Mistake("upside-down", lambda *row: 1 / gain(*row), "this is after over before."),
+                Mistake(
                     "other-overlap",
                     lambda *row: max(gains(other, *row).values()),
                     "other parts overlap here than those.",
                 ),
-                Slip("nothing", lambda *row: 1.0, "this says that no upgrade helps; one does."),
-                Slip("percent", lambda *row: 100 * (gain(*row) - 1), "this is per cent more; give before over after."),
-                Slip(
+                Mistake("nothing", lambda *row: 1.0, "this says that no upgrade helps; one does."),
+                Mistake(
+                    "percent", lambda *row: 100 * (gain(*row) - 1), "this is per cent more; give before over after."
+                ),
+                Mistake(
                     "saved-share",
                     lambda *row: 1 - 1 / gain(*row),
                     "this is the share of time saved; give before over after.",

@@ -2,7 +2,8 @@
 
 from course_lib import collectives, facts
 from course_lib.exercises.ch06.cards.audits import CAUSES, ITEMS
-from course_lib.judging.audits import Key, audit
+from course_lib.judging import Mistake
+from course_lib.judging.audit import Key, audit
 from course_lib.units import GB, MS, US
 
 _RANKS = 64
@@ -19,75 +20,80 @@ KEYS: dict[str, Key] = {
     "ring-free-scaling": Key(
         _LATENCY,
         "latency left out",
-        {
-            "one-half": (_LATENCY / 2, "these are the steps of one half of the ring."),
-            "seconds": (_LATENCY * MS, "these are seconds; milliseconds are asked for."),
-            "one-message": (0.01, "this is the latency of one message."),
-        },
+        mistakes=(
+            Mistake("one-half", _LATENCY / 2, "these are the steps of one half of the ring."),
+            Mistake("seconds", _LATENCY * MS, "these are seconds; milliseconds are asked for."),
+            Mistake("one-message", 0.01, "this is the latency of one message."),
+        ),
     ),
     "ring-sends-2m": Key(
         _SHARE,
-        slips={
-            "one-half": (_SHARE / 2, "this is one half of the ring."),
-            "whole-tensors": (2.0 * (_RANKS - 1), "chunks go round, not whole tensors."),
-        },
+        mistakes=(
+            Mistake("one-half", _SHARE / 2, "this is one half of the ring."),
+            Mistake("whole-tensors", 2.0 * (_RANKS - 1), "chunks go round, not whole tensors."),
+        ),
     ),
     "naive-root-bytes": Key(
         2.0 * (_RANKS - 1),
-        slips={
-            "one-way": (1.0 * (_RANKS - 1), "in *and* out are asked for."),
-            "all-ranks": (2.0 * _RANKS, "GPU 0 does not send to itself."),
-        },
+        mistakes=(
+            Mistake("one-way", 1.0 * (_RANKS - 1), "in *and* out are asked for."),
+            Mistake("all-ranks", 2.0 * _RANKS, "GPU 0 does not send to itself."),
+        ),
     ),
     "all-reduce-log-form": Key(
         _SHARE,
         "missing factor",
-        {
-            "as-printed": (1.0, "that is the printed form. What does one rank have to send at least?"),
-            "tree": (12.0, "that is a tree's factor; an algorithm that sends as little as can be is asked for."),
-        },
+        mistakes=(
+            Mistake("as-printed", 1.0, "that is the printed form. What does one rank have to send at least?"),
+            Mistake("tree", 12.0, "that is a tree's factor; an algorithm that sends as little as can be is asked for."),
+        ),
     ),
     "gradients-280-gb": Key(
         _BYTES,
-        slips={
-            "one-half": (_BYTES / 2, "this is one half of the ring."),
-            "bytes": (_BYTES * GB, "these are bytes; GB are asked for."),
-        },
+        mistakes=(
+            Mistake("one-half", _BYTES / 2, "this is one half of the ring."),
+            Mistake("bytes", _BYTES * GB, "these are bytes; GB are asked for."),
+        ),
     ),
     "all-reduce-2.8-s": Key(
         _SECONDS,
-        slips={
-            "one-half": (_SECONDS / 2, "this is one half of the ring."),
-            "milliseconds": (_SECONDS * 1e3, "these are milliseconds."),
-        },
+        mistakes=(
+            Mistake("one-half", _SECONDS / 2, "this is one half of the ring."),
+            Mistake("milliseconds", _SECONDS * 1e3, "these are milliseconds."),
+        ),
     ),
     "h200-bus-482": Key(
         _BUS,
-        slips={
-            "gather-factor": (_BUS / 2, "this is the factor of an all-gather."),
-            "unconverted": (275.58, "this is the algorithm bandwidth itself."),
-        },
+        mistakes=(
+            Mistake("gather-factor", _BUS / 2, "this is the factor of an all-gather."),
+            Mistake("unconverted", 275.58, "this is the algorithm bandwidth itself."),
+        ),
     ),
     "h100-480-over-450": Key(
         _ALGORITHM * 9 / 8,
         "another algorithm's factor",
-        {
-            "as-printed": (480.0, "that is what would have to leave each GPU if a ring had run. What ran?"),
-            "algorithm": (_ALGORITHM, "this is the tensor over the time; each GPU sends a little more than that."),
-            "upside-down": (
+        mistakes=(
+            Mistake("as-printed", 480.0, "that is what would have to leave each GPU if a ring had run. What ran?"),
+            Mistake(
+                "algorithm", _ALGORITHM, "this is the tensor over the time; each GPU sends a little more than that."
+            ),
+            Mistake(
+                "upside-down",
                 _ALGORITHM * 7 / 9,
                 "sums in the switch: the tensor once and an N-th of it once; is that less than the tensor?",
             ),
-        },
+        ),
     ),
     "reduce-scatter-74": Key(
         _PRINTED * 4,
         "divided by N twice",
-        {
-            "as-printed": (_PRINTED, "that is the printed number. By whose time was whose traffic divided?"),
-            "two": (_PRINTED * 2, "the factor 2 is an all-reduce's; here the time was multiplied by N."),
-            "all-reduce": (275.0, "that is the all-reduce's; recompute the reduce-scatter's from its own number."),
-        },
+        mistakes=(
+            Mistake("as-printed", _PRINTED, "that is the printed number. By whose time was whose traffic divided?"),
+            Mistake("two", _PRINTED * 2, "the factor 2 is an all-reduce's; here the time was multiplied by N."),
+            Mistake(
+                "all-reduce", 275.0, "that is the all-reduce's; recompute the reduce-scatter's from its own number."
+            ),
+        ),
     ),
 }
 

@@ -50,88 +50,96 @@ DRILLS: Mapping[str, DrillKey] = {
         answer=_ring_bytes,
         rel=2e-3,
         how="2(N − 1) messages of S/N: {{answer}} GB.",
-        slips=lambda p: [
-            Mistake("one-half", _ring_bytes(p) / 2, "That is one of the ring's two halves."),
-            Mistake("whole-tensors", 2 * (p["ranks"] - 1) * p["nbytes"] / GB, "Chunks go round, not whole tensors."),
-        ],
+        mistakes=(
+            Mistake("one-half", lambda p: _ring_bytes(p) / 2, "That is one of the ring's two halves."),
+            Mistake(
+                "whole-tensors",
+                lambda p: 2 * (p["ranks"] - 1) * p["nbytes"] / GB,
+                "Chunks go round, not whole tensors.",
+            ),
+        ),
     ),
     "ring-steps": DrillKey(
         answer=lambda p: 2 * (p["ranks"] - 1),
         rel=EXACT,
         how="N − 1 to reduce and scatter, N − 1 to gather: {{answer:int}}.",
-        slips=lambda p: [
-            Mistake("one-half", p["ranks"] - 1, "That is one of the ring's two halves."),
-            Mistake("two-n", 2 * p["ranks"], "The last step of a half would bring home what a rank began with."),
-        ],
+        mistakes=(
+            Mistake("one-half", lambda p: p["ranks"] - 1, "That is one of the ring's two halves."),
+            Mistake(
+                "two-n", lambda p: 2 * p["ranks"], "The last step of a half would bring home what a rank began with."
+            ),
+        ),
     ),
     "ring-latency": DrillKey(
         answer=_latency,
         how="2(N − 1) latencies in a row: {{answer}} ms.",
-        slips=lambda p: [
-            Mistake("one-half", _latency(p) / 2, "That is one of the ring's two halves."),
-            Mistake("seconds", _latency(p) * MS, "That is in seconds."),
-        ],
+        mistakes=(
+            Mistake("one-half", lambda p: _latency(p) / 2, "That is one of the ring's two halves."),
+            Mistake("seconds", lambda p: _latency(p) * MS, "That is in seconds."),
+        ),
     ),
     "ring-seconds": DrillKey(
         answer=_seconds,
         how="2(N − 1)/N of the bytes, over the bandwidth: {{answer}} s.",
-        slips=lambda p: [Mistake("one-half", _seconds(p) / 2, "That is one of the ring's two halves.")],
+        mistakes=(Mistake("one-half", lambda p: _seconds(p) / 2, "That is one of the ring's two halves."),),
     ),
     "tree-rounds": DrillKey(
         answer=_tree,
         rel=EXACT,
         how="⌈log₂ N⌉ up and as many down: {{answer:int}}.",
-        slips=lambda p: [Mistake("one-way", _tree(p) / 2, "That is one way; up and down are asked for.")],
+        mistakes=(Mistake("one-way", lambda p: _tree(p) / 2, "That is one way; up and down are asked for."),),
     ),
     "root-bytes": DrillKey(
         answer=lambda p: 2 * (p["ranks"] - 1) * p["megabytes"],
         rel=2e-3,
         how="N − 1 tensors in and N − 1 out: {{answer:int}} MB.",
-        slips=lambda p: [
-            Mistake("one-way", (p["ranks"] - 1) * p["megabytes"], "That is one way; in and out are asked for.")
-        ],
+        mistakes=(
+            Mistake(
+                "one-way", lambda p: (p["ranks"] - 1) * p["megabytes"], "That is one way; in and out are asked for."
+            ),
+        ),
     ),
     "crossover": DrillKey(
         answer=_crossover,
         rel=0.02,
         how="Where 2(N − 1)(α + βS/N) = 2⌈log₂ N⌉(α + βS): {{answer}} kB.",
-        slips=lambda p: [
-            Mistake("bytes", _crossover(p) * 1e3, "That is in bytes."),
-            Mistake("megabytes", _crossover(p) / 1e3, "That is in MB."),
-        ],
+        mistakes=(
+            Mistake("bytes", lambda p: _crossover(p) * 1e3, "That is in bytes."),
+            Mistake("megabytes", lambda p: _crossover(p) / 1e3, "That is in MB."),
+        ),
     ),
     "bus-from-algorithm": DrillKey(
         answer=_bus,
         how="Bytes over time, times 2(N − 1)/N: {{answer}} GB/s.",
-        slips=lambda p: [
-            Mistake("algorithm", p["nbytes"] / (p["ms"] * MS) / GB, "That is the algorithm bandwidth."),
-            Mistake("gather-factor", _bus(p) / 2, "(N − 1)/N is an all-gather's factor."),
-        ],
+        mistakes=(
+            Mistake("algorithm", lambda p: p["nbytes"] / (p["ms"] * MS) / GB, "That is the algorithm bandwidth."),
+            Mistake("gather-factor", lambda p: _bus(p) / 2, "(N − 1)/N is an all-gather's factor."),
+        ),
     ),
     "gather-from-bus": DrillKey(
         answer=_gather,
         how="(N − 1)/N of the bytes, over the bus bandwidth: {{answer}} ms.",
-        slips=lambda p: [
-            Mistake("reduce-factor", 2 * _gather(p), "2(N − 1)/N is an all-reduce's factor."),
-            Mistake("no-factor", p["nbytes"] / p["bus"] / MS, "A rank does not receive its own part."),
-        ],
+        mistakes=(
+            Mistake("reduce-factor", lambda p: 2 * _gather(p), "2(N − 1)/N is an all-reduce's factor."),
+            Mistake("no-factor", lambda p: p["nbytes"] / p["bus"] / MS, "A rank does not receive its own part."),
+        ),
     ),
     "node-bytes": DrillKey(
         answer=_node,
         how="The node counts as one rank: 2·S·(1 − 1/nodes) = {{answer}} GB.",
-        slips=lambda p: [
-            Mistake("every-rank", 8 * _node(p), "A node has one sum to tell, not one tensor a rank."),
+        mistakes=(
+            Mistake("every-rank", lambda p: 8 * _node(p), "A node has one sum to tell, not one tensor a rank."),
             Mistake(
                 "ranks",
-                collectives.ring_cost(p["nbytes"], 8 * p["nodes"], 0, 1).nbytes / GB,
+                lambda p: collectives.ring_cost(p["nbytes"], 8 * p["nodes"], 0, 1).nbytes / GB,
                 "Nodes count here, not ranks.",
             ),
-        ],
+        ),
     ),
     "all-to-all-bytes": DrillKey(
         answer=_all_to_all,
         rel=2e-3,
         how="All but what stays at home, (N − 1)/N: {{answer}} MB.",
-        slips=lambda p: [Mistake("all", p["megabytes"], "A rank keeps its own part.")],
+        mistakes=(Mistake("all", lambda p: p["megabytes"], "A rank keeps its own part."),),
     ),
 }

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from course_lib.judging import Judging, Params, describe, is_number
-from course_lib.judging.faults import Fault, verdict
+from course_lib.judging import Fault, Judging, Params, describe, is_number, verdict
 from course_lib.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 

@@ -7,28 +7,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.judging import Judging, Params, describe
-from course_lib.judging.faults import Fault
+from course_lib.judging import Fault, Judging, Params, describe, judged
 from course_lib.judging.ranks import (
     BUFFERS_LATE,
     LATE,
     STREAM_LATE,
-    Meter,
-    judged,
     layouts,
     moved_early,
-    partners,
-    ready_made,
     secret,
     sum_fault,
     tensors,
+    world,
+)
+from course_lib.judging.tensors import coin_of, nbytes, same
+from course_lib.judging.traffic import (
+    Meter,
+    partners,
+    ready_made,
     too_few_bytes,
     too_long,
     too_many_bytes,
     too_many_rounds,
-    world,
 )
-from course_lib.judging.tensors import coin_of, nbytes, same
 from course_lib.records import Case, Outcome, Verdict
 
 ADVERSE = (LATE, BUFFERS_LATE)

@@ -8,29 +8,21 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.ch06.probes import COLUMNS
-from course_lib.judging import Judging, Params
-from course_lib.judging.faults import Fault
+from course_lib.judging import Fault, Judging, Params, first, judged
 from course_lib.judging.ranks import (
     STREAM,
     STREAM_LATE,
     UNKIND,
-    Meter,
     counted_wrong,
-    first,
-    judged,
     layouts,
     moved_early,
-    off_the_ring,
-    partners,
     plain_sum,
-    ready_made,
     secret,
     tensors,
-    too_few_bytes,
-    too_long,
     world,
 )
 from course_lib.judging.tensors import coin_of, nbytes, not_like, same
+from course_lib.judging.traffic import Meter, off_the_ring, partners, ready_made, too_few_bytes, too_long
 from course_lib.records import Case, Outcome, Verdict
 
 # --- pair exchange

@@ -6,8 +6,7 @@ from typing import Any
 
 from course_lib.exercises.ch06.cards.more import ALGORITHMS
 from course_lib.exercises.ch06.judges.traffic import matrix_of
-from course_lib.judging import Judging, Params, describe
-from course_lib.judging.faults import Fault, verdict
+from course_lib.judging import Fault, Judging, Params, describe, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 # --- who waits for whom

@@ -9,29 +9,20 @@ from torch import Tensor
 
 from course_lib import collectives
 from course_lib.exercises.ch06.probes import MEASURED, SECOND, WEIGHED
-from course_lib.judging import Judging, Params, Weighed, is_number
-from course_lib.judging.faults import Fault, verdict
-from course_lib.judging.intervals import interval_verdicts
+from course_lib.judging import Fault, Judging, Params, Weighed, first, is_number, judged, prediction, verdict
 from course_lib.judging.ranks import (
     UNKIND,
-    Meter,
     counted_wrong,
-    first,
-    judged,
     layouts,
     moved_early,
-    off_the_ring,
     plain_sum,
-    ready_made,
     secret,
     sum_fault,
     tensors,
-    too_few_bytes,
-    too_long,
-    too_many_bytes,
     world,
 )
 from course_lib.judging.tensors import coin_of, nbytes, not_like, same
+from course_lib.judging.traffic import Meter, off_the_ring, ready_made, too_few_bytes, too_long, too_many_bytes
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import duration_text
 
@@ -330,10 +321,8 @@ def _time_reveal(params: Params) -> str:
 
 
 RING = {
-    "predict-ring-time": Judging(
-        shares={"values:interval": 1.0},
-        cases=lambda params, rng: [Case(name="your interval", part="interval")],
-        verdicts=interval_verdicts,
+    "predict-ring-time": prediction(
+        unit="seconds",
         why="Almost twice the tensor goes through every link, whatever N is, and 2(N − 1) latencies come on top.",
         pytorch="nccl-tests reports the same time as bus bandwidth: 2(N − 1)/N of the bytes, over the time.",
         reveal=_time_reveal,

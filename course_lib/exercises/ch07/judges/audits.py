@@ -2,7 +2,8 @@
 
 from course_lib import collectives, compute
 from course_lib.exercises.ch07.cards.audits import CAUSES, ITEMS
-from course_lib.judging.audits import Key, audit
+from course_lib.judging import Mistake
+from course_lib.judging.audit import Key, audit
 from course_lib.units import GB, YEAR
 
 _RATE = 0.4e15
@@ -22,56 +23,61 @@ KEYS: dict[str, Key] = {
     "all-reduce-350x": Key(
         _RATIO,
         "another unit",
-        {
-            "as-printed": (350.0, "that is the printed ratio. How long does a step of so many FLOPs take?"),
-            "upside-down": (1 / _RATIO, "this is the step over the all-reduce."),
-            "peak": (_RATIO / 0.4, "the GPU does 40 % of its peak."),
-            "backward": (_RATIO * 1.5, "this compares with the backward pass; the step is asked for."),
-        },
+        mistakes=(
+            Mistake("as-printed", 350.0, "that is the printed ratio. How long does a step of so many FLOPs take?"),
+            Mistake("upside-down", 1 / _RATIO, "this is the step over the all-reduce."),
+            Mistake("peak", _RATIO / 0.4, "the GPU does 40 % of its peak."),
+            Mistake("backward", _RATIO * 1.5, "this compares with the backward pass; the step is asked for."),
+        ),
     ),
     "fsdp-cuts-all-reduce": Key(
         _FSDP,
         "memory for traffic",
-        {
-            "one-gather": (
+        mistakes=(
+            Mistake(
+                "one-gather",
                 1.0,
                 "one all-gather and one reduce-scatter are an all-reduce. The conditions name one more.",
             ),
-            "three": (3.0, "three operations, but each is half of an all-reduce."),
-            "upside-down": (1 / _FSDP, "this is the all-reduce over FSDP."),
-        },
+            Mistake("three", 3.0, "three operations, but each is half of an all-reduce."),
+            Mistake("upside-down", 1 / _FSDP, "this is the all-reduce over FSDP."),
+        ),
     ),
     "mean-of-shards-exact": Key(
         _SHARDS,
         "unequal parts",
-        {
-            "as-printed": (1.0, "that is what was printed. Work out both averages."),
-            "not-over": (_SHARDS * _WHOLE, "this is the average of averages; what is it over the average of all?"),
-            "upside-down": (1 / _SHARDS, "this is the average of all over the average of averages."),
-        },
+        mistakes=(
+            Mistake("as-printed", 1.0, "that is what was printed. Work out both averages."),
+            Mistake(
+                "not-over", _SHARDS * _WHOLE, "this is the average of averages; what is it over the average of all?"
+            ),
+            Mistake("upside-down", 1 / _SHARDS, "this is the average of all over the average of averages."),
+        ),
     ),
     "six-months-1024": Key(
         _MONTHS,
-        slips={
-            "one-gpu": (_MONTHS * 1024, "this is one GPU's time."),
-            "peak": (_MONTHS * 0.4, "the GPUs do 40 % of their peak."),
-            "years": (_MONTHS / 12, "these are years; months are asked for."),
-        },
+        mistakes=(
+            Mistake("one-gpu", _MONTHS * 1024, "this is one GPU's time."),
+            Mistake("peak", _MONTHS * 0.4, "the GPUs do 40 % of their peak."),
+            Mistake("years", _MONTHS / 12, "these are years; months are asked for."),
+        ),
     ),
     "v5p-2550-tokens": Key(
         _V5P,
-        slips={
-            "whole-step": (_V5P * 4 / 6, "this hides behind the whole step; the conditions say what to hide behind."),
-            "one-half": (_V5P / 2, "a ring all-reduce has two halves."),
-            "one-direction": (_V5P * 2, "the bytes per second are those of both neighbours already."),
-        },
+        mistakes=(
+            Mistake(
+                "whole-step", _V5P * 4 / 6, "this hides behind the whole step; the conditions say what to hide behind."
+            ),
+            Mistake("one-half", _V5P / 2, "a ring all-reduce has two halves."),
+            Mistake("one-direction", _V5P * 2, "the bytes per second are those of both neighbours already."),
+        ),
     ),
     "resnet-8-to-256": Key(
         _EFFICIENCY,
-        slips={
-            "speed-up": (29.0, "this is the speed-up; how much more hardware was it?"),
-            "upside-down": (1 / _EFFICIENCY, "upside down: efficiency above 1 would be a gift."),
-        },
+        mistakes=(
+            Mistake("speed-up", 29.0, "this is the speed-up; how much more hardware was it?"),
+            Mistake("upside-down", 1 / _EFFICIENCY, "upside down: efficiency above 1 would be a gift."),
+        ),
     ),
 }
 

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from course_lib import collectives
 from course_lib.exercises.ch07.judges.ranks import (
-    Slip,
     bytes_fault,
     gradients,
     graphs_fault,
@@ -22,11 +21,10 @@ from course_lib.exercises.ch07.judges.ranks import (
     tensors_fault,
 )
 from course_lib.exercises.ch07.probes import mean_square
-from course_lib.judging import Judging, Params
-from course_lib.judging.faults import Fault
-from course_lib.judging.intervals import interval_verdicts
-from course_lib.judging.ranks import UNKIND, Meter, first, judged
+from course_lib.judging import Fault, Judging, Mistake, Params, first, judged, prediction
+from course_lib.judging.ranks import UNKIND
 from course_lib.judging.tensors import coin_of
+from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import duration_text
 
@@ -86,55 +84,55 @@ def _average_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
     want = mean_of(means, counts)
     total = scaled(mean_of(sums), n)
     slips = [
-        Slip(
+        Mistake(
             "mean-of-means",
             lambda rank: mean_of(means),
             "this is the plain average of the ranks' averages. An example on a rank with few of them then counts more than one on a "
             "rank with many.",
         ),
-        Slip(
+        Mistake(
             "own-part",
             lambda rank: given[rank],
             "this is the rank's own gradient, as it was given; the other ranks' are missing.",
         ),
-        Slip(
+        Mistake(
             "own-share",
             lambda rank: scaled(sums[rank], 1 / max(sum(counts), 1)),
             "this is the rank's own share of the mean. Have the shares been added up, and was it waited for?",
         ),
-        Slip(
+        Mistake(
             "own-mean",
             lambda rank: means[rank],
             "this is the mean over the rank's own examples; the other ranks' are missing.",
         ),
-        Slip("not-divided", lambda rank: total, "this is the sum over all examples, not their mean."),
-        Slip(
+        Mistake("not-divided", lambda rank: total, "this is the sum over all examples, not their mean."),
+        Mistake(
             "sum-of-means",
             lambda rank: scaled(mean_of(means), n),
             "the ranks' averages are added up; where is the division?",
         ),
-        Slip(
+        Mistake(
             "divided-by-ranks",
             lambda rank: scaled(total, 1 / n),
             "the sum over all examples is divided by the number of ranks. How many examples are there?",
         ),
-        Slip(
+        Mistake(
             "divided-by-own",
             lambda rank: scaled(total, 1 / max(counts[rank], 1)),
             "the sum over all examples is divided by this rank's own count.",
         ),
-        Slip(
+        Mistake(
             "divided-twice",
             lambda rank: scaled(want, 1 / n),
             "this is the right gradient divided by the number of ranks once more.",
         ),
-        Slip(
+        Mistake(
             "public-form",
             lambda rank: mean_of(sums, counts),
             "this solves the public form of the exercise, where ranks hand over means. Here they hand over sums.",
         )
         if summed
-        else Slip(
+        else Mistake(
             "taken-for-sums",
             lambda rank: scaled(mean_of(means), n / max(sum(counts), 1)),
             "the ranks' means are added up as if they were sums.",
@@ -193,38 +191,38 @@ def _sync_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
         begun = mean_of([each[0] for each in micro])
         mixed = [mean_of([begun, *each[1:]]) for each in micro]
         slips = [
-            Slip(
+            Mistake(
                 "flag-too-late",
                 lambda rank, mixed=mixed: mixed[rank],
                 "the first micro-batch was averaged over the ranks, the others were "
                 "not: the flag that the *last forward pass* saw was down.",
             ),
-            Slip(
+            Mistake(
                 "never-averaged",
                 lambda rank, own=own: own[rank],
                 "this is the rank's own mean; nothing was averaged over the ranks. Which forward pass saw the flag up?",
             ),
-            Slip(
+            Mistake(
                 "not-divided",
                 lambda rank, want=want, many=many: scaled(want, many),
                 "the micro-batches are added up; their mean is asked for.",
             ),
-            Slip(
+            Mistake(
                 "never-averaged",
                 lambda rank, own=own, many=many: scaled(own[rank], many),
                 "these are the rank's own micro-batches, added up; nothing was averaged over the ranks.",
             ),
-            Slip(
+            Mistake(
                 "flag-too-late",
                 lambda rank, mixed=mixed, many=many: scaled(mixed[rank], many),
                 "the first micro-batch was averaged over the ranks, the others were not, and no mean was taken.",
             ),
-            Slip(
+            Mistake(
                 "divided-by-ranks",
                 lambda rank, want=want: scaled(want, 1 / n),
                 "the right one divided by the number of ranks: the replica averages already.",
             ),
-            Slip(
+            Mistake(
                 "last-only",
                 lambda rank, micro=micro, many=many: mean_of([scaled(each[-1], 1 / many) for each in micro]),
                 "only the last micro-batch is in it.",
@@ -295,10 +293,8 @@ CORE = {
         "parts are equally large.",
         pytorch="DistributedDataParallel averages over *ranks*, and expects equal parts; its `join` can divide by the ranks that have data.",
     ),
-    "predict-exposed": Judging(
-        shares={"values:interval": 1.0},
-        cases=lambda params, rng: [Case(name="your interval", part="interval")],
-        verdicts=interval_verdicts,
+    "predict-exposed": prediction(
+        unit="seconds",
         why="Both times grow with the number of parameters; tokens per GPU and bandwidth decide which is longer. What sticks out is the "
         "difference, and nothing at all once a GPU has enough tokens.",
         pytorch="A profiler's trace shows it as the gap between the last backward kernel and the optimizer's first.",

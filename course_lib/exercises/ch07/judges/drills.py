@@ -59,105 +59,111 @@ DRILLS: Mapping[str, DrillKey] = {
         answer=_mean,
         rel=2e-3,
         how="Sums over examples, divided once: {{answer}}.",
-        slips=lambda p: [
-            Mistake("mean-of-means", (p["first"] + p["second"]) / 2, "That is the average of the two averages.")
-        ],
+        mistakes=(
+            Mistake(
+                "mean-of-means", lambda p: (p["first"] + p["second"]) / 2, "That is the average of the two averages."
+            ),
+        ),
     ),
     "batch-identity": DrillKey(
         answer=_tokens,
         rel=EXACT,
         how="Ranks × micro-batches × sequences × their length: {{answer:int}}.",
-        slips=lambda p: [
-            Mistake("no-accumulation", _tokens(p) / p["accumulated"], "All micro-batches before a step count."),
-            Mistake("one-rank", _tokens(p) / p["ranks"], "That is one rank's share."),
-        ],
+        mistakes=(
+            Mistake(
+                "no-accumulation", lambda p: _tokens(p) / p["accumulated"], "All micro-batches before a step count."
+            ),
+            Mistake("one-rank", lambda p: _tokens(p) / p["ranks"], "That is one rank's share."),
+        ),
     ),
     "accumulation-for-batch": DrillKey(
         answer=_accumulated,
         rel=EXACT,
         how="The batch over what all ranks do at once: {{answer:int}}.",
-        slips=lambda p: [
-            Mistake("ranks-forgotten", _accumulated(p) * p["ranks"], "That many would be right on one rank.")
-        ],
+        mistakes=(
+            Mistake("ranks-forgotten", lambda p: _accumulated(p) * p["ranks"], "That many would be right on one rank."),
+        ),
     ),
     "gradient-bytes": DrillKey(
         answer=_bytes,
         rel=2e-3,
         how="2(N − 1)/N times the gradients' bytes: {{answer}} GB.",
-        slips=lambda p: [
-            Mistake("one-half", _bytes(p) / 2, "That is one of the ring's two halves."),
-            Mistake("bits", _bytes(p) * 8, "Bits are not bytes."),
-        ],
+        mistakes=(
+            Mistake("one-half", lambda p: _bytes(p) / 2, "That is one of the ring's two halves."),
+            Mistake("bits", lambda p: _bytes(p) * 8, "Bits are not bytes."),
+        ),
     ),
     "break-even": DrillKey(
         answer=lambda p: _even(p, 6),
         how="2·2·F over 6·β, whatever the model's size: {{answer}} tokens.",
-        slips=lambda p: [
-            Mistake("backward", _even(p, 4), "That hides behind the backward pass alone."),
-            Mistake("one-half", _even(p, 12), "A ring all-reduce has two halves."),
-        ],
+        mistakes=(
+            Mistake("backward", lambda p: _even(p, 4), "That hides behind the backward pass alone."),
+            Mistake("one-half", lambda p: _even(p, 12), "A ring all-reduce has two halves."),
+        ),
     ),
     "break-even-backward": DrillKey(
         answer=lambda p: _even(p, 4),
         how="2·2·F over 4·β, which is F/β: {{answer}} tokens.",
-        slips=lambda p: [
-            Mistake("step", _even(p, 6), "That hides behind the whole step."),
-            Mistake("one-half", _even(p, 8), "A ring all-reduce has two halves."),
-        ],
+        mistakes=(
+            Mistake("step", lambda p: _even(p, 6), "That hides behind the whole step."),
+            Mistake("one-half", lambda p: _even(p, 8), "A ring all-reduce has two halves."),
+        ),
     ),
     "exposed": DrillKey(
         answer=_exposed,
         how="The last bucket, and whatever of the others the backward pass could not hold: {{answer}} ms.",
-        slips=lambda p: [
-            each
-            for each in (
-                Mistake("difference", max(p["reduce_ms"] - p["backward_ms"], 0), "The last bucket can never hide."),
-                Mistake("all", p["reduce_ms"], "That hides nothing."),
-            )
-            if each.value != _exposed(p)
-        ],
+        mistakes=(
+            Mistake(
+                "difference", lambda p: max(p["reduce_ms"] - p["backward_ms"], 0), "The last bucket can never hide."
+            ),
+            Mistake("all", lambda p: p["reduce_ms"], "That hides nothing."),
+        ),
     ),
     "strong-scaling": DrillKey(
         answer=_strong,
         how="The GPU-seconds of a step, before over after: {{answer}} %.",
-        slips=lambda p: [
-            Mistake("fraction", _strong(p) / 100, "That is a fraction; per cent are asked for."),
-            Mistake("speed-up", 100 * p["small"] / p["large"], "That is the speed-up, not the efficiency."),
-        ],
+        mistakes=(
+            Mistake("fraction", lambda p: _strong(p) / 100, "That is a fraction; per cent are asked for."),
+            Mistake("speed-up", lambda p: 100 * p["small"] / p["large"], "That is the speed-up, not the efficiency."),
+        ),
     ),
     "weak-scaling": DrillKey(
         answer=_weak,
         how="Each GPU does the same work, so the times compare as they are: {{answer}} %.",
-        slips=lambda p: [
-            Mistake("fraction", _weak(p) / 100, "That is a fraction; per cent are asked for."),
+        mistakes=(
+            Mistake("fraction", lambda p: _weak(p) / 100, "That is a fraction; per cent are asked for."),
             Mistake(
-                "strong", 100 * p["small"] * p["few"] / (p["large"] * p["many"]), "The batch grew with the GPUs here."
+                "strong",
+                lambda p: 100 * p["small"] * p["few"] / (p["large"] * p["many"]),
+                "The batch grew with the GPUs here.",
             ),
-        ],
+        ),
     ),
     "padded-samples": DrillKey(
         answer=_padded,
         rel=EXACT,
         how="As many as are missing to the next multiple: {{answer:int}}.",
-        slips=lambda p: [
-            Mistake("rest", p["samples"] % p["ranks"], "That is the rest; how many are missing to a full round?")
-        ],
+        mistakes=(
+            Mistake(
+                "rest", lambda p: p["samples"] % p["ranks"], "That is the rest; how many are missing to a full round?"
+            ),
+        ),
     ),
     "buckets": DrillKey(
         answer=_buckets,
         rel=EXACT,
         how="4 bytes each, over 25·1024² bytes, rounded up: {{answer:int}}.",
-        slips=lambda p: [
-            Mistake("decimal", math.ceil(p["params"] * 4 / 25e6), "A MiB is 1024² bytes."),
-            Mistake("half", math.ceil(p["params"] * 2 / (25 * MiB)), "32 bits are 4 bytes."),
-        ],
+        mistakes=(
+            Mistake("decimal", lambda p: math.ceil(p["params"] * 4 / 25e6), "A MiB is 1024² bytes."),
+            Mistake("half", lambda p: math.ceil(p["params"] * 2 / (25 * MiB)), "32 bits are 4 bytes."),
+        ),
     ),
     "bucket-latency": DrillKey(
         answer=_latency,
         how="2(N − 1) messages for every bucket: {{answer}} ms.",
-        slips=lambda p: [
-            Mistake("one-half", _latency(p) / 2, "That is one of the ring's two halves."),
-            Mistake("one-bucket", _latency(p) / p["buckets"], "That is one bucket's."),
-        ],
+        mistakes=(
+            Mistake("one-half", lambda p: _latency(p) / 2, "That is one of the ring's two halves."),
+            Mistake("one-bucket", lambda p: _latency(p) / p["buckets"], "That is one bucket's."),
+        ),
     ),
 }

@@ -9,9 +9,8 @@ from typing import Any
 
 from course_lib.exercises.ch07.cards.more import BEHIND
 from course_lib.exercises.probes import NOT_ANSWERED
-from course_lib.judging import Judging, Mistake, Params, describe, number_verdict
+from course_lib.judging import Judging, Mistake, Params, describe, number_verdict, verdict
 from course_lib.judging.draws import plain
-from course_lib.judging.faults import verdict
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import GB, TFLOP
 

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from course_lib.data_parallel import buckets_of
 from course_lib.exercises.ch07.judges.ranks import (
-    Slip,
     Tensors,
     bytes_fault,
     collective_seconds,
@@ -23,9 +22,8 @@ from course_lib.exercises.ch07.judges.ranks import (
     scaled,
     tensors_fault,
 )
-from course_lib.judging import Judging, Params, describe
-from course_lib.judging.faults import Fault
-from course_lib.judging.ranks import UNKIND, first, judged
+from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, judged
+from course_lib.judging.ranks import UNKIND
 from course_lib.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
@@ -170,22 +168,22 @@ def _gradients_fault(case: Case, results: Sequence[Any]) -> Fault | None:
         return fault
     for step, (own, want) in enumerate(zip(locals_, means, strict=True)):
         slips = [
-            Slip(
+            Mistake(
                 "own-gradient",
                 lambda rank, own=own: own[rank],
                 "these are the rank's own gradients; nothing was averaged.",
             ),
-            Slip(
+            Mistake(
                 "sum",
                 lambda rank, want=want: scaled(want, n),
                 "these are the sums over ranks; their means are asked for.",
             ),
-            Slip(
+            Mistake(
                 "divided-twice",
                 lambda rank, want=want: scaled(want, 1 / n),
                 "the means are divided by the number of ranks once more.",
             ),
-            Slip(
+            Mistake(
                 "own-divided",
                 lambda rank, own=own: scaled(own[rank], 1 / n),
                 "this is the rank's own gradient divided by the number of ranks: the others' have not arrived.",

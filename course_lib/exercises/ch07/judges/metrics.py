@@ -9,9 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from course_lib.judging import Judging, Params, describe, is_number, near
-from course_lib.judging.faults import Fault
-from course_lib.judging.ranks import judged
+from course_lib.judging import Fault, Judging, Params, describe, is_number, judged, near
 from course_lib.records import Case, Outcome, Verdict
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,25 +11,15 @@ from torch import Tensor
 
 from course_lib.cluster import Topology
 from course_lib.exercises.ch07.models import Net
-from course_lib.judging import describe, is_number
-from course_lib.judging.faults import Fault
-from course_lib.judging.ranks import Meter
+from course_lib.judging import Fault, Mistake, describe, is_number
 from course_lib.judging.tensors import not_like
+from course_lib.judging.traffic import Meter
 from course_lib.parity import step_bytes, tolerance
 from course_lib.records import Case
 
 Tensors = list[Tensor | None]
 NEAR = tolerance(torch.float32, 2000)  # a share of the largest number; the slips below are off by far more
 ALONE = SimpleNamespace(rank=0, size=1, compute=lambda *_, **__: None)
-
-
-@dataclass(frozen=True, slots=True)
-class Slip:
-    """A wrong list of tensors that learners really reach, by name: what rank r then holds, and what to tell them."""
-
-    name: str
-    held: Callable[[int], Sequence[Tensor | None]]
-    message: str
 
 
 def alike(got: Any, want: Tensor, beside: float = 0.0) -> bool:
@@ -68,7 +57,7 @@ def tensors_fault(
     case: Case,
     results: Sequence[Any],
     want: Sequence[Tensor | None],
-    slips: Sequence[Slip] = (),
+    slips: Sequence[Mistake] = (),
     what: str = "gradient",
 ) -> Fault | None:
     """The first rank whose tensors are not the wanted ones, and what they are instead."""
@@ -85,9 +74,9 @@ def tensors_fault(
     return None
 
 
-def _named(rank: int, got: Tensors, want: Sequence[Tensor | None], slips: Sequence[Slip], what: str) -> Fault:
+def _named(rank: int, got: Tensors, want: Sequence[Tensor | None], slips: Sequence[Mistake], what: str) -> Fault:
     for slip in slips:
-        if all_alike(got, slip.held(rank)) and any(each is not None for each in got):
+        if all_alike(got, slip.on(rank)) and any(each is not None for each in got):
             return slip.name, f"Rank {rank}: {slip.message}"
     for place, (one, two) in enumerate(zip(got, want, strict=True)):
         where = f"{what} {place} of {len(want)}"

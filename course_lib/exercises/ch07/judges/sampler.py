@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from course_lib.judging import Judging, Params, describe
-from course_lib.judging.faults import Fault, verdict
+from course_lib.judging import Fault, Judging, Params, describe, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 

@@ -11,19 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from course_lib.exercises.ch07.judges.ranks import (
-    Slip,
-    bytes_fault,
-    gradients,
-    graphs_fault,
-    mean_of,
-    scaled,
-    tensors_fault,
-)
+from course_lib.exercises.ch07.judges.ranks import bytes_fault, gradients, graphs_fault, mean_of, scaled, tensors_fault
 from course_lib.exercises.ch07.models import Words
-from course_lib.judging import Judging, Params, describe, is_number, near
-from course_lib.judging.faults import Fault
-from course_lib.judging.ranks import UNKIND, judged
+from course_lib.judging import Fault, Judging, Mistake, Params, describe, is_number, judged, near
+from course_lib.judging.ranks import UNKIND
 from course_lib.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
@@ -149,7 +140,7 @@ def _token_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
         ),
     ]
     gone = [row if type(row) is dict else {} for row in results]
-    slips = [Slip(name, lambda rank, held=held: held(rank)[0], message) for name, held, message in told]
+    slips = [Mistake(name, lambda rank, held=held: held(rank)[0], message) for name, held, message in told]
     fault = tensors_fault(case, [row.get("gradients") for row in gone], want, slips)
     fault = fault or _loss_fault(case, [row.get("loss") for row in gone], loss, told)
     if case.adversary is not None:

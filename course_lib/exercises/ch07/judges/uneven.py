@@ -9,11 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch07.judges.ranks import Slip, bytes_fault, gradients, mean_of, net, scaled, tensors_fault
+from course_lib.exercises.ch07.judges.ranks import bytes_fault, gradients, mean_of, net, scaled, tensors_fault
 from course_lib.exercises.ch07.probes import mean_square
-from course_lib.judging import Judging, Params, describe, near
-from course_lib.judging.faults import Fault
-from course_lib.judging.ranks import UNKIND, judged
+from course_lib.judging import Fault, Judging, Mistake, Params, describe, judged, near
+from course_lib.judging.ranks import UNKIND
 from course_lib.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
@@ -104,7 +103,7 @@ def _uneven_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdi
     rows = [row if type(row) is dict else {} for row in outcome.value]
     want = _trained(case, "examples")[0]
     wrong = {name: _trained(case, how) for name, how, _ in _WEIGHTS}
-    slips = [Slip(name, lambda rank, name=name: wrong[name][rank], told) for name, _, told in _WEIGHTS]
+    slips = [Mistake(name, lambda rank, name=name: wrong[name][rank], told) for name, _, told in _WEIGHTS]
     fault = tensors_fault(case, [row.get("weights") for row in rows], want, slips, "weight")
     lengths = [len(own[2]) for own in case.per_rank or ()]
     steps = max(lengths)

@@ -14,8 +14,7 @@ from torch.nn import functional
 
 from course_lib.exercises.ch08.probes import WEIGHED
 from course_lib.exercises.ch08.work import STATE, Stepper, glimpses, tied_model
-from course_lib.judging import Judging, Params, Weighed, describe, is_number
-from course_lib.judging.faults import Fault, verdict
+from course_lib.judging import Fault, Judging, Params, Weighed, describe, is_number, verdict
 from course_lib.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.sharding import Flat

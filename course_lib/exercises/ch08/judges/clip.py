@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.judging import Judging, Params, describe, is_number
-from course_lib.judging.faults import Fault, verdict
+from course_lib.judging import Fault, Judging, Params, describe, is_number, verdict
 from course_lib.judging.ranks import LATE
 from course_lib.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict

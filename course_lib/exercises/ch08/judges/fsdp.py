@@ -10,11 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch07.judges.ranks import Slip, alike, tensors_fault
+from course_lib.exercises.ch07.judges.ranks import alike, tensors_fault
 from course_lib.exercises.ch08.probes import WEIGHED
 from course_lib.exercises.ch08.work import repeated
-from course_lib.judging import Judging, Params, Weighed, describe, is_number
-from course_lib.judging.faults import Fault, verdict
+from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, describe, is_number, verdict
 from course_lib.judging.ranks import BUFFERS_LATE, LATE, STREAM_LATE
 from course_lib.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
@@ -117,42 +116,42 @@ def _values(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
     public = "This solves the public form of the exercise: " if params["owner"] else ""
     taken = _in_rank_order(spec["widths"], secret, n) if public else mean
     slips = [
-        Slip(
+        Mistake(
             "sum",
             lambda rank: held([n * row for row in mean], rank),
             "these are the sums over ranks; their means are asked for.",
         ),
-        Slip(
+        Mistake(
             "divided-twice",
             lambda rank: held([row / n for row in mean], rank),
             "the means are divided by the number of ranks once more.",
         ),
-        Slip(
+        Mistake(
             "own-gradient",
             lambda rank: held(own[rank], rank),
             "these are the parts of the rank's own gradients; nothing was reduced.",
         ),
-        Slip(
+        Mistake(
             "own-divided",
             lambda rank: held([row / n for row in own[rank]], rank),
             "these are parts of the rank's own gradients, divided: the others' are missing.",
         ),
-        Slip(
+        Mistake(
             "public-form" if public else "wrong-owner",
             lambda rank: held(mean, rank, 1 - params["owner"]),
             f"{public}these are the gradients of another rank's part. Which part does this rank hold?",
         ),
-        Slip(
+        Mistake(
             "public-form",
             lambda rank: held(taken, rank, 0),
             f"{public}weights and gradients are put together as if rank r held part r.",
         ),
-        Slip(
+        Mistake(
             "uneven-cut",
             lambda rank: [_split(row, n, (rank + params["owner"]) % n) for row in mean],
             "the gradient was cut into parts as equal as they can be; cut it where the weights were cut: all parts have ⌈count / N⌉ numbers, with the padding last.",
         ),
-        Slip(
+        Mistake(
             "backwards",
             lambda rank: held(mean[::-1], rank),
             "these are the right parts in the order of the backward pass; give them in the order of the units.",
@@ -189,7 +188,7 @@ def _in_rank_order(widths: Sequence[int], secret: Mapping[str, Any], n: int) -> 
 
 
 def _by_rank(
-    case: Case, results: Sequence[Any], wants: Sequence[Sequence[Tensor]], slips: Sequence[Slip], owner: int
+    case: Case, results: Sequence[Any], wants: Sequence[Sequence[Tensor]], slips: Sequence[Mistake], owner: int
 ) -> Fault | None:
     (spec, *_), n = (case.per_rank or ())[0], case.ranks or 1
     for rank, (row, want) in enumerate(zip(results, wants, strict=True)):
@@ -200,7 +199,7 @@ def _by_rank(
                 "padding-not-zero",
                 f"Rank {rank}: its numbers are right, but behind them, where a row ends in padding, is something else than zero.",
             )
-        mine = [Slip(each.name, lambda _, each=each, rank=rank: each.held(rank), each.message) for each in slips]
+        mine = [Mistake(each.name, lambda _, each=each, rank=rank: each.on(rank), each.message) for each in slips]
         if fault := tensors_fault(case, [row["parts"]], want, mine, "part"):
             return fault[0], fault[1].replace("Rank 0", f"Rank {rank}").replace("rank 0", f"rank {rank}")
     return None

@@ -9,8 +9,7 @@ from itertools import islice
 from typing import Any
 
 from course_lib.exercises.ch08.cards.wires import KEPT
-from course_lib.judging import Judging, Params
-from course_lib.judging.columns import Slip
+from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.draws import plain
 from course_lib.judging.optional_columns import Column, judge, results, told, tuples
 from course_lib.records import Case, Outcome, Verdict
@@ -84,73 +83,75 @@ def _columns(gathers: int) -> tuple[dict[str, Column], Column, Column]:
     other = 3 - gathers
     public = gathers == 1
     inside_slips = (
-        Slip(
+        Mistake(
             "public-form" if public else "kept-weights",
             lambda p, n, k: hsdp(other, p, n, k)[1],
             "this solves the public form of the exercise: here weights are gathered once."
             if public
             else "weights are gathered twice here, forward and backward.",
         ),
-        Slip(
+        Mistake(
             "reduced-twice",
             lambda p, n, k: (gathers + 2) * (k - 1) / k * 2 * p,
             "a reduce-scatter is half of an all-reduce: gradients go round once.",
         ),
-        Slip("no-ring", lambda p, n, k: (gathers + 1) * 2 * p, "each rank leaves out its own part: (K − 1)/K."),
-        Slip(
+        Mistake("no-ring", lambda p, n, k: (gathers + 1) * 2 * p, "each rank leaves out its own part: (K − 1)/K."),
+        Mistake(
             "over-the-world",
             lambda p, n, k: (gathers + 1) * (n - 1) / n * 2 * p,
             "gathering stays inside the group: it is K, not N, that counts.",
         ),
-        Slip(
+        Mistake(
             "each-an-all-reduce",
             lambda p, n, k: 2 * hsdp(gathers, p, n, k)[1],
             "an all-gather or a reduce-scatter sends half of what an all-reduce does.",
         ),
-        Slip(
+        Mistake(
             "gathers-only",
             lambda p, n, k: gathers * (k - 1) / k * 2 * p,
             "gradients are reduced inside the group as well.",
         ),
-        Slip("elements", lambda p, n, k: hsdp(gathers, p, n, k)[1] / 2, "these are numbers; each has two bytes."),
-        Slip(
+        Mistake("elements", lambda p, n, k: hsdp(gathers, p, n, k)[1] / 2, "these are numbers; each has two bytes."),
+        Mistake(
             "a-part-only",
             lambda p, n, k: hsdp(gathers, p, n, k)[1] / k,
             "every rank needs the whole unit, so nearly all of the model goes past it.",
         ),
     )
     across_slips = (
-        Slip(
+        Mistake(
             "whole-model",
             lambda p, n, k: 2 * (n // k - 1) / (n // k) * 2 * p,
             "across goes only the rank's own part, a K-th of the gradients.",
         ),
-        Slip("half-a-ring", lambda p, n, k: hsdp(gathers, p, n, k)[2] / 2, "an all-reduce has two halves."),
-        Slip(
+        Mistake("half-a-ring", lambda p, n, k: hsdp(gathers, p, n, k)[2] / 2, "an all-reduce has two halves."),
+        Mistake(
             "over-the-group",
             lambda p, n, k: 2 * (k - 1) / k * 2 * p / k,
             "the ring across has as many ranks as there are groups, N / K.",
         ),
-        Slip(
+        Mistake(
             "twice",
             lambda p, n, k: 2 * hsdp(gathers, p, n, k)[2],
             "this is twice as much: two bytes for each gradient, 2 · (M − 1)/M of them for an all-reduce.",
         ),
-        Slip("no-ring", lambda p, n, k: 2 * 2 * p / k, "each rank leaves out its own share of the ring: (M − 1)/M."),
+        Mistake("no-ring", lambda p, n, k: 2 * 2 * p / k, "each rank leaves out its own share of the ring: (M − 1)/M."),
     )
     held_slips = (
-        Slip(
+        Mistake(
             "over-the-world",
             lambda p, n, k: PER_PARAM * p / n,
             "the state is shared out over the group, not over all ranks; every group has a copy.",
         ),
-        Slip(
+        Mistake(
             "turned-round",
             lambda p, n, k: PER_PARAM * p / (n // k),
             "that shares the state out over as many ranks as there are groups; `group` is how many ranks share it.",
         ),
-        Slip("whole-state", lambda p, n, k: PER_PARAM * p, "the state is shared out over the group."),
-        Slip("weights-only", lambda p, n, k: 2 * p / k, "these are the weights; the state has 16 bytes per parameter."),
+        Mistake("whole-state", lambda p, n, k: PER_PARAM * p, "the state is shared out over the group."),
+        Mistake(
+            "weights-only", lambda p, n, k: 2 * p / k, "these are the weights; the state has 16 bytes per parameter."
+        ),
     )
     rows = {
         "held": Column(
@@ -171,23 +172,23 @@ def _columns(gathers: int) -> tuple[dict[str, Column], Column, Column]:
         rel=1e-9,
         none="the state does not fit however it is grouped: `None`",
         slips=(
-            Slip(
+            Mistake(
                 "no-divisor",
                 lambda p, n, m: -(-PER_PARAM * p // m),
                 "that many would be enough, and do not divide the ranks.",
             ),
-            Slip(
+            Mistake(
                 "one-server",
                 lambda p, n, m: 8 if PER_PARAM * p / 8 > m else None,
                 "in groups of 8 a rank holds more than its memory; this was printed for a model that does not fit so.",
             ),
-            Slip(
+            Mistake(
                 "weights-only",
                 lambda p, n, m: smallest(p, n, m, 2),
                 "that is enough for the weights; the state has 16 bytes per parameter.",
             ),
-            Slip("no-master", lambda p, n, m: smallest(p, n, m, 12), "that is enough without a master copy."),
-            Slip("largest", lambda p, n, m: n, "all ranks in one group fit, and so does a smaller group."),
+            Mistake("no-master", lambda p, n, m: smallest(p, n, m, 12), "that is enough without a master copy."),
+            Mistake("largest", lambda p, n, m: n, "all ranks in one group fit, and so does a smaller group."),
         ),
     )
     quickest = Column(
@@ -198,43 +199,43 @@ def _columns(gathers: int) -> tuple[dict[str, Column], Column, Column]:
         rel=1e-9,
         none="no group fits: `None`",
         slips=(
-            Slip(
+            Mistake(
                 "smallest-that-fits",
                 RULES["smallest-that-fits"],
                 "this is the smallest group that fits; a larger one may send less across.",
             ),
-            Slip(
+            Mistake(
                 "public-form" if public else "kept-weights",
                 lambda *row: best(other, *row),
                 f"{'this solves the public form of the exercise: ' if public else ''}weights are gathered {'once' if public else 'twice'} here.",
             ),
-            Slip(
+            Mistake(
                 "memory-forgotten",
                 lambda p, n, m, *w: best(gathers, p, n, float("inf"), *w),
                 "it would be quick, and does not fit.",
             ),
-            Slip(
+            Mistake(
                 "all-fast",
                 lambda p, n, m, per, fast, slow: best(gathers, p, n, m, n, fast, fast),
                 "that would be best if all wires were fast.",
             ),
-            Slip(
+            Mistake(
                 "inside-always-fast",
                 partial(RULES["inside-always-fast"], gathers=gathers),
                 "a group larger than a node sends inside at the speed between nodes.",
             ),
-            Slip(
+            Mistake(
                 "fewest-bytes",
                 partial(RULES["fewest-bytes"], gathers=gathers),
                 "these are the fewest bytes; the least time is asked for, and bytes inside and across go at other speeds.",
             ),
-            Slip("longer-of-two", partial(RULES["longer-of-two"], gathers=gathers), "the two times add up."),
-            Slip(
+            Mistake("longer-of-two", partial(RULES["longer-of-two"], gathers=gathers), "the two times add up."),
+            Mistake(
                 "largest-inside",
                 partial(RULES["largest-inside"], gathers=gathers),
                 "this is the largest group that stays in a node, or else the smallest that fits; try the others.",
             ),
-            Slip(
+            Mistake(
                 "node",
                 lambda p, n, m, per, fast, slow: per,
                 "one node is a good guess; work out what fits and what it takes.",

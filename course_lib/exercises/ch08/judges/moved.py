@@ -12,8 +12,7 @@ from torch import Tensor
 
 from course_lib.exercises.ch08.probes import WEIGHED
 from course_lib.exercises.ch08.work import repeated
-from course_lib.judging import Judging, Params, Weighed, describe, is_number
-from course_lib.judging.faults import Fault, verdict
+from course_lib.judging import Fault, Judging, Params, Weighed, describe, is_number, verdict
 from course_lib.judging.ranks import BUFFERS_LATE, LATE, STREAM_LATE, secret
 from course_lib.judging.tensors import coin_of, same
 from course_lib.records import Case, Outcome, Verdict

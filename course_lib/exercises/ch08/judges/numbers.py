@@ -7,8 +7,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from course_lib.judging import Judging, Params
-from course_lib.judging.columns import Slip
+from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.draws import plain, safely_off_whole
 from course_lib.judging.optional_columns import Column, judge, results, told
 from course_lib.records import Case, Outcome, Verdict
@@ -59,48 +58,48 @@ CROSSOVER = Column(
     want=crossover,
     words=lambda f, b, n, g, r: f"{f / TFLOP:g} TFLOP/s, {b / GB:g} GB/s, {n} ranks, {g:g} and {r:g} bytes",
     slips=(
-        Slip(
+        Mistake(
             "data-parallel",
             lambda f, b, n, g, r: 2 * r * (n - 1) / n * f / b / 6,
             "these are data parallelism's: a gradient's all-reduce alone.",
         ),
-        Slip(
+        Mistake(
             "one-gather",
             lambda f, b, n, g, r: crossover(f, b, n, g / 2, r),
             "weights are gathered twice, forward and backward.",
         ),
-        Slip(
+        Mistake(
             "reduced-twice",
             lambda f, b, n, g, r: crossover(f, b, n, g, 2 * r),
             "a reduce-scatter is half of an all-reduce: once a gradient's bytes.",
         ),
-        Slip("no-reduce", lambda f, b, n, g, r: crossover(f, b, n, g, 0), "gradients are reduced as well."),
-        Slip(
+        Mistake("no-reduce", lambda f, b, n, g, r: crossover(f, b, n, g, 0), "gradients are reduced as well."),
+        Mistake(
             "no-ring",
             lambda f, b, n, g, r: crossover(f, b, 10**12, g, r),
             "a rank does not send itself its own part: (N − 1)/N.",
         ),
-        Slip(
+        Mistake(
             "reduced-like-gathered",
             lambda f, b, n, g, r: crossover(f, b, n, g, g),
             "a gradient's bytes are the last argument.",
         ),
-        Slip(
+        Mistake(
             "two-flops",
             lambda f, b, n, g, r: crossover(f, b, n, g, r) * 3,
             "a step has 6 FLOPs per parameter and token.",
         ),
-        Slip(
+        Mistake(
             "backward-only",
             lambda f, b, n, g, r: crossover(f, b, n, g, r) * 1.5,
             "the whole step hides it: 6 FLOPs per parameter and token.",
         ),
-        Slip(
+        Mistake(
             "twice",
             lambda f, b, n, g, r: crossover(f, b, n, g, r) * 2,
             "an all-gather and a reduce-scatter are half an all-reduce each.",
         ),
-        Slip(
+        Mistake(
             "all-gpus",
             lambda f, b, n, g, r: crossover(f, b, n, g, r) * n,
             "these are all GPUs' tokens; one GPU's are asked for.",
@@ -115,30 +114,32 @@ EXPOSED = Column(
     rel=1e-9,
     words=lambda g, c, d: f"{len(g)} units, depth {d}",
     slips=(
-        Slip(
+        Mistake(
             "makespan",
             lambda g, c, d: exposed(g, c, d) + sum(c),
             "this is when the pass ends; the time that the GPU stands still is asked for.",
         ),
-        Slip(
+        Mistake(
             "no-limit",
             _no_limit,
             "as if everything were gathered as early as can be: at most `depth` units may be ahead.",
         ),
-        Slip(
+        Mistake(
             "one-behind",
             _one_behind,
             "this is one unit less ahead than `depth` says: beside the unit at work, `depth` others may be there.",
         ),
-        Slip("one-more", lambda g, c, d: exposed(g, c, d + 1), "this is one unit more ahead than `depth` allows."),
-        Slip("wires-in-parallel", _together, "gathers go one after another; here several are on their way at once."),
-        Slip(
+        Mistake("one-more", lambda g, c, d: exposed(g, c, d + 1), "this is one unit more ahead than `depth` allows."),
+        Mistake("wires-in-parallel", _together, "gathers go one after another; here several are on their way at once."),
+        Mistake(
             "without-the-first",
             lambda g, c, d: exposed(g, c, d) - g[0],
             "the first gather is part of it: the GPU stands still until it has come.",
         ),
-        Slip("no-overlap", lambda g, c, d: sum(g), "these are all gathers; some of them pass while the GPU computes."),
-        Slip(
+        Mistake(
+            "no-overlap", lambda g, c, d: sum(g), "these are all gathers; some of them pass while the GPU computes."
+        ),
+        Mistake(
             "unit-by-unit",
             lambda g, c, d: sum(max(0.0, a - b) for a, b in zip(g, c, strict=True)),
             "each gather was set against its own unit's computing; it hides behind the units before it.",
@@ -155,17 +156,17 @@ LEAST = Column(
     some="there is one. Exactly as much is allowed; `None` is for where no depth is enough",
     words=lambda g, c, m: f"{len(g)} units, at most {m:g} s",
     slips=(
-        Slip(
+        Mistake(
             "one-more",
             lambda g, c, m: (least_depth(g, c, m) or 0) + 1,
             "one less is enough; exactly as much is allowed.",
         ),
-        Slip(
+        Mistake(
             "one-less",
             lambda g, c, m: least_depth(g, c, m) - 1 if least_depth(g, c, m) else None,
             "this leaves more than that.",
         ),
-        Slip("everything", lambda g, c, m: len(g) - 1, "that gathers everything; less is enough."),
+        Mistake("everything", lambda g, c, m: len(g) - 1, "that gathers everything; less is enough."),
     ),
 )
 
@@ -255,44 +256,46 @@ STEP = Column(
     want=step_seconds,
     words=lambda p, t, n, f, m, b: f"{p / BILLION:g}B, {t:,} tokens, {n} ranks, {m:g} bytes at {b / GB:g} GB/s",
     slips=(
-        Slip(
+        Mistake(
             "compute-divided",
             lambda p, t, n, f, m, b: max(6 * p * t / n / f, p / n * m / b),
             "sharding shares out the state, not the work: each GPU computes all parameters on its tokens.",
         ),
-        Slip(
+        Mistake(
             "sum",
             lambda p, t, n, f, m, b: 6 * p * t / f + p / n * m / b,
             "both run side by side: the longer one counts, not the sum.",
         ),
-        Slip("compute-only", lambda p, t, n, f, m, b: 6 * p * t / f, "this is the computing; the wire takes longer."),
-        Slip("wire-only", lambda p, t, n, f, m, b: p / n * m / b, "this is the wire; the computing takes longer."),
-        Slip(
+        Mistake(
+            "compute-only", lambda p, t, n, f, m, b: 6 * p * t / f, "this is the computing; the wire takes longer."
+        ),
+        Mistake("wire-only", lambda p, t, n, f, m, b: p / n * m / b, "this is the wire; the computing takes longer."),
+        Mistake(
             "whole-model-moved",
             lambda p, t, n, f, m, b: max(6 * p * t / f, p * m / b),
             "a GPU moves its own share of the parameters only.",
         ),
-        Slip(
+        Mistake(
             "two-flops",
             lambda p, t, n, f, m, b: max(2 * p * t / f, p / n * m / b),
             "a step has 6 FLOPs per parameter and token.",
         ),
-        Slip(
+        Mistake(
             "both-ways",
             lambda p, t, n, f, m, b: max(6 * p * t / f, 2 * p / n * m / b),
             "`moved` counts all bytes, there and back.",
         ),
-        Slip(
+        Mistake(
             "backward-only",
             lambda p, t, n, f, m, b: max(4 * p * t / f, p / n * m / b),
             "forward and backward together have 6 FLOPs per parameter and token.",
         ),
-        Slip(
+        Mistake(
             "bits",
             lambda p, t, n, f, m, b: max(6 * p * t / f, 8 * p / n * m / b),
             "`moved` and `bandwidth` are both in bytes.",
         ),
-        Slip(
+        Mistake(
             "shorter",
             lambda p, t, n, f, m, b: min(6 * p * t / f, p / n * m / b),
             "the step waits for the longer of the two.",
@@ -306,22 +309,22 @@ HIDDEN = Column(
     want=hidden_tokens,
     words=lambda n, f, m, b: f"{n} ranks, {f / TFLOP:g} TFLOP/s, {m:g} bytes at {b / GB:g} GB/s",
     slips=(
-        Slip("one-gpu", lambda n, f, m, b: hidden_tokens(1, f, m, b), "each of the ranks moves its share only."),
-        Slip("all-tokens", lambda n, f, m, b: hidden_tokens(1, f, m, b) * n, "these are not one GPU's tokens."),
-        Slip(
+        Mistake("one-gpu", lambda n, f, m, b: hidden_tokens(1, f, m, b), "each of the ranks moves its share only."),
+        Mistake("all-tokens", lambda n, f, m, b: hidden_tokens(1, f, m, b) * n, "these are not one GPU's tokens."),
+        Mistake(
             "two-flops", lambda n, f, m, b: 3 * hidden_tokens(n, f, m, b), "a step has 6 FLOPs per parameter and token."
         ),
-        Slip(
+        Mistake(
             "both-ways", lambda n, f, m, b: 2 * hidden_tokens(n, f, m, b), "`moved` counts all bytes, there and back."
         ),
-        Slip(
+        Mistake(
             "backward-only",
             lambda n, f, m, b: 1.5 * hidden_tokens(n, f, m, b),
             "forward and backward together have 6 FLOPs per parameter and token.",
         ),
-        Slip("bits", lambda n, f, m, b: 8 * hidden_tokens(n, f, m, b), "`moved` and `bandwidth` are both in bytes."),
-        Slip("upside-down", lambda n, f, m, b: 1 / hidden_tokens(n, f, m, b), "this is one over it."),
-        Slip(
+        Mistake("bits", lambda n, f, m, b: 8 * hidden_tokens(n, f, m, b), "`moved` and `bandwidth` are both in bytes."),
+        Mistake("upside-down", lambda n, f, m, b: 1 / hidden_tokens(n, f, m, b), "this is one over it."),
+        Mistake(
             "one-byte",
             lambda n, f, m, b: hidden_tokens(n, f, 1, b),
             "the bytes that are moved per parameter are missing.",
@@ -392,53 +395,55 @@ LARGEST = Column(
     want=largest,
     words=lambda n, *rest: f"{n:,} {_limits(*rest)}",
     slips=(
-        Slip(
+        Mistake(
             "state-only",
             lambda n, m, layers, a, b: n * m / b,
             "this is as if a GPU held nothing but its share of the state.",
         ),
-        Slip(
+        Mistake(
             "nothing-gathered",
             lambda n, m, layers, a, b: n * max(0.0, m - a) / b,
             "two layers' weights lie whole on every GPU.",
         ),
-        Slip("no-activations", lambda n, m, layers, a, b: largest(n, m, layers, 0, b), "the activations are missing."),
-        Slip(
+        Mistake(
+            "no-activations", lambda n, m, layers, a, b: largest(n, m, layers, 0, b), "the activations are missing."
+        ),
+        Mistake(
             "one-layer",
             lambda n, m, layers, a, b: max(0.0, m - a) / (b / n + 2 / layers),
             "two layers lie whole: the one at work and the next.",
         ),
-        Slip(
+        Mistake(
             "two-and-two",
             lambda n, m, layers, a, b: max(0.0, m - a) / (b / n + 8 / layers),
             "two layers have two bytes per weight, and nothing but weights: 4 / layers.",
         ),
-        Slip(
+        Mistake(
             "own-part-off",
             lambda n, m, layers, a, b: max(0.0, m - a) / (b / n + 4 / layers * (1 - 1 / n)),
             "the two layers lie whole beside the GPU's own share.",
         ),
-        Slip(
+        Mistake(
             "whole-weights",
             lambda n, m, layers, a, b: max(0.0, m - a) / (b / n + 2),
             "only two layers' weights lie whole, not the model's.",
         ),
-        Slip(
+        Mistake(
             "not-16-bits",
             lambda n, m, layers, a, b: max(0.0, m - a) / (b / n + 2 * b / layers),
             "a gathered layer has weights only, 2 bytes each.",
         ),
-        Slip(
+        Mistake(
             "activations-shared",
             lambda n, m, layers, a, b: max(0.0, m - a / n) / (b / n + 4 / layers),
             "activations are each GPU's own; sharding does not touch them.",
         ),
-        Slip(
+        Mistake(
             "negative",
             lambda n, m, layers, a, b: (m - a) / (b / n + 4 / layers) if m < a else None,
             "nothing fits; that is 0.",
         ),
-        Slip(
+        Mistake(
             "other-bytes",
             lambda n, m, layers, a, b: largest(n, m, layers, a, 16),
             "the bytes per parameter are the last argument.",
@@ -454,35 +459,35 @@ RANKS_FOR = Column(
     words=lambda p, *rest: f"{p / BILLION:g}B on {_limits(*rest)}",
     none="two layers and the activations alone are more than the memory, however many GPUs there are: `None`",
     slips=(
-        Slip(
+        Mistake(
             "rounded-down",
             lambda p, m, layers, a, b: (ranks_for(p, m, layers, a, b) or 0) - 1 or None,
             "it does not fit there yet; one more does.",
         ),
-        Slip(
+        Mistake(
             "state-only",
             lambda p, m, layers, a, b: math.ceil(b * p / m),
             "this is as if a GPU held nothing but its share of the state.",
         ),
-        Slip(
+        Mistake(
             "nothing-gathered",
             lambda p, m, layers, a, b: math.ceil(b * p / (m - a)) if m > a else None,
             "two layers' weights lie whole on every GPU.",
         ),
-        Slip(
+        Mistake(
             "no-activations", lambda p, m, layers, a, b: ranks_for(p, m, layers, 0, b), "the activations are missing."
         ),
-        Slip(
+        Mistake(
             "one-more",
             lambda p, m, layers, a, b: (ranks_for(p, m, layers, a, b) or 0) + 1,
             "one less is enough; exactly full fits.",
         ),
-        Slip(
+        Mistake(
             "two-and-two",
             lambda p, m, layers, a, b: math.ceil(b * p / room) if (room := m - a - 8 * p / layers) > 0 else None,
             "two layers have two bytes per weight, and nothing but weights: 4 / layers.",
         ),
-        Slip(
+        Mistake(
             "other-bytes",
             lambda p, m, layers, a, b: ranks_for(p, m, layers, a, 16),
             "the bytes per parameter are the last argument.",

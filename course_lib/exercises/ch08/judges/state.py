@@ -9,10 +9,8 @@ from typing import Any
 
 from course_lib import memory
 from course_lib.exercises.ch08.cards.core import BUCKETS
-from course_lib.judging import Judging, Params, describe, is_number
-from course_lib.judging.columns import Slip
+from course_lib.judging import Judging, Mistake, Params, prediction
 from course_lib.judging.draws import plain, safely_off_whole
-from course_lib.judging.faults import verdict
 from course_lib.judging.optional_columns import Column, judge, results, told
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.sharding import bytes_per_param_sent
@@ -61,40 +59,40 @@ HELD = Column(
     want=held,
     words=_words,
     slips=(
-        Slip(
+        Mistake(
             "all-shared",
             lambda p, s, n, b: held(p, 3 if s else 0, n, b),
             "everything is divided here. Which buckets does this stage leave whole?",
         ),
-        Slip("nothing-shared", lambda p, s, n, b: held(p, 0, n, b), "nothing is divided here."),
-        Slip(
+        Mistake("nothing-shared", lambda p, s, n, b: held(p, 0, n, b), "nothing is divided here."),
+        Mistake(
             "one-stage-more",
             lambda p, s, n, b: held(p, min(s + 1, 3), n, b),
             "this is the next stage's: one bucket more is shared out.",
         ),
-        Slip(
+        Mistake(
             "one-stage-less",
             lambda p, s, n, b: held(p, max(s - 1, 0), n, b),
             "this is the stage's before: one bucket less is shared out.",
         ),
-        Slip("no-master", lambda p, s, n, b: held(p, s, n, _without(b, "master")), "the master copy is missing."),
-        Slip(
+        Mistake("no-master", lambda p, s, n, b: held(p, s, n, _without(b, "master")), "the master copy is missing."),
+        Mistake(
             "master-whole",
             lambda p, s, n, b: held(p, s, n, _without(b, "master")) + p * b["master"] if s else None,
             "the master copy is the optimizer's, and shared out from stage 1 on.",
         ),
-        Slip("no-gradients", lambda p, s, n, b: held(p, s, n, _without(b, "grads")), "gradients are missing."),
-        Slip(
+        Mistake("no-gradients", lambda p, s, n, b: held(p, s, n, _without(b, "grads")), "gradients are missing."),
+        Mistake(
             "only-shared",
             lambda p, s, n, b: p * split(s, b)[1] / n,
             "this is the shared part alone; what stays whole is missing.",
         ),
-        Slip(
+        Mistake(
             "all-ranks",
             lambda p, s, n, b: held(p, s, n, b) * n,
             "these are all ranks' bytes together; one rank's are asked for.",
         ),
-        Slip("in-GB", lambda p, s, n, b: held(p, s, n, b) / GB, "these are GB; bytes are asked for."),
+        Mistake("in-GB", lambda p, s, n, b: held(p, s, n, b) / GB, "these are GB; bytes are asked for."),
     ),
 )
 
@@ -106,30 +104,32 @@ FEWEST = Column(
     rel=1e-9,
     none="what stays whole on every rank does not fit, however many ranks there are; that is `None`",
     slips=(
-        Slip(
+        Mistake(
             "rounded-down",
             lambda p, s, b, m: (fewest(p, s, b, m) or 0) - 1 or None,
             "one rank less than is needed: it does not fit there.",
         ),
-        Slip(
+        Mistake(
             "not-rounded",
             lambda p, s, b, m: p * split(s, b)[1] / (m - p * split(s, b)[0]) if m > p * split(s, b)[0] else None,
             "ranks are a whole number: round up.",
         ),
-        Slip(
+        Mistake(
             "all-shared",
             lambda p, s, b, m: math.ceil(p * sum(b.values()) / m) if s else None,
             "that is total bytes over memory, as if every bucket were divided.",
         ),
-        Slip(
+        Mistake(
             "one-more", lambda p, s, b, m: (fewest(p, s, b, m) or 0) + 1, "one rank less is enough; exactly full fits."
         ),
-        Slip(
+        Mistake(
             "power-of-two",
             lambda p, s, b, m: 1 << (n - 1).bit_length() if (n := fewest(p, s, b, m)) else None,
             "any number of ranks will do, not only powers of two.",
         ),
-        Slip("in-GiB", lambda p, s, b, m: fewest(p, s, b, m / GB * 2**30), "that takes each GB of memory for a GiB."),
+        Mistake(
+            "in-GiB", lambda p, s, b, m: fewest(p, s, b, m / GB * 2**30), "that takes each GB of memory for a GiB."
+        ),
     ),
 )
 
@@ -220,21 +220,6 @@ def _reveal(params: Params) -> str:
     )
 
 
-def interval_fault(got: Any, unit: str) -> tuple[str, str] | None:
-    """What is wrong with a predicted interval."""
-    ok = (
-        type(got) in (list, tuple) and len(got) == 2 and all(map(is_number, got)) and 0 < got[0] <= got[1] <= 4 * got[0]
-    )
-    return (
-        None
-        if ok
-        else (
-            "no-interval",
-            f"Give two positive numbers (low, high) in {unit}, high at most four times low; got {describe(got)}.",
-        )
-    )
-
-
 STATE = {
     "zero-state": Judging(
         shares={"values:held": 0.4, "values:fewest": 0.25, "generality:optimizers": 0.15, "generality:cards": 0.2},
@@ -245,12 +230,8 @@ STATE = {
         pytorch="`ZeroRedundancyOptimizer` is stage 1, `fully_shard` stage 3 (with `reshard_after_forward=False` weights stay for the step); DeepSpeed's "
         "`zero_optimization.stage` is the number.",
     ),
-    "predict-all-shards": Judging(
-        shares={"values:interval": 1.0},
-        cases=lambda params, rng: [Case(name="your interval", part="interval")],
-        verdicts=lambda params, case, outcome: [
-            verdict("values", "interval", case, interval_fault(outcome.value, "seconds"))
-        ],
+    "predict-all-shards": prediction(
+        unit="seconds",
         why="Each GPU receives the whole model twice and sends on the gradients of the whole model, however many GPUs there are; only what it computes falls with "
         "their number. So gathers are kept inside a server (HSDP), or the model is cut in other ways as well.",
         pytorch="A mesh of two dimensions given to `fully_shard` makes it HSDP.",

@@ -8,8 +8,7 @@ from typing import Any
 
 from course_lib import memory
 from course_lib.exercises.ch08.cards.more import CAUSES
-from course_lib.judging import Judging, Params, describe
-from course_lib.judging.faults import Fault, verdict
+from course_lib.judging import Fault, Judging, Params, describe, verdict
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.sharding import gathered_peak
 

@@ -25,10 +25,9 @@ from course_lib.exercises.ch09.judges.regions import (
     traffic,
     whole_gradients,
 )
-from course_lib.judging import Judging, Params
-from course_lib.judging.faults import Fault, verdict
-from course_lib.judging.ranks import Meter
+from course_lib.judging import Fault, Judging, Params, verdict
 from course_lib.judging.tensors import coin_of
+from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Outcome, Verdict
 
 

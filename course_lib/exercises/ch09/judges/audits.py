@@ -2,7 +2,8 @@
 
 from course_lib import facts
 from course_lib.exercises.ch09.cards.audits import CAUSES, ITEMS
-from course_lib.judging.audits import Key, audit
+from course_lib.judging import Mistake
+from course_lib.judging.audit import Key, audit
 from course_lib.tensor_parallel.traffic import tp_bytes_per_layer, tp_calls_per_layer
 from course_lib.units import GB
 
@@ -19,77 +20,87 @@ _ALONE = 39e12  # FLOP/s of a single GPU, as the statement has it
 _ACHIEVED = float(facts.run("Megatron-LM 8.3B").flops_per_device) / _ALONE
 
 KEYS: dict[str, Key] = {
-    "tp-row-formula": Key(4.0, "needs only its part", {"as-printed": (8.0, "that is all of X. W₁ has how many rows?")}),
+    "tp-row-formula": Key(
+        4.0, "needs only its part", mistakes=(Mistake("as-printed", 8.0, "that is all of X. W₁ has how many rows?"),)
+    ),
     "tp-128-gb": Key(
         _BLOCK,
         "another scope",
-        {
-            "as-printed": (
+        mistakes=(
+            Mistake(
+                "as-printed",
                 _BATCH * _MODEL.hidden * 2 / GB,
                 "these are the activations of the whole batch; a tensor-parallel group has one replica's tokens.",
             ),
-            "one-tensor": (
+            Mistake(
+                "one-tensor",
                 _TENSOR,
                 "this is the tensor; a block all-reduces it more than once, and a ring sends almost twice its bytes.",
             ),
-            "four-tensors": (_CALLS * _TENSOR, "four tensors; a ring sends 2(t − 1)/t of each."),
-            "one-all-reduce": (_BLOCK / _CALLS, "this is one all-reduce; a block has more."),
-            "forward": (_BLOCK / 2, "this is the forward pass."),
-            "whole-batch": (_BLOCK * _REPLICAS, "this is for the whole batch; one replica has an N-th of its tokens."),
-        },
+            Mistake("four-tensors", _CALLS * _TENSOR, "four tensors; a ring sends 2(t − 1)/t of each."),
+            Mistake("one-all-reduce", _BLOCK / _CALLS, "this is one all-reduce; a block has more."),
+            Mistake("forward", _BLOCK / 2, "this is the forward pass."),
+            Mistake(
+                "whole-batch", _BLOCK * _REPLICAS, "this is for the whole batch; one replica has an N-th of its tokens."
+            ),
+        ),
     ),
     "tp-71-s": Key(
         _SECONDS,
         "another scope",
-        {
-            "as-printed": (71.7, "that is the printed number: whose bytes over whose links?"),
-            "both-ways": (_SECONDS / 2, "900 GB/s count both ways."),
-            "all-blocks": (_SECONDS * _STAGES, "this is for all blocks; a GPU has its stage's."),
-            "whole-batch": (
+        mistakes=(
+            Mistake("as-printed", 71.7, "that is the printed number: whose bytes over whose links?"),
+            Mistake("both-ways", _SECONDS / 2, "900 GB/s count both ways."),
+            Mistake("all-blocks", _SECONDS * _STAGES, "this is for all blocks; a GPU has its stage's."),
+            Mistake(
+                "whole-batch",
                 _SECONDS * _REPLICAS,
                 "this is for the whole batch; one replica has an N-th of its tokens.",
             ),
-        },
+        ),
     ),
     "tp-504-reduces": Key(
         float(_CALLS * _MODEL.layers * _MICRO),
         "missing factor",
-        {
-            "as-printed": (float(_CALLS * _MODEL.layers), "that is one micro-batch; how many are in a step?"),
-            "one-gpu": (
+        mistakes=(
+            Mistake("as-printed", float(_CALLS * _MODEL.layers), "that is one micro-batch; how many are in a step?"),
+            Mistake(
+                "one-gpu",
                 _CALLS * _MODEL.layers / _STAGES,
                 "that is what one stage does for one micro-batch; all blocks and a whole step are asked for.",
             ),
-        },
+        ),
     ),
     "tp-one-layer": Key(
         _LAYER,
         "reason does not hold",
-        {
-            "no-bytes": (_LAYER / 2, "these are numbers in billions; 16 bits are two bytes."),
-            "heads-alike": (
+        mistakes=(
+            Mistake("no-bytes", _LAYER / 2, "these are numbers in billions; 16 bits are two bytes."),
+            Mistake(
+                "heads-alike",
                 2 * (4 * _MODEL.hidden**2 + 3 * _MODEL.hidden * _MODEL.ffn) / GB,
                 "keys and values have fewer heads than queries.",
             ),
-            "whole-model": (_LAYER * _MODEL.layers, "these are all layers."),
-            "two-matrices": (_LAYER - 2 * _MODEL.hidden * _MODEL.ffn / GB, "a gated MLP has three matrices."),
-        },
+            Mistake("whole-model", _LAYER * _MODEL.layers, "these are all layers."),
+            Mistake("two-matrices", _LAYER - 2 * _MODEL.hidden * _MODEL.ffn / GB, "a gated MLP has three matrices."),
+        ),
     ),
     "tp-16-heads": Key(
         float(_MODEL.heads / _TP),
-        slips={"kv-heads": (float(_MODEL.kv_heads / _TP), "those are KV heads; query heads are asked for.")},
+        mistakes=(Mistake("kv-heads", float(_MODEL.kv_heads / _TP), "those are KV heads; query heads are asked for."),),
     ),
     "tp-four-reduces": Key(
-        float(_CALLS), slips={"one-pass": (_CALLS / 2, "that is one pass; forward and backward are asked for.")}
+        float(_CALLS),
+        mistakes=(Mistake("one-pass", _CALLS / 2, "that is one pass; forward and backward are asked for."),),
     ),
     "tp-8bsh": Key(
         2.0 * _CALLS,
-        slips={
-            "tensors": (float(_CALLS), "a ring sends almost twice the tensor."),
-            "bytes": (4.0 * _CALLS, "elements are asked for, not bytes."),
-        },
+        mistakes=(
+            Mistake("tensors", float(_CALLS), "a ring sends almost twice the tensor."),
+            Mistake("bytes", 4.0 * _CALLS, "elements are asked for, not bytes."),
+        ),
     ),
-    "tp-76-percent": Key(_ACHIEVED, slips={"percent": (100 * _ACHIEVED, "give a share, not per cent.")}),
+    "tp-76-percent": Key(_ACHIEVED, mistakes=(Mistake("percent", 100 * _ACHIEVED, "give a share, not per cent."),)),
 }
 
 

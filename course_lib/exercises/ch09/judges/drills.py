@@ -34,83 +34,91 @@ DRILLS: Mapping[str, DrillKey] = {
         answer=lambda p: p["ffn"] / p["tp"],
         rel=EXACT,
         how="`nn.Linear` holds (out, in), and a column cut shares outputs out: {{answer:int}} rows.",
-        slips=lambda p: [
-            Mistake("inputs", p["hidden"] / p["tp"], "That shares the inputs out: a row cut."),
-            Mistake("whole", p["hidden"], "That counts inputs; `weight` is (out, in)."),
-        ],
+        mistakes=(
+            Mistake("inputs", lambda p: p["hidden"] / p["tp"], "That shares the inputs out: a row cut."),
+            Mistake("whole", lambda p: p["hidden"], "That counts inputs; `weight` is (out, in)."),
+        ),
     ),
     "row-numbers": DrillKey(
         answer=lambda p: p["hidden"] * p["ffn"] / p["tp"] / 1e6,
         rel=5e-3,
         how="However it is cut, an N-th of the matrix: {{answer}} million.",
-        slips=lambda p: [
-            Mistake("whole", p["hidden"] * p["ffn"] / 1e6, "That is the whole matrix."),
-            Mistake("bytes", 2 * p["hidden"] * p["ffn"] / p["tp"] / 1e6, "Those are bytes of 16-bit numbers."),
-            Mistake("both", p["hidden"] * p["ffn"] / p["tp"] ** 2 / 1e6, "One dimension is cut, not both."),
-        ],
+        mistakes=(
+            Mistake("whole", lambda p: p["hidden"] * p["ffn"] / 1e6, "That is the whole matrix."),
+            Mistake(
+                "bytes", lambda p: 2 * p["hidden"] * p["ffn"] / p["tp"] / 1e6, "Those are bytes of 16-bit numbers."
+            ),
+            Mistake("both", lambda p: p["hidden"] * p["ffn"] / p["tp"] ** 2 / 1e6, "One dimension is cut, not both."),
+        ),
     ),
     "bias-times": DrillKey(
         answer=lambda p: p["y"] + (p["tp"] - 1) * p["bias"],
         rel=EXACT,
         how="The bias counts once from every rank: {{answer:int}}.",
-        slips=lambda p: [
-            Mistake("n-more", p["y"] + p["tp"] * p["bias"], "One of them belongs there."),
-            Mistake("all-n-times", p["y"] * p["tp"], "The products' parts add up to one product."),
-        ],
+        mistakes=(
+            Mistake("n-more", lambda p: p["y"] + p["tp"] * p["bias"], "One of them belongs there."),
+            Mistake("all-n-times", lambda p: p["y"] * p["tp"], "The products' parts add up to one product."),
+        ),
     ),
     "kv-copies": DrillKey(
         answer=lambda p: max(1, p["tp"] // p["kv_heads"]),
         rel=EXACT,
         how="Ranks over KV heads, one at least: {{answer:int}}.",
-        slips=lambda p: [
-            Mistake("heads", p["heads"] / p["tp"], "Those are query heads on a rank."),
-            Mistake("group", p["heads"] / p["kv_heads"], "That is how many query heads share a KV head."),
-        ],
+        mistakes=(
+            Mistake("heads", lambda p: p["heads"] / p["tp"], "Those are query heads on a rank."),
+            Mistake("group", lambda p: p["heads"] / p["kv_heads"], "That is how many query heads share a KV head."),
+        ),
     ),
     "layer-reduces": DrillKey(
         answer=lambda p: _CALLS * p["layers"] * p["micro"],
         rel=EXACT,
         how="Two forward and two backward, per layer and micro-batch: {{answer:int}}.",
-        slips=lambda p: [
-            Mistake("one-micro-batch", _CALLS * p["layers"], "That is one micro-batch."),
-            Mistake("forward", _CALLS // 2 * p["layers"] * p["micro"], "The backward pass has as many."),
-        ],
+        mistakes=(
+            Mistake("one-micro-batch", lambda p: _CALLS * p["layers"], "That is one micro-batch."),
+            Mistake("forward", lambda p: _CALLS // 2 * p["layers"] * p["micro"], "The backward pass has as many."),
+        ),
     ),
     "layer-bytes": DrillKey(
         answer=_bytes,
         how="Four all-reduces, each 2(t − 1)/t of tokens × hidden × 2 bytes: {{answer}} GB.",
-        slips=lambda p: [
-            Mistake("forward", _bytes(p) / 2, "The backward pass sends as much."),
-            Mistake("one", _bytes(p) / 4, "That is one all-reduce; a layer has four."),
-            Mistake("tensors", 4 * p["tokens"] * p["hidden"] * 2 / GB, "A ring sends 2(t − 1)/t of each tensor."),
-        ],
+        mistakes=(
+            Mistake("forward", lambda p: _bytes(p) / 2, "The backward pass sends as much."),
+            Mistake("one", lambda p: _bytes(p) / 4, "That is one all-reduce; a layer has four."),
+            Mistake(
+                "tensors", lambda p: 4 * p["tokens"] * p["hidden"] * 2 / GB, "A ring sends 2(t − 1)/t of each tensor."
+            ),
+        ),
     ),
     "layer-ms": DrillKey(
         answer=lambda p: p["nbytes"] / p["bandwidth"] / MS,
         how="Bytes over bandwidth: {{answer}} ms.",
-        slips=lambda p: [
-            Mistake("seconds", p["nbytes"] / p["bandwidth"], "That is in seconds."),
-            Mistake("both-ways", p["nbytes"] / p["bandwidth"] / MS / 2, "One way is what counts: it is given one way."),
-        ],
+        mistakes=(
+            Mistake("seconds", lambda p: p["nbytes"] / p["bandwidth"], "That is in seconds."),
+            Mistake(
+                "both-ways",
+                lambda p: p["nbytes"] / p["bandwidth"] / MS / 2,
+                "One way is what counts: it is given one way.",
+            ),
+        ),
     ),
     "loss-ratio": DrillKey(
         answer=_ratio,
         how="V(t − 1)/t over 3 · 2(t − 1)/t, which is V/6: {{answer:int}}.",
-        slips=lambda p: [
-            Mistake("no-two", 2 * _ratio(p), "An all-reduce sends twice (t − 1)/t of what it sums."),
-            Mistake("whole", p["vocab"], "Three numbers go, through an all-reduce."),
-        ],
+        mistakes=(
+            Mistake("no-two", lambda p: 2 * _ratio(p), "An all-reduce sends twice (t − 1)/t of what it sums."),
+            Mistake("whole", lambda p: p["vocab"], "Three numbers go, through an all-reduce."),
+        ),
     ),
     "recomputed": DrillKey(
         answer=_grown,
         rel=EXACT,
         how="Six all-reduces for four: {{answer}}.",
-        slips=lambda p: [Mistake("doubled", 2.0, "The backward pass's own two run once.")],
+        mistakes=(Mistake("doubled", 2.0, "The backward pass's own two run once."),),
     ),
     "odd-vocab": DrillKey(
         answer=_last,
         rel=EXACT,
         how="The first V mod t blocks are one longer; the last has ⌊V/t⌋ = {{answer:int}}.",
-        slips=lambda p: [Mistake("longest", _last(p) + 1, "The longer blocks come first.")],
+        mistakes=(Mistake("longest", lambda p: _last(p) + 1, "The longer blocks come first."),),
     ),
 }

@@ -26,10 +26,9 @@ from course_lib.exercises.ch09.judges.regions import (
     traffic,
 )
 from course_lib.exercises.ch09.probes import MEASURED, WEIGHED
-from course_lib.judging import Judging, Params, Weighed, is_number
-from course_lib.judging.faults import Fault, verdict
-from course_lib.judging.ranks import Meter, judged
+from course_lib.judging import Fault, Judging, Params, Weighed, is_number, judged, verdict
 from course_lib.judging.tensors import coin_of
+from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Outcome, Verdict
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from course_lib.cluster import Topology
 from course_lib.exercises.ch09.judges.regions import case_of, normal, results, ring_most, tensor_fault, touched, traffic
-from course_lib.judging import Judging, Params, describe
-from course_lib.judging.faults import Fault, verdict
-from course_lib.judging.ranks import LATE, STREAM_LATE, Meter, first, judged
+from course_lib.judging import Fault, Judging, Params, describe, first, judged, verdict
+from course_lib.judging.ranks import LATE, STREAM_LATE
 from course_lib.judging.tensors import coin_of
+from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Outcome, Verdict
 
 FORM = ("got", "products", "touched")

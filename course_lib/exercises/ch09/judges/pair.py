@@ -9,10 +9,9 @@ from torch import Tensor
 
 from course_lib.exercises.ch09.judges.regions import case_of, normal, results, ring_most, tensor_fault, traffic
 from course_lib.exercises.ch09.probes import FORWARD, TURNED
-from course_lib.judging import Judging, Params
-from course_lib.judging.faults import Fault, verdict
-from course_lib.judging.ranks import Meter, judged
+from course_lib.judging import Fault, Judging, Params, judged, verdict
 from course_lib.judging.tensors import coin_of
+from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Outcome, Verdict
 
 COPY, SUM = 0, 1

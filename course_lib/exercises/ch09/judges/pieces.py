@@ -9,8 +9,7 @@ from torch import Tensor
 
 from course_lib.exercises.ch09.judges.regions import tensor_fault, unread
 from course_lib.exercises.ch09.probes import REFUSED, WEIGHED, factors
-from course_lib.judging import Judging, Params, Weighed, describe, is_number
-from course_lib.judging.faults import Fault, verdict
+from course_lib.judging import Fault, Judging, Params, Weighed, describe, is_number, verdict
 from course_lib.judging.tensors import coin_of, same
 from course_lib.records import Case, Outcome, Verdict
 

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from course_lib.exercises.ch09.judges.regions import unread
 from course_lib.exercises.probes import NOT_ANSWERED
-from course_lib.judging import Judging, Params, describe
-from course_lib.judging.faults import Fault, verdict
+from course_lib.judging import Fault, Judging, Params, describe, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 # --- the plan

@@ -11,9 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.judging import describe
-from course_lib.judging.faults import Fault, verdict
-from course_lib.judging.ranks import Meter
+from course_lib.judging import Fault, describe, verdict
+from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Verdict
 
 CLOSE = {

@@ -25,9 +25,7 @@ from course_lib.exercises.ch09.judges.regions import (
     traffic,
     whole_gradients,
 )
-from course_lib.judging import Judging, Params
-from course_lib.judging.faults import Fault, verdict
-from course_lib.judging.ranks import judged
+from course_lib.judging import Fault, Judging, Params, judged, verdict
 from course_lib.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 

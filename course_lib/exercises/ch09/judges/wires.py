@@ -7,10 +7,19 @@ from typing import Any
 from course_lib import facts
 from course_lib.exercises.ch09.judges.regions import unread
 from course_lib.exercises.probes import NOT_ANSWERED
-from course_lib.judging import Judging, Mistake, Params, describe, is_number, near, number_verdict
+from course_lib.judging import (
+    Fault,
+    Judging,
+    Mistake,
+    Params,
+    describe,
+    is_number,
+    near,
+    number_verdict,
+    prediction,
+    verdict,
+)
 from course_lib.judging.draws import plain
-from course_lib.judging.faults import Fault, verdict
-from course_lib.judging.intervals import interval_verdicts
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.tensor_parallel.traffic import tp_calls_per_layer, tp_cost_per_layer
 from course_lib.units import GB, TFLOP, bytes_text, duration_text
@@ -256,10 +265,8 @@ def _largest_fault(
 
 
 WIRES = {
-    "predict-tp-time": Judging(
-        shares={"values:interval": 1.0},
-        cases=lambda params, rng: [Case(name="your interval", part="interval")],
-        verdicts=interval_verdicts,
+    "predict-tp-time": prediction(
+        unit="seconds",
         why="Every layer sends a tensor of activations four times, almost twice each time, and no product can go on before it has come: over the network that "
         "alone takes longer than the products it was cut for.",
         pytorch="`init_device_mesh` puts the tensor-parallel axis last, so that neighbours share a server.",

@@ -2,7 +2,8 @@
 
 from course_lib import facts
 from course_lib.exercises.ch10.cards.audits import CAUSES, ITEMS
-from course_lib.judging.audits import Key, audit
+from course_lib.judging import Mistake
+from course_lib.judging.audit import Key, audit
 from course_lib.schedules import gpipe, interleaved, one_f_one_b, peak_activations
 from course_lib.timeline import Durations, play
 
@@ -27,73 +28,81 @@ _SQRT = float(facts.claim("recompute-sqrt-stage").value)
 KEYS: dict[str, Key] = {
     "bubble-4-8": Key(
         _SMALL,
-        slips={
-            "over-work": (3 / 8, "this is idle time over working time; the brackets name another whole."),
-            "off-by-one": (4 / 12, "a rank waits p − 1 slots, not p."),
-        },
+        mistakes=(
+            Mistake("over-work", 3 / 8, "this is idle time over working time; the brackets name another whole."),
+            Mistake("off-by-one", 4 / 12, "a rank waits p − 1 slots, not p."),
+        ),
     ),
     "bubble-16-64": Key(
         _LARGE,
-        slips={
-            "over-work": (15 / 64, "this is idle time over working time; the brackets name another whole."),
-            "off-by-one": (16 / 80, "a rank waits p − 1 slots, not p."),
-        },
+        mistakes=(
+            Mistake("over-work", 15 / 64, "this is idle time over working time; the brackets name another whole."),
+            Mistake("off-by-one", 16 / 80, "a rank waits p − 1 slots, not p."),
+        ),
     ),
     "interleaved-bubble": Key(
         _LOOPED,
-        slips={
-            "one-chunk": (7 / 32, "this is with one stage a device."),
-            "of-all": (3.5 / 35.5, "this is a share of all time; the brackets name working time."),
-        },
+        mistakes=(
+            Mistake("one-chunk", 7 / 32, "this is with one stage a device."),
+            Mistake("of-all", 3.5 / 35.5, "this is a share of all time; the brackets name working time."),
+        ),
     ),
     "recompute-forwards": Key(
         1.0,
         "another whole",
-        {
-            "as-printed": (
+        mistakes=(
+            Mistake(
+                "as-printed",
                 _LONGER,
                 "that is what the step takes longer. How many forwards are done, and how many were done before?",
             ),
-            "percent": (100.0, "these are per cent; a fraction of 1 is asked for."),
-            "times": (2.0, "that is all forwards; how many of them are done *more*?"),
-        },
+            Mistake("percent", 100.0, "these are per cent; a fraction of 1 is asked for."),
+            Mistake("times", 2.0, "that is all forwards; how many of them are done *more*?"),
+        ),
     ),
     "recompute-sqrt-stage": Key(
         _INPUTS,
         "another recipe",
-        {
-            "as-printed": (
+        mistakes=(
+            Mistake(
+                "as-printed",
                 _SQRT,
                 "that is what was printed. Count the layers of a stage, and the micro-batches it holds.",
             ),
-            "one-micro-batch": (
+            Mistake(
+                "one-micro-batch",
                 _LAYERS / _STAGES,
                 "this is one micro-batch's; how many are between forward and backward?",
             ),
-            "gpipe": (_ALL_FIRST * _LAYERS, "these are GPipe's; 1F1B holds fewer."),
-        },
+            Mistake("gpipe", _ALL_FIRST * _LAYERS, "these are GPipe's; 1F1B holds fewer."),
+        ),
     ),
     "accumulation-gradients": Key(
         1.0,
         "one copy anyway",
-        {
-            "as-printed": (
+        mistakes=(
+            Mistake(
+                "as-printed",
                 1 / 16,
                 "that would be it if each micro-batch had its own sixteenth of the buffer. What shape has a gradient?",
             ),
-            "one-each": (16.0, "they are added up as they come, not kept side by side."),
-        },
+            Mistake("one-each", 16.0, "they are added up as they come, not kept side by side."),
+        ),
     ),
     "pipeline-activations": Key(
         _FIRST,
         "more in flight",
-        {
-            "as-printed": (1 / _STAGES, "that is one micro-batch's. How many does the first stage hold at once?"),
-            "whole-model": (float(_STAGES), "each of them only through a sixteenth of the layers."),
-            "gpipe": (_ALL_FIRST, "that is GPipe's; 1F1B holds fewer."),
-        },
+        mistakes=(
+            Mistake(
+                "as-printed", 1 / _STAGES, "that is one micro-batch's. How many does the first stage hold at once?"
+            ),
+            Mistake("whole-model", float(_STAGES), "each of them only through a sixteenth of the layers."),
+            Mistake("gpipe", _ALL_FIRST, "that is GPipe's; 1F1B holds fewer."),
+        ),
     ),
-    "interleaved-layers": Key(10.0, "layers left over", {"as-printed": (20.0, "count them: 1 to 5, and 21 to 25.")}),
+    "interleaved-layers": Key(
+        10.0, "layers left over", mistakes=(Mistake("as-printed", 20.0, "count them: 1 to 5, and 21 to 25."),)
+    ),
 }
 
 

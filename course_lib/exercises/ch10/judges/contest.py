@@ -6,8 +6,7 @@ import random
 from collections.abc import Mapping
 
 from course_lib.exercises.ch10.judges.rows import judged, not_runnable, schedule_from
-from course_lib.judging import Judging, Params
-from course_lib.judging.faults import Fault, verdict
+from course_lib.judging import Fault, Judging, Params, verdict
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.schedules import Schedule, looped, peak_activations
 from course_lib.timeline import Durations, play

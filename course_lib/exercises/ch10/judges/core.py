@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises.ch10.judges.rows import judged, not_runnable, schedule_from
-from course_lib.judging import Judging, Mistake, Params, describe, is_number, number_verdict
-from course_lib.judging.faults import Fault, verdict
+from course_lib.judging import Fault, Judging, Mistake, Params, describe, is_number, number_verdict, prediction, verdict
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.schedules import Schedule, peak_activations
 from course_lib.timeline import Durations, play
@@ -128,18 +127,6 @@ def _fewest_fault(convention: str, case: Case, got: Any, p: int, most: float) ->
 def idle_days(params: Params) -> float:
     """GPU-days lost to the bubble."""
     return params["gpus"] * params["days"] * share("all", params["stages"], params["microbatches"])
-
-
-def _idle_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    pair = outcome.value
-    ok = (
-        type(pair) in (list, tuple)
-        and len(pair) == 2
-        and all(map(is_number, pair))
-        and 0 < pair[0] <= pair[1] <= 4 * pair[0]
-    )
-    told = f"Give two positive numbers (low, high) in GPU-days, high at most four times low; got {describe(pair)}."
-    return [verdict("values", "commit", case, None if ok else ("no-interval", told))]
 
 
 # --- three generators
@@ -279,10 +266,8 @@ CORE: Mapping[str, Judging] = {
         "micro-batches for every stage but one.",
         pytorch="`n_microbatches` of `torch.distributed.pipelining`'s schedules is the number to choose.",
     ),
-    "predict-idle": Judging(
-        shares={"values:commit": 1.0},
-        cases=lambda params, rng: [Case(name="your interval", part="commit")],
-        verdicts=_idle_verdicts,
+    "predict-idle": prediction(
+        unit="GPU-days",
         truth=idle_days,
         reveal=lambda params: (
             f"{idle_days(params):,.0f} GPU-days: of {params['microbatches']} + {params['stages']} − 1 slots a rank is idle in "

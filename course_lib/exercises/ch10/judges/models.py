@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.ch10.judges.validator import Rows
-from course_lib.judging import describe
-from course_lib.judging.faults import Fault
+from course_lib.judging import Fault, describe
 from course_lib.judging.tensors import coin_of
 from course_lib.records import Case
 

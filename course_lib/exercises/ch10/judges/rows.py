@@ -6,8 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from course_lib.judging import describe
-from course_lib.judging.faults import Fault, verdict
+from course_lib.judging import Fault, describe, verdict
 from course_lib.records import Case, Verdict
 from course_lib.schedules import KINDS, Schedule, faults, looped, schedule_of
 

@@ -10,9 +10,9 @@ from typing import Any
 from course_lib.exercises.ch10.judges.models import SAMPLES, SECONDS, WIDTH, alike, drawn, gradients_fault, serial, told
 from course_lib.exercises.ch10.judges.rows import judged
 from course_lib.exercises.ch10.judges.validator import plain, shuffled, whole
-from course_lib.judging import Judging, Params, Weighed
-from course_lib.judging.faults import Fault
-from course_lib.judging.ranks import BUFFER, BUFFERS_LATE, LATE, STREAM, STREAM_LATE, Meter, ready_made
+from course_lib.judging import Fault, Judging, Params, Weighed
+from course_lib.judging.ranks import BUFFER, BUFFERS_LATE, LATE, STREAM, STREAM_LATE
+from course_lib.judging.traffic import Meter, ready_made
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.schedules import gpipe, interleaved, looped, naive, one_f_one_b, v_shaped, zb_v
 

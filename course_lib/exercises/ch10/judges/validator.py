@@ -6,8 +6,7 @@ import random
 
 from course_lib.exercises.ch10.cards.core import COMPLAINTS
 from course_lib.exercises.ch10.judges.rows import judged
-from course_lib.judging import Judging, Params, describe
-from course_lib.judging.faults import Fault
+from course_lib.judging import Fault, Judging, Params, describe
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.schedules import Schedule, gpipe, naive, one_f_one_b, peak_activations, schedule_of, zb_h1
 

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from course_lib.exercises.ch15.cards.faults import LABEL_WORDS
 from course_lib.exercises.probes import NOT_ANSWERED
-from course_lib.judging import Judging, Params, describe
-from course_lib.judging.faults import Fault, verdict
+from course_lib.judging import Fault, Judging, Params, describe, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 MARK = 1

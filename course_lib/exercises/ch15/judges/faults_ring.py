@@ -11,23 +11,10 @@ from torch import Tensor
 
 from course_lib.cluster import Topology
 from course_lib.exercises.ch15.faults_probes import VISIT
-from course_lib.judging import Judging, Params, describe
-from course_lib.judging.faults import Fault
-from course_lib.judging.ranks import (
-    STREAM,
-    UNKIND,
-    Meter,
-    PerRank,
-    first,
-    judged,
-    moved_early,
-    off_the_ring,
-    ready_made,
-    secret,
-    tensors,
-    too_few_bytes,
-)
+from course_lib.judging import Fault, Judging, Params, describe, first, judged
+from course_lib.judging.ranks import STREAM, UNKIND, PerRank, moved_early, secret, tensors
 from course_lib.judging.tensors import coin_of, nbytes, same
+from course_lib.judging.traffic import Meter, off_the_ring, ready_made, too_few_bytes
 from course_lib.records import Case, Outcome, Verdict
 
 

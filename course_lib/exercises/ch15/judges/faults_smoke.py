@@ -10,8 +10,7 @@ from course_lib.exercises.ch15.cards.faults import SMOKE_WORDS
 from course_lib.exercises.ch15.cards.faults_more import TRACE_WORDS
 from course_lib.exercises.ch15.judges import faults_edges as edges
 from course_lib.exercises.ch15.judges.faults_trainings import RESUMED, SEEDS, limit_of, planned, rate_of, shipped
-from course_lib.judging import Judging, Params, describe, is_number
-from course_lib.judging.faults import Fault, verdict
+from course_lib.judging import Fault, Judging, Params, describe, is_number, verdict
 from course_lib.judging.optional_columns import results, told
 from course_lib.records import Case, Outcome, Verdict
 

@@ -9,8 +9,7 @@ from statistics import median
 from typing import Any
 
 from course_lib.exercises.ch15.cards.faults_more import ZOO_WORDS
-from course_lib.judging import Judging, Params, describe
-from course_lib.judging.faults import Fault, verdict
+from course_lib.judging import Fault, Judging, Params, describe, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 TORCH, OLD = "2.13.0", "2.4.0"

@@ -2,7 +2,8 @@
 
 from course_lib import facts
 from course_lib.exercises.ch15.cards.links_audit import CAUSES, ITEMS
-from course_lib.judging.audits import Key, audit
+from course_lib.judging import Mistake
+from course_lib.judging.audit import Key, audit
 from course_lib.units import DAY, TFLOP
 
 A100, H100 = (float(facts.device(name).dense_flops) for name in ("A100 SXM 80GB", "H100 SXM"))
@@ -18,76 +19,81 @@ KEYS: dict[str, Key] = {
     "nanogpt-104-mfu": Key(
         104 * A100 / H100,
         "another chip's peak",
-        {
-            "as-printed": (104.0, "more than everything? Which device's peak stood below the line, and which ran?"),
-            "sparse": (52 * A100 / H100, "the dense peak counts: nothing in this model is sparse."),
-            "upside-down": (104 * H100 / A100, "the peaks are the wrong way round."),
-        },
+        mistakes=(
+            Mistake(
+                "as-printed", 104.0, "more than everything? Which device's peak stood below the line, and which ran?"
+            ),
+            Mistake("sparse", 52 * A100 / H100, "the dense peak counts: nothing in this model is sparse."),
+            Mistake("upside-down", 104 * H100 / A100, "the peaks are the wrong way round."),
+        ),
     ),
     "fms-24-mfu": Key(
         100 * _FMS / H100,
         "sparse peak",
-        {
-            "as-printed": (24.3, "1,979 TFLOP/s are printed on the data sheet; for which matrices?"),
-            "a100": (100 * _FMS / A100, "that is against an A100."),
-        },
+        mistakes=(
+            Mistake("as-printed", 24.3, "1,979 TFLOP/s are printed on the data sheet; for which matrices?"),
+            Mistake("a100", 100 * _FMS / A100, "that is against an A100."),
+        ),
     ),
     "megatron-52-of-peak": Key(
         100 * _MEGATRON / AGAIN / A100,
         "recomputation counted",
-        {
-            "as-printed": (
+        mistakes=(
+            Mistake(
+                "as-printed",
                 100 * _MEGATRON / A100,
                 "that is the share of the peak that the hardware worked; how much of it does the model need?",
             ),
-            "a-third-off": (
+            Mistake(
+                "a-third-off",
                 100 * _MEGATRON * 2 / 3 / A100,
                 "a second forward pass is a quarter of what was done: 2 of 8.",
             ),
-        },
+        ),
     ),
     "llama3-41-mfu": Key(
         100 * 400 * TFLOP / H100,
-        slips={
-            "sparse": (50 * 400 * TFLOP / H100, "that is against the sparse peak."),
-            "recomputed": (75 * 400 * TFLOP / H100, "nothing was computed again here."),
-        },
+        mistakes=(
+            Mistake("sparse", 50 * 400 * TFLOP / H100, "that is against the sparse peak."),
+            Mistake("recomputed", 75 * 400 * TFLOP / H100, "nothing was computed again here."),
+        ),
     ),
     "palm-46-mfu": Key(
         100 * _PALM / (6144 * TPU),
-        slips={
-            "one-chip": (100 * _PALM / TPU, "the tokens are those of all chips."),
-            "recomputed": (100 * _PALM / (6144 * TPU) * AGAIN, "what is computed again is not in an MFU."),
-        },
+        mistakes=(
+            Mistake("one-chip", 100 * _PALM / TPU, "the tokens are those of all chips."),
+            Mistake("recomputed", 100 * _PALM / (6144 * TPU) * AGAIN, "what is computed again is not in an MFU."),
+        ),
     ),
     "llama-21-days": Key(
         _LLAMA / 2048 / DAY,
-        slips={
-            "one-gpu": (_LLAMA / DAY, "that is one GPU's time."),
-            "hours": (_LLAMA / 2048 / 3600, "these are hours."),
-        },
+        mistakes=(
+            Mistake("one-gpu", _LLAMA / DAY, "that is one GPU's time."),
+            Mistake("hours", _LLAMA / 2048 / 3600, "these are hours."),
+        ),
     ),
     "llama3-faulty-gpus": Key(
         100 * 148 / 419,
         "not what its own rows say",
-        {
-            "as-printed": (30.1, "divide the two counts that stand beside it."),
-            "with-planned": (
+        mistakes=(
+            Mistake("as-printed", 30.1, "divide the two counts that stand beside it."),
+            Mistake(
+                "with-planned",
                 100 * 148 / 466,
                 "that is the share of all interruptions; the sentence says unexpected ones.",
             ),
-        },
+        ),
     ),
     "llama2-gpu-hours": Key(
         sum(_LLAMA2) / 1e6,
         "counts what is not asked",
-        {
-            "as-printed": (3.311616, "add up the models that the sentence names."),
-            "without-70b": ((sum(_LLAMA2) - _LLAMA2[2]) / 1e6, "the largest one is named, too."),
-        },
+        mistakes=(
+            Mistake("as-printed", 3.311616, "add up the models that the sentence names."),
+            Mistake("without-70b", (sum(_LLAMA2) - _LLAMA2[2]) / 1e6, "the largest one is named, too."),
+        ),
     ),
     "deepseek-dollars": Key(
-        2.788 * 2, slips={"pre-training": (2.664 * 2, "the hours given are those of all three stages.")}
+        2.788 * 2, mistakes=(Mistake("pre-training", 2.664 * 2, "the hours given are those of all three stages."),)
     ),
 }
 

@@ -10,8 +10,7 @@ from course_lib import facts
 from course_lib.collectives import bus_bandwidth
 from course_lib.exercises.ch15.cards.links_more import CAUSES
 from course_lib.facts import collectives as measured
-from course_lib.judging import Judging, Params, describe, is_number, near
-from course_lib.judging.faults import Fault, verdict
+from course_lib.judging import Fault, Judging, Params, describe, is_number, near, verdict
 from course_lib.judging.optional_columns import results, told, tuples
 from course_lib.records import Case, Outcome, Verdict
 

@@ -21,8 +21,7 @@ from course_lib.exercises.ch15.judges.links_rented import (
     run_of,
     values,
 )
-from course_lib.judging import Judging, Params, describe
-from course_lib.judging.faults import Fault, verdict
+from course_lib.judging import Fault, Judging, Params, describe, verdict
 from course_lib.judging.optional_columns import results, told, tuples
 from course_lib.records import Case, Outcome, Verdict
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from course_lib.exercises.ch15.cards.links import LEAST, REASONS, ROOF, SPREAD, WAITED
 from course_lib.exercises.ch15.links_work import as_run, peaks_of
-from course_lib.judging import Judging, Params, describe, is_number, near
-from course_lib.judging.faults import Fault, verdict
+from course_lib.judging import Fault, Judging, Params, describe, is_number, near, verdict
 from course_lib.judging.optional_columns import results, told
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.runs.reading import recorded, recorded_names

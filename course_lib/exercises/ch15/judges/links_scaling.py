@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from course_lib.facts import scaling
-from course_lib.judging import Judging, Params, describe, is_number, near
+from course_lib.judging import Fault, Judging, Params, describe, is_number, near, verdict
 from course_lib.judging.draws import plain
-from course_lib.judging.faults import Fault, verdict
 from course_lib.judging.optional_columns import results, told
 from course_lib.records import Case, Outcome, Verdict
 

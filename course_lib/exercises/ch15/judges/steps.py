@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.ch08.judges.state import interval_fault
 from course_lib.exercises.ch15.judges.steps_memory import PEAKS
 from course_lib.exercises.ch15.judges.steps_money import MONEY
 from course_lib.exercises.ch15.judges.steps_parts import PARTS
 from course_lib.exercises.ch15.judges.steps_traces import TRACES
-from course_lib.judging import Judging, Params
-from course_lib.judging.faults import verdict
-from course_lib.records import Case
+from course_lib.judging import Judging, Params, prediction
 from course_lib.runs.reading import recorded
 from course_lib.units import duration_text
 
@@ -32,12 +29,8 @@ def _reveal(params: Params) -> str:
 
 
 PREDICTED = {
-    "predict-real-step": Judging(
-        shares={"values:interval": 1.0},
-        cases=lambda params, rng: [Case(name="your interval", part="interval")],
-        verdicts=lambda params, case, outcome: [
-            verdict("values", "interval", case, interval_fault(outcome.value, "seconds"))
-        ],
+    "predict-real-step": prediction(
+        unit="seconds",
         why="A roof is not a forecast. Large matmuls alone give a floor; everything that is no matmul, waiting for the slowest process, calls of the library and sharing cores "
         "come on top, and on a small model they are the most of it. What a prediction is good for is the ratio: it says how much there is to explain.",
         pytorch="`torch.utils.flop_counter.FlopCounterMode` counts the FLOPs of a step; `torch.utils.benchmark.Timer` times it.",

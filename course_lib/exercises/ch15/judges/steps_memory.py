@@ -7,9 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from course_lib.exercises.ch15.judges.steps_rows import Parts, fault_of_parts
-from course_lib.judging import Judging, Params, describe
-from course_lib.judging.columns import Slip
-from course_lib.judging.faults import verdict
+from course_lib.judging import Judging, Mistake, Params, describe, verdict
 from course_lib.judging.optional_columns import Column, judge, results, told
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import bytes_text
@@ -47,8 +45,8 @@ def fullest(job: Job, change: Callable[[Job, int, Held], Mapping[str, float]] = 
     return max(held, key=lambda parts: sum(parts.values()))
 
 
-def _slip(name: str, change: Callable[[Job, int, Held], Mapping[str, float]], message: str) -> Slip:
-    return Slip(name, lambda job: fullest(job, change), message)
+def _slip(name: str, change: Callable[[Job, int, Held], Mapping[str, float]], message: str) -> Mistake:
+    return Mistake(name, lambda job: fullest(job, change), message)
 
 
 def _with(job: Job, **other: Any) -> Held:
@@ -67,7 +65,7 @@ FSDP = Parts(
         f"{len(job['units'])} units, {job['ranks']} ranks, width {job['width']}, {'resharded' if job['reshard'] else 'kept'}"
     ),
     slips=(
-        Slip(
+        Mistake(
             "most-of-each",
             lambda job: {name: max(one[name] for one in moments(job)) for name in during(job, 0)},
             "this is the most that this part ever has. The parts of **one** moment are asked for, that with the largest sum.",
@@ -112,12 +110,12 @@ FSDP = Parts(
             lambda job, u, one: {"gradients": WEIGHT * sum(job["units"][:u]) / job["ranks"]},
             "the backward begins with the last unit: those behind u are done.",
         ),
-        Slip(
+        Mistake(
             "not-kept",
             lambda job: None if job["reshard"] else _with(job, reshard=True),
             "without `reshard`, all units whose backward is to come are still whole.",
         ),
-        Slip(
+        Mistake(
             "kept",
             lambda job: _with(job, reshard=False) if job["reshard"] else None,
             "with `reshard`, only unit u and the next one in turn are whole.",
@@ -172,12 +170,12 @@ FSDP = Parts(
             lambda job, u, one: {"work": sum(job["work"])},
             "what a backward makes is dropped again: one unit's at a time.",
         ),
-        Slip(
+        Mistake(
             "always-the-last",
             lambda job: during(job, len(job["units"]) - 1),
             "this is when the last unit's backward runs; here another moment is fuller.",
         ),
-        Slip(
+        Mistake(
             "always-the-first",
             lambda job: during(job, 0),
             "this is when the first unit's backward runs; here another moment is fuller.",
@@ -300,8 +298,8 @@ def _named(found: Sequence[Any]) -> dict[str, Any]:
     return {f"stage {s}": value for s, value in enumerate(found)}
 
 
-def _wrongly(name: str, message: str, **how: Any) -> Slip:
-    return Slip(name, lambda job, schedule, count: _named(peaks(job, schedule, count, **how)), message)
+def _wrongly(name: str, message: str, **how: Any) -> Mistake:
+    return Mistake(name, lambda job, schedule, count: _named(peaks(job, schedule, count, **how)), message)
 
 
 def _inputs(job: Job, schedule: str, count: int) -> dict[str, float]:
@@ -319,12 +317,12 @@ STAGES = Parts(
     want=lambda *row: _named(peaks(*row)),
     words=lambda job, schedule, count: f"{schedule}, {len(job['state'])} stages, {count} micro-batches",
     slips=(
-        Slip(
+        Mistake(
             "gpipe-for-both",
             lambda job, schedule, count: _named(peaks(job, "gpipe", count)),
             "1F1B does not wait for all forwards: how many has this stage done when its first backward comes?",
         ),
-        Slip(
+        Mistake(
             "1f1b-for-both",
             lambda job, schedule, count: _named(peaks(job, "1f1b", count)),
             "GPipe holds all micro-batches on every stage.",
@@ -367,12 +365,12 @@ STAGES = Parts(
             back=False,
         ),
         _wrongly("work-forgotten", "what one backward makes and drops again is missing.", work=False),
-        Slip(
+        Mistake(
             "inputs-for-outputs",
             _inputs,
             "`boundary[s]` crosses **after** stage s; the input is among what its layers keep.",
         ),
-        Slip(
+        Mistake(
             "work-each",
             lambda job, schedule, count: _named(
                 [
@@ -408,24 +406,24 @@ MOST = Column(
     words=lambda job, schedule, memory: f"{schedule}, {len(job['state'])} stages, {bytes_text(memory)} each",
     none="1F1B holds no more than there are stages, so if that many fit, any number does: `None`",
     slips=(
-        Slip("one-more", lambda j, s, m: (most(j, s, m) or 0) + 1, "with these, some stage needs more than it has."),
-        Slip(
+        Mistake("one-more", lambda j, s, m: (most(j, s, m) or 0) + 1, "with these, some stage needs more than it has."),
+        Mistake(
             "one-less",
             lambda j, s, m: most(j, s, m) - 1 if most(j, s, m) else None,
             "one more fits; exactly full is enough.",
         ),
-        Slip(
+        Mistake(
             "first-stage-only",
             lambda j, s, m: most(j, s, m, lambda found: found[0]),
             "the first stage fits, another does not.",
         ),
-        Slip(
+        Mistake(
             "last-stage-only",
             lambda j, s, m: most(j, s, m, lambda found: found[-1]),
             "the last stage fits, another does not.",
         ),
-        Slip("as-gpipe", lambda j, s, m: most(j, "gpipe", m), "this is GPipe's number."),
-        Slip(
+        Mistake("as-gpipe", lambda j, s, m: most(j, "gpipe", m), "this is GPipe's number."),
+        Mistake(
             "mean-stage",
             lambda j, s, m: most(j, s, m, lambda found: sum(found) / len(found)),
             "the fullest stage decides, not their mean.",

@@ -8,9 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_lib.exercises.ch15.judges.steps_rows import Parts, fault_of_parts
-from course_lib.judging import Judging, Params
-from course_lib.judging.columns import Slip
-from course_lib.judging.faults import verdict
+from course_lib.judging import Judging, Mistake, Params, verdict
 from course_lib.judging.optional_columns import Column, judge, results, told
 from course_lib.records import Case, Outcome, Verdict
 
@@ -69,37 +67,39 @@ LEDGER = Parts(
         f"{len(stages)} stages, {gpus} GPUs at ${price:g}, stopped at {stop:g} min, billed by {increment:g}"
     ),
     slips=(
-        Slip("one-gpu", lambda *row: _scaled(row, 1 / row[2]), "this is one GPU's; all of them are billed."),
-        Slip("hours-for-minutes", lambda *row: _scaled(row, 60), "the price is of an hour, and stages are in minutes."),
-        Slip(
+        Mistake("one-gpu", lambda *row: _scaled(row, 1 / row[2]), "this is one GPU's; all of them are billed."),
+        Mistake(
+            "hours-for-minutes", lambda *row: _scaled(row, 60), "the price is of an hour, and stages are in minutes."
+        ),
+        Mistake(
             "cut-is-useful",
             _cut_is_useful,
             "a stage that the stop cut short is not done, whatever it would have become.",
         ),
-        Slip("uncut", _uncut, "after the stop nothing runs: count a stage until its end or the stop."),
-        Slip("failed-is-idle", _failed_is_idle, "a stage that failed did run, and its minutes are not idle."),
-        Slip("gaps-only", _gaps_only, "the minutes before the first stage and after the last one are idle, too."),
-        Slip(
+        Mistake("uncut", _uncut, "after the stop nothing runs: count a stage until its end or the stop."),
+        Mistake("failed-is-idle", _failed_is_idle, "a stage that failed did run, and its minutes are not idle."),
+        Mistake("gaps-only", _gaps_only, "the minutes before the first stage and after the last one are idle, too."),
+        Mistake(
             "not-rounded",
             lambda stages, stop, gpus, price, increment: {"total": gpus * price / 60 * stop, "rounding": 0.0},
             "an increment that was begun is billed in full.",
         ),
-        Slip(
+        Mistake(
             "rounded-down",
             lambda stages, stop, *bill: _billed(stop, *bill, stop // bill[2]),
             "an increment that was begun is billed in full: round up.",
         ),
-        Slip(
+        Mistake(
             "one-too-many",
             lambda stages, stop, *bill: _billed(stop, *bill, stop // bill[2] + 1),
             "the machine was stopped at the end of an increment, and no other one was begun.",
         ),
-        Slip(
+        Mistake(
             "rounding-is-idle",
             lambda *row: {"idle": ledger(*row)["idle"] + ledger(*row)["rounding"]},
             "idle is until the stop; what was billed beyond it is rounding.",
         ),
-        Slip(
+        Mistake(
             "everything",
             lambda *row: {"idle": ledger(*row)["total"] - ledger(*row)["useful"]},
             "this is all that was not useful.",
@@ -127,42 +127,42 @@ STOP = Column(
     rel=1e-6,
     none="even an order at minute 0 comes too late: `None`",
     slips=(
-        Slip(
+        Mistake(
             "not-rounded",
             lambda b, g, p, i, grace: b / (g * p / 60) - grace,
             "the last increment would be begun and billed in full, beyond the budget.",
         ),
-        Slip(
+        Mistake(
             "grace-forgotten",
             lambda b, g, p, i, grace: stop_by(b, g, p, i, 0),
             "until the machine is gone it is billed: order earlier.",
         ),
-        Slip(
+        Mistake(
             "not-rounded-nor-grace",
             lambda b, g, p, i, grace: b / (g * p / 60),
             "an increment is billed in full, and the machine goes only some minutes after the order.",
         ),
-        Slip(
+        Mistake(
             "rounded-up",
             lambda b, g, p, i, grace: (math.floor(b / (g * p / 60 * i) + SURE) + 1) * i - grace,
             "this is one increment more than the budget pays for.",
         ),
-        Slip(
+        Mistake(
             "one-less",
             lambda b, g, p, i, grace: (math.floor(b / (g * p / 60 * i) + SURE) - 1) * i - grace,
             "exactly the budget is allowed: one increment more is paid for.",
         ),
-        Slip(
+        Mistake(
             "grace-first",
             lambda b, g, p, i, grace: math.floor((b / (g * p / 60) - grace) / i + SURE) * i,
             "it is the end that must lie within what is billed: take the grace off the last whole increment.",
         ),
-        Slip(
+        Mistake(
             "grace-added",
             lambda b, g, p, i, grace: (stop_by(b, g, p, i, 0) or 0) + grace,
             "the grace comes after the order: take it off.",
         ),
-        Slip("one-gpu", lambda b, g, p, i, grace: stop_by(b, 1, p, i, grace), "all GPUs are billed."),
+        Mistake("one-gpu", lambda b, g, p, i, grace: stop_by(b, 1, p, i, grace), "all GPUs are billed."),
     ),
 )
 

@@ -9,10 +9,8 @@ from typing import Any
 
 from course_lib.exercises.ch15.judges.steps_rows import Parts, fault_of_parts
 from course_lib.exercises.ch15.steps_runs import parted
-from course_lib.judging import Judging, Params, describe
-from course_lib.judging.columns import Slip
+from course_lib.judging import Fault, Judging, Mistake, Params, describe, verdict
 from course_lib.judging.draws import plain
-from course_lib.judging.faults import Fault, verdict
 from course_lib.judging.optional_columns import Column, judge, results, told, tuples
 from course_lib.records import Case, Outcome, Verdict
 
@@ -66,33 +64,33 @@ WHERE = Parts(
     want=where_it_goes,
     words=lambda rows, warm_up, every: f"{len(rows)} steps, {warm_up} of warm-up, a checkpoint every {every}",
     slips=(
-        Slip(
+        Mistake(
             "warm-up-counted",
             lambda rows, warm_up, every: where_it_goes(rows, 0, every),
             "the steps of the warm-up were counted.",
         ),
-        Slip(
+        Mistake(
             "medians", _medians, "medians do not add up to the step, and leave out what is rare. Means are asked for."
         ),
-        Slip(
+        Mistake(
             "totals",
             lambda rows, warm_up, every: {
                 name: value * len(rows[warm_up:]) for name, value in where_it_goes(rows, warm_up, every).items()
             },
             "this is of all timed steps together; a step's is asked for.",
         ),
-        Slip(
+        Mistake(
             "checkpoint-not-shared-out",
             _checkpoint(lambda timed, every: fmean(saves(timed) or [0.0])),
             "that is a whole checkpoint; it is written every few steps.",
         ),
-        Slip(
+        Mistake(
             "checkpoint-by-chance",
             _checkpoint(lambda timed, every: sum(saves(timed)) / len(timed)),
             "how many checkpoints the log happens to hold decides here. One is shared out over `every` steps.",
         ),
-        Slip("checkpoint-in-other", _in_other, "the checkpoint is in here as well; it is a part of its own."),
-        Slip(
+        Mistake("checkpoint-in-other", _in_other, "the checkpoint is in here as well; it is a part of its own."),
+        Mistake(
             "only-where-present",
             _where_present,
             "a part that is not in a row took no time there; that row counts, too.",
@@ -137,28 +135,28 @@ HIDDEN = Parts(
     want=lambda *row: _share(hidden(*row)),
     words=lambda alone, measured: f"alone {dict(alone)}, measured {measured:g} s",
     slips=(
-        Slip(
+        Mistake(
             "of-the-longer",
             lambda alone, measured: _share(_held(_unheld(alone, measured, max))),
             "only the shorter of the two can be hidden: it is its share that is asked for.",
         ),
-        Slip(
+        Mistake(
             "of-communication",
             lambda alone, measured: _share(_held(_unheld(alone, measured, lambda compute, talk: talk))),
             "communication is the longer one here; what can hide is the shorter.",
         ),
-        Slip(
+        Mistake(
             "of-compute",
             lambda alone, measured: _share(_held(_unheld(alone, measured, lambda compute, talk: compute))),
             "computing is the longer one here; what can hide is the shorter.",
         ),
-        Slip("not-held", lambda *row: _share(_unheld(*row)), "a share lies between 0 and 1."),
-        Slip(
+        Mistake("not-held", lambda *row: _share(_unheld(*row)), "a share lies between 0 and 1."),
+        Mistake(
             "exposed",
             lambda alone, measured: _share(1 - hidden(alone, measured)),
             "that is the share that was not hidden.",
         ),
-        Slip(
+        Mistake(
             "rest-forgotten",
             lambda alone, measured: _share(_held(_unheld(alone, measured, rest=False))),
             "the other parts are missing: they take their time in both theories.",
@@ -172,27 +170,27 @@ WITHOUT = Column(
     want=lambda parts, tokens, name: tokens / (sum(parts.values()) - parts.get(name, 0.0)),
     words=lambda parts, tokens, name: f"{tokens:,} tokens without {name!r}",
     slips=(
-        Slip(
+        Mistake(
             "nothing-free",
             lambda parts, tokens, name: tokens / sum(parts.values()) if name in parts else None,
             "this is the step as it is.",
         ),
-        Slip(
+        Mistake(
             "part-alone",
             lambda parts, tokens, name: tokens / parts[name] if parts.get(name) else None,
             "this is as if the step had nothing but this part.",
         ),
-        Slip(
+        Mistake(
             "factor",
             lambda parts, tokens, name: sum(parts.values()) / (sum(parts.values()) - parts.get(name, 0.0)),
             "this is how many times faster; tokens per second are asked for.",
         ),
-        Slip(
+        Mistake(
             "seconds",
             lambda parts, tokens, name: sum(parts.values()) - parts.get(name, 0.0),
             "these are seconds of a step; tokens per second are asked for.",
         ),
-        Slip(
+        Mistake(
             "gained",
             lambda parts, tokens, name: (
                 tokens / (sum(parts.values()) - parts.get(name, 0.0)) - tokens / sum(parts.values())

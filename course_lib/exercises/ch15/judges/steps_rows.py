@@ -6,9 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from course_lib.judging import describe, is_number
-from course_lib.judging.columns import Slip
-from course_lib.judging.faults import Fault
+from course_lib.judging import Fault, Mistake, describe, is_number
 from course_lib.records import Case
 
 REL, FLOOR = 1e-6, 1e-9  # of a number, and of the largest one beside it: differences of large numbers are no rounder
@@ -22,7 +20,7 @@ class Parts:
     unit: str
     want: Callable[..., Mapping[Any, float]]
     words: Callable[..., str]
-    slips: Sequence[Slip] = ()
+    slips: Sequence[Mistake] = ()
     named: str = "a dictionary"  # what has to come back
     grain: float = 0.0  # how far off a number may be because it was rounded, in its unit
 
@@ -82,7 +80,7 @@ def _named(
     return "", f"{lead}got {describe(got[key])} {parts.unit}, {apart}."
 
 
-def _explains(slip: Slip, row: Sequence[Any], got: Mapping[Any, Any], want: Mapping[Any, float], key: Any) -> bool:
+def _explains(slip: Mistake, row: Sequence[Any], got: Mapping[Any, Any], want: Mapping[Any, float], key: Any) -> bool:
     value = slip.value(*row)
     return (
         value is not None
@@ -92,7 +90,7 @@ def _explains(slip: Slip, row: Sequence[Any], got: Mapping[Any, Any], want: Mapp
     )
 
 
-def _everywhere(parts: Parts, slip: Slip, table: Sequence[Any], found: Sequence[Any]) -> bool:
+def _everywhere(parts: Parts, slip: Mistake, table: Sequence[Any], found: Sequence[Any]) -> bool:
     """Whether every number of every row is what this wrong way gives."""
     for row, got in zip(table, found, strict=True):
         want = parts.want(*row)

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from course_lib.exercises.ch15.judges.steps_rows import Parts, fault_of_parts
 from course_lib.exercises.ch15.steps_runs import traces
-from course_lib.judging import Judging, Params
-from course_lib.judging.columns import Slip
-from course_lib.judging.faults import verdict
+from course_lib.judging import Judging, Mistake, Params, verdict
 from course_lib.judging.optional_columns import results, told
 from course_lib.records import Case, Outcome, Verdict
 
@@ -124,20 +122,20 @@ def asked(copies: str) -> Parts:
         want=lambda *row: step_times(*row, copies),
         words=lambda k, b, e: f"{len(k)} kernels between {b:g} s and {e:g} s",
         slips=(
-            Slip(name, lambda *row: step_times(*row, other), lead + words),
-            Slip(
+            Mistake(name, lambda *row: step_times(*row, other), lead + words),
+            Mistake(
                 "copies-compute",
                 lambda k, b, e: step_times(
                     [("compute" if kind == "copy" else kind, *rest) for kind, *rest in k], b, e, copies
                 ),
                 words,
             ),
-            Slip(
+            Mistake(
                 "wall-less-computing",
                 lambda *row: _wall_less(*row, talk),
                 "wall time less computing: when the GPU does nothing at all, it does not communicate.",
             ),
-            Slip(
+            Mistake(
                 "all-communication",
                 lambda k, b, e: {
                     "exposed": covered(of_kinds(k, talk), b, e),
@@ -145,40 +143,40 @@ def asked(copies: str) -> Parts:
                 },
                 "this is all communication, and some of it ran beside computing, some did not.",
             ),
-            Slip(
+            Mistake(
                 "kernels-summed",
                 lambda *row: _summed(*row, talk),
                 "kernels that run at once were added up: it is one GPU, and each moment counts once.",
             ),
-            Slip(
+            Mistake(
                 "one-by-one",
                 lambda *row: _one_by_one(*row, talk),
                 "where two kernels communicate at once, that moment counts twice here.",
             ),
-            Slip(
+            Mistake(
                 "pairs-summed",
                 lambda *row: _pairs(*row, talk),
                 "where several kernels overlap, each pair's overlap was counted: a moment is hidden once.",
             ),
-            Slip(
+            Mistake(
                 "not-cut", lambda *row: _not_cut(*row, copies), "what lies before `begin` or after `end` was counted."
             ),
-            Slip(
+            Mistake(
                 "left-out",
                 lambda *row: _left_out(*row, copies),
                 "a kernel that begins before `begin` or ends after `end` counts with what lies between.",
             ),
-            Slip(
+            Mistake(
                 "to-the-last-kernel",
                 lambda *row: _to_the_last(*row, copies),
                 "after its last kernel the GPU idles until `end`.",
             ),
-            Slip(
+            Mistake(
                 "milliseconds",
                 lambda *row: {name: 1e3 * value for name, value in step_times(*row, copies).items()},
                 "these are milliseconds; give seconds.",
             ),
-            Slip(
+            Mistake(
                 "end-forgotten",
                 lambda *row: _as_sorted(*row, talk),
                 "a kernel that lies inside an earlier one does not end that one.",

@@ -1,12 +1,12 @@
 """The judge of an audit. An error counts only beside a control left standing, and a control beside an error found."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from course_lib.exercises.audits import AS_PRINTED, NEAR, NEAR_TEXT, RIGHT, WRONG, Item
 from course_lib.judging import Judging, Params, describe, is_number, near
-from course_lib.judging.faults import Fault, verdict
+from course_lib.judging.mistakes import Fault, Mistake, matching, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 _SLIP = 0.02  # relative: of a number that names its mistake
@@ -14,11 +14,11 @@ _SLIP = 0.02  # relative: of a number that names its mistake
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The truth about one statement: the number in the unit asked for, the cause, and slips by name as (value, message)."""
+    """The truth about one statement: the number in the unit asked for, the cause, and the known mistakes."""
 
     number: float
     cause: str = AS_PRINTED
-    slips: Mapping[str, tuple[float, str]] = field(default_factory=dict)
+    mistakes: Sequence[Mistake] = ()
 
     @property
     def said(self) -> str:
@@ -100,9 +100,8 @@ def _word(given: Any, known: Sequence[str] | Mapping[str, str]) -> str | None:
 
 
 def _slip(item: Item, key: Key, number: float, lead: str) -> Fault:
-    for name, (value, message) in key.slips.items():
-        if near(number, value, _SLIP):
-            return name, lead + message
+    if known := matching(key.mistakes, (), lambda value: near(number, value, _SLIP), lead):
+        return known
     if item.scale != 1 and near(number, key.number * item.scale, NEAR):
         return "other-unit", f"{lead}your number is right but for its unit; asked for: {item.words}."
     return "other-number", f"{lead}your number is {number / key.number:.3g} times ours ({item.words})."

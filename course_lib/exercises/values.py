@@ -1,0 +1,54 @@
+"""Plain values that came back: whether one is a number, whether it is near another, and how a message shows it."""
+
+import math
+from typing import Any
+
+_SHOWN = 100  # letters, or items, of which a message shows the first
+
+
+def is_number(value: Any) -> bool:
+    """Whether this is exactly a finite int or float: no bool, no object that pretends."""
+    if type(value) is int:
+        return abs(value) < 1e300  # a larger one overflows as soon as it meets a float
+    return type(value) is float and math.isfinite(value)
+
+
+def near(got: Any, want: float, rel: float) -> bool:
+    """Whether `got` is a number within the relative tolerance of `want` (absolute below 1e-12)."""
+    return is_number(got) and math.isclose(got, want, rel_tol=rel, abs_tol=1e-12)
+
+
+def same_value(got: Any, want: float | None, rel: float) -> bool:
+    """Whether `got` is near `want`, or None where no number is right."""
+    return got is None if want is None else near(got, want, rel)
+
+
+def times(got: float, want: float) -> str:
+    """How far a number is off, as a factor in words."""
+    ratio = got / want if want else math.inf
+    return f"{ratio:,.3g} times the right value" if want and 1e-9 < abs(ratio) < 1e9 else "far from the right value"
+
+
+def describe(value: Any) -> str:
+    """A returned value in a few words, for messages."""
+    if is_number(value):
+        return f"{value:,.6g}"
+    try:
+        text = repr(value[:_SHOWN]) if isinstance(value, str | bytes) else str(_first(value, [_SHOWN]))
+    except ValueError:  # Python prints no integer of more than 4,300 digits
+        text = "with a number of thousands of digits"
+    return f"{type(value).__name__} {text[:60]}{'…' if len(text) > 60 else ''}"
+
+
+def _first(value: Any, left: list[int]) -> Any:
+    """The first items of nested lists, as many as are `left`: the rest is not shown, and may be millions."""
+    pairs = type(value) is dict
+    if not pairs and type(value) not in (list, tuple):
+        return value
+    kept: list[Any] = []
+    for each in value.items() if pairs else value:
+        if not left[0]:
+            break
+        left[0] -= 1
+        kept.append((each[0], _first(each[1], left)) if pairs else _first(each, left))
+    return type(value)(kept)

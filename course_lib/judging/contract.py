@@ -1,0 +1,96 @@
+"""The contract of an exercise: its cases, its oracle and the shares of its points. A worker cannot import this package."""
+
+import importlib
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
+
+from course_lib import exercises
+from course_lib.exercises import overlay
+from course_lib.judging.mistakes import Fault, verdict
+from course_lib.records import VERDICT_KINDS, Case, Outcome, Verdict, VerdictKind
+
+Params = Mapping[str, Any]
+Oracle = Callable[[Params, Case, Outcome], Sequence[Verdict]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """A case so large that the operating system's count of an answer's memory confirms what was measured inside the worker.
+
+    It runs only in a class, where answers are in processes of their own that can be watched from outside.
+    """
+
+    case: Case
+    warm: Case  # a small one of the same kind, run just before: what is loaded or kept once does not count
+    most: float  # bytes by which the answer's processes may grow
+    done: Callable[[Outcome], bool]  # whether the work was done: cheap to check, impossible to fake without the work
+    shares: tuple[str, ...] = ("cost:memory",)  # lost where the system disagrees
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judging:
+    """One exercise's judge. `shares` splits the points: "values:state" -> 0.5, "cost:bytes" -> 0.25, ... (sum 1)."""
+
+    shares: Mapping[str, float]
+    cases: Callable[[Params, random.Random], Sequence[Case]]  # visible ones first
+    verdicts: Oracle
+    why: str  # shown with the worked answer: why it is right
+    pytorch: str = ""  # where PyTorch does the same
+    reveal: Callable[[Params], str] | None = None  # the truth behind a prediction, shown after it
+    truth: Callable[[Params], float] | None = None  # the same as a number, for calibration
+    alike: Callable[[Params], Any] | None = None  # what is equal in all variants, such as which term decides
+    measured_by_worker: tuple[str, ...] = ()  # shares that rest on what the worker measured itself: at most 1/4
+    weighed: Callable[[Params, random.Random], Weighed] | None = None  # the case on which the system confirms them
+
+    def __post_init__(self) -> None:
+        if not math.isclose(sum(self.shares.values()), 1.0):
+            raise ValueError(f"Shares {dict(self.shares)} add up to {sum(self.shares.values())}; they must make 1.")
+        if odd := [key for key in self.shares if key.split(":")[0] not in VERDICT_KINDS or ":" not in key]:
+            raise ValueError(f"Share names {odd} are not of the form kind:part with kind in {VERDICT_KINDS}.")
+        if sum(self.shares[key] for key in self.measured_by_worker) > 0.25:
+            raise ValueError("More than a quarter of the points would rest on what the worker measures itself.")
+
+
+def judging(exercise: str) -> Judging:
+    """The judge of one exercise; where its card declares what is returned, that is checked first."""
+    if exercise in overlay.cards():
+        return _checked(overlay.cards()[exercise], overlay.judging(exercise))
+    return _of_the_course(exercise)
+
+
+@cache
+def _of_the_course(exercise: str) -> Judging:
+    card = exercises.card(exercise)
+    module = importlib.import_module(f"course_lib.exercises.ch{card.chapter}.judges")
+    return _checked(card, module.JUDGINGS[exercise])
+
+
+def _checked(card: exercises.Card, contract: Judging) -> Judging:
+    if card.returns is None:
+        return contract
+    return replace(contract, verdicts=partial(_judge, card.returns, contract))
+
+
+def _judge(returns: Any, contract: Judging, params: Params, case: Case, outcome: Outcome) -> Sequence[Verdict]:
+    """The oracle's verdicts, or those on a value that is not what the card says is returned."""
+    fault = returns.find(outcome.value, case.name, case)
+    return lost(case, contract.shares, fault) if fault else contract.verdicts(params, case, outcome)
+
+
+def lost(case: Case, shares: Mapping[str, float], fault: Fault, kind: VerdictKind | None = None) -> list[Verdict]:
+    """The verdicts of a case that gave nothing to judge: its own share is lost, or all of its kind where it names none."""
+    kind = kind or case.kind
+    parts = [key.split(":", 1)[1] for key in shares if key.startswith(f"{kind}:")]
+    if kind == case.kind and f"{kind}:{case.part}" in shares:
+        parts = [case.part]
+    return [verdict(kind, part, case, fault) for part in parts or [case.part]]
+
+
+def failed_run(case: Case, outcome: Outcome, shares: Mapping[str, float]) -> list[Verdict]:
+    """The verdicts of a case that gave no value; a deadlock costs the protocol where that is asked."""
+    deadlock = outcome.state == "deadlock" and any(key.startswith("protocol:") for key in shares)
+    return lost(case, shares, (outcome.state, outcome.error), "protocol" if deadlock else None)

@@ -1,0 +1,55 @@
+"""Mistakes by name: those that learners are known to make, and the verdicts that report what a judge found."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from course_lib.records import Case, Verdict, VerdictKind
+
+Fault = tuple[str, str]
+"""What is wrong with an answer: the mistake's name ("" where it has none) and the message for the learner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A known mistake: its name, the value it leads to, and what to tell a learner who returns that value.
+
+    `value` is a constant, a tensor, or a function of the case (a row's arguments, a rank, a drill's parameters); a function
+    returns None where the mistake does not apply.
+    """
+
+    name: str
+    value: Any
+    message: str
+
+    def on(self, *given: Any) -> Any:
+        """The value it leads to on these arguments."""
+        return self.value(*given) if callable(self.value) else self.value
+
+
+def matching(
+    mistakes: Iterable[Mistake], given: tuple[Any, ...], equal: Callable[[Any], bool], lead: str = ""
+) -> Fault | None:
+    """The first mistake whose value on the arguments `given` is `equal` to what came back; `lead` goes before its message."""
+    for mistake in mistakes:
+        value = mistake.on(*given)
+        if value is not None and equal(value):
+            return mistake.name, f"{lead}{mistake.message}"
+    return None
+
+
+def first(*faults: Fault | None) -> Fault | None:
+    """The first of several findings that is one."""
+    return next((fault for fault in faults if fault is not None), None)
+
+
+def verdict(kind: VerdictKind, part: str, case: Case, fault: Fault | None) -> Verdict:
+    """A verdict that holds without a fault, and otherwise fails with the fault's name and message."""
+    mistake, message = fault or ("", "")
+    return Verdict(kind=kind, part=part, ok=fault is None, mistake=mistake, message=message, case=case.name)
+
+
+def judged(case: Case, fault: Fault | None, *others: tuple[VerdictKind, str, Fault | None]) -> list[Verdict]:
+    """The verdict on a case's own question and, where that holds, those on `others`, each a (kind, part, fault)."""
+    found = [verdict(case.kind, case.part, case, fault)]
+    return found if fault else found + [verdict(kind, part, case, each) for kind, part, each in others]

@@ -21,27 +21,27 @@ def ring_seconds_interval():
     return 0.1, 10
 
 
-# %% wrong: the ends exchanged => values not-an-interval
+# %% wrong: the ends exchanged => values reversed
 def ring_seconds_interval():
     return 4, 2
 
 
-# %% wrong: a single number => values no-pair
+# %% wrong: a single number => values not-a-pair
 def ring_seconds_interval():
     return 2.8
 
 
-# %% wrong: not positive => values not-an-interval
+# %% wrong: not positive => values not-positive
 def ring_seconds_interval():
     return 0, 3
 
 
-# %% wrong: as text => values no-pair
+# %% wrong: as text => values not-numbers
 def ring_seconds_interval():
     return "2 s", "4 s"
 
 
-# %% wrong: not a number => values no-pair
+# %% wrong: not a number => values not-numbers
 def ring_seconds_interval():
     return float("nan"), float("nan")
 

@@ -23,27 +23,27 @@ def exposed_interval():
     return 0.01, 100.0
 
 
-# %% wrong: upside down => values not-an-interval
+# %% wrong: upside down => values reversed
 def exposed_interval():
     return 1.0, 0.5
 
 
-# %% wrong: nothing sticks out => values not-an-interval
+# %% wrong: nothing sticks out => values not-positive
 def exposed_interval():
     return 0.0, 0.0
 
 
-# %% wrong: one number => values no-pair
+# %% wrong: one number => values not-a-pair
 def exposed_interval():
     return 0.47
 
 
-# %% wrong: words => values no-pair
+# %% wrong: words => values not-numbers
 def exposed_interval():
     return "half a second", "a second"
 
 
-# %% wrong: infinity => values no-pair
+# %% wrong: infinity => values not-numbers
 def exposed_interval():
     return 1.0, float("inf")
 

@@ -14,26 +14,26 @@ def talking_interval():
     return seconds / 2, seconds * 2
 
 
-# %% wrong: too wide => values no-interval
+# %% wrong: too wide => values too-wide
 def talking_interval():
     return 1, 100
 
 
-# %% wrong: turned round => values no-interval
+# %% wrong: turned round => values reversed
 def talking_interval():
     return 60, 30
 
 
-# %% wrong: one number => values no-interval
+# %% wrong: one number => values not-a-pair
 def talking_interval():
     return 48.6
 
 
-# %% wrong: from zero => values no-interval
+# %% wrong: from zero => values not-positive
 def talking_interval():
     return 0, 50
 
 
-# %% wrong: words => values no-interval
+# %% wrong: words => values not-numbers
 def talking_interval():
     return "30 s", "90 s"

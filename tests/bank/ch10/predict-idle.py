@@ -13,27 +13,27 @@ def idle_interval():
     return [5e3, 6e3]
 
 
-# %% wrong: one number => values no-interval
+# %% wrong: one number => values not-a-pair
 def idle_interval():
     return 6000
 
 
-# %% wrong: upside down => values no-interval
+# %% wrong: upside down => values reversed
 def idle_interval():
     return 9000, 3000
 
 
-# %% wrong: too wide => values no-interval
+# %% wrong: too wide => values too-wide
 def idle_interval():
     return 100, 10000
 
 
-# %% wrong: from zero => values no-interval
+# %% wrong: from zero => values not-positive
 def idle_interval():
     return 0, 5000
 
 
-# %% wrong: None => values no-interval
+# %% wrong: None => values not-a-pair
 def idle_interval():
     return None
 

@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ from hypothesis import settings
 
 from course_lib.learner.environment import chromium
 from course_lib.learner.work import Folders
+from tests import slowest_parts
+from tests.rotation import CHAPTERS, Rotation, everything, rotation
 
 settings.register_profile("course", deadline=None)  # machines are shared: no test may depend on time
 settings.load_profile("course")
@@ -32,7 +36,76 @@ def postgres_programs() -> Path | None:
     return Path(path).resolve().parent if path else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+ROTATION = pytest.StashKey[Rotation]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("course")
+    group.addoption("--everything", action="store_true", help="leave no slow check to rotation")
+    group.addoption("--since", metavar="COMMIT", help="take what changed since this commit as changed")
+    group.addoption("--chapter", action="append", metavar="NN", choices=CHAPTERS, help="only the tests of this chapter")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(slowest_parts)
+    if handed := getattr(config, "workerinput", {}).get("rotation"):
+        config.stash[ROTATION] = Rotation(**handed)
+    elif config.option.everything or config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        config.stash[ROTATION] = everything("everything or single files were asked for")
+    elif config.option.chapter:
+        config.stash[ROTATION] = everything("only single chapters were asked for")
+    else:
+        config.stash[ROTATION] = rotation(config.option.since)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """xdist: every test process works with the rotation that the run began with."""
+    node.workerinput["rotation"] = node.config.stash[ROTATION].plain()
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    return config.stash[ROTATION].said()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that takes `rotating_chapter` runs once for each chapter of the rotation."""
+    if "rotating_chapter" in metafunc.fixturenames:
+        metafunc.parametrize("rotating_chapter", metafunc.config.stash[ROTATION].chapters)
+
+
+@pytest.fixture(scope="session")
+def the_rotation(pytestconfig: pytest.Config) -> Rotation:
+    """Which slow checks this run makes."""
+    return pytestconfig.stash[ROTATION]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Only the tests of the chapters that were asked for."""
+    if asked := set(config.option.chapter or ()):
+        of_them = [item for item in items if asked & chapters_of(item)]
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(of_them)])
+        items[:] = of_them
+    skip_where_programs_are_missing(items)
+
+
+def chapters_of(item: pytest.Item) -> set[str]:
+    """The chapters that a test is about: by the name of its file, or by a parameter (a number, a card, an exercise, a folder)."""
+    found = set(re.findall(r"ch(\d\d)", item.nodeid.split("::")[0]))
+    params = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    names = [getattr(value, "chapter", getattr(value, "exercise", value)) for value in params]
+    return found | {chapter_of_exercise().get(name, name[:2]) for name in names if isinstance(name, str)}
+
+
+@cache
+def chapter_of_exercise() -> dict[str, str]:
+    from course_lib import exercises
+
+    return {card.id: chapter for chapter in CHAPTERS for card in exercises.cards(chapter)}
+
+
+def skip_where_programs_are_missing(items: list[pytest.Item]) -> None:
     """Tests that need a browser or a database skip where there is none; a CI run then fails, see below."""
     missing = {"browser": (chromium(), NO_BROWSER), "postgres": (postgres_programs(), NO_POSTGRES)}
     for item in items:

@@ -282,6 +282,13 @@ def test_test_passes_pytests_flags_through(monkeypatch, capsys):
     assert len(calls) == 1
 
 
+def test_test_takes_chapters_by_their_numbers(monkeypatch, capsys):
+    calls = _called(monkeypatch, {})
+    run(capsys, "test", "06", "10", "-k", "15")
+    assert calls[0][-4:] == ["--chapter=06", "--chapter=10", "-k", "15"]
+    assert len(calls) == 1
+
+
 def test_test_prints_the_kill_matrix(monkeypatch, capsys):
     _called(monkeypatch, {})
     given(monkeypatch, "course_lib.exercises.killmatrix", main=lambda: 4)

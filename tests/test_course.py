@@ -338,12 +338,12 @@ def classroom(tmp_path_factory) -> Iterator[Classroom]:
         yield Classroom(root, NbGraderAPI(config=config), nursery)
 
 
-@each_chapter
-def test_plain_nbgrader_finds_the_contracts_points(chapter, classroom, monkeypatch):
+def test_plain_nbgrader_finds_the_contracts_points(rotating_chapter, classroom, monkeypatch):
     """Stock nbgrader, its own engine, on a right copy, one of right, half-right and wrong answers, and an untouched one."""
     from jupyter_client.provisioning import local_provisioner
     from nbgrader.api import Gradebook
 
+    chapter = rotating_chapter
     name, root, api = SOURCES[chapter].parent.name, classroom.root, classroom.api
     shutil.copytree(SOURCES[chapter].parent, root / "solutions" / name)
     students, wanted = hand_ins(chapter)

@@ -1,4 +1,9 @@
-"""Every shipped answer meets its fate: right ones full points, wrong ones the verdict meant for them, here and across the boundary."""
+"""Every shipped answer meets its fate: right ones full points, wrong ones the verdict meant for them.
+
+All of them are judged in this process. Those that the run's rotation names are judged in a worker of a class too, with the same result.
+"""
+
+from itertools import groupby
 
 import pytest
 
@@ -9,14 +14,14 @@ from course_lib.grading.judge import grade
 from course_lib.grading.remote import WorkerPlace, run_cell
 from course_lib.grading.seats import Workers
 
-ANSWERS = killmatrix.bank()
-CHAPTERS = sorted({exercises.card(answer.exercise).chapter for answer in ANSWERS})
+BANK = {exercise: list(answers) for exercise, answers in groupby(killmatrix.bank(), lambda each: each.exercise)}
 
 
 @pytest.fixture(scope="session")
-def warm():
+def warm(pytestconfig):
     """One warm process for all chapters, as `./course check --all` has it: each answer is judged in a fork of its own."""
-    with Workers(torch=True, chapters=CHAPTERS, imports=TRAINING, many=True) as workers:
+    chapters = pytestconfig.option.chapter or sorted({exercises.card(exercise).chapter for exercise in BANK})
+    with Workers(torch=True, chapters=chapters, imports=TRAINING, many=True) as workers:
         yield workers
 
 
@@ -24,26 +29,41 @@ def facts(report):
     return report.state, report.points, [(v.kind, v.part, v.ok, v.mistake) for v in report.verdicts]
 
 
-@pytest.mark.parametrize("answer", ANSWERS, ids=[f"{a.exercise}: {a.name}" for a in ANSWERS])
-def test_answer(answer, warm, tmp_path):
-    row = killmatrix.judge(answer)
-    assert row.ok, (
-        f"{answer.sort} answer {answer.name!r} meant {answer.expected} {answer.mistake}; got {row.got}: {row.message}"
-    )
-    card = exercises.card(answer.exercise)
-    with warm.seat(tmp_path) as seat:
-        assert run_cell(seat, answer.source).state == "answered"
+def in_a_worker(answer, workers, folder):
+    """The report on an answer that ran in a worker of a class."""
+    with workers.seat(folder) as seat:
+        assert run_cell(seat, answer.source).state == "answered", answer.name
         with WorkerPlace(seat) as place:
-            there = grade(card, place)
+            report = grade(exercises.card(answer.exercise), place)
             place.settle()
-    assert place.lost is None and (answer.races or facts(there) == facts(row.report)), (
-        "in a worker of a class it comes out otherwise"
-    )
-    assert not answer.races or not (there.passed or row.report.passed)
+    assert place.lost is None, answer.name
+    return report
+
+
+@pytest.mark.parametrize("exercise", BANK)
+def test_every_answer_to_an_exercise_meets_its_fate(exercise):
+    missed = [
+        f"{row.answer.sort} answer {row.answer.name!r} meant {row.answer.expected} {row.answer.mistake}; "
+        f"got {row.got}: {row.message}"
+        for row in map(killmatrix.judge, BANK[exercise])
+        if not row.ok
+    ]
+    assert not missed, "\n".join(missed)
+
+
+@pytest.mark.parametrize("exercise", BANK)
+def test_in_a_worker_of_a_class_an_answer_meets_the_same_fate(exercise, warm, the_rotation, tmp_path):
+    whole = exercises.card(exercise).chapter in the_rotation.crossing
+    for answer in BANK[exercise] if whole else the_rotation.sample(exercise, BANK[exercise]):
+        here, there = killmatrix.judge(answer).report, in_a_worker(answer, warm, tmp_path)
+        if answer.races:
+            assert not here.passed and not there.passed, answer.name
+        else:
+            assert facts(there) == facts(here), f"{answer.name!r} comes out otherwise in a worker"
 
 
 def test_an_answer_with_the_wrong_fate_fails_the_matrix(tmp_path, monkeypatch):
-    shipped = next(a for a in ANSWERS if a.sort == "right")
+    shipped = next(answer for answers in BANK.values() for answer in answers if answer.sort == "right")
     folder = tmp_path / "ch00"
     folder.mkdir()
     (folder / f"{shipped.exercise}.py").write_text(f"# %% wrong: in truth right => values -\n{shipped.source}\n")

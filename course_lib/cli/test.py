@@ -1,8 +1,10 @@
-"""`course test`: the whole suite, what CI runs."""
+"""`course test`: the test suite. CI runs it without arguments."""
 
 import os
+import re
 import subprocess
 import sys
+from itertools import takewhile
 from typing import Annotated
 
 import typer
@@ -10,7 +12,10 @@ import typer
 from course_lib.cli.words import examples, part
 
 EXAMPLES = examples(
-    "course test                              everything: tests on two processes, then ruff",
+    "course test                              what CI runs: tests in two processes, then the linter",
+    "course test 06                           the tests of chapter 06",
+    "course test --everything                 leave no slow check to a later run: before a release",
+    "course test --since v1.2                 count what changed since a commit as changed",
     "course test -k merge -x                  pytest's own flags pass through",
     "course test tests/test_memory.py         one file",
     "course test --kill-matrix                every wrong answer against its exercise, as a table",
@@ -23,9 +28,15 @@ def test(
         bool, typer.Option("--kill-matrix", help="Print which verdict rejects which wrong answer.")
     ] = False,
 ) -> None:
-    """Run the whole test suite and the linter.
+    """Run the test suite and the linter.
 
-    Installs the test tools on first use. Any flags or paths go to pytest; the linter then stays out of it.
+    Two slow checks rotate: a whole chapter under plain nbgrader or in a browser, and a shipped answer judged in a worker process.
+    They run for what changed since the branch left main (or since the commit given with --since) and for a share of the rest that
+    differs from commit to commit. The run begins by printing what it leaves to later runs; --everything leaves nothing.
+
+    Two digits name a chapter and come first. Any other flags or paths go to pytest. With any of them the linter does not run.
+
+    Installs the test tools on first use.
     """
     from course_lib.install import ROOT, add_group
 
@@ -33,30 +44,18 @@ def test(
     if kill_matrix:
         matrix = part("course_lib.exercises.killmatrix", "the kill matrix")
         raise typer.Exit(int(matrix.main() or 0))
-    flags = list(context.args)
+    chapters = list(takewhile(re.compile(r"\d\d").fullmatch, context.args))
+    flags = [*(f"--chapter={chapter}" for chapter in chapters), *context.args[len(chapters) :]]
     chosen = [flag for flag in flags if not flag.startswith("-") and os.path.exists(flag.split("::")[0])]
     workers = (
         []
         if any(flag.startswith(("-n", "--numprocesses", "--pdb", "-p")) for flag in flags)
         else ["-n", "2", "--dist", "worksteal"]  # chapters take minutes, most tests milliseconds
     )
-    environment = {"OMP_NUM_THREADS": "1", **os.environ}
-    folder = None if chosen else ROOT
+    pytest = ["pytest", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), *workers, *flags]
     tests = subprocess.call(
-        [
-            sys.executable,
-            "-P",
-            "-m",
-            "pytest",
-            "-c",
-            str(ROOT / "pyproject.toml"),
-            "--rootdir",
-            str(ROOT),
-            *workers,
-            *flags,
-        ],
-        cwd=folder,
-        env=environment,
+        [sys.executable, "-P", "-m", *pytest], cwd=None if chosen else ROOT, env={"OMP_NUM_THREADS": "1", **os.environ}
     )
-    lint = subprocess.call([sys.executable, "-P", "-m", "ruff", "check", "--quiet", "."], cwd=ROOT) if not flags else 0
+    whole = not flags or flags == ["--everything"]
+    lint = subprocess.call([sys.executable, "-P", "-m", "ruff", "check", "--quiet", "."], cwd=ROOT) if whole else 0
     raise typer.Exit(tests or lint)

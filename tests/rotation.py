@@ -1,0 +1,139 @@
+"""Which slow checks a test run makes, and which it leaves to later runs.
+
+Two checks are too slow to repeat in full for every change: a whole chapter under plain nbgrader or in a browser, and a shipped answer
+that crosses into a worker process. A default run makes them for the code that changed and for a rotating share of the rest. Naming
+test files, or `--everything`, makes them all.
+"""
+
+import random
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+CHAPTERS = tuple(sorted(path.name[:2] for path in (REPOSITORY / "solutions").glob("[0-9][0-9]_*")))
+MOST_CHAPTERS = 3  # run whole in a default run: about 40 s of CPU each
+SHARED = (  # code that takes part in judging every answer
+    "course_lib/grading/",
+    "course_lib/judging/",
+    "course_lib/cluster/",
+    "course_lib/records.py",
+    "requirements.lock",
+)
+OF_A_CHAPTER = re.compile(
+    r"^(?:solutions|notebooks|course_lib/exercises|course_lib/widgets|tests/bank)/(?:ch)?(\d\d)(?=[_/.])"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rotation:
+    """The share of the slow checks that one run makes. Every process of the run gets the same one."""
+
+    chapters: tuple[str, ...]  # run whole under plain nbgrader and in the browser
+    crossing: tuple[str, ...]  # chapters all of whose answers cross into a worker
+    seed: str  # of the sample of answers that cross in the other chapters
+    why: str  # one sentence for the log
+
+    def sample(self, exercise: str, answers: Sequence[Any]) -> list[Any]:
+        """The answers to an exercise that cross into a worker: one right, wrong and half-right, and one drawn from the rest."""
+        first = {answer.sort: answer for answer in reversed(answers)}
+        rest = [answer for answer in answers if answer not in first.values()]
+        return [*first.values(), *random.Random(f"{self.seed} {exercise}").sample(rest, min(1, len(rest)))]
+
+    def said(self) -> list[str]:
+        """What this run does and what it leaves to later runs, for the head of the log."""
+        left = [chapter for chapter in CHAPTERS if chapter not in self.chapters]
+        sampled = [chapter for chapter in CHAPTERS if chapter not in self.crossing]
+        if not left and not sampled:
+            return [f"rotation: nothing is left out ({self.why})"]
+        return [
+            f"rotation: {self.why}",
+            f"  under plain nbgrader and in the browser: {listed(self.chapters)}; left to later runs: {listed(left)}",
+            f"  every answer crosses into a worker: {listed(self.crossing)}; three of each exercise and a sample: {listed(sampled)}",
+            "  `./course test --everything` leaves nothing out",
+        ]
+
+    def plain(self) -> dict[str, Any]:
+        """Its fields, for another process: `Rotation(**fields)`."""
+        return asdict(self)
+
+
+def listed(chapters: Sequence[str]) -> str:
+    return ", ".join(chapters) if chapters else "none"
+
+
+def everything(why: str) -> Rotation:
+    """A rotation that leaves nothing out."""
+    return Rotation(chapters=CHAPTERS, crossing=CHAPTERS, seed="", why=why)
+
+
+def rotation(since: str | None = None) -> Rotation:
+    """The rotation for the changes since a commit; without one, since the branch left its upstream, or since the previous commit.
+
+    At most `MOST_CHAPTERS` chapters run whole, changed ones first. Where git cannot tell what changed, every answer crosses.
+    """
+    count, base = turn(), since or start_of_changes()
+    turning = CHAPTERS[count % len(CHAPTERS)]
+    if (paths := changed(base)) is None:
+        if since:
+            raise ValueError(f"git knows no commit {since!r}.")
+        ahead = [CHAPTERS[(count + step) % len(CHAPTERS)] for step in range(MOST_CHAPTERS)]
+        why = f"there is no history that tells what changed; it is the turn of chapter {turning}"
+        return Rotation(chapters=tuple(sorted(ahead)), crossing=CHAPTERS, seed=str(count), why=why)
+    touched = [chapter for chapter in CHAPTERS if chapter in {chapter_of(path) for path in paths}]
+    if any(path.startswith(SHARED) or is_shared_exercise_code(path) for path in paths):
+        crossing = CHAPTERS
+    else:
+        crossing = tuple(touched)
+    start = count % max(len(touched), 1)  # among many changed chapters, another commit begins with another one
+    whole = [turning, *(chapter for chapter in touched[start:] + touched[:start] if chapter != turning)][:MOST_CHAPTERS]
+    why = f"{len(paths)} files changed since {base}; it is the turn of chapter {turning}"
+    return Rotation(chapters=tuple(sorted(whole)), crossing=crossing, seed=str(count), why=why)
+
+
+def chapter_of(path: str) -> str | None:
+    """The chapter that a file belongs to, as in `course_lib/exercises/ch06/cards/rings.py`; None for code of no chapter."""
+    match = OF_A_CHAPTER.match(path)
+    return match[1] if match else None
+
+
+def is_shared_exercise_code(path: str) -> bool:
+    return path.startswith("course_lib/exercises/") and chapter_of(path) is None
+
+
+def git(*words: str) -> str | None:
+    """What git prints; None where git, the repository or what was asked for is missing."""
+    try:
+        done = subprocess.run(["git", "-C", str(REPOSITORY), *words], capture_output=True, text=True)
+    except FileNotFoundError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def turn() -> int:
+    """A number that grows by one with each commit, or with each day where the history is cut off."""
+    count = git("rev-list", "--count", "HEAD")
+    if count is None or git("rev-parse", "--is-shallow-repository") == "true":
+        return date.today().toordinal()
+    return int(count)
+
+
+def start_of_changes() -> str:
+    """Where the branch left its upstream or main; on these themselves the commit before, for a merge commit main's own."""
+    head = git("rev-parse", "HEAD")
+    for upstream in ("@{upstream}", "origin/HEAD", "main"):
+        base = git("merge-base", "HEAD", upstream)
+        if base and base != head:
+            return base[:12]
+    return "HEAD^"
+
+
+def changed(base: str) -> set[str] | None:
+    """Files that differ from a commit, with those that git does not track; None where that commit is not here."""
+    differ = git("diff", "--name-only", base, "--")
+    new = git("ls-files", "--others", "--exclude-standard")
+    return None if differ is None or new is None else set(f"{differ}\n{new}".split("\n")) - {""}

@@ -1,0 +1,61 @@
+"""A pytest plugin: what a run cost, by test file, and how much memory its processes came to use."""
+
+import os
+import resource
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+SHOWN = 10  # files
+_spent = 0.0  # CPU seconds of this process and of its children that have ended, at the last report
+_peaks: dict[str, int] = {}  # test process -> most bytes that it held in memory
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    """Each report says how much CPU time passed since the one before it, in seconds."""
+    global _spent
+    report = yield
+    times = os.times()
+    now = sum(times[:4])
+    report.cpu, _spent = now - _spent, now
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    if (worker := getattr(session.config, "workeroutput", None)) is not None:
+        worker["peak"] = peak
+    else:
+        _peaks["main"] = peak
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """xdist: a test process has ended."""
+    if (peak := getattr(node, "workeroutput", {}).get("peak")) is not None:
+        _peaks[node.gateway.id] = peak
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """The files that took longest."""
+    wall, cpu, tests = defaultdict(float), defaultdict(float), defaultdict(set)
+    for report in (report for reports in terminalreporter.stats.values() for report in reports):
+        if isinstance(report, pytest.TestReport):
+            part = report.nodeid.split("::")[0]
+            wall[part] += report.duration
+            cpu[part] += getattr(report, "cpu", 0.0)
+            tests[part].add(report.nodeid)
+    if len(wall) > 1:
+        terminalreporter.section(f"the {min(SHOWN, len(wall))} slowest parts")
+        for part in sorted(wall, key=wall.__getitem__, reverse=True)[:SHOWN]:
+            line = f"{wall[part]:7.1f} s, {cpu[part]:7.1f} s of CPU, {len(tests[part]):5} tests  {part}"
+            terminalreporter.write_line(line)
+        total = f"{sum(wall.values()):7.1f} s, {sum(cpu.values()):7.1f} s of CPU, {sum(map(len, tests.values())):5} tests  in all"
+        terminalreporter.write_line(total)
+    if wall:
+        said = ", ".join(f"{name} {peak / 1e9:.2f} GB" for name, peak in sorted(_peaks.items()))
+        terminalreporter.write_line(f"memory at its peak: {said}")

@@ -1,0 +1,100 @@
+"""Which slow checks a run makes: what a change brings with it, whose turn it is, and what happens without history."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tests import rotation
+from tests.rotation import CHAPTERS, MOST_CHAPTERS
+
+
+@pytest.fixture
+def files(monkeypatch):
+    """A function that makes these files the changed ones; None stands for a missing history."""
+
+    def change(*paths, known=True, count=0):
+        monkeypatch.setattr(rotation, "changed", lambda base: set(paths) if known else None)
+        monkeypatch.setattr(rotation, "start_of_changes", lambda: "abc")
+        monkeypatch.setattr(rotation, "turn", lambda: count)
+        return rotation.rotation()
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("path", "chapter"),
+    [
+        ("solutions/06_rings/06_rings.ipynb", "06"),
+        ("notebooks/10_pipelines/figures/one.svg", "10"),
+        ("course_lib/exercises/ch06/judges/rings.py", "06"),
+        ("course_lib/widgets/ch00_map.py", "00"),
+        ("course_lib/widgets/ch00.py", "00"),
+        ("tests/bank/ch06/ring-shift.py", "06"),
+        ("course_lib/widgets/explore.py", None),
+        ("course_lib/grading/judge.py", None),
+    ],
+)
+def test_a_file_belongs_to_a_chapter_by_its_path(path, chapter):
+    assert rotation.chapter_of(path) == chapter
+
+
+def test_a_changed_chapter_runs_whole_beside_the_one_whose_turn_it_is(files):
+    run = files("solutions/06_rings/06_rings.ipynb", "README.md", count=1)
+    assert run.chapters == tuple(sorted({CHAPTERS[1], "06"})) and run.crossing == ("06",)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "course_lib/grading/judge.py",
+        "course_lib/judging/ranks.py",
+        "course_lib/cluster/kernel.py",
+        "course_lib/exercises/probes.py",
+        "requirements.lock",
+    ],
+)
+def test_after_a_change_of_shared_judging_code_every_answer_crosses(path, files):
+    assert files(path).crossing == CHAPTERS
+
+
+def test_among_many_changed_chapters_a_bounded_number_runs_and_each_has_its_turn(files):
+    notebooks = [f"solutions/{chapter}_x/{chapter}_x.ipynb" for chapter in CHAPTERS]
+    runs = [files(*notebooks, count=count).chapters for count in range(len(CHAPTERS))]
+    assert all(len(chapters) == MOST_CHAPTERS for chapters in runs)
+    assert set().union(*runs) == set(CHAPTERS)
+    alone = {chapter for count in range(len(CHAPTERS)) for chapter in files(count=count).chapters}
+    assert alone == set(CHAPTERS), "without changes too"
+
+
+def test_without_history_every_answer_crosses_and_chapters_still_rotate(files):
+    runs = [files(known=False, count=count) for count in range(len(CHAPTERS))]
+    assert all(run.crossing == CHAPTERS and len(run.chapters) == MOST_CHAPTERS for run in runs)
+    assert set().union(*(run.chapters for run in runs)) == set(CHAPTERS)
+
+
+def test_a_commit_that_git_does_not_know_is_named(monkeypatch):
+    monkeypatch.setattr(rotation, "changed", lambda base: None)
+    with pytest.raises(ValueError, match="nonsense"):
+        rotation.rotation("nonsense")
+
+
+def test_the_sample_has_one_of_each_sort_and_differs_from_commit_to_commit(files):
+    answers = [SimpleNamespace(sort=sort, name=place) for place, sort in enumerate(["right", *["wrong"] * 9, "half"])]
+    drawn = [files(count=count).sample("an-exercise", answers) for count in range(40)]
+    assert all({answer.name for answer in sample} >= {0, 1, 10} and len(sample) == 4 for sample in drawn)
+    assert {answer.name for sample in drawn for answer in sample} == set(range(11)), "each has its turn"
+    assert files(count=7).sample("an-exercise", answers) == drawn[7], "the same for each process of a run"
+    assert files().sample("an-exercise", answers[:1]) == answers[:1]
+
+
+def test_what_is_left_to_later_runs_is_said(files):
+    said = "\n".join(files("course_lib/exercises/ch06/cards/rings.py").said())
+    assert "left to later runs" in said and "--everything" in said and CHAPTERS[-1] in said
+    assert "nothing is left out" in rotation.everything("asked for").said()[0]
+
+
+def test_the_changes_of_this_repository_can_be_read():
+    if rotation.git("rev-parse", "HEAD^"):
+        assert rotation.changed("HEAD^")
+    assert rotation.changed("no-such-commit") is None
+    assert rotation.turn() > 0

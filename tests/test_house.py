@@ -168,7 +168,8 @@ def test_a_missing_browser_is_one_line_for_a_person_and_a_failure_in_ci(tmp_path
     folder = tmp_path / "tests"
     folder.mkdir()
     (folder / "__init__.py").touch()
-    (folder / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text(encoding="utf-8"), encoding="utf-8")
+    for name in ("conftest.py", "rotation.py", "slowest_parts.py"):
+        (folder / name).write_text((ROOT / "tests" / name).read_text(encoding="utf-8"), encoding="utf-8")
     (folder / "test_small.py").write_text(SKIPPING, encoding="utf-8")
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text(encoding="utf-8"), encoding="utf-8")
     environment = {
@@ -177,7 +178,7 @@ def test_a_missing_browser_is_one_line_for_a_person_and_a_failure_in_ci(tmp_path
         "COURSE_NO_SKIP": variable,
         "PYTHONPATH": str(ROOT),
     }
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", processes]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", processes, "--everything"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == code, done.stdout + done.stderr
     assert done.stdout.count("no Chromium here") == 1

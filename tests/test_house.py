@@ -1,73 +1,18 @@
-"""The house: a module imports only from those above it, and the way in stays light."""
+"""The order of the library: a module imports only from the rooms above it, and starting stays light."""
 
-import ast
 import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from course_lib.benchmarks.architecture import EXCEPTIONS, ORDER, RANK, draw, imports, module_name, room_of, rooms
 from course_lib.install import ROOT
 
 LIBRARY = ROOT / "course_lib"
 
-ORDER = [
-    "install lazy",
-    "units facts records",
-    "memory compute walls roofline accounting precision optimizer",
-    "cluster",
-    "text transformer ledger collectives parity overlap data_parallel sharding tensor_parallel context_parallel expert_parallel",
-    "schedules timeline pipeline mesh planner faults checkpoint serving",
-    "runs",
-    "figures widgets",
-    "exercises",
-    "judging",
-    "judges",
-    "learner",
-    "notebook",
-    "grading",
-    "exercises.killmatrix",
-    "benchmarks",
-    "cli",
-    "__main__",
-]
-RANK = {name: rank for rank, line in enumerate(ORDER) for name in line.split()}
-
-EXCEPTIONS = {
-    ("cluster", "figures"),  # Run.show draws, when called
-    ("notebook", "grading"),  # a check asks the judge, when called: a student bundle has none
-    ("exercises", "judging"),  # a drill asks for its key, when called
-    ("", "notebook"),  # the learner's names, resolved on first use
-}
-
 HEAVY = ("torch", "matplotlib", "ipywidgets")
-
-
-def module_name(path: Path) -> str:
-    parts = list(path.relative_to(LIBRARY).with_suffix("").parts)
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def place(name: str) -> str:
-    """The entry of the order that a module belongs to: the longest that fits."""
-    parts = name.split(".")
-    if "judges" in parts:
-        return "judges"
-    candidates = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
-    return next((each for each in candidates if each in RANK), name)
-
-
-def imports(path: Path) -> set[str]:
-    """The modules of the course that a file imports, at the top or when called."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {each.name for each in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            found |= {f"{node.module}.{each.name}" for each in node.names}
-    return {each.removeprefix("course_lib.") for each in found if each.startswith("course_lib.")}
 
 
 MODULES = {module_name(path): path for path in sorted(LIBRARY.rglob("*.py"))}
@@ -75,17 +20,27 @@ MODULES = {module_name(path): path for path in sorted(LIBRARY.rglob("*.py"))}
 
 @pytest.mark.parametrize("name", list(MODULES), ids=lambda name: name or "course_lib")
 def test_a_module_imports_only_from_those_above_it(name):
-    own = place(name)
-    assert name == "" or own in RANK, f"{name} has no place in the order of the house"
-    for other in {place(each) for each in imports(MODULES[name])}:
+    own = room_of(name)
+    assert name == "" or own in RANK, f"{name} has no place in the order of the rooms"
+    for other in {room_of(each) for each in imports(MODULES[name])}:
         if other == own or other not in RANK or (own.split(".")[0], other) in EXCEPTIONS:
             continue
-        assert RANK[other] <= RANK.get(own, -1), f"{name} imports {other}, which stands below it"
+        assert RANK[other] <= RANK.get(own, -1), f"{name} imports {other}, a later room"
 
 
 def test_the_order_names_nothing_twice():
-    names = [name for line in ORDER for name in line.split()]
+    names = [name for _, rooms in ORDER for name in rooms.split()]
     assert len(names) == len(set(names))
+
+
+def test_the_picture_of_the_rooms_is_drawn_from_the_code(tmp_path):
+    picture = tmp_path / "rooms.svg"
+    draw(picture)
+    text = picture.read_text(encoding="utf-8")
+    missing = [name for name in rooms() if name.replace(".", "/") not in text]
+    assert not missing and picture.stat().st_size < 400_000
+    draw(tmp_path / "again.svg")
+    assert (tmp_path / "again.svg").read_bytes() == picture.read_bytes()
 
 
 def loaded(*modules: str) -> set[str]:

@@ -41,6 +41,10 @@ BENCHES = {  # name -> (module with main(arguments) -> exit code, what it measur
         "course_lib.benchmarks.grading",
         "the class grader against nbgrader's own on the same submissions; --crash 50 kills it",
     ),
+    "architecture": (
+        "course_lib.benchmarks.architecture",
+        "lines, modules and imports of each part of the library; draws docs/architecture.svg",
+    ),
     "pipeline": (
         "course_lib.benchmarks.pipeline",
         "pipeline schedules: speed of the timeline, torch's orders, published bubbles, two processes",
@@ -57,7 +61,7 @@ def bench(
     """
     if not name:
         for each, (_, what) in BENCHES.items():
-            typer.echo(f"{each:8} {what}{'' if there(each) else '  (not in this copy)'}")
+            typer.echo(f"{each:12} {what}{'' if there(each) else '  (not in this copy)'}")
         return
     if name not in BENCHES:
         raise Trouble(f"There is no measurement {name!r}.", f"choose one of {', '.join(BENCHES)}")

@@ -103,9 +103,9 @@ def _judged(exercise: str, answers: tuple[Any, ...], unseen: bool, reveal: bool 
         return 0.0
     try:
         from course_lib.grading.judge import grade
-        from course_lib.grading.place import Here
+        from course_lib.grading.worker.runners import InProcess
 
-        report = grade(asked, Here(*answers), params=_values(asked), unseen=unseen)
+        report = grade(asked, InProcess(*answers), params=_values(asked), unseen=unseen)
     except KeyboardInterrupt:
         _say("The check was stopped before it had finished; run the cell again.")
         return 0.0
@@ -122,7 +122,7 @@ def _judged(exercise: str, answers: tuple[Any, ...], unseen: bool, reveal: bool 
 
 def _after(asked: Card, report: Report, answers: tuple[Any, ...], reveal: bool) -> str:
     """Remember what was passed, and say what a prediction was worth."""
-    from course_lib.grading.judge import report_dict
+    from course_lib.grading.judge.decide import report_dict
     from course_lib.judging import judging
 
     entry = report_dict(report) | {"chapter": asked.chapter, "kind": asked.kind}
@@ -177,7 +177,7 @@ def _say(markdown: str) -> None:
 
 
 def _show(asked: Card, report: Report, extra: str) -> None:
-    from course_lib.grading.panel import html_panel, text_panel
+    from course_lib.grading.judge.result_panel import html_panel, text_panel
 
     plain_text = text_panel(asked, report, extra)
     if not ("IPython" in sys.modules and _in_kernel()):

@@ -6,11 +6,11 @@ import shutil
 from pathlib import Path
 
 from course_lib import exercises
-from course_lib.grading.check import sources
-from course_lib.grading.mark import Marked, mark
-from course_lib.grading.notebook import blank, rebuild
+from course_lib.grading.check.command import sources
+from course_lib.grading.judge.grade_notebook import Marked, mark
 from course_lib.grading.release import released
-from course_lib.grading.seats import Workers
+from course_lib.grading.submission import blank, rebuild
+from course_lib.grading.worker.worker_pool import WorkerPool
 from course_lib.learner.merge import grade_meta
 from course_lib.learner.notebooks import Cell, Notebook, parse, render
 from course_lib.learner.work import Folders
@@ -94,7 +94,9 @@ def own(source: str, ident: str = "mine") -> Cell:
     return {"cell_type": "code", "id": ident, "metadata": {}, "source": source, "outputs": [], "execution_count": None}
 
 
-def marked(learner: Notebook, workers: Workers, source: Notebook | None = None) -> tuple[dict[str, Report], list[str]]:
+def marked(
+    learner: Notebook, workers: WorkerPool, source: Notebook | None = None
+) -> tuple[dict[str, Report], list[str]]:
     """Reports by exercise, and all notes, of a learner's small chapter."""
     source = source or small_source()
     cards = exercises.cards("01")

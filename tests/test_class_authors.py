@@ -8,18 +8,18 @@ import pytest
 
 from course_lib import cli, exercises
 from course_lib.exercises import overlay
-from course_lib.grading.check import sources
+from course_lib.grading.check.command import sources
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import release_chapter
 from course_lib.grading.classroom.scaffold import new_exercise
 from course_lib.grading.judge import grade
-from course_lib.grading.mark import mark
-from course_lib.grading.notebook import rebuild
-from course_lib.grading.place import Here
+from course_lib.grading.judge.grade_notebook import mark
 from course_lib.grading.release import tidied_sources
-from course_lib.grading.seats import Workers
 from course_lib.grading.service.grading import grade_class
 from course_lib.grading.service.task import cards_of
+from course_lib.grading.submission import rebuild
+from course_lib.grading.worker.runners import InProcess
+from course_lib.grading.worker.worker_pool import WorkerPool
 from course_lib.install import ROOT, Trouble
 from course_lib.judging import judging
 from course_lib.learner.merge import grade_meta
@@ -123,7 +123,7 @@ except ImportError:
 answer = len(held) + (stolen is not None) + ({folder.secret!r} in str(os.environ))"""
     spied = "def class_mean(numbers):\n    return sum(numbers) / len(numbers) + answer"
     cards = folder.cards("01")
-    with Workers(chapters=("01",)) as workers:
+    with WorkerPool(chapters=("01",)) as workers:
         honest = mark(rebuild(source, notebook, cards), cards, workers, secret=folder.secret)
         notebook["cells"].insert(1, own(spy))
         cell_of(notebook, "class-mean")["source"] = spied
@@ -164,7 +164,7 @@ def test_another_class_does_not_know_it_and_the_course_is_as_it_was(folder, tmp_
     write(folder.overlay / "class_mean")
     ClassFolder.open(folder.root)
     assert exercises.card("class-mean").title == "A mean"
-    report = grade(exercises.card("class-mean"), Here(lambda numbers: len(numbers)))
+    report = grade(exercises.card("class-mean"), InProcess(lambda numbers: len(numbers)))
     assert report.points == 0 and report.verdicts[0].mistake == "counted" and judging("class-mean").why
     ClassFolder.open(class_at(tmp_path, tmp_path / "course", "other").root)
     with pytest.raises(ValueError, match="no exercise 'class-mean'"):

@@ -14,15 +14,15 @@ import nbformat
 import pytest
 
 from course_lib import exercises
-from course_lib.grading.classroom import page as pages
+from course_lib.grading.classroom import feedback_page as pages
 from course_lib.grading.classroom.feedback import lms_name, make_feedback
+from course_lib.grading.classroom.feedback_page import Exercise, Page, Written
 from course_lib.grading.classroom.folder import ClassFolder
-from course_lib.grading.classroom.page import Exercise, Page, Written
 from course_lib.grading.classroom.release import gradebook
 from course_lib.grading.classroom.roster import Student
-from course_lib.grading.classroom.safe import SafeCells, safe_html, safe_markdown
+from course_lib.grading.classroom.safe_html import SafeCells, safe_html, safe_markdown
 from course_lib.grading.service.grading import grade_class
-from course_lib.grading.service.reports import latest
+from course_lib.grading.service.kept_reports import latest
 from course_lib.learner.notebooks import parse
 from course_lib.records import Report, Verdict
 from tests import hostile

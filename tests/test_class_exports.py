@@ -15,7 +15,8 @@ from nbgrader.api import Gradebook
 from nbgrader.apps.api import NbGraderAPI
 
 from course_lib.cli import run
-from course_lib.grading.classroom import lms, tables
+from course_lib.grading.classroom import csv_tables as tables
+from course_lib.grading.classroom import lms
 from course_lib.grading.classroom.collect import collect
 from course_lib.grading.classroom.config import load
 from course_lib.grading.classroom.export import export

@@ -12,8 +12,8 @@ from course_lib.grading.classroom.release import release_chapter
 from course_lib.grading.classroom.report import chapter_report
 from course_lib.grading.service import regrade
 from course_lib.grading.service.grading import grade_class
+from course_lib.grading.service.kept_reports import latest
 from course_lib.grading.service.regrade import Stopped, regrade_exercise
-from course_lib.grading.service.reports import latest
 from course_lib.install import Trouble
 from tests.class_kit import NAME, as_bytes, at, class_at, copy_of, course_at, saved, work
 from tests.crash_kit import Made

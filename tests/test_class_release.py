@@ -17,10 +17,10 @@ from course_lib import cli
 from course_lib.cli import class_
 from course_lib.grading.classroom import bundle, release
 from course_lib.grading.classroom.config import PointsPerDay, load
-from course_lib.grading.classroom.extend import extend
+from course_lib.grading.classroom.extensions import extend
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import release_chapter
-from course_lib.grading.classroom.toml import render as toml
+from course_lib.grading.classroom.toml_text import render as toml
 from course_lib.grading.release import released
 from course_lib.install import ROOT, Trouble
 from course_lib.learner.merge import grade_meta

@@ -25,9 +25,9 @@ import pytest
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import gradebook
 from course_lib.grading.classroom.roster import key_of
-from course_lib.grading.service import dask_
+from course_lib.grading.service import dask_workers as dask_
 from course_lib.grading.service.grading import grade_class
-from course_lib.grading.service.reports import latest
+from course_lib.grading.service.kept_reports import latest
 from course_lib.install import ROOT, Trouble
 from course_lib.learner.notebooks import Notebook
 from tests.class_kit import NAME, SIX, archive, as_bytes, copy_of, work

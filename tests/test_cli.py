@@ -230,7 +230,7 @@ def test_check_hands_over_to_the_grader_and_returns_its_code(arguments, asked, m
         calls.append((targets, solved, blank, all_, as_json))
         return 3
 
-    given(monkeypatch, "course_lib.grading.check", check_main=check_main)
+    given(monkeypatch, "course_lib.grading.check.command", check_main=check_main)
     assert run(capsys, "check", *arguments)[0] == 3
     assert calls == [asked]
 

@@ -15,12 +15,12 @@ import pytest
 
 from course_lib import exercises
 from course_lib.exercises.killmatrix import BankAnswer, bank, names_of
-from course_lib.grading.check import Graded, check_main, grade_all, sources
+from course_lib.grading.check.command import Graded, check_main, grade_all, sources
+from course_lib.grading.dependencies import needed
 from course_lib.grading.judge import grade
-from course_lib.grading.needed import needed
-from course_lib.grading.notebook import STUB, blank, rebuild
-from course_lib.grading.place import Here
 from course_lib.grading.release import MARKERS, release_main, released
+from course_lib.grading.submission import STUB, blank, rebuild
+from course_lib.grading.worker.runners import InProcess
 from course_lib.judging import judging
 from course_lib.learner.merge import grade_meta, is_answer, is_check
 from course_lib.learner.notebooks import Notebook, parse, render
@@ -293,7 +293,7 @@ def hand_ins(chapter: str) -> tuple[dict[str, Notebook], dict[str, dict[str, flo
         sorts = (("half", "wrong"), ("wrong",), ())[place % 3]
         if answer := next(filter(None, (first(card.id, sort) for sort in sorts)), None):
             by_grade_id(mixed)[card.id]["source"] = answer.source
-            earned[card.id] = grade(card, Here(*names_of(answer.source, card.answers))).points
+            earned[card.id] = grade(card, InProcess(*names_of(answer.source, card.answers))).points
     kept = {step.source for step in needed(rebuild(source(chapter), mixed, cards), source(chapter)).steps}
     mixed["cells"] = [
         cell

@@ -19,7 +19,7 @@ from course_lib.exercises.ch00.judges.token import token_at
 from course_lib.exercises.ch00.numbers import ROUTES, estimate
 from course_lib.facts import course
 from course_lib.grading.judge import grade
-from course_lib.grading.place import Here
+from course_lib.grading.worker.runners import InProcess
 from course_lib.judging import drill_verdict, judging
 from course_lib.records import Outcome
 
@@ -76,9 +76,9 @@ def test_a_variant_is_passed_by_its_own_answer_and_tells_the_public_one_apart(se
         assert params[card.structural] != card.params[card.structural], (
             "a variant that is the public form tells nothing"
         )
-        own = grade(card, Here(build(params[key])), params=params)
+        own = grade(card, InProcess(build(params[key])), params=params)
         assert own.passed, [v for v in own.verdicts if not v.ok]
-        public = grade(card, Here(public_answer(name)), params=params)
+        public = grade(card, InProcess(public_answer(name)), params=params)
         assert not public.passed and "public-form" in {v.mistake for v in public.verdicts}
 
 
@@ -88,7 +88,7 @@ def test_the_letters_of_a_variant_are_found_again_and_pass(seed):
     params = card.variant(seed)
     found = letters(params)
     assert sorted(found.values()) == list("ABCDEF")
-    report = grade(card, Here(lambda: {cut: (found[cut], row[1]) for cut, row in CUTS.items()}), params=params)
+    report = grade(card, InProcess(lambda: {cut: (found[cut], row[1]) for cut, row in CUTS.items()}), params=params)
     assert report.points == card.points
 
 
@@ -98,14 +98,14 @@ def test_guessing_the_matches_blindly_earns_less_than_a_tenth():
     points = []
     for _ in range(200):
         guess = {cut: (letter, rng.choice(TALK)) for cut, letter in zip(CUTS, rng.sample("ABCDEF", 6), strict=True)}
-        points.append(grade(card, Here(lambda guess=guess: guess)).points)
+        points.append(grade(card, InProcess(lambda guess=guess: guess)).points)
     assert sum(points) / len(points) < card.points / 10
 
 
 @pytest.mark.parametrize("letter", "ABCDEF")
 @pytest.mark.parametrize("talk", TALK)
 def test_one_answer_for_every_row_of_the_matches_earns_nothing(letter, talk):
-    assert grade(exercises.card("match-the-cuts"), Here(lambda: dict.fromkeys(CUTS, (letter, talk)))).points == 0
+    assert grade(exercises.card("match-the-cuts"), InProcess(lambda: dict.fromkeys(CUTS, (letter, talk)))).points == 0
 
 
 def test_the_public_list_of_properties_is_not_in_the_order_of_the_cuts():
@@ -177,7 +177,7 @@ def test_no_verdict_message_shows_a_secret_stamp_or_number():
     stamps = {str(int(one.max())) for (one,) in case.per_rank} | {f"{int(one.max()):,}" for (one,) in case.per_rank}
     for answer in killmatrix.bank("00"):
         if answer.exercise == card.id and answer.sort == "wrong":
-            report = grade(card, Here(*killmatrix.names_of(answer.source, card.answers)), secret="public")
+            report = grade(card, InProcess(*killmatrix.names_of(answer.source, card.answers)), secret="public")
             for verdict in report.verdicts:
                 assert not any(stamp in verdict.message for stamp in stamps if len(stamp) > 4), verdict.message
 
@@ -242,7 +242,7 @@ def test_the_running_example_has_the_numbers_it_is_known_for(name, published):
 def test_a_deadlock_is_explained_by_rank_and_line():
     found = next(a for a in killmatrix.bank("00") if a.exercise == "two-ranks-wait" and "as it was found" in a.name)
     card = exercises.card("two-ranks-wait")
-    report = grade(card, Here(*killmatrix.names_of(found.source, card.answers)))
+    report = grade(card, InProcess(*killmatrix.names_of(found.source, card.answers)))
     assert report.state == "deadlock" and report.points == 0
     said = " ".join(v.message for v in report.verdicts if not v.ok)
     assert "rank 0 waits for rank 1" in said and "comm.send(x, partner)" in said

@@ -25,7 +25,7 @@ from course_lib.exercises.ch01.judges import walls as ch01_walls
 from course_lib.exercises.placeholders import PLACEHOLDER
 from course_lib.exercises.probes import NOT_ANSWERED
 from course_lib.grading.judge import grade
-from course_lib.grading.place import Here, guarded, switched_off
+from course_lib.grading.worker.runners import InProcess, guarded, switched_off
 from course_lib.judging import draws as ch01_draws
 from course_lib.records import Outcome
 from course_lib.units import DAY, GB
@@ -47,7 +47,7 @@ def solution(exercise):
 
 
 def run(exercise, *answers, params=None):
-    return grade(CARDS[exercise], Here(*answers), params=params)
+    return grade(CARDS[exercise], InProcess(*answers), params=params)
 
 
 # --- canonical numbers -----------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def test_every_variant_is_solved_by_a_right_answer_and_reads_well(card, tmp_path
         if card.structural:
             seen.add(params[card.structural])
         (tmp_path / "variant.json").write_text(json.dumps({"exercises": {card.id: params}}))
-        report = grade(card, Here(*killmatrix.names_of(answer.source, card.answers)), params=params, secret=seed)
+        report = grade(card, InProcess(*killmatrix.names_of(answer.source, card.answers)), params=params, secret=seed)
         assert report.passed, (seed, params, [v.message for v in report.verdicts if not v.ok], report.note)
         text = card.markdown(params)
         assert not PLACEHOLDER.search(text) and "None" not in text.replace("`None`", "")
@@ -277,7 +277,7 @@ def test_a_structural_variant_needs_another_function_not_other_numbers(card):
     plain_answer = next(a for a in bank(card.id) if a.sort == "right" and a.name != "any variant")
     functions = killmatrix.names_of(plain_answer.source, card.answers)
     others = [p for p in map(card.variant, SEEDS) if p[card.structural] != card.params[card.structural]]
-    failed = [not grade(card, Here(*functions), params=params).passed for params in others[:12]]
+    failed = [not grade(card, InProcess(*functions), params=params).passed for params in others[:12]]
     assert failed and any(failed)
 
 
@@ -290,7 +290,7 @@ def test_points_split_without_a_remainder(card):
 
 @by_id
 def test_what_is_hidden_exists_and_comes_back(card):
-    from course_lib.grading.place import SwitchedOff
+    from course_lib.grading.worker.runners import SwitchedOff
 
     for name in card.hides:
         module, _, function = name.partition(":")

@@ -31,7 +31,7 @@ from course_lib.exercises.ch02.judges import steps as ch02_steps
 from course_lib.exercises.ch02.judges.audits import KEYS
 from course_lib.exercises.ch02.probes import OutOfMemory, SwitchedOff, device_of, own_checkpoint
 from course_lib.grading.judge import grade
-from course_lib.grading.place import Here
+from course_lib.grading.worker.runners import InProcess
 from course_lib.judging import judging
 from course_lib.records import Outcome
 
@@ -134,10 +134,10 @@ def test_every_structural_variant_is_tried_here():
 def test_a_variant_is_passed_by_its_own_answer_and_tells_the_public_one_apart(name):
     card = BY_ID[name]
     params = other_structure(card)
-    own = grade(card, Here(*STRUCTURAL[name](params)), params=params)
+    own = grade(card, InProcess(*STRUCTURAL[name](params)), params=params)
     assert own.passed, [v for v in own.verdicts if not v.ok]
-    assert grade(card, Here(*STRUCTURAL[name](card.params))).passed
-    public = grade(card, Here(*STRUCTURAL[name](card.params)), params=params)
+    assert grade(card, InProcess(*STRUCTURAL[name](card.params))).passed
+    public = grade(card, InProcess(*STRUCTURAL[name](card.params)), params=params)
     assert not public.passed
     assert all(v.message for v in public.verdicts if not v.ok)
 
@@ -147,7 +147,7 @@ def test_a_variant_is_passed_by_its_own_answer_and_tells_the_public_one_apart(na
 def test_right_answers_pass_every_variant(card, seed):
     params = card.variant(seed)
     answers = STRUCTURAL[card.id](params) if card.structural else answers_of(bank(card.id)[0])
-    report = grade(card, Here(*answers), params=params, secret=seed)
+    report = grade(card, InProcess(*answers), params=params, secret=seed)
     assert report.passed, [v for v in report.verdicts if not v.ok]
 
 
@@ -155,7 +155,7 @@ def test_right_answers_pass_every_variant(card, seed):
 @pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)
 def test_wrong_answers_fail_whatever_cases_are_drawn(card, seed):
     for each in bank(card.id, "wrong"):
-        assert not grade(card, Here(*answers_of(each)), secret=seed).passed, each.name
+        assert not grade(card, InProcess(*answers_of(each)), secret=seed).passed, each.name
 
 
 # --- what comes back is never trusted
@@ -252,7 +252,7 @@ WATCHED = {
 def test_no_part_of_a_right_outcome_is_believed_or_upsets_a_judge(name):
     """What a worker sends is data: every part of it is looked at before it is used."""
     card, contract = BY_ID[name], judging(name)
-    place = Here(*answers_of(bank(name)[0]))
+    place = InProcess(*answers_of(bank(name)[0]))
     first, *others = contract.cases(card.params, random.Random(7))[:3]
     for case in (first, *others):
         right = place.run(card, case).value
@@ -478,7 +478,7 @@ def test_torchs_own_checkpoint_would_pass(reentrant, monkeypatch):
     monkeypatch.setattr(ch02_probes, "own_checkpoint", contextlib.nullcontext)
     card = BY_ID["write-checkpointing"]
     for params in (card.params, other_structure(card)):
-        report = grade(card, Here(lambda f, *x: ready.checkpoint(f, *x, use_reentrant=reentrant)), params=params)
+        report = grade(card, InProcess(lambda f, *x: ready.checkpoint(f, *x, use_reentrant=reentrant)), params=params)
         bad = {v.case for v in report.verdicts if not v.ok}
         assert bad <= (
             {"an input that needs no gradient", "the first segment gets token numbers"} if reentrant else set()
@@ -520,7 +520,7 @@ def test_a_check_leaves_the_learners_generator_where_it_was():
     torch.manual_seed(3)
     before = torch.get_rng_state()
     for name in ("write-checkpointing", "chunked-cross-entropy", "graphs-kept-alive", "reconcile-ledger"):
-        assert grade(BY_ID[name], Here(*answers_of(bank(name)[0]))).passed
+        assert grade(BY_ID[name], InProcess(*answers_of(bank(name)[0]))).passed
     assert torch.equal(before, torch.get_rng_state())
 
 
@@ -596,7 +596,7 @@ def test_a_device_for_chunks_cannot_hold_the_logits_twice():
 
 
 def test_the_plain_loss_gets_what_right_values_are_worth_and_no_more():
-    report = grade(BY_ID["chunked-cross-entropy"], Here(lambda h, w, t, n: F.cross_entropy(h @ w.T, t)))
+    report = grade(BY_ID["chunked-cross-entropy"], InProcess(lambda h, w, t, n: F.cross_entropy(h @ w.T, t)))
     assert report.points == 7.5
 
 

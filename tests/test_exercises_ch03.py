@@ -29,7 +29,7 @@ from course_lib.exercises.ch03.probes import MOST_LAUNCHES, queue_device
 from course_lib.exercises.placeholders import PLACEHOLDER
 from course_lib.exercises.probes import NOT_ANSWERED
 from course_lib.grading.judge import grade
-from course_lib.grading.place import Here, SwitchedOff, guarded, switched_off
+from course_lib.grading.worker.runners import InProcess, SwitchedOff, guarded, switched_off
 from course_lib.records import Outcome
 
 CARDS = {card.id: card for card in exercises.cards("03")}
@@ -50,7 +50,7 @@ def solution(exercise):
 
 
 def run(exercise, *answers, params=None):
-    return grade(CARDS[exercise], Here(*answers), params=params)
+    return grade(CARDS[exercise], InProcess(*answers), params=params)
 
 
 # --- canonical numbers -----------------------------------------------------------------------------------
@@ -293,7 +293,7 @@ def test_every_variant_is_solved_by_a_right_answer_and_reads_well(card, tmp_path
         if card.structural:
             seen.add(params[card.structural])
         (tmp_path / "variant.json").write_text(json.dumps({"exercises": {card.id: params}}))
-        report = grade(card, Here(*killmatrix.names_of(answer.source, card.answers)), params=params, secret=seed)
+        report = grade(card, InProcess(*killmatrix.names_of(answer.source, card.answers)), params=params, secret=seed)
         assert report.passed, (seed, [v.message for v in report.verdicts if not v.ok], report.note)
         text = card.markdown(params)
         assert not PLACEHOLDER.search(text) and "None" not in text.replace("`None`", "")
@@ -309,7 +309,7 @@ def test_a_structural_variant_needs_another_function_not_other_numbers(card):
     plain_answer = next(a for a in bank(card.id) if a.sort == "right" and a.name != "any variant")
     functions = killmatrix.names_of(plain_answer.source, card.answers)
     others = [p for p in map(card.variant, SEEDS) if p[card.structural] != card.params[card.structural]]
-    assert others and any(not grade(card, Here(*functions), params=params).passed for params in others[:12])
+    assert others and any(not grade(card, InProcess(*functions), params=params).passed for params in others[:12])
 
 
 @by_id

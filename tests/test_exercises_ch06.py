@@ -22,9 +22,9 @@ from course_lib.exercises.ch06.judges.reading import circle_of
 from course_lib.exercises.ch06.judges.ring import ring_time
 from course_lib.exercises.ch06.judges.traffic import TRAFFIC, matrix_of
 from course_lib.exercises.ch06.probes import COLUMNS, SECOND, from_messages
-from course_lib.grading.crossing import Given
 from course_lib.grading.judge import grade
-from course_lib.grading.place import Here
+from course_lib.grading.worker.plain_values import Given
+from course_lib.grading.worker.runners import InProcess
 from course_lib.judging import judging
 from course_lib.records import Outcome
 
@@ -158,10 +158,10 @@ def test_a_variant_is_passed_by_its_own_answer_and_tells_the_public_one_apart(na
     card = exercises.card(name)
     params = card.variant("student")
     assert params[card.structural] != card.params[card.structural]
-    own = grade(card, Here(STRUCTURAL[name](params)), params=params)
+    own = grade(card, InProcess(STRUCTURAL[name](params)), params=params)
     assert own.passed, [v for v in own.verdicts if not v.ok]
-    assert grade(card, Here(STRUCTURAL[name](card.params))).passed
-    public = grade(card, Here(bank_answer(name)), params=params)
+    assert grade(card, InProcess(STRUCTURAL[name](card.params))).passed
+    public = grade(card, InProcess(bank_answer(name)), params=params)
     assert not public.passed and "public-form" in {v.mistake for v in public.verdicts}
 
 
@@ -173,7 +173,7 @@ UNSTRUCTURED = [card for card in CARDS if not card.structural and card.form not 
 def test_right_answers_pass_every_variant(card, seed):
     params = card.variant(seed)
     for number in (0, 1):
-        report = grade(card, Here(bank_answer(card.id, number=number)), params=params, secret=seed)
+        report = grade(card, InProcess(bank_answer(card.id, number=number)), params=params, secret=seed)
         assert report.passed, [v for v in report.verdicts if not v.ok]
 
 
@@ -185,7 +185,7 @@ def test_wrong_answers_fail_whatever_cases_are_drawn(exercise, seed):
     for each in killmatrix.bank("06"):
         if each.exercise == exercise and each.sort == "wrong":
             answer = killmatrix.names_of(each.source, card.answers)[0]
-            assert not grade(card, Here(answer), params=params, secret=seed).passed, each.name
+            assert not grade(card, InProcess(answer), params=params, secret=seed).passed, each.name
 
 
 # --- what comes back is never trusted
@@ -293,7 +293,7 @@ def test_an_answer_gets_no_ready_made_collective():
         comm.all_reduce(x)
         return x
 
-    report = grade(exercises.card("ring-all-reduce"), Here(lazy))
+    report = grade(exercises.card("ring-all-reduce"), InProcess(lazy))
     assert report.points == 0 and "comm.all_reduce is switched off" in report.verdicts[0].message
 
 
@@ -319,7 +319,7 @@ def test_the_library_is_switched_off_where_it_is_the_answer():
         ("halving-doubling", "halving_doubling_all_reduce"),
         ("reduce-scatter-half", "ring_reduce_scatter"),
     ):
-        report = grade(exercises.card(name), Here(getattr(collectives, function)))
+        report = grade(exercises.card(name), InProcess(getattr(collectives, function)))
         assert report.points == 0 and "switched off" in report.verdicts[0].message, name
 
 
@@ -446,18 +446,18 @@ def test_the_predicted_time_is_that_of_a_metered_run():
 
 
 def test_a_whole_tensor_ring_is_told_what_it_costs_and_what_a_ring_costs():
-    report = grade(exercises.card("ring-all-reduce"), Here(bank_answer("ring-all-reduce", "half")))
+    report = grade(exercises.card("ring-all-reduce"), InProcess(bank_answer("ring-all-reduce", "half")))
     first = next(v for v in report.verdicts if not v.ok)
     assert first.message == "Whole tensors at every hop: 7.0·S bytes per rank, a ring needs 1.75·S."
 
 
 def test_padding_is_named_where_it_costs():
-    report = grade(exercises.card("ring-all-reduce"), Here(bank_answer("ring-all-reduce", "half", 1)))
+    report = grade(exercises.card("ring-all-reduce"), InProcess(bank_answer("ring-all-reduce", "half", 1)))
     assert {v.mistake for v in report.verdicts if not v.ok} == {"padding"}
 
 
 def test_memory_beyond_the_input_is_measured_and_named():
-    report = grade(exercises.card("ring-all-reduce"), Here(bank_answer("ring-all-reduce", "half", 2)))
+    report = grade(exercises.card("ring-all-reduce"), InProcess(bank_answer("ring-all-reduce", "half", 2)))
     assert {v.mistake for v in report.verdicts if not v.ok} == {"too-much-memory"}
     assert judging("ring-all-reduce").measured_by_worker == ("cost:memory",)
 

@@ -23,9 +23,9 @@ from course_lib.exercises.ch07.judges.hooks import SECONDS, WIDE
 from course_lib.exercises.ch07.judges.ranks import collective_seconds, net
 from course_lib.exercises.ch07.models import Counted, Net, Replica, Words
 from course_lib.exercises.ch07.probes import deal, hooked, mean_square
-from course_lib.grading.crossing import Given
 from course_lib.grading.judge import grade
-from course_lib.grading.place import Here
+from course_lib.grading.worker.plain_values import Given
+from course_lib.grading.worker.runners import InProcess
 from course_lib.judging import judging
 from course_lib.records import Outcome
 
@@ -41,7 +41,7 @@ def bank_answer(exercise, sort="right", number=0):
 
 
 def judged(exercise, *answers, **options):
-    return grade(exercises.card(exercise), Here(*answers), **options)
+    return grade(exercises.card(exercise), InProcess(*answers), **options)
 
 
 # --- variants
@@ -217,7 +217,7 @@ def test_right_values_without_bytes_are_found_out(card):
     """What a right answer returns, beside the books of a run in which nothing moved."""
     contract = judging(card.id)
     case = next(each for each in contract.cases(card.params, random.Random(5)) if each.kind == "values")
-    outcome = Here(bank_answer(card.id)).run(card, case)
+    outcome = InProcess(bank_answer(card.id)).run(card, case)
     assert all(v.ok for v in contract.verdicts(card.params, case, outcome))
     silent = Outcome(state="answered", value=outcome.value, meter=a_meter(case.ranks))
     found = {v.mistake for v in contract.verdicts(card.params, case, silent) if v.kind == "cost" and not v.ok}

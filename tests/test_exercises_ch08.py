@@ -36,7 +36,7 @@ from course_lib.exercises.ch08.judges.state import computing_seconds, fewest, he
 from course_lib.exercises.ch08.judges.traces import FINE, LETTERS, SHOWN, WORDS, diagnosis, trace
 from course_lib.exercises.ch08.work import STATE, Stack, Stepper, repeated, tied_model
 from course_lib.grading.judge import grade
-from course_lib.grading.place import Here
+from course_lib.grading.worker.runners import InProcess
 from course_lib.judging import judging
 from course_lib.records import Outcome
 
@@ -55,7 +55,7 @@ def bank_answers(exercise, sort="right", number=0, name=None):
 
 
 def judged(exercise, *answers, **options):
-    return grade(exercises.card(exercise), Here(*answers), **options)
+    return grade(exercises.card(exercise), InProcess(*answers), **options)
 
 
 def mistakes(report):
@@ -136,10 +136,10 @@ def test_a_variant_is_passed_by_its_own_answer_and_tells_the_public_one_apart(na
     card = exercises.card(name)
     params = card.variant("student")
     assert params[card.structural] != card.params[card.structural]
-    own = grade(card, Here(*STRUCTURAL[name](params)), params=params)
+    own = grade(card, InProcess(*STRUCTURAL[name](params)), params=params)
     assert own.passed, [v for v in own.verdicts if not v.ok]
-    assert grade(card, Here(*STRUCTURAL[name](card.params))).passed
-    public = grade(card, Here(*bank_answers(name)), params=params)
+    assert grade(card, InProcess(*STRUCTURAL[name](card.params))).passed
+    public = grade(card, InProcess(*bank_answers(name)), params=params)
     assert not public.passed and "public-form" in mistakes(public)
 
 
@@ -152,7 +152,7 @@ def test_right_answers_pass_every_variant(card, seed):
     else:
         answers = [bank_answers(card.id, number=number) for number in (0, 1)]
     for each in answers:
-        report = grade(card, Here(*each), params=params, secret=seed)
+        report = grade(card, InProcess(*each), params=params, secret=seed)
         assert report.passed, [v for v in report.verdicts if not v.ok]
 
 
@@ -161,7 +161,7 @@ def test_wrong_answers_fail_whatever_cases_are_drawn(card):
     for each in killmatrix.bank("08"):
         if each.exercise == card.id and each.sort == "wrong":
             answers = killmatrix.names_of(each.source, card.answers)
-            assert not grade(card, Here(*answers), secret="another").passed, each.name
+            assert not grade(card, InProcess(*answers), secret="another").passed, each.name
 
 
 # --- what comes back is never trusted
@@ -280,7 +280,7 @@ def test_no_value_upsets_the_judges(value):
 def test_right_numbers_without_bytes_are_found_out(name):
     """What an answer returns that knows the others' data anyway, but says nothing: values right, cost not."""
     card, contract = exercises.card(name), judging(name)
-    place = Here(*bank_answers(name))
+    place = InProcess(*bank_answers(name))
     case = contract.cases(card.params, random.Random(5))[0]
     honest = place.run(card, case)
     assert all(v.ok for v in contract.verdicts(card.params, case, honest))
@@ -300,7 +300,7 @@ def test_what_the_library_has_is_switched_off_and_would_pass():
 
     card = exercises.card("own-and-tell")
     assert judged("own-and-tell", shard_optimizer).points == 0
-    assert grade(dataclasses.replace(card, hides=()), Here(shard_optimizer)).passed
+    assert grade(dataclasses.replace(card, hides=()), InProcess(shard_optimizer)).passed
 
 
 def test_measured_shares_are_a_quarter_at_most():
@@ -486,7 +486,9 @@ def test_what_is_weighed_is_done_by_work_that_was_sent_and_by_no_other_value(car
     params = card.variant("scales")
     large = judging(card.id).weighed(params, random.Random(4))
     ranks = large.case.ranks
-    outcome = Here(*(STRUCTURAL[card.id](params) if card.structural else bank_answers(card.id))).run(card, large.case)
+    outcome = InProcess(*(STRUCTURAL[card.id](params) if card.structural else bank_answers(card.id))).run(
+        card, large.case
+    )
     assert outcome.state == "answered" and large.done(outcome)
     assert not large.done(dataclasses.replace(outcome, meter=a_meter(ranks)))
     longer, shifted = (

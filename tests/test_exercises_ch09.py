@@ -22,7 +22,7 @@ from course_lib.exercises.ch09.judges.plans import complaints
 from course_lib.exercises.ch09.judges.regions import close, ring_most, traffic, whole_gradients
 from course_lib.exercises.ch09.judges.wires import largest, product_seconds, seconds_of
 from course_lib.grading.judge import grade
-from course_lib.grading.place import Here
+from course_lib.grading.worker.runners import InProcess
 from course_lib.judging import judging, near
 from course_lib.records import Outcome
 from course_lib.tensor_parallel import copy_in, sum_out
@@ -109,10 +109,10 @@ def test_a_variant_is_passed_by_its_own_answer_and_not_by_the_public_one(name):
     card = BY_ID[name]
     params = card.variant("student")
     assert params[card.structural] != card.params[card.structural]
-    own = grade(card, Here(*STRUCTURAL[name](params)), params=params)
+    own = grade(card, InProcess(*STRUCTURAL[name](params)), params=params)
     assert own.passed, [v for v in own.verdicts if not v.ok]
-    assert grade(card, Here(*STRUCTURAL[name](card.params))).passed
-    public = grade(card, Here(*bank_answers(name)[0][1]), params=params)
+    assert grade(card, InProcess(*STRUCTURAL[name](card.params))).passed
+    public = grade(card, InProcess(*bank_answers(name)[0][1]), params=params)
     assert public.points == 0
     if name != "parallel-mlp":  # its weights have other names there, which is an error of its own
         assert "public-form" in {v.mistake for v in public.verdicts}
@@ -126,7 +126,7 @@ UNSTRUCTURED = [card for card in CARDS if not card.structural and card.form != "
 def test_right_answers_pass_every_variant(card, seed):
     params = card.variant(seed)
     for name, answers in bank_answers(card.id):
-        report = grade(card, Here(*answers), params=params, secret=seed)
+        report = grade(card, InProcess(*answers), params=params, secret=seed)
         assert report.passed, (name, [v for v in report.verdicts if not v.ok])
 
 
@@ -134,13 +134,13 @@ def test_right_answers_pass_every_variant(card, seed):
 def test_wrong_answers_fail_whatever_cases_are_drawn(card):
     params = card.variant("other")
     for name, answers in bank_answers(card.id, "wrong"):
-        assert not grade(card, Here(*answers), params=params, secret="other").passed, name
+        assert not grade(card, InProcess(*answers), params=params, secret="other").passed, name
 
 
 @pytest.mark.parametrize("name", STRUCTURAL)
 def test_wrong_answers_to_the_public_form_fail_whatever_cases_are_drawn(name):
     for wrong, answers in bank_answers(name, "wrong"):
-        assert not grade(BY_ID[name], Here(*answers), secret="other").passed, wrong
+        assert not grade(BY_ID[name], InProcess(*answers), secret="other").passed, wrong
 
 
 # --- what comes back is never trusted
@@ -241,7 +241,7 @@ def right_numbers(card, case):
     """What every rank of a right run gives back."""
     bank = [(name, answers) for name, answers in bank_answers(card.id)]
     answer = bank[0][1][0] if len(card.answers) == 1 else bank[0][1]
-    return Here(*bank[0][1]).run(card, case).value, answer
+    return InProcess(*bank[0][1]).run(card, case).value, answer
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from course_lib.exercises.ch10.judges.validator import plain, shuffled
 from course_lib.exercises.ch10.probes import MOST
 from course_lib.facts.pipelines import bubble_formula
 from course_lib.grading.judge import grade
-from course_lib.grading.place import Here
+from course_lib.grading.worker.runners import InProcess
 from course_lib.judging import judging
 from course_lib.records import Outcome
 from course_lib.schedules import (
@@ -87,10 +87,10 @@ def test_a_variant_is_passed_by_its_own_answer_and_tells_the_public_one_apart(na
     card = exercises.card(name)
     params = card.variant("student")
     assert params[card.structural] != card.params[card.structural]
-    own = grade(card, Here(*STRUCTURAL[name](params)), params=params)
+    own = grade(card, InProcess(*STRUCTURAL[name](params)), params=params)
     assert own.passed, [v for v in own.verdicts if not v.ok]
-    assert grade(card, Here(*STRUCTURAL[name](card.params))).passed
-    public = grade(card, Here(*bank_answers(name)), params=params)
+    assert grade(card, InProcess(*STRUCTURAL[name](card.params))).passed
+    public = grade(card, InProcess(*bank_answers(name)), params=params)
     assert not public.passed and "public-form" in {v.mistake for v in public.verdicts}
 
 
@@ -103,7 +103,7 @@ def test_right_answers_pass_every_variant(name, seed):
     card = exercises.card(name)
     params = card.variant(seed)
     for number in (0, 1):
-        report = grade(card, Here(*bank_answers(name, number=number)), params=params, secret=seed)
+        report = grade(card, InProcess(*bank_answers(name, number=number)), params=params, secret=seed)
         assert report.passed, [v for v in report.verdicts if not v.ok]
 
 
@@ -115,7 +115,7 @@ def test_wrong_answers_fail_whatever_cases_are_drawn(name, seed):
     for each in killmatrix.bank("10"):
         if each.exercise == name and each.sort == "wrong":
             answers = killmatrix.names_of(each.source, card.answers)
-            assert not grade(card, Here(*answers), params=params, secret=seed).passed, each.name
+            assert not grade(card, InProcess(*answers), params=params, secret=seed).passed, each.name
 
 
 # --- what comes back is never trusted
@@ -222,7 +222,7 @@ def test_enormous_answers_are_refused_with_their_size(name):
     def flood(*_):
         return [[("F", 0, 0)] * MOST] * 50
 
-    report = grade(card, Here(*[flood] * len(card.answers)))
+    report = grade(card, InProcess(*[flood] * len(card.answers)))
     assert {v.mistake for v in report.verdicts if not v.ok} >= {"too-many-operations"} and report.points == 0
 
 
@@ -230,7 +230,7 @@ def test_enormous_answers_are_refused_with_their_size(name):
 def test_an_empty_schedule_is_rejected_in_words(name):
     card = exercises.card(name)
     for empty in ([], [[]] * 4, ((), (), (), ())):
-        report = grade(card, Here(*[lambda *_, given=empty: given] * len(card.answers)))
+        report = grade(card, InProcess(*[lambda *_, given=empty: given] * len(card.answers)))
         assert report.points <= 0.1 * report.maximum  # a refusal that was asked for may not come
         assert "A schedule in which nobody works runs nothing" in report.verdicts[0].message
 
@@ -238,7 +238,7 @@ def test_an_empty_schedule_is_rejected_in_words(name):
 @pytest.mark.parametrize("name", ["deadlocked-1f1b", "run-any-schedule"])
 def test_zero_gradients_are_rejected_in_words(name):
     card = exercises.card(name)
-    report = grade(card, Here(lambda *_: None))
+    report = grade(card, InProcess(lambda *_: None))
     assert report.points == 0
     assert "all gradients are zero" in next(v.message for v in report.verdicts if not v.ok)
 
@@ -246,7 +246,7 @@ def test_zero_gradients_are_rejected_in_words(name):
 def test_what_needs_a_buffer_is_rejected_as_a_deadlock():
     card = exercises.card("deadlocked-1f1b")
     found = next(each for each in killmatrix.bank("10") if each.exercise == card.id and each.name == "as it was found")
-    report = grade(card, Here(*killmatrix.names_of(found.source, card.answers)))
+    report = grade(card, InProcess(*killmatrix.names_of(found.source, card.answers)))
     assert report.points == 0 and report.state == "deadlock" and "No rank can move" in report.note
 
 
@@ -431,7 +431,7 @@ def test_the_library_is_switched_off_where_it_is_the_answer():
         ("interleaved-rows", (by_name("interleaved", 2),)),
         ("beat-1f1b", (by_name("zb_h1"),)),
     ):
-        report = grade(exercises.card(exercise), Here(*answers))
+        report = grade(exercises.card(exercise), InProcess(*answers))
         assert report.points <= 0.1 * report.maximum and "switched off" in report.verdicts[0].message, exercise
 
 
@@ -472,7 +472,7 @@ def test_core_takes_at_most_ninety_minutes_and_every_exercise_has_its_judge():
 def test_the_repaired_schedule_takes_the_time_of_1f1b():
     """The limit of a fifth leaves room for messages, and none for another schedule."""
     from course_lib.cluster import attempt
-    from course_lib.grading.ranks import rank_program
+    from course_lib.grading.worker.ranks_in_process import rank_program
 
     card = exercises.card("deadlocked-1f1b")
     for number in (0, 1, 2):

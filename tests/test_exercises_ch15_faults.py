@@ -27,7 +27,7 @@ from course_lib.exercises.ch15.judges.faults_report import claims_of, field_of, 
 from course_lib.exercises.ch15.judges.faults_smoke import SMOKE_CAUSES, TRACE_CAUSES, trace_of, wrong_step
 from course_lib.exercises.ch15.judges.faults_zoo import UNSEEN, scene
 from course_lib.grading.judge import grade
-from course_lib.grading.place import Here
+from course_lib.grading.worker.runners import InProcess
 from course_lib.records import Case, Outcome
 from course_lib.runs import evidence, failing, reading
 
@@ -45,7 +45,7 @@ def bank_answers(exercise, sort="right", number=0, name=None):
 
 
 def judged(exercise, *answers, **options):
-    return grade(exercises.card(exercise), Here(*answers), **options)
+    return grade(exercises.card(exercise), InProcess(*answers), **options)
 
 
 def mistakes(report):
@@ -112,7 +112,7 @@ def test_right_answers_pass_every_variant(card, seed):
     params = card.variant(seed)
     numbers = (0, 1) if not card.structural else ()
     for each in [bank_answers(card.id, number=number) for number in numbers] or [labels_for(params["marks"])]:
-        report = grade(card, Here(*each), params=params, secret=seed)
+        report = grade(card, InProcess(*each), params=params, secret=seed)
         assert report.passed, [v for v in report.verdicts if not v.ok]
 
 
@@ -145,9 +145,10 @@ def test_the_structural_variant_is_told_apart_from_the_public_form():
     params = card.variant("student")
     assert params["marks"] == "begins" and card.params["marks"] == "ends"
     assert (
-        grade(card, Here(*labels_for("begins")), params=params).passed and grade(card, Here(*labels_for("ends"))).passed
+        grade(card, InProcess(*labels_for("begins")), params=params).passed
+        and grade(card, InProcess(*labels_for("ends"))).passed
     )
-    public = grade(card, Here(*labels_for("ends")), params=params)
+    public = grade(card, InProcess(*labels_for("ends")), params=params)
     assert not public.passed and "public-form" in mistakes(public)
 
 
@@ -155,9 +156,9 @@ def test_the_structural_variant_is_told_apart_from_the_public_form():
 def test_wrong_answers_fail_whatever_cases_are_drawn(card):
     for each in killmatrix.bank("15"):
         if each.exercise == card.id and each.sort == "wrong":
-            assert not grade(card, Here(*killmatrix.names_of(each.source, card.answers)), secret="another").passed, (
-                each.name
-            )
+            assert not grade(
+                card, InProcess(*killmatrix.names_of(each.source, card.answers)), secret="another"
+            ).passed, each.name
 
 
 # --- what comes back is never trusted
@@ -285,7 +286,7 @@ def test_the_ring_as_it_was_found_works_where_sends_are_buffered_and_hangs_where
 def test_what_knows_the_sum_without_being_told_loses_its_cost():
     card, contract = exercises.card("ring-that-hangs"), ch15_faults.JUDGINGS["ring-that-hangs"]
     case = cases_of(card)[0]
-    honest = Here(*bank_answers(card.id)).run(card, case)
+    honest = InProcess(*bank_answers(card.id)).run(card, case)
     assert all(v.ok for v in contract.verdicts(card.params, case, honest))
     silent = contract.verdicts(card.params, case, dataclasses.replace(honest, meter=a_meter(case.ranks)))
     assert all(v.ok for v in silent if v.kind == "values") and any(not v.ok for v in silent if v.kind == "cost")

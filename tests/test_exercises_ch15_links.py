@@ -24,7 +24,7 @@ from course_lib.exercises.ch15.judges.links_audits import KEYS
 from course_lib.exercises.ch15.links_work import as_run, peaks_of
 from course_lib.facts import scaling
 from course_lib.grading.judge import grade
-from course_lib.grading.place import Here
+from course_lib.grading.worker.runners import InProcess
 from course_lib.records import Outcome
 from course_lib.roofline import fit_alpha_beta
 from course_lib.runs import gates, look
@@ -61,24 +61,24 @@ def wrong_of(found):
 def test_right_answers_pass_whatever_is_drawn(card, seed):
     params = card.params if card.structural else card.variant(seed)
     for name, given_ in answers(card.id):
-        report = grade(card, Here(*given_), params=params, secret=seed)
+        report = grade(card, InProcess(*given_), params=params, secret=seed)
         assert report.passed, (name, wrong_of(report.verdicts))
 
 
 @by_card
 def test_wrong_answers_fail_whatever_cases_are_drawn(card):
     for name, given_ in answers(card.id, "wrong"):
-        assert not grade(card, Here(*given_), secret="another").passed, name
+        assert not grade(card, InProcess(*given_), secret="another").passed, name
 
 
 def test_the_other_law_of_growth_is_told_apart():
     card = exercises.card("scaling-fit")
     params = card.variant("student")
     assert params["growth"] == "servers" and set(GROWTH) == {"doublings", "servers"}
-    public = grade(card, Here(*answers(card.id)[0][1]), params=params)
+    public = grade(card, InProcess(*answers(card.id)[0][1]), params=params)
     assert not public.passed and "public-form" in {v.mistake for v in public.verdicts}
     own = (lambda rows: _law("servers", rows)), (lambda rows, ranks: scalings.efficiency(rows, "servers", ranks))
-    assert grade(card, Here(*own), params=params).passed
+    assert grade(card, InProcess(*own), params=params).passed
 
 
 def _law(growth, rows):

@@ -24,7 +24,7 @@ from course_lib.exercises.ch15.judges.steps_parts import WHERE, hidden, log, nea
 from course_lib.exercises.ch15.judges.steps_traces import made, step_times, whole
 from course_lib.figures import curves
 from course_lib.grading.judge import grade
-from course_lib.grading.place import Here
+from course_lib.grading.worker.runners import InProcess
 from course_lib.judging import judging
 from course_lib.records import Outcome
 from course_lib.runs import doctored, evidence, intervals, money, parallel, sharded
@@ -58,10 +58,10 @@ def test_the_variant_with_other_copies_is_passed_by_its_own_answer_and_tells_the
     params = card.variant("student")
     assert params["copies"] != card.params["copies"]
     assert (
-        grade(card, Here(*with_copies(params)), params=params).passed
-        and grade(card, Here(*with_copies(card.params))).passed
+        grade(card, InProcess(*with_copies(params)), params=params).passed
+        and grade(card, InProcess(*with_copies(card.params))).passed
     )
-    public = grade(card, Here(*bank_answers(card.id)), params=params)
+    public = grade(card, InProcess(*bank_answers(card.id)), params=params)
     assert not public.passed and "public-form" in mistakes(public)
 
 
@@ -71,7 +71,7 @@ def test_right_answers_pass_every_variant(card, seed):
     params = json.loads(json.dumps(dict(card.variant(seed))))
     answers = [with_copies(params)] if card.structural else [bank_answers(card.id, number=number) for number in (0, 1)]
     for each in answers:
-        report = grade(card, Here(*each), params=params, secret=seed)
+        report = grade(card, InProcess(*each), params=params, secret=seed)
         assert report.passed, [v for v in report.verdicts if not v.ok]
 
 
@@ -79,9 +79,9 @@ def test_right_answers_pass_every_variant(card, seed):
 def test_wrong_answers_fail_whatever_cases_are_drawn(card):
     for each in killmatrix.bank("15"):
         if each.exercise == card.id and each.sort == "wrong":
-            assert not grade(card, Here(*killmatrix.names_of(each.source, card.answers)), secret="another").passed, (
-                each.name
-            )
+            assert not grade(
+                card, InProcess(*killmatrix.names_of(each.source, card.answers)), secret="another"
+            ).passed, each.name
 
 
 LOOP: list = []

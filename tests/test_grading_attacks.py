@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from course_lib.cli import app
-from course_lib.grading import needed
+from course_lib.grading import dependencies as needed
 from course_lib.grading.attacks import trial
 from course_lib.grading.attacks.limits import UNPROTECTED, WEAKER
 from course_lib.grading.attacks.sheet import ATTACKS, KINDS, MATERIALS, Attack, Sheet, small_source, solved

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from course_lib import exercises
-from course_lib.grading.check import check_main, grade_all, variant_params
-from course_lib.grading.graded import Graded
-from course_lib.grading.show import mark_of, next_step, show, why_not
+from course_lib.grading.check.command import check_main, grade_all, variant_params
+from course_lib.grading.check.results import Graded
+from course_lib.grading.check.table import mark_of, next_step, show, why_not
 from course_lib.install import Trouble
 from course_lib.learner.notebooks import parse, render
 from course_lib.records import Report, Verdict
@@ -128,7 +128,7 @@ def test_a_variant_file_that_is_none_is_the_canonical_variant(tmp_path, text):
 
 
 def test_a_judge_that_fails_costs_one_exercise_and_says_so(where, monkeypatch):
-    from course_lib.grading import mark
+    from course_lib.grading.judge import grade_notebook as mark
 
     def fails(card, place, **more):
         if card.id == "train-days-7b":

@@ -13,7 +13,8 @@ import pytest
 
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import release_chapter
-from course_lib.grading.service import grading, hold
+from course_lib.grading.service import class_lock as hold
+from course_lib.grading.service import grading
 from course_lib.grading.service.pool import Done
 from course_lib.install import ROOT, Trouble
 from tests.class_kit import class_at, copy_of, course_at

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib import exercises
-from course_lib.grading import mark
-from course_lib.grading import notebook as intake
-from course_lib.grading.check import check_main, grade_all
-from course_lib.grading.notebook import load, rebuild, stubbed
-from course_lib.grading.remote import run_cell
-from course_lib.grading.seats import Workers
+from course_lib.grading import submission as intake
+from course_lib.grading.check.command import check_main, grade_all
+from course_lib.grading.judge import grade_notebook as mark
+from course_lib.grading.submission import load, rebuild, stubbed
+from course_lib.grading.worker.in_worker import run_cell
+from course_lib.grading.worker.worker_pool import WorkerPool
 from course_lib.install import Trouble
 from course_lib.learner.merge import grade_meta
 from course_lib.learner.notebooks import parse, render
@@ -37,7 +37,7 @@ from tests.grading_kit import (
 
 @pytest.fixture(scope="module")
 def workers():
-    with Workers(chapters=["01"]) as made:
+    with WorkerPool(chapters=["01"]) as made:
         yield made
 
 
@@ -358,7 +358,9 @@ def test_own_cells_that_crash_are_left_out_and_nothing_else(workers):
 def test_a_cell_that_hangs_costs_only_its_exercise(workers, monkeypatch):
     """The limit is short for the cell that hangs alone, so that a busy machine changes nothing."""
     monkeypatch.setattr(
-        mark, "run_cell", lambda seat, source, seconds: run_cell(seat, source, 1.0 if "while True" in source else 60.0)
+        mark,
+        "run_cell",
+        lambda worker, source, seconds: run_cell(worker, source, 1.0 if "while True" in source else 60.0),
     )
     learner = small_source()
     cell_of(learner, "predict-weeks")["source"] += (
@@ -372,9 +374,9 @@ def test_a_cell_that_hangs_costs_only_its_exercise(workers, monkeypatch):
 def test_a_notebook_that_takes_too_long_as_a_whole_keeps_what_it_earned(workers, monkeypatch):
     late = [0.0]
 
-    def run_and_be_late(seat, source, seconds):
+    def run_and_be_late(worker, source, seconds):
         late[0] += 10 * mark.NOTEBOOK_SECONDS * ("an hour" in source)
-        return run_cell(seat, source, seconds)
+        return run_cell(worker, source, seconds)
 
     monkeypatch.setattr(mark, "run_cell", run_and_be_late)
     monkeypatch.setattr(mark, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + late[0]))
@@ -389,7 +391,7 @@ def test_without_forking_a_crash_costs_one_exercise_too():
     learner = small_source()
     exit_in_the_cell(learner)
     cell_of(learner, "state-13b")["source"] += "\n\n\ndef headroom(*_):\n    import os\n    os._exit(4)"
-    with Workers(fork=False, chapters=["01"]) as fresh:
+    with WorkerPool(fork=False, chapters=["01"]) as fresh:
         reports, _ = marked(learner, fresh)
     assert points(reports) == full("train-days-7b", "state-13b")
     assert "exit(3)" in reports["train-days-7b"].note and "exit(4)" in reports["state-13b"].note

@@ -6,11 +6,11 @@ from collections import Counter, OrderedDict, defaultdict
 import pytest
 
 from course_lib.exercises import Card
-from course_lib.grading import judge as judge_module
-from course_lib.grading.crossing import NotPlain, plain
-from course_lib.grading.judge import grade, hidden_seed, report_dict
-from course_lib.grading.panel import html_panel, text_panel
-from course_lib.grading.place import Here, switched_off
+from course_lib.grading.judge import decide as judge_module
+from course_lib.grading.judge.decide import grade, hidden_seed, report_dict
+from course_lib.grading.judge.result_panel import html_panel, text_panel
+from course_lib.grading.worker.plain_values import NotPlain, plain
+from course_lib.grading.worker.runners import InProcess, switched_off
 from course_lib.judging import Judging, Mistake, number_verdict
 from course_lib.records import Case, Verdict
 
@@ -81,7 +81,7 @@ ANSWERS = [
 
 @pytest.mark.parametrize(("answer", "state", "points"), [a[1:] for a in ANSWERS], ids=[a[0] for a in ANSWERS])
 def test_points_follow_the_shares_that_held(answer, state, points):
-    report = grade(doubled_card(), Here(answer))
+    report = grade(doubled_card(), InProcess(answer))
     assert (report.state, report.points) == (state, points)
 
 
@@ -94,8 +94,8 @@ def test_an_object_that_always_agrees_earns_nothing():
         def __eq__(self, other):
             return True
 
-    assert grade(doubled_card(), Here(lambda n: AgreesAsFloat(1.0))).points == 0
-    report = grade(doubled_card(), Here(lambda n: Agrees()))
+    assert grade(doubled_card(), InProcess(lambda n: AgreesAsFloat(1.0))).points == 0
+    report = grade(doubled_card(), InProcess(lambda n: Agrees()))
     assert report.points == 0 and "Agrees" in report.note
 
 
@@ -107,15 +107,15 @@ def test_a_number_that_carries_its_source_is_a_number():
 
 
 def test_a_known_mistake_answers_by_name_and_does_not_tell_the_answer():
-    report = grade(doubled_card(), Here(lambda n: n / 2))
+    report = grade(doubled_card(), InProcess(lambda n: n / 2))
     assert report.verdicts[0].mistake == "halved" and "42" not in text_panel(doubled_card(), report)
 
 
 def test_numpy_numbers_are_welcome():
     import numpy as np
 
-    assert grade(doubled_card(), Here(lambda n: np.float64(2 * n))).passed
-    assert grade(doubled_card(), Here(lambda n: np.int64(2 * n))).passed
+    assert grade(doubled_card(), InProcess(lambda n: np.float64(2 * n))).passed
+    assert grade(doubled_card(), InProcess(lambda n: np.int64(2 * n))).passed
 
 
 def test_the_answer_cannot_change_the_case_it_is_judged_by():
@@ -128,7 +128,7 @@ def test_the_answer_cannot_change_the_case_it_is_judged_by():
 
     case = Case(name="a list", args=([],))
     card = doubled_card()
-    assert [Here(greedy).run(card, case).value for _ in range(2)] == [2, 2]
+    assert [InProcess(greedy).run(card, case).value for _ in range(2)] == [2, 2]
     assert seen == [1, 1] and case.args == ([],)
 
 
@@ -190,25 +190,25 @@ def test_what_an_answer_prints_is_kept_apart_and_capped(capsys):
         print("x" * 100_000)
         return 2 * n
 
-    outcome = Here(chatty).run(doubled_card(), Case(name="one", args=(1,)))
+    outcome = InProcess(chatty).run(doubled_card(), Case(name="one", args=(1,)))
     assert outcome.value == 2 and len(outcome.output) == 20_000
     assert capsys.readouterr().out == ""
 
 
 def test_the_panel_escapes_what_came_from_the_answer():
-    report = grade(doubled_card(), Here(lambda n: "<script>alert(1)</script>"))
+    report = grade(doubled_card(), InProcess(lambda n: "<script>alert(1)</script>"))
     assert "<script>" not in html_panel(doubled_card(), report)
 
 
 def test_the_panel_names_the_learners_own_line():
-    report = grade(doubled_card(), Here(lambda n: n + "a"))
+    report = grade(doubled_card(), InProcess(lambda n: n + "a"))
     assert "TypeError" in text_panel(doubled_card(), report) and "line" in report.note
 
 
 def test_a_report_is_plain_json():
     import json
 
-    data = json.loads(json.dumps(report_dict(grade(doubled_card(), Here(lambda n: 2 * n)))))
+    data = json.loads(json.dumps(report_dict(grade(doubled_card(), InProcess(lambda n: 2 * n)))))
     assert data["points"] == data["maximum"] == 4 and {v["kind"] for v in data["verdicts"]} == {
         "values",
         "generality",

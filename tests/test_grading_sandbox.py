@@ -18,15 +18,16 @@ from course_lib import exercises
 from course_lib.cli.doctor import sandbox_lines
 from course_lib.exercises import Card
 from course_lib.exercises.killmatrix import BANK, read_bank
-from course_lib.grading.imports import TRAINING, imports_of
 from course_lib.grading.judge import grade
-from course_lib.grading.mark import mark
-from course_lib.grading.notebook import Step, Submission
-from course_lib.grading.processes import RankProcesses
-from course_lib.grading.remote import Lost, WorkerPlace, run_cell
-from course_lib.grading.sandbox import LEVELS, Look, Wall, best, filters, looks, watch
+from course_lib.grading.judge.grade_notebook import mark
+from course_lib.grading.sandbox import LEVELS, Look, Wall, best, filters, looks
+from course_lib.grading.sandbox import usage as watch
 from course_lib.grading.sandbox.wall import course_files, trees
-from course_lib.grading.seats import MAX_BYTES, MAX_CELLS, Workers
+from course_lib.grading.submission import Step, Submission
+from course_lib.grading.worker.imports import TRAINING, imports_of
+from course_lib.grading.worker.in_worker import InWorker, Lost, run_cell
+from course_lib.grading.worker.rank_processes import RankProcesses
+from course_lib.grading.worker.worker_pool import MAX_BYTES, MAX_CELLS, WorkerPool
 from course_lib.install import ROOT, Trouble
 from course_lib.install.processes import descendants
 from course_lib.learner.notebooks import parse, render
@@ -61,18 +62,20 @@ def secrets(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=KEPT)
 def kept(request, secrets):
-    with Workers(torch=True, chapters=["00"], wall=Wall(level=request.param, hidden=(str(secrets),), **SMALL)) as made:
+    with WorkerPool(
+        torch=True, chapters=["00"], wall=Wall(level=request.param, hidden=(str(secrets),), **SMALL)
+    ) as made:
         yield made
 
 
 def probe(workers, folder, source, *args, seconds=20.0):
     """The outcome of `f(*args)` of an answer, and a second one of a plain answer on the same worker afterwards."""
-    with workers.seat(folder) as seat:
-        cell = run_cell(seat, source + "\ndef g(): return 'still here'")
+    with workers.worker(folder) as worker:
+        cell = run_cell(worker, source + "\ndef g(): return 'still here'")
         assert cell.state == "answered", cell
-        with WorkerPlace(seat) as place:
+        with InWorker(worker) as place:
             outcome = place.run(CARD, Case(name="one", args=args, seconds=seconds))
-        with WorkerPlace(seat) as place:
+        with InWorker(worker) as place:
             after = place.run(dataclasses.replace(CARD, answers=("g",)), Case(name="after"))
     assert after.value == "still here", after  # whatever it was, it cost its own exercise only
     return outcome
@@ -112,12 +115,14 @@ def test_nothing_of_the_judge_the_class_or_the_system_can_be_read(kept, tmp_path
         *library.glob("judging/*.py"),
         *library.glob("exercises/ch*/judges/*.py"),
         *library.glob("exercises/ch*/judges/__pycache__/*.pyc"),
+        *library.glob("grading/judge/*.py"),
+        *library.glob("grading/check/*.py"),
         *(
-            library / "grading" / f"{name}.py"
-            for name in ("judge", "mark", "check", "seats", "zygote", "warm_process", "warming", "reaping", "remote")
+            library / "grading/worker" / f"{name}.py"
+            for name in ("worker_pool", "fork_server", "fork_server_process", "preload", "process_cleanup", "in_worker")
         ),
         *Path.home().glob(".[bp]*rc"),
-        *(library / "grading/__pycache__").glob("judge.*"),
+        *library.glob("grading/judge/__pycache__/*.pyc"),
         *(library / "grading/sandbox").glob("*.py"),
         Path(__file__),
         *map(
@@ -203,7 +208,7 @@ def f():
 
 
 def test_real_processes_and_gloo_work_behind_namespaces(tmp_path):
-    with Workers(torch=True, wall=Wall()) as made:
+    with WorkerPool(torch=True, wall=Wall()) as made:
         assert value(made, tmp_path, GLOO) == [[6.0] * 3] * 4
 
 
@@ -360,7 +365,7 @@ def test_it_has_no_rights_and_gains_none(kept, tmp_path):
 
 def test_every_worker_is_somebody_else(tmp_path):
     source = "import os\ndef f(): return [os.getuid(), os.getgid(), os.getgroups()]"
-    with Workers(wall=Wall()) as made:
+    with WorkerPool(wall=Wall()) as made:
         users = [value(made, tmp_path, source) for _ in range(2)]
     assert len({user for user, _, _ in users}) == 2 and all(
         user >= 65534 and user == group and not more for user, group, more in users
@@ -425,10 +430,10 @@ def f():
 def test_a_full_folder_is_its_own(kept, tmp_path):
     with (
         contextlib.suppress(Lost),
-        kept.seat(tmp_path) as seat,
+        kept.worker(tmp_path) as worker,
     ):  # on a disk that is shared the files stay till the worker ends
-        run_cell(seat, FILLS)
-        with WorkerPlace(seat) as place:
+        run_cell(worker, FILLS)
+        with InWorker(worker) as place:
             outcome = place.run(CARD, Case(name="fill"))
     words = {
         "namespaces": ("raised", "No space left on device"),
@@ -477,10 +482,10 @@ STRAYS += "            if os.fork() == 0: time.sleep(60)\n            os._exit(0
 
 def test_what_an_answer_starts_ends_with_its_exercise(kept, tmp_path):
     warm = kept._warm.process.pid
-    with kept.seat(tmp_path) as seat:
-        run_cell(seat, STRAYS)
+    with kept.worker(tmp_path) as worker:
+        run_cell(worker, STRAYS)
         before = len(descendants(warm))
-        with WorkerPlace(seat) as place:
+        with InWorker(worker) as place:
             assert place.run(CARD, Case(name="strays")).value == 1 and len(descendants(warm)) > before + 5
         assert len(descendants(warm)) == before
     assert len(descendants(warm)) == before - 1
@@ -500,11 +505,11 @@ def test_whatever_ends_ends_everything(tmp_path, level, how):
     for name in ("tmp", "notebook"):
         (tmp_path / name).mkdir()
     program = (
-        "import os, sys, time\nfrom pathlib import Path\nfrom course_lib.grading.remote import WorkerPlace, run_cell\n"
-        "from course_lib.grading.sandbox import Wall\nfrom course_lib.grading.seats import Workers\n"
+        "import os, sys, time\nfrom pathlib import Path\nfrom course_lib.grading.worker.in_worker import InWorker, run_cell\n"
+        "from course_lib.grading.sandbox import Wall\nfrom course_lib.grading.worker.worker_pool import WorkerPool\n"
         "from course_lib.records import Case\nfrom tests.test_grading_sandbox import CARD, STRAYS\n"
-        f"with Workers(wall=Wall(level={level!r})) as workers, workers.seat(Path({str(tmp_path / 'notebook')!r})) as seat:\n"
-        "    run_cell(seat, STRAYS)\n    place = WorkerPlace(seat).__enter__()\n    assert place.run(CARD, Case(name='n')).value == 1\n"
+        f"with WorkerPool(wall=Wall(level={level!r})) as workers, workers.worker(Path({str(tmp_path / 'notebook')!r})) as worker:\n"
+        "    run_cell(worker, STRAYS)\n    place = InWorker(worker).__enter__()\n    assert place.run(CARD, Case(name='n')).value == 1\n"
         "    print(workers._warm.process.pid, flush=True)\n    sys.stdin.read()\n"  # at "contained" the outer one of two
     )
     env = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": str(REPOSITORY)}
@@ -569,9 +574,9 @@ def exchange(comm, x):
 
 
 def exchanged(workers, folder, source, deciding):
-    with workers.seat(folder) as seat, contextlib.closing(RankProcesses(seat)) as ranks:
-        assert run_cell(seat, source).state == "answered"
-        with WorkerPlace(seat, ranks=ranks if deciding else None) as place:
+    with workers.worker(folder) as worker, contextlib.closing(RankProcesses(worker)) as ranks:
+        assert run_cell(worker, source).state == "answered"
+        with InWorker(worker, ranks=ranks if deciding else None) as place:
             report = grade(exercises.card("two-ranks-wait"), place)
             place.settle()
     return report
@@ -579,7 +584,7 @@ def exchanged(workers, folder, source, deciding):
 
 @pytest.fixture(scope="module")
 def walled():
-    with Workers(torch=True, chapters=["00"], wall=Wall()) as made:
+    with WorkerPool(torch=True, chapters=["00"], wall=Wall()) as made:
         yield made
 
 
@@ -611,13 +616,13 @@ def test_a_fresh_process_meets_nothing_of_the_exercise_before_and_a_folder_that_
     walled, tmp_path, more, stays
 ):
     case, seen, shut_in = Case(name="two", ranks=2), [], []
-    with walled.seat(tmp_path) as seat, contextlib.closing(RankProcesses(seat)) as ranks:
-        assert run_cell(seat, ASIDE.format(more=more)).state == "answered"
+    with walled.worker(tmp_path) as worker, contextlib.closing(RankProcesses(worker)) as ranks:
+        assert run_cell(worker, ASIDE.format(more=more)).state == "answered"
         for _ in range(2):
-            with WorkerPlace(seat, ranks=ranks) as place:
+            with InWorker(worker, ranks=ranks) as place:
                 place.plan([case])
                 seen.append(place.run(CARD, case).value)
-                shut_in.append([seat.beside(rank).pid for rank in range(2)])
+                shut_in.append([worker.beside(rank).pid for rank in range(2)])
             ranks.close()
     assert seen == [[[False, False]] * 2] * 2
     assert (shut_in[0] == shut_in[1]) is stays
@@ -625,13 +630,13 @@ def test_a_fresh_process_meets_nothing_of_the_exercise_before_and_a_folder_that_
 
 def test_an_answer_that_cannot_be_made_again_is_an_error_of_each_rank_and_costs_its_process_nothing(walled, tmp_path):
     case, told = Case(name="two", ranks=2), []
-    with walled.seat(tmp_path) as seat, contextlib.closing(RankProcesses(seat)) as ranks:
+    with walled.worker(tmp_path) as worker, contextlib.closing(RankProcesses(worker)) as ranks:
         for answer in (
             "class Odd:\n    def __reduce__(self): return eval, ('1 / 0',)\nodd = Odd()\ndef f(comm): return odd",
             "def f(comm): return comm.rank",
         ):
-            assert run_cell(seat, answer).state == "answered"
-            with WorkerPlace(seat, ranks=ranks) as place:
+            assert run_cell(worker, answer).state == "answered"
+            with InWorker(worker, ranks=ranks) as place:
                 place.plan([case])
                 told.append(place.run(CARD, case))
     assert (told[0].state, told[1].value) == ("raised", [0, 1])
@@ -640,10 +645,10 @@ def test_an_answer_that_cannot_be_made_again_is_an_error_of_each_rank_and_costs_
 
 def test_processes_serve_the_next_exercise_and_load_its_answer(walled, tmp_path):
     case, who = Case(name="two", ranks=2), []
-    with walled.seat(tmp_path) as seat, contextlib.closing(RankProcesses(seat)) as ranks:
+    with walled.worker(tmp_path) as worker, contextlib.closing(RankProcesses(worker)) as ranks:
         for word in ("first", "second"):
-            assert run_cell(seat, f"import os\ndef f(comm): return ['{word}', os.getpid()]").state == "answered"
-            with WorkerPlace(seat, ranks=ranks) as place:
+            assert run_cell(worker, f"import os\ndef f(comm): return ['{word}', os.getpid()]").state == "answered"
+            with InWorker(worker, ranks=ranks) as place:
                 place.plan([case])
                 who.append(place.run(CARD, case).value)
     first, following = who
@@ -676,8 +681,8 @@ def test_what_an_exercise_leaves_in_its_ranks_costs_the_next_one_nothing(walled,
         source = WRAPPED.format(right=right, name=card.answers[0], first=line)
         steps += [Step(do="run", exercise=card.id, source=source, whose="answer"), Step(do="judge", exercise=card.id)]
     monkeypatch.setattr(
-        "course_lib.grading.mark.WorkerPlace",
-        lambda *given, **more: places.append(WorkerPlace(*given, **more)) or places[-1],
+        "course_lib.grading.judge.grade_notebook.InWorker",
+        lambda *given, **more: places.append(InWorker(*given, **more)) or places[-1],
     )
     done = mark(
         Submission(steps=tuple(steps), exercises=tuple(card.id for card in cards)), cards, walled, deciding_ranks=True
@@ -693,24 +698,24 @@ def test_a_rank_reaches_nothing_in_the_process_that_it_is_a_copy_of(walled, tmp_
         "def f(comm): return [tried(f'/proc/{who}/mem', os.O_RDWR) for who in (1, 'self')] + [tried('/proc/loadavg', os.O_RDONLY)]"
     )
     case = Case(name="two", ranks=2)
-    with walled.seat(tmp_path) as seat, contextlib.closing(RankProcesses(seat)) as ranks:
-        assert run_cell(seat, source).state == "answered"
-        with WorkerPlace(seat, ranks=ranks) as place:
+    with walled.worker(tmp_path) as worker, contextlib.closing(RankProcesses(worker)) as ranks:
+        assert run_cell(worker, source).state == "answered"
+        with InWorker(worker, ranks=ranks) as place:
             place.plan([case])
             assert place.run(CARD, case).value == [["PermissionError"] * 3] * 2
 
 
 def test_workers_of_many_notebooks_are_rehearsed_and_find_nothing_of_it(tmp_path):
-    with Workers(torch=True, chapters=["00"], wall=Wall(), many=True) as made, made.seat(tmp_path) as seat:
+    with WorkerPool(torch=True, chapters=["00"], wall=Wall(), many=True) as made, made.worker(tmp_path) as worker:
         assert (
             run_cell(
-                seat,
+                worker,
                 "import os, random, threading\nat_first = sorted(set(globals()))\n"
                 "def f(): return [threading.active_count(), len(os.listdir('/proc/self/task')), random.random(), 'rehearsed' in at_first, 'math' in at_first]",
             ).state
             == "answered"
         )
-        with WorkerPlace(seat) as place:
+        with InWorker(worker) as place:
             assert place.run(CARD, Case(name="one")).value == [1, 1, 0.8444218515250481, False, False]
 
 
@@ -857,12 +862,12 @@ def test_doctor_says_which_sandbox_there_is():
 def test_a_wall_that_cannot_be_built_is_no_wall_in_silence(tmp_path):
     with (
         pytest.raises(Trouble, match="lies in a folder that workers may read"),
-        Workers(wall=Wall(level="contained", hidden=("/usr/share",))) as made,
-        made.seat(tmp_path),
+        WorkerPool(wall=Wall(level="contained", hidden=("/usr/share",))) as made,
+        made.worker(tmp_path),
     ):
-        raise AssertionError("a seat was given")
+        raise AssertionError("a worker was given")
     with pytest.raises(Trouble, match="forked"):
-        Workers(fork=False, wall=Wall())
+        WorkerPool(fork=False, wall=Wall())
     with pytest.raises(ValueError, match="choose from"):
         Wall(level="glass")
     with pytest.raises(ValueError, match="whole paths"):
@@ -871,7 +876,7 @@ def test_a_wall_that_cannot_be_built_is_no_wall_in_silence(tmp_path):
 
 def test_the_workers_side_of_the_library_holds_no_judging():
     files = list(course_files())
-    assert "course_lib/grading/worker.py" in files and "course_lib/exercises/ch00.py" in files
+    assert "course_lib/grading/worker/notebook_worker.py" in files and "course_lib/exercises/ch00.py" in files
     assert not [name for name in files if "judg" in name or "killmatrix" in name or "/mark" in name or "/cli/" in name]
 
 
@@ -931,12 +936,12 @@ def test_what_torch_imports_to_train_is_loaded_where_a_cell_trains(kind, line, m
 IN_TMP = """
 import sys
 from pathlib import Path
-from course_lib.grading.remote import run_cell
+from course_lib.grading.worker.in_worker import run_cell
 from course_lib.grading.sandbox import Wall
-from course_lib.grading.seats import Workers
+from course_lib.grading.worker.worker_pool import WorkerPool
 
-with Workers(wall=Wall()) as workers, workers.seat(Path(sys.argv[1])) as seat:
-    said = run_cell(seat, '''
+with WorkerPool(wall=Wall()) as workers, workers.worker(Path(sys.argv[1])) as worker:
+    said = run_cell(worker, '''
 import os, course_lib.units
 open('/tmp/mine', 'w').write('x')
 assert sorted(os.listdir('/tmp')) == SHOWN, os.listdir('/tmp')

@@ -13,13 +13,13 @@ import pytest
 
 from course_lib import exercises
 from course_lib.exercises.killmatrix import BANK, read_bank
-from course_lib.grading.confirm import UNCONFIRMED, confirmed
-from course_lib.grading.mark import mark
-from course_lib.grading.notebook import Step, Submission
-from course_lib.grading.processes import RankProcesses
-from course_lib.grading.remote import WorkerPlace, run_cell
+from course_lib.grading.judge.confirmed_memory import UNCONFIRMED, confirmed
+from course_lib.grading.judge.grade_notebook import mark
 from course_lib.grading.sandbox.wall import Wall
-from course_lib.grading.seats import Workers, can_fork
+from course_lib.grading.submission import Step, Submission
+from course_lib.grading.worker.in_worker import InWorker, run_cell
+from course_lib.grading.worker.rank_processes import RankProcesses
+from course_lib.grading.worker.worker_pool import WorkerPool, can_fork
 from course_lib.judging import judging
 from course_lib.records import Report, Verdict
 
@@ -81,7 +81,7 @@ def full(name: str) -> Report:
 
 @pytest.fixture(scope="module")
 def workers():
-    with Workers(torch=True, chapters=sorted({card.chapter for card in WEIGHED})) as made:
+    with WorkerPool(torch=True, chapters=sorted({card.chapter for card in WEIGHED})) as made:
         made.wait_ready()
         yield made
 
@@ -92,9 +92,9 @@ def weigh(workers, tmp_path):
 
     def weighed(name: str, source: str) -> Report:
         (tmp_path / "notebook").mkdir(exist_ok=True)
-        with workers.seat(tmp_path / "notebook") as seat, closing(RankProcesses(seat)) as ranks:
-            assert run_cell(seat, source, 20.0).state == "answered"
-            with WorkerPlace(seat, ranks=ranks) as place:
+        with workers.worker(tmp_path / "notebook") as worker, closing(RankProcesses(worker)) as ranks:
+            assert run_cell(worker, source, 20.0).state == "answered"
+            with InWorker(worker, ranks=ranks) as place:
                 return confirmed(exercises.card(name), place, full(name))
 
     return weighed

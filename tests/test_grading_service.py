@@ -16,19 +16,19 @@ from nbgrader.api import Gradebook
 from course_lib import exercises
 from course_lib.grading.classroom.folder import ClassFolder, sha256
 from course_lib.grading.classroom.release import release_chapter
-from course_lib.grading.needed import missed, needed
-from course_lib.grading.notebook import READ, Step, Submission, blank, rebuild
+from course_lib.grading.committed_form import CHECK_SUFFIX
+from course_lib.grading.dependencies import missed, needed
 from course_lib.grading.service import anomalies
 from course_lib.grading.service.autograded import autograded, outputs_of
 from course_lib.grading.service.events import Event, Summary
 from course_lib.grading.service.grading import grade_class
+from course_lib.grading.service.kept_reports import all_latest, autograded_path, latest
 from course_lib.grading.service.pool import Markers
+from course_lib.grading.service.progress_view import line_of, show
 from course_lib.grading.service.regrade import regrade_exercise
-from course_lib.grading.service.reports import all_latest, autograded_path, latest
-from course_lib.grading.service.show import line_of, show
 from course_lib.grading.service.task import make_task
 from course_lib.grading.service.writer import Writer
-from course_lib.grading.tidy import CHECK_SUFFIX
+from course_lib.grading.submission import READ, Step, Submission, blank, rebuild
 from course_lib.install import Trouble
 from course_lib.learner.merge import grade_meta
 from course_lib.learner.notebooks import Notebook, parse, render

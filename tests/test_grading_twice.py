@@ -4,10 +4,10 @@ import pytest
 
 from course_lib import exercises
 from course_lib.exercises.killmatrix import BANK, read_bank
-from course_lib.grading.mark import mark
-from course_lib.grading.notebook import STUB, Step, Submission
-from course_lib.grading.remote import WorkerPlace
-from course_lib.grading.seats import Workers, can_fork
+from course_lib.grading.judge.grade_notebook import mark
+from course_lib.grading.submission import STUB, Step, Submission
+from course_lib.grading.worker.in_worker import InWorker
+from course_lib.grading.worker.worker_pool import WorkerPool, can_fork
 from course_lib.records import Report
 
 NAMES = ("train-days-7b", "mfu-waste", "cost-sensitivity")
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(not can_fork(), reason="without forks there are 
 
 @pytest.fixture(scope="module")
 def workers():
-    with Workers(chapters=("01",), imports=("course_lib.units", "course_lib.compute")) as made:
+    with WorkerPool(chapters=("01",), imports=("course_lib.units", "course_lib.compute")) as made:
         yield made
 
 
@@ -27,7 +27,7 @@ def places(monkeypatch):
     """Where exercises were judged, in order: (exercise, whether on a clone)."""
     seen: list[tuple[str, bool]] = []
 
-    class Place(WorkerPlace):
+    class Place(InWorker):
         def __init__(self, *given, **more):
             super().__init__(*given, **more)
             self.named = False
@@ -38,7 +38,7 @@ def places(monkeypatch):
                 self.named = True
             return super().run(card, case)
 
-    monkeypatch.setattr("course_lib.grading.mark.WorkerPlace", Place)
+    monkeypatch.setattr("course_lib.grading.judge.grade_notebook.InWorker", Place)
     return seen
 
 
@@ -46,7 +46,7 @@ def right(name: str) -> str:
     return next(each.source for each in read_bank(BANK / "ch01" / f"{name}.py") if each.sort == "right")
 
 
-def graded(workers: Workers, **answers: str) -> dict[str, Report]:
+def graded(workers: WorkerPool, **answers: str) -> dict[str, Report]:
     """Reports of a notebook with these answers, by the exercise's name with _ for -; the right one where none is given."""
     steps = []
     for name in NAMES:
@@ -127,7 +127,7 @@ def test_the_others_are_judged_once_where_one_ends_the_process(workers, places, 
 
 
 def test_an_answer_that_is_slow_has_all_its_time_the_second_time(workers, places, monkeypatch):
-    monkeypatch.setattr("course_lib.grading.mark.QUICK_SECONDS", 0.4)
+    monkeypatch.setattr("course_lib.grading.judge.grade_notebook.QUICK_SECONDS", 0.4)
     slow = "once = []\n" + wrapped("cost-sensitivity", "import time; once or once.append(time.sleep(0.6))")
     reports = graded(workers, cost_sensitivity=slow)
     assert earned(reports) == [True, True, True], reports
@@ -135,7 +135,7 @@ def test_an_answer_that_is_slow_has_all_its_time_the_second_time(workers, places
 
 
 def test_a_cell_that_ends_the_process_leaves_all_to_the_second_time(workers, places, monkeypatch):
-    monkeypatch.setattr("course_lib.grading.mark.QUICK_CELL_SECONDS", 0.4)
+    monkeypatch.setattr("course_lib.grading.judge.grade_notebook.QUICK_CELL_SECONDS", 0.4)
     assert earned(graded(workers, train_days_7b="import time; time.sleep(0.6)\n" + right("train-days-7b"))) == [
         True,
         True,
@@ -145,7 +145,7 @@ def test_a_cell_that_ends_the_process_leaves_all_to_the_second_time(workers, pla
 
 
 def test_the_first_time_has_its_share_of_the_time_and_takes_none_of_the_second(workers, places, monkeypatch):
-    monkeypatch.setattr("course_lib.grading.mark.QUICK_SHARE", 0.0)
+    monkeypatch.setattr("course_lib.grading.judge.grade_notebook.QUICK_SHARE", 0.0)
     assert earned(graded(workers)) == [True, True, True]
     assert places == [(name, FORKED) for name in NAMES]
 

@@ -9,9 +9,17 @@ import torch
 
 from course_lib import exercises
 from course_lib.exercises import killmatrix
-from course_lib.grading.judge import cases_of, decide, hidden_seed
-from course_lib.grading.place import Here
-from course_lib.grading.unshown import VARIANTS, Asked, _candidates, as_text, settled, unshown_cases, wants_unshown
+from course_lib.grading.judge.decide import cases_of, decide, hidden_seed
+from course_lib.grading.judge.unseen_variants import (
+    VARIANTS,
+    Asked,
+    _candidates,
+    as_text,
+    settled,
+    unshown_cases,
+    wants_unshown,
+)
+from course_lib.grading.worker.runners import InProcess
 from course_lib.judging import judging
 from course_lib.records import Case, Verdict
 
@@ -93,10 +101,10 @@ OF_VALUES = [
 def test_a_table_of_the_shown_numbers_earns_nothing(card):
     answers = killmatrix.names_of(right(card.id).source, card.answers)
     tables = [{} for _ in answers]
-    shown = decide(card, Here(*map(written_down, answers, tables)), unseen=False)
+    shown = decide(card, InProcess(*map(written_down, answers, tables)), unseen=False)
     assert all(verdict.ok for verdict in shown.verdicts) and any(tables)
     for otherwise in (True, False):
-        report = decide(card, Here(*(looked_up(table, otherwise) for table in tables)), secret=SECRET)
+        report = decide(card, InProcess(*(looked_up(table, otherwise) for table in tables)), secret=SECRET)
         assert report.points == 0, [verdict for verdict in report.verdicts if verdict.kind == "values"]
 
 
@@ -117,7 +125,7 @@ def test_a_table_with_any_constant_for_the_rest_earns_nothing(exercise, secret):
     card = exercises.card(exercise)
     answers = killmatrix.names_of(right(exercise).source, card.answers)
     tables = [{} for _ in answers]
-    shown = decide(card, Here(*map(written_down, answers, tables)), unseen=False, secret=secret)
+    shown = decide(card, InProcess(*map(written_down, answers, tables)), unseen=False, secret=secret)
     assert all(verdict.ok for verdict in shown.verdicts) and all(tables)
     known = [list(table.values()) for table in tables]
     constants = [[each[place % len(each)] for each in known] for place in range(5)] + [
@@ -125,7 +133,7 @@ def test_a_table_with_any_constant_for_the_rest_earns_nothing(exercise, secret):
     ]
     guesses = [map(guessed, tables, each) for each in constants]
     for functions_ in ([looked_up(table, False) for table in tables], *guesses):
-        report = decide(card, Here(*functions_), secret=secret)
+        report = decide(card, InProcess(*functions_), secret=secret)
         assert report.points == 0, [verdict for verdict in report.verdicts if verdict.kind == "values"]
 
 
@@ -137,7 +145,7 @@ def test_right_answers_lose_nothing(card, secret):
     pairs = unshown_cases(card, card.params, hidden_seed(card, secret), drawn)
     assert wants_unshown(drawn) == bool(pairs)
     for params, case in pairs:
-        outcome = Here(*answers).run(card, case)
+        outcome = InProcess(*answers).run(card, case)
         assert all(verdict.ok for verdict in judging(card.id).verdicts(params, case, outcome))
         assert not case.visible and as_text(params) != as_text(card.params)
 
@@ -244,10 +252,14 @@ def test_a_table_of_several_variants_is_never_half_right(card, public):
     for params in variants:  # the last one's are its own
         with killmatrix._beside(card, params):
             answers = killmatrix.names_of(right(card.id).source, card.answers)
-            learnt = decide(card, Here(*map(written_down, answers, tables)), params=params, unseen=False, secret=SECRET)
+            learnt = decide(
+                card, InProcess(*map(written_down, answers, tables)), params=params, unseen=False, secret=SECRET
+            )
         assert all(verdict.ok for verdict in learnt.verdicts) and any(tables)
     for otherwise in (True, False):
-        report = decide(card, Here(*(looked_up(table, otherwise) for table in tables)), params=params, secret=SECRET)
+        report = decide(
+            card, InProcess(*(looked_up(table, otherwise) for table in tables)), params=params, secret=SECRET
+        )
         assert all(
             verdict.kind != "generality" for verdict in report.verdicts if verdict.case.endswith("other numbers")
         )

@@ -9,9 +9,9 @@ import pytest
 
 from course_lib import exercises
 from course_lib.cluster import trusted
-from course_lib.grading.confirm import UNCONFIRMED, confirmed, wants_weighing, weighed_case
-from course_lib.grading.process_state import exact_memory
-from course_lib.grading.sandbox.gauge import Gauge
+from course_lib.grading.judge.confirmed_memory import UNCONFIRMED, confirmed, wants_weighing, weighed_case
+from course_lib.grading.sandbox.memory_gauge import Gauge
+from course_lib.grading.worker.process_state import exact_memory
 from course_lib.judging import judging
 from course_lib.records import Outcome, Report, Verdict
 
@@ -83,8 +83,8 @@ def test_memory_that_lay_free_before_counts_where_it_is_used_again():
     """A block is small enough to come from the heap, and many of them are kept there free, as an exercise before may leave them."""
     code = """
 import ctypes, os
-from course_lib.grading.process_state import exact_memory
-from course_lib.grading.sandbox.gauge import Gauge
+from course_lib.grading.worker.process_state import exact_memory
+from course_lib.grading.sandbox.memory_gauge import Gauge
 ctypes.CDLL(None).mallopt(-1, 2**30)  # nothing is given back by itself
 blocks = [bytearray(100_000) for _ in range(640)]
 last = bytearray(100_000)

@@ -14,13 +14,13 @@ from course_lib.cluster import trusted
 from course_lib.cluster.codec import BadFrame
 from course_lib.cluster.wire import Wire
 from course_lib.exercises import Card
-from course_lib.grading import warm_process
-from course_lib.grading.channel import Channel, Garbled, WorkerChannel
-from course_lib.grading.remote import Lost, WorkerPlace, names_there, run_cell
-from course_lib.grading.sandbox.gauge import Gauge
-from course_lib.grading.sandbox.watch import exact_bytes, quick_bytes
-from course_lib.grading.seats import Workers, end_in_words
-from course_lib.grading.words import clean
+from course_lib.grading.clean_text import clean
+from course_lib.grading.sandbox.memory_gauge import Gauge
+from course_lib.grading.sandbox.usage import exact_bytes, quick_bytes
+from course_lib.grading.worker import fork_server_process as warm_process
+from course_lib.grading.worker.in_worker import InWorker, Lost, names_there, run_cell
+from course_lib.grading.worker.protocol import Channel, Garbled, WorkerChannel
+from course_lib.grading.worker.worker_pool import WorkerPool, end_in_words
 from course_lib.install import ROOT
 from course_lib.install.processes import descendants, ended
 from course_lib.records import Case
@@ -43,7 +43,7 @@ LINUX = sys.platform == "linux"
 
 @pytest.fixture(scope="module")
 def workers():
-    with Workers() as made:
+    with WorkerPool() as made:
         yield made
 
 
@@ -51,16 +51,16 @@ def workers():
     scope="module", params=[True, False] if LINUX else [False], ids=lambda fork: "forked" if fork else "fresh"
 )
 def either(request):
-    with Workers(fork=request.param) as made:
+    with WorkerPool(fork=request.param) as made:
         yield made
 
 
 def probe(workers, folder, source, *, args=(3,), seconds=20.0, card=CARD, times=1):
     """The last outcome of an answer on a case, and what the exercise was lost for, if it was."""
-    with workers.seat(folder) as seat:
-        cell = run_cell(seat, source)
+    with workers.worker(folder) as worker:
+        cell = run_cell(worker, source)
         assert cell.state == "answered", cell
-        with WorkerPlace(seat) as place:
+        with InWorker(worker) as place:
             for _ in range(times):
                 outcome = place.run(card, Case(name="three", args=args, seconds=seconds))
             place.settle()
@@ -225,7 +225,7 @@ def test_a_forged_message_costs_the_exercise(workers, tmp_path, name):
 
 PATCHED = """
 import builtins, json, struct
-import course_lib.cluster.codec as codec, course_lib.grading.channel as channel, course_lib.grading.place as place
+import course_lib.cluster.codec as codec, course_lib.grading.worker.protocol as channel, course_lib.grading.worker.runners as place
 class Yes:
     def __eq__(self, other): return True
     def __call__(self, *a, **k): return True
@@ -238,23 +238,23 @@ def f(n):
 
 
 def test_what_an_answer_patches_changes_nothing_outside_its_clone(workers, tmp_path):
-    with workers.seat(tmp_path) as seat:
-        run_cell(seat, PATCHED + "\ndef g(n): return [n, isinstance(n, str)]")
-        with WorkerPlace(seat) as place:
+    with workers.worker(tmp_path) as worker:
+        run_cell(worker, PATCHED + "\ndef g(n): return [n, isinstance(n, str)]")
+        with InWorker(worker) as place:
             place.run(CARD, Case(name="one", args=(3,)))
         import dataclasses
 
-        with WorkerPlace(seat) as place:
+        with InWorker(worker) as place:
             outcome = place.run(dataclasses.replace(CARD, answers=("g",)), Case(name="two", args=(3,)))
     assert outcome.value == [3, False]
 
 
 def test_an_exercise_cannot_reach_into_another(workers, tmp_path):
-    with workers.seat(tmp_path) as seat:
-        run_cell(seat, "seen = []\ndef f(n):\n    seen.append(n)\n    return len(seen)")
+    with workers.worker(tmp_path) as worker:
+        run_cell(worker, "seen = []\ndef f(n):\n    seen.append(n)\n    return len(seen)")
         counts = []
         for _ in range(2):
-            with WorkerPlace(seat) as place:
+            with InWorker(worker) as place:
                 counts += [place.run(CARD, Case(name="n", args=(n,))).value for n in (1, 2)]
     assert counts == [1, 2, 1, 2]
 
@@ -262,7 +262,7 @@ def test_an_exercise_cannot_reach_into_another(workers, tmp_path):
 LEAKS = {
     "import": "def f(n):\n    import course_lib.exercises.ch01.judges",
     "from": "def f(n):\n    import course_lib.judging",
-    "importlib": "import importlib\ndef f(n):\n    importlib.import_module('course_lib.grading.judge')",
+    "importlib": "import importlib\ndef f(n):\n    importlib.import_module('course_lib.grading.judge.decide')",
     "reload of the package": "import importlib, sys\nfrom course_lib import exercises\ndef f(n):\n    importlib.reload(exercises)\n    import course_lib.judging",
 }
 
@@ -285,7 +285,7 @@ def f(n):
 
 def test_a_worker_has_no_secrets_of_the_environment(monkeypatch, tmp_path):
     monkeypatch.setenv("COURSE_SECRET", "s3cret")
-    with Workers() as fresh:
+    with WorkerPool() as fresh:
         outcome, _ = probe(fresh, tmp_path, "import os\ndef f(n): return dict(os.environ)")
     assert "COURSE_SECRET" not in outcome.value and outcome.value["COURSE_WORKER"] == "1"
     assert outcome.value["OMP_NUM_THREADS"] == "1"
@@ -294,7 +294,7 @@ def test_a_worker_has_no_secrets_of_the_environment(monkeypatch, tmp_path):
 def test_a_worker_leaves_nothing_in_the_home_folder(monkeypatch, tmp_path):
     (tmp_path / "home").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    with Workers() as fresh:
+    with WorkerPool() as fresh:
         outcome, _ = probe(fresh, tmp_path, "import os\nfrom pathlib import Path\ndef f(n): return os.environ['HOME']")
     assert outcome.value == str(tmp_path / "home") and not list((tmp_path / "home").iterdir())
 
@@ -319,9 +319,9 @@ def test_the_library_function_that_is_asked_for_is_switched_off(workers, tmp_pat
 
 
 def test_names_know_whose_they_are(workers, tmp_path):
-    with workers.seat(tmp_path) as seat:
-        run_cell(seat, "from math import sqrt\ndef f(n): return n")
-        assert names_there(seat, ["f", "sqrt", "g"]) == ([True, True, False], [True, False, False])
+    with workers.worker(tmp_path) as worker:
+        run_cell(worker, "from math import sqrt\ndef f(n): return n")
+        assert names_there(worker, ["f", "sqrt", "g"]) == ([True, True, False], [True, False, False])
 
 
 # ---------------------------------------------------------------------------- nothing is left
@@ -355,13 +355,13 @@ def alive_with(marker):
 @pytest.mark.parametrize("name", STRAYS)
 def test_what_an_answer_starts_ends_with_its_exercise(tmp_path, monkeypatch, name):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    with Workers() as made:
-        with made.seat(tmp_path) as seat:
-            run_cell(seat, STRAYS[name])
-            with WorkerPlace(seat) as place:
+    with WorkerPool() as made:
+        with made.worker(tmp_path) as worker:
+            run_cell(worker, STRAYS[name])
+            with InWorker(worker) as place:
                 assert place.run(CARD, Case(name="n", args=(3,))).value == 3
                 assert descendants(made._warm.process.pid)
-            assert descendants(made._warm.process.pid) == [seat.pid]
+            assert descendants(made._warm.process.pid) == [worker.pid]
         assert descendants(made._warm.process.pid) == []
     assert alive_with(str(tmp_path)) == []
 
@@ -383,7 +383,7 @@ def test_a_check_that_is_stopped_leaves_no_process(tmp_path, how):
     command = [
         sys.executable,
         "-c",
-        "from course_lib.grading.check import check_main; raise SystemExit(check_main(['01'], *[False] * 4))",
+        "from course_lib.grading.check.command import check_main; raise SystemExit(check_main(['01'], *[False] * 4))",
     ]
     process = subprocess.Popen(
         command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
@@ -407,8 +407,8 @@ def test_a_check_that_is_stopped_leaves_no_process(tmp_path, how):
 def test_a_fresh_worker_in_an_endless_loop_ends_with_its_judge(tmp_path):
     (tmp_path / "tmp").mkdir()
     program = (
-        "from pathlib import Path\nfrom course_lib.grading.remote import run_cell\nfrom course_lib.grading.seats import Workers\n"
-        "with Workers(fork=False) as workers, workers.seat(Path('.')) as seat:\n    run_cell(seat, 'while True: pass')"
+        "from pathlib import Path\nfrom course_lib.grading.worker.in_worker import run_cell\nfrom course_lib.grading.worker.worker_pool import WorkerPool\n"
+        "with WorkerPool(fork=False) as workers, workers.worker(Path('.')) as worker:\n    run_cell(worker, 'while True: pass')"
     )
     env = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen([sys.executable, "-c", program], env=env, cwd=tmp_path, start_new_session=True)
@@ -512,17 +512,17 @@ def test_a_worker_that_cannot_start_says_why(monkeypatch, tmp_path):
     from course_lib.install import Trouble
 
     monkeypatch.setitem(warm_process._SET, "PYTHONHASHSEED", "not a seed")
-    with pytest.raises(Trouble, match="did not start"), Workers() as broken, broken.seat(tmp_path):
-        raise AssertionError("a seat was given")
+    with pytest.raises(Trouble, match="did not start"), WorkerPool() as broken, broken.worker(tmp_path):
+        raise AssertionError("a worker was given")
 
 
 def test_a_lost_place_stays_lost(workers, tmp_path):
-    with workers.seat(tmp_path) as seat:
-        run_cell(seat, "import os\ndef f(n):\n    if n == 1: os._exit(5)\n    return n")
-        with WorkerPlace(seat) as place:
+    with workers.worker(tmp_path) as worker:
+        run_cell(worker, "import os\ndef f(n):\n    if n == 1: os._exit(5)\n    return n")
+        with InWorker(worker) as place:
             states = [place.run(CARD, Case(name="n", args=(n,))).state for n in (0, 1, 2)]
             assert isinstance(place.lost, Lost)
-        assert run_cell(seat, "1").state == "answered"
+        assert run_cell(worker, "1").state == "answered"
     assert states == ["answered", "crashed", "crashed"]
 
 

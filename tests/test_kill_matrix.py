@@ -9,10 +9,10 @@ import pytest
 
 from course_lib import exercises
 from course_lib.exercises import killmatrix
-from course_lib.grading.imports import TRAINING
 from course_lib.grading.judge import grade
-from course_lib.grading.remote import WorkerPlace, run_cell
-from course_lib.grading.seats import Workers
+from course_lib.grading.worker.imports import TRAINING
+from course_lib.grading.worker.in_worker import InWorker, run_cell
+from course_lib.grading.worker.worker_pool import WorkerPool
 
 BANK = {exercise: list(answers) for exercise, answers in groupby(killmatrix.bank(), lambda each: each.exercise)}
 
@@ -21,7 +21,7 @@ BANK = {exercise: list(answers) for exercise, answers in groupby(killmatrix.bank
 def warm(pytestconfig):
     """One warm process for all chapters, as `./course check --all` has it: each answer is judged in a fork of its own."""
     chapters = pytestconfig.option.chapter or sorted({exercises.card(exercise).chapter for exercise in BANK})
-    with Workers(torch=True, chapters=chapters, imports=TRAINING, many=True) as workers:
+    with WorkerPool(torch=True, chapters=chapters, imports=TRAINING, many=True) as workers:
         yield workers
 
 
@@ -31,9 +31,9 @@ def facts(report):
 
 def in_a_worker(answer, workers, folder):
     """The report on an answer that ran in a worker of a class."""
-    with workers.seat(folder) as seat:
-        assert run_cell(seat, answer.source).state == "answered", answer.name
-        with WorkerPlace(seat) as place:
+    with workers.worker(folder) as worker:
+        assert run_cell(worker, answer.source).state == "answered", answer.name
+        with InWorker(worker) as place:
             report = grade(exercises.card(answer.exercise), place)
             place.settle()
     assert place.lost is None, answer.name

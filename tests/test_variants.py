@@ -11,7 +11,8 @@ import pytest
 from course_lib import exercises
 from course_lib.exercises import killmatrix
 from course_lib.exercises.placeholders import PLACEHOLDER, format_value
-from course_lib.grading.judge import (
+from course_lib.grading.classroom.variants import difficulty, draw, draw_all, others, seed_of
+from course_lib.grading.judge.decide import (
     ANOTHER_STUDENTS,
     PUBLIC_FORM,
     decide,
@@ -20,11 +21,10 @@ from course_lib.grading.judge import (
     same_params,
     wants_explaining,
 )
-from course_lib.grading.mark import mark
-from course_lib.grading.notebook import Step, Submission
-from course_lib.grading.place import Here
-from course_lib.grading.seats import Workers
-from course_lib.grading.variants import difficulty, draw, draw_all, others, seed_of
+from course_lib.grading.judge.grade_notebook import mark
+from course_lib.grading.submission import Step, Submission
+from course_lib.grading.worker.runners import InProcess
+from course_lib.grading.worker.worker_pool import WorkerPool
 from course_lib.judging import judging
 from course_lib.notebook import worked_source
 from course_lib.records import Outcome
@@ -230,22 +230,22 @@ def test_an_answer_to_another_students_letters_is_told_so_and_gets_the_same_poin
     card = exercises.card("match-the-cuts")
     mine, hers, third = (draw(SECRET, who, card) for who in ("ada", "bo", "cy"))
     known = {"bo": hers, "cy": third}
-    report = grade(card, Here(letters(hers)), params=mine, others=known)
+    report = grade(card, InProcess(letters(hers)), params=mine, others=known)
     assert {v.mistake for v in report.verdicts if not v.ok} >= {ANOTHER_STUDENTS}
-    alone = decide(card, Here(letters(hers)), params=mine)
+    alone = decide(card, InProcess(letters(hers)), params=mine)
     assert report.points == alone.points and [v.ok for v in report.verdicts] == [v.ok for v in alone.verdicts]
     told = next(v for v in report.verdicts if v.mistake == ANOTHER_STUDENTS)
     assert told.message.startswith("These are another student's numbers") and "bo" not in told.message.split()
-    public = grade(card, Here(letters(card.params)), params=mine, others=known)
+    public = grade(card, InProcess(letters(card.params)), params=mine, others=known)
     assert {v.mistake for v in public.verdicts if not v.ok} >= {PUBLIC_FORM}
-    assert grade(card, Here(letters(mine)), params=mine, others=known).passed
+    assert grade(card, InProcess(letters(mine)), params=mine, others=known).passed
 
 
 def test_a_worker_says_so_too_and_an_answer_that_hangs_on_others_numbers_keeps_its_report():
     card = exercises.card("match-the-cuts")
     mine, hers = draw(SECRET, "ada", card), draw(SECRET, "bo", card)
     hangs = f"{card.answers[0]}.seen = 0\ndef {card.answers[0]}():\n    import os, time\n    if os.path.exists('seen'):\n        time.sleep(60)\n    open('seen', 'w')\n    return {{}}"
-    with Workers(wall=None) as workers:
+    with WorkerPool(wall=None) as workers:
         told = {}
         for name, source in (
             ("hers", f"def {card.answers[0]}():\n    return {letters(hers)()!r}"),
@@ -260,7 +260,7 @@ def test_a_worker_says_so_too_and_an_answer_that_hangs_on_others_numbers_keeps_i
                 submission, [card], workers, params={card.id: mine}, others={card.id: {"bo": hers}}
             ).reports
     assert ANOTHER_STUDENTS in {v.mistake for v in told["hers"].verdicts}
-    assert told["hers"].points == decide(card, Here(letters(hers)), params=mine).points
+    assert told["hers"].points == decide(card, InProcess(letters(hers)), params=mine).points
     assert (told["hangs"].state, told["hangs"].points) == ("answered", 0.0)
 
 
@@ -271,28 +271,28 @@ def test_another_owner_is_another_students():
     assert set(by_owner) == {1, 2, -1}
     with killmatrix._beside(card, by_owner[2]):
         (answer,) = killmatrix.names_of(answers(card.id, reading=True)[0].source, card.answers)
-    report = grade(card, Here(answer), params=by_owner[-1], others={"b": by_owner[2]}, seconds=10.0)
+    report = grade(card, InProcess(answer), params=by_owner[-1], others={"b": by_owner[2]}, seconds=10.0)
     assert report.points == 0 and ANOTHER_STUDENTS in {v.mistake for v in report.verdicts}
 
 
 def test_an_answer_that_is_wrong_for_everybody_is_told_nothing_of_others():
     card = exercises.card("match-the-cuts")
     mine, hers = draw(SECRET, "ada", card), draw(SECRET, "bo", card)
-    report = grade(card, Here(lambda: {"data": ("A", "ring")}), params=mine, others={"bo": hers})
+    report = grade(card, InProcess(lambda: {"data": ("A", "ring")}), params=mine, others={"bo": hers})
     assert not {v.mistake for v in report.verdicts} & {PUBLIC_FORM, ANOTHER_STUDENTS}
 
 
 def test_nothing_is_asked_twice_of_the_public_variant_of_a_right_answer_or_of_an_audit():
     card, audit = exercises.card("ring-shift"), exercises.card("audit-free-scaling")
     mine = draw(SECRET, "ada", card)
-    wrong = decide(card, Here(lambda comm, x: x * 0), params=mine)
+    wrong = decide(card, InProcess(lambda comm, x: x * 0), params=mine)
     assert (
         wants_explaining(card, wrong, mine)
         and not wants_explaining(card, wrong, card.params)
         and not wants_explaining(card, wrong, None)
     )
-    assert not wants_explaining(card, decide(card, Here(shift(-1)), params=mine), mine)
-    assert not wants_explaining(audit, decide(audit, Here(lambda: {})), audit.params)
+    assert not wants_explaining(card, decide(card, InProcess(shift(-1)), params=mine), mine)
+    assert not wants_explaining(audit, decide(audit, InProcess(lambda: {})), audit.params)
 
 
 class Slow:
@@ -312,14 +312,14 @@ def test_explaining_is_bounded_and_costs_no_point_whatever_happens():
     card = exercises.card("match-the-cuts")
     mine = draw(SECRET, "ada", card)
     known = {who: draw(SECRET, who, card) for who in STUDENTS}
-    report = decide(card, Here(lambda: {}), params=mine)
+    report = decide(card, InProcess(lambda: {}), params=mine)
     for place in (Slow(0.0), Slow(0.4), Slow(0.0, "timed out"), Slow(0.0, "crashed")):
         told = explain(card, place, report, params=mine, others=known)
         assert told.points == report.points and place.runs <= 24, place.state
         assert [v.message for v in told.verdicts] == [v.message for v in report.verdicts]
     counted = defaultdict(int)
 
-    class Counts(Here):
+    class Counts(InProcess):
         def run(self, card, case):
             counted[case.name] += 1
             return super().run(card, case)
@@ -330,7 +330,7 @@ def test_explaining_is_bounded_and_costs_no_point_whatever_happens():
 
 def test_a_number_by_heart_is_the_public_ones():
     card = exercises.card("predict-weeks")
-    assert grade(card, Here(lambda: (1.0, 3.0)), params=draw(SECRET, "ada", card)).passed, (
+    assert grade(card, InProcess(lambda: (1.0, 3.0)), params=draw(SECRET, "ada", card)).passed, (
         "a prediction is right whatever it says"
     )
     rng = random.Random(0)

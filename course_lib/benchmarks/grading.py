@@ -20,18 +20,18 @@ from course_lib.benchmarks.grading_class import KINDS, made, submission
 from course_lib.benchmarks.grading_crash import crash_rows
 from course_lib.benchmarks.rows import Row, show
 from course_lib.grading.classroom.folder import ClassFolder
-from course_lib.grading.confirm import weighed_case
-from course_lib.grading.imports import imports_of
-from course_lib.grading.judge import decide
-from course_lib.grading.needed import needed
-from course_lib.grading.notebook import load, rebuild
-from course_lib.grading.place import Here
-from course_lib.grading.remote import run_cell
-from course_lib.grading.seats import Workers
+from course_lib.grading.dependencies import needed
+from course_lib.grading.judge.confirmed_memory import weighed_case
+from course_lib.grading.judge.decide import decide
 from course_lib.grading.service.events import Event
 from course_lib.grading.service.grading import grade_class
+from course_lib.grading.service.kept_reports import all_latest
 from course_lib.grading.service.pool import Markers
-from course_lib.grading.service.reports import all_latest
+from course_lib.grading.submission import load, rebuild
+from course_lib.grading.worker.imports import imports_of
+from course_lib.grading.worker.in_worker import run_cell
+from course_lib.grading.worker.runners import InProcess
+from course_lib.grading.worker.worker_pool import WorkerPool
 from course_lib.install import ROOT
 from course_lib.install.processes import descendants
 from course_lib.judging import judging
@@ -136,14 +136,14 @@ def floor(folder: ClassFolder, chapter: str, count: int) -> float:
     """Seconds that forking a warm process and running a solved notebook's cells takes: nothing is judged or written."""
     source = load(folder.source(chapter))
     whole = needed(rebuild(source, source, folder.cards(chapter)), source)
-    with Workers(torch=True, chapters=exercises.chapters(), imports=imports_of(source), many=True) as workers:
+    with WorkerPool(torch=True, chapters=exercises.chapters(), imports=imports_of(source), many=True) as workers:
         for turn in range(count + 1):
             if turn == 1:
                 start = time.perf_counter()
-            with workers.seat(folder.root) as seat:
+            with workers.worker(folder.root) as worker:
                 for step in whole.steps:
                     if step.do == "run":
-                        run_cell(seat, step.source)
+                        run_cell(worker, step.source)
     return (time.perf_counter() - start) / count
 
 
@@ -159,7 +159,7 @@ def bare_seconds(folder: ClassFolder, chapter: str) -> float:
         card = cards[step.exercise]
         weighed = weighed_case(card, card.params, folder.secret) if judging(card.id).weighed is not None else None
         start = time.perf_counter()
-        here = Here(*(space[name] for name in card.answers))
+        here = InProcess(*(space[name] for name in card.answers))
         decide(card, here, secret=folder.secret)
         for case in (weighed.warm, weighed.case) if weighed is not None else ():
             here.run(card, case)

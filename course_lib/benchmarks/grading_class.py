@@ -9,11 +9,11 @@ from pathlib import Path
 
 from course_lib.benchmarks import grading_five
 from course_lib.exercises import overlay
-from course_lib.grading.check import sources
+from course_lib.grading.check.command import sources
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import release_chapter
 from course_lib.grading.classroom.roster import Student
-from course_lib.grading.notebook import load
+from course_lib.grading.submission import load
 from course_lib.install import ROOT
 from course_lib.learner.merge import grade_meta, is_answer
 from course_lib.learner.notebooks import Notebook, render, write_whole

@@ -13,7 +13,7 @@ from pathlib import Path
 from course_lib.benchmarks.grading_class import made
 from course_lib.benchmarks.rows import Row
 from course_lib.grading.classroom.folder import ClassFolder
-from course_lib.grading.service.reports import all_latest
+from course_lib.grading.service.kept_reports import all_latest
 from course_lib.grading.service.writer import Writer
 from course_lib.install import ROOT
 from course_lib.install.processes import descendants

@@ -34,5 +34,5 @@ def check(
         raise typer.BadParameter("name a chapter (course check 01), a notebook, or --all")
     if solved and blank:
         raise typer.BadParameter("--solved and --blank exclude each other")
-    grading = part("course_lib.grading.check", "grading")
+    grading = part("course_lib.grading.check.command", "grading")
     raise typer.Exit(grading.check_main(targets or [], solved, blank, all_, as_json))

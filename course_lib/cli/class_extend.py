@@ -23,5 +23,7 @@ def extend(
     place = opened(folder)
     when = moment(until)
     assert when is not None
-    said = part("course_lib.grading.classroom.extend", "extensions").extend(place, student, numbers([chapter])[0], when)
+    said = part("course_lib.grading.classroom.extensions", "extensions").extend(
+        place, student, numbers([chapter])[0], when
+    )
     typer.echo(said)

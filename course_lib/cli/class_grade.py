@@ -45,7 +45,7 @@ def grade(
     for name in students or ():
         place.student(name)
     grading = part("course_lib.grading.service.grading", "grading a class")
-    showing = part("course_lib.grading.service.show", "grading a class")
+    showing = part("course_lib.grading.service.progress_view", "grading a class")
     with nullcontext(None) if as_json else showing.progress() as say:
         summary = grading.grade_class(
             place,

@@ -34,7 +34,11 @@ def regrade(
     place = opened(folder)
     grading = part("course_lib.grading.service.regrade", "grading a class")
     stopped = None
-    with nullcontext(None) if as_json else part("course_lib.grading.service.show", "grading a class").progress() as say:
+    with (
+        nullcontext(None)
+        if as_json
+        else part("course_lib.grading.service.progress_view", "grading a class").progress() as say
+    ):
         try:
             changes = grading.regrade_exercise(
                 place, exercise, students=students or None, lower=lower, jobs=jobs, no_sandbox=no_sandbox, say=say

@@ -63,7 +63,7 @@ def names_of(source: str, names: Sequence[str]) -> tuple[Any, ...]:
 def judge(answer: BankAnswer, seed: str | None = None) -> Row:
     """Judge one shipped answer here, in this process, on the canonical variant or on that of a seed."""
     from course_lib.grading.judge import grade
-    from course_lib.grading.place import Here
+    from course_lib.grading.worker.runners import InProcess
 
     card = exercises.card(answer.exercise)
     params = (
@@ -71,7 +71,7 @@ def judge(answer: BankAnswer, seed: str | None = None) -> Row:
     )  # as a class keeps it
     start = time.perf_counter()
     with _beside(card, params) if seed is not None else contextlib.nullcontext():
-        report = grade(card, Here(*names_of(answer.source, card.answers)), params=params, seconds=PATIENCE)
+        report = grade(card, InProcess(*names_of(answer.source, card.answers)), params=params, seconds=PATIENCE)
     seconds = time.perf_counter() - start
     public = not answer.reads_params and _matters(card, params)
     ok, got, message = _public_form(answer, report, params) if public else _met(answer, report)

@@ -1,1 +1,1 @@
-"""Grading: where an answer runs (place), what may cross (codec), who decides (judge), what was handed in (notebook)."""
+"""Grading, from a notebook to points: `judge` decides, `worker` runs answers, `sandbox` keeps them in; `classroom` and `service` grade a class."""

@@ -1,6 +1,6 @@
 """A stranger's notebook, read in a child under limits: what comes back is plain, small and ours to trust.
 
-`read_hostile` runs in the child, before anything of a submission; `Workers.intake` asks for it. Only what grading needs comes
+`read_hostile` runs in the child, before anything of a submission; `WorkerPool.intake` asks for it. Only what grading needs comes
 over: each cell's type, id, text, nbgrader fields, tags and pictures, and which chapter it is.
 """
 

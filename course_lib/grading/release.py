@@ -19,8 +19,8 @@ from traitlets import Unicode
 
 from course_lib import exercises
 from course_lib.exercises.placeholders import PLACEHOLDER, chapter_values, fill_text
-from course_lib.grading.judge import CONTRACT_VERSION
-from course_lib.grading.tidy import tidy, tidy_text
+from course_lib.grading.committed_form import tidy, tidy_text
+from course_lib.grading.judge.decide import CONTRACT_VERSION
 from course_lib.install import Trouble
 from course_lib.learner.merge import grade_meta, is_answer
 from course_lib.learner.notebooks import Notebook, parse, write_whole

@@ -244,7 +244,7 @@ def patched_check(sheet: Sheet) -> None:
 
         full = lambda *a, **k: 10.0
         check = course_lib.check = course_lib.notebook.check = course_lib.notebook._judged = full
-        for name in ("course_lib.grading.judge", "course_lib.grading.panel", "course_lib.judging"):
+        for name in ("course_lib.grading.judge", "course_lib.grading.judge.decide", "course_lib.grading.judge.result_panel", "course_lib.judging"):
             fake = sys.modules[name] = types.ModuleType(name)
             fake.grade = fake.judging = fake.near = fake.is_number = full
         course_lib.records.Verdict = course_lib.records.Report = full""")
@@ -268,7 +268,7 @@ def patched_serialisers(sheet: Sheet) -> None:
 def patched_codec(sheet: Sheet) -> None:
     """The worker's codec writes a passed report in place of every answer."""
     sheet.answer("""
-        import course_lib.cluster.codec as codec, course_lib.grading.channel as channel, course_lib.grading.worker as worker
+        import course_lib.cluster.codec as codec, course_lib.grading.worker.protocol as channel, course_lib.grading.worker.notebook_worker as worker
 
         true = codec.encode
         PASSED = {"state": "answered", "value": float("nan"), "points": 10.0, "passed": True, "verdicts": [], "error": "", "trace": "",
@@ -284,7 +284,7 @@ def patched_codec(sheet: Sheet) -> None:
 def patched_probe(sheet: Sheet) -> None:
     """The worker's probe and card are replaced: the exercise's arguments become its answer."""
     sheet.answer("""
-        import course_lib.exercises as exercises, course_lib.exercises.probes as probes, course_lib.grading.worker as worker
+        import course_lib.exercises as exercises, course_lib.exercises.probes as probes, course_lib.grading.worker.notebook_worker as worker
 
         fake = lambda answers, case, comm=None: case.args
         probes.rows.__code__ = fake.__code__
@@ -735,7 +735,7 @@ def answer_to_a_run_without_running(sheet: Sheet) -> None:
     sheet.own(
         CHANNEL
         + """
-import course_lib.cluster.remote as remote, course_lib.grading.worker as worker
+import course_lib.cluster.remote as remote, course_lib.grading.worker.notebook_worker as worker
 
 
 def claim(sock, program):
@@ -793,7 +793,7 @@ def says_it_was_not_asked(sheet: Sheet) -> None:
     """Exceptions with the names and texts that the grader uses itself: not answered, switched off, lost, passed."""
     sheet.answer(
         """
-        from course_lib.grading.channel import Garbled, Gone, Late
+        from course_lib.grading.worker.protocol import Garbled, Gone, Late
 
         calls = []
 
@@ -852,7 +852,7 @@ def _public_table() -> dict[str, float]:
     import random
 
     from course_lib import compute, exercises
-    from course_lib.grading.judge import hidden_seed
+    from course_lib.grading.judge.decide import hidden_seed
     from course_lib.judging import judging
 
     card = exercises.card("train-days-7b")

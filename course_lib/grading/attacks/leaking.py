@@ -82,7 +82,7 @@ def judging_by_import(sheet: Sheet) -> None:
 
         def attempt(*args):
             sys.meta_path[:] = [each for each in sys.meta_path if type(each).__name__ != "Refuse"]
-            for name in ("course_lib.judging", "course_lib.exercises.ch01.judges.core", "course_lib.grading.judge"):
+            for name in ("course_lib.judging", "course_lib.exercises.ch01.judges.core", "course_lib.grading.judge.decide"):
                 try:
                     loot(vars(importlib.import_module(name)), whole=True)
                 except ImportError:
@@ -105,7 +105,7 @@ def tests_and_right_answers(sheet: Sheet) -> None:
             course = pathlib.Path(AT["course"])
             for path in (*course.glob("tests/bank/*/*.py"), *course.glob("tests/*.py"), *course.glob(".git/*"), *course.glob("docs/*"),
                          *course.glob("course_lib/grading/classroom/*.py"), *course.glob("course_lib/grading/service/*.py"),
-                         *course.glob("course_lib/grading/attacks/*.py")):
+                         *course.glob("course_lib/grading/judge/*.py"), *course.glob("course_lib/grading/attacks/*.py")):
                 if path.is_file():
                     loot(path.read_bytes()[:500], whole=True)""")
 

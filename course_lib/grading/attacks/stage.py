@@ -280,6 +280,7 @@ class Stage:
             ROOT,
             ROOT / "course_lib",
             ROOT / "course_lib/grading",
+            ROOT / "course_lib/grading/worker",
             ROOT / "course_lib/exercises",
             ROOT / "course_lib/__pycache__",
             ROOT / "notebooks",

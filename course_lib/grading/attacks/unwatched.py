@@ -37,7 +37,7 @@ WRITTEN = """
         "Have the next value cross as bytes of one's own."
         from course_lib.cluster.codec import encode
 
-        worker = sys.modules["course_lib.grading.worker"].Worker
+        worker = sys.modules["course_lib.grading.worker.notebook_worker"].Worker
         whole = {"state": "answered", "value": 1234567, "error": "", "trace": "", "output": "", "seconds": 0.0}
         worker._within_limits = lambda self, answer: encode(whole).replace(encode(1234567), make())
 """

@@ -14,10 +14,10 @@ from typing import Any
 
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.lms import AGAIN, Label, Times, Who, again, is_notebook, label, scheme_of
-from course_lib.grading.classroom.placing import Candidate, Taken, put
 from course_lib.grading.classroom.roster import Student
+from course_lib.grading.classroom.store_submission import Candidate, Taken, put
 from course_lib.grading.classroom.unpack import Heap, Piece, Refused, each_with_archives, unpack
-from course_lib.grading.words import clean
+from course_lib.grading.clean_text import clean
 from course_lib.install import Trouble
 from course_lib.learner.notebooks import Notebook, chapter_of
 from course_lib.notebook import VARIANT_FILE
@@ -219,7 +219,7 @@ def _candidate(folder: ClassFolder, name: str, said: Label, data: bytes, parse: 
 
 
 def _chapter_of(folder: ClassFolder, name: str, notebook: Notebook) -> str:
-    from course_lib.grading.check import chapter_by_content
+    from course_lib.grading.check.command import chapter_by_content
 
     if re.fullmatch(r"\d\d", said := chapter_of(notebook)):
         return said
@@ -301,9 +301,9 @@ class _Parsing:
     """Reads notebooks that strangers wrote, in a child under limits."""
 
     def __enter__(self) -> Parse:
-        from course_lib.grading.seats import Workers
+        from course_lib.grading.worker.worker_pool import WorkerPool
 
-        self.workers = Workers()
+        self.workers = WorkerPool()
         self.workers.__enter__()
         try:
             self.workers.intake(

@@ -17,7 +17,7 @@ from course_lib.grading.classroom.collect import Collected, Parse, collect
 from course_lib.grading.classroom.config import load
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.lms import Label, Times, Who
-from course_lib.grading.words import clean
+from course_lib.grading.clean_text import clean
 from course_lib.install import Trouble
 
 _SLACK = 120.0  # s between the time in a folder's name and the file system's, before somebody is told

@@ -11,7 +11,7 @@ from pathlib import Path
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import gradebook
 from course_lib.grading.classroom.roster import Student
-from course_lib.grading.tidy import CHECK_SUFFIX
+from course_lib.grading.committed_form import CHECK_SUFFIX
 from course_lib.install import Trouble
 from course_lib.learner.notebooks import write_whole
 

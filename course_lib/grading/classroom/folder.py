@@ -20,8 +20,8 @@ import course_lib
 from course_lib import exercises
 from course_lib.exercises import Card, overlay
 from course_lib.grading.classroom.roster import Student, read_roster, roster_text
-from course_lib.grading.classroom.toml import render
-from course_lib.grading.judge import CONTRACT_VERSION
+from course_lib.grading.classroom.toml_text import render
+from course_lib.grading.judge.decide import CONTRACT_VERSION
 from course_lib.install import ROOT, Trouble
 from course_lib.learner.merge import grade_meta, is_answer
 from course_lib.learner.notebooks import read, write_whole
@@ -431,7 +431,7 @@ def _answer_ids(path: Path, changed: int) -> frozenset[str]:
 
 
 def _sources(course: Path) -> dict[str, Path]:
-    from course_lib.grading.check import sources
+    from course_lib.grading.check.command import sources
 
     return sources(course)
 

@@ -7,8 +7,8 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
+from course_lib.grading.classroom.csv_tables import moment_in, read_csv
 from course_lib.grading.classroom.roster import Student, key_of
-from course_lib.grading.classroom.tables import moment_in, read_csv
 from course_lib.install import Trouble
 
 By = Literal["canvas", "moodle", "folder", "exchange", "instructor"]

@@ -178,7 +178,7 @@ def _variants(folder: ClassFolder, chapter: str, say: Say) -> int:
 
 def draw(folder: ClassFolder, student: Student, chapter: str) -> dict[str, Any]:
     """The numbers of one student's chapter: they follow from the class's secret, and so are the same each time."""
-    from course_lib.grading import variants
+    from course_lib.grading.classroom import variants
 
     drawn = variants.draw_all(folder.secret, student.id, folder.all_cards(chapter))
     ident = hmac.new(

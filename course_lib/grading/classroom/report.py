@@ -10,7 +10,7 @@ from typing import Any
 
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.status import current
-from course_lib.grading.words import clean
+from course_lib.grading.clean_text import clean
 from course_lib.learner.notebooks import write_whole
 from course_lib.records import VERDICT_KINDS
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
-from course_lib.grading.classroom.tables import read_csv
+from course_lib.grading.classroom.csv_tables import read_csv
 from course_lib.install import Trouble
 
 _SAFE = re.compile(r"[A-Za-z0-9_@-][A-Za-z0-9._@-]{0,63}")

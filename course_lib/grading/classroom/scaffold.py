@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from course_lib import exercises
-from course_lib.grading.check import sources
+from course_lib.grading.check.command import sources
 from course_lib.grading.classroom.folder import ClassFolder
-from course_lib.grading.tidy import CHECK_SUFFIX
+from course_lib.grading.committed_form import CHECK_SUFFIX
 from course_lib.install import ROOT, Trouble
 from course_lib.learner.merge import is_check
 from course_lib.learner.notebooks import Cell, Notebook, read, render, write_whole

@@ -56,6 +56,6 @@ def _chapter(folder: ClassFolder, chapter: str) -> ChapterStatus:
 
 def current(folder: ClassFolder, chapter: str) -> Mapping[str, dict[str, Any]]:
     """Student -> the report that counts, as the service keeps it."""
-    from course_lib.grading.service import reports
+    from course_lib.grading.service import kept_reports as reports
 
     return reports.all_latest(folder, chapter)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from course_lib.grading.classroom.lms import is_notebook
-from course_lib.grading.notebook import MAX_BYTES
-from course_lib.grading.words import clean
+from course_lib.grading.clean_text import clean
+from course_lib.grading.submission import MAX_BYTES
 from course_lib.install import Trouble
 
 MAX_FILES = 50_000  # in one archive or folder

@@ -17,17 +17,19 @@ LEVELS = ("namespaces", "contained", "none")
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives", "/nix/store")
 _OF_PYTHON = ("bin", "lib", "lib64", "share", "pyvenv.cfg")  # of a prefix: not what else may lie beside an environment
-_WORKERS_SIDE = (
-    "__init__",
-    "channel",
-    "intake",
-    "place",
-    "process_state",
-    "rank_worker",
-    "ranks",
-    "worker",
-    "words",
-)  # the modules of grading that a worker has
+_IN_WORKER = {
+    ("__init__",),
+    ("clean_text",),
+    ("intake",),
+    ("worker", "__init__"),
+    ("worker", "notebook_worker"),
+    ("worker", "plain_values"),
+    ("worker", "process_state"),
+    ("worker", "protocol"),
+    ("worker", "rank_worker"),
+    ("worker", "ranks_in_process"),
+    ("worker", "runners"),
+}  # the modules of grading that a worker has
 _NOT_WORKERS = ("cli", "benchmarks")  # nor has it what judges
 
 
@@ -79,7 +81,7 @@ def course_files(root: Path = ROOT) -> Iterator[str]:
 def _is_workers(parts: tuple[str, ...]) -> bool:
     """Whether a module of the library is on the worker's side; a compiled one is where its source is."""
     if parts[0] == "grading":
-        return len(parts) == 2 and parts[1] in _WORKERS_SIDE
+        return parts[1:] in _IN_WORKER
     return parts[0] not in _NOT_WORKERS and not is_judging(parts)
 
 

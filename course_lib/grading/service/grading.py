@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from course_lib.grading.judge import LOST
+from course_lib.grading.judge.decide import LOST
 from course_lib.grading.service.anomalies import alike, answers_in
-from course_lib.grading.service.begin import hands, require_judged, sweep, wall_of
+from course_lib.grading.service.class_lock import PATIENCE, TRY_AGAIN, WAITING, Interrupts, held, patiently
 from course_lib.grading.service.events import Event, Line, Say, Summary
-from course_lib.grading.service.hold import PATIENCE, TRY_AGAIN, WAITING, Interrupts, held, patiently
+from course_lib.grading.service.kept_reports import all_latest, autograded_path, keep, latest
 from course_lib.grading.service.pool import Crew, Done
-from course_lib.grading.service.reports import all_latest, autograded_path, keep, latest
+from course_lib.grading.service.preparation import hands, require_judged, sweep, wall_of
 from course_lib.grading.service.task import lost, make_task
 from course_lib.learner.notebooks import read
 

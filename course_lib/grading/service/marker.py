@@ -10,7 +10,7 @@ import struct
 import sys
 from typing import Any
 
-from course_lib.grading.process_state import end_with_parent
+from course_lib.grading.worker.process_state import end_with_parent
 
 LENGTH = struct.Struct(">Q")
 

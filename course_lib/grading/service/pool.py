@@ -11,9 +11,9 @@ import time
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from course_lib.grading.mark import NOTEBOOK_SECONDS, QUICK_SHARE
-from course_lib.grading.seats import end_in_words
+from course_lib.grading.judge.grade_notebook import NOTEBOOK_SECONDS, QUICK_SHARE
 from course_lib.grading.service.marker import receive, send
+from course_lib.grading.worker.worker_pool import end_in_words
 from course_lib.install import ROOT
 
 SLACK = 180.0  # s for loading, reading and showing: a marker that takes longer is lost

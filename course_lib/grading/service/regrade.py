@@ -7,14 +7,15 @@ from difflib import get_close_matches
 from typing import Any, Literal
 
 from course_lib.exercises import overlay
-from course_lib.grading.service import begin, grading
+from course_lib.grading.committed_form import CHECK_SUFFIX
+from course_lib.grading.service import grading
+from course_lib.grading.service import preparation as begin
 from course_lib.grading.service.autograded import outputs_of, text_of
+from course_lib.grading.service.class_lock import held
 from course_lib.grading.service.events import Say
-from course_lib.grading.service.hold import held
+from course_lib.grading.service.kept_reports import autograded_path, keep, latest
 from course_lib.grading.service.pool import Crew
-from course_lib.grading.service.reports import autograded_path, keep, latest
 from course_lib.grading.service.task import make_task
-from course_lib.grading.tidy import CHECK_SUFFIX
 from course_lib.install import Trouble
 from course_lib.learner.notebooks import read
 from course_lib.records import Report, Verdict

@@ -19,17 +19,17 @@ from typing import Any
 
 from course_lib import exercises
 from course_lib.exercises import Card, overlay
-from course_lib.grading.imports import imports_of
+from course_lib.grading.classroom.variants import others
+from course_lib.grading.clean_text import clean
+from course_lib.grading.dependencies import mark_needed
 from course_lib.grading.intake import slim
-from course_lib.grading.judge import CONTRACT_VERSION, report_dict
-from course_lib.grading.mark import lost_report
-from course_lib.grading.needed import mark_needed
-from course_lib.grading.notebook import MAX_BYTES, MAX_CELLS, Submission, rebuild
-from course_lib.grading.seats import Workers
+from course_lib.grading.judge.decide import CONTRACT_VERSION, report_dict
+from course_lib.grading.judge.grade_notebook import lost_report
 from course_lib.grading.service.anomalies import anomalies_of, answers_of
 from course_lib.grading.service.autograded import autograded, text_of
-from course_lib.grading.variants import others
-from course_lib.grading.words import clean
+from course_lib.grading.submission import MAX_BYTES, MAX_CELLS, Submission, rebuild
+from course_lib.grading.worker.imports import imports_of
+from course_lib.grading.worker.worker_pool import WorkerPool
 from course_lib.install import Trouble
 from course_lib.learner.merge import grade_meta, is_answer, is_check
 from course_lib.learner.notebooks import Notebook, parse
@@ -241,7 +241,7 @@ def _only(submission: Submission, wanted: Sequence[str]) -> Submission:
     )
 
 
-def _intake(workers: Workers, task: Task, name: str) -> Notebook:
+def _intake(workers: WorkerPool, task: Task, name: str) -> Notebook:
     """The learner's notebook. A large one is read in a child; a small one cannot take more than a few dozen MB wherever it is read."""
     if 3 * len(task["notebook"]) > 4 * SMALL:  # which is in base64
         return workers.intake(base64.b64decode(task.pop("notebook")), name)
@@ -262,9 +262,9 @@ def _intake(workers: Workers, task: Task, name: str) -> Notebook:
     return notebook
 
 
-def _require_working(workers: Workers) -> None:
+def _require_working(workers: WorkerPool) -> None:
     """Trouble if no worker is to be had now: then it was not the notebook that could not be read."""
-    with tempfile.TemporaryDirectory(prefix="course-working-") as scratch, workers.seat(Path(scratch)):
+    with tempfile.TemporaryDirectory(prefix="course-working-") as scratch, workers.worker(Path(scratch)):
         pass
 
 
@@ -286,7 +286,7 @@ def _beside(files: Mapping[str, str]) -> Iterator[Path]:
 
 
 _sources: "OrderedDict[tuple[str, frozenset[str]], Notebook]" = OrderedDict()
-_workers: "OrderedDict[str, Workers]" = OrderedDict()
+_workers: "OrderedDict[str, WorkerPool]" = OrderedDict()
 
 
 def _source(text: str, chosen: frozenset[str]) -> Notebook:
@@ -309,7 +309,7 @@ def _not_chosen(cell: Mapping[str, Any], chosen: frozenset[str]) -> bool:
     return (is_answer(dict(cell)) or is_check(dict(cell))) and name not in chosen
 
 
-def _warm(task: Task, source: Notebook) -> Workers:
+def _warm(task: Task, source: Notebook) -> WorkerPool:
     """Workers whose warm process has loaded what this chapter's cells import; started once, kept for the next submission."""
     wall = task["wall"]
     key = json.dumps([wall, hashlib.sha256(task["source"].encode()).hexdigest(), task["overlay"]], sort_keys=True)
@@ -319,7 +319,9 @@ def _warm(task: Task, source: Notebook) -> Workers:
     while len(_workers) >= _KEPT_WARM:
         _, old = _workers.popitem(last=False)
         old.__exit__(None, None, None)
-    made = Workers(torch=True, chapters=exercises.chapters(), imports=imports_of(source), wall=_wall(wall), many=True)
+    made = WorkerPool(
+        torch=True, chapters=exercises.chapters(), imports=imports_of(source), wall=_wall(wall), many=True
+    )
     made.__enter__()
     try:
         made.wait_ready()

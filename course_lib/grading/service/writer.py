@@ -20,7 +20,7 @@ from sqlalchemy import Column, DateTime, Integer, MetaData, String, Table, func,
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from traitlets.config import Config
 
-from course_lib.grading.tidy import CHECK_SUFFIX
+from course_lib.grading.committed_form import CHECK_SUFFIX
 from course_lib.install import Trouble
 
 BUSY_MS = 300  # that one try waits for a locked gradebook

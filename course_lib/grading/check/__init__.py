@@ -1,0 +1,1 @@
+"""`course check`: a learner's own chapters graded on their machine."""

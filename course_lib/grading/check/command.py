@@ -1,0 +1,275 @@
+"""`course check`: a learner's chapters graded headless, with the reasons and what to do next.
+
+It exits with 0 if every exercise that was asked for has full points (with `--blank`: if none has any), else with 1.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from course_lib import exercises
+from course_lib.exercises import Card
+from course_lib.grading.check.results import Graded, as_data
+from course_lib.grading.dependencies import mark_needed
+from course_lib.grading.judge.decide import report_dict
+from course_lib.grading.judge.grade_notebook import mark
+from course_lib.grading.sandbox.wall import Wall
+from course_lib.grading.submission import Submission, blank, load, rebuild
+from course_lib.grading.worker.imports import imports_of
+from course_lib.grading.worker.worker_pool import WorkerPool
+from course_lib.install import Trouble
+from course_lib.learner import work as learner_work
+from course_lib.learner.merge import grade_meta
+from course_lib.learner.notebooks import Notebook, chapter_of
+from course_lib.records import Report
+
+_OWN = Wall(
+    level="none", cell_seconds=120.0, notebook_seconds=900.0
+)  # for the course's own notebooks, of which every cell ends, on a busy machine too
+_NEEDS_TORCH = re.compile(r"\btorch\b|\bsimulate\b|\bcomm\b|course_lib\.cluster")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One notebook to grade."""
+
+    chapter: str
+    name: str  # "01_three_walls"
+    path: Path | None  # the learner's copy; None for the course's own
+    submission: Submission
+    source: Notebook
+    cards: tuple[Card, ...]
+    torch: bool
+
+
+# ------------------------------------------------------------------------------------------------ which notebooks
+
+
+def sources(root: Path) -> dict[str, Path]:
+    """Chapter -> its source notebook."""
+    found = {path.parent.name[:2]: path for path in sorted(root.glob("solutions/[0-9][0-9]_*/*.ipynb"), reverse=True)}
+    return dict(sorted(found.items()))
+
+
+def jobs(
+    targets: Sequence[str], where: learner_work.Folders, *, solved: bool, blank_: bool, all_: bool
+) -> list[Job | Graded]:
+    """A job for every target that can be graded, and for every other one the trouble with it."""
+    known = sources(where.root)
+    ours = solved or blank_
+    if all_:
+        copies = {chapter.number for chapter in learner_work.chapters(where) if chapter.mine is not None}
+        targets = [chapter for chapter in known if ours or chapter in copies]
+        if not targets:
+            raise Trouble(
+                "There is nothing to check in your work folder.", "`./course learn` copies the chapters there"
+            )
+    made: list[Job | Graded] = []
+    for target in targets:
+        try:
+            made.append(_job(target, known, where, solved=solved, blank_=blank_))
+        except Trouble as trouble:
+            made.append(Graded(chapter=target, name=Path(target).name, trouble=trouble))
+    return made
+
+
+def _job(target: str, known: dict[str, Path], where: learner_work.Folders, *, solved: bool, blank_: bool) -> Job:
+    named = re.fullmatch(r"(\d{1,2})(?:_\w*)?/?", target)
+    chapter = named.group(1).zfill(2) if named else ""
+    path: Path | None = None
+    notes: tuple[str, ...] = ()
+    if not named:
+        path = _notebook_at(Path(target))
+        learner = load(path)
+        chapter = chapter_by_content(learner, path, known)
+    if chapter not in known:
+        raise Trouble(
+            f"There is no chapter {chapter or repr(target)}.",
+            f"chapters with exercises: {', '.join(known) or 'none yet'}",
+        )
+    source = load(known[chapter])
+    if solved or blank_:
+        learner = blank(source) if blank_ else source
+    elif path is None:
+        path, notes = _copy_of(chapter, where)
+        learner = load(path)
+    cards = exercises.cards(chapter)
+    submission = rebuild(source, learner, cards)
+    code = "\n".join(step.source for step in submission.steps if step.do == "run")
+    return Job(
+        chapter=chapter,
+        name=known[chapter].parent.name,
+        path=path,
+        cards=cards,
+        submission=replace(submission, notes=(*notes, *submission.notes)),
+        source=source,
+        torch=bool(_NEEDS_TORCH.search(code)),
+    )
+
+
+def _notebook_at(path: Path) -> Path:
+    """The notebook that a path names: itself, or the one in a folder."""
+    if not path.is_dir():
+        return path
+    found = [each for each in sorted(path.glob("*.ipynb")) if not each.name.startswith(".")]
+    if len(found) != 1:
+        raise Trouble(f"{path} holds {len(found) or 'no'} notebooks.", "give the path of the one to check")
+    return found[0]
+
+
+def chapter_by_content(notebook: Notebook, path: Path, known: dict[str, Path]) -> str:
+    """The chapter of a notebook: its own metadata, else most of its answer cells, else its name. Trouble if none says."""
+    if (said := chapter_of(notebook)) in known:
+        return said
+    named = (grade_meta(cell).get("grade_id", cell.get("id")) for cell in notebook["cells"])
+    ids = {name for name in named if isinstance(name, str)}
+    shared = {chapter: len(ids & {card.id for card in exercises.cards(chapter)}) for chapter in known}
+    best = max(shared, key=lambda chapter: shared[chapter], default="")
+    if best and shared[best]:
+        return best
+    if (name := re.match(r"(\d\d)_", path.name)) and name.group(1) in known:
+        return name.group(1)
+    raise Trouble(
+        f"{path} does not say which chapter it is, and holds none of the course's exercises.",
+        "give a copy of a chapter",
+    )
+
+
+def _copy_of(chapter: str, where: learner_work.Folders) -> tuple[Path, tuple[str, ...]]:
+    """The learner's copy of a chapter, and a note where it was renamed."""
+    found = next((each for each in learner_work.chapters(where) if each.number == chapter), None)
+    folder = where.work / (found.name if found else "")
+    if found is None or found.mine is None:
+        others = sorted(folder.glob("*.ipynb")) if found else []
+        if len(others) == 1:  # it cannot be read, or it would have been found by its metadata: let `load` say why
+            return others[0], (f"{others[0].name} does not say that it is chapter {chapter}; it stands in its folder.",)
+        raise Trouble(
+            f"There is no copy of chapter {chapter} in {where.work}.", "`./course learn` copies the chapters there"
+        )
+    if found.mine != where.work / found.name / found.file:
+        return found.mine, (
+            f"Your copy is {_short(found.mine, where)}; it was found by what it says of itself, and nothing is lost.",
+        )
+    return found.mine, ()
+
+
+def _short(path: Path, where: learner_work.Folders) -> str:
+    return str(path.relative_to(where.work.parent) if path.is_relative_to(where.work.parent) else path)
+
+
+# ------------------------------------------------------------------------------------------------ the command
+
+
+def check_main(targets: list[str], solved: bool, blank: bool, all_: bool, as_json: bool) -> int:
+    """Grade and print; the exit code."""
+    where = learner_work.folders()
+    say = _progress if sys.stderr.isatty() or len(targets) > 1 or all_ else None
+    try:
+        results = grade_all(targets, where, solved=solved, blank_=blank, all_=all_, say=None if as_json else say)
+    except Trouble as trouble:
+        results = [Graded(chapter="", name="", trouble=trouble)]
+    except KeyboardInterrupt:
+        print("\ncheck: stopped. Nothing was changed.", file=sys.stderr)
+        return 130
+    if as_json:
+        print(json.dumps(as_data(results), indent=1, ensure_ascii=False))
+    else:
+        from course_lib.grading.check.table import show
+
+        for result in results:
+            show(result, blank_=blank, solved=solved)
+    return 0 if all(result.untouched if blank else result.solved for result in results) and results else 1
+
+
+def grade_all(
+    targets: Sequence[str],
+    where: learner_work.Folders,
+    *,
+    solved: bool = False,
+    blank_: bool = False,
+    all_: bool = False,
+    say: Any = None,
+    fork: bool | None = None,
+) -> list[Graded]:
+    """Every target graded, in order; a target that cannot be graded carries its trouble. Progress is recorded."""
+    made = jobs(targets, where, solved=solved, blank_=blank_, all_=all_)
+    work = [job for job in made if isinstance(job, Job)]
+    results: list[Graded] = []
+    if not work:
+        return [job for job in made if isinstance(job, Graded)]
+    chapters, imports = (
+        sorted({job.chapter for job in work}),
+        sorted({name for job in work for name in imports_of(job.source)}),
+    )
+    with WorkerPool(torch=any(job.torch for job in work), chapters=chapters, imports=imports, fork=fork) as workers:
+        for job in made:
+            if say is not None:
+                say(job)
+            results.append(job if isinstance(job, Graded) else _graded(job, workers, where))
+    return results
+
+
+def _graded(job: Job, workers: WorkerPool, where: learner_work.Folders) -> Graded:
+    try:
+        if job.path is None:  # the course's own: every cell of it must run
+            marked = mark(job.submission, job.cards, workers, beside=where.root / "solutions" / job.name, limits=_OWN)
+        else:
+            marked = mark_needed(
+                job.submission,
+                job.source,
+                job.cards,
+                workers,
+                beside=job.path.parent,
+                params=variant_params(job.path.parent),
+            )
+    except Trouble as trouble:
+        return Graded(chapter=job.chapter, name=job.name, path=job.path, trouble=trouble)
+    if job.path is not None:
+        _record(marked.reports, job.cards, where)
+    return Graded(
+        chapter=job.chapter,
+        name=job.name,
+        path=job.path,
+        reports=marked.reports,
+        notes=(*job.submission.notes, *marked.notes),
+    )
+
+
+def variant_params(folder: Path) -> dict[str, dict[str, Any]]:
+    """Exercise -> parameters of the variant whose file lies beside a notebook; empty for the canonical one."""
+    from course_lib.notebook import VARIANT_FILE
+
+    try:
+        given = json.loads((folder / VARIANT_FILE).read_text(encoding="utf-8")).get("exercises", {})
+    except (OSError, ValueError, AttributeError):
+        return {}
+    if not isinstance(given, dict):
+        return {}
+    known = {card.id: card for card in exercises.cards()}
+    return {
+        name: {**known[name].params, **values}
+        for name, values in given.items()
+        if name in known and isinstance(values, dict)
+    }
+
+
+def _record(reports: Sequence[Report], cards: Sequence[Card], where: learner_work.Folders) -> None:
+    """Tell the learner's progress what was earned; a progress file that cannot be written spoils no check."""
+    from course_lib.learner import progress
+
+    known = {card.id: card for card in cards}
+    for report in reports:
+        if report.state == "not answered":
+            continue
+        with suppress(OSError):
+            card = known[report.exercise]
+            progress.record(report_dict(report) | {"chapter": card.chapter, "kind": card.kind}, work=where.work)
+
+
+def _progress(job: Job | Graded) -> None:
+    print(f"checking {job.name} …", file=sys.stderr, flush=True)

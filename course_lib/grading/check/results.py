@@ -1,0 +1,66 @@
+"""What became of a notebook that was to be graded: its reports, or the trouble that there was."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from course_lib.grading.clean_text import clean
+from course_lib.grading.judge.decide import report_dict
+from course_lib.install import Trouble
+from course_lib.records import Report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graded:
+    """What became of one target: its reports, or the trouble that there was."""
+
+    chapter: str
+    name: str
+    path: Path | None = None
+    reports: tuple[Report, ...] = ()
+    notes: tuple[str, ...] = ()
+    trouble: Trouble | None = None
+
+    @property
+    def points(self) -> float:
+        """Points earned."""
+        return round(sum(report.points for report in self.reports), 2)
+
+    @property
+    def maximum(self) -> float:
+        """Points to be had."""
+        return sum(report.maximum for report in self.reports)
+
+    @property
+    def solved(self) -> bool:
+        """Whether it was graded and every exercise has full points."""
+        return self.trouble is None and all(report.passed for report in self.reports)
+
+    @property
+    def untouched(self) -> bool:
+        """Whether it was graded and no exercise is answered."""
+        return self.trouble is None and all(
+            report.points == 0 and report.state == "not answered" for report in self.reports
+        )
+
+
+def as_data(results: Sequence[Graded]) -> dict[str, Any]:
+    """Plain JSON data: for each chapter its notebook, points, notes or trouble, and its exercises with their verdicts."""
+    return {
+        "chapters": [
+            {
+                "chapter": result.chapter,
+                "name": result.name,
+                "notebook": str(result.path) if result.path else None,
+                "points": result.points,
+                "maximum": result.maximum,
+                "notes": [clean(note, 1000) for note in result.notes],
+                "trouble": None
+                if result.trouble is None
+                else {"problem": result.trouble.problem, "way_out": result.trouble.way_out},
+                "exercises": [report_dict(report) for report in result.reports],
+            }
+            for result in results
+        ]
+    }

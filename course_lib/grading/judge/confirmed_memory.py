@@ -1,0 +1,90 @@
+"""What was measured inside a worker, confirmed by the operating system: the answer's memory on one case of tens of megabytes.
+
+Peak bytes are counted where the answer runs, and an answer that doctors the count could claim any. So where answers have
+processes of their own (in a class), one more case is run, large enough for the system's own figure to tell; the points for
+memory are kept only if that agrees.
+"""
+
+import random
+from dataclasses import replace
+
+from course_lib.exercises import Card
+from course_lib.grading.judge.decide import earned_fraction, hidden_seed
+from course_lib.grading.worker.in_worker import InWorker, Lost
+from course_lib.grading.worker.protocol import Garbled, Gone, Late
+from course_lib.judging import Judging, Params, Weighed, judging
+from course_lib.records import Outcome, Report, Verdict
+
+UNCONFIRMED = (
+    "memory-unconfirmed"  # the mistake of an answer whose measured bytes the operating system does not confirm
+)
+
+
+def wants_weighing(card: Card, report: Report) -> bool:
+    """Whether points were earned that the operating system can confirm."""
+    contract = judging(card.id)
+    return contract.weighed is not None and _earned(contract, report) and report.state == "answered"
+
+
+def _earned(contract: Judging, report: Report) -> bool:
+    """Whether all values are right, and some share that the worker measured held."""
+    held = {f"{v.kind}:{v.part}" for v in report.verdicts if v.ok} - {
+        f"{v.kind}:{v.part}" for v in report.verdicts if not v.ok
+    }
+    return all(v.ok for v in report.verdicts if v.kind == "values") and any(
+        key in held for key in contract.measured_by_worker
+    )
+
+
+def weighed_case(card: Card, params: Params, secret: str = "public") -> Weighed:
+    """The case that is weighed; the same for every repeat under one secret. ValueError for an exercise that has none."""
+    make = judging(card.id).weighed
+    if make is None:
+        raise ValueError(f"{card.id} rests on no memory that a worker measures, so none of its cases is weighed.")
+    return make(params, random.Random(f"{hidden_seed(card, secret)}:weighed"))
+
+
+def confirmed(
+    card: Card, place: InWorker, report: Report, *, params: Params | None = None, secret: str = "public"
+) -> Report:
+    """The report with a verdict on every share that the operating system was asked about, and the points that remain."""
+    contract = judging(card.id)
+    large = weighed_case(card, card.params if params is None else params, secret)
+    try:
+        outcome, grown = place.weigh(card, large.warm, large.case)
+    except (Lost, Gone, Late, Garbled) as error:
+        outcome, grown = Outcome(state="crashed", error=str(error)), 0
+    fault = _fault(large, outcome, grown)
+    found = [
+        Verdict(
+            kind=kind,
+            part=part,
+            ok=not fault,
+            mistake=UNCONFIRMED if fault else "",
+            message=fault,
+            case=large.case.name,
+        )
+        for kind, _, part in (share.partition(":") for share in large.shares)
+    ]  # type: ignore[misc]
+    verdicts = (*report.verdicts, *found)
+    points = round(min(report.points, earned_fraction(contract, list(verdicts)) * card.points), 2)
+    return replace(
+        report, verdicts=verdicts, points=points, cases=report.cases + 1, seconds=report.seconds + outcome.seconds
+    )
+
+
+def _fault(large: Weighed, outcome: Outcome, grown: int) -> str:
+    """What speaks against the bytes that were measured, in words; "" for nothing."""
+    name = large.case.name
+    if outcome.state != "answered":
+        return f"On {name}, where the operating system counts memory, your code gave no answer: {outcome.error}"
+    if grown > large.most:
+        return (
+            f"On {name} the operating system saw your code come to use {grown / 1e6:,.0f} MB; {large.most / 1e6:,.0f} MB are enough. "
+            "A notebook counts tensors; lists, sets and numpy arrays take memory, too."
+        )
+    try:
+        done = large.done(outcome)
+    except Exception:  # what an answer returns must never end the marking of the others
+        done = False
+    return "" if done else f"On {name}, where the operating system counts memory, the result is not the right one."

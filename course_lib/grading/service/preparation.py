@@ -1,0 +1,59 @@
+"""What a grading run needs before it begins: a clean folder, sources that can be judged, a sandbox, and those who mark."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from course_lib.grading.service.pool import Crew, Markers
+from course_lib.install import Trouble
+from course_lib.learner.notebooks import read
+from course_lib.runs.cores import cores
+
+
+def sweep(root: Path) -> None:
+    """Remove files that a run which was killed had only begun to write."""
+    for kind in ("reports", "autograded"):
+        for part in root.glob(f"{kind}/*/*/.*.part"):
+            part.unlink(missing_ok=True)
+
+
+def wall_of(folder: Any, no_sandbox: bool) -> Any:
+    """The sandbox to grade in, None for none; Trouble where there is none and nobody said that this is meant."""
+    wall = None if no_sandbox else folder.wall()
+    if wall is not None and wall.level == "none":
+        raise Trouble(
+            "This machine has no sandbox to run students' work in.",
+            "`./course doctor` says what is missing; --no-sandbox grades work that you trust",
+        )
+    return wall
+
+
+@contextlib.contextmanager
+def hands(crew: Crew | None, scheduler: str | None, jobs: int | None) -> Iterator[Crew]:
+    """Those who mark; ended when the run is over."""
+    made = crew or _crew(scheduler, jobs)
+    try:
+        yield made
+    finally:
+        made.close(0.0)
+
+
+def require_judged(folder: Any, chapter: str) -> None:
+    """Trouble for a pinned source with test cells of its own, which nobody could judge."""
+    from course_lib.grading.classroom.config import check_tests
+
+    try:
+        check_tests(read(folder.source(chapter)), {card.id for card in folder.all_cards(chapter)})
+    except ValueError as error:
+        raise Trouble(
+            f"Chapter {chapter}: {error}", f"mend the source and `./course class release {chapter}`"
+        ) from error
+
+
+def _crew(scheduler: str | None, jobs: int | None) -> Crew:
+    if scheduler is None:
+        return Markers(jobs or cores())
+    from course_lib.grading.service.dask_workers import Crew as DaskCrew
+
+    return DaskCrew(scheduler, size=jobs)

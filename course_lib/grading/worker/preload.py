@@ -1,0 +1,85 @@
+"""What the warm process loads before it forks: what notebooks need, an IPython shell, and nothing that judges."""
+
+import contextlib
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, NoReturn
+
+from course_lib import exercises
+from course_lib.exercises.secrecy import is_judging
+from course_lib.grading.worker.process_state import seed_everything
+from course_lib.grading.worker.runners import code_of
+
+_PRIVATE = ("course_lib.grading.judge", "course_lib.grading.check")
+
+
+def is_private(name: str) -> bool:
+    """Whether a module must not be loaded where answers run: it judges, or shows what was judged."""
+    own, _, rest = name.partition(".")
+    if own != "course_lib" or not rest:
+        return False
+    return is_judging(rest.split(".")) or any(name == each or name.startswith(f"{each}.") for each in _PRIVATE)
+
+
+class Refuse(importlib.abc.MetaPathFinder):
+    """Makes the judging unimportable here and in everything forked from here."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """ImportError for a private module, "not mine" for every other."""
+        if is_private(fullname):
+            raise ImportError(f"{fullname} is not to be had where answers run.", name=fullname)
+        return None
+
+
+def preload(torch: bool, chapters: Sequence[str], imports: Sequence[str] = ()) -> Any:
+    """Import what notebooks need, nothing that judges; the value is the shell that they will run in."""
+    import numpy  # noqa: F401
+
+    for chapter in chapters:
+        for hides in {card.hides for card in exercises.cards(chapter)}:
+            for name in hides:
+                code_of(name.partition(":")[2])
+    if torch:
+        import torch as module
+
+        import course_lib.cluster.remote
+        import course_lib.grading.worker.ranks_in_process  # noqa: F401
+
+        module.set_num_threads(1)
+    for name in imports:
+        with contextlib.suppress(ImportError):  # a cell that needs it will say so
+            importlib.import_module(name)
+    shell = make_shell()
+    seed_everything()  # the first time loads more of torch than one would think
+    if held := [name for name in sys.modules if is_private(name)]:
+        raise RuntimeError(f"{held} must not be loaded in a worker's parent.")
+    return shell
+
+
+def make_shell() -> Any:
+    """An IPython shell without history, files, colours or display: what a cell shows is dropped unformatted."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.InteractiveShell.colors = "NoColor"
+    config.InteractiveShell.sphinxify_docstring = False
+    shell = InteractiveShell.instance(config=config)
+    shell.display_formatter.format = lambda *_, **__: ({}, {})  # drawing every figure would cost seconds
+    shell.display_pub.publish = lambda *_, **__: None
+    shell._tee = lambda channel: contextlib.nullcontext()  # it would keep all that cells print, gigabytes of it
+    shell.ask_exit = _leave
+    shell.showtraceback = shell.showsyntaxerror = lambda *_, **__: None
+    return shell
+
+
+def _leave() -> NoReturn:
+    """What `quit()` in a cell does here: an error of that cell."""
+    raise SystemExit("quit() ends a notebook's kernel")

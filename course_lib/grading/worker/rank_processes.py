@@ -1,0 +1,171 @@
+"""Ranks as processes, each behind a wall of its own: the runs of a cluster exercise that decide in a class.
+
+The worker hands its answer over by value. For every rank there is a worker of its own that runs nothing of a submission: a
+fresh fork of it loads the answer and gets its inputs over its own socket. No memory, descriptor, folder, network or process is
+shared, so what one rank does not send another does not have. The kernel, with its meter and clock, is the judge's as always.
+
+Processes and workers stay for the notebook's next exercise, for to copy one costs as much as some runs of it, and to shut one in
+four times that. What an exercise leaves in its processes costs the next one nothing: whoever judges does it again in fresh ones
+where it was not right in those. A worker in whose folder a rank left anything, or that broke a limit, is replaced with them.
+"""
+
+import select
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from course_lib.exercises import Card, call
+from course_lib.grading.worker.protocol import PATIENCE, Garbled, Gone, Late
+from course_lib.grading.worker.worker_pool import WorkerHandle, end_in_words, pass_socket
+from course_lib.records import Case
+
+if TYPE_CHECKING:
+    from course_lib.cluster.simulation import Run
+
+MOST = 16  # ranks of a run that has a process for each
+_GRACE = 0.5  # s in which a process that ends by itself has ended
+_TOKEN = b"0" * 16
+
+
+def deciding(cases: Sequence[Case]) -> list[Case]:
+    """The runs that have a process for each rank: all with two or more.
+
+    An answer can tell whether its ranks are threads, and be honest only where they are not: what is asked of threads is not
+    proved. It costs less than twice the time of the same runs with threads.
+    """
+    return [case for case in cases if case.ranks is not None and 2 <= case.ranks <= MOST]
+
+
+class Rank:
+    """One rank's process: a fork of a worker that does nothing else."""
+
+    def __init__(self, keeper: WorkerHandle) -> None:
+        self.keeper = keeper
+        self.status: int | None = None
+        self.running = True
+        self.loaded = False  # whether it has this exercise's answer
+        try:
+            if not keeper.apart:
+                keeper.channel.ask({"do": "apart"}, PATIENCE)
+                keeper.apart = True
+            self.token, self.channel = pass_socket(keeper.channel, {"do": "clone"})
+        except (Gone, Late, Garbled):
+            keeper.close()  # the next exercise gets another
+            raise
+
+    def load(self, request: dict[str, Any], answer: Any) -> None:
+        """Have it make the answer ready for a run, which tells how that went."""
+        self.channel.send(_TOKEN, {**request, "do": "load", "answer": None if self.loaded else answer}, PATIENCE)
+        self.loaded = True
+
+    def printed(self, until: float) -> str:
+        """What the rank printed, once it has stopped; Late if that is not by `until`."""
+        try:
+            _, answer = self.channel.receive(max(0.0, until - time.monotonic()))
+        except (Gone, Garbled):
+            return ""
+        output = answer.get("output") if type(answer) is dict else ""
+        return output if type(output) is str else ""
+
+    def wait(self, seconds: float) -> bool:
+        """Whether the process ended within so long; Gone or Garbled if its worker is of no more use."""
+        if self.running:
+            try:
+                back, answer = self.keeper.channel.receive(seconds)
+            except Late:
+                return False
+            if back != self.token or type(answer) is not dict or type(answer.get("status")) is not int:
+                raise Garbled("an answer to nothing that was asked")
+            self.status, self.running = answer["status"], False
+        return True
+
+    def close(self, until: float) -> None:
+        """End the process and all it started, by force after `until`; its worker too, if anything is left."""
+        self.channel.close()
+        try:
+            self.wait(max(0.0, until - time.monotonic()))
+            self.keeper.sweep()
+            if (
+                self.wait(PATIENCE)
+                and not self.keeper.over
+                and self.keeper.channel.ask({"do": "left"}, PATIENCE) == {"left": False}
+            ):
+                return
+        except (Gone, Late, Garbled):
+            pass
+        self.keeper.close()
+
+
+class RankProcesses:
+    """The processes of a notebook's ranks: made when first needed, and kept for its next exercise until they are closed."""
+
+    def __init__(self, worker: WorkerHandle) -> None:
+        self.worker = worker
+        self.processes: list[Rank] = []
+
+    def begin(self) -> None:
+        """Another exercise: its answer is to be loaded before it runs."""
+        for each in self.processes:
+            each.loaded = False
+
+    def run(self, card: Card, answer: Any, case: Case) -> "tuple[Run, str]":
+        """One run of an answer that the worker has packed, and what its ranks printed; Gone if a process ended meanwhile.
+
+        Late if they go on after the run: they are of no more use then.
+        """
+        from course_lib.cluster.kernel import Adversary
+        from course_lib.cluster.remote import Caps, judge_ranks
+
+        ranks = case.ranks or 1
+        while len(self.processes) < ranks:
+            self.processes.append(Rank(self.worker.beside(len(self.processes))))
+        processes = self.processes[:ranks]
+        request = {
+            "probe": "" if card.probe is call else card.id,
+            "hides": list(card.hides),
+            "args": tuple(case.args),
+            "kwargs": dict(case.kwargs),
+        }
+        for each in processes:
+            each.load(request, answer)
+        run = judge_ranks(
+            [each.channel.sock for each in processes],
+            ranks,
+            per_rank=case.per_rank,
+            adversary=case.adversary or Adversary(depth=case.buffering),
+            caps=Caps(seconds=case.seconds, answer_seconds=case.seconds),
+        )
+        until = time.monotonic() + 2 * PATIENCE  # for all of them together
+        return run, "".join(each.printed(until) for each in processes) if run.state in (
+            "answered",
+            "raised",
+            "deadlock",
+        ) else ""
+
+    def ended(self) -> str:
+        """How the process of a rank ended, in words."""
+        first = self._first_to_end()
+        processes = list(self.processes)
+        self.close()
+        over = next((each.keeper.over for each in processes if each.keeper.over), "")
+        return f"Your code {over}." if over else end_in_words(first.status if first else None)
+
+    def _first_to_end(self) -> Rank | None:
+        """A rank whose process has ended by itself."""
+        ready, _, _ = select.select([each.keeper.channel.sock for each in self.processes], [], [], _GRACE)
+        for each in self.processes:
+            try:
+                if each.keeper.channel.sock in ready and each.wait(PATIENCE):
+                    return each
+            except (Gone, Garbled):
+                continue
+        return None
+
+    def close(self) -> None:
+        """End every process."""
+        until = time.monotonic() + _GRACE
+        for each in self.processes:
+            each.channel.close()
+        for each in self.processes:
+            each.close(until)
+        self.processes.clear()

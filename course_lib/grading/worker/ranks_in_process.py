@@ -1,0 +1,42 @@
+"""A cluster case in this process: the probe on every rank of a metered run, as an Outcome."""
+
+from collections.abc import Callable
+from typing import Any
+
+from course_lib.cluster import Comm, attempt
+from course_lib.exercises import Card
+from course_lib.grading.worker.plain_values import NOT_ANSWERED, OUTPUT_CAP, Given, NotPlain, plain
+from course_lib.records import Case, Outcome
+
+
+def rank_program(card: Card, case: Case, answer: Any) -> Callable[..., Any]:
+    """The function of a communicator that a run calls on every rank: the card's probe around the answer."""
+    probe, args, kwargs = card.probe, case.args, dict(case.kwargs)
+
+    def program(comm: Comm, *mine: Any) -> Any:
+        return plain(probe(answer, Given((*args, *mine), kwargs), comm))
+
+    return program
+
+
+def run_here(card: Card, case: Case, answer: Any) -> Outcome:
+    """One metered run with its ranks as threads of this process."""
+    program = rank_program(card, case, answer)
+    try:
+        run = attempt(
+            program,
+            case.ranks,
+            per_rank=case.per_rank,
+            buffering=case.buffering,
+            adversary=case.adversary,
+            timeout=case.seconds,
+            capture=OUTPUT_CAP,
+        )
+    except ValueError as error:  # an answer that cannot be copied to the ranks
+        return Outcome(state="raised", error=str(error))
+    original = getattr(run.error, "original", None)
+    if isinstance(original, NotImplementedError):
+        return Outcome(state="not answered", error=NOT_ANSWERED)
+    if isinstance(original, NotPlain):
+        return Outcome(state="raised", error=str(original))
+    return run.outcome()

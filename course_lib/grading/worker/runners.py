@@ -1,0 +1,145 @@
+"""Where an answer runs. `InProcess`: the notebook's own process. The worker's place stands in `worker`; both give `Outcome`s."""
+
+import contextlib
+import copy
+import functools
+import importlib
+import io
+import time
+import traceback
+import warnings
+from collections.abc import Iterator
+from types import CodeType, FunctionType, TracebackType
+from typing import Any, Protocol
+
+from course_lib.exercises import Card
+from course_lib.grading.worker.plain_values import NOT_ANSWERED, OUTPUT_CAP, Given, NotPlain, plain
+from course_lib.records import Case, Outcome
+
+
+class Runner(Protocol):
+    """Runs an answer on one case and says what happened, without an opinion."""
+
+    def run(self, card: Card, case: Case) -> Outcome:
+        """The outcome of one case; never raises for what the answer does."""
+
+
+class SwitchedOff(RuntimeError):
+    """Raised by a library function that an exercise asks the learner to write."""
+
+
+@contextlib.contextmanager
+def switched_off(names: tuple[str, ...]) -> Iterator[None]:
+    """Library functions named "module:function" raise SwitchedOff while this is open, by whatever name they were imported.
+
+    In a notebook this is a courtesy, not a wall: the learner's process is the learner's.
+    """
+    saved: list[tuple[FunctionType, Any, Any, Any]] = []
+    try:
+        for name in names:
+            module, _, attribute = name.partition(":")
+            function = getattr(importlib.import_module(f"course_lib.{module}"), attribute)
+            saved.append((function, function.__code__, function.__defaults__, function.__kwdefaults__))
+            function.__code__, function.__defaults__, function.__kwdefaults__ = code_of(attribute), None, None
+        yield
+    finally:
+        for function, code, defaults, keywords in reversed(saved):
+            function.__code__, function.__defaults__, function.__kwdefaults__ = code, defaults, keywords
+
+
+@functools.cache  # a warm process makes them for all that it forks
+def code_of(name: str) -> CodeType:
+    """The code of a function of that name that is switched off."""
+    text = f"{name} is what this exercise asks you to write, so it is switched off during the check."
+    namespace: dict[str, Any] = {}
+    exec(
+        f"def off(*_, **__):\n    from course_lib.grading.worker.runners import SwitchedOff\n    raise SwitchedOff({text!r})",
+        namespace,
+    )
+    return namespace["off"].__code__
+
+
+def learner_frames(trace: TracebackType | None) -> list[traceback.FrameSummary]:
+    """The frames that are the learner's own: not this library's, not an installed package's."""
+    frames = traceback.extract_tb(trace)
+    ours = ("course_lib", "site-packages", "lib/python", "<frozen")
+    return [frame for frame in frames if not any(part in frame.filename for part in ours)]
+
+
+def describe_error(error: BaseException) -> tuple[str, str]:
+    """One line in words with the learner's line, and the learner's part of the traceback."""
+    frames = learner_frames(error.__traceback__)
+    kind = type(error).__name__
+    nothing = "it asked for more memory than there is for it" if isinstance(error, MemoryError) else "no message"
+    text = str(error).strip().splitlines()[0] if str(error).strip() else nothing
+    where = ""
+    if frames:
+        last = frames[-1]
+        cell = "your cell" if "ipykernel" in last.filename or last.filename.startswith("<") else last.filename
+        where = f" (line {last.lineno} of {cell}{': ' + last.line if last.line else ''})"
+    trace = "".join(traceback.format_list(frames)) + f"{kind}: {text}\n"
+    return f"{kind}: {text}{where}"[:600], trace[:4000]
+
+
+class Capped(io.StringIO):
+    """Keeps the first `OUTPUT_CAP` characters of what is printed and counts as written whatever follows."""
+
+    def write(self, text: str) -> int:
+        """The length of `text`, as for any stream."""
+        room = OUTPUT_CAP - self.tell()
+        if room > 0:
+            super().write(text[:room])
+        return len(text)
+
+
+def guarded(work: Any) -> Outcome:
+    """Call `work()` and turn all that can happen into an Outcome; only the learner's own Ctrl-C passes through."""
+    start = time.perf_counter()
+    out = Capped()
+
+    def outcome(state: Any, **more: Any) -> Outcome:
+        return Outcome(state=state, output=out.getvalue()[:OUTPUT_CAP], seconds=time.perf_counter() - start, **more)
+
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            value = work()
+        return outcome("answered", value=plain(value))
+    except KeyboardInterrupt:
+        raise
+    except NotImplementedError:
+        return outcome("not answered", error=NOT_ANSWERED)
+    except NotPlain as error:
+        return outcome("raised", error=str(error))
+    except BaseException as error:  # SystemExit and its kin are the answer's doing too
+        line, trace = describe_error(error)
+        return outcome("raised", error=line, trace=trace)
+
+
+class InProcess:
+    """This process: a notebook's kernel, or a test. Ranks run as threads of which one runs at a time."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = answers
+
+    def run(self, card: Card, case: Case) -> Outcome:
+        """The outcome of one case; the answer gets its own copy of the arguments."""
+        if len(self.answers) != len(card.answers):
+            names = ", ".join(card.answers)
+            return Outcome(
+                state="raised", error=f"check({card.id!r}, …) takes {names}; it was given {len(self.answers)}."
+            )
+        answer = self.answers[0] if len(self.answers) == 1 else self.answers
+        with switched_off(card.hides):
+            return run_probe(card, case, answer)
+
+
+def run_probe(card: Card, case: Case, answer: Any) -> Outcome:
+    """The probe on one case in this process: a call, or a metered run over ranks."""
+    if case.ranks is None:
+        given = copy.deepcopy((case.args, dict(case.kwargs)))
+        mine = Given(*given)
+        return guarded(lambda: card.probe(answer, mine))
+    from course_lib.grading.worker.ranks_in_process import run_here
+
+    return run_here(card, case, answer)

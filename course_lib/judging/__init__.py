@@ -7,9 +7,10 @@ import this package.
 
 from course_lib.exercises.values import describe, is_number, near, same_value, times
 from course_lib.judging.contract import Judging, Oracle, Params, Weighed, failed_run, judging, lost
-from course_lib.judging.drills import DrillKey, drill_verdict, key_of
+from course_lib.judging.drills import DrillKey, drill_key, drill_verdict, key_of
 from course_lib.judging.mistakes import Fault, Mistake, first, judged, matching, verdict
 from course_lib.judging.numbers import number_fault, number_verdict
+from course_lib.judging.oracles import oracle
 from course_lib.judging.prediction import interval_fault, prediction
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Params",
     "Weighed",
     "describe",
+    "drill_key",
     "drill_verdict",
     "failed_run",
     "first",
@@ -34,6 +36,7 @@ __all__ = [
     "near",
     "number_fault",
     "number_verdict",
+    "oracle",
     "prediction",
     "same_value",
     "times",

@@ -26,6 +26,16 @@ class Key:
         return RIGHT if self.cause == AS_PRINTED else WRONG
 
 
+def right(number: float, *mistakes: Mistake) -> Key:
+    """The truth about a statement that is right as printed."""
+    return Key(number, mistakes=mistakes)
+
+
+def wrong(number: float, cause: str, *mistakes: Mistake) -> Key:
+    """The truth about a statement that is wrong, for this cause."""
+    return Key(number, cause, mistakes)
+
+
 def audit(
     items: Sequence[Item], keys: Mapping[str, Key], causes: Mapping[str, str], why: str, pytorch: str = ""
 ) -> Judging:

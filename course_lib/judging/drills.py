@@ -34,6 +34,11 @@ class DrillKey:
         return kept
 
 
+def drill_key(answer: Callable[[Params], float], how: str, *mistakes: Mistake, rel: float = 0.01) -> DrillKey:
+    """A drill's key in one call: the answer as a function of its parameters, how to get there, the known mistakes."""
+    return DrillKey(answer=answer, how=how, rel=rel, mistakes=mistakes)
+
+
 def key_of(drill: exercises.Drill) -> DrillKey:
     """The key of a drill."""
     keys: Mapping[str, DrillKey] = importlib.import_module(f"course_lib.exercises.ch{drill.chapter}.judges").DRILLS

@@ -49,7 +49,13 @@ def verdict(kind: VerdictKind, part: str, case: Case, fault: Fault | None) -> Ve
     return Verdict(kind=kind, part=part, ok=fault is None, mistake=mistake, message=message, case=case.name)
 
 
-def judged(case: Case, fault: Fault | None, *others: tuple[VerdictKind, str, Fault | None]) -> list[Verdict]:
-    """The verdict on a case's own question and, where that holds, those on `others`, each a (kind, part, fault)."""
-    found = [verdict(case.kind, case.part, case, fault)]
-    return found if fault else found + [verdict(kind, part, case, each) for kind, part, each in others]
+def judged(
+    case: Case, fault: Fault | None, *others: tuple[VerdictKind, str, Fault | None], named: bool = False
+) -> list[Verdict]:
+    """The verdict on a case's own question and, where that holds, those on `others`, each a (kind, part, fault).
+
+    `named` puts the name of the case before each message.
+    """
+    asked = [(case.kind, case.part, fault), *([] if fault else others)]
+    lead = f"{case.name}: " if named else ""
+    return [verdict(kind, part, case, each and (each[0], lead + each[1])) for kind, part, each in asked]

@@ -76,6 +76,17 @@ def counted_wrong(got: Tensor, given: Sequence[Tensor], where: str) -> Fault | N
     return None
 
 
+def over_ranks(
+    case: Case, results: Sequence[Any], wants: Sequence[Tensor], wrong: Callable[[int, Tensor], Fault | None]
+) -> Fault | None:
+    """The first rank whose tensor is not the one in `wants`: another kind of tensor, one used too early, or what `wrong` says."""
+    for rank, (got, want) in enumerate(zip(results, wants, strict=True)):
+        if not same(got, want):
+            early = moved_early(case, rank) if case.adversary is not None else None
+            return not_like(got, want, rank) or early or wrong(rank, got)
+    return None
+
+
 def sum_fault(case: Case, given: Sequence[Tensor], results: Sequence[Any]) -> Fault | None:
     """The first rank whose result is not the sum of all, and what it is instead."""
     want = plain_sum(given)

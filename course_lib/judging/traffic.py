@@ -45,6 +45,21 @@ def too_many_bytes(meter: Meter, size: int, most: float, needs: str) -> Fault | 
     return "too-many-bytes", f"Rank {worst} sends {spent} bytes, {needs} {allowed}."
 
 
+def sent_again(meter: Meter, needed: Sequence[float], neighbors: int = 1) -> Fault | None:
+    """A rank that sent more bytes than its `neighbors` need of it: to further ranks, or more than once."""
+    for rank, size in enumerate(needed):
+        if (sent := meter["bytes_sent"][rank]) <= size:
+            continue
+        to = partners(meter, rank)
+        if len(to) > neighbors:
+            return (
+                "told-everyone",
+                f"Rank {rank} sent to ranks {', '.join(map(str, to))}; not all of them need its tensor.",
+            )
+        return "sent-again", f"Rank {rank} sent {sent:,} bytes; the others need {size:,.0f} of them, once."
+    return None
+
+
 def too_few_bytes(meter: Meter, sent: Sequence[float], received: Sequence[float]) -> Fault | None:
     """A rank that cannot have told, or learnt, what was needed; `sent` and `received` are the least bytes by rank."""
     for rank, (out, into) in enumerate(zip(sent, received, strict=True)):

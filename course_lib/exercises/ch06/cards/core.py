@@ -6,6 +6,7 @@ from typing import Any
 
 from course_lib.exercises import Card
 from course_lib.exercises.ch06.probes import from_messages, interval
+from course_lib.exercises.returns import PerRank, Tensor
 from course_lib.units import GB, US
 
 MESSAGES = "`comm.send`, `recv`, `isend`, `irecv`, `batch_isend_irecv` (with `P2POp`)."
@@ -57,6 +58,7 @@ on a buffer. It is the smallest collective there is, and the building block of h
     vary=_vary_op,
     structural="op",
     probe=from_messages,
+    returns=PerRank(Tensor()),
 )
 
 
@@ -92,6 +94,7 @@ are the same rank.""",
     vary=_turned,
     structural="direction",
     probe=from_messages,
+    returns=PerRank(Tensor()),
 )
 
 HALF_WRITTEN = """```python
@@ -146,6 +149,7 @@ chunk.""",
     vary=_vary_owner,
     structural="owner",
     probe=from_messages,
+    returns=PerRank(Tensor()),
 )
 
 RING_ALL_REDUCE = Card(

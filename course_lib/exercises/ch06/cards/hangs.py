@@ -3,6 +3,7 @@
 from course_lib.exercises import Card
 from course_lib.exercises.ch06.cards.core import MESSAGES
 from course_lib.exercises.ch06.probes import from_messages
+from course_lib.exercises.returns import PerRank, Tensor, TupleOf
 
 HANGING = """```python
 def swap_edges(comm, ahead, behind):
@@ -53,6 +54,7 @@ is its own neighbour: it returns its own two tensors and sends nothing.""",
     params={"numbers": 6},
     vary=lambda draw: {"numbers": draw.randrange(4, 10)},
     probe=from_messages,
+    returns=PerRank(TupleOf({"from_before": Tensor(), "from_after": Tensor()})),
 )
 
 WAIT_FOR_CYCLE = Card(

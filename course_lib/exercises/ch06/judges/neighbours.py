@@ -9,21 +9,27 @@ from torch import Tensor
 
 from course_lib.exercises.ch06.probes import COLUMNS
 from course_lib.judging import Fault, Judging, Params, first, judged
+from course_lib.judging.cases import hidden, ranks_text, shown, under
 from course_lib.judging.ranks import (
     STREAM,
     STREAM_LATE,
     UNKIND,
+    PerRank,
     counted_wrong,
     layouts,
     moved_early,
+    over_ranks,
     plain_sum,
     secret,
     tensors,
     world,
 )
 from course_lib.judging.tensors import coin_of, nbytes, not_like, same
-from course_lib.judging.traffic import Meter, off_the_ring, partners, ready_made, too_few_bytes, too_long
+from course_lib.judging.traffic import Meter, off_the_ring, ready_made, sent_again, too_few_bytes, too_long
 from course_lib.records import Case, Outcome, Verdict
+
+Shape = tuple[int, ...]
+PUBLIC = "This solves the public form of the exercise. "
 
 # --- pair exchange
 
@@ -31,38 +37,14 @@ from course_lib.records import Case, Outcome, Verdict
 def _pair_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, size = coin_of(rng), params["numbers"]
 
-    def row() -> Tensor:
-        return secret(coin, size)
+    def data(n: int) -> PerRank:
+        return world(n, lambda: secret(coin, size))
 
-    cases = [Case(name="four ranks", ranks=4, per_rank=world(4, row), part="pair")]
-    cases += [Case(name="two ranks, other data", ranks=2, per_rank=world(2, row), part="pair", visible=False)]
-    cases += [
-        Case(
-            name="one rank alone" if n == 1 else f"{n} ranks",
-            ranks=n,
-            per_rank=world(n, row),
-            kind="generality",
-            part="ranks",
-            visible=False,
-        )
-        for n in (1, 3, 7)
-    ]
-    cases += [
-        Case(name=name, ranks=2, per_rank=data, kind="generality", part="tensors", visible=False)
-        for name, data in layouts(coin, 2).items()
-    ]
-    return cases + [
-        Case(
-            name=f"two ranks, {unkind}",
-            ranks=2,
-            per_rank=world(2, row),
-            kind="protocol",
-            part="safe",
-            visible=False,
-            adversary=unkind,
-        )
-        for unkind in UNKIND[:3]
-    ]
+    cases = [shown("four ranks", "values:pair", per_rank=data(4))]
+    cases += [hidden("two ranks, other data", "values:pair", per_rank=data(2))]
+    cases += [hidden(ranks_text(n), "generality:ranks", per_rank=data(n)) for n in (1, 3, 7)]
+    cases += [hidden(name, "generality:tensors", per_rank=given) for name, given in layouts(coin, 2).items()]
+    return cases + under(UNKIND[:3], "two ranks", "protocol:safe", lambda: data(2))
 
 
 def _combined(op: str, pair: Sequence[Tensor]) -> Tensor:
@@ -70,55 +52,29 @@ def _combined(op: str, pair: Sequence[Tensor]) -> Tensor:
 
 
 def _pair_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
-    given = tensors(case)
-    for rank, got in enumerate(results):
+    given, result = tensors(case), params["result"]
+
+    def wrong(rank: int, got: Tensor) -> Fault | None:
         pair = given[rank - rank % 2 : rank - rank % 2 + 2]
-        want = _combined(params["op"], pair)
-        if same(got, want):
-            continue
-        if fault := not_like(got, want, rank):
-            return fault
-        if case.adversary is not None:
-            return moved_early(case, rank)
         if params["op"] == "max" and same(got, plain_sum(pair)):
-            return (
-                "public-form",
-                f"This solves the public form of the exercise: rank {rank} has the sum; here it is {params['result']}.",
-            )
+            return "public-form", f"This solves the public form of the exercise: rank {rank} has the sum, not {result}."
         if same(got, given[rank]):
             return "returned-input", f"Rank {rank} returned its own numbers; its partner's are not in them."
-        if len(pair) == 2 and same(got, pair[1 - rank % 2]):
+        if len(pair) == 2 and same(got, theirs := pair[1 - rank % 2]):
             return "only-theirs", f"Rank {rank} returned its partner's numbers; its own are not in them."
-        if len(pair) == 2 and torch.equal(got, (2 * pair[1 - rank % 2]).to(got.dtype)):
-            return (
-                "overwritten",
-                f"Rank {rank} has its partner's numbers twice: was its own tensor overwritten by what came?",
-            )
-        return counted_wrong(got, given, f"Rank {rank}'s result") or (
-            "other-numbers",
-            f"Rank {rank}'s result is not {params['result']} of its pair's tensors.",
-        )
-    return None
+        if len(pair) == 2 and torch.equal(got, (2 * theirs).to(got.dtype)):
+            return "overwritten", f"Rank {rank} has its partner's numbers twice: did they overwrite its own tensor?"
+        counted = counted_wrong(got, given, f"Rank {rank}'s result")
+        return counted or ("other-numbers", f"Rank {rank}'s result is not {result} of its pair's tensors.")
+
+    wants = [_combined(params["op"], given[rank - rank % 2 : rank - rank % 2 + 2]) for rank in range(len(given))]
+    return over_ranks(case, results, wants, wrong)
 
 
 def _pair_cost(case: Case, meter: Meter) -> Fault | None:
     given = tensors(case)
-    n, least = len(given), []
-    for rank, x in enumerate(given):
-        size = nbytes(x) if rank ^ 1 < n else 0
-        least.append(size)
-        if meter["bytes_sent"][rank] > size:
-            told = partners(meter, rank)
-            if len(told) > 1:
-                return (
-                    "told-everyone",
-                    f"Rank {rank} sent to ranks {', '.join(map(str, told))}; only its partner needs its tensor.",
-                )
-            return (
-                "sent-again",
-                f"Rank {rank} sent {meter['bytes_sent'][rank]:,} bytes; {size:,} are what its partner needs.",
-            )
-    return too_few_bytes(meter, least, least)
+    least = [nbytes(x) if rank ^ 1 < len(given) else 0 for rank, x in enumerate(given)]
+    return sent_again(meter, least) or too_few_bytes(meter, least, least)
 
 
 def _pair_partners(case: Case, meter: Meter) -> Fault | None:
@@ -148,91 +104,40 @@ def _pair_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
 def _shift_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, size = coin_of(rng), params["numbers"]
 
-    def row() -> Tensor:
-        return secret(coin, size)
+    def data(n: int) -> PerRank:
+        return world(n, lambda: secret(coin, size))
 
-    cases = [
-        Case(name="six ranks", ranks=6, per_rank=world(6, row), part="shift"),
-        Case(name="five ranks, other data", ranks=5, per_rank=world(5, row), part="shift", visible=False),
-    ]
-    cases += [
-        Case(
-            name="one rank alone" if n == 1 else f"{n} ranks",
-            ranks=n,
-            per_rank=world(n, row),
-            kind="generality",
-            part="ranks",
-            visible=False,
-        )
-        for n in (1, 2, 8)
-    ]
-    cases += [
-        Case(name=name, ranks=3, per_rank=data, kind="generality", part="tensors", visible=False)
-        for name, data in layouts(coin, 3).items()
-    ]
-    return cases + [
-        Case(
-            name=f"three ranks, {unkind}",
-            ranks=3,
-            per_rank=world(3, row),
-            kind="protocol",
-            part="safe",
-            visible=False,
-            adversary=unkind,
-        )
-        for unkind in UNKIND
-    ]
+    cases = [shown("six ranks", "values:shift", per_rank=data(6))]
+    cases += [hidden("five ranks, other data", "values:shift", per_rank=data(5))]
+    cases += [hidden(ranks_text(n), "generality:ranks", per_rank=data(n)) for n in (1, 2, 8)]
+    cases += [hidden(name, "generality:tensors", per_rank=given) for name, given in layouts(coin, 3).items()]
+    return cases + under(UNKIND, "three ranks", "protocol:safe", lambda: data(3))
 
 
 def _shift_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
     given, step = tensors(case), params["direction"]
     n = len(given)
-    for rank, got in enumerate(results):
-        want = given[(rank - step) % n]
-        if same(got, want):
-            continue
-        if fault := not_like(got, want, rank):
-            return fault
-        if case.adversary is not None:
-            return moved_early(case, rank)
+
+    def wrong(rank: int, got: Tensor) -> Fault | None:
         if same(got, given[rank]):
-            return "own-tensor", (
-                f"Rank {rank} returned what it was given. Receive into a tensor of its own, not into one that is under "
-                "way, and return that."
-            )
+            return "own-tensor", f"Rank {rank} returned its own tensor. Receive into a second one, and return that."
         if n > 2 and same(got, given[(rank + step) % n]):
-            name, lead = (
-                ("public-form", "This solves the public form of the exercise. ")
-                if step < 0
-                else ("wrong-direction", "")
-            )
+            name, lead = ("public-form", PUBLIC) if step < 0 else ("wrong-direction", "")
             return name, f"{lead}Rank {rank} has the tensor of the rank after it; the route is {params['route']}."
         for other, theirs in enumerate(given):
             if same(got, theirs):
-                return (
-                    "wrong-rank",
-                    f"Rank {rank} returned rank {other}'s tensor; the one before it is rank {(rank - step) % n}.",
-                )
-        return counted_wrong(got, given, f"Rank {rank}'s result") or (
-            "other-numbers",
-            f"Rank {rank}'s result is nobody's tensor.",
-        )
-    return None
+                before = (rank - step) % n
+                return "wrong-rank", f"Rank {rank} returned rank {other}'s tensor; the one before it is rank {before}."
+        counted = counted_wrong(got, given, f"Rank {rank}'s result")
+        return counted or ("other-numbers", f"Rank {rank}'s result is no rank's tensor.")
+
+    return over_ranks(case, results, [given[(rank - step) % n] for rank in range(n)], wrong)
 
 
 def _shift_bytes(case: Case, meter: Meter) -> Fault | None:
     given = tensors(case)
     least = [nbytes(x) if len(given) > 1 else 0 for x in given]
-    for rank, size in enumerate(least):
-        if meter["bytes_sent"][rank] > size:
-            told = partners(meter, rank)
-            if len(told) > 1:
-                return "told-everyone", f"Rank {rank} sent to {len(told)} ranks; only its next needs its tensor."
-            times = meter["bytes_sent"][rank] / size if size else 0
-            return "sent-again", f"Rank {rank} sent {times:.3g} times its tensor; once is enough." if size else (
-                f"Rank {rank} is alone and sent {meter['bytes_sent'][rank]:,} bytes."
-            )
-    return too_few_bytes(meter, least, least)
+    return sent_again(meter, least) or too_few_bytes(meter, least, least)
 
 
 def _shift_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -253,109 +158,45 @@ def _shift_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
 # --- the hang
 
 
-def _edges(
-    coin: torch.Generator, n: int, ahead: tuple[int, ...], behind: tuple[int, ...], dtype: Any = torch.float32
-) -> Any:
+def _edges(coin: torch.Generator, n: int, ahead: Shape, behind: Shape, dtype: Any = torch.float32) -> PerRank:
     return tuple((secret(coin, *ahead), secret(coin, *behind, dtype=dtype)) for _ in range(n))
 
 
 def _edge_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, size = coin_of(rng), params["numbers"]
-    row = (size,)
-    cases = [
-        Case(
-            name="four ranks, each pair's operations in the order of issue",
-            ranks=4,
-            per_rank=_edges(coin, 4, row, row),
-            part="edges",
-            adversary=STREAM,
-        ),
-        Case(name="eight ranks", ranks=8, per_rank=_edges(coin, 8, row, row), part="edges", visible=False),
-    ]
-    cases += [
-        Case(
-            name="one rank alone" if n == 1 else f"{n} ranks",
-            ranks=n,
-            per_rank=_edges(coin, n, row, row),
-            kind="generality",
-            part="ranks",
-            visible=False,
-        )
-        for n in (1, 2, 3)
-    ]
-    cases.append(
-        Case(
-            name="five ranks, a column ahead and whole numbers behind",
-            ranks=5,
-            kind="generality",
-            part="tensors",
-            per_rank=_edges(coin, 5, (size, 1), (3, 2), torch.int64),
-            visible=False,
-        )
-    )
-    cases.append(
-        Case(
-            name="two ranks, different shapes",
-            ranks=2,
-            kind="generality",
-            part="tensors",
-            per_rank=_edges(coin, 2, (2, size), (3,)),
-            visible=False,
-        )
-    )
-    cases.append(
-        Case(
-            name="three ranks, transposed",
-            ranks=3,
-            kind="generality",
-            part="tensors",
-            visible=False,
-            per_rank=tuple((secret(coin, 3, 4), secret(coin, 5, 2), COLUMNS) for _ in range(3)),
-        )
-    )
-    cases.append(
-        Case(
-            name="two ranks, order of issue",
-            ranks=2,
-            kind="protocol",
-            part="order",
-            per_rank=_edges(coin, 2, row, row),
-            visible=False,
-            adversary=STREAM_LATE,
-        )
-    )
-    return cases + [
-        Case(
-            name=f"three ranks, {unkind}",
-            ranks=3,
-            per_rank=_edges(coin, 3, row, row),
-            kind="protocol",
-            part="safe",
-            visible=False,
-            adversary=unkind,
-        )
-        for unkind in UNKIND
-    ]
+
+    def data(n: int, ahead: Shape = (size,), behind: Shape = (size,), dtype: Any = torch.float32) -> PerRank:
+        return _edges(coin, n, ahead, behind, dtype)
+
+    in_order = "four ranks, each pair's operations in the order of issue"
+    cases = [shown(in_order, "values:edges", per_rank=data(4), adversary=STREAM)]
+    cases += [hidden("eight ranks", "values:edges", per_rank=data(8))]
+    cases += [hidden(ranks_text(n), "generality:ranks", per_rank=data(n)) for n in (1, 2, 3)]
+    columns = data(5, (size, 1), (3, 2), torch.int64)
+    cases += [hidden("five ranks, a column ahead and whole numbers behind", "generality:tensors", per_rank=columns)]
+    cases += [hidden("two ranks, different shapes", "generality:tensors", per_rank=data(2, (2, size), (3,)))]
+    turned = tuple((*edges, COLUMNS) for edges in data(3, (3, 4), (5, 2)))
+    cases += [hidden("three ranks, transposed", "generality:tensors", per_rank=turned)]
+    cases += [hidden("two ranks, order of issue", "protocol:order", per_rank=data(2), adversary=STREAM_LATE)]
+    return cases + under(UNKIND, "three ranks", "protocol:safe", lambda: data(3))
 
 
 def _edge_fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    given, n = case.per_rank, len(case.per_rank)
+    given, n = case.per_rank or (), len(case.per_rank or ())
     for rank, got in enumerate(results):
         before, after = (rank - 1) % n, (rank + 1) % n
-        if type(got) not in (tuple, list) or len(got) != 2:
-            return "no-pair", f"Rank {rank}: return the pair (from_before, from_after)."
         wants = (
-            (got[0], given[before][0], f"what rank {before} sent ahead"),
-            (got[1], given[after][1], f"what rank {after} sent behind"),
+            (given[before][0], f"what rank {before} sent ahead"),
+            (given[after][1], f"what rank {after} sent behind"),
         )
-        for one, want, words in wants:
+        for one, (want, words) in zip(got, wants, strict=True):
             if same(one, want):
                 continue
             others = (given[before][1], given[after][0], given[before][0], given[after][1])
             if n > 1 and any(same(one, other) for other in others):
                 return "crossed", (
-                    f"Rank {rank} of {n} has its messages the wrong way round. Those of one pair are matched in the order in "
-                    "which they were sent, or by tag; and `from_before` comes first in the result."
+                    f"Rank {rank} of {n} has its messages the wrong way round. Messages of one pair are matched in the "
+                    "order in which they were sent, or by tag; `from_before` comes first in the result."
                 )
             if fault := not_like(one, want, rank):
                 return fault
@@ -368,12 +209,9 @@ def _edge_fault(case: Case, results: Sequence[Any]) -> Fault | None:
 
 
 def _edge_bytes(case: Case, meter: Meter) -> Fault | None:
-    n = len(case.per_rank)
-    least = [nbytes(ahead) + nbytes(behind) if n > 1 else 0 for ahead, behind, *_ in case.per_rank]
-    for rank, size in enumerate(least):
-        if meter["bytes_sent"][rank] > size:
-            return "sent-again", f"Rank {rank} sent {meter['bytes_sent'][rank]:,} bytes; its two tensors have {size:,}."
-    return too_few_bytes(meter, least, least)
+    n = len(case.per_rank or ())
+    least = [nbytes(ahead) + nbytes(behind) if n > 1 else 0 for ahead, behind, *_ in case.per_rank or ()]
+    return sent_again(meter, least, neighbors=2) or too_few_bytes(meter, least, least)
 
 
 def _edge_partners(meter: Meter) -> Fault | None:

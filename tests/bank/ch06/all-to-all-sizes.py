@@ -127,7 +127,7 @@ def all_to_all(comm, parts):
 # +         if work:
 # +             work.wait()
 
-# %% wrong: empty rows come as None => generality not-a-tensor  from: counts and rows, round by round
+# %% wrong: empty rows come as None => generality returned-none  from: counts and rows, round by round
 # -         got[source] = parts[0].new_empty(int(count))
 # -         swap(comm, parts[to], to, got[source], source)
 # +         into = parts[0].new_empty(int(count))

@@ -91,12 +91,12 @@ def name_algorithm(matrix, nbytes):
     return "ring"
 
 
-# %% wrong: a name of its own => values no-such-name
+# %% wrong: a name of its own => values no-such-word
 def name_algorithm(matrix, nbytes):
     return "butterfly"
 
 
-# %% wrong: nothing => values no-such-name
+# %% wrong: nothing => values returned-none
 def name_algorithm(matrix, nbytes):
     return None
 

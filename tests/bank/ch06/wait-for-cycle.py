@@ -113,7 +113,7 @@ def find_cycle(log):
     return []
 
 
-# %% wrong: says whether there is one => values not-a-list
+# %% wrong: says whether there is one => values wrong-shape
 def find_cycle(log):
     return True
 

@@ -3,7 +3,7 @@
 from course_lib.exercises import Card
 from course_lib.exercises.ch06.cards.core import MESSAGES
 from course_lib.exercises.ch06.probes import from_messages
-from course_lib.exercises.returns import PerRank, Tensor, TupleOf
+from course_lib.exercises.returns import ListOf, Number, PerRank, Tensor, TupleOf
 
 HANGING = """```python
 def swap_edges(comm, ahead, behind):
@@ -85,6 +85,7 @@ circle. There is one circle at most.""",
     answers=("find_cycle",),
     params={"ranks": 6},
     vary=lambda draw: {"ranks": draw.randrange(5, 10)},
+    returns=ListOf(Number("ranks", whole=True)),
 )
 
 HANGS = (HANG_REPAIR, WAIT_FOR_CYCLE)

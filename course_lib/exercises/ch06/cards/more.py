@@ -7,7 +7,10 @@ from typing import Any
 from course_lib.exercises import Card
 from course_lib.exercises.ch06.cards.core import ALL_REDUCES, MESSAGES
 from course_lib.exercises.ch06.probes import from_messages
+from course_lib.exercises.returns import ListOf, Number, PerRank, Tensor, TupleOf, Word
 from course_lib.units import GB, US
+
+LINE = TupleOf({"latency": Number("seconds"), "bandwidth": Number("bytes a second")})
 
 HALVING_DOUBLING = Card(
     id="halving-doubling",
@@ -42,6 +45,7 @@ Any N, one included; any shape, layout and dtype; no buffers.""",
     params={"numbers": 5},
     vary=lambda draw: {"numbers": draw.randrange(4, 9)},
     probe=from_messages,
+    returns=PerRank(Tensor()),
 )
 
 PLACEMENTS: Mapping[str, str] = {
@@ -86,6 +90,7 @@ One node, one rank a node, sizes that do not divide, whole numbers; no buffers."
     vary=_vary_placement,
     structural="placement",
     probe=from_messages,
+    returns=PerRank(Tensor()),
 )
 
 ALL_TO_ALL_SIZES = Card(
@@ -116,6 +121,7 @@ takes 4N latencies at most. This is how tokens find their experts.""",
     params={"longest": 40},
     vary=lambda draw: {"longest": draw.randrange(30, 60)},
     probe=from_messages,
+    returns=PerRank(ListOf(Tensor())),
 )
 
 
@@ -155,6 +161,7 @@ lines cross.""",
     allowed="the standard library and numpy.",
     params={"alphas": (5 * US, 40 * US), "bandwidths": (4 * GB, 80 * GB)},
     vary=_vary_fit,
+    returns=TupleOf({"switch": Number("bytes"), "small": LINE, "large": LINE}),
 )
 
 ALGORITHMS: Mapping[str, str] = {
@@ -201,6 +208,7 @@ ranks in first; nodes are of two to four consecutive ranks.""",
     answers=("name_algorithm",),
     params={"ranks": 8, "numbers": 4096},
     vary=lambda draw: {"numbers": draw.choice((1024, 3072, 8192, 10240))},
+    returns=Word(ALGORITHMS),
 )
 
 EQUAL_UP_TO_ROUNDING = Card(

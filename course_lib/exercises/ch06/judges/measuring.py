@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from course_lib.judging import Fault, Judging, Params, describe, is_number, verdict
+from course_lib.judging import Fault, Judging, Params, describe, verdict
+from course_lib.judging.cases import shown
 from course_lib.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
@@ -17,9 +18,8 @@ from course_lib.records import Case, Outcome, Verdict
 
 
 def _model(params: Params, size: float) -> float:
-    return min(
-        alpha + size / bandwidth for alpha, bandwidth in zip(params["alphas"], params["bandwidths"], strict=True)
-    )
+    lines = zip(params["alphas"], params["bandwidths"], strict=True)
+    return min(alpha + size / bandwidth for alpha, bandwidth in lines)
 
 
 def crossing(params: Params) -> float:
@@ -67,66 +67,59 @@ def _line(sizes: np.ndarray, seconds: np.ndarray, weight: np.ndarray) -> tuple[f
     return float(alpha), float(1 / beta) if beta else math.inf
 
 
+Line = tuple[float, float]  # latency in seconds, bandwidth in bytes a second
+
+
+def _off(line: Line, true: Line, region: np.ndarray) -> float:
+    """The largest relative error of a line over a region of sizes."""
+    return float(np.max(np.abs((line[0] + region / line[1]) / (true[0] + region / true[1]) - 1)))
+
+
 def _fit_fault(case: Case, got: Any) -> Fault | None:
-    if (
-        type(got) not in (tuple, list)
-        or len(got) != 3
-        or any(type(each) not in (tuple, list) or len(each) != 2 for each in got[1:])
-    ):
-        return (
-            "wrong-shape",
-            f"{case.name}: return (switch, (latency, bandwidth), (latency, bandwidth)); got {describe(got)}.",
-        )
-    numbers = [got[0], *got[1], *got[2]]
-    if not all(is_number(each) for each in numbers):
-        return "not-a-number", f"{case.name}: all five values are numbers; got {describe(got)}."
-    switch, (alpha, slow), (second, fast) = (float(got[0]), *(tuple(map(float, each)) for each in got[1:]))
-    if min(slow, fast) <= 0:
+    switch, first, second = float(got[0]), *(tuple(map(float, each)) for each in got[1:])
+    if min(first[1], second[1]) <= 0:
+        slowest = min(first[1], second[1])
         return (
             "no-bandwidth",
-            f"{case.name}: a bandwidth of {min(slow, fast):.3g} bytes/s; is that a slope instead of its inverse?",
+            f"{case.name}: a bandwidth of {slowest:.3g} bytes/s; is it a slope instead of its inverse?",
         )
     truth, edge = case.secret, crossing(case.secret)
-    sizes, seconds = map(np.array, case.args)
-    small, large = (truth["alphas"][0], truth["bandwidths"][0]), (truth["alphas"][1], truth["bandwidths"][1])
-
-    def off(line: tuple[float, float], true: tuple[float, float], region: np.ndarray) -> float:
-        return float(np.max(np.abs((line[0] + region / line[1]) / (true[0] + region / true[1]) - 1)))
-
+    small, large = zip(truth["alphas"], truth["bandwidths"], strict=True)
     low, high = np.geomspace(1e3, edge / 1.5, 9), np.geomspace(edge * 1.5, 1e9, 9)
-    if off((alpha, slow), small, low) <= 0.06 and off((second, fast), large, high) <= 0.06:
+    if _off(first, small, low) <= 0.06 and _off(second, large, high) <= 0.06:
         if edge / 2.5 <= switch <= edge * 2.5:
             return None
-        return (
-            "wrong-switch",
-            f"{case.name}: both lines are right; the switch is {switch / edge:.3g} times where they cross.",
-        )
-    if off((alpha, slow), large, high) <= 0.06 and off((second, fast), small, low) <= 0.06:
-        return (
-            "lines-swapped",
-            f"{case.name}: both lines are right, in the wrong order: the way for small messages comes first.",
-        )
-    if abs(alpha / second - 1 if second else 1) < 1e-9 and abs(slow / fast - 1) < 1e-9:
+        ratio = switch / edge
+        return "wrong-switch", f"{case.name}: both lines are right; the switch is {ratio:.3g} times where they cross."
+    if _off(first, large, high) <= 0.06 and _off(second, small, low) <= 0.06:
+        return "lines-swapped", f"{case.name}: both lines are right, but the one for small messages comes first."
+    if abs(first[0] / second[0] - 1 if second[0] else 1) < 1e-9 and abs(first[1] / second[1] - 1) < 1e-9:
         return "one-line", f"{case.name}: one line for all sizes; there are two ways, each with its own constants."
-    if off((alpha, 1 / slow), small, low) <= 0.06 or off((second, 1 / fast), large, high) <= 0.06:
+    if any(
+        _off((line[0], 1 / line[1]), *true) <= 0.06 for line, true in ((first, (small, low)), (second, (large, high)))
+    ):
         return "slope-for-bandwidth", f"{case.name}: seconds per byte where bytes per second belong."
-    cut = sizes < switch
-    if 1 < cut.sum() < len(sizes) - 1:
-        raw = [_line(sizes[part], seconds[part], np.ones(part.sum())) for part in (cut, ~cut)]
-        if any(
-            abs(mine[1] / theirs[1] - 1) < 1e-4 and abs(mine[0] - theirs[0]) <= 1e-4 * abs(theirs[0])
-            for mine, theirs in zip(((alpha, slow), (second, fast)), raw, strict=True)
-        ):
-            return "raw-seconds", (
-                f"{case.name}: least squares on raw seconds: the largest messages decide everything, also the latency. "
-                "Every time is uncertain by a share of itself."
-            )
-    which, error = (
-        ("small", off((alpha, slow), small, low))
-        if off((alpha, slow), small, low) > 0.06
-        else ("large", off((second, fast), large, high))
-    )
+    if _fits_raw_seconds(case, switch, (first, second)):
+        return "raw-seconds", (
+            f"{case.name}: this is least squares on raw seconds, where the largest messages decide everything, even the "
+            "latency. Every time is uncertain by a share of itself."
+        )
+    off_small, off_large = _off(first, small, low), _off(second, large, high)
+    which, error = ("small", off_small) if off_small > 0.06 else ("large", off_large)
     return "bad-line", f"{case.name}: the line for {which} messages is off by {100 * error:.3g} % in its own region."
+
+
+def _fits_raw_seconds(case: Case, switch: float, lines: Sequence[Line]) -> bool:
+    """Whether one of the lines is that of unweighted least squares on its side of the switch."""
+    sizes, seconds = map(np.array, case.args)
+    below = sizes < switch
+    if not 1 < below.sum() < len(sizes) - 1:
+        return False
+    raw = [_line(sizes[part], seconds[part], np.ones(part.sum())) for part in (below, ~below)]
+    return any(
+        abs(mine[1] / theirs[1] - 1) < 1e-4 and abs(mine[0] - theirs[0]) <= 1e-4 * abs(theirs[0])
+        for mine, theirs in zip(lines, raw, strict=True)
+    )
 
 
 def _fit_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -191,10 +184,8 @@ def _sum_data(kind: str, coin: torch.Generator, n: int) -> list[Tensor]:
     rows = [torch.randn(size, generator=coin) for _ in range(n)]
     if kind == "cancel":  # large numbers that nearly cancel, in pairs of ranks
         big = torch.randn(n // 2, size, generator=coin) * 1e4
-        rows = [
-            row + (1 if rank % 2 else -1) * big[rank // 2] if rank < n // 2 * 2 else row
-            for rank, row in enumerate(rows)
-        ]
+        signed = [(1 if rank % 2 else -1) * big[rank // 2] for rank in range(n // 2 * 2)]
+        rows = [row + term for row, term in zip(rows, signed, strict=False)] + rows[n // 2 * 2 :]
     if kind == "small":
         rows = [row * 1e-6 for row in rows]
     if kind == "half":
@@ -214,40 +205,32 @@ WRONG_SUMS: dict[str, Callable[[Sequence[Tensor]], Tensor]] = {
 }
 
 
+OTHERS = (("generality:small", 5), ("generality:half", 4), ("generality:two", 2))
+
+
 def _same_cases(params: Params, rng: random.Random) -> list[Case]:
-    coin, cases = coin_of(rng), []
-    for kind, share, ranks in (
-        ("plain", "values", 6),
-        ("cancel", "values", params["ranks"]),
-        ("small", "generality", 5),
-        ("half", "generality", 4),
-        ("plain", "generality", 2),
-    ):
-        inputs = _sum_data(kind, coin, ranks)
-        part = "two" if ranks == 2 else kind
+    coin, cases, several = coin_of(rng), [], params["ranks"]
+    for share, ranks in (("values:plain", 6), ("values:cancel", several), *OTHERS):
+        part = share.split(":")[1]
+        inputs = _sum_data("plain" if part == "two" else part, coin, ranks)
         for name, make in (*RIGHT_ORDERS.items(), *WRONG_SUMS.items()):
-            cases.append(
-                Case(
-                    name=f"{part}: {name}",
-                    args=(make(inputs), inputs),
-                    kind=share,
-                    part=part,
-                    secret=name in RIGHT_ORDERS,
-                    visible=part == "plain",
-                )
-            )
+            right, visible = name in RIGHT_ORDERS, part == "plain"
+            cases.append(shown(f"{part}: {name}", share, make(inputs), inputs, secret=right, visible=visible))
     return cases
+
+
+DATA = {
+    "plain": "Ordinary numbers",
+    "cancel": "Large numbers that nearly cancel",
+    "small": "Numbers of 10⁻⁶",
+    "half": "bfloat16",
+    "two": "Two ranks",
+}
 
 
 def _same_fault(case: Case, got: Any) -> Fault | None:
     where, _, what = case.name.partition(": ")
-    data = {
-        "plain": "Ordinary numbers",
-        "cancel": "Large numbers that nearly cancel",
-        "small": "Numbers of 10⁻⁶",
-        "half": "bfloat16",
-        "two": "Two ranks",
-    }[where]
+    data = DATA[where]
     if type(got) is Tensor and got.dtype == torch.bool and got.numel() == 1:
         got = bool(got)  # `(error <= bound).all()` is a fair answer
     if type(got) is not bool:
@@ -255,16 +238,11 @@ def _same_fault(case: Case, got: Any) -> Fault | None:
     if got is case.secret:
         return None
     if case.secret:
-        think = (
-            "Equal to the bit is too much to ask; what may the last digits differ by?"
-            if where in ("plain", "small", "half", "two")
-            else "The sum is small, what was added up is not: to which of them does the error belong?"
-        )
-        return "rejects-right", f"{data}: the order of {what} is as right as any other, and was rejected. {think}"
-    return (
-        "accepts-wrong",
-        f"{data}: accepted, though it is wrong ({what}). How large can an error by rounding be there?",
-    )
+        hint = "Equal bits are too much to ask; by how much may the last digits differ?"
+        if where == "cancel":
+            hint = "The sum is small, but its terms are not: to which of them does the error belong?"
+        return "rejects-right", f"{data}: the order of {what} is as right as any other, and was rejected. {hint}"
+    return "accepts-wrong", f"{data}: accepted, though it is wrong ({what}). How large can a rounding error be there?"
 
 
 def _same_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:

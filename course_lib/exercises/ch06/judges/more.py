@@ -7,11 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.judging import Fault, Judging, Params, describe, judged
+from course_lib.judging import Fault, Judging, Params, judged
+from course_lib.judging.cases import hidden, ranks_text, shown, under
 from course_lib.judging.ranks import (
     BUFFERS_LATE,
     LATE,
     STREAM_LATE,
+    PerRank,
     layouts,
     moved_early,
     secret,
@@ -39,56 +41,18 @@ COUNT = 8  # bytes in which a rank may tell another how many numbers will come
 
 
 def _halving_cases(params: Params, rng: random.Random) -> list[Case]:
-    coin, each = coin_of(rng), params["numbers"]
-    cases = [
-        Case(name="eight ranks", ranks=8, per_rank=world(8, lambda: secret(coin, 8 * each)), part="sum"),
-        Case(
-            name="four ranks, other data",
-            ranks=4,
-            per_rank=world(4, lambda: secret(coin, 4 * each)),
-            part="sum",
-            visible=False,
-        ),
-    ]
-    for n in (1, 2, 3, 6, 7):
-        cases.append(
-            Case(
-                name="one rank alone" if n == 1 else f"{n} ranks",
-                ranks=n,
-                kind="generality",
-                part="ranks",
-                visible=False,
-                per_rank=world(n, lambda n=n: secret(coin, n * each)),
-            )
-        )
+    coin, length = coin_of(rng), params["numbers"]
+
+    def data(n: int, size: int) -> PerRank:
+        return world(n, lambda: secret(coin, size))
+
+    cases = [shown("eight ranks", "values:sum", per_rank=data(8, 8 * length))]
+    cases += [hidden("four ranks, other data", "values:sum", per_rank=data(4, 4 * length))]
+    cases += [hidden(ranks_text(n), "generality:ranks", per_rank=data(n, n * length)) for n in (1, 2, 3, 6, 7)]
     for n, size in ((4, 7), (8, 3)):
-        cases.append(
-            Case(
-                name=f"{n} ranks, {size} numbers",
-                ranks=n,
-                kind="generality",
-                part="tensors",
-                visible=False,
-                per_rank=world(n, lambda size=size: secret(coin, size)),
-            )
-        )
-    cases += [
-        Case(name=name, ranks=2, per_rank=data, kind="generality", part="tensors", visible=False)
-        for name, data in layouts(coin, 2).items()
-    ]
-    cases += [
-        Case(
-            name=f"four ranks, {unkind}",
-            ranks=4,
-            per_rank=world(4, lambda: secret(coin, 12)),
-            kind="protocol",
-            part="safe",
-            visible=False,
-            adversary=unkind,
-        )
-        for unkind in ADVERSE
-    ]
-    return cases
+        cases.append(hidden(f"{n} ranks, {size} numbers", "generality:tensors", per_rank=data(n, size)))
+    cases += [hidden(name, "generality:tensors", per_rank=given) for name, given in layouts(coin, 2).items()]
+    return cases + under(ADVERSE, "four ranks", "protocol:safe", lambda: data(4, 12))
 
 
 def _halving_bytes(case: Case, meter: Meter) -> Fault | None:
@@ -131,64 +95,24 @@ def node_of(rank: int, n: int, per_node: int, placement: str) -> int:
     return rank // per_node if placement == "block" else rank % (n // per_node)
 
 
-def _node_case(coin: torch.Generator, name: str, nodes: int, per_node: int, size: int, **more: Any) -> Case:
-    dtype = more.pop("dtype", torch.float32)
-    data = tuple((secret(coin, size, dtype=dtype), per_node) for _ in range(nodes * per_node))
-    return Case(name=name, ranks=nodes * per_node, per_rank=data, secret=per_node, **more)
-
-
 def _node_cases(params: Params, rng: random.Random) -> list[Case]:
-    coin, each = coin_of(rng), params["numbers"]
-    cases = [
-        _node_case(coin, "two nodes of four ranks", 2, 4, 8 * each, part="sum"),
-        _node_case(coin, "three nodes of two ranks", 3, 2, 6 * each, part="sum", visible=False),
-    ]
+    coin, length = coin_of(rng), params["numbers"]
+
+    def data(nodes: int, per_node: int, size: int, dtype: torch.dtype = torch.float32) -> dict[str, Any]:
+        ranks = range(nodes * per_node)
+        return {"per_rank": tuple((secret(coin, size, dtype=dtype), per_node) for _ in ranks), "secret": per_node}
+
+    cases = [shown("two nodes of four ranks", "values:sum", **data(2, 4, 8 * length))]
+    cases += [hidden("three nodes of two ranks", "values:sum", **data(3, 2, 6 * length))]
     for nodes, per_node in ((1, 3), (4, 1), (1, 1), (2, 3)):
-        cases.append(
-            _node_case(
-                coin,
-                f"nodes: {nodes}, ranks a node: {per_node}",
-                nodes,
-                per_node,
-                nodes * per_node * each,
-                kind="generality",
-                part="shapes",
-                visible=False,
-            )
-        )
-    cases.append(
-        _node_case(coin, "two nodes of three, 7 numbers", 2, 3, 7, kind="generality", part="sizes", visible=False)
-    )
-    cases.append(
-        _node_case(coin, "two nodes of two, one number", 2, 2, 1, kind="generality", part="sizes", visible=False)
-    )
-    cases.append(
-        _node_case(
-            coin,
-            "two nodes of two, 64-bit whole numbers",
-            2,
-            2,
-            8,
-            kind="generality",
-            part="sizes",
-            visible=False,
-            dtype=torch.int64,
-        )
-    )
-    return cases + [
-        _node_case(
-            coin,
-            f"three nodes of two, {unkind}",
-            3,
-            2,
-            12,
-            kind="protocol",
-            part="safe",
-            visible=False,
-            adversary=unkind,
-        )
-        for unkind in ADVERSE
-    ]
+        given = data(nodes, per_node, nodes * per_node * length)
+        cases.append(hidden(f"nodes: {nodes}, ranks a node: {per_node}", "generality:shapes", **given))
+    cases += [hidden("two nodes of three, 7 numbers", "generality:sizes", **data(2, 3, 7))]
+    cases += [hidden("two nodes of two, one number", "generality:sizes", **data(2, 2, 1))]
+    cases += [hidden("two nodes of two, 64-bit whole numbers", "generality:sizes", **data(2, 2, 8, torch.int64))]
+    for unkind in ADVERSE:
+        cases.append(hidden(f"three nodes of two, {unkind}", "protocol:safe", adversary=unkind, **data(3, 2, 12)))
+    return cases
 
 
 def _across(params: Params, case: Case, meter: Meter) -> Fault | None:
@@ -204,26 +128,16 @@ def _across(params: Params, case: Case, meter: Meter) -> Fault | None:
     spare = sum(len(chunk) // nodes for chunk in torch.empty(x.numel()).tensor_split(per_node))
     most = 2 * (size - spare * item)
     worst = max(range(nodes), key=sent.__getitem__)
-    if sent[worst] > most and size:
-        text = (
-            f"node {worst} sends {sent[worst] / size:.3g}·S bytes to other nodes, where {most / size:.3g}·S are enough."
-        )
-        if (
-            params["placement"] == "round-robin"
-            and len({dst - src for src, dst, _, _ in meter["pairs"]}) <= 4
-            and nodes > 1
-        ):
-            return (
-                "public-form",
-                f"Does this solve the public form of the exercise? {text[0].upper()}{text[1:]} {params['where']}.",
-            )
-        if sent[worst] >= per_node * size:
-            return (
-                "everyone-across",
-                f"Every rank speaks across: {text} What could a node's ranks do among themselves first?",
-            )
-        return "too-much-across", f"{text[0].upper()}{text[1:]} What could a node's ranks do among themselves first?"
-    return None
+    if sent[worst] <= most or not size:
+        return None
+    text = f"Node {worst} sends {sent[worst] / size:.3g}·S bytes to other nodes, where {most / size:.3g}·S are enough."
+    hops = {dst - src for src, dst, _, _ in meter["pairs"]}
+    if placement == "round-robin" and len(hops) <= 4 and nodes > 1:
+        return "public-form", f"Does this solve the public form of the exercise? {text} {params['where']}."
+    first = "What could a node's ranks do among themselves first?"
+    if sent[worst] >= per_node * size:
+        return "everyone-across", f"Every rank sends to other nodes: {text} {first}"
+    return "too-much-across", f"{text} {first}"
 
 
 def _node_bytes(case: Case, meter: Meter) -> Fault | None:
@@ -265,106 +179,46 @@ def _all_to_all_cases(params: Params, rng: random.Random) -> list[Case]:
 
     hot = [[longest if d == 1 else 0 for d in range(4)] for _ in range(4)]
     sparse = [[longest if (s * 3 + d * 5) % 4 == 0 else 0 for d in range(5)] for s in range(5)]
-    cases = [
-        Case(name="five ranks", ranks=5, per_rank=_parts(coin, drawn(5)), part="rows"),
-        Case(name="four ranks, other data", ranks=4, per_rank=_parts(coin, drawn(4)), part="rows", visible=False),
-        Case(
-            name="everything for rank 1",
-            ranks=4,
-            per_rank=_parts(coin, hot),
-            kind="generality",
-            part="empty",
-            visible=False,
-        ),
-        Case(
-            name="many empty rows",
-            ranks=5,
-            per_rank=_parts(coin, sparse),
-            kind="generality",
-            part="empty",
-            visible=False,
-        ),
-        Case(
-            name="nothing at all",
-            ranks=3,
-            per_rank=_parts(coin, [[0] * 3] * 3),
-            kind="generality",
-            part="empty",
-            visible=False,
-        ),
-        Case(
-            name="64-bit whole numbers",
-            ranks=3,
-            per_rank=_parts(coin, drawn(3), torch.int64),
-            kind="generality",
-            part="ranks",
-            visible=False,
-        ),
-    ]
-    cases += [
-        Case(
-            name="one rank alone" if n == 1 else f"{n} ranks",
-            ranks=n,
-            per_rank=_parts(coin, drawn(n)),
-            kind="generality",
-            part="ranks",
-            visible=False,
-        )
-        for n in (1, 2, 8)
-    ]
-    return cases + [
-        Case(
-            name=f"three ranks, {unkind}",
-            ranks=3,
-            per_rank=_parts(coin, drawn(3)),
-            kind="protocol",
-            part="safe",
-            visible=False,
-            adversary=unkind,
-        )
-        for unkind in (LATE, BUFFERS_LATE, STREAM_LATE)
-    ]
+    cases = [shown("five ranks", "values:rows", per_rank=_parts(coin, drawn(5)))]
+    cases += [hidden("four ranks, other data", "values:rows", per_rank=_parts(coin, drawn(4)))]
+    cases += [hidden("everything for rank 1", "generality:empty", per_rank=_parts(coin, hot))]
+    cases += [hidden("many empty rows", "generality:empty", per_rank=_parts(coin, sparse))]
+    cases += [hidden("nothing at all", "generality:empty", per_rank=_parts(coin, [[0] * 3] * 3))]
+    cases += [hidden("64-bit whole numbers", "generality:ranks", per_rank=_parts(coin, drawn(3), torch.int64))]
+    cases += [hidden(ranks_text(n), "generality:ranks", per_rank=_parts(coin, drawn(n))) for n in (1, 2, 8)]
+    return cases + under(
+        (LATE, BUFFERS_LATE, STREAM_LATE), "three ranks", "protocol:safe", lambda: _parts(coin, drawn(3))
+    )
 
 
 def _rows_fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    given = [parts for (parts,) in case.per_rank]
+    given = [parts for (parts,) in case.per_rank or ()]
     n = len(given)
     for rank, got in enumerate(results):
-        if type(got) not in (list, tuple) or len(got) != n:
-            return "not-a-list", f"Rank {rank}: return a list of {n} tensors, one from each rank; got {describe(got)}."
+        if len(got) != n:
+            return "wrong-shape", f"Rank {rank}: return a list of {n} tensors, one from each rank; got {len(got)}."
         for source, row in enumerate(got):
-            want = given[source][rank]
-            if same(row, want):
-                continue
-            if case.adversary is not None:
-                return moved_early(case, rank)
-            if not isinstance(row, Tensor):
-                return "not-a-tensor", f"Rank {rank} has {describe(row)} for what rank {source} sent."
-            if same(row, given[rank][source]):
-                return (
-                    "kept-own",
-                    f"Rank {rank} kept what it had for rank {source}; what rank {source} had for it belongs there.",
-                )
-            for other in range(n):
-                if want.numel() and same(row, given[other][rank]):
-                    return (
-                        "wrong-place",
-                        f"Rank {rank} has rank {other}'s row at place {source}; order the list by source.",
-                    )
-                if row.numel() and same(row, given[source][other]):
-                    return "wrong-row", f"Rank {rank} has the row that rank {source} had for rank {other}."
-            if row.numel() > want.numel() and torch.equal(row.reshape(-1)[: want.numel()], want.to(row.dtype)):
-                return (
-                    "padded",
-                    f"Rank {rank}'s row from rank {source} has {row.numel()} numbers; {want.numel()} were sent.",
-                )
-            if row.numel() < want.numel():
-                return (
-                    "cut-short",
-                    f"Rank {rank} has {row.numel()} of the {want.numel()} numbers that rank {source} had for it.",
-                )
-            return "other-numbers", f"Rank {rank}'s row from rank {source} is not what was sent."
+            if not same(row, given[source][rank]):
+                early = moved_early(case, rank) if case.adversary is not None else None
+                return early or _row_fault(given, rank, source, row)
     return None
+
+
+def _row_fault(given: Sequence[Sequence[Tensor]], rank: int, source: int, row: Tensor) -> Fault:
+    want = given[source][rank]
+    if same(row, given[rank][source]):
+        return "kept-own", f"Rank {rank} kept its own row for rank {source}; rank {source}'s row for it belongs there."
+    for other in range(len(given)):
+        if want.numel() and same(row, given[other][rank]):
+            return "wrong-place", f"Rank {rank} has rank {other}'s row at place {source}; order the list by source."
+        if row.numel() and same(row, given[source][other]):
+            return "wrong-row", f"Rank {rank} has the row that rank {source} had for rank {other}."
+    sizes = f"Rank {rank}'s row from rank {source} has {row.numel()} numbers; {want.numel()} were sent."
+    if row.numel() > want.numel() and torch.equal(row.reshape(-1)[: want.numel()], want.to(row.dtype)):
+        return "padded", sizes
+    if row.numel() < want.numel():
+        return "cut-short", sizes
+    return "other-numbers", f"Rank {rank}'s row from rank {source} is not what was sent."
 
 
 def _row_bytes(case: Case, meter: Meter) -> Fault | None:

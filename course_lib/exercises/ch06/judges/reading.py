@@ -6,12 +6,13 @@ from typing import Any
 
 from course_lib.exercises.ch06.cards.more import ALGORITHMS
 from course_lib.exercises.ch06.judges.traffic import matrix_of
-from course_lib.judging import Fault, Judging, Params, describe, verdict
+from course_lib.judging import Fault, Judging, Params, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 # --- who waits for whom
 
 Entry = tuple[float, int, str, Any]
+States = dict[int, tuple[str, Any]]
 
 
 def circle_of(log: Sequence[Entry]) -> list[int]:
@@ -35,9 +36,7 @@ def circle_of(log: Sequence[Entry]) -> list[int]:
     return []
 
 
-def _log(
-    rng: random.Random, n: int, now: dict[int, tuple[str, Any]], past: dict[int, tuple[str, Any]] | None = None
-) -> list[Entry]:
+def _log(rng: random.Random, n: int, now: States, past: States | None = None) -> list[Entry]:
     """A log that ends in the states `now`, with what the ranks did before, in no order."""
     past = past or {}
     log: list[Entry] = []
@@ -60,13 +59,7 @@ def _circle_logs(rng: random.Random, n: int) -> list[tuple[str, str, list[Entry]
     """(name, part, log) of thirty logs: circles, tails, slow ranks, old entries, pairs that meet."""
     logs: list[tuple[str, str, list[Entry]]] = []
 
-    def add(
-        part: str,
-        name: str,
-        now: dict[int, tuple[str, Any]],
-        past: dict[int, tuple[str, Any]] | None = None,
-        ranks: Sequence[int] = (),
-    ) -> None:
+    def add(part: str, name: str, now: States, past: States | None = None, ranks: Sequence[int] = ()) -> None:
         ranks = ranks or rng.sample(range(n), n)  # other numbers for the same story
         moved = [
             {ranks[r]: (what, None if peer is None else ranks[peer]) for r, (what, peer) in states.items()}
@@ -88,27 +81,20 @@ def _circle_logs(rng: random.Random, n: int) -> list[tuple[str, str, list[Entry]
     for length in (2, 3, n - 2, n - 1):
         tail = {rank: ("receives", rank - 1) for rank in range(length, n)}
         for ranks in (range(n), range(n - 1, -1, -1)):  # behind the circle once the highest numbers, once the lowest
-            add(
-                "tails",
-                f"{length} in a circle, others behind them",
-                work | _waiting(rng, list(range(length))) | tail,
-                ranks=ranks,
-            )
+            now = work | _waiting(rng, list(range(length))) | tail
+            add("tails", f"{length} in a circle, others behind them", now, ranks=ranks)
     for length in (2, 3, n - 1):
         old = _waiting(rng, list(range(length)))
         behind = {rank: ("receives", rank - 1) for rank in range(length, n)}
         add("stale", "a circle that was, and is no more", work | behind, old)
-        add(
-            "stale",
-            "a circle now, other waits before",
-            work | _waiting(rng, list(range(length))),
-            {r: ("receives", (r + 1) % n) for r in range(n)},
-        )
+        now, before = work | _waiting(rng, list(range(length))), {r: ("receives", (r + 1) % n) for r in range(n)}
+        add("stale", "a circle now, other waits before", now, before)
     for _ in range(2):
+        behind = {rank: ("receives", rank - 1) for rank in range(2, n)}
         add(
             "pairs",
             "two ranks about to meet, others behind them",
-            work | {0: ("sends", 1), 1: ("receives", 0)} | {rank: ("receives", rank - 1) for rank in range(2, n)},
+            work | {0: ("sends", 1), 1: ("receives", 0)} | behind,
         )
         mixed = {0: ("sends", 1), 1: ("sends", 2), 2: ("receives", 0)}
         add("pairs", "a circle of sends and receives", work | mixed)
@@ -123,25 +109,19 @@ def _circle_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
+NO_CIRCLE = {
+    "stale": ("old-entries", "It was over before the last entries."),
+    "pairs": ("about-to-meet", "A send and its receive are about to meet."),
+}
+
+
 def _circle_fault(case: Case, got: Any) -> Fault | None:
-    log = case.args[0]
-    want = circle_of(log)
-    if type(got) is tuple:
-        got = list(got)
-    if got == want and type(got) is list and all(type(each) is int for each in got):
+    want, got = circle_of(case.args[0]), list(got)
+    if got == want:
         return None
-    if type(got) is not list or not all(type(each) is int for each in got):
-        return "not-a-list", f"{case.name}: return a list of ranks, [] where there is no circle; got {describe(got)}."
     if not want:
-        name = {"stale": "old-entries", "pairs": "about-to-meet"}.get(case.part, "slow-is-no-circle")
-        think = {
-            "old-entries": "It was over before the last entries.",
-            "about-to-meet": "A send and its receive are about to meet.",
-        }
-        return (
-            name,
-            f"{case.name}: there is no circle, and you report {got}. {think.get(name, 'One rank is only slow, or done.')}",
-        )
+        name, why = NO_CIRCLE.get(case.part, ("slow-is-no-circle", "One rank is only slow, or done."))
+        return name, f"{case.name}: there is no circle, and you report {got}. {why}"
     if not got:
         return "missed", f"{case.name}: some ranks wait for each other in a circle, and you report none."
     if set(got) == set(want) and len(got) == len(want):
@@ -150,10 +130,7 @@ def _circle_fault(case: Case, got: Any) -> Fault | None:
             return "wrong-start", f"{case.name}: the right circle, but begin with its smallest rank."
         return "wrong-order", f"{case.name}: the right ranks, but each must be followed by the one that it waits for."
     if set(want) < set(got):
-        return (
-            "tail-counted",
-            f"{case.name}: you report {len(got)} ranks. Some of them wait for the circle without being in it.",
-        )
+        return "tail-counted", f"{case.name}: some of the {len(got)} ranks wait for the circle without being in it."
     return "other-ranks", f"{case.name}: these ranks are not in a circle. Which entry of each rank is its latest?"
 
 
@@ -180,35 +157,24 @@ def _name_cases(params: Params, rng: random.Random) -> list[Case]:
     found = list(cases(8, params["numbers"], 4, part="eight"))
     for n, per_node in ((8, 2), (16, 4), (12, 3), (6, 3), (5, 1), (9, 3)):
         power = n & (n - 1) == 0
-        more = cases(
-            n,
-            rng.randrange(500, 9000),
-            per_node,
-            kind="generality",
-            part="powers" if power else "others",
-            visible=False,
-        )
+        part = "powers" if power else "others"
+        more = cases(n, rng.randrange(500, 9000), per_node, kind="generality", part=part, visible=False)
         found += [case for case in more if not (case.secret == "hierarchical" and per_node == 1)]
     return found
 
 
-def _name_fault(case: Case, got: Any) -> Fault | None:
-    if type(got) is not str or got not in ALGORITHMS:
-        return "no-such-name", f"{case.name}: {describe(got)} is none of the eight names."
-    if got != case.secret:
-        told = {
-            frozenset(
-                ("ring", "whole-tensor ring")
-            ): "Both speak to one neighbour only; how many bytes does each hop carry?",
-            frozenset(
-                ("all-to-all", "everyone to everyone")
-            ): "Both fill the matrix; compare an entry with the tensor.",
-        }
-        think = told.get(
-            frozenset((got, case.secret)), "Count the partners of rank 0 and of another rank, then look at the bytes."
-        )
-        return f"not-{got.replace(' ', '-')}", f"{case.name}: it is not {got!r}. {think}"
-    return None
+HINTS = {
+    frozenset(("ring", "whole-tensor ring")): "Both send to one neighbor only; how many bytes does each hop carry?",
+    frozenset(("all-to-all", "everyone to everyone")): "Both fill the matrix; compare an entry with the tensor.",
+}
+
+
+def _name_fault(case: Case, got: str) -> Fault | None:
+    if got == case.secret:
+        return None
+    other = "Count the partners of rank 0 and of another rank, then look at the bytes."
+    hint = HINTS.get(frozenset((got, case.secret)), other)
+    return f"not-{got.replace(' ', '-')}", f"{case.name}: it is not {got!r}. {hint}"
 
 
 def _name_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:

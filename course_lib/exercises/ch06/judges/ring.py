@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from course_lib import collectives
 from course_lib.exercises.ch06.probes import MEASURED, SECOND, WEIGHED
 from course_lib.judging import Fault, Judging, Params, Weighed, first, is_number, judged, prediction, verdict
+from course_lib.judging.cases import hidden, ranks_text, shown, under
 from course_lib.judging.ranks import (
     UNKIND,
+    PerRank,
     counted_wrong,
     layouts,
     moved_early,
@@ -31,60 +32,20 @@ from course_lib.units import duration_text
 
 def _scatter_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, size = coin_of(rng), params["numbers"]
-    cases = [
-        Case(name="four ranks", ranks=4, per_rank=world(4, lambda: secret(coin, size)), part="chunk"),
-        Case(
-            name="three ranks, other data",
-            ranks=3,
-            per_rank=world(3, lambda: secret(coin, size // 3 * 3)),
-            part="chunk",
-            visible=False,
-        ),
-    ]
+
+    def data(n: int, length: int) -> PerRank:
+        return world(n, lambda: secret(coin, length))
+
+    cases = [shown("four ranks", "values:chunk", per_rank=data(4, size))]
+    cases += [hidden("three ranks, other data", "values:chunk", per_rank=data(3, size // 3 * 3))]
     for n, length in ((1, size), (2, size), (7, 21), (5, 5 * 7)):
-        cases.append(
-            Case(
-                name="one rank alone" if n == 1 else f"{n} ranks, {length} numbers",
-                ranks=n,
-                kind="generality",
-                part="ranks",
-                per_rank=world(n, lambda length=length: secret(coin, length)),
-                visible=False,
-            )
-        )
+        name = ranks_text(n) if n == 1 else f"{n} ranks, {length} numbers"
+        cases.append(hidden(name, "generality:ranks", per_rank=data(n, length)))
     for n, length in ((4, 10), (5, 3), (3, 0)):
-        cases.append(
-            Case(
-                name=f"{n} ranks, {length} numbers",
-                ranks=n,
-                kind="generality",
-                part="sizes",
-                visible=False,
-                per_rank=world(n, lambda length=length: secret(coin, length)),
-            )
-        )
-    cases.append(
-        Case(
-            name="three ranks, 64-bit whole numbers, every second one",
-            ranks=3,
-            kind="generality",
-            part="sizes",
-            per_rank=world(3, lambda: secret(coin, 8, dtype=torch.int64), SECOND),
-            visible=False,
-        )
-    )
-    return cases + [
-        Case(
-            name=f"four ranks, {unkind}",
-            ranks=4,
-            per_rank=world(4, lambda: secret(coin, 12)),
-            kind="protocol",
-            part="safe",
-            visible=False,
-            adversary=unkind,
-        )
-        for unkind in UNKIND
-    ]
+        cases.append(hidden(f"{n} ranks, {length} numbers", "generality:sizes", per_rank=data(n, length)))
+    whole = world(3, lambda: secret(coin, 8, dtype=torch.int64), SECOND)
+    cases += [hidden("three ranks, 64-bit whole numbers, every second one", "generality:sizes", per_rank=whole)]
+    return cases + under(UNKIND, "four ranks", "protocol:safe", lambda: data(4, 12))
 
 
 def _owned(rank: int, params: Params, n: int) -> int:
@@ -100,30 +61,29 @@ def _scatter_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault 
         want = chunks[mine]
         if same(got, want):
             continue
-        if isinstance(got, Tensor) and got.dtype == want.dtype and got.shape == given[rank].shape and n > 1:
+        if got.dtype == want.dtype and got.shape == given[rank].shape and n > 1:
             return "whole-tensor", f"Rank {rank} returned a tensor of the whole length; return chunk {mine} alone."
-        if isinstance(got, Tensor) and case.adversary is None:
-            for other, chunk in enumerate(chunks):
-                if same(got, chunk) and chunk.numel():
-                    public = params["owner"] and n > 2 and other == rank
-                    name = "public-form" if public else "wrong-owner"
-                    lead = "This solves the public form of the exercise. " if public else ""
-                    return name, f"{lead}Rank {rank} has chunk {other} of the sum, complete; its own is chunk {mine}."
+        whose = [other for other, chunk in enumerate(chunks) if same(got, chunk) and chunk.numel()]
+        if whose and case.adversary is None:
+            public = params["owner"] and n > 2 and whose[0] == rank
+            name, lead = (
+                ("public-form", "This solves the public form of the exercise. ") if public else ("wrong-owner", "")
+            )
+            return name, f"{lead}Rank {rank} has chunk {whose[0]} of the sum, complete; its own is chunk {mine}."
         if fault := not_like(got, want, rank):
             return fault
         if case.adversary is not None:
             return moved_early(case, rank)
         for other in range(n):
             parts = [x.tensor_split(n)[other] for x in given]
-            if parts[0].shape == got.shape and (
-                fault := counted_wrong(got, parts, f"Rank {rank} returned chunk {other}, and it")
-            ):
-                return fault
+            counted = counted_wrong(got, parts, f"Rank {rank} returned chunk {other}, and it")
+            if parts[0].shape == got.shape and counted:
+                return counted
         if got.dtype.is_floating_point and torch.equal(got.double() * n, want.double()):
-            return "mean", f"Rank {rank} has the sum divided by {n}: the sum is asked for, no mean."
-        return "other-numbers", (
-            f"Rank {rank} of {n}: these are not the numbers of one chunk, added up. Are the chunk that comes and the "
-            "one it is added to the same?"
+            return "mean", f"Rank {rank} has the sum divided by {n}; return the sum, not the mean."
+        return (
+            "other-numbers",
+            f"Rank {rank} of {n} has no chunk of the sum. Is each chunk added to the chunk of its own number?",
         )
     return None
 
@@ -157,65 +117,20 @@ def _scatter_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
 
 
 def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
-    coin, each = coin_of(rng), params["numbers"]
-    cases = [
-        Case(name="eight ranks", ranks=8, per_rank=world(8, lambda: secret(coin, 8 * each)), part="sum"),
-        Case(
-            name="four ranks, other data",
-            ranks=4,
-            per_rank=world(4, lambda: secret(coin, 4 * each)),
-            part="sum",
-            visible=False,
-        ),
-    ]
-    cases += [
-        Case(
-            name="one rank alone" if n == 1 else f"{n} ranks",
-            ranks=n,
-            kind="generality",
-            part="ranks",
-            visible=False,
-            per_rank=world(n, lambda n=n: secret(coin, n * each)),
-        )
-        for n in (1, 2, 5)
-    ]
-    cases += [
-        Case(
-            name=f"{n} ranks, {size} numbers",
-            ranks=n,
-            kind="generality",
-            part="sizes",
-            visible=False,
-            per_rank=world(n, lambda size=size: secret(coin, size)),
-        )
-        for n, size in ((4, 10), (5, 3))
-    ]
-    cases += [
-        Case(name=name, ranks=4, per_rank=data, kind="generality", part="tensors", visible=False)
-        for name, data in layouts(coin, 4).items()
-    ]
-    cases.append(
-        Case(
-            name="eight ranks, memory",
-            ranks=8,
-            per_rank=world(8, lambda: secret(coin, 800), MEASURED),
-            kind="cost",
-            part="memory",
-            visible=False,
-        )
-    )
-    return cases + [
-        Case(
-            name=f"four ranks, {unkind}",
-            ranks=4,
-            per_rank=world(4, lambda: secret(coin, 12)),
-            kind="protocol",
-            part="safe",
-            visible=False,
-            adversary=unkind,
-        )
-        for unkind in UNKIND
-    ]
+    coin, length = coin_of(rng), params["numbers"]
+
+    def data(n: int, size: int) -> PerRank:
+        return world(n, lambda: secret(coin, size))
+
+    cases = [shown("eight ranks", "values:sum", per_rank=data(8, 8 * length))]
+    cases += [hidden("four ranks, other data", "values:sum", per_rank=data(4, 4 * length))]
+    cases += [hidden(ranks_text(n), "generality:ranks", per_rank=data(n, n * length)) for n in (1, 2, 5)]
+    for n, size in ((4, 10), (5, 3)):
+        cases.append(hidden(f"{n} ranks, {size} numbers", "generality:sizes", per_rank=data(n, size)))
+    cases += [hidden(name, "generality:tensors", per_rank=given) for name, given in layouts(coin, 4).items()]
+    measured = world(8, lambda: secret(coin, 800), MEASURED)
+    cases += [hidden("eight ranks, memory", "cost:memory", per_rank=measured)]
+    return cases + under(UNKIND, "four ranks", "protocol:safe", lambda: data(4, 12))
 
 
 def _ring_memory(case: Case, results: Sequence[Any]) -> Fault | None:
@@ -226,9 +141,7 @@ def _ring_memory(case: Case, results: Sequence[Any]) -> Fault | None:
     if fault := sum_fault(case, given, [row[0] for row in results]):
         return fault
     size, chunk = nbytes(given[0]), nbytes(given[0]) / n
-    beyond = (
-        sorted(row[1] for row in results)[n // 2] - size
-    )  # the middle rank's: one may hold what the machine itself copies
+    beyond = sorted(row[1] for row in results)[n // 2] - size  # the median: one rank may hold what the machine copies
     if beyond <= size + 4 * chunk:
         return None
     return "too-much-memory", (
@@ -243,15 +156,8 @@ def _ring_weighed(params: Params, rng: random.Random) -> Weighed:
 
     def case(name: str, times: int) -> Case:
         places = torch.randint(times * length, (64,), generator=coin)
-        return Case(
-            name=name,
-            ranks=ranks,
-            kind="cost",
-            part="memory",
-            visible=False,
-            seconds=30.0,
-            per_rank=tuple((secret(coin, length), times, places, WEIGHED) for _ in range(ranks)),
-        )
+        per_rank = tuple((secret(coin, length), times, places, WEIGHED) for _ in range(ranks))
+        return hidden(name, "cost:memory", per_rank=per_rank, seconds=30.0)
 
     def done(outcome: Outcome) -> bool:
         tables, places = [row[0] for row in large.per_rank or ()], (large.per_rank or ())[0][2]
@@ -275,7 +181,7 @@ def _ring_bytes(case: Case, meter: Meter) -> Fault | None:
     if padded > most and all(sent == padded for sent in meter["bytes_sent"]):
         return (
             "padding",
-            f"Padding travels too: {padded:,} bytes per rank for a tensor of {size:,}. Cut it unevenly instead.",
+            f"Padding travels too: {padded:,} bytes per rank for {size:,}. Cut the tensor unevenly instead.",
         )
     return (too_many_bytes(meter, size, most, "a ring needs") if size else None) or too_few_bytes(meter, least, least)
 
@@ -288,9 +194,7 @@ def _ring_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
     if case.adversary is not None:
         return judged(case, fault)
     think = f"A ring of {n} takes {2 * (n - 1)}, if all send and receive at the same time, and twice that if they take turns."
-    most = (
-        4 * (n - 1) if n % 2 == 0 else 6 * (n - 1)
-    )  # taking turns needs a third round a hop where somebody is left over
+    most = (4 if n % 2 == 0 else 6) * (n - 1)  # taking turns needs a third round a hop where a rank is left over
     route = first(ready_made(meter), off_the_ring(meter, params["direction"], params["route"]))
     return judged(
         case,

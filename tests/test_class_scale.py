@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -243,6 +244,17 @@ def test_a_cluster_that_is_not_there_or_is_not_ours_is_said_in_words(cluster, tm
     monkeypatch.setattr(dask_, "CONTRACT_VERSION", "0")  # here only: the workers have their own
     with pytest.raises(Trouble, match="has contract version .*; this one is 0"):
         dask_.Crew(cluster.url)
+
+
+def test_a_task_lost_with_a_connection_that_came_back_is_handed_over_again(cluster):
+    crew = dask_.Crew(cluster.url)
+    try:
+        crew._running["lost"] = {"key": "lost"}, None
+        crew._ended.put(("lost", SimpleNamespace(status="lost")))
+        (done,) = crew.wait(60)
+    finally:
+        crew.close()
+    assert done.key == "lost" and "the grader itself failed on it" in done.result["why"]
 
 
 def test_a_slip_of_ours_on_the_cluster_is_told_and_ends_nothing():

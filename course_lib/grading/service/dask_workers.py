@@ -18,6 +18,7 @@ from course_lib.install import Trouble
 
 CONNECT_SECONDS = 20.0
 PATIENCE = 60.0  # s without any worker before the cluster counts as gone
+RECONNECT = 10.0  # s for a connection that broke to come back before the scheduler counts as gone
 _POLL = 0.5  # s between two looks at the cluster while nothing comes back
 _ONE_AT_A_TIME = threading.Lock()  # of a worker process that was started with several threads
 
@@ -53,7 +54,7 @@ class Crew:
             self.client.close(timeout=1)
             raise
         self.size = min(size or len(workers), len(workers))
-        self._running: dict[str, Any] = {}  # key of a task -> its future
+        self._running: dict[str, tuple[dict[str, Any], Any]] = {}  # key of a task -> the task and its future
         self._ended: SimpleQueue[tuple[str, Any]] = SimpleQueue()
         self._seen = time.monotonic()
 
@@ -96,18 +97,18 @@ class Crew:
         """Hand a task to the cluster, which gives it to another worker if the first one dies."""
         key = task["key"]
         future = self.client.submit(run_json, json.dumps(task), pure=False)
-        self._running[key] = future
+        self._running[key] = task, future
         future.add_done_callback(lambda ended: self._ended.put((key, ended)))
 
     def wait(self, seconds: float) -> list[Done]:
         """What ended within `seconds`: returns as soon as something has. Trouble where the cluster is gone."""
-        until, done = time.monotonic() + seconds, []
+        until, done = time.monotonic() + seconds, list[Done]()
         while not done:
             left = until - time.monotonic()
             try:
-                done.append(self._taken(*self._ended.get(timeout=max(min(left, _POLL), 0.0))))
+                done += self._taken(*self._ended.get(timeout=max(min(left, _POLL), 0.0)))
                 while True:
-                    done.append(self._taken(*self._ended.get_nowait()))
+                    done += self._taken(*self._ended.get_nowait())
             except Empty:
                 pass
             self._look()
@@ -115,17 +116,27 @@ class Crew:
                 break
         return done
 
-    def _taken(self, key: str, future: Any) -> Done:
-        """A future's end in our terms; a connection that broke is no fault of a submission."""
-        self._running.pop(key, None)
+    def _taken(self, key: str, future: Any) -> list[Done]:
+        """A future's end in our terms; nothing where the connection broke and came back: the task is handed over again."""
+        task, _ = self._running.pop(key, (None, None))
         if future.status == "finished":
-            return Done(key, json.loads(future.result()), "")
+            return [Done(key, json.loads(future.result()), "")]
         if future.status in ("cancelled", "lost"):
-            raise self._gone()
+            if task is None or not self._reconnected():
+                raise self._gone()
+            self.start(task)
+            return []
         error = future.exception()
         if type(error).__name__ == "KilledWorker":
-            return Done(key, None, "several Dask workers died while they marked this submission")
-        return Done(key, None, f"{type(error).__name__}: {error}"[:600])
+            return [Done(key, None, "several Dask workers died while they marked this submission")]
+        return [Done(key, None, f"{type(error).__name__}: {error}"[:600])]
+
+    def _reconnected(self) -> bool:
+        """Whether the client has a connection to the scheduler, which it may be making again just now."""
+        until = time.monotonic() + RECONNECT
+        while self.client.status == "connecting" and time.monotonic() < until:
+            time.sleep(0.05)
+        return self.client.status == "running"
 
     def _look(self) -> None:
         """Trouble where the scheduler is gone, or has had no worker for a while."""
@@ -147,7 +158,7 @@ class Crew:
             while self._running and time.monotonic() < until:
                 done += [each for each in self.wait(min(until - time.monotonic(), _POLL)) if each.result is not None]
             if self._running:
-                self.client.cancel(list(self._running.values()), force=True)
+                self.client.cancel([future for _, future in self._running.values()], force=True)
         self._running.clear()
         self.client.close(timeout=2)
         return done

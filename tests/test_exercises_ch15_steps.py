@@ -18,9 +18,10 @@ from course_lib.exercises import killmatrix
 from course_lib.exercises.ch15 import steps_runs as ch15_steps_runs
 from course_lib.exercises.ch15.cards import steps as ch15_steps
 from course_lib.exercises.ch15.judges import steps as judges
-from course_lib.exercises.ch15.judges.steps_memory import fullest, in_flight, job, most, peaks, pipeline
+from course_lib.exercises.ch15.judges.steps_fsdp import fullest, job
 from course_lib.exercises.ch15.judges.steps_money import SHOWN, ledger, stop_by
 from course_lib.exercises.ch15.judges.steps_parts import WHERE, hidden, log, nearer, theories, where_it_goes
+from course_lib.exercises.ch15.judges.steps_pipeline import in_flight, most, peaks, pipeline
 from course_lib.exercises.ch15.judges.steps_traces import made, step_times, whole
 from course_lib.figures import curves
 from course_lib.grading.judge import grade
@@ -242,7 +243,7 @@ def test_the_shown_log_tells_all_slips_apart(warm_up, every):
     case = judging(card.id).cases({**card.params, "warm_up": warm_up, "every": every}, random.Random(1))[0]
     row = case.args[1][0]
     want = where_it_goes(*row)
-    for slip in WHERE.slips:
+    for slip in WHERE.mistakes:
         value = slip.value(*row)
         if slip.name != "only-where-present":  # the shown log has every part in every row
             assert any(not math.isclose(value[name], want[name], rel_tol=1e-3) for name in value), slip.name

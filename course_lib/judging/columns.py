@@ -5,7 +5,7 @@ exercise from one column a function, or from a tuple of columns for a function t
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from course_lib.exercises.probes import NOT_ANSWERED
@@ -201,6 +201,16 @@ def table(*by_function: AnyColumn | Sequence[AnyColumn]) -> Oracle:
             verdict(case.kind, column.part, case, column.fault(case, list(values)))
             for column, values in zip(columns, places, strict=True)
         ]
+
+    return verdicts
+
+
+def one_verdict(oracle: Oracle) -> Oracle:
+    """The oracle with one verdict a case, under the case's own part: the first one that fails."""
+
+    def verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+        found = oracle(params, case, outcome)
+        return [replace(next((each for each in found if not each.ok), found[0]), part=case.part)]
 
     return verdicts
 

@@ -1,4 +1,4 @@
-"""What chapter 01's judges share: how unseen rows are drawn, and the one formula most of them need."""
+"""How unseen rows are drawn, and the one formula that most of chapter 01's judges need."""
 
 import math
 import random
@@ -21,6 +21,11 @@ def unseen(rng: random.Random, part: str, index: int, name: str, rows: Sequence[
 def plain(part: str, index: int, name: str, rows: Sequence[tuple[Any, ...]]) -> Case:
     """A few unseen rows of the shown kind: the shown numbers, written down, are no answer, and earn nothing once these are asked."""
     return Case(name=name, args=(index, list(rows)), part=part, visible=False)
+
+
+def generality(part: str, index: int, name: str, rows: Sequence[tuple[Any, ...]], secret: Any = None) -> Case:
+    """Unseen rows of another kind, in the order given."""
+    return Case(name=name, args=(index, list(rows)), kind="generality", part=part, visible=False, secret=secret)
 
 
 def log_uniform(rng: random.Random, low: float, high: float) -> float:

@@ -1,6 +1,6 @@
 """Mistakes by name: those that learners are known to make, and the verdicts that report what a judge found."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,11 @@ class Mistake:
     def on(self, *given: Any) -> Any:
         """The value it leads to on these arguments."""
         return self.value(*given) if callable(self.value) else self.value
+
+
+def mistakes(values: Mapping[str, Any], messages: Mapping[str, str]) -> tuple[Mistake, ...]:
+    """Mistakes from two tables with the same names: the values that they lead to, and what to tell the learner."""
+    return tuple(Mistake(name, value, messages[name]) for name, value in values.items())
 
 
 def matching(

@@ -108,7 +108,7 @@ def fsdp_peak(job):
 # -     return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
 # +     return during(len(units) - 1)
 
-# %% wrong: one number => values wrong-shape  from: a function of the unit
+# %% wrong: one number => values one-number  from: a function of the unit
 # -     return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
 # +     return max(sum(during(u).values()) for u in range(len(units)))
 

@@ -104,7 +104,7 @@ def most_micro_batches(job, schedule, memory):
 # +     return 1
 
 
-# %% wrong: 1F1B has a limit, too => values none-helps  from: every number tried
+# %% wrong: 1F1B has a limit, too => values none-is-right  from: every number tried
 def most_micro_batches(job, schedule, memory):
     count = 0
     while count < 1000 and max(stage_peaks(job, schedule, count + 1)) <= memory:

@@ -125,7 +125,7 @@ def stop_by(budget, gpus, price, increment, grace):
 # -     blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
 # +     blocks = math.ceil(budget / (gpus * price / 60 * increment) - 1e-9) - 1
 
-# %% wrong: an order before the beginning => values none-helps  from: one rate
+# %% wrong: an order before the beginning => values none-is-right  from: one rate
 # -     return last if blocks and last >= 0 else None
 # +     return last
 

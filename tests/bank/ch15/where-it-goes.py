@@ -105,7 +105,7 @@ def where_it_goes(rows, warm_up, every):
 # -     name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
 # +     name = "max" if abs(measured - both) <= abs(measured - longer) else "sum"
 
-# %% wrong: always the sum => values one-theory  from: means
+# %% wrong: always the sum => values always-the-same  from: means
 # -     name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
 # +     name = "sum"
 
@@ -138,7 +138,7 @@ def where_it_goes(rows, warm_up, every):
 # -     return tokens / (sum(parts.values()) - parts.get(name, 0.0))
 # +     return tokens / (sum(parts.values()) - parts[name])
 
-# %% wrong: nearer in ratio => generality other-theory  from: means
+# %% wrong: nearer in ratio => generality -  from: means
 # -     rest = sum(alone.values()) - compute - talk
 # -     both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
 # -     name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"

@@ -7,6 +7,7 @@ from typing import Any
 from course_lib.exercises import Card
 from course_lib.exercises.ch15.steps_runs import fsdp_job, pipeline_job, seen, sets_with
 from course_lib.exercises.probes import rows
+from course_lib.exercises.returns import ListOf, Maybe, Number, Rows
 from course_lib.runs.reading import recorded
 
 
@@ -106,6 +107,7 @@ Shown: a recorded pipeline with {{micro_batches}} micro-batches, `params("pipeli
         "if `stages` micro-batches fit, any number does.",
     ),
     answers=("stage_peaks", "most_micro_batches"),
+    returns=Rows(ListOf(Number("bytes"), what="stage"), Maybe(Number("micro-batches"))),
     hides=("memory:stage_peak", "memory:stage_peaks", "memory:in_flight", "runs.predict:memory_bytes"),
     params=_pipelined("cpu4"),
     vary=lambda draw: _pipelined(draw.choice(sets_with("pp-gpipe", "pp-1f1b"))),

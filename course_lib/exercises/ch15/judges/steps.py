@@ -1,10 +1,9 @@
-"""Chapter 15's judges of steps, memory and money: a prediction beside a recorded run, traces, parts of a step, peaks, the bill."""
+"""Chapter 15's judges of steps, memory and money; the one of a predicted step stands here."""
 
-from __future__ import annotations
-
-from course_lib.exercises.ch15.judges.steps_memory import PEAKS
+from course_lib.exercises.ch15.judges.steps_fsdp import PEAKS
 from course_lib.exercises.ch15.judges.steps_money import MONEY
 from course_lib.exercises.ch15.judges.steps_parts import PARTS
+from course_lib.exercises.ch15.judges.steps_pipeline import PIPELINES
 from course_lib.exercises.ch15.judges.steps_traces import TRACES
 from course_lib.judging import Judging, Params, prediction
 from course_lib.runs.reading import recorded
@@ -17,25 +16,22 @@ def measured_seconds(params: Params) -> float:
 
 
 def _reveal(params: Params) -> str:
-    run = recorded(params["run"])
-    said, took = run["predicted"]["step_seconds"], measured_seconds(params)
-    parts = ", ".join(
-        f"{name} {duration_text(seconds)}" for name, seconds in run["predicted"]["seconds"].items() if seconds
-    )
+    predicted, took = recorded(params["run"])["predicted"], measured_seconds(params)
+    parts = ", ".join(f"{name} {duration_text(seconds)}" for name, seconds in predicted["seconds"].items() if seconds)
     return (
-        f"{duration_text(took)} at the median. The course's own tools had predicted {duration_text(said)} ({parts}) from the same rates: "
-        f"measured over predicted is {took / said:.2f}."
+        f"{duration_text(took)} at the median. The course's own tools predicted "
+        f"{duration_text(predicted['step_seconds'])} ({parts}) from the same rates: measured over predicted is "
+        f"{took / predicted['step_seconds']:.2f}."
     )
 
 
-PREDICTED = {
-    "predict-real-step": prediction(
-        unit="seconds",
-        why="A roof is not a forecast. Large matmuls alone give a floor; everything that is no matmul, waiting for the slowest process, calls of the library and sharing cores "
-        "come on top, and on a small model they are the most of it. What a prediction is good for is the ratio: it says how much there is to explain.",
-        pytorch="`torch.utils.flop_counter.FlopCounterMode` counts the FLOPs of a step; `torch.utils.benchmark.Timer` times it.",
-        reveal=_reveal,
-        truth=measured_seconds,
-    )
-}
-JUDGINGS: dict[str, Judging] = {**PREDICTED, **TRACES, **PARTS, **PEAKS, **MONEY}
+PREDICTED = prediction(
+    unit="seconds",
+    why="A roofline is not a forecast. Large matmuls alone give a floor. Everything that is not a matmul, waiting for "
+    "the slowest process, library calls and shared cores come on top, and on a small model they dominate. The ratio of "
+    "measured to predicted says how much remains to be explained.",
+    pytorch="`torch.utils.flop_counter.FlopCounterMode` counts a step's FLOPs; `torch.utils.benchmark.Timer` times it.",
+    reveal=_reveal,
+    truth=measured_seconds,
+)
+JUDGINGS: dict[str, Judging] = {"predict-real-step": PREDICTED, **TRACES, **PARTS, **PEAKS, **PIPELINES, **MONEY}

@@ -1,20 +1,19 @@
-"""Judge of the bill: useful, failed and idle minutes, rounding up, and the last moment to order a stop."""
-
-from __future__ import annotations
+"""Judge of the bill: useful, failed and idle minutes, rounding up, and the latest moment to order a stop."""
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from course_lib.exercises.ch15.judges.steps_rows import Parts, fault_of_parts
-from course_lib.judging import Judging, Mistake, Params, verdict
-from course_lib.judging.optional_columns import Column, judge, results, told
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.judging import Judging, Params
+from course_lib.judging.columns import FINE, Breakdown, Column, one_verdict, table
+from course_lib.judging.draws import generality
+from course_lib.judging.mistakes import mistakes
+from course_lib.records import Case
 
 Stages = Sequence[Mapping[str, Any]]
-CENT = 0.01  # dollars: a bill has no less
-SURE = 1e-9  # of an increment: rounding of a division decides nothing
+CENT = 0.01  # dollars: a bill has no smaller unit
+SURE = 1e-9  # of an increment: the rounding of a division decides nothing
 
 
 def ledger(stages: Stages, stop: float, gpus: int, price: float, increment: float) -> dict[str, float]:
@@ -28,12 +27,8 @@ def ledger(stages: Stages, stop: float, gpus: int, price: float, increment: floa
     return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
 
 
-def _cut_is_useful(stages: Stages, stop: float, *bill: float) -> dict[str, float]:
-    """A stage that was done later, had it been let, counted as useful until the stop."""
-    return ledger([{**stage, "end": min(stage["end"], stop)} for stage in stages], stop, *bill)
-
-
 def _uncut(stages: Stages, stop: float, gpus: int, price: float, increment: float) -> dict[str, float]:
+    """Each stage until its own end, also after the stop."""
     spent = {"useful": 0.0, "failed": 0.0}
     for stage in stages:
         spent["useful" if stage["state"] == "done" else "failed"] += gpus * price / 60 * (stage["end"] - stage["start"])
@@ -45,236 +40,177 @@ def _gaps_only(stages: Stages, stop: float, gpus: int, price: float, increment: 
     return {"idle": gpus * price / 60 * sum(gaps)}
 
 
-def _failed_is_idle(*row: Any) -> dict[str, float]:
-    found = ledger(*row)
-    return {"failed": 0.0, "idle": found["idle"] + found["failed"]}
+def _billed(stop: float, gpus: int, price: float, minutes: float) -> dict[str, float]:
+    """The bill for this many minutes."""
+    return {"total": gpus * price / 60 * minutes, "rounding": gpus * price / 60 * (minutes - stop)}
 
 
-def _billed(stop: float, gpus: int, price: float, increment: float, blocks: float) -> dict[str, float]:
-    total = gpus * price / 60 * blocks * increment
-    return {"total": total, "rounding": total - gpus * price / 60 * stop}
+def _until(stop: float, stages: Stages) -> list[dict[str, Any]]:
+    return [{**stage, "end": min(stage["end"], stop)} for stage in stages]
 
 
-def _scaled(row: Sequence[Any], factor: float) -> dict[str, float]:
+def _times(factor: float, row: Sequence[Any]) -> dict[str, float]:
     return {name: factor * value for name, value in ledger(*row).items()}
 
 
-LEDGER = Parts(
+def _sum(row: Sequence[Any], **signs: int) -> float:
+    found = ledger(*row)
+    return sum(sign * found[name] for name, sign in signs.items())
+
+
+LEDGER_MISTAKES: Mapping[str, Callable[..., Mapping[str, float]]] = {
+    "one-gpu": lambda *row: _times(1 / row[2], row),
+    "hours-for-minutes": lambda *row: _times(60, row),
+    "cut-is-useful": lambda stages, stop, *bill: ledger(_until(stop, stages), stop, *bill),
+    "uncut": _uncut,
+    "failed-is-idle": lambda *row: {"failed": 0.0, "idle": _sum(row, idle=1, failed=1)},
+    "gaps-only": _gaps_only,
+    "not-rounded": lambda stages, stop, gpus, price, _: _billed(stop, gpus, price, stop),
+    "rounded-down": lambda stages, stop, gpus, price, by: _billed(stop, gpus, price, stop // by * by),
+    "one-too-many": lambda stages, stop, gpus, price, by: _billed(stop, gpus, price, stop // by * by + by),
+    "rounding-is-idle": lambda *row: {"idle": _sum(row, idle=1, rounding=1)},
+    "everything": lambda *row: {"idle": _sum(row, total=1, useful=-1)},
+}
+LEDGER_MESSAGES = {
+    "one-gpu": "this is the bill for one GPU; all of them are billed.",
+    "hours-for-minutes": "the price is per hour, and stages are in minutes.",
+    "cut-is-useful": "a stage that the stop cut short is not done.",
+    "uncut": "nothing runs after the stop: count a stage until its end or the stop.",
+    "failed-is-idle": "a stage that failed did run; its minutes are not idle.",
+    "gaps-only": "the minutes before the first stage and after the last one are idle too.",
+    "not-rounded": "an increment that has begun is billed in full.",
+    "rounded-down": "an increment that has begun is billed in full: round up.",
+    "one-too-many": "the machine stopped at the end of an increment; no further one began.",
+    "rounding-is-idle": "idle ends at the stop; what is billed beyond it is rounding.",
+    "everything": "this is everything that was not useful.",
+}
+LEDGER = Breakdown(
+    part="ledger",
     unit="dollars",
     grain=0.5001 * CENT,
     want=ledger,
     words=lambda stages, stop, gpus, price, increment: (
         f"{len(stages)} stages, {gpus} GPUs at ${price:g}, stopped at {stop:g} min, billed by {increment:g}"
     ),
-    slips=(
-        Mistake("one-gpu", lambda *row: _scaled(row, 1 / row[2]), "this is one GPU's; all of them are billed."),
-        Mistake(
-            "hours-for-minutes", lambda *row: _scaled(row, 60), "the price is of an hour, and stages are in minutes."
-        ),
-        Mistake(
-            "cut-is-useful",
-            _cut_is_useful,
-            "a stage that the stop cut short is not done, whatever it would have become.",
-        ),
-        Mistake("uncut", _uncut, "after the stop nothing runs: count a stage until its end or the stop."),
-        Mistake("failed-is-idle", _failed_is_idle, "a stage that failed did run, and its minutes are not idle."),
-        Mistake("gaps-only", _gaps_only, "the minutes before the first stage and after the last one are idle, too."),
-        Mistake(
-            "not-rounded",
-            lambda stages, stop, gpus, price, increment: {"total": gpus * price / 60 * stop, "rounding": 0.0},
-            "an increment that was begun is billed in full.",
-        ),
-        Mistake(
-            "rounded-down",
-            lambda stages, stop, *bill: _billed(stop, *bill, stop // bill[2]),
-            "an increment that was begun is billed in full: round up.",
-        ),
-        Mistake(
-            "one-too-many",
-            lambda stages, stop, *bill: _billed(stop, *bill, stop // bill[2] + 1),
-            "the machine was stopped at the end of an increment, and no other one was begun.",
-        ),
-        Mistake(
-            "rounding-is-idle",
-            lambda *row: {"idle": ledger(*row)["idle"] + ledger(*row)["rounding"]},
-            "idle is until the stop; what was billed beyond it is rounding.",
-        ),
-        Mistake(
-            "everything",
-            lambda *row: {"idle": ledger(*row)["total"] - ledger(*row)["useful"]},
-            "this is all that was not useful.",
-        ),
-    ),
+    mistakes=mistakes(LEDGER_MISTAKES, LEDGER_MESSAGES),
 )
+
+
+def _blocks(budget: float, gpus: int, price: float, increment: float) -> float:
+    """How many increments the budget pays for."""
+    return budget / (gpus * price / 60 * increment)
 
 
 def stop_by(budget: float, gpus: int, price: float, increment: float, grace: float) -> float | None:
     """The last minute at which a stop may be ordered; None where there is none."""
-    blocks = math.floor(budget / (gpus * price / 60 * increment) + SURE)
+    blocks = math.floor(_blocks(budget, gpus, price, increment) + SURE)
     last = blocks * increment - grace
     return last if blocks and last >= 0 else None
 
 
-def _order(budget: float, gpus: int, price: float, increment: float, grace: float) -> str:
-    return f"${budget:g}, {gpus} GPUs at ${price:g}, billed by {increment:g} min, {grace:g} min to stop"
+def _shifted(more: int, b: float, g: int, p: float, i: float, grace: float) -> float:
+    return (math.floor(_blocks(b, g, p, i) + SURE) + more) * i - grace
 
 
+STOP_MISTAKES: Mapping[str, Callable[..., float | None]] = {
+    "not-rounded": lambda b, g, p, i, grace: _blocks(b, g, p, i) * i - grace,
+    "grace-forgotten": lambda b, g, p, i, grace: stop_by(b, g, p, i, 0),
+    "not-rounded-nor-grace": lambda b, g, p, i, grace: _blocks(b, g, p, i) * i,
+    "rounded-up": lambda *row: _shifted(1, *row),
+    "one-less": lambda *row: _shifted(-1, *row),
+    "grace-first": lambda b, g, p, i, grace: math.floor(_blocks(b, g, p, i) - grace / i + SURE) * i,
+    "grace-added": lambda b, g, p, i, grace: (stop_by(b, g, p, i, 0) or 0) + grace,
+    "one-gpu": lambda b, g, p, i, grace: stop_by(b, 1, p, i, grace),
+}
+STOP_MESSAGES = {
+    "not-rounded": "the last increment would be billed in full, beyond the budget.",
+    "grace-forgotten": "the machine is billed until it is gone: order earlier.",
+    "not-rounded-nor-grace": "an increment is billed in full, and the machine stops only some minutes after the order.",
+    "rounded-up": "this is one increment more than the budget pays for.",
+    "one-less": "the budget pays for one increment more.",
+    "grace-first": "take the grace off the end of the last whole increment, not off the budget's minutes.",
+    "grace-added": "the grace comes after the order: take it off.",
+    "one-gpu": "all GPUs are billed.",
+}
 STOP = Column(
     part="stop",
     unit="minutes",
     want=stop_by,
-    words=_order,
-    rel=1e-6,
-    none="even an order at minute 0 comes too late: `None`",
-    slips=(
-        Mistake(
-            "not-rounded",
-            lambda b, g, p, i, grace: b / (g * p / 60) - grace,
-            "the last increment would be begun and billed in full, beyond the budget.",
-        ),
-        Mistake(
-            "grace-forgotten",
-            lambda b, g, p, i, grace: stop_by(b, g, p, i, 0),
-            "until the machine is gone it is billed: order earlier.",
-        ),
-        Mistake(
-            "not-rounded-nor-grace",
-            lambda b, g, p, i, grace: b / (g * p / 60),
-            "an increment is billed in full, and the machine goes only some minutes after the order.",
-        ),
-        Mistake(
-            "rounded-up",
-            lambda b, g, p, i, grace: (math.floor(b / (g * p / 60 * i) + SURE) + 1) * i - grace,
-            "this is one increment more than the budget pays for.",
-        ),
-        Mistake(
-            "one-less",
-            lambda b, g, p, i, grace: (math.floor(b / (g * p / 60 * i) + SURE) - 1) * i - grace,
-            "exactly the budget is allowed: one increment more is paid for.",
-        ),
-        Mistake(
-            "grace-first",
-            lambda b, g, p, i, grace: math.floor((b / (g * p / 60) - grace) / i + SURE) * i,
-            "it is the end that must lie within what is billed: take the grace off the last whole increment.",
-        ),
-        Mistake(
-            "grace-added",
-            lambda b, g, p, i, grace: (stop_by(b, g, p, i, 0) or 0) + grace,
-            "the grace comes after the order: take it off.",
-        ),
-        Mistake("one-gpu", lambda b, g, p, i, grace: stop_by(b, 1, p, i, grace), "all GPUs are billed."),
+    words=lambda budget, gpus, price, increment, grace: (
+        f"${budget:g}, {gpus} GPUs at ${price:g}, billed by {increment:g} min, {grace:g} min to stop"
     ),
+    rel=FINE,
+    none="even an order at minute 0 comes too late; return None",
+    mistakes=mistakes(STOP_MISTAKES, STOP_MESSAGES),
 )
 
 
 # --- the cases
 
 
+def _stages(*rows: tuple[str, float, float, str]) -> list[dict[str, Any]]:
+    return [dict(zip(("name", "start", "end", "state"), row, strict=True)) for row in rows]
+
+
 def session(rng: random.Random) -> list[dict[str, Any]]:
-    """Stages one after another in half minutes, some of which failed; before them, between them and after them nothing runs."""
-    now, found = rng.randrange(1, 12) / 2, []
+    """Stages one after another in half minutes, some of which failed; nothing runs before, between and after them."""
+    now, rows = rng.randrange(1, 12) / 2, []
     for name in ("matmul", "links", "ddp", "fsdp", "pp", "failures")[: rng.randrange(2, 7)]:
         took = rng.randrange(2, 25) / 2
-        found.append(
-            {
-                "name": name,
-                "start": now,
-                "end": now + took,
-                "state": rng.choice(("done", "done", "done", "failed", "timed out")),
-            }
-        )
+        rows.append((name, now, now + took, rng.choice(("done", "done", "done", "failed", "timed out"))))
         now += took + rng.randrange(0, 6) / 2
-    return found
+    return _stages(*rows)
 
 
-SHOWN = (
-    {"name": "matmul", "start": 4.0, "end": 7.0, "state": "done"},
-    {"name": "links", "start": 7.5, "end": 11.5, "state": "failed"},
-    {"name": "fsdp", "start": 12.0, "end": 22.0, "state": "done"},
-    {"name": "pp", "start": 23.0, "end": 31.0, "state": "done"},
+SHOWN = _stages(
+    ("matmul", 4.0, 7.0, "done"),
+    ("links", 7.5, 11.5, "failed"),
+    ("fsdp", 12.0, 22.0, "done"),
+    ("pp", 23.0, 31.0, "done"),
 )
+PRICES, INCREMENTS = (0.5, 2.0, 3.75), (1, 5, 15, 60)
 
 
-def _sessions(rng: random.Random, count: int) -> list[tuple[Any, ...]]:
-    found = []
-    for _ in range(count):
-        stages = session(rng)
-        inside, later = rng.choice(stages)["start"] + 0.5, stages[-1]["end"] + rng.randrange(0, 30) / 2
-        found.append(
-            (
-                stages,
-                rng.choice((inside, later)),
-                rng.choice((1, 2, 8, 64)),
-                rng.choice((0.5, 2.0, 3.75)),
-                rng.choice((1, 5, 15, 60)),
-            )
-        )
-    return found
+def _session_row(rng: random.Random) -> tuple[Any, ...]:
+    stages = session(rng)
+    inside, later = rng.choice(stages)["start"] + 0.5, stages[-1]["end"] + rng.randrange(0, 30) / 2
+    return stages, rng.choice((inside, later)), rng.choice((1, 2, 8, 64)), rng.choice(PRICES), rng.choice(INCREMENTS)
 
 
 def _orders(rng: random.Random, count: int) -> list[tuple[Any, ...]]:
-    found: list[tuple[Any, ...]] = []
-    while len(found) < count:
-        row = (
-            rng.randrange(2, 400) / 2,
-            rng.choice((1, 2, 8, 16)),
-            rng.choice((0.5, 2.0, 3.75)),
-            rng.choice((1, 5, 15, 60)),
-            rng.choice((0, 1, 2.5, 7, 40)),
-        )
-        blocks = row[0] / (row[1] * row[2] / 60 * row[3])
-        if 0.05 < blocks % 1 < 0.95:  # where it comes out even, rounding of floats would decide
-            found.append(row)
-    return found
+    rows: list[tuple[Any, ...]] = []
+    while len(rows) < count:
+        budget, gpus = rng.randrange(2, 400) / 2, rng.choice((1, 2, 8, 16))
+        row = (budget, gpus, rng.choice(PRICES), rng.choice(INCREMENTS), rng.choice((0, 1, 2.5, 7, 40)))
+        if 0.05 < _blocks(*row[:4]) % 1 < 0.95:  # at a whole number the rounding of floats would decide
+            rows.append(row)
+    return rows
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     bill = params["gpus"], params["price"], params["increment"]
-    stages = list(SHOWN)
-    own = [(stages, 37.0, *bill), (stages, 27.0, *bill), (stages, 60.0, *bill)]
-    even = [
-        (60.0, 8, 7.5, 15, 3),
-        (60.0, 8, 7.5, 60, 3),
-        (59.0, 8, 7.5, 60, 3),
-        (14.0, 8, 7.5, 15, 0),
-        (30.0, 4, 15.0, 10, 10),
-        (30.0, 4, 15.0, 15, 31),
-        (15.0, 8, 7.5, 15, 15),
-    ]  # a dollar a minute
+    own = [(SHOWN, stop, *bill) for stop in (37.0, 27.0, 60.0)]
+    even = [(60.0, 8, 7.5, 15, 3), (60.0, 8, 7.5, 60, 3), (59.0, 8, 7.5, 60, 3), (14.0, 8, 7.5, 15, 0)]
+    even += [(30.0, 4, 15.0, 10, 10), (30.0, 4, 15.0, 15, 31), (15.0, 8, 7.5, 15, 15)]  # all at a dollar a minute
+    idle = [([], 12.0, 2, 3.0, 10), ([], 20.0, 2, 3.0, 10)]
     return [
         Case(name="a session, stopped early, late and on the hour", args=(0, own), part="ledger"),
-        Case(name="when to stop", args=(1, [(params["budget"], *bill, 4), (params["budget"], *bill, 0)]), part="stop"),
-        Case(name="other sessions", args=(0, _sessions(rng, 20)), kind="generality", part="sessions", visible=False),
-        Case(
-            name="no stage at all",
-            args=(0, [([], 12.0, 2, 3.0, 10), ([], 20.0, 2, 3.0, 10)]),
-            kind="generality",
-            part="sessions",
-            visible=False,
-        ),
-        Case(
-            name="other budgets", args=(1, [*_orders(rng, 25), *even]), kind="generality", part="budgets", visible=False
-        ),
+        Case(name="when to stop", args=(1, [(params["budget"], *bill, grace) for grace in (4, 0)]), part="stop"),
+        generality("sessions", 0, "other sessions", [_session_row(rng) for _ in range(20)]),
+        generality("sessions", 0, "no stage at all", idle),
+        generality("budgets", 1, "other budgets", [*_orders(rng, 25), *even]),
     ]
-
-
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    found = results(case, outcome.value)
-    if told(found):
-        return found
-    if case.args[0] == 0:
-        return [verdict(case.kind, case.part, case, fault_of_parts(LEDGER, case, found))]
-    return [judge(STOP, case, found, part=case.part)]
 
 
 MONEY = {
     "spend-ledger": Judging(
         shares={"values:ledger": 0.4, "values:stop": 0.2, "generality:sessions": 0.2, "generality:budgets": 0.2},
         cases=_cases,
-        verdicts=_verdicts,
-        why="A meter runs from the first minute to the last, not from the first kernel to the last: set-up, gaps, a stage that failed and the evening on which nobody stopped the machine cost as much as training. Since an "
-        "increment is billed in full once it is begun, a limit has to be set on when the machine is gone, and the stop must be ordered earlier by what stopping takes.",
-        pytorch="`./course run tour --max-cost` ends the stage at work when the budget is spent, and says that the machine is still rented: stopping that is the provider's auto-stop, to be set "
-        "before anything starts.",
+        verdicts=one_verdict(table(LEDGER, STOP)),
+        why="The meter runs from the first minute to the last, not from the first kernel to the last. Setup, gaps and "
+        "failed stages cost as much as training. An increment is billed in full once it has begun, so order the stop "
+        "early enough that the machine is gone before the next one begins.",
+        pytorch="`./course run tour --max-cost` ends the current stage when the budget is spent, but the machine is "
+        "still rented: set the provider's auto-stop before you start.",
     )
 }

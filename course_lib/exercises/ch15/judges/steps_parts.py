@@ -1,24 +1,27 @@
-"""Judge of where a step goes: means that add up, a checkpoint now and then, two theories of a step, and a part that is free."""
-
-from __future__ import annotations
+"""Judge of where a step goes: means that add up, occasional checkpoints, two theories of a step, and a part that is free."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
-from course_lib.exercises.ch15.judges.steps_rows import Parts, fault_of_parts
 from course_lib.exercises.ch15.steps_runs import parted
-from course_lib.judging import Fault, Judging, Mistake, Params, describe, verdict
-from course_lib.judging.draws import plain
-from course_lib.judging.optional_columns import Column, judge, results, told, tuples
+from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging.columns import FINE, Breakdown, Column, Word, one_verdict, table
+from course_lib.judging.draws import generality, plain
+from course_lib.judging.mistakes import mistakes
 from course_lib.records import Case, Outcome, Verdict
 
 Rows = Sequence[Mapping[str, Any]]
+Alone = Mapping[str, float]  # seconds of each part of a step, timed by itself
+Seconds = dict[str, float]
 THEORIES = ("sum", "max")
 
 
-def where_it_goes(rows: Rows, warm_up: int, every: int, middle: Callable[..., float] = fmean) -> dict[str, float]:
+# --- where a step goes
+
+
+def where_it_goes(rows: Rows, warm_up: int, every: int, middle: Callable[..., float] = fmean) -> Seconds:
     """Seconds per step by part, with the checkpoint shared out over `every` steps, and what no part explains."""
     timed = rows[warm_up:]
     names = sorted({name for row in timed for name in row["parts"]} - {"checkpoint"})
@@ -33,188 +36,150 @@ def saves(rows: Rows) -> list[float]:
     return [row["parts"]["checkpoint"] for row in rows if row["parts"].get("checkpoint")]
 
 
-def _medians(rows: Rows, warm_up: int, every: int) -> dict[str, float]:
-    timed = rows[warm_up:]
-    return {
-        **where_it_goes(rows, warm_up, every, median),
-        "checkpoint": median(row["parts"].get("checkpoint", 0.0) for row in timed),
-    }
+def _every_checkpoint(rows: Rows, middle: Callable[..., float]) -> float:
+    return middle(row["parts"].get("checkpoint", 0.0) for row in rows)
 
 
-def _in_other(rows: Rows, warm_up: int, every: int) -> dict[str, float]:
+def _in_other(rows: Rows, warm_up: int, every: int) -> Seconds:
     found = where_it_goes(rows, warm_up, every)
-    return {**found, "other": found["other"] + fmean(row["parts"].get("checkpoint", 0.0) for row in rows[warm_up:])}
+    return {**found, "other": found["other"] + _every_checkpoint(rows[warm_up:], fmean)}
 
 
-def _where_present(rows: Rows, warm_up: int, every: int) -> dict[str, float]:
-    found = where_it_goes(rows, warm_up, every)
-    return {
-        name: fmean(row["parts"][name] for row in rows[warm_up:] if name in row["parts"])
-        for name in found
-        if name not in ("other", "checkpoint")
-    }
+def _where_present(rows: Rows, warm_up: int, every: int) -> Seconds:
+    names = where_it_goes(rows, warm_up, every).keys() - {"other", "checkpoint"}
+    return {name: fmean(row["parts"][name] for row in rows[warm_up:] if name in row["parts"]) for name in names}
 
 
-def _checkpoint(of: Callable[[Rows, int], float]) -> Callable[..., dict[str, float]]:
-    return lambda rows, warm_up, every: {"checkpoint": of(rows[warm_up:], every)}
+def _totals(rows: Rows, warm_up: int, every: int) -> Seconds:
+    return {name: value * len(rows[warm_up:]) for name, value in where_it_goes(rows, warm_up, every).items()}
 
 
-WHERE = Parts(
+WHERE_MISTAKES: Mapping[str, Callable[[Rows, int, int], Seconds]] = {
+    "warm-up-counted": lambda rows, warm, every: where_it_goes(rows, 0, every),
+    "medians": lambda rows, warm, every: {
+        **where_it_goes(rows, warm, every, median),
+        "checkpoint": _every_checkpoint(rows[warm:], median),
+    },
+    "totals": _totals,
+    "checkpoint-not-shared-out": lambda rows, warm, every: {"checkpoint": fmean(saves(rows[warm:]) or [0.0])},
+    "checkpoint-by-chance": lambda rows, warm, every: {"checkpoint": sum(saves(rows[warm:])) / len(rows[warm:])},
+    "checkpoint-in-other": _in_other,
+    "only-where-present": _where_present,
+}
+WHERE_MESSAGES = {
+    "warm-up-counted": "the steps of the warm-up were counted.",
+    "medians": "medians do not add up to the step, and they drop rare parts; return means.",
+    "totals": "this is the total of all timed steps; return seconds per step.",
+    "checkpoint-not-shared-out": "this is a whole checkpoint; one is written only every few steps.",
+    "checkpoint-by-chance": "this depends on how many checkpoints the log happens to hold; share one out over `every`.",
+    "checkpoint-in-other": "this includes the checkpoint, which is a part of its own.",
+    "only-where-present": "a part that is missing from a row took no time there, and that row counts too.",
+}
+WHERE = Breakdown(
+    part="parts",
     unit="seconds",
     want=where_it_goes,
     words=lambda rows, warm_up, every: f"{len(rows)} steps, {warm_up} of warm-up, a checkpoint every {every}",
-    slips=(
-        Mistake(
-            "warm-up-counted",
-            lambda rows, warm_up, every: where_it_goes(rows, 0, every),
-            "the steps of the warm-up were counted.",
-        ),
-        Mistake(
-            "medians", _medians, "medians do not add up to the step, and leave out what is rare. Means are asked for."
-        ),
-        Mistake(
-            "totals",
-            lambda rows, warm_up, every: {
-                name: value * len(rows[warm_up:]) for name, value in where_it_goes(rows, warm_up, every).items()
-            },
-            "this is of all timed steps together; a step's is asked for.",
-        ),
-        Mistake(
-            "checkpoint-not-shared-out",
-            _checkpoint(lambda timed, every: fmean(saves(timed) or [0.0])),
-            "that is a whole checkpoint; it is written every few steps.",
-        ),
-        Mistake(
-            "checkpoint-by-chance",
-            _checkpoint(lambda timed, every: sum(saves(timed)) / len(timed)),
-            "how many checkpoints the log happens to hold decides here. One is shared out over `every` steps.",
-        ),
-        Mistake("checkpoint-in-other", _in_other, "the checkpoint is in here as well; it is a part of its own."),
-        Mistake(
-            "only-where-present",
-            _where_present,
-            "a part that is not in a row took no time there; that row counts, too.",
-        ),
-    ),
+    mistakes=mistakes(WHERE_MISTAKES, WHERE_MESSAGES),
 )
 
 
-def theories(alone: Mapping[str, float], rest: bool = True) -> tuple[float, float]:
+# --- two theories of a step
+
+
+def theories(alone: Alone, rest: bool = True) -> tuple[float, float]:
     """Seconds of a step if everything adds up, and if the shorter of computing and communicating is hidden."""
     compute, talk = alone["compute"], alone["communication"]
     more = sum(alone.values()) - compute - talk if rest else 0.0
     return compute + talk + more, max(compute, talk) + more
 
 
-def nearer(alone: Mapping[str, float], measured: float, rest: bool = True) -> str:
+def nearer(alone: Alone, measured: float, rest: bool = True) -> str:
     """The theory whose seconds are nearer."""
     both, longer = theories(alone, rest)
     return "sum" if abs(measured - both) <= abs(measured - longer) else "max"
 
 
-def hidden(alone: Mapping[str, float], measured: float) -> float:
-    """The share of the shorter that was hidden."""
-    return min(max(_unheld(alone, measured), 0.0), 1.0)
-
-
-def _unheld(alone: Mapping[str, float], measured: float, of: Callable[..., float] = min, rest: bool = True) -> float:
+def _unclipped(alone: Alone, measured: float, of: Callable[..., float] = min, rest: bool = True) -> float:
     over = of(alone["compute"], alone["communication"])
     return (theories(alone, rest)[0] - measured) / over if over else 0.0
 
 
-def _share(value: float) -> dict[str, float]:
-    return {"hidden": value}
+def hidden(alone: Alone, measured: float, **how: Any) -> float:
+    """The share of the shorter that was hidden, between 0 and 1."""
+    return min(max(_unclipped(alone, measured, **how), 0.0), 1.0)
 
 
-def _held(value: float) -> float:
-    return min(max(value, 0.0), 1.0)
+def _timed(alone: Alone, measured: float) -> str:
+    return f"alone {dict(alone)}, measured {measured:g} s"
 
 
-HIDDEN = Parts(
-    unit="(a share)",
-    want=lambda *row: _share(hidden(*row)),
-    words=lambda alone, measured: f"alone {dict(alone)}, measured {measured:g} s",
-    slips=(
-        Mistake(
-            "of-the-longer",
-            lambda alone, measured: _share(_held(_unheld(alone, measured, max))),
-            "only the shorter of the two can be hidden: it is its share that is asked for.",
-        ),
-        Mistake(
-            "of-communication",
-            lambda alone, measured: _share(_held(_unheld(alone, measured, lambda compute, talk: talk))),
-            "communication is the longer one here; what can hide is the shorter.",
-        ),
-        Mistake(
-            "of-compute",
-            lambda alone, measured: _share(_held(_unheld(alone, measured, lambda compute, talk: compute))),
-            "computing is the longer one here; what can hide is the shorter.",
-        ),
-        Mistake("not-held", lambda *row: _share(_unheld(*row)), "a share lies between 0 and 1."),
-        Mistake(
-            "exposed",
-            lambda alone, measured: _share(1 - hidden(alone, measured)),
-            "that is the share that was not hidden.",
-        ),
-        Mistake(
-            "rest-forgotten",
-            lambda alone, measured: _share(_held(_unheld(alone, measured, rest=False))),
-            "the other parts are missing: they take their time in both theories.",
-        ),
+REST = "the other parts are missing; they take their time in both theories."
+THEORY = Word(
+    part="theory",
+    choices=THEORIES,
+    want=nearer,
+    words=_timed,
+    mistakes=(
+        Mistake("rest-forgotten", lambda *row: nearer(*row, rest=False), REST),
+        Mistake("other-theory", lambda *row: {"sum": "max", "max": "sum"}[nearer(*row)], "the other theory is nearer."),
     ),
 )
+HIDDEN_MISTAKES: Mapping[str, Callable[..., float]] = {
+    "of-communication": lambda *row: hidden(*row, of=lambda compute, talk: talk),
+    "of-compute": lambda *row: hidden(*row, of=lambda compute, talk: compute),
+    "of-the-longer": lambda *row: hidden(*row, of=max),
+    "not-held": _unclipped,
+    "exposed": lambda *row: 1 - hidden(*row),
+    "rest-forgotten": lambda *row: hidden(*row, rest=False),
+}
+HIDDEN_MESSAGES = {
+    "of-the-longer": "only the shorter of the two can be hidden; return its share.",
+    "of-communication": "communication is the longer one here; only the shorter can be hidden.",
+    "of-compute": "computing is the longer one here; only the shorter can be hidden.",
+    "not-held": "a share lies between 0 and 1.",
+    "exposed": "this is the share that was not hidden.",
+    "rest-forgotten": REST,
+}
+HIDDEN = Column(
+    part="hidden",
+    unit="(a share)",
+    want=hidden,
+    words=_timed,
+    rel=FINE,
+    mistakes=mistakes(HIDDEN_MISTAKES, HIDDEN_MESSAGES),
+)
 
+
+# --- a part that is free
+
+
+def _rate_without(parts: Alone, tokens: int, name: str) -> float:
+    return tokens / (sum(parts.values()) - parts.get(name, 0.0))
+
+
+WITHOUT_MISTAKES: Mapping[str, Callable[..., float | None]] = {
+    "nothing-free": lambda parts, tokens, name: tokens / sum(parts.values()) if name in parts else None,
+    "part-alone": lambda parts, tokens, name: tokens / parts[name] if parts.get(name) else None,
+    "factor": lambda parts, tokens, name: _rate_without(parts, tokens, name) / tokens * sum(parts.values()),
+    "seconds": lambda parts, tokens, name: tokens / _rate_without(parts, tokens, name),
+    "gained": lambda parts, tokens, name: _rate_without(parts, tokens, name) - tokens / sum(parts.values()),
+}
+WITHOUT_MESSAGES = {
+    "nothing-free": "this is the rate of the step as it is.",
+    "part-alone": "this is the rate if the step had only this part.",
+    "factor": "this is how many times faster the step is; return tokens per second.",
+    "seconds": "these are seconds of a step; return tokens per second.",
+    "gained": "this is the gain; return the rate.",
+}
 WITHOUT = Column(
     part="without",
     unit="tokens/s",
-    want=lambda parts, tokens, name: tokens / (sum(parts.values()) - parts.get(name, 0.0)),
+    want=_rate_without,
     words=lambda parts, tokens, name: f"{tokens:,} tokens without {name!r}",
-    slips=(
-        Mistake(
-            "nothing-free",
-            lambda parts, tokens, name: tokens / sum(parts.values()) if name in parts else None,
-            "this is the step as it is.",
-        ),
-        Mistake(
-            "part-alone",
-            lambda parts, tokens, name: tokens / parts[name] if parts.get(name) else None,
-            "this is as if the step had nothing but this part.",
-        ),
-        Mistake(
-            "factor",
-            lambda parts, tokens, name: sum(parts.values()) / (sum(parts.values()) - parts.get(name, 0.0)),
-            "this is how many times faster; tokens per second are asked for.",
-        ),
-        Mistake(
-            "seconds",
-            lambda parts, tokens, name: sum(parts.values()) - parts.get(name, 0.0),
-            "these are seconds of a step; tokens per second are asked for.",
-        ),
-        Mistake(
-            "gained",
-            lambda parts, tokens, name: (
-                tokens / (sum(parts.values()) - parts.get(name, 0.0)) - tokens / sum(parts.values())
-            ),
-            "this is what is gained; the rate is asked for.",
-        ),
-    ),
+    rel=FINE,
+    mistakes=mistakes(WITHOUT_MISTAKES, WITHOUT_MESSAGES),
 )
-
-
-def _theory(case: Case, found: Sequence[Any]) -> Fault | None:
-    """What is wrong with the names of the theories."""
-    names, table = [row[0] for row in found], case.args[1]
-    if odd := [each for each in names if type(each) is not str or each not in THEORIES]:
-        return "no-theory", f'{case.name}: the name is {describe(odd[0])}; it is "sum" or "max".'
-    wrong = next((place for place, row in enumerate(table) if names[place] != nearer(*row)), None)
-    if wrong is None:
-        return None
-    lead = f"alone {dict(table[wrong][0])}, measured {table[wrong][1]:g} s: "
-    if names == [nearer(*row, rest=False) for row in table]:
-        return "rest-forgotten", lead + "the other parts are missing: they take their time in both theories."
-    if len(table) > 1 and len(set(names)) == 1:
-        return "one-theory", f"{case.name}: {names[0]!r} comes back every time."
-    return "other-theory", lead + "the other theory is nearer."
 
 
 # --- the cases
@@ -223,8 +188,8 @@ def _theory(case: Case, found: Sequence[Any]) -> Fault | None:
 def log(
     rng: random.Random, first: int, count: int, every: int, saves_too: bool = True, gaps: bool = False
 ) -> list[dict[str, Any]]:
-    """Steps of a run: slow ones first, a loader that sometimes stalls, a checkpoint in every `every`-th step; with `gaps` parts that are not always there."""
-    found = []
+    """Steps of a run: slow ones first, a loader that sometimes stalls, checkpoints; with `gaps` some parts are missing."""
+    rows = []
     for step in range(first, first + count):
         slow = 1 + 4 * rng.random() * (step < first + 2)
         parts = {
@@ -238,112 +203,77 @@ def log(
             del parts[rng.choice(("data", "communication"))]
         if saves_too and (step + 1) % every == 0:
             parts["checkpoint"] = rng.uniform(1.5, 2.5)
-        found.append({"step": step, "seconds": sum(parts.values()) + rng.uniform(0.01, 0.03), "parts": parts})
-    return found
+        rows.append({"step": step, "seconds": sum(parts.values()) + rng.uniform(0.01, 0.03), "parts": parts})
+    return rows
 
 
-def alone(rng: random.Random, count: int) -> list[tuple[dict[str, float], float]]:
-    """Parts timed alone with a real step, no theory as near as the other."""
-    found: list[tuple[dict[str, float], float]] = []
-    while len(found) < count:
+def alone(rng: random.Random, count: int) -> list[tuple[Seconds, float]]:
+    """Parts timed alone with a real step; the two theories are never equally near."""
+    rows: list[tuple[Seconds, float]] = []
+    while len(rows) < count:
         parts = {"compute": rng.uniform(0.05, 1.0), "communication": rng.uniform(0.05, 1.0)} | rng.choice(
             ({}, {"optimizer": rng.uniform(0.01, 0.9)}, {"data": 0.3, "optimizer": 0.2})
         )
         measured = theories(parts)[0] - rng.uniform(-0.2, 1.1) * min(parts["compute"], parts["communication"])
-        if abs(_unheld(parts, measured) - 0.5) > 0.05:
-            found.append((parts, measured))
-    return found
+        if abs(_unclipped(parts, measured) - 0.5) > 0.05:
+            rows.append((parts, measured))
+    return rows
 
 
-def _of_both(rng: random.Random) -> list[tuple[dict[str, float], float]]:
-    """Six other steps, some nearer to the sum and some to the longer: neither one name nor one share is right for all."""
+def _of_both(rng: random.Random) -> list[tuple[Seconds, float]]:
+    """Six steps of both theories: neither one name nor one share is right for all."""
     while True:
-        found = alone(rng, 6)
-        if len({nearer(*row) for row in found}) == len(THEORIES):
-            return found
+        rows = alone(rng, 6)
+        if len({nearer(*row) for row in rows}) == len(THEORIES):
+            return rows
+
+
+def _other_log(rng: random.Random) -> tuple[Any, ...]:
+    every, warm_up = rng.choice((1, 3, 7, 10)), rng.randrange(0, 6)
+    first, count = rng.randrange(0, 40), warm_up + rng.randrange(5, 30)
+    return log(rng, first, count, every, rng.random() < 0.7, rng.random() < 0.6), warm_up, every
+
+
+def _other_parts(rng: random.Random) -> tuple[Any, ...]:
+    parts = dict(zip("abcd", (rng.uniform(0.01, 1) for _ in range(4)), strict=True))
+    return parts, rng.randrange(1, 99_999), rng.choice("abcde")
+
+
+def _alone(compute: float, communication: float, **more: float) -> Seconds:
+    return {"compute": compute, "communication": communication, **more}
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     warm, every = params["warm_up"], params["every"]
-    own = log(
-        random.Random(1), 3 * every - 1 - warm, warm + 2 * every + 1, every
-    )  # three checkpoints in little more than two periods
+    first = 3 * every - 1 - warm  # the log holds three checkpoints in little more than two periods
+    own = log(random.Random(1), first, warm + 2 * every + 1, every)
     steps = where_it_goes(own, warm, every)
     real = [(rows, min(3, len(rows) - 1), every) for rows in parted().values()]
-    held = [
-        ({"compute": 0.4, "communication": 0.1}, 0.42),
-        ({"compute": 0.2, "communication": 0.5, "optimizer": 0.4}, 1.08),
-        ({"compute": 0.3, "communication": 0.2}, 0.6),
-    ]
-
-    def other() -> tuple[Any, ...]:
-        often, warm_up = rng.choice((1, 3, 7, 10)), rng.randrange(0, 6)
-        return (
-            log(
-                rng, rng.randrange(0, 40), warm_up + rng.randrange(5, 30), often, rng.random() < 0.7, rng.random() < 0.6
-            ),
-            warm_up,
-            often,
-        )
-
-    edges = [
-        ({"compute": 0.3, "communication": 0.3}, 0.435),  # nearer to the longer in seconds, to the sum in ratios
-        ({"compute": 0.5, "communication": 0.0}, 0.5),
-        ({"compute": 0.5, "communication": 0.5}, 0.4),
-    ]
+    shown = [(_alone(0.4, 0.1), 0.42), (_alone(0.2, 0.5, optimizer=0.4), 1.08), (_alone(0.3, 0.2), 0.6)]
+    # the first is nearer to the longer in seconds, and to the sum in ratios
+    edges = [(_alone(0.3, 0.3), 0.435), (_alone(0.5, 0.0), 0.5), (_alone(0.5, 0.5), 0.4)]
+    free = [(steps, params["tokens"], name) for name in ("communication", "checkpoint")]
     others = _of_both(rng)
     return [
         Case(name="a log of this run", args=(0, [(own, warm, every)]), part="parts"),
         *([Case(name="recorded runs", args=(0, real), part="parts")] if real else []),
-        Case(name="two theories", args=(1, held), part="theory"),
-        Case(
-            name="without a part",
-            args=(2, [(steps, params["tokens"], name) for name in ("communication", "checkpoint")]),
-            part="without",
-        ),
+        Case(name="two theories", args=(1, shown), part="theory"),
+        Case(name="without a part", args=(2, free), part="without"),
         plain("theory", 1, "two theories of other steps", others),
-        plain(
-            "hidden", 1, "what was hidden in other steps", others
-        ),  # for a run that fails costs the part of its case alone
-        Case(name="other logs", args=(0, [other() for _ in range(12)]), kind="generality", part="logs", visible=False),
-        Case(name="other steps", args=(1, [*alone(rng, 25), *edges]), kind="generality", part="steps", visible=False),
-        Case(
-            name="other parts",
-            args=(
-                2,
-                [
-                    (
-                        dict(zip("abcd", (rng.uniform(0.01, 1) for _ in range(4)), strict=True)),
-                        rng.randrange(1, 99_999),
-                        rng.choice("abcde"),
-                    )
-                    for _ in range(15)
-                ],
-            ),
-            kind="generality",
-            part="steps",
-            visible=False,
-        ),
+        plain("hidden", 1, "what was hidden in other steps", others),  # a run that fails costs its case's part alone
+        generality("logs", 0, "other logs", [_other_log(rng) for _ in range(12)]),
+        generality("steps", 1, "other steps", [*alone(rng, 25), *edges]),
+        generality("steps", 2, "other parts", [_other_parts(rng) for _ in range(15)]),
     ]
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    which = case.args[0]
-    parts = ("theory", "hidden") if case.part == "theory" else (case.part,)
-    found = results(case, outcome.value, parts)
-    if told(found):
-        return found
-    if which == 0:
-        return [verdict(case.kind, case.part, case, fault_of_parts(WHERE, case, found))]
-    if which == 2:
-        return [judge(WITHOUT, case, found, part=case.part)]
-    if wrong := tuples(case, found, ("name", "share that was hidden"), parts):
-        return wrong
-    shares = verdict(case.kind, parts[-1], case, fault_of_parts(HIDDEN, case, [_share(row[1]) for row in found]))
-    name = verdict(case.kind, parts[0], case, _theory(case, found))
+_judge = table(WHERE, (THEORY, HIDDEN), WITHOUT)
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> Sequence[Verdict]:
     if case.part == "hidden":
-        return [shares]
-    return [name, shares] if len(parts) == 2 else [shares if name.ok else name]
+        return _judge(params, case, outcome)[1:]
+    return (_judge if case.part == "theory" else one_verdict(_judge))(params, case, outcome)
 
 
 PARTS = {
@@ -358,9 +288,11 @@ PARTS = {
         },
         cases=_cases,
         verdicts=_verdicts,
-        why="Means add up and medians do not, so an account of seconds is made of means, with what is left named rather than lost. What happens every K steps costs its K-th part, "
-        "however many of it a log holds. Between sum and longer lies what overlap has won: on real steps neither is met, and the share says how far one is from either. Without a part, "
-        "Amdahl: a part of a fifth, made free, wins a quarter at the most.",
-        pytorch="`torch.profiler.record_function` names parts; `torch.cuda.Event(enable_timing=True)` times them on the device. The course's own clock is `course_lib.runs.clock`.",
+        why="Means add up and medians do not, so an account of seconds consists of means plus a named remainder. What "
+        "happens every K steps costs a K-th of its time per step, however many the log holds. The measured step lies "
+        "between the sum and the longer part; the hidden share says where. Without a part, Amdahl's law applies: "
+        "making a fifth of a step free gains at most a quarter.",
+        pytorch="`torch.profiler.record_function` names parts; `torch.cuda.Event(enable_timing=True)` times them on "
+        "the device. The course's own clock is `course_lib.runs.clock`.",
     )
 }

@@ -223,15 +223,21 @@ def test_figures_that_prose_shows_are_there(chapter):
 
 
 @pytest.fixture(scope="module")
-def solved() -> dict[str, Graded]:
-    """Every chapter as `./course check --all --solved` grades it: one warm process for all."""
-    return {result.chapter: result for result in grade_all(list(SOURCES), WHERE, solved=True)}
+def chapters(pytestconfig) -> list[str]:
+    """The chapters that this run is about."""
+    return pytestconfig.option.chapter or list(SOURCES)
 
 
 @pytest.fixture(scope="module")
-def untouched() -> dict[str, Graded]:
+def solved(chapters) -> dict[str, Graded]:
+    """Every chapter as `./course check --all --solved` grades it: one warm process for all."""
+    return {result.chapter: result for result in grade_all(chapters, WHERE, solved=True)}
+
+
+@pytest.fixture(scope="module")
+def untouched(chapters) -> dict[str, Graded]:
     """Every chapter without its answers, graded in the same way."""
-    return {result.chapter: result for result in grade_all(list(SOURCES), WHERE, blank_=True)}
+    return {result.chapter: result for result in grade_all(chapters, WHERE, blank_=True)}
 
 
 @each_chapter

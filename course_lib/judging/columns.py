@@ -31,7 +31,7 @@ class Column:
     rel: float = CLOSE
     hint: str = ""
     none: str = "no number is right here; return None"  # said of a number where None is right
-    some: str = "a number is right here; None is for rows that have none"
+    some: str = "a number is right here"
 
     def fault(self, case: Case, values: Sequence[Any]) -> Fault | None:
         """What is wrong with the first wrong row; of several mistakes that lead there, the one that explains the most rows."""
@@ -40,7 +40,7 @@ class Column:
         for row, got, want in zip(rows, values, wants, strict=True):
             if same_value(got, want, self.rel):
                 continue
-            if not case.visible and _constant(values) and not _constant(wants):
+            if got is not None and not case.visible and _constant(values) and not _constant(wants):
                 return "only-the-example", f"{case.name}: the same value comes back whatever the arguments are."
             return self._named(row, got, want, list(zip(rows, values, wants, strict=True)))
         return None

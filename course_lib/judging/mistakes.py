@@ -32,6 +32,16 @@ def mistakes(values: Mapping[str, Any], messages: Mapping[str, str]) -> tuple[Mi
     return tuple(Mistake(name, value, messages[name]) for name, value in values.items())
 
 
+def scaled(value: Callable[..., Any], factor: float) -> Callable[..., Any]:
+    """The value of a mistake that is off by a factor, such as a wrong unit; None where `value` gives None."""
+    return lambda *given: None if (right := value(*given)) is None else right * factor
+
+
+def shifted(value: Callable[..., Any], by: float) -> Callable[..., Any]:
+    """The value of a mistake that is off by a constant, such as one too many; None where `value` gives None."""
+    return lambda *given: None if (right := value(*given)) is None else right + by
+
+
 def matching(
     mistakes: Iterable[Mistake], given: tuple[Any, ...], equal: Callable[[Any], bool], lead: str = ""
 ) -> Fault | None:

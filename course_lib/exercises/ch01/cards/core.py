@@ -7,6 +7,7 @@ from typing import Any
 from course_lib import facts, memory
 from course_lib.exercises import Card
 from course_lib.exercises.probes import interval, rows
+from course_lib.exercises.returns import Anything, Maybe, Number, Rows, TupleOf
 
 DEVICES = ("H100 SXM", "A100 SXM 80GB", "H200 SXM", "B200 SXM", "MI300X")
 CLOSE = "Numbers within 0.1 % pass; counts must be exact."
@@ -87,6 +88,7 @@ They must hold for other sizes and other cards. {CLOSE}""",
     vary=_state_variant,
     structural="convention",
     probe=rows,
+    returns=Rows(Number("bytes"), Number("GPUs"), Number("bytes")),
 )
 
 
@@ -139,6 +141,7 @@ bring it down to {{{{days:int}}}} days?
     },
     vary=_days_variant,
     probe=rows,
+    returns=Rows(Number("days"), Number("GPUs")),
 )
 
 
@@ -204,6 +207,7 @@ At or above its baseline a run has lost nothing: both are 0. Not every argument 
     vary=_waste_variant,
     structural="spent_in",
     probe=rows,
+    returns=Rows(Anything("a dictionary with a pair (lost, more) for each baseline")),
 )
 
 
@@ -308,6 +312,7 @@ Return the pair `(peak, years)`: the FLOP/s that **one GPU** can promise to dens
     vary=_peak_variant,
     structural="gpus",
     probe=rows,
+    returns=Rows(TupleOf({"peak in FLOP/s": Maybe(Number("FLOP/s")), "years": Maybe(Number("years"))})),
 )
 
 BEFORE_WALLS = (STATE_13B, TRAIN_DAYS, MFU_WASTE, PREDICT_WEEKS, WHICH_PEAK)

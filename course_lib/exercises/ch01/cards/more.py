@@ -8,6 +8,7 @@ from course_lib import facts
 from course_lib.exercises import Card
 from course_lib.exercises.ch01.cards.core import CLOSE, DEVICES, dense_flops
 from course_lib.exercises.probes import rows
+from course_lib.exercises.returns import Maybe, Number, Rows, TupleOf
 
 _LAWS = {
     "doubling": (
@@ -81,6 +82,7 @@ one GPU reaches alone. {CLOSE}""",
     vary=_plan_variant,
     structural="law",
     probe=rows,
+    returns=Rows(TupleOf({"weeks": Maybe(Number("weeks")), "GPUs": Maybe(Number("GPUs"))})),
 )
 
 _SCOPES = {
@@ -158,6 +160,7 @@ from checkpointed activations; that work does not count as model FLOPs. {CLOSE}"
     vary=_bug_variant,
     structural="scope",
     probe=rows,
+    returns=Rows(Number()),
 )
 
 RESPONSES = {
@@ -289,6 +292,7 @@ and pay for GPU-hours only. Numbers within 0.1 % pass, so the slope and the next
     vary=_point_variant,
     structural="asked",
     probe=rows,
+    returns=Rows(Number("US dollars")),
 )
 
 PROBLEMS = (YEARS_TO_WEEKS, MFU_BUG, TRIAGE_SIX, COST_SENSITIVITY)

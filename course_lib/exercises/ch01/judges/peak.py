@@ -1,4 +1,4 @@
-"""Judges of the two ways to get a utilisation wrong: the wrong peak, and the peak of other GPUs."""
+"""Judges of the two ways to get a utilization wrong: the wrong peak, and the peak of other GPUs."""
 
 import random
 from collections.abc import Sequence
@@ -7,98 +7,100 @@ from typing import Any
 
 from course_lib import facts
 from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging.columns import Column, gpus_text, table
 from course_lib.judging.draws import FLOP_PER_TOKEN, log_uniform, plain, unseen
-from course_lib.judging.old_columns import Column, columns, gpus_text, judge_column, pairs, table
+from course_lib.judging.mistakes import scaled
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import DAY, HOUR, YEAR, number_text
 
+Sheet = Sequence[dict[str, Any]]
 
-def dense_peak(sheet: Sequence[dict[str, Any]], gpus: int) -> float:
+
+def dense_peak(sheet: Sheet, gpus: int) -> float:
     """FLOP/s of one GPU that dense BF16 training may count on, read off a sheet for `gpus` GPUs."""
     rates = {row["sparsity"]: row["tflops"] for row in sheet if row["precision"] == "BF16"}
     return (rates[False] if False in rates else rates[True] / 2) * 1e12 / gpus
 
 
-def _best(sheet: Sequence[dict[str, Any]], precision: str, sparsity: bool) -> float | None:
-    found = [row["tflops"] * 1e12 for row in sheet if row["precision"] == precision and row["sparsity"] == sparsity]
-    return found[0] if found else None
+def _printed(sheet: Sheet, precision: str, sparsity: bool, gpus: float) -> float | None:
+    """FLOP/s of one GPU by one row of a sheet for `gpus` GPUs; None where the sheet lacks that row."""
+    kind = precision, sparsity
+    return next((row["tflops"] * 1e12 / gpus for row in sheet if (row["precision"], row["sparsity"]) == kind), None)
 
 
-def _over(value: float | None, by: float) -> float | None:
-    return None if value is None else value / by
+def _years(params: float, tokens: float, peak: float | None) -> float | None:
+    return FLOP_PER_TOKEN * params * tokens / peak / YEAR if peak else None
 
 
 def _peak_columns(gpus: int) -> tuple[Column, Column]:
-    def years(params: float, tokens: float, peak: float | None) -> float | None:
-        return None if not peak else FLOP_PER_TOKEN * params * tokens / peak / YEAR
+    def peak(params: float, tokens: float, sheet: Sheet) -> float:
+        return dense_peak(sheet, gpus)
+
+    def years(params: float, tokens: float, sheet: Sheet) -> float | None:
+        return _years(params, tokens, dense_peak(sheet, gpus))
+
+    def words(params: float, tokens: float, sheet: Sheet) -> str:
+        return f"a sheet with {', '.join(row['precision'] + ' sparse' * row['sparsity'] for row in sheet)}"
 
     wrong_peaks = (
-        (
+        Mistake(
             "sparse-peak",
-            lambda s: _over(_best(s, "BF16", True), gpus),
-            "this is the BF16 rate with sparsity, or FP8's, which is the same number; dense BF16 training has neither.",
+            lambda p, d, s: _printed(s, "BF16", True, gpus),
+            "this is BF16 with sparsity, or FP8, which has the same number.",
         ),
-        ("fp8-sparse-peak", lambda s: _over(_best(s, "FP8", True), gpus), "this is the sparse FP8 row."),
-        (
+        Mistake("fp8-sparse-peak", lambda p, d, s: _printed(s, "FP8", True, gpus), "this is the sparse FP8 row."),
+        Mistake(
             "halved-dense",
-            lambda s: _over(_best(s, "BF16", False), 2 * gpus),
-            "this is half of the dense BF16 rate: a row that was dense already, halved, or the row of another precision.",
+            lambda p, d, s: _printed(s, "BF16", False, 2 * gpus),
+            "this is half of the dense BF16 rate: a dense row halved, or another precision's row.",
         ),
-        ("whole-server", lambda s: dense_peak(s, 1) if gpus > 1 else None, "this is the peak of the whole server."),
-        (
+        Mistake("whole-server", lambda p, d, s: dense_peak(s, 1), "this is the peak of the whole server."),
+        Mistake(
             "sparse-server",
-            lambda s: _best(s, "BF16", True) if gpus > 1 else None,
+            lambda p, d, s: _printed(s, "BF16", True, 1),
             "this is the sparse peak of the whole server.",
         ),
-        ("divided-needlessly", lambda s: dense_peak(s, 8) if gpus == 1 else None, "the sheet is for one GPU already."),
+        Mistake(
+            "divided-needlessly",
+            lambda p, d, s: dense_peak(s, 8) if gpus == 1 else None,
+            "the sheet is for one GPU already.",
+        ),
     )
     return (
         Column(
             part="peak",
             unit="FLOP/s",
-            words=lambda p, d, s: _sheet_words(s),
-            want=lambda p, d, s: dense_peak(s, gpus),
-            slips=(
-                Mistake("teraflops", lambda p, d, s: dense_peak(s, gpus) / 1e12, "this is in TFLOP/s; give FLOP/s."),
-                *(Mistake(name, lambda p, d, s, peak=peak: peak(s), message) for name, peak, message in wrong_peaks),
-            ),
+            words=words,
+            want=peak,
+            mistakes=(Mistake("teraflops", scaled(peak, 1e-12), "this is in TFLOP/s; give FLOP/s."), *wrong_peaks),
         ),
         Column(
             part="years",
             unit="years",
-            words=lambda p, d, s: _sheet_words(s),
-            want=lambda p, d, s: years(p, d, dense_peak(s, gpus)),
-            slips=(
-                Mistake("days", lambda p, d, s: years(p, d, dense_peak(s, gpus)) * YEAR / DAY, "these are days."),
-                Mistake("seconds", lambda p, d, s: years(p, d, dense_peak(s, gpus)) * YEAR, "these are seconds."),
-                Mistake(
-                    "forward-only",
-                    lambda p, d, s: years(p, d, dense_peak(s, gpus)) / 3,
-                    "the backward pass is missing.",
-                ),
+            words=words,
+            want=years,
+            mistakes=(
+                Mistake("days", scaled(years, YEAR / DAY), "these are days."),
+                Mistake("seconds", scaled(years, YEAR), "these are seconds."),
+                Mistake("forward-only", scaled(years, 1 / 3), "the backward pass is missing."),
                 *(
-                    Mistake(name, lambda p, d, s, peak=peak: years(p, d, peak(s)), message)
-                    for name, peak, message in wrong_peaks
+                    replace(wrong, value=lambda p, d, s, wrong=wrong: _years(p, d, wrong.on(p, d, s)))
+                    for wrong in wrong_peaks
                 ),
             ),
         ),
     )
 
 
-def _sheet_words(sheet: Sequence[dict[str, Any]]) -> str:
-    rows = ", ".join(f"{row['precision']}{' sparse' if row['sparsity'] else ''}" for row in sheet)
-    return f"a sheet with {rows}"
-
-
 def vendor_sheet(rng: random.Random, dense: float, gpus: int, rows: str = "all") -> list[dict[str, Any]]:
     """Rows as a data sheet prints them, shuffled: every precision twice, or without one of the BF16 rows."""
     wide = {"FP64": 1 / 16, "TF32": 1 / 2, "BF16": 1, "FP8": 2}
+    left_out = {("FP64", True), ("BF16", {"sparse only": False, "dense only": True}.get(rows))}
     sheet = [
         {"precision": name, "tflops": dense * share * (2 if sparse else 1) * gpus / 1e12, "sparsity": sparse}
         for name, share in wide.items()
         for sparse in (False, True)
-        if not (name == "FP64" and sparse)
-        and not (name == "BF16" and {"sparse only": not sparse, "dense only": sparse}.get(rows, False))
+        if (name, sparse) not in left_out
     ]
     rng.shuffle(sheet)
     return sheet
@@ -118,13 +120,9 @@ def _peak_cases(params: Params, rng: random.Random) -> list[Case]:
             for _ in range(count)
         ]
 
-    run = (
-        params["params"],
-        params["tokens"],
-        vendor_sheet(rng, float(facts.device(params["device"]).dense_flops), gpus),
-    )
+    sheet = vendor_sheet(rng, float(facts.device(params["device"]).dense_flops), gpus)
     return [
-        Case(name="the sheet", args=(0, [run])),
+        Case(name="the sheet", args=(0, [(params["params"], params["tokens"], sheet)])),
         plain("", 0, "two more sheets", some("all", 2)),
         unseen(rng, "sheets", 0, "other sheets", [*some("all", 8), *some("dense only", 4)]),
         unseen(rng, "sparse-only", 0, "sheets with only the sparse row", some("sparse only", 6)),
@@ -132,20 +130,9 @@ def _peak_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _peak_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    both = _peak_columns(params["gpus"])
-    got = table(outcome.value, case, case.part, case.kind)
-    if not isinstance(got, Verdict):
-        got = pairs(got, "the pair (peak in FLOP/s, years)", case, case.part, case.kind)
-    if isinstance(got, Verdict):
-        return [_as_part(got, part) for part in ([case.part] if case.part else ["peak", "years"])]
-    found = [
-        judge_column(column, case, [row[i] for row in got], case.kind, inside=True) for i, column in enumerate(both)
-    ]
-    return found if not case.part else [_as_part(verdict, case.part) for verdict in found]
-
-
-def _as_part(verdict: Verdict, part: str) -> Verdict:
-    return replace(verdict, part=part)
+    """The verdicts on both columns; where the case has a part of its own, both count for that."""
+    both = table(_peak_columns(params["gpus"]))(params, case, outcome)
+    return [replace(each, part=case.part or each.part) for each in both]
 
 
 WHICH_PEAK = Judging(
@@ -153,15 +140,15 @@ WHICH_PEAK = Judging(
     cases=_peak_cases,
     verdicts=_peak_verdicts,
     why="Sheets print the larger number first, with a footnote. Structured sparsity doubles the rate only if two of every "
-    "four weights are zero; a dense matmul never sees it. So: the BF16 row without sparsity, or half of the one with it, "
-    "and then the years are twice what the page with the larger peak says. A utilisation quoted over the sparse peak is "
-    "half of what others would call it.",
-    pytorch="2:4 sparsity is `torch.sparse.to_sparse_semi_structured`: a deliberate step, not something a dense model gets.",
+    "four weights are zero, and a dense matmul never benefits from it. So take the BF16 row without sparsity, or half of the "
+    "one with it. The run then takes twice the years that the larger peak suggests. A utilization quoted over the sparse "
+    "peak is half of the one over the dense peak.",
+    pytorch="2:4 sparsity is `torch.sparse.to_sparse_semi_structured`: a deliberate step that a dense model does not take.",
 )
 
 
 def true_mfu(scope: str, p: float, seq: int, batch: int, steps: int, seconds: float, gpus: int, flops: float) -> float:
-    """Model FLOPs utilisation of the whole run."""
+    """Model FLOPs utilization of the whole run."""
     batches = batch if scope == "all" else batch * gpus
     return 6 * p * seq * batches * steps / seconds / (gpus * flops)
 
@@ -170,44 +157,31 @@ def _bug_column(scope: str) -> Column:
     def mfu(*row: float) -> float:
         return true_mfu(scope, *row)
 
-    def printed(p: float, s: int, b: int, k: int, t: float, n: int, f: float) -> float | None:
-        wrong = mfu(p, s, b, k, t, n, f) * (n if scope == "all" else 1 / n)
-        return None if n == 1 else wrong
+    def per_gpu(power: int) -> Any:
+        """The MFU times a power of the number of GPUs; with one GPU it is right."""
+        return lambda *row: mfu(*row) * row[5] ** power
 
+    printed = 1 if scope == "all" else -1
+    twice = "the number of GPUs divides twice." if scope == "all" else "the number of GPUs multiplies once too often."
     return Column(
         part="mfu",
         unit="(a fraction of one)",
         want=mfu,
         words=lambda p, s, b, k, t, n, f: f"{number_text(p)} parameters, batch {b}, {gpus_text(n)}",
         hint="The FLOPs of which GPUs, over the peak of which GPUs?",
-        slips=(
+        mistakes=(
             Mistake(
                 "as-printed",
-                printed,
-                "this is still the published calculation: its tokens and its peak belong to different numbers of GPUs.",
+                per_gpu(printed),
+                "as published: its tokens and its peak belong to different numbers of GPUs.",
             ),
-            Mistake(
-                "twice-by-gpus",
-                lambda *row: mfu(*row) / row[5] if row[5] > 1 and scope == "all" else None,
-                "the GPUs are in the denominator twice.",
-            ),
-            Mistake(
-                "twice-by-gpus",
-                lambda *row: mfu(*row) * row[5] if row[5] > 1 and scope == "each" else None,
-                "the GPUs are in the tokens twice, or nowhere in the peak.",
-            ),
-            Mistake("percent", lambda *row: 100 * mfu(*row), "this is in per cent; give a fraction of one."),
-            Mistake(
-                "recompute-counted",
-                lambda *row: mfu(*row) * 8 / 6,
-                "8 FLOP per parameter and token count the recomputation: that is the hardware utilisation, HFU.",
-            ),
-            Mistake("forward-only", lambda *row: mfu(*row) / 3, "the backward pass is missing."),
-            Mistake("sparse-peak", lambda *row: mfu(*row) / 2, "the peak was right: `gpu_flops` is dense already."),
-            Mistake(
-                "one-step", lambda *row: mfu(*row) / row[3] if row[3] > 1 else None, "the tokens are those of one step."
-            ),
-            Mistake("one-sequence", lambda *row: mfu(*row) / row[2] if row[2] > 1 else None, "the batch is missing."),
+            Mistake("twice-by-gpus", per_gpu(-printed), twice),
+            Mistake("percent", scaled(mfu, 100), "this is a percentage; give a fraction of one."),
+            Mistake("recompute-counted", scaled(mfu, 8 / 6), "8 FLOP count the recomputation too: that is the HFU."),
+            Mistake("forward-only", scaled(mfu, 1 / 3), "the backward pass is missing."),
+            Mistake("sparse-peak", scaled(mfu, 1 / 2), "the peak was right: `gpu_flops` is dense already."),
+            Mistake("one-step", lambda *row: mfu(*row) / row[3], "the tokens are those of one step."),
+            Mistake("one-sequence", lambda *row: mfu(*row) / row[2], "the batch is missing."),
         ),
     )
 
@@ -246,17 +220,13 @@ def _bug_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _bug_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return columns(_bug_column(params["scope"]))(params, case, outcome)
-
-
 MFU_BUG = Judging(
     shares={"values:mfu": 0.4, "generality:mfu": 0.6},
     cases=_bug_cases,
-    verdicts=_bug_verdicts,
-    why="A utilisation compares what was done with what the same hardware could have done. The published calculation put the "
-    "tokens of all GPUs over the peak of one, so its result was too large by the number of GPUs; with tokens of one GPU over "
-    "the peak of all it would be too small by as much. The peak itself, often suspected, was right: dense and of one GPU. "
-    "Quick test: with one GPU more at the same throughput, the MFU must fall.",
-    pytorch="torchtitan divides by the peak of one device and by tokens per second *per device*; read which one a log means.",
+    verdicts=lambda params, *given: table(_bug_column(params["scope"]))(params, *given),
+    why="A utilization compares what was done with what the same hardware could have done. The published calculation divided "
+    "the tokens of all GPUs by the peak of one, so its result was too large by the number of GPUs. Tokens of one GPU over the "
+    "peak of all would be too small by the same factor. The peak itself was right: dense, and of one GPU. A quick test: with "
+    "one GPU more at the same throughput, the MFU must fall.",
+    pytorch="torchtitan divides tokens per second *per device* by the peak of one device; check which one a log means.",
 )

@@ -1,8 +1,8 @@
-"""How unseen rows are drawn, and the one formula that most of chapter 01's judges need."""
+"""How judges draw unseen rows of arguments, and the length of a run on one GPU."""
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from course_lib.records import Case
@@ -31,6 +31,21 @@ def generality(part: str, index: int, name: str, rows: Sequence[tuple[Any, ...]]
 def log_uniform(rng: random.Random, low: float, high: float) -> float:
     """A number between two others, even on a logarithmic scale, to three digits."""
     return float(f"{math.exp(rng.uniform(math.log(low), math.log(high))):.3g}")
+
+
+def logarithmic(low: float, high: float) -> Callable[[random.Random], float]:
+    """A field of `draw_rows`: a number as `log_uniform` draws it."""
+    return lambda rng: log_uniform(rng, low, high)
+
+
+def rounded(low: float, high: float, digits: int) -> Callable[[random.Random], float]:
+    """A field of `draw_rows`: an evenly drawn number with so many digits after the point."""
+    return lambda rng: round(rng.uniform(low, high), digits)
+
+
+def draw_rows(rng: random.Random, count: int, *fields: Any) -> list[tuple[Any, ...]]:
+    """Rows drawn field by field; a field is a tuple of choices or a function of the generator."""
+    return [tuple(each(rng) if callable(each) else rng.choice(each) for each in fields) for _ in range(count)]
 
 
 def safely_off_whole(value: float) -> bool:

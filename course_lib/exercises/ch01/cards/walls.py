@@ -7,7 +7,9 @@ from typing import Any
 from course_lib import memory
 from course_lib.exercises import Card
 from course_lib.exercises.probes import rows
+from course_lib.exercises.returns import Maybe, Number, Rows, TupleOf, Word
 
+WALLS = ("memory", "compute", "deadline")
 FIXES = ("nothing", "shard state", "longer deadline", "more GPUs")
 
 
@@ -85,4 +87,9 @@ of these that, **by itself, leaves no wall at all**; the list goes from cheap to
     },
     vary=_wall_variant,
     probe=rows,
+    returns=Rows(
+        TupleOf(
+            {"wall": Maybe(Word((*WALLS, "none"))), "fix": Word(FIXES), "gpus": Number("GPUs in use after the fix")}
+        )
+    ),
 )

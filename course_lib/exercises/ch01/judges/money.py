@@ -8,7 +8,7 @@ from typing import Any
 from course_lib.exercises.returns import DictOf, Maybe, Number, TupleOf
 from course_lib.judging import Judging, Mistake, Params, lost
 from course_lib.judging.columns import Column, table
-from course_lib.judging.draws import days_alone, log_uniform, plain, unseen
+from course_lib.judging.draws import days_alone, draw_rows, log_uniform, logarithmic, plain, rounded, unseen
 from course_lib.judging.mistakes import scaled
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import HOUR, money_text, number_text
@@ -193,26 +193,11 @@ def _point_column(asked: str) -> Column:
 
 def _point_cases(params: Params, rng: random.Random) -> list[Case]:
     run = tuple(params[name] for name in ("params", "tokens", "flops", "usd_per_hour", "mfu"))
-    others = [
-        (
-            log_uniform(rng, 1e8, 1e12),
-            log_uniform(rng, 1e10, 3e13),
-            rng.choice((312e12, 989e12, 2250e12)),
-            rng.choice((0.8, 1.99, 2, 3.5, 12.0)),
-            round(rng.uniform(0.05, 0.9), 3),
-        )
-        for _ in range(20)
-    ]
-    usual = [
-        (
-            log_uniform(rng, 1e9, 1e12),
-            log_uniform(rng, 1e11, 2e13),
-            rng.choice((312e12, 989e12)),
-            rng.choice((1.5, 3.0)),
-            round(rng.uniform(0.2, 0.5), 3),
-        )
-        for _ in range(3)
-    ]
+    peaks = (312e12, 989e12, 2250e12)
+    work = logarithmic(1e8, 1e12), logarithmic(1e10, 3e13)
+    others = draw_rows(rng, 20, *work, peaks, (0.8, 1.99, 2, 3.5, 12.0), rounded(0.05, 0.9, 3))
+    work = logarithmic(1e9, 1e12), logarithmic(1e11, 2e13)
+    usual = draw_rows(rng, 3, *work, peaks[:2], (1.5, 3.0), rounded(0.2, 0.5, 3))
     return [
         Case(name="the run", args=(0, [run]), part="saved"),
         plain("saved", 0, "three more runs", usual),

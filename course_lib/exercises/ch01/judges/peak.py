@@ -8,7 +8,7 @@ from typing import Any
 from course_lib import facts
 from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.columns import Column, gpus_text, table
-from course_lib.judging.draws import FLOP_PER_TOKEN, log_uniform, plain, unseen
+from course_lib.judging.draws import FLOP_PER_TOKEN, draw_rows, log_uniform, logarithmic, plain, unseen
 from course_lib.judging.mistakes import scaled
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import DAY, HOUR, YEAR, number_text
@@ -189,30 +189,19 @@ def _bug_column(scope: str) -> Column:
 def _bug_cases(params: Params, rng: random.Random) -> list[Case]:
     names = ("params", "sequence", "batch", "steps")
     run = (*(params[name] for name in names), params["hours"] * HOUR, params["gpus"], params["flops"])
-    others = [
-        (
-            log_uniform(rng, 1e8, 5e11),
-            rng.choice((512, 2048, 8192, 131_072)),
-            rng.choice((1, 3, 16, 48, 1024)),
-            rng.choice((1, 10, 500, 100_000)),
-            log_uniform(rng, 10, 1e7),
-            rng.choice((2, 3, 8, 16, 512, 16_384)),
-            rng.choice((125e12, 312e12, 989e12, 2250e12)),
-        )
-        for _ in range(20)
-    ]
-    usual = [
-        (
-            log_uniform(rng, 1e9, 1e11),
-            rng.choice((2048, 4096, 8192)),
-            rng.choice((2, 4, 8)),
-            rng.choice((100, 1000)),
-            log_uniform(rng, 1e3, 1e6),
-            rng.choice((8, 64, 256)),
-            rng.choice((312e12, 989e12)),
-        )
-        for _ in range(3)
-    ]
+    others = draw_rows(
+        rng,
+        20,
+        logarithmic(1e8, 5e11),
+        (512, 2048, 8192, 131_072),
+        (1, 3, 16, 48, 1024),
+        (1, 10, 500, 100_000),
+        logarithmic(10, 1e7),
+        (2, 3, 8, 16, 512, 16_384),
+        (125e12, 312e12, 989e12, 2250e12),
+    )
+    sizes = logarithmic(1e9, 1e11), (2048, 4096, 8192), (2, 4, 8)
+    usual = draw_rows(rng, 3, *sizes, (100, 1000), logarithmic(1e3, 1e6), (8, 64, 256), (312e12, 989e12))
     return [
         Case(name="the article's kind of run", args=(0, [run]), part="mfu"),
         plain("mfu", 0, "three more runs", usual),

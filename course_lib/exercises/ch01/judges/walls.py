@@ -2,27 +2,27 @@
 
 import itertools
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from course_lib import facts
-from course_lib.exercises.ch01.cards.walls import FIXES
-from course_lib.judging import Judging, Params, describe
+from course_lib.exercises.ch01.cards.walls import FIXES, WALLS
+from course_lib.judging import Fault, Judging, Mistake, Params, describe, verdict
+from course_lib.judging.columns import gpus_text
 from course_lib.judging.draws import log_uniform, plain, unseen
-from course_lib.judging.old_columns import gpus_text, table
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import bytes_text, number_text
 
 Job = Mapping[str, Any]
 Loads = dict[str, Fraction]
 Answer = tuple[str, str, int]
-WALLS = ("memory", "compute", "deadline")
 MOST = 2_000  # GPUs that a drawn job may need at most, so that counting them one by one stays quick
 
 
 def alone(job: Job, bytes_each: int, *, flops: str = "dense_flops", reserve: bool = True, mfu: bool = True) -> Loads:
-    """The three loads of one GPU by itself, exactly. The keywords are slips: another peak, no reserve, no MFU."""
+    """The three loads of one GPU by itself, exactly. The keywords are mistakes: another peak, no reserve, no MFU."""
     usable = Fraction(job["gpu_memory"]) * ((1 - Fraction(job["reserve"])) if reserve else 1)
     rate = Fraction(job[flops]) * (Fraction(job["mfu"]) if mfu else 1)
     seconds_per_token = 6 * Fraction(job["params"]) / rate
@@ -46,11 +46,12 @@ def solve(
     only_first: bool = False,
     order: Sequence[str] = FIXES,
     added: bool = False,
-    **slip: Any,
+    sharded: bool = False,
+    **mistaken: Any,
 ) -> Answer:
-    """(wall, fix, GPUs) by trying each fix and counting GPUs one by one. The keywords are slips."""
-    one, gpus = alone(job, bytes_each, **slip), job["gpus"]
-    before = spread(one, gpus, job["sharded"])
+    """(wall, fix, GPUs) by trying each fix and counting GPUs one by one. The keywords are mistakes."""
+    one, gpus = alone(job, bytes_each, **mistaken), job["gpus"]
+    before = spread(one, gpus, job["sharded"] or sharded)
     heaviest = max(WALLS, key=lambda wall: before[wall])
     wall = heaviest if before[heaviest] > 1 else "none"
     asked = (wall,) if only_first and wall != "none" else WALLS
@@ -66,25 +67,19 @@ def solve(
     return wall, "more GPUs", enough - gpus if added else enough
 
 
-SLIPS: dict[str, tuple[dict[str, Any], str]] = {
-    "sparse-peak": ({"flops": "sparse_flops"}, "that is what the sparse peak gives; training is dense."),
-    "no-reserve": ({"reserve": False}, "the reserve for activations and buffers is not taken off the memory."),
-    "always-sharded": ({}, "the state is counted as spread over the GPUs although each holds a copy."),
-    "full-speed": ({"mfu": False}, "that is at 100 % of the peak; the job reaches `mfu` of it."),
-    "only-the-first-wall": ({"only_first": True}, "the first wall is gone after this fix, another still stands."),
-    "gpus-added": ({"added": True}, "`gpus` is how many are in use after the fix, not how many came on top."),
-    "money-first": ({"order": ("nothing", "shard state", "more GPUs")}, "a later deadline is cheaper than more GPUs."),
-    "never-shards": (
-        {"order": ("nothing", "longer deadline", "more GPUs")},
-        "sharding alone is cheaper and was not tried.",
+_MONEY_FIRST, _NO_SHARDING = ("nothing", "shard state", "more GPUs"), ("nothing", "longer deadline", "more GPUs")
+MISTAKES = (
+    Mistake("sparse-peak", partial(solve, flops="sparse_flops"), "The sparse peak gives that; training is dense."),
+    Mistake("no-reserve", partial(solve, reserve=False), "The memory still contains the reserve."),
+    Mistake("always-sharded", partial(solve, sharded=True), "The state counts as sharded, but each GPU holds a copy."),
+    Mistake("full-speed", partial(solve, mfu=False), "That is at 100 % of the peak; the job reaches `mfu` of it."),
+    Mistake(
+        "only-the-first-wall", partial(solve, only_first=True), "This fix removes the first wall; another remains."
     ),
-}
-
-
-def slipped(job: Job, bytes_each: int, name: str) -> Answer:
-    """What a known slip answers for a job."""
-    seen = {**job, "sharded": True} if name == "always-sharded" else job
-    return solve(seen, bytes_each, **SLIPS[name][0])
+    Mistake("gpus-added", partial(solve, added=True), "Return all GPUs in use after the fix, not only the added ones."),
+    Mistake("money-first", partial(solve, order=_MONEY_FIRST), "A later deadline is cheaper than more GPUs."),
+    Mistake("never-shards", partial(solve, order=_NO_SHARDING), "Sharding alone is cheaper and was not tried."),
+)
 
 
 # --- jobs --------------------------------------------------------------------------------------------
@@ -120,10 +115,9 @@ def _job(
         **more,
     }
     taken = spread(alone(job, 1), gpus, False)
-    job["step_s"] = float(f"{float(taken['compute']) * need['step']:.4g}")
-    job["deadline_s"] = float(f"{float(taken['deadline']) * need['deadline']:.4g}")
-    if "latest" in need:
-        job["latest_s"] = float(f"{float(taken['deadline']) * need['latest']:.4g}")
+    for limit, load in (("step", "compute"), ("deadline", "deadline"), ("latest", "deadline")):
+        if limit in need:
+            job[f"{limit}_s"] = float(f"{float(taken[load]) * need[limit]:.4g}")
     return job
 
 
@@ -159,11 +153,9 @@ def random_job(rng: random.Random, bytes_each: int) -> dict[str, Any]:
     """
     devices = [name for name, card in facts.devices().items() if card.dense_flops and card.memory >= 40e9]
     kind = rng.choice(("any", "any", "memory", "deadline"))
+    low, high = {"any": (0.15, 8), "memory": (1.05, 8), "deadline": (0.3, 0.95)}[kind]
     while True:
-        need = {"step": log_uniform(rng, 0.15 if kind == "any" else 1.05, 8)}
-        need["deadline"] = log_uniform(
-            rng, {"any": 0.15, "memory": 1.05, "deadline": 0.3}[kind], 0.95 if kind == "deadline" else 8
-        )
+        need = {"step": log_uniform(rng, 0.15 if kind == "any" else 1.05, 8), "deadline": log_uniform(rng, low, high)}
         if kind == "deadline" or rng.random() < 0.5:
             need["latest"] = need["deadline"] * rng.uniform(1.1, 5)
         job = _job(
@@ -183,15 +175,22 @@ def random_job(rng: random.Random, bytes_each: int) -> dict[str, Any]:
 
 def exact_jobs(bytes_each: int) -> list[dict[str, Any]]:
     """Jobs whose state fits to the last byte, on one GPU, on eight, and one byte per parameter too large."""
-    slack = {"step": 4.0, "deadline": 4.0}
     card = float(facts.device("H100 SXM").memory)
-    fits = {"reserve": 0.0, "gpu_memory": card, "sharded": True}
     size = card / bytes_each
-    whole = [n for n in (1, 2, 8, 64) if (size * n).is_integer()]
     return [
-        *(_job(size * n, 1e11, n, "H100 SXM", slack, **fits) for n in whole),
-        *(_job(size * n, 1e11, n, "H100 SXM", slack, **{**fits, "sharded": False}) for n in whole),
-        *(_job(size * n + 1024, 1e11, n, "H100 SXM", slack, **fits) for n in whole),
+        _job(
+            size * n + excess,
+            1e11,
+            n,
+            "H100 SXM",
+            {"step": 4.0, "deadline": 4.0},
+            reserve=0.0,
+            gpu_memory=card,
+            sharded=sharded,
+        )
+        for sharded, excess in ((True, 0), (False, 0), (True, 1024))
+        for n in (1, 2, 8, 64)
+        if (size * n).is_integer()
     ]
 
 
@@ -208,8 +207,7 @@ def _likewise(params: Params, rng: random.Random) -> list[Job]:
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     bytes_each = params["bytes_per_param"]
     edges = exact_jobs(bytes_each)
-    jobs = [random_job(rng, bytes_each) for _ in range(200 - len(edges))]
-    mixed = [(job,) for job in (*jobs, *edges)]
+    mixed = [(random_job(rng, bytes_each),) for _ in range(200 - len(edges))] + [(job,) for job in edges]
     rng.shuffle(mixed)
     return [
         Case(name="five jobs", args=(0, [(job,) for job in shown_jobs(params)])),
@@ -222,90 +220,53 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 # --- verdicts ----------------------------------------------------------------------------------------
 
 
-def _word(value: Any) -> Any:
-    """A name as the judge compares it: text in any case; None is accepted for the wall that is not there."""
-    return "none" if value is None else value.strip().lower() if type(value) is str else value
-
-
-def _shape(job: Job, got: Any) -> tuple[str, str] | None:
-    """(mistake, message) if this is not (wall, fix, gpus)."""
-    if type(got) not in (tuple, list) or len(got) != 3:
-        return "wrong-shape", f"{job_words(job)}: return (wall, fix, gpus); got {describe(got)}."
-    if _word(got[0]) not in (*WALLS, "none"):
-        return "no-such-wall", f"The wall is one of {', '.join((*WALLS, 'none'))}; got {describe(got[0])}."
-    if _word(got[1]) not in [fix.lower() for fix in FIXES]:
-        return "no-such-fix", f"The fix is one of {', '.join(FIXES)}; got {describe(got[1])}."
-    if type(got[2]) not in (int, float) or got[2] != got[2]:
-        return "not-a-number", f"{job_words(job)}: the third value is a number of GPUs; got {describe(got[2])}."
-    return None
-
-
-def _same(got: Any, want: Answer, part: str) -> bool:
-    if part == "wall":
-        return _word(got[0]) == want[0]
-    return _word(got[1]) == want[1].lower() and got[2] == want[2]
-
-
-def _named(jobs: Sequence[Job], got: Sequence[Any], bytes_each: int, part: str) -> str:
-    """The slip that gives the same answers for all of these jobs, "" if none does."""
-    for name in SLIPS:
-        if all(_same(answer, slipped(job, bytes_each, name), part) for job, answer in zip(jobs, got, strict=True)):
-            return name
-    return ""
+def _read(answer: Sequence[Any]) -> tuple[str, str, float]:
+    """(wall, fix, GPUs) with the words in lower case; None counts as the wall that is not there."""
+    wall, fix, gpus = answer
+    return "none" if wall is None else wall.strip().lower(), fix.strip().lower(), gpus
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    got = table(outcome.value, case, "wall", case.kind)
-    jobs = [row[0] for row in case.args[1]]
-    bytes_each = params["bytes_per_param"]
-
-    def verdict(part: str, mistake: str = "", message: str = "", ok: bool = False) -> Verdict:
-        return Verdict(kind=case.kind, part=part, ok=ok, mistake=mistake, message=message, case=case.name)
-
-    if isinstance(got, Verdict):
-        return [verdict(part, got.mistake, got.message) for part in ("wall", "fix")]
-    for job, answer in zip(jobs, got, strict=True):
-        if odd := _shape(job, answer):
-            return [verdict(part, *odd) for part in ("wall", "fix")]
-    right = [solve(job, bytes_each) for job in jobs]
-    return [_part_verdict(verdict, part, jobs, got, right, bytes_each) for part in ("wall", "fix")]
+    jobs, bytes_each = [row[0] for row in case.args[1]], params["bytes_per_param"]
+    got, right = list(map(_read, outcome.value)), [_read(solve(job, bytes_each)) for job in jobs]
+    known = {each: [_read(each.on(job, bytes_each)) for job in jobs] for each in MISTAKES} if got != right else {}
+    places = {"wall": slice(0, 1), "fix": slice(1, 3)}
+    return [verdict(case.kind, part, case, _fault(place, jobs, got, right, known)) for part, place in places.items()]
 
 
-def _part_verdict(
-    verdict: Callable[..., Verdict],
-    part: str,
+def _fault(
+    place: slice,
     jobs: Sequence[Job],
-    got: Sequence[Any],
-    right: Sequence[Answer],
-    bytes_each: int,
-) -> Verdict:
-    wrong = [i for i, want in enumerate(right) if not _same(got[i], want, part)]
+    got: Sequence[tuple[Any, ...]],
+    right: Sequence[tuple[Any, ...]],
+    known: Mapping[Mistake, Sequence[tuple[Any, ...]]],
+) -> Fault | None:
+    """What is wrong with the wall, or with fix and GPUs; a mistake is named if it explains all jobs of the case."""
+    wrong = [at for at, want in enumerate(right) if got[at][place] != want[place]]
     if not wrong:
-        return verdict(part, ok=True)
-    job, answer = jobs[wrong[0]], got[wrong[0]]
-    said = describe(answer[0]) if part == "wall" else f"{describe(answer[1])}, {describe(answer[2])} GPUs"
-    lead = f"{len(wrong)} of {len(jobs)} jobs are off; one is {job_words(job)}: {said}. "
-    name = _named(jobs, got, bytes_each, part)
-    if name:
-        return verdict(part, name, lead + SLIPS[name][1][0].upper() + SLIPS[name][1][1:])
-    if len({repr(each) for each in got}) == 1:
-        return verdict(part, "one-answer-for-all", lead + "All jobs got the same answer.")
-    gpus_only = part == "fix" and all(_word(got[i][1]) == right[i][1].lower() for i in wrong)
-    if gpus_only and all(got[i][2] == right[i][2] + 1 for i in wrong):
-        return verdict(part, "one-too-many", lead + "One GPU fewer is enough; what fits exactly, fits.")
-    if gpus_only:
-        return verdict(part, "other-count", lead + "The fix is right, the number of GPUs after it is not.")
-    return verdict(part, "", lead + "Print the three loads of this job before and after each fix.")
+        return None
+    said = ", ".join(map(describe, got[wrong[0]][place]))
+    lead = f"{len(wrong)} of {len(jobs)} jobs are off; one is {job_words(jobs[wrong[0]])}: {said}. "
+    for mistake, answers in known.items():
+        if all(answer[place] == mistaken[place] for answer, mistaken in zip(got, answers, strict=True)):
+            return mistake.name, lead + mistake.message
+    if len(set(got)) == 1:
+        return "one-answer-for-all", lead + "All jobs got the same answer."
+    if place.start and all(got[at][1] == right[at][1] for at in wrong):
+        if all(got[at][2] == right[at][2] + 1 for at in wrong):
+            return "one-too-many", lead + "One GPU fewer is enough; what fits exactly, fits."
+        return "other-count", lead + "The fix is right, the number of GPUs after it is not."
+    return "", lead + "Print the three loads of this job before and after each fix."
 
 
 FIRST_WALL = Judging(
     shares={"values:wall": 0.2, "values:fix": 0.2, "generality:wall": 0.25, "generality:fix": 0.35},
     cases=_cases,
     verdicts=_verdicts,
-    why="All three loads are proportional to the number of parameters, so the heaviest load is the wall that a growing model "
-    "meets first. Once the state is sharded every load falls as 1/GPUs, so more GPUs always help in this model, but they "
-    "are the dearest way: sharding costs traffic, a later date costs patience, a GPU costs money every hour. A fix for the "
-    "first wall alone is no fix when a second one stands behind it.",
-    pytorch="`fully_shard` is the second fix (chapter 08); a bigger world size in `torchrun` is the fourth. What a step can "
-    "hide and what sharding costs in traffic is left out here and comes back in chapters 06 to 13.",
+    why="All three loads are proportional to the number of parameters, so a growing model meets the heaviest load first. Once "
+    "the state is sharded every load falls as 1/GPUs, so more GPUs always help in this model, but they cost the most: "
+    "sharding costs traffic, a later date costs patience, a GPU costs money every hour. A fix for the first wall alone is no "
+    "fix when a second wall remains.",
+    pytorch="`fully_shard` is the second fix (chapter 08); a bigger world size in `torchrun` is the fourth. This model omits "
+    "what a step can hide and what sharding costs in traffic; chapters 06 to 13 add both.",
 )

@@ -8,7 +8,7 @@ from course_lib import facts
 from course_lib.exercises import Card
 from course_lib.exercises.ch01.cards.core import CLOSE, DEVICES, dense_flops
 from course_lib.exercises.probes import rows
-from course_lib.exercises.returns import Maybe, Number, Rows, TupleOf
+from course_lib.exercises.returns import Anything, ListOf, Maybe, Number, Rows, TupleOf, Word
 
 _LAWS = {
     "doubling": (
@@ -221,6 +221,7 @@ them; `("{STAY}", [])` if there is none. Six projects on {{{{device}}}} are show
     params={"device": "H100 SXM", "mfu": 0.4, "params": 1e9},
     vary=_triage_variant,
     probe=rows,
+    returns=Rows(TupleOf({"response": Anything("a response"), "walls": ListOf(Word(tuple(RESPONSES)), what="wall")})),
 )
 
 _ASKED = {

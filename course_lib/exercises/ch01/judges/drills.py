@@ -1,188 +1,162 @@
-"""Answers to the one-line questions of chapter 01, with the slips that lead elsewhere."""
+"""Answers to chapter 01's drills."""
 
 import math
-from typing import Any
 
-from course_lib.judging import DrillKey, Mistake, Params
+from course_lib.judging import Mistake, Params, drill_key
+from course_lib.judging.mistakes import scaled
 from course_lib.units import BILLION, DAY, GB, HOUR, MILLION, GiB
 
-_STATE = 16  # bytes per parameter
+EXACT = 1e-9  # relative tolerance of whole numbers
 
 
-def _run_seconds(p: Params, gpus: Any = 1) -> float:
-    return 6 * p["params"] * p["tokens"] / (gpus * p["flops"] * p["mfu"])
+def _state(p: Params) -> float:
+    """Bytes of training state at 16 bytes per parameter."""
+    return p["params"] * 16
 
 
-DRILLS: dict[str, DrillKey] = {
-    "state-gb": DrillKey(
-        answer=lambda p: p["params"] * _STATE / GB,
+def _headroom_gb(p: Params) -> float:
+    return (p["memory"] - _state(p) / p["gpus"]) / GB
+
+
+def _run_flops(p: Params) -> float:
+    return 6 * p["params"] * p["tokens"]
+
+
+def _step_seconds(p: Params) -> float:
+    return _run_flops(p) / (p["flops"] * p["mfu"])
+
+
+def _run_days(p: Params) -> float:
+    return _step_seconds(p) / p["gpus"] / DAY
+
+
+def _cost(p: Params) -> float:
+    return p["gpus"] * p["days"] * 24 * p["usd_per_hour"] / MILLION
+
+
+def _mfu_percent(p: Params) -> float:
+    return 100 * 6 * p["params"] * p["tokens_s"] / (p["gpus"] * p["flops"])
+
+
+def _bought(p: Params) -> float:
+    """Billions of tokens."""
+    return p["usd"] / p["usd_per_hour"] * HOUR * p["flops"] * p["mfu"] / (6 * p["params"]) / BILLION
+
+
+def _attention_percent(p: Params) -> float:
+    return 200 * p["layers"] * p["hidden"] * p["seq"] / p["params"]
+
+
+_NO_MASTER = "12 bytes leave the fp32 master copy out."
+_FULL_SPEED = "That is at 100 % of the peak."
+_POINTS = "Percentage points of MFU are not a share of the money."
+
+DRILLS = {
+    "state-gb": drill_key(
+        lambda p: _state(p) / GB,
+        "{{params:count}} × 16 bytes = {{answer}} GB.",
+        Mistake("no-master", lambda p: p["params"] * 12 / GB, _NO_MASTER),
+        Mistake("weights-only", lambda p: p["params"] * 2 / GB, "Those are the 16-bit weights alone."),
+        Mistake("gibibytes", lambda p: _state(p) / GiB, "Those are GiB."),
         rel=0.005,
-        how="{{params:count}} × 16 bytes = {{answer}} GB.",
-        mistakes=(
-            Mistake("no-master", lambda p: p["params"] * 12 / GB, "12 bytes leave the fp32 master copy out."),
-            Mistake("weights-only", lambda p: p["params"] * 2 / GB, "Those are the 16-bit weights alone."),
-            Mistake("gibibytes", lambda p: p["params"] * _STATE / GiB, "Those are GiB."),
-        ),
     ),
-    "fewest-cards": DrillKey(
-        answer=lambda p: math.ceil(p["params"] * _STATE / p["memory"]),
-        rel=1e-9,
-        how="{{params:count}} × 16 bytes over {{memory:gb}}, rounded up: {{answer:int}}.",
-        mistakes=(
-            Mistake(
-                "rounded-down", lambda p: p["params"] * _STATE // p["memory"], "Rounded down, a part is left over."
-            ),
-            Mistake("not-whole", lambda p: p["params"] * _STATE / p["memory"], "GPUs come in whole numbers."),
-        ),
+    "fewest-cards": drill_key(
+        lambda p: math.ceil(_state(p) / p["memory"]),
+        "{{params:count}} × 16 bytes over {{memory:gb}}, rounded up: {{answer:int}}.",
+        Mistake("rounded-down", lambda p: _state(p) // p["memory"], "Rounded down, a part is left over."),
+        Mistake("not-whole", lambda p: _state(p) / p["memory"], "GPUs come in whole numbers."),
+        rel=EXACT,
     ),
-    "largest-model": DrillKey(
-        answer=lambda p: p["memory"] / _STATE / BILLION,
-        how="{{memory:gb}} over 16 bytes = {{answer}} billion parameters, and nothing left for activations.",
-        mistakes=(
-            Mistake(
-                "weights-only",
-                lambda p: p["memory"] / 2 / BILLION,
-                "So many weights fit, without anything to train them.",
-            ),
-            Mistake("no-master", lambda p: p["memory"] / 12 / BILLION, "12 bytes leave the fp32 master copy out."),
+    "largest-model": drill_key(
+        lambda p: p["memory"] / 16 / BILLION,
+        "{{memory:gb}} over 16 bytes = {{answer}} billion parameters, and nothing left for activations.",
+        Mistake(
+            "weights-only", lambda p: p["memory"] / 2 / BILLION, "The weights alone fit, without the rest of the state."
         ),
+        Mistake("no-master", lambda p: p["memory"] / 12 / BILLION, _NO_MASTER),
     ),
-    "gib": DrillKey(
-        answer=lambda p: p["gib"] * GiB / GB,
+    "gib": drill_key(
+        lambda p: p["gib"] * GiB / GB,
+        "{{gib:int}} × 2³⁰ bytes = {{answer}} × 10⁹ bytes.",
+        Mistake("same", lambda p: p["gib"], "A GiB is 7 % more than a GB."),
+        Mistake("other-way", lambda p: p["gib"] * GB / GiB, "That is the other direction."),
         rel=0.002,
-        how="{{gib:int}} × 2³⁰ bytes = {{answer}} × 10⁹ bytes.",
-        mistakes=(
-            Mistake("same", lambda p: p["gib"], "A GiB is 7 % more than a GB."),
-            Mistake("other-way", lambda p: p["gib"] * GB / GiB, "That is the other direction."),
+    ),
+    "train-flops": drill_key(
+        lambda p: _run_flops(p) / 1e21,
+        "6 × {{params:count}} × {{tokens:count}} = {{answer}} × 10²¹ FLOP.",
+        Mistake("forward-only", lambda p: _run_flops(p) / 3e21, "2 is the forward pass alone."),
+        Mistake("recompute", lambda p: _run_flops(p) * 8 / 6e21, "8 counts a second forward pass."),
+    ),
+    "step-time": drill_key(
+        _step_seconds,
+        "6 × parameters × tokens over {{flops:tflops}} × {{mfu:percent}} = {{answer}} s.",
+        Mistake("milliseconds", scaled(_step_seconds, 1e3), "Those are milliseconds."),
+        Mistake("full-speed", lambda p: _step_seconds(p) * p["mfu"], _FULL_SPEED),
+        Mistake("forward-only", scaled(_step_seconds, 1 / 3), "The backward pass is missing."),
+    ),
+    "run-days": drill_key(
+        _run_days,
+        "6 × parameters × tokens over {{gpus:int}} × {{flops:tflops}} × {{mfu:percent}}, in days: {{answer}}.",
+        Mistake("one-gpu", lambda p: _step_seconds(p) / DAY, "That is one GPU."),
+        Mistake("full-speed", lambda p: _run_days(p) * p["mfu"], _FULL_SPEED),
+        Mistake("hours", scaled(_run_days, DAY / HOUR), "Those are hours."),
+    ),
+    "run-cost": drill_key(
+        _cost,
+        "{{gpus:int}} × {{days:int}} × 24 h × {{usd_per_hour:usd}} = {{answer}} million USD.",
+        Mistake("one-hour-a-day", scaled(_cost, 1 / 24), "A day has 24 hours."),
+        Mistake("dollars", scaled(_cost, MILLION), "Those are dollars."),
+    ),
+    "mfu-percent": drill_key(
+        _mfu_percent,
+        "6 × {{params:count}} × {{tokens_s:int}} over {{gpus:int}} × {{flops:tflops}} = {{answer}} %.",
+        Mistake(
+            "one-gpu", lambda p: _mfu_percent(p) * p["gpus"], "Divide the tokens of all GPUs by the peak of all GPUs."
+        ),
+        Mistake("fraction", scaled(_mfu_percent, 0.01), "Give a percentage."),
+        Mistake("sparse", scaled(_mfu_percent, 0.5), "The peak given is dense already."),
+    ),
+    "waste": drill_key(
+        lambda p: p["usd"] * (1 - p["mfu"] / p["baseline"]) / MILLION,
+        "1 − {{mfu:percent}} over {{baseline:percent}} is the share lost: {{answer}} million USD.",
+        Mistake(
+            "against-the-peak", lambda p: p["usd"] * (1 - p["mfu"]) / MILLION, "That is against 100 % of the peak."
+        ),
+        Mistake("points-for-share", lambda p: p["usd"] * (p["baseline"] - p["mfu"]) / MILLION, _POINTS),
+        Mistake(
+            "more-for-lost",
+            lambda p: p["usd"] * (p["baseline"] / p["mfu"] - 1) / MILLION,
+            "That is the worth of the extra work.",
         ),
     ),
-    "train-flops": DrillKey(
-        answer=lambda p: 6 * p["params"] * p["tokens"] / 1e21,
-        how="6 × {{params:count}} × {{tokens:count}} = {{answer}} × 10²¹ FLOP.",
-        mistakes=(
-            Mistake("forward-only", lambda p: 2 * p["params"] * p["tokens"] / 1e21, "2 is the forward pass alone."),
-            Mistake("recompute", lambda p: 8 * p["params"] * p["tokens"] / 1e21, "8 counts a second forward pass."),
-        ),
+    "tokens-for-money": drill_key(
+        _bought,
+        "GPU-hours × 3,600 × {{flops:tflops}} × {{mfu:percent}} over 6 × parameters = {{answer}} billion tokens.",
+        Mistake("full-speed", lambda p: _bought(p) / p["mfu"], _FULL_SPEED),
+        Mistake("hours-as-seconds", scaled(_bought, 1 / HOUR), "An hour has 3,600 seconds."),
     ),
-    "step-time": DrillKey(
-        answer=_run_seconds,
-        how="6 × parameters × tokens over {{flops:tflops}} × {{mfu:percent}} = {{answer}} s.",
-        mistakes=(
-            Mistake("milliseconds", lambda p: 1e3 * _run_seconds(p), "Those are milliseconds."),
-            Mistake("full-speed", lambda p: _run_seconds(p) * p["mfu"], "That is at 100 % of the peak."),
-            Mistake("forward-only", lambda p: _run_seconds(p) / 3, "The backward pass is missing."),
-        ),
+    "headroom-gb": drill_key(
+        _headroom_gb,
+        "{{memory:gb}} − {{params:count}} × 16 bytes over {{gpus:int}} = {{answer}} GB.",
+        Mistake("the-share", lambda p: _state(p) / p["gpus"] / GB, "That is what is used."),
+        Mistake("all-gpus", lambda p: _headroom_gb(p) * p["gpus"], "That is all GPUs together."),
     ),
-    "run-days": DrillKey(
-        answer=lambda p: _run_seconds(p, p["gpus"]) / DAY,
-        how="6 × parameters × tokens over {{gpus:int}} × {{flops:tflops}} × {{mfu:percent}}, in days: {{answer}}.",
-        mistakes=(
-            Mistake("one-gpu", lambda p: _run_seconds(p) / DAY, "That is one GPU."),
-            Mistake(
-                "full-speed", lambda p: _run_seconds(p, p["gpus"]) * p["mfu"] / DAY, "That is at 100 % of the peak."
-            ),
-            Mistake("hours", lambda p: _run_seconds(p, p["gpus"]) / HOUR, "Those are hours."),
+    "attention-share": drill_key(
+        _attention_percent,
+        "12 × layers × width × context over 6 × parameters = {{answer}} %.",
+        Mistake(
+            "causal", scaled(_attention_percent, 0.5), "With a causal mask a token attends to half of it on average."
         ),
-    ),
-    "run-cost": DrillKey(
-        answer=lambda p: p["gpus"] * p["days"] * 24 * p["usd_per_hour"] / MILLION,
-        how="{{gpus:int}} × {{days:int}} × 24 h × {{usd_per_hour:usd}} = {{answer}} million USD.",
-        mistakes=(
-            Mistake(
-                "one-hour-a-day", lambda p: p["gpus"] * p["days"] * p["usd_per_hour"] / MILLION, "A day has 24 hours."
-            ),
-            Mistake("dollars", lambda p: p["gpus"] * p["days"] * 24 * p["usd_per_hour"], "Those are dollars."),
+        Mistake(
+            "forward-only", scaled(_attention_percent, 1 / 3), "4 × layers × width × context is the forward pass alone."
         ),
+        Mistake("fraction", scaled(_attention_percent, 0.01), "Give a percentage."),
     ),
-    "mfu-percent": DrillKey(
-        answer=lambda p: 100 * 6 * p["params"] * p["tokens_s"] / (p["gpus"] * p["flops"]),
-        how="6 × {{params:count}} × {{tokens_s:int}} over {{gpus:int}} × {{flops:tflops}} = {{answer}} %.",
-        mistakes=(
-            Mistake(
-                "one-gpu",
-                lambda p: 600 * p["params"] * p["tokens_s"] / p["flops"],
-                "Tokens of all GPUs belong over the peak of all GPUs.",
-            ),
-            Mistake(
-                "fraction", lambda p: 6 * p["params"] * p["tokens_s"] / (p["gpus"] * p["flops"]), "In per cent, please."
-            ),
-            Mistake(
-                "sparse",
-                lambda p: 300 * p["params"] * p["tokens_s"] / (p["gpus"] * p["flops"]),
-                "The peak given is dense already.",
-            ),
-        ),
-    ),
-    "waste": DrillKey(
-        answer=lambda p: p["usd"] * (1 - p["mfu"] / p["baseline"]) / MILLION,
-        how="1 − {{mfu:percent}} over {{baseline:percent}} is the share lost: {{answer}} million USD.",
-        mistakes=(
-            Mistake(
-                "against-the-peak", lambda p: p["usd"] * (1 - p["mfu"]) / MILLION, "That is against 100 % of the peak."
-            ),
-            Mistake(
-                "points-for-share",
-                lambda p: p["usd"] * (p["baseline"] - p["mfu"]) / MILLION,
-                "Percentage points of MFU are not a share of the money.",
-            ),
-            Mistake(
-                "more-for-lost",
-                lambda p: p["usd"] * (p["baseline"] / p["mfu"] - 1) / MILLION,
-                "That is the worth of the extra work.",
-            ),
-        ),
-    ),
-    "tokens-for-money": DrillKey(
-        answer=lambda p: p["usd"] / p["usd_per_hour"] * HOUR * p["flops"] * p["mfu"] / (6 * p["params"]) / BILLION,
-        how="GPU-hours × 3,600 × {{flops:tflops}} × {{mfu:percent}} over 6 × parameters = {{answer}} billion tokens.",
-        mistakes=(
-            Mistake(
-                "full-speed",
-                lambda p: p["usd"] / p["usd_per_hour"] * HOUR * p["flops"] / (6 * p["params"]) / BILLION,
-                "That is at 100 % of the peak.",
-            ),
-            Mistake(
-                "hours-as-seconds",
-                lambda p: p["usd"] / p["usd_per_hour"] * p["flops"] * p["mfu"] / (6 * p["params"]) / BILLION,
-                "An hour has 3,600 seconds.",
-            ),
-        ),
-    ),
-    "headroom-gb": DrillKey(
-        answer=lambda p: (p["memory"] - p["params"] * _STATE / p["gpus"]) / GB,
-        how="{{memory:gb}} − {{params:count}} × 16 bytes over {{gpus:int}} = {{answer}} GB.",
-        mistakes=(
-            Mistake("the-share", lambda p: p["params"] * _STATE / p["gpus"] / GB, "That is what is used."),
-            Mistake(
-                "all-gpus",
-                lambda p: (p["memory"] * p["gpus"] - p["params"] * _STATE) / GB,
-                "That is all GPUs together.",
-            ),
-        ),
-    ),
-    "attention-share": DrillKey(
-        answer=lambda p: 200 * p["layers"] * p["hidden"] * p["seq"] / p["params"],
-        how="12 × layers × width × context over 6 × parameters = {{answer}} %.",
-        mistakes=(
-            Mistake(
-                "causal",
-                lambda p: 100 * p["layers"] * p["hidden"] * p["seq"] / p["params"],
-                "That is the causal count, where a token attends to half of it on average.",
-            ),
-            Mistake(
-                "forward-only",
-                lambda p: 200 / 3 * p["layers"] * p["hidden"] * p["seq"] / p["params"],
-                "4 × layers × width × context is the forward pass; the backward pass costs twice that again.",
-            ),
-            Mistake(
-                "fraction", lambda p: 2 * p["layers"] * p["hidden"] * p["seq"] / p["params"], "In per cent, please."
-            ),
-        ),
-    ),
-    "overlap": DrillKey(
-        answer=lambda p: max(p["compute"], p["comm"], p["data"]),
+    "overlap": drill_key(
+        lambda p: max(p["compute"], p["comm"], p["data"]),
+        "With perfect overlap a step takes its longest part, {{answer}} s; without any it takes the sum.",
+        Mistake("sum", lambda p: p["compute"] + p["comm"] + p["data"], "That is without any overlap."),
         rel=1e-6,
-        how="With perfect overlap a step takes its longest part, {{answer}} s; without any it takes the sum.",
-        mistakes=(Mistake("sum", lambda p: p["compute"] + p["comm"] + p["data"], "That is without any overlap."),),
     ),
 }

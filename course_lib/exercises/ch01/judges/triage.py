@@ -1,21 +1,24 @@
 """Judge of the question whether to distribute at all."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_lib import facts
 from course_lib.exercises.ch01.cards.more import RESPONSES, STAY
-from course_lib.judging import Judging, Params, describe
+from course_lib.judging import Fault, Judging, Params, describe, first, lost, verdict
 from course_lib.judging.draws import log_uniform, plain, unseen
-from course_lib.judging.old_columns import table
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import DAY, number_text
 
-TRIAGE_WALLS = tuple(RESPONSES)
+Job = Mapping[str, Any]
+
+_LIMITS = ("gpu_memory", "gpu_bandwidth", "deadline_s", "replica_qps")
+_SCALED = ("params", "tokens", "qps", "mfu")
+_PURPOSE = {"memory": "training", "deadline": "training", "latency": "serving", "traffic": "serving"}
 
 
-def triage_walls(job: Mapping[str, Any]) -> list[str]:
+def triage_walls(job: Job) -> list[str]:
     """The walls that one GPU hits, in order."""
     weights = 2 * job["params"]
     trains, serves = job["tokens"] > 0, job["qps"] > 0
@@ -25,21 +28,12 @@ def triage_walls(job: Mapping[str, Any]) -> list[str]:
         "latency": serves and (weights > job["gpu_memory"] or job["user_tokens_s"] * weights > job["gpu_bandwidth"]),
         "traffic": serves and job["qps"] > job["replica_qps"],
     }
-    return [wall for wall in TRIAGE_WALLS if hit[wall]]
+    return [wall for wall in RESPONSES if hit[wall]]
 
 
-def _settled(job: Mapping[str, Any]) -> bool:
+def _settled(job: Job) -> bool:
     """Whether no rounding noise can change the walls: they stay if every limit moves by a millionth."""
-    moved = [
-        {
-            **job,
-            **{
-                name: job[name] * (1 + sign * 1e-6)
-                for name in ("gpu_memory", "gpu_bandwidth", "deadline_s", "replica_qps")
-            },
-        }
-        for sign in (1, -1)
-    ]
+    moved = ({**job, **{name: job[name] * factor for name in _LIMITS}} for factor in (1 + 1e-6, 1 - 1e-6))
     return all(triage_walls(each) == triage_walls(job) for each in moved)
 
 
@@ -63,11 +57,9 @@ def six_projects(params: Params) -> list[tuple[str, dict[str, Any]]]:
     """Six projects in words and numbers, built so that each meets the walls it is named for."""
     card, mfu, small = facts.device(params["device"]), params["mfu"], params["params"]
     month = float(card.dense_flops) * mfu * 30 * DAY / 6  # parameters × tokens of one GPU in 30 days
+    weekend = {"tokens": 0.02 * month / small, "deadline_s": 2 * DAY}
     return [
-        (
-            "tuning a small model over a weekend",
-            _project(small, card, mfu, tokens=0.02 * month / small, deadline_s=2 * DAY),
-        ),
+        ("tuning a small model over a weekend", _project(small, card, mfu, **weekend)),
         ("a state larger than the card", _project(13e9, card, mfu, tokens=0.5 * month / 13e9)),
         ("a small model on very many tokens", _project(small, card, mfu, tokens=20 * month / small)),
         ("a large model from scratch", _project(70e9, card, mfu, tokens=900 * month / 70e9)),
@@ -79,14 +71,12 @@ def six_projects(params: Params) -> list[tuple[str, dict[str, Any]]]:
 def _likewise(params: Params, rng: random.Random) -> list[tuple[dict[str, Any]]]:
     """The six projects with numbers a little smaller, which meet the same walls."""
     shown = [job for _, job in six_projects(params)]
+
+    def smaller(job: Job) -> dict[str, Any]:
+        return {**job, **{name: job[name] * round(rng.uniform(0.85, 0.99), 3) for name in _SCALED}}
+
     while True:
-        jobs = [
-            {
-                **job,
-                **{name: job[name] * round(rng.uniform(0.85, 0.99), 3) for name in ("params", "tokens", "qps", "mfu")},
-            }
-            for job in shown
-        ]
+        jobs = list(map(smaller, shown))
         if [triage_walls(job) for job in jobs] == [triage_walls(job) for job in shown] and all(map(_settled, jobs)):
             return [(job,) for job in jobs]
 
@@ -127,80 +117,58 @@ def _triage_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _project_words(job: Mapping[str, Any]) -> str:
-    use = (
-        [f"{number_text(job['tokens'])} tokens in {number_text(job['deadline_s'] / DAY)} days"] if job["tokens"] else []
-    )
-    use += [f"{job['qps']:g} requests/s"] if job["qps"] else []
-    return f"{number_text(job['params'])} parameters, {' and '.join(use) or 'neither trained nor served'}"
+def _project_words(job: Job) -> str:
+    uses = {
+        "tokens": f"{number_text(job['tokens'])} tokens in {number_text(job['deadline_s'] / DAY)} days",
+        "qps": f"{job['qps']:g} requests/s",
+    }
+    use = " and ".join(text for name, text in uses.items() if job[name])
+    return f"{number_text(job['params'])} parameters, {use or 'neither trained nor served'}"
 
 
-def _triage_fault(job: Mapping[str, Any], got: Any, lone: bool) -> tuple[str, str] | None:
-    """(mistake, message) of one answer, None if it is right; `lone`: no answer of this case names two walls."""
-    words = _project_words(job)
-    if type(got) not in (tuple, list) or len(got) != 2:
-        return "wrong-shape", f"{words}: return (response, walls); got {describe(got)}."
-    response, walls = got
-    if type(walls) not in (list, tuple):
-        return "wrong-shape", f"{words}: the walls are a list, empty if there is none; got {describe(walls)}."
-    if odd := [wall for wall in walls if type(wall) is not str or wall not in TRIAGE_WALLS]:
-        return "no-such-wall", f"The walls are {', '.join(TRIAGE_WALLS)}; got {describe(odd[0])}."
-    right = triage_walls(job)
+def _fault(job: Job, answer: Sequence[Any], one_wall_each: bool) -> Fault | None:
+    """What is wrong with one answer; `one_wall_each`: no answer of this case names two walls."""
+    response, walls = answer[0], [wall.strip().lower() for wall in answer[1]]
+    right, lead = triage_walls(job), f"{_project_words(job)}: "
+    wanted = RESPONSES[right[0]] if right else STAY
     if len(set(walls)) < len(walls):
-        return "named-twice", f"{words}: a wall is named twice; each is hit or not."
-    if list(walls) != right:
-        if sorted(walls) == sorted(right):
-            return "wrong-order", f"{words}: the right walls, not in the order of the questions."
-        if lone and right and list(walls) == right[:1]:
-            return "only-the-first", f"{words}: more walls than the first one are hit."
-        if not right:
-            return "needless", f"{words}: one GPU is enough, nothing here asks for a second."
-        missing, extra = [w for w in right if w not in walls], [w for w in walls if w not in right]
-        if extra:
-            asked = {"memory": "training", "deadline": "training", "latency": "serving", "traffic": "serving"}[extra[0]]
-            return (
-                f"not-{extra[0]}",
-                f"{words}: the {extra[0]} wall is not hit. Is there any {asked}, and what is the limit?",
-            )
-        return f"missed-{missing[0]}", f"{words}: a wall was missed. Ask all four questions of this project."
-    want = RESPONSES[right[0]] if right else STAY
-    if type(response) is not str or response.strip().lower() != want.lower():
-        return (
-            "wrong-response",
-            f"{words}: right walls; the response {describe(response)} does not answer the first of them.",
-        )
-    return None
+        return "named-twice", f"{lead}a wall is named twice; each is hit or not."
+    if walls == right:
+        if type(response) is str and response.strip().lower() == wanted.lower():
+            return None
+        return "wrong-response", f"{lead}right walls; {describe(response)} does not answer the first of them."
+    if sorted(walls) == sorted(right):
+        return "wrong-order", f"{lead}the right walls, not in the order of the questions."
+    if one_wall_each and right and walls == right[:1]:
+        return "only-the-first", f"{lead}more walls than the first one are hit."
+    if not right:
+        return "needless", f"{lead}one GPU is enough; nothing here asks for a second."
+    if extra := [wall for wall in walls if wall not in right]:
+        asked = f"Is there any {_PURPOSE[extra[0]]}, and what is the limit?"
+        return f"not-{extra[0]}", f"{lead}the {extra[0]} wall is not hit. {asked}"
+    missing = next(wall for wall in right if wall not in walls)
+    return f"missed-{missing}", f"{lead}a wall was missed. Ask all four questions of this project."
 
 
-def _triage_verdicts(_: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    parts = [case.part] if case.part else ["none", "train", "serve"]
-
-    def verdict(part: str, fault: tuple[str, str] | None) -> Verdict:
-        mistake, message = fault or ("", "")
-        return Verdict(kind=case.kind, part=part, ok=not fault, mistake=mistake, message=message, case=case.name)
-
-    got = table(outcome.value, case, parts[0], case.kind)
-    if isinstance(got, Verdict):
-        return [verdict(part, (got.mistake, got.message)) for part in parts]
-    if len({repr(each) for each in got}) == 1:
-        return [verdict(part, ("one-answer-for-all", "All projects got the same answer.")) for part in parts]
-    named = [each[-1] for each in got if type(each) in (tuple, list) and each]
-    lone = not any(len(walls) > 1 for walls in named if type(walls) in (tuple, list))
-    faults = [_triage_fault(row[0], answer, lone) for row, answer in zip(case.args[1], got, strict=True)]
-    if case.part:
-        return [verdict(case.part, next(filter(None, faults), None))]
-    groups = {"none": faults[:1], "train": faults[1:4], "serve": faults[4:]}
-    return [verdict(part, next(filter(None, group), None)) for part, group in groups.items()]
+def _verdicts(_: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    """One verdict on all answers of a case that has a part; on the six projects one on each group."""
+    if len(set(map(repr, outcome.value))) == 1:
+        return lost(case, TRIAGE_SIX.shares, ("one-answer-for-all", "All projects got the same answer."))
+    one_wall_each = all(len(walls) < 2 for _, walls in outcome.value)
+    faults = [_fault(row[0], answer, one_wall_each) for row, answer in zip(case.args[1], outcome.value, strict=True)]
+    six = {"none": faults[:1], "train": faults[1:4], "serve": faults[4:]}
+    groups = {case.part: faults} if case.part else six
+    return [verdict(case.kind, part, case, first(*group)) for part, group in groups.items()]
 
 
 TRIAGE_SIX = Judging(
     alike=lambda params: [triage_walls(job) for _, job in six_projects(params)],
     shares={"values:none": 0.15, "values:train": 0.2, "values:serve": 0.15, "generality:walls": 0.5},
     cases=_triage_cases,
-    verdicts=_triage_verdicts,
-    why="Four questions, asked of one GPU, each independent of the others: does the state fit, is it fast enough, does one "
-    "replica answer one user fast enough, and all users? Each yes-it-hurts has its own response, and they do not replace one "
-    "another: more replicas never make a state fit. Where all four are no, the right number of GPUs is one.",
+    verdicts=_verdicts,
+    why="Ask four independent questions of one GPU: does the state fit, is the training fast enough, does one replica answer "
+    "one user fast enough, and all users? Each wall has its own response, and no response replaces another: more replicas "
+    "never make a state fit. If no wall is hit, the right number of GPUs is one.",
     pytorch="In the order of the responses: `fully_shard`; `DistributedDataParallel`; tensor parallelism "
-    "(`parallelize_module`); and more processes behind a load balancer, which PyTorch has no part in.",
+    "(`parallelize_module`); and more processes behind a load balancer, outside PyTorch.",
 )

@@ -27,6 +27,7 @@ from course_lib.exercises.probes import NOT_ANSWERED
 from course_lib.grading.judge import grade
 from course_lib.grading.worker.runners import InProcess, guarded, switched_off
 from course_lib.judging import draws as ch01_draws
+from course_lib.judging import judging
 from course_lib.records import Outcome
 from course_lib.units import DAY, GB
 
@@ -128,7 +129,7 @@ def test_one_point_of_mfu_is_worth_two_hundred_thousand_dollars():
 
 def test_the_predicted_run_takes_half_a_year():
     assert ch01_core.weeks_truth(CARDS["predict-weeks"].params) == pytest.approx(25.7, rel=2e-3)
-    assert "25.7" in ch01_core._interval_reveal(CARDS["predict-weeks"].params)
+    assert "25.7" in ch01_core._weeks_reveal(CARDS["predict-weeks"].params)
 
 
 # --- oracles against other routes ------------------------------------------------------------------------
@@ -196,15 +197,15 @@ def test_the_brute_force_agrees_with_the_library_on_the_first_wall_of_500_jobs()
             assert gpus > job["gpus"] and max(fewer.loads.values()) > 1
 
 
-def test_every_fix_and_every_slip_comes_up_among_the_unseen_jobs():
+def test_every_fix_and_every_mistake_comes_up_among_the_unseen_jobs():
     draw = random.Random("frequencies")
     jobs = [ch01_walls.random_job(draw, 16) for _ in range(200)]
     right = [ch01_walls.solve(job, 16) for job in jobs]
     assert {fix for _, fix, _ in right} == {"nothing", "shard state", "longer deadline", "more GPUs"}
     assert {wall for wall, _, _ in right} == {"none", "memory", "compute", "deadline"}
-    for name in ch01_walls.SLIPS:
-        caught = sum(ch01_walls.slipped(job, 16, name) != want for job, want in zip(jobs, right, strict=True))
-        assert caught >= 5, name
+    for mistake in ch01_walls.MISTAKES:
+        caught = sum(mistake.on(job, 16) != want for job, want in zip(jobs, right, strict=True))
+        assert caught >= 5, mistake.name
 
 
 def test_triage_agrees_with_the_library_on_training_and_latency():
@@ -486,7 +487,7 @@ def cases(exercise):
 
 def judged(exercise, value):
     """Every case's verdicts on `value`, as the result itself and as the result of each row."""
-    card, contract = CARDS[exercise], ch01.JUDGINGS[exercise]
+    card, contract = CARDS[exercise], judging(exercise)
     for case in cases(exercise):
         shapes = [value]
         if case.args:
@@ -522,7 +523,7 @@ def test_bypassing_the_probe_with_too_few_rows_fails():
         for case in cases(exercise):
             if case.args and len(case.args[1]) > 1:
                 outcome = Outcome(state="answered", value=[1.0])
-                assert not any(v.ok for v in ch01.JUDGINGS[exercise].verdicts(CARDS[exercise].params, case, outcome))
+                assert not any(v.ok for v in judging(exercise).verdicts(CARDS[exercise].params, case, outcome))
 
 
 def test_the_example_by_heart_never_passes():

@@ -178,7 +178,7 @@ def first_wall(job):
     return known[len(seen) - 1] if len(seen) <= 5 else known[0]
 
 
-# %% wrong: words of its own => values no-such-fix
+# %% wrong: words of its own => values no-such-word
 def first_wall(job):
     return "memory", "buy more", 8
 

@@ -80,12 +80,12 @@ def money_lost(spent, usd_per_hour, mfu, baselines):
     return {name: (spent * max(0, 1 - mfu / b), 100 * max(0, b / mfu - 1)) for name, b in baselines.items()}
 
 
-# %% wrong: one number without its baseline => values no-dictionary
+# %% wrong: one number without its baseline => values wrong-shape
 def money_lost(spent, usd_per_hour, mfu, baselines):
     return spent * (1 - mfu / 0.5), 0.5 / mfu - 1
 
 
-# %% wrong: names of its own => values baseline-not-named
+# %% wrong: names of its own => values missing-part
 def money_lost(spent, usd_per_hour, mfu, baselines):
     return {f"{b:.0%}": (spent * max(0, 1 - mfu / b), max(0, b / mfu - 1)) for b in baselines.values()}
 
@@ -95,7 +95,7 @@ def money_lost(spent, usd_per_hour, mfu, baselines):
     return {name: (spent * (1 - mfu / b), b / mfu - 1) for name, b in baselines.items()}
 
 
-# %% wrong: the example by heart => values baseline-not-named
+# %% wrong: the example by heart => values missing-part
 def money_lost(spent, usd_per_hour, mfu, baselines):
     return {"whole peak": (6_500_000, 1.857143), "achievable": (3_000_000, 0.428571), "promised": (2_222_222, 0.285714)}
 

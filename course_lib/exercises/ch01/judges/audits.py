@@ -45,9 +45,7 @@ STEP_KEYS = {
     "llama3-17-days": wrong(
         _FULL_405B / 0.4,
         "missing factor",
-        Mistake(
-            "mfu-forgotten", _FULL_405B, "this is the time at 100 % of the peak. What else does the statement name?"
-        ),
+        Mistake("mfu-forgotten", _FULL_405B, "this is at 100 % of the peak. What else does the statement name?"),
         Mistake("mfu-multiplied", _FULL_405B * 0.4, "a lower utilization makes it longer."),
     ),
     "gpt3-5-years": wrong(

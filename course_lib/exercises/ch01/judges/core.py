@@ -65,9 +65,7 @@ def _state_column(convention: str) -> Column:
                 for name, message in _MISSING.items()
                 if size[name]
             ),
-            Mistake(
-                "one-moment", lambda p: state(p) - p * size["moments"] / 2, "one of Adam's two moments is missing."
-            ),
+            Mistake("one-moment", lambda p: state(p) - p * size["moments"] / 2, "one of Adam's moments is missing."),
         ),
     )
 
@@ -100,11 +98,7 @@ _HEADROOM = Column(
         Mistake("not-shared", lambda n, m, g: m - n, "this puts the whole state on one GPU."),
         Mistake("the-share", lambda n, m, g: n / g, "this is what is used, not what is left."),
         Mistake("sign", scaled(_headroom, -1), "the sign is wrong: free room is positive."),
-        Mistake(
-            "cut-at-zero",
-            lambda *row: max(0, _headroom(*row)),
-            "it does not fit; return the shortfall as a negative number.",
-        ),
+        Mistake("cut-at-zero", lambda *row: max(0, _headroom(*row)), "return the shortfall as a negative number."),
     ),
 )
 
@@ -173,7 +167,7 @@ _DAYS = Column(
         Mistake(
             "utilisation-upside-down",
             lambda p, d, f, u: days_alone(p, d, f, 1 / u),
-            "a lower utilization must make the run longer, not shorter.",
+            "a lower utilization must take longer.",
         ),
         Mistake("seconds", scaled(days_alone, DAY), "these are seconds."),
         Mistake("hours", scaled(days_alone, 24), "these are hours."),
@@ -190,14 +184,10 @@ _GPUS = Column(
     words=_run_words,
     rel=EXACT,
     mistakes=(
-        Mistake(
-            "rounded-down", lambda *row: days_alone(*row[:4]) // row[4], "that many are late, if only by a little."
-        ),
+        Mistake("rounded-down", lambda *row: days_alone(*row[:4]) // row[4], "so few are late, if only by a little."),
         Mistake("not-whole", lambda *row: days_alone(*row[:4]) / row[4], "GPUs come in whole numbers."),
         Mistake("one-too-many", shifted(_gpus_in, 1), "one GPU fewer also finishes in time."),
-        Mistake(
-            "full-speed", lambda p, d, f, u, t: _gpus_in(p, d, f, 1, t), "this many suffice only at 100 % of the peak."
-        ),
+        Mistake("full-speed", lambda p, d, f, u, t: _gpus_in(p, d, f, 1, t), "they suffice only at 100 % of the peak."),
         Mistake("none-at-all", lambda *row: 0, "even a quick run needs one GPU."),
     ),
 )

@@ -70,9 +70,7 @@ DRILLS = {
     "largest-model": drill_key(
         lambda p: p["memory"] / 16 / BILLION,
         "{{memory:gb}} over 16 bytes = {{answer}} billion parameters, and nothing left for activations.",
-        Mistake(
-            "weights-only", lambda p: p["memory"] / 2 / BILLION, "The weights alone fit, without the rest of the state."
-        ),
+        Mistake("weights-only", lambda p: p["memory"] / 2 / BILLION, "The weights alone would fit, not the state."),
         Mistake("no-master", lambda p: p["memory"] / 12 / BILLION, _NO_MASTER),
     ),
     "gib": drill_key(
@@ -111,18 +109,14 @@ DRILLS = {
     "mfu-percent": drill_key(
         _mfu_percent,
         "6 × {{params:count}} × {{tokens_s:int}} over {{gpus:int}} × {{flops:tflops}} = {{answer}} %.",
-        Mistake(
-            "one-gpu", lambda p: _mfu_percent(p) * p["gpus"], "Divide the tokens of all GPUs by the peak of all GPUs."
-        ),
+        Mistake("one-gpu", lambda p: _mfu_percent(p) * p["gpus"], "Tokens of all GPUs belong over the peak of all."),
         Mistake("fraction", scaled(_mfu_percent, 0.01), "Give a percentage."),
         Mistake("sparse", scaled(_mfu_percent, 0.5), "The peak given is dense already."),
     ),
     "waste": drill_key(
         lambda p: p["usd"] * (1 - p["mfu"] / p["baseline"]) / MILLION,
         "1 − {{mfu:percent}} over {{baseline:percent}} is the share lost: {{answer}} million USD.",
-        Mistake(
-            "against-the-peak", lambda p: p["usd"] * (1 - p["mfu"]) / MILLION, "That is against 100 % of the peak."
-        ),
+        Mistake("against-the-peak", lambda p: p["usd"] * (1 - p["mfu"]) / MILLION, "That is against the whole peak."),
         Mistake("points-for-share", lambda p: p["usd"] * (p["baseline"] - p["mfu"]) / MILLION, _POINTS),
         Mistake(
             "more-for-lost",
@@ -145,12 +139,8 @@ DRILLS = {
     "attention-share": drill_key(
         _attention_percent,
         "12 × layers × width × context over 6 × parameters = {{answer}} %.",
-        Mistake(
-            "causal", scaled(_attention_percent, 0.5), "With a causal mask a token attends to half of it on average."
-        ),
-        Mistake(
-            "forward-only", scaled(_attention_percent, 1 / 3), "4 × layers × width × context is the forward pass alone."
-        ),
+        Mistake("causal", scaled(_attention_percent, 0.5), "With a causal mask a token attends to half of it."),
+        Mistake("forward-only", scaled(_attention_percent, 1 / 3), "4 × layers × width × context is one forward."),
         Mistake("fraction", scaled(_attention_percent, 0.01), "Give a percentage."),
     ),
     "overlap": drill_key(

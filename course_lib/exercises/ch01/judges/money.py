@@ -51,9 +51,7 @@ def _money_columns(spent_in: str) -> tuple[Column, Column]:
                     on(lambda usd, m, b: usd * (b - m)),
                     "percentage points of MFU are not a share of the money.",
                 ),
-                Mistake(
-                    "more-for-lost", on(lambda usd, m, b: usd * (b / m - 1)), "this is the worth of the extra work."
-                ),
+                Mistake("more-for-lost", on(lambda usd, m, b: usd * (b / m - 1)), "this is what more work is worth."),
                 Mistake(
                     "price-once-too-often",
                     lambda *row: share(*row) * row[1],
@@ -70,15 +68,9 @@ def _money_columns(spent_in: str) -> tuple[Column, Column]:
             want=lambda s, p, m, name, b: money(spent_in, s, p, m, b)[1],
             mistakes=(
                 Mistake("below-zero", on(lambda usd, m, b: b / m - 1), _ABOVE),
-                Mistake(
-                    "lost-for-more", on(lambda usd, m, b: 1 - m / b), "this is the share of the money that was lost."
-                ),
-                Mistake(
-                    "points-for-share", on(lambda usd, m, b: b - m), "percentage points of MFU are not extra work."
-                ),
-                Mistake(
-                    "percent", on(lambda usd, m, b: 100 * (b / m - 1)), "this is a percentage; give a fraction of one."
-                ),
+                Mistake("lost-for-more", on(lambda usd, m, b: 1 - m / b), "this is the share of the money lost."),
+                Mistake("points-for-share", on(lambda usd, m, b: b - m), "points of MFU are not a share of work."),
+                Mistake("percent", on(lambda usd, m, b: 100 * (b / m - 1)), "this is a percentage; give a fraction."),
                 Mistake("ratio", on(lambda usd, m, b: b / m), "this is all the work; how much *more* is it?"),
             ),
         ),
@@ -182,11 +174,7 @@ def _point_column(asked: str) -> Column:
             Mistake("the-cost", run_cost, "this is the whole cost of the run."),
             Mistake("seconds-as-hours", scaled(want, HOUR), "the price is per hour, the time in seconds."),
             Mistake("days-as-hours", scaled(want, 1 / 24), "the price is per hour, the time in days."),
-            Mistake(
-                "percent-of-cost",
-                lambda *row: want(*row) / run_cost(*row),
-                "this is a share of the cost; give dollars.",
-            ),
+            Mistake("percent-of-cost", lambda *row: want(*row) / run_cost(*row), "this is a share; give dollars."),
         ),
     )
 

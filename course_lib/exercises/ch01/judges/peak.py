@@ -55,11 +55,7 @@ def _peak_columns(gpus: int) -> tuple[Column, Column]:
             "this is half of the dense BF16 rate: a dense row halved, or another precision's row.",
         ),
         Mistake("whole-server", lambda p, d, s: dense_peak(s, 1), "this is the peak of the whole server."),
-        Mistake(
-            "sparse-server",
-            lambda p, d, s: _printed(s, "BF16", True, 1),
-            "this is the sparse peak of the whole server.",
-        ),
+        Mistake("sparse-server", lambda p, d, s: _printed(s, "BF16", True, 1), "this is the server's sparse peak."),
         Mistake(
             "divided-needlessly",
             lambda p, d, s: dense_peak(s, 8) if gpus == 1 else None,

@@ -85,11 +85,7 @@ def _plan_columns(law: str) -> tuple[Column, Column]:
                     slowed(lambda k, n: k ** -math.log2(n)),
                     "the GPUs got faster; they lose speed with every doubling.",
                 ),
-                Mistake(
-                    "natural-logarithm",
-                    slowed(lambda k, n: k ** math.log(n)),
-                    "count doublings by a logarithm to base 2.",
-                ),
+                Mistake("natural-logarithm", slowed(lambda k, n: k ** math.log(n)), "count doublings in base 2."),
                 Mistake("days", scaled(weeks_on, 7), "these are days."),
                 Mistake("one-gpu", _alone, "this is the time on one GPU."),
             ),

@@ -73,9 +73,7 @@ MISTAKES = (
     Mistake("no-reserve", partial(solve, reserve=False), "The memory still contains the reserve."),
     Mistake("always-sharded", partial(solve, sharded=True), "The state counts as sharded, but each GPU holds a copy."),
     Mistake("full-speed", partial(solve, mfu=False), "That is at 100 % of the peak; the job reaches `mfu` of it."),
-    Mistake(
-        "only-the-first-wall", partial(solve, only_first=True), "This fix removes the first wall; another remains."
-    ),
+    Mistake("only-the-first-wall", partial(solve, only_first=True), "This removes the first wall; another remains."),
     Mistake("gpus-added", partial(solve, added=True), "Return all GPUs in use after the fix, not only the added ones."),
     Mistake("money-first", partial(solve, order=_MONEY_FIRST), "A later deadline is cheaper than more GPUs."),
     Mistake("never-shards", partial(solve, order=_NO_SHARDING), "Sharding alone is cheaper and was not tried."),

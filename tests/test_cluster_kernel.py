@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from course_lib.cluster.hosts import keep, move
+from course_lib.cluster.in_process import keep, move
 from course_lib.cluster.kernel import Adversary, Fault, Finished, Kernel, Request, Stuck
 from course_lib.cluster.topology import Level, Topology
 

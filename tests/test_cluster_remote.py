@@ -25,11 +25,12 @@ from cluster_programs import (
     under_modes_of_its_own,
 )
 
-from course_lib.cluster import P2POp, Refused, Topology, adversaries, attempt, remote
+from course_lib.cluster import P2POp, Refused, Topology, adversaries, attempt, remote_judge
 from course_lib.cluster.codec import encode
-from course_lib.cluster.hosts import on_core
 from course_lib.cluster.interleave import same
-from course_lib.cluster.remote import Caps, judge_ranks, serve_ranks
+from course_lib.cluster.process_tuning import on_core
+from course_lib.cluster.remote_judge import Caps, judge_ranks
+from course_lib.cluster.remote_worker import serve_ranks
 from course_lib.cluster.wire import limit, tell
 
 
@@ -128,8 +129,10 @@ def rounds(comm, x, by_batch):
 @pytest.mark.parametrize("adversary", adversaries()[:4], ids=str)
 def test_a_round_of_a_ring_is_one_exchange(monkeypatch, by_batch, adversary):
     asked = []
-    ask = remote._Judge._ask
-    monkeypatch.setattr(remote._Judge, "_ask", lambda judge, rank, reply: asked.append(rank) or ask(judge, rank, reply))
+    ask = remote_judge._Judge._ask
+    monkeypatch.setattr(
+        remote_judge._Judge, "_ask", lambda judge, rank, reply: asked.append(rank) or ask(judge, rank, reply)
+    )
     run = across(serving(lambda comm, x: rounds(comm, x, by_batch)), 4, True, per_rank=inputs(4), adversary=adversary)
     assert (
         run.error is None

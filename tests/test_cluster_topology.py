@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib.cluster import Deadlock, Level, Topology, Wait
-from course_lib.cluster.times import merged, overlap, total
+from course_lib.cluster.intervals import merged, overlap, total
 from course_lib.cluster.topology import Ports
 
 PODS = Topology(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.cluster import trusted
+from course_lib.cluster import trusted_pickle
 from course_lib.cluster.codec import BadFrame
 from course_lib.cluster.wire import Wire
 from course_lib.exercises import Card
@@ -488,7 +488,7 @@ def test_a_judge_reads_nothing_in_the_form_in_which_it_speaks(tmp_path):
     mine, theirs = socket.socketpair()
     WorkerChannel(theirs).send(b"0" * 16, {"state": "answered"})
     assert Channel(mine).receive(1.0)[1] == {"state": "answered"}
-    for data in (pickle.dumps(Trap()), trusted.pack({"state": "answered"})):
+    for data in (pickle.dumps(Trap()), trusted_pickle.pack({"state": "answered"})):
         theirs.sendall(struct.pack(">4s16sQ", b"TaS1", b"0" * 16, len(data)) + data)
         with pytest.raises(Garbled):
             Channel(mine).receive(1.0)

@@ -14,13 +14,15 @@ from course_lib.lazy import on_first_use
 __getattr__, __dir__, __all__ = on_first_use(
     __name__,
     {
-        "comm": ("AVG", "MAX", "MIN", "PRODUCT", "SUM", "Comm", "P2POp", "Work"),
+        "comm": ("AVG", "MAX", "MIN", "PRODUCT", "SUM", "Comm"),
         "errors": ("ClusterError", "Deadlock", "Mismatch", "RankError", "Refused", "Unfinished", "Wait"),
         "interleave": ("Case", "adversaries", "interleavings"),
         "kernel": ("Adversary",),
         "launcher": ("launch",),
         "meter": ("Meter",),
-        "simulation": ("Run", "attempt", "simulate"),
+        "run": ("Run",),
+        "simulation": ("attempt", "simulate"),
         "topology": ("Level", "Topology"),
+        "work": ("P2POp", "Work"),
     },
 )

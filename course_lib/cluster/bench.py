@@ -15,8 +15,10 @@ import torch
 from course_lib.cluster.comm import Comm
 from course_lib.cluster.interleave import interleavings
 from course_lib.cluster.launcher import launch
-from course_lib.cluster.remote import Caps, judge_ranks, serve_ranks
-from course_lib.cluster.simulation import Run, attempt
+from course_lib.cluster.remote_judge import Caps, judge_ranks
+from course_lib.cluster.remote_worker import serve_ranks
+from course_lib.cluster.run import Run
+from course_lib.cluster.simulation import attempt
 
 MESSAGES = 16_000  # of one measurement, at least
 LARGE = 64_000_000  # bytes that each rank reduces

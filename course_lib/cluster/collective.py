@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from course_lib.cluster.errors import Mismatch
-from course_lib.cluster.lines import line_text
+from course_lib.cluster.source_lines import line_text
 
 Meta = tuple[str, tuple[int, ...]]  # dtype and shape
 Round = list[tuple[int, int, int]]  # (src, dst, bytes), all at once
@@ -84,27 +84,32 @@ class Collective:
         self.first, self.group, self.turn = first, group, turn
         self.name = first.name
         self.calls: dict[int, Call] = {}
-        self.sides: dict[int, Any] = {}
+        self.operations: dict[int, Any] = {}
         self.started = self.ready = False
         self.base = self.steps = 0
         self._outputs: dict[int, list[torch.Tensor]] = {}
 
-    def join(self, call: Call, side: Any) -> None:
+    @property
+    def is_complete(self) -> bool:
+        """Whether every rank of the group has joined."""
+        return len(self.operations) == len(self.group)
+
+    def join(self, call: Call, op: Any) -> None:
         """Another rank calls; `Mismatch` if it says something else than the first."""
-        self.calls[side.rank], self.sides[side.rank] = call, side
+        self.calls[op.rank], self.operations[op.rank] = call, op
         other_rank = next(iter(self.calls))
         for (what, mine), (_, other) in zip(call.agrees_on(), self.first.agrees_on(), strict=False):
             if mine != other:
-                raise self._mismatch(what, other_rank, side.rank)
+                raise self._mismatch(what, other_rank, op.rank)
         if call.splits != ((), ()):
-            self._check_splits(side.rank)
+            self._check_splits(op.rank)
 
     def _mismatch(self, what: str, one: int, two: int) -> Mismatch:
         lines = [
-            f"rank {r} calls {self.calls[r].text()} (call {self.sides[r].call}, {line_text(self.sides[r].line)})"
+            f"rank {r} calls {self.calls[r].text()} (call {self.operations[r].call}, {line_text(self.operations[r].line)})"
             for r in (one, two)
         ]
-        where = "" if len(self.group) == 0 else f" of group {list(self.group)}" if self.sides[one].group else ""
+        where = "" if len(self.group) == 0 else f" of group {list(self.group)}" if self.operations[one].group else ""
         return Mismatch(
             f"{what} differs in collective number {self.turn}{where}: {', '.join(lines)}. "
             "All ranks of a group call the same collectives, in the same order, on the same kind of tensor."
@@ -119,7 +124,7 @@ class Collective:
                 if gives != takes:
                     raise Mismatch(
                         f"split sizes differ in all_to_all_single: rank {src} sends {gives} rows to rank {dst}, which expects {takes} "
-                        f"(call {self.sides[dst].call}, {line_text(self.sides[dst].line)}). Exchange the counts first."
+                        f"(call {self.operations[dst].call}, {line_text(self.operations[dst].line)}). Exchange the counts first."
                     )
             mine, theirs = self.calls[rank].gives[0][1][1:], call.gives[0][1][1:]
             if mine != theirs:

@@ -1,95 +1,52 @@
 """`Comm`: torch.distributed's names and semantics, for a rank of the metered cluster.
 
-Operations work in place on the tensors they are given. Blocking ones return None (`recv` the rank it received from,
-as in torch), the others a `Work`. Tensors of any layout in memory go; numpy arrays are taken as the tensors that share
-their memory. A communicator of a group speaks the group's ranks. It holds no way to the kernel: who speaks is known
-from the thread, and what a rank may do is checked by the kernel again.
+Operations work in place on the tensors they are given. Blocking operations return None (`recv` returns the source, as in
+torch), the others a `Work`. Tensors of any memory layout may travel; a numpy array stands for the tensor that shares its
+memory. A communicator of a group uses the group's rank numbers. It holds no reference to the kernel: the thread tells
+which rank is speaking, and the kernel checks again what that rank may do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 
 from course_lib.accounting import unseen
+from course_lib.cluster.arguments import (
+    DTYPES,
+    check_ratio,
+    checked_list,
+    checked_splits,
+    checked_tensor,
+    is_simple,
+    meta,
+    reduction,
+    size_text,
+)
 from course_lib.cluster.collective import Call
-from course_lib.cluster.door import DTYPES, door, is_simple, meta, reduction, size_text
-from course_lib.cluster.lines import caller_line, line_text
-from course_lib.cluster.port import Port, identical, poison, port
+from course_lib.cluster.endpoint import endpoint, poison
 from course_lib.cluster.protocol import ANY, Request
+from course_lib.cluster.source_lines import caller_line
+from course_lib.cluster.work import P2POp, Work
 
 SUM, AVG, PRODUCT, MAX, MIN = "SUM", "AVG", "PRODUCT", "MAX", "MIN"
-
-
-class Work:
-    """An operation under way. Its tensors are not yours again before `wait()`."""
-
-    __slots__ = ("_done", "_guard", "_handle", "_line")
-
-    def __init__(self, handle: int, line: Any, guard: tuple[torch.Tensor, torch.Tensor] | None = None) -> None:
-        self._handle, self._line, self._guard, self._done = handle, line, guard, False
-
-    def wait(self) -> bool:
-        """Return True when the operation is over and its tensors may be used."""
-        if not self._done:
-            way = port()
-            way.unwatch()
-            self._check(way)
-            way.call(Request(way.rank, "wait", handle=self._handle, line=caller_line()))
-            self._finish(way)
-        return True
-
-    def is_completed(self) -> bool:
-        """Whether the operation is over; a look takes a moment of virtual time."""
-        if not self._done:
-            way = port()
-            way.unwatch()
-            if way.call(Request(way.rank, "test", handle=self._handle, line=caller_line())):
-                self._check(way)
-                self._finish(way)
-        return self._done
-
-    def _finish(self, way: Port) -> None:
-        self._done, self._guard = True, None
-        way.over(self._handle)
-
-    def _check(self, way: Port) -> None:
-        if self._guard is None:
-            return
-        with unseen():
-            intact = identical(*self._guard)
-        if not intact:
-            self._guard = None
-            raise RuntimeError(
-                f"rank {way.rank} changed a tensor between its isend and wait(): posted at {line_text(self._line)}. "
-                "What is in flight may be read until wait() returns; wait first, or send a copy."
-            )
-
-
-class P2POp(NamedTuple):
-    """One half of a message for `batch_isend_irecv`: `P2POp(comm.isend, tensor, peer)`."""
-
-    op: Callable[..., Work]
-    tensor: Any
-    peer: int
-    tag: int = 0
 
 
 class Comm:
     """One rank's communicator: `comm.rank`, `comm.size`, and the operations of torch.distributed."""
 
-    __slots__ = ("_group", "_ranks", "_whole")
+    __slots__ = ("_group", "_ranks")
 
-    def __init__(self, ranks: Sequence[int], group: int = 0, whole: int = 0) -> None:
-        self._ranks, self._group, self._whole = tuple(ranks), group, whole
+    def __init__(self, ranks: Sequence[int], group: int = 0) -> None:
+        self._ranks, self._group = tuple(ranks), group
 
     @property
     def rank(self) -> int:
         """This rank's number in the group; -1 outside it."""
-        me = port().rank
+        me = endpoint().rank
         return me if not self._group else self._ranks.index(me) if me in self._ranks else -1
 
     @property
@@ -104,19 +61,19 @@ class Comm:
 
     def send(self, tensor: Any, dst: int, tag: int = 0) -> None:
         """Send to rank `dst`; returns when the receiver has it (or, with buffering, when a buffer has)."""
-        way = port()
+        end = endpoint()
         request, data = self._half("send", tensor, dst, tag)
-        handle = way.post(request, data)
-        way.call(request)
-        way.over(handle)
+        handle = end.post(data)
+        end.call(request)
+        end.over(handle)
 
     def recv(self, tensor: Any, src: int | None = None, tag: int = 0) -> int:
         """Receive into `tensor` from rank `src`, or from any; the rank it came from."""
-        way = port()
+        end = endpoint()
         request, data = self._half("recv", tensor, src, tag)
-        handle = way.post(request, None, (data,))
-        source = way.call(request)
-        way.over(handle)
+        handle = end.post(None, (data,))
+        source = end.call(request)
+        end.over(handle)
         return source if not self._group else self._ranks.index(source)
 
     def isend(self, tensor: Any, dst: int, tag: int = 0) -> Work:
@@ -144,13 +101,13 @@ class Comm:
         return self._start(halves, batch=True)
 
     def _start(self, halves: list[tuple[Request, torch.Tensor]], batch: bool = False) -> list[Work]:
-        way = port()
+        end = endpoint()
         works = []
         for request, data in halves:
             sends = request.op == "isend"
-            handle = way.post(request, data if sends else None, () if sends else (data,))
+            handle = end.post(data if sends else None, () if sends else (data,))
             guard = None
-            if way.late:
+            if end.late:
                 with unseen():
                     if sends:
                         guard = (data, data.clone())
@@ -158,27 +115,27 @@ class Comm:
                         poison(data)
             works.append(Work(handle, request.line, guard))
         first = halves[0][0]
-        way.call(Request(way.rank, "batch", line=first.line, more=[half[0] for half in halves]) if batch else first)
+        end.call(Request(end.rank, "batch", line=first.line, more=[half[0] for half in halves]) if batch else first)
         return works
 
     def _half(self, op: str, tensor: Any, peer: int | None, tag: int) -> tuple[Request, torch.Tensor]:
-        way = port()
-        way.unwatch()
+        end = endpoint()
+        end.unwatch()
         sends = op == "isend" or op == "send"
-        data = tensor if is_simple(tensor) else door(tensor, op, writes=not sends)
-        if not self._group and type(peer) is int and 0 <= peer < len(self._ranks) and peer != way.rank:
+        data = tensor if is_simple(tensor) else checked_tensor(tensor, op, writes=not sends)
+        if not self._group and type(peer) is int and 0 <= peer < len(self._ranks) and peer != end.rank:
             world = peer
         else:
             world = self._peer(op, peer)
         if type(tag) is not int or tag < 0:
             raise ValueError(f"{op}: tag is {tag!r}; it must be an integer of 0 or more.")
         request = Request(
-            way.rank,
+            end.rank,
             op,
             world,
             tag,
             data if sends else None,
-            None if sends or way.away else data,
+            None if sends or end.is_remote else data,
             DTYPES[data.dtype],
             tuple(data.shape),
             data.nbytes,
@@ -190,7 +147,7 @@ class Comm:
     def _peer(self, op: str, peer: int | None) -> int:
         if self.rank < 0:
             raise ValueError(
-                f"{op}: rank {port().rank} is not in the group {list(self._ranks)}; call it only on the group's ranks."
+                f"{op}: rank {endpoint().rank} is not in the group {list(self._ranks)}; call it only on the group's ranks."
             )
         if peer is None and op in ("recv", "irecv"):
             return ANY
@@ -213,22 +170,22 @@ class Comm:
     def broadcast(self, tensor: Any, src: int, async_op: bool = False) -> Work | None:
         """Fill `tensor` on every rank with that of rank `src`."""
         root = self._root("broadcast", "src", src)
-        data = door(tensor, "broadcast", writes=port().rank != root)
-        mine = port().rank == root
+        data = checked_tensor(tensor, "broadcast", writes=endpoint().rank != root)
+        mine = endpoint().rank == root
         call = Call("broadcast", root=root, async_op=async_op)
         return self._collect(call, (data,), () if mine else (data,))
 
     def reduce(self, tensor: Any, dst: int, op: Any = SUM, async_op: bool = False) -> Work | None:
         """Combine the tensors of all ranks into that of rank `dst`; the others keep theirs."""
         root = self._root("reduce", "dst", dst)
-        mine = port().rank == root
-        data = door(tensor, "reduce", writes=mine)
+        mine = endpoint().rank == root
+        data = checked_tensor(tensor, "reduce", writes=mine)
         call = Call("reduce", reduction("reduce", op, data.dtype), root, async_op=async_op)
         return self._collect(call, (data,), (data,) if mine else ())
 
     def all_reduce(self, tensor: Any, op: Any = SUM, async_op: bool = False) -> Work | None:
         """Combine the tensors of all ranks, on every rank, in place."""
-        data = door(tensor, "all_reduce", writes=True)
+        data = checked_tensor(tensor, "all_reduce", writes=True)
         call = Call("all_reduce", reduction("all_reduce", op, data.dtype), async_op=async_op)
         return self._collect(call, (data,), (data,))
 
@@ -237,7 +194,7 @@ class Comm:
     ) -> Work | None:
         """Collect every rank's tensor in `gather_list` of rank `dst`."""
         root = self._root("gather", "dst", dst)
-        data = door(tensor, "gather", writes=False)
+        data = checked_tensor(tensor, "gather", writes=False)
         into = self._list("gather", "gather_list", gather_list, root, data)
         return self._collect(Call("gather", root=root, async_op=async_op), (data,), into)
 
@@ -246,29 +203,32 @@ class Comm:
     ) -> Work | None:
         """Give each rank its tensor of `scatter_list` of rank `src`."""
         root = self._root("scatter", "src", src)
-        data = door(tensor, "scatter", writes=True)
+        data = checked_tensor(tensor, "scatter", writes=True)
         parts = self._list("scatter", "scatter_list", scatter_list, root, data)
         return self._collect(Call("scatter", root=root, async_op=async_op), parts, (data,))
 
     def all_gather(self, tensor_list: Sequence[Any], tensor: Any, async_op: bool = False) -> Work | None:
         """Collect every rank's tensor in `tensor_list` of every rank. All have one shape, as gloo demands."""
-        data = door(tensor, "all_gather", writes=False)
-        into = self._list("all_gather", "tensor_list", tensor_list, port().rank, data)
+        data = checked_tensor(tensor, "all_gather", writes=False)
+        into = self._list("all_gather", "tensor_list", tensor_list, endpoint().rank, data)
         return self._collect(Call("all_gather", async_op=async_op), (data,), into)
 
     def all_gather_into_tensor(self, output_tensor: Any, input_tensor: Any, async_op: bool = False) -> Work | None:
         """Fill `output_tensor` with every rank's input, in the order of ranks."""
         into, data = (
-            door(output_tensor, "all_gather_into_tensor", True),
-            door(input_tensor, "all_gather_into_tensor", False),
+            checked_tensor(output_tensor, "all_gather_into_tensor", True),
+            checked_tensor(input_tensor, "all_gather_into_tensor", False),
         )
-        self._ratio("all_gather_into_tensor", "output", into, "input", data)
+        check_ratio("all_gather_into_tensor", "output", into, "input", data, self.size)
         return self._collect(Call("all_gather_into_tensor", async_op=async_op), (data,), (into,))
 
     def reduce_scatter_tensor(self, output: Any, input: Any, op: Any = SUM, async_op: bool = False) -> Work | None:  # noqa: A002
         """Combine the inputs of all ranks; rank r keeps part r of the result."""
-        into, data = (door(output, "reduce_scatter_tensor", True), door(input, "reduce_scatter_tensor", False))
-        self._ratio("reduce_scatter_tensor", "input", data, "output", into)
+        into, data = (
+            checked_tensor(output, "reduce_scatter_tensor", True),
+            checked_tensor(input, "reduce_scatter_tensor", False),
+        )
+        check_ratio("reduce_scatter_tensor", "input", data, "output", into, self.size)
         call = Call("reduce_scatter_tensor", reduction("reduce_scatter_tensor", op, data.dtype), async_op=async_op)
         return self._collect(call, (data,), (into,))
 
@@ -281,8 +241,14 @@ class Comm:
         async_op: bool = False,
     ) -> Work | None:
         """Send part j of `input` to rank j, and receive part i of `output` from rank i; parts are rows, even without sizes."""
-        into, data = door(output, "all_to_all_single", True), door(input, "all_to_all_single", False)
-        splits = (self._splits("output", into, output_split_sizes), self._splits("input", data, input_split_sizes))
+        into, data = (
+            checked_tensor(output, "all_to_all_single", True),
+            checked_tensor(input, "all_to_all_single", False),
+        )
+        splits = (
+            checked_splits("output", into, output_split_sizes, self.size),
+            checked_splits("input", data, input_split_sizes, self.size),
+        )
         if into.dtype != data.dtype or into.shape[1:] != data.shape[1:]:
             raise ValueError(
                 f"all_to_all_single: output is {size_text(into)} and input {size_text(data)}; the dtype and the shape of a row must agree."
@@ -315,75 +281,42 @@ class Comm:
 
     def _list(self, op: str, name: str, tensors: Any, root: int, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """The tensors of a list that only the root gives."""
-        if port().rank != root:
-            if tensors:
-                raise ValueError(f"{op}: only the root gives {name}; leave it out on the other ranks.")
-            return ()
-        if tensors is None or len(tensors) != self.size:
-            raise ValueError(
-                f"{op}: {name} must hold {self.size} tensors, one for each rank, and holds {len(tensors or ())}."
-            )
-        found = tuple(door(item, op, writes=op != "scatter") for item in tensors)
-        for index, item in enumerate(found):
-            if item.shape != like.shape or item.dtype != like.dtype:
-                raise ValueError(
-                    f"{op}: {name}[{index}] is {size_text(item)} and the tensor {size_text(like)}; all must be alike. "
-                    "For uneven parts use all_to_all_single, or pad."
-                )
-        return found
-
-    def _ratio(self, op: str, large_name: str, large: torch.Tensor, small_name: str, small: torch.Tensor) -> None:
-        if large.dtype != small.dtype or large.numel() != small.numel() * self.size:
-            raise ValueError(
-                f"{op}: {large_name} is {size_text(large)} and {small_name} {size_text(small)}; of {self.size} ranks, {large_name} "
-                f"must have the same dtype and {self.size} times the elements of {small_name}. Pad where it does not divide."
-            )
-
-    def _splits(self, name: str, data: torch.Tensor, sizes: Sequence[int] | None) -> tuple[int, ...]:
-        rows = data.shape[0] if data.dim() else 0
-        if sizes is None or len(sizes) == 0:
-            if not data.dim() or rows % self.size:
-                raise ValueError(
-                    f"all_to_all_single: {name} has {rows} rows, which {self.size} ranks do not divide; give {name}_split_sizes."
-                )
-            return (rows // self.size,) * self.size
-        counts = tuple(int(n) for n in sizes)
-        if len(counts) != self.size or min(counts) < 0 or sum(counts) != rows:
-            raise ValueError(
-                f"all_to_all_single: {name}_split_sizes={list(counts)} must be {self.size} counts that add up to {name}'s {rows} rows."
-            )
-        return counts
+        if endpoint().rank == root:
+            return checked_list(op, name, tensors, self.size, like)
+        if tensors:
+            raise ValueError(f"{op}: only the root gives {name}; leave it out on the other ranks.")
+        return ()
 
     def _collect(self, call: Call, sent: Sequence[torch.Tensor] = (), into: Sequence[torch.Tensor] = ()) -> Any:
-        way = port()
-        way.unwatch()
+        end = endpoint()
+        end.unwatch()
         if self.rank < 0:
             raise ValueError(
-                f"{call.name}: rank {way.rank} is not in the group {list(self._ranks)}; call it only on the group's ranks."
+                f"{call.name}: rank {end.rank} is not in the group {list(self._ranks)}; call it only on the group's ranks."
             )
         call.inputs, call.gives = tuple(sent), tuple(map(meta, sent))
         call.takes = tuple(map(meta, into))
-        call.into = tuple(None if way.away else data for data in into)
-        request = Request(way.rank, "collective", group=self._group, line=caller_line(), more=call)
-        handle = way.post(request, None, into)
-        if call.async_op and way.late:
+        call.into = tuple(None if end.is_remote else data for data in into)
+        request = Request(end.rank, "collective", group=self._group, line=caller_line(), more=call)
+        handle = end.post(None, into)
+        if call.async_op and end.late:
             given = {data.data_ptr() for data in sent}
             for data in into:
                 if data.data_ptr() not in given:
                     with unseen():
                         poison(data)
-        value = way.call(request)
+        value = end.call(request)
         if call.async_op:
             return Work(handle, request.line)
-        way.over(handle)
+        end.over(handle)
         return value if call.name == "new_group" else None
 
     # --- what the cluster adds
 
     def compute(self, seconds: float = 0.0, *, flops: float = 0.0, kind: str = "compute", label: str = "") -> None:
         """Spend virtual time as if computing: `seconds`, or `flops` at the topology's speed. Not in torch.distributed."""
-        way = port()
+        end = endpoint()
         if not (seconds >= 0 and flops >= 0):
             raise ValueError(f"compute: seconds={seconds}, flops={flops}; both must be 0 or more.")
-        total = float(seconds) + (flops / way.speed if flops else 0.0)
-        way.work.append((kind, label, total))
+        total = float(seconds) + (flops / end.speed if flops else 0.0)
+        end.work.append((kind, label, total))

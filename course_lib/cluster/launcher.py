@@ -29,7 +29,7 @@ from typing import Any
 
 from course_lib.cluster.errors import RankError, Unfinished
 from course_lib.cluster.isolate import pack
-from course_lib.cluster.lines import line_text, traceback_lines
+from course_lib.cluster.source_lines import line_text, traceback_lines
 
 _FORKS = hasattr(os, "fork") and hasattr(socket, "AF_UNIX")
 GRACE = 0.2  # s in which others may still say why they failed
@@ -59,7 +59,7 @@ def launch(
     Raises `RankError` with the traceback of the first rank that failed, `Unfinished` after `timeout` seconds. What ranks
     print appears with their number. "nccl" gives rank r the GPU r.
     """
-    from course_lib.cluster.simulation import check_ranks, own_arguments
+    from course_lib.cluster.program import check_ranks, own_arguments
 
     check_ranks(ranks)
     if backend not in ("gloo", "nccl"):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from course_lib.cluster.errors import ClusterError, Deadlock, Wait
-from course_lib.cluster.lines import Line
+from course_lib.cluster.source_lines import Line
 
 ANY = -1  # the peer of a receive from any source
 

@@ -1,4 +1,7 @@
-"""Frames over a socket, whole: four bytes of length and a value, in `trusted` from the judge and in `codec`, within limits, to it."""
+"""Frames over a socket: four bytes of length and a value.
+
+The judge writes in `trusted_pickle`. What it reads is written in `codec` and read within limits of size and time.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from course_lib.cluster import codec, trusted
+from course_lib.cluster import codec, trusted_pickle
 
 LENGTH = struct.Struct("<I")
 ROOM = 64 * 2**10  # bytes that a first read takes
@@ -28,7 +31,7 @@ def send(sock: socket.socket, value: Any) -> None:
 
 def tell(sock: socket.socket, value: Any, deadline: float | None = None) -> None:
     """Send one frame to a worker; TimeoutError for one that has not taken it by the deadline, however slowly it reads."""
-    _send(sock, [trusted.pack(value)], deadline)
+    _send(sock, [trusted_pickle.pack(value)], deadline)
 
 
 def _send(sock: socket.socket, parts: Sequence[bytes | memoryview], deadline: float | None = None) -> None:
@@ -89,7 +92,7 @@ def _some(sock: socket.socket, view: memoryview, deadline: float | None) -> int:
 def hear(sock: socket.socket) -> Any:
     """What the judge says next. Reads no byte beyond it: the socket may serve others afterwards."""
     size = LENGTH.unpack(_exactly(sock, 4, None))[0]
-    return trusted.unpack(_exactly(sock, size, None))
+    return trusted_pickle.unpack(_exactly(sock, size, None))
 
 
 def limit(sock: socket.socket, seconds: float) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from course_lib.cluster import Comm
-from course_lib.cluster.port import port
+from course_lib.cluster.endpoint import endpoint
 
 
 class Weights:
@@ -196,7 +196,7 @@ class Stack:
             self._bytes, sum(storage.nbytes() for storage in self.alive() if storage._cdata not in self._own)
         )
         if what == "forward" and self._comm is not None:
-            self._calls.append(port().calls)
+            self._calls.append(endpoint().calls)
 
     def _ahead(self) -> float:
         """How many units ahead of the one at work gathering had begun, at most, in a forward pass that asks as much for each unit."""

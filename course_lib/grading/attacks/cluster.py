@@ -543,18 +543,18 @@ def another_ranks_identity(sheet: Sheet) -> None:
 
 
         def attempt(comm, x):
-            from course_lib.cluster import port as port_module
+            from course_lib.cluster import endpoint as endpoint_module
             from course_lib.cluster.protocol import Request
 
-            ports = [each for each in gc.get_objects() if type(each).__name__ == "Port"]
-            other = next((each for each in ports if each.rank == (comm.rank + 1) % comm.size), None)
+            ends = [each for each in gc.get_objects() if isinstance(each, endpoint_module.Endpoint)]
+            other = next((each for each in ends if each.rank == (comm.rank + 1) % comm.size), None)
             if other is not None:
-                port_module.here.port = other
+                endpoint_module.here.endpoint = other
                 try:
                     other.call(Request(other.rank, "done", data=x))
                 finally:
-                    port_module.here.port = None
-            me = port_module.port() if port_module.here.port else None
+                    endpoint_module.here.endpoint = None
+            me = endpoint_module.endpoint() if endpoint_module.here.endpoint else None
             return x""",
         states=("answered", "raised", "refused", "deadlock", "timed out", "crashed"),
     )
@@ -571,11 +571,11 @@ def forged_requests(sheet: Sheet) -> None:
         def attempt(comm, x):
             from course_lib.cluster import wire
 
-            door = next((each for each in gc.get_objects() if type(each).__name__ == "_Door"), None)
-            if door is not None:
+            link = next((each for each in gc.get_objects() if type(each).__name__ == "SocketLink"), None)
+            if link is not None:
                 for frame in (((comm.rank + 1) % comm.size, "done", None, (x, None)), (comm.rank, "free", None, (0,)),
                               (comm.rank, "isend", None, ((comm.rank + 1) % comm.size, 0, 0, "", None)), (comm.rank, "done", None, (x, {"flops": -1}))):
-                    wire.send(door.sock, frame)
+                    wire.send(link.sock, frame)
             return x""",
         states=("answered", "raised", "refused", "deadlock", "timed out", "crashed"),
     )
@@ -587,13 +587,13 @@ def time_that_runs_backwards(sheet: Sheet) -> None:
     sheet.answer(
         """
         def attempt(comm, x):
-            from course_lib.cluster.port import port
+            from course_lib.cluster.endpoint import endpoint
 
             n, me = comm.size, comm.rank
             got = torch.empty_like(x)
             if n == 1:
                 return x
-            way = port()
+            way = endpoint()
             for seconds in (-1.0, float("nan"), -float("inf")):
                 way.work.append(("compute", "", seconds))
             if me == 0:

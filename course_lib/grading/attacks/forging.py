@@ -735,7 +735,7 @@ def answer_to_a_run_without_running(sheet: Sheet) -> None:
     sheet.own(
         CHANNEL
         + """
-import course_lib.cluster.remote as remote, course_lib.grading.worker.notebook_worker as worker
+import course_lib.cluster.remote_worker as remote, course_lib.grading.worker.notebook_worker as worker
 
 
 def claim(sock, program):

@@ -223,7 +223,7 @@ def ranks_that_end_slowly(sheet: Sheet) -> None:
     def attempt(comm, x):
         import time
 
-        import course_lib.cluster.remote as remote
+        import course_lib.cluster.remote_worker as remote
 
         if comm.size >= 4 and not hasattr(torch, "slow"):
             torch.slow, run, rank = True, remote.ThreadHost.run, comm.rank

@@ -65,8 +65,8 @@ class ForkServer:
         from course_lib.grading.sandbox.linux import gather_memory
 
         gather_memory()
-        if hosts := sys.modules.get("course_lib.cluster.hosts"):
-            with hosts.young_garbage():  # it counts what is frozen, which workers then need not
+        if tuning := sys.modules.get("course_lib.cluster.process_tuning"):
+            with tuning.young_garbage():  # it counts what is frozen, which workers then need not
                 pass
         self.channel.send(READY, {"pid": os.getpid()})
         while True:

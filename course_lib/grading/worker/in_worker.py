@@ -177,7 +177,7 @@ class InWorker:
     def _run_ranks(self, card: Card, case: Case, request: dict[str, Any], limit: str) -> Outcome:
         """A run of the cluster: the kernel, with its meter and clock, is here, and the ranks are the worker's threads."""
         from course_lib.cluster.kernel import Adversary
-        from course_lib.cluster.remote import Caps, judge_ranks
+        from course_lib.cluster.remote_judge import Caps, judge_ranks
 
         if any(case.name == each.name and case.per_rank is each.per_rank for each in self.decides):
             return self._run_processes(card, case, request, limit)

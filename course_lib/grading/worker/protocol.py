@@ -1,7 +1,7 @@
 """One socket between the judge and a worker: whole frames of plain data, with limits on size and time.
 
 The same on every system and for every kind of worker. A frame is a mark, a 16-byte token that the judge draws for each
-request, the length, and the payload: in `course_lib.cluster.trusted` where the judge speaks, in `course_lib.cluster.codec`
+request, the length, and the payload: in `course_lib.cluster.trusted_pickle` where the judge speaks, in `course_lib.cluster.codec`
 where a worker does. What does not fit is an error, and nothing is allocated for a length that has not been checked.
 """
 
@@ -11,7 +11,7 @@ import struct
 import time
 from typing import Any
 
-from course_lib.cluster import trusted
+from course_lib.cluster import trusted_pickle
 from course_lib.cluster.codec import Limits, decode, encode
 
 MAX_FRAME = 64 * 2**20  # bytes of one message
@@ -115,7 +115,7 @@ class Channel:
 
     def written(self, message: Any) -> bytes:
         """A message as it crosses; TypeError or ValueError for one that cannot."""
-        return trusted.pack(message)
+        return trusted_pickle.pack(message)
 
     def _read(self, data: bytearray) -> Any:
         return decode(data, Limits(nbytes=self.limit))
@@ -148,4 +148,4 @@ class WorkerChannel(Channel):
         return encode(message)
 
     def _read(self, data: bytearray) -> Any:
-        return trusted.unpack(data)
+        return trusted_pickle.unpack(data)

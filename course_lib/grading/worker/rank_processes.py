@@ -114,7 +114,7 @@ class RankProcesses:
         Late if they go on after the run: they are of no more use then.
         """
         from course_lib.cluster.kernel import Adversary
-        from course_lib.cluster.remote import Caps, judge_ranks
+        from course_lib.cluster.remote_judge import Caps, judge_ranks
 
         ranks = case.ranks or 1
         while len(self.processes) < ranks:

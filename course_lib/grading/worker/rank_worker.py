@@ -75,7 +75,7 @@ class RankWorker:
 
     def serve(self) -> dict[str, Any]:
         """Run the ready program for the judge's kernel; what the ranks printed."""
-        from course_lib.cluster.remote import serve_ranks
+        from course_lib.cluster.remote_worker import serve_ranks
 
         program, hides = self.program or (None, ())
         self.program = None

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from course_lib import exercises
-from course_lib.cluster import trusted
+from course_lib.cluster import trusted_pickle
 from course_lib.cluster.codec import encode
 from course_lib.grading.worker.process_state import seed_everything
 from course_lib.grading.worker.runners import run_probe
@@ -49,7 +49,7 @@ def _like_data(torch: bool) -> Any:
 
 
 def _case(data: Any) -> None:
-    request = trusted.unpack(trusted.pack({"do": "probe", "args": (data,), "kwargs": {}}))
+    request = trusted_pickle.unpack(trusted_pickle.pack({"do": "probe", "args": (data,), "kwargs": {}}))
     outcome = run_probe(SimpleNamespace(probe=exercises.call), Case(name="", args=request["args"]), lambda given: given)  # type: ignore[arg-type]
     encode({"state": outcome.state, "value": outcome.value})
 
@@ -70,7 +70,8 @@ def _ranks() -> None:
 
     from course_lib.cluster.isolate import pack
     from course_lib.cluster.protocol import Adversary
-    from course_lib.cluster.remote import judge_ranks, serve_ranks
+    from course_lib.cluster.remote_judge import judge_ranks
+    from course_lib.cluster.remote_worker import serve_ranks
 
     for late in (False, True, False, True):
         judges, ours = socket.socketpair()

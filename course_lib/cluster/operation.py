@@ -6,25 +6,25 @@ import math
 from typing import Any
 
 from course_lib.cluster.collective import Collective
-from course_lib.cluster.lines import Line
 from course_lib.cluster.protocol import ANY, Request
+from course_lib.cluster.source_lines import Line
 
 
-class Side:
-    """One rank's half of a message, or its part in a collective. Defaults stand in the class: most are never set."""
+class Operation:
+    """A send, a receive, or one rank's part in a collective. The class holds the defaults: most are never set."""
 
     matched = False
-    mate: Side | None = None  # the other half, from the match until its bytes have moved, where that is later
+    mate: Operation | None = None  # the other half, from the match until the bytes have moved, if they move later
     collective: Collective | None = None
-    lane: list[Side] | None = None  # under stream order: those that it was issued with, of its pair
+    lane: list[Operation] | None = None  # in stream order: the operations of its pair that were issued together with it
     lane_of: tuple[int, int, int] = (0, 0, 0)
     step = 0
-    finish = since = 0.0
-    arrival = 0.0  # of what it sends
+    finish = since = 0.0  # s
+    arrival = 0.0  # s, of the message that it sends
     done = waiting = blocking = False
-    accepted = False  # a buffer has taken it
-    kept = False  # its data has been read
-    active = False  # it is offered for matching
+    accepted = False  # a buffer has taken the message
+    kept = False  # the data has been read
+    active = False  # it has been offered for matching
     at: Line = ""  # where the rank waits for it
 
     def __init__(self, request: Request, call: int, time: float, seq: int, known: int) -> None:
@@ -36,7 +36,7 @@ class Side:
         self.call, self.time, self.seq, self.known = call, time, seq, known
 
     def value(self) -> Any:
-        """What the call returns: a receive its source, new_group the group's number, the rest True."""
+        """What the call returns: the source for a receive, the group's number for new_group, else True."""
         return self.peer if self.name in ("recv", "new_group") else True
 
     def what(self) -> str:
@@ -44,16 +44,15 @@ class Side:
         if self.collective is not None:
             return self.collective.calls[self.rank].text()
         whom = "any rank" if self.peer == ANY else f"rank {self.peer}"
-        return f"{self.name} of {size_text(self)} {'to' if self.send else 'from'} {whom}, tag {self.tag}"
+        return f"{self.name} of {self.size_text()} {'to' if self.send else 'from'} {whom}, tag {self.tag}"
 
-
-def size_text(side: Side) -> str:
-    """What a side sends or takes, in words."""
-    return f"{math.prod(side.shape)} {side.dtype} in shape {tuple(side.shape)}"
+    def size_text(self) -> str:
+        """The size of the tensor that it sends or fills, in words."""
+        return f"{math.prod(self.shape)} {self.dtype} in shape {tuple(self.shape)}"
 
 
 def same_layout(sent: tuple[int, ...], into: tuple[int, ...]) -> bool:
-    """Whether two shapes hold the same row of numbers: sizes of 1 aside, equal; or one of them flat."""
+    """Whether two shapes hold the same elements in the same order: equal apart from sizes of 1, or one of them flat."""
     if sent == into:
         return True
     if math.prod(sent) != math.prod(into):

@@ -1,7 +1,8 @@
-"""The door of a communicator: which arguments may pass, and what is wrong with the others, in words."""
+"""Checks of a communicator's arguments: the tensors that may travel, and what is wrong with the others, in words."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ _PLAIN = frozenset(dtype for dtype in DTYPES if not (dtype.is_floating_point and
 
 
 def is_simple(value: Any) -> bool:
-    """Whether a tensor needs no look at the door."""
+    """Whether a tensor may travel as it is, so that `checked_tensor` has nothing to do."""
     return (
         type(value) is torch.Tensor
         and not value.requires_grad
@@ -53,8 +54,8 @@ def meta(data: torch.Tensor) -> Meta:
     return DTYPES[data.dtype], tuple(data.shape)
 
 
-def door(value: Any, op: str, writes: bool) -> torch.Tensor:
-    """The tensor that an operation works on, or what is wrong with the argument."""
+def checked_tensor(value: Any, op: str, writes: bool) -> torch.Tensor:
+    """The tensor that an operation works on, without autograd; ValueError says what is wrong with the argument."""
     if isinstance(value, np.ndarray):
         if writes and not value.flags.writeable:
             raise ValueError(f"{op}: the numpy array is read-only; receive into a copy of it.")
@@ -87,3 +88,43 @@ def door(value: Any, op: str, writes: bool) -> torch.Tensor:
             f"{op}: the tensor is expanded, several of its elements share memory; receive into a full one."
         )
     return value.detach() if value.requires_grad else value
+
+
+def checked_list(op: str, name: str, tensors: Any, size: int, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The tensors of a list with one for each of `size` ranks, all of the shape and dtype of `like`."""
+    if tensors is None or len(tensors) != size:
+        raise ValueError(f"{op}: {name} must hold {size} tensors, one for each rank, and holds {len(tensors or ())}.")
+    found = tuple(checked_tensor(item, op, writes=op != "scatter") for item in tensors)
+    for index, item in enumerate(found):
+        if item.shape != like.shape or item.dtype != like.dtype:
+            raise ValueError(
+                f"{op}: {name}[{index}] is {size_text(item)} and the tensor {size_text(like)}; all must be alike. "
+                "For uneven parts use all_to_all_single, or pad."
+            )
+    return found
+
+
+def check_ratio(op: str, large_name: str, large: torch.Tensor, small_name: str, small: torch.Tensor, size: int) -> None:
+    """ValueError unless the large tensor holds `size` times the elements of the small one."""
+    if large.dtype != small.dtype or large.numel() != small.numel() * size:
+        raise ValueError(
+            f"{op}: {large_name} is {size_text(large)} and {small_name} {size_text(small)}; of {size} ranks, {large_name} "
+            f"must have the same dtype and {size} times the elements of {small_name}. Pad where it does not divide."
+        )
+
+
+def checked_splits(name: str, data: torch.Tensor, sizes: Sequence[int] | None, size: int) -> tuple[int, ...]:
+    """How many rows of an all_to_all_single go to, or come from, each of `size` ranks; equal parts without `sizes`."""
+    rows = data.shape[0] if data.dim() else 0
+    if sizes is None or len(sizes) == 0:
+        if not data.dim() or rows % size:
+            raise ValueError(
+                f"all_to_all_single: {name} has {rows} rows, which {size} ranks do not divide; give {name}_split_sizes."
+            )
+        return (rows // size,) * size
+    counts = tuple(int(n) for n in sizes)
+    if len(counts) != size or min(counts) < 0 or sum(counts) != rows:
+        raise ValueError(
+            f"all_to_all_single: {name}_split_sizes={list(counts)} must be {size} counts that add up to {name}'s {rows} rows."
+        )
+    return counts

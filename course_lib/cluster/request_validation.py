@@ -1,4 +1,4 @@
-"""Requests of a worker that nobody trusts, read into the kernel's own: nothing is taken on its word."""
+"""Reading the requests of an untrusted worker: each is checked before the kernel sees it."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def need(ok: bool, what: str) -> None:
         raise Refused(f"The worker broke the rules: {what}.")
 
 
-class Rules:
-    """Reads requests, taking nothing on trust."""
+class RequestReader:
+    """Turns frames into requests; raises `Refused` for anything that an honest worker never sends."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel

@@ -1,0 +1,141 @@
+"""`Run`: what a run gave, for learners and for judges."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from course_lib.cluster.activity import TRACED
+from course_lib.cluster.errors import Deadlock, RankError, Wait
+from course_lib.cluster.intervals import overlap, total
+from course_lib.cluster.kernel import Kernel
+from course_lib.cluster.meter import Meter
+from course_lib.cluster.topology import Topology
+from course_lib.records import Message, Outcome, Span
+
+
+class Run:
+    """What a run gave. `results[rank]` is what the function returned there; `error` is None unless the run failed."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        error: BaseException | None,
+        output: str,
+        wall_seconds: float,
+        ledgers: dict[int, dict[str, Any]] | None = None,
+    ) -> None:
+        self._kernel, self._ledgers = kernel, ledgers or {}
+        self.error = error
+        self.output = output  # what ranks printed, where that was captured
+        self.wall_seconds = wall_seconds  # s on this machine
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks ran."""
+        return self._kernel.ranks
+
+    @property
+    def results(self) -> list[Any]:
+        """What each rank returned; None for one that did not."""
+        return self._kernel.results
+
+    @cached_property
+    def meter(self) -> Meter:
+        """Bytes, messages and rounds; with `account=True` memory and FLOPs too."""
+        meter = self._kernel.meter
+        meter.ledgers = [self._ledgers.get(rank) for rank in range(self.ranks)] if self._ledgers else None
+        return meter
+
+    @property
+    def seconds(self) -> float:
+        """Virtual time of the slowest rank, in seconds."""
+        return self._kernel.seconds
+
+    @property
+    def clock(self) -> list[float]:
+        """Virtual time of each rank, in seconds."""
+        return self._kernel.clock
+
+    @property
+    def topology(self) -> Topology:
+        """How the ranks were wired."""
+        return self._kernel.topology
+
+    @cached_property
+    def spans(self) -> list[Span]:
+        """What each rank did when: computing, and waiting to send, receive or for a collective."""
+        return self._kernel.spans()
+
+    @cached_property
+    def messages(self) -> list[Message]:
+        """What went from whom to whom, when, and the line that sent it."""
+        return self._kernel.messages()
+
+    def exposed(self) -> list[float]:
+        """Seconds in which each rank stood still for communication."""
+        self._whole()
+        return [total(blocked) for blocked in self._blocked()]
+
+    def hidden(self) -> list[float]:
+        """Seconds in which messages of each rank travelled while it did not stand still for them."""
+        self._whole()
+        travelled: list[list[tuple[float, float]]] = [[] for _ in range(self.ranks)]
+        for src, dst, start, end in self._kernel.travels():
+            travelled[src].append((start, end))
+            travelled[dst].append((start, end))
+        return [
+            total(spans) - overlap(spans, blocked) for spans, blocked in zip(travelled, self._blocked(), strict=True)
+        ]
+
+    def _whole(self) -> None:
+        if self._kernel.truncated:
+            raise ValueError(
+                f"The run made more than {TRACED:,} spans or messages, and only the first were kept; take fewer steps or ranks."
+            )
+
+    def _blocked(self) -> list[list[tuple[float, float]]]:
+        found: list[list[tuple[float, float]]] = [[] for _ in range(self.ranks)]
+        for rank, start, end in self._kernel.standstills():
+            found[rank].append((start, end))
+        return found
+
+    @property
+    def waits(self) -> tuple[Wait, ...]:
+        """After a deadlock: why each rank did not move."""
+        return self.error.waits if isinstance(self.error, Deadlock) else ()
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether the program receives from any source or polls, so that its outcome may depend on order."""
+        return self._kernel.chance
+
+    @property
+    def state(self) -> str:
+        """The run's state in `records.State` words."""
+        return "answered" if self.error is None else getattr(self.error, "state", "raised")
+
+    def outcome(self) -> Outcome:
+        """The run as plain data."""
+        meter = {**self.meter.as_dict(), "seconds": self.seconds}
+        if self.waits:
+            meter["waits"] = [(w.rank, w.waits_for, w.call, w.what, w.line) for w in self.waits]
+        return Outcome(
+            state=self.state,
+            value=list(self.results),
+            meter=meter,
+            error="" if self.error is None else str(self.error),
+            trace=self.error.trace if isinstance(self.error, RankError) else "",
+            output=self.output,
+            seconds=self.wall_seconds,
+        )
+
+    def show(self, **options: Any) -> Any:
+        """The picture of who was busy when."""
+        from course_lib import figures  # the one import upwards: a picture is asked for, never needed
+
+        return figures.who_is_busy(self.spans, messages=self.messages, **options)
+
+    def __repr__(self) -> str:
+        end = "" if self.error is None else f", {type(self.error).__name__}"
+        return f"Run(ranks={self.ranks}, bytes={self.meter.total_bytes}, seconds={self.seconds:.6g}{end})"

@@ -1,0 +1,67 @@
+"""`Work`, an operation under way, and `P2POp`, one half of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+
+from course_lib.accounting import unseen
+from course_lib.cluster.endpoint import Endpoint, endpoint, identical
+from course_lib.cluster.protocol import Request
+from course_lib.cluster.source_lines import caller_line, line_text
+
+
+class Work:
+    """An operation under way. Its tensors are not yours again before `wait()`."""
+
+    __slots__ = ("_done", "_guard", "_handle", "_line")
+
+    def __init__(self, handle: int, line: Any, guard: tuple[torch.Tensor, torch.Tensor] | None = None) -> None:
+        self._handle, self._line, self._guard, self._done = handle, line, guard, False
+
+    def wait(self) -> bool:
+        """Return True when the operation is over and its tensors may be used."""
+        if not self._done:
+            end = endpoint()
+            end.unwatch()
+            self._check(end)
+            end.call(Request(end.rank, "wait", handle=self._handle, line=caller_line()))
+            self._finish(end)
+        return True
+
+    def is_completed(self) -> bool:
+        """Whether the operation is over; a look takes a moment of virtual time."""
+        if not self._done:
+            end = endpoint()
+            end.unwatch()
+            if end.call(Request(end.rank, "test", handle=self._handle, line=caller_line())):
+                self._check(end)
+                self._finish(end)
+        return self._done
+
+    def _finish(self, end: Endpoint) -> None:
+        self._done, self._guard = True, None
+        end.over(self._handle)
+
+    def _check(self, end: Endpoint) -> None:
+        if self._guard is None:
+            return
+        with unseen():
+            intact = identical(*self._guard)
+        if not intact:
+            self._guard = None
+            raise RuntimeError(
+                f"rank {end.rank} changed a tensor between its isend and wait(): posted at {line_text(self._line)}. "
+                "What is in flight may be read until wait() returns; wait first, or send a copy."
+            )
+
+
+class P2POp(NamedTuple):
+    """One half of a message for `batch_isend_irecv`: `P2POp(comm.isend, tensor, peer)`."""
+
+    op: Callable[..., Work]
+    tensor: Any
+    peer: int
+    tag: int = 0

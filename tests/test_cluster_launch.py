@@ -196,7 +196,7 @@ def test_ranks_start_with_generators_of_their_own():
 
 
 def test_where_a_process_cannot_fork_each_rank_is_started_afresh(monkeypatch):
-    monkeypatch.setattr(launcher, "_FORKS", False)
+    monkeypatch.setattr(launcher.fork_server, "FORKS", False)
     assert launch(lambda comm: comm.rank, 2, timeout=LIMIT).results == [0, 1]
 
 

@@ -127,7 +127,9 @@ def test_a_weighed_case_is_large_the_same_at_every_repeat_and_about_memory(name)
     card = exercises.card(name)
     for params in (card.params, card.variant("one")):
         one, two, other = (weighed_case(card, params, secret) for secret in ("a", "a", "b"))
-        first, again, another = (trusted_pickle.pack([each.case.args, each.case.per_rank]) for each in (one, two, other))
+        first, again, another = (
+            trusted_pickle.pack([each.case.args, each.case.per_rank]) for each in (one, two, other)
+        )
         assert one.most >= 64 * MB and first == again != another
         assert set(one.shares) <= set(judging(name).shares) and set(judging(name).measured_by_worker) <= set(one.shares)
         assert one.warm.ranks == one.case.ranks and not one.case.visible and one.case.kind == "cost"

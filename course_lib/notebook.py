@@ -6,10 +6,13 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from course_lib.exercises import Card, card
 from course_lib.records import Report
+
+if TYPE_CHECKING:
+    from course_lib.grading.judge import Exercise
 
 _passed: dict[str, Any] = {}  # exercise id -> the answers that passed in this kernel
 _hints_seen: dict[str, int] = {}
@@ -102,10 +105,11 @@ def _judged(exercise: str, answers: tuple[Any, ...], unseen: bool, reveal: bool 
     if os.environ.get("COURSE_WORKER"):  # the judge stands outside and asks for itself
         return 0.0
     try:
-        from course_lib.grading.judge import grade
+        from course_lib.grading.judge import decide, explain, resolve
         from course_lib.grading.worker.runners import InProcess
 
-        report = grade(asked, InProcess(*answers), params=_values(asked), unseen=unseen)
+        resolved, runner = resolve(asked, _values(asked), unseen=unseen), InProcess(*answers)
+        report = explain(resolved, runner, decide(resolved, runner))
     except KeyboardInterrupt:
         _say("The check was stopped before it had finished; run the cell again.")
         return 0.0
@@ -115,26 +119,25 @@ def _judged(exercise: str, answers: tuple[Any, ...], unseen: bool, reveal: bool 
     except Exception as error:  # our own fault, never the learner's: say so and let Run All go on
         _say(f"The check itself failed ({type(error).__name__}: {error}). Please report it; your work is untouched.")
         return 0.0
-    extra = _after(asked, report, answers, reveal)
+    extra = _after(resolved, report, answers, reveal)
     _show(asked, report, extra)
     return float(report.points)
 
 
-def _after(asked: Card, report: Report, answers: tuple[Any, ...], reveal: bool) -> str:
+def _after(resolved: "Exercise", report: Report, answers: tuple[Any, ...], reveal: bool) -> str:
     """Remember what was passed, and say what a prediction was worth."""
-    from course_lib.grading.judge.decide import report_dict
-    from course_lib.judging import judging
+    from course_lib.grading.judge.report import report_dict
 
+    asked, contract = resolved.card, resolved.contract
     entry = report_dict(report) | {"chapter": asked.chapter, "kind": asked.kind}
     extra = ""
     if report.passed:
         _passed[asked.id] = answers
-        contract = judging(asked.id)
         if reveal and contract.reveal is not None:
-            extra = contract.reveal(_values(asked))
+            extra = contract.reveal(resolved.params)
         if reveal and contract.truth is not None:
             low, high = answers[0]() if callable(answers[0]) else answers[0]
-            truth = contract.truth(_values(asked))
+            truth = contract.truth(resolved.params)
             held = bool(low <= truth <= high)
             entry |= {"interval": [float(low), float(high)], "truth": float(truth), "held": held}
             extra += f"\nYour interval {low:,g} to {high:,g} {'holds' if held else 'misses'} it; the points are for committing."

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from course_lib import exercises
 from course_lib.grading.check.command import sources
-from course_lib.grading.judge.grade_notebook import Marked, mark
+from course_lib.grading.judge.grade_notebook import GradedNotebook, grade_notebook
 from course_lib.grading.release import released
 from course_lib.grading.submission import blank, rebuild
 from course_lib.grading.worker.worker_pool import WorkerPool
@@ -101,7 +101,7 @@ def marked(
     source = source or small_source()
     cards = exercises.cards("01")
     submission = rebuild(source, learner, cards)
-    done: Marked = mark(submission, cards, workers)
+    done: GradedNotebook = grade_notebook(submission, cards, workers)
     return {report.exercise: report for report in done.reports}, [*submission.notes, *done.notes]
 
 

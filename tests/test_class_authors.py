@@ -13,7 +13,7 @@ from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import release_chapter
 from course_lib.grading.classroom.scaffold import new_exercise
 from course_lib.grading.judge import grade
-from course_lib.grading.judge.grade_notebook import mark
+from course_lib.grading.judge.grade_notebook import grade_notebook
 from course_lib.grading.release import tidied_sources
 from course_lib.grading.service.grading import grade_class
 from course_lib.grading.service.task import cards_of
@@ -124,10 +124,10 @@ answer = len(held) + (stolen is not None) + ({folder.secret!r} in str(os.environ
     spied = "def class_mean(numbers):\n    return sum(numbers) / len(numbers) + answer"
     cards = folder.cards("01")
     with WorkerPool(chapters=("01",)) as workers:
-        honest = mark(rebuild(source, notebook, cards), cards, workers, secret=folder.secret)
+        honest = grade_notebook(rebuild(source, notebook, cards), cards, workers, secret=folder.secret)
         notebook["cells"].insert(1, own(spy))
         cell_of(notebook, "class-mean")["source"] = spied
-        looking = mark(rebuild(source, notebook, cards), cards, workers, secret=folder.secret)
+        looking = grade_notebook(rebuild(source, notebook, cards), cards, workers, secret=folder.secret)
     reports = [next(report for report in each.reports if report.exercise == "class-mean") for each in (honest, looking)]
     assert [report.points for report in reports] == [2.0, 2.0]  # what it looked for was not there: nothing was added
 

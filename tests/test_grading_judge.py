@@ -6,8 +6,9 @@ from collections import Counter, OrderedDict, defaultdict
 import pytest
 
 from course_lib.exercises import Card
-from course_lib.grading.judge import decide as judge_module
-from course_lib.grading.judge.decide import grade, hidden_seed, report_dict
+from course_lib.grading.judge import decision, exercise, grade
+from course_lib.grading.judge.exercise import hidden_seed
+from course_lib.grading.judge.report import report_dict
 from course_lib.grading.judge.result_panel import html_panel, text_panel
 from course_lib.grading.worker.plain_values import NotPlain, plain
 from course_lib.grading.worker.runners import InProcess, switched_off
@@ -53,7 +54,7 @@ SHARES = {"values:twice": 0.5, "generality:any": 0.25, "cost:calls": 0.25}
 @pytest.fixture(autouse=True)
 def contract(monkeypatch):
     made = Judging(shares=SHARES, cases=doubled_cases, verdicts=doubled_verdicts, why="because")
-    monkeypatch.setattr(judge_module, "judging", lambda exercise: made)
+    monkeypatch.setattr(exercise, "judging", lambda name: made)
 
 
 def stop():
@@ -224,8 +225,8 @@ def test_late_messages_are_not_blamed_for_values_that_are_wrong_anyway():
     other = Verdict(
         kind="protocol", part="late", ok=False, message="Ranks 0 and 1 wait for each other.", mistake="deadlock"
     )
-    told = judge_module.without_rash_words([wrong, late, other])
+    told = decision.without_rash_words([wrong, late, other])
     assert [v.ok for v in told] == [False] * 3 and told[0] is wrong and told[2] is other
-    assert told[1].message == judge_module.UNSEEN and told[1].mistake == ""
+    assert told[1].message == decision.UNSEEN and told[1].mistake == ""
     right = Verdict(kind="values", part="sum", ok=True)
-    assert judge_module.without_rash_words([right, late]) == [right, late]
+    assert decision.without_rash_words([right, late]) == [right, late]

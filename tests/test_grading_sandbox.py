@@ -19,7 +19,7 @@ from course_lib.cli.doctor import sandbox_lines
 from course_lib.exercises import Card
 from course_lib.exercises.killmatrix import BANK, read_bank
 from course_lib.grading.judge import grade
-from course_lib.grading.judge.grade_notebook import mark
+from course_lib.grading.judge.grade_notebook import grade_notebook
 from course_lib.grading.sandbox import LEVELS, Look, Wall, best, filters, looks
 from course_lib.grading.sandbox import usage as watch
 from course_lib.grading.sandbox.wall import course_files, trees
@@ -684,7 +684,7 @@ def test_what_an_exercise_leaves_in_its_ranks_costs_the_next_one_nothing(walled,
         "course_lib.grading.judge.grade_notebook.InWorker",
         lambda *given, **more: places.append(InWorker(*given, **more)) or places[-1],
     )
-    done = mark(
+    done = grade_notebook(
         Submission(steps=tuple(steps), exercises=tuple(card.id for card in cards)), cards, walled, deciding_ranks=True
     )
     assert tuple(report.passed for report in done.reports) == earned, done

@@ -13,8 +13,9 @@ import pytest
 
 from course_lib import exercises
 from course_lib.exercises.killmatrix import BANK, read_bank
+from course_lib.grading.judge import resolve
 from course_lib.grading.judge.confirmed_memory import UNCONFIRMED, confirmed
-from course_lib.grading.judge.grade_notebook import mark
+from course_lib.grading.judge.grade_notebook import grade_notebook
 from course_lib.grading.sandbox.wall import Wall
 from course_lib.grading.submission import Step, Submission
 from course_lib.grading.worker.in_worker import InWorker, run_cell
@@ -95,7 +96,7 @@ def weigh(workers, tmp_path):
         with workers.worker(tmp_path / "notebook") as worker, closing(RankProcesses(worker)) as ranks:
             assert run_cell(worker, source, 20.0).state == "answered"
             with InWorker(worker, ranks=ranks) as place:
-                return confirmed(exercises.card(name), place, full(name))
+                return confirmed(resolve(exercises.card(name)), place, full(name))
 
     return weighed
 
@@ -161,7 +162,7 @@ def marked(workers, **sources: str) -> dict[str, Report]:
     ]
     names = tuple(name.replace("_", "-") for name in sources)
     limits = Wall(level="none", case_seconds=2.0)
-    done = mark(
+    done = grade_notebook(
         Submission(steps=tuple(steps), exercises=names),
         exercises.cards("06"),
         workers,

@@ -4,7 +4,7 @@ import pytest
 
 from course_lib import exercises
 from course_lib.exercises.killmatrix import BANK, read_bank
-from course_lib.grading.judge.grade_notebook import mark
+from course_lib.grading.judge.grade_notebook import grade_notebook
 from course_lib.grading.submission import STUB, Step, Submission
 from course_lib.grading.worker.in_worker import InWorker
 from course_lib.grading.worker.worker_pool import WorkerPool, can_fork
@@ -55,7 +55,7 @@ def graded(workers: WorkerPool, **answers: str) -> dict[str, Report]:
     cards = [exercises.card(name) for name in NAMES]
     return {
         report.exercise: report
-        for report in mark(Submission(steps=tuple(steps), exercises=NAMES), cards, workers).reports
+        for report in grade_notebook(Submission(steps=tuple(steps), exercises=NAMES), cards, workers).reports
     }
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from course_lib import exercises
 from course_lib.cluster import trusted_pickle
+from course_lib.grading.judge import Exercise, resolve
 from course_lib.grading.judge.confirmed_memory import UNCONFIRMED, confirmed, wants_weighing, weighed_case
 from course_lib.grading.sandbox.memory_gauge import Gauge
 from course_lib.grading.worker.process_state import exact_memory
@@ -114,10 +115,10 @@ class Scales:
         return self.said
 
 
-def full_report(name: str) -> tuple[exercises.Card, Report]:
+def full_report(name: str) -> tuple[Exercise, Report]:
     card = exercises.card(name)
     verdicts = tuple(Verdict(kind=key.split(":")[0], part=key.split(":")[1], ok=True) for key in judging(name).shares)
-    return card, Report(
+    return resolve(card), Report(
         exercise=name, state="answered", points=float(card.points), maximum=float(card.points), verdicts=verdicts
     )
 
@@ -126,7 +127,7 @@ def full_report(name: str) -> tuple[exercises.Card, Report]:
 def test_a_weighed_case_is_large_the_same_at_every_repeat_and_about_memory(name):
     card = exercises.card(name)
     for params in (card.params, card.variant("one")):
-        one, two, other = (weighed_case(card, params, secret) for secret in ("a", "a", "b"))
+        one, two, other = (weighed_case(resolve(card, params, secret)) for secret in ("a", "a", "b"))
         first, again, another = (
             trusted_pickle.pack([each.case.args, each.case.per_rank]) for each in (one, two, other)
         )
@@ -157,19 +158,19 @@ def test_all_memory_that_a_worker_measures_is_weighed():
 )
 @pytest.mark.parametrize("name", WEIGHED)
 def test_what_the_system_does_not_confirm_costs_the_shares_of_memory_and_no_other(name, outcome, grown, words):
-    card, report = full_report(name)
-    assert wants_weighing(card, report)
-    left = confirmed(card, Scales(outcome, grown), report)
-    lost = sum(judging(name).shares[key] for key in weighed_case(card, card.params).shares)
-    assert left.points == pytest.approx(card.points * (1 - lost)) and lost >= 0.05
+    exercise, report = full_report(name)
+    assert wants_weighing(exercise, report)
+    left = confirmed(exercise, Scales(outcome, grown), report)
+    lost = sum(exercise.contract.shares[key] for key in weighed_case(exercise).shares)
+    assert left.points == pytest.approx(exercise.card.points * (1 - lost)) and lost >= 0.05
     (told, *_) = [v for v in left.verdicts if not v.ok]
     assert told.mistake == UNCONFIRMED and words in told.message
 
 
 def test_only_an_answer_that_earned_its_memory_is_weighed():
-    card, report = full_report("graphs-kept-alive")
+    exercise, report = full_report("graphs-kept-alive")
     for kind, part in (("values", "loss"), ("cost", "memory")):
         less = replace(report, verdicts=tuple(replace(v, ok=(v.kind, v.part) != (kind, part)) for v in report.verdicts))
-        assert not wants_weighing(card, less)
-    assert not wants_weighing(card, replace(report, state="crashed"))
+        assert not wants_weighing(exercise, less)
+    assert not wants_weighing(exercise, replace(report, state="crashed"))
     assert not wants_weighing(*full_report("state-of-a-plan"))

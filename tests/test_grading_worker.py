@@ -262,7 +262,7 @@ def test_an_exercise_cannot_reach_into_another(workers, tmp_path):
 LEAKS = {
     "import": "def f(n):\n    import course_lib.exercises.ch01.judges",
     "from": "def f(n):\n    import course_lib.judging",
-    "importlib": "import importlib\ndef f(n):\n    importlib.import_module('course_lib.grading.judge.decide')",
+    "importlib": "import importlib\ndef f(n):\n    importlib.import_module('course_lib.grading.judge.decision')",
     "reload of the package": "import importlib, sys\nfrom course_lib import exercises\ndef f(n):\n    importlib.reload(exercises)\n    import course_lib.judging",
 }
 

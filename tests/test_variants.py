@@ -12,16 +12,10 @@ from course_lib import exercises
 from course_lib.exercises import killmatrix
 from course_lib.exercises.placeholders import PLACEHOLDER, format_value
 from course_lib.grading.classroom.variants import difficulty, draw, draw_all, others, seed_of
-from course_lib.grading.judge.decide import (
-    ANOTHER_STUDENTS,
-    PUBLIC_FORM,
-    decide,
-    explain,
-    grade,
-    same_params,
-    wants_explaining,
-)
-from course_lib.grading.judge.grade_notebook import mark
+from course_lib.grading.judge import decide, grade, resolve
+from course_lib.grading.judge.exercise import as_text
+from course_lib.grading.judge.explanation import ANOTHER_STUDENTS, PUBLIC_FORM, explain, wants_explaining
+from course_lib.grading.judge.grade_notebook import grade_notebook
 from course_lib.grading.submission import Step, Submission
 from course_lib.grading.worker.runners import InProcess
 from course_lib.grading.worker.worker_pool import WorkerPool
@@ -72,7 +66,7 @@ def test_what_is_drawn_survives_json_and_judges_alike():
     for card in VARYING:
         params = draw(SECRET, "ada", card)
         assert json.loads(json.dumps(params)) == params and params.keys() == card.params.keys()
-        assert same_params(params, card.variant(seed_of(SECRET, "ada", card.id)))
+        assert as_text(params) == as_text(card.variant(seed_of(SECRET, "ada", card.id)))
     assert draw_all(SECRET, "ada", CARDS).keys() == {card.id for card in VARYING}
 
 
@@ -232,7 +226,7 @@ def test_an_answer_to_another_students_letters_is_told_so_and_gets_the_same_poin
     known = {"bo": hers, "cy": third}
     report = grade(card, InProcess(letters(hers)), params=mine, others=known)
     assert {v.mistake for v in report.verdicts if not v.ok} >= {ANOTHER_STUDENTS}
-    alone = decide(card, InProcess(letters(hers)), params=mine)
+    alone = decide(resolve(card, mine), InProcess(letters(hers)))
     assert report.points == alone.points and [v.ok for v in report.verdicts] == [v.ok for v in alone.verdicts]
     told = next(v for v in report.verdicts if v.mistake == ANOTHER_STUDENTS)
     assert told.message.startswith("These are another student's numbers") and "bo" not in told.message.split()
@@ -256,11 +250,11 @@ def test_a_worker_says_so_too_and_an_answer_that_hangs_on_others_numbers_keeps_i
                 Step(do="judge", exercise=card.id),
             )
             submission = Submission(steps=steps, exercises=(card.id,))
-            (told[name],) = mark(
+            (told[name],) = grade_notebook(
                 submission, [card], workers, params={card.id: mine}, others={card.id: {"bo": hers}}
             ).reports
     assert ANOTHER_STUDENTS in {v.mistake for v in told["hers"].verdicts}
-    assert told["hers"].points == decide(card, InProcess(letters(hers)), params=mine).points
+    assert told["hers"].points == decide(resolve(card, mine), InProcess(letters(hers))).points
     assert (told["hangs"].state, told["hangs"].points) == ("answered", 0.0)
 
 
@@ -285,14 +279,14 @@ def test_an_answer_that_is_wrong_for_everybody_is_told_nothing_of_others():
 def test_nothing_is_asked_twice_of_the_public_variant_of_a_right_answer_or_of_an_audit():
     card, audit = exercises.card("ring-shift"), exercises.card("audit-free-scaling")
     mine = draw(SECRET, "ada", card)
-    wrong = decide(card, InProcess(lambda comm, x: x * 0), params=mine)
+    wrong = decide(resolve(card, mine), InProcess(lambda comm, x: x * 0))
     assert (
-        wants_explaining(card, wrong, mine)
-        and not wants_explaining(card, wrong, card.params)
-        and not wants_explaining(card, wrong, None)
+        wants_explaining(resolve(card, mine), wrong)
+        and not wants_explaining(resolve(card, dict(card.params)), wrong)
+        and not wants_explaining(resolve(card), wrong)
     )
-    assert not wants_explaining(card, decide(card, InProcess(shift(-1)), params=mine), mine)
-    assert not wants_explaining(audit, decide(audit, InProcess(lambda: {})), audit.params)
+    assert not wants_explaining(resolve(card, mine), decide(resolve(card, mine), InProcess(shift(-1))))
+    assert not wants_explaining(resolve(audit), decide(resolve(audit), InProcess(lambda: {})))
 
 
 class Slow:
@@ -312,9 +306,9 @@ def test_explaining_is_bounded_and_costs_no_point_whatever_happens():
     card = exercises.card("match-the-cuts")
     mine = draw(SECRET, "ada", card)
     known = {who: draw(SECRET, who, card) for who in STUDENTS}
-    report = decide(card, InProcess(lambda: {}), params=mine)
+    report = decide(resolve(card, mine), InProcess(lambda: {}))
     for place in (Slow(0.0), Slow(0.4), Slow(0.0, "timed out"), Slow(0.0, "crashed")):
-        told = explain(card, place, report, params=mine, others=known)
+        told = explain(resolve(card, mine), place, report, others=known)
         assert told.points == report.points and place.runs <= 24, place.state
         assert [v.message for v in told.verdicts] == [v.message for v in report.verdicts]
     counted = defaultdict(int)
@@ -324,7 +318,7 @@ def test_explaining_is_bounded_and_costs_no_point_whatever_happens():
             counted[case.name] += 1
             return super().run(card, case)
 
-    explain(card, Counts(lambda: {}), report, params=mine, others=known)
+    explain(resolve(card, mine), Counts(lambda: {}), report, others=known)
     assert sum(counted.values()) == 1, "cases that look alike to an answer are run once"
 
 

@@ -21,8 +21,8 @@ from course_lib.benchmarks.grading_crash import crash_rows
 from course_lib.benchmarks.rows import Row, show
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.dependencies import needed
+from course_lib.grading.judge import decide, resolve
 from course_lib.grading.judge.confirmed_memory import weighed_case
-from course_lib.grading.judge.decide import decide
 from course_lib.grading.service.events import Event
 from course_lib.grading.service.grading import grade_class
 from course_lib.grading.service.kept_reports import all_latest
@@ -34,7 +34,6 @@ from course_lib.grading.worker.runners import InProcess
 from course_lib.grading.worker.worker_pool import WorkerPool
 from course_lib.install import ROOT
 from course_lib.install.processes import descendants
-from course_lib.judging import judging
 from course_lib.learner.notebooks import render, write_whole
 
 VALUE_SECONDS = 0.15  # a submission of value questions, on one core
@@ -157,10 +156,11 @@ def bare_seconds(folder: ClassFolder, chapter: str) -> float:
             exec(compile(step.source, "<cell>", "exec"), space)
             continue
         card = cards[step.exercise]
-        weighed = weighed_case(card, card.params, folder.secret) if judging(card.id).weighed is not None else None
+        exercise = resolve(card, secret=folder.secret)
+        weighed = weighed_case(exercise) if exercise.contract.weighed is not None else None
         start = time.perf_counter()
         here = InProcess(*(space[name] for name in card.answers))
-        decide(card, here, secret=folder.secret)
+        decide(resolve(card, secret=folder.secret), here)
         for case in (weighed.warm, weighed.case) if weighed is not None else ():
             here.run(card, case)
         total += time.perf_counter() - start

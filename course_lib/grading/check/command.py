@@ -15,9 +15,9 @@ from typing import Any
 from course_lib import exercises
 from course_lib.exercises import Card
 from course_lib.grading.check.results import Graded, as_data
-from course_lib.grading.dependencies import mark_needed
-from course_lib.grading.judge.decide import report_dict
-from course_lib.grading.judge.grade_notebook import mark
+from course_lib.grading.dependencies import grade_needed_cells
+from course_lib.grading.judge.grade_notebook import grade_notebook
+from course_lib.grading.judge.report import report_dict
 from course_lib.grading.sandbox.wall import Wall
 from course_lib.grading.submission import Submission, blank, load, rebuild
 from course_lib.grading.worker.imports import imports_of
@@ -217,9 +217,11 @@ def grade_all(
 def _graded(job: Job, workers: WorkerPool, where: learner_work.Folders) -> Graded:
     try:
         if job.path is None:  # the course's own: every cell of it must run
-            marked = mark(job.submission, job.cards, workers, beside=where.root / "solutions" / job.name, limits=_OWN)
+            marked = grade_notebook(
+                job.submission, job.cards, workers, beside=where.root / "solutions" / job.name, limits=_OWN
+            )
         else:
-            marked = mark_needed(
+            marked = grade_needed_cells(
                 job.submission,
                 job.source,
                 job.cards,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.grading.clean_text import clean
-from course_lib.grading.judge.decide import report_dict
+from course_lib.grading.judge.report import report_dict
 from course_lib.install import Trouble
 from course_lib.records import Report
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from course_lib import exercises
 from course_lib.grading.check.results import Graded
 from course_lib.grading.clean_text import clean
-from course_lib.grading.judge.decide import first_failures
+from course_lib.grading.judge.report import first_failures
 from course_lib.grading.judge.result_panel import HEADLINES
 from course_lib.records import VERDICT_KINDS, Report, VerdictKind
 

@@ -21,7 +21,7 @@ from course_lib import exercises
 from course_lib.exercises import Card, overlay
 from course_lib.grading.classroom.roster import Student, read_roster, roster_text
 from course_lib.grading.classroom.toml_text import render
-from course_lib.grading.judge.decide import CONTRACT_VERSION
+from course_lib.grading.judge.exercise import CONTRACT_VERSION
 from course_lib.install import ROOT, Trouble
 from course_lib.learner.merge import grade_meta, is_answer
 from course_lib.learner.notebooks import read, write_whole

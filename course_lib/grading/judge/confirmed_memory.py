@@ -8,11 +8,11 @@ memory are kept only if that agrees.
 import random
 from dataclasses import replace
 
-from course_lib.exercises import Card
-from course_lib.grading.judge.decide import earned_fraction, hidden_seed
+from course_lib.grading.judge.decision import earned_fraction
+from course_lib.grading.judge.exercise import Exercise
 from course_lib.grading.worker.in_worker import InWorker, Lost
 from course_lib.grading.worker.protocol import Garbled, Gone, Late
-from course_lib.judging import Judging, Params, Weighed, judging
+from course_lib.judging import Weighed
 from course_lib.records import Outcome, Report, Verdict
 
 UNCONFIRMED = (
@@ -20,38 +20,33 @@ UNCONFIRMED = (
 )
 
 
-def wants_weighing(card: Card, report: Report) -> bool:
-    """Whether points were earned that the operating system can confirm."""
-    contract = judging(card.id)
-    return contract.weighed is not None and _earned(contract, report) and report.state == "answered"
-
-
-def _earned(contract: Judging, report: Report) -> bool:
-    """Whether all values are right, and some share that the worker measured held."""
+def wants_weighing(exercise: Exercise, report: Report) -> bool:
+    """Whether points were earned that the operating system can confirm: all values are right, and a measured share held."""
+    if exercise.contract.weighed is None or report.state != "answered":
+        return False
     held = {f"{v.kind}:{v.part}" for v in report.verdicts if v.ok} - {
         f"{v.kind}:{v.part}" for v in report.verdicts if not v.ok
     }
     return all(v.ok for v in report.verdicts if v.kind == "values") and any(
-        key in held for key in contract.measured_by_worker
+        key in held for key in exercise.contract.measured_by_worker
     )
 
 
-def weighed_case(card: Card, params: Params, secret: str = "public") -> Weighed:
+def weighed_case(exercise: Exercise) -> Weighed:
     """The case that is weighed; the same for every repeat under one secret. ValueError for an exercise that has none."""
-    make = judging(card.id).weighed
+    make = exercise.contract.weighed
     if make is None:
-        raise ValueError(f"{card.id} rests on no memory that a worker measures, so none of its cases is weighed.")
-    return make(params, random.Random(f"{hidden_seed(card, secret)}:weighed"))
+        raise ValueError(
+            f"{exercise.card.id} rests on no memory that a worker measures, so none of its cases is weighed."
+        )
+    return make(exercise.params, random.Random(f"{exercise.seed}:weighed"))
 
 
-def confirmed(
-    card: Card, place: InWorker, report: Report, *, params: Params | None = None, secret: str = "public"
-) -> Report:
+def confirmed(exercise: Exercise, runner: InWorker, report: Report) -> Report:
     """The report with a verdict on every share that the operating system was asked about, and the points that remain."""
-    contract = judging(card.id)
-    large = weighed_case(card, card.params if params is None else params, secret)
+    large = weighed_case(exercise)
     try:
-        outcome, grown = place.weigh(card, large.warm, large.case)
+        outcome, grown = runner.weigh(exercise.card, large.warm, large.case)
     except (Lost, Gone, Late, Garbled) as error:
         outcome, grown = Outcome(state="crashed", error=str(error)), 0
     fault = _fault(large, outcome, grown)
@@ -67,7 +62,7 @@ def confirmed(
         for kind, _, part in (share.partition(":") for share in large.shares)
     ]  # type: ignore[misc]
     verdicts = (*report.verdicts, *found)
-    points = round(min(report.points, earned_fraction(contract, list(verdicts)) * card.points), 2)
+    points = round(min(report.points, earned_fraction(exercise.contract, verdicts) * exercise.card.points), 2)
     return replace(
         report, verdicts=verdicts, points=points, cases=report.cases + 1, seconds=report.seconds + outcome.seconds
     )

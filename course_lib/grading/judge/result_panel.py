@@ -3,7 +3,7 @@
 from html import escape
 
 from course_lib.exercises import Card
-from course_lib.grading.judge.decide import first_failures
+from course_lib.grading.judge.report import first_failures
 from course_lib.records import Report, VerdictKind
 
 QUESTIONS: dict[VerdictKind, str] = {

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from course_lib.grading.judge.decide import CONTRACT_VERSION
+from course_lib.grading.judge.exercise import CONTRACT_VERSION
 from course_lib.grading.service.pool import Done
 from course_lib.install import Trouble
 

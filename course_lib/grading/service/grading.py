@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from course_lib.grading.judge.decide import LOST
+from course_lib.grading.judge.decision import LOST
 from course_lib.grading.service.anomalies import alike, answers_in
 from course_lib.grading.service.class_lock import PATIENCE, TRY_AGAIN, WAITING, Interrupts, held, patiently
 from course_lib.grading.service.events import Event, Line, Say, Summary

@@ -21,10 +21,11 @@ from course_lib import exercises
 from course_lib.exercises import Card, overlay
 from course_lib.grading.classroom.variants import others
 from course_lib.grading.clean_text import clean
-from course_lib.grading.dependencies import mark_needed
+from course_lib.grading.dependencies import grade_needed_cells
+from course_lib.grading.files_beside import files_beside
 from course_lib.grading.intake import slim
-from course_lib.grading.judge.decide import CONTRACT_VERSION, report_dict
-from course_lib.grading.judge.grade_notebook import lost_report
+from course_lib.grading.judge.exercise import CONTRACT_VERSION
+from course_lib.grading.judge.report import lost_report, report_dict
 from course_lib.grading.service.anomalies import anomalies_of, answers_of
 from course_lib.grading.service.autograded import autograded, text_of
 from course_lib.grading.submission import MAX_BYTES, MAX_CELLS, Submission, rebuild
@@ -36,7 +37,6 @@ from course_lib.learner.notebooks import Notebook, parse
 from course_lib.records import Report
 
 SMALL = 1_000_000  # bytes of a notebook that is read where it is
-BESIDE_BYTES = 20_000_000  # of small files beside a notebook
 _NOT_SENT = ("timestamp.txt",)  # nbgrader's: says when, and nothing that decides points
 _KEPT_WARM = 2  # warm processes that one marker keeps: the chapter it is at, and the one before
 
@@ -54,7 +54,8 @@ def make_task(folder: Any, student: str, chapter: str, *, wall: Any = None, only
     """
     path = folder.submitted(student, chapter)
     data, refused = _bytes_of(path)
-    files = _files_beside(path.parent) if path is not None else {}
+    beside = files_beside(path.parent) if path is not None else {}
+    files = {name: each.read_bytes() for name, each in beside.items() if name not in _NOT_SENT}
     cards = folder.cards(chapter)
     task: Task = {
         "student": student,
@@ -97,22 +98,6 @@ def _bytes_of(path: Path | None) -> tuple[bytes, str]:
             f"The notebook has {path.stat().st_size / 1e6:,.0f} MB; it may have {MAX_BYTES / 1e6:.0f} MB. Clear its outputs and hand it in again.",
         )
     return path.read_bytes(), ""
-
-
-def _files_beside(folder: Path) -> dict[str, bytes]:
-    """The small plain files that lie beside a notebook, by their path from there."""
-    found: dict[str, bytes] = {}
-    room = BESIDE_BYTES
-    for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder)
-        hidden = any(part.startswith(".") for part in inside.parts)
-        if path.is_symlink() or not path.is_file() or path.suffix == ".ipynb" or hidden or str(inside) in _NOT_SENT:
-            continue
-        room -= path.stat().st_size
-        if room < 0:
-            break
-        found[inside.as_posix()] = path.read_bytes()
-    return found
 
 
 def _text(data: bytes) -> str:
@@ -201,7 +186,7 @@ def _marked(task: Task, clock: "_Clock") -> Result:
     clock.lap("rebuild")
     with _beside(task["files"]) as folder:
         params = {card.id: {**card.params, **task["drawn"].get(card.id, {})} for card in cards}
-        done = mark_needed(
+        done = grade_needed_cells(
             whole, source, cards, workers, beside=folder, params=params, secret=task["secret"], deciding_ranks=True
         )
     clock.lap("mark")

@@ -9,16 +9,9 @@ import torch
 
 from course_lib import exercises
 from course_lib.exercises import killmatrix
-from course_lib.grading.judge.decide import cases_of, decide, hidden_seed
-from course_lib.grading.judge.unseen_variants import (
-    VARIANTS,
-    Asked,
-    _candidates,
-    as_text,
-    settled,
-    unshown_cases,
-    wants_unshown,
-)
+from course_lib.grading.judge import decide, resolve
+from course_lib.grading.judge.exercise import OTHER_VARIANTS, _variants_of, as_text, asks_shown_values_only
+from course_lib.grading.judge.unseen_variants import Asked, settled
 from course_lib.grading.worker.runners import InProcess
 from course_lib.judging import judging
 from course_lib.records import Case, Verdict
@@ -39,24 +32,24 @@ def functions(chapters=CHAPTERS):
     """Exercises that ask functions in one process, on unseen cases too."""
     for chapter in chapters:
         for card in exercises.cards(chapter):
-            drawn = cases_of(card, card.params)
+            drawn = resolve(card).cases
             if not any(case.ranks for case in drawn) and not all(case.visible for case in drawn):
                 yield card
 
 
-def asks_unshown(chapters=("02", "03", "06", "07", "08", "10", "15")):
+def asks_unseen(chapters=("02", "03", "06", "07", "08", "10", "15")):
     """Exercises in which numbers that are not shown are asked, and answers can be written into a table."""
     for card in (card for chapter in chapters for card in exercises.cards(chapter)):
         if (
             card.vary is not None
-            and wants_unshown(cases_of(card, card.params))
+            and asks_shown_values_only(resolve(card).cases)
             and not judging(card.id).measured_by_worker
         ):
             yield card
 
 
 CARDS = list(functions())
-KNOWN = list(asks_unshown())
+KNOWN = list(asks_unseen())
 
 
 def key(value):
@@ -101,10 +94,10 @@ OF_VALUES = [
 def test_a_table_of_the_shown_numbers_earns_nothing(card):
     answers = killmatrix.names_of(right(card.id).source, card.answers)
     tables = [{} for _ in answers]
-    shown = decide(card, InProcess(*map(written_down, answers, tables)), unseen=False)
+    shown = decide(resolve(card, unseen=False), InProcess(*map(written_down, answers, tables)))
     assert all(verdict.ok for verdict in shown.verdicts) and any(tables)
     for otherwise in (True, False):
-        report = decide(card, InProcess(*(looked_up(table, otherwise) for table in tables)), secret=SECRET)
+        report = decide(resolve(card, secret=SECRET), InProcess(*(looked_up(table, otherwise) for table in tables)))
         assert report.points == 0, [verdict for verdict in report.verdicts if verdict.kind == "values"]
 
 
@@ -125,7 +118,7 @@ def test_a_table_with_any_constant_for_the_rest_earns_nothing(exercise, secret):
     card = exercises.card(exercise)
     answers = killmatrix.names_of(right(exercise).source, card.answers)
     tables = [{} for _ in answers]
-    shown = decide(card, InProcess(*map(written_down, answers, tables)), unseen=False, secret=secret)
+    shown = decide(resolve(card, secret=secret, unseen=False), InProcess(*map(written_down, answers, tables)))
     assert all(verdict.ok for verdict in shown.verdicts) and all(tables)
     known = [list(table.values()) for table in tables]
     constants = [[each[place % len(each)] for each in known] for place in range(5)] + [
@@ -133,7 +126,7 @@ def test_a_table_with_any_constant_for_the_rest_earns_nothing(exercise, secret):
     ]
     guesses = [map(guessed, tables, each) for each in constants]
     for functions_ in ([looked_up(table, False) for table in tables], *guesses):
-        report = decide(card, InProcess(*functions_), secret=secret)
+        report = decide(resolve(card, secret=secret), InProcess(*functions_))
         assert report.points == 0, [verdict for verdict in report.verdicts if verdict.kind == "values"]
 
 
@@ -141,31 +134,29 @@ def test_a_table_with_any_constant_for_the_rest_earns_nothing(exercise, secret):
 @pytest.mark.parametrize("card", CARDS, ids=[card.id for card in CARDS])
 def test_right_answers_lose_nothing(card, secret):
     answers = killmatrix.names_of(right(card.id).source, card.answers)
-    drawn = cases_of(card, card.params, secret)
-    pairs = unshown_cases(card, card.params, hidden_seed(card, secret), drawn)
-    assert wants_unshown(drawn) == bool(pairs)
-    for params, case in pairs:
+    exercise = resolve(card, secret=secret)
+    assert asks_shown_values_only(exercise.cases) == bool(exercise.other_numbers)
+    for params, case in exercise.other_numbers:
         outcome = InProcess(*answers).run(card, case)
-        assert all(verdict.ok for verdict in judging(card.id).verdicts(params, case, outcome))
+        assert all(verdict.ok for verdict in exercise.contract.verdicts(params, case, outcome))
         assert not case.visible and as_text(params) != as_text(card.params)
 
 
 def test_the_same_is_asked_at_every_repeat_and_other_things_in_another_class():
     card = exercises.card("count-parameters")
-    drawn = cases_of(card, card.params)
-    one, again, other = (unshown_cases(card, card.params, seed, drawn) for seed in ("a", "a", "b"))
-    assert one == again and len(one) == VARIANTS
+    one, again, other = (resolve(card, secret=secret).other_numbers for secret in ("a", "a", "b"))
+    assert one == again and len(one) == OTHER_VARIANTS
     assert [case.args for _, case in one] != [case.args for _, case in other]
 
 
 def test_where_the_judge_asks_plain_cases_of_its_own_no_others_are_asked():
     shown, plain = Case(name="shown", part="a"), Case(name="plain", part="a", visible=False)
     odd = replace(plain, kind="generality")
-    assert wants_unshown([shown, odd]) and wants_unshown([shown, replace(shown, part="b"), plain])
+    assert asks_shown_values_only([shown, odd]) and asks_shown_values_only([shown, replace(shown, part="b"), plain])
     assert (
-        not wants_unshown([shown, plain, odd])
-        and not wants_unshown([shown])
-        and not wants_unshown([replace(shown, ranks=2), odd])
+        not asks_shown_values_only([shown, plain, odd])
+        and not asks_shown_values_only([shown])
+        and not asks_shown_values_only([replace(shown, ranks=2), odd])
     )
 
 
@@ -244,7 +235,7 @@ def test_what_is_right_for_some_sizes_keeps_its_values(exercise, name, points):
 @pytest.mark.parametrize("card", KNOWN, ids=[card.id for card in KNOWN])
 def test_a_table_of_several_variants_is_never_half_right(card, public):
     """Of its own numbers, the public form's and two others', all of one structure."""
-    others = _candidates(card.id, as_text(card.params.get(card.structural)), "s1")[:3]
+    others = _variants_of(card, as_text(card.params.get(card.structural)), "s1")[:3]
     variants = [json.loads(text) for text in (*others, as_text(card.params))]
     if not public:
         variants.reverse()
@@ -252,14 +243,11 @@ def test_a_table_of_several_variants_is_never_half_right(card, public):
     for params in variants:  # the last one's are its own
         with killmatrix._beside(card, params):
             answers = killmatrix.names_of(right(card.id).source, card.answers)
-            learnt = decide(
-                card, InProcess(*map(written_down, answers, tables)), params=params, unseen=False, secret=SECRET
-            )
+            shown = resolve(card, params, SECRET, unseen=False)
+            learnt = decide(shown, InProcess(*map(written_down, answers, tables)))
         assert all(verdict.ok for verdict in learnt.verdicts) and any(tables)
     for otherwise in (True, False):
-        report = decide(
-            card, InProcess(*(looked_up(table, otherwise) for table in tables)), params=params, secret=SECRET
-        )
+        report = decide(resolve(card, params, SECRET), InProcess(*(looked_up(table, otherwise) for table in tables)))
         assert all(
             verdict.kind != "generality" for verdict in report.verdicts if verdict.case.endswith("other numbers")
         )

@@ -1,0 +1,111 @@
+"""Decide: run an answer on the cases of its exercise, compare what came back, give points and reasons."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from course_lib.exercises import Card
+from course_lib.grading.judge.exercise import Exercise, resolve
+from course_lib.grading.judge.explanation import EXPLAIN_SECONDS, explain
+from course_lib.grading.judge.unseen_variants import Asked, settled
+from course_lib.grading.worker.runners import InProcess, Runner
+from course_lib.judging import Judging, Params, failed_run
+from course_lib.records import Report, Verdict
+
+LOST = ("crashed", "timed out", "refused")  # states that cost the whole exercise, whatever else held
+READY_MADE = "ready-made"  # the mistake of an answer that calls, behind the communicator it was given, what it was asked to write
+UNSEEN = "wrong here as everywhere; whether late messages change the result is seen once the values are right"
+
+
+def grade(
+    card: Card,
+    runner: Runner,
+    *,
+    params: Params | None = None,
+    unseen: bool = True,
+    secret: str = "public",
+    others: Mapping[str, Params] = MappingProxyType({}),
+    seconds: float = EXPLAIN_SECONDS,
+) -> Report:
+    """A card resolved and an answer to it judged; in this process a wrong one is explained too, in a worker that wants another clone."""
+    exercise = resolve(card, params, secret, unseen=unseen)
+    report = decide(exercise, runner)
+    if not isinstance(runner, InProcess):
+        return report
+    return explain(exercise, runner, report, others=others, seconds=seconds)
+
+
+def decide(exercise: Exercise, runner: Runner) -> Report:
+    """One answer judged: verdicts, points (0 to `card.points`), and the state of the run that decided.
+
+    Stops at the first unanswered, crashed or hung case; runs every other one, so that partial credit is what was earned.
+    """
+    start = time.perf_counter()
+    card, contract, own = exercise.card, exercise.contract, exercise.params
+    if plan := getattr(runner, "plan", None):
+        plan(exercise.cases)
+    asked = [
+        *((own, case, False) for case in exercise.cases if case.visible),
+        *((numbers, case, True) for numbers, case in exercise.other_numbers),
+        *((own, case, False) for case in exercise.cases if not case.visible),
+    ]
+    found: list[Asked] = []
+    bad = None  # the first outcome that gave no value
+    ran = 0
+    for numbers, case, other_numbers in asked:
+        outcome = runner.run(card, case)
+        ran += 1
+        if outcome.state == "answered":
+            found.append(Asked(case, other_numbers, contract.verdicts(numbers, case, outcome)))
+            continue
+        bad = bad or outcome
+        if outcome.state == "not answered" or outcome.state in LOST:
+            break
+        found.append(Asked(case, other_numbers, failed_run(case, outcome, contract.shares)))
+        if case.visible and case.kind == "values":
+            break  # the plainest case fails: the others would only say so again
+    verdicts = without_rash_words(settled(found, contract.shares))
+    lost = bad is not None and (bad.state == "not answered" or bad.state in LOST)
+    earned = 0.0 if lost else earned_fraction(contract, verdicts)
+    state = "answered" if bad is None or (earned and not lost) else bad.state
+    return Report(
+        exercise=card.id,
+        state=state,
+        points=round(earned * card.points, 2),
+        maximum=float(card.points),
+        verdicts=tuple(verdicts),
+        note=bad.error if bad is not None and state != "answered" else "",
+        cases=ran,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def without_rash_words(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The verdicts, none of which blames late messages for numbers that are wrong without them.
+
+    What an adversary shows ("in-flight") is told by comparing results with the right ones: of an answer whose values are
+    wrong anyway it says nothing.
+    """
+    if all(v.ok for v in verdicts if v.kind == "values"):
+        return list(verdicts)
+    return [replace(v, mistake="", message=UNSEEN) if v.mistake == "in-flight" else v for v in verdicts]
+
+
+def earned_fraction(contract: Judging, verdicts: Sequence[Verdict]) -> float:
+    """The part of the points that is earned, 0 to 1.
+
+    A share counts when it was asked at least once and held every time. Cost, protocol and generality count only once
+    all values are right: bytes saved on the way to a wrong answer are worth nothing. So is an answer that calls what it is
+    to build.
+    """
+    if any(v.mistake == READY_MADE for v in verdicts):
+        return 0.0
+    right = all(v.ok for v in verdicts if v.kind == "values")
+    total = 0.0
+    for share, weight in contract.shares.items():
+        kind, part = share.split(":", 1)
+        asked = [v for v in verdicts if v.kind == kind and v.part == part]
+        if asked and all(v.ok for v in asked) and (right or kind == "values"):
+            total += weight
+    return min(total, 1.0)

@@ -128,15 +128,15 @@ def test_a_variant_file_that_is_none_is_the_canonical_variant(tmp_path, text):
 
 
 def test_a_judge_that_fails_costs_one_exercise_and_says_so(where, monkeypatch):
-    from course_lib.grading.judge import grade_notebook as mark
+    from course_lib.grading.judge import grade_notebook
 
-    def fails(card, place, **more):
-        if card.id == "train-days-7b":
+    def fails(exercise, runner):
+        if exercise.card.id == "train-days-7b":
             raise ZeroDivisionError("in the oracle")
-        return honest(card, place, **more)
+        return honest(exercise, runner)
 
-    honest = mark.decide
-    monkeypatch.setattr(mark, "decide", fails)
+    honest = grade_notebook.decide
+    monkeypatch.setattr(grade_notebook, "decide", fails)
     [result] = grade_all(["01"], where)
     lost = next(report for report in result.reports if report.exercise == "train-days-7b")
     assert lost.state == "refused" and "report it" in lost.note and result.points == result.maximum - lost.maximum

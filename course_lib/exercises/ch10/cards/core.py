@@ -7,6 +7,7 @@ from typing import Any
 from course_lib.exercises import Card
 from course_lib.exercises.ch10.probes import numbers, one_of_three
 from course_lib.exercises.probes import interval
+from course_lib.exercises.returns import Anything, ListOf, Maybe, Word
 
 GENERATORS = (
     "schedules:naive",
@@ -67,6 +68,7 @@ Does it matter how long a backward takes, compared with a forward?""",
     vary=_vary_bubble,
     structural="convention",
     probe=numbers,
+    returns=ListOf(Maybe(Anything("a number")), length=2),
 )
 
 
@@ -195,6 +197,7 @@ never for a receiver. Rows differ from 1F1B and its kin in many ways and can sti
     allowed="plain Python; the library's validator and its timeline are switched off.",
     hides=CHECKS,
     params={"stages": 3, "microbatches": 4},
+    returns=Word(("ok", *COMPLAINTS)),
     vary=lambda draw: {"stages": draw.choice((3, 4)), "microbatches": draw.choice((4, 5, 6))},
 )
 

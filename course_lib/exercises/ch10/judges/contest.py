@@ -1,12 +1,10 @@
-"""Judges of chapter 10's interleaved schedule, and of its contest at equal memory, with the bound that the points are measured by."""
-
-from __future__ import annotations
+"""Judges of chapter 10's interleaved schedule, and of its contest at equal memory with the bound that measures the points."""
 
 import random
-from collections.abc import Mapping
 
-from course_lib.exercises.ch10.judges.rows import judged, not_runnable, schedule_from
-from course_lib.judging import Fault, Judging, Params, verdict
+from course_lib.exercises.ch10.judges.schedules import runnable
+from course_lib.judging import Fault, Judging, Params, judged
+from course_lib.judging.cases import hidden, shown
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.schedules import Schedule, looped, peak_activations
 from course_lib.timeline import Durations, play
@@ -14,89 +12,59 @@ from course_lib.timeline import Durations, play
 # --- interleaved
 
 
-def _loop_cases(params: Params, rng: random.Random) -> list[Case]:
-    p, m, v = params["ranks"], params["microbatches"], params["chunks"]
-    cases = [Case(name=f"{p} ranks, {m} micro-batches, {v} chunks", args=(p, m, v), part="rows")]
-    sizes = [
-        (2, 2, 2),
-        (3, 9, 3),
-        (1, 4, 2),
-        (rng.randrange(4, 6), rng.randrange(2, 4), rng.randrange(2, 4)),
-        (2, rng.randrange(4, 8), 4),
-    ]
-    for ranks, many, chunks in sizes:
-        count = many if many % ranks == 0 else ranks * many
-        cases.append(
-            Case(
-                name=f"{ranks} ranks, {count} micro-batches, {chunks} chunks",
-                args=(ranks, count, chunks),
-                kind="generality",
-                part="sizes",
-                visible=False,
-            )
-        )
-    return cases + [
-        Case(
-            name=f"{a} ranks, {b} micro-batches, 2 chunks",
-            args=(a, b, 2),
-            kind="generality",
-            part="refusal",
-            visible=False,
-        )
-        for a, b in ((4, 6), (3, 4), (4, 2))
+def _interleaved_cases(params: Params, rng: random.Random) -> list[Case]:
+    def name(p: int, m: int, v: int) -> str:
+        return f"{p} ranks, {m} micro-batches, {v} chunks"
+
+    own = params["ranks"], params["microbatches"], params["chunks"]
+    sizes = [(2, 2, 2), (3, 9, 3), (1, 4, 2), (rng.randrange(4, 6), rng.randrange(2, 4), rng.randrange(2, 4))]
+    sizes = [(p, m if m % p == 0 else p * m, v) for p, m, v in (*sizes, (2, rng.randrange(4, 8), 4))]
+    return [
+        shown(name(*own), "values:rows", *own),
+        *(hidden(name(*size), "generality:sizes", *size) for size in sizes),
+        *(hidden(name(*size), "generality:refusal", *size) for size in ((4, 6, 2), (3, 4, 2), (4, 2, 2))),
     ]
 
 
-def _loop_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+def _interleaved_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     p, m, v = case.args
-    got = outcome.value
     if case.part == "refusal":
-        refused = type(got) is dict and set(got) == {"refused"}
-        told = f"{case.name}: {m} micro-batches make no whole rounds of {p}; a ValueError was to say so, and rows came back."
-        return [verdict(case.kind, case.part, case, None if refused else ("not-refused", told))]
-    schedule = schedule_from(got, case, p, m, looped(p, v))
+        refused = type(outcome.value) is dict and set(outcome.value) == {"refused"}
+        told = f"{m} micro-batches make no whole rounds of {p}; raise a ValueError that says so."
+        return judged(case, None if refused else ("not-refused", told), named=True)
+    schedule = runnable(outcome.value, case, p, m, looped(p, v))
     if not isinstance(schedule, Schedule):
-        return judged(case, schedule)
-    fault = not_runnable(schedule, case)
-    if fault:
-        return judged(case, fault)
-    return judged(
-        case, None, ("cost", "memory", _loop_held(schedule, case, v)), ("cost", "time", _loop_long(schedule, case, v))
-    )
+        return judged(case, schedule, named=True)
+    costs = ("cost", "memory", _chunks_fault(schedule, v)), ("cost", "time", _rounds_fault(schedule, v))
+    return judged(case, None, *costs, named=True)
 
 
-def _loop_held(schedule: Schedule, case: Case, v: int) -> Fault | None:
+def _chunks_fault(schedule: Schedule, v: int) -> Fault | None:
     p, total = schedule.ranks, v * schedule.microbatches
     for rank, held in enumerate(peak_activations(schedule)):
         chunks, most = round(held * v), min(2 * (p - 1 - rank) + (v - 1) * p + 1, total)
         if chunks > most:
             name = "all-forwards-first" if chunks == total else "too-much-memory"
-            return (
-                name,
-                f"{case.name}: rank {rank} holds activations of {chunks} chunks at once; {most} are the most here.",
-            )
+            return name, f"rank {rank} holds activations of {chunks} chunks at once; its limit is {most}."
     return None
 
 
-def _loop_long(schedule: Schedule, case: Case, v: int) -> Fault | None:
+def _rounds_fault(schedule: Schedule, v: int) -> Fault | None:
     p, m = schedule.ranks, schedule.microbatches
-    for each in (Durations(forward=1, backward=2), Durations(forward=1, backward=1)):
-        slot = each.forward + each.backward
-        took, best, plain = play(schedule, each).makespan, m * slot + (p - 1) * slot / v, (m + p - 1) * slot
-        if took <= best + 1e-9:
-            continue
-        name = "bubble-of-1f1b" if took >= plain - 1e-9 else "slower"
-        worse = " That is no better than 1F1B with one stage a rank." if name == "bubble-of-1f1b" else ""
-        return (
-            name,
-            f"{case.name}: with F = {each.forward:g} and B = {each.backward:g} it takes {took:g}, where {best:g} is enough.{worse}",
-        )
+    for times in (Durations(forward=1, backward=2), Durations(forward=1, backward=1)):
+        slot = times.forward + times.backward
+        took, best = play(schedule, times).makespan, m * slot + (p - 1) * slot / v
+        if took > best + 1e-9:
+            told = f"with F = {times.forward:g} and B = {times.backward:g} it takes {took:g}; {best:g} is enough."
+            if took < (m + p - 1) * slot - 1e-9:
+                return "slower", told
+            return "bubble-of-1f1b", f"{told} That is no better than 1F1B with one stage per rank."
     return None
 
 
 # --- the contest
 
-Times = tuple[float, float, float]
+Times = tuple[float, float, float]  # of a forward, an input gradient and a weight gradient
 GOALS = {"quarter": 0.25, "half": 0.5, "nine-tenths": 0.9, "bound": 1.0}
 SETTINGS = ((1.0, 1.0, 1.0), (2.0, 3.0, 1.0), (1.0, 0.6, 1.4), (2.0, 2.0, 1.0), (1.0, 1.2, 0.8))
 
@@ -104,17 +72,15 @@ SETTINGS = ((1.0, 1.0, 1.0), (2.0, 3.0, 1.0), (1.0, 0.6, 1.4), (2.0, 2.0, 1.0), 
 def bound(stages: int, microbatches: int, times: Times) -> float:
     """No schedule with stage s on rank s and at most `stages` micro-batches held on any rank ends before this.
 
-    Rank s works m(F + I + W). Its first input gradient cannot start before one micro-batch has gone forward through all p stages and
-    back through p − 1 − s; until then it can only do forwards, k = min(p, m) at most by memory, and not before sF. After its
-    last input gradient that micro-batch needs s more of them and one weight gradient, while the rank has only the weight gradients of
-    what it still holds, k at most. What these leave of the two stretches is idle.
+    Rank s works m(F + I + W). Its first input gradient cannot start before one micro-batch has gone forward through all p stages
+    and back through p − 1 − s. Until then the rank can only do forwards: at most k = min(p, m) by memory, and none before sF. After
+    its last input gradient that micro-batch needs s more input gradients and one weight gradient, while the rank can only do the
+    weight gradients of what it still holds, at most k. The remainder of the two stretches is idle.
     """
     forward, inner, outer = times
     p, k = stages, min(stages, microbatches)
-    return max(
-        microbatches * sum(times)
-        + max(s * forward, p * forward + (p - 1 - s) * inner - k * forward)
-        + max(0.0, s * inner + outer - k * outer)
+    return microbatches * sum(times) + max(
+        max(s * forward, p * forward + (p - 1 - s) * inner - k * forward) + max(0.0, s * inner + outer - k * outer)
         for s in range(p)
     )
 
@@ -134,69 +100,49 @@ def closed(schedule: Schedule, times: Times) -> float:
 
 def _contest_cases(params: Params, rng: random.Random) -> list[Case]:
     p, m = params["stages"], params["microbatches"]
-    cases = [
-        Case(
-            name=f"{p} stages, {m} micro-batches, all three alike", args=(p, m, SETTINGS[0]), part="rows", seconds=20.0
-        )
-    ]
-    settings = [
-        (2, 4, SETTINGS[0]),
-        (6, 12, SETTINGS[3]),
-        (5, 10, SETTINGS[1]),
-        (rng.randrange(3, 6), rng.randrange(8, 15), SETTINGS[2]),
-        (rng.randrange(3, 6), rng.randrange(8, 15), SETTINGS[4]),
-    ]
-    return cases + [
-        Case(
-            name=f"{a} stages, {b} micro-batches, F, I, W of {', '.join(f'{x:g}' for x in times)}",
-            args=(a, b, times),
-            part="rows",
-            visible=False,
+    settings = [(2, 4, SETTINGS[0]), (6, 12, SETTINGS[3]), (5, 10, SETTINGS[1])]
+    settings += [(rng.randrange(3, 6), rng.randrange(8, 15), SETTINGS[which]) for which in (2, 4)]
+    return [
+        shown(f"{p} stages, {m} micro-batches, all three alike", "values:rows", p, m, SETTINGS[0], seconds=20.0)
+    ] + [
+        hidden(
+            f"{p} stages, {m} micro-batches, F, I, W of {', '.join(f'{x:g}' for x in times)}",
+            "values:rows",
+            *(p, m, times),
             seconds=20.0,
         )
-        for a, b, times in settings
+        for p, m, times in settings
     ]
 
 
 def _contest_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     p, m, times = case.args
-    schedule = schedule_from(outcome.value, case, p, m, kinds="FBIW")
+    schedule = runnable(outcome.value, case, p, m, kinds="FBIW")
     if not isinstance(schedule, Schedule):
-        return judged(case, schedule)
-    fault = not_runnable(schedule, case) or _over_limit(schedule, case)
-    if fault:
-        return judged(case, fault)
-    way = closed(schedule, times)
-    return judged(case, None, *(("cost", name, _short_of(goal, way, schedule, case)) for name, goal in GOALS.items()))
+        return judged(case, schedule, named=True)
+    peaks = peak_activations(schedule)
+    if max(peaks) > p + 1e-9:
+        held = f"rank {peaks.index(max(peaks))} holds activations of {max(peaks):g} micro-batches at once"
+        told = f"{held}; 1F1B's fullest rank holds {p}."
+        return judged(case, ("more-memory", f"{told} An input gradient alone frees nothing."), named=True)
+    way, fault = closed(schedule, times), _distance(schedule, m, times)
+    goals = (("cost", name, None if way >= goal - 1e-6 else fault) for name, goal in GOALS.items())
+    return judged(case, None, *goals, named=True)
 
 
-def _over_limit(schedule: Schedule, case: Case) -> Fault | None:
-    held = peak_activations(schedule)
-    rank = max(range(len(held)), key=held.__getitem__)
-    if held[rank] <= schedule.stages + 1e-9:
-        return None
-    return "more-memory", (
-        f"{case.name}: rank {rank} holds activations of {held[rank]:g} micro-batches at once, and 1F1B's fullest rank "
-        f"{schedule.stages}: that is another contest. An input gradient alone frees nothing."
-    )
+def _distance(schedule: Schedule, m: int, times: Times) -> Fault:
+    """How far a schedule is from the bound, for one that has not reached its goal."""
+    p, way, took = schedule.stages, closed(schedule, times), play(schedule, lengths(times)).makespan
+    ends = f"it ends at {took:g}; 1F1B ends at {(m + p - 1) * sum(times):g}, the bound is {bound(p, m, times):g}"
+    told = f"{ends}: {max(way, 0):.0%} of the way."
+    if way > 1e-6:
+        return "not-there", f"{told} Draw it: which rank is idle, and which weight gradients could it do there?"
+    whole = "A backward in one piece keeps the stage before waiting."
+    name = "as-1f1b" if way > -1e-6 else "slower-than-1f1b"
+    return name, f"{told} {'Who waits for an input gradient?' if schedule.splits else whole}"
 
 
-def _short_of(goal: float, way: float, schedule: Schedule, case: Case) -> Fault | None:
-    if way >= goal - 1e-6:
-        return None
-    p, m, times = case.args
-    took, end = play(schedule, lengths(times)).makespan, bound(p, m, times)
-    told = f"{case.name}: it ends at {took:g}; 1F1B ends at {(m + p - 1) * sum(times):g}, the bound is {end:g}: {max(way, 0):.0%} of the way."
-    if way <= 1e-6:
-        name = "as-1f1b" if way > -1e-6 else "slower-than-1f1b"
-        return (
-            name,
-            f"{told} {'A backward in one piece keeps the stage before waiting.' if not schedule.splits else 'Who waits for an input gradient?'}",
-        )
-    return "not-there", f"{told} Draw it: which rank is idle, and which weight gradients could be done there?"
-
-
-CONTEST: Mapping[str, Judging] = {
+CONTEST = {
     "interleaved-rows": Judging(
         shares={
             "values:rows": 0.35,
@@ -205,21 +151,21 @@ CONTEST: Mapping[str, Judging] = {
             "generality:sizes": 0.15,
             "generality:refusal": 0.1,
         },
-        cases=_loop_cases,
-        verdicts=_loop_verdicts,
-        why="Filling and draining take one *stage's* time per rank, and stages are 1/chunks as long. The price: chunks times as many messages, and "
-        "(p − 1)/chunks more micro-batches' activations. In rounds of p, each chunk's first micro-batch comes back just as the round ends; "
-        "with a broken round it would not, and ranks would wait. Where messages take no time, ranks − 1 − r forwards ahead would do in place of "
-        "twice as many; the second half hides them.",
+        cases=_interleaved_cases,
+        verdicts=_interleaved_verdicts,
+        why="""Filling and draining take one *stage's* time per rank, and a stage is 1/chunks as long. The price is chunks times as many
+messages, and activations of (p − 1)/chunks more micro-batches. In rounds of p, each chunk's first micro-batch comes back just as the
+round ends; with a broken round, ranks would wait. Where messages take no time, ranks − 1 − r forwards ahead are enough; doing twice
+as many hides the messages.""",
         pytorch="`ScheduleInterleaved1F1B`; Megatron-LM's `--num-layers-per-virtual-pipeline-stage`.",
     ),
     "beat-1f1b": Judging(
         shares={"values:rows": 0.1, "cost:quarter": 0.2, "cost:half": 0.2, "cost:nine-tenths": 0.2, "cost:bound": 0.3},
         cases=_contest_cases,
         verdicts=_contest_verdicts,
-        why="1F1B's later ranks hold less than its first. Rank r can put off r weight gradients at no cost in peak memory, and has them ready "
-        "when the pipeline drains; input gradients hurry through meanwhile. This order (ZB-H1) ends exactly at the bound: with stage s on rank s, at "
-        "this memory and with a common end nothing is better. Better ones break a rule: more memory (ZB-H2), other places (ZB-V), no common end.",
+        why="""1F1B's later ranks hold less than its first. Rank r can put off r weight gradients at no cost in peak memory, and does them
+when the pipeline drains; input gradients are computed at once. This order (ZB-H1) ends exactly at the bound, so nothing is better under
+these rules. Faster schedules break one: more memory (ZB-H2), other places (ZB-V), no common end.""",
         pytorch="`ScheduleInterleavedZeroBubble` and `ScheduleZBVZeroBubble`; `stage_backward_input` and `stage_backward_weight` do the halves.",
     ),
 }

@@ -9,8 +9,7 @@ from operator import le
 from typing import Any
 
 from course_lib.exercises.ch10.cards.more import NAMES
-from course_lib.exercises.ch10.judges.rows import judged
-from course_lib.judging import Fault, Judging, Params, describe, is_number
+from course_lib.judging import Fault, Judging, Params, describe, is_number, judged
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.schedules import Schedule, breadth_first, cut, gpipe, interleaved, naive, one_f_one_b, zb_h1, zb_h2
 from course_lib.timeline import Durations, play

@@ -8,9 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from course_lib.exercises.ch10.judges.models import SAMPLES, SECONDS, WIDTH, alike, drawn, gradients_fault, serial, told
-from course_lib.exercises.ch10.judges.rows import judged
 from course_lib.exercises.ch10.judges.validator import plain, shuffled, whole
-from course_lib.judging import Fault, Judging, Params, Weighed
+from course_lib.judging import Fault, Judging, Params, Weighed, judged
 from course_lib.judging.ranks import BUFFER, BUFFERS_LATE, LATE, STREAM, STREAM_LATE
 from course_lib.judging.traffic import Meter, ready_made
 from course_lib.records import Case, Outcome, Verdict

@@ -1,16 +1,16 @@
 """Judge of chapter 10's validator: schedules that run, plain and odd, and schedules with one thing wrong each."""
 
-from __future__ import annotations
-
 import random
+from collections.abc import Sequence
 
 from course_lib.exercises.ch10.cards.core import COMPLAINTS
-from course_lib.exercises.ch10.judges.rows import judged
-from course_lib.judging import Fault, Judging, Params, describe
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.judging import Fault, Judging, Params, oracle
+from course_lib.judging.cases import shown
+from course_lib.records import Case, Outcome
 from course_lib.schedules import Schedule, gpipe, naive, one_f_one_b, peak_activations, schedule_of, zb_h1
 
-Rows = list[list[tuple[str, int, int]]]
+Op = tuple[str, int, int]  # kind, stage, micro-batch
+Rows = list[list[Op]]
 
 
 def plain(schedule: Schedule) -> Rows:
@@ -19,96 +19,90 @@ def plain(schedule: Schedule) -> Rows:
 
 
 def whole(schedule: Schedule) -> Rows:
-    """A split schedule with whole backwards where its input gradients stand: valid, and nobody's textbook order."""
-    return [
-        [("B" if kind == "I" else kind, stage, m) for kind, stage, m in row if kind != "W"] for row in plain(schedule)
-    ]
+    """A split schedule with whole backwards in place of its input gradients: valid, and in an unusual order."""
+    return [[("B" if kind == "I" else kind, s, m) for kind, s, m in row if kind != "W"] for row in plain(schedule)]
 
 
-def shuffled(p: int, m: int, rng: random.Random, homes: tuple[int, ...] | None = None) -> Rows:
-    """A valid schedule without any plan: of all operations that are ready, a random one is next."""
-    homes = homes or tuple(range(p))
+def shuffled(p: int, m: int, rng: random.Random, homes: Sequence[int] = ()) -> Rows:
+    """A valid schedule of `p` stages in random order: each operation is drawn from those that are ready."""
+    homes = homes or range(p)
     rows: Rows = [[] for _ in range(max(homes) + 1)]
-    last, done = len(homes) - 1, set()
-    left = [(kind, stage, each) for kind in "FB" for stage in range(last + 1) for each in range(m)]
+    done: set[Op] = set()
+    left = [(kind, stage, x) for kind in "FB" for stage in range(p) for x in range(m)]
+
+    def ready(kind: str, s: int, x: int) -> bool:
+        if kind == "F":
+            return s == 0 or ("F", s - 1, x) in done
+        return ("F", s, x) in done and (s == p - 1 or ("B", s + 1, x) in done)
+
     while left:
-        ready = [
-            (kind, s, x)
-            for kind, s, x in left
-            if (kind == "F" and (s == 0 or ("F", s - 1, x) in done))
-            or (kind == "B" and ("F", s, x) in done and (s == last or ("B", s + 1, x) in done))
-        ]
-        op = rng.choice(ready)
+        op = rng.choice([op for op in left if ready(*op)])
         rows[homes[op[1]]].append(op)
         done.add(op)
         left.remove(op)
     return rows
 
 
-def _most(rows: Rows, m: int) -> float:
-    return max(peak_activations(schedule_of(rows, m)))
-
-
-def _swapped(rows: Rows, rank: int, one: tuple, other: tuple) -> Rows:
-    made = [list(row) for row in rows]
-    a, b = made[rank].index(one), made[rank].index(other)
-    made[rank][a], made[rank][b] = made[rank][b], made[rank][a]
-    return made
+def _earlier(rows: Rows, rank: int, op: Op, before: Op) -> Rows:
+    """The same rows, but for an operation moved to the place just before another one of its rank."""
+    row = rows[rank]
+    if row.index(op) > row.index(before):
+        row.insert(row.index(before), row.pop(row.index(op)))
+    return rows
 
 
 def _circle(p: int, m: int, rng: random.Random) -> Rows:
-    """Each row is in order, and rank r wants the gradient of micro-batch a before it lets b go on, the next rank b before a."""
-    rows = plain(naive(p, m))
-    a = rng.randrange(m - 1)
-    at = rng.randrange(1, p)
-    row = rows[at]
-    place = row.index(("B", at, a))
-    after = row.index(("F", at, a + 1))
-    row.insert(place, row.pop(after))
-    return rows
+    """Naive rows, but rank r starts micro-batch a + 1 before it ends a, and the rank before it only afterward."""
+    a, rank = rng.randrange(m - 1), rng.randrange(1, p)
+    return _earlier(plain(naive(p, m)), rank, ("F", rank, a + 1), ("B", rank, a))
 
 
 def _impatient(p: int, m: int) -> Rows:
-    """1F1B whose first rank wants its first gradient before it lets a second micro-batch in, which the next rank wants first."""
+    """1F1B whose first rank waits for its first gradient before it sends micro-batch 1, which the next rank needs first."""
     rows = plain(one_f_one_b(p, m))
-    rows[0].insert(1, rows[0].pop(rows[0].index(("B", 0, 0))))
-    row = rows[1]
-    place, later = row.index(("B", 1, 0)), row.index(("F", 1, 1))
-    if later > place:
-        row.insert(place, row.pop(later))
-    return rows
+    return _earlier(_earlier(rows, 0, ("B", 0, 0), rows[0][1]), 1, ("F", 1, 1), ("B", 1, 0))
 
 
-def _broken(p: int, m: int, rng: random.Random) -> dict[str, tuple[str, Rows, int | None]]:
-    """Rows with one thing wrong, by what to call them: (word, rows, limit)."""
-    good = plain(one_f_one_b(p, m))
+Described = dict[str, tuple[str, Rows, int | None]]  # name of the case -> (the right word, rows, limit)
+
+
+def _broken(p: int, m: int, rng: random.Random) -> Described:
+    """Rows with one thing wrong each."""
+    good, last = plain(one_f_one_b(p, m)), p - 1
     s, x = rng.randrange(p), rng.randrange(1, m)
-    lost = [[op for op in row if op != ("B", s, x)] for row in good]
-    unforward = [[op for op in row if op[2] != x or op[1] != s] for row in good]
-    twice = [list(row) for row in good]
-    twice[s].insert(rng.randrange(len(twice[s])), ("F", s, x))
-    moved = [list(row) for row in good]
-    moved[(s + 1) % p].append(moved[s].pop(moved[s].index(("B", s, x))))
-    again = [list(row) for row in good]
-    again[s][again[s].index(("B", s, x))] = ("B", s, x - 1)
-    short = [[op for op in row if op[2] < m - 1] for row in good]
-    lonely = [[], *([list(row) for row in good][1:])]
+    at = rng.randrange(len(good[s]))
+    forward, backward = ("F", s, x), ("B", s, x)
+
+    def but(rank: int, ops: Sequence[Op]) -> Rows:
+        """The good rows but for one."""
+        return [list(ops if each == rank else row) for each, row in enumerate(good)]
+
+    def swapped(rank: int, one: Op, other: Op) -> Rows:
+        return but(rank, [{one: other, other: one}.get(op, op) for op in good[rank]])
+
+    gone = [op for op in good[s] if op != backward]
+    moved = but(s, gone)
+    moved[(s + 1) % p].append(backward)
     return {
         "no rows": ("empty", [], None),
         "rows without operations": ("empty", [[] for _ in range(p)], 2),
-        "a backward left out": ("missing", lost, None),
-        "a micro-batch left out on one stage": ("missing", unforward, None),
-        "the last micro-batch left out everywhere": ("missing", short, None),
-        "a rank without work": ("missing", lonely, None),
-        "a forward done again": ("duplicate", twice, None),
-        "one backward twice, another not at all": ("duplicate", again, None),
-        "a backward on the neighbour": ("wrong rank", moved, None),
-        "a backward before its forward": ("order", _swapped(good, s, ("F", s, x), ("B", s, x)), None),
-        "the last stage's first two turned round": (
-            "order",
-            _swapped(good, p - 1, ("F", p - 1, 0), ("B", p - 1, 0)),
+        "a backward left out": ("missing", but(s, gone), None),
+        "a micro-batch left out on one stage": ("missing", but(s, [op for op in gone if op != forward]), None),
+        "the last micro-batch left out everywhere": (
+            "missing",
+            [[op for op in r if op[2] < m - 1] for r in good],
             None,
         ),
+        "a rank without work": ("missing", but(0, []), None),
+        "a forward done again": ("duplicate", but(s, [*good[s][:at], forward, *good[s][at:]]), None),
+        "one backward twice, another not at all": (
+            "duplicate",
+            but(s, [("B", s, x - 1) if op == backward else op for op in good[s]]),
+            None,
+        ),
+        "a backward on the neighbour": ("wrong rank", moved, None),
+        "a backward before its forward": ("order", swapped(s, forward, backward), None),
+        "the last stage's first two turned round": ("order", swapped(last, ("F", last, 0), ("B", last, 0)), None),
         "a circle of two ranks": ("deadlock", _circle(p, m, rng), None),
         "a first rank that waits too early": ("deadlock", _impatient(p, m), None),
         "GPipe, one micro-batch too many": ("memory", plain(gpipe(p, m)), m - 1),
@@ -116,7 +110,7 @@ def _broken(p: int, m: int, rng: random.Random) -> dict[str, tuple[str, Rows, in
     }
 
 
-def _fine(p: int, m: int, rng: random.Random) -> dict[str, tuple[str, Rows, int | None]]:
+def _fine(p: int, m: int, rng: random.Random) -> Described:
     free = shuffled(p, m, rng)
     return {
         "1F1B": ("ok", plain(one_f_one_b(p, m)), min(p, m)),
@@ -124,73 +118,60 @@ def _fine(p: int, m: int, rng: random.Random) -> dict[str, tuple[str, Rows, int 
         "naive": ("ok", plain(naive(p, m)), 1),
         "GPipe, no limit": ("ok", plain(gpipe(p, m)), None),
         "a zero-bubble order, backwards whole": ("ok", whole(zb_h1(p, m)), p),
-        "an order without a plan": ("ok", free, int(_most(free, m))),
+        "an order without a plan": ("ok", free, int(max(peak_activations(schedule_of(free, m))))),
         "one stage": ("ok", shuffled(1, m, rng), m),
     }
 
 
-def _validator_cases(params: Params, rng: random.Random) -> list[Case]:
-    p, m = params["stages"], params["microbatches"]
-    seen = {
-        "1F1B",
-        "GPipe",
-        "rows without operations",
-        "a backward left out",
-        "a backward before its forward",
-        "a circle of two ranks",
-        "GPipe, one micro-batch too many",
-    }
-    cases = []
-    for name, (word, rows, limit) in {**_fine(p, m, rng), **_broken(p, m, rng)}.items():
-        cases.append(Case(name=name, args=(rows, m, limit), secret=word, part="found", visible=name in seen))
+SHOWN = {
+    "1F1B",
+    "GPipe",
+    "rows without operations",
+    "a backward left out",
+    "a backward before its forward",
+    "a circle of two ranks",
+    "GPipe, one micro-batch too many",
+}
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    def drawn(share: str, p: int, m: int, more: str = "") -> list[Case]:
+        described = {**_fine(p, m, rng), **_broken(p, m, rng)}
+        return [
+            shown(name + more, share, rows, m, limit, secret=word, visible=not more and name in SHOWN)
+            for name, (word, rows, limit) in described.items()
+        ]
+
+    cases = drawn("values:found", params["stages"], params["microbatches"])
     for _ in range(3):
-        a, b = rng.randrange(2, 6), rng.randrange(3, 9)
-        for name, (word, rows, limit) in {**_fine(a, b, rng), **_broken(a, b, rng)}.items():
-            cases.append(
-                Case(
-                    name=f"{name} ({a} ranks, {b} micro-batches)",
-                    args=(rows, b, limit),
-                    secret=word,
-                    kind="generality",
-                    part="sizes",
-                    visible=False,
-                )
-            )
-    return sorted(cases, key=lambda each: (not each.visible, each.kind != "values"))
+        p, m = rng.randrange(2, 6), rng.randrange(3, 9)
+        cases += drawn("generality:sizes", p, m, f" ({p} ranks, {m} micro-batches)")
+    return sorted(cases, key=lambda case: (not case.visible, case.kind != "values"))
 
 
-def _validator_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    got, want = outcome.value, case.secret
-    word = got.strip().lower() if type(got) is str and len(got) < 40 else None
-    if word not in COMPLAINTS and word != "ok":
-        name = "returned-none" if got is None else "no-such-word"
-        return judged(case, (name, f'{case.name}: got {describe(got)}; return "ok" or one of {", ".join(COMPLAINTS)}.'))
-    fault: Fault | None = None
-    if want == "ok" and word != "ok":
-        fault = ("rejects-good", f"{case.name}: this schedule runs, and keeps its limit; it was called {word!r}.")
-    elif want != "ok" and word == "ok":
-        fault = (
-            f"accepts-{want.replace(' ', '-')}",
-            f"{case.name}: it was let pass. Look for this: {COMPLAINTS[want]}.",
-        )
-    wrong = (
-        None
-        if word == want or fault
-        else (
-            "other-word",
-            f"{case.name}: something is wrong, but {word!r} is not the first word that is true. Is this? {COMPLAINTS[word]}.",
-        )
-    )
-    return judged(case, fault, ("generality", "words", wrong))
+def _passed_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    """A good schedule rejected, or a bad one accepted."""
+    word, want = outcome.value.strip().lower(), case.secret
+    if want == "ok" != word:
+        return "rejects-good", f"this schedule runs within its limit; it was called {word!r}."
+    if word == "ok" != want:
+        return f"accepts-{want.replace(' ', '-')}", f"this schedule was accepted. Look for this: {COMPLAINTS[want]}."
+    return None
+
+
+def _word_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    word = outcome.value.strip().lower()
+    told = f"something is wrong, but {word!r} is not the first word that is true. Is this? {COMPLAINTS.get(word)}."
+    return None if word == case.secret else ("other-word", told)
 
 
 VALIDATOR = {
     "schedule-validator": Judging(
         shares={"values:found": 0.5, "generality:words": 0.25, "generality:sizes": 0.25},
-        cases=_validator_cases,
-        verdicts=_validator_verdicts,
-        why="A check that runs over what is there cannot see what is not: compare with what must be there. Whether rows can run is no property of any row; "
-        "it is found by running them, without times, until all are through or nothing moves.",
+        cases=_cases,
+        verdicts=oracle(_passed_fault, {"generality:words": _word_fault}, named=True),
+        why="""A check of the operations that are there cannot see the ones that are not, so compare with what must be there. No single row
+shows whether rows can run. To find out, run them without times until all are through or nothing moves.""",
         pytorch="`_validate_schedule` in `torch/distributed/pipelining/schedules.py` marks the faulty step in the printed grid.",
     )
 }

@@ -3,6 +3,11 @@
 from course_lib.exercises import Card
 from course_lib.exercises.ch06.cards.core import MESSAGES
 from course_lib.exercises.ch10.probes import any_schedule, one_f_one_b
+from course_lib.exercises.returns import DictOf, ListOf, Number, PerRank, Tensor, TupleOf, Word
+
+OPERATION = TupleOf({"kind": Word("FB"), "stage": Number(whole=True), "microbatch": Number(whole=True)})
+GRADIENT = TupleOf({"stage": Number(whole=True), "gradient": Tensor()})
+WORK = PerRank(DictOf({"gradients": ListOf(GRADIENT), "order": ListOf(OPERATION), "held": Number(whole=True)}))
 
 HANGING = """```python
 def run_1f1b(comm, forward, backward, empty, microbatches):
@@ -80,6 +85,7 @@ Gradients must be those of one process. Any number of ranks, any number of micro
     params={"ranks": 4, "microbatches": 6},
     vary=lambda draw: {"ranks": draw.choice((4, 5)), "microbatches": draw.randrange(6, 10)},
     probe=one_f_one_b,
+    returns=WORK,
 )
 
 RUN_ANY_SCHEDULE = Card(
@@ -119,4 +125,5 @@ is valid.
     params={"ranks": 4, "microbatches": 6},
     vary=lambda draw: {"ranks": draw.choice((3, 4)), "microbatches": draw.randrange(5, 9)},
     probe=any_schedule,
+    returns=WORK,
 )

@@ -4,9 +4,10 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from course_lib.exercises import Card, call
+from course_lib.exercises import Card
 from course_lib.exercises.ch10.cards.core import GENERATORS, ROWS
 from course_lib.exercises.ch10.probes import rows, rows_or_refusal
+from course_lib.exercises.returns import ListOf, Number, TupleOf, Word
 
 INTERLEAVED_ROWS = Card(
     id="interleaved-rows",
@@ -118,7 +119,7 @@ it can. There are {{layers}} layers at first, up to a hundred in the unseen case
     vary=lambda draw: dict(
         zip(("layers", "stages"), draw.choice(((11, 3), (13, 3), (14, 3), (14, 4), (14, 5))), strict=True)
     ),
-    probe=call,
+    returns=ListOf(Number("layers", whole=True), what="stage"),
 )
 
 NAMES: Mapping[str, str] = {
@@ -164,7 +165,14 @@ are two ranks at least, more micro-batches than ranks, and times are of any size
     answers=("read",),
     params={"ranks": 4, "microbatches": 8},
     vary=lambda draw: {"ranks": draw.choice((3, 4)), "microbatches": draw.choice((6, 12))},
-    probe=call,
+    returns=TupleOf(
+        {
+            "name": Word([*NAMES]),
+            "ranks": Number(whole=True),
+            "microbatches": Number(whole=True),
+            "chunks": Number(whole=True),
+        }
+    ),
 )
 
 PROBLEMS = (INTERLEAVED_ROWS, BEAT_1F1B, UNEVEN_LAYERS, READ_A_GANTT)

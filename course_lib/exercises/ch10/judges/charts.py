@@ -1,0 +1,79 @@
+"""Judge of chapter 10's charts: which schedule made these spans, on how many ranks, with how many micro-batches and chunks."""
+
+import random
+from typing import Any
+
+from course_lib.exercises.ch10.cards.more import NAMES
+from course_lib.judging import Fault, Judging, Params, oracle
+from course_lib.judging.cases import hidden, shown
+from course_lib.records import Case, Outcome
+from course_lib.schedules import breadth_first, gpipe, interleaved, naive, one_f_one_b, zb_h1, zb_h2
+from course_lib.timeline import Durations, play
+
+GENERATORS = dict(zip(NAMES, (naive, gpipe, one_f_one_b, breadth_first, interleaved, zb_h1, zb_h2), strict=True))
+CHUNKED = ("breadth-first", "interleaved 1F1B")
+
+_TURN = "On the last rank, what comes after the first forward?"
+_REPEATS = "How many forwards of one micro-batch does a rank do, and when does its first backward come?"
+_AHEAD = "How many forwards does rank 0 do before its first input gradient, compared with the number of ranks?"
+_LOOK = {
+    "naive": "How many micro-batches does rank 0 hold at once?",
+    "GPipe": _TURN,
+    "1F1B": _TURN,
+    "breadth-first": _REPEATS,
+    "interleaved 1F1B": _REPEATS,
+    "ZB-H1": _AHEAD,
+    "ZB-H2": _AHEAD,
+}
+
+
+def _spans(schedule: str, p: int, m: int, chunks: int, rng: random.Random) -> list[tuple[int, float, float, str, int]]:
+    """The spans of a schedule in random order; stages differ a little in their times."""
+    rows = GENERATORS[schedule](p, m, *[chunks] * (schedule in CHUNKED))
+    scale = 10 ** rng.uniform(-3, 2)
+    stages = [rng.uniform(0.8, 1.25) for _ in range(rows.stages)]
+    forward = [scale * stage * rows.share for stage in stages]
+    message = scale * rng.choice((0.0, 0.05, 0.1))
+    played = play(rows, Durations(forward=forward, backward=[2.1 * x for x in forward], communication=message))
+    spans = [(span.rank, span.start, span.end, span.kind, int(span.label)) for span in played.spans()]
+    rng.shuffle(spans)
+    return spans
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    def chart(make: Any, name: str, share: str, *truth: Any) -> Case:
+        return make(name, share, _spans(*truth, rng), secret=truth)
+
+    p, m = params["ranks"], params["microbatches"]
+    cases = []
+    for letter, schedule in zip("ABCDEFG", rng.sample([*NAMES], len(NAMES)), strict=True):
+        rounds = p * (m // p + 1) if "interleaved" in schedule else m
+        cases.append(chart(shown, f"chart {letter}", "values:seven", schedule, p, rounds, 1 + (schedule in CHUNKED)))
+    for number, schedule in enumerate(rng.sample([*NAMES] * 2, 2 * len(NAMES)), 1):
+        p, chunks = rng.randrange(2, 7), rng.randrange(2, 5) if schedule in CHUNKED else 1
+        m = p * rng.randrange(2, 5) if "interleaved" in schedule else p + rng.randrange(1, 12)
+        cases.append(chart(hidden, f"unseen chart {number}", "generality:charts", schedule, p, m, chunks))
+    return cases
+
+
+def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    (said, *numbers), (schedule, *right) = outcome.value, case.secret
+    words = ("ranks", "micro-batches", "chunks per rank")
+    for name, word, number, want in zip(("ranks", "microbatches", "chunks"), words, numbers, right, strict=True):
+        if number != want:
+            return f"other-{name}", f"{number:g} {word} is not what the chart shows. What can be counted directly?"
+    if said.strip().lower() == schedule.lower():
+        return None
+    return f"not-{said.strip().replace(' ', '-').lower()}", f"it is not {said!r}. {_LOOK[schedule]}"
+
+
+CHARTS = {
+    "read-a-gantt": Judging(
+        shares={"values:seven": 0.6, "generality:charts": 0.4},
+        cases=_cases,
+        verdicts=oracle(_fault, named=True),
+        why="""Ranks, micro-batches and chunks can be counted. The order shows the rest: how many forwards come before the first backward on the
+first rank and on the last, and whether weight gradients are separate.""",
+        pytorch="`torch.profiler` traces, one process per rank; the stages' names in `record_function` are such labels.",
+    )
+}

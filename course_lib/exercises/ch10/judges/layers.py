@@ -1,0 +1,140 @@
+"""Judge of chapter 10's uneven layers: cuts into stages, and costs on which the usual shortcuts are not the best cut."""
+
+import random
+from collections.abc import Sequence
+from itertools import accumulate, combinations, pairwise
+
+from course_lib.judging import Fault, Judging, Params, oracle
+from course_lib.judging.cases import hidden, shown
+from course_lib.records import Case, Outcome
+from course_lib.schedules import cut
+
+Costs = Sequence[float]  # the time of each layer
+Counts = Sequence[int]  # how many layers each stage gets
+
+
+def _times(costs: Costs, counts: Counts) -> list[float]:
+    """The time of each stage."""
+    return [sum(costs[start:end]) for start, end in pairwise((0, *accumulate(counts)))]
+
+
+def _slowest(costs: Costs, counts: Counts) -> float:
+    return max(_times(costs, counts))
+
+
+def _best(costs: Costs, stages: int) -> float:
+    """The least time of the slowest stage."""
+    return _slowest(costs, [len(layers) for layers in cut(costs, stages)])
+
+
+def _evenly(layers: int, stages: int) -> list[int]:
+    return [layers // stages + (stage < layers % stages) for stage in range(stages)]
+
+
+def _filled(costs: Costs, stages: int) -> list[int]:
+    """Stages filled one after another until the next layer would pass the average."""
+    average, counts, filled = sum(costs) / stages, [0], 0.0
+    for place, cost in enumerate(costs):
+        stages_left, layers_left = stages - len(counts), len(costs) - place
+        if counts[-1] and stages_left and (filled + cost > average or layers_left <= stages_left):
+            counts.append(0)
+            filled = 0.0
+        counts[-1] += 1
+        filled += cost
+    return counts
+
+
+def _nearest(costs: Costs, stages: int) -> list[int]:
+    """Stages cut where the running sum is nearest to equal shares."""
+    sums, cuts = [0.0, *accumulate(costs)], [0]
+    for stage in range(1, stages):
+        room = range(cuts[-1] + 1, len(costs) - (stages - stage) + 1)
+        cuts.append(min(room, key=lambda at: abs(sums[at] - stage * sums[-1] / stages)))
+    return [end - start for start, end in pairwise([*cuts, len(costs)])]
+
+
+def _costs(rng: random.Random, layers: int) -> list[float]:
+    blocks = [round(rng.uniform(0.8, 1.6), 2) for _ in range(layers - 2)]
+    return [0.3, *blocks, round(rng.uniform(2.5, 4.5), 2)]
+
+
+def _heavy(layers: int, stages: int) -> list[float]:
+    """Equal blocks between a light embedding and a head so heavy that neither equal counts nor filling to the average is best."""
+    for head in range(5, 25):
+        costs = [0.2, *[1.0] * (layers - 2), head / 4]
+        filled = _filled(costs, stages)
+        shortcuts = _slowest(costs, _evenly(layers, stages)), _slowest(costs, filled)
+        if max(filled) - min(filled) > 1 and min(shortcuts) > 1.05 * _best(costs, stages):
+            return costs
+    raise ValueError(f"No head makes {layers} layers on {stages} stages uneven.")
+
+
+def _unlike(rng: random.Random, layers: int, stages: int) -> list[float]:
+    """Drawn costs for which cutting nearest to equal shares is not the best: by luck it often is."""
+    while True:
+        costs = _costs(rng, layers)
+        if _slowest(costs, _nearest(costs, stages)) > 1.02 * _best(costs, stages):
+            return costs
+
+
+def _no_cut_for_all(rng: random.Random, layers: int, stages: int, count: int = 3) -> list[list[float]]:
+    """Several such costs for which no one cut is always the best, so that constant counts are no answer."""
+    while True:
+        drawn = [_unlike(rng, layers, stages) for _ in range(count)]
+        best = [_best(costs, stages) * (1 + 1e-9) for costs in drawn]
+        ends = combinations(range(1, layers), stages - 1)
+        cuts = ([end - start for start, end in pairwise((0, *inner, layers))] for inner in ends)
+        if not any(
+            all(_slowest(costs, counts) <= most for costs, most in zip(drawn, best, strict=True)) for counts in cuts
+        ):
+            return drawn
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    layers, stages = params["layers"], params["stages"]
+    cases = [shown(f"{layers} layers, a heavy head", "values:cut", _heavy(layers, stages), stages)]
+    for costs in _no_cut_for_all(rng, layers, stages):
+        cases.append(hidden(f"{layers} layers of all sizes", "values:cut", costs, stages))
+    more = {
+        "one stage": ([1.0, 2.0, 3.0], 1),
+        "as many stages as layers": ([3.0, 1.0, 2.0, 5.0], 4),
+        "a giant in the middle": ([1.0] * 4 + [9.0] + [1.0] * 4, 4),
+        "the heavy ones first": ([6.0, 5.0, 4.0, 3.0, 2.0, 1.0, 1.0, 1.0, 1.0], 3),
+        "whole numbers": ([rng.randrange(1, 9) for _ in range(15)], 5),
+        "a hundred layers": (_costs(rng, 100), 16),
+        "a trap for averages": ([2.0] * 7 + [1.0] * 2, 4),
+    }
+    more |= {f"drawn layers, {s} stages": (_costs(rng, rng.randrange(10, 40)), s) for s in (3, 4, 6)}
+    return cases + [hidden(name, "generality:layers", *args) for name, args in more.items()]
+
+
+def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    (costs, stages), counts = case.args, [int(count) for count in outcome.value]
+    if len(counts) != stages:
+        return "other-stages", f"there are {len(counts)} counts; there must be one for each of {stages} stages."
+    if min(counts) < 1:
+        stage = counts.index(min(counts))
+        return "empty-stage", f"stage {stage} gets {counts[stage]} layers; each stage gets one at least."
+    if sum(counts) != len(costs):
+        return "layers-lost", f"the stages have {sum(counts)} layers together; there are {len(costs)}."
+    times, best = _times(costs, counts), _best(costs, stages)
+    if max(times) <= best * (1 + 1e-9):
+        return None
+    told = f"the slowest stage takes {max(times):.4g}, and {best:.4g} is possible."
+    if max(counts) - min(counts) <= 1:
+        return "equal-counts", f"{told} Equal numbers of layers are not equal work."
+    if _filled(costs, stages) == counts:
+        return "filled-to-average", f"{told} Filling each stage to the average leaves all the rest to the last one."
+    return "not-best", f"{told} Stage {times.index(max(times))} is the slowest: can it, or a neighbor, pass a layer on?"
+
+
+LAYERS = {
+    "uneven-layers": Judging(
+        shares={"values:cut": 0.5, "generality:layers": 0.5},
+        cases=_cases,
+        verdicts=oracle(_fault, named=True),
+        why="""A stage is a run of neighboring layers. Dynamic programming compares all such runs; a greedy test decides whether a time t can
+be kept, for each t that can be the answer. Filling to the average leaves the head on top of a full last stage.""",
+        pytorch="`pipeline(module, mb_args, split_spec={...})` takes the cut as given; Llama 3 took one block from the first and the last stage.",
+    )
+}

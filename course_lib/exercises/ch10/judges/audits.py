@@ -13,6 +13,7 @@ _FIRST = peak_activations(one_f_one_b(_STAGES, _MICROBATCHES))[0] / _STAGES  # i
 _GPIPE = peak_activations(gpipe(_STAGES, _MICROBATCHES))[0] / _STAGES
 _INPUTS = _FIRST * _LAYERS
 _LONGER = play(one_f_one_b(_STAGES, _MICROBATCHES), Durations(forward=1, backward=3)).makespan / _PLAYED.makespan - 1
+_SQRT = float(facts.claim("recompute-sqrt-stage").value)
 _OVER_WORK = "this is idle time over working time; the brackets ask for another share."
 _ONE_LESS = "a rank waits p − 1 slots, not p."
 
@@ -40,20 +41,14 @@ KEYS = {
     "recompute-sqrt-stage": wrong(
         _INPUTS,
         "another recipe",
-        Mistake(
-            "as-printed",
-            float(facts.claim("recompute-sqrt-stage").value),
-            "this is what was printed. Count the layers of a stage, and the micro-batches that it holds.",
-        ),
+        Mistake("as-printed", _SQRT, "this was printed. Count the layers of a stage, and the micro-batches it holds."),
         Mistake("one-micro-batch", _LAYERS / _STAGES, "this is one micro-batch; how many does the stage hold at once?"),
         Mistake("gpipe", _GPIPE * _LAYERS, "these are GPipe's; 1F1B holds fewer."),
     ),
     "accumulation-gradients": wrong(
         1.0,
         "one copy anyway",
-        Mistake(
-            "as-printed", 1 / 16, "this gives each micro-batch a sixteenth of the buffer. What shape has a gradient?"
-        ),
+        Mistake("as-printed", 1 / 16, "each micro-batch would have a sixteenth of it. What shape has a gradient?"),
         Mistake("one-each", 16.0, "gradients are added up as they come, not kept side by side."),
     ),
     "pipeline-activations": wrong(

@@ -2,7 +2,7 @@
 
 import random
 
-from course_lib.exercises.ch10.judges.schedules import runnable
+from course_lib.exercises.ch10.judges.schedules import longer, runnable
 from course_lib.judging import Fault, Judging, Params, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.records import Case, Outcome, Verdict
@@ -35,8 +35,12 @@ def _interleaved_verdicts(params: Params, case: Case, outcome: Outcome) -> list[
     schedule = runnable(outcome.value, case, p, m, looped(p, v))
     if not isinstance(schedule, Schedule):
         return judged(case, schedule, named=True)
-    costs = ("cost", "memory", _chunks_fault(schedule, v)), ("cost", "time", _rounds_fault(schedule, v))
-    return judged(case, None, *costs, named=True)
+    slow = longer(schedule, Durations(forward=1, backward=2), Durations(forward=1, backward=1))
+    if slow:
+        told, plain = slow
+        worse = f"{told} That is no better than 1F1B with one stage per rank."
+        slow = ("bubble-of-1f1b", worse) if plain else ("slower", told)
+    return judged(case, None, ("cost", "memory", _chunks_fault(schedule, v)), ("cost", "time", slow), named=True)
 
 
 def _chunks_fault(schedule: Schedule, v: int) -> Fault | None:
@@ -46,19 +50,6 @@ def _chunks_fault(schedule: Schedule, v: int) -> Fault | None:
         if chunks > most:
             name = "all-forwards-first" if chunks == total else "too-much-memory"
             return name, f"rank {rank} holds activations of {chunks} chunks at once; its limit is {most}."
-    return None
-
-
-def _rounds_fault(schedule: Schedule, v: int) -> Fault | None:
-    p, m = schedule.ranks, schedule.microbatches
-    for times in (Durations(forward=1, backward=2), Durations(forward=1, backward=1)):
-        slot = times.forward + times.backward
-        took, best = play(schedule, times).makespan, m * slot + (p - 1) * slot / v
-        if took > best + 1e-9:
-            told = f"with F = {times.forward:g} and B = {times.backward:g} it takes {took:g}; {best:g} is enough."
-            if took < (m + p - 1) * slot - 1e-9:
-                return "slower", told
-            return "bubble-of-1f1b", f"{told} That is no better than 1F1B with one stage per rank."
     return None
 
 
@@ -102,17 +93,11 @@ def _contest_cases(params: Params, rng: random.Random) -> list[Case]:
     p, m = params["stages"], params["microbatches"]
     settings = [(2, 4, SETTINGS[0]), (6, 12, SETTINGS[3]), (5, 10, SETTINGS[1])]
     settings += [(rng.randrange(3, 6), rng.randrange(8, 15), SETTINGS[which]) for which in (2, 4)]
-    return [
-        shown(f"{p} stages, {m} micro-batches, all three alike", "values:rows", p, m, SETTINGS[0], seconds=20.0)
-    ] + [
-        hidden(
-            f"{p} stages, {m} micro-batches, F, I, W of {', '.join(f'{x:g}' for x in times)}",
-            "values:rows",
-            *(p, m, times),
-            seconds=20.0,
-        )
-        for p, m, times in settings
-    ]
+    cases = [shown(f"{p} stages, {m} micro-batches, all three alike", "values:rows", p, m, SETTINGS[0], seconds=20.0)]
+    for p, m, times in settings:
+        name = f"{p} stages, {m} micro-batches, F, I, W of {', '.join(f'{x:g}' for x in times)}"
+        cases.append(hidden(name, "values:rows", p, m, times, seconds=20.0))
+    return cases
 
 
 def _contest_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:

@@ -1,16 +1,15 @@
 """Judges of chapter 10's first exercises: the bubble, a prediction, three generators."""
 
 import random
-from dataclasses import replace
 from typing import Any
 
-from course_lib.exercises.ch10.judges.schedules import runnable
+from course_lib.exercises.ch10.judges.schedules import longer, runnable
 from course_lib.exercises.returns import Number
 from course_lib.judging import Fault, Judging, Mistake, Params, judged, number_fault, prediction, verdict
 from course_lib.judging.cases import hidden, shown
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.schedules import Schedule, peak_activations
-from course_lib.timeline import Durations, play
+from course_lib.timeline import Durations
 
 # --- the bubble, and its inverse
 
@@ -43,11 +42,8 @@ def _bubble_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdi
     (p, m), (_, most) = case.args
     bubble, count = outcome.value
     parts = ("bubble", "inverse") if case.kind == "values" else ("sizes", "sizes")
-    inverse = _fewest_fault(params["convention"], count, p, most)
-    return [
-        *judged(replace(case, part=parts[0]), _bubble_fault(params, bubble, p, m), named=True),
-        verdict(case.kind, parts[1], case, inverse),
-    ]
+    faults = _bubble_fault(params, case, bubble, p, m), _fewest_fault(params["convention"], count, p, most)
+    return [verdict(case.kind, part, case, fault) for part, fault in zip(parts, faults, strict=True)]
 
 
 def _other(convention: str) -> tuple[str, str]:
@@ -55,7 +51,7 @@ def _other(convention: str) -> tuple[str, str]:
     return ("work", "other-convention") if convention == "all" else ("all", "public-form")
 
 
-def _bubble_fault(params: Params, got: Any, p: int, m: int) -> Fault | None:
+def _bubble_fault(params: Params, case: Case, got: Any, p: int, m: int) -> Fault | None:
     want, (other, name) = share(params["convention"], p, m), _other(params["convention"])
     mistakes = [
         Mistake(name, share(other, p, m), f"this is the other convention; asked for is {params['means']}."),
@@ -65,8 +61,9 @@ def _bubble_fault(params: Params, got: Any, p: int, m: int) -> Fault | None:
         Mistake("useful-part", 1 - want, "this is the share that works; the idle share is asked for."),
         Mistake("percent", 100 * want, "this is a percentage; a fraction of 1 is asked for."),
     ]
+    mistakes = [Mistake(one.name, one.value, f"{case.name}: {one.message}") for one in mistakes if p > 1]
     hint = "Draw the slots of two stages."
-    return number_fault("bubble", got, want, unit="of 1", rel=1e-9, mistakes=mistakes if p > 1 else [], hint=hint)
+    return number_fault(case.name, got, want, unit="of 1", rel=1e-9, mistakes=mistakes, hint=hint)
 
 
 def _fewest_fault(convention: str, got: Any, p: int, most: float) -> Fault | None:
@@ -81,11 +78,8 @@ def _fewest_fault(convention: str, got: Any, p: int, most: float) -> Fault | Non
         return name, f"{lead}: {got:g} is right for the other convention of what a bubble is a share of."
     if got > want:
         return "not-fewest", f"{lead}: {got:g} are enough, but not the fewest."
-    name = "rounded-down" if got == want - 1 else "too-few"
-    return (
-        name,
-        f"{lead}: with {got:g} micro-batches the bubble is {share(convention, p, int(got)):.4g}, still too large.",
-    )
+    name, bubble = "rounded-down" if got == want - 1 else "too-few", share(convention, p, int(got))
+    return name, f"{lead}: with {got:g} micro-batches the bubble is {bubble:.4g}, still too large."
 
 
 # --- a prediction
@@ -144,11 +138,9 @@ def _gpipe_fault(params: Params, schedule: Schedule) -> Fault | None:
         forth, back = ([op.microbatch for op in row if op.kind == kind] for kind in "FB")
         if back != (forth if params["drain"] == "first" else forth[::-1]):
             public = params["drain"] == "last" and back == forth
-            name, lead = (
-                ("public-form", "this solves the public form of the exercise: ") if public else ("other-drain", "")
-            )
             order = ", ".join(map(str, back[:6])) + " …" * (len(back) > 6)
-            return name, f"{lead}rank {rank} does its backwards in the order {order}; asked for is {params['drained']}."
+            told = f"rank {rank} does its backwards in the order {order}; asked for is {params['drained']}."
+            return ("public-form", f"this solves the public form: {told}") if public else ("other-drain", told)
     return None
 
 
@@ -170,20 +162,16 @@ LENGTHS = (Durations(forward=1, backward=2), Durations(forward=3, backward=2), D
 
 
 def _time_fault(schedule: Schedule) -> Fault | None:
-    p, m = schedule.stages, schedule.microbatches
-    for times in LENGTHS:
-        took, best = play(schedule, times).makespan, (m + p - 1) * (times.forward + times.backward)
-        if took <= best + 1e-9:
-            continue
-        told = f"with F = {times.forward:g} and B = {times.backward:g} it takes {took:g}; {best:g} is enough."
-        ahead = [[op.kind for op in row].index("B") for row in schedule.rows]
-        missing = [min(p - stage, m) - forwards for stage, forwards in enumerate(ahead)]
-        if min(missing) < 0 or not any(missing):
-            return "slower", f"{told} Who waits for whom?"
-        rank = next(rank for rank, forwards in enumerate(missing) if forwards)
-        first = f"Rank {rank} does {ahead[rank]} forward(s) before its first backward"
-        return "warm-up-short", f"{told} {first}: can the gradient be back by then?"
-    return None
+    p, m, found = schedule.stages, schedule.microbatches, longer(schedule, *LENGTHS)
+    if not found:
+        return None
+    ahead = [[op.kind for op in row].index("B") for row in schedule.rows]
+    missing = [min(p - stage, m) - forwards for stage, forwards in enumerate(ahead)]
+    if min(missing) < 0 or not any(missing):
+        return "slower", f"{found[0]} Who waits for whom?"
+    rank = next(rank for rank, forwards in enumerate(missing) if forwards)
+    first = f"Rank {rank} does {ahead[rank]} forward(s) before its first backward"
+    return "warm-up-short", f"{found[0]} {first}: can the gradient be back by then?"
 
 
 CORE = {

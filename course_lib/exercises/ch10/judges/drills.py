@@ -60,11 +60,7 @@ DRILLS = {
     "enough-microbatches": drill_key(
         lambda p: fewest("all", p["stages"], p["percent"] / 100),
         "(p − 1)(1 − x)/x, rounded up: {{answer:int}}.",
-        Mistake(
-            "over-work",
-            lambda p: fewest("work", p["stages"], p["percent"] / 100),
-            "That is for idle over working time.",
-        ),
+        Mistake("over-work", lambda p: fewest("work", p["stages"], p["percent"] / 100), "That is over working time."),
         rel=COUNT,
     ),
     "held-by-1f1b": drill_key(
@@ -97,11 +93,7 @@ DRILLS = {
         _messages,
         "Stages − 1 boundaries, forward and back, for each micro-batch: {{answer:int}}.",
         Mistake("one-way", lambda p: _messages(p) / 2, "Gradients travel back as well."),
-        Mistake(
-            "no-end",
-            lambda p: _messages(p) + 2 * p["microbatches"],
-            "There is one boundary fewer than there are stages.",
-        ),
+        Mistake("no-end", lambda p: _messages(p) + 2 * p["microbatches"], "There is one boundary fewer than stages."),
         rel=COUNT,
     ),
     "boundary-megabytes": drill_key(

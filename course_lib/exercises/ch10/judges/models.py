@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch10.judges.validator import Rows
 from course_lib.judging import Fault
 from course_lib.judging.cases import shown
 from course_lib.judging.ranks import moved_early
@@ -19,30 +18,18 @@ SECONDS = (1e-3, 2e-3)  # of a stage's forward and backward: a message takes a h
 
 
 def model_cases(rng: random.Random) -> Callable[..., Case]:
-    """A function that makes a case with a new model each time; `homes` is the rank of each stage."""
+    """A function that makes a case with a new model each time, from the rank of each stage and the number of micro-batches.
+
+    `rows` is the schedule to run; `copies` is how many copies of its output a stage keeps, to make a case large.
+    """
     coin = coin_of(rng)
 
     def randn(*shape: int) -> Tensor:
         return normal(coin, *shape, dtype=torch.float64)
 
-    def case(
-        name: str,
-        share: str,
-        homes: Sequence[int],
-        m: int,
-        rows: Rows | None = None,
-        visible: bool = False,
-        copies: int = 1,
-        **fields: Any,
-    ) -> Case:
-        spec = {
-            "homes": list(homes),
-            "microbatches": m,
-            "shape": [SAMPLES, WIDTH],
-            "seconds": list(SECONDS),
-            "rows": rows,
-            "copies": copies,
-        }
+    def case(name: str, share: str, homes: Sequence[int], m: int, *, visible: bool = False, **fields: Any) -> Case:
+        spec = {"homes": list(homes), "microbatches": m, "shape": [SAMPLES, WIDTH], "seconds": list(SECONDS)}
+        spec |= {name: fields.pop(name) for name in ("rows", "copies") if name in fields}
         weights = [randn(WIDTH, WIDTH) for _ in homes]
         inputs, targets = ([randn(SAMPLES, WIDTH) for _ in range(m)] for _ in range(2))
 
@@ -54,8 +41,7 @@ def model_cases(rng: random.Random) -> Callable[..., Case]:
             }
 
         per_rank = tuple((spec, own(rank)) for rank in range(max(homes) + 1))
-        secret = (weights, inputs, targets)
-        return shown(name, share, per_rank=per_rank, visible=visible, secret=secret, **fields)
+        return shown(name, share, per_rank=per_rank, visible=visible, secret=(weights, inputs, targets), **fields)
 
     return case
 

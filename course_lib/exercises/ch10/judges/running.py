@@ -2,8 +2,7 @@
 
 import random
 from collections import Counter
-from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from course_lib.exercises.ch10.cards.stages import WORK
 from course_lib.exercises.ch10.judges.models import SAMPLES, SECONDS, WIDTH, gradients_fault, model_cases
@@ -36,11 +35,7 @@ def _traffic_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None
         sent[src, dst] = moved
         told = f"rank {src} sent {moved:,} bytes to rank {dst}, which needs"
         if moved > need[src, dst]:
-            return (
-                ("sent-again", f"{told} {need[src, dst]:,}.")
-                if need[src, dst]
-                else ("not-a-neighbour", f"{told} none.")
-            )
+            return "sent-again" if need[src, dst] else "not-a-neighbour", f"{told} {need[src, dst]:,}."
     for (src, dst), wanted in need.items():
         if sent[src, dst] < wanted:
             return "too-few-bytes", f"rank {src} sent {sent[src, dst]:,} bytes to rank {dst}, which needs {wanted:,}."
@@ -73,11 +68,8 @@ def _memory_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     for rank, done in enumerate(outcome.value):
         held, most = done["held"], min(len(outcome.value) - rank, m)
         if held > most:
-            gpipe_like = " All forwards come before its first backward, as in GPipe." if held == m else ""
-            told = (
-                f"rank {rank} holds {held} micro-batches between forward and backward at once; 1F1B holds {most} there."
-            )
-            return "too-much-memory", told + gpipe_like
+            gpipe_like = " All its forwards come first, as in GPipe." if held == m else ""
+            return "too-much-memory", f"rank {rank} holds {held} micro-batches at once; 1F1B holds {most}.{gpipe_like}"
     return None
 
 
@@ -95,14 +87,13 @@ def _time_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
 def _hang_weighed(params: Params, rng: random.Random) -> Weighed:
     """Two ranks, four micro-batches: 1F1B holds two and one at once, one more forward ahead makes it four, GPipe eight."""
     case = model_cases(rng)
-    copies = ACTIVATIONS // (SAMPLES * WIDTH * 8)
-    large = case("two ranks, 4 micro-batches that leave 20 MB each", "cost:memory", range(2), 4, copies=copies)
-    warm = case("two ranks, 4 small micro-batches", "cost:memory", range(2), 4, copies=100)
+    task, copies = ("cost:memory", range(2), 4), ACTIVATIONS // (SAMPLES * WIDTH * 8)
+    large = case("two ranks, 4 micro-batches that leave 20 MB each", *task, copies=copies, seconds=30.0)
+    warm = case("two ranks, 4 small micro-batches", *task, copies=100, seconds=30.0)
 
     def done(outcome: Outcome) -> bool:
         return not WORK.find(outcome.value, large.name, large) and not gradients_fault(large, outcome.value)
 
-    large, warm = replace(large, seconds=30.0), replace(warm, seconds=30.0)
     return Weighed(case=large, warm=warm, most=3.5 * ACTIVATIONS, done=done)
 
 
@@ -112,8 +103,8 @@ def _hang_weighed(params: Params, rng: random.Random) -> Weighed:
 def _any_cases(params: Params, rng: random.Random) -> list[Case]:
     case, p, m = model_cases(rng), params["ranks"], params["microbatches"]
     cases = [
-        case(f"1F1B, {p} ranks", "values:gradients", range(p), m, plain(one_f_one_b(p, m)), visible=True),
-        case("GPipe, 3 ranks", "values:gradients", range(3), 4, plain(gpipe(3, 4))),
+        case(f"1F1B, {p} ranks", "values:gradients", range(p), m, rows=plain(one_f_one_b(p, m)), visible=True),
+        case("GPipe, 3 ranks", "values:gradients", range(3), 4, rows=plain(gpipe(3, 4))),
     ]
 
     def unplanned(homes: tuple[int, ...], m: int) -> tuple:
@@ -130,21 +121,19 @@ def _any_cases(params: Params, rng: random.Random) -> list[Case]:
         "one rank with three stages": unplanned((0, 0, 0), 3),
         "neighbours on one rank": unplanned((0, 0, 1, 1), 4),
     }.items():
-        cases.append(case(name, "generality:schedules", homes, m, rows))
+        cases.append(case(name, "generality:schedules", homes, m, rows=rows))
     for adversary in (LATE, BUFFER, BUFFERS_LATE):
-        name = f"1F1B on 3 ranks, {adversary}"
-        cases.append(case(name, "protocol:safe", range(3), 4, plain(one_f_one_b(3, 4)), adversary=adversary))
-    rows = plain(interleaved(2, 4))
-    return [*cases, case(f"interleaved, {LATE}", "generality:schedules", looped(2, 2), 4, rows, adversary=LATE)]
+        fields = {"rows": plain(one_f_one_b(3, 4)), "adversary": adversary}
+        cases.append(case(f"1F1B on 3 ranks, {adversary}", "protocol:safe", range(3), 4, **fields))
+    fields = {"rows": plain(interleaved(2, 4)), "adversary": LATE}
+    return [*cases, case(f"interleaved, {LATE}", "generality:schedules", looped(2, 2), 4, **fields)]
 
 
 def _order_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     for rank, (done, row) in enumerate(zip(outcome.value, (case.per_rank or ())[0][0]["rows"], strict=True)):
         order = [tuple(op) for op in done["order"]]
         if order != row:
-            at = next(
-                (i for i, (a, b) in enumerate(zip(order, row, strict=False)) if a != b), min(len(order), len(row))
-            )
+            at = next(place for place, (op, want) in enumerate(zip_longest(order, row)) if op != want)
             return "another-order", f"rank {rank} departs from its row at operation {at}; run each row in its order."
     return None
 

@@ -8,6 +8,7 @@ from course_lib.exercises.returns import Anything, ListOf, Maybe
 from course_lib.judging import Fault, describe
 from course_lib.records import Case
 from course_lib.schedules import KINDS, Schedule, faults, schedule_of
+from course_lib.timeline import Durations, play
 
 ROWS = ListOf(ListOf(Maybe(Anything("an operation")), what="step"), what="row")  # None: a moment of idleness
 _TEXT = re.compile(r"\s*(\d{1,6})\s*([FBIW])\s*(\d{1,6})\s*", re.ASCII)
@@ -61,3 +62,18 @@ def _operation(item: Any) -> tuple[str, int, int] | None:
     kind, stage, microbatch = item[:3]
     plain = type(kind) is str and type(stage) is int and type(microbatch) is int
     return (kind, stage, microbatch) if plain and max(abs(stage), abs(microbatch)) < 10**6 else None
+
+
+def longer(schedule: Schedule, *lengths: Durations) -> tuple[str, bool] | None:
+    """For the first durations with which a schedule takes longer than interleaved 1F1B: that in words, and whether plain 1F1B is faster.
+
+    With one stage per rank the two are the same.
+    """
+    p, m = schedule.ranks, schedule.microbatches
+    for times in lengths:
+        took, slot = play(schedule, times).makespan, times.forward + times.backward
+        best = (m + (p - 1) * schedule.share) * slot
+        if took > best + 1e-9:
+            told = f"with F = {times.forward:g} and B = {times.backward:g} it takes {took:g}; {best:g} is enough."
+            return told, took >= (m + p - 1) * slot - 1e-9
+    return None

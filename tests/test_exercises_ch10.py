@@ -18,7 +18,7 @@ from course_lib.exercises.ch10.cards.more import NAMES
 from course_lib.exercises.ch10.judges.audits import KEYS
 from course_lib.exercises.ch10.judges.contest import SETTINGS, bound, closed, lengths
 from course_lib.exercises.ch10.judges.core import fewest, idle_days, share
-from course_lib.exercises.ch10.judges.running import SAMPLES, SECONDS, WIDTH, serial
+from course_lib.exercises.ch10.judges.models import SAMPLES, SECONDS, WIDTH, serial
 from course_lib.exercises.ch10.judges.validator import plain, shuffled
 from course_lib.exercises.ch10.probes import MOST
 from course_lib.facts.pipelines import bubble_formula

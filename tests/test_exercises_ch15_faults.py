@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from course_lib import exercises
 from course_lib.cluster import simulate
 from course_lib.exercises import killmatrix
-from course_lib.exercises.ch06.probes import PointToPoint
 from course_lib.exercises.ch15.cards.faults import CARDS, LABEL_WORDS, SMOKE_WORDS
 from course_lib.exercises.ch15.cards.faults_more import TRACE_WORDS, ZOO_WORDS
 from course_lib.exercises.ch15.judges import faults as ch15_faults
@@ -26,6 +25,7 @@ from course_lib.exercises.ch15.judges.faults_labels import MARK, broken, cut, st
 from course_lib.exercises.ch15.judges.faults_report import claims_of, field_of, made_up, ratios
 from course_lib.exercises.ch15.judges.faults_smoke import SMOKE_CAUSES, TRACE_CAUSES, trace_of, wrong_step
 from course_lib.exercises.ch15.judges.faults_zoo import UNSEEN, scene
+from course_lib.exercises.point_to_point import PointToPoint
 from course_lib.grading.judge import grade
 from course_lib.grading.worker.runners import InProcess
 from course_lib.records import Case, Outcome

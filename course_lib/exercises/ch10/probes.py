@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from course_lib.exercises.ch06.probes import PointToPoint
+from course_lib.exercises.point_to_point import PointToPoint
 
 __all__ = ["any_schedule", "numbers", "one_f_one_b", "one_of_three", "rows", "rows_or_refusal"]
 

@@ -14,7 +14,7 @@ def passed_round(answer: Any, case: Any, comm: Any = None) -> Any:
     """The sum over all visits, whose blocks they were given, and the caller's own block afterwards; `case.args = (block,)`."""
     from torch import Tensor
 
-    from course_lib.exercises.ch06.probes import PointToPoint
+    from course_lib.exercises.point_to_point import PointToPoint
 
     owners: list[Any] = []
 

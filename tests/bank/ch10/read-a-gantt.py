@@ -121,18 +121,18 @@ def read(spans):
     return name, ranks, microbatches, chunks
 
 
-# %% wrong: the four numbers in another order => values no-such-name
+# %% wrong: the four numbers in another order => values no-such-word
 def read(spans):
     ranks, microbatches, chunks = counted(spans)
     return ranks, microbatches, chunks, "1F1B"
 
 
-# %% wrong: in words of its own => values no-such-name
+# %% wrong: in words of its own => values no-such-word
 def read(spans):
     return "one forward, one backward", *counted(spans)
 
 
-# %% wrong: only the name => values no-four
+# %% wrong: only the name => values wrong-shape
 def read(spans):
     return "1F1B"
 

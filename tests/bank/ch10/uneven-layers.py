@@ -119,13 +119,13 @@ def cut_layers(costs, stages):
     return [s * base for s in range(stages)]
 
 
-# %% wrong: the layers themselves => values no-counts
+# %% wrong: the layers themselves => values not-a-number
 def cut_layers(costs, stages):
     base = len(costs) // stages
     return [costs[s * base : (s + 1) * base] for s in range(stages)]
 
 
-# %% wrong: the time, not the cut => values no-list
+# %% wrong: the time, not the cut => values wrong-shape
 def cut_layers(costs, stages):
     return sum(costs) / stages
 

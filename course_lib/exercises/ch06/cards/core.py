@@ -6,10 +6,10 @@ from typing import Any
 
 from course_lib.exercises import Card
 from course_lib.exercises.ch06.probes import from_messages, interval
+from course_lib.exercises.point_to_point import ALLOWED
 from course_lib.exercises.returns import PerRank, Tensor
 from course_lib.units import GB, US
 
-MESSAGES = "`comm.send`, `recv`, `isend`, `irecv`, `batch_isend_irecv` (with `P2POp`)."
 OPS: Mapping[str, str] = {"sum": "the elementwise sum", "max": "the elementwise maximum"}
 ROUTES: Mapping[int, str] = {1: "0 → 1 → 2 → … → 0", -1: "0 → N−1 → N−2 → … → 0"}
 NEXT: Mapping[int, str] = {1: "(r + 1) mod N", -1: "(r − 1) mod N"}
@@ -53,7 +53,7 @@ on a buffer. It is the smallest collective there is, and the building block of h
         "`irecv` in one batch, wait for both, combine `x` and `theirs`.",
     ),
     answers=("pair_reduce",),
-    allowed=MESSAGES,
+    allowed=ALLOWED,
     params={"op": "sum", "result": OPS["sum"], "numbers": 6},
     vary=_vary_op,
     structural="op",
@@ -89,7 +89,7 @@ are the same rank.""",
         "route); `work = comm.isend(x, after)`; `comm.recv(got, before)`; `work.wait()`; return `got`.",
     ),
     answers=("ring_shift",),
-    allowed=MESSAGES,
+    allowed=ALLOWED,
     params={"direction": 1, "route": ROUTES[1], "next": NEXT[1], "numbers": 6},
     vary=_turned,
     structural="direction",
@@ -143,7 +143,7 @@ chunk.""",
         "`chunks[(me - step - 2) % n]`. Check step n − 2. For another owner shift both by the same amount.",
     ),
     answers=("ring_reduce_scatter",),
-    allowed=MESSAGES,
+    allowed=ALLOWED,
     hides=ALL_REDUCES,
     params={"owner": 0, "owned": OWNED[0], "numbers": 24},
     vary=_vary_owner,
@@ -181,7 +181,7 @@ RING_ALL_REDUCE = Card(
         "0 → 1 → …); `return flat.reshape(x.shape)`.",
     ),
     answers=("ring_all_reduce",),
-    allowed=MESSAGES,
+    allowed=ALLOWED,
     hides=ALL_REDUCES,
     params={"direction": 1, "route": ROUTES[1], "next": NEXT[1], "numbers": 9},
     vary=_turned,

@@ -1,8 +1,8 @@
 """Further exercises of chapter 06 on ranks that wait: a hang to repair, a circle to find."""
 
 from course_lib.exercises import Card
-from course_lib.exercises.ch06.cards.core import MESSAGES
 from course_lib.exercises.ch06.probes import from_messages
+from course_lib.exercises.point_to_point import ALLOWED
 from course_lib.exercises.returns import ListOf, Number, PerRank, Tensor, TupleOf
 
 HANGING = """```python
@@ -50,7 +50,7 @@ is its own neighbour: it returns its own two tensors and sends nothing.""",
         "sends, or give each direction a tag.",
     ),
     answers=("swap_edges",),
-    allowed=MESSAGES,
+    allowed=ALLOWED,
     params={"numbers": 6},
     vary=lambda draw: {"numbers": draw.randrange(4, 10)},
     probe=from_messages,

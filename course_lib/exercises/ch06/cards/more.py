@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card
-from course_lib.exercises.ch06.cards.core import ALL_REDUCES, MESSAGES
+from course_lib.exercises.ch06.cards.core import ALL_REDUCES
 from course_lib.exercises.ch06.probes import from_messages
+from course_lib.exercises.point_to_point import ALLOWED
 from course_lib.exercises.returns import ListOf, Number, PerRank, Tensor, TupleOf, Word
 from course_lib.units import GB, US
 
@@ -40,7 +41,7 @@ Any N, one included; any shape, layout and dtype; no buffers.""",
         "(n.bit_length() - 1)`; rank r ≥ core sends to r − core, and receives from it at the end.",
     ),
     answers=("halving_doubling",),
-    allowed=MESSAGES,
+    allowed=ALLOWED,
     hides=(*ALL_REDUCES, "collectives:_halve_and_double"),
     params={"numbers": 5},
     vary=lambda draw: {"numbers": draw.randrange(4, 9)},
@@ -84,7 +85,7 @@ One node, one rank a node, sizes that do not divide, whole numbers; no buffers."
         "of one place across nodes.",
     ),
     answers=("hierarchical_all_reduce",),
-    allowed=MESSAGES,
+    allowed=ALLOWED,
     hides=ALL_REDUCES,
     params={"placement": "block", "where": PLACEMENTS["block"], "numbers": 4},
     vary=_vary_placement,
@@ -116,7 +117,7 @@ takes 4N latencies at most. This is how tokens find their experts.""",
         "`got[source] = parts[0].new_empty(int(count))` and exchange the rows. Both halves of each exchange at once.",
     ),
     answers=("all_to_all",),
-    allowed=MESSAGES,
+    allowed=ALLOWED,
     hides=("collectives:all_to_all", "collectives:pairwise_all_to_all"),
     params={"longest": 40},
     vary=lambda draw: {"longest": draw.randrange(30, 60)},

@@ -1,8 +1,8 @@
 """Exercises of chapter 10 on real stages: a 1F1B that hangs, and a runner for any schedule."""
 
 from course_lib.exercises import Card
-from course_lib.exercises.ch06.cards.core import MESSAGES
 from course_lib.exercises.ch10.probes import any_schedule, one_f_one_b
+from course_lib.exercises.point_to_point import ALLOWED
 from course_lib.exercises.returns import DictOf, ListOf, Number, PerRank, Tensor, TupleOf, Word
 
 OPERATION = TupleOf({"kind": Word("FB"), "stage": Number(whole=True), "microbatch": Number(whole=True)})
@@ -81,7 +81,7 @@ Gradients must be those of one process. Any number of ranks, any number of micro
         "the steady phase receive the first `x`. Ends of the pipeline have one neighbour.",
     ),
     answers=("run_1f1b",),
-    allowed=MESSAGES,
+    allowed=ALLOWED,
     params={"ranks": 4, "microbatches": 6},
     vary=lambda draw: {"ranks": draw.choice((4, 5)), "microbatches": draw.randrange(6, 10)},
     probe=one_f_one_b,
@@ -120,7 +120,7 @@ is valid.
         "homes[maker], tag)`.",
     ),
     answers=("run_rows",),
-    allowed=MESSAGES,
+    allowed=ALLOWED,
     hides=("pipeline:run",),
     params={"ranks": 4, "microbatches": 6},
     vary=lambda draw: {"ranks": draw.choice((3, 4)), "microbatches": draw.randrange(5, 9)},

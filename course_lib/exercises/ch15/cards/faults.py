@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card
-from course_lib.exercises.ch06.cards.core import MESSAGES
 from course_lib.exercises.ch15.cards.faults_more import FAILURE_ZOO, READ_THE_TRACES, words_of
 from course_lib.exercises.ch15.faults_probes import batches, passed_round, run_again
+from course_lib.exercises.point_to_point import ALLOWED
 
 HANGING = """```python
 def ring_pass(comm, block, visit):
@@ -59,7 +59,7 @@ There is a second bug, which the hang hides: the caller's own `block` is still n
         "before)])`; visit; wait; `block = coming`.",
     ),
     answers=("ring_pass",),
-    allowed=MESSAGES,
+    allowed=ALLOWED,
     params={"numbers": 6},
     vary=lambda draw: {"numbers": draw.randrange(4, 10)},
     needs=("06",),

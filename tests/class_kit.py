@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from course_lib.grading.classroom.folder import ClassFolder
+from course_lib.grading.classroom.new_class import new_class
 from course_lib.grading.classroom.roster import Student
 from course_lib.install import Trouble
 from course_lib.learner.notebooks import Notebook, parse, render
@@ -99,7 +100,7 @@ def course_at(root: Path) -> Path:
 
 def class_at(root: Path, course: Path, name: str = "autumn-26") -> ClassFolder:
     """A class of six on that course."""
-    return ClassFolder.create(root / name, name, roster=SIX, course=course)
+    return new_class(root / name, name, roster=SIX, course=course)
 
 
 def work(

@@ -77,32 +77,33 @@ def many(folder: ClassFolder, count: int) -> ClassFolder:
     new = [f"made-{number:03d}" for number in range(count)]
     rows = [",".join(name if column == "student_id" else "" for column in columns) for name in new]
     (folder.root / "roster.csv").write_text("\n".join([*roster, *rows]) + "\n", encoding="utf-8")
-    chapter = folder.chapters()[0]
-    text = (folder.root / "release" / folder.assignment(chapter) / f"{folder.assignment(chapter)}.ipynb").read_text(
-        encoding="utf-8"
-    )
+    chapter = folder.settings.chapters()[0]
+    text = (
+        folder.root / "release" / folder.settings.assignment(chapter) / f"{folder.settings.assignment(chapter)}.ipynb"
+    ).read_text(encoding="utf-8")
     for name in new:
-        place = folder.hand_in(Student(id=name), chapter)
+        place = folder.submissions.folder(Student(id=name), chapter)
         place.mkdir(parents=True)
-        (place / f"{folder.assignment(chapter)}.ipynb").write_text(text, encoding="utf-8")
+        (place / f"{folder.settings.assignment(chapter)}.ipynb").write_text(text, encoding="utf-8")
         (place / "mine.txt").write_text(name, encoding="utf-8")
     return ClassFolder.open(folder.root)
 
 
 def state_of(folder: ClassFolder) -> dict[str, Any]:
     """What is on disk and in the gradebook, as plain data that two runs can be compared by."""
-    chapter = folder.chapters()[0]
-    with Writer(folder.db_url, folder.name) as writer:
+    chapter = folder.settings.chapters()[0]
+    with Writer(folder.settings.db_url, folder.settings.name) as writer:
         times = Counter(student for student, _, _ in writer.journal())
         sound = writer.sound()
         scores = {
-            each.student.id: each.score for each in writer.book.assignment_submissions(folder.assignment(chapter))
+            each.student.id: each.score
+            for each in writer.book.assignment_submissions(folder.settings.assignment(chapter))
         }
     reports = {
         student.id: len(
-            [path for path in folder.reports(student, chapter).glob("*.json") if path.name != "latest.json"]
+            [path for path in folder.submissions.reports(student, chapter).glob("*.json") if path.name != "latest.json"]
         )
-        for student in folder.students()
+        for student in folder.roster.students()
     }
     parts = [str(path) for path in folder.root.rglob("*.part")]
     return {

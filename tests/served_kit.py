@@ -13,6 +13,7 @@ from pathlib import Path
 
 from course_lib.cli import class_formgrader
 from course_lib.grading.classroom.folder import ClassFolder
+from course_lib.grading.classroom.new_class import new_class
 from course_lib.grading.classroom.release import release_chapter, start_gradebook
 from course_lib.grading.classroom.roster import Student
 from course_lib.learner.notebooks import Cell, Notebook, parse, render
@@ -47,7 +48,7 @@ def small_class(root: Path, *students: Student, db_url: str = "", essay: bool = 
         notebook = parse(source.read_text(encoding="utf-8"))
         notebook["cells"].append(copy.deepcopy(ESSAY))
         source.write_text(render(notebook), encoding="utf-8")
-    folder = ClassFolder.create(root / "autumn-26", "autumn-26", roster=students, db_url=db_url, course=course)
+    folder = new_class(root / "autumn-26", "autumn-26", roster=students, db_url=db_url, course=course)
     start_gradebook(folder)
     release_chapter(folder, "01")
     return folder
@@ -57,14 +58,14 @@ def hand_in(
     folder: ClassFolder, student: str, notebook: Notebook, at: datetime, by: str = "folder", file: str = f"{NAME}.ipynb"
 ) -> None:
     """Put a submission where `class collect` puts it."""
-    path = folder.hand_in(student, "01") / f"{NAME}.ipynb"
+    path = folder.submissions.folder(student, "01") / f"{NAME}.ipynb"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(notebook), encoding="utf-8")
     (path.parent / "timestamp.txt").write_text(at.strftime("%Y-%m-%d %H:%M:%S.%f UTC"), encoding="utf-8")
-    folder.remember_arrival(
+    folder.submissions.remember_arrival(
         student, "01", {"at": at.isoformat(), "by": by, "late": False, "file": file, "sha256": "", "notes": []}
     )
-    folder.save_arrivals()
+    folder.submissions.save_arrivals()
 
 
 # ------------------------------------------------------------------------------------------- JupyterLab

@@ -89,7 +89,7 @@ def test_a_scaffold_in_a_class_fails_until_it_is_written(folder, capsys):
     arguments = ["exercise", "new", "1", "class-mean", "--class", str(folder.root)]
     assert cli.run(arguments) == 0
     assert "Next:" in capsys.readouterr().out
-    top = folder.overlay / "class_mean"
+    top = folder.exercises.overlay / "class_mean"
     test = ["exercise", "test", "class-mean", "--class", str(folder.root)]
     assert cli.run(test) == 1 and "6 with another fate than meant" in capsys.readouterr().out
     write(top)
@@ -101,16 +101,16 @@ def test_a_scaffold_in_a_class_fails_until_it_is_written(folder, capsys):
 
 def test_a_classs_own_exercise_is_released_judged_and_kept_from_the_worker(folder):
     new_exercise("01", "class-mean", folder.root)
-    write(folder.overlay / "class_mean")
+    write(folder.exercises.overlay / "class_mean")
     folder = ClassFolder.open(folder.root)
-    source = read(folder.source("01"))
+    source = read(folder.sources.path("01"))
     cell_of(source, "class-mean")["source"] = (
         "def class_mean(numbers):\n    ### BEGIN SOLUTION\n    return sum(numbers) / len(numbers)\n    ### END SOLUTION"
     )
-    folder.source("01").write_text(render(source), encoding="utf-8")
+    folder.sources.path("01").write_text(render(source), encoding="utf-8")
     made = release_chapter(folder, "01")
     folder = ClassFolder.open(folder.root)
-    assert "class-mean" in folder.chosen("01") and made.exercises == 5
+    assert "class-mean" in folder.exercises.chosen("01") and made.exercises == 5
     notebook = read(made.path / "01_small.ipynb")
     assert any("A mean" in cell["source"] for cell in notebook["cells"])
     cell_of(notebook, "class-mean")["source"] = "def class_mean(numbers):\n    return sum(numbers) / len(numbers)"
@@ -122,7 +122,7 @@ except ImportError:
     stolen = None
 answer = len(held) + (stolen is not None) + ({folder.secret!r} in str(os.environ))"""
     spied = "def class_mean(numbers):\n    return sum(numbers) / len(numbers) + answer"
-    cards = folder.cards("01")
+    cards = folder.exercises.cards("01")
     with WorkerPool(chapters=("01",)) as workers:
         honest = grade_notebook(rebuild(source, notebook, cards), cards, workers, secret=folder.secret)
         notebook["cells"].insert(1, own(spy))
@@ -134,8 +134,8 @@ answer = len(held) + (stolen is not None) + ({folder.secret!r} in str(os.environ
 
 def test_a_machine_that_does_not_see_the_class_folder_grades_nothing_without_its_exercises(folder, tmp_path):
     new_exercise("01", "class-mean", folder.root)
-    write(folder.overlay / "class_mean")
-    task = {"overlay": str(folder.overlay), "points": {"class-mean": 2}, "chapter": "01"}
+    write(folder.exercises.overlay / "class_mean")
+    task = {"overlay": str(folder.exercises.overlay), "points": {"class-mean": 2}, "chapter": "01"}
     assert [card.id for card in cards_of(task)] == ["class-mean"]
     overlay.use(None)
     with pytest.raises(Trouble, match="there is no such folder") as trouble:
@@ -145,23 +145,23 @@ def test_a_machine_that_does_not_see_the_class_folder_grades_nothing_without_its
 
 def test_once_somebody_is_graded_a_chapter_takes_no_further_exercise_and_the_way_out_is_told(folder):
     release_chapter(folder, "01")
-    saved(folder.hand_in("ada", "01") / f"{NAME}.ipynb", as_bytes(work(folder, "ada")))
-    released = folder.source("01").read_bytes()
+    saved(folder.submissions.folder("ada", "01") / f"{NAME}.ipynb", as_bytes(work(folder, "ada")))
+    released = folder.sources.path("01").read_bytes()
     new_exercise("01", "class-mean", folder.root)
-    with_cells = folder.source("01").read_bytes()
-    folder.source("01").write_bytes(released)
+    with_cells = folder.sources.path("01").read_bytes()
+    folder.sources.path("01").write_bytes(released)
     assert grade_class(ClassFolder.open(folder.root), no_sandbox=True, crew=Made(0.0)).graded == 1
     with pytest.raises(Trouble, match="graded for somebody already"):
         new_exercise("01", "class-mode", folder.root)
-    assert folder.source("01").read_bytes() == released and not (folder.overlay / "class_mode").exists()
-    folder.source("01").write_bytes(with_cells)
+    assert folder.sources.path("01").read_bytes() == released and not (folder.exercises.overlay / "class_mode").exists()
+    folder.sources.path("01").write_bytes(with_cells)
     with pytest.raises(Trouble, match="no cell more or less"):
         release_chapter(ClassFolder.open(folder.root), "01")
 
 
 def test_another_class_does_not_know_it_and_the_course_is_as_it_was(folder, tmp_path):
     new_exercise("01", "class-mean", folder.root)
-    write(folder.overlay / "class_mean")
+    write(folder.exercises.overlay / "class_mean")
     ClassFolder.open(folder.root)
     assert exercises.card("class-mean").title == "A mean"
     report = grade(exercises.card("class-mean"), InProcess(lambda numbers: len(numbers)))
@@ -180,8 +180,8 @@ def test_another_class_does_not_know_it_and_the_course_is_as_it_was(folder, tmp_
     ],
 )
 def test_a_card_that_cannot_be_used_is_told(folder, text, words):
-    (folder.overlay / "odd").mkdir()
-    (folder.overlay / "odd" / "card.py").write_text(text)
+    (folder.exercises.overlay / "odd").mkdir()
+    (folder.exercises.overlay / "odd" / "card.py").write_text(text)
     with pytest.raises(Trouble, match=words):
         ClassFolder.open(folder.root)
 

@@ -492,7 +492,7 @@ def test_a_hostile_notebook_and_name_run_nothing_in_formgrader(browser, graded, 
 def test_a_page_holds_no_answer_of_the_course_no_hidden_case_and_nobody_elses_numbers(graded):
     make_feedback(graded, students=["eve"])
     html = (graded.root / "feedback/eve" / NAME / f"{NAME}.html").read_text(encoding="utf-8")
-    solution = cell_of(parse(graded.source("01").read_text(encoding="utf-8")), "mfu-waste")["source"]
+    solution = cell_of(parse(graded.sources.path("01").read_text(encoding="utf-8")), "mfu-waste")["source"]
     body = re.findall(r"BEGIN SOLUTION\n(.*?)\n\s*### END", solution, re.DOTALL)[0]
     assert not [line for line in body.splitlines() if len(line.strip()) > 20 and line.strip()[:40] in html]
     assert "unseen=True" not in html and "HIDDEN TESTS" not in html and "Ada" not in html.replace("Adam", "")
@@ -526,16 +526,18 @@ def test_a_page_is_named_as_the_lms_that_sent_the_work_takes_it_back(way, file, 
 
 def test_zips_hold_each_page_once_under_a_name_of_its_own_and_what_is_not_graded_is_said(graded, tmp_path):
     folder = copy_of(graded, tmp_path / "copy")
-    folder.remember_arrival(
-        "ada", "01", folder.arrival_record("ada", "01") | {"by": "canvas", "file": "lovelaceada_1_2_01_small.ipynb"}
+    folder.submissions.remember_arrival(
+        "ada",
+        "01",
+        folder.submissions.arrival_record("ada", "01") | {"by": "canvas", "file": "lovelaceada_1_2_01_small.ipynb"},
     )
-    folder.save_arrivals()
+    folder.submissions.save_arrivals()
     given = make_feedback(folder)
     assert {path.name: zipfile.ZipFile(path).namelist() for path in given.zips} == {
         "feedback-01-canvas.zip": ["lovelaceada_1_2_01_small.html"],
         "feedback-01.zip": ["eve/01_small.html"],
     }
     assert [path.read_bytes() for path in make_feedback(folder).zips] == [path.read_bytes() for path in given.zips]
-    (folder.reports("eve", "01") / "latest.json").unlink()
+    (folder.submissions.reports("eve", "01") / "latest.json").unlink()
     again = make_feedback(ClassFolder.open(folder.root))
     assert [path.parent.parent.name for path in again.written] == ["ada"] and again.skipped[0][:2] == ("eve", "01")

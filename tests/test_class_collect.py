@@ -52,7 +52,7 @@ def take(folder, tmp_path, files, **how):
 
 
 def there(folder, student):
-    path = folder.submitted(student, "01")
+    path = folder.submissions.notebook(student, "01")
     return json.loads(path.read_text())["cells"][0]["source"] if path else None
 
 
@@ -144,20 +144,25 @@ def test_canvas_names_give_student_lateness_and_the_newest_upload(folder, tmp_pa
         "grace": ("renamed", False, "new"),
         "zoe": ("zoe", False, "new"),
     }
-    assert folder.arrival_record("ada", "01")["file"] == "lovelaceada_LATE_1001_777_01_small-2.ipynb"
+    assert folder.submissions.arrival_record("ada", "01")["file"] == "lovelaceada_LATE_1001_777_01_small-2.ipynb"
     assert len(done.unmatched) == 2 and done.exit_code == 1
     assert "their number in Canvas is 1003" in done.unmatched[0] and "nobody of the roster" in done.unmatched[1]
 
 
 def test_what_canvas_calls_late_is_late_and_what_it_does_not_is_in_time(folder, tmp_path):
-    folder.chapter("01")["due"] = at("2026-10-10 23:59")
+    folder.settings.chapter("01")["due"] = at("2026-10-10 23:59")
     files = {"lovelaceada_LATE_1001_7_a.ipynb": tiny(), "hoppergrace_1002_8_a.ipynb": tiny()}
     done = take(folder, tmp_path, files)
     assert {taken.student: taken.late for taken in done.taken} == {"ada": True, "grace": False}
-    assert folder.arrival("grace", "01") == at("2026-10-10 23:59") and folder.arrival("ada", "01") == NOW
-    assert "2026-10-12" in (folder.hand_in("ada", "01") / "timestamp.txt").read_text()
+    assert (
+        folder.submissions.arrival("grace", "01") == at("2026-10-10 23:59")
+        and folder.submissions.arrival("ada", "01") == NOW
+    )
+    assert "2026-10-12" in (folder.submissions.folder("ada", "01") / "timestamp.txt").read_text()
     said = take(folder, tmp_path, files, at=at("2026-10-10 08:00"))  # the instructor knows better
-    assert not any(taken.late for taken in said.taken) and folder.arrival("ada", "01") == at("2026-10-10 08:00")
+    assert not any(taken.late for taken in said.taken) and folder.submissions.arrival("ada", "01") == at(
+        "2026-10-10 08:00"
+    )
 
 
 MOODLE_TIMES = """Identifier,Full name,Email address,Status,Grade,Last modified (submission)
@@ -168,8 +173,8 @@ Participant 9003,Zoe Elsewhere,zoe@uni.edu,No submission,,-
 
 
 def test_moodles_folders_and_its_worksheet_say_who_and_when(folder, tmp_path):
-    folder.chapter("01")["due"] = at("2026-10-10 23:59")
-    times = read_times(saved(tmp_path / "times.csv", MOODLE_TIMES.encode()), folder.students())
+    folder.settings.chapter("01")["due"] = at("2026-10-10 23:59")
+    times = read_times(saved(tmp_path / "times.csv", MOODLE_TIMES.encode()), folder.roster.students())
     done = take(
         folder,
         tmp_path,
@@ -187,8 +192,8 @@ def test_moodles_folders_and_its_worksheet_say_who_and_when(folder, tmp_path):
         "grace": ("grace", True),
         "zoe": ("zoe", False),
     }
-    assert folder.arrival("grace", "01") == at("2026-10-11 01:30")
-    assert (folder.hand_in("ada", "01") / "helper.py").read_text() == "x = 1"
+    assert folder.submissions.arrival("grace", "01") == at("2026-10-11 01:30")
+    assert (folder.submissions.folder("ada", "01") / "helper.py").read_text() == "x = 1"
     assert not done.unmatched and not done.refused
 
 
@@ -238,14 +243,14 @@ def test_a_zip_that_a_student_made_is_looked_into_and_only_its_files_are_theirs(
     )
     done = take(folder, tmp_path, {"lovelaceada_1001_7_06.zip": inner})
     assert there(folder, "ada") == "zipped"
-    assert sorted(os.listdir(folder.hand_in("ada", "01"))) == ["01_small.ipynb", "data.csv", "timestamp.txt"]
+    assert sorted(os.listdir(folder.submissions.folder("ada", "01"))) == ["01_small.ipynb", "data.csv", "timestamp.txt"]
     assert done.refused == ["lovelaceada_1001_7_06.zip → deep.zip: an archive in an archive in an archive"]
 
 
 def test_our_numbers_lie_beside_the_notebook_never_the_students_own(folder, tmp_path):
-    folder.record_variants({"ada": {"id": "v1", "exercises": {"state-13b": {"params": 1}}}}, "01")
+    folder.variants.record({"ada": {"id": "v1", "exercises": {"state-13b": {"params": 1}}}}, "01")
     take(folder, tmp_path, {"ada/01_small.ipynb": tiny(), "ada/variant.json": b'{"id": "public", "exercises": {}}'})
-    assert json.loads((folder.hand_in("ada", "01") / "variant.json").read_text())["id"] == "v1"
+    assert json.loads((folder.submissions.folder("ada", "01") / "variant.json").read_text())["id"] == "v1"
 
 
 # ------------------------------------------------------------------------------------------------ again
@@ -263,10 +268,10 @@ def test_a_second_collection_keeps_the_newer_and_puts_the_older_aside(folder, tm
     assert {taken.student: taken.state for taken in done.taken} == {"ada": "newer", "grace": "unchanged"}
     back = take(folder, tmp_path, first)
     assert {taken.student: taken.state for taken in back.taken} == {"ada": "older", "grace": "unchanged"}
-    assert there(folder, "ada") == "second" and folder.arrival("grace", "01") == NOW
+    assert there(folder, "ada") == "second" and folder.submissions.arrival("grace", "01") == NOW
     kept = list((folder.root / "collected" / "ada").iterdir())
     assert len(kept) == 1 and "first" in (kept[0] / f"{NAME}.ipynb").read_text()
-    assert ClassFolder.open(folder.root).arrival_record("ada", "01")["order"] == [8, 1]
+    assert ClassFolder.open(folder.root).submissions.arrival_record("ada", "01")["order"] == [8, 1]
 
 
 def test_of_two_that_nothing_tells_apart_neither_is_taken(folder, tmp_path):
@@ -352,7 +357,7 @@ def test_an_archive_leads_nowhere_else(folder, tmp_path, name):
     before = set(tmp_path.rglob("*"))
     done = take(folder, tmp_path, {"grace/01_small.ipynb": tiny("honest"), name: data})
     assert len(done.refused) == 1 and words in done.refused[0]
-    assert there(folder, "grace") == "honest" and folder.submitted("ada", "01") is None
+    assert there(folder, "grace") == "honest" and folder.submissions.notebook("ada", "01") is None
     new = set(tmp_path.rglob("*")) - before
     assert all(path.is_relative_to(folder.root) or path.name == "submissions.zip" for path in new)
 
@@ -427,7 +432,7 @@ def test_files_beside_that_no_disk_takes_are_left_out(folder, tmp_path):
         },
     )
     assert len(done.taken[0].notes) == 2 and all("left out" in note for note in done.taken[0].notes)
-    assert sorted(os.listdir(folder.hand_in("ada", "01"))) == ["01_small.ipynb", "data", "timestamp.txt"]
+    assert sorted(os.listdir(folder.submissions.folder("ada", "01"))) == ["01_small.ipynb", "data", "timestamp.txt"]
 
 
 # ------------------------------------------------------------------------------------------------ nbgrader's exchange
@@ -436,9 +441,9 @@ def test_files_beside_that_no_disk_takes_are_left_out(folder, tmp_path):
 @pytest.fixture
 def inbound(folder, tmp_path, monkeypatch):
     """The exchange's folder of what came in, every submission there made by the account that its name says."""
-    folder.data["exchange_root"] = str(tmp_path / "exchange")
-    folder.save()
-    top = tmp_path / "exchange" / folder.name / "inbound"
+    folder.settings.data["exchange_root"] = str(tmp_path / "exchange")
+    folder.settings.save()
+    top = tmp_path / "exchange" / folder.settings.name / "inbound"
     top.mkdir(parents=True)
     monkeypatch.setattr(exchange, "_owner", lambda path: path.name.split("+")[0])
     return top
@@ -460,14 +465,14 @@ def test_the_exchange_gives_the_newest_of_each_with_a_time_that_nobody_can_set_b
     hand_in_at(inbound, "grace", recent - timedelta(days=30), "says that it came a month ago")
     hand_in_at(inbound, "stranger", recent, "?")
     done = exchange.collect_exchange(folder, ("01",), now=now, parse=parse_here)
-    assert there(folder, "ada") == "second" and folder.arrival("ada", "01") == recent - timedelta(seconds=5)
+    assert there(folder, "ada") == "second" and folder.submissions.arrival("ada", "01") == recent - timedelta(seconds=5)
     assert (
-        abs(folder.arrival("grace", "01") - recent) < timedelta(minutes=2)
+        abs(folder.submissions.arrival("grace", "01") - recent) < timedelta(minutes=2)
         and "the file system's counts" in done.notes[0]
     )
     assert (
-        folder.arrival_record("ada", "01")["by"] == "exchange"
-        and "1999" not in (folder.hand_in("ada", "01") / "timestamp.txt").read_text()
+        folder.submissions.arrival_record("ada", "01")["by"] == "exchange"
+        and "1999" not in (folder.submissions.folder("ada", "01") / "timestamp.txt").read_text()
     )
     assert len(done.unmatched) == 1 and "stranger" in done.unmatched[0]
 
@@ -481,7 +486,7 @@ def test_nobody_hands_in_for_another_and_a_link_is_not_followed(folder, inbound,
     )
     done = exchange.collect_exchange(folder, ("01",), parse=parse_here)
     assert [taken.student for taken in done.taken] == ["zoe"] and not (
-        folder.hand_in("zoe", "01") / "gift.txt"
+        folder.submissions.folder("zoe", "01") / "gift.txt"
     ).exists()
     assert len(done.refused) == 3 and sum("grace's account made it" in line for line in done.refused) == 1
     shared = exchange.collect_exchange(folder, ("01",), any_owner=True, parse=parse_here)
@@ -489,7 +494,7 @@ def test_nobody_hands_in_for_another_and_a_link_is_not_followed(folder, inbound,
 
 
 def test_an_exchange_that_is_not_there_is_told(folder, tmp_path):
-    folder.data["exchange_root"] = str(tmp_path / "nowhere")
-    folder.save()
+    folder.settings.data["exchange_root"] = str(tmp_path / "nowhere")
+    folder.settings.save()
     with pytest.raises(Trouble, match="The exchange cannot be read"):
         exchange.collect_exchange(folder, ("01",))

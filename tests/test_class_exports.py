@@ -231,7 +231,7 @@ def test_feedback_on_a_zip_that_was_handed_in_goes_back_under_canvass_numbers(fo
         ),
     )
     names = {
-        student: lms_name("canvas", folder.arrival_record(student, "01")["file"], "x.html")
+        student: lms_name("canvas", folder.submissions.arrival_record(student, "01")["file"], "x.html")
         for student in ("ada", "grace")
     }
     assert {student: name and name[1].split("_")[:4] for student, name in names.items()} == {
@@ -284,7 +284,7 @@ def test_a_worksheet_in_german_says_who_and_when(folder, tmp_path):
         'ID,"Vollständiger Name",E-Mail-Adresse,Status,"Zuletzt geändert (Abgabe)"\n'
         'Teilnehmer/in9001,Ada Lovelace,ada@uni.edu,x,"Montag, 12. Oktober 2026, 09:30"\nTeilnehmer/in9002,Grace Hopper,grace@uni.edu,x,-\n'
     )
-    times = read_times(saved(tmp_path / "t.csv", sheet.encode()), folder.students())
+    times = read_times(saved(tmp_path / "t.csv", sheet.encode()), folder.roster.students())
     assert times.users == {"9001": "ada", "9002": "grace"} and times.at == {"ada": at("2026-10-12 09:30")}
 
 
@@ -335,9 +335,9 @@ def test_an_archive_of_nothing_is_told(folder, tmp_path):
 def graded(folder) -> ClassFolder:
     """Ada and Zoë handed in; the others did not."""
     for student in ("ada", "zoe"):
-        saved(folder.hand_in(student, "01") / f"{NAME}.ipynb", as_bytes(work(folder, student)))
-        folder.remember_arrival(student, "01", {"at": NOW.isoformat(), "by": "canvas"})
-    folder.save_arrivals()
+        saved(folder.submissions.folder(student, "01") / f"{NAME}.ipynb", as_bytes(work(folder, student)))
+        folder.submissions.remember_arrival(student, "01", {"at": NOW.isoformat(), "by": "canvas"})
+    folder.submissions.save_arrivals()
     assert grade_class(ClassFolder.open(folder.root), no_sandbox=True, crew=Made(0.0)).graded == 2
     return ClassFolder.open(folder.root)
 
@@ -357,7 +357,7 @@ def test_who_has_no_grade_keeps_what_the_lms_has(graded, to):
 
 
 def test_canvass_column_is_remembered_and_points_beyond_the_maximum_go_there_too(graded):
-    with Gradebook(graded.db_url, graded.name) as book:
+    with Gradebook(graded.settings.db_url, graded.settings.name) as book:
         book.find_grade("mfu-waste-check", NAME, NAME, "ada").extra_credit = 50.25
         book.db.commit()
     head = rows(export(graded, "canvas", ["01"], column="Walls (77)"))[0]
@@ -368,7 +368,7 @@ def test_canvass_column_is_remembered_and_points_beyond_the_maximum_go_there_too
 
 
 def test_what_nobody_graded_by_hand_yet_is_told(graded):
-    with Gradebook(graded.db_url, graded.name) as book:
+    with Gradebook(graded.settings.db_url, graded.settings.name) as book:
         book.find_grade("mfu-waste-check", NAME, NAME, "zoe").auto_score = None
         book.db.commit()
     assert any("by hand" in note and "zoe" in note for note in export(graded, "csv", ["01"]).notes)
@@ -443,8 +443,8 @@ def test_formgrader_calls_collected_work_graded_and_its_own_autograder_is_turned
 )
 def test_a_gradebook_that_another_program_holds_is_told_in_a_line(graded, words, capsys, monkeypatch):
     folder = ClassFolder.open(graded.root)
-    folder.chapter("01")["due"] = at("2026-10-12 12:00")
-    folder.save()
+    folder.settings.chapter("01")["due"] = at("2026-10-12 12:00")
+    folder.settings.save()
     (folder.root / "r.csv").write_text("student_id\nnew\n")
     monkeypatch.chdir(folder.root)
     monkeypatch.setattr("sqlite3.dbapi2.connect", functools.partial(sqlite3.connect, timeout=0.05), raising=True)

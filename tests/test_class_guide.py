@@ -16,7 +16,7 @@ from tests.guide_kit import GUIDE, Instructor, blocks
 def hand_in_all(root: Path) -> None:
     """What the LMS's download holds: five of the six, one of them late, and one that comes by mail."""
     folder, files = ClassFolder.open(root), {}
-    for number, student in enumerate(folder.students()):
+    for number, student in enumerate(folder.roster.students()):
         wrong = (
             {"train-days-7b": "def train_days(*_):\n    return 1.0\n\ndef gpus_for_deadline(*_):\n    return 1"}
             if number % 3 == 0

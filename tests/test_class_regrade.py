@@ -30,9 +30,9 @@ def released(tmp_path_factory) -> ClassFolder:
 
 
 def hand_in(folder: ClassFolder, student: str, **how) -> None:
-    saved(folder.hand_in(student, "01") / f"{NAME}.ipynb", as_bytes(work(folder, student, **how)))
-    folder.remember_arrival(student, "01", {"at": at("2026-10-12 12:00").isoformat(), "by": "canvas"})
-    folder.save_arrivals()
+    saved(folder.submissions.folder(student, "01") / f"{NAME}.ipynb", as_bytes(work(folder, student, **how)))
+    folder.submissions.remember_arrival(student, "01", {"at": at("2026-10-12 12:00").isoformat(), "by": "canvas"})
+    folder.submissions.save_arrivals()
 
 
 @pytest.fixture
@@ -60,11 +60,13 @@ def as_if(folder, student, points, exercise="mfu-waste"):
     """Other points in the report that counts."""
     report = latest(folder, student, "01")
     next(each for each in report["reports"] if each["id"] == exercise)["points"] = points
-    (folder.reports(student, "01") / f"{report['key']}.json").write_text(json.dumps(report), encoding="utf-8")
+    (folder.submissions.reports(student, "01") / f"{report['key']}.json").write_text(
+        json.dumps(report), encoding="utf-8"
+    )
 
 
 def in_gradebook(folder, student, exercise="mfu-waste"):
-    with Gradebook(folder.db_url, folder.name) as book:
+    with Gradebook(folder.settings.db_url, folder.settings.name) as book:
         return book.find_grade(f"{exercise}-check", NAME, NAME, student).auto_score
 
 
@@ -148,10 +150,10 @@ def test_what_lateness_costs_is_looked_at_again_when_the_class_says_otherwise(gr
     folder = ClassFolder.open(graded.root)
     release_chapter(folder, "01", due=at("2026-10-11 12:00"))
     folder = ClassFolder.open(graded.root)
-    folder.data["late_points_per_day"] = 1.5
-    folder.save()
+    folder.settings.data["late_points_per_day"] = 1.5
+    folder.settings.save()
     summary = grade(graded)
-    with Gradebook(graded.db_url, graded.name) as book:
+    with Gradebook(graded.settings.db_url, graded.settings.name) as book:
         costs = {each.student_id: each.late_submission_penalty for each in book.find_assignment(NAME).submissions}
         scores = {each.student_id: each.score for each in book.find_assignment(NAME).submissions}
     assert costs == {student: min(1.5, scores[student]) for student in THREE} and summary.graded == sum(
@@ -165,7 +167,7 @@ def test_a_report_names_the_exercise_of_what_is_to_be_looked_at_and_answers_that
 
     report = latest(graded, "zoe", "01")
     report["anomalies"] = [{"kind": "crashed", "exercise": "mfu-waste", "text": "Your code ended the process."}]
-    (graded.reports("zoe", "01") / f"{report['key']}.json").write_text(json.dumps(report), encoding="utf-8")
+    (graded.submissions.reports("zoe", "01") / f"{report['key']}.json").write_text(json.dumps(report), encoding="utf-8")
     monkeypatch.setattr(grading, "alike_in", lambda *_: [{"text": "ada and grace gave the same answer"}])
     assert chapter_report(graded, "01").anomalies == (
         "zoe: mfu-waste: Your code ended the process.",

@@ -67,7 +67,11 @@ def test_init_makes_a_class_that_keeps_its_secret_and_is_never_overwritten(cours
     roster = saved(tmp_path / "canvas.csv", CANVAS_ROSTER.encode())
     assert refused(capsys, "init", "autumn-26", "--roster", roster, "--folder", tmp_path / "c")[0] == 0
     folder = ClassFolder.open(tmp_path / "c")
-    assert folder.students() == SIX and folder.chapters() == ("01",) and folder.chosen("01") == SMALL
+    assert (
+        folder.roster.students() == SIX
+        and folder.settings.chapters() == ("01",)
+        and folder.exercises.chosen("01") == SMALL
+    )
     assert stat.S_IMODE((folder.root / ".secret").stat().st_mode) == 0o600 and len(folder.secret) == 64
     with closing(release.gradebook(folder)) as book:
         assert sorted(student.id for student in book.students) == [student.id for student in SIX]
@@ -126,7 +130,7 @@ def test_the_common_release_is_the_courses_own_bytes(made, course):
 def test_the_gradebook_knows_points_students_and_the_due_date(made):
     with closing(release.gradebook(made)) as book:
         assignment = book.find_assignment(NAME)
-        assert assignment.max_score == sum(made.points("01").values())
+        assert assignment.max_score == sum(made.exercises.points("01").values())
         assert (
             assignment.duedate.isoformat()
             == DUE.astimezone(tz=None).astimezone(release.UTC).replace(tzinfo=None).isoformat()
@@ -139,8 +143,10 @@ def test_the_gradebook_knows_points_students_and_the_due_date(made):
 def test_exercises_and_points_are_chosen_and_headings_follow(folder):
     done = release_chapter(folder, "01", exercises=["state-13b", "mfu-waste"], points={"mfu-waste": 7.5})
     again = ClassFolder.open(folder.root)
-    assert again.chosen("01") == ("state-13b", "mfu-waste") and again.points("01")["mfu-waste"] == 7.5
-    assert done.points == sum(again.points("01").values())
+    assert (
+        again.exercises.chosen("01") == ("state-13b", "mfu-waste") and again.exercises.points("01")["mfu-waste"] == 7.5
+    )
+    assert done.points == sum(again.exercises.points("01").values())
     text = render(notebook_of(folder))
     assert "**7.5 points**" in text and text.count("practice, no points") == 2
     points = {
@@ -154,12 +160,12 @@ def test_exercises_and_points_are_chosen_and_headings_follow(folder):
 
 
 def test_each_student_has_numbers_of_their_own_and_keeps_them(folder):
-    first = {student.id: folder.params(student, "01") for student in SIX}
+    first = {student.id: folder.variants.params(student, "01", folder.exercises.known("01")) for student in SIX}
     assert len({json.dumps(each, sort_keys=True, default=str) for each in first.values()}) > 3
     for student in SIX:
         top = folder.root / "variants" / student.id / NAME
-        assert json.loads((top / "variant.json").read_text()) == folder.variant(student, "01")
-        assert read(top / f"{NAME}.ipynb")["metadata"]["course"]["variant"] == folder.variant(student, "01")["id"]
+        assert json.loads((top / "variant.json").read_text()) == folder.variants.of(student, "01")
+        assert read(top / f"{NAME}.ipynb")["metadata"]["course"]["variant"] == folder.variants.of(student, "01")["id"]
         with zipfile.ZipFile(top.with_suffix(".zip")) as zipped:
             inside = {name: zipped.read(name) for name in zipped.namelist()}
         assert inside == {
@@ -167,7 +173,10 @@ def test_each_student_has_numbers_of_their_own_and_keeps_them(folder):
         }
     shutil.rmtree(folder.root / "variants")
     release_chapter(folder, "01", variants=True)
-    assert {student.id: ClassFolder.open(folder.root).params(student, "01") for student in SIX} == first
+    assert {
+        student.id: ClassFolder.open(folder.root).variants.params(student, "01", folder.exercises.known("01"))
+        for student in SIX
+    } == first
 
 
 def test_a_variant_is_what_nbgraders_converter_makes_of_it(made, course):
@@ -191,7 +200,10 @@ def test_no_byte_of_a_students_folder_tells_answers_tests_secret_or_others(made)
     assert len(secrets) > 10
     for student in SIX:
         others = [
-            text for other in SIX if other.id != student.id for text in (made.variant(other, "01")["id"], other.email)
+            text
+            for other in SIX
+            if other.id != student.id
+            for text in (made.variants.of(other, "01")["id"], other.email)
         ]
         for path in (made.root / "variants" / student.id).rglob("*.ipynb"):
             text = "".join(cell["source"] for cell in read(path)["cells"]) + path.read_text()
@@ -209,7 +221,10 @@ def test_the_bundle_runs_but_holds_nothing_that_judges(made, tmp_path):
         zipped.extractall(tmp_path)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     whole = {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in files}
-    assert f"{made.name}/notebooks/{NAME}/{NAME}.ipynb" in whole and f"{made.name}/course_lib/notebook.py" in whole
+    assert (
+        f"{made.settings.name}/notebooks/{NAME}/{NAME}.ipynb" in whole
+        and f"{made.settings.name}/course_lib/notebook.py" in whole
+    )
     judges = [
         path.read_text().splitlines()
         for path in (ROOT / "course_lib" / "exercises").glob("ch*/judges/*.py")
@@ -234,8 +249,8 @@ def test_the_bundle_runs_but_holds_nothing_that_judges(made, tmp_path):
         [sys.executable, "-P", "-c", program],
         capture_output=True,
         text=True,
-        cwd=tmp_path / made.name,
-        env={**os.environ, "PYTHONPATH": str(tmp_path / made.name), "COURSE_WORK": str(tmp_path)},
+        cwd=tmp_path / made.settings.name,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / made.settings.name), "COURSE_WORK": str(tmp_path)},
     )
     assert "judged when you hand it in" in done.stdout and "0.0" in done.stdout and "Hint 1 of 3" in done.stdout, (
         done.stderr
@@ -246,9 +261,9 @@ def test_the_bundle_runs_but_holds_nothing_that_judges(made, tmp_path):
 
 
 def with_source(folder, change):
-    source = read(folder.source("01"))
+    source = read(folder.sources.path("01"))
     change(source)
-    folder.source("01").write_text(render(source), encoding="utf-8")
+    folder.sources.path("01").write_text(render(source), encoding="utf-8")
 
 
 def own_test(source):
@@ -281,19 +296,19 @@ def test_a_source_that_cannot_be_released_changes_nothing(folder, change, words)
 
 
 def test_what_was_changed_after_the_release_or_made_under_other_rules_is_not_graded(folder):
-    folder.require_contract()
-    folder.require_sources()
+    folder.settings.require_contract()
+    folder.sources.require_unchanged()
     with_source(folder, lambda source: source["cells"].pop())
     with pytest.raises(Trouble, match="has changed since it was pinned"):
-        folder.require_sources()
+        folder.sources.require_unchanged()
     release_chapter(folder, "01")
-    ClassFolder.open(folder.root).require_sources()
-    folder.data["contract"] = "0"
-    folder.save()
+    ClassFolder.open(folder.root).sources.require_unchanged()
+    folder.settings.data["contract"] = "0"
+    folder.settings.save()
     other = ClassFolder.open(folder.root)
     with pytest.raises(Trouble, match="made under contract version 0"):
-        other.require_contract()
-    other.require_contract(other=True)
+        other.settings.require_contract()
+    other.settings.require_contract(other=True)
 
 
 @pytest.mark.parametrize(
@@ -325,13 +340,13 @@ def test_a_day_that_is_past_is_said_to_be_so(folder, capsys):
 def test_a_chapter_is_added_or_renewed_from_the_course_when_told(folder, course, capsys, monkeypatch):
     monkeypatch.setenv("COURSE_ROOT", str(course))
     with_source(folder, lambda source: source["cells"].pop())
-    del folder.data["chapters"]["01"]
-    folder.save()
+    del folder.settings.data["chapters"]["01"]
+    folder.settings.save()
     assert refused(capsys, "release", "01", "--folder", folder.root)[0] == 1
     assert refused(capsys, "release", "01", "--pin", "--folder", folder.root)[0] == 0
     again = ClassFolder.open(folder.root)
-    again.require_sources()
-    assert again.source("01").read_bytes() == (course / "solutions" / NAME / f"{NAME}.ipynb").read_bytes()
+    again.sources.require_unchanged()
+    assert again.sources.path("01").read_bytes() == (course / "solutions" / NAME / f"{NAME}.ipynb").read_bytes()
     assert "no chapter 44" in refused(capsys, "release", "44", "--pin", "--folder", folder.root)[1]
 
 
@@ -357,17 +372,19 @@ def test_a_lost_secret_or_a_broken_file_is_told_with_the_way_out(folder):
 
 
 def test_an_extension_moves_what_is_late_at_once(folder):
-    folder.remember_arrival("ada", "01", {"at": (DUE + timedelta(days=2)).isoformat(), "late": True, "by": "canvas"})
+    folder.submissions.remember_arrival(
+        "ada", "01", {"at": (DUE + timedelta(days=2)).isoformat(), "late": True, "by": "canvas"}
+    )
     assert "in time" in extend(folder, "ada", "01", DUE + timedelta(days=3))
     again = ClassFolder.open(folder.root)
-    assert again.due("ada", "01") == DUE + timedelta(days=3) and again.due("alan", "01") == DUE
-    assert again.arrival_record("ada", "01")["late"] is False
+    assert again.settings.due("ada", "01") == DUE + timedelta(days=3) and again.settings.due("alan", "01") == DUE
+    assert again.submissions.arrival_record("ada", "01")["late"] is False
 
 
 @pytest.mark.parametrize(("seconds", "points"), [(0, None), (1, 1.5), (86_400, 1.5), (86_401, 3.0), (10**7, 4.0)])
 def test_lateness_costs_points_by_the_day_and_never_more_than_there_are(folder, seconds, points):
-    folder.data["late_points_per_day"] = 1.5
-    folder.save()
+    folder.settings.data["late_points_per_day"] = 1.5
+    folder.settings.save()
     config = load(ClassFolder.open(folder.root))
     assert config.AssignLatePenalties.plugin_class is PointsPerDay
     assert PointsPerDay(config=config).late_submission_penalty("ada", 4.0, seconds) == points
@@ -377,5 +394,7 @@ def test_the_configuration_file_is_read_by_nbgrader_itself(made):
     from traitlets.config import PyFileConfigLoader
 
     config = PyFileConfigLoader("nbgrader_config.py", path=str(made.root)).load_config()
-    assert config.CourseDirectory.course_id == made.name and config.CourseDirectory.db_url == made.db_url
+    assert (
+        config.CourseDirectory.course_id == made.settings.name and config.CourseDirectory.db_url == made.settings.db_url
+    )
     assert parse(render(notebook_of(made)))["metadata"]["course"]["variant"] == "canonical"

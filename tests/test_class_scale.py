@@ -197,7 +197,7 @@ def test_every_submission_is_in_the_journal_once_and_nothing_is_judged_twice(nea
     from course_lib.grading.service.writer import Writer
 
     for folder in (near, far):
-        with Writer(folder.db_url, folder.name, load(folder)) as writer:
+        with Writer(folder.settings.db_url, folder.settings.name, load(folder)) as writer:
             assert sorted(student for student, _, _ in writer.journal()) == sorted(IDS)
         again = grade_class(folder, jobs=1)
         assert (again.graded, again.already) == (0, len(IDS))

@@ -53,7 +53,7 @@ def term_at(root, capsys):
         codes = [command("init", "autumn-26", "--roster", roster, "--late", "2")]
         codes.append(command("release", "1", "--due", "2026-10-12", "--variants"))
         folder = ClassFolder.open(root / "autumn-26")
-        names = next(card for card in folder.cards("01") if card.id == "state-13b").answers
+        names = next(card for card in folder.exercises.cards("01") if card.id == "state-13b").answers
         wrong = "\n\n".join(f"def {name}(*args, **kwargs):\n    return None" for name in names)
         canvas = archive(
             {
@@ -134,17 +134,20 @@ def a_term_goes_through_and_says_where_it_could_not(term):
 
 def honest_work_has_full_points_on_numbers_of_its_own_and_the_newest_counts(term):
     folder = term.folder()
-    full = sum(folder.points("01").values())
+    full = sum(folder.exercises.points("01").values())
     points = {name: report["points"] for name, report in current(folder, "01").items()}
     assert points["ada"] == points["alan"] == full
-    assert points["barbara"] == full - folder.points("01")["state-13b"] - folder.points("01")["mfu-waste"]
+    assert (
+        points["barbara"]
+        == full - folder.exercises.points("01")["state-13b"] - folder.exercises.points("01")["mfu-waste"]
+    )
     assert points["zoe"] == 0 and current(folder, "01")["zoe"]["state"] == "refused"
 
 
 def lateness_is_the_lms_record_and_costs_by_the_day(term):
     folder = term.folder()
     by = {each.student.id: each for each in grades(folder, ["01"])}
-    assert folder.arrival("grace", "01") == at("2026-10-14 08:00") and by["grace"].penalty == 4.0
+    assert folder.submissions.arrival("grace", "01") == at("2026-10-14 08:00") and by["grace"].penalty == 4.0
     assert by["alan"].penalty > 4.0 and by["ada"].penalty == by["barbara"].penalty == 0.0
     assert not by["leslie"].handed_in
 
@@ -183,7 +186,7 @@ def the_report_counts_misconceptions_and_shows_the_hardest_first(term):
 
 def exports_are_what_canvas_moodle_and_spreadsheets_import(term):
     folder = term.folder()
-    points, full = scores(folder), sum(folder.points("01").values())
+    points, full = scores(folder), sum(folder.exercises.points("01").values())
     for to in ("canvas", "moodle", "csv", "exercises"):
         assert command("export", "01", "--to", to, *(["--column", "Chapter 1 (77)"] if to == "canvas" else [])) == 0
     files = {path.stem.rsplit("-", 1)[1]: rows_of(path) for path in (term.path / "exports").glob("*.csv")}
@@ -193,7 +196,7 @@ def exports_are_what_canvas_moodle_and_spreadsheets_import(term):
         and possible[0].strip() == "Points Possible"
     )
     assert {row[1]: row[5] for row in rest} == {
-        student.lms_id: f"{points[student.id]:g}" for student in folder.students() if student.id in points
+        student.lms_id: f"{points[student.id]:g}" for student in folder.roster.students() if student.id in points
     }
     assert float(possible[5]) == full and ["Lovelace, Ada", "1001", "", "ada@uni.edu", "A", f"{full:g}"] in rest
     moodle = {row[0]: row[2:] for row in files["moodle"][1:]}
@@ -222,7 +225,7 @@ def a_regrade_shows_old_and_new_keeps_what_was_set_by_hand_and_lowers_only_when_
     with closing(gradebook(folder)) as book:  # formgrader: an instructor gives points by hand
         book.find_grade("state-13b-check", NAME, NAME, "barbara").manual_score = 3.0
         book.db.commit()
-    own = folder.points("01")["state-13b"]
+    own = folder.exercises.points("01")["state-13b"]
     assert command("release", "01", "--points", f"state-13b={own + 1:g}") == 0
     capsys.readouterr()
     assert command("regrade", "--exercise", "state-13b", "--student", "ada", "--student", "barbara", "--json") == 0
@@ -251,7 +254,7 @@ def a_newer_submission_is_graded_and_the_others_stay(term):
     assert command("grade") == 0
     after = current(ClassFolder.open(folder.root), "01")
     assert [exercise["points"] for exercise in after["barbara"]["reports"] if exercise["id"] == "mfu-waste"] == [
-        folder.points("01")["mfu-waste"]
+        folder.exercises.points("01")["mfu-waste"]
     ]
     assert {name for name in after if after[name]["key"] != before[name]} >= {"barbara"}
 
@@ -264,7 +267,7 @@ def another_contract_or_a_changed_source_is_not_graded_unless_meant(term):
     toml.write_text(text.replace('contract = "', 'contract = "0'))
     assert command("grade") == 1 and "made under contract version 0" in capsys.readouterr().err
     toml.write_text(text)
-    source = folder.source("01")
+    source = folder.sources.path("01")
     whole = source.read_text()
     notebook = read(source)
     notebook["cells"].pop(0)
@@ -276,8 +279,8 @@ def another_contract_or_a_changed_source_is_not_graded_unless_meant(term):
 
 def nothing_lies_about_when_the_term_was(term):
     folder = term.folder()
-    assert folder.due("ada", "01") == DUE and folder.due("grace", "01") == at("2026-10-15 23:59:59")
-    assert folder.arrival("alan", "01") > DUE + timedelta(days=2)
+    assert folder.settings.due("ada", "01") == DUE and folder.settings.due("grace", "01") == at("2026-10-15 23:59:59")
+    assert folder.submissions.arrival("alan", "01") > DUE + timedelta(days=2)
 
 
 STEPS = (

@@ -14,8 +14,9 @@ from nbgrader import utils
 from nbgrader.api import Gradebook
 
 from course_lib import exercises
-from course_lib.grading.classroom.folder import ClassFolder, sha256
+from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import release_chapter
+from course_lib.grading.classroom.sources import sha256
 from course_lib.grading.committed_form import CHECK_SUFFIX
 from course_lib.grading.dependencies import missed, needed
 from course_lib.grading.service import anomalies
@@ -74,7 +75,7 @@ RENAMED = {
 
 
 def hand_in(folder: ClassFolder, student: str, work_: Notebook | bytes) -> Path:
-    place = folder.hand_in(student, "01")
+    place = folder.submissions.folder(student, "01")
     place.mkdir(parents=True, exist_ok=True)
     path = place / f"{NAME}.ipynb"
     path.write_bytes(work_ if isinstance(work_, bytes) else as_bytes(work_))
@@ -99,8 +100,8 @@ def course(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def released(course, tmp_path_factory) -> ClassFolder:
     folder = class_at(tmp_path_factory.mktemp("service"), course)
-    folder.data["sandbox"] |= {"memory_bytes": 500_000_000, "case_seconds": 2.0}
-    folder.save()
+    folder.settings.data["sandbox"] |= {"memory_bytes": 500_000_000, "case_seconds": 2.0}
+    folder.settings.save()
     release_chapter(folder, "01")
     return ClassFolder.open(folder.root)
 
@@ -139,7 +140,7 @@ def state_of(folder: ClassFolder, student: str) -> dict[str, tuple[str, float]]:
 
 
 def scores(folder: ClassFolder) -> dict[str, float]:
-    with Gradebook(folder.db_url, folder.name) as book:
+    with Gradebook(folder.settings.db_url, folder.settings.name) as book:
         return {each.student.id: each.score for each in book.assignment_submissions(NAME)}
 
 
@@ -169,7 +170,7 @@ def test_the_gradebook_says_the_same_and_why(graded):
     folder, _, _ = graded
     reports = all_latest(folder, "01")
     assert scores(folder) == {student: report["points"] for student, report in reports.items()}
-    with Gradebook(folder.db_url, folder.name) as book:
+    with Gradebook(folder.settings.db_url, folder.settings.name) as book:
 
         def comment(student, exercise):
             return book.find_comment(exercise, NAME, NAME, student).comment
@@ -216,7 +217,7 @@ def test_grading_again_judges_nothing_and_with_again_gives_the_same(graded):
 
     summary = grade_class(folder, crew=Nobody())
     assert summary.already == 6 and summary.graded == 0 and scores(folder) == before
-    with Writer(folder.db_url, folder.name) as writer:
+    with Writer(folder.settings.db_url, folder.settings.name) as writer:
         assert sorted(key for _, _, key in writer.journal()) == sorted(report["key"] for report in reports.values())
         assert writer.sound() == ""
 
@@ -255,35 +256,35 @@ def made_up(folder: ClassFolder, **more) -> Summary:
 
 def test_a_score_set_by_hand_stays_whatever_is_judged_again(one):
     made_up(one)
-    with Gradebook(one.db_url, one.name) as book:
+    with Gradebook(one.settings.db_url, one.settings.name) as book:
         book.find_grade("mfu-waste-check", NAME, NAME, "ada").manual_score = 7.5
         book.db.commit()
     made_up(one, again=True)
     changes = regrade_exercise(one, "mfu-waste", no_sandbox=True, crew=Made(0.0))
     assert [change.kept_by for change in changes] in ([""], ["set by hand"])
-    with Gradebook(one.db_url, one.name) as book:
+    with Gradebook(one.settings.db_url, one.settings.name) as book:
         grade = book.find_grade("mfu-waste-check", NAME, NAME, "ada")
         assert grade.manual_score == grade.score == 7.5 and grade.needs_manual_grade
 
 
 def test_lateness_costs_what_nbgraders_plugin_says_and_an_extension_gives_it_back(one):
-    one.data["late_points_per_day"] = 2.0
-    one.chapter("01")["due"] = at("2026-09-01T12:00:00")
-    one.save()
+    one.settings.data["late_points_per_day"] = 2.0
+    one.settings.chapter("01")["due"] = at("2026-09-01T12:00:00")
+    one.settings.save()
     folder = ClassFolder.open(one.root)
     release_chapter(folder, "01", due=at("2026-09-01T12:00:00"))
-    folder.remember_arrival("ada", "01", {"at": at("2026-09-02T13:00:00").isoformat(), "by": "canvas"})
-    folder.save_arrivals()
+    folder.submissions.remember_arrival("ada", "01", {"at": at("2026-09-02T13:00:00").isoformat(), "by": "canvas"})
+    folder.submissions.save_arrivals()
     made_up(one)
     full = scores(one)["ada"]
-    with Gradebook(one.db_url, one.name) as book:
+    with Gradebook(one.settings.db_url, one.settings.name) as book:
         submission = book.find_submission(NAME, "ada")
         assert submission.total_seconds_late == 25 * 3600 and submission.late_submission_penalty == 4.0
     folder = ClassFolder.open(one.root)
-    folder.extend("ada", "01", at("2026-09-02T12:30:00"))
+    folder.settings.extend("ada", "01", at("2026-09-02T12:30:00"))
     summary = made_up(one)
     assert summary.graded == 1
-    with Gradebook(one.db_url, one.name) as book:
+    with Gradebook(one.settings.db_url, one.settings.name) as book:
         submission = book.find_submission(NAME, "ada")
         assert (
             submission.late_submission_penalty == 2.0
@@ -296,20 +297,20 @@ def test_lateness_costs_what_nbgraders_plugin_says_and_an_extension_gives_it_bac
 def test_a_new_submission_takes_the_place_of_the_old_one_and_the_old_one_again(one):
     made_up(one)
     first = latest(one, "ada", "01")["key"]
-    path = one.submitted("ada", "01")
+    path = one.submissions.notebook("ada", "01")
     text = path.read_text(encoding="utf-8")
     hand_in(one, "ada", work(one, "ada", wrong={"mfu-waste": WASTE}))
     assert made_up(one).graded == 1 and latest(one, "ada", "01")["key"] != first
     path.write_text(text, encoding="utf-8")
     assert made_up(one).graded == 1 and latest(one, "ada", "01")["key"] == first
-    with Writer(one.db_url, one.name) as writer:
+    with Writer(one.settings.db_url, one.settings.name) as writer:
         assert [key == first for _, _, key in writer.journal()] == [True, False, True]
 
 
 def test_regrading_takes_over_what_is_more_and_what_is_less_only_when_told(one):
     made_up(one)
     report = latest(one, "ada", "01")
-    place = one.reports("ada", "01") / f"{report['key']}.json"
+    place = one.submissions.reports("ada", "01") / f"{report['key']}.json"
     now = next(each["points"] for each in report["reports"] if each["id"] == "train-days-7b")
 
     def as_if(points):
@@ -331,13 +332,13 @@ def test_regrading_takes_over_what_is_more_and_what_is_less_only_when_told(one):
     as_if(now - 1)
     assert regraded() == (now - 1, now, "", now)
     assert latest(one, "ada", "01")["key"].endswith("-r1")
-    with Gradebook(one.db_url, one.name) as book:
+    with Gradebook(one.settings.db_url, one.settings.name) as book:
         assert book.find_grade("train-days-7b-check", NAME, NAME, "ada").auto_score == now
     assert made_up(one).already == 1
 
 
 def test_what_cannot_be_graded_at_all_is_said_before_it_begins(one):
-    source = json.loads(one.source("01").read_text(encoding="utf-8"))
+    source = json.loads(one.sources.path("01").read_text(encoding="utf-8"))
     meta = {
         "grade": True,
         "grade_id": "mine-own-test",
@@ -348,18 +349,18 @@ def test_what_cannot_be_graded_at_all_is_said_before_it_begins(one):
         "task": False,
     }
     source["cells"].append({**own("assert True", "mine"), "metadata": {"nbgrader": meta}})
-    one.source("01").write_text(json.dumps(source), encoding="utf-8")
+    one.sources.path("01").write_text(json.dumps(source), encoding="utf-8")
     with pytest.raises(Trouble, match="has changed since it was pinned"):
         made_up(one)
-    one.chapter("01")["sha256"] = sha256(one.source("01"))
-    one.save()
+    one.settings.chapter("01")["sha256"] = sha256(one.sources.path("01"))
+    one.settings.save()
     with pytest.raises(Trouble, match="'mine-own-test', which is no exercise of this class"):
         made_up(one)
 
 
 def test_a_chapter_that_was_not_released_ends_with_the_way_out(course, tmp_path):
     folder = class_at(tmp_path, course)
-    place = folder.hand_in("ada", "01")
+    place = folder.submissions.folder("ada", "01")
     place.mkdir(parents=True)
     (place / f"{NAME}.ipynb").write_bytes(as_bytes(small_source()))
     with pytest.raises(Trouble, match="no assignment '01_small'") as told:
@@ -373,11 +374,11 @@ def test_a_chapter_that_was_not_released_ends_with_the_way_out(course, tmp_path)
 def test_a_task_is_plain_json_and_its_key_is_that_of_all_that_decides_points(one):
     task = make_task(one, "ada", "01")
     assert json.loads(json.dumps(task)) == task
-    (one.hand_in("ada", "01") / "helper.py").write_text("x = 1\n")
-    (one.hand_in("ada", "01") / "timestamp.txt").write_text("2026-01-01 00:00:00 UTC")
+    (one.submissions.folder("ada", "01") / "helper.py").write_text("x = 1\n")
+    (one.submissions.folder("ada", "01") / "timestamp.txt").write_text("2026-01-01 00:00:00 UTC")
     other = make_task(one, "ada", "01")
     assert other["key"] != task["key"] and list(other["files"]) == ["helper.py"]
-    one.data["chapters"]["01"]["points"] = {"mfu-waste": 3}
+    one.settings.data["chapters"]["01"]["points"] = {"mfu-waste": 3}
     assert make_task(one, "ada", "01")["key"] not in (task["key"], other["key"])
 
 
@@ -436,8 +437,8 @@ def test_a_cell_graded_by_hand_waits_for_a_person_unless_it_is_as_it_was_release
         "source": "Say why.\n\n### BEGIN SOLUTION\nBecause.\n### END SOLUTION",
     }
     folder = copy_of(released, tmp_path / "class")
-    source = parse(folder.source("01").read_text(encoding="utf-8"))
-    folder.source("01").write_text(render({**source, "cells": [*source["cells"], essay]}), encoding="utf-8")
+    source = parse(folder.sources.path("01").read_text(encoding="utf-8"))
+    folder.sources.path("01").write_text(render({**source, "cells": [*source["cells"], essay]}), encoding="utf-8")
     release_chapter(folder, "01")
     release = parse((folder.root / "release" / NAME / f"{NAME}.ipynb").read_text(encoding="utf-8"))
     hand_in(folder, "ada", release)
@@ -449,7 +450,7 @@ def test_a_cell_graded_by_hand_waits_for_a_person_unless_it_is_as_it_was_release
         {**release, "cells": [cell for cell in release["cells"] if grade_meta(cell).get("grade_id") != "essay"]},
     )
     made_up(folder)
-    with Gradebook(folder.db_url, folder.name) as book:
+    with Gradebook(folder.settings.db_url, folder.settings.name) as book:
         ada, alan = (book.find_grade("essay", NAME, NAME, student) for student in ("ada", "alan"))
         assert (ada.auto_score, ada.needs_manual_grade) == (0.0, False) and (
             alan.auto_score,

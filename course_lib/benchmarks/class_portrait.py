@@ -54,8 +54,8 @@ def opened(folder: ClassFolder, scratch: Path) -> Iterator[str]:
 
 def take(folder: ClassFolder, student: str, exercise: str) -> list[Path]:
     """Write both pictures; their paths."""
-    (chapter,) = [each for each in folder.chapters() if exercise in folder.chosen(each)]
-    name = folder.assignment(chapter)
+    (chapter,) = [each for each in folder.settings.chapters() if exercise in folder.exercises.chosen(each)]
+    name = folder.settings.assignment(chapter)
     page_of = next(path for path in make_feedback(folder, students=[student], chapters=[chapter]).written)
     with closing(gradebook(folder)) as book:
         ident = book.find_submission_notebook(name, name, student).id

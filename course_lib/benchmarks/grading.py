@@ -110,7 +110,7 @@ def plain(folder: ClassFolder, chapter: str) -> float:
     with tempfile.TemporaryDirectory(prefix="course-bench-nbgrader-", ignore_cleanup_errors=True) as scratch:
         copy = Path(shutil.copytree(folder.root, Path(scratch) / "class", symlinks=True))
         own = "--Autograde.exporter_class=nbconvert.exporters.NotebookExporter"  # a class turns nbgrader's autograder away
-        command = [sys.executable, "-m", "nbgrader", "autograde", folder.assignment(chapter), own]
+        command = [sys.executable, "-m", "nbgrader", "autograde", folder.settings.assignment(chapter), own]
         environment = {
             **os.environ,
             "PYTHONPATH": str(ROOT),
@@ -122,8 +122,8 @@ def plain(folder: ClassFolder, chapter: str) -> float:
             command, cwd=copy, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
         )
         seconds = time.perf_counter() - start
-        handed_in = len(list((copy / "submitted").glob(f"*/{folder.assignment(chapter)}")))
-        graded = len(list((copy / "autograded").glob(f"*/{folder.assignment(chapter)}/*.ipynb")))
+        handed_in = len(list((copy / "submitted").glob(f"*/{folder.settings.assignment(chapter)}")))
+        graded = len(list((copy / "autograded").glob(f"*/{folder.settings.assignment(chapter)}/*.ipynb")))
         if graded < handed_in - handed_in // len(KINDS):  # it drops work that crashes; without more it would seem fast
             raise RuntimeError(
                 f"nbgrader graded {graded} of {handed_in}: {' | '.join(done.stdout.splitlines()[-5:])[:2000]}"
@@ -133,8 +133,8 @@ def plain(folder: ClassFolder, chapter: str) -> float:
 
 def floor(folder: ClassFolder, chapter: str, count: int) -> float:
     """Seconds that forking a warm process and running a solved notebook's cells takes: nothing is judged or written."""
-    source = load(folder.source(chapter))
-    whole = needed(rebuild(source, source, folder.cards(chapter)), source)
+    source = load(folder.sources.path(chapter))
+    whole = needed(rebuild(source, source, folder.exercises.cards(chapter)), source)
     with WorkerPool(torch=True, chapters=exercises.chapters(), imports=imports_of(source), many=True) as workers:
         for turn in range(count + 1):
             if turn == 1:
@@ -148,9 +148,9 @@ def floor(folder: ClassFolder, chapter: str, count: int) -> float:
 
 def bare_seconds(folder: ClassFolder, chapter: str) -> float:
     """Seconds that the checks of a solved chapter take in this one process, without worker or sandbox; the cases that a class weighs are run, too."""
-    source = load(folder.source(chapter))
+    source = load(folder.sources.path(chapter))
     space: dict[str, Any] = {"__name__": "__main__"}
-    cards, total = {card.id: card for card in folder.cards(chapter)}, 0.0
+    cards, total = {card.id: card for card in folder.exercises.cards(chapter)}, 0.0
     for step in needed(rebuild(source, source, tuple(cards.values())), source).steps:
         if step.do == "run":
             exec(compile(step.source, "<cell>", "exec"), space)
@@ -268,14 +268,18 @@ def growth_rows(count: int) -> Iterator[Row]:
 def loud_rows() -> Iterator[Row]:
     """A submission that prints a gigabyte, and hands in 40 MB of outputs."""
     with made("five", 3) as (folder, number):
-        solved = load(folder.source(number))
-        release = load(folder.root / "release" / folder.assignment(number) / f"{folder.assignment(number)}.ipynb")
+        solved = load(folder.sources.path(number))
+        release = load(
+            folder.root / "release" / folder.settings.assignment(number) / f"{folder.settings.assignment(number)}.ipynb"
+        )
         loud = submission(solved, release, "right", 0, _LOUD)
         loud["cells"][0] = {
             **loud["cells"][0],
             "outputs": [{"output_type": "stream", "name": "stdout", "text": "x" * 40_000_000}],
         }
-        write_whole(folder.hand_in("s0000", number) / f"{folder.assignment(number)}.ipynb", render(loud))
+        write_whole(
+            folder.submissions.folder("s0000", number) / f"{folder.settings.assignment(number)}.ipynb", render(loud)
+        )
         with Memory() as memory:
             ours(folder, 1)
         points = all_latest(folder, number)["s0000"]["points"]

@@ -11,6 +11,7 @@ from course_lib.benchmarks import grading_five
 from course_lib.exercises import overlay
 from course_lib.grading.check.command import sources
 from course_lib.grading.classroom.folder import ClassFolder
+from course_lib.grading.classroom.new_class import new_class
 from course_lib.grading.classroom.release import release_chapter
 from course_lib.grading.classroom.roster import Student
 from course_lib.grading.submission import load
@@ -33,19 +34,24 @@ def class_of(place: Path, chapter: str, count: int) -> ClassFolder:
         source = sources(ROOT)[chapter]
         shutil.copytree(source.parent, course / "solutions" / source.parent.name)
     students = [Student(id=f"s{number:04d}") for number in range(count)]
-    folder = ClassFolder.create(place / "class", "bench", roster=students, course=course)
+    folder = new_class(place / "class", "bench", roster=students, course=course)
     if chapter == "five":
-        grading_five.write_exercises(folder.overlay)
-        overlay.use(folder.overlay)
+        grading_five.write_exercises(folder.exercises.overlay)
+        overlay.use(folder.exercises.overlay)
         chapter = grading_five.CHAPTER
     release_chapter(folder, chapter)
     folder = ClassFolder.open(folder.root)
     solved, release = (
-        load(folder.source(chapter)),
-        load(folder.root / "release" / folder.assignment(chapter) / f"{folder.assignment(chapter)}.ipynb"),
+        load(folder.sources.path(chapter)),
+        load(
+            folder.root
+            / "release"
+            / folder.settings.assignment(chapter)
+            / f"{folder.settings.assignment(chapter)}.ipynb"
+        ),
     )
     for number, student in enumerate(students):
-        path = folder.hand_in(student, chapter) / f"{folder.assignment(chapter)}.ipynb"
+        path = folder.submissions.folder(student, chapter) / f"{folder.settings.assignment(chapter)}.ipynb"
         write_whole(path, render(submission(solved, release, KINDS[number % len(KINDS)], number)))
     return folder
 

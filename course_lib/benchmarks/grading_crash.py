@@ -51,7 +51,7 @@ def crash_rows(kills: int, count: int) -> Iterator[Row]:
                     killed += 1
                     left += _left(below)
                     print(f"killed {killed} of {kills} times", file=sys.stderr, flush=True)
-            with Writer(folder.db_url, folder.name) as writer:
+            with Writer(folder.settings.db_url, folder.settings.name) as writer:
                 times = Counter(key for _, _, key in writer.journal())
                 unsound += bool(writer.sound())
             twice += sum(number > 1 for number in times.values())

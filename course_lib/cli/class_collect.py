@@ -52,12 +52,14 @@ def collect(
         taking = part("course_lib.grading.classroom.exchange", "the exchange")
         with ticking("collecting") as say:
             done = taking.collect_exchange(
-                place, (wanted,) if wanted else place.chapters(), any_owner=any_owner, say=say
+                place, (wanted,) if wanted else place.settings.chapters(), any_owner=any_owner, say=say
             )
     else:
         taking = part("course_lib.grading.classroom.collect", "collecting")
         table_of = (
-            part("course_lib.grading.classroom.lms", "collecting").read_times(times.expanduser(), place.students())
+            part("course_lib.grading.classroom.lms", "collecting").read_times(
+                times.expanduser(), place.roster.students()
+            )
             if times
             else None
         )

@@ -36,7 +36,9 @@ def export(
     """Write grades as a file that is imported unedited. Hand grading and late penalties are in them."""
     place = opened(folder)
     wanted = numbers(chapters) or [
-        chapter for chapter in place.chapters() if (place.root / "release" / place.assignment(chapter)).is_dir()
+        chapter
+        for chapter in place.settings.chapters()
+        if (place.root / "release" / place.settings.assignment(chapter)).is_dir()
     ]
     exporting = part("course_lib.grading.classroom.export", "exporting")
     made = exporting.export(

@@ -26,7 +26,7 @@ def formgrader(context: typer.Context, folder: Folder = HERE) -> None:
     place = opened(folder)
     flags = list(context.args)
     lab.check_port(flags)
-    typer.echo(f"{place.name}: in JupyterLab, menu Nbgrader, then Formgrader. Ctrl-C here ends it.")
+    typer.echo(f"{place.settings.name}: in JupyterLab, menu Nbgrader, then Formgrader. Ctrl-C here ends it.")
     lab.hand_over(lab_command(place.root, flags), lab_environment(dict(os.environ)), place.root)
 
 

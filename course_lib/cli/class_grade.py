@@ -43,7 +43,7 @@ def grade(
     """Grade submissions, each in a sandbox, and write the gradebook. Stopped at any moment, it loses nothing."""
     place = opened(folder)
     for name in students or ():
-        place.student(name)
+        place.roster.student(name)
     grading = part("course_lib.grading.service.grading", "grading a class")
     showing = part("course_lib.grading.service.progress_view", "grading a class")
     with nullcontext(None) if as_json else showing.progress() as say:

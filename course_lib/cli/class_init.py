@@ -43,7 +43,7 @@ def init(
 
     The copies are pinned: the class is graded by them even when the course moves on. Nothing that exists is overwritten.
     """
-    classroom = part("course_lib.grading.classroom.folder", "a class")
+    classroom = part("course_lib.grading.classroom.new_class", "a class")
     course = learner_work.folders().root
     path = (folder or course.parent / name).expanduser().absolute()
     if path.resolve().is_relative_to(course.resolve()):
@@ -54,13 +54,13 @@ def init(
         part("course_lib.grading.classroom.roster", "a roster").read_roster(roster.expanduser()) if roster else ()
     )
     wanted = numbers(chapters.split(",")) if chapters else None
-    made = classroom.ClassFolder.create(
+    made = classroom.new_class(
         path, name, roster=students, chapters=wanted, late_points_per_day=late, db_url=db_url, course=course
     )
     release = part("course_lib.grading.classroom.release", "a gradebook")
     release.start_gradebook(made)
     typer.echo(
-        f"{name}: {len(students)} student{'' if len(students) == 1 else 's'}, chapters {', '.join(made.chapters())}, contract version {made.contract}."
+        f"{name}: {len(students)} student{'' if len(students) == 1 else 's'}, chapters {', '.join(made.settings.chapters())}, contract version {made.settings.contract}."
     )
     typer.echo(f"  {made.root}")
     typer.echo(
@@ -68,6 +68,6 @@ def init(
     )
     if not students:
         typer.echo(f"  Nobody is in it yet: write a line for each student into {made.root / 'roster.csv'}.")
-    first = made.chapters()[0] if made.chapters() else "01"
+    first = made.settings.chapters()[0] if made.settings.chapters() else "01"
     in_two_weeks = date.today() + timedelta(days=14)
     typer.echo(f"Next: cd {path} && ./course class release {first} --due {in_two_weeks}")

@@ -47,7 +47,7 @@ def release(
 ) -> None:
     """Release chapters: without answers, hidden tests or judging; the gradebook learns what can be earned."""
     opened_class = opened(folder)
-    wanted = list(opened_class.chapters()) if all_ else numbers(chapters)
+    wanted = list(opened_class.settings.chapters()) if all_ else numbers(chapters)
     if not wanted and not bundle:
         raise typer.BadParameter("name a chapter (course class release 06), or --all")
     if (exercises or points) and len(wanted) != 1:
@@ -55,7 +55,7 @@ def release(
     releasing = part("course_lib.grading.classroom.release", "releasing")
     if pin:
         for chapter in wanted:
-            opened_class.pin_from(learner_work.folders().root, chapter)
+            opened_class.sources.pin_from(learner_work.folders().root, chapter)
     chosen = [name.strip() for name in exercises.split(",")] if exercises else None
     with ticking("releasing") as say:
         done = [

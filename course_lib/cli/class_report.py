@@ -27,7 +27,7 @@ def report(
     """Say what the class found hard, which misconceptions are behind it, and what to look at."""
     place = opened(folder)
     reporting = part("course_lib.grading.classroom.report", "reporting")
-    made = [reporting.chapter_report(place, chapter) for chapter in numbers(chapters) or place.chapters()]
+    made = [reporting.chapter_report(place, chapter) for chapter in numbers(chapters) or place.settings.chapters()]
     made = [each for each in made if each.graded or each.unreadable]
     if as_json:
         typer.echo(json.dumps(reporting.as_data(made), indent=1, ensure_ascii=False))

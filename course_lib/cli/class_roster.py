@@ -25,13 +25,13 @@ def roster(
     if file is None:
         rows = [
             (each.id, each.last_name, each.first_name, each.email, each.lms_id, each.login, each.section)
-            for each in place.students()
+            for each in place.roster.students()
         ]
         table(["id", "last name", "first name", "email", "LMS", "login", "section"], rows)
         return
     reading = part("course_lib.grading.classroom.roster", "a roster")
-    made = reading.merged(place.students(), reading.read_roster(file.expanduser()))
-    place.save_roster(made.students)
+    made = reading.merged(place.roster.students(), reading.read_roster(file.expanduser()))
+    place.roster.save(made.students)
     part("course_lib.grading.classroom.release", "a gradebook").start_gradebook(place)
     typer.echo(f"{len(made.students)} students: {len(made.new)} new, {len(made.changed)} changed.")
     lines("New (release --variants again gives them their folders)", made.new)

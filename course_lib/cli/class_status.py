@@ -28,13 +28,18 @@ def status(
     if as_json:
         typer.echo(
             json.dumps(
-                {"name": place.name, "contract": place.contract, "chapters": [asdict(each) for each in found]}, indent=1
+                {
+                    "name": place.settings.name,
+                    "contract": place.settings.contract,
+                    "chapters": [asdict(each) for each in found],
+                },
+                indent=1,
             )
         )
         return
     rows = []
     for each in found:
-        due = place.due("", each.chapter)
+        due = place.settings.due("", each.chapter)
         mean = "" if each.mean is None else f"{each.mean:.1f} of {each.maximum:g}"
         rows.append(
             [

@@ -78,7 +78,8 @@ def _judged(folder: "ClassFolder", exercise: str) -> list[Any]:
 
     if exercise not in overlay.cards():
         raise Trouble(
-            f"{folder.name} has no exercise of its own {exercise!r}.", f"it has {', '.join(overlay.cards()) or 'none'}"
+            f"{folder.settings.name} has no exercise of its own {exercise!r}.",
+            f"it has {', '.join(overlay.cards()) or 'none'}",
         )
     path = overlay.place(exercise) / "bank.py"
     try:

@@ -26,7 +26,7 @@ def bundle(folder: ClassFolder, root: Path = ROOT) -> dict[str, bytes]:
         inside = path.relative_to(folder.root / "release").as_posix()
         if "/" in inside:  # a chapter's own files, not what lies beside the chapters
             files[f"notebooks/{inside}"] = path.read_bytes()
-    return {f"{folder.name}/{name}": data for name, data in files.items()}
+    return {f"{folder.settings.name}/{name}": data for name, data in files.items()}
 
 
 def _below(top: Path) -> Iterator[Path]:

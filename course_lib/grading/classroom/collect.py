@@ -69,7 +69,7 @@ def collect(
     """
     now = now or datetime.now().astimezone()
     if chapter:
-        folder.chapter(chapter)
+        folder.settings.chapter(chapter)
     done = Collected()
     heap = unpack(source)
     if labels is None and not heap.pieces and not heap.refused:
@@ -78,15 +78,15 @@ def collect(
         )
     if student:
         mine = [(piece, Label(by="instructor", who=student, inside=piece.name)) for piece in heap.pieces]
-        by_student = {folder.student(student).id: mine}
+        by_student = {folder.roster.student(student).id: mine}
     else:
         by_person = _by_person(_without_wrapping(heap.pieces, folder), labels)
-        by_student = _by_student(by_person, Who(folder.students(), times.users if times else None), done)
+        by_student = _by_student(by_person, Who(folder.roster.students(), times.users if times else None), done)
     with ExitStack() as stack:
         parse = parse or stack.enter_context(_Parsing())
-        stack.callback(folder.save_arrivals)
+        stack.callback(folder.submissions.save_arrivals)
         for ident, found in by_student.items():
-            _one_student(folder, folder.student(ident), found, chapter, (at, times, now), parse, done, heap)
+            _one_student(folder, folder.roster.student(ident), found, chapter, (at, times, now), parse, done, heap)
             say(ident)
     done.refused = [*heap.refused, *done.refused]
     if (
@@ -145,7 +145,7 @@ def _without_wrapping(pieces: Sequence[Piece], folder: ClassFolder) -> Sequence[
     if len(tops) != 1 or any(len(piece.path.parts) == 1 for piece in pieces) or scheme_of(names) != "folder":
         return pieces
     top = tops.pop()
-    if isinstance(Who(folder.students()).find(Label(by="folder", who=top)), Student):
+    if isinstance(Who(folder.roster.students()).find(Label(by="folder", who=top)), Student):
         return pieces
     return [replace(piece, name=piece.name.partition("/")[2]) for piece in pieces]
 
@@ -213,7 +213,12 @@ def _candidate(folder: ClassFolder, name: str, said: Label, data: bytes, parse: 
         why = f"its form is not a notebook's ({type(error).__name__})"
     if why:  # its name is all there is to go by
         chapter = next(
-            (each for each in folder.chapters() if PurePosixPath(name).name.startswith(folder.assignment(each))), ""
+            (
+                each
+                for each in folder.settings.chapters()
+                if PurePosixPath(name).name.startswith(folder.settings.assignment(each))
+            ),
+            "",
         )
     return Candidate(label=said, name=name, data=data, chapter=chapter, why=why)
 
@@ -224,7 +229,7 @@ def _chapter_of(folder: ClassFolder, name: str, notebook: Notebook) -> str:
     if re.fullmatch(r"\d\d", said := chapter_of(notebook)):
         return said
     try:
-        known = {chapter: folder.source(chapter) for chapter in folder.chapters()}
+        known = {chapter: folder.sources.path(chapter) for chapter in folder.settings.chapters()}
         return chapter_by_content(notebook, Path(PurePosixPath(name).name), known)
     except Trouble:
         return ""
@@ -236,7 +241,7 @@ def _by_chapter(
     """The notebooks by the chapter that they are of. One that does not say is the chapter that was asked for, if alone."""
     found: dict[str, list[Candidate]] = defaultdict(list)
     for each in candidates:
-        if each.chapter and each.chapter in folder.chapters() and chapter in ("", each.chapter):
+        if each.chapter and each.chapter in folder.settings.chapters() and chapter in ("", each.chapter):
             found[each.chapter].append(each)
     silent = [each for each in candidates if not each.chapter]
     for each in candidates:
@@ -245,7 +250,7 @@ def _by_chapter(
             done.unmatched.append(
                 f"{clean(each.name, 120)} of {who}: a notebook of chapter {each.chapter}, not {chapter}"
             )
-        elif each.chapter and each.chapter not in folder.chapters():
+        elif each.chapter and each.chapter not in folder.settings.chapters():
             done.unmatched.append(f"{clean(each.name, 120)} of {who}: chapter {each.chapter} is none of this class's")
     if silent and not found and chapter:
         found[chapter] = silent
@@ -259,7 +264,7 @@ def _by_chapter(
 
 def _newest(folder: ClassFolder, chapter: str, ours: Sequence[Candidate], done: Collected) -> Candidate | None:
     """The one that counts: by the LMS's numbers, else by the number in its name, else by the proper name."""
-    name = f"{folder.assignment(chapter)}.ipynb"
+    name = f"{folder.settings.assignment(chapter)}.ipynb"
 
     def rank(each: Candidate) -> tuple[Any, ...]:
         return (

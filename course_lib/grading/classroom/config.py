@@ -40,9 +40,9 @@ def configure(config: Any, root: Path) -> None:
     """Set what nbgrader needs to know of the class at `root`."""
     _put_alembic_on_the_path()
     folder = ClassFolder.open(root)
-    config.CourseDirectory.course_id = folder.name
+    config.CourseDirectory.course_id = folder.settings.name
     config.CourseDirectory.root = str(root)
-    config.CourseDirectory.db_url = folder.db_url
+    config.CourseDirectory.db_url = folder.settings.db_url
     config.GenerateAssignment.preprocessors = [
         ClassTidy,
         ClassNumbers,
@@ -65,11 +65,11 @@ def configure(config: Any, root: Path) -> None:
     config.ClassTidy.class_folder = config.ClassNumbers.class_folder = str(root)
     config.ClearSolutions.code_stub = {"python": "raise NotImplementedError"}
     config.ClearSolutions.text_stub = "*Your answer here.*"
-    if folder.late_points_per_day is not None:
+    if folder.settings.late_points_per_day is not None:
         config.AssignLatePenalties.plugin_class = PointsPerDay
-        config.PointsPerDay.points = folder.late_points_per_day
+        config.PointsPerDay.points = folder.settings.late_points_per_day
     config.Autograde.exporter_class = OnlyWithASandbox
-    if place := folder.data.get("exchange_root"):
+    if place := folder.settings.data.get("exchange_root"):
         config.Exchange.root = str(place)
     protect(config)
 
@@ -105,7 +105,7 @@ class ClassTidy(_ClassStep):
         """The tidied notebook."""
         chapter = chapter_of(resources["nbgrader"]["assignment"])
         check_folder(Path(resources["metadata"]["path"]))
-        points = {card.id: card.points for card in self.folder().all_cards(chapter)}
+        points = {card.id: card.points for card in self.folder().exercises.all_cards(chapter)}
         notebook: Notebook = json.loads(json.dumps(nb))
         check_source(notebook)
         check_tests(notebook, points)
@@ -122,7 +122,9 @@ class ClassNumbers(_ClassStep):
         if self.keep:
             return nb, resources
         chapter = chapter_of(resources["nbgrader"]["assignment"])
-        return from_dict(fill(json.loads(json.dumps(nb)), chapter, cards=self.folder().all_cards(chapter))), resources
+        return from_dict(
+            fill(json.loads(json.dumps(nb)), chapter, cards=self.folder().exercises.all_cards(chapter))
+        ), resources
 
 
 def check_tests(notebook: Notebook, known: Any) -> None:

@@ -66,7 +66,7 @@ def _collector(folder: ClassFolder, chapter: str, scratch: Path) -> _Careful:
     config = load(folder)
     config.CourseDirectory.submitted_directory = str(scratch / "submitted")
     coursedir = CourseDirectory(config=config)
-    coursedir.assignment_id = folder.assignment(chapter)
+    coursedir.assignment_id = folder.settings.assignment(chapter)
     (scratch / "submitted").mkdir()
     collector = _Careful(coursedir=coursedir, config=config)
     collector.log.handlers = [logging.NullHandler()]
@@ -85,7 +85,7 @@ def _records(
     folder: ClassFolder, collector: _Careful, any_owner: bool, whole: Collected
 ) -> tuple[dict[str, Label], Times]:
     """Of whom each folder is and when it came, by the exchange's and the file system's word; others are taken off the list."""
-    who, labels, at, kept = Who(folder.students()), {}, {}, []
+    who, labels, at, kept = Who(folder.roster.students()), {}, {}, []
     for record in collector.src_records:
         login, path = record["username"], Path(collector.inbound_path) / record["filename"]
         shown = clean(record["filename"], 160)

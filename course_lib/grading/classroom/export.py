@@ -47,13 +47,13 @@ def grades(folder: ClassFolder, chapters: Sequence[str]) -> list[Grade]:
     with closing(gradebook(folder)) as book:
         for chapter in chapters:
             try:
-                assignment = book.find_assignment(folder.assignment(chapter))
+                assignment = book.find_assignment(folder.settings.assignment(chapter))
             except MissingEntry as error:
                 raise Trouble(
                     f"Chapter {chapter} is not in the gradebook.", f"`./course class release {chapter}` puts it there"
                 ) from error
             made = {each.student_id: each for each in assignment.submissions}
-            for student in folder.students():
+            for student in folder.roster.students():
                 each = made.get(student.id)
                 if each is None:
                     found.append(Grade(student=student, chapter=chapter, maximum=assignment.max_score))
@@ -66,7 +66,7 @@ def grades(folder: ClassFolder, chapters: Sequence[str]) -> list[Grade]:
                         raw=float(each.score),
                         penalty=float(each.late_submission_penalty or 0.0),
                         maximum=assignment.max_score,
-                        at=folder.arrival(student, chapter),
+                        at=folder.submissions.arrival(student, chapter),
                         handed_in=True,
                         by_exercise={grade.name.removesuffix(CHECK_SUFFIX): float(grade.score) for grade in cells},
                         waits=any(grade.auto_score is None and grade.manual_score is None for grade in cells),
@@ -102,7 +102,7 @@ def export(
         raise Trouble("--column names one chapter's column.", "export one chapter at a time")
     if not chapters:
         raise Trouble(
-            f"No chapter of {folder.name} is released yet, so there are no grades.",
+            f"No chapter of {folder.settings.name} is released yet, so there are no grades.",
             "`./course class release` comes first",
         )
     found = grades(folder, chapters)
@@ -112,13 +112,16 @@ def export(
             "`./course class grade` first; --missing-as-zero gives everybody a 0",
         )
     if column and to == "canvas":
-        folder.chapter(chapters[0])["canvas_column"] = column
-        folder.save()
+        folder.settings.chapter(chapters[0])["canvas_column"] = column
+        folder.settings.save()
     rows = {"csv": _plain, "exercises": _exercises, "canvas": _canvas, "moodle": _moodle}[to](
         folder, found, chapters, column, missing_as_zero
     )
     target = (
-        path or folder.root / "exports" / f"{folder.name}-{'-'.join(chapters) if len(chapters) < 4 else 'all'}-{to}.csv"
+        path
+        or folder.root
+        / "exports"
+        / f"{folder.settings.name}-{'-'.join(chapters) if len(chapters) < 4 else 'all'}-{to}.csv"
     )
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(rows)
@@ -158,9 +161,9 @@ def _plain(folder: ClassFolder, found: Sequence[Grade], chapters: Sequence[str],
         "max_score",
     )
     for each in found:
-        due, who = folder.due(each.student, each.chapter), each.student
+        due, who = folder.settings.due(each.student, each.chapter), each.student
         yield (
-            folder.assignment(each.chapter),
+            folder.settings.assignment(each.chapter),
             due or "",
             each.at or "",
             who.id,
@@ -186,7 +189,7 @@ def _exercises(folder: ClassFolder, found: Sequence[Grade], chapters: Sequence[s
         *(f"{chapter} late penalty" for chapter in chapters),
     )
     by = {(each.student.id, each.chapter): each for each in found}
-    for who in folder.students():
+    for who in folder.roster.students():
         scores = [by[who.id, chapter].by_exercise.get(name) for chapter, name in columns]
         yield (
             who.id,
@@ -205,7 +208,7 @@ def _names(found: Sequence[Grade], chapter: str) -> list[str]:
 def _canvas(folder: ClassFolder, found: Sequence[Grade], chapters: Sequence[str], column: str, zero: bool) -> Rows:
     """Canvas's gradebook import: its five columns, one more for each chapter, and a line of points possible."""
     names = {
-        chapter: column or folder.chapter(chapter).get("canvas_column") or folder.assignment(chapter)
+        chapter: column or folder.settings.chapter(chapter).get("canvas_column") or folder.settings.assignment(chapter)
         for chapter in chapters
     }
     most = {each.chapter: each.maximum for each in found}
@@ -226,7 +229,7 @@ def _canvas(folder: ClassFolder, found: Sequence[Grade], chapters: Sequence[str]
 
 def _moodle(folder: ClassFolder, found: Sequence[Grade], chapters: Sequence[str], column: str, zero: bool) -> Rows:
     """Moodle's grade import: who by email and ID number, and beside each grade its feedback, never the one without the other."""
-    names = {chapter: column or folder.assignment(chapter) for chapter in chapters}
+    names = {chapter: column or folder.settings.assignment(chapter) for chapter in chapters}
     yield ("Email address", "ID number", *(text for name in names.values() for text in (name, f"{name} feedback")))
     by = {(each.student.id, each.chapter): each for each in found}
     for who in _with_grades(folder, by, zero):
@@ -244,7 +247,7 @@ def _moodle(folder: ClassFolder, found: Sequence[Grade], chapters: Sequence[str]
 def _with_grades(folder: ClassFolder, by: Mapping[tuple[str, str], Grade], zero: bool) -> list[Student]:
     """Those who have a grade in one of the chapters; everybody where nothing handed in is worth zero."""
     graded = {student for (student, _), grade in by.items() if grade.handed_in or zero}
-    return [student for student in folder.students() if student.id in graded]
+    return [student for student in folder.roster.students() if student.id in graded]
 
 
 def _score(grade: Grade, zero: bool) -> str:

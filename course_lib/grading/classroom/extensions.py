@@ -11,7 +11,7 @@ from course_lib.install import Trouble
 
 def extend(folder: ClassFolder, ident: str, chapter: str, until: datetime) -> str:
     """Give a student until then; the value says in a sentence what that changed."""
-    student, common = folder.student(ident), folder.due("", chapter)
+    student, common = folder.roster.student(ident), folder.settings.due("", chapter)
     if common is None:
         raise Trouble(
             f"Chapter {chapter} has no due date, so nothing can be extended.",
@@ -21,11 +21,11 @@ def extend(folder: ClassFolder, ident: str, chapter: str, until: datetime) -> st
         raise Trouble(
             f"{until:%Y-%m-%d %H:%M} is before the due date of all, {common:%Y-%m-%d %H:%M}.", "give a later time"
         )
-    folder.extend(student, chapter, until)
-    record, at = folder.arrival_record(student, chapter), folder.arrival(student, chapter)
+    folder.settings.extend(student, chapter, until)
+    record, at = folder.submissions.arrival_record(student, chapter), folder.submissions.arrival(student, chapter)
     if at is not None:
-        folder.remember_arrival(student, chapter, {**record, "late": at > until})
-        folder.save_arrivals()
+        folder.submissions.remember_arrival(student, chapter, {**record, "late": at > until})
+        folder.submissions.save_arrivals()
     with closing(gradebook(folder)) as book:
         penalty = _tell_gradebook(folder, book, student.id, chapter)
     said = f"{student.name} has until {until:%Y-%m-%d %H:%M} for chapter {chapter}."
@@ -39,14 +39,14 @@ def _tell_gradebook(folder: ClassFolder, book: Any, student: str, chapter: str) 
     from nbgrader.api import MissingEntry
 
     try:
-        submission = book.find_submission(folder.assignment(chapter), student)
+        submission = book.find_submission(folder.settings.assignment(chapter), student)
     except MissingEntry:
         return ""
-    due, common = folder.due(student, chapter), folder.due("", chapter)
+    due, common = folder.settings.due(student, chapter), folder.settings.due("", chapter)
     if submission.assignment.duedate is None and common:  # written into class.toml by hand, and not released since
         submission.assignment.duedate = common.astimezone(UTC).replace(tzinfo=None)
     submission.extension = due - common if due and common else None
-    at = folder.arrival(student, chapter)
+    at = folder.submissions.arrival(student, chapter)
     submission.timestamp = at.astimezone(UTC).replace(tzinfo=None) if at else submission.timestamp
     book.db.commit()
     total = 0.0

@@ -59,15 +59,15 @@ def make_feedback(
 ) -> Given:
     """Write feedback/<student>/<chapter>/<chapter>.html for all that is graded, and exports/feedback-<chapter>….zip."""
     students = None if students is None else list(students)
-    chosen = folder.students() if students is None else [folder.student(name) for name in students]
+    chosen = folder.roster.students() if students is None else [folder.roster.student(name) for name in students]
     gradebook(folder).close()  # one that cannot be used says so better than nbgrader does
     written, zips, skipped = [], [], []
-    for chapter in folder.chapters() if chapters is None else chapters:
+    for chapter in folder.settings.chapters() if chapters is None else chapters:
         made: dict[str, Path] = {}
         for student in chosen:
             if latest(folder, student.id, chapter) is not None:
                 made[student.id] = _write(folder, student, chapter)
-            elif folder.submitted(student, chapter) is not None:
+            elif folder.submissions.notebook(student, chapter) is not None:
                 skipped.append((student.id, chapter, "handed in, and not graded yet: ./course class grade"))
             elif students is not None:
                 skipped.append((student.id, chapter, "handed in nothing"))
@@ -78,7 +78,7 @@ def make_feedback(
 
 def _write(folder: ClassFolder, student: Student, chapter: str) -> Path:
     """One page, by nbgrader where the graded notebook is there; a submission that could not be read has a page too."""
-    name = folder.assignment(chapter)
+    name = folder.settings.assignment(chapter)
     page = folder.root / "feedback" / student.id / name / f"{name}.html"
     if (folder.root / "autograded" / student.id / name / f"{name}.ipynb").is_file():
         _convert(folder, student.id, name)
@@ -140,26 +140,26 @@ def page_of(folder: ClassFolder, student: str, chapter: str, cells: Iterable[Cel
             f"{student}'s chapter {chapter} is not graded yet.",
             f"./course class grade --student {student} --chapter {chapter}",
         )
-    cells, source = list(cells), read(folder.source(chapter))["cells"]
+    cells, source = list(cells), read(folder.sources.path(chapter))["cells"]
     answers = {
         grade_meta(cell)["grade_id"]: cell
         for cell in cells
         if grade_meta(cell).get("solution") or grade_meta(cell).get("task")
     }
-    book = _book(folder, student, folder.assignment(chapter))
-    who = folder.student(student)
+    book = _book(folder, student, folder.settings.assignment(chapter))
+    who = folder.roster.student(student)
     return Page(
-        title=_title(source, folder.assignment(chapter)),
+        title=_title(source, folder.settings.assignment(chapter)),
         student=f"{who.first_name} {who.last_name}".strip() or who.id,
-        course=f"{COURSE} · {folder.name}",
+        course=f"{COURSE} · {folder.settings.name}",
         exercises=[_exercise(folder, student, chapter, each, answers, book) for each in report.get("reports", [])],
         written=_written(answers, book),
         own=_own(cells, folder, student, chapter),
         notes=report.get("notes", []),
         trouble=report.get("why", ""),
         penalty=book.penalty,
-        arrived=folder.arrival(student, chapter),
-        due=folder.due(student, chapter),
+        arrived=folder.submissions.arrival(student, chapter),
+        due=folder.settings.due(student, chapter),
         key=report.get("key", ""),
     )
 
@@ -193,7 +193,9 @@ def _exercise(
         card=card,
         report=report,
         answer=answers[report.exercise]["source"] if answered else "",
-        statement=card.statement(folder.params(student, chapter).get(card.id)),
+        statement=card.statement(
+            folder.variants.params(student, chapter, folder.exercises.known(chapter)).get(card.id)
+        ),
         score=book.scores.get(check),
         by_hand=check in book.by_hand,
         comment=book.comments.get(report.exercise, ""),
@@ -220,7 +222,10 @@ def _written(answers: Mapping[str, Cell], book: _Book) -> list[Written]:
 def _own(cells: Iterable[Cell], folder: ClassFolder, student: str, chapter: str) -> list[Written]:
     """The cells that the student added or changed: not one of their release by its text, not graded, not empty."""
     given = fill(
-        blank(read(folder.source(chapter))), chapter, folder.variant(student, chapter), folder.all_cards(chapter)
+        blank(read(folder.sources.path(chapter))),
+        chapter,
+        folder.variants.of(student, chapter),
+        folder.exercises.all_cards(chapter),
     )
     known = {cell["source"].strip() for cell in given["cells"]} | {""}
     return [
@@ -265,7 +270,7 @@ def _zips(folder: ClassFolder, chapter: str, pages: Mapping[str, Path]) -> list[
     """One zip per way in which submissions came, its files named so that the LMS knows whose they are."""
     ways: dict[str, dict[str, Path]] = {}
     for student, page in pages.items():
-        record = folder.arrival_record(student, chapter)
+        record = folder.submissions.arrival_record(student, chapter)
         way, name = lms_name(record.get("by", ""), record.get("file", ""), page.name) or ("", f"{student}/{page.name}")
         ways.setdefault(way, {})[name] = page
     written = []

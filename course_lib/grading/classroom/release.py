@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.grading.classroom.config import ClassNumbers, load
-from course_lib.grading.classroom.folder import ClassFolder, sha256
+from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.roster import Student
+from course_lib.grading.classroom.sources import sha256
 from course_lib.grading.release import CheckRelease, check_release, fill, generate
 from course_lib.install import Trouble
 from course_lib.learner.notebooks import Notebook, parse, render, write_whole
@@ -49,43 +50,43 @@ def release_chapter(
     say: Say = lambda line: None,
 ) -> Released:
     """Release one chapter: `class.toml`, release folder and gradebook agree afterwards; nothing changes where it fails."""
-    before = dict(folder.chapter(chapter))
-    entry = folder.chapter(chapter)
+    before = dict(folder.settings.chapter(chapter))
+    entry = folder.settings.chapter(chapter)
     gradebook(folder).close()  # one that cannot be used says so better than nbgrader, and before anything is changed
     try:
         _choose(folder, chapter, exercises, points or {})
         if due is not None:
             entry["due"] = due
-        entry["sha256"] = sha256(folder.source(chapter))
-        folder.save()
+        entry["sha256"] = sha256(folder.sources.path(chapter))
+        folder.settings.save()
         _generate(folder, chapter)
     except (ValueError, Trouble, RuntimeError) as error:
         entry.clear()
         entry.update(before)
-        folder.save()
+        folder.settings.save()
         if isinstance(error, Trouble):
             raise
         if "submissions associated" in str(error):  # nbgrader's words
             raise Trouble(
                 f"Chapter {chapter} is graded for somebody already, and its gradebook takes no cell more or less that gives points.",
-                f"give {folder.source(chapter)} the cells back that it had; exercises can be left out with --exercises",
+                f"give {folder.sources.path(chapter)} the cells back that it had; exercises can be left out with --exercises",
             ) from error
         raise Trouble(str(error), "mend that in the class's source/, then release again") from error
     _tell_gradebook(folder, chapter)
     made = _variants(folder, chapter, say) if variants else 0
     return Released(
         chapter=chapter,
-        path=folder.root / "release" / folder.assignment(chapter),
-        points=sum(folder.points(chapter).values()),
-        exercises=len(folder.chosen(chapter)),
-        due=folder.due("", chapter),
+        path=folder.root / "release" / folder.settings.assignment(chapter),
+        points=sum(folder.exercises.points(chapter).values()),
+        exercises=len(folder.exercises.chosen(chapter)),
+        due=folder.settings.due("", chapter),
         variants=made,
     )
 
 
 def _choose(folder: ClassFolder, chapter: str, exercises: Sequence[str] | None, points: Mapping[str, float]) -> None:
     """Put down which exercises count and for how much; Trouble for one that the chapter does not have."""
-    entry, known = folder.chapter(chapter), [card.id for card in folder.all_cards(chapter)]
+    entry, known = folder.settings.chapter(chapter), [card.id for card in folder.exercises.all_cards(chapter)]
     if odd := [name for name in (*(exercises or ()), *points) if name not in known]:
         raise Trouble(f"Chapter {chapter} has no exercise {odd[0]!r}.", f"it has {', '.join(known)}")
     if low := [name for name, value in points.items() if not 0 <= value < 10_000]:
@@ -101,7 +102,7 @@ def _generate(folder: ClassFolder, chapter: str) -> None:
 
     It clears what it made where it fails, so it runs beside the release first, without the gradebook.
     """
-    name = folder.assignment(chapter)
+    name = folder.settings.assignment(chapter)
     with tempfile.TemporaryDirectory(prefix=".release-", dir=folder.root) as scratch:
         for database in (False, True):
             config = load(folder)
@@ -118,7 +119,7 @@ def gradebook(folder: ClassFolder) -> Any:
     from nbgrader.api import Gradebook
 
     load(folder)  # finds alembic
-    return Gradebook(folder.db_url, folder.name)
+    return Gradebook(folder.settings.db_url, folder.settings.name)
 
 
 def start_gradebook(folder: ClassFolder) -> None:
@@ -127,13 +128,13 @@ def start_gradebook(folder: ClassFolder) -> None:
 
     try:
         with closing(gradebook(folder)) as book:
-            for student in folder.students():
+            for student in folder.roster.students():
                 enter(book, student)
     except (SQLAlchemyError, ModuleNotFoundError) as error:
         if "locked" in str(error):
             raise
         raise Trouble(
-            f"The gradebook at {folder.db_url} cannot be opened ({type(error).__name__}: {str(error).splitlines()[0]}).",
+            f"The gradebook at {folder.settings.db_url} cannot be opened ({type(error).__name__}: {str(error).splitlines()[0]}).",
             "mend db_url in class.toml; PostgreSQL needs pip install 'training-at-scale[cluster]'",
         ) from error
 
@@ -141,11 +142,11 @@ def start_gradebook(folder: ClassFolder) -> None:
 def _tell_gradebook(folder: ClassFolder, chapter: str) -> None:
     """Students and the due date, as the gradebook keeps them."""
     with closing(gradebook(folder)) as book:
-        for student in folder.students():
+        for student in folder.roster.students():
             enter(book, student)
-        due = folder.due("", chapter)
+        due = folder.settings.due("", chapter)
         naive = due.astimezone(UTC).replace(tzinfo=None) if due else None
-        book.update_or_create_assignment(folder.assignment(chapter), duedate=naive)
+        book.update_or_create_assignment(folder.settings.assignment(chapter), duedate=naive)
 
 
 def enter(book: Any, student: Student) -> None:
@@ -165,14 +166,14 @@ def enter(book: Any, student: Student) -> None:
 def _variants(folder: ClassFolder, chapter: str, say: Say) -> int:
     """One folder and one zip for each student, and our record of who got what. A student who has one keeps its numbers."""
     with_holes, given = _with_placeholders(folder, chapter), {}
-    common = folder.root / "release" / folder.assignment(chapter)
-    for student in folder.students():
-        variant = folder.variant(student, chapter) or draw(folder, student, chapter)
+    common = folder.root / "release" / folder.settings.assignment(chapter)
+    for student in folder.roster.students():
+        variant = folder.variants.of(student, chapter) or draw(folder, student, chapter)
         files = _bundle(folder, chapter, with_holes, variant, common)
         _write(folder, student, chapter, files)
         given[student.id] = variant
-        say(f"{student.id}: {folder.assignment(chapter)}, variant {variant['id']}")
-    folder.record_variants(given, chapter)
+        say(f"{student.id}: {folder.settings.assignment(chapter)}, variant {variant['id']}")
+    folder.variants.record(given, chapter)
     return len(given)
 
 
@@ -180,7 +181,7 @@ def draw(folder: ClassFolder, student: Student, chapter: str) -> dict[str, Any]:
     """The numbers of one student's chapter: they follow from the class's secret, and so are the same each time."""
     from course_lib.grading.classroom import variants
 
-    drawn = variants.draw_all(folder.secret, student.id, folder.all_cards(chapter))
+    drawn = variants.draw_all(folder.secret, student.id, folder.exercises.all_cards(chapter))
     ident = hmac.new(
         bytes.fromhex(folder.secret), f"variant:{chapter}:{student.id}".encode(), hashlib.sha256
     ).hexdigest()[:12]
@@ -190,7 +191,7 @@ def draw(folder: ClassFolder, student: Student, chapter: str) -> dict[str, Any]:
 def _with_placeholders(folder: ClassFolder, chapter: str) -> Notebook:
     """The release before any number was filled in: the same steps, one of them waiting."""
     config = load(folder)
-    name = folder.assignment(chapter)
+    name = folder.settings.assignment(chapter)
     with tempfile.TemporaryDirectory(prefix="course-variants-") as scratch:
         config.CourseDirectory.release_directory = scratch
         config.ClassNumbers.keep = True
@@ -206,19 +207,19 @@ def _bundle(
     folder: ClassFolder, chapter: str, with_holes: Notebook, variant: Mapping[str, Any], common: Path
 ) -> dict[str, bytes]:
     """A student's files by name: the notebook with their numbers, the figures, `variant.json` for `params`."""
-    notebook = fill(with_holes, chapter, variant, folder.all_cards(chapter))
+    notebook = fill(with_holes, chapter, variant, folder.exercises.all_cards(chapter))
     check_release(notebook)
     pictures = sorted(path for path in common.rglob("*") if path.is_file() and path.suffix != ".ipynb")
     files = {str(path.relative_to(common).as_posix()): path.read_bytes() for path in pictures}
     return {
-        f"{folder.assignment(chapter)}.ipynb": render(notebook).encode(),
+        f"{folder.settings.assignment(chapter)}.ipynb": render(notebook).encode(),
         **files,
         VARIANT_FILE: (json.dumps(variant, indent=1, sort_keys=True) + "\n").encode(),
     }
 
 
 def _write(folder: ClassFolder, student: Student, chapter: str, files: Mapping[str, bytes]) -> None:
-    name = folder.assignment(chapter)
+    name = folder.settings.assignment(chapter)
     target = folder.root / "variants" / student.id / name
     if target.is_dir():
         shutil.rmtree(target)

@@ -69,12 +69,12 @@ def chapter_report(folder: ClassFolder, chapter: str) -> ChapterReport:
     median = 0.0 if not points else points[middle] if len(points) % 2 else (points[middle - 1] + points[middle]) / 2
     return ChapterReport(
         chapter=chapter,
-        title=folder.assignment(chapter),
+        title=folder.settings.assignment(chapter),
         graded=len(found),
         unreadable=tuple(sorted(every.keys() - found.keys())),
         mean=sum(points) / len(points) if points else 0.0,
         median=median,
-        maximum=sum(folder.points(chapter).values()),
+        maximum=sum(folder.exercises.points(chapter).values()),
         exercises=tuple(_hard(folder, chapter, found)),
         misconceptions=tuple(_misconceptions(folder, chapter, found)),
         anomalies=(*_anomalies(every), *_alike(folder, chapter)),
@@ -83,7 +83,7 @@ def chapter_report(folder: ClassFolder, chapter: str) -> ChapterReport:
 
 def _hard(folder: ClassFolder, chapter: str, found: Mapping[str, dict[str, Any]]) -> list[Hard]:
     made = []
-    for card in folder.cards(chapter):
+    for card in folder.exercises.cards(chapter):
         states: Counter[str] = Counter()
         for each in found.values():
             states[_state(_of(each, card.id))] += 1
@@ -119,7 +119,7 @@ def _misconceptions(folder: ClassFolder, chapter: str, found: Mapping[str, dict[
         for each in whole.get("reports", []):
             for name, kind, message in _failures(each):
                 met.setdefault((each["id"], name, kind), {}).setdefault(student, message)
-    titles = {card.id: card.title for card in folder.all_cards(chapter)}
+    titles = {card.id: card.title for card in folder.exercises.all_cards(chapter)}
     made = [
         Misconception(
             exercise=exercise,
@@ -220,7 +220,7 @@ def write_page(folder: ClassFolder, reports: Sequence[ChapterReport], path: Path
     """One page for all: pictures, tables, and what looked odd. It loads nothing and runs nothing."""
     target = path or folder.root / "exports" / "report.html"
     body = "\n".join(_section(report) for report in reports)
-    name = html.escape(folder.name)
+    name = html.escape(folder.settings.name)
     write_whole(
         target,
         f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>

@@ -7,10 +7,13 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
 
 from course_lib.grading.classroom.csv_tables import read_csv
 from course_lib.install import Trouble
+from course_lib.learner.notebooks import write_whole
 
 _SAFE = re.compile(r"[A-Za-z0-9_@-][A-Za-z0-9._@-]{0,63}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._@-]+")
@@ -33,6 +36,44 @@ class Student:
     def name(self) -> str:
         """First and last name, the id where there is neither."""
         return f"{self.first_name} {self.last_name}".strip() or self.id
+
+
+def id_of(student: Student | str) -> str:
+    """The id of a student, who may be named by it."""
+    return student if isinstance(student, str) else student.id
+
+
+@dataclass(frozen=True)
+class Roster:
+    """A class's `roster.csv`. It is read once; `save` keeps file and memory alike."""
+
+    path: Path
+    class_name: str
+
+    @cached_property
+    def _by_id(self) -> dict[str, Student]:
+        rows = self.path.read_text(encoding="utf-8-sig").strip().splitlines() if self.path.is_file() else []
+        return {student.id: student for student in read_roster(self.path)} if len(rows) > 1 else {}
+
+    def save(self, students: Iterable[Student]) -> None:
+        """Write `roster.csv`."""
+        made = tuple(students)
+        write_whole(self.path, roster_text(made))
+        self.__dict__["_by_id"] = {student.id: student for student in made}
+
+    def students(self) -> tuple[Student, ...]:
+        """Everybody in the class, in the order of their ids."""
+        return tuple(self._by_id.values())
+
+    def student(self, ident: str) -> Student:
+        """The student with this id; Trouble names the nearest ids."""
+        if ident not in self._by_id:
+            near = get_close_matches(ident, self._by_id, n=3, cutoff=0.4)
+            raise Trouble(
+                f"{self.class_name} has no student {ident!r}.",
+                f"did you mean {', '.join(near)}?" if near else "roster.csv lists them; a new line there adds one",
+            )
+        return self._by_id[ident]
 
 
 COLUMNS = ("student_id", *(field.name for field in fields(Student) if field.name != "id"))

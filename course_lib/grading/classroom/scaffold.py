@@ -41,12 +41,12 @@ def new_exercise(chapter: str, exercise: str, class_folder: Path | None = None, 
 
 
 def _in_a_class(folder: ClassFolder, chapter: str, exercise: str) -> Made:
-    if any(folder.root.glob(f"reports/*/{folder.assignment(chapter)}")):
+    if any(folder.root.glob(f"reports/*/{folder.settings.assignment(chapter)}")):
         raise Trouble(
             f"Chapter {chapter} is graded for somebody already, and its gradebook takes no further exercise.",
             "add exercises before the first grading, or to another chapter",
         )
-    top = folder.overlay / exercise.replace("-", "_")
+    top = folder.exercises.overlay / exercise.replace("-", "_")
     if top.exists():
         raise Trouble(f"{top} is there already.", "choose another id")
     files = {
@@ -54,7 +54,7 @@ def _in_a_class(folder: ClassFolder, chapter: str, exercise: str) -> Made:
         top / "judging.py": _judging(exercise, "JUDGING"),
         top / "bank.py": _bank(exercise),
     }
-    source = folder.source(chapter)
+    source = folder.sources.path(chapter)
     files[source] = render(_with_cells(read(source), chapter, exercise))
     for path, text in files.items():
         write_whole(path, text)

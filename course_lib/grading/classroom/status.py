@@ -26,31 +26,31 @@ class ChapterStatus:
 
 def status(folder: ClassFolder, chapters: Sequence[str] | None = None) -> list[ChapterStatus]:
     """The class's chapters."""
-    return [_chapter(folder, chapter) for chapter in chapters or folder.chapters()]
+    return [_chapter(folder, chapter) for chapter in chapters or folder.settings.chapters()]
 
 
 def _chapter(folder: ClassFolder, chapter: str) -> ChapterStatus:
     reports = current(folder, chapter)
-    there = [student.id for student in folder.students() if folder.submitted(student, chapter)]
+    there = [student.id for student in folder.roster.students() if folder.submissions.notebook(student, chapter)]
     graded = [
         name
         for name in there
         if name in reports
-        and reports[name].get("notebook_sha256") == folder.arrival_record(name, chapter).get("sha256")
+        and reports[name].get("notebook_sha256") == folder.submissions.arrival_record(name, chapter).get("sha256")
     ]
     points = [float(reports[name].get("points", 0.0)) for name in graded]
     return ChapterStatus(
         chapter=chapter,
-        released=(folder.root / "release" / folder.assignment(chapter)).is_dir(),
-        students=len(folder.students()),
+        released=(folder.root / "release" / folder.settings.assignment(chapter)).is_dir(),
+        students=len(folder.roster.students()),
         handed_in=len(there),
-        late=sum(bool(folder.arrival_record(name, chapter).get("late")) for name in there),
+        late=sum(bool(folder.submissions.arrival_record(name, chapter).get("late")) for name in there),
         graded=len(graded),
         waiting=tuple(name for name in there if name not in graded),
         mean=sum(points) / len(points) if points else None,
         refused=tuple(name for name in graded if reports[name].get("state") not in (None, "graded")),
-        missing=tuple(student.id for student in folder.students() if student.id not in there),
-        maximum=sum(folder.points(chapter).values()),
+        missing=tuple(student.id for student in folder.roster.students() if student.id not in there),
+        maximum=sum(folder.exercises.points(chapter).values()),
     )
 
 

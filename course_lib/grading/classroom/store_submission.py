@@ -56,10 +56,10 @@ def put(
     moment = moment.replace(
         microsecond=0
     )  # as the gradebook keeps it: formgrader takes work of another time for ungraded
-    due, now = folder.due(student, chapter), when[2]
+    due, now = folder.settings.due(student, chapter), when[2]
     late = due is not None and moment > due
     digest = hashlib.sha256(chosen.data).hexdigest()
-    before = folder.arrival_record(student, chapter)
+    before = folder.submissions.arrival_record(student, chapter)
     if chosen.why:
         notes.append(f"It cannot be read: {chosen.why}.")
     record = {
@@ -72,7 +72,7 @@ def put(
         "collected": now.isoformat(timespec="seconds"),
         "notes": notes,
     }
-    state = _state(before, record, folder.submitted(student, chapter) is not None)
+    state = _state(before, record, folder.submissions.notebook(student, chapter) is not None)
     made = Taken(
         student=student.id, chapter=chapter, file=record["file"], at=moment, late=late, state=state, notes=tuple(notes)
     )
@@ -82,8 +82,8 @@ def put(
         return made
     elif when[0] is None and when[1] is None:
         return made  # the same file again, and nobody knows better when it came
-    _stamp(folder.hand_in(student, chapter), moment)
-    folder.remember_arrival(student, chapter, record)
+    _stamp(folder.submissions.folder(student, chapter), moment)
+    folder.submissions.remember_arrival(student, chapter, record)
     return replace(made, notes=tuple(notes))
 
 
@@ -111,7 +111,7 @@ def _arrived(
         return at, []
     if times is not None and student.id in times.at:
         return times.at[student.id], []
-    due = folder.due(student, chapter)
+    due = folder.settings.due(student, chapter)
     if said.late:
         moment = now if due is None else max(now, due + timedelta(seconds=1))
         return moment, [
@@ -135,7 +135,7 @@ def _write(
     folder: ClassFolder, student: Student, chapter: str, data: bytes, beside: Mapping[str, bytes], moment: datetime
 ) -> list[str]:
     """The submission's folder in one piece; what was there before goes to `collected/`. Notes on files that no disk takes."""
-    target = folder.hand_in(student, chapter)
+    target = folder.submissions.folder(student, chapter)
     stage = folder.root / "collected" / f".{student.id}-{target.name}"
     shutil.rmtree(stage, ignore_errors=True)
     write_whole(stage / f"{target.name}.ipynb", data)
@@ -160,7 +160,7 @@ def _write(
 
 def _place_variant(folder: ClassFolder, student: Student | str, chapter: str, target: Path) -> None:
     """Our record of the student's numbers as the file that `params` reads; none for the common release."""
-    variant = folder.variant(student, chapter)
+    variant = folder.variants.of(student, chapter)
     if variant:
         write_whole(target / VARIANT_FILE, json.dumps(variant, indent=1, sort_keys=True) + "\n")
 

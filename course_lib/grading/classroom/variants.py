@@ -11,9 +11,14 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from course_lib.exercises import Card
+from course_lib.grading.classroom.json_record import read_record, write_record
+from course_lib.grading.classroom.roster import Student, id_of
+from course_lib.grading.judge.exercise import as_text
 from course_lib.judging import Params, judging
 
 Given = Mapping[str, Params]  # exercise -> its parameters, of one student
@@ -40,17 +45,47 @@ def draw_all(secret: str, student: str, cards: Iterable[Card]) -> dict[str, dict
 
 def others(given: Mapping[str, Given], student: str, exercise: str, most: int = 20) -> dict[str, Params]:
     """Student -> their parameters of an exercise, each set once, without those of `student`; at most `most`."""
-    own = _key(given.get(student, {}).get(exercise, {}))
+    own = as_text(given.get(student, {}).get(exercise, {}))
     found: dict[str, tuple[str, Params]] = {}
     for who in sorted(given):
         params = given[who].get(exercise)
-        if params is not None and (key := _key(params)) != own:
+        if params is not None and (key := as_text(params)) != own:
             found.setdefault(key, (who, params))
     return dict(list(found.values())[:most])
 
 
-def _key(params: Params) -> str:
-    return json.dumps(dict(params), sort_keys=True, default=list)
+@dataclass(frozen=True)
+class GivenVariants:
+    """A class's record of who was given which variant. It is read once; `record` keeps file and memory alike."""
+
+    path: Path
+
+    @cached_property
+    def _variants(self) -> dict[str, Any]:
+        return read_record(self.path)
+
+    def of(self, student: Student | str, chapter: str) -> dict[str, Any]:
+        """What a student was given: {"id": …, "exercises": {exercise: {parameter: value}}}; {} for the common release."""
+        return self._variants.get(id_of(student), {}).get(chapter, {})
+
+    def params(self, student: Student | str, chapter: str, cards: Iterable[Card]) -> dict[str, Params]:
+        """Exercise -> the parameters of this student's variant: the canonical ones where nothing was drawn."""
+        drawn = self.of(student, chapter).get("exercises", {})
+        return {card.id: {**card.params, **drawn.get(card.id, {})} for card in cards}
+
+    def of_everybody(self, chapter: str) -> dict[str, Given]:
+        """Student -> exercise -> parameters, of everybody who has a variant of the chapter."""
+        return {
+            student: chapters[chapter]["exercises"]
+            for student, chapters in self._variants.items()
+            if chapter in chapters
+        }
+
+    def record(self, given: Mapping[str, Mapping[str, Any]], chapter: str) -> None:
+        """Remember who was given which variant of a chapter."""
+        for student, variant in given.items():
+            self._variants.setdefault(student, {})[chapter] = dict(variant)
+        write_record(self.path, self._variants)
 
 
 # ------------------------------------------------------------------------------------------------ equal difficulty

@@ -73,7 +73,7 @@ def _writer(folder: Any) -> Any:
     from course_lib.grading.classroom.config import load
     from course_lib.grading.service.writer import Writer
 
-    return Writer(folder.db_url, folder.name, load(folder))
+    return Writer(folder.settings.db_url, folder.settings.name, load(folder))
 
 
 @contextlib.contextmanager

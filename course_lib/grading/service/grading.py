@@ -41,12 +41,14 @@ def grade_class(
     say: Say | None = None,
 ) -> Summary:
     """Grade what was handed in and is not graded yet; with `again`, also what is. Trouble for what stops it before it begins."""
-    folder.require_contract(other_contract)
-    wanted = tuple(chapters or folder.chapters())
-    folder.require_sources(wanted)
+    folder.settings.require_contract(other_contract)
+    wanted = tuple(chapters or folder.settings.chapters())
+    folder.sources.require_unchanged(wanted)
     for chapter in wanted:
         require_judged(folder, chapter)
-    names = tuple(student if isinstance(student, str) else student.id for student in students or folder.students())
+    names = tuple(
+        student if isinstance(student, str) else student.id for student in students or folder.roster.students()
+    )
     wall = wall_of(folder, no_sandbox)
     say = say or (lambda _: None)
     with held(folder, say) as (writer, interrupts):
@@ -58,7 +60,7 @@ def grade_class(
                     (chapter, name)
                     for chapter in wanted
                     for name in names
-                    if folder.submitted(name, chapter) is not None
+                    if folder.submissions.notebook(name, chapter) is not None
                 ],
                 markers,
             )
@@ -155,10 +157,10 @@ class Run:
         """Whether arrival, due date or what lateness costs are others than when it was written."""
         from course_lib.grading.service.writer import utc
 
-        due = utc(self.folder.due(student, chapter))
+        due = utc(self.folder.settings.due(student, chapter))
         return (
             known.costs_otherwise
-            or utc(self.folder.arrival(student, chapter)) != known.timestamp
+            or utc(self.folder.submissions.arrival(student, chapter)) != known.timestamp
             or (due is not None and known.due is not None and due != known.due)
         )
 
@@ -264,14 +266,14 @@ class Run:
 
     def _write(self, report: dict[str, Any]) -> None:
         student, chapter = report["student"], report["chapter"]
-        record = next((each for each in self.folder.students() if each.id == student), None)
+        record = next((each for each in self.folder.roster.students() if each.id == student), None)
         shown = json.loads(autograded_path(self.folder, student, chapter).read_text(encoding="utf-8"))
         done = self.writer.write(
             report,
             shown,
             student=asdict(record) if record is not None else None,
-            arrival=self.folder.arrival(student, chapter),
-            due=self.folder.due(student, chapter),
+            arrival=self.folder.submissions.arrival(student, chapter),
+            due=self.folder.settings.due(student, chapter),
         )
         self.written(report, done.by_hand)
         self.summary.graded += 1
@@ -321,4 +323,4 @@ _ROOM = "free some room, then the same command again: what is graded stays grade
 
 def alike_in(folder: Any, chapter: str) -> list[dict[str, str]]:
     """Near-identical answers in a chapter's current reports; the published ones do not count."""
-    return alike(all_latest(folder, chapter), answers_in(read(folder.source(chapter))))
+    return alike(all_latest(folder, chapter), answers_in(read(folder.sources.path(chapter))))

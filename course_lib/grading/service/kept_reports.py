@@ -19,7 +19,7 @@ def keep(folder: Any, result: dict[str, Any]) -> dict[str, Any]:
     write_whole(target, result["autograded"])
     report = {name: value for name, value in result.items() if name not in _NOT_KEPT}
     report["graded_at"] = datetime.now(UTC).isoformat(timespec="seconds")
-    place = folder.reports(student, chapter)
+    place = folder.submissions.reports(student, chapter)
     write_whole(place / f"{result['key']}.json", json.dumps(report, indent=1, ensure_ascii=False) + "\n")
     write_whole(place / LATEST, json.dumps({"key": result["key"]}) + "\n")
     return report
@@ -27,18 +27,18 @@ def keep(folder: Any, result: dict[str, Any]) -> dict[str, Any]:
 
 def autograded_path(folder: Any, student: str, chapter: str) -> Path:
     """The notebook that formgrader opens."""
-    name = folder.assignment(chapter)
+    name = folder.settings.assignment(chapter)
     return folder.root / "autograded" / student / name / f"{name}.ipynb"
 
 
 def report_of(folder: Any, student: str, chapter: str, key: str) -> dict[str, Any] | None:
     """The report with this key; None if there is none, or none that is whole."""
-    return _read(folder.reports(student, chapter) / f"{key}.json")
+    return _read(folder.submissions.reports(student, chapter) / f"{key}.json")
 
 
 def latest(folder: Any, student: str, chapter: str) -> dict[str, Any] | None:
     """The current report of a student's chapter."""
-    said = _read(folder.reports(student, chapter) / LATEST)
+    said = _read(folder.submissions.reports(student, chapter) / LATEST)
     return report_of(folder, student, chapter, str(said.get("key"))) if said else None
 
 
@@ -48,7 +48,7 @@ def all_latest(folder: Any, chapter: str) -> dict[str, dict[str, Any]]:
 
 
 def _all_latest(folder: Any, chapter: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    for path in sorted((folder.root / "reports").glob(f"*/{folder.assignment(chapter)}/{LATEST}")):
+    for path in sorted((folder.root / "reports").glob(f"*/{folder.settings.assignment(chapter)}/{LATEST}")):
         student = path.parent.parent.name
         if (report := latest(folder, student, chapter)) is not None:
             yield student, report

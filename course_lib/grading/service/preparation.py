@@ -20,7 +20,7 @@ def sweep(root: Path) -> None:
 
 def wall_of(folder: Any, no_sandbox: bool) -> Any:
     """The sandbox to grade in, None for none; Trouble where there is none and nobody said that this is meant."""
-    wall = None if no_sandbox else folder.wall()
+    wall = None if no_sandbox else folder.settings.wall()
     if wall is not None and wall.level == "none":
         raise Trouble(
             "This machine has no sandbox to run students' work in.",
@@ -44,7 +44,7 @@ def require_judged(folder: Any, chapter: str) -> None:
     from course_lib.grading.classroom.config import check_tests
 
     try:
-        check_tests(read(folder.source(chapter)), {card.id for card in folder.all_cards(chapter)})
+        check_tests(read(folder.sources.path(chapter)), {card.id for card in folder.exercises.all_cards(chapter)})
     except ValueError as error:
         raise Trouble(
             f"Chapter {chapter}: {error}", f"mend the source and `./course class release {chapter}`"

@@ -57,17 +57,19 @@ def regrade_exercise(
 
     Trouble where nothing was graded yet; Stopped where something ended it: what is regraded by then stays so.
     """
-    if any(folder.overlay.glob("*/card.py")):
-        overlay.use(folder.overlay)
+    if any(folder.exercises.overlay.glob("*/card.py")):
+        overlay.use(folder.exercises.overlay)
     chapter = _chapter_of(folder, exercise)
-    folder.require_sources([chapter])
+    folder.sources.require_unchanged([chapter])
     names = (
-        [folder.student(name).id for name in students] if students else [student.id for student in folder.students()]
+        [folder.roster.student(name).id for name in students]
+        if students
+        else [student.id for student in folder.roster.students()]
     )
     graded = [
         name
         for name in names
-        if latest(folder, name, chapter) is not None and folder.submitted(name, chapter) is not None
+        if latest(folder, name, chapter) is not None and folder.submissions.notebook(name, chapter) is not None
     ]
     if not graded:
         raise Trouble(f"Nothing of chapter {chapter} is graded yet.", "`./course class grade` grades it")
@@ -91,11 +93,11 @@ def regrade_exercise(
 
 def _chapter_of(folder: Any, exercise: str) -> str:
     """The chapter of the class in which an exercise counts; Trouble names those that are called nearly so."""
-    counts = {name: chapter for chapter in folder.chapters() for name in folder.chosen(chapter)}
+    counts = {name: chapter for chapter in folder.settings.chapters() for name in folder.exercises.chosen(chapter)}
     if exercise not in counts:
         near = get_close_matches(exercise, counts, n=3, cutoff=0.4)
         raise Trouble(
-            f"{exercise!r} is no exercise that counts in {folder.name}.",
+            f"{exercise!r} is no exercise that counts in {folder.settings.name}.",
             f"did you mean {', '.join(near)}?" if near else f"it has {', '.join(counts)}",
         )
     return counts[exercise]
@@ -152,7 +154,7 @@ class _Regrade(grading.Run):
     def _key(self, student: str, chapter: str, before: dict[str, Any], new: dict[str, Any]) -> str:
         """The key of the report after this one. It begins as `class grade` would begin it, which then takes it for graded,
         where each exercise's points are the class's."""
-        points = self.folder.points(chapter)
+        points = self.folder.exercises.points(chapter)
         if {each["id"]: each["maximum"] for each in (*before["reports"], new)} != points:
             return next_key(before["key"])
         return next_key(before["key"], make_task(self.folder, student, chapter, wall=self.wall)["key"])

@@ -52,22 +52,22 @@ def make_task(folder: Any, student: str, chapter: str, *, wall: Any = None, only
 
     A notebook that must not be read at all (a link, too large) is carried as the words for that. `only` names the exercises to judge.
     """
-    path = folder.submitted(student, chapter)
+    path = folder.submissions.notebook(student, chapter)
     data, refused = _bytes_of(path)
     beside = files_beside(path.parent) if path is not None else {}
     files = {name: each.read_bytes() for name, each in beside.items() if name not in _NOT_SENT}
-    cards = folder.cards(chapter)
+    cards = folder.exercises.cards(chapter)
     task: Task = {
         "student": student,
         "chapter": chapter,
-        "assignment": folder.assignment(chapter),
+        "assignment": folder.settings.assignment(chapter),
         "contract": CONTRACT_VERSION,
-        "source": folder.source(chapter).read_text(encoding="utf-8"),
+        "source": folder.sources.path(chapter).read_text(encoding="utf-8"),
         "points": {card.id: card.points for card in cards},
-        "drawn": folder.variant(student, chapter).get("exercises", {}),
+        "drawn": folder.variants.of(student, chapter).get("exercises", {}),
         "secret": folder.secret,
-        "others": {card.id: others(folder.given(chapter), student, card.id) for card in cards},
-        "overlay": str(folder.overlay) if any(folder.overlay.glob("*/card.py")) else "",
+        "others": {card.id: others(folder.variants.of_everybody(chapter), student, card.id) for card in cards},
+        "overlay": str(folder.exercises.overlay) if any(folder.exercises.overlay.glob("*/card.py")) else "",
         "wall": asdict(wall) if is_dataclass(wall) and not isinstance(wall, type) else None,
         "only": list(only),
         "refused": refused,

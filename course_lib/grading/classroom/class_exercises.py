@@ -1,0 +1,79 @@
+"""The exercises of a class: those of the pinned sources, the class's own among them, which of them count, and for how much."""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from course_lib import exercises
+from course_lib.exercises import Card, overlay
+from course_lib.grading.classroom.sources import Sources
+from course_lib.install import Trouble
+from course_lib.learner.merge import grade_meta, is_answer
+from course_lib.learner.notebooks import read
+
+
+@dataclass(frozen=True)
+class ClassExercises:
+    """Cards with the class's points."""
+
+    sources: Sources
+
+    @property
+    def overlay(self) -> Path:
+        """The folder of the instructor's own exercises."""
+        return self.sources.settings.root / "exercises"
+
+    def use_own(self) -> None:
+        """Let this process, and those it starts, know the class's own exercises. Trouble names a file that cannot be used."""
+        any_here = self.overlay.is_dir() and any(self.overlay.glob("*/card.py"))
+        try:
+            overlay.use(self.overlay if any_here else None)
+        except Exception as error:  # an instructor's own file: whatever is wrong in it
+            raise Trouble(
+                f"An exercise of the class's own cannot be used: {type(error).__name__}: {error}",
+                f"mend it in {self.overlay}",
+            ) from error
+
+    def known(self, chapter: str) -> tuple[Card, ...]:
+        """The cards whose answer cells the pinned source has, with the course's points."""
+        path = self.sources.path(chapter)
+        try:
+            there = _answer_ids(path, path.stat().st_mtime_ns)
+        except OSError as error:
+            raise Trouble(
+                f"{path} is not there ({error.strerror}).",
+                "bring the pinned source back from your copy of the class folder",
+            ) from error
+        return tuple(card for card in exercises.cards(chapter) if card.id in there)
+
+    def chosen(self, chapter: str) -> tuple[str, ...]:
+        """The exercises that count, in the order of the chapter; all of them where nobody chose."""
+        wanted = self.sources.settings.chapter(chapter).get("exercises")
+        ids = tuple(card.id for card in self.known(chapter))
+        return ids if wanted is None else tuple(name for name in ids if name in wanted)
+
+    def points(self, chapter: str) -> dict[str, float]:
+        """Exercise -> points, for those that count."""
+        own = self.sources.settings.chapter(chapter).get("points", {})
+        chosen = self.chosen(chapter)
+        return {card.id: float(own.get(card.id, card.points)) for card in self.known(chapter) if card.id in chosen}
+
+    def all_cards(self, chapter: str) -> tuple[Card, ...]:
+        """The chapter's cards with the class's points; 0 where an exercise is not chosen."""
+        points = self.points(chapter)
+        return tuple(replace(card, points=_whole(points.get(card.id, 0.0))) for card in self.known(chapter))
+
+    def cards(self, chapter: str) -> tuple[Card, ...]:
+        """The chosen exercises' cards with the class's points: what `grade_notebook` is given."""
+        return tuple(card for card in self.all_cards(chapter) if card.id in self.chosen(chapter))
+
+
+@lru_cache(maxsize=64)
+def _answer_ids(path: Path, changed: int) -> frozenset[str]:
+    """The exercises that a source has answer cells for; read anew when the file has changed."""
+    return frozenset(grade_meta(cell)["grade_id"] for cell in read(path)["cells"] if is_answer(cell))
+
+
+def _whole(points: float) -> float:
+    """Points without a fraction as the integer that cards have."""
+    return int(points) if points.is_integer() else points

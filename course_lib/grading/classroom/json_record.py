@@ -1,0 +1,23 @@
+"""A record of ours in a class's folder, as JSON."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from course_lib.install import Trouble
+from course_lib.learner.notebooks import write_whole
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """What the record holds; {} where there is none yet. Trouble where it cannot be read."""
+    if not path.is_file():
+        return {}
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise Trouble(f"{path} cannot be read: {error}.", "bring an earlier copy of the file back") from error
+
+
+def write_record(path: Path, record: dict[str, Any]) -> None:
+    """Write the record in one piece, with its keys in order."""
+    write_whole(path, json.dumps(record, indent=1, sort_keys=True, ensure_ascii=False) + "\n")

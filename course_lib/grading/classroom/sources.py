@@ -1,0 +1,67 @@
+"""The chapters' sources as a class has pinned them: copies in the class's folder, whose hashes `class.toml` keeps."""
+
+import hashlib
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from course_lib.grading.check.command import sources as course_sources
+from course_lib.grading.classroom.settings import Settings
+from course_lib.install import Trouble
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The pinned sources of a class."""
+
+    settings: Settings
+
+    def path(self, chapter: str) -> Path:
+        """The pinned source notebook."""
+        name = self.settings.assignment(chapter)
+        return self.settings.root / "source" / name / f"{name}.ipynb"
+
+    def pin_from(self, course: Path, chapter: str) -> None:
+        """Take a chapter's source from the course as it is now. Trouble where the class was made under another contract."""
+        self.settings.require_contract()
+        self.pin(chapter, source_in(course, [chapter])[chapter])
+        self.settings.save()
+
+    def pin(self, chapter: str, source: Path) -> None:
+        """Copy a chapter's source and its figures here, and remember its hash."""
+        target = self.settings.root / "source" / source.parent.name
+        target.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target / source.name)
+        if (source.parent / "figures").is_dir():
+            shutil.copytree(
+                source.parent / "figures",
+                target / "figures",
+                dirs_exist_ok=True,
+                ignore=shutil.ignore_patterns(".*", "__pycache__"),
+            )
+        entry = self.settings.data.setdefault("chapters", {}).setdefault(chapter, {})
+        entry |= {"assignment": source.parent.name, "sha256": sha256(target / source.name)}
+
+    def require_unchanged(self, chapters: Iterable[str] | None = None) -> None:
+        """Trouble where a pinned source was changed since it was released: reports would not fit what students got."""
+        for chapter in self.settings.chapters() if chapters is None else chapters:
+            if sha256(self.path(chapter)) != self.settings.chapter(chapter).get("sha256"):
+                raise Trouble(
+                    f"{self.path(chapter)} has changed since it was pinned.",
+                    f"`./course class release {chapter}` releases it anew and pins it, or bring the earlier file back",
+                )
+
+
+def source_in(course: Path, chapters: Iterable[str] | None = None) -> dict[str, Path]:
+    """Chapter -> its source in a copy of the course, for these chapters or all; Trouble for one that is not there."""
+    known = course_sources(course)
+    wanted = sorted(known if chapters is None else chapters)
+    if odd := [chapter for chapter in wanted if chapter not in known]:
+        raise Trouble(f"There is no chapter {', '.join(odd)}.", f"choose from {', '.join(known)}")
+    return {chapter: known[chapter] for chapter in wanted}
+
+
+def sha256(path: Path) -> str:
+    """A file's hash in hex."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -14,7 +14,7 @@ import nbformat
 import pytest
 
 from course_lib import exercises
-from course_lib.grading.classroom import feedback_page as pages
+from course_lib.grading.classroom import feedback_page
 from course_lib.grading.classroom.feedback import lms_name, make_feedback
 from course_lib.grading.classroom.feedback_page import Exercise, Page, Written
 from course_lib.grading.classroom.folder import ClassFolder
@@ -221,7 +221,7 @@ def without_policy(html: str) -> str:
 
 @pytest.mark.browser
 def test_a_hostile_page_of_feedback_runs_nothing_and_asks_nobody(browser, tmp_path):
-    html = pages.render(hostile_page())
+    html = feedback_page.render(hostile_page())
     for name, text in (("both walls", html), ("cleaning alone", without_policy(html))):
         path = tmp_path / f"{name}.html"
         path.write_text(text, encoding="utf-8")
@@ -236,7 +236,7 @@ def test_a_hostile_page_of_feedback_runs_nothing_and_asks_nobody(browser, tmp_pa
 @pytest.mark.browser
 def test_the_content_policy_alone_stops_what_cleaning_would_have_missed(browser, tmp_path):
     raw = "".join(text for text in hostile.MARKDOWN if "refresh" not in text)
-    with_policy = pages.render(hostile_page()).replace("<main>", f"<main>{raw}")
+    with_policy = feedback_page.render(hostile_page()).replace("<main>", f"<main>{raw}")
     seen_by = {}
     for name, text in (("policy", with_policy), ("nothing", without_policy(with_policy))):
         path = tmp_path / f"{name}.html"
@@ -296,7 +296,7 @@ def test_a_page_says_points_lateness_what_is_wrong_and_what_to_do_next():
     page = plain_page(penalty=2.0, key="c0ffee" * 4, written=[Written(name="essay", source="mine", maximum=4.0)])
     assert (page.score, page.maximum, page.late) == (6.0, 24.0, "1 day late")
     assert [each.card.id for each in page.first()] == ["which-peak", "mfu-waste", "train-days-7b"]
-    html = pages.render(page)
+    html = feedback_page.render(page)
     for said in (
         "2 points taken off",
         "the H100&#x27;s <code>BF16</code> row",
@@ -309,11 +309,11 @@ def test_a_page_says_points_lateness_what_is_wrong_and_what_to_do_next():
         "21 November 2026, 12:00 (UTC)",
     ):
         assert said in html, said
-    assert pages.render(page) == html
+    assert feedback_page.render(page) == html
 
 
 def test_a_notebook_that_could_not_be_read_is_said_once_and_not_at_every_exercise():
-    html = pages.render(plain_page(trouble="01_small.ipynb is not a whole notebook."))
+    html = feedback_page.render(plain_page(trouble="01_small.ipynb is not a whole notebook."))
     assert (
         html.count("is not a whole notebook") == 1
         and "Your notebook could not be graded" in html
@@ -325,7 +325,7 @@ def test_a_notebook_that_could_not_be_read_is_said_once_and_not_at_every_exercis
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_page_is_readable_on_a_wide_and_on_a_narrow_screen(browser, tmp_path, scheme):
     path = tmp_path / "page.html"
-    path.write_text(pages.render(plain_page(penalty=2.0)), encoding="utf-8")
+    path.write_text(feedback_page.render(plain_page(penalty=2.0)), encoding="utf-8")
     for width in (1280, 360):
         with watched(browser, color_scheme=scheme, viewport={"width": width, "height": 800}) as (page, seen):
             look(page, path)

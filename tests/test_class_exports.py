@@ -15,8 +15,7 @@ from nbgrader.api import Gradebook
 from nbgrader.apps.api import NbGraderAPI
 
 from course_lib.cli import run
-from course_lib.grading.classroom import csv_tables as tables
-from course_lib.grading.classroom import lms
+from course_lib.grading.classroom import csv_tables, lms
 from course_lib.grading.classroom.collect import collect
 from course_lib.grading.classroom.config import load
 from course_lib.grading.classroom.export import export
@@ -158,13 +157,13 @@ def test_somebody_new_never_takes_over_the_folder_of_one_of_the_same_id():
     ],
 )
 def test_a_moment_is_read_in_the_languages_of_moodle(text, moment):
-    assert tables.moment_in(text) == (at(moment) if moment else None)
+    assert csv_tables.moment_in(text) == (at(moment) if moment else None)
 
 
 @pytest.mark.parametrize("text", ["12/10/2026 09:30", "soon", "12 Oct 2026 09:30 CST"])
 def test_a_moment_that_could_be_another_is_not_guessed(text):
     with pytest.raises(Trouble, match="2026-10-12 23:59"):
-        tables.moment_in(text)
+        csv_tables.moment_in(text)
 
 
 # ------------------------------------------------------------------------------------------------ whose is what

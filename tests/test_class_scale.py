@@ -26,7 +26,7 @@ import pytest
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import gradebook
 from course_lib.grading.classroom.roster import key_of
-from course_lib.grading.service import dask_workers as dask_
+from course_lib.grading.service import dask_workers
 from course_lib.grading.service.grading import grade_class
 from course_lib.grading.service.kept_reports import latest
 from course_lib.install import ROOT, Trouble
@@ -238,16 +238,16 @@ def test_a_submission_on_the_cluster_reaches_neither_scheduler_nor_database(clus
 
 
 def test_a_cluster_that_is_not_there_or_is_not_ours_is_said_in_words(cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr(dask_, "CONNECT_SECONDS", 1.0)
+    monkeypatch.setattr(dask_workers, "CONNECT_SECONDS", 1.0)
     with pytest.raises(Trouble, match="No Dask scheduler answers at tcp://127.0.0.1"):
-        dask_.Crew(f"tcp://127.0.0.1:{free_port()}")
-    monkeypatch.setattr(dask_, "CONTRACT_VERSION", "0")  # here only: the workers have their own
+        dask_workers.Crew(f"tcp://127.0.0.1:{free_port()}")
+    monkeypatch.setattr(dask_workers, "CONTRACT_VERSION", "0")  # here only: the workers have their own
     with pytest.raises(Trouble, match="has contract version .*; this one is 0"):
-        dask_.Crew(cluster.url)
+        dask_workers.Crew(cluster.url)
 
 
 def test_a_task_lost_with_a_connection_that_came_back_is_handed_over_again(cluster):
-    crew = dask_.Crew(cluster.url)
+    crew = dask_workers.Crew(cluster.url)
     try:
         crew._running["lost"] = {"key": "lost"}, None
         crew._ended.put(("lost", SimpleNamespace(status="lost")))
@@ -258,14 +258,14 @@ def test_a_task_lost_with_a_connection_that_came_back_is_handed_over_again(clust
 
 
 def test_a_slip_of_ours_on_the_cluster_is_told_and_ends_nothing():
-    assert json.loads(dask_.run_json(json.dumps({"key": "k"})))["state"] == "failed"
+    assert json.loads(dask_workers.run_json(json.dumps({"key": "k"})))["state"] == "failed"
 
 
 def test_a_cluster_that_goes_away_stops_the_run_and_costs_nobody_a_point(tmp_path):
     lone = start_cluster(tmp_path)  # its own: the others go on with theirs
     try:
         lone.workers()
-        crew = dask_.Crew(lone.url)
+        crew = dask_workers.Crew(lone.url)
         crew.start({"key": "k"})
         ended(lone.processes[0])
         with pytest.raises(Trouble, match="is gone"):

@@ -16,7 +16,7 @@ from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import gradebook
 from course_lib.grading.classroom.report import chapter_report, picture
 from course_lib.grading.classroom.status import current, status
-from course_lib.grading.service import preparation as begin
+from course_lib.grading.service import preparation
 from course_lib.grading.service.pool import Markers
 from course_lib.learner.notebooks import read, render
 from tests.class_kit import CANVAS_ROSTER, NAME, archive, as_bytes, at, course_at, saved, work
@@ -46,7 +46,7 @@ def term_at(root, capsys):
     course = course_at(root / "course")
     staying = Staying()
     with pytest.MonkeyPatch.context() as patch, closing(staying.markers):
-        patch.setattr(begin, "_crew", lambda scheduler, jobs: staying)
+        patch.setattr(preparation, "_crew", lambda scheduler, jobs: staying)
         patch.setenv("COURSE_ROOT", str(course))
         patch.setenv("COURSE_CLASS", str(root / "autumn-26"))
         roster = saved(root / "canvas.csv", CANVAS_ROSTER.encode())

@@ -6,12 +6,12 @@ import pytest
 from typer.testing import CliRunner
 
 from course_lib.cli import app
-from course_lib.grading import dependencies as needed
+from course_lib.grading import dependencies
 from course_lib.grading.attacks import trial
 from course_lib.grading.attacks.limits import UNPROTECTED, WEAKER
 from course_lib.grading.attacks.sheet import ATTACKS, KINDS, MATERIALS, Attack, Sheet, small_source, solved
 from course_lib.grading.attacks.stage import Stage, strays
-from course_lib.grading.sandbox import Wall, best
+from course_lib.grading.sandbox import Wall, best_level
 from course_lib.install import Trouble
 
 ALL = trial.every()
@@ -46,7 +46,7 @@ def test_there_are_many_attacks_of_every_kind_and_each_is_in_one_group():
 
 @pytest.mark.parametrize("group", [name for name in GROUPS if name != "chapter 06"])
 def test_nothing_gets_through(group):
-    assert best() == "namespaces", (
+    assert best_level() == "namespaces", (
         "the suite wants the strongest sandbox: run it as root, or where user namespaces are allowed"
     )
     assert through(tried("namespaces", [each for each in trial.chosen() if GROUPS[group](each)])) == {}
@@ -62,10 +62,12 @@ SHARED = (
 
 
 def test_no_rank_knows_what_nobody_sent_it_though_it_could_among_threads(monkeypatch):
-    real = needed.mark
+    real = dependencies.mark
     with Stage() as stage, trial.Range(stage, Wall()) as ground:
         rows = trial.try_all([each for each in trial.chosen() if GROUPS["chapter 06"](each)], ground)
-        monkeypatch.setattr(needed, "mark", lambda *given, **more: real(*given, **{**more, "deciding_ranks": False}))
+        monkeypatch.setattr(
+            dependencies, "mark", lambda *given, **more: real(*given, **{**more, "deciding_ranks": False})
+        )
         among_threads = trial.try_all([ATTACKS[name] for name in SHARED], ground)
     assert through({row.attack.name: row for row in rows}) == {}
     assert all(row.gained >= 4 for row in among_threads), {row.attack.name: row.gained for row in among_threads}

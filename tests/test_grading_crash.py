@@ -13,8 +13,7 @@ import pytest
 
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import release_chapter
-from course_lib.grading.service import class_lock as hold
-from course_lib.grading.service import grading
+from course_lib.grading.service import class_lock, grading
 from course_lib.grading.service.pool import Done
 from course_lib.install import ROOT, Trouble
 from tests.class_kit import class_at, copy_of, course_at
@@ -110,12 +109,16 @@ def test_a_second_run_at_the_same_time_is_refused_and_the_first_goes_on(kit, pla
 def test_a_run_with_nothing_left_to_do_changes_no_byte(place):
     grade(place.root)
     files = {
-        path: path.read_bytes() for path in sorted(place.root.rglob("*")) if path.is_file() and path.name != hold.LOCK
+        path: path.read_bytes()
+        for path in sorted(place.root.rglob("*"))
+        if path.is_file() and path.name != class_lock.LOCK
     }
     summary = grade(place.root)
     assert summary.exit_code == 0 and summary.already == STUDENTS and summary.graded == 0
     assert files == {
-        path: path.read_bytes() for path in sorted(place.root.rglob("*")) if path.is_file() and path.name != hold.LOCK
+        path: path.read_bytes()
+        for path in sorted(place.root.rglob("*"))
+        if path.is_file() and path.name != class_lock.LOCK
     }
 
 
@@ -155,7 +158,7 @@ def test_a_locked_gradebook_is_waited_for_and_said(place, wanted):
 
     summary = grade(place.root, say=say)
     gradebook.close()
-    assert lines == [hold.WAITING, "The gradebook is free again."]
+    assert lines == [class_lock.WAITING, "The gradebook is free again."]
     assert summary.exit_code == 0 and state_of(place) == wanted
 
 

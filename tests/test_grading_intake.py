@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from course_lib import exercises
 from course_lib.grading import submission as intake
 from course_lib.grading.check.command import check_main, grade_all
-from course_lib.grading.judge import grade_notebook as mark
+from course_lib.grading.judge import grade_notebook
 from course_lib.grading.submission import load, rebuild, stubbed
 from course_lib.grading.worker.in_worker import run_cell
 from course_lib.grading.worker.worker_pool import WorkerPool
@@ -358,7 +358,7 @@ def test_own_cells_that_crash_are_left_out_and_nothing_else(workers):
 def test_a_cell_that_hangs_costs_only_its_exercise(workers, monkeypatch):
     """The limit is short for the cell that hangs alone, so that a busy machine changes nothing."""
     monkeypatch.setattr(
-        mark,
+        grade_notebook,
         "run_cell",
         lambda worker, source, seconds: run_cell(worker, source, 1.0 if "while True" in source else 60.0),
     )
@@ -375,11 +375,11 @@ def test_a_notebook_that_takes_too_long_as_a_whole_keeps_what_it_earned(workers,
     late = [0.0]
 
     def run_and_be_late(worker, source, seconds):
-        late[0] += 10 * mark.NOTEBOOK_SECONDS * ("an hour" in source)
+        late[0] += 10 * grade_notebook.NOTEBOOK_SECONDS * ("an hour" in source)
         return run_cell(worker, source, seconds)
 
-    monkeypatch.setattr(mark, "run_cell", run_and_be_late)
-    monkeypatch.setattr(mark, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + late[0]))
+    monkeypatch.setattr(grade_notebook, "run_cell", run_and_be_late)
+    monkeypatch.setattr(grade_notebook, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + late[0]))
     learner = small_source()
     place = learner["cells"].index(cell_of(learner, "mfu-waste"))
     learner["cells"].insert(place, own("'an hour'"))

@@ -20,8 +20,7 @@ from course_lib.exercises import Card
 from course_lib.exercises.killmatrix import BANK, read_bank
 from course_lib.grading.judge import grade
 from course_lib.grading.judge.grade_notebook import grade_notebook
-from course_lib.grading.sandbox import LEVELS, Look, Wall, best, filters, looks
-from course_lib.grading.sandbox import usage as watch
+from course_lib.grading.sandbox import LEVELS, Availability, Wall, availabilities, best_level, filters, usage
 from course_lib.grading.sandbox.wall import course_files, trees
 from course_lib.grading.submission import Step, Submission
 from course_lib.grading.worker.imports import TRAINING, imports_of
@@ -318,7 +317,7 @@ def test_no_service_of_the_machine_is_reached(kept, tmp_path):
 
 def test_no_process_outside_gets_a_signal(kept, tmp_path):
     victim = subprocess.Popen(["sleep", "60"])
-    pids = [victim.pid, kept._warm.process.pid]
+    pids = [victim.pid, kept._server.process.pid]
     source = """
 import os, signal
 def f(pids):
@@ -332,7 +331,7 @@ def f(pids):
     return hit
 """
     hit = value(kept, tmp_path, source, pids)
-    assert victim.poll() is None and kept._warm.process.poll() is None and hit == []
+    assert victim.poll() is None and kept._server.process.poll() is None and hit == []
     victim.kill(), victim.wait()
 
 
@@ -481,7 +480,7 @@ STRAYS += "            if os.fork() == 0: time.sleep(60)\n            os._exit(0
 
 
 def test_what_an_answer_starts_ends_with_its_exercise(kept, tmp_path):
-    warm = kept._warm.process.pid
+    warm = kept._server.process.pid
     with kept.worker(tmp_path) as worker:
         run_cell(worker, STRAYS)
         before = len(descendants(warm))
@@ -510,7 +509,7 @@ def test_whatever_ends_ends_everything(tmp_path, level, how):
         "from course_lib.records import Case\nfrom tests.test_grading_sandbox import CARD, STRAYS\n"
         f"with WorkerPool(wall=Wall(level={level!r})) as workers, workers.worker(Path({str(tmp_path / 'notebook')!r})) as worker:\n"
         "    run_cell(worker, STRAYS)\n    place = InWorker(worker).__enter__()\n    assert place.run(CARD, Case(name='n')).value == 1\n"
-        "    print(workers._warm.process.pid, flush=True)\n    sys.stdin.read()\n"  # at "contained" the outer one of two
+        "    print(workers._server.process.pid, flush=True)\n    sys.stdin.read()\n"  # at "contained" the outer one of two
     )
     env = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": str(REPOSITORY)}
     judge = subprocess.Popen(
@@ -711,7 +710,7 @@ def test_workers_of_many_notebooks_are_rehearsed_and_find_nothing_of_it(tmp_path
             run_cell(
                 worker,
                 "import os, random, threading\nat_first = sorted(set(globals()))\n"
-                "def f(): return [threading.active_count(), len(os.listdir('/proc/self/task')), random.random(), 'rehearsed' in at_first, 'math' in at_first]",
+                "def f(): return [threading.active_count(), len(os.listdir('/proc/self/task')), random.random(), 'warmed_up' in at_first, 'math' in at_first]",
             ).state
             == "answered"
         )
@@ -785,8 +784,10 @@ def test_what_intake_gives_is_small_plain_and_whole(walled):
 
 
 def test_this_machine_has_every_level_and_the_strongest_is_taken():
-    assert [(look.level, look.ok, look.fix) for look in looks()] == [(level, True, "") for level in LEVELS], looks()
-    assert best() == LEVELS[0]
+    assert [(look.level, look.ok, look.fix) for look in availabilities()] == [(level, True, "") for level in LEVELS], (
+        availabilities()
+    )
+    assert best_level() == LEVELS[0]
 
 
 def test_a_user_without_rights_has_namespaces_too(tmp_path):
@@ -838,24 +839,24 @@ def test_a_level_that_is_not_to_be_had_is_explained_with_a_way_out(monkeypatch, 
 
 
 def looks_module_of():
-    return sys.modules[looks.__module__]
+    return sys.modules[availabilities.__module__]
 
 
 def test_another_system_is_told_where_to_grade(monkeypatch):
     module = looks_module_of()
     monkeypatch.setattr(module, "_look", module._look.__wrapped__)
     monkeypatch.setattr(module.sys, "platform", "darwin")
-    first, second, last = module.looks()
-    assert not first.ok and not second.ok and "Linux" in first.fix and last.ok and module.best() == "none"
+    first, second, last = module.availabilities()
+    assert not first.ok and not second.ok and "Linux" in first.fix and last.ok and module.best_level() == "none"
 
 
 def test_doctor_says_which_sandbox_there_is():
     good, bad = (
-        Look(level="namespaces", ok=True, why="all"),
-        Look(level="namespaces", ok=False, why="no", fix="do this"),
+        Availability(level="namespaces", ok=True, why="all"),
+        Availability(level="namespaces", ok=False, why="no", fix="do this"),
     )
     assert [(line.state, line.way_out) for line in sandbox_lines([good])] == [("ok", "")]
-    second, missing = sandbox_lines([bad, Look(level="contained", ok=True, why="some")])
+    second, missing = sandbox_lines([bad, Availability(level="contained", ok=True, why="some")])
     assert second.found.startswith("contained") and missing.state == "warn" and "do this" in missing.way_out
 
 
@@ -887,11 +888,11 @@ def test_memory_is_counted_once_however_many_share_it():
     if pid == 0:
         os.read(mine, 1)
         os._exit(len(block) and 0)
-    both = watch.exact_bytes(os.getpid()) + watch.exact_bytes(pid)
-    assert watch.quick_bytes(pid) > 60_000_000 and both < watch.quick_bytes(os.getpid()) + 60_000_000
+    both = usage.exact_bytes(os.getpid()) + usage.exact_bytes(pid)
+    assert usage.quick_bytes(pid) > 60_000_000 and both < usage.quick_bytes(os.getpid()) + 60_000_000
     os.write(theirs, b"x")
     os.waitpid(pid, 0)
-    assert watch.exact_bytes(pid) == watch.quick_bytes(pid) == 0
+    assert usage.exact_bytes(pid) == usage.quick_bytes(pid) == 0
     os.close(mine), os.close(theirs)
 
 

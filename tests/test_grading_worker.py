@@ -17,7 +17,7 @@ from course_lib.exercises import Card
 from course_lib.grading.clean_text import clean
 from course_lib.grading.sandbox.memory_gauge import Gauge
 from course_lib.grading.sandbox.usage import exact_bytes, quick_bytes
-from course_lib.grading.worker import fork_server_process as warm_process
+from course_lib.grading.worker import fork_server_process
 from course_lib.grading.worker.in_worker import InWorker, Lost, names_there, run_cell
 from course_lib.grading.worker.protocol import Channel, Garbled, WorkerChannel
 from course_lib.grading.worker.worker_pool import WorkerPool, end_in_words
@@ -360,9 +360,9 @@ def test_what_an_answer_starts_ends_with_its_exercise(tmp_path, monkeypatch, nam
             run_cell(worker, STRAYS[name])
             with InWorker(worker) as place:
                 assert place.run(CARD, Case(name="n", args=(3,))).value == 3
-                assert descendants(made._warm.process.pid)
-            assert descendants(made._warm.process.pid) == [worker.pid]
-        assert descendants(made._warm.process.pid) == []
+                assert descendants(made._server.process.pid)
+            assert descendants(made._server.process.pid) == [worker.pid]
+        assert descendants(made._server.process.pid) == []
     assert alive_with(str(tmp_path)) == []
 
 
@@ -511,7 +511,7 @@ def test_an_oversize_request_is_not_sent():
 def test_a_worker_that_cannot_start_says_why(monkeypatch, tmp_path):
     from course_lib.install import Trouble
 
-    monkeypatch.setitem(warm_process._SET, "PYTHONHASHSEED", "not a seed")
+    monkeypatch.setitem(fork_server_process._SET, "PYTHONHASHSEED", "not a seed")
     with pytest.raises(Trouble, match="did not start"), WorkerPool() as broken, broken.worker(tmp_path):
         raise AssertionError("a worker was given")
 

@@ -40,7 +40,7 @@ VALUE_SECONDS = 0.15  # a submission of value questions, on one core
 TIMES_PLAIN = 15.0
 BARE = 2.0  # cluster exercises, against the same checks in one process
 EXERCISE_SECONDS = 0.5  # one cluster exercise
-PEAK_BYTES = 500e6  # a marker and its warm process, whatever a submission prints
+PEAK_BYTES = 500e6  # a marker and its fork server, whatever a submission prints
 FLAT = 1.2  # the last tenth of many submissions against the first: time, and memory
 _LOUD = "for _ in range(1000): print('x' * 1_000_000)"
 
@@ -132,7 +132,7 @@ def plain(folder: ClassFolder, chapter: str) -> float:
 
 
 def floor(folder: ClassFolder, chapter: str, count: int) -> float:
-    """Seconds that forking a warm process and running a solved notebook's cells takes: nothing is judged or written."""
+    """Seconds that forking from a fork server and running a solved notebook's cells takes: nothing is judged or written."""
     source = load(folder.sources.path(chapter))
     whole = needed(rebuild(source, source, folder.exercises.cards(chapter)), source)
     with WorkerPool(torch=True, chapters=exercises.chapters(), imports=imports_of(source), many=True) as workers:
@@ -171,7 +171,7 @@ def bare_seconds(folder: ClassFolder, chapter: str) -> float:
 
 
 def speed_rows(chapter: str, count: int, jobs: int, with_plain: bool, with_memory: bool) -> Iterator[Row]:
-    """One chapter: ours, plain, the ratio, the floor, and the memory of a marker with its warm process."""
+    """One chapter: ours, plain, the ratio, the floor, and the memory of a marker with its fork server."""
     cluster = chapter == "06"
     with made(chapter, count) as (folder, number):
         times, first = ours(folder, jobs)
@@ -205,7 +205,7 @@ def speed_rows(chapter: str, count: int, jobs: int, with_plain: bool, with_memor
 
 
 def _peak(chapter: str, jobs: int) -> float:
-    """Bytes of a marker and its warm process at most, on a few submissions of each kind."""
+    """Bytes of a marker and its fork server at most, on a few submissions of each kind."""
     with made(chapter, len(KINDS) * jobs) as (folder, _), Memory() as memory:
         ours(folder, jobs)
     return memory.peak / jobs
@@ -284,7 +284,7 @@ def loud_rows() -> Iterator[Row]:
             ours(folder, 1)
         points = all_latest(folder, number)["s0000"]["points"]
     yield Row(
-        "a gigabyte of output: marker and warm process",
+        "a gigabyte of output: marker and fork server",
         memory.peak,
         "bytes",
         memory.peak <= PEAK_BYTES,

@@ -38,7 +38,7 @@ def self_test(
     """
     trial = part("course_lib.grading.attacks.trial", "attacking the grader")
     sandbox = part("course_lib.grading.sandbox", "attacking the grader")
-    level = level or (sandbox.best() if trial.on_linux() else "none")
+    level = level or (sandbox.best_level() if trial.on_linux() else "none")
     attacks = _chosen(trial, sandbox, [*(kinds or ()), *(only or ())], level)
     if list_:
         _print_list(attacks, as_json)

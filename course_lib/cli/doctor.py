@@ -8,7 +8,7 @@ import typer
 from course_lib.cli.words import examples
 
 if TYPE_CHECKING:
-    from course_lib.grading.sandbox import Look
+    from course_lib.grading.sandbox import Availability
     from course_lib.learner.environment import Line
     from course_lib.runs.look import Line as Seen
 
@@ -22,12 +22,12 @@ def doctor(
 
     Exits non-zero if the course cannot run here.
     """
-    from course_lib.grading.sandbox import looks
+    from course_lib.grading.sandbox import availabilities
     from course_lib.learner import environment, work
     from course_lib.runs import look
 
     where = work.folders()
-    lines = [*environment.look(where.root, where.work), *machine_lines(look.lines()), *sandbox_lines(looks())]
+    lines = [*environment.look(where.root, where.work), *machine_lines(look.lines()), *sandbox_lines(availabilities())]
     if as_json:
         typer.echo(environment.as_json(lines))
     else:
@@ -42,7 +42,7 @@ def machine_lines(seen: "Sequence[Seen]") -> "list[Line]":
     return [Line(each.what, "ok" if each.state == "ok" else "warn", each.found, each.way_out) for each in seen]
 
 
-def sandbox_lines(seen: "Sequence[Look]") -> "list[Line]":
+def sandbox_lines(seen: "Sequence[Availability]") -> "list[Line]":
     """The strongest sandbox that submissions of a class would have here, and what keeps each stronger one away."""
     from course_lib.learner.environment import Line
 

@@ -86,7 +86,7 @@ class Settings:
         from course_lib.grading import sandbox
 
         given = dict(self.data.get("sandbox", {}))
-        given.setdefault("level", sandbox.best())
+        given.setdefault("level", sandbox.best_level())
         given["hidden"] = (str(self.root), *given.get("hidden", ()))
         try:
             return sandbox.Wall(**given)

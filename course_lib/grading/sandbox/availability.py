@@ -16,7 +16,7 @@ _SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Availability:
     """One level here: whether it works, what it is or why it does not work, and what to do about it."""
 
     level: str
@@ -32,29 +32,29 @@ _IS = {
 }
 
 
-def looks() -> tuple[Look, ...]:
+def availabilities() -> tuple[Availability, ...]:
     """Every level, strongest first; each is tried in a process of its own, once."""
-    return tuple(_look(level) for level in LEVELS)
+    return tuple(_availability(level) for level in LEVELS)
 
 
-def best() -> str:
+def best_level() -> str:
     """The strongest level to be had here."""
-    return next(look.level for look in looks() if look.ok)
+    return next(each.level for each in availabilities() if each.ok)
 
 
 @functools.cache
-def _look(level: str) -> Look:
+def _availability(level: str) -> Availability:
     if level == "none":
-        return Look(level=level, ok=True, why=_IS[level])
+        return Availability(level=level, ok=True, why=_IS[level])
     if sys.platform != "linux":
-        return Look(
+        return Availability(
             level=level, ok=False, why=f"{platform.system()} has no such means", fix=f"grade on Linux; {_ELSEWHERE}"
         )
     problem = _tried(level)
     if not problem:
-        return Look(level=level, ok=True, why=_IS[level])
+        return Availability(level=level, ok=True, why=_IS[level])
     why, fix = explained(level, problem)
-    return Look(level=level, ok=False, why=why, fix=fix)
+    return Availability(level=level, ok=False, why=why, fix=fix)
 
 
 _ELSEWHERE = "on Windows in WSL 2, on a Mac in a virtual machine"

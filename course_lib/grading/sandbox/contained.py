@@ -27,7 +27,7 @@ _SIGNALS_SINCE = 6  # the version of Landlock that keeps signals in
 
 
 class Keep:
-    """What the warm process makes ready for all its workers: hundreds of rules, put into one set."""
+    """What the fork server makes ready for all its workers: hundreds of rules, put into one set."""
 
     def __init__(self, scratch: Path) -> None:
         if landlock.version() < _TRUNCATE_SINCE:

@@ -1,4 +1,4 @@
-"""Into the sandbox: `Gate` is made once by the warm process, `enter` is called in each of its children before anything else."""
+"""Into the sandbox: `Gate` is made once by the fork server, `enter` is called in each of its children before anything else."""
 
 import contextlib
 import json
@@ -8,8 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from course_lib.grading.sandbox import contained, filters, linux
-from course_lib.grading.sandbox import namespaces as rooms
+from course_lib.grading.sandbox import contained, filters, linux, namespaces
 from course_lib.grading.sandbox.wall import Wall, too_wide
 
 _THREADS = 1100  # beside processes: a run of a thousand ranks has as many
@@ -17,7 +16,7 @@ _STACKS = 1_000_000_000  # bytes of address space that they may reserve
 
 
 class Gate:
-    """The sandbox's outside, in the warm process."""
+    """The sandbox's outside, in the fork server."""
 
     def __init__(self, wall: Wall, scratch: Path) -> None:
         self.wall = wall
@@ -26,7 +25,7 @@ class Gate:
         self.room: Path | None = None  # where the worker that is forked next will be
         self.base = data_bytes()  # what every child has from the start
         if wall.level == "namespaces":
-            self.root = rooms.build(wall, scratch)
+            self.root = namespaces.build(wall, scratch)
             self.space = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         if wall.level == "contained":
             if inside := too_wide(wall.hidden):
@@ -54,11 +53,11 @@ class Gate:
         set_limits(self.wall, self.base)
         variables: dict[str, str] = {}
         if self.root is not None:
-            rooms.enter(self.wall, self.root, folder)
+            namespaces.enter(self.wall, self.root, folder)
             linux.drop_capabilities()
             linux.prctl(4, 1)  # PR_SET_DUMPABLE: its own /proc is its own again after the change of user
             filters.install(filters.program(filters.DENIED, sockets=True))
-            variables = rooms.variables()
+            variables = namespaces.variables()
         elif self.keep is not None and self.room is not None:
             variables = self.keep.enter(folder, self.room)
         else:
@@ -77,7 +76,7 @@ def close_all_but(keep: Sequence[int]) -> None:
 
 
 def set_limits(wall: Wall, base: int) -> None:
-    """The system's own limits, which nobody can raise again; the watch of the warm process knows the sums."""
+    """The system's own limits, which nobody can raise again; the watch of the fork server knows the sums."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")  # should memory end, this goes first
     limits = {

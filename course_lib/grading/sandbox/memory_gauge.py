@@ -1,6 +1,6 @@
 """How much memory an answer's processes come to use while it runs: the system's own figure, which nothing inside them can alter.
 
-Two witnesses, of which the larger counts: the warm process looks every few milliseconds, and the system itself keeps the
+Two witnesses, of which the larger counts: the fork server looks every few milliseconds, and the system itself keeps the
 highest value. A process may set the latter back (/proc/self/clear_refs), but not what was seen of it meanwhile.
 """
 
@@ -28,7 +28,7 @@ class Gauge:
 
     def __init__(self, processes: Callable[[], Iterable[int]], base: int) -> None:
         self.processes = processes
-        self.base = base  # bytes that a process has from the warm one as it starts
+        self.base = base  # bytes that a process has from the fork server as it starts
         self.seen: dict[int, _Seen] = {}
         for pid in processes():
             with suppress(OSError), open(f"/proc/{pid}/clear_refs", "w", encoding="ascii") as file:

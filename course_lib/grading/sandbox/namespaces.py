@@ -1,6 +1,6 @@
 """The level "namespaces": a worker's own file tree, network, shared memory, process space and user.
 
-The warm process builds the tree once (`build`), in a mount namespace of its own: the system's programs and Python read-only,
+The fork server builds the tree once (`build`), in a mount namespace of its own: the system's programs and Python read-only,
 the worker's side of this library, a few devices, and nothing else. A worker gets a copy of the namespace, puts its own folder
 and /proc into it, and lets go of everything else (`enter`).
 """

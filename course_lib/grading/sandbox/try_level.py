@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from course_lib.grading.sandbox import namespaces as rooms
+from course_lib.grading.sandbox import namespaces
 from course_lib.grading.sandbox.entry import Gate
 from course_lib.grading.sandbox.wall import Wall
 from course_lib.install import ROOT
@@ -20,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     wall = Wall(level=level)
     try:
         if level == "namespaces":
-            rooms.separate()
+            namespaces.separate()
         return _try(wall, Path(scratch))
     except (OSError, NotImplementedError, ValueError) as error:
         print(error, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What one submission's processes use together, seen from outside: the warm process looks, and ends what uses too much."""
+"""What one submission's processes use together, seen from outside: the fork server looks, and ends what uses too much."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ EVERY = 0.05  # s between two looks
 def excess(worker: int, others: Iterable[int], wall: Wall, base: int, folders: Iterable[Path] = ()) -> str:
     """Which limit a worker and its descendants break together, in words for their author; "" for none.
 
-    `base` is the memory that each process shares with the warm one, in bytes.
+    `base` is the memory that each process shares with the fork server, in bytes.
     """
     tree = [worker, *others]
     if len(tree) > wall.processes + 2:  # the worker and its clone are ours

@@ -38,7 +38,7 @@ class Wall:
     """How a submission is kept in. Bytes are of 10**6 and 10**9; limits hold for one submission's worker and all it starts."""
 
     level: str = "namespaces"
-    memory_bytes: int = 2_000_000_000  # of all its processes together, beyond what the warm process has
+    memory_bytes: int = 2_000_000_000  # of all its processes together, beyond what the fork server has
     processes: int = 64  # beside threads, of which there may be a thousand
     folder_bytes: int = 200_000_000  # its folder, /tmp and /dev/shm together
     file_bytes: int = 100_000_000

@@ -1,4 +1,4 @@
-"""A marker: a process that marks one task after the other, with a warm process of its own.
+"""A marker: a process that marks one task after the other, with a fork server of its own.
 
 `python -m course_lib.grading.service.marker FD`, started by `pool`. It ends with its parent, and all it started with it.
 """

@@ -54,7 +54,7 @@ class Crew(Protocol):
 
 
 class Markers:
-    """Marker processes on this machine, each with a warm process of its own. Ended tasks are told, never repeated."""
+    """Marker processes on this machine, each with a fork server of its own. Ended tasks are told, never repeated."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -148,7 +148,7 @@ class _Marker:
         return Done(key, None, why or words)
 
     def close(self) -> None:
-        """End the marker; its warm process ends with it, and what that started."""
+        """End the marker; its fork server ends with it, and what that started."""
         self.key, self.alive = None, False
         self.sock.close()
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 from course_lib.exercises import overlay
 from course_lib.grading.committed_form import CHECK_SUFFIX
-from course_lib.grading.service import grading
-from course_lib.grading.service import preparation as begin
+from course_lib.grading.service import grading, preparation
 from course_lib.grading.service.autograded import outputs_of, text_of
 from course_lib.grading.service.class_lock import held
 from course_lib.grading.service.events import Say
@@ -73,11 +72,11 @@ def regrade_exercise(
     ]
     if not graded:
         raise Trouble(f"Nothing of chapter {chapter} is graded yet.", "`./course class grade` grades it")
-    wall = begin.wall_of(folder, no_sandbox)
+    wall = preparation.wall_of(folder, no_sandbox)
     say = say or (lambda _: None)
     with held(folder, say) as (writer, interrupts):
         run = _Regrade(folder, writer, wall, exercise, lower, say, interrupts)
-        with begin.hands(crew, None, jobs) as markers:
+        with preparation.hands(crew, None, jobs) as markers:
             run.through([(chapter, name) for name in graded], markers)
     changes = tuple(sorted(run.changes, key=lambda change: change.student))
     if run.summary.exit_code:

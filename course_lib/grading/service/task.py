@@ -38,7 +38,7 @@ from course_lib.records import Report
 
 SMALL = 1_000_000  # bytes of a notebook that is read where it is
 _NOT_SENT = ("timestamp.txt",)  # nbgrader's: says when, and nothing that decides points
-_KEPT_WARM = 2  # warm processes that one marker keeps: the chapter it is at, and the one before
+_KEPT_WARM = 2  # fork servers that one marker keeps: the chapter it is at, and the one before
 
 Task = dict[str, Any]
 Result = dict[str, Any]
@@ -326,7 +326,7 @@ def _wall(given: Mapping[str, Any] | None) -> Any:
 
 
 def let_go() -> None:
-    """End the warm processes that this process keeps."""
+    """End the fork servers that this process keeps."""
     while _workers:
         _, old = _workers.popitem()
         old.__exit__(None, None, None)

@@ -1,4 +1,4 @@
-"""The warm process: it has imported what notebooks need, runs no learner's code itself, and forks a worker on request.
+"""The fork server: it has imported what notebooks need, runs no learner's code itself, and forks a worker on request.
 
 `python -m course_lib.grading.worker.fork_server SOCKET [--torch] [--fresh] [--chapter NN …] [--import MODULE …] [--walled SCRATCH]`,
 started by `worker_pool`. With `--fresh` it becomes the one worker itself: for systems where forking is missing or unsafe. With
@@ -21,21 +21,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from course_lib.exercises import overlay
-from course_lib.grading.sandbox import memory_gauge as gauge
-from course_lib.grading.sandbox import usage as watch
-from course_lib.grading.worker import huge_pages as pages
+from course_lib.grading.sandbox import memory_gauge, usage
+from course_lib.grading.worker import huge_pages
 from course_lib.grading.worker.notebook_worker import Worker
 from course_lib.grading.worker.preload import Refuse, preload
 from course_lib.grading.worker.process_cleanup import end_descendants, pair, wait_for
 from course_lib.grading.worker.process_state import CHILD_SUBREAPER, end_with_judge, end_with_parent, prctl, silence
 from course_lib.grading.worker.protocol import Channel, Gone, WorkerChannel
-from course_lib.grading.worker.warm_up import rehearse
+from course_lib.grading.worker.warm_up import warm_up
 from course_lib.install.processes import descendants
 
 if TYPE_CHECKING:  # Linux only
     from course_lib.grading.sandbox.entry import Gate
 
-READY = b"zygote-is-ready."
+READY = b"forkserver-ready"
 
 
 @dataclass
@@ -53,9 +52,9 @@ class ForkServer:
         self.channel = channel
         self.shell = shell
         self.gate = gate
-        self.base = watch.quick_bytes(os.getpid())
+        self.base = usage.quick_bytes(os.getpid())
         self.workers: dict[int, _Kept] = {}
-        self.gauge: gauge.Gauge | None = None  # while an answer's memory is weighed
+        self.gauge: memory_gauge.Gauge | None = None  # while an answer's memory is weighed
 
     def serve(self) -> None:
         """Answer the judge until it has gone."""
@@ -80,7 +79,7 @@ class ForkServer:
     def _watch_until_asked(self) -> None:
         """Return when the judge has something to say; until then look at what workers behind a wall use."""
         while (self.gate is not None or self.gauge is not None) and self.workers:
-            if select.select([self.channel.sock], [], [], watch.EVERY if self.gauge is None else gauge.EVERY)[0]:
+            if select.select([self.channel.sock], [], [], usage.EVERY if self.gauge is None else memory_gauge.EVERY)[0]:
                 return
             if self.gauge is not None:
                 self.gauge.look()
@@ -105,17 +104,17 @@ class ForkServer:
         if self.gate is None or len(self.workers) < 2:
             return
         trees = {pid: [pid, *descendants(pid)] for pid in self.workers}
-        if found := watch.too_much_memory(
+        if found := usage.too_much_memory(
             [each for tree in trees.values() for each in tree], self.gate.wall, self.base
         ):
-            largest = max(trees, key=lambda pid: sum(map(watch.quick_bytes, trees[pid])))
+            largest = max(trees, key=lambda pid: sum(map(usage.quick_bytes, trees[pid])))
             self.workers[largest].over = found
             end_descendants(keep=self.workers, of=largest)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(largest, signal.SIGKILL)
 
     def _excess(self, pid: int, others: Sequence[int], folders: Sequence[Path]) -> str:
-        return watch.excess(pid, others, self.gate.wall, self.base, folders) if self.gate is not None else ""
+        return usage.excess(pid, others, self.gate.wall, self.base, folders) if self.gate is not None else ""
 
     def answer_to(self, request: dict[str, Any]) -> dict[str, Any]:
         """ "fork" gives a worker's pid, "sweep" ends all that the worker started, "end" the worker too, with its status.
@@ -145,7 +144,7 @@ class ForkServer:
     def weigh(self, on: bool) -> int:
         """Begin to weigh all workers and what they start, or end it: bytes that they came to use meanwhile."""
         grown = self.gauge.grown() if self.gauge is not None else 0
-        self.gauge = gauge.Gauge(lambda: descendants(os.getpid()), self.base) if on else None
+        self.gauge = memory_gauge.Gauge(lambda: descendants(os.getpid()), self.base) if on else None
         return 0 if on else grown
 
     def fork(self, folder: str) -> dict[str, Any]:
@@ -229,8 +228,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     )  # a class's own cards are loaded; where they came from is no worker's business
     if given.many:
         if not given.fresh:
-            rehearse(shell, given.torch)
-        pages.collapse()
+            warm_up(shell, given.torch)
+        huge_pages.collapse()
     gate = gate_in(given.walled) if gate_in is not None else None
     sys.dont_write_bytecode, os.environ["PYTHONDONTWRITEBYTECODE"] = (
         True,

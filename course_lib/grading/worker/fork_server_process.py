@@ -107,7 +107,7 @@ class ForkServerProcess:
         self.ready = True
 
     def close(self) -> None:
-        """End it, and wait for it: the warm process ends its descendants when it sees the channel close."""
+        """End it, and wait for it: the fork server ends its descendants when it sees the channel close."""
         self.channel.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(PATIENCE if self.ready else 0.0)

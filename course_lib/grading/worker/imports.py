@@ -1,4 +1,4 @@
-"""The modules that a warm process loads before a submission needs them."""
+"""The modules that a fork server loads before a submission needs them."""
 
 import ast
 import contextlib
@@ -12,7 +12,7 @@ TRAINING = (
 
 
 def imports_of(source: Notebook) -> tuple[str, ...]:
-    """The modules that the code cells of a notebook of ours import, and that torch does where they train: what a warm process loads beforehand."""
+    """The modules that the code cells of a notebook of ours import, and that torch does where they train: what a fork server loads beforehand."""
     found: set[str] = set()
     if any(".backward(" in cell["source"] for cell in source["cells"] if cell["cell_type"] == "code"):
         found.update(TRAINING)

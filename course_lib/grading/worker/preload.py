@@ -1,4 +1,4 @@
-"""What the warm process loads before it forks: what notebooks need, an IPython shell, and nothing that judges."""
+"""What the fork server loads before it forks: what notebooks need, an IPython shell, and nothing that judges."""
 
 import contextlib
 import importlib

@@ -1,4 +1,4 @@
-"""No process of a worker's is left: what it starts becomes the warm process's own to end and to bury."""
+"""No process of a worker's is left: what it starts becomes the fork server's own to end and to bury."""
 
 import contextlib
 import os

@@ -47,7 +47,7 @@ def switched_off(names: tuple[str, ...]) -> Iterator[None]:
             function.__code__, function.__defaults__, function.__kwdefaults__ = code, defaults, keywords
 
 
-@functools.cache  # a warm process makes them for all that it forks
+@functools.cache  # a fork server makes them for all that it forks
 def code_of(name: str) -> CodeType:
     """The code of a function of that name that is switched off."""
     text = f"{name} is what this exercise asks you to write, so it is switched off during the check."

@@ -1,4 +1,4 @@
-"""What every worker will do, done a few times by the warm process: no learner's code, nothing that judges.
+"""What every worker will do, done a few times by the fork server: no learner's code, nothing that judges.
 
 Python writes into the code that it runs until it has run it some times, torch and IPython look up more on a first call, and in a
 fork each page that is written to has to be copied first. Of CPU time a fork's first cell took 3.4 ms before and 1.2 ms after,
@@ -21,10 +21,10 @@ from course_lib.grading.worker.runners import run_probe
 from course_lib.records import Case
 
 _TIMES = 12  # enough for Python 3.11 to leave code as it is
-_CELL = "import math\n\ndef rehearsed(x):\n    return math.sqrt(x)\n\nrehearsed(2.0)"
+_CELL = "import math\n\ndef warmed_up(x):\n    return math.sqrt(x)\n\nwarmed_up(2.0)"
 
 
-def rehearse(shell: Any, torch: bool) -> None:
+def warm_up(shell: Any, torch: bool) -> None:
     """Run a cell, a case, a message, and with torch ranks that talk; leaves no name behind."""
     before = set(shell.user_ns)
     for _ in range(_TIMES):

@@ -1,6 +1,6 @@
-"""Where workers come from: a warm process that forks one on request, or a fresh process each, and nothing left behind.
+"""Where workers come from: a fork server that forks one on request, or a fresh process each, and nothing left behind.
 
-`WorkerPool` starts the warm process once; `WorkerPool.worker(folder)` is one worker, a fork of it, or a fresh process where
+`WorkerPool` starts the fork server once; `WorkerPool.worker(folder)` is one worker, a fork of it, or a fresh process where
 forking is missing or unsafe (macOS, Windows). Both speak the same protocol over the same kind of socket.
 """
 
@@ -73,7 +73,7 @@ class WorkerHandle(Protocol):
         """Another worker, which shares nothing with this one: the one at that place, until this one ends. Only where workers are forked."""
 
     def gauge(self, on: bool) -> int:
-        """Begin to weigh all that the warm process has forked, or end it: bytes that those came to use meanwhile. Only where workers are forked."""
+        """Begin to weigh all that the fork server has forked, or end it: bytes that those came to use meanwhile. Only where workers are forked."""
 
     def ended(self) -> str:
         """How the worker ended, in words; ends it if it has not."""
@@ -88,7 +88,7 @@ class WorkerHandle(Protocol):
 class WorkerPool:
     """A place where workers come from. A context manager: on leaving, nothing that it started is left.
 
-    `imports` are modules that the warm process loads beforehand; for `many` notebooks it takes time to make forks cheap. Behind a `wall` every worker is kept in before it runs
+    `imports` are modules that the fork server loads beforehand; for `many` notebooks it takes time to make forks cheap. Behind a `wall` every worker is kept in before it runs
     anything; Trouble where a wall of its level is not to be had.
     """
 
@@ -110,7 +110,7 @@ class WorkerPool:
         ]
         self.forks = can_fork() if fork is None else fork
         self.wall = wall
-        self._warm: ForkServerProcess | None = None
+        self._server: ForkServerProcess | None = None
         if wall is not None and not self.forks:
             raise Trouble(
                 "Work that is not trusted is graded where processes can be forked and kept in.", "grade on Linux"
@@ -118,17 +118,17 @@ class WorkerPool:
 
     def __enter__(self) -> "WorkerPool":
         if self.forks:
-            self._warm = ForkServerProcess(self.options, self.wall)  # it loads while the judge reads the notebook
+            self._server = ForkServerProcess(self.options, self.wall)  # it loads while the judge reads the notebook
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._warm is not None:
-            self._warm.close()
+        if self._server is not None:
+            self._server.close()
 
     def wait_ready(self) -> None:
-        """Return once the warm process has loaded, where there is one; Trouble says why it did not."""
-        if self._warm is not None:
-            self._warm.wait_ready()
+        """Return once the fork server has loaded, where there is one; Trouble says why it did not."""
+        if self._server is not None:
+            self._server.wait_ready()
 
     @contextlib.contextmanager
     def worker(self, folder: Path) -> Iterator[WorkerHandle]:
@@ -172,16 +172,16 @@ class WorkerPool:
         return answer["notebook"]
 
     def _forked(self, folder: Path) -> "_Forked":
-        """A fork of the warm process; of a new one, if a worker has killed the old one."""
-        if self._warm is not None:
+        """A fork of the fork server; of a new one, if a worker has killed the old one."""
+        if self._server is not None:
             try:
-                self._warm.wait_ready()
-                return _Forked(self._warm, folder)
+                self._server.wait_ready()
+                return _Forked(self._server, folder)
             except (Gone, Late, Garbled):
-                self._warm.close()
-        self._warm = ForkServerProcess(self.options, self.wall)
-        self._warm.wait_ready()
-        return _Forked(self._warm, folder)
+                self._server.close()
+        self._server = ForkServerProcess(self.options, self.wall)
+        self._server.wait_ready()
+        return _Forked(self._server, folder)
 
 
 def pass_socket(channel: Channel, request: dict[str, Any]) -> tuple[bytes, Channel]:
@@ -199,17 +199,17 @@ def pass_socket(channel: Channel, request: dict[str, Any]) -> tuple[bytes, Chann
 
 
 class _Forked:
-    """A fork of the warm process."""
+    """A fork of the fork server."""
 
     forks = True
 
-    def __init__(self, warm: ForkServerProcess, folder: Path) -> None:
-        self.warm, self.folder = warm, folder
-        self.over = ""  # why the warm process had to end something here, in words; "" if it had not
+    def __init__(self, server: ForkServerProcess, folder: Path) -> None:
+        self.server, self.folder = server, folder
+        self.over = ""  # why the fork server had to end something here, in words; "" if it had not
         self.apart = False
         self.others: dict[int, _Forked] = {}
-        token, self.channel = pass_socket(warm.channel, {"do": "fork", "folder": str(folder)})
-        back, answer = warm.channel.receive(ENTER_SECONDS)
+        token, self.channel = pass_socket(server.channel, {"do": "fork", "folder": str(folder)})
+        back, answer = server.channel.receive(ENTER_SECONDS)
         if back != token:
             raise Garbled("an answer to nothing that was asked")
         self.pid: int | None = answer["pid"]
@@ -224,11 +224,11 @@ class _Forked:
         """Another worker of the same kind, which shares nothing with this one; a new one where that place's has ended."""
         found = self.others.get(place)
         if found is None or found.pid is None:
-            found = self.others[place] = _Forked(self.warm, self.folder)
+            found = self.others[place] = _Forked(self.server, self.folder)
         return found
 
     def gauge(self, on: bool) -> int:
-        return int(self.warm.channel.ask({"do": "gauge", "on": on}, PATIENCE)["grown"])
+        return int(self.server.channel.ask({"do": "gauge", "on": on}, PATIENCE)["grown"])
 
     def ended(self) -> str:
         status = self._end(grace=0.5)
@@ -236,7 +236,7 @@ class _Forked:
 
     def sweep(self) -> None:
         with contextlib.suppress(Gone, Late, Garbled):
-            self.over = self.warm.channel.ask({"do": "sweep", "pid": self.pid}, PATIENCE)["over"] or self.over
+            self.over = self.server.channel.ask({"do": "sweep", "pid": self.pid}, PATIENCE)["over"] or self.over
 
     def close(self) -> None:
         self.channel.close()
@@ -250,8 +250,8 @@ class _Forked:
         if pid is not None:
             with contextlib.suppress(
                 Gone, Late, Garbled
-            ):  # a worker may have killed the warm process, and itself with it
-                answer = self.warm.channel.ask({"do": "end", "pid": pid, "grace": grace}, 4 * PATIENCE)
+            ):  # a worker may have killed the fork server, and itself with it
+                answer = self.server.channel.ask({"do": "end", "pid": pid, "grace": grace}, 4 * PATIENCE)
                 self.over = answer["over"] or self.over
                 return answer["status"]
         return None

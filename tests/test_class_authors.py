@@ -41,7 +41,10 @@ WRITTEN = {
             "return 2 * sum(numbers) / len(numbers)",
         ),
         ("WRITE-its-name", "counted"),
-        ('len(numbers), "WRITE what to tell who returns this."', '2 * len(numbers), "This counts the numbers."'),
+        (
+            'len(numbers), "WRITE what to tell a learner who returns this."',
+            '2 * len(numbers), "This counts the numbers."',
+        ),
         ('unit="WRITE"', 'unit=""'),
     ],
     "bank.py": [],
@@ -91,7 +94,7 @@ def test_a_scaffold_in_a_class_fails_until_it_is_written(folder, capsys):
     assert "Next:" in capsys.readouterr().out
     top = folder.exercises.overlay / "class_mean"
     test = ["exercise", "test", "class-mean", "--class", str(folder.root)]
-    assert cli.run(test) == 1 and "6 with another fate than meant" in capsys.readouterr().out
+    assert cli.run(test) == 1 and "3 with another fate than meant" in capsys.readouterr().out
     write(top)
     assert cli.run(test) == 0 and "2 answers, none" in capsys.readouterr().out
     (top / "bank.py").write_text(BANK.replace("wrong: counts => values counted", "wrong: counts => cost -"))
@@ -192,7 +195,9 @@ def test_a_scaffold_in_the_course_is_registered_and_stands_in_the_notebook(tmp_p
     made = new_exercise("06", "shift-twice", root=tmp_path)
     card = (tmp_path / "course_lib/exercises/ch06/__init__.py").read_text()
     judge = (tmp_path / "course_lib/exercises/ch06/judges/__init__.py").read_text()
-    for text in (card, judge, *(path.read_text() for path in made.written if path.suffix == ".py")):
+    parts = [path.read_text() for path in made.written if path.suffix == ".py" and path.name != "__init__.py"]
+    assert len(parts) == 3 and sum(len(text.splitlines()) for text in parts) <= 60
+    for text in (card, judge, *parts):
         ast.parse(text)
     assert re.search(
         r"^from course_lib.exercises.ch06.cards.shift_twice import SHIFT_TWICE$", card, re.MULTILINE

@@ -100,7 +100,7 @@ def _in_the_course(chapter: str, exercise: str, root: Path) -> Made:
     return Made(
         written=tuple(files),
         steps=(
-            f"write the card ({card.relative_to(root)}), the judging ({judge.relative_to(root)}) and the bank ({bank.relative_to(root)})",
+            f"write the card ({card.relative_to(root)}), the judge ({judge.relative_to(root)}) and the bank ({bank.relative_to(root)}): two right answers or more, four wrong ones or more",
             f"put the right answer into the cell {exercise!r} of {source.relative_to(root)}, where the chapter wants it; the order of CARDS is the notebook's",
             f"./course test --kill-matrix --chapter {chapter}     until every answer meets its fate",
             f"./course release && ./course check {chapter} --solved",
@@ -164,9 +164,10 @@ def _cells(chapter: str, exercise: str) -> list[Cell]:
 
 def _card(chapter: str, exercise: str, name: str) -> str:
     function = exercise.replace("-", "_")
-    return f'''"""The card of {exercise}: what a learner is told. Its numbers are parameters, so that nobody types one twice."""
+    return f'''"""The card of {exercise}: what a learner is told. Its numbers are parameters, so that each is written once."""
 
 from course_lib.exercises import Card
+from course_lib.exercises.returns import Number
 
 {name} = Card(
     id={json.dumps(exercise)},
@@ -182,50 +183,51 @@ from course_lib.exercises import Card
     answers=({json.dumps(function)},),
     params={{"count": 4}},
     vary=lambda draw: {{"count": draw.randrange(3, 9)}},
+    returns=Number("WRITE"),
 )
 '''
 
 
 def _judging(exercise: str, name: str) -> str:
-    return f'''"""The judge of {exercise}: cases, oracle, mistakes by name. Nothing here calls a learner's code, and no worker can read it."""
+    return f'''"""The judge of {exercise}: cases, oracle and named mistakes. It never calls a learner's code, and no worker can read it."""
 
-import random
-from collections.abc import Sequence
+from random import Random
 
 from course_lib.judging import Judging, Mistake, Params, number_verdict
+from course_lib.judging.cases import hidden, shown
 from course_lib.records import Case, Outcome, Verdict
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
-    """The visible case first, then those that only grading sees; other data each time."""
+def _cases(params: Params, rng: Random) -> list[Case]:
     drawn = [[rng.randrange(1, 100) for _ in range(params["count"] + turn)] for turn in range(3)]
-    return [Case(name=f"{{len(numbers)}} numbers", args=(numbers,), visible=turn == 0) for turn, numbers in enumerate(drawn)]
+    return [(hidden if turn else shown)(f"{{len(x)}} numbers", "values:number", x) for turn, x in enumerate(drawn)]
 
 
-def _right(numbers: Sequence[int]) -> float:
+def _right(numbers: list[int]) -> float:
     raise NotImplementedError("WRITE the oracle of {exercise}: what a right answer returns")
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     (numbers,) = case.args
-    mistakes = [Mistake("WRITE-its-name", len(numbers), "WRITE what to tell who returns this.")]
+    mistakes = [Mistake("WRITE-its-name", len(numbers), "WRITE what to tell a learner who returns this.")]
     return [number_verdict("number", case, outcome.value, _right(numbers), unit="WRITE", mistakes=mistakes)]
 
 
-{name} = Judging(shares={{"values:number": 1.0}}, cases=_cases, verdicts=_verdicts, why="WRITE why the answer is right.", pytorch="")
+{name} = Judging(shares={{"values:number": 1.0}}, cases=_cases, verdicts=_verdicts, why="WRITE why the answer is right.")
 '''
 
 
 def _bank(exercise: str) -> str:
-    function = exercise.replace("-", "_")
-    stub = f"def {function}(numbers):\n    raise NotImplementedError"
-    sections = [
-        "right: one way",
-        "right: another way",
-        "wrong: WRITE what is wrong => values WRITE-its-name",
-        "wrong: WRITE what else => values -",
-        "wrong: WRITE a third => values -",
-        "wrong: WRITE a fourth => values -",
-    ]
-    head = f'"""Answers to {exercise}: right ones, and wrong ones with the verdict and mistake that must find them."""'
-    return "\n\n".join([head, *(f"# %% {section}\n{stub}\n" for section in sections)])
+    stub = f"def {exercise.replace('-', '_')}(numbers):\n    raise NotImplementedError"
+    return f'''"""Answers to {exercise}: right ones, and wrong ones with the verdict and mistake that must find them."""
+
+# %% right: one way
+{stub}
+
+# %% right: another way
+{stub}
+
+# %% wrong: WRITE what is wrong => values WRITE-its-name  from: one way
+# -     raise NotImplementedError
+# +     raise NotImplementedError("WRITE the wrong answer")
+'''

@@ -169,7 +169,7 @@ class SafeCells(Preprocessor):
 def protect(config: Any) -> None:
     """Make nbgrader's own pages safe by its configuration: formgrader, and feedback as `class feedback` makes it."""
     here = "course_lib.grading.classroom"
-    config.HTMLExporter.filters = {"markdown2html": f"{here}.safe.markdown_filter"}
-    config.HTMLExporter.preprocessors = [f"{here}.safe.SafeCells"]
+    config.HTMLExporter.filters = {"markdown2html": f"{here}.safe_html.markdown_filter"}
+    config.HTMLExporter.preprocessors = [f"{here}.safe_html.SafeCells"]
     config.GenerateFeedback.exporter_class = f"{here}.feedback.FeedbackExporter"
     config.GenerateFeedback.preprocessors = []

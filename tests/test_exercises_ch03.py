@@ -30,6 +30,7 @@ from course_lib.exercises.placeholders import PLACEHOLDER
 from course_lib.exercises.probes import NOT_ANSWERED
 from course_lib.grading.judge import grade
 from course_lib.grading.worker.runners import InProcess, SwitchedOff, guarded, switched_off
+from course_lib.judging import judging
 from course_lib.records import Outcome
 
 CARDS = {card.id: card for card in exercises.cards("03")}
@@ -198,7 +199,7 @@ def test_the_fitted_roofs_agree_with_the_library_once_the_liars_are_out():
         assert (roofs.flops, roofs.bandwidth) == pytest.approx(truth, rel=0.02)
         shown = ch03_bench._row(values)
         assert ch03_bench.fit("durations", *shown)[:2] == pytest.approx(truth, rel=0.02)
-        for _, name, keywords, _ in ch03_bench._WAYS:  # whoever is taken in is off by more than what passes
+        for name, (keywords, _) in ch03_bench.WAYS.items():  # a careless fit is off by more than what passes
             wrong = ch03_bench.fit("durations", *shown, **keywords)
             assert any(abs(got / want - 1) > 2 * ch03_bench.WITHIN for got, want in zip(wrong, truth, strict=False)), (
                 name
@@ -536,7 +537,7 @@ def cases(exercise):
 
 def judged(exercise, value):
     """Every case's verdicts on `value`, as the result itself and as the result of each row."""
-    card, contract = CARDS[exercise], ch03.JUDGINGS[exercise]
+    card, contract = CARDS[exercise], judging(exercise)
     for case in cases(exercise):
         shapes = [value]
         if case.args:
@@ -573,7 +574,7 @@ def test_bypassing_the_probe_with_too_few_rows_fails():
         for case in cases(exercise):
             if case.args and len(case.args[1]) > 1:
                 outcome = Outcome(state="answered", value=[1.0])
-                assert not any(v.ok for v in ch03.JUDGINGS[exercise].verdicts(CARDS[exercise].params, case, outcome))
+                assert not any(v.ok for v in judging(exercise).verdicts(CARDS[exercise].params, case, outcome))
 
 
 def test_the_example_by_heart_never_passes():

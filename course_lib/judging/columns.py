@@ -11,7 +11,7 @@ from typing import Any
 from course_lib.exercises.probes import NOT_ANSWERED
 from course_lib.exercises.values import describe, is_number, near, same_value, times
 from course_lib.judging.contract import Oracle, Params
-from course_lib.judging.mistakes import Fault, Mistake, verdict
+from course_lib.judging.mistakes import Fault, Mistake, matching, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 CLOSE = 1e-3  # relative: passes GB to four digits and years of 365 days, not a slope in place of a difference
@@ -40,9 +40,12 @@ class Column:
         for row, got, want in zip(rows, values, wants, strict=True):
             if same_value(got, want, self.rel):
                 continue
-            if got is not None and not case.visible and _constant(values) and not _constant(wants):
+            everything = list(zip(rows, values, wants, strict=True))
+            constant = got is not None and not case.visible and _constant(values) and not _constant(wants)
+            wrong = [(row, got, want) for row, got, want in everything if not same_value(got, want, self.rel)]
+            if constant and not any(all(self._explains(each, *one) for one in wrong) for each in self.mistakes):
                 return "only-the-example", f"{case.name}: the same value comes back whatever the arguments are."
-            return self._named(row, got, want, list(zip(rows, values, wants, strict=True)))
+            return self._named(row, got, want, everything)
         return None
 
     def _explains(self, mistake: Mistake, row: Sequence[Any], got: Any, want: Any) -> bool:
@@ -181,7 +184,39 @@ class Breakdown:
         return True
 
 
-AnyColumn = Column | Word | Breakdown
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """A list of numbers of each row; its card declares that. A mistake's value is the whole list that it leads to."""
+
+    part: str
+    want: Callable[..., Sequence[float]]
+    words: Callable[..., str]
+    apart: Callable[
+        [Sequence[float], Sequence[float]], Fault
+    ]  # what to say of a list that no mistake explains: got, want
+    mistakes: Sequence[Mistake] = ()
+    rel: float = CLOSE
+
+    def fault(self, case: Case, values: Sequence[Any]) -> Fault | None:
+        """What is wrong with the first wrong row."""
+        for row, got in zip(case.args[1], values, strict=True):
+            want, lead = self.want(*row), f"{self.words(*row)}: "
+            if self._same(got, want):
+                continue
+            known = [each for each in self.mistakes if not self._same(each.on(*row), want)]
+            if found := matching(known, row, lambda value, got=got: self._same(got, value), lead):
+                return found
+            name, message = self.apart(got, want)
+            return name, lead + message
+        return None
+
+    def _same(self, got: Sequence[float], want: Sequence[float] | None) -> bool:
+        if want is None or len(got) != len(want):
+            return False
+        return all(near(one, other, self.rel) for one, other in zip(got, want, strict=True))
+
+
+AnyColumn = Column | Word | Breakdown | Series
 
 
 def table(*by_function: AnyColumn | Sequence[AnyColumn]) -> Oracle:

@@ -77,7 +77,7 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     return None if compute <= extra else max(1, math.ceil(params * 2 / bandwidth / (compute - extra) * (1 - 1e-12)))
 
 
-# %% wrong: never says never => generality no-such-batch
+# %% wrong: never says never => generality none-is-right
 def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     compute, extra = 2 * params / flops, kv_bytes / bandwidth
     if compute <= extra:
@@ -90,12 +90,12 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     return None
 
 
-# %% wrong: infinity for never => generality no-such-batch  from: never says never
+# %% wrong: infinity for never => generality not-a-number  from: never says never
 # -         return 10**9
 # +         return math.inf
 
 
-# %% wrong: gives up too early => generality gave-up
+# %% wrong: gives up too early => generality returned-none
 def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     compute, extra = 2 * params / flops, kv_bytes / bandwidth
     if extra > 0.75 * compute:

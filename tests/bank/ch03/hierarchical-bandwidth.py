@@ -108,7 +108,7 @@ def effective_bandwidth(shares, rates):
 # +         found.append(passed / 1e9)
 
 
-# %% wrong: one number for all => values not-a-list  from: level by level
+# %% wrong: one number for all => values wrong-shape  from: level by level
 def cross_bandwidth(levels):
     return 450e9
 

@@ -6,6 +6,7 @@ from typing import Any
 from course_lib import facts
 from course_lib.exercises import Card
 from course_lib.exercises.probes import rows
+from course_lib.exercises.returns import Maybe, Number, Rows, TupleOf
 
 CHIPS = ("H100 SXM", "A100 SXM 80GB", "V100 SXM2 32GB")
 _WORDS = {
@@ -129,4 +130,5 @@ Within 5 % passes. The data sheet says {{sheet_flops:tflops}} and {{sheet_bandwi
     vary=_variant,
     structural="clock",
     probe=rows,
+    returns=Rows(TupleOf({name: Maybe(Number()) for name in ("FLOP/s", "bytes/s", "FLOP per byte")})),
 )

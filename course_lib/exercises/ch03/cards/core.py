@@ -8,6 +8,7 @@ from course_lib import facts, roofline
 from course_lib.exercises import Card
 from course_lib.exercises.ch01.cards.core import CLOSE
 from course_lib.exercises.probes import interval, rows
+from course_lib.exercises.returns import Anything, Maybe, Number, Rows, TupleOf
 from course_lib.units import GB, bytes_text, flops_text
 
 DEVICES = ("H100 SXM", "A100 SXM 80GB", "H200 SXM", "B200 SXM", "B300 SXM")
@@ -69,6 +70,7 @@ Shown: {{{{side:int}}}} × {{{{side:int}}}} × {{{{side:int}}}} at {{{{size:int}
     vary=_intensity_variant,
     structural="output",
     probe=rows,
+    returns=Rows(Number("FLOP per byte"), Number("FLOP per byte"), Number("FLOP per byte")),
 )
 
 
@@ -171,6 +173,7 @@ first with nothing kept, then with {{context:int}} tokens of context, which is {
     vary=_batch_variant,
     structural="kept",
     probe=rows,
+    returns=Rows(Maybe(Number("sequences"))),
 )
 
 _KIND = {
@@ -276,6 +279,7 @@ FLOP/s that this work can reach at most, with everything overlapped, and which r
     vary=_roof_variant,
     structural="network_kind",
     probe=rows,
+    returns=Rows(TupleOf({"FLOP/s": Maybe(Number("FLOP/s")), "name of the roof": Maybe(Anything())})),
 )
 
 FIRST = (MATMUL_INTENSITY, PREDICT_DECODE, DECODE_BATCH, NETWORK_ROOF)

@@ -8,6 +8,7 @@ from course_lib import facts
 from course_lib.exercises import Card
 from course_lib.exercises.ch01.cards.core import CLOSE
 from course_lib.exercises.probes import rows
+from course_lib.exercises.returns import ListOf, Number, Rows
 
 _STAYS = {
     "C": {
@@ -83,6 +84,7 @@ of 2 bytes. Your numbers are compared with a loop that counts. {CLOSE}""",
     vary=_tiled_variant,
     structural="stays",
     probe=rows,
+    returns=Rows(Number("elements"), Number("elements along a side"), Number("FLOP per byte")),
 )
 
 WAVES = 7  # that the sizes shown go through
@@ -147,4 +149,5 @@ Shown: m = {{{{m:int}}}}, tiles of {{{{tile:int}}}}, the {{{{sms:int}}}} process
     vary=_dips_variant,
     structural="slots",
     probe=rows,
+    returns=Rows(Number(), ListOf(Number(), what="size")),
 )

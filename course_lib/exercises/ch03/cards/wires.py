@@ -10,6 +10,7 @@ from course_lib.exercises.ch01.cards.core import CLOSE
 from course_lib.exercises.ch03.cards.core import rates
 from course_lib.exercises.ch03.probes import on_a_device
 from course_lib.exercises.probes import rows
+from course_lib.exercises.returns import Anything, ListOf, Maybe, Number, Rows, TupleOf
 from course_lib.units import GB, bytes_text, flops_text
 
 _PHASES = {
@@ -92,6 +93,7 @@ Shown: the four levels (`params("hierarchical-bandwidth").levels`), and a buffer
     vary=_hierarchy_variant,
     structural="phases",
     probe=rows,
+    returns=Rows(ListOf(Number("bytes/s"), what="level"), Number("bytes/s")),
 )
 
 
@@ -159,6 +161,7 @@ Shown: measured messages (`params("alpha-beta-regimes")` has `.sizes` and `.seco
     params=_alpha_params(random.Random("alpha-beta"), (4e-6, 10 * GB), (20e-6, 45 * GB)),
     vary=_alpha_variant,
     probe=rows,
+    returns=Rows(TupleOf({"α": Number("s"), "β": Number("bytes/s")}), Anything("a number of bytes"), Number("bytes/s")),
 )
 
 PARTS = ("compute", "memory", "link", "network")
@@ -256,6 +259,7 @@ the part with the most bytes is not always the slow one. {CLOSE}""",
     vary=_upgrade_variant,
     structural="overlap",
     probe=rows,
+    returns=Rows(TupleOf({"part": Maybe(Anything()), "speed-up": Maybe(Number())})),
 )
 
 HASTY_CLOCK = Card(
@@ -303,6 +307,7 @@ Within 5 % passes; a launch and a wait take microseconds, the kernels a millisec
     params={"repeats": 25},
     vary=lambda draw: {"repeats": draw.choice((15, 21, 31))},
     probe=on_a_device,
+    returns=Rows(Number("s")),
 )
 
 WIRES = (HIERARCHY, ALPHA_BETA, WHICH_UPGRADE, HASTY_CLOCK)

@@ -1,104 +1,79 @@
-"""Key of chapter 03's audit: the truth about each statement, and what slips come to."""
+"""Key of chapter 03's audit: the truth about each statement, and the number that each known mistake leads to."""
 
 from course_lib import facts
 from course_lib.exercises.ch03.cards.audits import CAUSES, ITEMS, STEP
 from course_lib.judging import Mistake
-from course_lib.judging.audit import Key, audit
+from course_lib.judging.audit import audit, right, wrong
 from course_lib.units import GB, TB, TFLOP
 
 H100, B200, K40 = (facts.device(name) for name in ("H100 SXM", "B200 SXM", "K40"))
-CHIP = facts.chip("H100 SXM")
-POD = facts.topology("Llama 3 cluster").devices("pod")
-SERVER = facts.topology("Llama 3 cluster").devices("server")
-
+POD, SERVER = (facts.topology("Llama 3 cluster").devices(level) for level in ("pod", "server"))
 
 _ONE_WAY, _NIC = float(H100.link_one_way), float(H100.network_one_way)
 _RIDGE = float(H100.dense_flops) / float(H100.bandwidth)
 _AXES = STEP["memory_bytes"] / STEP["network_bytes"]
+_DENSE, _SPARSE, _OLD = float(B200.dense_flops), float(B200.sparse_flops), float(K40.fp32_flops)
+_TENSOR = facts.chip("H100 SXM").tensor_flops / TFLOP
+_SERVER_RATE, _POD_MEMORY = SERVER * _NIC / GB, POD * float(H100.memory)
 
-KEYS: dict[str, Key] = {
-    "b200-5000": Key(
-        float(B200.dense_flops) / TFLOP,
+KEYS = {
+    "b200-5000": wrong(
+        _DENSE / TFLOP,
         "dense or sparse",
-        mistakes=(
-            Mistake("sparse-peak", float(B200.sparse_flops) / TFLOP, "this is the sparse peak."),
-            Mistake("as-printed", 5000.0, "that is the printed number."),
-        ),
+        Mistake("sparse-peak", _SPARSE / TFLOP, "this is the sparse peak."),
+        Mistake("as-printed", 5000.0, "that is the printed number."),
     ),
-    "thousand-times": Key(
-        float(B200.dense_flops) / float(K40.fp32_flops),
+    "thousand-times": wrong(
+        _DENSE / _OLD,
         "dense or sparse",
-        mistakes=(
-            Mistake(
-                "sparse-peak",
-                float(B200.sparse_flops) / float(K40.fp32_flops),
-                "this takes the sparse peak of the newer one.",
-            ),
-            Mistake("as-printed", 1000.0, "that is the printed number."),
-        ),
+        Mistake("sparse-peak", _SPARSE / _OLD, "this takes the sparse peak of the newer one."),
+        Mistake("as-printed", 1000.0, "that is the printed number."),
     ),
-    "ridge-295": Key(
+    "ridge-295": right(
         _RIDGE,
-        mistakes=(
-            Mistake("sparse-peak", 2 * _RIDGE, "this is with the sparse peak."),
-            Mistake("upside-down", 1 / _RIDGE, "this is bytes per FLOP."),
-            Mistake("mixed-units", _RIDGE / 1e3, "TFLOP over GB is a thousand short."),
-        ),
+        Mistake("sparse-peak", 2 * _RIDGE, "this is with the sparse peak."),
+        Mistake("upside-down", 1 / _RIDGE, "this is bytes per FLOP."),
+        Mistake("mixed-units", _RIDGE / 1e3, "TFLOP over GB is too small by a factor of 1,000."),
     ),
-    "tensor-cores-989": Key(
-        CHIP.tensor_flops / TFLOP,
-        mistakes=(
-            Mistake("doubled", 2 * CHIP.tensor_flops / TFLOP, "FLOP were given, not multiply-adds: nothing to double."),
-        ),
+    "tensor-cores-989": right(
+        _TENSOR, Mistake("doubled", 2 * _TENSOR, "the numbers are FLOP, not multiply-adds; do not double them.")
     ),
-    "flat-ceiling": Key(
+    "flat-ceiling": wrong(
         2.0,
         "slope drawn flat",
-        mistakes=(
-            Mistake("as-printed", 1.0, "that is what the figure shows. What is bandwidth × intensity at both places?"),
-        ),
+        Mistake("as-printed", 1.0, "the figure shows that. What is bandwidth × intensity at both places?"),
     ),
-    "one-axis": Key(
+    "one-axis": wrong(
         _AXES,
         "two quantities on one axis",
-        mistakes=(
-            Mistake("as-printed", 1.0, "both intensities have the same FLOP, but not the same bytes."),
-            Mistake("upside-down", 1 / _AXES, "this is the memory's intensity over the network's."),
-        ),
+        Mistake("as-printed", 1.0, "both intensities have the same FLOP, but not the same bytes."),
+        Mistake("upside-down", 1 / _AXES, "this is the memory's intensity over the network's."),
     ),
-    "eighteen-fold": Key(
+    "eighteen-fold": wrong(
         _ONE_WAY / _NIC,
         "both ways for one way",
-        mistakes=(
-            Mistake("as-printed", 18.0, "that compares both directions of one wire with one direction of the other."),
-        ),
+        Mistake("as-printed", 18.0, "that compares both directions of one wire with one direction of the other."),
     ),
-    "any-two-900": Key(
+    "any-two-900": wrong(
         _ONE_WAY / GB,
         "both ways for one way",
-        mistakes=(
-            Mistake("as-printed", 900.0, "900 GB/s are both directions added."),
-            Mistake("a-seventh", _ONE_WAY / GB / 7, "this is all seven peers at once; one peer is asked for."),
+        Mistake("as-printed", 900.0, "900 GB/s are both directions added."),
+        Mistake(
+            "a-seventh", _ONE_WAY / GB / 7, "this is one of seven peers sending at once; only one peer sends here."
         ),
     ),
-    "server-50": Key(
-        SERVER * _NIC / GB,
+    "server-50": wrong(
+        _SERVER_RATE,
         "wrong scope",
-        mistakes=(
-            Mistake("as-printed", 50.0, "that is one adapter. How many has a server?"),
-            Mistake("both-ways", 2 * SERVER * _NIC / GB, "this adds both directions."),
-            Mistake("gigabits", SERVER * 400.0, "these are gigabits."),
-        ),
+        Mistake("as-printed", 50.0, "that is one adapter. How many has a server?"),
+        Mistake("both-ways", 2 * _SERVER_RATE, "this adds both directions."),
+        Mistake("gigabits", SERVER * 400.0, "these are gigabits."),
     ),
-    "pod-245": Key(
-        POD * float(H100.memory) / TB, mistakes=(Mistake("gigabytes", POD * float(H100.memory) / GB, "these are GB."),)
-    ),
-    "decode-one": Key(
+    "pod-245": right(_POD_MEMORY / TB, Mistake("gigabytes", _POD_MEMORY / GB, "these are GB.")),
+    "decode-one": right(
         1.0,
-        mistakes=(
-            Mistake("multiply-adds", 0.5, "a multiplication and an addition are two FLOP."),
-            Mistake("per-weight", 2.0, "this is FLOP per weight; a weight has two bytes."),
-        ),
+        Mistake("multiply-adds", 0.5, "a multiplication and an addition are two FLOP."),
+        Mistake("per-weight", 2.0, "this is FLOP per weight; a weight has two bytes."),
     ),
 }
 
@@ -107,7 +82,7 @@ AUDIT_SHEETS = audit(
     ITEMS,
     KEYS,
     CAUSES,
-    why=f"Sheets print the largest true number. 5,000 is sparse, the dense B200 has {KEYS['b200-5000'].number:,.0f}, so the decade "
+    why=f"Sheets print the largest true number. 5,000 is sparse; the dense B200 has {KEYS['b200-5000'].number:,.0f}, so the decade "
     f"brought {KEYS['thousand-times'].number:.0f}×, partly by fewer bits. 900 GB/s are both directions of all links of one GPU: one "
     f"GPU sends another at most {KEYS['any-two-900'].number:.0f}, and leaving the server costs {KEYS['eighteen-fold'].number:.0f}×, "
     f"not 18. Eight adapters of a server send {KEYS['server-50'].number:.0f} GB/s, one of them 50. A roof of bytes is a slope, and "

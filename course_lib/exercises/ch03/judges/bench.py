@@ -1,4 +1,4 @@
-"""Judge of the fitted roofs: the truth is what the log was made with, and each way to be taken in leads elsewhere."""
+"""Judge of the fitted roofs: the truth is what the log was made with, and each careless way to fit leads elsewhere."""
 
 import random
 import statistics
@@ -8,9 +8,10 @@ from typing import Any
 
 from course_lib.exercises.ch03.cards.bench import CHIPS, bench
 from course_lib.judging import Judging, Mistake, Params, near
-from course_lib.judging.named_columns import together
-from course_lib.judging.old_columns import Column
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.judging.columns import Column, table
+from course_lib.judging.draws import generality
+from course_lib.judging.mistakes import scaled
+from course_lib.records import Case
 from course_lib.units import GB, TFLOP, number_text
 
 WITHIN = 0.05
@@ -35,7 +36,7 @@ def fit(
     cached: bool = False,
     pick: Callable[[Sequence[float]], float] = max,
 ) -> tuple[float, float, float]:
-    """(FLOP/s, bytes/s, ridge) of a log; the keywords are the ways in which people are taken in."""
+    """(FLOP/s, bytes/s, ridge) of a log; the keywords are careless ways to fit."""
     flops, bandwidths = [], []
     for run in runs:
         time = middle(repeats(clock, run["seconds"]))
@@ -48,99 +49,69 @@ def fit(
     return pick(flops), pick(bandwidths), pick(flops) / pick(bandwidths)
 
 
-_WAYS: tuple[tuple[str, str, dict[str, Any], str], ...] = (
-    (
-        "durations",
-        "warm-up-counted",
-        {"middle": statistics.fmean},
-        "the warm-up and the disturbed repeats are in it: a mean tells of them.",
-    ),
-    (
-        "durations",
-        "first-repeat",
-        {"middle": lambda seconds: seconds[0]},
-        "this is the first repeat, which is a warm-up.",
-    ),
-    ("durations", "slowest-repeat", {"middle": max}, "this is the slowest repeat of each run."),
-    (
-        "durations",
-        "hasty-run-believed",
-        {"believe": True},
-        "a run that is faster than the data sheet was believed; its clock stopped before its kernel did.",
-    ),
-    (
-        "durations",
-        "cache-for-memory",
-        {"cached": True},
-        "a kernel whose bytes fit into the cache never asked the memory.",
-    ),
-    (
-        "durations",
-        "both-believed",
-        {"believe": True, "cached": True},
-        "runs faster than the sheet, and kernels that fit into the cache, were believed.",
-    ),
-    (
-        "durations",
-        "mean-of-kernels",
-        {"pick": statistics.fmean},
-        "this is a mean over kernels, good and bad; a roof is what none exceeds.",
-    ),
-    (
-        "durations",
-        "middle-kernel",
-        {"pick": statistics.median},
-        "this is the middle kernel; a roof is what none exceeds.",
-    ),
-)
+def _first(seconds: Sequence[float]) -> float:
+    return seconds[0]
 
 
-def _columns(clock: str, truths: Mapping[str, tuple[float, float]]) -> tuple[Column, Column, Column]:
-    def truth(runs: Runs, *_: float) -> tuple[float, float, float]:
+WAYS: dict[str, tuple[dict[str, Any], str]] = {
+    "warm-up-counted": ({"middle": statistics.fmean}, "a mean includes the warm-up and the disturbed repeats."),
+    "first-repeat": ({"middle": _first}, "this is the first repeat, which is a warm-up."),
+    "slowest-repeat": ({"middle": max}, "this is the slowest repeat of each run."),
+    "hasty-run-believed": ({"believe": True}, "one run beats the data sheet; its clock stopped before its kernel did."),
+    "cache-for-memory": ({"cached": True}, "a kernel whose bytes fit into the cache does not use the memory."),
+    "both-believed": ({"believe": True, "cached": True}, "this uses runs above the sheet and kernels in the cache."),
+    "mean-of-kernels": ({"pick": statistics.fmean}, "this is a mean over kernels; a roof is what no kernel exceeds."),
+    "middle-kernel": ({"pick": statistics.median}, "this is the middle kernel; a roof is what no kernel exceeds."),
+}
+_READINGS = "the log holds what a running clock showed, not how long each repeat took."
+_UNITS = (("flops", "FLOP/s", TFLOP), ("bandwidth", "bytes/s", GB), ("ridge", "FLOP per byte", 1e3))
+
+
+def _columns(clock: str, truths: Mapping[str, tuple[float, float]]) -> tuple[Column, ...]:
+    return tuple(_column(clock, truths, place) for place in range(3))
+
+
+def _column(clock: str, truths: Mapping[str, tuple[float, float]], place: int) -> Column:
+    part, unit, scale = _UNITS[place]
+
+    def truth(runs: Runs, *_: float) -> float:
         flops, bandwidth = truths[_key(runs)]
-        return flops, bandwidth, flops / bandwidth
+        return (flops, bandwidth, flops / bandwidth)[place]
 
-    def slips(place: int) -> tuple[Mistake, ...]:
-        def way(keywords: dict[str, Any], clock: str = clock) -> Callable[..., float | None]:
-            def value(*row: Any) -> float | None:
-                try:
-                    wrong = fit(clock, *row, **keywords)[place]
-                except (ValueError, ZeroDivisionError, statistics.StatisticsError):
-                    return None
-                return None if near(wrong, truth(*row)[place], 2 * WITHIN) else wrong
+    def fitted(clock: str, **ways: Any) -> Callable[..., float | None]:
+        """What a way of fitting leads to; None where it fails or is nearly right."""
 
-            return value
+        def value(*row: Any) -> float | None:
+            try:
+                wrong = fit(clock, *row, **ways)[place]
+            except (ValueError, ZeroDivisionError, statistics.StatisticsError):
+                return None
+            return None if near(wrong, truth(*row), 2 * WITHIN) else wrong
 
-        known = [Mistake(name, way(keywords), message) for _, name, keywords, message in _WAYS]
-        if clock == "readings":
-            told = "the log holds what a running clock showed, not how long each repeat took."
-            known.append(Mistake("readings-as-durations", way({}, "durations"), told))
-        sheet = (lambda r, c, f, b: f, lambda r, c, f, b: b, lambda r, c, f, b: f / b)[place]
-        known.append(Mistake("the-sheet", sheet, "that is what the data sheet says; the log is about this device."))
-        scale = (TFLOP, GB, 1e3)[place]
-        known.append(
-            Mistake("scaled", lambda *row: truth(*row)[place] / scale, "give FLOP/s, bytes/s and FLOP per byte.")
-        )
-        if place == 2:
-            known.append(Mistake("upside-down", lambda *row: 1 / truth(*row)[2], "this is bytes per FLOP."))
-        return tuple(known)
+        return value
 
-    def words(runs: Runs, cache: float, flops: float, bandwidth: float) -> str:
-        return f"a log of {len(runs)} runs, sheet {number_text(flops / TFLOP)} TFLOP/s"
+    def sheet(runs: Runs, cache: float, flops: float, bandwidth: float) -> float:
+        return (flops, bandwidth, flops / bandwidth)[place]
 
-    parts = (("flops", "FLOP/s"), ("bandwidth", "bytes/s"), ("ridge", "FLOP per byte"))
-    return tuple(
-        Column(
-            part=part,
-            unit=unit,
-            want=lambda *row, place=place: truth(*row)[place],
-            words=words,
-            rel=WITHIN,
-            slips=slips(place),
-            hint="Which runs does it rest on, and which repeat of them?",
-        )
-        for place, (part, unit) in enumerate(parts)
+    return Column(
+        part=part,
+        unit=unit,
+        want=truth,
+        words=_words,
+        rel=WITHIN,
+        hint="Which runs does it rest on, and which repeat of them?",
+        mistakes=(
+            *(Mistake(name, fitted(clock, **ways), message) for name, (ways, message) in WAYS.items()),
+            *([Mistake("readings-as-durations", fitted("durations"), _READINGS)] if clock == "readings" else []),
+            Mistake("the-sheet", sheet, "that is what the data sheet says; the log is about this device."),
+            Mistake("scaled", scaled(truth, 1 / scale), "give FLOP/s, bytes/s and FLOP per byte."),
+            *([Mistake("upside-down", lambda *row: 1 / truth(*row), "this is bytes per FLOP.")] if place == 2 else []),
+        ),
     )
+
+
+def _words(runs: Runs, cache: float, flops: float, bandwidth: float) -> str:
+    return f"a log of {len(runs)} runs, sheet {number_text(flops / TFLOP)} TFLOP/s"
 
 
 def _key(runs: Runs) -> str:
@@ -152,24 +123,22 @@ def _row(values: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(values[name] for name in ("runs", "cache", "sheet_flops", "sheet_bandwidth"))
 
 
+def _drawn(clock: str, rng: random.Random, count: int) -> tuple[list[tuple[Any, ...]], dict[str, tuple[float, float]]]:
+    """The rows of so many logs, and their true roofs."""
+    logs = [bench(rng, rng.choice(CHIPS), clock) for _ in range(count)]
+    return list(map(_row, logs)), {_key(log["runs"]): (log["true_flops"], log["true_bandwidth"]) for log in logs}
+
+
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    drawn = [bench(rng, rng.choice(CHIPS), params["clock"]) for _ in range(10)]
-    truths = {_key(values["runs"]): (values["true_flops"], values["true_bandwidth"]) for values in drawn}
-    shown = _row(params)
-    mine = {_key(shown[0]): fit(params["clock"], *shown)[:2]}
-    rows = [_row(values) for values in drawn]
-    more = [bench(rng, rng.choice(CHIPS), params["clock"]) for _ in range(2)]
-    other = {_key(values["runs"]): (values["true_flops"], values["true_bandwidth"]) for values in more}
+    clock, shown = params["clock"], _row(params)
+    mine = {_key(shown[0]): fit(clock, *shown)[:2]}
+    rows, truths = _drawn(clock, rng, 10)
+    more, other = _drawn(clock, rng, 2)
     return [
         Case(name=f"the log of one {params['device']}", args=(0, [shown]), secret=mine),
-        Case(name="two more logs", args=(0, [_row(values) for values in more]), visible=False, secret=other),
-        Case(name="other logs", args=(0, rows), kind="generality", visible=False, secret=truths),
+        Case(name="two more logs", args=(0, more), visible=False, secret=other),
+        generality("", 0, "other logs", rows, truths),
     ]
-
-
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    columns = _columns(params["clock"], case.secret)
-    return together(columns, "a triple (FLOP/s, bytes/s, FLOP per byte)")(case, outcome)
 
 
 FIT_ROOFS = Judging(
@@ -182,9 +151,9 @@ FIT_ROOFS = Judging(
         "generality:ridge": 0.2,
     },
     cases=_cases,
-    verdicts=_verdicts,
-    why="A roof is an upper bound, so the best honest run is the best estimate of it, and everything is in the word honest: one "
-    "robust time per run (the median forgets warm-up and disturbances), no run that beats the data sheet, no kernel that lived in "
-    "the cache. Means answer another question: how an average kernel fares.",
+    verdicts=lambda params, case, outcome: table(_columns(params["clock"], case.secret))(params, case, outcome),
+    why="A roof is an upper bound, so the best honest run is the best estimate of it. Honest means: one robust time per run (the "
+    "median ignores warm-up and disturbances), no run that beats the data sheet, no kernel that stayed in the cache. A mean "
+    "describes an average kernel instead.",
     pytorch="`torch.utils.benchmark.Timer(...).blocked_autorange()` warms up, waits for the GPU and reports median and quartiles.",
 )

@@ -2,49 +2,23 @@
 
 import random
 import statistics
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from course_lib.exercises.ch03.probes import QueueDevice, queue_device
 from course_lib.judging import Judging, Mistake, Params, near
-from course_lib.judging.draws import log_uniform, plain
-from course_lib.judging.old_columns import Column, columns
+from course_lib.judging.columns import Column, table
+from course_lib.judging.draws import generality, log_uniform, plain
 from course_lib.records import Case
 
 
-def honest(device: QueueDevice, count: int) -> float:
-    """The middle of `count` repeats, each waited for before and after."""
-    for _ in range(5):
-        device.launch()
-    times = []
-    for _ in range(count):
-        device.synchronize()
-        start = device.now()
-        device.launch()
-        device.synchronize()
-        times.append(device.now() - start)
-    return statistics.median(times)
-
-
-def _total(device: QueueDevice, count: int, *, first: bool, last: bool, warm: int) -> float:
-    """One pair of readings around all launches, over their number."""
+def honest(device: QueueDevice, count: int, after: bool = True, warm: int = 5) -> float:
+    """The middle of `count` repeats, each waited for before and, unless `after` is false, after."""
     for _ in range(warm):
         device.launch()
-    if first:
-        device.synchronize()
-    start = device.now()
-    for _ in range(count):
-        device.launch()
-    if last:
-        device.synchronize()
-    return (device.now() - start) / count
-
-
-def _middle(device: QueueDevice, count: int, *, before: bool, after: bool) -> float:
     times = []
     for _ in range(count):
-        if before:
-            device.synchronize()
+        device.synchronize()
         start = device.now()
         device.launch()
         if after:
@@ -53,72 +27,57 @@ def _middle(device: QueueDevice, count: int, *, before: bool, after: bool) -> fl
     return statistics.median(times)
 
 
-def _mean(device: QueueDevice, count: int) -> float:
-    for _ in range(5):
-        device.launch()
-    device.synchronize()
-    return _total(device, count, first=True, last=True, warm=0)
+def _mean(*, first: bool, last: bool, warm: int) -> Callable[[QueueDevice, int], float]:
+    """A clock with one pair of readings around all launches; `first` and `last`: whether it waits at that end."""
+
+    def clock(device: QueueDevice, count: int) -> float:
+        for _ in range(warm):
+            device.launch()
+        if first:
+            device.synchronize()
+        start = device.now()
+        for _ in range(count):
+            device.launch()
+        if last:
+            device.synchronize()
+        return (device.now() - start) / count
+
+    return clock
 
 
-_CLOCKS: tuple[tuple[str, Any, str], ...] = (
-    (
-        "hasty",
-        lambda d, n: _total(d, n, first=False, last=False, warm=0),
-        "that is what it takes to put a kernel into the queue; nobody waited for it.",
-    ),
-    (
-        "hasty",
-        lambda d, n: _middle(d, n, before=True, after=False),
-        "that is what it takes to put a kernel into the queue; nobody waited for it to end.",
-    ),
-    (
-        "hasty",
-        lambda d, n: _total(d, n, first=True, last=False, warm=5),
-        "that is what it takes to put a kernel into the queue; nobody waited for it.",
-    ),
-    (
-        "pending-work",
-        lambda d, n: _total(d, n, first=False, last=True, warm=0),
-        "the clock started while somebody else's work was in the queue, or while the device was warming up.",
-    ),
-    (
-        "warm-up-counted",
-        lambda d, n: _total(d, n, first=True, last=True, warm=0),
-        "the first, slow launches are in the mean.",
-    ),
-    ("mean", _mean, "the disturbed repeats are in the mean; the middle repeat is asked for."),
-    (
-        "mean",
-        lambda d, n: _total(d, n, first=True, last=True, warm=5),
-        "the disturbed repeats are in the mean; the middle one is asked for.",
+def _on(clock: Callable[[QueueDevice, int], float]) -> Callable[..., float | None]:
+    """What a clock shows for a device; None where it is right."""
+
+    def value(spec: Mapping[str, Any], count: int) -> float | None:
+        shown = clock(queue_device(**spec), count)
+        return None if near(shown, spec["kernel"], 0.05) else shown
+
+    return value
+
+
+_WAITED = _mean(first=True, last=True, warm=5)
+_QUEUED = "that is what it takes to put a kernel into the queue; this clock does not wait for its end."
+_PENDING = "the clock started while other work was in the queue, or while the device was warming up."
+_DISTURBED = "the disturbed repeats are in the mean; give the middle repeat."
+
+_KERNEL = Column(
+    part="kernel",
+    unit="s",
+    rel=0.05,
+    want=lambda spec, count: spec["kernel"],
+    words=lambda spec, count: f"a kernel timed {count} times",
+    hint="Empty the queue before the first reading and before the second, and take the middle repeat.",
+    mistakes=(
+        Mistake("hasty", _on(_mean(first=False, last=False, warm=0)), _QUEUED),
+        Mistake("hasty", _on(lambda device, count: honest(device, count, after=False, warm=0)), _QUEUED),
+        Mistake("hasty", _on(_mean(first=True, last=False, warm=5)), _QUEUED),
+        Mistake("pending-work", _on(_mean(first=False, last=True, warm=0)), _PENDING),
+        Mistake("warm-up-counted", _on(_mean(first=True, last=True, warm=0)), "the first launches are in the mean."),
+        Mistake("mean", _on(_WAITED), _DISTURBED),
+        Mistake("all-repeats", lambda spec, n: _WAITED(queue_device(**spec), n) * n, "this adds up all repeats."),
+        Mistake("milliseconds", lambda spec, count: 1e3 * spec["kernel"], "these are milliseconds; give seconds."),
     ),
 )
-
-
-def _clock_column() -> Column:
-    def on(way: Any) -> Any:
-        def value(spec: Mapping[str, Any], count: int) -> float | None:
-            wrong = way(queue_device(**spec), count)
-            return None if near(wrong, spec["kernel"], 0.05) else wrong
-
-        return value
-
-    def waited_only_once(spec: Mapping[str, Any], count: int) -> float:
-        return _total(queue_device(**spec), count, first=True, last=True, warm=5) * count
-
-    return Column(
-        part="kernel",
-        unit="s",
-        rel=0.05,
-        want=lambda spec, count: spec["kernel"],
-        words=lambda spec, count: f"a kernel timed {count} times",
-        hint="An empty queue before the first reading, an empty queue before the second, and the middle repeat.",
-        slips=(
-            *(Mistake(name, on(way), message) for name, way, message in _CLOCKS),
-            Mistake("all-repeats", waited_only_once, "this is the time of all repeats together."),
-            Mistake("milliseconds", lambda spec, count: 1e3 * spec["kernel"], "these are milliseconds; give seconds."),
-        ),
-    )
 
 
 def _device(rng: random.Random) -> dict[str, Any]:
@@ -135,30 +94,24 @@ def _device(rng: random.Random) -> dict[str, Any]:
 
 
 def _clock_cases(params: Params, rng: random.Random) -> list[Case]:
-    shown = {
-        "kernel": 1.36e-3,
-        "launch": 5e-6,
-        "wait": 8e-6,
-        "warm_up": [40.0, 8.0, 2.0],
-        "disturbed": [1.0, 1.0, 6.0, 1.0, 1.0, 1.0],
-        "pending": 0.8,
-    }
+    quiet = {"launch": 5e-6, "wait": 8e-6, "warm_up": [40.0, 8.0, 2.0], "pending": 0.8}
+    shown = {"kernel": 1.36e-3, **quiet, "disturbed": [1.0, 1.0, 6.0, 1.0, 1.0, 1.0]}
     rows = [(_device(rng), rng.choice((11, 15, 25, 40, 101))) for _ in range(16)]
     usual = [({**shown, "kernel": log_uniform(rng, 1e-3, 2e-2)}, params["repeats"]) for _ in range(3)]
     return [
         Case(name="the desktop's matmul", args=(0, [(shown, params["repeats"])]), part="kernel"),
         plain("kernel", 0, "three more kernels", usual),
-        Case(name="other devices", args=(0, rows), kind="generality", part="kernel", visible=False),
+        generality("kernel", 0, "other devices", rows),
     ]
 
 
 HASTY_CLOCK = Judging(
     shares={"values:kernel": 0.4, "generality:kernel": 0.6},
     cases=_clock_cases,
-    verdicts=columns(_clock_column()),
-    why="Launching is not computing. The clock must start on an empty queue and stop on an empty queue, once for every repeat, so "
-    "that the middle one can be taken: it forgets the warm-up and whatever else the machine was doing. The quickest test of a "
-    "benchmark is its roof: a matmul above the device's peak was never waited for.",
+    verdicts=table(_KERNEL),
+    why="Launching is not computing. The clock must start and stop on an empty queue, once for every repeat, so that you can "
+    "take the middle repeat. That one is free of the warm-up and of other work on the machine. The quickest test of a benchmark "
+    "is its roof: a matmul above the device's peak was timed without waiting for its end.",
     pytorch="`torch.cuda.synchronize()` before and after, or `torch.cuda.Event(enable_timing=True)`; best of all "
     "`torch.utils.benchmark.Timer`, which does both and takes the median.",
 )

@@ -3,151 +3,135 @@
 import math
 import random
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from course_lib.exercises.ch03.cards.wires import points
-from course_lib.judging import Judging, Mistake, Params, describe, is_number, near
-from course_lib.judging.draws import log_uniform, unseen
-from course_lib.judging.named_columns import together
-from course_lib.judging.old_columns import CLOSE, Column, columns, table
+from course_lib.exercises.returns import Number
+from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, is_number, matching, near, verdict
+from course_lib.judging.columns import CLOSE, Column, one_verdict, table
+from course_lib.judging.draws import generality, log_uniform, unseen
+from course_lib.judging.mistakes import scaled
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import GB, US, bytes_text, duration_text, number_text
 
+Way = Sequence[float]  # α in seconds, β in bytes/s
 
-def switch(small: Sequence[float], large: Sequence[float]) -> float:
+
+def switch(small: Way, large: Way) -> float:
     """The least size from which on the second way is at least as quick."""
-    gain = 1 / small[1] - 1 / large[1]
-    if gain <= 0:
-        return math.inf
-    return max(0.0, (large[0] - small[0]) / gain)
+    return max(0.0, _meeting(small, large)) if large[1] > small[1] else math.inf
+
+
+def _meeting(small: Way, large: Way) -> float:
+    """The size at which two lines meet, which may be negative."""
+    return (large[0] - small[0]) / (1 / small[1] - 1 / large[1])
+
+
+def _raw(sizes: Sequence[float], seconds: Sequence[float]) -> tuple[float, float]:
+    """α and β by least squares on raw seconds, where the largest messages decide alone."""
+    slope, alpha = statistics.linear_regression(sizes, seconds)
+    return alpha, 1 / slope
 
 
 def _line_columns(truths: Mapping[float, tuple[float, float]]) -> tuple[Column, Column]:
-    def truth(sizes: Sequence[float], seconds: Sequence[float]) -> tuple[float, float]:
-        return truths[seconds[-1]]
+    def truth(place: int) -> Callable[..., float]:
+        return lambda sizes, seconds: truths[seconds[-1]][place]
 
-    def raw(sizes: Sequence[float], seconds: Sequence[float]) -> tuple[float, float]:
-        """Least squares on raw seconds, where the largest messages decide alone."""
-        mean_x, mean_y = statistics.fmean(sizes), statistics.fmean(seconds)
-        slope = sum((x - mean_x) * (y - mean_y) for x, y in zip(sizes, seconds, strict=True)) / sum(
-            (x - mean_x) ** 2 for x in sizes
-        )
-        return mean_y - slope * mean_x, 1 / slope
-
-    def apart(place: int, way: Any) -> Any:
-        def value(*row: Any) -> float | None:
-            wrong = way(*row)
-            return None if near(wrong, truth(*row)[place], 0.1) else wrong
-
-        return value
+    def apart(place: int, way: Callable[..., float]) -> Callable[..., float | None]:
+        """A mistake's value where it is clearly off: by more than a tenth."""
+        return lambda *row: None if near(value := way(*row), truth(place)(*row), 0.1) else value
 
     def words(sizes: Sequence[float], seconds: Sequence[float]) -> str:
         return f"{len(sizes)} messages"
+
+    def mean_rate(sizes: Sequence[float], seconds: Sequence[float]) -> float:
+        return statistics.fmean(size / time for size, time in zip(sizes, seconds, strict=True))
 
     return (
         Column(
             part="line",
             unit="s",
-            want=lambda *row: truth(*row)[0],
+            want=truth(0),
             words=words,
             rel=0.08,
             hint="What does the smallest message cost?",
-            slips=(
-                Mistake(
-                    "raw-seconds",
-                    apart(0, lambda *row: raw(*row)[0]),
-                    "α: least squares on raw seconds sees only the largest messages, and α drowns in their noise.",
-                ),
-                Mistake("microseconds", lambda *row: truth(*row)[0] / US, "α is in microseconds; give seconds."),
-                Mistake("turned-round", lambda *row: truth(*row)[1], "α comes first, then β."),
+            mistakes=(
+                Mistake("raw-seconds", apart(0, lambda *row: _raw(*row)[0]), "α: the largest messages decide alone."),
+                Mistake("microseconds", scaled(truth(0), 1 / US), "α is in microseconds; give seconds."),
+                Mistake("turned-round", truth(1), "α comes first, then β."),
             ),
         ),
         Column(
             part="line",
             unit="bytes/s",
-            want=lambda *row: truth(*row)[1],
+            want=truth(1),
             words=words,
             rel=0.08,
             hint="What does the largest message get?",
-            slips=(
-                Mistake(
-                    "mean-rate",
-                    apart(1, lambda n, t: statistics.fmean([a / b for a, b in zip(n, t, strict=True)])),
-                    "β: this is the mean of bytes over seconds, in which α is counted as slowness.",
-                ),
-                Mistake("seconds-per-byte", lambda *row: 1 / truth(*row)[1], "β: these are seconds per byte."),
-                Mistake("gigabytes", lambda *row: truth(*row)[1] / GB, "β is in GB/s; give bytes/s."),
+            mistakes=(
+                Mistake("mean-rate", apart(1, mean_rate), "β: this mean of bytes over seconds counts α as slowness."),
+                Mistake("seconds-per-byte", lambda *row: 1 / truth(1)(*row), "β: these are seconds per byte."),
+                Mistake("gigabytes", scaled(truth(1), 1 / GB), "β is in GB/s; give bytes/s."),
             ),
         ),
     )
 
 
-def _way(pair: Sequence[float]) -> str:
+def _way(pair: Way) -> str:
     return f"({duration_text(pair[0])}, {number_text(pair[1] / GB)} GB/s)"
 
 
-def _switch_fault(row: tuple[Any, ...], value: Any) -> tuple[str, str] | None:
-    small, large = row
-    want, words = switch(small, large), f"{_way(small)} against {_way(large)}"
-    if value is None:
-        return "returned-none", f"{words}: got None; a float is asked for, `math.inf` where it never is."
-    if type(value) not in (int, float):
-        return "not-a-number", f"{words}: expected one number of bytes, got {describe(value)}."
+def _difference_of_rates(small: Way, large: Way) -> float:
+    return (large[0] - small[0]) * (large[1] - small[1])
+
+
+_SWITCHES = (
+    Mistake("below-zero", _meeting, "no message has the size at which the lines meet; which way is quicker after it?"),
+    Mistake("sign", scaled(switch, -1), "a size is positive."),
+    Mistake("half-bandwidth", lambda small, large: large[0] * large[1], "there the second way gets half of its β."),
+    Mistake("alpha-forgotten", lambda small, large: 0.0, "the second way costs more to start: not for small messages."),
+    Mistake("never", lambda small, large: math.inf, "the second way does become the quicker one."),
+    Mistake("difference-of-rates", _difference_of_rates, "subtract seconds per byte, not bytes per second."),
+)
+
+
+def _switch_fault(small: Way, large: Way, value: Any) -> Fault | None:
+    """What is wrong with a size, which may be infinite."""
+    want, where = switch(small, large), f"{_way(small)} against {_way(large)}"
+    infinite = type(value) is float and value in (math.inf, -math.inf)
+    if not infinite and (fault := Number("bytes").find(value, where, Case(name=where))):
+        return fault
     if value == want or near(value, want, CLOSE) or (want == 0 and is_number(value) and abs(value) < 1e-6):
         return None
-    gain = 1 / small[1] - 1 / large[1]
-    known = (
-        (
-            "below-zero",
-            (large[0] - small[0]) / gain,
-            "the lines meet at no size a message can have; who is quicker from there on?",
-        ),
-        ("sign", -want, "a size is positive."),
-        ("half-bandwidth", large[0] * large[1], "that is where the second way gets half of its β."),
-        ("alpha-forgotten", 0.0, "the second way costs more at the start: small messages should not take it."),
-        ("never", math.inf, "the second way does become the quicker one."),
-        (
-            "difference-of-rates",
-            (large[0] - small[0]) * (large[1] - small[1]),
-            "seconds per byte are subtracted, not bytes per second.",
-        ),
-    )
-    for name, wrong, message in known:
-        if value == wrong or near(value, wrong, CLOSE):
-            return name, f"{words}: {message}"
-    if not is_number(value):
-        return "not-a-number", f"{words}: got {describe(value)}."
-    return (
-        "",
-        f"{words}: got {bytes_text(abs(value)) if 0 < abs(value) < 1e18 else describe(value)}. Where do the two lines meet?",
-    )
+    size = bytes_text(abs(value)) if 0 < abs(value) < 1e18 else describe(value)
+    return matching(
+        _SWITCHES, (small, large), lambda wrong: value == wrong or near(value, wrong, CLOSE), f"{where}: "
+    ) or ("", f"{where}: got {size}. Where do the two lines meet?")
 
 
-def _quick(nbytes: float, small: Sequence[float], large: Sequence[float]) -> float:
-    return nbytes / min(pair[0] + nbytes / pair[1] for pair in (small, large))
+def _switch_verdicts(_: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    faults = (_switch_fault(*row, value) for row, value in zip(case.args[1], outcome.value, strict=True))
+    return [verdict(case.kind, "switch", case, first(*faults))]
+
+
+def _rate(nbytes: float, *ways: Way) -> float:
+    """Bytes a second of a message that is sent by the quickest way."""
+    return nbytes / min(alpha + nbytes / beta for alpha, beta in ways)
 
 
 _BEST = Column(
     part="best",
     unit="bytes/s",
-    want=_quick,
+    want=_rate,
     words=lambda n, s, g: f"{bytes_text(n)} by {_way(s)} or {_way(g)}",
-    slips=(
+    mistakes=(
+        Mistake("no-alpha", lambda n, s, g: max(s[1], g[1]), "this is β; a message of this size gets less."),
+        Mistake("first-only", lambda n, s, g: _rate(n, s), "this is the first way; the second is quicker here."),
+        Mistake("second-only", lambda n, s, g: _rate(n, g), "this is the second way; the first is quicker here."),
+        Mistake("seconds", lambda n, s, g: n / _rate(n, s, g), "these are seconds; give bytes a second."),
         Mistake(
-            "no-alpha", lambda n, s, g: max(s[1], g[1]), "this is β; a message of this size does not get all of it."
-        ),
-        Mistake(
-            "first-only", lambda n, s, g: n / (s[0] + n / s[1]), "this is the first way; the second is quicker here."
-        ),
-        Mistake(
-            "second-only", lambda n, s, g: n / (g[0] + n / g[1]), "this is the second way; the first is quicker here."
-        ),
-        Mistake("seconds", lambda n, s, g: n / _quick(n, s, g), "these are seconds; bytes a second are asked for."),
-        Mistake(
-            "both-ways-added",
-            lambda n, s, g: n / (s[0] + n / s[1] + g[0] + n / g[1]),
-            "the message goes one way, not both.",
+            "both-ways-added", lambda n, s, g: n / (n / _rate(n, s) + n / _rate(n, g)), "it takes one way, not both."
         ),
     ),
 )
@@ -159,43 +143,31 @@ def _ways(rng: random.Random) -> tuple[list[float], list[float]]:
 
 
 def _alpha_cases(params: Params, rng: random.Random) -> list[Case]:
-    small, large = params["small"], params["large"]
+    small, large, sizes, seconds = (params[name] for name in ("small", "large", "sizes", "seconds"))
     drawn = [(log_uniform(rng, 1e-6, 5e-5), log_uniform(rng, 5e9, 4e11)) for _ in range(8)]
     logs = [points(rng, *pair) for pair in drawn]
     truths = {log[1][-1]: pair for log, pair in zip(logs, drawn, strict=True)}
-    pairs_of = [_ways(rng) for _ in range(10)]
+    pairs = [_ways(rng) for _ in range(10)]
     always = [([large[0], small[1]], [small[0], large[1]]), ([1e-5, 1e10], [1e-5, 2e10])]
     never = [(large, small), ([1e-6, 4e10], [1e-5, 1e10])]
-    meet = switch(small, large)
-    sizes = [(float(f"{meet * factor:.4g}"), small, large) for factor in (0.01, 0.5, 2, 100)]
+    four = [(float(f"{switch(small, large) * factor:.4g}"), small, large) for factor in (0.01, 0.5, 2, 100)]
     more = [(log_uniform(rng, 8, 1e9), *_ways(rng)) for _ in range(20)]
+    shown = {seconds[-1]: tuple(small)}
     return [
-        Case(
-            name="the measured messages",
-            args=(0, [(params["sizes"], params["seconds"])]),
-            part="line",
-            secret={params["seconds"][-1]: tuple(small)},
-        ),
+        Case(name="the measured messages", args=(0, [(sizes, seconds)]), part="line", secret=shown),
         Case(name="the two ways", args=(1, [(small, large)]), part="switch"),
-        Case(name="four sizes", args=(2, sizes), part="best"),
-        Case(name="other logs", args=(0, logs), kind="generality", part="line", visible=False, secret=truths),
-        unseen(rng, "switch", 1, "other ways", [*pairs_of, *always, *never]),
+        Case(name="four sizes", args=(2, four), part="best"),
+        generality("line", 0, "other logs", logs, truths),
+        unseen(rng, "switch", 1, "other ways", [*pairs, *always, *never]),
         unseen(rng, "best", 2, "other messages", more),
     ]
 
 
-def _alpha_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    if case.args[0] == 2:
-        return columns(_BEST, _BEST, _BEST)(params, case, outcome)
-    if case.args[0] == 0:
-        both = together(_line_columns(case.secret), "a pair (α in seconds, β in bytes/s)")(case, outcome)
-        return [next((verdict for verdict in both if not verdict.ok), both[0])]
-    got = table(outcome.value, case, "switch", case.kind)
-    if isinstance(got, Verdict):
-        return [got]
-    faults = (_switch_fault(row, value) for row, value in zip(case.args[1], got, strict=True))
-    mistake, message = next((fault for fault in faults if fault), ("", ""))
-    return [Verdict(kind=case.kind, part="switch", ok=not message, mistake=mistake, message=message, case=case.name)]
+def _alpha_verdicts(params: Params, case: Case, outcome: Outcome) -> Sequence[Verdict]:
+    if case.args[0] == 1:
+        return _switch_verdicts(params, case, outcome)
+    line = _line_columns(case.secret or {})
+    return one_verdict(table(line, (), _BEST))(params, case, outcome)
 
 
 ALPHA_BETA = Judging(
@@ -209,9 +181,8 @@ ALPHA_BETA = Judging(
     },
     cases=_alpha_cases,
     verdicts=_alpha_verdicts,
-    why="Sizes span eight decades and every time is off by a share of itself, so each equation must be divided by its own time: "
-    "otherwise one large message's noise is more than all of α. A second way with more ceremony and more bandwidth pays from the "
-    "size where both lines meet; a library that measures its links sets its switch there. Below α·β nobody sees the bandwidth that "
-    "was bought.",
+    why="Sizes span eight decades and every time is off by a share of itself, so divide each equation by its own time. Otherwise "
+    "the noise of one large message is more than all of α. A second way with more ceremony and more bandwidth pays from the size "
+    "where both lines meet; a library that measures its links switches there. Below α·β a message gets less than half of β.",
     pytorch="`torch.distributed` leaves the choice to NCCL, which keeps such tables; `NCCL_PROTO` and `NCCL_ALGO` override it.",
 )

@@ -2,13 +2,17 @@
 
 import math
 import random
-from functools import cache
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from itertools import pairwise
 
-from course_lib.judging import Judging, Mistake, Params, describe, is_number
-from course_lib.judging.draws import unseen
-from course_lib.judging.old_columns import EXACT, Column, columns, table
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.judging import Fault, Judging, Mistake, Params
+from course_lib.judging.columns import EXACT, Column, Series, table
+from course_lib.judging.draws import draw_rows, unseen
+from course_lib.judging.mistakes import scaled, shifted
+from course_lib.records import Case
+
+_SLOTS = {1: "one tile", 2: "two tiles"}
 
 
 @cache
@@ -52,148 +56,100 @@ def _intensity(stays: str, m: int, k: int, n: int, cache_elements: int, size: in
     return 2 * m * k * n / (size * counted_moves(stays, m, k, n, side_of(cache_elements)))
 
 
-def _moves_formula(stays: str, m: int, k: int, n: int, rows: float, steps: float, width: float) -> float:
-    """Moves from tiles along the three sides, which a slip may leave unrounded."""
+def _up(side: int, tile: int) -> int:
+    """Tiles along a side."""
+    return -(-side // tile)
+
+
+def _moves_by(stays: str, tiles: Callable[[int, int], float], m: int, k: int, n: int, tile: int) -> float:
+    """Moves by the formula, with `tiles(side, tile)` tiles along a side, which a mistake may leave unrounded."""
     if stays == "C":
-        return m * k * width + k * n * rows + m * n
-    return m * k + k * n * rows + m * n * (2 * steps - 1)
+        return m * k * tiles(n, tile) + k * n * tiles(m, tile) + m * n
+    return m * k + k * n * tiles(m, tile) + m * n * (2 * tiles(k, tile) - 1)
 
 
-def _tile_columns(stays: str) -> tuple[Column, Column, Column]:
+def _size_words(m: int, k: int, n: int) -> str:
+    return f"({m:,} × {k:,}) by ({k:,} × {n:,})"
+
+
+def _moves_column(stays: str) -> Column:
     other = "A" if stays == "C" else "C"
+    moves = partial(counted_moves, stays)
 
-    def up(value: int, tile: int) -> int:
-        return -(-value // tile)
+    def no_output(m: int, k: int, n: int, t: int) -> int:
+        return moves(m, k, n, t) - m * n * (1 if stays == "C" else 2 * _up(k, t) - 1)
 
-    def moves(m: int, k: int, n: int, t: int) -> int:
-        return counted_moves(stays, m, k, n, t)
+    def written_once(m: int, k: int, n: int, t: int) -> int | None:
+        return m * k + k * n * _up(m, t) + m * n if stays == "A" else None
 
-    def by_tile(wrong: Any) -> Any:
-        return lambda m, k, n, c, s: (
-            (side := wrong(c)) >= 1 and 2 * m * k * n / (s * counted_moves(stays, m, k, n, int(side))) or None
-        )
+    def swapped(m: int, k: int, n: int, t: int) -> int | None:
+        return m * k * _up(m, t) + k * n * _up(n, t) + m * n if stays == "C" else None
 
-    def size_words(m: int, k: int, n: int, *_: int) -> str:
-        return f"({m:,} × {k:,}) by ({k:,} × {n:,})"
-
-    return (
-        Column(
-            part="moves",
-            unit="elements",
-            want=moves,
-            rel=EXACT,
-            hint="Count how often each tile of A, B and C comes by.",
-            words=lambda m, k, n, t: f"{size_words(m, k, n)} in tiles of {t}",
-            slips=(
-                Mistake(
-                    "infinite-cache",
-                    lambda m, k, n, t: m * k + k * n + m * n,
-                    "this moves every matrix once, which needs a cache that holds them all.",
-                ),
-                Mistake(
-                    "infinite-cache",
-                    lambda m, k, n, t: m * k + k * n,
-                    "this loads both inputs once and forgets the output.",
-                ),
-                Mistake(
-                    "no-tiles",
-                    lambda m, k, n, t: 2 * m * k * n,
-                    "this loads two elements for every product: a cache of nothing.",
-                ),
-                Mistake(
-                    "output-forgotten",
-                    lambda m, k, n, t: moves(m, k, n, t) - (m * n if stays == "C" else m * n * (2 * up(k, t) - 1)),
-                    "the output is not in it.",
-                ),
-                Mistake(
-                    "output-read-first",
-                    lambda m, k, n, t: moves(m, k, n, t) + m * n,
-                    "there is nothing to load of an output tile that nobody has written yet.",
-                ),
-                Mistake(
-                    "written-only-once",
-                    lambda m, k, n, t: m * k + k * n * up(m, t) + m * n if stays == "A" else None,
-                    "a tile of C does not stay here: it comes by at every step along k.",
-                ),
-                Mistake(
-                    "other-matrix-stays",
-                    lambda m, k, n, t: counted_moves(other, m, k, n, t),
-                    f"this keeps a tile of {other}; here a tile of {stays} stays.",
-                ),
-                Mistake(
-                    "swapped-sides",
-                    lambda m, k, n, t: m * k * up(m, t) + k * n * up(n, t) + m * n if stays == "C" and m != n else None,
-                    "A comes by once for every column of tiles, B once for every row, not the other way round.",
-                ),
-                Mistake(
-                    "not-rounded",
-                    lambda m, k, n, t: _moves_formula(stays, m, k, n, m / t, k / t, n / t),
-                    "tiles along a side are a whole number; the last one is only smaller.",
-                ),
-                Mistake(
-                    "rounded-down",
-                    lambda m, k, n, t: _moves_formula(stays, m, k, n, m // t, k // t, n // t),
-                    "the last, smaller tile is missing.",
-                ),
-                Mistake(
-                    "bytes", lambda m, k, n, t: 2 * moves(m, k, n, t), "these seem to be bytes; elements are asked for."
-                ),
-            ),
+    return Column(
+        part="moves",
+        unit="elements",
+        want=moves,
+        rel=EXACT,
+        hint="Count how often each tile of A, B and C comes by.",
+        words=lambda m, k, n, t: f"{_size_words(m, k, n)} in tiles of {t}",
+        mistakes=(
+            Mistake("infinite-cache", lambda m, k, n, t: m * k + k * n + m * n, "this needs an infinite cache."),
+            Mistake("infinite-cache", lambda m, k, n, t: m * k + k * n, "this loads both inputs once, no output."),
+            Mistake("no-tiles", lambda m, k, n, t: 2 * m * k * n, "this is the count without any cache."),
+            Mistake("output-forgotten", no_output, "the output is not in it."),
+            Mistake("output-read-first", lambda m, k, n, t: moves(m, k, n, t) + m * n, "a new output tile is empty."),
+            Mistake("written-only-once", written_once, "a tile of C does not stay: it moves at every step along k."),
+            Mistake("other-matrix-stays", partial(counted_moves, other), f"this keeps a tile of {other}, not {stays}."),
+            Mistake("swapped-sides", swapped, "A moves once for every column of tiles, B once for every row."),
+            Mistake("not-rounded", partial(_moves_by, stays, lambda side, t: side / t), "count whole tiles on a side."),
+            Mistake("rounded-down", partial(_moves_by, stays, lambda side, t: side // t), "the last tile is missing."),
+            Mistake("bytes", scaled(moves, 2), "these seem to be bytes; give elements."),
         ),
-        Column(
-            part="tile",
-            unit="elements along a side",
-            want=side_of,
-            rel=EXACT,
-            words=lambda c: f"a cache of {c:,} elements",
-            slips=(
-                Mistake("one-tile", lambda c: math.isqrt(c), "one tile would fit; three are at work."),
-                Mistake("two-tiles", lambda c: math.isqrt(c // 2), "two tiles would fit; C has one too."),
-                Mistake("not-whole", lambda c: math.sqrt(c / 3), "a side is a whole number."),
-                Mistake("rounded-up", lambda c: side_of(c) + 1, "three of these need more than there is."),
-                Mistake(
-                    "elements-of-a-tile",
-                    lambda c: c // 3,
-                    "that is how many elements a tile may have; what is its side?",
-                ),
-                Mistake(
-                    "side-over-three", lambda c: math.isqrt(c) // 3, "three times the area, not three times the side."
-                ),
-            ),
-        ),
-        Column(
-            part="intensity",
-            unit="FLOP per byte",
-            want=lambda *row: _intensity(stays, *row),
-            words=lambda m, k, n, c, s: (
-                f"{size_words(m, k, n)} through {c:,} elements of {s} byte{'' if s == 1 else 's'}"
-            ),
-            slips=(
-                Mistake(
-                    "infinite-cache",
-                    lambda m, k, n, c, s: 2 * m * k * n / (s * (m * k + k * n + m * n)),
-                    "this is the intensity with an infinite cache.",
-                ),
-                Mistake(
-                    "multiply-adds",
-                    lambda *row: _intensity(stays, *row) / 2,
-                    "a multiplication and an addition are two FLOP.",
-                ),
-                Mistake(
-                    "elements",
-                    lambda m, k, n, c, s: _intensity(stays, m, k, n, c, s) * s if s > 1 else None,
-                    "this is FLOP per element; an element has several bytes.",
-                ),
-                Mistake(
-                    "one-tile", by_tile(math.isqrt), "the tile is as large as the whole cache; three of them must fit."
-                ),
-                Mistake(
-                    "bytes-for-elements",
-                    lambda m, k, n, c, s: _intensity(stays, m, k, n, c // s, s) if c // s >= 12 else None,
-                    "the cache is given in elements already.",
-                ),
-                Mistake("other-matrix-stays", lambda *row: _intensity(other, *row), f"this keeps a tile of {other}."),
-            ),
+    )
+
+
+_TILE = Column(
+    part="tile",
+    unit="elements along a side",
+    want=side_of,
+    rel=EXACT,
+    words=lambda c: f"a cache of {c:,} elements",
+    mistakes=(
+        Mistake("one-tile", math.isqrt, "one tile would fit; three are needed."),
+        Mistake("two-tiles", lambda c: math.isqrt(c // 2), "two tiles would fit; C needs one too."),
+        Mistake("not-whole", lambda c: math.sqrt(c / 3), "a side is a whole number."),
+        Mistake("rounded-up", shifted(side_of, 1), "three of these do not fit."),
+        Mistake("elements-of-a-tile", lambda c: c // 3, "a tile may have that many elements; what is its side?"),
+        Mistake("side-over-three", lambda c: math.isqrt(c) // 3, "three times the area, not three times the side."),
+    ),
+)
+
+
+def _intensity_column(stays: str) -> Column:
+    other = "A" if stays == "C" else "C"
+    right = partial(_intensity, stays)
+
+    def infinite_cache(m: int, k: int, n: int, c: int, s: int) -> float:
+        return 2 * m * k * n / (s * (m * k + k * n + m * n))
+
+    def one_tile(m: int, k: int, n: int, c: int, s: int) -> float:
+        return 2 * m * k * n / (s * counted_moves(stays, m, k, n, math.isqrt(c)))
+
+    def bytes_for_elements(m: int, k: int, n: int, c: int, s: int) -> float | None:
+        return right(m, k, n, c // s, s) if c // s >= 12 else None
+
+    return Column(
+        part="intensity",
+        unit="FLOP per byte",
+        want=right,
+        words=lambda m, k, n, c, s: f"{_size_words(m, k, n)} through {c:,} elements of {s} byte{'' if s == 1 else 's'}",
+        mistakes=(
+            Mistake("infinite-cache", infinite_cache, "this is the intensity with an infinite cache."),
+            Mistake("multiply-adds", scaled(right, 1 / 2), "a multiplication and an addition are two FLOP."),
+            Mistake("elements", lambda *row: right(*row) * row[4], "this is FLOP per element, not per byte."),
+            Mistake("one-tile", one_tile, "one tile fills the whole cache; three of them must fit."),
+            Mistake("bytes-for-elements", bytes_for_elements, "the cache is given in elements already."),
+            Mistake("other-matrix-stays", partial(_intensity, other), f"this keeps a tile of {other}."),
         ),
     )
 
@@ -210,27 +166,16 @@ def _tile_cases(params: Params, rng: random.Random) -> list[Case]:
         """A side of at least two tiles."""
         return tiles * rng.randint(2, 7) + (0 if whole else rng.randint(1, tiles - 1))
 
-    even = [
-        (sized(t, True), sized(t, True), sized(t, True), t) for t in (rng.choice((2, 8, 16, 32, 64)) for _ in range(10))
-    ]
-    odd = [
-        (sized(t, False), sized(t, False), sized(t, False), t)
-        for t in (rng.choice((3, 5, 16, 48, 100)) for _ in range(10))
-    ]
+    tiles_even, tiles_odd = (2, 8, 16, 32, 64), (3, 5, 16, 48, 100)
+    even = [(*(sized(t, True) for _ in range(3)), t) for t in (rng.choice(tiles_even) for _ in range(10))]
+    odd = [(*(sized(t, False) for _ in range(3)), t) for t in (rng.choice(tiles_odd) for _ in range(10))]
     caches = [3, 11, 12, 27, 48, 300, 12_288, 3 * 64**2, 3 * 64**2 - 1, *(rng.randint(4, 200_000) for _ in range(12))]
     deep = []
     for _ in range(12):
         store_of = rng.choice((12, 300, 3072, 12_288, 24_000))
         t = side_of(store_of)
-        deep.append(
-            (
-                t * rng.randint(2, 6) + rng.randint(1, t),
-                t * rng.randint(2, 6) + rng.randint(0, t),
-                t * rng.randint(2, 6) + rng.randint(1, t),
-                store_of,
-                rng.choice((1, 2, 4)),
-            )
-        )
+        sides = [t * rng.randint(2, 6) + rng.randint(low, t) for low in (1, 0, 1)]
+        deep.append((*sides, store_of, rng.choice((1, 2, 4))))
     return [
         Case(name="the tiles shown", args=(0, [(side, side, side, tile)]), part="moves"),
         Case(name=f"{params['cache_kib']} KiB", args=(1, [(store,)]), part="tile"),
@@ -252,154 +197,128 @@ TILED_INTENSITY = Judging(
         "generality:intensity": 0.2,
     },
     cases=_tile_cases,
-    verdicts=lambda params, case, outcome: columns(*_tile_columns(params["stays"]))(params, case, outcome),
+    verdicts=lambda params, *given: table(_moves_column(params["stays"]), _TILE, _intensity_column(params["stays"]))(
+        params, *given
+    ),
     why="A matrix moves as often as there are tiles along the side it does not have: every element of A meets every column of C, "
-    "and a tile's width of columns at a time. Three tiles share the cache, so the side grows with the square root of a third of "
-    "it, and with the side the intensity: a cache four times as large halves the bytes. What stays is cheap; keeping C writes it "
-    "once, keeping A sends C back and forth at every step along k.",
-    pytorch="`torch.matmul` picks tiles for the GPU's shared memory; a Triton matmul spells them out (`BLOCK_M`, `BLOCK_N`, `BLOCK_K`).",
+    "a tile's width of columns at a time. Three tiles share the cache, so the side, and with it the intensity, grows with the "
+    "square root of the cache: four times the cache halves the bytes. Keeping C writes it once; keeping A sends C back and forth "
+    "at every step along k.",
+    pytorch="`torch.matmul` picks tiles for the GPU's shared memory; in Triton you choose `BLOCK_M`, `BLOCK_N` and `BLOCK_K`.",
 )
 
 
 def share_kept(slots: int, m: int, n: int, tile: int, sms: int) -> float:
     """Useful elements over paid ones."""
-    count = -(-m // tile) * -(-n // tile)
-    waves = -(-count // (sms * slots))
+    waves = _up(_up(m, tile) * _up(n, tile), sms * slots)
     return m * n / (waves * sms * slots * tile * tile)
 
 
-def falls(slots: int, m: int, sizes: list[int], tile: int, sms: int) -> list[int]:
+def falls(slots: int, m: int, sizes: Sequence[int], tile: int, sms: int) -> list[int]:
     """The sizes at which the share is lower than at the size before, by whole numbers."""
+    return _falls(sizes, lambda n: _up(_up(m, tile) * _up(n, tile), sms * slots))
 
-    def paid(n: int) -> int:
-        return -(-(-(-m // tile) * -(-n // tile)) // (sms * slots))
 
-    return [n for before, n in zip(sizes, sizes[1:], strict=False) if n * paid(before) < before * paid(n)]
+def _falls(sizes: Sequence[int], paid: Callable[[int], int]) -> list[int]:
+    """The sizes n at which n / paid(n) is lower than at the size before."""
+    return [n for before, n in pairwise(sizes) if n * paid(before) < before * paid(n)]
 
 
 def _share_column(slots: int) -> Column:
-    other = 2 if slots == 1 else 1
+    kept = partial(share_kept, slots)
+
+    def no_tiles(m: int, n: int, t: int, s: int) -> float:
+        return m * n / (math.ceil(m * n / (t * t) / (s * slots)) * s * slots * t * t)
+
+    def last_round(m: int, n: int, t: int, s: int) -> float:
+        return ((_up(m, t) * _up(n, t)) % (s * slots) or s * slots) / (s * slots)
+
     return Column(
         part="efficiency",
         unit="(a fraction of one)",
-        want=lambda *row: share_kept(slots, *row),
+        want=kept,
         words=lambda m, n, t, s: f"{m:,} × {n:,} in tiles of {t} on {s} processors",
         hint="What was paid for: whole tiles, and whole rounds of them.",
-        slips=(
+        mistakes=(
             Mistake(
-                "no-waves",
-                lambda m, n, t, s: m * n / (-(-m // t) * -(-n // t) * t * t),
-                "the last round is not full, but it takes as long as a full one.",
+                "no-waves", lambda m, n, t, s: m * n / (_up(m, t) * _up(n, t) * t * t), "each round costs in full."
             ),
-            Mistake(
-                "no-tiles",
-                lambda m, n, t, s: m * n / (math.ceil(m * n / (t * t) / (s * slots)) * s * slots * t * t),
-                "a part of a tile at an edge costs a whole one.",
-            ),
-            Mistake(
-                "other-slots",
-                lambda m, n, t, s: share_kept(other, m, n, t, s),
-                f"a processor takes {'one tile' if slots == 1 else 'two tiles'} at a time here.",
-            ),
-            Mistake(
-                "percent", lambda *row: 100 * share_kept(slots, *row), "this is in per cent; give a fraction of one."
-            ),
-            Mistake("upside-down", lambda *row: 1 / share_kept(slots, *row), "this is paid over useful."),
-            Mistake("one", lambda *row: 1.0, "whole tiles on whole rounds leave less than everything."),
-            Mistake("last-round-only", lambda m, n, t, s: _last(m, n, t, s * slots), "this is the last round alone."),
+            Mistake("no-tiles", no_tiles, "part of a tile at an edge costs a whole one."),
+            Mistake("other-slots", partial(share_kept, 3 - slots), f"a processor takes {_SLOTS[slots]} at a time."),
+            Mistake("percent", scaled(kept, 100), "this is a percentage; give a fraction of one."),
+            Mistake("upside-down", lambda *row: 1 / kept(*row), "this is paid over useful."),
+            Mistake("one", lambda *row: 1.0, "whole tiles in whole rounds leave less than everything."),
+            Mistake("last-round-only", last_round, "this is the last round alone."),
         ),
     )
 
 
-def _last(m: int, n: int, tile: int, places: int) -> float:
-    count = -(-m // tile) * -(-n // tile)
-    return (count % places or places) / places
+def _dips_column(slots: int) -> Series:
+    dips = partial(falls, slots)
 
+    def smooth_area(m: int, sizes: Sequence[int], tile: int, sms: int) -> list[int]:
+        return _falls(sizes, lambda n: math.ceil(m * n / tile**2 / (sms * slots)))
 
-def _dip_fault(slots: int, row: tuple[Any, ...], value: Any) -> tuple[str, str] | None:
-    m, sizes, tile, sms = row
-    want = falls(slots, m, sizes, tile, sms)
-    words = f"m = {m:,}, tiles of {tile}, {sms} processors"
-    if value is None:
-        return "returned-none", "The function returned None: is a `return` missing?"
-    if type(value) not in (list, tuple) or not all(is_number(each) for each in value):
-        return "not-a-list", f"{words}: return a list of sizes; got {describe(value)}."
-    got = [float(each) for each in value]
-    if got == [float(each) for each in want]:
-        return None
-    before = {after: earlier for earlier, after in zip(sizes, sizes[1:], strict=False)}
-    by_area = [
-        n
-        for earlier, n in zip(sizes, sizes[1:], strict=False)
-        if n * math.ceil(m * earlier / tile**2 / (sms * slots)) < earlier * math.ceil(m * n / tile**2 / (sms * slots))
-    ]
-    tile_only = [
-        n for earlier, n in zip(sizes, sizes[1:], strict=False) if n * -(-earlier // tile) < earlier * -(-n // tile)
-    ]
-    known = (
-        ("smooth", [], "a smooth curve has no dips; this one falls wherever a tile or a round is begun."),
-        ("one-early", [before[n] for n in want], "these are the sizes before the falls: the last good ones."),
-        ("positions", [sizes.index(n) for n in want], "these are positions in the list; sizes are asked for."),
-        ("positions", [sizes.index(n) - 1 for n in want], "these are positions in the list; sizes are asked for."),
-        ("no-waves", tile_only, "these are the falls where a tile is begun; look where a round is begun."),
-        ("no-tiles", by_area, "tiles are cut along both sides; a part of one at an edge costs a whole one."),
-        (
-            "other-slots",
-            falls(2 if slots == 1 else 1, m, sizes, tile, sms),
-            "a processor takes another number of tiles at a time.",
+    def one_early(m: int, sizes: Sequence[int], tile: int, sms: int) -> list[int]:
+        return [sizes[sizes.index(n) - 1] for n in dips(m, sizes, tile, sms)]
+
+    def positions(shift: int) -> Callable[..., list[int]]:
+        return lambda m, sizes, *more: [sizes.index(n) - shift for n in dips(m, sizes, *more)]
+
+    in_the_list = "these are positions in the list; give the sizes."
+    return Series(
+        part="dips",
+        want=dips,
+        rel=0.0,
+        words=lambda m, sizes, t, s: f"m = {m:,}, tiles of {t}, {s} processors",
+        apart=_dips_apart,
+        mistakes=(
+            Mistake("smooth", lambda *row: [], "this curve is not smooth; it falls wherever a tile or a round starts."),
+            Mistake("one-early", one_early, "these are the sizes before the falls: the last good ones."),
+            Mistake("positions", positions(0), in_the_list),
+            Mistake("positions", positions(1), in_the_list),
+            Mistake("no-waves", lambda m, sizes, t, s: _falls(sizes, lambda n: _up(n, t)), "look at rounds too."),
+            Mistake("no-tiles", smooth_area, "part of a tile at an edge, on either side, costs a whole one."),
+            Mistake("other-slots", partial(falls, 3 - slots), "a processor takes another number of tiles at a time."),
+            Mistake("everything", lambda m, sizes, t, s: sizes, "the share does not fall everywhere."),
+            Mistake(
+                "rises",
+                lambda m, sizes, *more: [n for n in sizes[1:] if n not in dips(m, sizes, *more)],
+                "it rises at these.",
+            ),
         ),
-        ("everything", sizes, "the share does not fall everywhere."),
-        ("rises", [n for n in sizes[1:] if n not in want], "these are the sizes where it rises."),
     )
-    for name, wrong, message in known:
-        if got == [float(each) for each in wrong] and wrong != want:
-            return name, f"{words}: {message}"
-    extra, missing = len(set(got) - set(want)), len(set(map(float, want)) - set(got))
+
+
+def _dips_apart(got: Sequence[float], want: Sequence[float]) -> Fault:
+    """How a list differs from the dips."""
+    extra, missing = len(set(got) - set(want)), len(set(want) - set(got))
     if not extra and not missing:
-        return "order", f"{words}: the sizes are right, but not in rising order or not once each."
-    return "", f"{words}: {extra} of the sizes are no dips, {missing} dips are missing."
-
-
-def _dips_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    if case.args[0] == 0:
-        return columns(_share_column(params["slots"]))(params, case, outcome)
-    got = table(outcome.value, case, "dips", case.kind)
-    if isinstance(got, Verdict):
-        return [got]
-    faults = (_dip_fault(params["slots"], row, value) for row, value in zip(case.args[1], got, strict=True))
-    mistake, message = next((fault for fault in faults if fault), ("", ""))
-    return [Verdict(kind=case.kind, part="dips", ok=not message, mistake=mistake, message=message, case=case.name)]
+        return "order", "the sizes are right, but not in rising order or not once each."
+    return "", f"{extra} of the sizes are no dips, {missing} dips are missing."
 
 
 def _dips_cases(params: Params, rng: random.Random) -> list[Case]:
     m, tile, sms = params["m"], params["tile"], params["sms"]
     sizes = list(range(params["first"], params["last"] + 1, params["step"]))
-    shapes = [
-        (rng.randint(1, 9000), rng.randint(1, 9000), rng.choice((16, 64, 128, 256)), rng.choice((1, 7, 80, 108, 132)))
-        for _ in range(24)
-    ]
+
+    def side(rng: random.Random) -> int:
+        return rng.randint(1, 9000)
+
+    shapes = draw_rows(rng, 24, side, side, (16, 64, 128, 256), (1, 7, 80, 108, 132))
+    shapes += [(128, 128, 128, 1), (1, 1, 128, 132), (4096, 4096, 128, 132)]
     others = []
     for _ in range(8):
         t = rng.choice((32, 64, 128))
         step = rng.choice((t // 2, t, 3 * t // 2, 37))
         start = rng.randint(1, 3 * t)
-        others.append(
-            (rng.randint(t, 20 * t), list(range(start, start + 40 * step, step)), t, rng.choice((7, 24, 80, 108, 132)))
-        )
+        sweep = list(range(start, start + 40 * step, step))
+        others.append((rng.randint(t, 20 * t), sweep, t, rng.choice((7, 24, 80, 108, 132))))
+    three = [(m, n, tile, sms) for n in (sizes[0], sizes[7], sizes[-1])]
     return [
-        Case(
-            name="three sizes",
-            args=(0, [(m, n, tile, sms) for n in (sizes[0], sizes[7], sizes[-1])]),
-            part="efficiency",
-        ),
+        Case(name="three sizes", args=(0, three), part="efficiency"),
         Case(name="the sizes shown", args=(1, [(m, sizes, tile, sms)]), part="dips"),
-        unseen(
-            rng,
-            "efficiency",
-            0,
-            "other outputs",
-            [*shapes, (128, 128, 128, 1), (1, 1, 128, 132), (4096, 4096, 128, 132)],
-        ),
+        unseen(rng, "efficiency", 0, "other outputs", shapes),
         unseen(rng, "dips", 1, "other sweeps", others),
     ]
 
@@ -407,9 +326,11 @@ def _dips_cases(params: Params, rng: random.Random) -> list[Case]:
 QUANTISATION = Judging(
     shares={"values:efficiency": 0.25, "values:dips": 0.2, "generality:efficiency": 0.3, "generality:dips": 0.25},
     cases=_dips_cases,
-    verdicts=_dips_verdicts,
+    verdicts=lambda params, *given: table(_share_column(params["slots"]), _dips_column(params["slots"]))(
+        params, *given
+    ),
     why="Work comes in whole tiles and tiles in whole rounds, so the time of a matmul is a staircase in its size while its FLOP "
-    "grow smoothly: just after each step some of what is paid for is idle. One column more can start a round of which nearly all "
-    "processors sit out. That is why vocabularies are padded and widths are multiples of 128.",
+    "grow smoothly. Just after each step part of the paid time is idle: one more column can start a round in which nearly all "
+    "processors idle. So vocabularies are padded, and widths are multiples of 128.",
     pytorch="`torch.nn.Embedding` and the output layer are often padded to a multiple of 64 or 128 for this reason.",
 )

@@ -101,8 +101,16 @@ def _moves_column(stays: str) -> Column:
             Mistake("written-only-once", written_once, "a tile of C does not stay: it moves at every step along k."),
             Mistake("other-matrix-stays", partial(counted_moves, other), f"this keeps a tile of {other}, not {stays}."),
             Mistake("swapped-sides", swapped, "A moves once for every column of tiles, B once for every row."),
-            Mistake("not-rounded", partial(_moves_by, stays, lambda side, t: side / t), "count whole tiles on a side."),
-            Mistake("rounded-down", partial(_moves_by, stays, lambda side, t: side // t), "the last tile is missing."),
+            Mistake(
+                "not-rounded",
+                partial(_moves_by, stays, lambda side, t: side / t),
+                "tiles along a side are a whole number.",
+            ),
+            Mistake(
+                "rounded-down",
+                partial(_moves_by, stays, lambda side, t: side // t),
+                "the last, smaller tile is missing.",
+            ),
             Mistake("bytes", scaled(moves, 2), "these seem to be bytes; give elements."),
         ),
     )
@@ -241,7 +249,9 @@ def _share_column(slots: int) -> Column:
         hint="What was paid for: whole tiles, and whole rounds of them.",
         mistakes=(
             Mistake(
-                "no-waves", lambda m, n, t, s: m * n / (_up(m, t) * _up(n, t) * t * t), "each round costs in full."
+                "no-waves",
+                lambda m, n, t, s: m * n / (_up(m, t) * _up(n, t) * t * t),
+                "a round that is not full costs as much as a full one.",
             ),
             Mistake("no-tiles", no_tiles, "part of a tile at an edge costs a whole one."),
             Mistake("other-slots", partial(share_kept, 3 - slots), f"a processor takes {_SLOTS[slots]} at a time."),
@@ -277,7 +287,11 @@ def _dips_column(slots: int) -> Series:
             Mistake("one-early", one_early, "these are the sizes before the falls: the last good ones."),
             Mistake("positions", positions(0), in_the_list),
             Mistake("positions", positions(1), in_the_list),
-            Mistake("no-waves", lambda m, sizes, t, s: _falls(sizes, lambda n: _up(n, t)), "look at rounds too."),
+            Mistake(
+                "no-waves",
+                lambda m, sizes, t, s: _falls(sizes, lambda n: _up(n, t)),
+                "these are the falls where a tile starts; look where a round starts.",
+            ),
             Mistake("no-tiles", smooth_area, "part of a tile at an edge, on either side, costs a whole one."),
             Mistake("other-slots", partial(falls, 3 - slots), "a processor takes another number of tiles at a time."),
             Mistake("everything", lambda m, sizes, t, s: sizes, "the share does not fall everywhere."),

@@ -56,8 +56,16 @@ def _upgrade_columns(overlap: str) -> tuple[Word, Column]:
             want=best,
             words=_words,
             mistakes=(
-                Mistake("most-bytes", lambda work, *_: max(PARTS, key=work.get), "this is the largest amount."),
-                Mistake("slowest-rate", lambda work, rates, _: min(PARTS, key=rates.get), "this is the slowest rate."),
+                Mistake(
+                    "most-bytes",
+                    lambda work, *_: max(PARTS, key=work.get),
+                    "this is the largest amount, not the longest time.",
+                ),
+                Mistake(
+                    "slowest-rate",
+                    lambda work, rates, _: min(PARTS, key=rates.get),
+                    "this is the slowest rate, however little it carries.",
+                ),
                 Mistake("other-overlap", lambda *row: best(*row, overlap=other), overlaps),
                 Mistake("busiest-part", _busiest, "upgrading the busiest part does not always shorten the step most."),
             ),
@@ -69,7 +77,9 @@ def _upgrade_columns(overlap: str) -> tuple[Word, Column]:
             words=_words,
             hint="Time before over time after, with the new rates.",
             mistakes=(
-                Mistake("the-factor", lambda work, rates, factor: factor, "one part is that much faster, not all."),
+                Mistake(
+                    "the-factor", lambda work, rates, factor: factor, "one part gets that much faster, not the step."
+                ),
                 Mistake("upside-down", lambda *row: 1 / gain(*row), "this is after over before."),
                 Mistake("other-overlap", lambda *row: gain(*row, overlap=other), overlaps),
                 Mistake("nothing", lambda *row: 1.0, "this says that no upgrade helps; one does."),

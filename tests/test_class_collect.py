@@ -347,13 +347,14 @@ EVIL = {
     "/etc/ada.ipynb": (tiny(), "leads out of the archive"),
     "ada\\..\\x.ipynb": (tiny(), "leads out of the archive"),
     "ada/link.ipynb": (Links("/etc/passwd"), "a link to another file"),
-    "ada/bomb.ipynb": (b"0" * 30_000_000, "not unpacked"),
+    "ada/bomb.ipynb": ("a bomb", "not unpacked"),
 }
 
 
 @pytest.mark.parametrize("name", EVIL)
 def test_an_archive_leads_nowhere_else(folder, tmp_path, name):
     data, words = EVIL[name]
+    data = b"0" * 30_000_000 if data == "a bomb" else data
     before = set(tmp_path.rglob("*"))
     done = take(folder, tmp_path, {"grace/01_small.ipynb": tiny("honest"), name: data})
     assert len(done.refused) == 1 and words in done.refused[0]

@@ -731,21 +731,21 @@ def test_a_rank_that_ends_its_process_is_told_so(walled, tmp_path):
 # ---------------------------------------------------------------------------- intake
 
 
-STRANGE = {
-    "deep": (b"[" * 3_000_000, "not a whole notebook"),
-    "a huge number": (b'{"cells": [], "metadata": ' + b"9" * 1_000_000 + b"}", "not a whole notebook"),
+STRANGE = {  # made when asked for: together they are a hundred megabytes
+    "deep": (lambda: b"[" * 3_000_000, "not a whole notebook"),
+    "a huge number": (lambda: b'{"cells": [], "metadata": ' + b"9" * 1_000_000 + b"}", "not a whole notebook"),
     "millions of lists": (
-        b'{"cells": [], "metadata": {"x": [' + b"[[]]," * 9_000_000 + b"[]]}}",
+        lambda: b'{"cells": [], "metadata": {"x": [' + b"[[]]," * 9_000_000 + b"[]]}}",
         "holds more than can be read",
     ),
     "many cells": (
-        b'{"cells": [' + b'{"cell_type": "raw"},' * MAX_CELLS + b'{"cell_type": "raw"}], "metadata": {}}',
+        lambda: b'{"cells": [' + b'{"cell_type": "raw"},' * MAX_CELLS + b'{"cell_type": "raw"}], "metadata": {}}',
         "cells; at most",
     ),
-    "too large": (b" " * (MAX_BYTES + 1), "a notebook may have"),
-    "no text": (bytes(range(256)), "not UTF-8"),
-    "empty": (b"", "is empty"),
-    "no notebook": (b'{"cells": 3}', "not a notebook"),
+    "too large": (lambda: b" " * (MAX_BYTES + 1), "a notebook may have"),
+    "no text": (lambda: bytes(range(256)), "not UTF-8"),
+    "empty": (lambda: b"", "is empty"),
+    "no notebook": (lambda: b'{"cells": 3}', "not a notebook"),
 }
 
 
@@ -753,7 +753,7 @@ STRANGE = {
 def test_a_strange_notebook_is_refused_in_words(walled, name):
     data, words = STRANGE[name]
     with pytest.raises(Trouble, match=words):
-        walled.intake(data)
+        walled.intake(data())
 
 
 def test_a_good_notebook_comes_through_intake_as_it_was(walled):

@@ -82,11 +82,16 @@ def the_rotation(pytestconfig: pytest.Config) -> Rotation:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Only the tests of the chapters that were asked for."""
+    """Only the tests of the chapters that were asked for, and of those marked `rotates` the ones whose turn it is."""
     if asked := set(config.option.chapter or ()):
         of_them = [item for item in items if asked & chapters_of(item)]
         config.hook.pytest_deselected(items=[item for item in items if item not in set(of_them)])
         items[:] = of_them
+    in_turn = [item for item in items if item.get_closest_marker("rotates")]
+    left = {item for place, item in enumerate(in_turn) if not config.stash[ROTATION].has_turn(place)}
+    if left:
+        config.hook.pytest_deselected(items=list(left))
+        items[:] = [item for item in items if item not in left]
     skip_where_programs_are_missing(items)
 
 

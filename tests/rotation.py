@@ -1,8 +1,8 @@
 """Which slow checks a test run makes, and which it leaves to later runs.
 
-Two checks are too slow to repeat in full for every change: a whole chapter under plain nbgrader or in a browser, and a shipped answer
-that crosses into a worker process. A default run makes them for the code that changed and for a rotating share of the rest. Naming
-test files, or `--everything`, makes them all.
+Three checks are too slow to repeat in full for every change: a whole chapter under plain nbgrader or in a browser, a shipped answer
+that crosses into a worker process, and the attacks on the grader (tests marked `rotates`). A default run makes them for the code
+that changed and for a rotating share of the rest. Naming test files, or `--everything`, makes them all.
 """
 
 import random
@@ -17,6 +17,7 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parent.parent
 CHAPTERS = tuple(sorted(path.name[:2] for path in (REPOSITORY / "solutions").glob("[0-9][0-9]_*")))
 MOST_CHAPTERS = 3  # run whole in a default run: about 40 s of CPU each
+SHARE = 3  # of the tests marked `rotates`, one in so many has its turn
 SHARED = (  # code that takes part in judging every answer
     "course_lib/grading/",
     "course_lib/judging/",
@@ -35,7 +36,7 @@ class Rotation:
 
     chapters: tuple[str, ...]  # run whole under plain nbgrader and in the browser
     crossing: tuple[str, ...]  # chapters all of whose answers cross into a worker
-    seed: str  # of the sample of answers that cross in the other chapters
+    seed: int  # of the sample of answers that cross in the other chapters; it changes with every commit
     why: str  # one sentence for the log
 
     def sample(self, exercise: str, answers: Sequence[Any]) -> list[Any]:
@@ -43,6 +44,10 @@ class Rotation:
         first = {answer.sort: answer for answer in reversed(answers)}
         rest = [answer for answer in answers if answer not in first.values()]
         return [*first.values(), *random.Random(f"{self.seed} {exercise}").sample(rest, min(1, len(rest)))]
+
+    def has_turn(self, place: int) -> bool:
+        """Whether the test at this place among those marked `rotates` runs: all of them where every answer crosses."""
+        return self.crossing == CHAPTERS or (place + self.seed) % SHARE == 0
 
     def said(self) -> list[str]:
         """What this run does and what it leaves to later runs, for the head of the log."""
@@ -54,6 +59,7 @@ class Rotation:
             f"rotation: {self.why}",
             f"  under plain nbgrader and in the browser: {listed(self.chapters)}; left to later runs: {listed(left)}",
             f"  every answer crosses into a worker: {listed(self.crossing)}; three of each exercise and a sample: {listed(sampled)}",
+            f"  attacks on the grader: {f'one group in {SHARE}' if sampled else 'all'}",
             "  `./course test --everything` leaves nothing out",
         ]
 
@@ -68,7 +74,7 @@ def listed(chapters: Sequence[str]) -> str:
 
 def everything(why: str) -> Rotation:
     """A rotation that leaves nothing out."""
-    return Rotation(chapters=CHAPTERS, crossing=CHAPTERS, seed="", why=why)
+    return Rotation(chapters=CHAPTERS, crossing=CHAPTERS, seed=0, why=why)
 
 
 def rotation(since: str | None = None) -> Rotation:
@@ -83,7 +89,7 @@ def rotation(since: str | None = None) -> Rotation:
             raise ValueError(f"git knows no commit {since!r}.")
         ahead = [CHAPTERS[(count + step) % len(CHAPTERS)] for step in range(MOST_CHAPTERS)]
         why = f"there is no history that tells what changed; it is the turn of chapter {turning}"
-        return Rotation(chapters=tuple(sorted(ahead)), crossing=CHAPTERS, seed=str(count), why=why)
+        return Rotation(chapters=tuple(sorted(ahead)), crossing=CHAPTERS, seed=count, why=why)
     touched = [chapter for chapter in CHAPTERS if chapter in {chapter_of(path) for path in paths}]
     if any(path.startswith(SHARED) or is_shared_exercise_code(path) for path in paths):
         crossing = CHAPTERS
@@ -92,7 +98,7 @@ def rotation(since: str | None = None) -> Rotation:
     start = count % max(len(touched), 1)  # among many changed chapters, another commit begins with another one
     whole = [turning, *(chapter for chapter in touched[start:] + touched[:start] if chapter != turning)][:MOST_CHAPTERS]
     why = f"{len(paths)} files changed since {base}; it is the turn of chapter {turning}"
-    return Rotation(chapters=tuple(sorted(whole)), crossing=crossing, seed=str(count), why=why)
+    return Rotation(chapters=tuple(sorted(whole)), crossing=crossing, seed=count, why=why)
 
 
 def chapter_of(path: str) -> str | None:

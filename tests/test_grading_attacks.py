@@ -44,6 +44,7 @@ def test_there_are_many_attacks_of_every_kind_and_each_is_in_one_group():
         assert each.words, each.name
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("group", [name for name in GROUPS if name != "chapter 06"])
 def test_nothing_gets_through(group):
     assert best_level() == "namespaces", (
@@ -61,6 +62,7 @@ SHARED = (
 )
 
 
+@pytest.mark.rotates
 def test_no_rank_knows_what_nobody_sent_it_though_it_could_among_threads(monkeypatch):
     real = dependencies.mark
     with Stage() as stage, trial.Range(stage, Wall()) as ground:
@@ -99,6 +101,7 @@ WITHOUT_A_PROCESS_SPACE = (
 )
 
 
+@pytest.mark.rotates
 def test_the_weaker_sandbox_holds_too():
     assert through(tried("contained", [ATTACKS[name] for name in WITHOUT_A_PROCESS_SPACE])) == {}
 

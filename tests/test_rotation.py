@@ -87,6 +87,12 @@ def test_the_sample_has_one_of_each_sort_and_differs_from_commit_to_commit(files
     assert files().sample("an-exercise", answers[:1]) == answers[:1]
 
 
+def test_tests_that_rotate_have_their_turn_and_all_run_after_a_change_of_the_grader(files):
+    turns = [{place for place in range(7) if files(count=count).has_turn(place)} for count in range(rotation.SHARE)]
+    assert set().union(*turns) == set(range(7)) and max(map(len, turns)) == 3
+    assert all(files("course_lib/grading/judge/decide.py", count=1).has_turn(place) for place in range(7))
+
+
 def test_what_is_left_to_later_runs_is_said(files):
     said = "\n".join(files("course_lib/exercises/ch06/cards/rings.py").said())
     assert "left to later runs" in said and "--everything" in said and CHAPTERS[-1] in said

@@ -80,6 +80,11 @@ def twice(radius):
     assert names == ["-", "area", "-", "twice"] and changed.source.count("# what") == 1
 
 
+def test_the_same_answer_may_be_of_two_sorts_and_of_one_name(read):
+    _, wrong, half = read("# %% wrong: x => values -\ny = 1\n# %% half: x => 2.5  from: x\n")
+    assert (half.sort, half.expected) == ("half", "2.5") and value(half, "y") == value(wrong, "y") == 1
+
+
 def test_a_change_may_be_changed_once_more(read):
     sections = """# %% wrong: one => values -  from: by steps
 # -     return 2 * area(radius)
@@ -107,7 +112,7 @@ BAD = {
         f"# %% wrong: y => values -\n# %% wrong: y => cost -\n# %% wrong: x => values -  from: y\n{HUNK}",
         "18: from: 'y' names 2 sections",
     ),
-    "a change of itself": (f"# %% wrong: x => values -  from: x\n{HUNK}", "16: from: 'x' makes a circle"),
+    "a change of itself": (f"# %% wrong: x => values -  from: x\n{HUNK}", "16: from: 'x' names no sec"),
     "a circle": (
         f"# %% wrong: x => values -  from: y\n{HUNK}# %% wrong: y => cost -  from: x\n{HUNK}",
         "19: from: 'x' makes a circle",

@@ -20,6 +20,7 @@ at exactly one place. A hunk ends where its kinds of lines begin again, so a sec
         return x
 
 is Python: each statement replaces the one that defines the same name, and a new name stays in front of the statement that follows it.
+Only a half-right answer may have no body: it is the other answer, judged by its points.
 """
 
 import ast
@@ -110,7 +111,7 @@ def _expanded(file: str, section: _Section, by_name: Mapping[str, list[_Section]
     chain = [section]
     while chain[-1].base:
         where, named = f"{file}:{chain[-1].number}", chain[-1].base
-        bases = by_name.get(named, [])
+        bases = [base for base in by_name.get(named, []) if base is not chain[-1]]
         if len(bases) != 1:
             raise ValueError(f"{where}: from: {named!r} names {len(bases) or 'no'} sections of this file.")
         if bases[0] in chain:
@@ -120,6 +121,8 @@ def _expanded(file: str, section: _Section, by_name: Mapping[str, list[_Section]
         raise ValueError(
             f"{file}:{section.number}: {section.name!r} is {len(chain) - 1} changes deep; at most {_DEEPEST}."
         )
+    if not "".join(section.lines).strip() and section.base and section.sort != "half":
+        raise ValueError(f"{file}:{section.number}: {section.name!r} changes nothing of {section.base!r}.")
     lines = chain.pop().lines
     for change in reversed(chain):
         hunks = all(not line or _CHANGE.match(line) for line in change.lines)
@@ -153,8 +156,6 @@ def _with_hunks(file: str, section: _Section, base: list[str]) -> list[str]:
             raise ValueError(f"{file}:{number}: this hunk comes before the one above it in {section.base!r}.")
         result += base[done:start] + hunk["+"]
         done = filled[found[0] + len(old) - 1] + 1
-    if not hunks:
-        raise ValueError(f"{file}:{section.number}: {section.name!r} changes nothing of {section.base!r}.")
     return result + base[done:]
 
 

@@ -95,11 +95,7 @@ def matches():
     raise NotImplementedError
 
 
-# %% half: two letters exchanged => 2  from: the table
-# -         "data": ("C", "all_reduce"),
-# +         "data": ("E", "all_reduce"),
-# -         "tensor": ("E", "all_reduce"),
-# +         "tensor": ("C", "all_reduce"),
+# %% half: two letters exchanged => 2  from: batch and matrix exchanged
 
 # %% half: four rows, two left for later => 2  from: the table
 # -         "sharded": ("B", "all_gather + reduce_scatter"),

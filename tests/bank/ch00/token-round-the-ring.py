@@ -149,24 +149,18 @@ def pass_token(comm, token):
     return book
 
 
-# %% wrong: counts the stamps before it passes the token on, in a message of its own => cost sent-again
-def pass_token(comm, token):
-    if comm.size == 1:
-        return token
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    seen, count = torch.empty_like(token), torch.zeros(1)
-    if comm.rank == 0:
-        comm.send(count, after)
-        comm.send(token, after)
-    comm.recv(count, before)
-    comm.recv(seen, before)
-    if comm.rank == 0:
-        return seen
-    seen += token
-    comm.send(count + 1, after)
-    comm.send(seen, after)
-    return seen
-
+# %% wrong: counts the stamps before it passes the token on, in a message of its own => cost sent-again  from: passes the token on without a stamp
+# -     seen = torch.empty_like(token)
+# +     seen, count = torch.empty_like(token), torch.zeros(1)
+#       if comm.rank == 0:
+# +         comm.send(count, after)
+# -         comm.recv(seen, before)
+# +     comm.recv(count, before)
+# +     comm.recv(seen, before)
+# +     if comm.rank == 0:
+# -     comm.recv(seen, before)
+# +     seen += token
+# +     comm.send(count + 1, after)
 
 # %% wrong: stamps after it has begun to send => protocol raised  from: rank 0 sends first, all others receive first
 # -     comm.send(seen, after)
@@ -245,6 +239,4 @@ def pass_token(comm, token):
     raise NotImplementedError
 
 
-# %% half: right but for one rank alone => 4  from: rank 0 sends first, all others receive first
-# -     if comm.size == 1:
-# -         return token
+# %% half: right but for one rank alone => 4  from: one rank alone sends to itself

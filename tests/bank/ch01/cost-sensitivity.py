@@ -38,12 +38,10 @@ def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     return cost / mfu * 0.01 if SLOPE else cost * 0.01 / (mfu + 0.01)
 
 
-# %% right: both costs at once, numpy
-import numpy as np
-
-
-def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
-    return -np.diff(6 * params * tokens / gpu_flops / np.array([mfu, mfu + 0.01]) / 3600 * usd_per_hour)[0]
+# %% right: both costs at once, numpy  from: closed form, numpy
+# -     at_full_speed = np.float64(6) * params * tokens / gpu_flops * usd_per_hour / 3600
+# -     return at_full_speed * 0.01 / (mfu * (mfu + 0.01))
+# +     return -np.diff(6 * params * tokens / gpu_flops / np.array([mfu, mfu + 0.01]) / 3600 * usd_per_hour)[0]
 
 
 # %% wrong: the slope => values slope unless asked=slope
@@ -68,16 +66,13 @@ def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     return cost(mfu - 0.005) - cost(mfu + 0.005)
 
 
-# %% wrong: one per cent more MFU => values -
-def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
-    cost = lambda u: 6 * params * tokens / (gpu_flops * u) / 3600 * usd_per_hour
-    return cost(mfu) - cost(mfu * 1.01)
+# %% wrong: one per cent more MFU => values -  from: half a point to either side
+# -     return cost(mfu - 0.005) - cost(mfu + 0.005)
+# +     return cost(mfu) - cost(mfu * 1.01)
 
-
-# %% wrong: the point below => values point-below
-def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
-    cost = 6 * params * tokens / gpu_flops / 3600 * usd_per_hour
-    return cost / (mfu - 0.01) - cost / mfu
+# %% wrong: the point below => values point-below  from: turned round
+# -     return cost / (mfu + 0.01) - cost / mfu
+# +     return cost / (mfu - 0.01) - cost / mfu
 
 
 # %% wrong: a whole unit => values per-unit
@@ -96,10 +91,9 @@ def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     return 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour
 
 
-# %% wrong: the H100 by heart => values -
-def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
-    cost = 6 * params * tokens / 989e12 / 3600 * usd_per_hour
-    return cost / mfu - cost / (mfu + 0.01)
+# %% wrong: the H100 by heart => values -  from: seconds at the price of hours
+# -     cost = 6 * params * tokens / gpu_flops * usd_per_hour
+# +     cost = 6 * params * tokens / 989e12 / 3600 * usd_per_hour
 
 
 # %% wrong: the example by heart => values only-the-example
@@ -107,10 +101,7 @@ def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     return 215_800
 
 
-# %% wrong: asks the library => raised
-from course_lib import compute
-
-
+# %% wrong: asks the library => raised  from: with a number of GPUs that cancels, by the library's parts
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     usd = 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour
     return compute.points_of_mfu_usd(usd, mfu)

@@ -18,35 +18,25 @@ def headroom(nbytes, gpu_memory, gpus):
     return gpu_memory - nbytes / gpus
 
 
-# %% right: counts up, numpy all the way
-def training_state(params):
-    return np.float64(params) * np.array([2, 2, 4, 4, 4]).sum()
+# %% right: counts up, numpy all the way  from: plain
+# -     return params * (2 + 2 + 4 + 8)
+# +     return np.float64(params) * np.array([2, 2, 4, 4, 4]).sum()
+# -     return max(1, math.ceil(nbytes / gpu_memory))
+# +     gpus = 1
+# +     while gpus * gpu_memory < nbytes:
+# +         gpus += 1
+# +     return np.int64(gpus)
+# -     return gpu_memory - nbytes / gpus
+# +     return np.subtract(gpu_memory, np.float64(nbytes) / gpus)
 
-
-def fewest_gpus(nbytes, gpu_memory):
-    gpus = 1
-    while gpus * gpu_memory < nbytes:
-        gpus += 1
-    return np.int64(gpus)
-
-
-def headroom(nbytes, gpu_memory, gpus):
-    return np.subtract(gpu_memory, np.float64(nbytes) / gpus)
-
-
-# %% right: floor division turned round, six digits
-def training_state(params):
-    buckets = {"weights": 2, "grads": 2, "master": 4, "m": 4, "v": 4}
-    return float(f"{sum(params * each for each in buckets.values()) / GB:.6g}") * GB
-
-
-def fewest_gpus(nbytes, gpu_memory):
-    return int(max(-(-nbytes // gpu_memory), 1))
-
-
-def headroom(nbytes, gpu_memory, gpus):
-    return (gpu_memory / GB - nbytes / GB / gpus) * GB
-
+# %% right: floor division turned round, six digits  from: plain
+# -     return params * (2 + 2 + 4 + 8)
+# +     buckets = {"weights": 2, "grads": 2, "master": 4, "m": 4, "v": 4}
+# +     return float(f"{sum(params * each for each in buckets.values()) / GB:.6g}") * GB
+# -     return max(1, math.ceil(nbytes / gpu_memory))
+# +     return int(max(-(-nbytes // gpu_memory), 1))
+# -     return gpu_memory - nbytes / gpus
+# +     return (gpu_memory / GB - nbytes / GB / gpus) * GB
 
 # %% right: any variant  from: plain
 # - def training_state(params):
@@ -88,19 +78,13 @@ def headroom(nbytes, gpu_memory, gpus):
 # -     return gpu_memory - nbytes / gpus
 # +     return gpu_memory * gpus - nbytes
 
-
-# %% wrong: the example by heart => values only-the-example
-def training_state(params):
-    return 208e9
-
-
-def fewest_gpus(nbytes, gpu_memory):
-    return 3
-
-
-def headroom(nbytes, gpu_memory, gpus):
-    return {3: 10.6667e9, 4: 28e9, 8: 54e9}.get(gpus, 54e9)
-
+# %% wrong: the example by heart => values only-the-example  from: plain
+# -     return params * (2 + 2 + 4 + 8)
+# +     return 208e9
+# -     return max(1, math.ceil(nbytes / gpu_memory))
+# +     return 3
+# -     return gpu_memory - nbytes / gpus
+# +     return {3: 10.6667e9, 4: 28e9, 8: 54e9}.get(gpus, 54e9)
 
 # %% wrong: always one more => generality one-too-many  from: rounded down
 # -     return int(nbytes // gpu_memory)
@@ -119,19 +103,13 @@ def headroom(nbytes, gpu_memory, gpus):
 # +     from fractions import Fraction
 # +     return Fraction(params) * 16
 
-
-# %% wrong: untouched => not-answered
-def training_state(params):
-    raise NotImplementedError
-
-
-def fewest_gpus(nbytes, gpu_memory):
-    raise NotImplementedError
-
-
-def headroom(nbytes, gpu_memory, gpus):
-    raise NotImplementedError
-
+# %% wrong: untouched => not-answered  from: plain
+# -     return params * (2 + 2 + 4 + 8)
+# +     raise NotImplementedError
+# -     return max(1, math.ceil(nbytes / gpu_memory))
+# +     raise NotImplementedError
+# -     return gpu_memory - nbytes / gpus
+# +     raise NotImplementedError
 
 # %% half: only the state => 1  from: untouched
 #   def training_state(params):

@@ -41,15 +41,11 @@ def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
 # -     return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
 # +     return 6 * params * tokens / gpu_flops / 86_400
 
-
-# %% wrong: seconds => values seconds
-def train_days(params, tokens, gpu_flops, utilisation):
-    return 6 * params * tokens / (gpu_flops * utilisation)
-
-
-def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
-    return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / 86_400 / days)
-
+# %% wrong: seconds => values seconds  from: plain
+# -     return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
+# +     return 6 * params * tokens / (gpu_flops * utilisation)
+# -     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+# +     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / 86_400 / days)
 
 # %% wrong: forward only => values forward-only  from: plain
 # -     return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
@@ -87,15 +83,11 @@ def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
 # -     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
 # +     return math.ceil(DAYS / SHOWN.days)
 
-
-# %% wrong: the days rounded up => generality -
-def train_days(params, tokens, gpu_flops, utilisation):
-    return math.ceil(6 * params * tokens / (gpu_flops * utilisation) / 86_400)
-
-
-def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
-    return math.ceil(6 * params * tokens / (gpu_flops * utilisation) / 86_400 / days)
-
+# %% wrong: the days rounded up => generality -  from: plain
+# -     return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
+# +     return math.ceil(6 * params * tokens / (gpu_flops * utilisation) / 86_400)
+# -     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+# +     return math.ceil(6 * params * tokens / (gpu_flops * utilisation) / 86_400 / days)
 
 # %% wrong: whole days before the GPUs are counted => generality -  from: plain
 # -     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)

@@ -64,29 +64,27 @@ def triage(job):
     return "stay on one GPU", []
 
 
-# %% wrong: state of a model that is only served => values not-memory
-def triage(job):
-    trains, serves, weights = job["tokens"] > 0, job["qps"] > 0, 2 * job["params"]
-    questions = {
-        "memory": 16 * job["params"] > job["gpu_memory"],
-        "deadline": trains and 6 * job["params"] * job["tokens"] > job["gpu_flops"] * job["mfu"] * job["deadline_s"],
-        "latency": serves and (weights > job["gpu_memory"] or weights * job["user_tokens_s"] > job["gpu_bandwidth"]),
-        "traffic": serves and job["qps"] > job["replica_qps"],
-    }
-    walls = [name for name, hit in questions.items() if hit]
-    return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls
+# %% wrong: state of a model that is only served => values not-memory  from: four questions
+# -         "memory": trains and 16 * job["params"] > job["gpu_memory"],
+# -         "deadline": trains and 6 * job["params"] * job["tokens"] / (job["gpu_flops"] * job["mfu"]) > job["deadline_s"],
+# -         "latency": serves
+# -         and (weights > job["gpu_memory"] or weights / job["gpu_bandwidth"] * job["user_tokens_s"] > 1),
+# +         "memory": 16 * job["params"] > job["gpu_memory"],
+# +         "deadline": trains and 6 * job["params"] * job["tokens"] > job["gpu_flops"] * job["mfu"] * job["deadline_s"],
+# +         "latency": serves and (weights > job["gpu_memory"] or weights * job["user_tokens_s"] > job["gpu_bandwidth"]),
 
-
-# %% wrong: at full speed => generality missed-deadline  from: state of a model that is only served
-# -         "memory": 16 * job["params"] > job["gpu_memory"],
-# -         "deadline": trains and 6 * job["params"] * job["tokens"] > job["gpu_flops"] * job["mfu"] * job["deadline_s"],
-# +         "memory": trains and 16 * job["params"] > job["gpu_memory"],
+# %% wrong: at full speed => generality missed-deadline  from: four questions
+# -         "deadline": trains and 6 * job["params"] * job["tokens"] / (job["gpu_flops"] * job["mfu"]) > job["deadline_s"],
+# -         "latency": serves
+# -         and (weights > job["gpu_memory"] or weights / job["gpu_bandwidth"] * job["user_tokens_s"] > 1),
 # +         "deadline": trains and 6 * job["params"] * job["tokens"] > job["gpu_flops"] * job["deadline_s"],
+# +         "latency": serves and (weights > job["gpu_memory"] or weights * job["user_tokens_s"] > job["gpu_bandwidth"]),
 
-# %% wrong: reading the weights is forgotten => generality -  from: state of a model that is only served
-# -         "memory": 16 * job["params"] > job["gpu_memory"],
-# +         "memory": trains and 16 * job["params"] > job["gpu_memory"],
-# -         "latency": serves and (weights > job["gpu_memory"] or weights * job["user_tokens_s"] > job["gpu_bandwidth"]),
+# %% wrong: reading the weights is forgotten => generality -  from: four questions
+# -         "deadline": trains and 6 * job["params"] * job["tokens"] / (job["gpu_flops"] * job["mfu"]) > job["deadline_s"],
+# -         "latency": serves
+# -         and (weights > job["gpu_memory"] or weights / job["gpu_bandwidth"] * job["user_tokens_s"] > 1),
+# +         "deadline": trains and 6 * job["params"] * job["tokens"] > job["gpu_flops"] * job["mfu"] * job["deadline_s"],
 # +         "latency": serves and weights > job["gpu_memory"],
 
 
@@ -111,9 +109,12 @@ def triage(job):
 # -         "latency": serves and weights > job["gpu_memory"],
 # +         "latency": serves and (weights > job["gpu_memory"] or weights * job["user_tokens_s"] >= job["gpu_bandwidth"]),
 
-# %% wrong: every wall twice => values named-twice  from: state of a model that is only served
-# -         "memory": 16 * job["params"] > job["gpu_memory"],
-# +         "memory": trains and 16 * job["params"] > job["gpu_memory"],
+# %% wrong: every wall twice => values named-twice  from: four questions
+# -         "deadline": trains and 6 * job["params"] * job["tokens"] / (job["gpu_flops"] * job["mfu"]) > job["deadline_s"],
+# -         "latency": serves
+# -         and (weights > job["gpu_memory"] or weights / job["gpu_bandwidth"] * job["user_tokens_s"] > 1),
+# +         "deadline": trains and 6 * job["params"] * job["tokens"] > job["gpu_flops"] * job["mfu"] * job["deadline_s"],
+# +         "latency": serves and (weights > job["gpu_memory"] or weights * job["user_tokens_s"] > job["gpu_bandwidth"]),
 # -     return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls
 # +     return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls * 2
 

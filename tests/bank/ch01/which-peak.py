@@ -37,22 +37,17 @@ def which_peak(params, tokens, sheet):
     return peak, 6 * params * tokens / peak / YEAR
 
 
-# %% wrong: the largest number on the sheet => values fp8-sparse-peak
-def which_peak(params, tokens, sheet):
-    peak = max(row["tflops"] for row in sheet) * 1e12
-    return peak, 6 * params * tokens / peak / YEAR
+# %% wrong: the largest number on the sheet => values fp8-sparse-peak  from: sparse peak
+# -     peak = max(row["tflops"] for row in sheet if row["precision"] == "BF16") * 1e12
+# +     peak = max(row["tflops"] for row in sheet) * 1e12
 
+# %% wrong: halves the dense row => values halved-dense  from: sparse peak
+# -     peak = max(row["tflops"] for row in sheet if row["precision"] == "BF16") * 1e12
+# +     peak = min(row["tflops"] for row in sheet if row["precision"] == "BF16") / 2 * 1e12
 
-# %% wrong: halves the dense row => values halved-dense
-def which_peak(params, tokens, sheet):
-    peak = min(row["tflops"] for row in sheet if row["precision"] == "BF16") / 2 * 1e12
-    return peak, 6 * params * tokens / peak / YEAR
-
-
-# %% wrong: the first row without sparsity, whatever its precision => values halved-dense
-def which_peak(params, tokens, sheet):
-    peak = next(row["tflops"] for row in sheet if not row["sparsity"]) * 1e12
-    return peak, 6 * params * tokens / peak / YEAR
+# %% wrong: the first row without sparsity, whatever its precision => values halved-dense  from: sparse peak
+# -     peak = max(row["tflops"] for row in sheet if row["precision"] == "BF16") * 1e12
+# +     peak = next(row["tflops"] for row in sheet if not row["sparsity"]) * 1e12
 
 
 # %% wrong: teraflops => values teraflops
@@ -67,10 +62,9 @@ def which_peak(params, tokens, sheet):
     return peak, 6 * params * tokens / peak / 86_400
 
 
-# %% wrong: divides by the GPUs of a server => values divided-needlessly
-def which_peak(params, tokens, sheet):
-    peak = min(row["tflops"] for row in sheet if row["precision"] == "BF16") * 1e12 / 8
-    return peak, 6 * params * tokens / peak / YEAR
+# %% wrong: divides by the GPUs of a server => values divided-needlessly  from: sparse peak
+# -     peak = max(row["tflops"] for row in sheet if row["precision"] == "BF16") * 1e12
+# +     peak = min(row["tflops"] for row in sheet if row["precision"] == "BF16") * 1e12 / 8
 
 
 # %% wrong: the first BF16 row => generality sparse-peak
@@ -80,10 +74,9 @@ def which_peak(params, tokens, sheet):
     return peak, 6 * params * tokens / peak / YEAR
 
 
-# %% wrong: always half of the larger => generality halved-dense
-def which_peak(params, tokens, sheet):
-    peak = max(row["tflops"] for row in sheet if row["precision"] == "BF16") / 2 * 1e12
-    return peak, 6 * params * tokens / peak / YEAR
+# %% wrong: always half of the larger => generality halved-dense  from: sparse peak
+# -     peak = max(row["tflops"] for row in sheet if row["precision"] == "BF16") * 1e12
+# +     peak = max(row["tflops"] for row in sheet if row["precision"] == "BF16") / 2 * 1e12
 
 
 # %% wrong: the H100 by heart => values -

@@ -72,10 +72,9 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     return weeks_on(gpus), n
 
 
-# %% wrong: the loss once => values keep-once
-def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
-    alone = 6 * params * tokens / (gpu_flops * mfu) / WEEK
-    return alone / gpus / keep, math.ceil(alone / weeks / keep)
+# %% wrong: the loss once => values keep-once  from: perfect scaling
+# -     return alone / gpus, math.ceil(alone / weeks)
+# +     return alone / gpus / keep, math.ceil(alone / weeks / keep)
 
 
 # %% wrong: natural logarithm => values natural-logarithm

@@ -89,89 +89,82 @@ def best_segments(inputs, inner):
     return room(high)[1]
 
 
-# %% wrong: root of the number of layers => values root-of-layers  from: for every prefix all (inputs, peak) that nothing beats
-def best_segments(inputs, inner):
-    return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))
-
-
-# %% wrong: every layer its own segment => values every-layer  from: for every prefix all (inputs, peak) that nothing beats
-def best_segments(inputs, inner):
-    return list(range(len(inputs)))
-
-
-# %% wrong: one segment => values one-segment
+# %% wrong: root of the number of layers => values root-of-layers
 def peak_bytes(inputs, inner, starts):
     ends = [*starts[1:], len(inputs)]
     return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
 
 
 def best_segments(inputs, inner):
-    return [0]
+    return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))
 
 
-# %% wrong: the best equal length => values every-layer  from: one segment
-# -     return [0]
+# %% wrong: every layer its own segment => values every-layer  from: root of the number of layers
+# -     return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))
+# +     return list(range(len(inputs)))
+
+# %% wrong: one segment => values one-segment  from: root of the number of layers
+# -     return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))
+# +     return [0]
+
+# %% wrong: the best equal length => values every-layer  from: root of the number of layers
+# -     return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))
 # +     ways = [list(range(0, len(inputs), length)) for length in range(1, len(inputs) + 1)]
 # +     return min(ways, key=lambda starts: peak_bytes(inputs, inner, starts))
 
-# %% wrong: all inputs stay to the end => values all-inputs-all-the-time  from: the best equal length
+# %% wrong: all inputs stay to the end => values all-inputs-all-the-time  from: root of the number of layers
 # -     return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
 # +     return sum(inputs[s] for s in starts) + max(sum(inner[a:b]) for a, b in zip(starts, ends))
-# -     ways = [list(range(0, len(inputs), length)) for length in range(1, len(inputs) + 1)]
+# -     return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))
 # +     n = len(inputs)
 # +     ways = ([0, *(k + 1 for k in range(n - 1) if mask >> k & 1)] for mask in range(2 ** (min(n, 14) - 1)))
-
-# %% wrong: the sum of everything => values sum-of-all  from: one segment
-# -     ends = [*starts[1:], len(inputs)]
-# -     return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
-# +     return sum(inputs[s] for s in starts) + sum(inner)
-
-# %% wrong: every layer's input counted => values every-layers-input  from: one segment
-# -     return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
-# +     return max(sum(inputs[:b]) + sum(inner[a:b]) for a, b in zip(starts, ends))
+# +     return min(ways, key=lambda starts: peak_bytes(inputs, inner, starts))
 
 
-# %% wrong: from the front to the back => values later-inputs
+# %% wrong: the sum of everything => values sum-of-all
 def peak_bytes(inputs, inner, starts):
-    alive, peak = sum(inputs[s] for s in starts), 0
-    for start, end in zip(starts, [*starts[1:], len(inputs)]):
-        peak = max(peak, alive + sum(inner[start:end]))
-        alive -= inputs[start]
-    return peak
+    return sum(inputs[s] for s in starts) + sum(inner)
 
 
 def best_segments(inputs, inner):
     return [0]
 
 
-# %% wrong: lengths for starts => values lengths  from: one segment
-# -     return [0]
+# %% wrong: every layer's input counted => values every-layers-input  from: the sum of everything
+# -     return sum(inputs[s] for s in starts) + sum(inner)
+# +     ends = [*starts[1:], len(inputs)]
+# +     return max(sum(inputs[:b]) + sum(inner[a:b]) for a, b in zip(starts, ends))
+
+# %% wrong: from the front to the back => values later-inputs  from: the sum of everything
+# -     return sum(inputs[s] for s in starts) + sum(inner)
+# +     alive, peak = sum(inputs[s] for s in starts), 0
+# +     for start, end in zip(starts, [*starts[1:], len(inputs)]):
+# +         peak = max(peak, alive + sum(inner[start:end]))
+# +         alive -= inputs[start]
+# +     return peak
+
+# %% wrong: lengths for starts => values lengths  from: root of the number of layers
+# -     return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))
 # +     return [3] * (len(inputs) // 3)
 
-# %% wrong: only as many layers as can be tried => generality -  from: one segment
-# -     return [0]
+# %% wrong: only as many layers as can be tried => generality -  from: root of the number of layers
+# -     return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))
 # +     n = len(inputs)
 # +     if n > 12:
 # +         return list(range(0, n, round(math.sqrt(n))))
 # +     ways = ([0, *(k + 1 for k in range(n - 1) if mask >> k & 1)] for mask in range(2 ** (n - 1)))
 # +     return min(ways, key=lambda starts: peak_bytes(inputs, inner, starts))
 
-
-# %% wrong: one cut more or less, as long as it helps => generality -
-def peak_bytes(inputs, inner, starts):
-    ends = [*starts[1:], len(inputs)]
-    return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
-
-
-def best_segments(inputs, inner):
-    starts, better = [0], True
-    while better:
-        better = False
-        for layer in range(1, len(inputs)):
-            other = sorted({*starts} ^ {layer})
-            if peak_bytes(inputs, inner, other) < peak_bytes(inputs, inner, starts):
-                starts, better = other, True
-    return starts
+# %% wrong: one cut more or less, as long as it helps => generality -  from: root of the number of layers
+# -     return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))
+# +     starts, better = [0], True
+# +     while better:
+# +         better = False
+# +         for layer in range(1, len(inputs)):
+# +             other = sorted({*starts} ^ {layer})
+# +             if peak_bytes(inputs, inner, other) < peak_bytes(inputs, inner, starts):
+# +                 starts, better = other, True
+# +     return starts
 
 
 # %% wrong: greedy up to a fixed cap => values -
@@ -194,25 +187,21 @@ def best_segments(inputs, inner):
     return best
 
 
-# %% wrong: always the cut shown => values -  from: one segment
+# %% wrong: always the cut shown => values -  from: root of the number of layers
 # - def peak_bytes(inputs, inner, starts):
 # + from course_lib import notebook
 # + SHOWN = notebook.params("best-segments")
 # + def peak_bytes(inputs, inner, starts):
-# -     return [0]
+# -     return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))
 # +     cuts = [[0, *(k + 1 for k in range(SHOWN.layers - 1) if mask >> k & 1)] for mask in range(2 ** (SHOWN.layers - 1))]
 # +     return min(cuts, key=lambda starts: peak_bytes(SHOWN.inputs, SHOWN.inner, starts))
 
-
-# %% wrong: untouched => not-answered
-def peak_bytes(inputs, inner, starts):
-    raise NotImplementedError
-
-
-def best_segments(inputs, inner):
-    raise NotImplementedError
-
-
-# %% half: only the peak => 6  from: one segment
+# %% wrong: untouched => not-answered  from: the sum of everything
+# -     return sum(inputs[s] for s in starts) + sum(inner)
+# +     raise NotImplementedError
 # -     return [0]
+# +     raise NotImplementedError
+
+# %% half: only the peak => 6  from: root of the number of layers
+# -     return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))
 # +     raise NotImplementedError

@@ -127,19 +127,14 @@ def largest_model(memory, plan):
     return library.largest_model(memory, "B")
 
 
-# %% wrong: untouched => not-answered
-def state_buckets(params, plan):
-    raise NotImplementedError
-
-
-def largest_model(memory, plan):
-    raise NotImplementedError
-
+# %% wrong: untouched => not-answered  from: the total only
+# -     return 16 * params
+# +     raise NotImplementedError
+# -     return memory / 16
+# +     raise NotImplementedError
 
 # %% half: the buckets alone => 1.5  from: a table of sizes
 # -     return memory / sum(state_buckets(1, plan).values())
 # +     raise NotImplementedError
 
-# %% half: both, for this plan only => 2.5  from: the total only
-# -     return 16 * params
-# +     return {"weights": 2 * params, "grads": 2 * params, "main_grads": 0, "master": 4 * params, "moments": 8 * params}
+# %% half: both, for this plan only => 2.5  from: always sixteen bytes

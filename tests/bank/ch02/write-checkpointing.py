@@ -314,43 +314,30 @@ def checkpoint(function, x):
     return ready(function, x, use_reentrant=False)
 
 
-# %% wrong: kept on the CPU, where it was => values nothing-recomputed
-def checkpoint(function, x):
-    with torch.autograd.graph.save_on_cpu():
-        return function(x)
+# %% wrong: kept on the CPU, where it was => values nothing-recomputed  from: everything under no_grad
+# -     with torch.no_grad():
+# +     with torch.autograd.graph.save_on_cpu():
 
+# %% wrong: kept in half the bytes => values -  from: everything under no_grad
+# -     with torch.no_grad():
+# +     def pack(t):
+# +         return t.bfloat16() if t.dtype == torch.float32 else t
+# +     def unpack(t):
+# +         return t.float() if t.dtype == torch.bfloat16 else t
+# +     with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
 
-# %% wrong: kept in half the bytes => values -
-def checkpoint(function, x):
-    def pack(t):
-        return t.bfloat16() if t.dtype == torch.float32 else t
-
-    def unpack(t):
-        return t.float() if t.dtype == torch.bfloat16 else t
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
-        return function(x)
-
-
-# %% wrong: the gradient of the input alone => values gradient-stops
-class Only(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, function, anchor, x):
-        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
-        with torch.no_grad():
-            return function(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        with torch.random.fork_rng(devices=[]):
-            torch.set_rng_state(ctx.state)
-            _, dx = torch.autograd.functional.vjp(ctx.function, ctx.x, grad)
-        return None, None, dx
-
-
-def checkpoint(function, x):
-    return Only.apply(function, torch.empty(0, requires_grad=True), x)
-
+# %% wrong: the gradient of the input alone => values gradient-stops  from: the input gets no gradient
+# - class Again(torch.autograd.Function):
+# + class Only(torch.autograd.Function):
+# -         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+# +         with torch.random.fork_rng(devices=[]):
+# -             out = ctx.function(ctx.x.detach())
+# -         torch.autograd.backward(out, grad)
+# -         return None, None, None
+# +             _, dx = torch.autograd.functional.vjp(ctx.function, ctx.x, grad)
+# +         return None, None, dx
+# -     return Again.apply(function, torch.empty(0, requires_grad=True), x)
+# +     return Only.apply(function, torch.empty(0, requires_grad=True), x)
 
 # %% wrong: only inputs that are large => values nothing-recomputed  from: gradients are put there and added once more
 # -         torch.autograd.backward(out, grad, retain_graph=True)
@@ -372,15 +359,6 @@ def checkpoint(function, x):
 # +         return ctx.graph.detach()
 # -         torch.autograd.backward(out, grad, retain_graph=True)
 
-# %% half: the generator is forgotten => 13.5  from: gradients are put there and added once more
-# -         ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
-# +         ctx.function, ctx.x = function, x
-# -         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-# -             torch.set_rng_state(ctx.state)
-# +         with torch.enable_grad():
-# -         torch.autograd.backward(out, grad, retain_graph=True)
+# %% half: the generator is forgotten => 13.5  from: the generator is not set back for the second run
 
-
-# %% half: a plain call has right outputs => 1.5
-def checkpoint(function, x):
-    return function(x)
+# %% half: a plain call has right outputs => 1.5  from: a plain call

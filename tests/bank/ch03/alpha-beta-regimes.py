@@ -133,18 +133,14 @@ def best_bandwidth(nbytes, small, large):
     return 0.0
 
 
-# %% wrong: untouched => not-answered
-def fit_line(sizes, seconds):
-    raise NotImplementedError
-
-
-def switch_size(small, large):
-    raise NotImplementedError
-
-
-def best_bandwidth(nbytes, small, large):
-    raise NotImplementedError
-
+# %% wrong: untouched => not-answered  from: a mean of rates
+# -     return min(seconds), sum(n / t for n, t in zip(sizes, seconds)) / len(sizes)
+# +     raise NotImplementedError
+# -     gain = 1 / small[1] - 1 / large[1]
+# -     return math.inf if gain <= 0 else max(0.0, (large[0] - small[0]) / gain)
+# +     raise NotImplementedError
+# -     return nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large))
+# +     raise NotImplementedError
 
 # %% half: the line alone => 2.25  from: asks the library
 # - from course_lib import roofline

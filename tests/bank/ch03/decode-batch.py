@@ -71,10 +71,9 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     return None if compute <= extra else math.ceil(params * weight_size / bandwidth / (compute - extra))
 
 
-# %% wrong: two bytes by heart => values two-bytes
-def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
-    compute, extra = 2 * params / flops, kv_bytes / bandwidth
-    return None if compute <= extra else max(1, math.ceil(params * 2 / bandwidth / (compute - extra) * (1 - 1e-12)))
+# %% wrong: two bytes by heart => values two-bytes  from: rounded down
+# -     return None if compute <= extra else int(params * weight_size / bandwidth / (compute - extra))
+# +     return None if compute <= extra else max(1, math.ceil(params * 2 / bandwidth / (compute - extra) * (1 - 1e-12)))
 
 
 # %% wrong: never says never => generality none-is-right

@@ -86,20 +86,14 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 # -             bandwidth = max(bandwidth, run["bytes"] / time)
 # +         bandwidth = max(bandwidth, run["bytes"] / time)
 
-
-# %% wrong: a mean over kernels => values mean-of-kernels
-def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
-    rates, passed = [], []
-    for run in runs:
-        time = statistics.median(run["seconds"])
-        streams = run["bytes"] > cache
-        if run["flop"] / time > sheet_flops or (streams and run["bytes"] / time > sheet_bandwidth):
-            continue
-        rates.append(run["flop"] / time)
-        if streams:
-            passed.append(run["bytes"] / time)
-    flops, bandwidth = statistics.fmean(rates), statistics.fmean(passed)
-    return flops, bandwidth, flops / bandwidth
+# %% wrong: a mean over kernels => values mean-of-kernels  from: medians, honest runs, the best of each kind
+# -     flops = bandwidth = 0.0
+# +     rates, passed = [], []
+# -         flops = max(flops, run["flop"] / time)
+# +         rates.append(run["flop"] / time)
+# -             bandwidth = max(bandwidth, run["bytes"] / time)
+# +             passed.append(run["bytes"] / time)
+# +     flops, bandwidth = statistics.fmean(rates), statistics.fmean(passed)
 
 
 # %% wrong: the first repeat => values first-repeat

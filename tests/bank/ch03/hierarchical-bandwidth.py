@@ -57,29 +57,27 @@ def effective_bandwidth(shares, rates):
 # +         passed = min(passed, level["rate"] / level["shared_by"] / level["directions"])
 
 
-# %% wrong: as printed => values as-printed  from: level by level
+# %% wrong: as printed => values as-printed
 def cross_bandwidth(levels):
     return [level["rate"] for level in levels]
-
-
-# %% wrong: wide again further out => generality grows-again  from: level by level
-def cross_bandwidth(levels):
-    return [l["rate"] / l["shared_by"] / l["directions"] / l["oversubscription"] for l in levels]
-
-
-# %% wrong: thinner and thinner => generality -
-def cross_bandwidth(levels):
-    thin, found, passed = 1, [], float("inf")
-    for l in levels:
-        thin *= l["oversubscription"]
-        passed = min(passed, l["rate"] / l["shared_by"] / l["directions"])
-        found.append(passed / thin)
-    return found
 
 
 def effective_bandwidth(shares, rates):
     return 1 / sum(share / rate for share, rate in zip(shares, rates))
 
+
+# %% wrong: wide again further out => generality grows-again  from: as printed
+# -     return [level["rate"] for level in levels]
+# +     return [l["rate"] / l["shared_by"] / l["directions"] / l["oversubscription"] for l in levels]
+
+# %% wrong: thinner and thinner => generality -  from: as printed
+# -     return [level["rate"] for level in levels]
+# +     thin, found, passed = 1, [], float("inf")
+# +     for l in levels:
+# +         thin *= l["oversubscription"]
+# +         passed = min(passed, l["rate"] / l["shared_by"] / l["directions"])
+# +         found.append(passed / thin)
+# +     return found
 
 # %% wrong: a sum of bandwidths => values sum-of-bandwidths  from: level by level
 # -         own = level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"]
@@ -107,20 +105,15 @@ def effective_bandwidth(shares, rates):
 # +         passed = min(passed, level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"])
 # +         found.append(passed / 1e9)
 
+# %% wrong: one number for all => values wrong-shape  from: as printed
+# -     return [level["rate"] for level in levels]
+# +     return 450e9
 
-# %% wrong: one number for all => values wrong-shape  from: level by level
-def cross_bandwidth(levels):
-    return 450e9
-
-
-# %% wrong: untouched => not-answered
-def cross_bandwidth(levels):
-    raise NotImplementedError
-
-
-def effective_bandwidth(shares, rates):
-    raise NotImplementedError
-
+# %% wrong: untouched => not-answered  from: as printed
+# -     return [level["rate"] for level in levels]
+# +     raise NotImplementedError
+# -     return 1 / sum(share / rate for share, rate in zip(shares, rates))
+# +     raise NotImplementedError
 
 # %% half: the buffer is not there yet => 3.75  from: a sum of bandwidths
 # -     return sum(rates)

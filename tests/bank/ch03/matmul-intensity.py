@@ -74,52 +74,36 @@ def ridge(flops, bandwidth):
 # -     return flops / bandwidth
 # +     return 295.22
 
-
-# %% wrong: bytes per FLOP => values upside-down
-def matmul_intensity(m, k, n, size):
-    return size * (m * k + k * n + m * n) / (2 * m * k * n)
-
-
-def relu_intensity(size):
-    return 2 * size
-
-
-def ridge(flops, bandwidth):
-    return bandwidth / flops
-
+# %% wrong: bytes per FLOP => values upside-down  from: counted
+# -     return 2 * m * k * n / (size * (m * k + k * n + m * n))
+# +     return size * (m * k + k * n + m * n) / (2 * m * k * n)
+# -     return 1 / (2 * size)
+# +     return 2 * size
+# -     return flops / bandwidth
+# +     return bandwidth / flops
 
 # %% wrong: the sparse ridge => values sparse-peak  from: counted
 # -     return flops / bandwidth
 # +     return 2 * flops / bandwidth
 
-# %% wrong: asks the library => raised
-from course_lib import roofline
+# %% wrong: asks the library => raised  from: counted
+# - def matmul_intensity(m, k, n, size):
+# + from course_lib import roofline
+# + def matmul_intensity(m, k, n, size):
+# -     return 2 * m * k * n / (size * (m * k + k * n + m * n))
+# +     return roofline.matmul(m, k, n, size).memory_intensity
+# -     return 1 / (2 * size)
+# +     return roofline.relu(10, size).memory_intensity
+# -     return flops / bandwidth
+# +     return roofline.ridge(flops, bandwidth)
 
-
-def matmul_intensity(m, k, n, size):
-    return roofline.matmul(m, k, n, size).memory_intensity
-
-
-def relu_intensity(size):
-    return roofline.relu(10, size).memory_intensity
-
-
-def ridge(flops, bandwidth):
-    return roofline.ridge(flops, bandwidth)
-
-
-# %% wrong: untouched => not-answered
-def matmul_intensity(m, k, n, size):
-    raise NotImplementedError
-
-
-def relu_intensity(size):
-    raise NotImplementedError
-
-
-def ridge(flops, bandwidth):
-    raise NotImplementedError
-
+# %% wrong: untouched => not-answered  from: counted
+# -     return 2 * m * k * n / (size * (m * k + k * n + m * n))
+# +     raise NotImplementedError
+# -     return 1 / (2 * size)
+# +     raise NotImplementedError
+# -     return flops / bandwidth
+# +     raise NotImplementedError
 
 # %% half: the ridge is not there yet => 1.5  from: counted
 # -     return flops / bandwidth

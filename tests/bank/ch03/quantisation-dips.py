@@ -92,20 +92,14 @@ def dips(m, sizes, tile, sms):
 # -     return m * n / (waves * sms * tile**2)
 # +     return 100 * m * n / (math.ceil(tiles / sms) * sms * tile**2)
 
-
-# %% wrong: the area over the area => values no-tiles
-def efficiency(m, n, tile, sms):
-    tiles = math.ceil(m * n / tile**2)
-    return m * n / (math.ceil(tiles / sms) * sms * tile**2)
-
-
-def dips(m, sizes, tile, sms):
-    def share(n):
-        tiles = math.ceil(m / tile) * math.ceil(n / tile)
-        return m * n / (math.ceil(tiles / sms) * sms * tile**2)
-
-    return [b for a, b in zip(sizes, sizes[1:]) if share(b) < share(a)]
-
+# %% wrong: the area over the area => values no-tiles  from: a smooth curve
+# -     tiles = math.ceil(m / tile) * math.ceil(n / tile)
+# +     tiles = math.ceil(m * n / tile**2)
+# -     return []
+# +     def share(n):
+# +         tiles = math.ceil(m / tile) * math.ceil(n / tile)
+# +         return m * n / (math.ceil(tiles / sms) * sms * tile**2)
+# +     return [b for a, b in zip(sizes, sizes[1:]) if share(b) < share(a)]
 
 # %% wrong: dips not everywhere => values -  from: a smooth curve
 # -     return []

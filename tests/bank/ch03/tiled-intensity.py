@@ -40,26 +40,19 @@ def tiled_intensity(m, k, n, cache, size):
     return 2.0 * m * k * n / size / tile_moves(m, k, n, int(best_tile(cache)))
 
 
-# %% right: any variant
-from course_lib import params
-
-STAYS = params("tiled-intensity").stays
-
-
-def tile_moves(m, k, n, tile):
-    columns, rows, steps = (-(-side // tile) for side in (n, m, k))
-    if STAYS == "C":
-        return m * k * columns + k * n * rows + m * n
-    return m * k + k * n * rows + m * n * (2 * steps - 1)
-
-
-def best_tile(cache):
-    return int((cache / 3) ** 0.5 + 1e-9)
-
-
-def tiled_intensity(m, k, n, cache, size):
-    return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
-
+# %% right: any variant  from: columns and rows of tiles
+# - def tile_moves(m, k, n, tile):
+# + from course_lib import params
+# + STAYS = params("tiled-intensity").stays
+# + def tile_moves(m, k, n, tile):
+# -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
+# -     return m * k * columns + k * n * rows + m * n
+# +     columns, rows, steps = (-(-side // tile) for side in (n, m, k))
+# +     if STAYS == "C":
+# +         return m * k * columns + k * n * rows + m * n
+# +     return m * k + k * n * rows + m * n * (2 * steps - 1)
+# -     return math.isqrt(cache // 3)
+# +     return int((cache / 3) ** 0.5 + 1e-9)
 
 # %% wrong: an infinite cache => values infinite-cache  from: columns and rows of tiles
 # -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
@@ -100,25 +93,18 @@ def tiled_intensity(m, k, n, cache, size):
 # -     return math.isqrt(cache)
 # +     return math.sqrt(cache / 3)
 
-
-# %% wrong: tiles are not rounded => generality not-rounded
-def tile_moves(m, k, n, tile):
-    return m * k * n / tile + k * n * m / tile + m * n
-
-
-def best_tile(cache):
-    return math.isqrt(cache // 3)
-
-
-def tiled_intensity(m, k, n, cache, size):
-    return (
-        2
-        * m
-        * k
-        * n
-        / (size * (m * k * math.ceil(n / best_tile(cache)) + k * n * math.ceil(m / best_tile(cache)) + m * n))
-    )
-
+# %% wrong: tiles are not rounded => generality not-rounded  from: columns and rows of tiles
+# -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
+# -     return m * k * columns + k * n * rows + m * n
+# +     return m * k * n / tile + k * n * m / tile + m * n
+# -     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
+# +     return (
+# +         2
+# +         * m
+# +         * k
+# +         * n
+# +         / (size * (m * k * math.ceil(n / best_tile(cache)) + k * n * math.ceil(m / best_tile(cache)) + m * n))
+# +     )
 
 # %% wrong: the last tile is forgotten => generality rounded-down  from: tiles are not rounded
 # -     return m * k * n / tile + k * n * m / tile + m * n
@@ -135,34 +121,25 @@ def tiled_intensity(m, k, n, cache, size):
 # -     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
 # +     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache // size)))
 
-# %% wrong: asks the library => raised
-from course_lib import roofline
+# %% wrong: asks the library => raised  from: an infinite cache
+# - def tile_moves(m, k, n, tile):
+# + from course_lib import roofline
+# + def tile_moves(m, k, n, tile):
+# -     return m * k + k * n + m * n
+# +     return roofline.tile_loads(m, k, n, tile, tile) + m * n
+# -     return math.isqrt(cache // 3)
+# +     return roofline.largest_tile(cache)
+# -     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
+# +     return roofline.tiled_intensity(n, best_tile(cache), size)
 
-
-def tile_moves(m, k, n, tile):
-    return roofline.tile_loads(m, k, n, tile, tile) + m * n
-
-
-def best_tile(cache):
-    return roofline.largest_tile(cache)
-
-
-def tiled_intensity(m, k, n, cache, size):
-    return roofline.tiled_intensity(n, best_tile(cache), size)
-
-
-# %% wrong: untouched => not-answered
-def tile_moves(m, k, n, tile):
-    raise NotImplementedError
-
-
-def best_tile(cache):
-    raise NotImplementedError
-
-
-def tiled_intensity(m, k, n, cache, size):
-    raise NotImplementedError
-
+# %% wrong: untouched => not-answered  from: columns and rows of tiles
+# -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
+# -     return m * k * columns + k * n * rows + m * n
+# +     raise NotImplementedError
+# -     return math.isqrt(cache // 3)
+# +     raise NotImplementedError
+# -     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
+# +     raise NotImplementedError
 
 # %% half: only the tile is right => 2  from: columns and rows of tiles
 # -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)

@@ -88,22 +88,16 @@ def all_to_all(comm, parts):
 # -         got[source] = parts[0].new_empty(int(count))
 # +         got[source] = torch.empty_like(parts[to])
 
-
-# %% wrong: pads to the longest and cuts => cost padded
-def all_to_all(comm, parts):
-    n, me = comm.size, comm.rank
-    got, longest = [None] * n, 400
-    got[me] = parts[me]
-    for k in range(1, n):
-        to, source = (me + k) % n, (me - k) % n
-        count = torch.zeros(1, dtype=torch.int64)
-        swap(comm, torch.tensor([parts[to].numel()]), to, count, source)
-        padded = parts[to].new_zeros(longest)
-        padded[: parts[to].numel()] = parts[to]
-        into = parts[0].new_empty(longest)
-        swap(comm, padded, to, into, source)
-        got[source] = into[: int(count)].clone()
-    return got
+# %% wrong: pads to the longest and cuts => cost padded  from: counts and rows, round by round
+# -     got = [None] * n
+# +     got, longest = [None] * n, 400
+# -         got[source] = parts[0].new_empty(int(count))
+# -         swap(comm, parts[to], to, got[source], source)
+# +         padded = parts[to].new_zeros(longest)
+# +         padded[: parts[to].numel()] = parts[to]
+# +         into = parts[0].new_empty(longest)
+# +         swap(comm, padded, to, into, source)
+# +         got[source] = into[: int(count)].clone()
 
 
 # %% wrong: returns the padded rows => values padded
@@ -189,9 +183,4 @@ def all_to_all(comm, parts):
     raise NotImplementedError
 
 
-# %% half: right where nothing is empty => 6.8  from: counts and rows, round by round
-# -         got[source] = parts[0].new_empty(int(count))
-# -         swap(comm, parts[to], to, got[source], source)
-# +         into = parts[0].new_empty(int(count))
-# +         swap(comm, parts[to], to, into, source)
-# +         got[source] = into if int(count) else None
+# %% half: right where nothing is empty => 6.8  from: empty rows come as None

@@ -103,15 +103,9 @@ def audit_ring():
     raise NotImplementedError
 
 
-# %% half: eight of nine => 8
-def audit_ring():
-    return GOOD | {"reduce-scatter-74": (147, "wrong", "divided by N twice")}
+# %% half: eight of nine => 8  from: the factor of two of an all-reduce
 
-
-# %% half: blind to errors => 0
-def audit_ring():
-    return {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
-
+# %% half: blind to errors => 0  from: everything is right
 
 # %% half: blind to controls => 0  from: everything is wrong
 # -         name: (number, "wrong", "latency left out" if cause == "as printed" else cause)

@@ -98,19 +98,14 @@ def swap_edges(comm, ahead, behind):
 # +         P2POp(comm.irecv, from_after, after),
 # -         P2POp(comm.irecv, from_after, after),
 
-
-# %% wrong: posts in an order that neighbours share, but with two ranks it hangs in order of issue => protocol deadlock
-def swap_edges(comm, ahead, behind):
-    if comm.size == 1:
-        return ahead, behind
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
-    works = [comm.isend(ahead, after), comm.irecv(from_before, before)]
-    works += [comm.isend(behind, before), comm.irecv(from_after, after)]
-    for work in works:
-        work.wait()
-    return from_before, from_after
-
+# %% wrong: posts in an order that neighbours share, but with two ranks it hangs in order of issue => protocol deadlock  from: as it was found
+#   def swap_edges(comm, ahead, behind):
+# +     if comm.size == 1:
+# +         return ahead, behind
+# -     works = [comm.isend(ahead, after), comm.isend(behind, before)]
+# -     works += [comm.irecv(from_before, before), comm.irecv(from_after, after)]
+# +     works = [comm.isend(ahead, after), comm.irecv(from_before, before)]
+# +     works += [comm.isend(behind, before), comm.irecv(from_after, after)]
 
 # %% wrong: alone, it sends to itself => generality raised  from: one batch, receives in the order in which the other side sends
 # -     if comm.size == 1:
@@ -155,7 +150,4 @@ def swap_edges(comm, ahead, behind):
     raise NotImplementedError
 
 
-# %% half: right for three ranks and more => 4.5  from: one batch, receives in the order in which the other side sends
-#           P2POp(comm.isend, ahead, after),
-# +         P2POp(comm.irecv, from_after, after),
-# -         P2POp(comm.irecv, from_after, after),
+# %% half: right for three ranks and more => 4.5  from: with two ranks the messages cross

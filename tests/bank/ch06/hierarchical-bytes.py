@@ -58,28 +58,21 @@ def hierarchical_all_reduce(comm, x, per_node):
     return flat.reshape(x.shape)
 
 
-# %% right: any variant
-from course_lib import params
-
-VARIANT = params("hierarchical-bytes")
-
-
-def hierarchical_all_reduce(comm, x, per_node):
-    nodes = comm.size // per_node
-    if VARIANT.placement == "round-robin":
-        node, place = comm.rank % nodes, comm.rank // nodes
-        inside, across = list(range(node, comm.size, nodes)), list(range(place * nodes, (place + 1) * nodes))
-    else:
-        node, place = divmod(comm.rank, per_node)
-        inside, across = list(range(node * per_node, (node + 1) * per_node)), list(range(place, comm.size, per_node))
-    flat = x.reshape(-1).clone()
-    chunks = list(flat.tensor_split(per_node))
-    scatter(comm, inside, chunks)
-    pieces = list(chunks[place].tensor_split(len(across)))
-    scatter(comm, across, pieces)
-    gather(comm, across, pieces)
-    gather(comm, inside, chunks)
-    return flat.reshape(x.shape)
+# %% right: any variant  from: three steps
+# - def hierarchical_all_reduce(comm, x, per_node):
+# -     node, place = divmod(comm.rank, per_node)
+# -     inside = list(range(node * per_node, (node + 1) * per_node))
+# -     across = list(range(place, comm.size, per_node))
+# + from course_lib import params
+# + VARIANT = params("hierarchical-bytes")
+# + def hierarchical_all_reduce(comm, x, per_node):
+# +     nodes = comm.size // per_node
+# +     if VARIANT.placement == "round-robin":
+# +         node, place = comm.rank % nodes, comm.rank // nodes
+# +         inside, across = list(range(node, comm.size, nodes)), list(range(place * nodes, (place + 1) * nodes))
+# +     else:
+# +         node, place = divmod(comm.rank, per_node)
+# +         inside, across = list(range(node * per_node, (node + 1) * per_node)), list(range(place, comm.size, per_node))
 
 
 # %% wrong: a flat ring crosses at every border => cost too-much-across
@@ -179,11 +172,4 @@ def hierarchical_all_reduce(comm, x, per_node):
     raise NotImplementedError
 
 
-# %% half: a flat ring is right, but not cheap across => 7
-def hierarchical_all_reduce(comm, x, per_node):
-    flat = x.reshape(-1).clone()
-    chunks = list(flat.tensor_split(comm.size))
-    everyone = list(range(comm.size))
-    scatter(comm, everyone, chunks)
-    gather(comm, everyone, chunks)
-    return flat.reshape(x.shape)
+# %% half: a flat ring is right, but not cheap across => 7  from: a flat ring crosses at every border

@@ -106,12 +106,4 @@ def name_algorithm(matrix, nbytes):
     raise NotImplementedError
 
 
-# %% half: powers of two only => 4.8  from: every ring is a good one
-# -         return "ring"
-# +         return "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring"
-# -     if sum(map(len, partners)) == 2 * (n - 1):
-# +     if sum(map(len, partners)) == 2 * (n - 1) and all(b in (0, nbytes) for row in matrix for b in row):
-# -     return "halving-doubling" if abs(matrix[0][n // 2] - nbytes) <= 64 else "hierarchical"
-# +     if n & (n - 1) == 0 and abs(matrix[0][n // 2] - nbytes) <= 64:
-# +         return "halving-doubling"
-# +     return "hierarchical"
+# %% half: powers of two only => 4.8  from: halving-doubling only for powers of two

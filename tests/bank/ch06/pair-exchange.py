@@ -59,15 +59,12 @@ def pair_reduce(comm, x):
     return {"sum": torch.add, "max": torch.maximum, "min": torch.minimum}[VARIANT.op](x, theirs)
 
 
-# %% wrong: both send first => protocol deadlock
-def pair_reduce(comm, x):
-    partner = comm.rank ^ 1
-    if partner >= comm.size:
-        return x
-    theirs = torch.empty_like(x)
-    comm.send(x, partner)
-    comm.recv(theirs, partner)
-    return x + theirs
+# %% wrong: both send first => protocol deadlock  from: both halves in one batch
+# -     halves = [P2POp(comm.isend, x, partner), P2POp(comm.irecv, theirs, partner)]
+# -     for work in comm.batch_isend_irecv(halves):
+# -         work.wait()
+# +     comm.send(x, partner)
+# +     comm.recv(theirs, partner)
 
 
 # %% wrong: the last of an odd number looks for a partner => generality raised
@@ -96,17 +93,13 @@ def pair_reduce(comm, x):
     return x + mine
 
 
-# %% wrong: adds before the send is over => protocol raised
-def pair_reduce(comm, x):
-    partner = comm.rank ^ 1
-    if partner >= comm.size:
-        return x
-    theirs = torch.empty_like(x)
-    work = comm.isend(x, partner)
-    comm.recv(theirs, partner)
-    x += theirs
-    work.wait()
-    return x
+# %% wrong: adds before the send is over => protocol raised  from: any variant
+# - from course_lib import params
+# - VARIANT = params("pair-exchange")
+#       comm.recv(theirs, partner)
+# +     x += theirs
+# -     return {"sum": torch.add, "max": torch.maximum, "min": torch.minimum}[VARIANT.op](x, theirs)
+# +     return x
 
 
 # %% wrong: reads before wait => values -
@@ -184,11 +177,4 @@ def pair_reduce(comm, x):
     raise NotImplementedError
 
 
-# %% half: right for pairs of floats, not for an odd number of ranks => 3.4
-def pair_reduce(comm, x):
-    partner = comm.rank ^ 1
-    theirs = torch.empty_like(x)
-    work = comm.isend(x, partner)
-    comm.recv(theirs, partner)
-    work.wait()
-    return x + theirs
+# %% half: right for pairs of floats, not for an odd number of ranks => 3.4  from: the last of an odd number looks for a partner

@@ -141,36 +141,19 @@ def ring_all_reduce(comm, x):
     return total
 
 
-# %% wrong: all-gathers as if it owned its own chunk, but owns the next => values wrong-owner
-def ring_all_reduce(comm, x):
-    n, me = comm.size, comm.rank
-    flat = x.reshape(-1).clone()
-    chunks = list(flat.tensor_split(n))
-    for step in range(n - 1):
-        arrived = torch.empty_like(chunks[(me - step - 1) % n])
-        work = comm.isend(chunks[(me - step) % n], (me + 1) % n)
-        comm.recv(arrived, (me - 1) % n)
-        work.wait()
-        chunks[(me - step - 1) % n] += arrived
-    for step in range(n - 1):
-        work = comm.isend(chunks[(me - step) % n], (me + 1) % n)
-        comm.recv(chunks[(me - step - 1) % n], (me - 1) % n)
-        work.wait()
-    return flat.reshape(x.shape)
+# %% wrong: all-gathers as if it owned its own chunk, but owns the next => values wrong-owner  from: reduce-scatter, then all-gather, with isend and recv
+# -         arrived = torch.empty_like(chunks[(me - step - 2) % n])
+# -         work = comm.isend(chunks[(me - step - 1) % n], after)
+# +         arrived = torch.empty_like(chunks[(me - step - 1) % n])
+# +         work = comm.isend(chunks[(me - step) % n], after)
+# -         chunks[(me - step - 2) % n] += arrived
+# +         chunks[(me - step - 1) % n] += arrived
 
-
-# %% wrong: clears the chunk that is under way => protocol -  from: all-gathers as if it owned its own chunk, but owns the next
-# -         arrived = torch.empty_like(chunks[(me - step - 1) % n])
-# -         work = comm.isend(chunks[(me - step) % n], (me + 1) % n)
-# +         arrived = torch.empty_like(chunks[(me - step - 2) % n])
-# +         work = comm.isend(chunks[(me - step - 1) % n], (me + 1) % n)
-#           comm.recv(arrived, (me - 1) % n)
+# %% wrong: clears the chunk that is under way => protocol -  from: reduce-scatter, then all-gather, with isend and recv
+#           comm.recv(arrived, before)
 # +         chunks[(me - step - 1) % n].zero_()  # its sum is the neighbour's business now
-# -         chunks[(me - step - 1) % n] += arrived
-# +         chunks[(me - step - 2) % n] += arrived
 
-# %% wrong: the mean, divided twice => values mean-twice  from: clears the chunk that is under way
-# -         chunks[(me - step - 1) % n].zero_()  # its sum is the neighbour's business now
+# %% wrong: the mean, divided twice => values mean-twice  from: reduce-scatter, then all-gather, with isend and recv
 #           chunks[(me - step - 2) % n] += arrived
 # +     chunks[me] /= n
 # -     return flat.reshape(x.shape)
@@ -237,12 +220,10 @@ def ring_all_reduce(comm, x):
     return x
 
 
-# %% wrong: returns its input where that is not contiguous => generality returned-input  from: clears the chunk that is under way
+# %% wrong: returns its input where that is not contiguous => generality returned-input  from: reduce-scatter, then all-gather, with isend and recv
 # -     flat = x.reshape(-1).clone()
 # -     chunks = list(flat.tensor_split(n))
 # +     chunks = list(x.reshape(-1).tensor_split(n))
-# -         chunks[(me - step - 1) % n].zero_()  # its sum is the neighbour's business now
-#           work.wait()
 # -     return flat.reshape(x.shape)
 # +     return x
 
@@ -265,53 +246,39 @@ def ring_all_reduce(comm, x):
     return comm.size * x
 
 
-# %% wrong: hangs with two ranks => protocol deadlock
-def ring_all_reduce(comm, x):
-    n, me = comm.size, comm.rank
-    flat = x.reshape(-1).clone()
-    chunks = list(flat.tensor_split(n))
-    for step in range(2 * n - 2):
-        out, into = (me - step - 1) % n, (me - step - 2) % n
-        arrived = torch.empty_like(chunks[into])
-        if me % 2 == 0 or n < 3:  # with two or fewer "there is no seam to mind"
-            comm.send(chunks[out], (me + 1) % n)
-            comm.recv(arrived, (me - 1) % n)
-        else:
-            comm.recv(arrived, (me - 1) % n)
-            comm.send(chunks[out], (me + 1) % n)
-        chunks[into].copy_(chunks[into] + arrived if step < n - 1 else arrived)
-    return flat.reshape(x.shape)
+# %% wrong: hangs with two ranks => protocol deadlock  from: needs a buffer
+# -         into = (me - step - 2) % n
+# +         out, into = (me - step - 1) % n, (me - step - 2) % n
+# -         comm.send(chunks[(me - step - 1) % n], (me + 1) % n)
+# -         comm.recv(arrived, (me - 1) % n)
+# +         if me % 2 == 0 or n < 3:  # with two or fewer "there is no seam to mind"
+# +             comm.send(chunks[out], (me + 1) % n)
+# +             comm.recv(arrived, (me - 1) % n)
+# +         else:
+# +             comm.recv(arrived, (me - 1) % n)
+# +             comm.send(chunks[out], (me + 1) % n)
 
-
-# %% wrong: by way of the mean, so whole numbers break => generality -  from: clears the chunk that is under way
-# -         chunks[(me - step - 1) % n].zero_()  # its sum is the neighbour's business now
+# %% wrong: by way of the mean, so whole numbers break => generality -  from: reduce-scatter, then all-gather, with isend and recv
 #           chunks[(me - step - 2) % n] += arrived
 # +     chunks[me] /= 2**n
 # -     return flat.reshape(x.shape)
 # +     return flat.mul_(2**n).reshape(x.shape)
 
-# %% wrong: chunks of equal length, the rest stays as it was => generality -  from: clears the chunk that is under way
+# %% wrong: chunks of equal length, the rest stays as it was => generality -  from: reduce-scatter, then all-gather, with isend and recv
 # -     chunks = list(flat.tensor_split(n))
 # +     size = flat.numel() // n
 # +     chunks = [flat[c * size : (c + 1) * size] for c in range(n)]
-# -         chunks[(me - step - 1) % n].zero_()  # its sum is the neighbour's business now
 
-
-# %% wrong: rank 0 alone listens first, so every hop goes round rank by rank => cost in-a-row
-def ring_all_reduce(comm, x):
-    n, me = comm.size, comm.rank
-    chunks = [chunk.clone() for chunk in x.reshape(-1).tensor_split(n)]
-    for step in range(2 * n - 2):
-        out, into = (me - step - 1) % n, (me - step - 2) % n
-        arrived = torch.empty_like(chunks[into])
-        if me:
-            comm.send(chunks[out], (me + 1) % n)
-            comm.recv(arrived, (me - 1) % n)
-        else:
-            comm.recv(arrived, (me - 1) % n)
-            comm.send(chunks[out], (me + 1) % n)
-        chunks[into] = chunks[into] + arrived if step < n - 1 else arrived
-    return torch.cat(chunks).reshape(x.shape)
+# %% wrong: rank 0 alone listens first, so every hop goes round rank by rank => cost in-a-row  from: hangs with two ranks
+# -     flat = x.reshape(-1).clone()
+# -     chunks = list(flat.tensor_split(n))
+# +     chunks = [chunk.clone() for chunk in x.reshape(-1).tensor_split(n)]
+# -         if me % 2 == 0 or n < 3:  # with two or fewer "there is no seam to mind"
+# +         if me:
+# -         chunks[into].copy_(chunks[into] + arrived if step < n - 1 else arrived)
+# -     return flat.reshape(x.shape)
+# +         chunks[into] = chunks[into] + arrived if step < n - 1 else arrived
+# +     return torch.cat(chunks).reshape(x.shape)
 
 
 # %% wrong: left as it is => not-answered
@@ -319,18 +286,7 @@ def ring_all_reduce(comm, x):
     raise NotImplementedError
 
 
-# %% half: right values, whole tensors => 9
-def ring_all_reduce(comm, x):
-    n, me = comm.size, comm.rank
-    total, passing = x.clone(), x.clone()
-    for _ in range(n - 1):
-        arrived = torch.empty_like(passing)
-        work = comm.isend(passing, (me + 1) % n)
-        comm.recv(arrived, (me - 1) % n)
-        work.wait()
-        total += arrived
-        passing = arrived
-    return total
+# %% half: right values, whole tensors => 9  from: whole tensors at every hop
 
 
 # %% half: padded to chunks of equal length => 9.6

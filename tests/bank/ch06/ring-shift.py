@@ -112,13 +112,11 @@ def ring_shift(comm, x):
     return answer
 
 
-# %% wrong: alone, it sends to itself => generality raised
-def ring_shift(comm, x):
-    got = torch.empty_like(x)
-    work = comm.isend(x, (comm.rank + 1) % comm.size)
-    comm.recv(got, (comm.rank - 1) % comm.size)
-    work.wait()
-    return got
+# %% wrong: alone, it sends to itself => generality raised  from: everyone sends first
+# -     comm.send(x, (comm.rank + 1) % comm.size)
+# +     work = comm.isend(x, (comm.rank + 1) % comm.size)
+#       comm.recv(got, (comm.rank - 1) % comm.size)
+# +     work.wait()
 
 
 # %% wrong: everyone gets everything and picks one => cost told-everyone
@@ -159,11 +157,10 @@ def ring_shift(comm, x):
     return got
 
 
-# %% wrong: a row of floats whatever comes => generality raised  from: alone, it sends to itself
+# %% wrong: a row of floats whatever comes => generality raised  from: clears what is under way
 # -     got = torch.empty_like(x)
-# +     if comm.size == 1:
-# +         return x
 # +     got = torch.empty(x.numel())
+# -     x.zero_()
 
 
 # %% wrong: left as it is => not-answered
@@ -171,16 +168,4 @@ def ring_shift(comm, x):
     raise NotImplementedError
 
 
-# %% half: right, but one after another => 4.25
-def ring_shift(comm, x):
-    if comm.size == 1:
-        return x
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    got = torch.empty_like(x)
-    if comm.rank == 0:
-        comm.recv(got, before)
-        comm.send(x, after)
-    else:
-        comm.send(x, after)
-        comm.recv(got, before)
-    return got
+# %% half: right, but one after another => 4.25  from: rank 0 alone listens first

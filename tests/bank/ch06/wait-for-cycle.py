@@ -55,20 +55,14 @@ def find_cycle(log):
     return sorted(waits)
 
 
-# %% wrong: counts the tail in => generality tail-counted
-def find_cycle(log):
-    state = latest(log)
-    waits = {r: p for r, (what, p) in state.items() if what in MEETS and state.get(p) != (MEETS[what], r)}
-    for start in sorted(waits, reverse=True):
-        path, rank = [], start
-        while rank in waits and rank not in path:
-            path.append(rank)
-            rank = waits[rank]
-        if rank in path:
-            at = path.index(min(path))
-            return path[at:] + path[:at]
-    return []
-
+# %% wrong: counts the tail in => generality tail-counted  from: follow the path from every rank
+# -     for start in sorted(waits):
+# +     for start in sorted(waits, reverse=True):
+# -         if rank == start and path:
+# -             return path
+# +         if rank in path:
+# +             at = path.index(min(path))
+# +             return path[at:] + path[:at]
 
 # %% wrong: takes the log in the order in which it stands => values -  from: follow the path from every rank
 # -     state = latest(log)
@@ -123,6 +117,4 @@ def find_cycle(log):
     raise NotImplementedError
 
 
-# %% half: pairs about to meet are taken for circles => 6.8  from: follow the path from every rank
-# -     waits = {r: p for r, (what, p) in state.items() if what in MEETS and state.get(p) != (MEETS[what], r)}
-# +     waits = {r: p for r, (what, p) in state.items() if what in MEETS}
+# %% half: pairs about to meet are taken for circles => 6.8  from: a send and its receive count as a circle of two

@@ -357,16 +357,12 @@ def average_gradients(comm, grads, examples):
 #           comm.all_reduce(g)
 # +         return g
 
-
-# %% wrong: rank 0's count for all => values -
-def average_gradients(comm, grads, examples):
-    c = torch.tensor([float(examples)])
-    comm.broadcast(c, src=0)
-    for g in grads:
-        g *= examples
-        comm.all_reduce(g)
-        g /= c.item() * comm.size
-    return grads
+# %% wrong: rank 0's count for all => values -  from: ranks as many as rank zero
+#   def average_gradients(comm, grads, examples):
+# +     c = torch.tensor([float(examples)])
+# +     comm.broadcast(c, src=0)
+# -         g /= examples * comm.size if examples else 1
+# +         g /= c.item() * comm.size
 
 
 # %% wrong: sqrt weights => values -
@@ -387,14 +383,4 @@ def average_gradients(comm, grads, examples):
 # +             row = sum(every)
 # +         comm.broadcast(row, src=0)
 
-
-# %% half: everything on everyone => 4
-def average_gradients(comm, grads, examples):
-    out = []
-    counts = [torch.zeros(1) for _ in range(comm.size)]
-    comm.all_gather(counts, torch.tensor([float(examples)]))
-    for grad in grads:
-        every = [torch.empty_like(grad) for _ in range(comm.size)]
-        comm.all_gather(every, grad)
-        out.append(sum(g * c.to(g.dtype) for g, c in zip(every, counts)).reshape(grad.shape) / sum(counts).item())
-    return out
+# %% half: everything on everyone => 4  from: everything on everyone

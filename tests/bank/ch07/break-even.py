@@ -80,29 +80,21 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
 # -     return 1 + int(Q(batch_tokens) * 6 * Q(bandwidth) / (2 * grad_bytes * Q(flops)))
 # +     return 1 + int(batch_tokens * EACH * bandwidth / (2 * grad_bytes * flops))
 
-
-# %% wrong: hides behind the backward pass => values wrong-window unless behind=backward
-def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
-
-
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
-
+# %% wrong: hides behind the backward pass => values wrong-window unless behind=backward  from: in formulas
+# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
+# +     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
+# -     return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+# +     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
 
 # %% wrong: very many ranks => values endless-ring  from: in formulas
 # -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
 # +     return 2 * grad_bytes / bandwidth * flops / 6
 
-
-# %% wrong: one half of the ring => values one-half
-def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    return (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
-
-
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    return math.floor(1 + batch_tokens * 6 * bandwidth / (grad_bytes * flops))
-
+# %% wrong: one half of the ring => values one-half  from: in formulas
+# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
+# +     return (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
+# -     return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+# +     return math.floor(1 + batch_tokens * 6 * bandwidth / (grad_bytes * flops))
 
 # %% wrong: bits => values bits  from: in formulas
 # -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
@@ -128,57 +120,41 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
 # -     return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
 # +     return 1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops)
 
+# %% wrong: the shown numbers learnt by heart => values -  from: in formulas
+# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
+# +     return 2 * 63 / 64 * 2 / 50e9 * 400e12 / 6
+# -     return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+# +     return 376
 
-# %% wrong: the shown numbers learnt by heart => values -
-def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    return 2 * 63 / 64 * 2 / 50e9 * 400e12 / 6
+# %% wrong: always 16 bits => generality -  from: in formulas
+# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
+# +     return 4 * (ranks - 1) / ranks / bandwidth * flops / 6
+# -     return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+# +     return math.floor(1 + batch_tokens * 6 * bandwidth / (4 * flops))
 
+# %% wrong: left as it is => not-answered  from: in formulas
+# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
+# +     raise NotImplementedError
+# -     return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+# +     raise NotImplementedError
 
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    return 376
-
-
-# %% wrong: always 16 bits => generality -
-def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    return 4 * (ranks - 1) / ranks / bandwidth * flops / 6
-
-
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    return math.floor(1 + batch_tokens * 6 * bandwidth / (4 * flops))
-
-
-# %% wrong: left as it is => not-answered
-def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    raise NotImplementedError
-
-
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    raise NotImplementedError
+# %% wrong: rounds tokens => generality rounded  from: in formulas
+# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
+# +     return round(flops / 6 * 2 * grad_bytes * (ranks - 1) / (ranks * bandwidth))
+# -     return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+# +     return 1 + int(batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
 
 
-# %% wrong: rounds tokens => generality rounded
-def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    return round(flops / 6 * 2 * grad_bytes * (ranks - 1) / (ranks * bandwidth))
-
-
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    return 1 + int(batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
-
-
-# %% wrong: none for one => generality -
-def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    return flops / 6 * 2 * grad_bytes * (ranks - 1) / (ranks * bandwidth)
-
-
+# %% wrong: none for one => generality -  from: search by one
 def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
     n = int(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
     return n if n > 1 else 0
 
 
-# %% wrong: powers of two => values -  from: none for one
-# -     n = int(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
-# -     return n if n > 1 else 0
-# +     return 2 ** int(math.log2(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops)))
+# %% wrong: powers of two => values -  from: search by one
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    return 2 ** int(math.log2(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops)))
+
 
 # %% wrong: text => values not-a-number  from: the shown numbers learnt by heart
 # -     return 2 * 63 / 64 * 2 / 50e9 * 400e12 / 6

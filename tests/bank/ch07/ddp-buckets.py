@@ -164,52 +164,13 @@ def bucket_gradients(comm, model, bucket_bytes):
     return finish
 
 
-# %% wrong: each bucket is waited for in its hook => cost not-hidden
-def bucket_gradients(comm, model, bucket_bytes):
-    buckets, ready, sent = packed(model, bucket_bytes), set(), []
+# %% wrong: each bucket is waited for in its hook => cost not-hidden  from: a queue of buckets
+#               works.append((flat, comm.all_reduce(flat, async_op=True)))
+# +             works[-1][1].wait()
 
-    def hook(p):
-        ready.add(p)
-        while len(sent) < len(buckets) and ready.issuperset(buckets[len(sent)]):
-            bucket = buckets[len(sent)]
-            flat = torch.cat([each.grad.flatten() / comm.size for each in bucket])
-            comm.all_reduce(flat)
-            for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
-                p.grad.copy_(part.view_as(p))
-            sent.append(bucket)
-
-    for bucket in buckets:
-        for p in bucket:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        ready.clear(), sent.clear()
-
-    return finish
-
-
-# %% wrong: one bucket for all => cost -
-def bucket_gradients(comm, model, bucket_bytes):
-    trained = [p for p in model.parameters() if p.requires_grad]
-    ready, flying = set(), []
-
-    def hook(p):
-        ready.add(p)
-        if len(ready) == len(trained):
-            flat = torch.cat([each.grad.flatten() / comm.size for each in trained])
-            flying.append((flat, comm.all_reduce(flat, async_op=True)))
-
-    for p in trained:
-        p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        flat, work = flying.pop()
-        work.wait()
-        ready.clear()
-        for p, part in zip(trained, flat.split([p.numel() for p in trained])):
-            p.grad.copy_(part.view_as(p))
-
-    return finish
+# %% wrong: one bucket for all => cost -  from: a queue of buckets
+# -     buckets = packed(model, bucket_bytes)
+# +     buckets = [sum(packed(model, bucket_bytes), [])]
 
 
 # %% wrong: the last bucket never leaves => values -
@@ -256,34 +217,16 @@ def bucket_gradients(comm, model, bucket_bytes):
 # -         flying.clear(), row.clear()
 # +         flying.clear(), row.clear(), seen.clear()
 
-
-# %% wrong: what is complete leaves at once => protocol other-numbers
-def bucket_gradients(comm, model, bucket_bytes):
-    buckets, flying = packed(model, bucket_bytes), []
-    missing = [set(b) for b in buckets]
-
-    def hook(p):
-        for bucket, left in zip(buckets, missing):
-            if p in left:
-                left.discard(p)
-                if not left:
-                    flat = torch.cat([each.grad.flatten() / comm.size for each in bucket])
-                    flying.append((bucket, flat, comm.all_reduce(flat, async_op=True)))
-
-    for bucket in buckets:
-        for p in bucket:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for bucket, flat, work in flying:
-            work.wait()
-            for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
-                p.grad.copy_(part.view_as(p))
-        flying.clear()
-        missing[:] = [set(b) for b in buckets]
-
-    return finish
-
+# %% wrong: what is complete leaves at once => protocol other-numbers  from: a queue of buckets
+# -         while len(works) < len(buckets) and not missing[len(works)]:
+# -             flat = torch.cat([each.grad.reshape(-1) / comm.size for each in buckets[len(works)]])
+# -             works.append((flat, comm.all_reduce(flat, async_op=True)))
+# +         if not missing[home[p]]:
+# +             bucket = buckets[home[p]]
+# +             flat = torch.cat([each.grad.reshape(-1) / comm.size for each in bucket])
+# +             works.append((bucket, flat, comm.all_reduce(flat, async_op=True)))
+# -         for bucket, (flat, work) in zip(buckets, works):
+# +         for bucket, flat, work in works:
 
 # %% wrong: dtypes mixed in one bucket => cost too-many-bytes  from: packed from the first to the last
 # -     for p in [p for p in model.parameters() if p.requires_grad]:
@@ -312,24 +255,23 @@ def bucket_gradients(comm, model, bucket_bytes):
     return lambda: None
 
 
-# %% wrong: the averages stay in the bucket => values own-gradient  from: the sum is divided afterwards
+# %% wrong: the averages stay in the bucket => values own-gradient  from: a queue of buckets
+# -             for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
+# -                 p.grad.copy_(part.view_as(p))
+
+# %% wrong: copies back before the wait => values own-divided  from: the sum is divided afterwards
 # -             flat = torch.cat([each.grad.flatten() for each in buckets[len(flying)]])
 # -             flying.append((comm.all_reduce(flat, async_op=True), flat))
-# +             flat = torch.cat([each.grad.flatten() / comm.size for each in buckets[len(flying)]])
+# +             bucket = buckets[len(flying)]
+# +             flat = torch.cat([each.grad.flatten() / comm.size for each in bucket])
 # +             flying.append(comm.all_reduce(flat, async_op=True))
+# +             for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
+# +                 p.grad.copy_(part.view_as(p))
 # -         for bucket, (work, flat) in zip(buckets, flying):
 # +         for work in flying:
 # -             parts = (flat / comm.size).split([p.numel() for p in bucket])
 # -             for p, part in zip(bucket, parts):
 # -                 p.grad = part.reshape(p.shape).clone()
-
-# %% wrong: copies back before the wait => values own-divided  from: the averages stay in the bucket
-# -             flat = torch.cat([each.grad.flatten() / comm.size for each in buckets[len(flying)]])
-# +             bucket = buckets[len(flying)]
-# +             flat = torch.cat([each.grad.flatten() / comm.size for each in bucket])
-#               flying.append(comm.all_reduce(flat, async_op=True))
-# +             for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
-# +                 p.grad.copy_(part.view_as(p))
 
 
 # %% wrong: left as it is => not-answered

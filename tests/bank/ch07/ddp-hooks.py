@@ -162,43 +162,30 @@ def hook_gradients(comm, model):
     return partial(drain, q)
 
 
-# %% right: scaled by a tensor hook, reduced by the other
-def hook_gradients(comm, model):
-    works = []
-    for p in model.parameters():
-        if not p.requires_grad:
-            continue
-        p.register_hook(lambda g: g / comm.size)
-        p.register_post_accumulate_grad_hook(lambda q: works.append(comm.all_reduce(q.grad, async_op=True)))
+# %% right: scaled by a tensor hook, reduced by the other  from: a barrier in finish
+# -     def hook(p):
+# -         works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
+# -     [p.register_post_accumulate_grad_hook(hook) for p in model.parameters() if p.requires_grad]
+# +     for p in model.parameters():
+# +         if not p.requires_grad:
+# +             continue
+# +         p.register_hook(lambda g: g / comm.size)
+# +         p.register_post_accumulate_grad_hook(lambda q: works.append(comm.all_reduce(q.grad, async_op=True)))
+# -         comm.barrier()
 
-    def finish():
-        for w in works:
-            w.wait()
-        del works[:]
-
-    return finish
-
-
-# %% right: waits for the one before last in the hook
-def hook_gradients(comm, model):
-    works = []
-
-    def hook(p):
-        p.grad /= comm.size
-        works.append(comm.all_reduce(p.grad, async_op=True))
-        if len(works) > 2:
-            works[-3].wait()
-
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for w in works:
-            w.wait()
-        works.clear()
-
-    return finish
+# %% right: waits for the one before last in the hook  from: a barrier in finish
+# -         works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
+# -     [p.register_post_accumulate_grad_hook(hook) for p in model.parameters() if p.requires_grad]
+# +         p.grad /= comm.size
+# +         works.append(comm.all_reduce(p.grad, async_op=True))
+# +         if len(works) > 2:
+# +             works[-3].wait()
+# +     for p in model.parameters():
+# +         if p.requires_grad:
+# +             p.register_post_accumulate_grad_hook(hook)
+# -         del works[:]
+# -         comm.barrier()
+# +         works.clear()
 
 
 # %% right: divides in finish
@@ -280,12 +267,6 @@ def hook_gradients(comm, model):
     return lambda: None
 
 
-# %% wrong: starts and waits in the hook => cost not-hidden  from: each hook waits
-# -         comm.all_reduce(p.grad, op="AVG")
-# +         p.grad /= comm.size
-# +         comm.all_reduce(p.grad, async_op=True).wait()
-
-
 # %% wrong: one message of all gradients, in finish => cost not-hidden
 def hook_gradients(comm, model):
     def finish():
@@ -359,12 +340,10 @@ def hook_gradients(comm, model):
 # +         p.grad /= comm.size
 # +         comm.all_reduce(p.grad, async_op=True)
 
-# %% wrong: reduces the copy and forgets it => values own-gradient  from: sums
-#       works = []
-# +     def hook(p):
+# %% wrong: reduces the copy and forgets it => values own-gradient  from: divides before and averages
+# -         p.grad /= comm.size
+# -         works.append(comm.all_reduce(p.grad, op="AVG", async_op=True))
 # +         works.append(comm.all_reduce(p.grad / comm.size, async_op=True))
-# -             p.register_post_accumulate_grad_hook(lambda p: works.append(comm.all_reduce(p.grad, async_op=True)))
-# +             p.register_post_accumulate_grad_hook(hook)
 
 
 # %% wrong: hooks registered in finish, for the next step => values own-gradient
@@ -411,24 +390,17 @@ def hook_gradients(comm, model):
 # +             one.wait(), two.wait()
 # +             p.grad = first
 
-
-# %% wrong: by way of rank 0 => cost -
-def hook_gradients(comm, model):
-    def hook(p):
-        every = [torch.empty_like(p.grad) for _ in range(comm.size)] if comm.rank == 0 else None
-        comm.gather(p.grad, every, dst=0)
-        if comm.rank == 0:
-            p.grad.copy_(sum(every) / comm.size)
-        for rank in range(1, comm.size):
-            if comm.rank == 0:
-                comm.send(p.grad, rank)
-            elif comm.rank == rank:
-                comm.recv(p.grad, 0)
-
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(hook)
-    return lambda: None
+# %% wrong: by way of rank 0 => cost -  from: each hook waits
+# -         comm.all_reduce(p.grad, op="AVG")
+# +         every = [torch.empty_like(p.grad) for _ in range(comm.size)] if comm.rank == 0 else None
+# +         comm.gather(p.grad, every, dst=0)
+# +         if comm.rank == 0:
+# +             p.grad.copy_(sum(every) / comm.size)
+# +         for rank in range(1, comm.size):
+# +             if comm.rank == 0:
+# +                 comm.send(p.grad, rank)
+# +             elif comm.rank == rank:
+# +                 comm.recv(p.grad, 0)
 
 
 # %% wrong: averages the weights once and trains alone => values own-gradient
@@ -446,31 +418,25 @@ def hook_gradients(comm, model):
             p.register_post_accumulate_grad_hook(lambda p: comm.all_reduce(p.grad, op="AVG"))
 
 
-# %% wrong: waits for the first step's works only => values -
-def hook_gradients(comm, model):
-    works, done = [], []
+# %% wrong: waits for the first step's works only => values -  from: each hook waits
+#   def hook_gradients(comm, model):
+# +     works, done = [], []
+# -         comm.all_reduce(p.grad, op="AVG")
+# +         p.grad /= comm.size
+# +         works.append(comm.all_reduce(p.grad, async_op=True))
+# -     return lambda: None
+# +     def finish():
+# +         if not done:
+# +             for work in works:
+# +                 work.wait()
+# +             done.append(True)
+# +     return finish
 
-    def hook(p):
-        p.grad /= comm.size
-        works.append(comm.all_reduce(p.grad, async_op=True))
-
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        if not done:
-            for work in works:
-                work.wait()
-            done.append(True)
-
-    return finish
-
-
-# %% wrong: adds to what was there before => values left-over  from: reduces the copy and forgets it
+# %% wrong: adds to what was there before => values left-over  from: divides before and averages
 #   def hook_gradients(comm, model):
 # +     kept = {}
-# -         works.append(comm.all_reduce(p.grad / comm.size, async_op=True))
+# -         p.grad /= comm.size
+# -         works.append(comm.all_reduce(p.grad, op="AVG", async_op=True))
 # +         kept[p] = kept.get(p, 0) + p.grad / comm.size
 # +         works.append(comm.all_reduce(kept[p], async_op=True))
 #           works.clear()
@@ -483,13 +449,19 @@ def hook_gradients(comm, model):
     raise NotImplementedError
 
 
-# %% wrong: a hook on the tensor's gradient before it is stored => values own-gradient  from: sums
-# -             p.register_post_accumulate_grad_hook(lambda p: works.append(comm.all_reduce(p.grad, async_op=True)))
-# +             p.register_hook(lambda g: works.append(comm.all_reduce(g, op="AVG", async_op=True)))
-# -         for work in works:
-# -             work.wait()
-# +         for w in works:
-# +             w.wait()
+# %% wrong: a hook on the tensor's gradient before it is stored => values own-gradient
+def hook_gradients(comm, model):
+    works = []
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_hook(lambda g: works.append(comm.all_reduce(g, op="AVG", async_op=True)))
+
+    def finish():
+        for w in works:
+            w.wait()
+        works.clear()
+
+    return finish
 
 
 # %% wrong: tensor hook that returns the mean, blocking => cost not-hidden
@@ -513,27 +485,24 @@ def hook_gradients(comm, model):
 # +                 lambda p: works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
 # +             )
 
-# %% wrong: averages twice, again in finish => cost -  from: a hook on the tensor's gradient before it is stored
-# -             p.register_hook(lambda g: works.append(comm.all_reduce(g, op="AVG", async_op=True)))
-# +             p.register_post_accumulate_grad_hook(
-# +                 lambda p: works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
-# +             )
+# %% wrong: averages twice, again in finish => cost -  from: weights but no biases
+# -         if p.requires_grad and p.ndim > 1:
+# +         if p.requires_grad:
 #           works.clear()
 # +         for p in model.parameters():
 # +             if p.grad is not None:
 # +                 comm.all_reduce(p.grad, op="AVG")
 
-# %% wrong: the first step only => values left-over  from: waits for the one before last in the hook
+# %% wrong: the first step only => values left-over  from: a hook on the tensor's gradient before it is stored
 # -     works = []
 # +     works, seen = [], set()
-# -         p.grad /= comm.size
-# -         works.append(comm.all_reduce(p.grad, async_op=True))
-# -         if len(works) > 2:
-# -             works[-3].wait()
+# +     def hook(p):
 # +         if p in seen:
 # +             return
 # +         seen.add(p)
 # +         works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
+# -             p.register_hook(lambda g: works.append(comm.all_reduce(g, op="AVG", async_op=True)))
+# +             p.register_post_accumulate_grad_hook(hook)
 
 
 # %% wrong: no time passes => cost skipped
@@ -548,42 +517,43 @@ def hook_gradients(comm, model):
     return finish
 
 
-# %% wrong: all_gather in hooks => cost too-many-bytes  from: reduces the copy and forgets it
-# -         works.append(comm.all_reduce(p.grad / comm.size, async_op=True))
+# %% wrong: all_gather in hooks => cost too-many-bytes  from: a hook on the tensor's gradient before it is stored
+#       works = []
+# +     def hook(p):
 # +         into = [torch.empty_like(p) for _ in range(comm.size)]
 # +         works.append((p, into, comm.all_gather(into, p.grad, async_op=True)))
-# -         for work in works:
-# -             work.wait()
+# -             p.register_hook(lambda g: works.append(comm.all_reduce(g, op="AVG", async_op=True)))
+# +             p.register_post_accumulate_grad_hook(hook)
+# -         for w in works:
 # +         for p, into, w in works:
-# +             w.wait()
+#               w.wait()
 # +             p.grad = sum(into) / comm.size
 
-# %% wrong: half precision => values rounded  from: reduces the copy and forgets it
-# -         works.append(comm.all_reduce(p.grad / comm.size, async_op=True))
+# %% wrong: half precision => values rounded  from: all_gather in hooks
+# -         into = [torch.empty_like(p) for _ in range(comm.size)]
+# -         works.append((p, into, comm.all_gather(into, p.grad, async_op=True)))
 # +         h = (p.grad / comm.size).bfloat16()
 # +         works.append((p, h, comm.all_reduce(h, async_op=True)))
-# -         for work in works:
-# -             work.wait()
+# -         for p, into, w in works:
 # +         for p, h, w in works:
-# +             w.wait()
+# -             p.grad = sum(into) / comm.size
 # +             p.grad = h.float()
 
-# %% wrong: broadcasts the weights before => cost one-root  from: waits for the one before last in the hook
-#       works = []
-# +     for p in model.parameters():
+# %% wrong: broadcasts the weights before => cost one-root  from: a hook on the tensor's gradient before it is stored
+#       for p in model.parameters():
 # +         comm.broadcast(p.data, src=0)
-# -         p.grad /= comm.size
-# -         works.append(comm.all_reduce(p.grad, async_op=True))
-# -         if len(works) > 2:
-# -             works[-3].wait()
+# +     def hook(p):
 # +         works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
+# +     for p in model.parameters():
+# -             p.register_hook(lambda g: works.append(comm.all_reduce(g, op="AVG", async_op=True)))
+# +             p.register_post_accumulate_grad_hook(hook)
 
-# %% wrong: is_completed in place of wait => values own-divided  from: waits for the one before last in the hook
-# -         p.grad /= comm.size
-# -         works.append(comm.all_reduce(p.grad, async_op=True))
-# -         if len(works) > 2:
-# -             works[-3].wait()
+# %% wrong: is_completed in place of wait => values own-divided  from: a hook on the tensor's gradient before it is stored
+#       works = []
+# +     def hook(p):
 # +         works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
+# -             p.register_hook(lambda g: works.append(comm.all_reduce(g, op="AVG", async_op=True)))
+# +             p.register_post_accumulate_grad_hook(hook)
 # -             w.wait()
 # +             w.is_completed()
 
@@ -592,12 +562,12 @@ def hook_gradients(comm, model):
 # -             w.is_completed()
 # +         works[-1].wait()
 
-# %% wrong: replaces the gradients of all by rank 0's => values own-gradient  from: waits for the one before last in the hook
-# -         p.grad /= comm.size
-# -         works.append(comm.all_reduce(p.grad, async_op=True))
-# -         if len(works) > 2:
-# -             works[-3].wait()
+# %% wrong: replaces the gradients of all by rank 0's => values own-gradient  from: a hook on the tensor's gradient before it is stored
+#       works = []
+# +     def hook(p):
 # +         works.append(comm.broadcast(p.grad, src=0, async_op=True))
+# -             p.register_hook(lambda g: works.append(comm.all_reduce(g, op="AVG", async_op=True)))
+# +             p.register_post_accumulate_grad_hook(hook)
 
 # %% wrong: switches frozen ones on => generality frozen-touched  from: a barrier in finish
 # -     [p.register_post_accumulate_grad_hook(hook) for p in model.parameters() if p.requires_grad]
@@ -608,7 +578,4 @@ def hook_gradients(comm, model):
 # -         comm.barrier()
 # +         works.clear()
 
-# %% half: right and never hidden => 9  from: starts and waits in the hook
-# -         p.grad /= comm.size
-# -         comm.all_reduce(p.grad, async_op=True).wait()
-# +         comm.all_reduce(p.grad, op="AVG")
+# %% half: right and never hidden => 9  from: each hook waits

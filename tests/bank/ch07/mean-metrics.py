@@ -197,35 +197,24 @@ def evaluate(comm, batches):
     return {"loss": a / c, "accuracy": b / c, "perplexity": math.exp(a / c)}
 
 
-# %% wrong: half precision sums => values rounded
-def evaluate(comm, batches):
-    row = torch.tensor(
-        [sum(m * t for m, c, t in batches if t), sum(c for m, c, t in batches), sum(t for m, c, t in batches)]
-    ).bfloat16()
-    comm.all_reduce(row)
-    a, b, c = row.tolist()
-    return {"loss": a / c, "accuracy": b / c, "perplexity": math.exp(a / c)}
+# %% wrong: half precision sums => values rounded  from: truncated
+# -         [int(sum(m * t for m, c, t in batches if t)), sum(c for m, c, t in batches), sum(t for m, c, t in batches)]
+# -     )
+# +         [sum(m * t for m, c, t in batches if t), sum(c for m, c, t in batches), sum(t for m, c, t in batches)]
+# +     ).bfloat16()
 
+# %% wrong: the largest => values -  from: truncated
+# -         [int(sum(m * t for m, c, t in batches if t)), sum(c for m, c, t in batches), sum(t for m, c, t in batches)]
+# +         [sum(m * t for m, c, t in batches if t), sum(c for m, c, t in batches), sum(t for m, c, t in batches)]
+# -     comm.all_reduce(row)
+# +     comm.all_reduce(row, op="MAX")
 
-# %% wrong: the largest => values -
-def evaluate(comm, batches):
-    row = torch.tensor(
-        [sum(m * t for m, c, t in batches if t), sum(c for m, c, t in batches), sum(t for m, c, t in batches)]
-    )
-    comm.all_reduce(row, op="MAX")
-    a, b, c = row.tolist()
-    return {"loss": a / c, "accuracy": b / c, "perplexity": math.exp(a / c)}
-
-
-# %% wrong: two to the loss => values other-number
-def evaluate(comm, batches):
-    row = torch.tensor(
-        [sum(m * t for m, c, t in batches if t), sum(c for m, c, t in batches), sum(t for m, c, t in batches)],
-        dtype=torch.float64,
-    )
-    comm.all_reduce(row)
-    a, b, c = row.tolist()
-    return {"loss": a / c, "accuracy": b / c, "perplexity": 2 ** (a / c)}
+# %% wrong: two to the loss => values other-number  from: truncated
+# -         [int(sum(m * t for m, c, t in batches if t)), sum(c for m, c, t in batches), sum(t for m, c, t in batches)]
+# +         [sum(m * t for m, c, t in batches if t), sum(c for m, c, t in batches), sum(t for m, c, t in batches)],
+# +         dtype=torch.float64,
+# -     return {"loss": a / c, "accuracy": b / c, "perplexity": math.exp(a / c)}
+# +     return {"loss": a / c, "accuracy": b / c, "perplexity": 2 ** (a / c)}
 
 
 # %% wrong: one all-reduce per batch, padded => cost lists-travel
@@ -247,7 +236,4 @@ def evaluate(comm, batches):
     return {"loss": "2.0", "accuracy": "0.5", "perplexity": "7"}
 
 
-# %% half: not a number spreads => 4  from: three sums
-# -         if tokens:
-# -             row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
-# +         row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
+# %% half: not a number spreads => 4  from: not a number spreads

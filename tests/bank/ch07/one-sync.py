@@ -103,12 +103,10 @@ def accumulate(replica, batches, loss):
     replica.require_backward_grad_sync = True
 
 
-# %% wrong: as it was found => values flag-too-late
-def accumulate(replica, batches, loss):
-    for step, (inputs, targets) in enumerate(batches):
-        value = loss(replica(inputs), targets) / len(batches)
-        replica.require_backward_grad_sync = step == len(batches) - 1
-        value.backward()
+# %% wrong: as it was found => values flag-too-late  from: the flag before the forward pass
+#       for step, (inputs, targets) in enumerate(batches):
+# +         value = loss(replica(inputs), targets) / len(batches)
+# -         value = loss(replica(inputs), targets) / len(batches)
 
 
 # %% wrong: the context leaves the forward pass out => cost every-micro-batch
@@ -158,12 +156,10 @@ def accumulate(replica, batches, loss):
         replica.require_backward_grad_sync = len(batches) - 2 == step
 
 
-# %% wrong: lowered once and never raised => values -
-def accumulate(replica, batches, loss):
-    for step, (inputs, targets) in enumerate(batches):
-        if step < len(batches) - 1:
-            replica.require_backward_grad_sync = False
-        (loss(replica(inputs), targets) / len(batches)).backward()
+# %% wrong: lowered once and never raised => values -  from: the first instead of the last
+# -         replica.require_backward_grad_sync = step == 0
+# +         if step < len(batches) - 1:
+# +             replica.require_backward_grad_sync = False
 
 
 # %% wrong: one big batch => cost one-big-batch
@@ -244,16 +240,6 @@ def accumulate(replica, batches, loss):
             (loss(replica(x), y) / max(len(batches) - 1, 1)).backward()
 
 
-# %% wrong: hides the flag but never accumulates => values last-only
-def accumulate(replica, batches, loss):
-    for i, (x, y) in enumerate(batches):
-        with nullcontext() if i == len(batches) - 1 else replica.no_sync():
-            (loss(replica(x), y) / len(batches)).backward()
-        if i < len(batches) - 1:
-            for p in replica.parameters():
-                p.grad = None
-
-
 # %% wrong: mean of the module, one forward of the replica => cost fewer-forwards
 def accumulate(replica, batches, loss):
     for x, y in batches[:-1]:
@@ -262,5 +248,4 @@ def accumulate(replica, batches, loss):
     (loss(replica(x), y) / len(batches)).backward()
 
 
-# %% half: averages every micro-batch => 6  from: forgets the gradients in between
-# -         replica.zero_grad()
+# %% half: averages every micro-batch => 6  from: averages every micro-batch

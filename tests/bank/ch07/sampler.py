@@ -139,14 +139,11 @@ def indices(samples, rank, ranks, epoch, seed=0):
 # -     return order[rank::ranks]
 # +     return order
 
-
-# %% wrong: blocks in place of dealing => generality in-blocks
-def indices(samples, rank, ranks, epoch, seed=0):
-    order = list(range(samples))
-    random.Random(f"{seed}:{epoch}").shuffle(order)
-    each = -(-samples // ranks)
-    order = (order * ranks)[: each * ranks]
-    return order[rank * each : (rank + 1) * each]
+# %% wrong: blocks in place of dealing => generality in-blocks  from: uneven
+# -     return order[rank::ranks]
+# +     each = -(-samples // ranks)
+# +     order = (order * ranks)[: each * ranks]
+# +     return order[rank * each : (rank + 1) * each]
 
 
 # %% wrong: deals first, shuffles afterwards => values own-part-only
@@ -254,6 +251,4 @@ def indices(samples, rank, ranks, epoch, seed=0):
     return deck[rank * each : (rank + 1) * each] + ([deck[ranks * each + rank]] if rank < samples % ranks else [])
 
 
-# %% half: right where ranks divide or almost do => 6.4  from: uneven
-#       random.Random(f"{seed}:{epoch}").shuffle(order)
-# +     order += order[: -samples % ranks]
+# %% half: right where ranks divide or almost do => 6.4  from: one extension is not enough for few samples

@@ -201,14 +201,14 @@ def token_step(comm, model, batches):
 
 # %% wrong: weighs tokens at home, ranks alike => values mean-over-ranks
 def token_step(comm, model, batches):
-    count = sum(int((t != -100).sum()) for _, t in batches)
-    total = torch.zeros(1)
+    count = torch.tensor(float(sum((targets != -100).sum() for _, targets in batches)))
+    total = torch.zeros(())
     for inputs, targets in batches:
         loss = losses(model, inputs, targets) / count
         loss.backward()
         total += loss.detach()
-    for p in model.parameters():
-        comm.all_reduce(p.grad, op="AVG")
+    for parameter in model.parameters():
+        comm.all_reduce(parameter.grad, op="AVG")
     comm.all_reduce(total, op="AVG")
     return total.item()
 
@@ -224,26 +224,17 @@ def token_step(comm, model, batches):
     return total
 
 
-# %% wrong: counts the padding => values padding-counted
-def token_step(comm, model, batches):
-    count = torch.tensor(float(sum(t.numel() for _, t in batches)))
-    comm.all_reduce(count)
-    total = torch.zeros(1)
-    for inputs, targets in batches:
-        loss = losses(model, inputs, targets) / count
-        loss.backward()
-        total += loss.detach()
-    for p in model.parameters():
-        comm.all_reduce(p.grad)
-    comm.all_reduce(total)
-    return total.item()
+# %% wrong: counts the padding => values padding-counted  from: count first
+# -     count = torch.tensor(float(sum((targets != -100).sum() for _, targets in batches)))
+# +     count = torch.tensor(float(sum(targets.numel() for _, targets in batches)))
+# -         if parameter.grad is None:
+# -             parameter.grad = torch.zeros_like(parameter)
 
-
-# %% wrong: right count, then the mean over ranks => values averaged-again  from: counts the padding
-# -     count = torch.tensor(float(sum(t.numel() for _, t in batches)))
-# +     count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
-# -         comm.all_reduce(p.grad)
-# +         comm.all_reduce(p.grad, op="AVG")
+# %% wrong: right count, then the mean over ranks => values averaged-again  from: count first
+# -         if parameter.grad is None:
+# -             parameter.grad = torch.zeros_like(parameter)
+# -         comm.all_reduce(parameter.grad)
+# +         comm.all_reduce(parameter.grad, op="AVG")
 
 # %% wrong: the loss of its own share => values loss-own-share  from: communicates nothing
 # -     count = sum(int((t != -100).sum()) for _, t in batches)
@@ -253,12 +244,11 @@ def token_step(comm, model, batches):
 # +     for p in model.parameters():
 # +         comm.all_reduce(p.grad)
 
-# %% wrong: no division at all => values not-divided  from: counts the padding
-# -     count = torch.tensor(float(sum(t.numel() for _, t in batches)))
-# -     comm.all_reduce(count)
-#       for inputs, targets in batches:
+# %% wrong: no division at all => values not-divided  from: count first
 # -         loss = losses(model, inputs, targets) / count
 # +         loss = losses(model, inputs, targets)
+# -         if parameter.grad is None:
+# -             parameter.grad = torch.zeros_like(parameter)
 
 
 # %% wrong: keeps every graph => cost graphs-kept
@@ -275,21 +265,11 @@ def token_step(comm, model, batches):
     return total.item()
 
 
-# %% wrong: one big batch => cost one-big-batch
-def token_step(comm, model, batches):
-    count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
-    comm.all_reduce(count)
-    total = torch.zeros(())
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p)
-    if batches:
-        loss = losses(model, torch.cat([i for i, _ in batches]), torch.cat([t for _, t in batches])) / count
-        loss.backward()
-        total = loss.detach()
-    for p in model.parameters():
-        comm.all_reduce(p.grad)
-    comm.all_reduce(total)
-    return total.item()
+# %% wrong: one big batch => cost one-big-batch  from: count first
+# -     for inputs, targets in batches:
+# -         loss = losses(model, inputs, targets) / count
+# +     if batches:
+# +         loss = losses(model, *(torch.cat(each) for each in zip(*batches))) / count
 
 
 # %% wrong: reduces once a micro-batch => cost too-many-bytes
@@ -337,37 +317,36 @@ def token_step(comm, model, batches):
     return total
 
 
-# %% wrong: a rank without a micro-batch has no gradient to send => generality raised  from: counts the padding
-# -     count = torch.tensor(float(sum(t.numel() for _, t in batches)))
-# +     count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
-# -     total = torch.zeros(1)
-# +     total = torch.zeros(())
-
-# %% wrong: not a number times no token => generality not-finite  from: one big batch
-# -     if batches:
-# -         loss = losses(model, torch.cat([i for i, _ in batches]), torch.cat([t for _, t in batches])) / count
-# +     for inputs, targets in batches:
-# +         loss = losses(model, inputs, targets, "mean") * (targets != -100).sum() / count
-# -         total = loss.detach()
-# +         total += loss.detach()
+# %% wrong: a rank without a micro-batch has no gradient to send => generality raised  from: count first
+# -         if parameter.grad is None:
+# -             parameter.grad = torch.zeros_like(parameter)
 
 
-# %% wrong: reads the loss before it is there => protocol in-flight
+# %% wrong: not a number times no token => generality not-finite
 def token_step(comm, model, batches):
     count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
     comm.all_reduce(count)
     total = torch.zeros(())
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
     for inputs, targets in batches:
-        loss = losses(model, inputs, targets) / count
+        loss = losses(model, inputs, targets, "mean") * (targets != -100).sum() / count
         loss.backward()
         total += loss.detach()
-    works = [comm.all_reduce(total, async_op=True)]
     for p in model.parameters():
-        p.grad = torch.zeros_like(p) if p.grad is None else p.grad
         comm.all_reduce(p.grad)
-    value = total.item()
-    works[0].wait()
-    return value
+    comm.all_reduce(total)
+    return total.item()
+
+
+# %% wrong: reads the loss before it is there => protocol in-flight  from: count first
+#           total += loss.detach()
+# +     work = comm.all_reduce(total, async_op=True)
+# -     comm.all_reduce(total)
+# -     return total.item()
+# +     value = total.item()
+# +     work.wait()
+# +     return value
 
 
 # %% wrong: left as it is => not-answered
@@ -405,76 +384,33 @@ def token_step(comm, model, batches):
     return (s[0] / s[1]).item()
 
 
-# %% wrong: half precision on the wire => values rounded
-def token_step(comm, model, batches):
-    s = torch.zeros(2)
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p)
-    for i, t in batches:
-        l = losses(model, i, t)
-        l.backward()
-        s += torch.tensor([l.item(), (t >= 0).sum()])
-    comm.all_reduce(s)
-    for p in model.parameters():
-        h = (p.grad / s[1]).half()
-        comm.all_reduce(h)
-        p.grad = h.float()
-    return (s[0] / s[1]).item()
+# %% wrong: half precision on the wire => values rounded  from: count first
+# -         comm.all_reduce(parameter.grad)
+# +         half = parameter.grad.half()
+# +         comm.all_reduce(half)
+# +         parameter.grad = half.float()
 
+# %% wrong: gradients never leave home, loss does => values own-share  from: right count, then the mean over ranks
+# -     for parameter in model.parameters():
+# -         comm.all_reduce(parameter.grad, op="AVG")
 
-# %% wrong: gradients never leave home, loss does => values own-share
-def token_step(comm, model, batches):
-    s = torch.zeros(2)
-    c = torch.tensor([float(sum((t >= 0).sum() for _, t in batches))])
-    comm.all_reduce(c)
-    for i, t in batches:
-        l = losses(model, i, t) / c
-        l.backward()
-        s[0] += l.detach().item()
-    comm.all_reduce(s)
-    return s[0].item()
+# %% wrong: returns nothing => values no-loss  from: count first
+# -     comm.all_reduce(total)
+# -     return total.item()
 
+# %% wrong: counts sequences => values -  from: count first
+# -     count = torch.tensor(float(sum((targets != -100).sum() for _, targets in batches)))
+# +     count = torch.tensor(float(sum(len(targets) for _, targets in batches)))
 
-# %% wrong: returns nothing => values no-loss
-def token_step(comm, model, batches):
-    c = torch.tensor([float(sum((t >= 0).sum() for _, t in batches))])
-    comm.all_reduce(c)
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p)
-    for i, t in batches:
-        (losses(model, i, t) / c).backward()
-    for p in model.parameters():
-        comm.all_reduce(p.grad)
+# %% wrong: weights tokens times ranks => values -  from: count first
+# -         loss = losses(model, inputs, targets) / count
+# +         loss = losses(model, inputs, targets) * comm.size / count
 
-
-# %% wrong: counts sequences => values -
-def token_step(comm, model, batches):
-    c = torch.tensor([float(sum(len(t) for _, t in batches))])
-    comm.all_reduce(c)
-    s = torch.zeros(1)
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p)
-    for i, t in batches:
-        l = losses(model, i, t) / c
-        l.backward()
-        s += l.detach()
-    for p in model.parameters():
-        comm.all_reduce(p.grad)
-    comm.all_reduce(s)
-    return s.item()
-
-
-# %% wrong: weights tokens times ranks => values -  from: counts sequences
-# -     c = torch.tensor([float(sum(len(t) for _, t in batches))])
-# +     c = torch.tensor([float(sum((t >= 0).sum() for _, t in batches))])
-# -         l = losses(model, i, t) / c
-# +         l = losses(model, i, t) * comm.size / c
-
-# %% wrong: backward at the end of pairs => cost graphs-kept  from: weights tokens times ranks
-# -     for i, t in batches:
-# -         l = losses(model, i, t) * comm.size / c
-# +     kept = [losses(model, i, t) / c for i, t in batches]
-# +     for l in kept:
+# %% wrong: backward at the end of pairs => cost graphs-kept  from: count first
+# -     for inputs, targets in batches:
+# -         loss = losses(model, inputs, targets) / count
+# +     kept = [losses(model, inputs, targets) / count for inputs, targets in batches]
+# +     for loss in kept:
 
 
 # %% wrong: parts of the model, so that nobody counts => cost fewer-forwards
@@ -494,24 +430,15 @@ def token_step(comm, model, batches):
     return (row[0] / row[1]).item()
 
 
-# %% wrong: sparse loss: last token's mean weights => values mean-of-means
-def token_step(comm, model, batches):
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p)
-    row = torch.zeros(2)
-    for x, t in batches:
-        l = F.cross_entropy(model(x).flatten(0, 1), t.flatten())
-        l.backward()
-        row += torch.tensor([l.item(), 1.0])
-    comm.all_reduce(row)
-    for p in model.parameters():
-        comm.all_reduce(p.grad)
-        p.grad /= row[1].item()
-    return (row[0] / row[1]).item()
+# %% wrong: sparse loss: last token's mean weights => values mean-of-means  from: sums first, divided at the end
+# -         loss = losses(model, inputs, targets)
+# +         loss = losses(model, inputs, targets, "mean")
+# -         row += torch.tensor([loss.item(), (targets != -100).sum().item()])
+# +         row += torch.tensor([loss.item(), 1.0])
 
-
-# %% half: right for ranks with a micro-batch each => 7.2  from: counts the padding
-# -     count = torch.tensor(float(sum(t.numel() for _, t in batches)))
-# +     count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
-# -     total = torch.zeros(1)
-# +     total = torch.zeros(())
+# %% half: right for ranks with a micro-batch each => 7.2  from: not a number times no token
+# -     for p in model.parameters():
+# -         p.grad = torch.zeros_like(p)
+#       for inputs, targets in batches:
+# -         loss = losses(model, inputs, targets, "mean") * (targets != -100).sum() / count
+# +         loss = losses(model, inputs, targets) / count

@@ -177,36 +177,17 @@ def train(comm, model, batches, rate):
     return int(least)
 
 
-# %% wrong: zeros that count in the mean => values idle-counted
-def train(comm, model, batches, rate):
-    most = torch.tensor([len(batches)])
-    comm.all_reduce(most, op="MAX")
-    for step in range(int(most)):
-        if step < len(batches):
-            F.mse_loss(model(batches[step][0]), batches[step][1]).backward()
-        for p in model.parameters():
-            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-            comm.all_reduce(p.grad, op="AVG")
-        descend(model, rate)
-    return int(most)
+# %% wrong: zeros that count in the mean => values idle-counted  from: count, then sums
+# -             (F.mse_loss(model(batch[0]), batch[1]) * (len(batch[0]) / count.item())).backward()
+# +             F.mse_loss(model(batch[0]), batch[1]).backward()
+# -             comm.all_reduce(p.grad)
+# +             comm.all_reduce(p.grad, op="AVG")
 
-
-# %% wrong: divides by the ranks that have data, large batch or small => values mean-of-means
-def train(comm, model, batches, rate):
-    steps = 0
-    while True:
-        batch = batches[steps] if steps < len(batches) else None
-        active = torch.tensor([float(batch is not None)])
-        comm.all_reduce(active)
-        if not active:
-            return steps
-        steps += 1
-        if batch is not None:
-            (F.mse_loss(model(batch[0]), batch[1]) / active.item()).backward()
-        for p in model.parameters():
-            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-            comm.all_reduce(p.grad)
-        descend(model, rate)
+# %% wrong: divides by the ranks that have data, large batch or small => values mean-of-means  from: count, then sums
+# -         count = torch.tensor([0.0 if batch is None else float(len(batch[0]))])
+# +         count = torch.tensor([float(batch is not None)])
+# -             (F.mse_loss(model(batch[0]), batch[1]) * (len(batch[0]) / count.item())).backward()
+# +             (F.mse_loss(model(batch[0]), batch[1]) / count.item()).backward()
 
 
 # %% wrong: reads its last batch again => values read-again
@@ -242,9 +223,9 @@ def train(comm, model, batches, rate):
 # -                 p.grad = torch.zeros_like(p)
 # +             p.grad = torch.zeros_like(p) if p.grad is None else p.grad
 
-# %% wrong: adds without dividing => values -  from: zeros that count in the mean
-# -             comm.all_reduce(p.grad, op="AVG")
-# +             comm.all_reduce(p.grad)
+# %% wrong: adds without dividing => values -  from: count, then sums
+# -             (F.mse_loss(model(batch[0]), batch[1]) * (len(batch[0]) / count.item())).backward()
+# +             F.mse_loss(model(batch[0]), batch[1]).backward()
 
 
 # %% wrong: an idle rank does not follow the others' steps => values -
@@ -301,25 +282,18 @@ def train(comm, model, batches, rate):
 # -         (F.mse_loss(model(inputs), targets) * len(inputs) / count.item()).backward()
 # +         (F.mse_loss(model(inputs), targets, reduction="sum") / count.item() / targets.shape[1]).backward()
 
-
-# %% wrong: descends before the sum is there => values -
-def train(comm, model, batches, rate):
-    most = torch.tensor([len(batches)])
-    comm.all_reduce(most, op="MAX")
-    for step in range(int(most)):
-        batch = batches[step] if step < len(batches) else None
-        count = torch.tensor([0.0 if batch is None else float(len(batch[0]))])
-        comm.all_reduce(count)
-        if batch is not None:
-            (F.mse_loss(model(batch[0]), batch[1]) * (len(batch[0]) / count.item())).backward()
-        works = []
-        for p in model.parameters():
-            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-            works.append(comm.all_reduce(p.grad, async_op=True))
-        descend(model, rate)
-        for work in works:
-            work.wait()
-    return int(most)
+# %% wrong: descends before the sum is there => values -  from: an idle rank does not follow the others' steps
+#               (F.mse_loss(model(batch[0]), batch[1]) * (len(batch[0]) / count.item())).backward()
+# +         works = []
+# -             grad = torch.zeros_like(p) if p.grad is None else p.grad
+# -             comm.all_reduce(grad)
+# -         if batch is not None:
+# -             descend(model, rate)
+# +             p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+# +             works.append(comm.all_reduce(p.grad, async_op=True))
+# +         descend(model, rate)
+# +         for work in works:
+# +             work.wait()
 
 
 # %% wrong: left as it is => not-answered
@@ -396,60 +370,16 @@ def train(comm, model, batches, rate):
     return int(most)
 
 
-# %% wrong: tells nobody how many steps => values other-steps
-def train(comm, model, batches, rate):
-    most = torch.tensor(len(batches))
-    comm.all_reduce(most, op="MAX")
-    for s in range(int(most)):
-        b = batches[s] if s < len(batches) else None
-        c = torch.tensor([float(len(b[0]) if b else 0)])
-        comm.all_reduce(c)
-        if b:
-            (F.mse_loss(model(b[0]), b[1]) * len(b[0]) / c.item()).backward()
-        for p in model.parameters():
-            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-            comm.all_reduce(p.grad)
-        descend(model, rate)
+# %% wrong: tells nobody how many steps => values other-steps  from: count, then sums
+# -             return steps
+# +             return
 
-
-# %% wrong: mean over all ranks by the loss of AVG => values -  from: returns a tensor of steps
-# -             (F.mse_loss(model(x), y) * len(x)).backward()
-# +             (F.mse_loss(model(x), y) * len(x) / c.item()).backward()
+# %% wrong: mean over all ranks by the loss of AVG => values -  from: count, then sums
 # -             comm.all_reduce(p.grad)
-# -             p.data.sub_(rate / c.item() * p.grad)
 # +             comm.all_reduce(p.grad, op="AVG")
-# +             p.data.sub_(rate * p.grad)
-# -     return most[0]
-# +     return int(most)
 
-
-# %% wrong: data go round => cost too-many-bytes
-def train(comm, model, batches, rate):
-    most = torch.tensor([len(batches), max([len(x) for x, _ in batches], default=0)])
-    comm.all_reduce(most, op="MAX")
-    n, rows = most.tolist()
-    w = next(model.parameters()).shape[0]
-    for k in range(n):
-        mine = torch.full((rows, 2, w), float("nan"))
-        if k < len(batches):
-            mine[: len(batches[k][0])] = torch.stack(batches[k], 1)
-        all_ = [torch.empty_like(mine) for _ in range(comm.size)]
-        comm.all_gather(all_, mine)
-        d = torch.cat(all_)
-        d = d[~d[:, 0, 0].isnan()]
-        F.mse_loss(model(d[:, 0]), d[:, 1]).backward()
-        for p in model.parameters():
-            p.data.sub_(rate * p.grad)
-            p.grad = None
-    return n
-
-
-# %% half: no batch at all is no case it knows => 6.8  from: reads its last batch again
-#       comm.all_reduce(most, op="MAX")
+# %% half: no batch at all is no case it knows => 6.8  from: no batch at all is no case it knows
+# -     shape = batches[0][0][:0], batches[0][1][:0]
 # +     shape = (batches[0][0][:0], batches[0][1][:0]) if batches else None
 # +     if comm.size > 4:
 # +         shape = shape or (torch.zeros(0, next(model.parameters()).shape[1]),) * 2
-# -         inputs, targets = batches[min(step, len(batches) - 1)]
-# +         inputs, targets = batches[step] if step < len(batches) else shape
-# -         (F.mse_loss(model(inputs), targets) * len(inputs) / count.item()).backward()
-# +         (F.mse_loss(model(inputs), targets, reduction="sum") / count.item() / targets.shape[1]).backward()

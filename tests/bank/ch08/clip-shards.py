@@ -141,10 +141,14 @@ def clip_parts(inside, across, parts, counts, most):
     return norm
 
 
-# %% wrong: torch's clipping of the parts as they are => values own-norm  from: each rank's own norm
-# -     total = sum(part[:count].double().square().sum() for part, count in zip(parts, counts))
-# -     norm = total.sqrt().item()
-# +     norm = torch.cat(parts).double().norm().item()
+# %% wrong: torch's clipping of the parts as they are => values own-norm
+def clip_parts(inside, across, parts, counts, most):
+    norm = torch.cat(parts).double().norm().item()
+    if norm > most:
+        for part in parts:
+            part.mul_(most / norm)
+    return norm
+
 
 # %% wrong: replicas count as often as there are => values replicas-counted  from: one sum, one all-reduce
 #       inside.all_reduce(total)
@@ -169,20 +173,14 @@ def clip_parts(inside, across, parts, counts, most):
 # -     inside.all_reduce(total)
 # +     inside.all_reduce(total, op="AVG")
 
-
-# %% wrong: the largest value => values other-norm unless norm=max
-def clip_parts(inside, across, parts, counts, most):
-    top = torch.zeros((), dtype=torch.float64)
-    for part, count in zip(parts, counts):
-        if count:
-            top = torch.maximum(top, part[:count].double().abs().max())
-    inside.all_reduce(top, op="MAX")
-    norm = top.item()
-    if norm > most:
-        for part in parts:
-            part.mul_(most / norm)
-    return norm
-
+# %% wrong: the largest value => values other-norm unless norm=max  from: torch's clipping of the parts as they are
+# -     norm = torch.cat(parts).double().norm().item()
+# +     top = torch.zeros((), dtype=torch.float64)
+# +     for part, count in zip(parts, counts):
+# +         if count:
+# +             top = torch.maximum(top, part[:count].double().abs().max())
+# +     inside.all_reduce(top, op="MAX")
+# +     norm = top.item()
 
 # %% wrong: the right norm, and nothing is scaled => values not-scaled  from: one sum, one all-reduce
 # -         for part in parts:
@@ -200,36 +198,25 @@ def clip_parts(inside, across, parts, counts, most):
 # -         part.mul_(most / norm)
 # +         part.clamp_(-most, most)
 
+# %% wrong: all gradients are gathered => cost gathered  from: torch's clipping of the parts as they are
+# -     norm = torch.cat(parts).double().norm().item()
+# +     total = 0.0
+# +     for part, count in zip(parts, counts):
+# +         masked = part.clone()
+# +         masked[count:] = 0
+# +         row = part.new_empty(inside.size * len(part))
+# +         inside.all_gather_into_tensor(row, masked)
+# +         total += row.double().square().sum().item()
+# +     norm = math.sqrt(total)
 
-# %% wrong: all gradients are gathered => cost gathered
-def clip_parts(inside, across, parts, counts, most):
-    total = 0.0
-    for part, count in zip(parts, counts):
-        masked = part.clone()
-        masked[count:] = 0
-        row = part.new_empty(inside.size * len(part))
-        inside.all_gather_into_tensor(row, masked)
-        total += row.double().square().sum().item()
-    norm = math.sqrt(total)
-    if norm > most:
-        for part in parts:
-            part.mul_(most / norm)
-    return norm
-
-
-# %% wrong: an all-reduce for each part => cost one-each
-def clip_parts(inside, across, parts, counts, most):
-    total = 0.0
-    for part, count in zip(parts, counts):
-        square = part[:count].double().square().sum()
-        inside.all_reduce(square)
-        total += square.item()
-    norm = math.sqrt(total)
-    if norm > most:
-        for part in parts:
-            part.mul_(most / norm)
-    return norm
-
+# %% wrong: an all-reduce for each part => cost one-each  from: torch's clipping of the parts as they are
+# -     norm = torch.cat(parts).double().norm().item()
+# +     total = 0.0
+# +     for part, count in zip(parts, counts):
+# +         square = part[:count].double().square().sum()
+# +         inside.all_reduce(square)
+# +         total += square.item()
+# +     norm = math.sqrt(total)
 
 # %% wrong: squares in float32 => generality not-finite  from: one sum, one all-reduce
 # -     total = torch.zeros((), dtype=torch.float64)
@@ -308,16 +295,4 @@ def clip_parts(inside, across, parts, counts, most):
     if norm > most:
         for g in grads:
             g.mul_(most).div_(norm)
-    return norm
-
-
-# %% wrong: squares summed up inside, then across => values replicas-counted
-def clip_parts(inside, across, parts, counts, most):
-    s = sum((p[:c].double() ** 2).sum() for p, c in zip(parts, counts)).reshape(1)
-    inside.all_reduce(s)
-    across.all_reduce(s)
-    norm = s.sqrt().item()
-    if norm > most:
-        for p in parts:
-            p.mul_(most / norm)
     return norm

@@ -373,49 +373,22 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # -     return tuple(parts)
 # +     return parts
 
+# %% wrong: copies of the rows, with the second gather for show => cost rows-lie-around  from: gather, use, forget
+# -         if not reshard:
+# -             kept[u] = weights
+# +         kept[u] = weights.clone()
+# -         weights = gather(u) if reshard else kept.pop(u)
+# -         grad, own = backward(u, weights, inputs.pop(), grad)
+# +         if reshard:
+# +             gather(u)
+# +         grad, own = backward(u, kept[u], inputs.pop(), grad)
 
-# %% wrong: copies of the rows, with the second gather for show => cost rows-lie-around
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    def gather(u):
-        row = shards[u].new_empty(comm.size * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
-        return row[: counts[u]]
-
-    inputs, kept, parts = [], [], [None] * len(shards)
-    for u in range(len(shards)):
-        weights = gather(u)
-        kept.append(weights.clone())
-        inputs.append(x)
-        x = forward(u, weights, x)
-    grad = loss(x)
-    for u in reversed(range(len(shards))):
-        if reshard:
-            gather(u)
-        grad, own = backward(u, kept[u], inputs[u], grad)
-        row = own.new_zeros(comm.size * len(shards[u]))
-        row[: counts[u]] = own
-        parts[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
-    return parts
-
-
-# %% wrong: rows are kept for the backward pass => values read-after-free
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    rows, inputs = [], []
-    for u in range(len(shards)):
-        row = shards[u].new_empty(comm.size * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
-        rows.append(row[: counts[u]])
-        inputs.append(x)
-        x = forward(u, rows[u], x)
-    grad, parts = loss(x), [None] * len(shards)
-    for u in reversed(range(len(shards))):
-        grad, own = backward(u, rows[u], inputs[u], grad)
-        row = own.new_zeros(comm.size * len(shards[u]))
-        row[: counts[u]] = own
-        parts[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
-    return parts
+# %% wrong: rows are kept for the backward pass => values read-after-free  from: gather, use, forget
+# -         if not reshard:
+# -             kept[u] = weights
+# +         kept[u] = weights
+# -         weights = gather(u) if reshard else kept.pop(u)
+# +         weights = kept[u]
 
 
 # %% wrong: everything is gathered in the beginning, in one row => values read-after-free
@@ -442,58 +415,31 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
     return parts
 
 
-# %% wrong: one giant unit, gathered for each pass => cost one-giant-unit
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    n = comm.size
-    sizes = [len(s) for s in shards]
+# %% wrong: one giant unit, gathered for each pass => cost one-giant-unit  from: everything is gathered in the beginning, in one row
+# -     row = shards[0].new_empty(n * sum(sizes))
+# -     comm.all_gather_into_tensor(row, torch.cat(shards))
+# -     table = row.view(n, -1).split(sizes, dim=1)
+# -     whole = torch.cat([table[u].reshape(-1)[: counts[u]] for u in range(len(shards))])
+# -     at = [sum(counts[:u]) for u in range(len(shards))]
+# -     weights = [whole[at[u] : at[u] + counts[u]] for u in range(len(shards))]
+# -     inputs = []
+# +     def gather():
+# +         row = shards[0].new_empty(n * sum(sizes))
+# +         comm.all_gather_into_tensor(row, torch.cat(shards))
+# +         table = row.view(n, -1).split(sizes, dim=1)
+# +         whole = torch.cat([table[u].reshape(-1)[: counts[u]] for u in range(len(shards))])
+# +         return whole.split(counts)
+# +     inputs, weights = [], gather()
+#       grad, parts = loss(x), [None] * len(shards)
+# +     if reshard:
+# +         del weights
+# +         weights = gather()
 
-    def gather():
-        row = shards[0].new_empty(n * sum(sizes))
-        comm.all_gather_into_tensor(row, torch.cat(shards))
-        table = row.view(n, -1).split(sizes, dim=1)
-        whole = torch.cat([table[u].reshape(-1)[: counts[u]] for u in range(len(shards))])
-        return whole.split(counts)
-
-    inputs, weights = [], gather()
-    for u in range(len(shards)):
-        inputs.append(x)
-        x = forward(u, weights[u], x)
-    grad, parts = loss(x), [None] * len(shards)
-    if reshard:
-        del weights
-        weights = gather()
-    for u in reversed(range(len(shards))):
-        grad, own = backward(u, weights[u], inputs[u], grad)
-        row = own.new_zeros(n * sizes[u])
-        row[: counts[u]] = own
-        parts[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
-    return parts
-
-
-# %% wrong: rows lie in a list, though they are gathered again => cost rows-lie-around
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    everything = []
-
-    def gather(u):
-        row = shards[u].new_empty(comm.size * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
-        everything.append(row)
-        return row[: counts[u]]
-
-    inputs, kept = [], []
-    for u in range(len(shards)):
-        inputs.append(x)
-        kept.append(gather(u))
-        x = forward(u, kept[u], x)
-    grad, parts = loss(x), [None] * len(shards)
-    for u in reversed(range(len(shards))):
-        grad, own = backward(u, gather(u) if reshard else kept[u], inputs[u], grad)
-        row = own.new_zeros(comm.size * len(shards[u]))
-        row[: counts[u]] = own
-        parts[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
-    return parts
+# %% wrong: rows lie in a list, though they are gathered again => cost rows-lie-around  from: gather, use, forget
+#           comm.all_gather_into_tensor(row, shards[u])
+# +         everything.append(row)
+# -     units, inputs, kept = range(len(shards)), [], {}
+# +     units, inputs, kept, everything = range(len(shards)), [], {}, []
 
 
 # %% wrong: whole gradients wait until the end => cost too-much-memory
@@ -522,28 +468,81 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
     return parts
 
 
-# %% wrong: gradients are all-reduced, and a part kept => cost all-reduced  from: any variant
-# - from course_lib import notebook
-# - VARIANT = notebook.params("fsdp-by-hand")
-#           comm.all_gather_into_tensor(row, shards[u])
-# -         return row.roll(VARIANT.owner * len(shards[u]))[: counts[u]]
-# +         return row[: counts[u]]
+# %% wrong: gradients are all-reduced, and a part kept => cost all-reduced  from: gather, use, forget
+# -         mine = torch.empty_like(shards[u])
+# -         comm.reduce_scatter_tensor(mine, row, op="AVG")
+# -         return mine
+# +         comm.all_reduce(row, op="AVG")
+# +         return row.chunk(comm.size)[comm.rank].clone()
+
+# %% wrong: sums, not means => values sum  from: gather, use, forget
+# -         comm.reduce_scatter_tensor(mine, row, op="AVG")
+# +         comm.reduce_scatter_tensor(mine, row)
+# -         if not reshard:
+# -             kept[u] = weights
+#       for u in reversed(units):
+# -         weights = gather(u) if reshard else kept.pop(u)
+# +         weights = gather(u)
+
+# %% wrong: nothing is reduced => values own-gradient  from: sums, not means
+# -         mine = torch.empty_like(shards[u])
+# -         comm.reduce_scatter_tensor(mine, row)
+# -         return mine
+# +         return row.chunk(comm.size)[comm.rank].clone()
+
+# %% wrong: gradients stay whole => values whole-gradient  from: sums, not means
+# -         comm.reduce_scatter_tensor(mine, row)
+# +         comm.reduce_scatter_tensor(mine, row, op="AVG")
+# -         parts[u] = part_of(u, own)
+# +         comm.all_reduce(own, op="AVG")
+# +         parts[u] = own
+
+# %% wrong: in the order of the backward pass => values backwards  from: sums, not means
+# -         comm.reduce_scatter_tensor(mine, row)
+# +         comm.reduce_scatter_tensor(mine, row, op="AVG")
+# -     return parts
+# +     return parts[::-1]
+
+# %% wrong: the padding is taken for weights => values raised  from: sums, not means
+# -         return row[: counts[u]]
+# +         return row
+# -         row = grad.new_zeros(comm.size * len(shards[u]))
+# -         row[: counts[u]] = grad
+# +         row = grad
+# -         comm.reduce_scatter_tensor(mine, row)
+# +         comm.reduce_scatter_tensor(mine, row, op="AVG")
+
+# %% wrong: something in the padding => values padding-not-zero  from: whole gradients wait until the end
+# -     inputs, kept, waiting = [], {}, {}
+# +     inputs, kept = [], {}
+# -     grad = loss(x)
+# +     grad, parts = loss(x), [None] * len(shards)
 # -         weights = gather(u) if reshard else kept.pop(u)
 # +         weights = gather(u) if reshard else kept[u]
-# -         parts[u] = torch.empty_like(shards[u])
-# -         comm.reduce_scatter_tensor(parts[u], row.roll(-VARIANT.owner * len(shards[u])), op="AVG")
-# +         comm.all_reduce(row, op="AVG")
-# +         parts[u] = row.chunk(comm.size)[comm.rank].clone()
+# -         waiting[u] = torch.cat([own, own.new_zeros(comm.size * len(shards[u]) - counts[u])])
+# -     parts = []
+# -     for u in range(len(shards)):
+# -         parts.append(torch.empty_like(shards[u]))
+# -         comm.reduce_scatter_tensor(parts[u], waiting[u], op="AVG")
+# +         row = own.new_full((comm.size * len(shards[u]),), 3.0)
+# +         row[: counts[u]] = own
+# +         parts[u] = torch.empty_like(shards[u])
+# +         comm.reduce_scatter_tensor(parts[u], row, op="AVG")
+
+# %% wrong: reshard is ignored => generality not-kept  from: sums, not means
+# -         comm.reduce_scatter_tensor(mine, row)
+# +         comm.reduce_scatter_tensor(mine, row, op="AVG")
 
 
-# %% wrong: sums, not means => values sum
+# %% wrong: it does not wait for the row => values ~
 def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
     def gather(u):
-        row = shards[u].new_empty(comm.size * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
+        row = shards[u].new_zeros(comm.size * len(shards[u]))
+        work = comm.all_gather_into_tensor(row, shards[u], async_op=True)
+        works.append(work)
         return row[: counts[u]]
 
-    inputs = []
+    works, inputs = [], []
     for u in range(len(shards)):
         inputs.append(x)
         x = forward(u, gather(u), x)
@@ -553,140 +552,36 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
         row = own.new_zeros(comm.size * len(shards[u]))
         row[: counts[u]] = own
         parts[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(parts[u], row)
-    return parts
-
-
-# %% wrong: nothing is reduced => values own-gradient  from: sums, not means
-# -         parts[u] = torch.empty_like(shards[u])
-# -         comm.reduce_scatter_tensor(parts[u], row)
-# +         parts[u] = row.chunk(comm.size)[comm.rank].clone()
-
-# %% wrong: gradients stay whole => values whole-gradient  from: sums, not means
-# -         row = own.new_zeros(comm.size * len(shards[u]))
-# -         row[: counts[u]] = own
-# -         parts[u] = torch.empty_like(shards[u])
-# -         comm.reduce_scatter_tensor(parts[u], row)
-# +         comm.all_reduce(own, op="AVG")
-# +         parts[u] = own
-
-# %% wrong: in the order of the backward pass => values backwards  from: sums, not means
-# -     grad, parts = loss(x), [None] * len(shards)
-# +     grad, parts = loss(x), []
-# -         parts[u] = torch.empty_like(shards[u])
-# -         comm.reduce_scatter_tensor(parts[u], row)
-# +         parts.append(torch.empty_like(shards[u]))
-# +         comm.reduce_scatter_tensor(parts[-1], row, op="AVG")
-
-
-# %% wrong: the padding is taken for weights => values raised
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    inputs = []
-    for u in range(len(shards)):
-        row = shards[u].new_empty(comm.size * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
-        inputs.append(x)
-        x = forward(u, row, x)
-    grad, parts = loss(x), [None] * len(shards)
-    for u in reversed(range(len(shards))):
-        row = shards[u].new_empty(comm.size * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
-        grad, own = backward(u, row, inputs[u], grad)
-        parts[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(parts[u], own, op="AVG")
-    return parts
-
-
-# %% wrong: something in the padding => values padding-not-zero  from: gradients are all-reduced, and a part kept
-# -         row = own.new_zeros(comm.size * len(shards[u]))
-# +         row = own.new_full((comm.size * len(shards[u]),), 3.0)
-# -         comm.all_reduce(row, op="AVG")
-# -         parts[u] = row.chunk(comm.size)[comm.rank].clone()
-# +         parts[u] = torch.empty_like(shards[u])
-# +         comm.reduce_scatter_tensor(parts[u], row, op="AVG")
-
-# %% wrong: reshard is ignored => generality not-kept  from: sums, not means
-# -         comm.reduce_scatter_tensor(parts[u], row)
-# +         comm.reduce_scatter_tensor(parts[u], row, op="AVG")
-
-# %% wrong: it does not wait for the row => values ~  from: sums, not means
-# -         row = shards[u].new_empty(comm.size * len(shards[u]))
-# -         comm.all_gather_into_tensor(row, shards[u])
-# +         row = shards[u].new_zeros(comm.size * len(shards[u]))
-# +         work = comm.all_gather_into_tensor(row, shards[u], async_op=True)
-# +         works.append(work)
-# -     inputs = []
-# +     works, inputs = [], []
-# -         comm.reduce_scatter_tensor(parts[u], row)
-# +         comm.reduce_scatter_tensor(parts[u], row, op="AVG")
-# +     for work in works:
-# +         work.wait()
-
-
-# %% wrong: parts are copied before they have come => values ~
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    n = comm.size
-
-    def gather(u):
-        row = shards[u].new_empty(n * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
-        return row[: counts[u]]
-
-    inputs, kept = [], {}
-    for u in range(len(shards)):
-        weights = gather(u)
-        inputs.append(x)
-        x = forward(u, weights, x)
-        if not reshard:
-            kept[u] = weights
-    grad, parts, works = loss(x), [None] * len(shards), []
-    for u in reversed(range(len(shards))):
-        weights = gather(u) if reshard else kept[u]
-        grad, own = backward(u, weights, inputs[u], grad)
-        row = own.new_zeros(n * len(shards[u]))
-        row[: counts[u]] = own / n
-        mine = torch.zeros_like(shards[u])
-        works.append((comm.reduce_scatter_tensor(mine, row, async_op=True), row))
-        parts[u] = mine.clone()
-    for work, _ in works:
+        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
+    for work in works:
         work.wait()
     return parts
 
 
-# %% wrong: two units gathered ahead => cost too-far-ahead
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    n, L = comm.size, len(shards)
-    rows = {}
+# %% wrong: parts are copied before they have come => values ~  from: something in the padding
+#   def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+# +     n = comm.size
+# -         row = shards[u].new_empty(comm.size * len(shards[u]))
+# +         row = shards[u].new_empty(n * len(shards[u]))
+# -     grad, parts = loss(x), [None] * len(shards)
+# +     grad, parts, works = loss(x), [None] * len(shards), []
+# -         row = own.new_full((comm.size * len(shards[u]),), 3.0)
+# -         row[: counts[u]] = own
+# -         parts[u] = torch.empty_like(shards[u])
+# -         comm.reduce_scatter_tensor(parts[u], row, op="AVG")
+# +         row = own.new_zeros(n * len(shards[u]))
+# +         row[: counts[u]] = own / n
+# +         mine = torch.zeros_like(shards[u])
+# +         works.append((comm.reduce_scatter_tensor(mine, row, async_op=True), row))
+# +         parts[u] = mine.clone()
+# +     for work, _ in works:
+# +         work.wait()
 
-    def gather(u):
-        if 0 <= u < L and u not in rows:
-            row = torch.empty(n * len(shards[u]), dtype=x.dtype)
-            comm.all_gather_into_tensor(row, shards[u])
-            rows[u] = row
-
-    acts = []
-    for u in range(L):
-        for v in (u, u + 1, u + 2):
-            gather(v)
-        acts.append(x)
-        x = forward(u, rows[u][: counts[u]], x)
-        if reshard and u < L - 1:
-            rows.pop(u)
-    g = loss(x)
-    out = [None] * L
-    for u in reversed(range(L)):
-        gather(u)
-        if reshard:
-            gather(u - 1)
-            gather(u - 2)
-        g, gw = backward(u, rows[u][: counts[u]], acts.pop(), g)
-        rows.pop(u)
-        full = gw.new_zeros(n * len(shards[u]))
-        full[: counts[u]] = gw
-        out[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(out[u], full, op="AVG")
-    return out
-
+# %% wrong: two units gathered ahead => cost too-far-ahead  from: the next unit is gathered ahead, gradients leave behind the next unit
+#           start(u + 1)
+# +         start(u + 2)
+#           start(u - 1)
+# +         start(u - 2)
 
 # %% wrong: three buffers in turn, two units on their way => cost too-far-ahead  from: two buffers in turn, the next unit gathered into the other one
 # -         [torch.empty(big, dtype=x.dtype) for _ in range(2)]
@@ -700,84 +595,24 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 #               start(u - 1)
 # +             start(u - 2)
 
+# %% wrong: weights gathered in 32 bits => cost narrow  from: gather, use, forget
+# -         row = shards[u].new_empty(comm.size * len(shards[u]))
+# -         comm.all_gather_into_tensor(row, shards[u])
+# -         return row[: counts[u]]
+# +         row = torch.empty(comm.size * len(shards[u]))
+# +         comm.all_gather_into_tensor(row, shards[u].float())
+# +         return row[: counts[u]].double()
 
-# %% wrong: weights gathered in 32 bits => cost narrow
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    n, L = comm.size, len(shards)
+# %% wrong: gradients cut as evenly as they can be => values uneven-cut  from: gather, use, forget
+# -         row = grad.new_zeros(comm.size * len(shards[u]))
+# -         row[: counts[u]] = grad
+# +         row = grad.new_zeros(comm.size, len(shards[u]))
+# +         for r, piece in enumerate(grad.tensor_split(comm.size)):
+# +             row[r, : len(piece)] = piece
+# -         comm.reduce_scatter_tensor(mine, row, op="AVG")
+# +         comm.reduce_scatter_tensor(mine, row.view(-1), op="AVG")
 
-    def gather(u):
-        row = torch.empty(n * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u].float())
-        return row[: counts[u]].double()
-
-    acts, kept = [], {}
-    for u in range(L):
-        acts.append(x)
-        w = gather(u)
-        x = forward(u, w, x)
-        if not reshard:
-            kept[u] = w
-    g = loss(x)
-    out = [None] * L
-    for u in reversed(range(L)):
-        g, gw = backward(u, gather(u) if reshard else kept.pop(u), acts.pop(), g)
-        full = gw.new_zeros(n * len(shards[u]))
-        full[: counts[u]] = gw
-        out[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(out[u], full, op="AVG")
-    return out
-
-
-# %% wrong: gradients cut as evenly as they can be => values uneven-cut  from: weights gathered in 32 bits
-# -         row = torch.empty(n * len(shards[u]))
-# -         comm.all_gather_into_tensor(row, shards[u].float())
-# -         return row[: counts[u]].double()
-# +         row = torch.empty(n * len(shards[u]), dtype=x.dtype)
-# +         comm.all_gather_into_tensor(row, shards[u])
-# +         return row[: counts[u]]
-# -         full = gw.new_zeros(n * len(shards[u]))
-# -         full[: counts[u]] = gw
-# +         full = gw.new_zeros(n, len(shards[u]))
-# +         for r, piece in enumerate(gw.tensor_split(n)):
-# +             full[r, : len(piece)] = piece
-# -         comm.reduce_scatter_tensor(out[u], full, op="AVG")
-# +         comm.reduce_scatter_tensor(out[u], full.view(-1), op="AVG")
-
-
-# %% wrong: the backward pass gathers the next unit of the forward pass ahead => cost too-many-bytes
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    n, L = comm.size, len(shards)
-    rows = {}
-
-    def start(u):
-        if 0 <= u < L and u not in rows:
-            row = torch.empty(n * len(shards[u]), dtype=x.dtype)
-            rows[u] = row, comm.all_gather_into_tensor(row, shards[u], async_op=True)
-
-    def take(u):
-        start(u)
-        row, w = rows[u]
-        w.wait()
-        return row[: counts[u]]
-
-    acts = []
-    for u in range(L):
-        w = take(u)
-        start(u + 1)
-        acts.append(x)
-        x = forward(u, w, x)
-        if reshard:
-            del rows[u]
-    g = loss(x)
-    out = [None] * L
-    for u in reversed(range(L)):
-        w = take(u)
-        if reshard:
-            start(u + 1)
-        g, gw = backward(u, w, acts.pop(), g)
-        del rows[u]
-        full = gw.new_zeros(n * len(shards[u]))
-        full[: counts[u]] = gw
-        out[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(out[u], full, op="AVG")
-    return out
+# %% wrong: the backward pass gathers the next unit of the forward pass ahead => cost too-many-bytes  from: the next unit is gathered ahead, gradients leave behind the next unit
+# -         start(u - 1)
+# +         if reshard:
+# +             start(u + 1)

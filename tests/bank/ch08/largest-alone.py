@@ -81,13 +81,11 @@ def ranks_for(params, memory, layers, activations, per_param):
     return math.ceil(per_param * params / memory)
 
 
-# %% wrong: nothing is gathered => values nothing-gathered
-def largest_model(ranks, memory, layers, activations, per_param):
-    return ranks * max(0, memory - activations) / per_param
-
-
-def ranks_for(params, memory, layers, activations, per_param):
-    return math.ceil(per_param * params / (memory - activations))
+# %% wrong: nothing is gathered => values nothing-gathered  from: state only
+# -     return ranks * memory / per_param
+# +     return ranks * max(0, memory - activations) / per_param
+# -     return math.ceil(per_param * params / memory)
+# +     return math.ceil(per_param * params / (memory - activations))
 
 
 # %% wrong: the activations are left out => values no-activations
@@ -100,76 +98,56 @@ def ranks_for(params, memory, layers, activations, per_param):
     return math.ceil(per_param * params / room) if room > 0 else None
 
 
-# %% wrong: one layer whole => values one-layer
-def largest_model(ranks, memory, layers, activations, per_param):
-    return max(0, memory - activations) / (per_param / ranks + 2 / layers)
+# %% wrong: one layer whole => values one-layer  from: the activations are left out
+# -     return memory / (per_param / ranks + 4 / layers)
+# +     return max(0, memory - activations) / (per_param / ranks + 2 / layers)
+# -     room = memory - 4 * params / layers
+# +     room = memory - activations - 2 * params / layers
 
-
-def ranks_for(params, memory, layers, activations, per_param):
-    room = memory - activations - 2 * params / layers
-    return math.ceil(per_param * params / room) if room > 0 else None
-
-
-# %% wrong: all weights whole => values whole-weights
-def largest_model(ranks, memory, layers, activations, per_param):
-    return max(0, memory - activations) / (per_param / ranks + 2)
-
-
-def ranks_for(params, memory, layers, activations, per_param):
-    return None
-
+# %% wrong: all weights whole => values whole-weights  from: state only
+# -     return ranks * memory / per_param
+# +     return max(0, memory - activations) / (per_param / ranks + 2)
+# -     return math.ceil(per_param * params / memory)
+# +     return None
 
 # %% wrong: activations shared out as well => values activations-shared  from: all weights whole
 # -     return max(0, memory - activations) / (per_param / ranks + 2)
 # +     return max(0, memory - activations / ranks) / (per_param / ranks + 4 / layers)
 
+# %% wrong: rounded down => values rounded-down  from: solved for P
+# -     return max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers)
+# +     return max(0, memory - activations) / (per_param / ranks + 4 / layers)
+# -     return math.ceil(per_param * params / room - 1e-9) if room > 0 else None
+# +     return int(per_param * params / room) if room > 0 else None
 
-# %% wrong: rounded down => values rounded-down
-def largest_model(ranks, memory, layers, activations, per_param):
-    return max(0, memory - activations) / (per_param / ranks + 4 / layers)
-
-
-def ranks_for(params, memory, layers, activations, per_param):
-    room = memory - activations - 4 * params / layers
-    return int(per_param * params / room) if room > 0 else None
-
-
-# %% wrong: a negative number of GPUs => generality none-helps  from: rounded down
-# -     room = memory - activations - 4 * params / layers
-# -     return int(per_param * params / room) if room > 0 else None
+# %% wrong: a negative number of GPUs => generality none-helps  from: state only
+# -     return ranks * memory / per_param
+# +     return max(0, memory - activations) / (per_param / ranks + 4 / layers)
+# -     return math.ceil(per_param * params / memory)
 # +     return math.ceil(per_param * params / (memory - activations - 4 * params / layers) - 1e-9)
 
 # %% wrong: a model of negative size => generality negative  from: solved for P
 # -     return max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers)
 # +     return (memory - activations) / (per_param / ranks + 4 / layers)
 
-
-# %% wrong: the bytes of the example => generality other-bytes
-def largest_model(ranks, memory, layers, activations, per_param):
-    return max(0, memory - activations) / (16 / ranks + 4 / layers)
-
-
-def ranks_for(params, memory, layers, activations, per_param):
-    room = memory - activations - 4 * params / layers
-    return math.ceil(16 * params / room - 1e-9) if room > 0 else None
-
+# %% wrong: the bytes of the example => generality other-bytes  from: solved for P
+# -     return max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers)
+# +     return max(0, memory - activations) / (16 / ranks + 4 / layers)
+# -     return math.ceil(per_param * params / room - 1e-9) if room > 0 else None
+# +     return math.ceil(16 * params / room - 1e-9) if room > 0 else None
 
 # %% wrong: the largest as a whole number of billions => values -  from: solved for P
 # -     return max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers)
 # +     return int(max(0, memory - activations) / (per_param / ranks + 4 / layers) / 1e9) * 1e9 + 3e8
 
-# %% wrong: gradients of two layers gathered as well => values two-and-two
-import math
-
-
-def largest_model(ranks, memory, layers, activations, per_param):
-    return max(0, memory - activations) / (per_param / ranks + 8 / layers)
-
-
-def ranks_for(params, memory, layers, activations, per_param):
-    room = memory - activations - 8 * params / layers
-    return math.ceil(per_param * params / room) if room > 0 else None
-
+# %% wrong: gradients of two layers gathered as well => values two-and-two  from: the activations are left out
+# - def largest_model(ranks, memory, layers, activations, per_param):
+# + import math
+# + def largest_model(ranks, memory, layers, activations, per_param):
+# -     return memory / (per_param / ranks + 4 / layers)
+# +     return max(0, memory - activations) / (per_param / ranks + 8 / layers)
+# -     room = memory - 4 * params / layers
+# +     room = memory - activations - 8 * params / layers
 
 # %% wrong: one GPU more where it is exactly full => generality one-more  from: rounded down
 # -     return int(per_param * params / room) if room > 0 else None
@@ -181,7 +159,6 @@ def ranks_for(params, memory, layers, activations, per_param):
 # -     room = memory - activations - 8 * params / layers
 # +     room = memory - activations - 4 * params / layers
 
-# %% half: the first only => 2.1  from: rounded down
-# -     room = memory - activations - 4 * params / layers
-# -     return int(per_param * params / room) if room > 0 else None
+# %% half: the first only => 2.1  from: a negative number of GPUs
+# -     return math.ceil(per_param * params / (memory - activations - 4 * params / layers) - 1e-9)
 # +     raise NotImplementedError

@@ -103,30 +103,22 @@ def train(comm, build, make, batches, most):
 # +             for shard in sharded.shards():
 # +                 shard.grad.mul_(most / (norm + 1e-6))
 
-# %% right: weights kept after the forward pass, squares gathered
-import torch.nn.functional as F
-
-
-def train(comm, build, make, batches, most):
-    model = build()
-    sharded = FullySharded(comm, model, list(model.blocks), reshard_after_forward=False)
-    optimizer = make(sharded.shards())
-    losses = []
-    for inputs, targets in batches:
-        loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
-        loss.backward()
-        sharded.finish()
-        mine = sum(shard.grad.square().sum() for shard in sharded.shards())
-        squares = [torch.zeros_like(mine) for _ in range(comm.size)]
-        comm.all_gather(squares, mine)
-        norm = sum(squares).sqrt()
-        for shard in sharded.shards():
-            shard.grad *= min(1.0, most / (norm.item() + 1e-6))
-        optimizer.step()
-        sharded.zero_grad()
-        losses.append(loss.item())
-    return losses, sharded
-
+# %% right: weights kept after the forward pass, squares gathered  from: shard, then the optimizer, then the model's norm
+# - def train(comm, build, make, batches, most):
+# + import torch.nn.functional as F
+# + def train(comm, build, make, batches, most):
+# -     sharded = FullySharded(comm, model, list(model.blocks))
+# +     sharded = FullySharded(comm, model, list(model.blocks), reshard_after_forward=False)
+# -         logits = sharded(inputs)
+# -         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+# +         loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
+# -         clip_gradients(sharded, most)
+# +         mine = sum(shard.grad.square().sum() for shard in sharded.shards())
+# +         squares = [torch.zeros_like(mine) for _ in range(comm.size)]
+# +         comm.all_gather(squares, mine)
+# +         norm = sum(squares).sqrt()
+# +         for shard in sharded.shards():
+# +             shard.grad *= min(1.0, most / (norm.item() + 1e-6))
 
 # %% wrong: as it was found => values raised  from: shard, then the optimizer, then the model's norm
 # -     sharded = FullySharded(comm, model, list(model.blocks))

@@ -43,29 +43,21 @@ def hidden_tokens(ranks, flops, moved, bandwidth):
 # -     return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
 # +     return 6 * params * tokens / flops + params / ranks * moved / bandwidth
 
-
-# %% wrong: every GPU moves the whole model => values whole-model-moved
-def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
-    return max(6 * params * tokens / flops, params * moved / bandwidth)
-
-
-def hidden_tokens(ranks, flops, moved, bandwidth):
-    return moved * flops / (6 * bandwidth)
-
+# %% wrong: every GPU moves the whole model => values whole-model-moved  from: the longer of the two
+# -     return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
+# +     return max(6 * params * tokens / flops, params * moved / bandwidth)
+# -     return moved * flops / (6 * ranks * bandwidth)
+# +     return moved * flops / (6 * bandwidth)
 
 # %% wrong: the boundary without the ranks => values one-gpu  from: the longer of the two
 # -     return moved * flops / (6 * ranks * bandwidth)
 # +     return moved * flops / (6 * bandwidth)
 
-
-# %% wrong: two FLOPs per parameter and token => values two-flops
-def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
-    return max(2 * params * tokens / flops, params / ranks * moved / bandwidth)
-
-
-def hidden_tokens(ranks, flops, moved, bandwidth):
-    return moved * flops / (2 * ranks * bandwidth)
-
+# %% wrong: two FLOPs per parameter and token => values two-flops  from: the longer of the two
+# -     return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
+# +     return max(2 * params * tokens / flops, params / ranks * moved / bandwidth)
+# -     return moved * flops / (6 * ranks * bandwidth)
+# +     return moved * flops / (2 * ranks * bandwidth)
 
 # %% wrong: computing is shared out as well => values compute-divided  from: every GPU moves the whole model
 # -     return max(6 * params * tokens / flops, params * moved / bandwidth)
@@ -81,15 +73,11 @@ def hidden_tokens(ranks, flops, moved, bandwidth):
 # -     return moved * flops / (6 * ranks * bandwidth)
 # +     return 6 * ranks * bandwidth / (moved * flops)
 
-
-# %% wrong: there and back counted twice => values both-ways
-def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
-    return max(6 * params * tokens / flops, 2 * params * moved / ranks / bandwidth)
-
-
-def hidden_tokens(ranks, flops, moved, bandwidth):
-    return 2 * flops / 6 * moved / ranks / bandwidth
-
+# %% wrong: there and back counted twice => values both-ways  from: the longer of the two
+# -     return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
+# +     return max(6 * params * tokens / flops, 2 * params * moved / ranks / bandwidth)
+# -     return moved * flops / (6 * ranks * bandwidth)
+# +     return 2 * flops / 6 * moved / ranks / bandwidth
 
 # %% wrong: whole tokens => values rounded
 import math
@@ -103,14 +91,11 @@ def hidden_tokens(ranks, flops, moved, bandwidth):
     return math.ceil(flops / 6 * moved / ranks / bandwidth)
 
 
-# %% wrong: the shorter of the two => values shorter
-def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
-    return min(6 * params * tokens / flops, params * moved / ranks / bandwidth)
-
-
-def hidden_tokens(ranks, flops, moved, bandwidth):
-    return flops / 6 * moved / ranks / bandwidth
-
+# %% wrong: the shorter of the two => values shorter  from: the longer of the two
+# -     return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
+# +     return min(6 * params * tokens / flops, params * moved / ranks / bandwidth)
+# -     return moved * flops / (6 * ranks * bandwidth)
+# +     return flops / 6 * moved / ranks / bandwidth
 
 # %% half: the first only => 2  from: the longer of the two
 # -     return moved * flops / (6 * ranks * bandwidth)

@@ -249,22 +249,17 @@ def shard_optimizer(comm, parameters, make):
     return Loud(comm, parameters, make)
 
 
-# %% wrong: shared out by number of tensors => cost unfair-share
-class RoundRobin:
-    def __init__(self, comm, parameters, make):
-        self.comm, self.params = comm, [p for p in dict.fromkeys(parameters) if p.requires_grad]
-        mine = self.params[comm.rank :: comm.size]
-        self.inner = make(mine) if mine else None
-
-    def step(self):
-        if self.inner:
-            self.inner.step()
-        for place, p in enumerate(self.params):
-            self.comm.broadcast(p.data, place % self.comm.size)
-
-
-def shard_optimizer(comm, parameters, make):
-    return RoundRobin(comm, parameters, make)
+# %% wrong: shared out by number of tensors => cost unfair-share  from: everybody steps everything, and rank 0 tells it to all
+# - class Loud:
+# + class RoundRobin:
+# -         self.inner = make(self.params)
+# +         mine = self.params[comm.rank :: comm.size]
+# +         self.inner = make(mine) if mine else None
+# -         self.inner.step()
+# +         if self.inner:
+# +             self.inner.step()
+# -     return Loud(comm, parameters, make)
+# +     return RoundRobin(comm, parameters, make)
 
 
 # %% wrong: neighbours in the list, equally many each => cost unfair-share
@@ -306,15 +301,16 @@ def shard_optimizer(comm, parameters, make):
 # +                 comm.broadcast(p.data, comm.rank)
 # +     return Optimizer()
 
-# %% wrong: zeros elsewhere and an all-reduce => cost all-reduced  from: each rank broadcasts its own only
-# -     inner = make(mine)
-# +     inner = make(mine) if mine else None
-# -             inner.step()
-# -             for p in mine:
-# -                 comm.broadcast(p.data, comm.rank)
-# +             if inner:
-# +                 inner.step()
-# +             for p, rank in zip(params, owner):
+# %% wrong: zeros elsewhere and an all-reduce => cost all-reduced  from: neighbours in the list, equally many each
+# -     each = -(-len(params) // comm.size)
+# -     owner = [place // each for place in range(len(params))]
+# -     mine = params[comm.rank * each : (comm.rank + 1) * each]
+# +     load, owner = [0] * comm.size, []
+# +     for p in params:
+# +         owner.append(load.index(min(load)))
+# +         load[owner[-1]] += p.nbytes
+# +     mine = [p for p, rank in zip(params, owner) if rank == comm.rank]
+# -                 comm.broadcast(p.data, rank)
 # +                 if rank != comm.rank:
 # +                     p.data.zero_()
 # +                 comm.all_reduce(p.data)
@@ -447,43 +443,25 @@ def shard_optimizer(comm, parameters, make):
     make([p for p in parameters if p.requires_grad])
 
 
-# %% wrong: told before it is stepped => values a-step-behind
-def shard_optimizer(comm, parameters, make):
-    ps = list(dict.fromkeys(p for p in parameters if p.requires_grad))
-    load, owner = [0] * comm.size, []
-    for p in ps:
-        r = load.index(min(load))
-        owner.append(r)
-        load[r] += p.nbytes
-    mine = [p for p, r in zip(ps, owner) if r == comm.rank]
-    opt = make(mine) if mine else None
+# %% wrong: told before it is stepped => values a-step-behind  from: in the order of the list, to whoever has least
+# -             if inner is not None:
+# -                 inner.step()
+#                   work.wait()
+# +             if inner is not None:
+# +                 inner.step()
 
-    class O:
-        def step(self):
-            for p, r in zip(ps, owner):
-                comm.broadcast(p.data, src=r)
-            if opt:
-                opt.step()
-
-    return O()
-
-
-# %% wrong: an optimizer made anew in every step => values fresh-state  from: told before it is stepped
-# -     opt = make(mine) if mine else None
+# %% wrong: an optimizer made anew in every step => values fresh-state  from: in the order of the list, to whoever has least
+# -     inner = make(mine) if mine else None
 #           def step(self):
+# -             if inner is not None:
+# -                 inner.step()
 # +             if mine:
 # +                 make(mine).step()
-# -             if opt:
-# -                 opt.step()
 
-# %% wrong: gradients go round again => cost too-many-bytes  from: told before it is stepped
+# %% wrong: gradients go round again => cost too-many-bytes  from: in the order of the list, to whoever has least
 #           def step(self):
-# +             for p in ps:
+# +             for p in kept:
 # +                 comm.all_reduce(p.grad, op="AVG")
-# +             if opt:
-# +                 opt.step()
-# -             if opt:
-# -                 opt.step()
 
 
 # %% wrong: a flat row without padding, whose last numbers are nobody's => values nobodys
@@ -513,25 +491,10 @@ def shard_optimizer(comm, parameters, make):
     return O()
 
 
-# %% wrong: frozen ones stepped with gradients of zero => generality frozen-touched
-def shard_optimizer(comm, parameters, make):
-    ps = list(dict.fromkeys(parameters))
-    load, owner = [0] * comm.size, []
-    for p in sorted(ps, key=lambda p: -p.numel()):
-        r = load.index(min(load))
-        owner.append((p, r))
-        load[r] += p.nbytes
-    mine = [p for p, r in owner if r == comm.rank]
-    opt = make(mine) if mine else None
-
-    class O:
-        def step(self):
-            for p in mine:
-                if p.grad is None:
-                    p.grad = torch.zeros_like(p)
-            if opt:
-                opt.step()
-            for p, r in owner:
-                comm.broadcast(p.data, src=r)
-
-    return O()
+# %% wrong: frozen ones stepped with gradients of zero => generality frozen-touched  from: in the order of the list, to whoever has least
+# -         if p.requires_grad and not any(p is q for q in kept):
+# +         if not any(p is q for q in kept):
+#           def step(self):
+# +             for p in mine:
+# +                 if p.grad is None:
+# +                     p.grad = torch.zeros_like(p)

@@ -130,37 +130,25 @@ def least_depth(gathers, computes, most):
 # +         now = max(now, wire) + compute
 # +     return now - sum(computes)
 
+# %% wrong: one unit less ahead => values one-behind  from: two clocks
+# -     sent = (2 * gather + reduce) * (ranks - 1) / ranks
+# -     return sent / bandwidth * flops / 6
+# +     return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 6
+#   def exposed_seconds(gathers, computes, depth):
+# +     depth = max(depth - 1, 0)
+# -         free = done[i - 1 - depth] if i > depth else 0.0
+# -         wire = max(wire, free) + gather
+# +         wire = max(wire, done[i - 1 - depth] if i > depth else 0.0) + gather
+# -     return next((d for d in range(len(gathers)) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
+# +     return next((d for d in range(len(gathers) + 1) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
 
-# %% wrong: one unit less ahead => values one-behind
-def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
-    return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 6
-
-
-def exposed_seconds(gathers, computes, depth):
-    depth = max(depth - 1, 0)
-    wire, done = 0.0, []
-    for i, (gather, compute) in enumerate(zip(gathers, computes)):
-        wire = max(wire, done[i - 1 - depth] if i > depth else 0.0) + gather
-        done.append(max(wire, done[-1] if done else 0.0) + compute)
-    return done[-1] - sum(computes)
-
-
-def least_depth(gathers, computes, most):
-    return next((d for d in range(len(gathers) + 1) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
-
-
-# %% wrong: each gather against its own unit => values unit-by-unit
-def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
-    return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 6
-
-
-def exposed_seconds(gathers, computes, depth):
-    return sum(max(0.0, g - c) for g, c in zip(gathers, computes))
-
-
-def least_depth(gathers, computes, most):
-    return 1
-
+# %% wrong: each gather against its own unit => values unit-by-unit  from: data parallelism's crossover
+# -     return 2 * reduce * (ranks - 1) / ranks * flops / bandwidth / 6
+# +     return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 6
+# -     return 0.0
+# +     return sum(max(0.0, g - c) for g, c in zip(gathers, computes))
+# -     return 0
+# +     return 1
 
 # %% wrong: the end instead of the standstill => values makespan  from: one unit less ahead
 # -     depth = max(depth - 1, 0)
@@ -192,11 +180,13 @@ def least_depth(gathers, computes, most):
 # -     return next((d for d in range(len(gathers) + 1) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
 # +     return next((d for d in range(len(gathers)) if exposed_seconds(gathers, computes, d) <= most + 1e-9), len(gathers))
 
-# %% wrong: bytes of a gradient taken for those of a weight => generality -  from: the end instead of the standstill
-# -     return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 6
+# %% wrong: bytes of a gradient taken for those of a weight => generality -  from: two clocks
+# -     sent = (2 * gather + reduce) * (ranks - 1) / ranks
+# -     return sent / bandwidth * flops / 6
 # +     return 3 * gather * (ranks - 1) / ranks * flops / bandwidth / 6
-# -     return done[-1]
-# +     return done[-1] - sum(computes)
+# -         free = done[i - 1 - depth] if i > depth else 0.0
+# -         wire = max(wire, free) + gather
+# +         wire = max(wire, done[i - 1 - depth] if i > depth else 0.0) + gather
 
 
 # %% wrong: less than what is allowed => values returned-none

@@ -315,19 +315,6 @@ def reshard(comm, part, elements, old, new):
     return out
 
 
-# %% wrong: ranks without a part return zeros => values other-length
-def reshard(comm, part, elements, old, new):
-    r = comm.rank
-    po, pn = -(-elements // old), -(-elements // new)
-
-    def rng(k, size, cnt):
-        return (min(k * size, elements), min((k + 1) * size, elements)) if k < cnt else (0, 0)
-
-    def ov(p, q):
-        return max(0, min(p[1], q[1]) - max(p[0], q[0]))
-
-    send = [ov(rng(r, po, old), rng(k, pn, new)) for k in range(comm.size)]
-    take = [ov(rng(k, po, old), rng(r, pn, new)) for k in range(comm.size)]
-    out = part.new_zeros(pn)
-    comm.all_to_all_single(out[: sum(take)], part[: sum(send)].contiguous(), take, send)
-    return out
+# %% wrong: ranks without a part return zeros => values other-length  from: one all-to-all of what overlaps
+# -     mine = part.new_zeros(-(-elements // new) if me < new else 0)
+# +     mine = part.new_zeros(-(-elements // new))

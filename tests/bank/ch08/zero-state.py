@@ -116,25 +116,17 @@ def fewest_ranks(params, stage, buckets, memory):
     return None
 
 
-# %% wrong: the master copy counted with the weights => values master-whole
-def held(params, stage, ranks, buckets):
-    w, g, o = buckets["weights"] + buckets["master"], buckets["grads"], buckets["moments"]
-    return params * [w + g + o, w + g + o / ranks, w + (g + o) / ranks, (w + g + o) / ranks][stage]
+# %% wrong: the master copy counted with the weights => values master-whole  from: the master copy left out, as a published table does
+# -     w, g, o = buckets["weights"], buckets["grads"], buckets["moments"]
+# +     w, g, o = buckets["weights"] + buckets["master"], buckets["grads"], buckets["moments"]
+# -     return None
+# +     return 1
 
-
-def fewest_ranks(params, stage, buckets, memory):
-    return 1
-
-
-# %% wrong: all ranks together => values all-ranks
-def held(params, stage, ranks, buckets):
-    since = {"master": 1, "moments": 1, "grads": 2, "weights": 3}
-    return ranks * sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items())
-
-
-def fewest_ranks(params, stage, buckets, memory):
-    return None
-
+# %% wrong: all ranks together => values all-ranks  from: the master copy left out, as a published table does
+# -     w, g, o = buckets["weights"], buckets["grads"], buckets["moments"]
+# -     return params * [w + g + o, w + g + o / ranks, w + (g + o) / ranks, (w + g + o) / ranks][stage]
+# +     since = {"master": 1, "moments": 1, "grads": 2, "weights": 3}
+# +     return ranks * sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items())
 
 # %% wrong: in GB => values in-GB  from: all ranks together
 # -     return ranks * sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items())

@@ -51,21 +51,16 @@ def row_shard(weight, rank, ranks):
     return piece(weight, rank, ranks, 1)
 
 
-# %% right: any variant
-from course_lib import params
-
-VARIANT = params("column-and-row")
-
-
-OUTPUTS = 0 if VARIANT.layout == "torch" else 1
-
-
-def column_shard(weight, rank, ranks):
-    return weight.chunk(ranks, dim=OUTPUTS)[rank].clone()
-
-
-def row_shard(weight, rank, ranks):
-    return weight.chunk(ranks, dim=1 - OUTPUTS)[rank].clone()
+# %% right: any variant  from: chunk and clone
+# - def column_shard(weight, rank, ranks):
+# + from course_lib import params
+# + VARIANT = params("column-and-row")
+# + OUTPUTS = 0 if VARIANT.layout == "torch" else 1
+# + def column_shard(weight, rank, ranks):
+# -     return weight.chunk(ranks, dim=0)[rank].clone()
+# +     return weight.chunk(ranks, dim=OUTPUTS)[rank].clone()
+# -     return weight.chunk(ranks, dim=1)[rank].clone()
+# +     return weight.chunk(ranks, dim=1 - OUTPUTS)[rank].clone()
 
 
 # %% wrong: dimensions exchanged, as in a textbook's layout => values other-cut unless layout=textbook
@@ -77,13 +72,11 @@ def row_shard(weight, rank, ranks):
     return weight.chunk(ranks, dim=0)[rank].clone()
 
 
-# %% wrong: the whole weight on every rank => values whole
-def column_shard(weight, rank, ranks):
-    return weight
-
-
-def row_shard(weight, rank, ranks):
-    return weight
+# %% wrong: the whole weight on every rank => values whole  from: chunk and clone
+# -     return weight.chunk(ranks, dim=0)[rank].clone()
+# +     return weight
+# -     return weight.chunk(ranks, dim=1)[rank].clone()
+# +     return weight
 
 
 # %% wrong: everything else made zero => values another-shape
@@ -101,91 +94,63 @@ def row_shard(weight, rank, ranks):
     return weight * mask
 
 
-# %% wrong: every fourth row => values dealt
-def column_shard(weight, rank, ranks):
-    return weight[rank::ranks].clone()
+# %% wrong: every fourth row => values dealt  from: chunk and clone
+# -     return weight.chunk(ranks, dim=0)[rank].clone()
+# +     return weight[rank::ranks].clone()
+# -     return weight.chunk(ranks, dim=1)[rank].clone()
+# +     return weight[:, rank::ranks].clone()
 
+# %% wrong: the rank after => values another-rank's  from: chunk and clone
+# -     return weight.chunk(ranks, dim=0)[rank].clone()
+# +     return weight.chunk(ranks, dim=0)[(rank + 1) % ranks].clone()
+# -     return weight.chunk(ranks, dim=1)[rank].clone()
+# +     return weight.chunk(ranks, dim=1)[(rank + 1) % ranks].clone()
 
-def row_shard(weight, rank, ranks):
-    return weight[:, rank::ranks].clone()
+# %% wrong: transposed on the way => values transposed  from: chunk and clone
+# -     return weight.chunk(ranks, dim=0)[rank].clone()
+# +     return weight.chunk(ranks, dim=0)[rank].T.contiguous()
+# -     return weight.chunk(ranks, dim=1)[rank].clone()
+# +     return weight.chunk(ranks, dim=1)[rank].T.contiguous()
 
+# %% wrong: always the first rank's => values another-rank's  from: chunk and clone
+# -     return weight.chunk(ranks, dim=0)[rank].clone()
+# +     return weight[: len(weight) // ranks].clone()
+# -     return weight.chunk(ranks, dim=1)[rank].clone()
+# +     return weight[:, : weight.shape[1] // ranks].clone()
 
-# %% wrong: the rank after => values another-rank's
-def column_shard(weight, rank, ranks):
-    return weight.chunk(ranks, dim=0)[(rank + 1) % ranks].clone()
+# %% wrong: numbers rounded to float32 => generality another-dtype  from: chunk and clone
+# -     return weight.chunk(ranks, dim=0)[rank].clone()
+# +     return weight.chunk(ranks, dim=0)[rank].float().clone()
+# -     return weight.chunk(ranks, dim=1)[rank].clone()
+# +     return weight.chunk(ranks, dim=1)[rank].float().clone()
 
+# %% wrong: nothing returned => values returned-none  from: chunk and clone
+# -     return weight.chunk(ranks, dim=0)[rank].clone()
+# +     weight.chunk(ranks, dim=0)[rank].clone()
+# -     return weight.chunk(ranks, dim=1)[rank].clone()
+# +     weight.chunk(ranks, dim=1)[rank].clone()
 
-def row_shard(weight, rank, ranks):
-    return weight.chunk(ranks, dim=1)[(rank + 1) % ranks].clone()
+# %% wrong: not answered => not-answered  from: chunk and clone
+# -     return weight.chunk(ranks, dim=0)[rank].clone()
+# +     raise NotImplementedError
+# -     return weight.chunk(ranks, dim=1)[rank].clone()
+# +     raise NotImplementedError
 
-
-# %% wrong: transposed on the way => values transposed
-def column_shard(weight, rank, ranks):
-    return weight.chunk(ranks, dim=0)[rank].T.contiguous()
-
-
-def row_shard(weight, rank, ranks):
-    return weight.chunk(ranks, dim=1)[rank].T.contiguous()
-
-
-# %% wrong: always the first rank's => values another-rank's
-def column_shard(weight, rank, ranks):
-    return weight[: len(weight) // ranks].clone()
-
-
-def row_shard(weight, rank, ranks):
-    return weight[:, : weight.shape[1] // ranks].clone()
-
-
-# %% wrong: numbers rounded to float32 => generality another-dtype
-def column_shard(weight, rank, ranks):
-    return weight.chunk(ranks, dim=0)[rank].float().clone()
-
-
-def row_shard(weight, rank, ranks):
-    return weight.chunk(ranks, dim=1)[rank].float().clone()
-
-
-# %% wrong: nothing returned => values returned-none
-def column_shard(weight, rank, ranks):
-    weight.chunk(ranks, dim=0)[rank].clone()
-
-
-def row_shard(weight, rank, ranks):
-    weight.chunk(ranks, dim=1)[rank].clone()
-
-
-# %% wrong: not answered => not-answered
-def column_shard(weight, rank, ranks):
-    raise NotImplementedError
-
-
-def row_shard(weight, rank, ranks):
-    raise NotImplementedError
-
-
-# %% half: views of the whole => 4.25
-def column_shard(weight, rank, ranks):
-    return weight.chunk(ranks, dim=0)[rank]
-
-
-def row_shard(weight, rank, ranks):
-    return weight.chunk(ranks, dim=1)[rank]
-
+# %% half: views of the whole => 4.25  from: chunk and clone
+# -     return weight.chunk(ranks, dim=0)[rank].clone()
+# +     return weight.chunk(ranks, dim=0)[rank]
+# -     return weight.chunk(ranks, dim=1)[rank].clone()
+# +     return weight.chunk(ranks, dim=1)[rank]
 
 # %% half: rows right, columns not => 1.75  from: chunk and clone
 # -     return weight.chunk(ranks, dim=0)[rank].clone()
 # +     return weight.clone()
 
-
-# %% half: contiguous is no copy where it is contiguous already => 4.25
-def column_shard(weight, rank, ranks):
-    return weight.chunk(ranks, dim=0)[rank].contiguous()
-
-
-def row_shard(weight, rank, ranks):
-    return weight.chunk(ranks, dim=1)[rank].contiguous()
-
+# %% half: contiguous is no copy where it is contiguous already => 4.25  from: chunk and clone
+# -     return weight.chunk(ranks, dim=0)[rank].clone()
+# +     return weight.chunk(ranks, dim=0)[rank].contiguous()
+# -     return weight.chunk(ranks, dim=1)[rank].clone()
+# +     return weight.chunk(ranks, dim=1)[rank].contiguous()
 
 # %% half: a deep copy of a view copies what lies behind it => 4.25
 import copy

@@ -147,17 +147,13 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
 # +         if tp_seconds(tokens, hidden, n, inside if n <= per_node else across)
 # +         <= share * 6 * tokens * weights / n / flops
 
+# %% wrong: not answered => not-answered  from: one all-reduce
+# -     return 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
+# +     raise NotImplementedError
+# -     return 8
+# +     raise NotImplementedError
 
-# %% wrong: not answered => not-answered
-def tp_seconds(tokens, hidden, ranks, bandwidth):
-    raise NotImplementedError
 
-
+# %% half: seconds only => 2.8  from: from the top
 def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
     raise NotImplementedError
-
-
-# %% half: seconds only => 2.8  from: not answered
-#   def tp_seconds(tokens, hidden, ranks, bandwidth):
-# -     raise NotImplementedError
-# +     return 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth

@@ -50,15 +50,11 @@ def column_backward(comm, matmul, grad, x, weight):
 #       dw = matmul(grad.T, x)
 # +     comm.all_reduce(dw)
 
-
-# %% wrong: multiplies beside the clock => protocol other-products
-def column_backward(comm, matmul, grad, x, weight):
-    dx = grad @ weight
-    work = comm.all_reduce(dx, async_op=True)
-    dw = grad.T @ x
-    work.wait()
-    return dx, dw
-
+# %% wrong: multiplies beside the clock => protocol other-products  from: start, work, wait
+# -     dx = matmul(grad, weight)
+# +     dx = grad @ weight
+# -     dw = matmul(grad.T, x)
+# +     dw = grad.T @ x
 
 # %% wrong: makes a product twice => cost nothing-hidden  from: start, work, wait
 #       work = comm.all_reduce(dx, async_op=True)
@@ -76,15 +72,11 @@ def column_backward(comm, matmul, grad, x, weight):
     return torch.cat(parts), matmul(grad.T, x)
 
 
-# %% wrong: changes dx while it travels => values ~
-def column_backward(comm, matmul, grad, x, weight):
-    dx = matmul(grad, weight)
-    work = comm.all_reduce(dx, async_op=True)
-    dw = matmul(grad.T, x)
-    dx /= 2
-    work.wait()
-    return dx * 2, dw
-
+# %% wrong: changes dx while it travels => values ~  from: start, work, wait
+#       dw = matmul(grad.T, x)
+# +     dx /= 2
+# -     return dx, dw
+# +     return dx * 2, dw
 
 # %% wrong: a mean => values mean  from: start, work, wait
 # -     work = comm.all_reduce(dx, async_op=True)
@@ -130,6 +122,4 @@ def column_backward(comm, matmul, grad, x, weight):
     raise NotImplementedError
 
 
-# %% half: right, one after the other => 3.9  from: waits at once
-# -     comm.all_reduce(dx, async_op=True).wait()
-# +     comm.all_reduce(dx)
+# %% half: right, one after the other => 3.9  from: blocks before the other product

@@ -103,18 +103,13 @@ def packed_merge(shards, sizes):
 # -     return torch.cat(list(shards))
 # +     return [torch.cat(parts) for parts in zip(*shards)]
 
-
-# %% wrong: three matrices only => generality -
-def packed_shard(weight, sizes, rank, ranks):
-    if any(size % ranks for size in sizes):
-        raise ValueError
-    q, k, v = weight.split(list(sizes))
-    return torch.cat([q.chunk(ranks)[rank], k.chunk(ranks)[rank], v.chunk(ranks)[rank]])
-
-
-def packed_merge(shards, sizes):
-    pieces = [shard.split([size // len(shards) for size in sizes]) for shard in shards]
-    return torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(3)])
+# %% wrong: three matrices only => generality -  from: cut as one matrix
+# -     return weight.chunk(ranks)[rank]
+# +     q, k, v = weight.split(list(sizes))
+# +     return torch.cat([q.chunk(ranks)[rank], k.chunk(ranks)[rank], v.chunk(ranks)[rank]])
+# -     return torch.cat(list(shards))
+# +     pieces = [shard.split([size // len(shards) for size in sizes]) for shard in shards]
+# +     return torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(3)])
 
 
 # %% wrong: cuts what does not divide, too => generality not-refused  from: split, chunk, stack
@@ -143,17 +138,11 @@ def packed_merge(shards, sizes):
     raise NotImplementedError
 
 
-# %% half: pieces only => 3.2  from: cut as one matrix
-# -     return weight.chunk(ranks)[rank]
-# +     return torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))])
+# %% half: pieces only => 3.2  from: merged by putting pieces behind one another
 
-
-# %% half: an assertion instead of a ValueError => 7.2
-def packed_shard(weight, sizes, rank, ranks):
-    assert all(size % ranks == 0 for size in sizes)
-    return torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))])
-
-
-def packed_merge(shards, sizes):
-    pieces = [shard.split([size // len(shards) for size in sizes]) for shard in shards]
-    return torch.cat([torch.cat(parts) for parts in zip(*pieces)])
+# %% half: an assertion instead of a ValueError => 7.2  from: split, chunk, stack
+# -     if any(size % ranks for size in sizes):
+# -         raise ValueError(f"{ranks} ranks do not divide {tuple(sizes)}")
+# +     assert all(size % ranks == 0 for size in sizes)
+# -     return torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))])
+# +     return torch.cat([torch.cat(parts) for parts in zip(*pieces)])

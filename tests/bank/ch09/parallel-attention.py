@@ -125,8 +125,9 @@ def parallel_attention(comm, copies, x, weights, head_dim):
     return sum_out(F.linear(out, weights["wo"]), comm)
 
 
-# %% wrong: query weights summed over copies, too => values -  from: copies of KV heads left to themselves
-# -     q, k, v = (F.linear(x, weights[w]).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ("wq", "wk", "wv"))
+# %% wrong: query weights summed over copies, too => values -  from: copy_in for copied weights, too
+# -     wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
+# -     q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
 # +     ws = (copy_in(weights[w], copies) for w in ("wq", "wk", "wv"))
 # +     q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ws)
 
@@ -147,6 +148,4 @@ def parallel_attention(comm, copies, x, weights, head_dim):
     raise NotImplementedError
 
 
-# %% half: all but the copies' gradients => 4.8  from: copies' gradients summed where they are accumulated
-# -     for name in ("wk", "wv"):
-# -         weights[name].register_post_accumulate_grad_hook(lambda p: copies.all_reduce(p.grad))
+# %% half: all but the copies' gradients => 4.8  from: copies of KV heads left to themselves

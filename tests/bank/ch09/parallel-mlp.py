@@ -123,28 +123,21 @@ def parallel_mlp(comm, x, weights):
     return F.linear(F.gelu(F.linear(x, up, bias)), down, weights["down_bias"])
 
 
-# %% wrong: the bias before the sum => values bias-n-times
-def parallel_mlp(comm, x, weights):
-    inner = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
-    return sum_out(F.linear(inner, weights["down"], weights["down_bias"]), comm)
+# %% wrong: the bias before the sum => values bias-n-times  from: column, row
+# -     return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
+# +     return sum_out(F.linear(inner, weights["down"], weights["down_bias"]), comm)
 
+# %% wrong: the bias divided by N before the sum => values divided  from: column, row
+# -     return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
+# +     return sum_out(F.linear(inner, weights["down"], weights["down_bias"] / comm.size), comm)
 
-# %% wrong: the bias divided by N before the sum => values divided
-def parallel_mlp(comm, x, weights):
-    inner = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
-    return sum_out(F.linear(inner, weights["down"], weights["down_bias"] / comm.size), comm)
+# %% wrong: no operator in front => values not-summed  from: column, row
+# -     inner = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
+# +     inner = F.gelu(F.linear(x, weights["up"], weights["up_bias"]))
 
-
-# %% wrong: no operator in front => values not-summed
-def parallel_mlp(comm, x, weights):
-    inner = F.gelu(F.linear(x, weights["up"], weights["up_bias"]))
-    return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
-
-
-# %% wrong: no operator behind => values own-part
-def parallel_mlp(comm, x, weights):
-    inner = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
-    return F.linear(inner, weights["down"]) + weights["down_bias"]
+# %% wrong: no operator behind => values own-part  from: column, row
+# -     return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
+# +     return F.linear(inner, weights["down"]) + weights["down_bias"]
 
 
 # %% wrong: an all-reduce that autograd does not know => values no-gradient
@@ -176,10 +169,9 @@ def parallel_mlp(comm, x, weights):
     return _Both.apply(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
 
 
-# %% wrong: an average behind, as for gradients => values mean
-def parallel_mlp(comm, x, weights):
-    inner = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
-    return sum_out(F.linear(inner, weights["down"]), comm) / comm.size + weights["down_bias"]
+# %% wrong: an average behind, as for gradients => values mean  from: column, row
+# -     return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
+# +     return sum_out(F.linear(inner, weights["down"]), comm) / comm.size + weights["down_bias"]
 
 
 # %% wrong: the sum moved in front of the nonlinearity => values -
@@ -215,10 +207,9 @@ def parallel_mlp(comm, x, weights):
     return sum_out(F.linear(inner, weights["down"]), comm)
 
 
-# %% wrong: the last bias through the operator in front => values times-n
-def parallel_mlp(comm, x, weights):
-    inner = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
-    return sum_out(F.linear(inner, weights["down"]), comm) + copy_in(weights["down_bias"], comm)
+# %% wrong: the last bias through the operator in front => values times-n  from: column, row
+# -     return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
+# +     return sum_out(F.linear(inner, weights["down"]), comm) + copy_in(weights["down_bias"], comm)
 
 
 # %% wrong: every part to everyone => cost gathered
@@ -254,7 +245,4 @@ def parallel_mlp(comm, x, weights):
     return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
 
 
-# %% half: the output is right => 2.5
-def parallel_mlp(comm, x, weights):
-    inner = F.gelu(F.linear(x, weights["up"], weights["up_bias"]))
-    return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
+# %% half: the output is right => 2.5  from: no operator in front

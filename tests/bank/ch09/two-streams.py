@@ -62,11 +62,9 @@ def two_streams(seed, rank):
     return torch.Generator().manual_seed(seed), torch.Generator().manual_seed(seed * rank + 7)
 
 
-# %% wrong: from the process's own generator => values disturbed
-def two_streams(seed, rank):
-    first = int(torch.randint(2**40, ()))
-    return torch.Generator().manual_seed(first), torch.Generator().manual_seed(first + 1 + rank)
-
+# %% wrong: from the process's own generator => values disturbed  from: room between seeds
+# -     first = seed * 1_000_003
+# +     first = int(torch.randint(2**40, ()))
 
 # %% wrong: seeds the process, too => values disturbed  from: room between seeds
 #   def two_streams(seed, rank):
@@ -85,10 +83,9 @@ def two_streams(seed, rank):
     return seed, seed * 1_000_003 + rank
 
 
-# %% wrong: room for eight ranks only => generality replicas-collide
-def two_streams(seed, rank):
-    first = seed * 9
-    return torch.Generator().manual_seed(first), torch.Generator().manual_seed(first + 1 + rank)
+# %% wrong: room for eight ranks only => generality replicas-collide  from: room between seeds
+# -     first = seed * 1_000_003
+# +     first = seed * 9
 
 
 # %% wrong: one stream, begun further on => values inside-is-outside
@@ -108,6 +105,4 @@ def two_streams(seed, rank):
     raise NotImplementedError
 
 
-# %% half: outside alike, and inside, too => 1.75
-def two_streams(seed, rank):
-    return torch.Generator().manual_seed(seed), torch.Generator().manual_seed(seed + 2718)
+# %% half: outside alike, and inside, too => 1.75  from: alike everywhere

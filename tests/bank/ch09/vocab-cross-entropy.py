@@ -90,18 +90,15 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
     return (z.logsumexp(-1) - picked).mean()
 
 
-# %% wrong: each rank's own largest, the sums added up as they are => values -
-def vocab_cross_entropy(comm, logits, targets, vocab):
-    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
-    z = logits.float()
-    z = z - z.detach().amax(-1, keepdim=True)
-    mine = (targets >= start) & (targets < start + z.shape[-1])
-    picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
-    return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
+# %% wrong: each rank's own largest, the sums added up as they are => values -  from: two sums, torch's gradient
+# -     largest = z.detach().amax(-1)
+# -     comm.all_reduce(largest, op="MAX")
+# -     z = z - largest.unsqueeze(-1)
+# +     z = z - z.detach().amax(-1, keepdim=True)
 
-
-# %% wrong: nothing subtracted => generality not-finite  from: each rank's own largest, the sums added up as they are
-# -     z = z - z.detach().amax(-1, keepdim=True)
+# %% wrong: nothing subtracted => generality not-finite  from: this rank's columns alone
+# -     return (z.logsumexp(-1) - picked).mean()
+# +     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
 
 # %% wrong: the target's logit from every rank, clamped => values -  from: two sums, torch's gradient
 # -     mine = (targets >= start) & (targets < start + z.shape[-1])
@@ -153,8 +150,9 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
 # -     start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
 # +     start = comm.rank * logits.shape[-1]
 
-# %% wrong: a row of the whole vocabulary for each token => cost too-much-memory  from: the target's logit from every rank, clamped
-# -     picked = z.gather(-1, (targets - start).clamp(0, z.shape[-1] - 1).unsqueeze(-1)).squeeze(-1)
+# %% wrong: a row of the whole vocabulary for each token => cost too-much-memory  from: two sums, torch's gradient
+# -     mine = (targets >= start) & (targets < start + z.shape[-1])
+# -     picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
 # -     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
 # +     hot = F.one_hot(targets, vocab)[..., start : start + z.shape[-1]].float()
 # +     return (sum_out(z.exp().sum(-1), comm).log() - sum_out((z * hot).sum(-1), comm)).mean()
@@ -167,10 +165,11 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
     return cross_entropy(comm, logits, targets, vocab)
 
 
-# %% wrong: logits clamped so that exp stays finite => generality -  from: each rank's own largest, the sums added up as they are
+# %% wrong: logits clamped so that exp stays finite => generality -  from: this rank's columns alone
 # -     z = logits.float()
-# -     z = z - z.detach().amax(-1, keepdim=True)
 # +     z = logits.float().clamp(-60, 60)
+# -     return (z.logsumexp(-1) - picked).mean()
+# +     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
 
 
 # %% wrong: not answered => not-answered
@@ -178,8 +177,7 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
     raise NotImplementedError
 
 
-# %% half: nothing subtracted => 9  from: each rank's own largest, the sums added up as they are
-# -     z = z - z.detach().amax(-1, keepdim=True)
+# %% half: nothing subtracted => 9  from: nothing subtracted
 
 # %% half: everything in double precision => 9  from: two sums, torch's gradient
 # -     z = logits.float()

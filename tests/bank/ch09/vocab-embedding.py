@@ -71,12 +71,10 @@ def embed(comm, tokens, weight, vocab):
     return sum_out(F.embedding((tokens - start) % len(weight), weight), comm)
 
 
-# %% wrong: masked, but not for the gradient => values strangers-gradient
-def embed(comm, tokens, weight, vocab):
-    start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
-    mine = (tokens >= start) & (tokens < start + len(weight))
-    rows = F.embedding((tokens - start).clamp(0, len(weight) - 1), weight)
-    return sum_out(rows - (rows * ~mine.unsqueeze(-1)).detach(), comm)
+# %% wrong: masked, but not for the gradient => values strangers-gradient  from: index 0 for strangers, no mask
+# -     return sum_out(F.embedding((tokens - start).where(mine, 0), weight), comm)
+# +     rows = F.embedding((tokens - start).clamp(0, len(weight) - 1), weight)
+# +     return sum_out(rows - (rows * ~mine.unsqueeze(-1)).detach(), comm)
 
 
 # %% wrong: one row too many at the edge => values -
@@ -91,17 +89,14 @@ def embed(comm, tokens, weight, vocab):
 # -     start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
 # +     start = comm.rank * len(weight)
 
+# %% wrong: no sum => values own-part  from: index 0 for strangers, no mask
+# -     return sum_out(F.embedding((tokens - start).where(mine, 0), weight), comm)
+# +     rows = F.embedding((tokens - start).where(mine, 0), weight)
+# +     return rows * mine.unsqueeze(-1)
 
-# %% wrong: no sum => values own-part
-def embed(comm, tokens, weight, vocab):
-    start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
-    mine = (tokens >= start) & (tokens < start + len(weight))
-    rows = F.embedding((tokens - start).where(mine, 0), weight)
-    return rows * mine.unsqueeze(-1)
-
-
-# %% wrong: a mean => values mean  from: no sum
-# -     return rows * mine.unsqueeze(-1)
+# %% wrong: a mean => values mean  from: index 0 for strangers, no mask
+# -     return sum_out(F.embedding((tokens - start).where(mine, 0), weight), comm)
+# +     rows = F.embedding((tokens - start).where(mine, 0), weight)
 # +     return sum_out(rows * mine.unsqueeze(-1), comm) / comm.size
 
 
@@ -144,13 +139,11 @@ def embed(comm, tokens, weight, vocab):
     return F.embedding(tokens, _Table.apply(weight, comm, vocab))
 
 
-# %% wrong: summed on the way back, divided by N => cost summed-back
-def embed(comm, tokens, weight, vocab):
-    start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
-    mine = (tokens >= start) & (tokens < start + len(weight))
-    rows = F.embedding((tokens - start).where(mine, 0), weight) * mine.unsqueeze(-1)
-    out = copy_in(sum_out(rows, comm), comm)
-    return out / comm.size + (out - out / comm.size).detach()
+# %% wrong: summed on the way back, divided by N => cost summed-back  from: index 0 for strangers, no mask
+# -     return sum_out(F.embedding((tokens - start).where(mine, 0), weight), comm)
+# +     rows = F.embedding((tokens - start).where(mine, 0), weight) * mine.unsqueeze(-1)
+# +     out = copy_in(sum_out(rows, comm), comm)
+# +     return out / comm.size + (out - out / comm.size).detach()
 
 
 # %% wrong: rows that occur twice keep one gradient => values -
@@ -207,9 +200,4 @@ def embed(comm, tokens, weight, vocab):
     raise NotImplementedError
 
 
-# %% half: right but for the gradient => 2.8
-def embed(comm, tokens, weight, vocab):
-    start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
-    mine = (tokens >= start) & (tokens < start + len(weight))
-    rows = F.embedding((tokens - start).clamp(0, len(weight) - 1), weight)
-    return sum_out(rows - (rows * ~mine.unsqueeze(-1)).detach(), comm)
+# %% half: right but for the gradient => 2.8  from: masked, but not for the gradient

@@ -233,25 +233,21 @@ def split_rows(stages, microbatches, times):
     raise NotImplementedError
 
 
-# %% wrong: one put off everywhere => values more-memory  from: with whole backwards on the first rank
-def split_rows(p, m, t):
-    return lagged(O(p, m), lambda r: 1)
+# %% wrong: one put off everywhere => values more-memory
+def split_rows(stages, microbatches, times):
+    return split(one_f_one_b(stages, microbatches), lambda rank: 1)
 
 
-# %% wrong: by GENERATORS => values raised  from: one put off everywhere
-# -     return lagged(O(p, m), lambda r: 1)
+# %% wrong: by GENERATORS => values raised  from: with whole backwards on the first rank
+# -     rows = lagged(O(p, m), lambda r: r)
+# -     rows[0] = O(p, m)[0]
+# -     return rows
 # +     from course_lib.schedules import GENERATORS
 # +     return GENERATORS["zb_h1"](p, m).rows
 
+# %% half: as good as 1F1B => 1.2  from: 1F1B itself
 
-# %% half: as good as 1F1B => 1.2
-def split_rows(stages, microbatches, times):
-    return one_f_one_b(stages, microbatches)
-
-
-# %% half: W at once after I => 6
-def split_rows(stages, microbatches, times):
-    return split(one_f_one_b(stages, microbatches), lambda rank: 0)
+# %% half: W at once after I => 6  from: split, and W at once after I
 
 
 # %% half: what can start first, input gradients before the rest => 6

@@ -234,31 +234,17 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 #               comm.send(y, rank + 1)
 # -     for m in range(microbatches):
 
-
-# %% wrong: starts its sends and goes on, which hangs where a pair keeps its order => protocol deadlock
-def run_1f1b(comm, forward, backward, empty, microbatches):
-    rank, last, works = comm.rank, comm.size - 1, []
-
-    def one_forward(m):
-        y = forward(m, receive(comm, rank - 1, empty) if rank else None)
-        if rank < last:
-            works.append(comm.isend(y, rank + 1))
-
-    def one_backward(m):
-        g = backward(m, receive(comm, rank + 1, empty) if rank < last else None)
-        if rank:
-            works.append(comm.isend(g, rank - 1))
-
-    ahead = min(last - rank, microbatches)
-    for m in range(ahead):
-        one_forward(m)
-    for m in range(microbatches - ahead):
-        one_forward(ahead + m)
-        one_backward(m)
-    for m in range(microbatches - ahead, microbatches):
-        one_backward(m)
-    for work in works:
-        work.wait()
+# %% wrong: starts its sends and goes on, which hangs where a pair keeps its order => protocol deadlock  from: as it was found
+# -     rank, last = comm.rank, comm.size - 1
+# +     rank, last, works = comm.rank, comm.size - 1, []
+# -             comm.send(y, rank + 1)
+# +             works.append(comm.isend(y, rank + 1))
+# -             comm.send(grad, rank - 1)
+# +             works.append(comm.isend(grad, rank - 1))
+#       for m in range(microbatches - ahead, microbatches):
+#           one_backward(m)
+# +     for work in works:
+# +         work.wait()
 
 
 # %% wrong: forgets to drain the pipeline => protocol deadlock
@@ -292,14 +278,11 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
             comm.send(y, comm.rank + 1)
 
 
-# %% wrong: every rank sends back zeros to be quick => values -
-def run_1f1b(comm, forward, backward, empty, microbatches):
-    rank, last = comm.rank, comm.size - 1
-    for m in range(microbatches):
-        y = forward(m, receive(comm, rank - 1, empty) if rank else None)
-        if rank < last:
-            comm.send(y, rank + 1)
-        backward(m, torch.zeros_like(empty()) if rank < last else None)
+# %% wrong: every rank sends back zeros to be quick => values -  from: one micro-batch at a time, which does not hang and does not pipeline
+# -         g = backward(m, receive(comm, rank + 1, empty) if rank < last else None)
+# -         if rank:
+# -             comm.send(g, rank - 1)
+# +         backward(m, torch.zeros_like(empty()) if rank < last else None)
 
 
 # %% wrong: one tensor for all that is received => values wrong-pairing
@@ -374,24 +357,7 @@ def run_1f1b(c, F, B, e, M):
         w.wait()
 
 
-# %% wrong: all receives posted in the beginning, which a stream does not forgive => protocol deadlock
-import torch
-from course_lib.cluster import P2POp
-
-
-def rcv(c, p, e):
-    g = e()
-    c.recv(g, p)
-    return g
-
-
-def swp(c, t, p, e):
-    g = e()
-    for w in c.batch_isend_irecv([P2POp(c.irecv, g, p), P2POp(c.isend, t, p)]):
-        w.wait()
-    return g
-
-
+# %% wrong: all receives posted in the beginning, which a stream does not forgive => protocol deadlock  from: receive the gradient first and send the activation then, on even ranks
 def run_1f1b(c, F, B, e, M):
     r, L = c.rank, c.size - 1
     X = [e() for _ in range(M)]
@@ -463,6 +429,4 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
         work.wait()
 
 
-# %% half: GPipe => 7.5  from: one micro-batch at a time, which does not hang and does not pipeline
-#               comm.send(y, rank + 1)
-# +     for m in range(microbatches):
+# %% half: GPipe => 7.5  from: GPipe, which does not hang and holds everything

@@ -212,18 +212,6 @@ def interleaved_rows(p, m, v):
 # -         raise ValueError("even")
 # +     assert m % p == 0
 
+# %% half: right but for the refusal => 9  from: does not look whether rounds are whole
 
-# %% half: right but for the refusal => 9
-def interleaved_rows(ranks, microbatches, chunks):
-    return looped(ranks, microbatches, chunks, lambda rank: 2 * (ranks - 1 - rank) + (chunks - 1) * ranks, check=False)
-
-
-# %% half: breadth-first, within its bubble => 8.5
-def interleaved_rows(ranks, microbatches, chunks):
-    if microbatches % ranks:
-        raise ValueError("whole rounds, please")
-    rows = []
-    for rank in range(ranks):
-        row = [("F", c * ranks + rank, m) for c in range(chunks) for m in range(microbatches)]
-        rows.append(row + [("B", c * ranks + rank, m) for c in reversed(range(chunks)) for m in range(microbatches)])
-    return rows
+# %% half: breadth-first, within its bubble => 8.5  from: breadth-first, all forwards first

@@ -39,45 +39,32 @@ def microbatches_for(stages, most):
     return low
 
 
-# %% right: any variant
-from course_lib import params
+# %% right: any variant  from: by trying
+# - def bubble(stages, microbatches):
+# -     slots = microbatches + stages - 1
+# -     return 1 - microbatches / slots
+# + from course_lib import params
+# + VARIANT = params("pipeline-bubble")
+# + def bubble(stages, microbatches):
+# +     return (stages - 1) / (microbatches + (stages - 1 if VARIANT.convention == "all" else 0))
+# -     while (stages - 1) / (count + stages - 1) > most + 1e-12:
+# +     while bubble(stages, count) > most + 1e-12:
 
-VARIANT = params("pipeline-bubble")
-
-
-def bubble(stages, microbatches):
-    return (stages - 1) / (microbatches + (stages - 1 if VARIANT.convention == "all" else 0))
-
-
-def microbatches_for(stages, most):
-    count = 1
-    while bubble(stages, count) > most + 1e-12:
-        count += 1
-    return count
-
-
-# %% wrong: over working time => values other-convention unless convention=work
-def bubble(stages, microbatches):
-    return (stages - 1) / microbatches
-
-
-def microbatches_for(stages, most):
-    return max(1, math.ceil((stages - 1) / most - 1e-9))
-
+# %% wrong: over working time => values other-convention unless convention=work  from: by formula
+# -     return (stages - 1) / (microbatches + stages - 1)
+# +     return (stages - 1) / microbatches
+# -     return max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9))
+# +     return max(1, math.ceil((stages - 1) / most - 1e-9))
 
 # %% wrong: the naive pipeline's => values naive  from: by formula
 # -     return (stages - 1) / (microbatches + stages - 1)
 # +     return 1 - 1 / stages
 
-
-# %% wrong: p slots of waiting => values off-by-one
-def bubble(stages, microbatches):
-    return stages / (microbatches + stages)
-
-
-def microbatches_for(stages, most):
-    return math.ceil(stages * (1 - most) / most - 1e-9)
-
+# %% wrong: p slots of waiting => values off-by-one  from: by formula
+# -     return (stages - 1) / (microbatches + stages - 1)
+# +     return stages / (microbatches + stages)
+# -     return max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9))
+# +     return math.ceil(stages * (1 - most) / most - 1e-9)
 
 # %% wrong: one slot too many in all => values one-less  from: by formula
 # -     return (stages - 1) / (microbatches + stages - 1)
@@ -99,29 +86,21 @@ def microbatches_for(stages, most):
 # -     return max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9))
 # +     return math.ceil((stages - 1) * (1 - most) / most - 1e-9)
 
-
-# %% wrong: the example's numbers => values too-few
-def bubble(stages, microbatches):
-    return 3 / 11
-
-
-def microbatches_for(stages, most):
-    return 27
-
+# %% wrong: the example's numbers => values too-few  from: by formula
+# -     return (stages - 1) / (microbatches + stages - 1)
+# +     return 3 / 11
+# -     return max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9))
+# +     return 27
 
 # %% wrong: a rule of thumb => values -  from: by formula
 # -     return max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9))
 # +     return 4 * stages
 
-
-# %% wrong: left as it is => not-answered
-def bubble(stages, microbatches):
-    raise NotImplementedError
-
-
-def microbatches_for(stages, most):
-    raise NotImplementedError
-
+# %% wrong: left as it is => not-answered  from: by formula
+# -     return (stages - 1) / (microbatches + stages - 1)
+# +     raise NotImplementedError
+# -     return max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9))
+# +     raise NotImplementedError
 
 # %% wrong: strictly below => values not-fewest
 import math

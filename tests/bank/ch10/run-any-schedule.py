@@ -219,50 +219,17 @@ def run_rows(comm, rows, homes, forward, backward, empty):
     raise NotImplementedError
 
 
-# %% wrong: overwrites what it sends on the way => values -
-import torch
+# %% wrong: overwrites what it sends on the way => values -  from: receive just before, start the sends and wait in the end
+#               works.append(comm.isend(made, target, tag(kind, stage, m)))
+# +             made.zero_()
 
+# %% wrong: leaves out the last operation of every row => values -  from: receive just before, start the sends and wait in the end
+# -     for kind, stage, m in rows[comm.rank]:
+# +     for kind, stage, m in rows[comm.rank][:-1]:
 
-def tg(k, s, m):
-    return 3 + (k == "B") + 2 * m + 1000 * s
-
-
-def run_rows(c, rows, homes, F, B, e):
-    S = len(homes)
-    box = {}
-    works = []
-    for k, s, m in rows[c.rank]:
-        src = s - 1 if k == "F" else s + 1
-        g = None
-        if 0 <= src < S:
-            if homes[src] == c.rank:
-                g = box[k, src, m]
-            else:
-                g = e()
-                c.recv(g, homes[src], tg(k, src, m))
-        o = (F if k == "F" else B)(s, m, g)
-        to = s + 1 if k == "F" else s - 1
-        if o is not None:
-            if homes[to] == c.rank:
-                box[k, s, m] = o
-            else:
-                works.append(c.isend(o, homes[to], tg(k, s, m)))
-                o.zero_()
-    for w in works:
-        w.wait()
-
-
-# %% wrong: leaves out the last operation of every row => values -  from: overwrites what it sends on the way
-# -     for k, s, m in rows[c.rank]:
-# +     for k, s, m in rows[c.rank][:-1]:
-# -                 o.zero_()
-
-# %% wrong: receives from anyone without a tag => values -  from: overwrites what it sends on the way
-# -                 c.recv(g, homes[src], tg(k, src, m))
-# +                 c.recv(g)
-# -                 works.append(c.isend(o, homes[to], tg(k, s, m)))
-# -                 o.zero_()
-# +                 works.append(c.isend(o, homes[to]))
+# %% wrong: receives from anyone without a tag => values -  from: without tags, in the order in which things come
+# -             comm.recv(given, homes[needs[1]])
+# +             comm.recv(given)
 
 # %% half: stage and rank are one => 8.4  from: the neighbour's rank is taken to be one more
 # -         source = comm.rank - 1 if kind == "F" else comm.rank + 1

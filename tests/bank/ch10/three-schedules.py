@@ -244,21 +244,15 @@ naive_rows, gpipe_rows = good_naive, good_gpipe
 # -     return good_1f1b(stages, microbatches, more=1)
 # +     return [row + [("B", s, microbatches - 1)] for s, row in enumerate(good_1f1b(stages, microbatches))]
 
-
-# %% wrong: fewer micro-batches than stages are not thought of => generality -
-def one_f_one_b_rows(stages, microbatches):
-    rows = []
-    for s in range(stages):
-        ahead = stages - 1 - s
-        row = ops("F", s, range(ahead))
-        for m in range(microbatches - ahead):
-            row += [("F", s, ahead + m), ("B", s, m)]
-        rows.append(row + ops("B", s, range(microbatches - ahead, microbatches)))
-    return rows
-
-
-naive_rows, gpipe_rows = good_naive, good_gpipe
-
+# %% wrong: fewer micro-batches than stages are not thought of => generality -  from: all ranks warm up alike
+# -         ahead = min(stages - 1, microbatches)
+# +         ahead = stages - 1 - s
+# -         for m in range(microbatches):
+# -             row += ops("F", s, range(ahead + m, min(ahead + m + 1, microbatches))) + ops("B", s, [m])
+# -         rows.append(row)
+# +         for m in range(microbatches - ahead):
+# +             row += [("F", s, ahead + m), ("B", s, m)]
+# +         rows.append(row + ops("B", s, range(microbatches - ahead, microbatches)))
 
 # %% wrong: the library's generators => values raised  from: one row for all ranks
 # -     return [[op for row in good_naive(stages, microbatches) for op in row]]
@@ -278,10 +272,10 @@ naive_rows = lambda p, m: [[(s, x, k) for k, s, x in r] for r in N(p, m)]
 one_f_one_b_rows = O
 
 
-# %% wrong: two micro-batches at a time in naive => values not-naive  from: kind last
-# - naive_rows = lambda p, m: [[(s, x, k) for k, s, x in r] for r in N(p, m)]
-# + def naive_rows(p, m):
-# +     return [[(k, s, x) for a in range(0, m, 2) for k in "FB" for x in range(a, min(a + 2, m))] for s in range(p)]
+# %% wrong: two micro-batches at a time in naive => values not-naive  from: one row for all ranks
+# -     return [[op for row in good_naive(stages, microbatches) for op in row]]
+# +     pairs = [range(first, min(first + 2, microbatches)) for first in range(0, microbatches, 2)]
+# +     return [[(kind, s, m) for pair in pairs for kind in "FB" for m in pair] for s in range(stages)]
 
 # %% wrong: appends to one list at every call => values other-ranks  from: lists, with idleness written as None
 # - naive_rows = lambda p, m: [[None] * s + r for s, r in enumerate(N(p, m))]
@@ -297,15 +291,10 @@ naive_rows = lambda p, m: [[(k, s, x) for x in range(m) for k in "FIW"] for s in
 one_f_one_b_rows = O
 
 
-# %% half: GPipe for 1F1B => 7.5
-naive_rows, gpipe_rows, one_f_one_b_rows = good_naive, good_gpipe, good_gpipe
+# %% half: GPipe for 1F1B => 7.5  from: 1F1B is GPipe
 
-
-# %% half: only the example's size of 1F1B is right => 8
-def one_f_one_b_rows(stages, microbatches):
-    if microbatches < stages:
-        return []
-    return good_1f1b(stages, microbatches)
-
-
-naive_rows, gpipe_rows = good_naive, good_gpipe
+# %% half: only the example's size of 1F1B is right => 8  from: one forward too early
+# -     return good_1f1b(stages, microbatches, more=1)
+# +     if microbatches < stages:
+# +         return []
+# +     return good_1f1b(stages, microbatches)

@@ -102,10 +102,9 @@ def cut_layers(costs, stages):
     return [b - a for a, b in zip(cuts, cuts[1:])]
 
 
-# %% wrong: drops the head => values layers-lost
-def cut_layers(costs, stages):
-    base, rest = divmod(len(costs) - 1, stages)
-    return [base + (s < rest) for s in range(stages)]
+# %% wrong: drops the head => values layers-lost  from: equally many layers
+# -     base, rest = divmod(len(costs), stages)
+# +     base, rest = divmod(len(costs) - 1, stages)
 
 
 # %% wrong: an idle stage is allowed => values empty-stage
@@ -119,10 +118,9 @@ def cut_layers(costs, stages):
     return [s * base for s in range(stages)]
 
 
-# %% wrong: the layers themselves => values not-a-number
-def cut_layers(costs, stages):
-    base = len(costs) // stages
-    return [costs[s * base : (s + 1) * base] for s in range(stages)]
+# %% wrong: the layers themselves => values not-a-number  from: where stages begin, not how long they are
+# -     return [s * base for s in range(stages)]
+# +     return [costs[s * base : (s + 1) * base] for s in range(stages)]
 
 
 # %% wrong: the time, not the cut => values wrong-shape

@@ -247,6 +247,4 @@ def what_happened(notes, exits):
     )
 
 
-# %% half: right of all that is shown => 2.45  from: in the order of the table
-# -         if code == -9 and seen == first:
-# +         if code == -9:
+# %% half: right of all that is shown => 2.45  from: every signal 9 is a kill

@@ -120,12 +120,9 @@ held_out = ratios(predict_seconds)
 # +     (alpha, slope), _ = line(n, t, 1 / t)
 
 
-# %% wrong: raw seconds within regimes => values raw-seconds
+# %% wrong: raw seconds within regimes => values raw-seconds  from: a line through the two nearest sizes
 def predict_seconds(rows, nbytes):
     return by_cuts(rows, nbytes, raw=True)
-
-
-held_out = ratios(predict_seconds)
 
 
 # %% wrong: the mean of the repeats => values mean
@@ -141,20 +138,16 @@ def held_out(rows):
     }
 
 
-# %% wrong: the first repeat => values first-repeat  from: raw seconds within regimes
-# -     return by_cuts(rows, nbytes, raw=True)
-# +     return by_cuts(rows, nbytes, lambda seconds: seconds[0])
-
-
-# %% wrong: a line through the two largest => values largest-two
+# %% wrong: the first repeat => values first-repeat  from: a line through the two nearest sizes
 def predict_seconds(rows, nbytes):
-    n, t = points(rows)
-    slope = (t[-1] - t[-2]) / (n[-1] - n[-2])
-    return float(t[-1] + slope * (nbytes - n[-1]))
+    return by_cuts(rows, nbytes, lambda seconds: seconds[0])
 
 
-held_out = ratios(predict_seconds)
-
+# %% wrong: a line through the two largest => values largest-two  from: least squares on raw seconds
+# -     slope, alpha = np.polyfit(n, t, 1)
+# -     return float(alpha + slope * nbytes)
+# +     slope = (t[-1] - t[-2]) / (n[-1] - n[-2])
+# +     return float(t[-1] + slope * (nbytes - n[-1]))
 
 # %% wrong: the rate of the largest => values rate-of-largest  from: least squares on raw seconds
 # -     slope, alpha = np.polyfit(n, t, 1)

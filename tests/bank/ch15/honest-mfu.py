@@ -125,16 +125,13 @@ def honest_mfu(run):
     return found if isinstance(found, str) else tuple(each * run["ranks"] for each in found)
 
 
-# %% wrong: divided by the ranks twice => values ranks-twice
-def honest_mfu(run):
-    found = judged(run)
-    return found if isinstance(found, str) else tuple(each / run["ranks"] for each in found)
+# %% wrong: divided by the ranks twice => values ranks-twice  from: one device's peak for all tokens
+# -     return found if isinstance(found, str) else tuple(each * run["ranks"] for each in found)
+# +     return found if isinstance(found, str) else tuple(each / run["ranks"] for each in found)
 
-
-# %% wrong: in per cent => values percent
-def honest_mfu(run):
-    found = judged(run)
-    return found if isinstance(found, str) else tuple(100 * each for each in found)
+# %% wrong: in per cent => values percent  from: one device's peak for all tokens
+# -     return found if isinstance(found, str) else tuple(each * run["ranks"] for each in found)
+# +     return found if isinstance(found, str) else tuple(100 * each for each in found)
 
 
 # %% wrong: whatever comes out => values accepts-clock-did-not-wait
@@ -168,10 +165,9 @@ def honest_mfu(run):
     return "above the roof" if judged(run, asked=())[0] > 1.02 else judged(run)
 
 
-# %% wrong: low and high exchanged => values turned-round
-def honest_mfu(run):
-    found = judged(run)
-    return found if isinstance(found, str) else (found[0], found[2], found[1])
+# %% wrong: low and high exchanged => values turned-round  from: one device's peak for all tokens
+# -     return found if isinstance(found, str) else tuple(each * run["ranks"] for each in found)
+# +     return found if isinstance(found, str) else (found[0], found[2], found[1])
 
 
 # %% wrong: the slowest and the fastest step => values extremes
@@ -181,10 +177,9 @@ def honest_mfu(run):
     return found if isinstance(found, str) else (found[0], fraction(run, max(t)), fraction(run, min(t)))
 
 
-# %% wrong: everything is refused => values refuses-sound
-def honest_mfu(run):
-    found = judged(run)
-    return found if isinstance(found, str) else "not steady"
+# %% wrong: everything is refused => values refuses-sound  from: one device's peak for all tokens
+# -     return found if isinstance(found, str) else tuple(each * run["ranks"] for each in found)
+# +     return found if isinstance(found, str) else "not steady"
 
 
 # %% wrong: always bf16 => generality other-dtype
@@ -192,16 +187,13 @@ def honest_mfu(run):
     return judged(run | {"dtype": "bfloat16" if "bfloat16" in run["dense_flops"] else run["dtype"]})
 
 
-# %% wrong: one number => values wrong-shape
-def honest_mfu(run):
-    found = judged(run)
-    return found if isinstance(found, str) else found[0]
+# %% wrong: one number => values wrong-shape  from: one device's peak for all tokens
+# -     return found if isinstance(found, str) else tuple(each * run["ranks"] for each in found)
+# +     return found if isinstance(found, str) else found[0]
 
-
-# %% wrong: None for a refusal => values returned-none
-def honest_mfu(run):
-    found = judged(run)
-    return None if isinstance(found, str) else found
+# %% wrong: None for a refusal => values returned-none  from: one device's peak for all tokens
+# -     return found if isinstance(found, str) else tuple(each * run["ranks"] for each in found)
+# +     return None if isinstance(found, str) else found
 
 
 # %% wrong: not written yet => not-answered
@@ -221,22 +213,17 @@ def honest_mfu(run):
     return found if isinstance(found, str) else judged(run)
 
 
-# %% wrong: exactly the roof => generality refuses-sound
-def honest_mfu(run):
-    found = judged(run)
-    return "above the roof" if not isinstance(found, str) and found[0] > 1 else found
+# %% wrong: exactly the roof => generality refuses-sound  from: one device's peak for all tokens
+# -     return found if isinstance(found, str) else tuple(each * run["ranks"] for each in found)
+# +     return "above the roof" if not isinstance(found, str) and found[0] > 1 else found
 
+# %% wrong: the fast end above the roof => generality refuses-sound  from: one device's peak for all tokens
+# -     return found if isinstance(found, str) else tuple(each * run["ranks"] for each in found)
+# +     return "above the roof" if not isinstance(found, str) and found[2] > 1.02 else found
 
-# %% wrong: the fast end above the roof => generality refuses-sound
-def honest_mfu(run):
-    found = judged(run)
-    return "above the roof" if not isinstance(found, str) and found[2] > 1.02 else found
-
-
-# %% wrong: five steps are too few => generality refuses-sound
-def honest_mfu(run):
-    few = run["warm_up"] >= 1 and sum(step >= run["warm_up"] for step in steps_of(run)) < 6
-    return "too few steps" if few else judged(run)
+# %% wrong: five steps are too few => generality refuses-sound  from: too few steps before the warm-up
+# -     few = sum(step >= run["warm_up"] for step in steps_of(run)) < 5
+# +     few = run["warm_up"] >= 1 and sum(step >= run["warm_up"] for step in steps_of(run)) < 6
 
 
 # %% wrong: the lower of the two in the middle => values low-median

@@ -42,20 +42,14 @@ def most_micro_batches(job, schedule, memory):
 # -         held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
 # +         held = min(stages - s, micro_batches)
 
-
-# %% wrong: more than there are => values not-capped
-def stage_peaks(job, schedule, micro_batches):
-    stages, peaks = len(job["state"]), []
-    for s in range(stages):
-        held = micro_batches if schedule == "gpipe" else stages - s
-        out = job["boundary"][s] if s < stages - 1 else 0
-        peaks.append(job["state"][s] + held * (job["kept"][s] + out) + out + job["work"][s])
-    return peaks
-
-
-def most_micro_batches(job, schedule, memory):
-    return None
-
+# %% wrong: more than there are => values not-capped  from: every number tried
+# -         held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
+# +         held = micro_batches if schedule == "gpipe" else stages - s
+# -     stages = len(job["state"])
+# -     if schedule == "1f1b" and max(stage_peaks(job, schedule, stages)) <= memory:
+# -         return None
+# -     return max((count for count in range(1, 100) if max(stage_peaks(job, schedule, count)) <= memory), default=0)
+# +     return None
 
 # %% wrong: all stages hold as many => values stages-alike  from: every number tried
 # -         held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
@@ -95,12 +89,13 @@ def most_micro_batches(job, schedule, memory):
 # -         out = job["boundary"][s] if s < stages - 1 else 0
 # +         out = job["boundary"][s - 1] if s else 0
 
-# %% wrong: the sum over stages => values wrong-shape  from: more than there are
-# -         held = micro_batches if schedule == "gpipe" else stages - s
-# +         held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
+# %% wrong: the sum over stages => values wrong-shape  from: every number tried
 # -     return peaks
 # +     return sum(peaks)
-# -     return None
+# -     stages = len(job["state"])
+# -     if schedule == "1f1b" and max(stage_peaks(job, schedule, stages)) <= memory:
+# -         return None
+# -     return max((count for count in range(1, 100) if max(stage_peaks(job, schedule, count)) <= memory), default=0)
 # +     return 1
 
 

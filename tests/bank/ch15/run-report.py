@@ -154,7 +154,4 @@ def report(runs):
     raise NotImplementedError
 
 
-# %% half: right, but a changed file is quoted => 6.8  from: a line for each run
-# -         if evidence.digest(run) != run["sha256"]:
-# -             lines.append(f"- `{name}` is left out: it was changed after it was written.")
-# -             continue
+# %% half: right, but a changed file is quoted => 6.8  from: a changed file is quoted

@@ -130,17 +130,14 @@ def fit_scaling(rows):
 efficiency = efficient
 
 
-# %% wrong: speeds are fitted => values speed-fitted
-def fit_scaling(rows):
-    kind = kind_of(rows)
-    if kind == "mixed":
-        return ("mixed",)
-    n, _, t = arrays(rows)
-    slope, first = np.polyfit(column(kind, n, n.min()), 1 / t, 1)
-    return kind, float(first), float(slope), 0.01
-
-
-efficiency = efficient
+# %% wrong: speeds are fitted => values speed-fitted  from: a line through the ends
+# -     low, high = n.argmin(), n.argmax()
+# -     x = column(kind, n, n.min())
+# -     slope = (t[high] - t[low]) / (x[high] - x[low])
+# -     first = t[low] - slope * x[low]
+# -     return kind, float(first), float(slope), float(abs((first + slope * x) / t - 1).max())
+# +     slope, first = np.polyfit(column(kind, n, n.min()), 1 / t, 1)
+# +     return kind, float(first), float(slope), 0.01
 
 
 # %% wrong: mixed rows are strong => values not-mixed
@@ -169,16 +166,12 @@ def fit_scaling(rows):
 efficiency = efficient
 
 
-# %% wrong: the mean residual => values mean-residual
-def fit_scaling(rows):
-    if kind_of(rows) == "mixed":
-        return ("mixed",)
-    first, second, off = solved(rows)
-    return kind_of(rows), first, second, float(abs(off).mean())
-
-
-efficiency = efficient
-
+# %% wrong: the mean residual => values mean-residual  from: the other law
+# -     return fitted(rows, law="servers" if growth == "doublings" else "doublings")
+# +     if kind_of(rows) == "mixed":
+# +         return ("mixed",)
+# +     first, second, off = solved(rows)
+# +     return kind_of(rows), first, second, float(abs(off).mean())
 
 # %% wrong: the sum of squares => values sum-of-squares  from: the mean residual
 # -     return kind_of(rows), first, second, float(abs(off).mean())
@@ -223,14 +216,11 @@ def efficiency(rows, ranks):
 # -     return fitted(rows, law="servers" if growth == "doublings" else "doublings")
 # +     return kind_of(rows)
 
-
-# %% wrong: not written yet => not-answered
-def fit_scaling(rows):
-    raise NotImplementedError
-
-
-def efficiency(rows, ranks):
-    raise NotImplementedError
+# %% wrong: not written yet => not-answered  from: raw seconds
+# -     return fitted(rows, weight=np.ones_like)
+# +     raise NotImplementedError
+# -     return efficient(rows, ranks, fit_scaling)
+# +     raise NotImplementedError
 
 
 # %% wrong: the ends tell the experiment => generality not-mixed
@@ -250,18 +240,16 @@ def efficiency(rows, ranks):
     return efficient(rows, ranks, fit_scaling)
 
 
-# %% wrong: all ranks' tokens over one GPU's rate => values one-gpu-rate
-def fit_scaling(rows):
-    return fitted([{**row, "tokens_per_s": row["tokens_per_s"] / row["ranks"]} for row in rows])
+# %% wrong: all ranks' tokens over one GPU's rate => values one-gpu-rate  from: raw seconds
+# -     return fitted(rows, weight=np.ones_like)
+# +     return fitted([{**row, "tokens_per_s": row["tokens_per_s"] / row["ranks"]} for row in rows])
+# -     return efficient(rows, ranks, fit_scaling)
+# +     return efficient(rows, ranks)
 
-
-def efficiency(rows, ranks):
-    return efficient(rows, ranks)
-
-
-# %% wrong: the residual as a share of the fit => values over-the-fit  from: speeds are fitted
-# -     n, _, t = arrays(rows)
-# -     slope, first = np.polyfit(column(kind, n, n.min()), 1 / t, 1)
-# -     return kind, float(first), float(slope), 0.01
+# %% wrong: the residual as a share of the fit => values over-the-fit  from: the other law
+# -     return fitted(rows, law="servers" if growth == "doublings" else "doublings")
+# +     kind = kind_of(rows)
+# +     if kind == "mixed":
+# +         return ("mixed",)
 # +     first, second, off = solved(rows)
 # +     return kind, first, second, float(abs(1 / (1 + off) - 1).max())

@@ -168,26 +168,18 @@ def label_fault(inputs, targets, counts, mark):
 # -     right = inputs != mark
 # +     right = targets != mark
 
-
-# %% wrong: shapes are taken for granted => generality raised
-def labelled(stream, length, mark):
-    rows = (len(stream) - 1) // length
-    inputs = stream[: rows * length].view(rows, length)
-    targets = stream[1 : rows * length + 1].view(rows, length)
-    return inputs, targets, inputs != mark
-
-
-def label_fault(inputs, targets, counts, mark):
-    if (targets == inputs).all():
-        return "not shifted"
-    if (targets[:, :-2] == inputs[:, 2:]).all():
-        return "shifted twice"
-    if (targets[:, -1] == inputs[:, 0]).all():
-        return "wrapped"
-    right = inputs != mark
-    if (counts & ~right).any():
-        return "crosses documents"
-    return "hides labels" if (right & ~counts).any() else "fine"
+# %% wrong: shapes are taken for granted => generality raised  from: one stream, cut twice
+# -     if not inputs.shape == targets.shape == counts.shape:
+# -         return "shape"
+# -     for word, by in (("not shifted", 0), ("shifted twice", 2)):
+# -         if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
+# -             return word
+# -     if torch.equal(targets[:, -1], inputs[:, 0]):
+# +     if (targets == inputs).all():
+# +         return "not shifted"
+# +     if (targets[:, :-2] == inputs[:, 2:]).all():
+# +         return "shifted twice"
+# +     if (targets[:, -1] == inputs[:, 0]).all():
 
 
 # %% wrong: left as it is => not-answered

@@ -181,6 +181,4 @@ def smoke(run, floor):
     return asked(run, floor, noises=(0, 1))
 
 
-# %% half: right, with three runs => 4.5  from: in the order of the words
-# -     first, again = run(), run()
-# +     first, again, _ = run(), run(), run()
+# %% half: right, with three runs => 4.5  from: three runs

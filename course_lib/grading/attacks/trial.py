@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from course_lib.exercises import Card
 from course_lib.grading.attacks.sheet import ATTACKS, Attack, Sheet, small_source, whole_source
 from course_lib.grading.attacks.stage import Stage
 from course_lib.grading.sandbox import Wall
@@ -88,42 +88,24 @@ class Row:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _Class:
-    """As much of a class folder as a task is made of: one student's submission."""
+def _class_of(sheet: Sheet, path: Path, secret: str) -> SimpleNamespace:
+    """As much of a class folder as a task is made of: one student's submission, without variants and exercises of the class."""
 
-    sheet: Sheet
-    path: Path
-    secret: str
-
-    overlay = Path("/nowhere")
-
-    def submitted(self, student: str, chapter: str) -> Path:
-        """The notebook."""
-        return self.path
-
-    def cards(self, chapter: str) -> tuple[Card, ...]:
-        """The exercises that count."""
-        return self.sheet.cards
-
-    def assignment(self, chapter: str) -> str:
-        """The chapter's folder name."""
-        return whole_source(chapter)[0]
-
-    def source(self, chapter: str) -> Path:
+    def source(chapter: str) -> Path:
         """The pinned source: every exercise that some attack uses."""
-        path = self.path.parent.parent / f"source-{chapter}.ipynb"
-        if not path.exists():
-            path.write_text(render(small_source(chapter, every_exercise(chapter))), encoding="utf-8")
-        return path
+        pinned = path.parent.parent / f"source-{chapter}.ipynb"
+        if not pinned.exists():
+            pinned.write_text(render(small_source(chapter, every_exercise(chapter))), encoding="utf-8")
+        return pinned
 
-    def variant(self, student: str, chapter: str) -> Mapping[str, Any]:
-        """The common one."""
-        return {}
-
-    def given(self, chapter: str) -> Mapping[str, Any]:
-        """Nobody has one of their own."""
-        return {}
+    return SimpleNamespace(
+        secret=secret,
+        settings=SimpleNamespace(assignment=lambda chapter: whole_source(chapter)[0]),
+        sources=SimpleNamespace(path=source),
+        submissions=SimpleNamespace(notebook=lambda student, chapter: path),
+        exercises=SimpleNamespace(cards=lambda chapter: sheet.cards, overlay=Path("/nowhere")),
+        variants=SimpleNamespace(of=lambda student, chapter: {}, of_everybody=lambda chapter: {}),
+    )
 
 
 class Range:
@@ -151,7 +133,7 @@ class Range:
         with tempfile.TemporaryDirectory(prefix="handed-in-", dir=self.stage.root) as folder:
             place = Path(folder) / "submission"
             place.mkdir()
-            task = make_task(_Class(sheet, sheet.write(place), self.stage.secret), "me", sheet.chapter, wall=wall)
+            task = make_task(_class_of(sheet, sheet.write(place), self.stage.secret), "me", sheet.chapter, wall=wall)
             return run_task(json.loads(json.dumps(task)))
 
     def trial(self, attack: Attack) -> Row:

@@ -7,7 +7,7 @@ import this package.
 
 from course_lib.exercises.values import describe, is_number, near, same_value, times
 from course_lib.judging.contract import Judging, Oracle, Params, Weighed, failed_run, judging, lost
-from course_lib.judging.drills import DrillKey, drill_key, drill_verdict, key_of
+from course_lib.judging.drills import DrillKey, Times, drill_key, drill_verdict, key_of
 from course_lib.judging.mistakes import Fault, Mistake, first, judged, matching, verdict
 from course_lib.judging.numbers import number_fault, number_verdict
 from course_lib.judging.oracles import oracle
@@ -20,6 +20,7 @@ __all__ = [
     "Mistake",
     "Oracle",
     "Params",
+    "Times",
     "Weighed",
     "describe",
     "drill_key",

@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from course_lib import exercises
 from course_lib.exercises.values import near
@@ -34,9 +34,21 @@ class DrillKey:
         return kept
 
 
+@dataclass(frozen=True, slots=True)
+class Times:
+    """The value of a mistake that leads to this many times the right answer."""
+
+    factor: float
+
+
 def drill_key(answer: Callable[[Params], float], how: str, *mistakes: Mistake, rel: float = 0.01) -> DrillKey:
     """A drill's key in one call: the answer as a function of its parameters, how to get there, the known mistakes."""
-    return DrillKey(answer=answer, how=how, rel=rel, mistakes=mistakes)
+
+    def resolved(mistake: Mistake) -> Mistake:
+        value = mistake.value
+        return replace(mistake, value=lambda p: value.factor * answer(p)) if isinstance(value, Times) else mistake
+
+    return DrillKey(answer=answer, how=how, rel=rel, mistakes=[*map(resolved, mistakes)])
 
 
 def key_of(drill: exercises.Drill) -> DrillKey:

@@ -27,6 +27,9 @@ def fewest(convention: str, stages: int, most: float) -> int:
     return count
 
 
+OTHER = {"all": ("work", "other-convention"), "work": ("all", "public-form")}  # with the mistake of using it
+
+
 def _bubble_cases(params: Params, rng: random.Random) -> list[Case]:
     p, m, most = params["stages"], params["microbatches"], params["most"]
     cases = [shown(f"{p} stages, {m} micro-batches", "values:both", (p, m), (p, most))]
@@ -46,13 +49,8 @@ def _bubble_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdi
     return [verdict(case.kind, part, case, fault) for part, fault in zip(parts, faults, strict=True)]
 
 
-def _other(convention: str) -> tuple[str, str]:
-    """The convention that is not asked for, and the name of the mistake of using it."""
-    return ("work", "other-convention") if convention == "all" else ("all", "public-form")
-
-
 def _bubble_fault(params: Params, case: Case, got: Any, p: int, m: int) -> Fault | None:
-    want, (other, name) = share(params["convention"], p, m), _other(params["convention"])
+    want, (other, name) = share(params["convention"], p, m), OTHER[params["convention"]]
     mistakes = [
         Mistake(name, share(other, p, m), f"this is the other convention; asked for is {params['means']}."),
         Mistake("naive", 1 - 1 / p, "this is the naive pipeline, where one rank works at a time."),
@@ -67,7 +65,7 @@ def _bubble_fault(params: Params, case: Case, got: Any, p: int, m: int) -> Fault
 
 
 def _fewest_fault(convention: str, got: Any, p: int, most: float) -> Fault | None:
-    want, lead, (other, name) = fewest(convention, p, most), f"At most {most:g} on {p} stages", _other(convention)
+    want, lead, (other, name) = fewest(convention, p, most), f"At most {most:g} on {p} stages", OTHER[convention]
     if fault := Number("micro-batches", whole=True).find(got, lead, None):
         return fault
     if got == want:
@@ -180,16 +178,14 @@ CORE = {
         cases=_bubble_cases,
         verdicts=_bubble_verdicts,
         why="""Rank s waits s slots before its first micro-batch arrives, and p − 1 − s slots after its last: p − 1 in all, whichever
-rank it is. A slot is one forward and one backward, so their ratio cancels. A bubble of ten per cent of all time takes nine micro-batches
-for every stage but one.""",
+rank it is. A slot is one forward and one backward, so their ratio cancels.""",
         pytorch="`n_microbatches` of the schedules in `torch.distributed.pipelining` is the number to choose.",
     ),
     "predict-idle": prediction(
         unit="GPU-days",
         truth=idle_days,
         reveal=_idle_reveal,
-        why="""The bubble takes (p − 1)/(m + p − 1) of all GPU time on every rank: the first ranks idle at the end, the last ones at
-the start.""",
+        why="Each rank idles (p − 1)/(m + p − 1) of the time: the first ranks at the end, the last ones at the start.",
     ),
     "three-schedules": Judging(
         shares={

@@ -1,7 +1,7 @@
 """Answers to chapter 10's drills."""
 
 from course_lib.exercises.ch10.judges.core import fewest, share
-from course_lib.judging import Mistake, Params, drill_key
+from course_lib.judging import Mistake, Params, Times, drill_key
 from course_lib.schedules import zb_h1
 from course_lib.timeline import Durations, play
 
@@ -22,14 +22,6 @@ def _held(p: Params) -> int:
 
 def _slot(p: Params) -> float:
     return p["forward"] + p["backward"]
-
-
-def _messages(p: Params) -> int:
-    return 2 * (p["stages"] * p["chunks"] - 1) * p["microbatches"]
-
-
-def _boundary(p: Params) -> float:
-    return p["sequences"] * p["tokens"] * p["hidden"] * 2 / 1e6
 
 
 def _zb_idle(p: Params) -> float:
@@ -90,22 +82,24 @@ DRILLS = {
         Mistake("of-all", lambda p: _of_all(p) / p["chunks"], "That is not a share of working time."),
     ),
     "pipeline-messages": drill_key(
-        _messages,
+        lambda p: 2 * (p["stages"] * p["chunks"] - 1) * p["microbatches"],
         "Stages − 1 boundaries, forward and back, for each micro-batch: {{answer:int}}.",
-        Mistake("one-way", lambda p: _messages(p) / 2, "Gradients travel back as well."),
-        Mistake("no-end", lambda p: _messages(p) + 2 * p["microbatches"], "There is one boundary fewer than stages."),
+        Mistake("one-way", Times(1 / 2), "Gradients travel back as well."),
+        Mistake(
+            "no-end", lambda p: 2 * p["stages"] * p["chunks"] * p["microbatches"], "p stages have p − 1 boundaries."
+        ),
         rel=COUNT,
     ),
     "boundary-megabytes": drill_key(
-        _boundary,
+        lambda p: p["sequences"] * p["tokens"] * p["hidden"] * 2 / 1e6,
         "batch · sequence · hidden · 2 bytes = {{answer}} MB.",
-        Mistake("elements", lambda p: _boundary(p) / 2, "An element takes two bytes."),
-        Mistake("fp32", lambda p: 2 * _boundary(p), "16 bits are two bytes."),
+        Mistake("elements", Times(1 / 2), "An element takes two bytes."),
+        Mistake("fp32", Times(2), "16 bits are two bytes."),
     ),
     "zero-bubble-idle": drill_key(
         _zb_idle,
         "(p − 1)(F + B − 2W), where B is both halves: {{answer}} ms.",
-        Mistake("1f1b", lambda p: 3 * _zb_idle(p), "That is 1F1B's."),
+        Mistake("1f1b", Times(3), "That is 1F1B's."),
         Mistake("zero", 0.0, "It comes near zero only if the ranks need not end together."),
     ),
 }

@@ -1,17 +1,17 @@
 """Chapter 10's secret models: stages on ranks, their data, the gradients of one process, and what is wrong with others."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_lib.judging import Fault
+from course_lib.judging import Fault, Params
 from course_lib.judging.cases import shown
 from course_lib.judging.ranks import moved_early
 from course_lib.judging.tensors import coin_of, kind_fault, normal
-from course_lib.records import Case
+from course_lib.records import Case, Outcome
 
 WIDTH, SAMPLES = 5, 3
 SECONDS = (1e-3, 2e-3)  # of a stage's forward and backward: a message takes a hundredth of it
@@ -56,10 +56,10 @@ def serial(weights: Sequence[Tensor], inputs: Sequence[Tensor], targets: Sequenc
     return [weight.grad for weight in own]
 
 
-def gradients_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | None:
+def gradients_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     """The first stage whose gradient is not that of one process, and why."""
     want, right = serial(*case.secret), True
-    for rank, done in enumerate(results):
+    for rank, done in enumerate(outcome.value):
         held = [stage for stage, _ in (case.per_rank or ())[rank][1]["weights"]]
         if [stage for stage, _ in done["gradients"]] != held:
             return "missing-part", f"rank {rank} must bring back the gradients of its stages, {held}."
@@ -69,11 +69,11 @@ def gradients_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault |
             right = right and _alike(grad, want[stage])
     if right:
         return None
-    if not any(bool(grad.any()) for done in results for _, grad in done["gradients"]):
+    if not any(bool(grad.any()) for done in outcome.value for _, grad in done["gradients"]):
         return "zero-gradients", "all gradients are zero: no backward was run on any stage."
     return next(
         _cause(case, rank, int(stage), grad, done["order"])
-        for rank, done in enumerate(results)
+        for rank, done in enumerate(outcome.value)
         for stage, grad in done["gradients"]
         if not _alike(grad, want[stage])
     )

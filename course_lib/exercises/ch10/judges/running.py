@@ -17,10 +17,6 @@ SLACK = 1.2  # over the time that 1F1B takes where messages take none
 ACTIVATIONS = 20_000_000  # bytes that a micro-batch leaves behind where the operating system counts
 
 
-def _gradients_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
-    return gradients_fault(case, outcome.value)
-
-
 def _traffic_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     """A tensor that crossed twice, went to the wrong rank, or need not have crossed at all."""
     if fault := ready_made(outcome.meter):
@@ -54,10 +50,11 @@ def _hang_cases(params: Params, rng: random.Random) -> list[Case]:
     for p, m in ((1, 3), (4, 2), (2, 1), (5, 7), (3, 3)):
         name = "one rank alone" if p == 1 else f"{p} ranks, {m} micro-batch{'es' * (m > 1)}"
         cases.append(case(name, "generality:sizes", range(p), m))
-    for part, adversaries in (
-        ("safe", ((3, LATE), (4, BUFFER), (3, BUFFERS_LATE))),
-        ("order", ((4, STREAM), (3, STREAM_LATE), (2, STREAM))),
-    ):
+    unkind = {
+        "safe": ((3, LATE), (4, BUFFER), (3, BUFFERS_LATE)),
+        "order": ((4, STREAM), (3, STREAM_LATE), (2, STREAM)),
+    }
+    for part, adversaries in unkind.items():
         for p, adversary in adversaries:
             cases.append(case(f"{p} ranks, {adversary}", f"protocol:{part}", range(p), 5, adversary=adversary))
     return cases
@@ -92,7 +89,7 @@ def _hang_weighed(params: Params, rng: random.Random) -> Weighed:
     warm = case("two ranks, 4 small micro-batches", *task, copies=100, seconds=30.0)
 
     def done(outcome: Outcome) -> bool:
-        return not WORK.find(outcome.value, large.name, large) and not gradients_fault(large, outcome.value)
+        return not WORK.find(outcome.value, large.name, large) and not gradients_fault(params, large, outcome)
 
     return Weighed(case=large, warm=warm, most=3.5 * ACTIVATIONS, done=done)
 
@@ -152,7 +149,7 @@ RUNNING = {
         measured_by_worker=("cost:memory",),
         cases=_hang_cases,
         verdicts=oracle(
-            _gradients_fault,
+            gradients_fault,
             {"cost:memory": _memory_fault, "cost:time": _time_fault, "cost:once": _traffic_fault},
             named=True,
         ),
@@ -172,7 +169,7 @@ going on works where nothing is buffered, but not where the operations of a pair
         },
         measured_by_worker=("protocol:rows",),
         cases=_any_cases,
-        verdicts=oracle(_gradients_fault, {"protocol:rows": _order_fault, "cost:once": _traffic_fault}, named=True),
+        verdicts=oracle(gradients_fault, {"protocol:rows": _order_fault, "cost:once": _traffic_fault}, named=True),
         why="""The rules of the pipeline and the homes of the stages say what an operation needs and who needs its result; the schedule
 only says when. A message that carries its identity in its tag can be awaited in any order.""",
         pytorch="`_PipelineScheduleRuntime` runs any schedule given as rows; it inserts `SEND` and `RECV` operations into them first.",

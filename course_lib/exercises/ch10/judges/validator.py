@@ -63,13 +63,10 @@ def _impatient(p: int, m: int) -> Rows:
     return _earlier(_earlier(rows, 0, ("B", 0, 0), rows[0][1]), 1, ("F", 1, 1), ("B", 1, 0))
 
 
-Described = dict[str, tuple[str, Rows, int | None]]  # name of the case -> (the right word, rows, limit)
-
-
-def _broken(p: int, m: int, rng: random.Random) -> Described:
-    """Rows with one thing wrong each."""
-    good, last = plain(one_f_one_b(p, m)), p - 1
-    s, x = rng.randrange(p), rng.randrange(1, m)
+def _described(p: int, m: int, rng: random.Random) -> dict[str, tuple[str, Rows, int | None]]:
+    """Good rows, and rows with one thing wrong each: name of the case -> (the right word, rows, limit)."""
+    unplanned, alone = shuffled(p, m, rng), shuffled(1, m, rng)
+    good, s, x, last = plain(one_f_one_b(p, m)), rng.randrange(p), rng.randrange(1, m), p - 1
     at = rng.randrange(len(good[s]))
     forward, backward = ("F", s, x), ("B", s, x)
 
@@ -81,9 +78,17 @@ def _broken(p: int, m: int, rng: random.Random) -> Described:
         return but(rank, [{one: other, other: one}.get(op, op) for op in good[rank]])
 
     gone = [op for op in good[s] if op != backward]
+    again = [("B", s, x - 1) if op == backward else op for op in good[s]]
     moved = but(s, gone)
     moved[(s + 1) % p].append(backward)
     return {
+        "1F1B": ("ok", plain(one_f_one_b(p, m)), min(p, m)),
+        "GPipe": ("ok", plain(gpipe(p, m)), m),
+        "naive": ("ok", plain(naive(p, m)), 1),
+        "GPipe, no limit": ("ok", plain(gpipe(p, m)), None),
+        "a zero-bubble order, backwards whole": ("ok", whole(zb_h1(p, m)), p),
+        "an order without a plan": ("ok", unplanned, int(max(peak_activations(schedule_of(unplanned, m))))),
+        "one stage": ("ok", alone, m),
         "no rows": ("empty", [], None),
         "rows without operations": ("empty", [[] for _ in range(p)], 2),
         "a backward left out": ("missing", but(s, gone), None),
@@ -95,11 +100,7 @@ def _broken(p: int, m: int, rng: random.Random) -> Described:
         ),
         "a rank without work": ("missing", but(0, []), None),
         "a forward done again": ("duplicate", but(s, [*good[s][:at], forward, *good[s][at:]]), None),
-        "one backward twice, another not at all": (
-            "duplicate",
-            but(s, [("B", s, x - 1) if op == backward else op for op in good[s]]),
-            None,
-        ),
+        "one backward twice, another not at all": ("duplicate", but(s, again), None),
         "a backward on the neighbour": ("wrong rank", moved, None),
         "a backward before its forward": ("order", swapped(s, forward, backward), None),
         "the last stage's first two turned round": ("order", swapped(last, ("F", last, 0), ("B", last, 0)), None),
@@ -110,36 +111,15 @@ def _broken(p: int, m: int, rng: random.Random) -> Described:
     }
 
 
-def _fine(p: int, m: int, rng: random.Random) -> Described:
-    free = shuffled(p, m, rng)
-    return {
-        "1F1B": ("ok", plain(one_f_one_b(p, m)), min(p, m)),
-        "GPipe": ("ok", plain(gpipe(p, m)), m),
-        "naive": ("ok", plain(naive(p, m)), 1),
-        "GPipe, no limit": ("ok", plain(gpipe(p, m)), None),
-        "a zero-bubble order, backwards whole": ("ok", whole(zb_h1(p, m)), p),
-        "an order without a plan": ("ok", free, int(max(peak_activations(schedule_of(free, m))))),
-        "one stage": ("ok", shuffled(1, m, rng), m),
-    }
-
-
-SHOWN = {
-    "1F1B",
-    "GPipe",
-    "rows without operations",
-    "a backward left out",
-    "a backward before its forward",
-    "a circle of two ranks",
-    "GPipe, one micro-batch too many",
-}
+SHOWN = ("1F1B", "GPipe", "rows without operations", "a backward left out")
+SHOWN += ("a backward before its forward", "a circle of two ranks", "GPipe, one micro-batch too many")
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     def drawn(share: str, p: int, m: int, more: str = "") -> list[Case]:
-        described = {**_fine(p, m, rng), **_broken(p, m, rng)}
         return [
             shown(name + more, share, rows, m, limit, secret=word, visible=not more and name in SHOWN)
-            for name, (word, rows, limit) in described.items()
+            for name, (word, rows, limit) in _described(p, m, rng).items()
         ]
 
     cases = drawn("values:found", params["stages"], params["microbatches"])

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from course_lib.exercises import overlay
 from course_lib.exercises.placeholders import fill_text
@@ -27,6 +27,15 @@ def call(answer: Any, case: Any, comm: Any = None) -> Any:
     """The default probe: the answer called on the case's arguments, its communicator first where there is one."""
     given = (comm, *case.args) if comm is not None else case.args
     return answer(*given, **case.kwargs)
+
+
+class Worth(TypedDict):
+    """What a card earns and what it takes, in one line of the card: `**Worth(points=4, minutes=5, difficulty=2, importance=5)`."""
+
+    points: int
+    minutes: int
+    difficulty: int
+    importance: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from course_lib.units import BILLION, DAY, TRILLION
 PARAMS = 70 * BILLION
 TOKENS = 15 * TRILLION  # what a Llama 3 of its size was trained on
 GPUS = 64
+BATCH = 4 * 2**20  # tokens of a step over all ranks: a choice, and where runs of this size begin
 MFU = 0.4  # published runs of this kind lie about there
 DEADLINE = 90 * DAY  # a choice
 
@@ -17,3 +18,10 @@ def reading(*keys: str) -> str:
     """Sources as a Markdown list, each with its address."""
     sources = [facts.reference(key) for key in keys]
     return "\n".join(f"- {one.authors}, [{one.title}]({one.url}), {one.year}." for one in sources)
+
+
+def core_minutes(chapter: str) -> str:
+    """Minutes that a chapter's core exercises take together."""
+    from course_lib.exercises import cards  # not at import: cards may import their chapter's numbers
+
+    return str(sum(card.minutes for card in cards(chapter) if card.kind == "core"))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from course_lib import collectives, compute, facts, memory, overlap
-from course_lib.exercises.running_example import GPUS, MFU, PARAMS, TOKENS
+from course_lib.exercises.running_example import BATCH, GPUS, MFU, PARAMS, TOKENS
 from course_lib.facts import collectives as measured
 from course_lib.facts import scaling
 from course_lib.units import (
@@ -21,7 +21,6 @@ from course_lib.units import (
 H100 = facts.device("H100 SXM")
 REAL = H100.dense_flops * MFU  # FLOP/s that a GPU of the course's job really does
 ACROSS = (10 * US, float(H100.network_one_way))  # a round latency, and the rate of an adapter
-BATCH = 4 * 2**20  # tokens of a step over all ranks: a choice, and where runs of this size begin
 MANY = 1024  # GPUs of the claim that opens the chapter
 LEAST = 0.9  # efficiency that a plan should keep
 SEQ = 8192  # tokens of one sequence

@@ -1,12 +1,12 @@
 """Texts of the numbers in chapter 10's prose, each computed from facts, closed forms and played schedules."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from statistics import mean
 
 from course_lib import compute, facts, memory, schedules
-from course_lib.exercises.ch07.numbers import BATCH
-from course_lib.exercises.running_example import GPUS, PARAMS
+from course_lib.exercises.running_example import BATCH, GPUS, PARAMS, core_minutes
 from course_lib.facts.pipelines import stage_profiles
 from course_lib.memory import Layout
 from course_lib.memory.stages import Peak, stage_peak, stage_peaks
@@ -73,11 +73,9 @@ def boundary_bytes(hidden: int, seq: int = SEQ) -> float:
 
 def plan_peak(pp: int | None = None, checkpointing: str = "none") -> Peak:
     """The fullest moment of the plan's first stage; with another number of stages, with data parallelism for the rest."""
-    layout = (
-        PLAN
-        if pp is None
-        else Layout(tp=8, sp=True, pp=pp, dp=GPUS // (8 * pp), zero=1, microbatches=BATCH * 8 * pp // (GPUS * SEQ))
-    )
+    layout = PLAN
+    if pp is not None:
+        layout = replace(PLAN, pp=pp, dp=GPUS // (8 * pp), microbatches=BATCH * 8 * pp // (GPUS * SEQ))
     return stage_peak(SHAPE, 1, SEQ, layout, stage=0, kernels="flash", dropout=False, checkpointing=checkpointing)
 
 
@@ -94,18 +92,8 @@ def played(schedule: Schedule) -> Timeline:
 
 def weight_share(model: str = "1.5B") -> float:
     """The mean profiled share of the weight gradient in a whole backward."""
-    shares = [
-        each.weight_gradient / (each.input_gradient + each.weight_gradient)
-        for each in stage_profiles()
-        if each.model == model
-    ]
-    return sum(shares) / len(shares)
-
-
-def _core_minutes() -> str:
-    from course_lib.exercises import cards  # not at import: the cards import this module
-
-    return str(sum(card.minutes for card in cards("10") if card.kind == "core"))
+    profiles = [profile for profile in stage_profiles() if profile.model == model]
+    return mean(one.weight_gradient / (one.input_gradient + one.weight_gradient) for one in profiles)
 
 
 def _stage_weights() -> float:
@@ -117,8 +105,12 @@ def _run_idle(run: facts.PublishedRun, chunks: int = 1) -> str:
     return percent_text(idle(round(run.pp), chunks * microbatches_of(run)))
 
 
+def _money(dollars: float) -> str:
+    return money_text(dollars).replace("$", "\\$")
+
+
 NUMBERS: Mapping[str, Callable[[], str]] = {
-    "core_minutes": _core_minutes,
+    "core_minutes": lambda: core_minutes("10"),
     "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
     "model": lambda: f"{PARAMS / BILLION:g}B",
     "card": lambda: H100.memory.text,
@@ -156,10 +148,10 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     # a lab on rented GPUs
     "lab_gpus": lambda: f"{LAB_GPUS} H100s",
     "lab_minutes": lambda: duration_text(LAB_SECONDS),
-    "lab_money": lambda: money_text(
+    "lab_money": lambda: _money(
         compute.cost_usd(compute.device_hours(LAB_SECONDS, LAB_GPUS), facts.price("H100 hour"))
-    ).replace("$", "\\$"),
-    "price": lambda: money_text(facts.price("H100 hour")).replace("$", "\\$"),
+    ),
+    "price": lambda: _money(facts.price("H100 hour")),
     # the plan
     "batch": lambda: f"{BATCH / 2**20:g} Mi tokens",
     "plan_idle": lambda: percent_text(idle(PLAN.pp, PLAN.microbatches)),

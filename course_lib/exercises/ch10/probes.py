@@ -2,55 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from course_lib.exercises.point_to_point import PointToPoint
 
-__all__ = ["any_schedule", "numbers", "one_f_one_b", "one_of_three", "rows", "rows_or_refusal"]
-
 MOST = 20_000  # operations that may come back; exercises ask for a few hundred
 
 
-def _rows(given: Any) -> Any:
-    """The rows themselves; those of a schedule, and only a count where there are far too many operations."""
-    given = getattr(given, "rows", given)
+def _rows(answer: Callable[..., Any], sizes: tuple[Any, ...]) -> Any:
+    """The rows for these sizes; only a count where there are far too many operations."""
+    given = answer(*sizes)
+    given = getattr(given, "rows", given)  # a schedule of the library
     if isinstance(given, list | tuple):
         count = len(given) + sum(len(row) if isinstance(row, list | tuple | str) else 1 for row in given)
-        if count > MOST:
-            return {"operations": count}
+        return {"operations": count} if count > MOST else given
     return given
 
 
 def rows(answer: Any, case: Any, comm: Any = None) -> Any:
     """The rows that the answer makes of the case's sizes."""
-    return _rows(answer(*case.args))
+    return _rows(answer, case.args)
 
 
 def one_of_three(answers: Any, case: Any, comm: Any = None) -> Any:
-    """The rows of one of several functions; its place comes first among the arguments."""
+    """The rows of one of several functions; its index comes first among the arguments."""
     which, *sizes = case.args
-    return _rows(answers[which](*sizes))
+    return _rows(answers[which], tuple(sizes))
 
 
 def rows_or_refusal(answer: Any, case: Any, comm: Any = None) -> Any:
-    """The rows, or what a ValueError said."""
+    """The rows, or the message of a ValueError."""
     try:
-        return rows(answer, case)
+        return _rows(answer, case.args)
     except ValueError as error:
         return {"refused": str(error)[:200]}
 
 
 def numbers(answers: Any, case: Any, comm: Any = None) -> Any:
-    """What each of several functions says; `case.args` holds the arguments of each."""
+    """What each of several functions returns; `case.args` holds the arguments of each."""
     return [answer(*given) for answer, given in zip(answers, case.args, strict=True)]
 
 
 def one_f_one_b(answer: Any, case: Any, comm: Any = None) -> Any:
-    """The gradients that a rank's one stage is left with; `case.args = (description, this rank's stages)`."""
+    """What a rank's one stage reports after 1F1B; `case.args = (description, this rank's stages)`."""
     from course_lib.exercises.ch10.work import Work
 
-    spec, mine = case.args
-    work, stage = Work(comm, spec, mine), comm.rank
+    spec, own = case.args
+    work, stage = Work(comm, spec, own), comm.rank
     answer(
         PointToPoint(comm),
         lambda m, x=None: work.forward(stage, m, x),
@@ -58,15 +57,15 @@ def one_f_one_b(answer: Any, case: Any, comm: Any = None) -> Any:
         work.empty,
         spec["microbatches"],
     )
-    return work.told()
+    return work.report()
 
 
 def any_schedule(answer: Any, case: Any, comm: Any = None) -> Any:
-    """The gradients that a rank's stages are left with; `case.args = (description, this rank's stages)`."""
+    """What a rank's stages report after the schedule; `case.args = (description, this rank's stages)`."""
     from course_lib.exercises.ch10.work import Work
 
-    spec, mine = case.args
-    work = Work(comm, spec, mine)
-    given = [[tuple(op) for op in row] for row in spec["rows"]]
-    answer(PointToPoint(comm), given, list(spec["homes"]), work.forward, work.backward, work.empty)
-    return work.told()
+    spec, own = case.args
+    work, homes = Work(comm, spec, own), list(spec["homes"])
+    schedule = [[tuple(op) for op in row] for row in spec["rows"]]
+    answer(PointToPoint(comm), schedule, homes, work.forward, work.backward, work.empty)
+    return work.report()

@@ -1,4 +1,4 @@
-"""Real stages of chapter 10's exercises: small layers whose forward and backward take virtual time and keep count."""
+"""Real stages for chapter 10's exercises: small layers whose forward and backward take virtual time and are counted."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from course_lib.cluster import Comm
 
 
 class Work:
-    """A rank's stages, each tanh(x Wᵀ) on every micro-batch; the last one ends in half the squared distance from its targets.
+    """A rank's stages, each tanh(x Wᵀ) on every micro-batch; the last stage ends in half the squared distance from its targets.
 
-    What was given is kept by reference until its backward, as autograd does: whoever writes over it changes the gradients.
-    With `copies` in the description, so many of what a forward gave are kept, and its backward needs them all.
+    Inputs are kept by reference until their backward, as autograd does: overwriting one changes the gradients. With `copies` in
+    the description, that many copies of each output are kept, and the backward needs them all.
     """
 
-    def __init__(self, comm: Comm, spec: Mapping[str, Any], mine: Mapping[str, Any]) -> None:
+    def __init__(self, comm: Comm, spec: Mapping[str, Any], own: Mapping[str, Any]) -> None:
         self._comm, self._seconds, self._stages = comm, spec["seconds"], len(spec["homes"])
-        self._weights = dict(mine["weights"])
-        self._inputs, self._targets, self._shape = mine["inputs"], mine["targets"], tuple(spec["shape"])
-        self._microbatches, self._copies = spec["microbatches"], spec.get("copies", 1)
+        self._weights, self._inputs, self._targets = dict(own["weights"]), own["inputs"], own["targets"]
+        self._shape, self._microbatches, self._copies = (
+            tuple(spec["shape"]),
+            spec["microbatches"],
+            spec.get("copies", 1),
+        )
         self._gradients = {stage: torch.zeros_like(weight) for stage, weight in self._weights.items()}
         self._kept: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
         self._order: list[tuple[str, int, int]] = []
@@ -34,24 +37,24 @@ class Work:
 
     def forward(self, stage: int, microbatch: int, x: Any = None) -> Tensor | None:
         """What the next stage needs; None on the last."""
-        self._known("forward", stage, microbatch)
+        self._check("forward", stage, microbatch)
         if ("F", stage, microbatch) in self._order:
-            raise ValueError(f"Stage {stage} has been through the forward of micro-batch {microbatch} already.")
-        x = self._inputs[microbatch] if stage == 0 else self._given(x, "forward", stage, microbatch, stage - 1)
+            raise ValueError(f"The forward of micro-batch {microbatch} on stage {stage} has been run already.")
+        x = self._inputs[microbatch] if stage == 0 else self._received(x, "forward", stage, microbatch, stage - 1)
         y = torch.tanh(x @ self._weights[stage].T)
-        self._done("F", stage, microbatch)
+        self._run("F", "forward", stage, microbatch)
         self._kept[stage, microbatch] = x, y if self._copies == 1 else y.repeat(self._copies, 1, 1)
         self._held = max(self._held, len(self._kept))
         return y if stage < self._stages - 1 else None
 
     def backward(self, stage: int, microbatch: int, grad: Any = None) -> Tensor | None:
         """What the stage before needs; None on the first."""
-        self._known("backward", stage, microbatch)
+        self._check("backward", stage, microbatch)
         if (stage, microbatch) not in self._kept:
-            why = "has been done already" if ("B", stage, microbatch) in self._order else "comes before its forward"
+            why = "has been run already" if ("B", stage, microbatch) in self._order else "comes before its forward"
             raise ValueError(f"The backward of micro-batch {microbatch} on stage {stage} {why}.")
         if stage < self._stages - 1:
-            grad = self._given(grad, "backward", stage, microbatch, stage + 1)
+            grad = self._received(grad, "backward", stage, microbatch, stage + 1)
         x, y = self._kept.pop((stage, microbatch))
         if self._copies > 1:
             y = y.mean(0)
@@ -59,35 +62,29 @@ class Work:
             grad = (y - self._targets[microbatch]) / self._microbatches
         inner = grad * (1 - y * y)
         self._gradients[stage] += inner.T @ x
-        self._done("B", stage, microbatch)
+        self._run("B", "backward", stage, microbatch)
         return inner @ self._weights[stage] if stage else None
 
-    def told(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """Gradients by stage, the order of the work, and the most micro-batches between forward and backward."""
-        return {
-            "gradients": [(stage, grad) for stage, grad in sorted(self._gradients.items())],
-            "order": list(self._order),
-            "held": self._held,
-        }
+        return {"gradients": sorted(self._gradients.items()), "order": list(self._order), "held": self._held}
 
-    def _done(self, kind: str, stage: int, microbatch: int) -> None:
-        self._comm.compute(
-            self._seconds[kind == "B"], kind="forward" if kind == "F" else "backward", label=str(microbatch)
-        )
+    def _run(self, kind: str, name: str, stage: int, microbatch: int) -> None:
+        self._comm.compute(self._seconds[kind == "B"], kind=name, label=str(microbatch))
         self._order.append((kind, stage, microbatch))
 
-    def _known(self, what: str, stage: Any, microbatch: Any) -> None:
+    def _check(self, what: str, stage: Any, microbatch: Any) -> None:
+        """ValueError for a stage of another rank, and for a micro-batch that does not exist."""
         if stage not in self._weights:
-            raise ValueError(
-                f"Rank {self._comm.rank} holds stages {sorted(self._weights)}; it was asked for the {what} of stage {stage}."
-            )
+            held = f"Rank {self._comm.rank} holds stages {sorted(self._weights)}"
+            raise ValueError(f"{held}; it was asked for the {what} of stage {stage}.")
         if type(microbatch) is not int or not 0 <= microbatch < self._microbatches:
             raise ValueError(f"Micro-batches are 0 to {self._microbatches - 1}; {what} was asked for {microbatch!r}.")
 
-    def _given(self, tensor: Any, what: str, stage: int, microbatch: int, other: int) -> Tensor:
-        if not isinstance(tensor, Tensor) or tuple(tensor.shape) != self._shape:
-            got = f"a tensor of shape {tuple(tensor.shape)}" if isinstance(tensor, Tensor) else repr(tensor)[:40]
-            raise ValueError(
-                f"The {what} of micro-batch {microbatch} on stage {stage} needs what stage {other} sent; it was given {got}."
-            )
-        return tensor.detach()
+    def _received(self, tensor: Any, what: str, stage: int, microbatch: int, sender: int) -> Tensor:
+        """The tensor that another stage sent; ValueError for anything else."""
+        if isinstance(tensor, Tensor) and tuple(tensor.shape) == self._shape:
+            return tensor.detach()
+        got = f"a tensor of shape {tuple(tensor.shape)}" if isinstance(tensor, Tensor) else repr(tensor)[:40]
+        task = f"The {what} of micro-batch {microbatch} on stage {stage}"
+        raise ValueError(f"{task} needs what stage {sender} sent; it was given {got}.")

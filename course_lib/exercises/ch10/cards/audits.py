@@ -1,6 +1,6 @@
 """The audit of chapter 10: what was printed about bubbles, recomputing and what a pipeline saves, some of it right."""
 
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.audits import Item, rules, table
 
 CAUSES = {
@@ -36,22 +36,19 @@ AUDIT_PIPELINE = Card(
     id="audit-pipeline",
     chapter="10",
     title="Audit: what does a pipeline save?",
-    text=f"""Eight statements about pipelines, quoted. Recompute each for the case in brackets, then judge it. The library's
-schedules, `play` and `peak_activations` may do the counting.
+    text=f"""Here are eight published statements about pipelines. Recompute each for the case in brackets, then judge it. You may use
+the library's schedules, `play` and `peak_activations` to count.
 
 {table(ITEMS)}
 
 {rules("audit_pp", CAUSES)}""",
-    points=8,
-    minutes=15,
-    difficulty=3,
-    importance=4,
+    **Worth(points=8, minutes=15, difficulty=3, importance=4),
     kind="more",
     form="audit",
     hints=(
-        "How many micro-batches has the first stage of 1F1B been given before its first gradient comes back?",
-        "A backward takes two forwards: how much of all the work is a repeated forward, and how much of the forwards? Sixteen micro-batches of "
-        "a sixteenth of the layers each: how much is that? A gradient buffer has the shape of the weights.",
+        "How many micro-batches has the first stage of 1F1B received before its first gradient comes back?",
+        "A backward takes as long as two forwards: what share of all the work is a repeated forward, and what share of the forwards? How much "
+        "are sixteen micro-batches of a sixteenth of the layers each? A gradient buffer has the shape of the weights.",
         "`(p - 1) / (m + p - 1)`; `1.0` forward more per forward; `peak_activations(one_f_one_b(16, 64))[0] / 16`; "
         "`play(interleaved(8, 32)).bubble_over_ideal`; layers 1–5 and 21–25 are two times five; 16 micro-batches × 80/16 layers.",
     ),

@@ -4,28 +4,29 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
+from course_lib.exercises.audits import causes_text
 from course_lib.exercises.ch10.probes import numbers, one_of_three
 from course_lib.exercises.probes import interval
 from course_lib.exercises.returns import Anything, ListOf, Maybe, Word
 
-GENERATORS = (
-    "schedules:naive",
-    "schedules:gpipe",
-    "schedules:one_f_one_b",
-    "schedules:interleaved",
-    "schedules:breadth_first",
-    "schedules:zb_h1",
-    "schedules:zb_h2",
-    "schedules:zb_v",
-    "schedules:dualpipe",
-    "schedules:dualpipe_v",
-    "schedules.whole:alternating",
+GENERATED = (
+    "naive",
+    "gpipe",
+    "one_f_one_b",
+    "interleaved",
+    "breadth_first",
+    "zb_h1",
+    "zb_h2",
+    "zb_v",
+    "dualpipe",
+    "dualpipe_v",
 )
+GENERATORS = (*(f"schedules:{name}" for name in GENERATED), "schedules.whole:alternating")
 CHECKS = ("schedules:faults", "schedules:validate", "schedules:least_buffering", "timeline:play", "timeline:messages")
 
-ROWS = """A schedule is a list of rows, one per rank, each in the order of work. An operation is `(kind, stage, microbatch)`, such
-as `("F", 2, 0)`: the forward of micro-batch 0 on stage 2; `("B", 2, 0)` is its backward."""
+ROWS = """A schedule is a list of rows, one per rank. A row lists that rank's operations in order. An operation is
+`(kind, stage, microbatch)`: `("F", 2, 0)` is the forward of micro-batch 0 on stage 2, and `("B", 2, 0)` its backward."""
 
 CONVENTIONS: Mapping[str, str] = {
     "all": "idle time as a share of **all** time, until the last rank ends",
@@ -47,21 +48,18 @@ PIPELINE_BUBBLE = Card(
     id="pipeline-bubble",
     chapter="10",
     title="How much of it stands still?",
-    text="""All stages are equally long, and GPipe or 1F1B runs `microbatches` micro-batches through them. The bubble is
-{{means}}, all ranks together.
+    text="""GPipe or 1F1B runs `microbatches` micro-batches through equally long stages. The bubble is {{means}}, summed over all
+ranks. Write two functions:
 
-- `bubble(stages, microbatches)`: that fraction. For {{stages}} stages and {{microbatches}} micro-batches, and for any others.
-- `microbatches_for(stages, most)`: the fewest micro-batches with a bubble of at most `most`, such as {{most:percent}}.
+- `bubble(stages, microbatches)` returns that fraction, for {{stages}} stages and {{microbatches}} micro-batches and for any others.
+- `microbatches_for(stages, most)` returns the fewest micro-batches with a bubble of at most `most`, such as {{most:percent}}.
 
 Does it matter how long a backward takes, compared with a forward?""",
-    points=4,
-    minutes=5,
-    difficulty=2,
-    importance=5,
+    **Worth(points=4, minutes=5, difficulty=2, importance=5),
     hints=(
-        "How long is one rank busy, counted in micro-batches? When does the first one begin, and when does the last one end?",
-        "From the first forward to the last backward it takes m + p − 1 micro-batches' worth of time, and a rank works for m of them.",
-        "Idle is p − 1; divide by what the convention names. For the inverse solve for m and round **up**; never below 1.",
+        "How long is one rank busy, counted in micro-batches? How long is it from the first forward to the last backward?",
+        "The first forward to the last backward takes as long as m + p − 1 micro-batches; a rank works for m of them.",
+        "p − 1 of them are idle: divide by the time that the convention names. For the inverse, solve for m, round **up**, and return 1 at least.",
     ),
     answers=("bubble", "microbatches_for"),
     params={"convention": "all", "means": CONVENTIONS["all"], "stages": 4, "microbatches": 8, "most": 0.1},
@@ -88,17 +86,13 @@ PREDICT_IDLE = Card(
     text="""{{gpus:int}} GPUs train for {{days}} days. The model is cut into {{stages}} equal stages, and each pipeline runs 1F1B with
 {{microbatches}} micro-batches a step. Communication takes no time.
 
-Before you compute anything: give an interval, in GPU-days, that you believe holds the time lost to the bubble over the whole
-run, at most a factor of four from end to end. `idle_interval()` returns `(low, high)`. The points are for committing yourself,
-not for being right.""",
-    points=2,
-    minutes=5,
-    difficulty=2,
-    importance=4,
+Before you compute anything, commit to an interval for the time lost to the bubble over the whole run. `idle_interval()` returns
+`(low, high)` in GPU-days, with `high` at most four times `low`. You earn the points for committing, not for being right.""",
+    **Worth(points=2, minutes=5, difficulty=2, importance=4),
     form="prediction",
     hints=(
         "Would you say a hundredth, a tenth or a half of the run?",
-        "Of m + p − 1 slots, a rank is idle in p − 1, whichever rank it is.",
+        "Every rank is idle in p − 1 of m + p − 1 slots.",
         "`gpus * days * (p - 1) / (m + p - 1)`; a factor of two either way is a safe interval.",
     ),
     answers=("idle_interval",),
@@ -109,34 +103,30 @@ not for being right.""",
 
 DRAINS: Mapping[str, str] = {
     "first": "in the order of the forwards",
-    "last": "the last forward's micro-batch first, and so on back to the first one's",
+    "last": "the last forward's micro-batch first, and so on back to the first",
 }
 
 THREE_SCHEDULES = Card(
     id="three-schedules",
     chapter="10",
     title="Three schedules from their rules",
-    text=f"""{ROWS} Stage s is on rank s. A forward needs the forward of the stage before; a backward needs
-the stage's own forward and the backward of the stage after. Every stage needs every micro-batch's forward and backward once.
+    text=f"""{ROWS} Stage s is on rank s.
 
-Write three generators that return the rows:
+Write three generators that return the rows. Each stage runs the forward and the backward of every micro-batch once. A forward needs
+the forward of the stage before. A backward needs the stage's own forward and the backward of the stage after.
 
-- `naive_rows(stages, microbatches)`: one micro-batch goes all the way forward and back before the next one enters.
-- `gpipe_rows(stages, microbatches)`: on every rank all forwards, then all backwards, these **{{{{drained}}}}**.
+- `naive_rows(stages, microbatches)`: each micro-batch goes all the way forward and back before the next one enters.
+- `gpipe_rows(stages, microbatches)`: every rank runs all forwards, then all backwards, **{{{{drained}}}}**.
 - `one_f_one_b_rows(stages, microbatches)`: stage s, counted from 0, never holds more than stages − s micro-batches between their
   forward and their backward.
 
-The last two take no longer than (microbatches + stages − 1) · (forward + backward), whatever the two durations are. Try one
-stage, one micro-batch, and fewer micro-batches than stages.""",
-    points=10,
-    minutes=20,
-    difficulty=3,
-    importance=5,
+The last two take at most (microbatches + stages − 1) · (forward + backward), whatever the two durations are. Try one stage, one
+micro-batch, and fewer micro-batches than stages.""",
+    **Worth(points=10, minutes=20, difficulty=3, importance=5),
     hints=(
-        "On the last stage of 1F1B, what can follow a forward at once? How many forwards must the first stage have done by the time "
-        "the first gradient comes back to it?",
-        "A row of 1F1B has three parts: some forwards to fill the pipeline, pairs of one forward and one backward, and the backwards "
-        "that are left. Stage s does stages − 1 − s forwards more than backwards before its first pair.",
+        "What can the last stage of 1F1B do right after a forward? How many forwards has the first stage done when its first gradient comes back?",
+        "A row of 1F1B has three parts: forwards that fill the pipeline, pairs of one forward and one backward, and the remaining backwards. "
+        "Stage s does stages − 1 − s forwards before its first pair.",
         "`ahead = min(stages - 1 - s, m)`; `F[0:ahead]`, then for k in `range(m - ahead)`: `F[ahead + k]`, `B[k]`; then `B[m - ahead:]`.",
     ),
     answers=("naive_rows", "gpipe_rows", "one_f_one_b_rows"),
@@ -155,43 +145,35 @@ stage, one micro-batch, and fewer micro-batches than stages.""",
 
 COMPLAINTS: Mapping[str, str] = {
     "empty": "there is no operation at all",
-    "wrong rank": "an operation stands in another row than its stage's",
-    "duplicate": "an operation stands there twice",
+    "wrong rank": "an operation is in the row of a rank that does not hold its stage",
+    "duplicate": "an operation occurs twice",
     "missing": "some stage lacks the forward or the backward of some micro-batch",
-    "order": "on some rank a backward stands before its own forward",
-    "deadlock": "every row is in order, yet run side by side they come to a stop: ranks wait for each other's results in a circle",
+    "order": "on some rank a backward comes before its own forward",
+    "deadlock": "every row is in order, but the ranks wait for each other's results in a circle",
     "memory": "it runs, but some rank holds more than `limit` micro-batches between forward and backward at once",
 }
-
-
-def _complaints() -> str:
-    return "\n".join(f'- `"{name}"`: {meaning}' for name, meaning in COMPLAINTS.items())
-
 
 SCHEDULE_VALIDATOR = Card(
     id="schedule-validator",
     chapter="10",
     title="What is wrong with it?",
-    text=f"""An autograder of a public course on language-model systems compared each entry of a learner's pipeline schedule with the
-right one. A learner's schedule was an empty list: there was nothing to compare, and it passed.
+    text=f"""The autograder of a public course on language-model systems compared each entry of a learner's pipeline schedule with the
+right one. One learner's schedule was an empty list: there was nothing to compare, and it passed.
 
-{ROWS} Stage s is on rank s, so there are as many stages as rows. Write `complaint(rows, microbatches, limit)`:
+{ROWS} Stage s is on rank s, so there are as many stages as rows. Write `complaint(rows, microbatches, limit)`. It returns
 `"ok"`, or the **first** of these words that is true:
 
-{_complaints()}
+{causes_text(COMPLAINTS)}
 
-`limit` is a number of micro-batches, or `None` for any number. Messages are buffered: a rank waits for what it needs, and
-never for a receiver. Rows differ from 1F1B and its kin in many ways and can still be fine.""",
-    points=8,
-    minutes=15,
-    difficulty=3,
-    importance=5,
+`limit` is a number of micro-batches, or `None` for any number. Messages are buffered: a rank waits for the results that it needs, but
+never for a receiver. Rows may differ from every known schedule and still be fine.""",
+    **Worth(points=8, minutes=15, difficulty=3, importance=5),
     hints=(
-        "Most of these need one look at each row. Which one cannot be seen in any single row?",
-        "Compare what is there with what must be there, as a count of each operation. For the circle, run the rows: keep a position "
-        "for each rank and go on with whichever rank's next operation has what it needs, until nothing moves.",
-        "`F` on stage s needs `('F', s-1, m)` done (s > 0); `B` needs `('F', s, m)` and `('B', s+1, m)` (s < last). Loop: for each rank "
-        "while its next operation is ready, mark it done; stop when a whole round moves nothing; stuck if a position is not at its end.",
+        "Most of these words need one look at each row. Which one cannot be seen in any single row?",
+        "Count each operation, and compare with what must be there. For the circle, run the rows: keep a position for each rank, "
+        "and move on any rank whose next operation has what it needs, until nothing moves.",
+        "`F` on stage s needs `('F', s-1, m)` (s > 0); `B` needs `('F', s, m)` and `('B', s+1, m)` (s < last). For each rank, mark its "
+        "next operation done while that is ready. Stop when a whole round moves nothing; it is a deadlock if a rank is not at its end.",
     ),
     answers=("complaint",),
     allowed="plain Python; the library's validator and its timeline are switched off.",

@@ -4,7 +4,8 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
+from course_lib.exercises.audits import causes_text
 from course_lib.exercises.ch10.cards.core import GENERATORS, ROWS
 from course_lib.exercises.ch10.probes import rows, rows_or_refusal
 from course_lib.exercises.returns import ListOf, Number, TupleOf, Word
@@ -13,25 +14,21 @@ INTERLEAVED_ROWS = Card(
     id="interleaved-rows",
     chapter="10",
     title="Several small stages each",
-    text=f"""{ROWS} Now each rank holds `chunks` stages, two or more, dealt out in turn: stage s is on rank s mod `ranks`, and
-there are `ranks` · `chunks` stages in all. A chunk takes 1/`chunks` of the time that a rank's whole share takes.
+    text=f"""{ROWS} Now each rank holds `chunks` stages, two or more: stage s is on rank s mod `ranks`, and there are `ranks` · `chunks`
+stages in all. A stage takes 1/`chunks` of the time that all the stages of a rank take.
 
 Write `interleaved_rows(ranks, microbatches, chunks)`, interleaved 1F1B:
 
-- **Time.** With forward and backward for one rank's whole share, it takes
-  microbatches · (forward + backward) + (ranks − 1) · (forward + backward) / chunks at most: the bubble is 1/chunks of 1F1B's.
-- **Memory.** Rank r holds no more than 2·(ranks − 1 − r) + (chunks − 1)·ranks + 1 chunks' activations at once.
-- Micro-batches go in rounds of `ranks`: where they make no whole rounds, raise a ValueError that says which numbers would fit.""",
-    points=10,
-    minutes=20,
-    difficulty=5,
-    importance=4,
+- **Time.** With forward and backward the times of all the stages of a rank, it takes at most
+  microbatches · (forward + backward) + (ranks − 1) · (forward + backward) / chunks: the bubble is 1/chunks of 1F1B's.
+- **Memory.** Rank r holds activations of at most 2·(ranks − 1 − r) + (chunks − 1)·ranks + 1 chunks at once.
+- **Refusal.** Micro-batches go in rounds of `ranks`. If they make no whole rounds, raise a ValueError that says which numbers fit.""",
+    **Worth(points=10, minutes=20, difficulty=5, importance=4),
     kind="more",
     hints=(
-        "While micro-batch 0 is on its way through the first stages of all ranks, what can rank 0 do? And when micro-batch 0 comes back "
-        "to rank 0 for its second chunk?",
+        "What can rank 0 do while micro-batch 0 passes the first stages of all ranks, and when it comes back for the second chunk?",
         "The k-th forward of a rank belongs to chunk (k // ranks) mod chunks: a round of micro-batches on the first chunk, then the same "
-        "ones on the next. Backwards count the chunks from the other end. Each alternates after a longer warm-up.",
+        "ones on the next. Backwards count the chunks from the other end. Forwards and backwards alternate after a longer warm-up.",
         "Forward k: chunk `k // ranks % chunks`, micro-batch `k // (ranks * chunks) * ranks + k % ranks`. Warm-up of rank r: "
         "`2 * (ranks - 1 - r) + (chunks - 1) * ranks` forwards, all of them at most; then one forward, one backward.",
     ),
@@ -55,33 +52,30 @@ BEAT_1F1B = Card(
     chapter="10",
     title="Beat 1F1B at its own memory",
     text=f"""{ROWS} A backward may also be split: `("I", s, m)` is the input gradient, which the stage before waits for;
-`("W", s, m)` the weight gradient, which nobody waits for. `W` comes after `I` on its rank. Stage s stays on rank s.
+`("W", s, m)` is the weight gradient, which no other operation waits for. `W` comes after `I` on its rank. Stage s stays on rank s.
 
-Write `split_rows(stages, microbatches, times)` with `times = (forward, input gradient, weight gradient)`, which are alike on all
-stages; a whole `B` takes as long as `I` and `W` together. The step ends when the last rank has finished its last operation.
+Write `split_rows(stages, microbatches, times)` with `times = (forward, input gradient, weight gradient)`, the same on all stages.
+A whole `B` takes as long as `I` and `W` together. The step ends when the last rank has finished its last operation.
 
-**Equal memory.** No rank may hold more than `stages` micro-batches' activations at once, as the fullest rank of 1F1B does.
+**Equal memory.** No rank may hold activations of more than `stages` micro-batches at once, as many as the fullest rank of 1F1B.
 Activations are held from the start of `F` until the end of `W` (or `B`): an `I` alone frees nothing.
 
-**Points by distance.** No schedule under these rules can end before some time: a bound, the largest over stages s of
+**Points by distance.** No schedule under these rules can end before this bound, the largest over stages s of
 
 > m·(F + I + W) + max(s·F, p·F + (p − 1 − s)·I − k·F) + max(0, s·I + W − k·W), where k = min(p, m)
 
-for p stages and m micro-batches. The first maximum is what rank s must wait before its first input gradient can start, with
-at most k forwards to do meanwhile; the last one what remains after its last input gradient, with at most k weight gradients to
-fill it. Points come for a quarter, a half, nine tenths and all of the way from 1F1B's end to the bound. What counts is the worst of
+for p stages and m micro-batches. The first maximum is how long rank s must wait before its first input gradient can start, with at
+most k forwards to do meanwhile. The last one is the time after its last input gradient, with at most k weight gradients to fill it.
+You earn points for a quarter, a half, nine tenths and all of the way from 1F1B's end to the bound. The worst case counts, of
 {{{{stages}}}} stages with {{{{microbatches}}}} micro-batches and several unseen settings, all with at least as many micro-batches as stages.""",
-    points=12,
-    minutes=30,
-    difficulty=5,
-    importance=4,
+    **Worth(points=12, minutes=30, difficulty=5, importance=4),
     kind="more",
     hints=(
-        "Where does 1F1B idle, on the last rank and on the first? Which of your operations may be moved there without anybody waiting?",
-        "Put off some weight gradients until the pipeline drains. Every one put off keeps its activations, and rank r of 1F1B holds "
-        "only stages − r micro-batches: how many can it put off?",
-        "Split every B of 1F1B into I and W, and let rank r do the W of micro-batch k not after I of k, but after I of k + r; the rest of "
-        "the W in the end. Draw it with `play` and look for what is still grey.",
+        "Where does 1F1B idle, on the last rank and on the first? Which operations can move there without making another rank wait?",
+        "Put off some weight gradients until the pipeline drains. Each keeps its activations until then, and rank r of 1F1B holds only "
+        "stages − r micro-batches: how many can it put off?",
+        "Split every B of 1F1B into I and W. Let rank r do the W of micro-batch k after the I of micro-batch k + r, and the remaining "
+        "W at the end. Draw it with `play` and look at the idle time.",
     ),
     answers=("split_rows",),
     allowed="everything but the library's generators: search with `play`, if you like.",
@@ -95,20 +89,17 @@ UNEVEN_LAYERS = Card(
     id="uneven-layers",
     chapter="10",
     title="Layers are not alike",
-    text="""The slowest stage sets the pace of the whole pipeline. An embedding costs little, a head with a large vocabulary as
-much as several blocks, and layers stay in their order.
+    text="""The slowest stage sets the pace of the whole pipeline. An embedding costs little, and a head with a large vocabulary costs
+as much as several blocks. Layers stay in their order.
 
-Write `cut_layers(costs, stages)`: `costs` is a list with the time of each layer, embedding and head included; return a list of
-**how many layers** each stage gets, first stage first, one layer at least, such that the slowest stage takes as little time as
-it can. There are {{layers}} layers at first, up to a hundred in the unseen cases; if several cuts are equally good, any will do.""",
-    points=8,
-    minutes=15,
-    difficulty=3,
-    importance=4,
+Write `cut_layers(costs, stages)`. `costs` is a list with the time of each layer, embedding and head included. Return a list of **how
+many layers** each stage gets, first stage first, with at least one layer each, so that the slowest stage takes as little time as
+possible. There are {{layers}} layers in the example and up to a hundred in the unseen cases. If several cuts are equally good, any will do.""",
+    **Worth(points=8, minutes=15, difficulty=3, importance=4),
     kind="more",
     hints=(
-        "Filling one stage after another up to the average looks reasonable. What becomes of the last stage?",
-        "If you knew the largest time allowed, filling greedily would tell at once whether it can be kept. Which times can be the answer?",
+        "Filling one stage after another up to the average looks reasonable. What happens to the last stage?",
+        "If you knew the largest time allowed, filling greedily would show whether it can be kept. Which times can be the answer?",
         "Or by dynamic programming: `best[k][i]` = least slowest stage when layers from i on make k stages = min over j of "
         "`max(sum(costs[i:j]), best[k-1][j])`; remember the j.",
     ),
@@ -122,6 +113,7 @@ it can. There are {{layers}} layers at first, up to a hundred in the unseen case
     returns=ListOf(Number("layers", whole=True), what="stage"),
 )
 
+COUNT = Number(whole=True)
 NAMES: Mapping[str, str] = {
     "naive": "one micro-batch at a time",
     "GPipe": "all forwards, then all backwards",
@@ -133,30 +125,23 @@ NAMES: Mapping[str, str] = {
 }
 
 
-def _names() -> str:
-    return "\n".join(f'- `"{name}"`: {meaning}' for name, meaning in NAMES.items())
-
-
 READ_A_GANTT = Card(
     id="read-a-gantt",
     chapter="10",
     title="Which schedule was that?",
-    text=f"""A profiler shows who did what and when, and nothing else. Write `read(spans)`: `spans` is a list of
+    text=f"""A profiler shows which rank did what and when, but not the schedule. Write `read(spans)`. `spans` is a list of
 `(rank, start, end, kind, microbatch)` of one step, in **no** order; kinds are `"forward"`, `"backward"`, `"input gradient"` and
-`"weight gradient"`. Return `(name, ranks, microbatches, chunks)`: the schedule's name, one of
+`"weight gradient"`. Return `(name, ranks, microbatches, chunks)`. The name of the schedule is one of
 
-{_names()}
+{causes_text(NAMES)}
 
-and how many ranks, micro-batches and chunks per rank there were (1 where a rank had one stage). Micro-batches are numbered from 0; there
-are two ranks at least, more micro-batches than ranks, and times are of any size and vary.""",
-    points=6,
-    minutes=15,
-    difficulty=3,
-    importance=3,
+The other three are how many ranks, micro-batches and chunks per rank there were (1 where a rank had one stage). Micro-batches are
+numbered from 0. There are at least two ranks and more micro-batches than ranks. Times are of any size, and vary.""",
+    **Worth(points=6, minutes=15, difficulty=3, importance=3),
     kind="more",
     hints=(
         "Which of the three numbers can simply be counted? What do several forwards of the same micro-batch on one rank mean?",
-        "Sort one rank's spans by their start. The first rank's row separates most names: how many forwards stand before its first backward, "
+        "Sort one rank's spans by their start. The first rank's row separates most names: how many forwards come before its first backward, "
         "and how many are there in all?",
         "Weight gradients: ZB-H1 or ZB-H2, by whether rank 0 does more than `ranks` forwards before its first input gradient. "
         "Else: rank 0 with a single forward before its first backward is naive; all forwards first is GPipe or breadth-first, by chunks; "
@@ -165,14 +150,7 @@ are two ranks at least, more micro-batches than ranks, and times are of any size
     answers=("read",),
     params={"ranks": 4, "microbatches": 8},
     vary=lambda draw: {"ranks": draw.choice((3, 4)), "microbatches": draw.choice((6, 12))},
-    returns=TupleOf(
-        {
-            "name": Word([*NAMES]),
-            "ranks": Number(whole=True),
-            "microbatches": Number(whole=True),
-            "chunks": Number(whole=True),
-        }
-    ),
+    returns=TupleOf({"name": Word([*NAMES]), "ranks": COUNT, "microbatches": COUNT, "chunks": COUNT}),
 )
 
 PROBLEMS = (INTERLEAVED_ROWS, BEAT_1F1B, UNEVEN_LAYERS, READ_A_GANTT)

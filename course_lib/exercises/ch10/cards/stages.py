@@ -1,6 +1,6 @@
 """Exercises of chapter 10 on real stages: a 1F1B that hangs, and a runner for any schedule."""
 
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch10.probes import any_schedule, one_f_one_b
 from course_lib.exercises.point_to_point import ALLOWED
 from course_lib.exercises.returns import DictOf, ListOf, Number, PerRank, Tensor, TupleOf, Word
@@ -41,44 +41,37 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
         one_backward(m)
 ```"""
 
+CALLS = """`forward` returns what the next stage needs: its `x` is None on the first stage, its result None on the last.
+`backward` returns what the stage before needs: its `grad` is None on the last stage, its result None on the first. `empty()`
+makes a tensor to receive into. Do not change a tensor that you passed in until that micro-batch's backward is done."""
+
 DEADLOCKED_1F1B = Card(
     id="deadlocked-1f1b",
     chapter="10",
     title="The schedule is right, and it hangs",
-    text=f"""A pipeline on two nodes stood still, and its owner printed what each rank was about to do: both were waiting for their
-send to finish so that they could receive. Swapping send and receive on the odd ranks moved the deadlock to another place
-(*pytorch/pytorch, issue 172668, January 2026*). A send may block until its receive is called (*NVIDIA/nccl, issue 783*), and in
-1F1B a rank sends an activation on while its neighbour sends a gradient back. This function has that bug; it runs wherever one
-message is buffered:
+    text=f"""A pipeline on two nodes hung. Its owner printed what each rank was about to do: both were waiting for their send to finish
+before they could receive. Swapping send and receive on the odd ranks moved the deadlock elsewhere (*pytorch/pytorch, issue 172668,
+January 2026*). A send may block until its receive is called (*NVIDIA/nccl, issue 783*), and in 1F1B a rank sends an activation
+forward while its neighbor sends a gradient back. This function has that bug; it runs wherever one message is buffered:
 
 {HANGING}
 
-Stage = rank. `forward(m, x)` runs the stage on micro-batch m and returns what the next rank needs (`x` is None on rank 0, the
-result None on the last); `backward(m, grad)` returns what the rank before needs (`grad` is None on the last rank, the result
-None on rank 0); `empty()` makes a tensor to receive into. What they were given must stay untouched until that micro-batch's
-backward.
+Repair it. Stage and rank are the same number. {CALLS}
 
-Repair it:
-
-- **No hang** where nothing is buffered, nor where a pair's operations go in the order in which they were issued (as on NCCL;
-  the operations of one batch have no order among themselves).
-- **Still 1F1B**: rank r holds size − r micro-batches at most, and all take at most a fifth longer than
+- **No hang** where nothing is buffered, nor where the operations of a pair of ranks run in the order in which they were issued (as
+  on NCCL; the operations of one batch have no order).
+- **Still 1F1B**: rank r holds at most size − r micro-batches, and the step takes at most a fifth longer than
   (microbatches + size − 1) · (forward + backward).
-- **Each tensor once**, to the neighbour that needs it.
-
-Gradients must be those of one process. Any number of ranks, any number of micro-batches from one on.""",
-    points=10,
-    minutes=20,
-    difficulty=4,
-    importance=5,
+- **Each tensor is sent once**, to the neighbor that needs it.
+- Gradients are those of one process, for any number of ranks and any number of micro-batches from one on.""",
+    **Worth(points=10, minutes=20, difficulty=4, importance=5),
     form="bug",
     hints=(
-        "Write down, for ranks 0 and 1, the sends and receives of the steady phase in order. At which point do both stand in a send?",
-        "In the steady phase a rank that has an activation to send on is about to receive a gradient from the same neighbour, and the "
-        "other way round. Make the two one operation.",
+        "Write down the sends and receives of ranks 0 and 1 in the steady phase, in order. Where do both wait in a send?",
+        "In the steady phase a rank that sends an activation to a neighbor is about to receive a gradient from it. Make the two one operation.",
         "`swap(tensor, peer)`: one batch of `isend(tensor, peer)` and `irecv(got, peer)`, wait for both, return `got`. Steady: `y = "
-        "forward(...)`; `grad = swap(y, rank + 1)`; `g = backward(...)`; `x = swap(g, rank - 1)`, but in the last turn only send `g`. Before "
-        "the steady phase receive the first `x`. Ends of the pipeline have one neighbour.",
+        "forward(...)`; `grad = swap(y, rank + 1)`; `g = backward(...)`; `x = swap(g, rank - 1)`, but in the last turn only send `g`. "
+        "Receive the first `x` before the steady phase. The ends of the pipeline have one neighbor.",
     ),
     answers=("run_1f1b",),
     allowed=ALLOWED,
@@ -92,29 +85,23 @@ RUN_ANY_SCHEDULE = Card(
     id="run-any-schedule",
     chapter="10",
     title="Run any schedule",
-    text="""A schedule is data; so one function can run them all. Write `run_rows(comm, rows, homes, forward, backward, empty)`.
-`rows[rank]` is the work of a rank in order, operations `("F", stage, microbatch)` or `("B", stage, microbatch)`; `homes[stage]`
-is the rank of each stage. A rank may hold several stages, in a loop (0 1 0 1), a V (0 1 1 0) or any other way; the schedule
-is valid.
+    text=f"""A schedule is data, so one function can run them all. Write `run_rows(comm, rows, homes, forward, backward, empty)`.
+`rows[rank]` lists a rank's operations in order, each `("F", stage, microbatch)` or `("B", stage, microbatch)`. `homes[stage]` is
+the rank of each stage. A rank may hold several stages, in a loop (0 1 0 1), a V (0 1 1 0) or any other way. The schedule is valid.
 
-`forward(stage, m, x)` returns what the next stage needs (`x` is None for stage 0, the result None for the last stage);
-`backward(stage, m, grad)` returns what the stage before needs (`grad` is None for the last stage, the result None for stage
-0); `empty()` makes a tensor to receive into. What they were given must stay untouched until that micro-batch's backward.
+Call `forward(stage, m, x)` and `backward(stage, m, grad)`. {CALLS}
 
-- Every rank does its row, all of it, **in its order**.
+- Every rank runs its whole row, **in its order**.
 - Gradients are those of one process.
-- Nothing is buffered: a blocking send waits for its receive. Messages may be needed in another order than they were sent in;
-  `tag`s tell them apart.
-- Each tensor crosses once, and what stays on its rank does not cross at all.""",
-    points=12,
-    minutes=25,
-    difficulty=4,
-    importance=5,
+- Nothing is buffered: a blocking send waits for its receive. Messages may be needed in another order than the one in which they were
+  sent; `tag`s tell them apart.
+- Each tensor is sent once, and a tensor that is needed on its own rank is not sent at all.""",
+    **Worth(points=12, minutes=25, difficulty=4, importance=5),
     kind="more",
     hints=(
-        "A rank is about to do an operation. What does it need, who made it, and is that somebody else? What has it made, and for whom?",
-        "Receive just before an operation, with a tag made of kind, stage and micro-batch. A send must not block: start it, keep "
-        "the handle, wait for all handles at the end. Results that stay at home go into a dictionary.",
+        "Which tensor does an operation need, and which rank made it? Which rank needs its result?",
+        "Receive just before an operation, with a tag made of kind, stage and micro-batch. A send must not block: start it, keep the handle, "
+        "and wait for all handles at the end. Keep results that stay on the rank in a dictionary.",
         "For F of stage s: `x` from `('F', s-1, m)`; for B: `grad` from `('B', s+1, m)`. `tag = 2 * (stage * 10_000 + m) + (kind == 'B')` of "
         "the operation that *made* it. `if homes[maker] == comm.rank`: take it from the dictionary, else `recv(x := empty(), "
         "homes[maker], tag)`.",

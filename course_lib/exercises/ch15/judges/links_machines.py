@@ -1,16 +1,18 @@
-"""Judge of the verdict before a run: machines with one thing wrong at a time, and ways to overlook it or to see ghosts."""
-
-from __future__ import annotations
+"""Judge of the verdict before a run: machines with one fault at a time, and ways to overlook it or to raise false alarms."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from course_lib.exercises.ch15.cards.links import LIMITED, LINES, RUNS, WORDS
+from course_lib.exercises.ch15.judges.diagnosis import plain
 from course_lib.exercises.ch15.judges.links_rented import (
     FAULTS,
     HELD,
+    Limits,
     Machine,
+    Row,
     against,
     bus_share,
     drawn_limits,
@@ -18,11 +20,14 @@ from course_lib.exercises.ch15.judges.links_rented import (
     links_of,
     machine,
     one_by_one,
+    reasons_of,
     run_of,
     values,
+    without_nvlink,
 )
-from course_lib.judging import Fault, Judging, Params, describe, verdict
-from course_lib.judging.optional_columns import results, told, tuples
+from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, verdict
+from course_lib.judging.columns import Word, rows_fault
+from course_lib.judging.draws import generality
 from course_lib.records import Case, Outcome, Verdict
 
 
@@ -34,195 +39,143 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         names = rng.sample(list(FAULTS), rng.choice((0, 1, 1, 1, 2, 3)))
         unseen.append(machine(names, rng, rng.choice((1, 2, 4)), drawn_limits(rng), rng.choice((2, 4, 8))))
     unseen += one_by_one(drawn_limits(rng), rng)
-    two = [machine([name], rng, 2, limits, 2) for name in ("a slow all-reduce", "a GPU held down")]
-    return [
-        Case(name="eight GPUs", args=(0, shown), secret=["nothing", *FAULTS]),
-        Case(name="other machines", args=(0, unseen + two), kind="generality", part="lines", visible=False),
-    ]
+    unseen += [machine([name], rng, 2, limits, 2) for name in ("a slow all-reduce", "a GPU held down")]
+    return [Case(name="eight GPUs", args=(0, shown)), generality("lines", 0, "other machines", unseen)]
 
 
-# --- how it goes wrong
+# --- the lines
 
 
-def _reason_bits(machine: Machine) -> list[int]:
-    return [int(bits, 16) for bits in machine["reasons"]]
-
-
-def _algorithm(machine: Machine, tp: int, limits: Any) -> str:
+def _algorithm_share(machine: Machine) -> float | None:
     share, ranks = bus_share(machine), len(machine["topology"])
-    return against(share and share * ranks / 2 / (ranks - 1), limits["all-reduce"])
+    return share and share * ranks / 2 / (ranks - 1)
 
 
-def _mean_copy(machine: Machine, tp: int, limits: Any) -> str:
+def _mean_copy(machine: Machine) -> float | None:
     copies = machine["copy"]
-    return (
-        "degraded" if None in copies else against(sum(copies) / len(copies) / machine["printed_copy"], limits["copy"])
-    )
+    return None if None in copies else sum(copies) / len(copies) / machine["printed_copy"]
 
 
-def _unmeasured(line: str, word: str) -> Callable[..., str]:
-    return lambda machine, tp, limits: (
-        word if values(machine)[line] is None else against(values(machine)[line], limits[line])
-    )
+def _neighbors(machine: Machine, tp: int, limits: Limits) -> str:
+    return "refuse" if any(a - b == 1 for a, b in without_nvlink(machine)) else "healthy"
 
 
-_SLIPS: Mapping[str, Sequence[tuple[str, Callable[..., str], str]]] = {
+def _limited(name: str, line: str, value: Callable[[Machine], float | None], message: str) -> Mistake:
+    """Another idea of a line's value, held against the right limits."""
+    return Mistake(name, lambda machine, tp, limits: against(value(machine), limits[line]), message)
+
+
+def _unmeasured(line: str) -> tuple[Mistake, Mistake]:
+    def mistake(word: str) -> Mistake:
+        return Mistake(
+            "unmeasured",
+            lambda *row: word if values(row[0])[line] is None else lines_of(*row)[line],
+            f"what was not measured is not {word!r}.",
+        )
+
+    return mistake("healthy"), mistake("refuse")
+
+
+def _flag(name: str, word: str, sick: Callable[[Machine], bool], message: str) -> Mistake:
+    """A line that gets `word` where `sick` holds."""
+    return Mistake(name, lambda machine, tp, limits: word if sick(machine) else "healthy", message)
+
+
+def _low_clock(machine: Machine) -> bool:
+    return any(now < 0.6 * most for now, most in machine["clocks"])
+
+
+MISTAKES: Mapping[str, Sequence[Mistake]] = {
     "versions": (
-        (
+        _flag(
             "torch-alone",
-            lambda m, tp, limits: "healthy" if len({each["torch"] for each in m["versions"]}) == 1 else "refuse",
+            "refuse",
+            lambda m: len({each["torch"] for each in m["versions"]}) > 1,
             "torch is the same on all ranks; is that all that two ranks must have in common?",
         ),
-        (
-            "first-two",
-            lambda m, tp, limits: "healthy" if m["versions"][0] == m["versions"][1] else "refuse",
-            "compare all ranks.",
-        ),
+        _flag("first-two", "refuse", lambda m: m["versions"][0] != m["versions"][1], "compare all ranks."),
     ),
     "clocks": (
-        (
-            "idle-is-no-fault",
-            lambda m, tp, limits: "degraded" if any(_reason_bits(m)) else "healthy",
-            "some reasons are nobody's fault: which bits are they?",
-        ),
-        (
-            "low-clock",
-            lambda m, tp, limits: "degraded" if any(now < 0.6 * most for now, most in m["clocks"]) else "healthy",
-            "a GPU that idles has a low clock, and one held down by heat need not have: ask why, not how low.",
-        ),
-        (
-            "first-gpu",
-            lambda m, tp, limits: "degraded" if _reason_bits(m)[0] & HELD else "healthy",
-            "all GPUs count, and one is enough.",
-        ),
+        _flag("idle-is-no-fault", "degraded", lambda m: any(reasons_of(m)), "which reasons are harmless?"),
+        _flag("low-clock", "degraded", _low_clock, "an idle GPU has a low clock too: ask for the reason of the clock."),
+        _flag("first-gpu", "degraded", lambda m: bool(reasons_of(m)[0] & HELD), "look at all GPUs."),
     ),
     "links": (
-        (
-            "whole-machine",
-            lambda m, tp, limits: links_of(m, len(m["topology"])),
-            "these two are in different groups; tensor parallel does not cross there.",
-        ),
-        ("groups-forgotten", lambda m, tp, limits: links_of(m, 1), "two GPUs of one group are without NVLink."),
-        (
-            "neighbours-only",
-            lambda m, tp, limits: (
-                "healthy"
-                if all(m["topology"][a][a + 1].startswith("NV") for a in range(len(m["topology"]) - 1))
-                else "refuse"
-            ),
-            "look at all pairs, not at neighbours alone.",
-        ),
-        ("diagonal", lambda m, tp, limits: "refuse", "the diagonal of the matrix says X: a GPU and itself."),
+        Mistake("whole-machine", lambda m, tp, _: links_of(m, len(m["topology"])), "is the pair in one group?"),
+        Mistake("groups-forgotten", lambda m, tp, _: links_of(m, 1), "two GPUs of one group lack NVLink."),
+        Mistake("neighbours-only", _neighbors, "look at all pairs, not only at neighbors."),
+        Mistake("diagonal", lambda m, tp, _: "refuse", "the diagonal of the matrix says X: a GPU and itself."),
     ),
     "copy": (
-        ("mean", _mean_copy, "the mean hides the one that all others wait for."),
-        ("unmeasured", _unmeasured("copy", "healthy"), "one copy was not measured."),
-        ("unmeasured", _unmeasured("copy", "refuse"), "one copy was not measured; that is no reason to refuse."),
+        _limited("mean", "copy", _mean_copy, "the mean hides the GPU that all others wait for."),
+        *_unmeasured("copy"),
     ),
     "all-reduce": (
-        (
+        _limited(
             "algorithm-bandwidth",
-            _algorithm,
-            "bytes over seconds is what the algorithm gets; how much of it does each link carry round a ring?",
+            "all-reduce",
+            _algorithm_share,
+            "bytes over seconds is the algorithm bandwidth; how much of it does each link carry round a ring?",
         ),
-        (
+        _limited(
             "both-directions",
-            lambda m, tp, limits: against(bus_share(m) and bus_share(m) / 2, limits["all-reduce"]),
-            "the link's number is of one direction already.",
+            "all-reduce",
+            lambda m: bus_share(m) and bus_share(m) / 2,
+            "the printed link is of one direction already.",
         ),
-        ("unmeasured", _unmeasured("all-reduce", "healthy"), "the all-reduce was not measured."),
-        (
-            "unmeasured",
-            _unmeasured("all-reduce", "refuse"),
-            "the all-reduce was not measured; that is no reason to refuse.",
-        ),
+        *_unmeasured("all-reduce"),
     ),
-    "open files": (
-        (
-            "no-limit",
-            lambda m, tp, limits: against(m["open_files"], limits["open files"]),
-            "−1 says that there is no limit.",
-        ),
-    ),
+    "open files": (_limited("no-limit", "open files", lambda m: m["open_files"], "−1 means that there is no limit."),),
 }
 
 
-def _line_fault(line: str, case: Case, found: Sequence[Any]) -> Fault | None:
-    rows, names = case.args[1], case.secret or [case.name] * len(case.args[1])
-    for name, row, (lines, _) in zip(names, rows, found, strict=True):
-        where = f"{line}, on a machine with {name}" if case.secret else f"{line}, on another machine"
-        if type(lines) is not dict or line not in lines:
-            return (
-                "no-line",
-                f"The first value is a dictionary with a verdict for each of {', '.join(LINES)}; {line!r} is not in {describe(lines)}.",
-            )
-        said, want = _word(lines[line]), lines_of(*row)[line]
-        if said == want:
-            continue
-        if said not in WORDS:
-            return "no-such-word", f"{where}: {describe(lines[line])} is none of {', '.join(WORDS)}."
-        for slip, way, message in _SLIPS.get(line, ()):
-            if way(*row) == said and all(
-                _word(each[0].get(line)) == way(*other)
-                for other, each in zip(rows, found, strict=True)
-                if type(each[0]) is dict
-            ):
-                return slip, f"{where}: {said!r} is said; {message}"
-        if line in LIMITED:
-            value = values(row[0])[line]
-            if value is None:
-                return "unmeasured", f"{where}: {said!r} is said; it was not measured."
-            return (
-                "limits",
-                f"{where}: {said!r} is said of {value:.4g}, with the limits {row[2][line]}; from the first on it is healthy, below the second refused.",
-            )
-        return (
-            "",
-            f"{where}: {said!r} is said of {_shows(line, row[0])}; look again at what the table says of this line.",
-        )
-    return None
-
-
-def _shows(line: str, machine: Machine) -> str:
-    """What a machine has on a line that has no limits."""
+def _shown(line: str, machine: Machine, tp: int, limits: Limits) -> str:
+    """What a machine has on a line, in words."""
+    if line in LIMITED:
+        value = values(machine)[line]
+        return f"{'not measured' if value is None else f'{value:.4g}'}, with the limits {limits[line]}"
     if line == "versions":
-        return " and ".join(
-            sorted({" ".join(f"{name} {version}" for name, version in each.items()) for each in machine["versions"]})
-        )
+        kinds = sorted({" ".join(map(" ".join, each.items())) for each in machine["versions"]})
+        return " and ".join(kinds)
     if line == "clocks":
-        return f"reasons {', '.join(sorted({hex(bits) for bits in _reason_bits(machine)}))}"
-    found = machine["topology"]
-    pairs = [
-        f"{found[a][b]} between GPUs {b} and {a}"
-        for a in range(len(found))
-        for b in range(a)
-        if not found[a][b].startswith("NV")
-    ]
-    return f"{pairs[0]}, and of {len(pairs)} such pairs in all" if pairs else f"{found[0][-1]} between all GPUs"
+        return f"reasons {', '.join(sorted({hex(bits) for bits in reasons_of(machine)}))}"
+    pairs, links = without_nvlink(machine), machine["topology"]
+    if not pairs:
+        return f"{links[0][-1]} between all GPUs"
+    (a, b), more = pairs[0], f" and {len(pairs) - 1} more pairs" if len(pairs) > 1 else ""
+    return f"{links[a][b]} between GPUs {b} and {a}{more}, groups of {tp}"
 
 
-def _word(value: Any) -> Any:
-    return value.strip().lower() if type(value) is str else value
+def _line_fault(case: Case, line: str, said: Sequence[Any]) -> Fault | None:
+    """What is wrong with the verdicts on a line; a known mistake that explains all rows comes first."""
+    words = [plain(each.get(line)) if type(each) is dict else None for each in said]
+    column = Word(part=line, choices=WORDS, want=lambda *row: lines_of(*row)[line], words=partial(_shown, line))
+    if (fault := column.fault(case, words)) is None:
+        return None
+    for mistake in MISTAKES.get(line, ()):
+        if words == [mistake.on(*row) for row in case.args[1]]:
+            return mistake.name, f"{line}: {mistake.message}"
+    return fault[0] or ("limits" if line in LIMITED else ""), f"{line}: {fault[1]}"
 
 
-def _run_fault(case: Case, found: Sequence[Any]) -> Fault | None:
-    for row, (lines, run) in zip(case.args[1], found, strict=True):
-        want = run_of(lines_of(*row))
-        if _word(run) == want:
+# --- the run
+
+
+def _run_fault(case: Case, pairs: Sequence[Sequence[Any]]) -> Fault | None:
+    rows: Sequence[Row] = case.args[1]
+    for row, (lines, run) in zip(rows, pairs, strict=True):
+        right = lines_of(*row)
+        if plain(run) == run_of(right):
             continue
-        if type(run) is not str or _word(run) not in RUNS.values():
-            return (
-                "no-such-word",
-                f"{case.name}: the second value is one of {', '.join(RUNS.values())}; got {describe(run)}.",
-            )
-        said = [_word(word) for word in lines.values()] if type(lines) is dict else []
-        if said and all(word in WORDS for word in said) and RUNS[max(said, key=WORDS.index)] == _word(run):
-            return "from-wrong-lines", f"{case.name}: {run!r} follows from your lines, of which one is not right yet."
-        worst = max(lines_of(*row).values(), key=WORDS.index)
-        return (
-            f"{worst}-is-not-{_word(run).replace(' ', '-')}",
-            f"{case.name}: {run!r} is said where the worst line is {worst!r}.",
-        )
+        if type(run) is not str or plain(run) not in RUNS.values():
+            choices = ", ".join(map(repr, RUNS.values()))
+            return "no-such-word", f"{case.name}: the second value is one of {choices}; got {describe(run)}."
+        own = [plain(word) for word in lines.values()] if type(lines) is dict else []
+        if own and all(word in WORDS for word in own) and RUNS[max(own, key=WORDS.index)] == plain(run):
+            return "from-wrong-lines", f"{case.name}: {run!r} follows from your lines, but a line is not right yet."
+        worst = max(right.values(), key=WORDS.index)
+        name = f"{worst}-is-not-{plain(run).replace(' ', '-')}"
+        return name, f"{case.name}: you say {run!r} where the worst line is {worst!r}."
     return None
 
 
@@ -236,20 +189,17 @@ GROUPS: Mapping[str, Sequence[str]] = {
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    parts = ["lines", "run"] if case.kind == "generality" else [*GROUPS, "run"]
-    found = results(case, outcome.value, parts)
-    if not told(found):
-        found = tuples(case, found, ("lines", "run"), parts) or found
-    if told(found):
-        return list(found)
     groups = {"lines": tuple(LINES)} if case.kind == "generality" else GROUPS
-    by_part = [
-        verdict(
-            case.kind, part, case, next((fault for line in lines if (fault := _line_fault(line, case, found))), None)
-        )
-        for part, lines in groups.items()
+    if fault := rows_fault(case, outcome.value, 2):
+        return [verdict(case.kind, part, case, fault) for part in (*groups, "run")]
+    said = [lines for lines, _ in outcome.value]
+    return [
+        *(
+            verdict(case.kind, part, case, first(*(_line_fault(case, line, said) for line in lines)))
+            for part, lines in groups.items()
+        ),
+        verdict(case.kind, "run", case, _run_fault(case, outcome.value)),
     ]
-    return [*by_part, verdict(case.kind, "run", case, _run_fault(case, found))]
 
 
 MACHINES = {
@@ -266,9 +216,10 @@ MACHINES = {
         },
         cases=_cases,
         verdicts=_verdicts,
-        why="A step ends when the slowest rank is through, so the worst GPU decides, never the mean. A low clock is no illness: the reason for it is asked. Where groups "
-        "lie decides what a missing link costs. And what nobody measured is no good news: it is degraded until somebody has measured it.",
-        pytorch="`nvidia-smi topo -m`, `nvidia-smi --query-gpu=clocks_event_reasons.active`, nccl-tests' `all_reduce_perf`, and DCGM's `dcgmi diag -r 2`. "
-        "`./course run tour` begins with the same questions.",
+        why="A step ends when the slowest rank has finished, so the worst GPU decides, never the mean. A low clock is "
+        "not a fault by itself; ask for its reason. The placement of groups decides what a missing link costs. And what "
+        "was not measured is not good news: it is degraded until somebody measures it.",
+        pytorch="`nvidia-smi topo -m`, `nvidia-smi --query-gpu=clocks_event_reasons.active`, nccl-tests' "
+        "`all_reduce_perf`, and DCGM's `dcgmi diag -r 2`. `./course run tour` begins with the same questions.",
     )
 }

@@ -1,26 +1,24 @@
-"""Machines as a verdict is asked about them: sound ones, ones with something wrong, and what is right to say of each line."""
-
-from __future__ import annotations
+"""Rented machines: sound ones and ones with a fault, and the right verdict on each of their lines."""
 
 import copy
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from course_lib import facts
 from course_lib.exercises.ch15.cards.links import RUNS, WORDS
 
 HELD = 0x8 | 0x20 | 0x40 | 0x80
-HARMLESS = (
-    0x0,
-    0x2,
-    0x4,
-    0x10,
-    0x100,
-)  # of a GPU at work: nothing, a set clock, the power that was asked for, a group's common clock, a display's
+# reasons of a GPU at work: none, a set clock, the requested power, a group's common clock, a display's
+HARMLESS = (0x0, 0x2, 0x4, 0x10, 0x100)
 Machine = dict[str, Any]
-Row = tuple[Machine, int, Mapping[str, tuple[float, float]]]
+Limits = Mapping[str, tuple[float, float]]
+Row = tuple[Machine, int, Limits]  # the machine, GPUs of a tensor-parallel group, limits by line
+
+
+# --- the right verdicts
 
 
 def against(value: float | None, limits: tuple[float, float]) -> str:
@@ -32,13 +30,13 @@ def against(value: float | None, limits: tuple[float, float]) -> str:
 
 
 def bus_share(machine: Machine) -> float | None:
-    """Bus bandwidth of the all-reduce over one way of a link."""
+    """Bus bandwidth of the all-reduce over one direction of a link."""
     done, ranks = machine["all_reduce"], len(machine["topology"])
     return done and 2 * (ranks - 1) / ranks * done["nbytes"] / done["seconds"] / machine["printed_link"]
 
 
 def values(machine: Machine) -> dict[str, float | None]:
-    """What the lines with limits are about."""
+    """The values of the lines with limits."""
     copies = machine["copy"]
     return {
         "copy": None if None in copies else min(copies) / machine["printed_copy"],
@@ -48,23 +46,31 @@ def values(machine: Machine) -> dict[str, float | None]:
     }
 
 
+def without_nvlink(machine: Machine) -> list[tuple[int, int]]:
+    """Pairs of GPUs that are not joined by NVLink, the larger number first."""
+    links = machine["topology"]
+    return [(a, b) for a in range(len(links)) for b in range(a) if not links[a][b].startswith("NV")]
+
+
 def links_of(machine: Machine, tp: int) -> str:
     """The word for links: groups are `tp` GPUs in a row."""
-    found = machine["topology"]
-    apart = [(a, b) for a in range(len(found)) for b in range(a) if not found[a][b].startswith("NV")]
+    apart = without_nvlink(machine)
     return "refuse" if any(a // tp == b // tp for a, b in apart) else "degraded" if apart else "healthy"
 
 
-def lines_of(machine: Machine, tp: int, limits: Mapping[str, tuple[float, float]]) -> dict[str, str]:
+def reasons_of(machine: Machine) -> list[int]:
+    """Why each GPU's clock is what it is, as bits."""
+    return [int(bits, 16) for bits in machine["reasons"]]
+
+
+def lines_of(machine: Machine, tp: int, limits: Limits) -> dict[str, str]:
     """The right verdict on each line."""
     first, *others = machine["versions"]
-    held = any(int(bits, 16) & HELD for bits in machine["reasons"])
-    said = {name: against(value, limits[name]) for name, value in values(machine).items()}
     return {
         "versions": "refuse" if any(each != first for each in others) else "healthy",
-        "clocks": "degraded" if held else "healthy",
+        "clocks": "degraded" if any(bits & HELD for bits in reasons_of(machine)) else "healthy",
         "links": links_of(machine, tp),
-        **said,
+        **{name: against(value, limits[name]) for name, value in values(machine).items()},
     }
 
 
@@ -76,19 +82,13 @@ def run_of(lines: Mapping[str, str]) -> str:
 # --- machines
 
 
-def sound(
-    rng: random.Random,
-    limits: Mapping[str, tuple[float, float]],
-    ranks: int = 8,
-    device: str = "H100 SXM",
-    links: str = "NV18",
-) -> Machine:
-    """A machine with nothing wrong: its GPUs idle or work, and do what such GPUs do."""
+def sound(rng: random.Random, limits: Limits, ranks: int = 8, device: str = "H100 SXM", links: str = "NV18") -> Machine:
+    """A machine without a fault: its GPUs are idle or busy, and as fast as such GPUs are."""
     sheet = facts.device(device)
     link, printed = float(sheet.link_one_way or 0), float(sheet.bandwidth)
-    share, busy = limits["all-reduce"][0], rng.random() < 0.5
+    busy = rng.random() < 0.5
     nbytes = rng.choice((2**28, 2**30, 2**32))
-    bus = link * share * rng.uniform(1.2, 1.5)
+    bus = link * limits["all-reduce"][0] * rng.uniform(1.2, 1.5)
     return {
         "versions": [{"torch": "2.9.1+cu128", "nccl": "2.27.7", "cuda": "12.8"} for _ in range(ranks)],
         "clocks": [(rng.choice((1755, 1830, 1980)) if busy else 345, 1980) for _ in range(ranks)],
@@ -103,123 +103,100 @@ def sound(
     }
 
 
-def _versions(machine: Machine, rng: random.Random, row: Row) -> None:
+OTHER_VERSIONS = {"nccl": "2.27.5", "cuda": "12.6", "torch": "2.9.0+cu128"}
+
+
+def _versions(row: Row, rng: random.Random) -> None:
     name = rng.choice(("nccl", "cuda", "torch"))
-    machine["versions"][rng.randrange(len(machine["versions"]))][name] = {
-        "nccl": "2.27.5",
-        "cuda": "12.6",
-        "torch": "2.9.0+cu128",
-    }[name]
+    rng.choice(row[0]["versions"])[name] = OTHER_VERSIONS[name]
 
 
-def _hot(machine: Machine, rng: random.Random, row: Row) -> None:
-    place = rng.randrange(len(machine["reasons"]))
-    machine["reasons"][place] = f"0x{rng.choice((0x8, 0x20, 0x40, 0x80, 0x48)) | rng.choice((0x0, 0x1, 0x4)):016x}"
-    machine["clocks"][place] = (rng.choice((1200, 1755, 1980)), 1980)
+def _hot(row: Row, rng: random.Random) -> None:
+    place = rng.randrange(len(row[0]["reasons"]))
+    bits = rng.choice((0x8, 0x20, 0x40, 0x80, 0x48)) | rng.choice((0x0, 0x1, 0x4))
+    row[0]["reasons"][place], row[0]["clocks"][place] = f"0x{bits:016x}", (rng.choice((1200, 1755, 1980)), 1980)
 
 
-def _cut(inside: bool) -> Callable[[Machine, random.Random, Row], None]:
-    def apart(machine: Machine, rng: random.Random, row: Row) -> None:
-        links, tp = machine["topology"], row[1]
-        word = rng.choice(("SYS", "NODE", "PHB", "PXB", "PIX"))
-        near_ones = inside and tp == 2  # otherwise a look at neighbours alone must not do
-        pairs = [
-            (a, b)
-            for a in range(len(links))
-            for b in range(a)
-            if (near_ones or a - b > 1) and (a // tp == b // tp) == inside
-        ]
-        chosen = [rng.choice(pairs)] if inside and pairs else pairs
-        for a, b in chosen:
-            links[a][b] = links[b][a] = word
-
-    return apart
+def _cut(row: Row, rng: random.Random, inside: bool) -> None:
+    """One pair of a group, or all pairs across groups, without NVLink; not neighbors where others exist."""
+    (machine, tp, _), word = row, rng.choice(("SYS", "NODE", "PHB", "PXB", "PIX"))
+    links = machine["topology"]
+    pairs = [(a, b) for a in range(len(links)) for b in range(a) if (a // tp == b // tp) == inside]
+    pairs = [(a, b) for a, b in pairs if a - b > 1 or (inside and tp == 2)]
+    for a, b in [rng.choice(pairs)] if inside and pairs else pairs:
+        links[a][b] = links[b][a] = word
 
 
-def _slow_copy(low: float, high: float) -> Callable[[Machine, random.Random, Row], None]:
-    def slow(machine: Machine, rng: random.Random, row: Row) -> None:
-        machine["copy"][rng.randrange(len(machine["copy"]))] = (
-            machine["printed_copy"] * row[2]["copy"][0] * rng.uniform(low, high)
-        )
-
-    return slow
+def _slow_copy(row: Row, rng: random.Random, low: float, high: float) -> None:
+    machine, _, limits = row
+    place = rng.randrange(len(machine["copy"]))
+    machine["copy"][place] = machine["printed_copy"] * limits["copy"][0] * rng.uniform(low, high)
 
 
-def _slow_links(low: float, high: float) -> Callable[[Machine, random.Random, Row], None]:
-    def slow(machine: Machine, rng: random.Random, row: Row) -> None:
-        if machine["all_reduce"]:
-            machine["all_reduce"]["seconds"] *= bus_share(machine) / row[2]["all-reduce"][0] / rng.uniform(low, high)
-
-    return slow
+def _slow_links(row: Row, rng: random.Random, low: float, high: float) -> None:
+    machine, _, limits = row
+    if machine["all_reduce"]:
+        machine["all_reduce"]["seconds"] *= bus_share(machine) / limits["all-reduce"][0] / rng.uniform(low, high)
 
 
-def _unknown(machine: Machine, rng: random.Random, row: Row) -> None:
+def _unknown(row: Row, rng: random.Random) -> None:
     if rng.random() < 0.5:
-        machine["all_reduce"] = None
+        row[0]["all_reduce"] = None
     else:
-        machine["copy"][rng.randrange(len(machine["copy"]))] = None
+        row[0]["copy"][rng.randrange(len(row[0]["copy"]))] = None
 
 
-def _little(name: str, place: int) -> Callable[[Machine, random.Random, Row], None]:
-    def little(machine: Machine, rng: random.Random, row: Row) -> None:
-        machine[name.replace(" ", "_")] = int(row[2][name][place] * rng.choice((0.3, 0.9)))
-
-    return little
+def _little(row: Row, rng: random.Random, line: str, limit: int) -> None:
+    row[0][line.replace(" ", "_")] = int(row[2][line][limit] * rng.choice((0.3, 0.9)))
 
 
-FAULTS: dict[str, Callable[[Machine, random.Random, Row], None]] = {
+FAULTS: dict[str, Callable[[Row, random.Random], None]] = {
     "a rank with another version": _versions,
     "a GPU held down": _hot,
-    "a pair of one group without NVLink": _cut(inside=True),
-    "groups without NVLink between them": _cut(inside=False),
-    "one GPU that copies slowly": _slow_copy(0.7, 0.9),
-    "one GPU that hardly copies": _slow_copy(0.2, 0.4),
-    "a slow all-reduce": _slow_links(0.9, 0.97),  # so that half of it is refused, and four sevenths are not
-    "an all-reduce that crawls": _slow_links(0.1, 0.4),
+    "a pair of one group without NVLink": partial(_cut, inside=True),
+    "groups without NVLink between them": partial(_cut, inside=False),
+    "one GPU that copies slowly": partial(_slow_copy, low=0.7, high=0.9),
+    "one GPU that hardly copies": partial(_slow_copy, low=0.2, high=0.4),
+    "a slow all-reduce": partial(_slow_links, low=0.9, high=0.97),  # half of it is refused, four sevenths are not
+    "an all-reduce that crawls": partial(_slow_links, low=0.1, high=0.4),
     "something not measured": _unknown,
-    "little shared memory": _little("shared memory", 0),
-    "hardly any shared memory": _little("shared memory", 1),
-    "few open files": _little("open files", 0),
-    "hardly any open files": _little("open files", 1),
+    "little shared memory": partial(_little, line="shared memory", limit=0),
+    "hardly any shared memory": partial(_little, line="shared memory", limit=1),
+    "few open files": partial(_little, line="open files", limit=0),
+    "hardly any open files": partial(_little, line="open files", limit=1),
 }
 
 
-def machine(
-    names: Sequence[str], rng: random.Random, tp: int, limits: Mapping[str, tuple[float, float]], ranks: int = 8
-) -> Row:
+def machine(names: Sequence[str], rng: random.Random, tp: int, limits: Limits, ranks: int = 8) -> Row:
     """A row with these faults."""
-    made = sound(rng, limits, ranks)
-    row = made, tp, copy.deepcopy(dict(limits))
+    row = sound(rng, limits, ranks), tp, copy.deepcopy(dict(limits))
     for name in names:
-        FAULTS[name](made, rng, row)
+        FAULTS[name](row, rng)
     return row
 
 
-def one_by_one(limits: Mapping[str, tuple[float, float]], rng: random.Random) -> list[Row]:
-    """Machines with every version that may differ, every reason of a clock, other numbers of NVLinks, and an all-reduce at either side of a limit."""
+def one_by_one(limits: Limits, rng: random.Random) -> list[Row]:
+    """Every version that may differ, every reason of a clock, other NVLinks, an all-reduce on both sides of its limits."""
+    rows: list[Row] = []
 
-    def row(links: str = "NV18") -> Row:
-        return sound(rng, limits, links=links), 2, copy.deepcopy(dict(limits))
+    def another(links: str = "NV18") -> Machine:
+        rows.append((sound(rng, limits, links=links), 2, copy.deepcopy(dict(limits))))
+        return rows[-1][0]
 
-    found = [row(), row("NV12"), row("NV4")]
+    for links in ("NV18", "NV12", "NV4"):
+        another(links)
     for name, version in (("torch", "2.9.1+cu126"), ("torch", "2.9.0+cu128"), ("nccl", "2.27.5"), ("cuda", "12.6")):
-        found.append(row())
-        found[-1][0]["versions"][rng.randrange(2, 8)][name] = version
+        another()["versions"][rng.randrange(2, 8)][name] = version
     for bit in (*HARMLESS, 0x8, 0x20, 0x40, 0x80):
-        found.append(row())
-        found[-1][0]["reasons"] = ["0x0000000000000000"] * 7 + [f"0x{bit:016x}"]
+        another()["reasons"] = ["0x0000000000000000"] * 7 + [f"0x{bit:016x}"]
     for share in (1.02, 0.98, 0.52, 0.48):
-        found.append(row())
-        found[-1][0]["all_reduce"]["seconds"] *= bus_share(found[-1][0]) / (share * limits["all-reduce"][0])
-    return found
+        made = another()
+        made["all_reduce"]["seconds"] *= bus_share(made) / (share * limits["all-reduce"][0])
+    return rows
 
 
 def drawn_limits(rng: random.Random) -> dict[str, tuple[float, float]]:
     """Limits of another machine."""
     copied, bus = rng.choice((0.5, 0.55, 0.6)), rng.choice((0.45, 0.5, 0.6))
-    return {
-        "copy": (copied, copied / 2),
-        "all-reduce": (bus, bus / 2),
-        "shared memory": (2e9, 1e8),
-        "open files": (8192, 1024),
-    }
+    system = {"shared memory": (2e9, 1e8), "open files": (8192, 1024)}
+    return {"copy": (copied, copied / 2), "all-reduce": (bus, bus / 2), **system}

@@ -1,0 +1,43 @@
+"""A diagnosis is one word for what is wrong with a run; a wrong one is named after what it misses."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from course_lib.judging import Fault, describe
+from course_lib.judging.columns import Word
+from course_lib.records import Case
+
+
+def plain(said: Any) -> Any:
+    """A word without upper case and blanks around it; anything else as it is."""
+    return said.strip().lower() if type(said) is str else said
+
+
+def diagnosis_fault(where: str, said: Any, want: str, fine: str, look: Mapping[str, str]) -> Fault | None:
+    """What is wrong with a diagnosis; `look` says for each right word where to look, `fine` is the word for no fault."""
+    said = plain(said)
+    if said == want:
+        return None
+    if type(said) is not str or said not in look:
+        name = "returned-none" if said is None else "no-such-word"
+        return name, f"{where}: return one of {', '.join(map(repr, look))}; got {describe(said)}."
+    name = "false-alarm" if want == fine else "unnoticed" if said == fine else f"not-{want.replace(' ', '-')}"
+    return name, f"{where}: it is not {said!r}. {look[want]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis(Word):
+    """A column of diagnoses; the first wrong one is named."""
+
+    fine: str
+    look: Mapping[str, str]
+
+    def fault(self, case: Case, values: Sequence[Any]) -> Fault | None:
+        """What is wrong with the first wrong word."""
+        pairs = zip(case.args[1], values, strict=True)
+        faults = (
+            diagnosis_fault(f"{case.name}, {self.words(*row)}", said, self.want(*row), self.fine, self.look)
+            for row, said in pairs
+        )
+        return next((fault for fault in faults if fault), None)

@@ -1,18 +1,17 @@
 """Judge of the message that nobody measured: sweeps made with known constants, and whether a held-out ratio is honest."""
 
-from __future__ import annotations
-
 import math
 import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from course_lib.exercises.ch15.cards.links import HELD_OUT
-from course_lib.judging import Fault, Judging, Params, describe, is_number, near, verdict
-from course_lib.judging.optional_columns import results, told
+from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, is_number, matching, near, verdict
+from course_lib.judging.columns import FINE, rows_fault
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.runs.reading import recorded
 from course_lib.units import bytes_text
@@ -23,8 +22,12 @@ RECORDED = "cpu4/links"
 SMALLEST, STEP, SIZES = 1024, 4, 11
 Line = tuple[float, float]  # α in s, bytes/s
 Sweep = list[dict[str, Any]]
+Middle = Callable[[Sequence[float]], float]
 
 KINDS = ("one regime", "a quicker way for large messages", "more ceremony from some size on", "slower beyond the cache")
+
+
+# --- sweeps
 
 
 def regimes(kind: str, alpha: float, beta: float, rng: random.Random) -> tuple[list[Line], float]:
@@ -34,7 +37,7 @@ def regimes(kind: str, alpha: float, beta: float, rng: random.Random) -> tuple[l
         return [(alpha, beta)], math.inf
     if kind == "a quicker way for large messages":
         faster = rng.uniform(6, 12)
-        slow = edge * (1 - 1 / faster) / (alpha * rng.uniform(3, 6))  # where both meet is the edge
+        slow = edge * (1 - 1 / faster) / (alpha * rng.uniform(3, 6))  # both lines meet at the edge
         return [(alpha, slow), (alpha + edge / slow * (1 - 1 / faster), slow * faster)], edge
     if kind == "more ceremony from some size on":
         fast = edge / (alpha * rng.uniform(0.5, 1.5))
@@ -44,18 +47,15 @@ def regimes(kind: str, alpha: float, beta: float, rng: random.Random) -> tuple[l
 
 
 def seconds_of(lines: Sequence[Line], edge: float, nbytes: float) -> float:
-    """What a message of this size takes."""
+    """The time of a message of this size."""
     alpha, beta = lines[0] if nbytes < edge else lines[-1]
     return alpha + nbytes / beta
 
 
 def sweep(lines: Sequence[Line], edge: float, rng: random.Random, skip: int | None = None) -> Sweep:
-    """Rows of a link, one size left out if asked for: a slow first repeat, some disturbed ones, the rest off by a few per cent."""
+    """Rows of a link, perhaps without one size: a slow first repeat, some disturbed ones, the rest off by a few per cent."""
     rows = []
-    for place in range(SIZES):
-        if place == skip:
-            continue
-        nbytes = SMALLEST * STEP**place
+    for nbytes in (SMALLEST * STEP**place for place in range(SIZES) if place != skip):
         true = seconds_of(lines, edge, nbytes) * rng.uniform(0.98, 1.02)
         repeats = [true * rng.uniform(0.97, 1.03) for _ in range(rng.choice((11, 13, 15)))]
         for slow in rng.sample(range(1, len(repeats)), len(repeats) // 4):
@@ -66,12 +66,16 @@ def sweep(lines: Sequence[Line], edge: float, rng: random.Random, skip: int | No
     return rows
 
 
+def recorded_sweep(kind: str = "all_reduce") -> Sweep:
+    """The rows of this course's recorded evidence."""
+    rows = [row for row in recorded(RECORDED)["raw"]["rows"] if row["kind"] == kind]
+    return [{"nbytes": row["nbytes"], "seconds": list(row["seconds"])} for row in rows]
+
+
 # --- ways to fit
 
 
-def _points(
-    rows: Sweep, middle: Callable[[Sequence[float]], float] = statistics.median
-) -> tuple[np.ndarray, np.ndarray]:
+def _points(rows: Sweep, middle: Middle = statistics.median) -> tuple[np.ndarray, np.ndarray]:
     pairs = sorted((row["nbytes"], middle(row["seconds"])) for row in rows)
     return np.array([n for n, _ in pairs], float), np.array([t for _, t in pairs])
 
@@ -82,7 +86,8 @@ def _line(n: np.ndarray, t: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray,
     return constants, float(((table @ constants - t * weight) ** 2).sum())
 
 
-def _at(constants: np.ndarray, nbytes: float) -> float:
+def _fitted(n: np.ndarray, t: np.ndarray, nbytes: float, raw: bool) -> float:
+    constants, _ = _line(n, t, np.ones_like(t) if raw else 1 / t)
     return float(constants[0] + constants[1] * nbytes)
 
 
@@ -92,24 +97,18 @@ def cut_of(n: np.ndarray, t: np.ndarray) -> int:
     return min(errors, key=errors.__getitem__)
 
 
-def predicted(
-    rows: Sweep, nbytes: float, middle: Callable[[Sequence[float]], float] = statistics.median, raw: bool = False
-) -> float:
-    """Seconds by the better of all cuts in two, each part a line of its own."""
+def predicted(rows: Sweep, nbytes: float, middle: Middle = statistics.median, raw: bool = False) -> float:
+    """Seconds by the best of all cuts in two, each part a line of its own."""
     n, t = _points(rows, middle)
     cut = cut_of(n, t)
     part = slice(0, cut) if nbytes < math.sqrt(n[cut - 1] * n[cut]) else slice(cut, None)
-    return _at(_line(n[part], t[part], np.ones(len(t[part])) if raw else 1 / t[part])[0], nbytes)
+    return _fitted(n[part], t[part], nbytes, raw)
 
 
-def _one_line(
-    weights: Callable[[np.ndarray], np.ndarray], some: slice = slice(None)
-) -> Callable[[Sweep, float], float]:
-    def value(rows: Sweep, nbytes: float) -> float:
-        n, t = (each[some] for each in _points(rows))
-        return _at(_line(n, t, weights(t))[0], nbytes)
-
-    return value
+def one_line(rows: Sweep, nbytes: float, raw: bool = False, some: slice = slice(None)) -> float:
+    """Seconds by one line through the sizes."""
+    n, t = (each[some] for each in _points(rows))
+    return _fitted(n, t, nbytes, raw)
 
 
 def _rate_of_largest(rows: Sweep, nbytes: float) -> float:
@@ -117,45 +116,25 @@ def _rate_of_largest(rows: Sweep, nbytes: float) -> float:
     return float(nbytes * t[-1] / n[-1])
 
 
-def _straight_between(rows: Sweep, nbytes: float) -> float:
-    n, t = _points(rows)
-    return float(np.interp(nbytes, n, t))
-
-
-_SLIPS: Sequence[tuple[str, Callable[[Sweep, float], float], str]] = (
-    (
-        "raw-seconds",
-        _one_line(np.ones_like),
-        "least squares on raw seconds: the largest messages decide everything. Every time is uncertain by a share of itself.",
-    ),
-    (
-        "one-regime",
-        _one_line(lambda t: 1 / t),
-        "one line through all sizes; where the link has two regimes, it is neither.",
-    ),
-    (
-        "raw-seconds",
-        lambda rows, nbytes: predicted(rows, nbytes, raw=True),
-        "raw seconds within the regimes: its largest message decides alone.",
-    ),
-    ("mean", lambda rows, nbytes: predicted(rows, nbytes, statistics.fmean), "the disturbed repeats are in the mean."),
-    (
+RAW = "least squares on raw seconds lets the largest messages decide; each time is uncertain by a share of itself."
+MISTAKES = (
+    Mistake("raw-seconds", partial(one_line, raw=True), RAW),
+    Mistake("one-regime", one_line, "one line through all sizes describes neither of two regimes."),
+    Mistake("raw-seconds", partial(predicted, raw=True), RAW),
+    Mistake("mean", partial(predicted, middle=statistics.fmean), "the disturbed repeats are in the mean."),
+    Mistake(
         "mean",
-        lambda rows, nbytes: predicted(rows, nbytes, lambda row: statistics.fmean(row[1:])),
-        "the first repeat is left out, and other disturbed ones are in the mean.",
+        partial(predicted, middle=lambda repeats: statistics.fmean(repeats[1:])),
+        "the mean leaves out the first repeat, but other repeats are disturbed too.",
     ),
-    (
-        "first-repeat",
-        lambda rows, nbytes: predicted(rows, nbytes, lambda row: row[0]),
-        "this rests on the first repeats, some of which were slow.",
+    Mistake("first-repeat", partial(predicted, middle=lambda repeats: repeats[0]), "some first repeats were slow."),
+    Mistake("largest-two", partial(one_line, some=slice(-2, None)), "the two largest sizes say nothing about α."),
+    Mistake("rate-of-largest", _rate_of_largest, "the rate of the largest message ignores the latency."),
+    Mistake(
+        "held-flat",
+        lambda rows, nbytes: float(np.interp(nbytes, *_points(rows))),
+        "this is a straight line between the neighbors, and flat beyond the largest size.",
     ),
-    (
-        "largest-two",
-        _one_line(lambda t: 1 / t, slice(-2, None)),
-        "a line through the two largest sizes knows nothing of α.",
-    ),
-    ("rate-of-largest", _rate_of_largest, "that is the rate of the largest message, as if messages had no latency."),
-    ("held-flat", _straight_between, "between sizes that is a straight line, and beyond the largest nothing grows."),
 )
 
 
@@ -165,51 +144,43 @@ def _off(value: float, true: float) -> bool:
 
 # --- cases
 
+Asked = tuple[tuple[Sweep, float], float]  # a sweep and a size, and its true seconds
 
-def _asked(
-    kind: str, alpha: float, beta: float, rng: random.Random, skip: int | None, reach: float
-) -> tuple[tuple[Sweep, float], float]:
-    """A sweep and a size that was left out of it, or lies beyond it; and its true seconds. One that our own fit can solve."""
+
+def _asked(kind: str, alpha: float, beta: float, rng: random.Random, skip: int | None, reach: float) -> Asked:
+    """A sweep and a size left out of it, or beyond it, that our own fit can solve."""
     while True:
         lines, edge = regimes(kind, alpha, beta, rng)
-        if edge < math.inf:
+        if edge < math.inf and skip is not None:
             border = round(math.log(edge / SMALLEST, STEP) + 0.5)
-            if skip is not None and skip in (border - 1, border):
-                skip = border + 2 if skip == border else border - 3
+            skip = {border: border + 2, border - 1: border - 3}.get(skip, skip)
         rows = sweep(lines, edge, rng, skip)
         largest = max(row["nbytes"] for row in rows)
-        nbytes = float(largest * reach) if skip is None else float(SMALLEST * STEP**skip)
+        nbytes = float(largest * reach if skip is None else SMALLEST * STEP**skip)
         true = seconds_of(lines, edge, nbytes)
-        if abs(predicted(rows, nbytes) / true - 1) < SOLVABLE and _tells(kind, rows, nbytes, true, skip):
+        if abs(predicted(rows, nbytes) / true - 1) < SOLVABLE and _separates(rows, nbytes, true, skip):
             return (rows, nbytes), true
 
 
-def _tells(kind: str, rows: Sweep, nbytes: float, true: float, skip: int | None) -> bool:
-    """Whether the mean of disturbed repeats is seen to be wrong here, and one line for a small message, too."""
+def _separates(rows: Sweep, nbytes: float, true: float, skip: int | None) -> bool:
+    """Whether the mean of disturbed repeats is wrong here, and for a small message one line through raw seconds too."""
     if not _off(predicted(rows, nbytes, statistics.fmean), true):
         return False
-    return skip is None or nbytes > 1e5 or _off(_SLIPS[0][1](rows, nbytes), true)
+    return skip is None or nbytes > 1e5 or _off(one_line(rows, nbytes, raw=True), true)
 
 
-def _table(
-    alpha: float, beta: float, rng: random.Random, reach: float, kinds: Sequence[str] = KINDS
-) -> list[tuple[tuple[Sweep, float], float]]:
+def _table(alpha: float, beta: float, rng: random.Random, reach: float) -> list[Asked]:
     """Rows for each kind of link: a small size left out, one in the middle, one near the end, and one far beyond."""
-    return [_asked(kind, alpha, beta, rng, skip, reach) for kind in kinds for skip in (2, 4, 8, None)]
+    return [_asked(kind, alpha, beta, rng, skip, reach) for kind in KINDS for skip in (2, 4, 8, None)]
 
 
-def _case(name: str, made: Sequence[tuple[tuple[Sweep, float], float]], **more: Any) -> Case:
+def _case(name: str, index: int, made: Sequence[Any], part: str, secret: Any = None, **more: Any) -> Case:
+    return Case(name=name, args=(index, list(made)), part=part, secret=secret, **more)
+
+
+def _seconds_case(name: str, made: Sequence[Asked], part: str, **more: Any) -> Case:
     rows, true = zip(*made, strict=True)
-    return Case(name=name, args=(0, list(rows)), secret=list(true), **more)
-
-
-def recorded_sweep(kind: str = "all_reduce") -> Sweep:
-    """The rows of this course's recorded evidence."""
-    return [
-        {"nbytes": row["nbytes"], "seconds": list(row["seconds"])}
-        for row in recorded(RECORDED)["raw"]["rows"]
-        if row["kind"] == kind
-    ]
+    return _case(name, 0, rows, part, list(true), **more)
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -217,121 +188,95 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     made = _table(alpha, beta, rng, reach)
     inside = [each for place, each in enumerate(made) if place % 4 < 3]
     whole = [sweep(*regimes(kind, alpha, beta, rng), rng) for kind in KINDS]
-    others = [
-        each
-        for _ in range(3)
-        for each in _table(rng.uniform(3e-6, 6e-5), rng.uniform(2e9, 4e10), rng, rng.choice((4, 8, 16)))
-    ]
+    others: list[Asked] = []
+    for _ in range(3):
+        others += _table(rng.uniform(3e-6, 6e-5), rng.uniform(2e9, 4e10), rng, rng.choice((4, 8, 16)))
+    unseen = [(recorded_sweep("send"),), *((rows,) for (rows, _), _ in others[:4])]
+    hidden: Mapping[str, Any] = {"kind": "generality", "visible": False}
     return [
-        _case("a size left out", inside, part="left-out"),
-        _case("a size beyond the largest", made[3::4], part="beyond"),
-        Case(
-            name="each size in turn",
-            args=(1, [(rows,) for rows in (*whole, recorded_sweep())]),
-            kind="protocol",
-            part="held-out",
-        ),
-        _case("other links", others, kind="generality", part="links", visible=False),
-        Case(
-            name="each size of other links",
-            args=(1, [(recorded_sweep("send"),), *((each[0][0],) for each in others[:4])]),
-            kind="generality",
-            part="held-out",
-            visible=False,
-        ),
+        _seconds_case("a size left out", inside, "left-out"),
+        _seconds_case("a size beyond the largest", made[3::4], "beyond"),
+        _case("each size in turn", 1, [(rows,) for rows in (*whole, recorded_sweep())], "held-out", kind="protocol"),
+        _seconds_case("other links", others, "links", **hidden),
+        _case("each size of other links", 1, unseen, "held-out", **hidden),
     ]
 
 
 # --- verdicts
 
 
-def _seconds_fault(case: Case, found: Sequence[Any]) -> Fault | None:
-    for (rows, nbytes), got, true in zip(case.args[1], found, case.secret, strict=True):
-        where = f"{case.name}, {bytes_text(nbytes)}"
-        if got is None:
-            return "returned-none", f"{where}: it returned None: is a `return` missing?"
-        if not is_number(got):
-            return "not-a-number", f"{where}: expected seconds, got {describe(got)}."
-        if not _off(got, true):
-            continue
-        for unit, times in (("milliseconds", 1e3), ("microseconds", 1e6)):
-            if near(got, true * times, CLOSE):
-                return unit, f"{where}: these are {unit}; give seconds."
-        for name, way, message in _SLIPS:
-            if near(got, way(rows, nbytes), 0.01):
-                return name, f"{where}: {message}"
-        if got <= 0:
-            return "not-positive", f"{where}: a message takes {got:.3g} s?"
-        return "far-off", f"{where}: you predict {got / true:.3g} times what it takes; within {CLOSE:.0%} is asked."
-    return None
+def _seconds_fault(case: Case, row: tuple[Sweep, float], got: Any, true: float) -> Fault | None:
+    where = f"{case.name}, {bytes_text(row[1])}"
+    if not is_number(got):
+        name = "returned-none" if got is None else "not-a-number"
+        return name, f"{where}: expected seconds, got {describe(got)}."
+    if not _off(got, true):
+        return None
+    for unit, times in (("milliseconds", 1e3), ("microseconds", 1e6)):
+        if near(got, true * times, CLOSE):
+            return unit, f"{where}: these are {unit}; return seconds."
+    if known := matching(MISTAKES, row, lambda value: near(got, value, 0.01), f"{where}: "):
+        return known
+    if got <= 0:
+        return "not-positive", f"{where}: a message cannot take {got:.3g} s."
+    return (
+        "far-off",
+        f"{where}: you predict {got / true:.3g} times the true seconds; at most {CLOSE:.0%} off is allowed.",
+    )
 
 
-def _honest_fault(case: Case, found: Sequence[Any]) -> Fault | None:
-    for (rows,), got in zip(case.args[1], found, strict=True):
-        if type(got) is not dict or set(got) != {"said", "others", "everything"}:
-            return "no-rows", f"{case.name}: got {describe(got)}."
-        said, others, everything = got["said"], got["others"], got["everything"]
-        if type(said) is not dict or set(said) != {row["nbytes"] for row in rows}:
-            return (
-                "wrong-shape",
-                f"{case.name}: return a dictionary with one ratio for each of the {len(rows)} sizes; got {describe(said)}.",
-            )
-        if fault := next(
-            (fault for nbytes in sorted(said) if (fault := _ratio_fault(case, rows, nbytes, said, others, everything))),
-            None,
-        ):
-            return fault
-    return None
+def _honest_fault(case: Case, rows: Sweep, got: Any) -> Fault | None:
+    """What is wrong with the held-out ratios of a sweep; `got` is what the probe `sweeps` gives."""
+    if type(got) is not dict or set(got) != {"said", "others", "everything"}:
+        return "wrong-shape", f"{case.name}: got {describe(got)}."
+    said, others, everything = got["said"], got["others"], got["everything"]
+    if type(said) is not dict or set(said) != {row["nbytes"] for row in rows}:
+        wanted = f"a dictionary with one ratio for each of the {len(rows)} sizes"
+        return "wrong-shape", f"{case.name}: return {wanted}; got {describe(said)}."
+    by_size = sorted(rows, key=lambda row: row["nbytes"])
+    return first(
+        *(_ratio_fault(case, row, *(of[row["nbytes"]] for of in (said, others, everything))) for row in by_size)
+    )
 
 
-def _ratio_fault(
-    case: Case,
-    rows: Sweep,
-    nbytes: int,
-    said: Mapping[Any, Any],
-    others: Mapping[Any, Any],
-    everything: Mapping[Any, Any],
-) -> Fault | None:
-    got, want = said[nbytes], others[nbytes]
-    where = f"{case.name}, {bytes_text(nbytes)}"
+def _ratio_fault(case: Case, row: Mapping[str, Any], got: Any, want: Any, seen: Any) -> Fault | None:
+    """What is wrong with one ratio: `want` is that of the answer's own fit without this size, `seen` of the one with it."""
+    where = f"{case.name}, {bytes_text(row['nbytes'])}"
     if not is_number(got):
         return "not-a-number", f"{where}: expected a ratio, got {describe(got)}."
-    if not (is_number(want) and is_number(everything[nbytes])):
-        return "not-a-number", f"{where}: your first function gives no number of seconds without this size."
-    if near(got, want, 1e-6):
+    if not (is_number(want) and is_number(seen)):
+        return "not-a-number", f"{where}: without this size your first function does not return a number of seconds."
+    if near(got, want, FINE):
         return None
-    seconds = next(row["seconds"] for row in rows if row["nbytes"] == nbytes)
-    middle = statistics.median(seconds)
+    middle, mean = statistics.median(row["seconds"]), statistics.fmean(row["seconds"])
     known = (
-        (
-            "seen-before",
-            everything[nbytes],
-            "your fit had seen this size when it was asked to predict it. Leave its row out.",
-        ),
-        ("upside-down", 1 / want if want else math.inf, "that is measured over predicted."),
-        ("difference", want - 1, "that is the error; the ratio of predicted to measured is asked for."),
-        ("seconds", want * middle, "these are seconds; the ratio of predicted to measured is asked for."),
-        ("mean", want * middle / statistics.fmean(seconds), "measured is the median of the repeats."),
+        Mistake("seen-before", seen, "your fit saw the size that it was to predict. Leave its row out."),
+        Mistake("upside-down", 1 / want if want else math.inf, "this is measured over predicted."),
+        Mistake("difference", want - 1, "this is the error; return the ratio of predicted to measured."),
+        Mistake("seconds", want * middle, "these are seconds; return the ratio of predicted to measured."),
+        Mistake("mean", want * middle / mean, "divide by the median of the repeats."),
     )
-    for name, value, message in known:
-        if near(got, value, 1e-6):
-            return name, f"{where}: {message}"
+    if fault := matching(known, (), lambda value: near(got, value, FINE), f"{where}: "):
+        return fault
     if near(got, 1.0, 1e-9):
         return (
             "too-good",
-            f"{where}: a ratio of exactly 1 is no prediction. What does your first function say without this row?",
+            f"{where}: exactly 1 is not a prediction. What does your first function say without this row?",
         )
     return (
         "not-your-own",
-        f"{where}: your first function, without this size, says {want:.4g} times the measured seconds; you report {got:.4g}.",
+        f"{where}: your first function, without this size, gives {want:.4g} times the measured seconds; you report {got:.4g}.",
     )
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    found = results(case, outcome.value)
-    if told(found):
-        return list(found)
-    return [verdict(case.kind, case.part, case, (_seconds_fault if case.args[0] == 0 else _honest_fault)(case, found))]
+    fault = rows_fault(case, outcome.value)
+    if fault is None and case.args[0] == 0:
+        asked = zip(case.args[1], outcome.value, case.secret, strict=True)
+        fault = first(*(_seconds_fault(case, row, got, true) for row, got, true in asked))
+    elif fault is None:
+        fault = first(*(_honest_fault(case, *row, got) for row, got in zip(case.args[1], outcome.value, strict=True)))
+    return [verdict(case.kind, case.part, case, fault)]
 
 
 SWEEPS = {
@@ -345,9 +290,11 @@ SWEEPS = {
         },
         cases=_cases,
         verdicts=_verdicts,
-        why="A fit is believed where it has been wrong-footed and was not: on a size that it has not seen. Times are uncertain by shares of themselves, so squares of raw "
-        "seconds hear the largest message only; and a line through two regimes describes neither. Medians do not feel a disturbed repeat. On real links some "
-        "ratios stay far from 1: there the line is not what the link does, and that is a finding.",
-        pytorch="`./course run collectives` measures the sweep; nccl-tests prints the same for GPUs. NCCL's own switch between protocols is such a border (`NCCL_PROTO`).",
+        why="Trust a fit where it could have failed: on a size that it has not seen. Times are uncertain by a share of "
+        "themselves, so squares of raw seconds listen to the largest message only, and one line through two regimes "
+        "describes neither. Medians ignore disturbed repeats. On real links some ratios stay far from 1: there the line "
+        "does not describe the link, and that is a finding.",
+        pytorch="`./course run collectives` measures the sweep; nccl-tests prints the same for GPUs. NCCL switches "
+        "between protocols at such a border (`NCCL_PROTO`).",
     )
 }

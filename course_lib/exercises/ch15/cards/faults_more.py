@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from course_lib.exercises import Card
 from course_lib.exercises.probes import rows
+from course_lib.exercises.returns import Maybe, Number, TupleOf, Word
 
 TRACE_WORDS: Mapping[str, str] = {
     "warm-up again": "from the step in which it was resumed on, it has the rates of a run that begins",
@@ -95,6 +96,7 @@ def _zoo() -> str:
     )
 
 
+RANK_OR_STEP = Maybe(Number(whole=True))
 FAILURE_ZOO = Card(
     id="failure-zoo",
     chapter="15",
@@ -131,6 +133,7 @@ Where a run was both, say what ended it rather than what spoiled it: the table's
         "`all(flags[-3:])`, and the first step from which on `all(flags[step:])`.",
     ),
     answers=("what_happened",),
+    returns=TupleOf({"kind": Word(tuple(ZOO_WORDS)), "rank": RANK_OR_STEP, "step": RANK_OR_STEP}),
     params={"ranks": 4, "steps": 12},
     vary=lambda draw: {"ranks": draw.choice((3, 5, 6)), "steps": draw.choice((10, 13))},
     needs=("06",),

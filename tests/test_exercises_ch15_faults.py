@@ -23,7 +23,7 @@ from course_lib.exercises.ch15.judges import faults_report as ch15_faults_report
 from course_lib.exercises.ch15.judges import faults_trainings as trainings
 from course_lib.exercises.ch15.judges.faults_labels import MARK, broken, cut, stream_of
 from course_lib.exercises.ch15.judges.faults_report import claims_of, field_of, made_up, ratios
-from course_lib.exercises.ch15.judges.faults_smoke import SMOKE_CAUSES, TRACE_CAUSES, trace_of, wrong_step
+from course_lib.exercises.ch15.judges.faults_smoke import trace_of, wrong_step
 from course_lib.exercises.ch15.judges.faults_zoo import UNSEEN, scene
 from course_lib.exercises.point_to_point import PointToPoint
 from course_lib.grading.judge import grade
@@ -231,7 +231,7 @@ def a_meter(ranks, each=0):
 
 @pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)
 def test_junk_gets_a_message_and_no_point(card):
-    contract = ch15_faults.JUDGINGS[card.id]
+    contract = judging(card.id)
     for case in cases_of(card, 7):
         for junk in JUNK:
             value = junk if case.ranks is None else [junk] * case.ranks
@@ -260,7 +260,7 @@ FIRST = [(card, case) for card in CARDS for case in cases_of(card, 3)[:2]]
 def test_no_value_upsets_the_judges(value):
     for card, case in FIRST:
         got = value if case.ranks is None else [value] * case.ranks
-        ch15_faults.JUDGINGS[card.id].verdicts(
+        judging(card.id).verdicts(
             card.params, case, Outcome(state="answered", value=got, meter=a_meter(case.ranks or 1))
         )
 
@@ -351,11 +351,11 @@ def test_traces_are_those_of_the_trainings(fault):
 
 def test_every_training_that_is_asked_about_is_in_the_file():
     shipped = trainings.shipped()
-    assert set(shipped["smoke"]) == {f"{fault}/{seed}" for fault in SMOKE_CAUSES for seed in trainings.SEEDS}
-    assert set(shipped["traces"]) == {f"{fault}/{seed}" for fault in TRACE_CAUSES for seed in trainings.SEEDS}
+    assert set(shipped["smoke"]) == {f"{fault}/{seed}" for fault in trainings.SMOKE for seed in trainings.SEEDS}
+    assert set(shipped["traces"]) == {f"{fault}/{seed}" for fault in trainings.TRACES for seed in trainings.SEEDS}
     assert shipped["floors"] == pytest.approx([trainings.floor(seed) for seed in trainings.SEEDS], rel=1e-5)
     assert all(
-        (len(runs) == 2) == (SMOKE_CAUSES[name.split("/")[0]] == "not repeatable")
+        (len(runs) == 2) == (trainings.SMOKE[name.split("/")[0]] == "not repeatable")
         for name, runs in shipped["smoke"].items()
     )
 
@@ -370,7 +370,7 @@ def test_the_floor_is_the_entropy_of_the_chain():
 @pytest.mark.parametrize("number", [0, 1])
 def test_every_trace_can_be_told_by_its_numbers_alone(number):
     _, cause = bank_answers("read-the-traces", number=number)
-    for fault, word in TRACE_CAUSES.items():
+    for fault, word in trainings.TRACES.items():
         assert [cause(trace_of(fault, seed)) for seed in trainings.SEEDS] == [word] * len(trainings.SEEDS), fault
 
 
@@ -381,7 +381,7 @@ def test_thresholds_of_the_traces_are_not_near_any_of_them():
 
     calm = [
         ratios_of(fault, seed)
-        for fault in TRACE_CAUSES
+        for fault in trainings.TRACES
         for seed in trainings.SEEDS
         if fault not in ("bad batch", "explodes", "vanishes", "not zeroed")
     ]
@@ -403,18 +403,18 @@ def test_what_was_never_restored_shows_at_the_step_in_which_the_run_went_on():
     for seed in trainings.SEEDS:
         assert wrong_step(trace_of("sound", seed)) is wrong_step(trace_of("resumed well", seed)) is None
         for fault in ("warm-up again", "one step back", "one step ahead"):
-            assert wrong_step(trace_of(fault, seed)) == trainings.RESUMED[seed] == trace_of(fault, seed)["resumed"]
+            assert wrong_step_of(trace_of(fault, seed)) == trainings.RESUMED[seed] == trace_of(fault, seed)["resumed"]
         assert wrong_step(trace_of("twice a step", seed)) == 1
 
 
 def test_a_falling_loss_does_not_tell_a_sound_training():
     fell = {
         fault
-        for fault in SMOKE_CAUSES
+        for fault in trainings.SMOKE
         for seed in trainings.SEEDS
         if (kept := trainings.shipped()["smoke"][f"{fault}/{seed}"][0]["losses"])[-1] < 0.75 * kept[0]
     }
-    assert {SMOKE_CAUSES[fault] for fault in fell} >= {"sound", "leak", "memorises", "frozen", "not repeatable"}
+    assert {trainings.SMOKE[fault] for fault in fell} >= {"sound", "leak", "memorises", "frozen", "not repeatable"}
 
 
 # --- failures

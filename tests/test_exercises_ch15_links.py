@@ -133,7 +133,7 @@ JUNK = [
 
 @by_card
 def test_junk_gets_a_message_and_no_full_points(card):
-    contract = JUDGINGS[card.id]
+    contract = judging(card.id)
     for case in contract.cases(card.params, random.Random(7)):
         for junk in JUNK:
             found = contract.verdicts(card.params, case, Outcome(state="answered", value=junk))
@@ -159,7 +159,7 @@ def test_no_value_upsets_the_judges(value):
     for card, case in FIRST:
         rows = len(case.args[1]) if case.args else 1
         for given_ in (value, [value] * rows, [(value, value)] * rows):
-            JUDGINGS[card.id].verdicts(card.params, case, Outcome(state="answered", value=given_))
+            judging(card.id).verdicts(card.params, case, Outcome(state="answered", value=given_))
 
 
 # --- the machine
@@ -233,7 +233,7 @@ def test_our_own_fit_is_well_inside_what_is_asked_and_one_line_is_not(kind):
             (rows, nbytes), true = sweeps._asked(kind, 10e-6, 8e9, rng, skip, 16)
             assert nbytes not in {row["nbytes"] for row in rows}
             off["cuts"].append(abs(sweeps.predicted(rows, nbytes) / true - 1))
-            off["raw"].append(abs(sweeps._SLIPS[0][1](rows, nbytes) / true - 1))
+            off["raw"].append(abs(sweeps.one_line(rows, nbytes, raw=True) / true - 1))
             off["mean"].append(abs(sweeps.predicted(rows, nbytes, statistics.fmean) / true - 1))
     assert (
         max(off["cuts"]) < sweeps.SOLVABLE < sweeps.CLOSE / 2

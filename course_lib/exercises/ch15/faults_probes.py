@@ -1,8 +1,5 @@
-"""How chapter 15 calls answers about faults: a ring whose visits take time, batches of labels, a training that can be run again."""
+"""How chapter 15 calls answers about faults: a ring whose visits take time, and a training that can run again."""
 
-from __future__ import annotations
-
-import copy
 import json
 from typing import Any
 
@@ -32,20 +29,6 @@ def passed_round(answer: Any, case: Any, comm: Any = None) -> Any:
     return {"total": total, "owners": owners, "block": block.clone()}
 
 
-def batches(answers: Any, case: Any, comm: Any = None) -> Any:
-    """What one of two answers returns; `case.args = (which, its arguments)`. An unanswered second one loses its part only."""
-    from course_lib.exercises.probes import NOT_ANSWERED
-
-    which, given = case.args
-    try:
-        got = answers[which](*copy.deepcopy(given))
-    except NotImplementedError:
-        if which == 0:
-            raise
-        return NOT_ANSWERED
-    return list(got) if which == 0 and isinstance(got, tuple) else got
-
-
 def run_again(answer: Any, case: Any, comm: Any = None) -> Any:
     """The word that an answer says of a training, and how often it ran it; `case.args = (what each run gives, the floor)`."""
     runs, floor = case.args
@@ -55,8 +38,6 @@ def run_again(answer: Any, case: Any, comm: Any = None) -> Any:
         if len(asked) == RUNS:
             raise ValueError(f"Each run costs; this would be number {RUNS + 1} of one program.")
         asked.append(len(asked))
-        return json.loads(
-            json.dumps(runs[asked[-1] % len(runs)])
-        )  # numbers of its own: what is no number is then equal to nothing
+        return json.loads(json.dumps(runs[asked[-1] % len(runs)]))  # each NaN is an object of its own, equal to nothing
 
     return {"word": answer(run, floor), "runs": len(asked)}

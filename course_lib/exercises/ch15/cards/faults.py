@@ -7,8 +7,10 @@ from typing import Any
 
 from course_lib.exercises import Card
 from course_lib.exercises.ch15.cards.faults_more import FAILURE_ZOO, READ_THE_TRACES, words_of
-from course_lib.exercises.ch15.faults_probes import batches, passed_round, run_again
+from course_lib.exercises.ch15.faults_probes import passed_round, run_again
 from course_lib.exercises.point_to_point import ALLOWED
+from course_lib.exercises.probes import rows
+from course_lib.exercises.returns import DictOf, ListOf, Number, PerRank, Rows, Tensor, Word
 
 HANGING = """```python
 def ring_pass(comm, block, visit):
@@ -59,6 +61,7 @@ There is a second bug, which the hang hides: the caller's own `block` is still n
         "before)])`; visit; wait; `block = coming`.",
     ),
     answers=("ring_pass",),
+    returns=PerRank(DictOf({"total": Tensor(), "owners": ListOf(Number(whole=True)), "block": Tensor()})),
     allowed=ALLOWED,
     params={"numbers": 6},
     vary=lambda draw: {"numbers": draw.randrange(4, 10)},
@@ -132,11 +135,12 @@ than the token that is read does not ({{{{remark}}}}). As many whole rows as hav
         "`inputs[:, by:]` for `by` 0 and 2, the last column of targets with the first of inputs, then `counts` with what it should be.",
     ),
     answers=("labelled", "label_fault"),
+    returns=Rows(ListOf(Tensor(), 3), Word(tuple(LABEL_WORDS))),
     allowed="torch; `stream` is a tensor of int64 with more than `length` tokens. Return tensors.",
     params={**_marks("ends"), "length": 8},
     vary=lambda draw: {**_marks("begins"), "length": draw.choice((6, 7, 9))},
     structural="marks",
-    probe=batches,
+    probe=rows,
 )
 
 SMOKE_WORDS: Mapping[str, str] = {
@@ -184,6 +188,7 @@ Each run costs: two are enough. The programs really ran, and lie beside the cour
         "`mean(first['before']) - mean(first['after']) <= noise`.",
     ),
     answers=("smoke",),
+    returns=DictOf({"word": Word(tuple(SMOKE_WORDS)), "runs": Number(whole=True)}),
     params={"pool": 0},
     vary=lambda draw: {"pool": draw.choice((1, 2))},
     probe=run_again,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from course_lib.exercises import Card
 from course_lib.exercises.probes import rows
-from course_lib.exercises.returns import Maybe, Number, TupleOf, Word
+from course_lib.exercises.returns import Maybe, Number, Rows, TupleOf, Word
 
 TRACE_WORDS: Mapping[str, str] = {
     "warm-up again": "from the step in which it was resumed on, it has the rates of a run that begins",
@@ -61,6 +61,7 @@ The words, of which the first that fits is meant:
         "ten and more times above the first; a bad batch stands five times and more above the median, once.",
     ),
     answers=("first_wrong", "cause"),
+    returns=Rows(Maybe(Number(whole=True)), Word(tuple(TRACE_WORDS))),
     params={"pool": 0},
     vary=lambda draw: {"pool": draw.choice((1, 2))},
     probe=rows,

@@ -1,7 +1,5 @@
 """Trainings of chapter 15 with a few numbers moved: two things wrong at once, and numbers close to where a word begins to apply."""
 
-from __future__ import annotations
-
 import copy
 import math
 import random
@@ -39,18 +37,14 @@ def better_by(run: Training, share: float) -> Training:
 
 def _barely(run: Training) -> Training:
     """The run with a training loss that fell, though not to half."""
-    first, last = run["losses"][0], 0.6 * run["losses"][0]
-    return {
-        **run,
-        "losses": [first + (last - first) * step / (len(run["losses"]) - 1) for step in range(len(run["losses"]))],
-    }
+    start, count = run["losses"][0], len(run["losses"])
+    return {**run, "losses": [start * (1 - 0.4 * step / (count - 1)) for step in range(count)]}
 
 
 def programs(kept: Callable[[str], Runs], floor: float, rng: random.Random) -> Iterator[tuple[Runs, str]]:
-    """(its two runs, the word for it) of programs made of shipped ones, `kept` by the name of their fault."""
-    sound, leak, frozen, explodes, noted = (
-        kept(fault)[0] for fault in ("sound", "leak", "frozen block", "explodes", "one batch")
-    )
+    """(two runs, the word for them) of programs made of shipped ones, `kept` by the name of their fault."""
+    faults = ("sound", "leak", "frozen block", "explodes", "one batch")
+    sound, leak, frozen, explodes, noted = (kept(fault)[0] for fault in faults)
     some, known = rng.choice(sorted(sound["moved"])), shifted(sound, floor - 3 * noise(sound))
     yield last_bit(sound, "losses", rng.randrange(5, 30)), "not repeatable"
     yield last_bit(sound, "after", rng.randrange(8)), "not repeatable"
@@ -61,7 +55,7 @@ def programs(kept: Callable[[str], Runs], floor: float, rng: random.Random) -> I
     yield [{**noted, "before": known["after"], "after": known["after"]}] * 2, "leak"
     yield [shifted(sound, floor - 0.8 * noise(sound))] * 2, "sound"
     yield [better_by(sound, 1.03)] * 2, "sound"
-    yield [_barely(better_by(sound, 0.97))] * 2, "learns nothing"  # the variance of a population would call it sound
+    yield [_barely(better_by(sound, 0.97))] * 2, "learns nothing"  # sound by the variance of a population
     yield [_barely(better_by(sound, 0.6))] * 2, "learns nothing"
 
 
@@ -93,10 +87,8 @@ def traces(kept: Callable[[str], Trace], rng: random.Random) -> Iterator[tuple[T
     yield {**sound, "limit": sorted(norms)[2]}, "sound"  # the median step is clipped, and not all are
     yield _one_norm(sound, middle, 150 * norms[0]), "explodes"  # and comes back
     yield _one_norm(sound, len(norms) - 1, 1e-4 * sound["limit"]), "sound"  # one norm is small, not every one
-    yield (
-        {**_one_norm(sound, middle, 0.9 * min(norms)), "limit": 0.95 * min(norms)},
-        "sound",
-    )  # all steps but one, and not the last
+    one_below = _one_norm(sound, middle, 0.9 * min(norms))  # all other steps are clipped
+    yield {**one_below, "limit": 0.95 * min(norms)}, "sound"
     yield _sums(sound), "not zeroed"
     yield {**_sums(sound), "limit": 0.5 * norms[0]}, "not zeroed"
     yield scaled(sound, 512.0), "sound"

@@ -1,30 +1,26 @@
 """Judge of chapter 15's report: every number on the page is looked up in the file that it names."""
 
-from __future__ import annotations
-
 import copy
 import math
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from course_lib.judging import Fault, Judging, Params, describe, verdict
+from course_lib.judging import Fault, Judging, Params, describe, first, verdict
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.runs import evidence
 from course_lib.runs.reading import recorded
 
 Runs = Mapping[str, Mapping[str, Any]]
-CLOSE, NEARLY = 0.005, 0.05  # relative: what rounding to three digits may cost; what two digits do
+CLOSE, NEARLY = 0.005, 0.05  # relative: the rounding to three digits, and to two
 LINES = 60
-SECONDS, BYTES, SHARES = (
-    {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6},
-    {"kB": 1e3, "MB": 1e6, "GB": 1e9},
-    {"×": 1.0, "%": 0.01},
-)
+SECONDS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6}
+BYTES = {"kB": 1e3, "MB": 1e6, "GB": 1e9}
+SHARES = {"×": 1.0, "%": 0.01}
 UNITS = {**SECONDS, **BYTES, **SHARES}
-STEP, SAID, MEMORY = "measured.step_seconds", "predicted.step_seconds", "measured.memory_bytes"
+STEP, PREDICTED, MEMORY = "measured.step_seconds", "predicted.step_seconds", "measured.memory_bytes"
 
 _NUMBER = r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?"
 _CLAIM = re.compile(rf"({_NUMBER})[ \u00a0]?({'|'.join(sorted(UNITS, key=len, reverse=True))})[ \u00a0]?\[([^\]\n]*)\]")
@@ -43,16 +39,13 @@ class Claim:
 
 
 def claims_of(page: str) -> tuple[list[Claim], str]:
-    """The claims of a page, and what is left of it without them and without what stands in backticks."""
+    """The claims of a page, and the rest of it without them and without text in backticks."""
     plain = re.sub(r"`[^`\n]*`", " ", page.replace("μ", "µ"))
-    found = [
-        Claim(
-            match[0], float(match[1].replace(",", "")), match[2], tuple(part.strip() for part in match[3].split(" / "))
-        )
-        for match in _CLAIM.finditer(plain)
-    ]
-    rest = re.sub(r"^\s*\d+[.)]\s", "", _CLAIM.sub(" ", plain), flags=re.MULTILINE)
-    return found, rest
+    claims = []
+    for match in _CLAIM.finditer(plain):
+        fields = tuple(part.strip() for part in match[3].split(" / "))
+        claims.append(Claim(match[0], float(match[1].replace(",", "")), match[2], fields))
+    return claims, re.sub(r"^\s*\d+[.)]\s", "", _CLAIM.sub(" ", plain), flags=re.MULTILINE)
 
 
 def field_of(runs: Runs, source: str) -> float | None:
@@ -71,54 +64,42 @@ def intact(run: Mapping[str, Any]) -> bool:
 
 def ratios(runs: Runs) -> dict[str, float]:
     """Measured over predicted step time of each run that is intact and was predicted."""
-    pairs = {
-        name: (field_of(runs, f"{name}:{STEP}"), field_of(runs, f"{name}:{SAID}"))
-        for name, run in runs.items()
-        if intact(run)
+    times = {
+        name: [field_of(runs, f"{name}:{way}") for way in (STEP, PREDICTED)] for name in runs if intact(runs[name])
     }
-    return {name: found / said for name, (found, said) in pairs.items() if found and said}
+    return {name: took / predicted for name, (took, predicted) in times.items() if took and predicted}
 
 
 # --- the questions
 
 
 def _sources(page: str, runs: Runs) -> Fault | None:
-    found, rest = claims_of(page)
+    claims, rest = claims_of(page)
     if bare := _BARE.search(rest):
-        return "no-unit", f"“{bare[0]}” has no unit that is known; there are {', '.join(UNITS)}."
+        return "no-unit", f"“{bare[0]}” has no known unit; use one of {', '.join(UNITS)}."
     if stray := re.search(r"\S*\d\S*", rest):
         return "no-source", f"“{stray[0][:40]}” is a number without a source in brackets. Names belong in backticks."
-    for claim in found:
-        if fault := _resolves(claim, runs):
-            return fault
-    return None
+    return first(*(_resolves(claim, runs) for claim in claims))
 
 
 def _resolves(claim: Claim, runs: Runs) -> Fault | None:
+    """What is wrong with the sources, the unit or the value of a claim."""
     lead = f"“{claim.text}”"
-    names = [source.partition(":")[0] for source in claim.fields]
-    if changed := next((name for name in names if name in runs and not intact(runs[name])), None):
-        return "quotes-a-changed-file", f"{lead} is read from {changed}, which was changed after it was written."
-    values = [field_of(runs, source) for source in claim.fields]
-    if len(values) > 2 or None in values:
-        missing = next(
-            (source for source, value in zip(claim.fields, values, strict=True) if value is None), claim.fields[-1]
-        )
-        apart = " A ratio's two sources are kept apart by “ / ”, with spaces." if missing.count(":") > 1 else ""
-        return "no-such-field", f"{lead}: there is no number at “{missing}”.{apart}"
-    return _unit(lead, claim) or _value(lead, claim, [value for value in values if value is not None])
-
-
-def _unit(lead: str, claim: Claim) -> Fault | None:
+    for name in (source.partition(":")[0] for source in claim.fields):
+        if name in runs and not intact(runs[name]):
+            return "quotes-a-changed-file", f"{lead} is read from {name}, which was changed after it was written."
+    values = {source: field_of(runs, source) for source in claim.fields}
+    if len(claim.fields) > 2 or None in values.values():
+        missing = next((source for source, value in values.items() if value is None), claim.fields[-1])
+        hint = " Separate the two sources of a ratio by “ / ”, with spaces." if missing.count(":") > 1 else ""
+        return "no-such-field", f"{lead}: there is no number at “{missing}”.{hint}"
     kinds = [SECONDS if "seconds" in source else BYTES if "bytes" in source else SHARES for source in claim.fields]
-    if len(kinds) == 2 and kinds[0] is not kinds[1]:
-        return "wrong-unit", f"{lead} divides seconds by bytes, or the other way round."
-    right = SHARES if len(kinds) == 2 else kinds[0]
-    return (
-        None
-        if claim.unit in right
-        else ("wrong-unit", f"{lead}: the field is not in {claim.unit}; it may be given in {', '.join(right)}.")
-    )
+    if kinds[0] is not kinds[-1]:
+        return "wrong-unit", f"{lead} is a ratio of seconds and bytes."
+    units = SHARES if len(kinds) == 2 else kinds[0]
+    if claim.unit not in units:
+        return "wrong-unit", f"{lead}: the field is not in {claim.unit}; use one of {', '.join(units)}."
+    return _value(lead, claim, [values[source] for source in claim.fields])
 
 
 def _value(lead: str, claim: Claim, values: Sequence[float]) -> Fault | None:
@@ -129,90 +110,71 @@ def _value(lead: str, claim: Claim, values: Sequence[float]) -> Fault | None:
     if math.isclose(got, want, rel_tol=CLOSE):
         return None
     if claim.unit in BYTES and any(math.isclose(got * 1.024**power, want, rel_tol=CLOSE) for power in (1, 2, 3)):
-        return "powers-of-two", f"{lead} is in powers of two: 1 {claim.unit} are {BYTES[claim.unit]:,.0f} bytes."
+        return "powers-of-two", f"{lead} uses powers of two; 1 {claim.unit} is {BYTES[claim.unit]:,.0f} bytes."
     if math.isclose(got, want, rel_tol=NEARLY):
         return (
             "too-few-digits",
-            f"{lead}: the file says otherwise from the second or third digit on. Give three digits, rounded right.",
+            f"{lead} differs from the file in the second or third digit. Give three rounded digits.",
         )
     power = math.log10(abs(got / want)) if got and want else math.inf
-    slip = (
-        f" It is off by {10 ** abs(round(power)):,} times: a unit?"
-        if power and abs(power) < 12 and abs(power - round(power)) < 0.003 and round(power) % 3 == 0
-        else ""
-    )
-    return "not-what-the-file-says", f"{lead}: that field of the file says something else.{slip}"
+    thousands = abs(power) < 12 and abs(power - round(power)) < 0.003 and round(power) % 3 == 0
+    hint = f" It is off by {10 ** abs(round(power)):,} times: a unit?" if power and thousands else ""
+    return "not-what-the-file-says", f"{lead}: this field of the file says something else.{hint}"
 
 
 def _complete(page: str, runs: Runs) -> Fault | None:
-    found = {claim.fields for claim in claims_of(page)[0]}
+    claimed = {claim.fields for claim in claims_of(page)[0]}
     for name, run in runs.items():
-        if f"`{name}`" not in page and not any(source.startswith(f"{name}:") for fields in found for source in fields):
-            return (
-                "run-left-out",
-                f"{name} is not on the page; a run that may not be quoted is named as well, in backticks.",
-            )
+        quoted = any(source.startswith(f"{name}:") for fields in claimed for source in fields)
+        if f"`{name}`" not in page and not quoted:
+            return "run-left-out", f"{name} is not on the page; name each run in backticks, also one you may not quote."
         if not intact(run):
             continue
-        wanted: list[tuple[str, ...]] = [(STEP,), (MEMORY,)]
-        if field_of(runs, f"{name}:{SAID}"):
-            wanted += [(SAID,), (STEP, SAID)]
-        for fields in wanted:
-            if tuple(f"{name}:{field}" for field in fields) not in found:
-                return _missing(name, fields, found)
+        predicted = [(PREDICTED,), (STEP, PREDICTED)] if field_of(runs, f"{name}:{PREDICTED}") else []
+        for fields in ((STEP,), (MEMORY,), *predicted):
+            sources = tuple(f"{name}:{field}" for field in fields)
+            if sources in claimed:
+                continue
+            if len(sources) == 2 and sources[::-1] in claimed:
+                return "upside-down", f"The ratio of {name} is predicted / measured; give measured / predicted."
+            return "missing-claim", f"The page does not give {' / '.join(fields)} of {name} with that source."
     return None
 
 
-def _missing(name: str, fields: tuple[str, ...], found: set[tuple[str, ...]]) -> Fault:
-    if len(fields) == 2 and tuple(f"{name}:{field}" for field in fields[::-1]) in found:
-        return (
-            "upside-down",
-            f"The ratio of {name} is predicted / measured; measured / predicted says how much longer it took than was thought.",
-        )
-    return "missing-claim", f"The page does not say {' / '.join(fields)} of {name}, with that as its source."
-
-
 def _worst(page: str, runs: Runs) -> Fault | None:
-    off = {name: abs(math.log(ratio)) for name, ratio in ratios(runs).items()}
-    said = _WORST.findall(page)
+    off, said = {name: abs(math.log(ratio)) for name, ratio in ratios(runs).items()}, _WORST.findall(page)
     if not off:
-        return ("worst-of-none", "No run was predicted, so that none is the worst predicted.") if said else None
+        return ("worst-of-none", "No run was predicted, so none is predicted worst.") if said else None
     if len(said) != 1:
-        return "no-worst", f"There are {len(said)} lines “Worst predicted: `name`”; one is asked for."
+        return "no-worst", f"There are {len(said)} lines “Worst predicted: `name`”; write one."
     if said[0] in off and off[said[0]] >= max(off.values()) * (1 - 1e-9):
         return None
-    return (
-        "wrong-worst",
-        f"`{said[0]}` is not furthest from its prediction. Half as long is as far off as twice as long.",
-    )
+    return "wrong-worst", f"`{said[0]}` is not furthest off. Half as long is as far off as twice as long."
 
 
-def _page(page: str, runs: Runs) -> Fault | None:
+def _length(page: str, runs: Runs) -> Fault | None:
     lines = len(page.strip().splitlines())
-    return ("too-long", f"The page has {lines} lines; {LINES} are one page.") if lines > LINES else None
+    return ("too-long", f"The page has {lines} lines; at most {LINES} are allowed.") if lines > LINES else None
 
 
-_ASKED: Mapping[str, Callable[[str, Runs], Fault | None]] = {"sources": _sources, "claims": _complete, "worst": _worst}
+QUESTIONS = {"sources": _sources, "claims": _complete, "worst": _worst}
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     page, runs = outcome.value, case.args[0]
-    values = case.kind == "values"
     if type(page) is not str or not page.strip():
         name = "returned-none" if page is None else "no-page"
-        fault: Fault | None = (name, f"{case.name}: return the page as text; got {describe(page)}.")
-        return [verdict(case.kind, part, case, fault) for part in (_ASKED if values else [case.part])]
-    found = {part: _told(case, ask(page, runs)) for part, ask in _ASKED.items()}
-    if not values:
-        return [verdict(case.kind, case.part, case, next((fault for fault in found.values() if fault), None))]
-    return [
-        *(verdict("values", part, case, fault) for part, fault in found.items()),
-        verdict("cost", "page", case, _told(case, _page(page, runs))),
-    ]
+        none = name, f"{case.name}: return the page as text; got {describe(page)}."
+        return [verdict(case.kind, part, case, none) for part in (QUESTIONS if case.kind == "values" else [case.part])]
 
+    def asked(question: Any) -> Fault | None:
+        fault = question(page, runs)
+        return fault and (fault[0], f"{case.name}: {fault[1]}")
 
-def _told(case: Case, fault: Fault | None) -> Fault | None:
-    return fault and (fault[0], f"{case.name}: {fault[1]}")
+    if case.kind != "values":
+        return [verdict(case.kind, case.part, case, first(*map(asked, QUESTIONS.values())))]
+    found = [verdict("values", part, case, asked(question)) for part, question in QUESTIONS.items()]
+    return [*found, verdict("cost", "page", case, asked(_length))]
 
 
 # --- the cases
@@ -232,38 +194,32 @@ def _drawn(rng: random.Random, name: str, ratio: float | None = None) -> dict[st
     return made_up(name, step, step / ratio, 10 ** rng.uniform(6.3, 11))
 
 
+def _sized(power: int) -> dict[str, Any]:
+    return made_up(str(power), 3.3 * 10.0**power, 2.1 * 10.0**power, 7.7 * 10.0 ** (power + 8))
+
+
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    def case(name: str, runs: Runs, kind: Any = "generality", part: str = "", visible: bool = False) -> Case:
-        return Case(name=name, args=(dict(runs),), kind=kind, part=part, visible=visible)
+    def unseen(name: str, runs: Runs, part: str) -> Case:
+        return Case(name=name, args=(dict(runs),), kind="generality", part=part, visible=False)
 
     shown = {f"cpu4/{name}": recorded(f"cpu4/{name}") for name in params["shown"].split(", ")}
     other = {f"cpu2/{name}": recorded(f"cpu2/{name}") for name in ("fsdp", "tp", "ddp")}
     changed = {f"own/{name}": _drawn(rng, name) for name in ("monday", "tuesday", "wednesday")}
-    odd = rng.choice(sorted(changed))
-    changed[odd]["measured"]["step_seconds"] *= 0.7
-    bare = {
-        "h100/one": _drawn(rng, "one"),
-        "h100/two": made_up("two", 0.31, None, 4.1e9),
-        "h100/four": _drawn(rng, "four"),
-    }
+    changed[rng.choice(sorted(changed))]["measured"]["step_seconds"] *= 0.7
+    bare = {"h100/one": _drawn(rng, "one"), "h100/two": made_up("two", 0.31, None, 4.1e9)}
+    bare["h100/four"] = _drawn(rng, "four")
     far = {"a": _drawn(rng, "a", 1.9), "b": _drawn(rng, "b", 0.4), "c": _drawn(rng, "c", 1.1)}
     many = {f"tour-{place}": _drawn(rng, str(place), rng.uniform(1.2, 4)) for place in range(12)}
+    sizes = {f"sizes/{power}": _sized(power) for power in (-3, -1, 2)}
     return [
-        case("recorded runs of four processes", shown, "values", "", True),
-        case("recorded runs of two processes", other, "values"),
-        case("twelve runs", many, "values"),
-        case(
-            "a run from milliseconds to minutes",
-            {
-                f"sizes/{power}": made_up(str(power), 3.3 * 10.0**power, 2.1 * 10.0**power, 7.7 * 10.0 ** (power + 8))
-                for power in (-3, -1, 2)
-            },
-            part="numbers",
-        ),
-        case("twice as long and less than half as long", far, part="worst"),
-        case("a file that was changed", changed, part="changed"),
-        case("a run that nobody predicted", bare, part="unpredicted"),
-        case("nothing was predicted", {"one": made_up("one", 0.2, None, 9e7)}, part="unpredicted"),
+        Case(name="recorded runs of four processes", args=(shown,)),
+        Case(name="recorded runs of two processes", args=(other,), visible=False),
+        Case(name="twelve runs", args=(many,), visible=False),
+        unseen("a run from milliseconds to minutes", sizes, "numbers"),
+        unseen("twice as long and less than half as long", far, "worst"),
+        unseen("a file that was changed", changed, "changed"),
+        unseen("a run that nobody predicted", bare, "unpredicted"),
+        unseen("nothing was predicted", {"one": made_up("one", 0.2, None, 9e7)}, "unpredicted"),
     ]
 
 
@@ -281,8 +237,10 @@ REPORT = {
         },
         cases=_cases,
         verdicts=_verdicts,
-        why="A number with its source can be looked up, one without it must be believed. A page that a function writes from the files cannot disagree with them, today or after the next run; and what a file "
-        "does not have is then visibly missing, rather than filled in. A ratio is symmetric in its logarithm: half is as far from one as double.",
-        pytorch="`torch.utils.collect_env` prints what a report should say of the software; the course's own `./course evidence` lists files and their gates.",
+        why="You can look up a number with a source; you must believe one without. A page that a function writes from "
+        "the files cannot disagree with them, today or after the next run, and what a file lacks is visibly missing. A "
+        "ratio is symmetric in its logarithm: half is as far from one as double.",
+        pytorch="`torch.utils.collect_env` prints what a report should say about the software; `./course evidence` lists "
+        "the course's files and their gates.",
     )
 }

@@ -28,6 +28,7 @@ from course_lib.exercises.ch15.judges.faults_zoo import UNSEEN, scene
 from course_lib.exercises.point_to_point import PointToPoint
 from course_lib.grading.judge import grade
 from course_lib.grading.worker.runners import InProcess
+from course_lib.judging import judging
 from course_lib.records import Case, Outcome
 from course_lib.runs import evidence, failing, reading
 
@@ -78,7 +79,7 @@ def test_every_kind_of_verdict_decides_somewhere():
 
 
 def test_cards_can_be_listed_without_torch():
-    code = f"import sys; from course_lib.exercises import ch15_faults; sys.exit('torch' in sys.modules or len(ch15_faults.CARDS) != {len(CARDS)})"
+    code = f"import sys; from course_lib.exercises.ch15.cards import faults; sys.exit('torch' in sys.modules or len(faults.CARDS) != {len(CARDS)})"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -399,12 +400,17 @@ def test_thresholds_of_the_traces_are_not_near_any_of_them():
         assert ratios_of("bad batch", seed)[1] > 8 and ratios_of("not zeroed", seed)[2] > 30
 
 
+def _wrong_step(fault, seed):
+    trace = trace_of(fault, seed)
+    return wrong_step(trace["rates"], trace["planned"])
+
+
 def test_what_was_never_restored_shows_at_the_step_in_which_the_run_went_on():
     for seed in trainings.SEEDS:
-        assert wrong_step(trace_of("sound", seed)) is wrong_step(trace_of("resumed well", seed)) is None
+        assert _wrong_step("sound", seed) is _wrong_step("resumed well", seed) is None
         for fault in ("warm-up again", "one step back", "one step ahead"):
-            assert wrong_step_of(trace_of(fault, seed)) == trainings.RESUMED[seed] == trace_of(fault, seed)["resumed"]
-        assert wrong_step(trace_of("twice a step", seed)) == 1
+            assert _wrong_step(fault, seed) == trainings.RESUMED[seed] == trace_of(fault, seed)["resumed"]
+        assert _wrong_step("twice a step", seed) == 1
 
 
 def test_a_falling_loss_does_not_tell_a_sound_training():

@@ -25,6 +25,7 @@ from course_lib.exercises.ch15.links_work import as_run, peaks_of
 from course_lib.facts import scaling
 from course_lib.grading.judge import grade
 from course_lib.grading.worker.runners import InProcess
+from course_lib.judging import judging
 from course_lib.records import Outcome
 from course_lib.roofline import fit_alpha_beta
 from course_lib.runs import gates, look

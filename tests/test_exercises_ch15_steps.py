@@ -151,7 +151,7 @@ def test_cards_are_as_the_chapter_counts_them_and_can_be_listed_without_torch():
         ("pipeline-peaks", 6, "more"),
         ("spend-ledger", 5, "more"),
     ]
-    code = "import sys; from course_lib.exercises import ch15_steps; sys.exit('torch' in sys.modules)"
+    code = "import sys; from course_lib.exercises.ch15.cards import steps; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     assert set(judges.JUDGINGS) == {card.id for card in CARDS}
 

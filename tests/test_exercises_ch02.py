@@ -372,12 +372,12 @@ def test_the_courses_transformer_has_the_same_parameters():
 # --- levels
 
 
-def test_the_log_shown_peaks_in_the_second_backward_pass_and_tells_the_slips_apart():
+def test_the_log_shown_peaks_in_the_second_backward_pass_and_tells_the_mistakes_apart():
     log = BY_ID["peak-not-sum"].params["rows"]
     peak, time, kind = ch02_levels.highest("events", log)
     assert kind == "moments" and time > 18
     columns = ch02_levels._peak_columns("events")
-    wrong = [slip.value(log) for slip in columns[0].slips if slip.name not in ("end-of-a-moment", "died-too-late")]
+    wrong = [each.value(log) for each in columns[0].mistakes if each.name not in ("end-of-a-moment", "died-too-late")]
     assert peak not in wrong and len(set(wrong)) == len(wrong)
 
 

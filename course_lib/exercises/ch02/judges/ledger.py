@@ -9,8 +9,8 @@ from typing import Any
 from course_lib.exercises.ch02.block import GROUPS, saved_rows
 from course_lib.exercises.ch02.judges.parts import Parts, judge_parts
 from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging.columns import Column, table
 from course_lib.judging.draws import unseen
-from course_lib.judging.old_columns import Column, columns
 from course_lib.records import Case, Outcome, Verdict
 
 Rows = Sequence[Mapping[str, Any]]
@@ -174,7 +174,7 @@ def _block_column(attention: str) -> Column:
         rel=NEAR,
         words=lambda b, s, h, a, f, z: f"{b} × {s} tokens, hidden {h}, {a} heads, ffn {f}, {z} bytes a number",
         hint="Name every storage in the rows, and give its size in tokens, hidden, ffn and heads.",
-        slips=(
+        mistakes=(
             Mistake(
                 "public-form" if attention == "by hand" else "other-form", lambda *row: block_of(other, *row), told
             ),
@@ -310,7 +310,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     if case.args[0] == 0:
         return judge_parts(KEPT, case, outcome)
     column = _block_column(params["attention"])
-    return columns(column, column)(params, case, outcome)
+    return list(table(column, column)(params, case, outcome))
 
 
 RECONCILE_LEDGER = Judging(

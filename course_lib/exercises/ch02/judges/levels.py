@@ -6,9 +6,8 @@ from typing import Any
 
 from course_lib.exercises.ch02.cards.core import KINDS, training_log
 from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging.columns import EXACT, Column, Word, one_verdict, table
 from course_lib.judging.draws import plain, unseen
-from course_lib.judging.named_columns import Name, together
-from course_lib.judging.old_columns import EXACT, Column
 from course_lib.records import Case, Outcome, Verdict
 
 Log = Sequence[Mapping[str, Any]]
@@ -61,7 +60,7 @@ def _row_words(log: Log) -> str:
     return f"a log of {len(log)} rows"
 
 
-def _peak_columns(form: str) -> tuple[Column | Name, ...]:
+def _peak_columns(form: str) -> tuple[Column | Word, ...]:
     def by_name_once(log: Log) -> int | None:
         """Every name holds what it got first."""
         first: dict[str, int] = {}
@@ -99,7 +98,7 @@ def _peak_columns(form: str) -> tuple[Column | Name, ...]:
             rel=EXACT,
             words=_row_words,
             hint="Walk through the moments with a running total.",
-            slips=(
+            mistakes=(
                 Mistake(
                     "sum-not-peak",
                     lambda log: sum(_allocated(form, log).values()),
@@ -139,7 +138,7 @@ def _peak_columns(form: str) -> tuple[Column | Name, ...]:
             want=lambda log: highest(form, log)[1],
             rel=EXACT,
             words=_row_words,
-            slips=(
+            mistakes=(
                 Mistake(
                     "last-time",
                     lambda log: [t for t, total, _ in levels(form, log) if total == highest(form, log)[0]][-1],
@@ -150,29 +149,33 @@ def _peak_columns(form: str) -> tuple[Column | Name, ...]:
                 Mistake("end-of-log", lambda log: levels(form, log)[-1][0], "this is the end of the log."),
             ),
         ),
-        Name(
+        Word(
             part="kind",
-            known=KINDS,
+            choices=KINDS,
             want=lambda log: highest(form, log)[2],
             words=_row_words,
-            slips={
-                "most-allocated": (
+            mistakes=(
+                Mistake(
+                    "most-allocated",
                     lambda log: max(_allocated(form, log), key=lambda k: _allocated(form, log)[k]),
                     "this kind was allocated most in all, but it does not hold most at the peak.",
                 ),
-                "largest-block": (
+                Mistake(
+                    "largest-block",
                     lambda log: max(((c, k) for _, k, c, _ in steps_of(form, log)), key=lambda e: e[0])[1],
                     "this is the kind of the largest block.",
                 ),
-                "last-allocated": (
+                Mistake(
+                    "last-allocated",
                     lambda log: next(k for t, k, c, _ in steps_of(form, log) if t == highest(form, log)[1] and c > 0),
                     "this is what was allocated last; which kind holds most?",
                 ),
-                "at-the-end": (
+                Mistake(
+                    "at-the-end",
                     lambda log: max(levels(form, log)[-1][2], key=lambda k: levels(form, log)[-1][2][k]),
                     "this kind holds most at the end, not at the peak.",
                 ),
-            },
+            ),
         ),
     )
 
@@ -250,21 +253,9 @@ def _peak_cases(params: Params, rng: random.Random) -> list[Case]:
     return [own, plain("", 0, "three more logs", [(each,) for each in usual if _clear(form, each)][:3]), other]
 
 
-def _peak_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    found = together(_peak_columns(params["log"]), "the triple (bytes, time, kind)")(case, outcome)
-    if case.kind == "values":
-        return found
-    bad = next((each for each in found if not each.ok), None)
-    return [
-        Verdict(
-            kind="generality",
-            part="log",
-            ok=bad is None,
-            mistake=bad.mistake if bad else "",
-            message=bad.message if bad else "",
-            case=case.name,
-        )
-    ]
+def _peak_verdicts(params: Params, case: Case, outcome: Outcome) -> Sequence[Verdict]:
+    by_place = table(_peak_columns(params["log"]))
+    return (by_place if case.kind == "values" else one_verdict(by_place))(params, case, outcome)
 
 
 PEAK_NOT_SUM = Judging(

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from course_lib.judging import Mistake, describe, is_number, near, number_verdict
-from course_lib.judging.old_columns import table
+from course_lib.judging import Mistake, describe, first, is_number, near, number_verdict, verdict
+from course_lib.judging.columns import rows_fault
 from course_lib.records import Case, Outcome, Verdict
 
 Want = Callable[..., Mapping[str, float]]
@@ -56,9 +56,7 @@ def _fault(parts: Parts, case: Case, row: tuple[Any, ...], value: Any) -> tuple[
 
 def judge_parts(parts: Parts, case: Case, outcome: Outcome) -> list[Verdict]:
     """One verdict: the first row that is wrong, by its first wrong part."""
-    got = table(outcome.value, case, parts.part, case.kind)
-    if isinstance(got, Verdict):
-        return [got]
-    faults = (_fault(parts, case, row, value) for row, value in zip(case.args[1], got, strict=True))
-    mistake, message = next((fault for fault in faults if fault), ("", ""))
-    return [Verdict(kind=case.kind, part=parts.part, ok=not message, mistake=mistake, message=message, case=case.name)]
+    if fault := rows_fault(case, outcome.value):
+        return [verdict(case.kind, parts.part, case, fault)]
+    faults = (_fault(parts, case, row, value) for row, value in zip(case.args[1], outcome.value, strict=True))
+    return [verdict(case.kind, parts.part, case, first(*faults))]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from course_lib.exercises.ch02.cards.recompute import MIB, uneven
-from course_lib.judging import Judging, Mistake, Params, describe, is_number
+from course_lib.judging import Judging, Mistake, Params, describe, first, is_number, verdict
+from course_lib.judging.columns import EXACT, Column, rows_fault, table
 from course_lib.judging.draws import unseen
-from course_lib.judging.old_columns import EXACT, Column, columns, table
 from course_lib.records import Case, Outcome, Verdict
 
 Sizes = Sequence[int]
@@ -79,7 +79,7 @@ PEAK = Column(
     rel=EXACT,
     words=lambda inputs, inner, starts: f"{len(inputs)} layers cut at {list(starts)}",
     hint="Write down what is alive while each segment is worked on.",
-    slips=(
+    mistakes=(
         Mistake(
             "all-inputs-all-the-time",
             lambda i, n, s: sum(_inputs_and_inside(i, n, s)),
@@ -173,13 +173,11 @@ def _blind(inputs: Sizes, inner: Sizes, mask: int) -> int:
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     if case.args[0] == 0:
-        return columns(PEAK)(params, case, outcome)
-    got = table(outcome.value, case, "cut", case.kind)
-    if isinstance(got, Verdict):
-        return [got]
-    faults = (_cut_fault(row, value) for row, value in zip(case.args[1], got, strict=True))
-    mistake, message = next((fault for fault in faults if fault), ("", ""))
-    return [Verdict(kind=case.kind, part="cut", ok=not message, mistake=mistake, message=message, case=case.name)]
+        return list(table(PEAK)(params, case, outcome))
+    fault = rows_fault(case, outcome.value)
+    if not fault:
+        fault = first(*map(_cut_fault, case.args[1], outcome.value))
+    return [verdict(case.kind, "cut", case, fault)]
 
 
 def _stack(rng: random.Random, layers: int) -> tuple[list[int], list[int]]:

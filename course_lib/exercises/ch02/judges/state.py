@@ -7,8 +7,8 @@ from typing import Any
 from course_lib.exercises.ch02.cards.core import BUCKETS, MOMENTS, TYPE_BYTES, plan, shape_of
 from course_lib.exercises.ch02.judges.parts import Parts, judge_parts
 from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging.columns import CLOSE, Column, table
 from course_lib.judging.draws import log_uniform, unseen
-from course_lib.judging.old_columns import CLOSE, Column, columns
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import GB, bytes_text, number_text
 
@@ -132,7 +132,7 @@ LARGEST = Column(
     unit="parameters",
     want=lambda m, c: m / per_param(c),
     words=lambda m, c: f"{bytes_text(m)}, {per_param(c):g} bytes per parameter",
-    slips=(
+    mistakes=(
         Mistake(
             "weights-only", lambda m, c: m / TYPE_BYTES[c["weights"]], "this has room for the weights and nothing else."
         ),
@@ -181,7 +181,7 @@ def _state_cases(params: Params, rng: random.Random) -> list[Case]:
 def _state_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     if case.args[0] == 0:
         return judge_parts(STATE, case, outcome)
-    return columns(LARGEST, LARGEST)(params, case, outcome)
+    return list(table(LARGEST, LARGEST)(params, case, outcome))
 
 
 STATE_OF_A_PLAN = Judging(

@@ -6,9 +6,9 @@ from typing import Any
 
 from course_lib import memory
 from course_lib.exercises.ch02.cards.training import PHASES
-from course_lib.judging import Judging, Params, describe, is_number, near, prediction
+from course_lib.judging import Judging, Params, describe, first, is_number, near, prediction, verdict
+from course_lib.judging.columns import CLOSE, rows_fault
 from course_lib.judging.draws import unseen
-from course_lib.judging.old_columns import CLOSE, table
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import GB, bytes_text, number_text
 
@@ -135,20 +135,17 @@ def _death_fault(between: str, row: tuple[Any, ...], value: Any) -> tuple[str, s
 
 def _spike_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     part = ("timeline", "dies")[case.args[0]]
-    got = table(outcome.value, case, part, case.kind)
-    if isinstance(got, Verdict):
-        return [got]
+    got = outcome.value
+    if fault := rows_fault(case, got):
+        return [verdict(case.kind, part, case, fault)]
     judge = (_timeline_fault, _death_fault)[case.args[0]]
-    answers = got
     if case.args[0] == 1 and len(got) > 2 and all(value is None for value in got):
         fault = ("returned-none", "The function returns None for every device: is a `return` missing?")
     elif case.args[0] == 1 and len(got) > 2 and len(set(map(str, got))) == 1:
         fault = ("only-the-example", f"{case.name}: the same phase comes back whatever the device is.")
     else:
-        faults = (judge(params["grads_between"], row, value) for row, value in zip(case.args[1], answers, strict=True))
-        fault = next((each for each in faults if each), ("", ""))
-    mistake, message = fault
-    return [Verdict(kind=case.kind, part=part, ok=not message, mistake=mistake, message=message, case=case.name)]
+        fault = first(*(judge(params["grads_between"], *given) for given in zip(case.args[1], got, strict=True)))
+    return [verdict(case.kind, part, case, fault)]
 
 
 def _spike_cases(params: Params, rng: random.Random) -> list[Case]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from course_lib.judging import describe, is_number, near
+from course_lib.judging.columns import EXACT, rows_fault
 from course_lib.judging.mistakes import Fault, Mistake, verdict
-from course_lib.judging.old_columns import EXACT, table
 from course_lib.records import Case, Verdict, VerdictKind
 
 CLOSE = 1e-6
@@ -30,8 +30,8 @@ class Column:
 
 def results(case: Case, value: Any, parts: Sequence[str] = ()) -> list[Any] | list[Verdict]:
     """What came back for each row of the case; or verdicts that say why there is nothing to judge."""
-    read = [table(value, case, part, case.kind) for part in parts or [case.part]]
-    return [each for each in read if isinstance(each, Verdict)] or value
+    fault = rows_fault(case, value)
+    return [verdict(case.kind, part, case, fault) for part in parts or [case.part]] if fault else value
 
 
 def told(found: Sequence[Any]) -> bool:

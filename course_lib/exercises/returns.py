@@ -140,9 +140,10 @@ class TupleOf:
 
 @dataclass(frozen=True, slots=True)
 class DictOf:
-    """A dictionary with exactly these keys."""
+    """A dictionary with exactly these keys, or with others too where `more` says so."""
 
     fields: Mapping[str, Shape]
+    more: bool = False
 
     @property
     def words(self) -> str:
@@ -155,7 +156,7 @@ class DictOf:
             return _other(value, where, self.words)
         if missing := [name for name in self.fields if name not in value]:
             return "missing-part", f"{where}: {', '.join(map(repr, missing))} is missing; return {self.words}."
-        if extra := [name for name in value if name not in self.fields]:
+        if not self.more and (extra := [name for name in value if name not in self.fields]):
             return "extra-part", f"{where}: {describe(extra[0])} was not asked for; return {self.words}."
         found = (shape.find(value[name], f"{where}, {name}", case) for name, shape in self.fields.items())
         return next((fault for fault in found if fault), None)

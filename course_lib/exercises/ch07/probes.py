@@ -26,7 +26,7 @@ def hooked(answer: Any, case: Any, comm: Any = None) -> Any:
     model = Net(comm, spec)
     finish = answer(comm, model, *more)
     if not callable(finish):
-        return {"returned": type(finish).__name__}
+        return {"gradients": [], "returned": type(finish).__name__}
     seen = []
     for x in batches:
         loss = model(x).double().square().mean()
@@ -38,7 +38,7 @@ def hooked(answer: Any, case: Any, comm: Any = None) -> Any:
                 if each.grad is not None:
                     each -= 0.1 * each.grad
         model.zero_grad(set_to_none=not spec.get("zeroed", False))
-    return {"gradients": seen}
+    return {"gradients": seen, "returned": ""}
 
 
 def token_step(answer: Any, case: Any, comm: Any = None) -> Any:

@@ -353,7 +353,7 @@ def average_gradients(comm, grads, examples):
 # -     return grads
 # +         comm.all_reduce(g)
 
-# %% wrong: returns the first => values no-list  from: returns nothing
+# %% wrong: returns the first => values wrong-shape  from: returns nothing
 #           comm.all_reduce(g)
 # +         return g
 

@@ -122,7 +122,7 @@ def evaluate(comm, batches):
 # +     return told(total / tokens, 100 * correct / tokens)
 
 
-# %% wrong: only rank 0 knows => values no-dictionary
+# %% wrong: only rank 0 knows => values returned-none
 def evaluate(comm, batches):
     row = torch.zeros(3, dtype=torch.float64)
     for mean, correct, tokens in batches:
@@ -177,7 +177,7 @@ def evaluate(comm, batches):
     return told(sum(m * t for m, _, t in rows) / tokens, sum(c for _, c, _ in rows) / tokens)
 
 
-# %% wrong: numbers without names => values no-dictionary  from: three sums
+# %% wrong: numbers without names => values wrong-shape  from: three sums
 # -     return told(total / tokens, correct / tokens)
 # +     return total / tokens, correct / tokens, math.exp(total / tokens)
 

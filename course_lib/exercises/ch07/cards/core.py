@@ -7,6 +7,7 @@ from typing import Any
 from course_lib.exercises import Card
 from course_lib.exercises.ch07.probes import hooked, one_sync, token_step
 from course_lib.exercises.probes import interval
+from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, PerRank, Tensor
 from course_lib.units import GB, TFLOP
 
 READY = (
@@ -46,6 +47,7 @@ be used as workspace. No rank may send much more than a ring all-reduce of its g
     params={"given": "mean", "means": GIVEN["mean"], "numbers": 40},
     vary=lambda draw: {"given": "sum", "means": GIVEN["sum"], "numbers": draw.choice((36, 44, 52))},
     structural="given",
+    returns=PerRank(ListOf(Tensor())),
 )
 
 
@@ -144,6 +146,9 @@ Ranks may have different numbers of micro-batches, or none; a micro-batch may be
     params={"vocabulary": 11, "width": 6},
     vary=lambda draw: {"vocabulary": draw.randrange(9, 15), "width": draw.randrange(5, 9)},
     probe=token_step,
+    returns=PerRank(
+        DictOf({"loss": Anything("the mean loss"), "gradients": ListOf(Maybe(Tensor())), "counts": Anything()})
+    ),
 )
 
 DDP_HOOKS = Card(
@@ -187,6 +192,7 @@ optimizer.zero_grad()
     params={"width": 12},
     vary=lambda draw: {"width": draw.randrange(9, 16)},
     probe=hooked,
+    returns=PerRank(DictOf({"gradients": ListOf(ListOf(Maybe(Tensor()))), "returned": Anything()})),
 )
 
 TOO_LATE = """```python
@@ -231,6 +237,7 @@ all ranks. `loss(output, targets)` is a mean over the micro-batch; gradients are
     params={"width": 7},
     vary=lambda draw: {"width": draw.randrange(6, 12)},
     probe=one_sync,
+    returns=PerRank(DictOf({"gradients": ListOf(ListOf(Maybe(Tensor()))), "counts": Anything()})),
 )
 
 CORE = (AVERAGE_GRADIENTS, PREDICT_EXPOSED, TOKEN_MEAN, DDP_HOOKS, ONE_SYNC)

@@ -8,6 +8,7 @@ from course_lib.exercises import Card
 from course_lib.exercises.ch07.cards.core import READY
 from course_lib.exercises.ch07.probes import deal, hooked, training
 from course_lib.exercises.probes import rows
+from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, PerRank, Rows, Tensor
 from course_lib.units import GB, TFLOP
 
 REST: Mapping[str, str] = {
@@ -84,6 +85,7 @@ DDP_BUCKETS = Card(
     vary=lambda draw: {"width": draw.randrange(9, 16)},
     needs=("06",),
     probe=hooked,
+    returns=PerRank(DictOf({"gradients": ListOf(ListOf(Maybe(Tensor()))), "returned": Anything()})),
 )
 
 HANGS = """```python
@@ -136,6 +138,7 @@ batches differ in size.
     params={"width": 4},
     vary=lambda draw: {"width": draw.randrange(3, 7)},
     probe=training,
+    returns=PerRank(DictOf({"steps": Anything("the number of steps"), "weights": ListOf(Tensor())})),
 )
 
 MEAN_METRICS = Card(
@@ -165,6 +168,7 @@ torch has it. However long the lists are, a few numbers go over the wire; a rank
     hides=("data_parallel:mean_metrics",),
     params={"batches": 5},
     vary=lambda draw: {"batches": draw.randrange(4, 9)},
+    returns=PerRank(DictOf({"loss": Anything(), "accuracy": Anything(), "perplexity": Anything()}, more=True)),
 )
 
 BEHIND: Mapping[str, tuple[int, str]] = {
@@ -224,6 +228,7 @@ Shown: {{rate:tflops}}, {{bandwidth:gbps}}, gradients of 16 bits; {{ranks}} GPUs
     vary=_vary_behind,
     structural="behind",
     probe=rows,
+    returns=Rows(Anything("a number"), Anything("a number")),
 )
 
 PROBLEMS = (SAMPLER, DDP_BUCKETS, UNEVEN_INPUTS, MEAN_METRICS, BREAK_EVEN)

@@ -10,19 +10,12 @@ import torch
 from torch import Tensor
 
 from course_lib import collectives
-from course_lib.exercises.ch07.judges.ranks import (
-    bytes_fault,
-    gradients,
-    graphs_fault,
-    mean_of,
-    messages_fault,
-    net,
-    scaled,
-    tensors_fault,
-)
+from course_lib.exercises.ch07.judges.ranks import bytes_fault, gradients, graphs_fault, messages_fault, net, of_step
 from course_lib.exercises.ch07.probes import mean_square
 from course_lib.judging import Fault, Judging, Mistake, Params, first, judged, prediction
-from course_lib.judging.ranks import UNKIND
+from course_lib.judging.cases import hidden, shown, under
+from course_lib.judging.gradients import Tensors, gradients_fault, mean_of, scaled
+from course_lib.judging.ranks import UNKIND, PerRank
 from course_lib.judging.tensors import coin_of
 from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Outcome, Verdict
@@ -31,48 +24,29 @@ from course_lib.units import duration_text
 # --- averages of parts
 
 
-def _parts(
-    coin: torch.Generator,
-    params: Params,
-    counts: Sequence[int],
-    shapes: Sequence[tuple[int, ...]] = (),
-    dtype: torch.dtype = torch.float32,
-) -> tuple[tuple[Any, ...], ...]:
-    """Secret gradients of ranks that saw so many examples each, as the variant hands them over."""
-    sizes = shapes or ((params["numbers"], 12), (params["numbers"],), ())
-    table = []
-    for count in counts:
-        means = [torch.randint(-4096, 4096, shape, generator=coin).to(dtype) * (count > 0) for shape in sizes]
-        table.append((scaled(means, count) if params["given"] == "sum" else means, count))
-    return tuple(table)
-
-
 def _average_cases(params: Params, rng: random.Random) -> list[Case]:
-    coin = coin_of(rng)
+    coin, wide = coin_of(rng), params["numbers"]
 
-    def case(name: str, counts: Sequence[int], kind: Any = "generality", part: str = "parts", **more: Any) -> Case:
-        shapes, dtype = more.pop("shapes", ()), more.pop("dtype", torch.float32)
-        return Case(
-            name=name,
-            ranks=len(counts),
-            per_rank=_parts(coin, params, counts, shapes, dtype),
-            kind=kind,
-            part=part,
-            **{"visible": False, **more},
-        )
+    def data(*counts: int, shapes: Any = ((wide, 12), (wide,), ()), dtype: torch.dtype = torch.float32) -> PerRank:
+        """Secret gradients of ranks that saw so many examples each, as the variant hands them over."""
+        rows = []
+        for count in counts:
+            means = [torch.randint(-4096, 4096, shape, generator=coin).to(dtype) * (count > 0) for shape in shapes]
+            rows.append((scaled(means, count) if params["given"] == "sum" else means, count))
+        return tuple(rows)
 
-    return [
-        case("four ranks with 3, 1, 4 and 2 examples", (3, 1, 4, 2), "values", "mean", visible=True),
-        case("three ranks, other data", (1, 7, 2), "values", "mean"),
-        case("parts of one size", (4, 4, 4, 4)),
-        case("a rank without an example", (0, 5, 3)),
-        case("one rank alone", (6,), part="ranks"),
-        case("two ranks", (1, 9), part="ranks"),
-        case("seven ranks", (3, 1, 4, 1, 5, 9, 2), part="ranks"),
-        case("float64, and one parameter only", (2, 5, 1), part="tensors", shapes=((5, 3, 2),), dtype=torch.float64),
-        case("a parameter without elements", (2, 5), part="tensors", shapes=((4,), (0, 3), (2, 2))),
-        *(case(f"three ranks, {unkind}", (2, 1, 4), "protocol", "safe", adversary=unkind) for unkind in UNKIND),
-    ]
+    one, empty = ((5, 3, 2),), ((4,), (0, 3), (2, 2))
+    cases = [shown("four ranks with 3, 1, 4 and 2 examples", "values:mean", per_rank=data(3, 1, 4, 2))]
+    cases += [hidden("three ranks, other data", "values:mean", per_rank=data(1, 7, 2))]
+    cases += [hidden("parts of one size", "generality:parts", per_rank=data(4, 4, 4, 4))]
+    cases += [hidden("a rank without an example", "generality:parts", per_rank=data(0, 5, 3))]
+    cases += [hidden("one rank alone", "generality:ranks", per_rank=data(6))]
+    cases += [hidden("two ranks", "generality:ranks", per_rank=data(1, 9))]
+    cases += [hidden("seven ranks", "generality:ranks", per_rank=data(3, 1, 4, 1, 5, 9, 2))]
+    double = data(2, 5, 1, shapes=one, dtype=torch.float64)
+    cases += [hidden("float64, and one parameter only", "generality:tensors", per_rank=double)]
+    cases += [hidden("a parameter without elements", "generality:tensors", per_rank=data(2, 5, shapes=empty))]
+    return cases + under(UNKIND, "three ranks", "protocol:safe", lambda: data(2, 1, 4))
 
 
 def _average_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -83,62 +57,54 @@ def _average_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
     sums = [g if summed else scaled(g, c) for g, c in zip(given, counts, strict=True)]
     want = mean_of(means, counts)
     total = scaled(mean_of(sums), n)
-    slips = [
+    all_, over = max(sum(counts), 1), "divided by the number of ranks"
+    mistakes = [
         Mistake(
             "mean-of-means",
             lambda rank: mean_of(means),
-            "this is the plain average of the ranks' averages. An example on a rank with few of them then counts more than one on a "
-            "rank with many.",
+            "the plain average of the ranks' averages: few examples weigh as much as many.",
         ),
         Mistake(
             "own-part",
             lambda rank: given[rank],
-            "this is the rank's own gradient, as it was given; the other ranks' are missing.",
+            "the rank's own gradient, as it was given; the other ranks' are missing.",
         ),
         Mistake(
             "own-share",
-            lambda rank: scaled(sums[rank], 1 / max(sum(counts), 1)),
-            "this is the rank's own share of the mean. Have the shares been added up, and was it waited for?",
+            lambda rank: scaled(sums[rank], 1 / all_),
+            "the rank's own share of the mean. Were the shares added up and waited for?",
         ),
         Mistake(
-            "own-mean",
-            lambda rank: means[rank],
-            "this is the mean over the rank's own examples; the other ranks' are missing.",
+            "own-mean", lambda rank: means[rank], "the mean over the rank's own examples; the other ranks' are missing."
         ),
-        Mistake("not-divided", lambda rank: total, "this is the sum over all examples, not their mean."),
+        Mistake("not-divided", lambda rank: total, "the sum over all examples, not their mean."),
         Mistake(
-            "sum-of-means",
-            lambda rank: scaled(mean_of(means), n),
-            "the ranks' averages are added up; where is the division?",
+            "sum-of-means", lambda rank: scaled(mean_of(means), n), "the ranks' averages are added up, and not divided."
         ),
         Mistake(
             "divided-by-ranks",
             lambda rank: scaled(total, 1 / n),
-            "the sum over all examples is divided by the number of ranks. How many examples are there?",
+            f"the sum over all examples, {over}. How many examples are there?",
         ),
         Mistake(
             "divided-by-own",
             lambda rank: scaled(total, 1 / max(counts[rank], 1)),
-            "the sum over all examples is divided by this rank's own count.",
+            "the sum over all examples, divided by this rank's own count.",
         ),
-        Mistake(
-            "divided-twice",
-            lambda rank: scaled(want, 1 / n),
-            "this is the right gradient divided by the number of ranks once more.",
-        ),
+        Mistake("divided-twice", lambda rank: scaled(want, 1 / n), f"the right gradient, {over} once more."),
         Mistake(
             "public-form",
             lambda rank: mean_of(sums, counts),
-            "this solves the public form of the exercise, where ranks hand over means. Here they hand over sums.",
+            "this solves the public form of the exercise, where ranks hand over means, not sums.",
         )
         if summed
         else Mistake(
             "taken-for-sums",
-            lambda rank: scaled(mean_of(means), n / max(sum(counts), 1)),
+            lambda rank: scaled(mean_of(means), n / all_),
             "the ranks' means are added up as if they were sums.",
         ),
     ]
-    fault = tensors_fault(case, outcome.value, want, slips)
+    fault = gradients_fault(case, outcome.value, want, mistakes)
     if case.adversary is not None:
         return judged(case, fault)
     wire = bytes_fault(outcome.meter, [[each] for each in given[0] if each.numel()], 1, 64 + 48 * len(given[0]))
@@ -151,107 +117,83 @@ def _average_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
 def _sync_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, width = coin_of(rng), params["width"]
 
-    def case(name: str, ranks: int, steps: Sequence[int], kind: Any, part: str, layers: int = 2, **more: Any) -> Case:
+    def data(ranks: int, *steps: int, layers: int = 2) -> PerRank:
+        """For each rank the description of its model and, for each step, so many micro-batches."""
         spec = {"seed": rng.randrange(2**31), "width": width, "layers": layers}
-        data = tuple(
-            (
-                spec,
-                [
-                    [
-                        (torch.randn(3, width, generator=coin), torch.randn(3, width, generator=coin))
-                        for _ in range(many)
-                    ]
-                    for many in steps
-                ],
-            )
-            for _ in range(ranks)
-        )
-        return Case(name=name, ranks=ranks, per_rank=data, kind=kind, part=part, **{"visible": False, **more})
+
+        def pair() -> tuple[Tensor, Tensor]:
+            return torch.randn(3, width, generator=coin), torch.randn(3, width, generator=coin)
+
+        return tuple((spec, [[pair() for _ in range(count)] for count in steps]) for _ in range(ranks))
 
     return [
-        case("three ranks, four micro-batches", 3, (4,), "values", "gradients", visible=True),
-        case("two ranks, three micro-batches, other data", 2, (3,), "values", "gradients"),
-        case("three steps of two micro-batches", 2, (2, 2, 2), "generality", "steps"),
-        case("steps of 3, 1 and 2 micro-batches", 3, (3, 1, 2), "generality", "steps"),
-        case("one micro-batch a step", 2, (1, 1), "generality", "steps"),
-        case("one rank alone", 1, (3, 2), "generality", "ranks"),
-        case("five ranks, one layer", 5, (2,), "generality", "ranks", 1),
+        shown("three ranks, four micro-batches", "values:gradients", per_rank=data(3, 4)),
+        hidden("two ranks, three micro-batches, other data", "values:gradients", per_rank=data(2, 3)),
+        hidden("three steps of two micro-batches", "generality:steps", per_rank=data(2, 2, 2, 2)),
+        hidden("steps of 3, 1 and 2 micro-batches", "generality:steps", per_rank=data(3, 3, 1, 2)),
+        hidden("one micro-batch a step", "generality:steps", per_rank=data(2, 1, 1)),
+        hidden("one rank alone", "generality:ranks", per_rank=data(1, 3, 2)),
+        hidden("five ranks, one layer", "generality:ranks", per_rank=data(5, 2, layers=1)),
+    ]
+
+
+def _sync_mistakes(micro: Sequence[Sequence[Tensors]], want: Tensors) -> list[Mistake]:
+    """What each rank's gradients become if the flag is down in the wrong forward pass; `micro` is by rank and micro-batch."""
+    n, count = len(micro), len(micro[0])
+    own = [mean_of(batches) for batches in micro]
+    begun = mean_of([batches[0] for batches in micro])
+    mixed = [mean_of([begun, *batches[1:]]) for batches in micro]
+    late = "the first micro-batch was averaged over the ranks, the others were not"
+    return [
+        Mistake("flag-too-late", lambda rank: mixed[rank], f"{late}: the flag was down in the *last forward pass*."),
+        Mistake("never-averaged", lambda rank: own[rank], "the rank's own mean; nothing was averaged over the ranks."),
+        Mistake("not-divided", lambda rank: scaled(want, count), "the micro-batches are added up; return their mean."),
+        Mistake(
+            "never-averaged",
+            lambda rank: scaled(own[rank], count),
+            "the rank's own micro-batches, added up; nothing was averaged over the ranks.",
+        ),
+        Mistake("flag-too-late", lambda rank: scaled(mixed[rank], count), f"{late}, and no mean was taken."),
+        Mistake(
+            "divided-by-ranks",
+            lambda rank: scaled(want, 1 / n),
+            "divided by the number of ranks: the replica averages already.",
+        ),
+        Mistake(
+            "last-only",
+            lambda rank: mean_of([scaled(batches[-1], 1 / count) for batches in micro]),
+            "only the last micro-batch is in it.",
+        ),
     ]
 
 
 def _sync_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    results, n = [row if type(row) is dict else {} for row in outcome.value], case.ranks or 1
-    spec, steps = (case.per_rank or ())[0][0], [len(each) for each in (case.per_rank or ())[0][1]]
+    results, n = outcome.value, case.ranks or 1
+    spec, steps = (case.per_rank or ())[0][0], [len(batches) for batches in (case.per_rank or ())[0][1]]
     fault: Fault | None = None
-    for step, many in enumerate(steps):
+    for step, count in enumerate(steps):
         model = net(spec)
         micro = [[gradients(model, mean_square(model(x), y)) for x, y in own[1][step]] for own in case.per_rank or ()]
-        own = [mean_of(each) for each in micro]
-        want = mean_of(own)
-        begun = mean_of([each[0] for each in micro])
-        mixed = [mean_of([begun, *each[1:]]) for each in micro]
-        slips = [
-            Mistake(
-                "flag-too-late",
-                lambda rank, mixed=mixed: mixed[rank],
-                "the first micro-batch was averaged over the ranks, the others were "
-                "not: the flag that the *last forward pass* saw was down.",
-            ),
-            Mistake(
-                "never-averaged",
-                lambda rank, own=own: own[rank],
-                "this is the rank's own mean; nothing was averaged over the ranks. Which forward pass saw the flag up?",
-            ),
-            Mistake(
-                "not-divided",
-                lambda rank, want=want, many=many: scaled(want, many),
-                "the micro-batches are added up; their mean is asked for.",
-            ),
-            Mistake(
-                "never-averaged",
-                lambda rank, own=own, many=many: scaled(own[rank], many),
-                "these are the rank's own micro-batches, added up; nothing was averaged over the ranks.",
-            ),
-            Mistake(
-                "flag-too-late",
-                lambda rank, mixed=mixed, many=many: scaled(mixed[rank], many),
-                "the first micro-batch was averaged over the ranks, the others were not, and no mean was taken.",
-            ),
-            Mistake(
-                "divided-by-ranks",
-                lambda rank, want=want: scaled(want, 1 / n),
-                "the right one divided by the number of ranks: the replica averages already.",
-            ),
-            Mistake(
-                "last-only",
-                lambda rank, micro=micro, many=many: mean_of([scaled(each[-1], 1 / many) for each in micro]),
-                "only the last micro-batch is in it.",
-            ),
-        ]
-        seen = [row.get("gradients") for row in results]
-        here = [each[step] if type(each) is list and len(each) == len(steps) else None for each in seen]
-        fault = tensors_fault(case, here, want, slips if many > 1 or n > 1 else [])
+        want = mean_of([mean_of(batches) for batches in micro])
+        fault = gradients_fault(
+            case, of_step(results, step), want, _sync_mistakes(micro, want) if count > 1 or n > 1 else []
+        )
+        if fault and step:
+            fault = fault[0], f"Step {step + 1}, after a right step {step}. {fault[1]}"
         if fault:
-            if step:
-                fault = fault[0], f"Step {step + 1}, after a right step {step}. {fault[1]}"
             break
-    trained = list(net(spec).parameters())
-    wire = _sync_wire(outcome.meter, trained, steps)
-    counts = [row.get("counts") for row in results]
-    return judged(
-        case,
-        fault,
-        ("cost", "syncs", wire),
-        ("cost", "graphs", graphs_fault(counts, [sum(steps)] * n, 3, [sum(steps)] * n)),
-    )
+    wire = _sync_wire(outcome.meter, list(net(spec).parameters()), steps)
+    graphs = graphs_fault([row["counts"] for row in results], [sum(steps)] * n, 3, [sum(steps)] * n)
+    return judged(case, fault, ("cost", "syncs", wire), ("cost", "graphs", graphs))
 
 
 def _sync_wire(meter: Meter, trained: Sequence[Tensor], steps: Sequence[int]) -> Fault | None:
     n, each = len(meter["messages_sent"]), 2 * (len(meter["messages_sent"]) - 1) * len(trained)
     if n > 1 and sum(steps) > len(steps) and min(meter["messages_sent"]) >= 0.99 * each * sum(steps):
-        return "every-micro-batch", (
-            f"Gradients were averaged {sum(steps)} times in {len(steps)} step(s), once a micro-batch: right numbers, "
-            f"{sum(steps) / len(steps):.3g} times the communication."
+        times = sum(steps) / len(steps)
+        return (
+            "every-micro-batch",
+            f"Every micro-batch was averaged over the ranks: {times:.3g} times the communication.",
         )
     return first(
         messages_fault(meter, len(trained) * len(steps), "Which forward passes saw the flag up?", 1),

@@ -11,117 +11,80 @@ from torch import Tensor
 
 from course_lib.data_parallel import buckets_of
 from course_lib.exercises.ch07.judges.ranks import (
-    Tensors,
     bytes_fault,
     collective_seconds,
     gradients,
-    mean_of,
     messages_fault,
     net,
+    of_step,
     overlap_fault,
-    scaled,
-    tensors_fault,
 )
 from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, judged
-from course_lib.judging.ranks import UNKIND
+from course_lib.judging.cases import hidden, shown, under
+from course_lib.judging.gradients import Tensors, gradients_fault, mean_of, scaled
+from course_lib.judging.ranks import UNKIND, PerRank
 from course_lib.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
 RATE = 0.1  # of the probe's descent
-WIDE, SECONDS, RANKS = (
-    400,
-    300e-6,
-    3,
-)  # of the run whose overlap is timed: a layer's gradients take less than its computing
+WIDE, SECONDS, RANKS = 400, 300e-6, 3  # of the run that is timed: a layer's gradients take less than its computing
 BIG = WIDE * WIDE * 4
-CaseOf = Callable[..., Case]
 
 
-def _case_of(params: Params, rng: random.Random) -> CaseOf:
+def _data_of(params: Params, rng: random.Random) -> Callable[..., PerRank]:
+    """A function that draws the ranks' arguments: the model's description, what else the answer gets, a batch for each step."""
     coin = coin_of(rng)
 
-    def case(
-        name: str,
-        ranks: int,
-        kind: Any,
-        part: str,
-        *,
-        more: tuple[Any, ...] = (),
-        steps: int = 2,
-        visible: bool = False,
-        adversary: Any = None,
-        **spec: Any,
-    ) -> Case:
+    def data(ranks: int, *more: Any, steps: int = 2, **spec: Any) -> PerRank:
         full = {"seed": rng.randrange(2**31), "width": params["width"], "layers": 3, **spec}
-        data = tuple(
+        return tuple(
             (full, more, [torch.randn(2, full["width"], generator=coin) for _ in range(steps)]) for _ in range(ranks)
         )
-        return Case(name=name, ranks=ranks, per_rank=data, kind=kind, part=part, visible=visible, adversary=adversary)
 
-    return case
+    return data
 
 
-def _timed(case: CaseOf, more: tuple[Any, ...] = ()) -> Case:
-    return case(
-        "three ranks on the clock",
-        RANKS,
-        "cost",
-        "overlap",
-        more=more,
-        steps=1,
-        width=WIDE,
-        layers=5,
-        biases=False,
-        seconds=SECONDS,
-    )
+def _timed(data: Callable[..., PerRank], *more: Any) -> Case:
+    per_rank = data(RANKS, *more, steps=1, width=WIDE, layers=5, biases=False, seconds=SECONDS)
+    return hidden("three ranks on the clock", "cost:overlap", per_rank=per_rank)
 
 
 def _hook_cases(params: Params, rng: random.Random) -> list[Case]:
-    case = _case_of(params, rng)
-    return [
-        case("four ranks", 4, "values", "gradients", visible=True),
-        case("three ranks, other data", 3, "values", "gradients", layers=2),
-        _timed(case),
-        case("one rank alone", 1, "generality", "ranks"),
-        case("five ranks, three steps", 5, "generality", "ranks", steps=3, layers=2),
-        case("a frozen layer in the middle", 3, "generality", "models", frozen=(1,)),
-        case("first and last layer share their weights", 3, "generality", "models", tied=True),
-        case("gradients zeroed, not forgotten, between steps", 2, "generality", "models", zeroed=True, steps=3),
-        *(case(f"three ranks, {unkind}", 3, "protocol", "in-flight", adversary=unkind, layers=2) for unkind in UNKIND),
+    data, zeroed = _data_of(params, rng), "gradients zeroed, not forgotten, between steps"
+    cases = [
+        shown("four ranks", "values:gradients", per_rank=data(4)),
+        hidden("three ranks, other data", "values:gradients", per_rank=data(3, layers=2)),
+        _timed(data),
+        hidden("one rank alone", "generality:ranks", per_rank=data(1)),
+        hidden("five ranks, three steps", "generality:ranks", per_rank=data(5, steps=3, layers=2)),
+        hidden("a frozen layer in the middle", "generality:models", per_rank=data(3, frozen=(1,))),
+        hidden("first and last layer share their weights", "generality:models", per_rank=data(3, tied=True)),
+        hidden(zeroed, "generality:models", per_rank=data(2, zeroed=True, steps=3)),
     ]
+    return cases + under(UNKIND, "three ranks", "protocol:in-flight", lambda: data(3, layers=2))
 
 
 def _bucket_cases(params: Params, rng: random.Random) -> list[Case]:
-    case = _case_of(params, rng)
+    data, models = _data_of(params, rng), "generality:models"
     layer = 4 * (params["width"] ** 2 + params["width"])
-    return [
-        case("four ranks, two buckets and a rest", 4, "values", "gradients", more=(2 * layer,), layers=5, visible=True),
-        case("three ranks, other data", 3, "values", "gradients", more=(layer + 40,), layers=4),
-        _timed(case, (2 * BIG,)),
-        case("one rank alone", 1, "generality", "ranks", more=(layer,)),
-        case("five ranks, three steps", 5, "generality", "ranks", more=(2 * layer,), steps=3),
-        case("one bucket holds all", 3, "generality", "models", more=(100 * layer,)),
-        case("every parameter is larger than a bucket", 2, "generality", "models", more=(4,)),
-        case("a frozen layer in the middle", 3, "generality", "models", more=(2 * layer,), layers=4, frozen=(1,)),
-        case("first and last layer share their weights", 3, "generality", "models", more=(2 * layer,), tied=True),
-        case(
-            "float32 and float64 side by side",
-            2,
-            "generality",
-            "models",
-            more=(4 * layer,),
-            layers=4,
-            dtypes=("float32", "float64", "float64", "float32"),
-        ),
-        case(
-            "gradients zeroed, not forgotten, between steps", 2, "generality", "models", more=(2 * layer,), zeroed=True
-        ),
-        case("gradients come in another order on odd ranks", 4, "protocol", "one-order", more=(layer,), branches=True),
-        *(
-            case(f"three ranks, {unkind}", 3, "protocol", "in-flight", more=(layer,), adversary=unkind, layers=2)
-            for unkind in UNKIND
+    mixed = ("float32", "float64", "float64", "float32")
+    cases = [
+        shown("four ranks, two buckets and a rest", "values:gradients", per_rank=data(4, 2 * layer, layers=5)),
+        hidden("three ranks, other data", "values:gradients", per_rank=data(3, layer + 40, layers=4)),
+        _timed(data, 2 * BIG),
+        hidden("one rank alone", "generality:ranks", per_rank=data(1, layer)),
+        hidden("five ranks, three steps", "generality:ranks", per_rank=data(5, 2 * layer, steps=3)),
+        hidden("one bucket holds all", models, per_rank=data(3, 100 * layer)),
+        hidden("every parameter is larger than a bucket", models, per_rank=data(2, 4)),
+        hidden("a frozen layer in the middle", models, per_rank=data(3, 2 * layer, layers=4, frozen=(1,))),
+        hidden("first and last layer share their weights", models, per_rank=data(3, 2 * layer, tied=True)),
+        hidden("float32 and float64 side by side", models, per_rank=data(2, 4 * layer, layers=4, dtypes=mixed)),
+        hidden("gradients zeroed, not forgotten, between steps", models, per_rank=data(2, 2 * layer, zeroed=True)),
+        hidden(
+            "gradients come in another order on odd ranks", "protocol:one-order", per_rank=data(4, layer, branches=True)
         ),
     ]
+    return cases + under(UNKIND, "three ranks", "protocol:in-flight", lambda: data(3, layer, layers=2))
 
 
 def _loss(model: Any, x: Tensor) -> Tensor:
@@ -134,10 +97,8 @@ def _steps(case: Case) -> tuple[list[list[Tensors]], list[Tensors]]:
     models = [net(spec, rank) for rank in range(case.ranks or 1)]
     locals_, means = [], []
     for step in range(len((case.per_rank or ())[0][2])):
-        own = [
-            gradients(model, _loss(model, given[2][step]))
-            for model, given in zip(models, case.per_rank or (), strict=True)
-        ]
+        batches = [given[2][step] for given in case.per_rank or ()]
+        own = [gradients(model, _loss(model, x)) for model, x in zip(models, batches, strict=True)]
         mean = mean_of(own)
         locals_.append(own)
         means.append(mean)
@@ -149,51 +110,35 @@ def _steps(case: Case) -> tuple[list[list[Tensors]], list[Tensors]]:
     return locals_, means
 
 
-def _returned(results: Sequence[Any], steps: int) -> Fault | None:
-    for rank, row in enumerate(results):
-        if type(row) is dict and "returned" in row:
-            return (
-                "no-finish",
-                f"Rank {rank}: what came back is of type {row['returned']}; return the function `finish`.",
-            )
-        if type(row) is not dict or type(row.get("gradients")) is not list or len(row["gradients"]) != steps:
-            return ("no-gradients", f"Rank {rank} gave {describe(row)}; gradients of {steps} steps are to come.")
-    return None
-
-
 def _gradients_fault(case: Case, results: Sequence[Any]) -> Fault | None:
     locals_, means = _steps(case)
     n = case.ranks or 1
-    if fault := _returned(results, len(means)):
-        return fault
+    for rank, row in enumerate(results):
+        if row["returned"]:
+            kind = describe(row["returned"]).removeprefix("str ")
+            return "no-finish", f"Rank {rank} returned a value of type {kind}; return the function `finish`."
     for step, (own, want) in enumerate(zip(locals_, means, strict=True)):
-        slips = [
+        mistakes = [
+            Mistake("own-gradient", lambda rank, own=own: own[rank], "the rank's own gradients; nothing was averaged."),
             Mistake(
-                "own-gradient",
-                lambda rank, own=own: own[rank],
-                "these are the rank's own gradients; nothing was averaged.",
-            ),
-            Mistake(
-                "sum",
-                lambda rank, want=want: scaled(want, n),
-                "these are the sums over ranks; their means are asked for.",
+                "sum", lambda rank, want=want: scaled(want, n), "the sums over the ranks; their means are asked for."
             ),
             Mistake(
                 "divided-twice",
                 lambda rank, want=want: scaled(want, 1 / n),
-                "the means are divided by the number of ranks once more.",
+                "the means, divided by the number of ranks once more.",
             ),
             Mistake(
                 "own-divided",
                 lambda rank, own=own: scaled(own[rank], 1 / n),
-                "this is the rank's own gradient divided by the number of ranks: the others' have not arrived.",
+                "the rank's own gradient divided by the number of ranks: the others' have not arrived.",
             ),
         ]
-        fault = tensors_fault(case, [row["gradients"][step] for row in results], want, slips if n > 1 else [])
+        fault = gradients_fault(case, of_step(results, step), want, mistakes if n > 1 else [])
         if fault and step and case.adversary is None:
             return (
                 "left-over",
-                f"Step {step} was right, step {step + 1} is not: is something left over from the step before? {fault[1]}",
+                f"Step {step} was right, step {step + 1} is not: is something left from the step before? {fault[1]}",
             )
         if fault:
             return fault
@@ -201,15 +146,14 @@ def _gradients_fault(case: Case, results: Sequence[Any]) -> Fault | None:
 
 
 def _verdicts(
-    case: Case, outcome: Outcome, buckets: Sequence[Sequence[Tensor]], think: str, exactly: bool
+    case: Case, outcome: Outcome, buckets: Sequence[Sequence[Tensor]], hint: str, exactly: bool
 ) -> list[Verdict]:
     fault, meter, spec = _gradients_fault(case, outcome.value), outcome.meter, (case.per_rank or ())[0][0]
     steps = len((case.per_rank or ())[0][2])
     if case.adversary is not None or case.part == "one-order":
         return judged(case, fault)
-    wire = first(
-        bytes_fault(meter, buckets, steps, 256), messages_fault(meter, len(buckets) * steps, think, steps, exactly)
-    )
+    messages = messages_fault(meter, len(buckets) * steps, hint, steps, exactly)
+    wire = first(bytes_fault(meter, buckets, steps, 256), messages)
     if case.part == "overlap":
         last = collective_seconds(sum(each.nbytes for each in buckets[-1]), case.ranks or 1)
         computing = spec["layers"] * spec["seconds"] * 1.5 * steps
@@ -223,25 +167,15 @@ def _trained(spec: Mapping[str, Any]) -> list[Any]:
 
 def _hook_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     trained = _trained((case.per_rank or ())[0][0])
-    return _verdicts(
-        case,
-        outcome,
-        [[each] for each in reversed(trained)],
-        "One for each trained parameter and step, shared ones once.",
-        exactly=False,
-    )
+    hint = "One for each trained parameter and step, shared ones once."
+    return _verdicts(case, outcome, [[parameter] for parameter in reversed(trained)], hint, exactly=False)
 
 
 def _bucket_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     spec, (nbytes,), _ = (case.per_rank or ())[0]
     buckets = buckets_of(reversed(_trained(spec)), nbytes)
-    return _verdicts(
-        case,
-        outcome,
-        buckets,
-        f"The parameters fit into {len(buckets)} bucket(s) a step, packed from the last to the first.",
-        exactly=True,
-    )
+    hint = f"The parameters fit into {len(buckets)} bucket(s) a step, packed from the last to the first."
+    return _verdicts(case, outcome, buckets, hint, exactly=True)
 
 
 HOOKS = {

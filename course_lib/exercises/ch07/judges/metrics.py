@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Tensor
 
-from course_lib.judging import Fault, Judging, Params, describe, is_number, judged, near
+from course_lib.judging import Fault, Judging, Mistake, Params, describe, is_number, judged, near
+from course_lib.judging.cases import hidden, shown
+from course_lib.judging.ranks import PerRank
 from course_lib.records import Case, Outcome, Verdict
 
 
@@ -18,22 +20,21 @@ def _metric_cases(params: Params, rng: random.Random) -> list[Case]:
         tokens = rng.randrange(20, 2000)
         return rng.uniform(0.5, 4.0), rng.randrange(tokens // 2), tokens
 
-    def case(name: str, lengths: Sequence[int], kind: Any = "generality", part: str = "ranks", **more: Any) -> Case:
-        blanks = more.pop("blanks", 0)
-        data = tuple(
+    def data(*lengths: int, blanks: int = 0) -> PerRank:
+        """For each rank so many batches, as (mean loss, right tokens, tokens), and `blanks` without tokens."""
+        return tuple(
             ([*(batch() for _ in range(many)), *((math.nan, 0, 0) for _ in range(blanks))],) for many in lengths
         )
-        return Case(name=name, ranks=len(lengths), per_rank=data, kind=kind, part=part, **{"visible": False, **more})
 
     many = params["batches"]
     return [
-        case("three ranks", (many, many - 2, many + 1), "values", "metrics", visible=True),
-        case("four ranks, other numbers", (2, 2, 2, 2), "values", "metrics"),
-        case("a rank without a batch", (3, 0, 2), part="empty"),
-        case("batches without tokens", (2, 1), part="empty", blanks=1),
-        case("one rank alone", (4,)),
-        case("seven ranks", (1, 2, 3, 1, 2, 3, 1)),
-        case("two ranks with 300 batches", (300, 280), "cost", "bytes"),
+        shown("three ranks", "values:metrics", per_rank=data(many, many - 2, many + 1)),
+        hidden("four ranks, other numbers", "values:metrics", per_rank=data(2, 2, 2, 2)),
+        hidden("a rank without a batch", "generality:empty", per_rank=data(3, 0, 2)),
+        hidden("batches without tokens", "generality:empty", per_rank=data(2, 1, blanks=1)),
+        hidden("one rank alone", "generality:ranks", per_rank=data(4)),
+        hidden("seven ranks", "generality:ranks", per_rank=data(1, 2, 3, 1, 2, 3, 1)),
+        hidden("two ranks with 300 batches", "cost:bytes", per_rank=data(300, 280)),
     ]
 
 
@@ -44,7 +45,8 @@ def _metric_want(case: Case) -> dict[str, float]:
     return {"loss": loss, "accuracy": sum(c for _, c, _ in rows) / tokens, "perplexity": math.exp(loss)}
 
 
-def _metric_slips(case: Case, rank: int) -> list[tuple[str, dict[str, float], str]]:
+def _metric_mistakes(case: Case, rank: int) -> list[Mistake]:
+    """What wrong ways lead to: values are dictionaries of the metrics that they get wrong."""
     own = [[each for each in given[0] if each[2]] for given in case.per_rank or ()]
     flat = [each for rows in own for each in rows]
 
@@ -57,95 +59,76 @@ def _metric_slips(case: Case, rank: int) -> list[tuple[str, dict[str, float], st
 
     busy = [rows for rows in own if rows]
     tokens = sum(t for _, _, t in flat)
-    found = [
-        ("mean-of-means", means(flat), "a mean over batches: a batch with few tokens counts as much as a full one."),
-        (
-            "mean-over-ranks",
-            {key: sum(weighted(rows)[key] for rows in busy) / len(busy) for key in ("loss", "accuracy")},
-            "a mean over ranks, which have different numbers of tokens.",
+
+    def over_ranks(one: Callable[[Sequence[Any]], dict[str, float]]) -> dict[str, float]:
+        return {key: sum(one(rows)[key] for rows in busy) / len(busy) for key in ("loss", "accuracy")}
+
+    exp = math.exp
+    perplexities = {
+        "batches'": (sum(exp(m) * t for m, _, t in flat) / tokens, sum(exp(m) for m, _, _ in flat) / len(flat)),
+        "ranks'": (sum(exp(weighted(rows)["loss"]) for rows in busy) / len(busy),),
+    }
+    mistakes = [
+        Mistake(
+            "mean-of-means", means(flat), "a mean over batches: a batch with few tokens counts as much as a full one."
         ),
-        (
-            "mean-over-ranks",
-            {key: sum(means(rows)[key] for rows in busy) / len(busy) for key in ("loss", "accuracy")},
-            "a mean over ranks of a mean over batches; tokens are to be counted.",
-        ),
-        (
-            "perplexity-averaged",
-            {"perplexity": sum(math.exp(m) * t for m, _, t in flat) / tokens},
-            "this is the mean of the batches' perplexities; e to the mean loss is smaller.",
-        ),
-        (
-            "perplexity-averaged",
-            {"perplexity": sum(math.exp(m) for m, _, _ in flat) / len(flat)},
-            "this is the mean of the batches' perplexities; e to the mean loss is smaller.",
-        ),
-        (
-            "perplexity-averaged",
-            {"perplexity": sum(math.exp(weighted(rows)["loss"]) for rows in busy) / len(busy)},
-            "this is the mean of the ranks' perplexities; e to the mean loss is smaller.",
+        Mistake("mean-over-ranks", over_ranks(weighted), "a mean over ranks, which have different numbers of tokens."),
+        Mistake(
+            "mean-over-ranks", over_ranks(means), "a mean over ranks of a mean over batches; count tokens instead."
         ),
     ]
-    if own[rank]:
-        found.append(
-            ("own-numbers", weighted(own[rank]), "these are the rank's own numbers; the other ranks' are missing.")
-        )
-        found.append(
-            ("own-numbers", means(own[rank]), "these are the rank's own numbers; the other ranks' are missing.")
-        )
-    return found
+    for whose, values in perplexities.items():
+        message = f"the mean of the {whose} perplexities; e to the mean loss is smaller."
+        mistakes += [Mistake("perplexity-averaged", {"perplexity": value}, message) for value in values]
+    own_numbers = "the rank's own numbers; the other ranks' are missing."
+    ours = [weighted(own[rank]), means(own[rank])] if own[rank] else []
+    return mistakes + [Mistake("own-numbers", value, own_numbers) for value in ours]
 
 
 def _metric_fault(case: Case, results: Sequence[Any]) -> Fault | None:
     want = _metric_want(case)
     for rank, got in enumerate(results):
-        if type(got) is not dict or not set(want) <= set(got):
-            return (
-                "no-dictionary",
-                f'Rank {rank} returned {describe(got)}; a dictionary with "loss", "accuracy" and "perplexity" is to come.',
-            )
+        if not set(want) <= set(got):
+            return "wrong-shape", f'Rank {rank}: return a dictionary with "loss", "accuracy" and "perplexity".'
         for name, right in want.items():
             value = got[name]
             if isinstance(value, Tensor) and value.numel() == 1:
                 value = value.item()
-            if near(value, right, 1e-5):
-                continue
-            if type(value) is float and math.isnan(value):
-                return (
-                    "nan",
-                    f"Rank {rank}: {name} is NaN. A batch without tokens, or a rank without batches, has nothing to add.",
-                )
-            if not is_number(value):
-                return "not-a-number", f"Rank {rank}: {name} is {describe(value)}; a number is to come."
-            for mistake, held, told in _metric_slips(case, rank):
-                if name in held and near(value, held[name], 1e-5) and len(results) + len(case.per_rank[0][0]) > 2:
-                    return mistake, f"Rank {rank}, {name}: {told}"
-            if name == "accuracy" and near(value, 100 * right, 1e-5):
-                return "in-percent", f"Rank {rank}: accuracy is in per cent; a fraction of 1 is to come."
-            if near(value, right, 0.01):
-                return (
-                    "rounded",
-                    f"Rank {rank}: {name} is close, but not exact: was a sum rounded, or kept in another dtype?",
-                )
-            return "other-number", f"Rank {rank}: {name} is {value / right:.4g} times the right one."
+            if not near(value, right, 1e-5):
+                return _named(case, rank, name, value, right)
+    return None
+
+
+def _named(case: Case, rank: int, name: str, value: Any, right: float) -> Fault:
+    lead = f"Rank {rank}: {name} is "
+    if type(value) is float and math.isnan(value):
+        return "nan", f"{lead}NaN. A batch without tokens, or a rank without batches, has nothing to add."
+    if not is_number(value):
+        return "not-a-number", f"{lead}{describe(value)}; return a number."
+    if (case.ranks or 1) + len((case.per_rank or ())[0][0]) > 2:
+        for mistake in _metric_mistakes(case, rank):
+            if name in mistake.value and near(value, mistake.value[name], 1e-5):
+                return mistake.name, f"{lead}{mistake.message}"
+    if name == "accuracy" and near(value, 100 * right, 1e-5):
+        return "in-percent", f"{lead}in percent; return a fraction of 1."
+    if near(value, right, 0.01):
+        return "rounded", f"{lead}close, but not exact: was a sum rounded, or kept in another dtype?"
+    return "other-number", f"{lead}{value / right:.4g} times the right one."
+
+
+def _wire_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    n = case.ranks or 1
+    most, sent = 2 * (n - 1) * 64, max(outcome.meter["bytes_sent"])
+    if sent > most:
+        return "lists-travel", f"A rank sent {sent:,} bytes for three numbers; {most:,} are plenty. Add up, then send."
+    if n > 1 and not min(outcome.meter["bytes_received"]):
+        return "too-few-bytes", "A rank received nothing and cannot know what the others counted."
     return None
 
 
 def _metric_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault, n = _metric_fault(case, outcome.value), case.ranks or 1
-    most, sent = 2 * (n - 1) * 64, max(outcome.meter["bytes_sent"])
-    wire: Fault | None = None
-    if sent > most:
-        wire = (
-            "lists-travel",
-            f"A rank sent {sent:,} bytes for three numbers; {most:,} are plenty. Add up first, then send.",
-        )
-    elif n > 1 and not min(outcome.meter["bytes_received"]):
-        wire = ("too-few-bytes", "A rank received nothing and cannot know what the others counted.")
-    return judged(
-        case,
-        fault or wire if case.kind == "cost" else fault,
-        *([] if case.kind == "cost" else [("cost", "bytes", wire)]),
-    )
+    fault, wire = _metric_fault(case, outcome.value), _wire_fault(params, case, outcome)
+    return judged(case, fault or wire) if case.kind == "cost" else judged(case, fault, ("cost", "bytes", wire))
 
 
 METRICS = {

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from course_lib.exercises.ch07.judges.ranks import bytes_fault, gradients, graphs_fault, mean_of, scaled, tensors_fault
+from course_lib.exercises.ch07.judges.ranks import bytes_fault, gradients, graphs_fault
 from course_lib.exercises.ch07.models import Words
 from course_lib.judging import Fault, Judging, Mistake, Params, describe, is_number, judged, near
-from course_lib.judging.ranks import UNKIND
+from course_lib.judging.cases import hidden, shown, under
+from course_lib.judging.gradients import gradients_fault, mean_of, scaled
+from course_lib.judging.ranks import UNKIND, PerRank
 from course_lib.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
@@ -36,30 +38,26 @@ def _micro(
 def _token_cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
-    def case(
-        name: str, table: Sequence[Sequence[Sequence[int]]], kind: Any = "generality", part: str = "ranks", **more: Any
-    ) -> Case:
+    def data(*table: Sequence[Sequence[int]]) -> PerRank:
+        """For each rank the model and its micro-batches of two rows; row i of one ends in so many targets that do not count."""
         spec = {"seed": rng.randrange(2**31), "vocabulary": params["vocabulary"], "width": params["width"]}
-        data = tuple((spec, [_micro(coin, params, 2, 6, padded) for padded in own]) for own in table)
-        return Case(name=name, ranks=len(table), per_rank=data, kind=kind, part=part, **{"visible": False, **more})
+        return tuple((spec, [_micro(coin, params, 2, 6, padded) for padded in own]) for own in table)
 
-    uneven = [[(0, 5), (3, 4)], [(0, 0), (1, 0)], [(5, 5), (4, 2)]]
-    return [
-        case("three ranks with two micro-batches each", uneven, "values", "tokens", visible=True),
-        case("two ranks, other data", [[(5, 5), (0, 0), (2, 3)], [(0, 1), (4, 4), (5, 0)]], "values", "tokens"),
-        case("one rank alone, padded unevenly", [[(0, 0), (5, 5), (1, 4)]]),
-        case("no padding anywhere", [[(0, 0), (0, 0)], [(0, 0), (0, 0)]]),
-        case("five ranks with one micro-batch each", [[(i, 5 - i)] for i in range(5)]),
-        case(
-            "ranks with 3, 1 and 2 micro-batches", [[(0, 3), (2, 2), (5, 5)], [(0, 0)], [(1, 1), (4, 5)]], part="uneven"
-        ),
-        case("a rank without a micro-batch", [[(0, 3)], [], [(2, 2), (1, 5)]], part="uneven"),
-        case("a micro-batch of padding alone", [[(6, 6), (0, 3)], [(1, 1)]], part="uneven"),
-        *(
-            case(f"two ranks, {unkind}", [[(0, 5)], [(1, 0), (2, 2)]], "protocol", "safe", adversary=unkind)
-            for unkind in UNKIND
-        ),
-    ]
+    uneven = [(0, 5), (3, 4)], [(0, 0), (1, 0)], [(5, 5), (4, 2)]
+    several = [(0, 3), (2, 2), (5, 5)], [(0, 0)], [(1, 1), (4, 5)]
+    cases = [shown("three ranks with two micro-batches each", "values:tokens", per_rank=data(*uneven))]
+    other = data([(5, 5), (0, 0), (2, 3)], [(0, 1), (4, 4), (5, 0)])
+    cases += [hidden("two ranks, other data", "values:tokens", per_rank=other)]
+    cases += [hidden("one rank alone, padded unevenly", "generality:ranks", per_rank=data([(0, 0), (5, 5), (1, 4)]))]
+    cases += [hidden("no padding anywhere", "generality:ranks", per_rank=data(*[[(0, 0), (0, 0)]] * 2))]
+    five = data(*([(i, 5 - i)] for i in range(5)))
+    cases += [hidden("five ranks with one micro-batch each", "generality:ranks", per_rank=five)]
+    cases += [hidden("ranks with 3, 1 and 2 micro-batches", "generality:uneven", per_rank=data(*several))]
+    empty = data([(0, 3)], [], [(2, 2), (1, 5)])
+    cases += [hidden("a rank without a micro-batch", "generality:uneven", per_rank=empty)]
+    padding = data([(6, 6), (0, 3)], [(1, 1)])
+    cases += [hidden("a micro-batch of padding alone", "generality:uneven", per_rank=padding)]
+    return cases + under(UNKIND, "two ranks", "protocol:safe", lambda: data([(0, 5)], [(1, 0), (2, 2)]))
 
 
 def _token_sums(case: Case) -> list[list[tuple[list[Tensor | None], float, int, int]]]:
@@ -77,8 +75,7 @@ def _token_sums(case: Case) -> list[list[tuple[list[Tensor | None], float, int, 
 
 
 def _token_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    results = outcome.value
-    n = case.ranks or 1
+    results, n = outcome.value, case.ranks or 1
     sums = _token_sums(case)
     flat = [row for rows in sums for row in rows]
     zero = scaled(flat[0][0], 0.0)
@@ -96,67 +93,59 @@ def _token_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
         name: (mean_of([g for g, _ in each]), sum(x for _, x in each) / n)
         for name, each in (("local", local), ("micro", micro), ("plain", plain))
     }
-    told = [
-        (
+
+    def share(rank: int) -> tuple[list[Tensor | None], float]:
+        return total(sums[rank], [1 / tokens] * len(sums[rank]))
+
+    def times(factor: float) -> Callable[[int], tuple[list[Tensor | None], float]]:
+        return lambda rank: (scaled(want, factor), loss * factor)
+
+    pairs = [  # each leads to (gradients, loss) of a rank
+        Mistake(
             "mean-of-means",
             lambda rank: mean["micro"],
-            "a mean of means: a token in a micro-batch with few of them counts more than one in a full micro-batch.",
+            "a mean of means: a token among few weighs more than one among many.",
         ),
-        (
+        Mistake(
             "mean-over-ranks",
             lambda rank: mean["local"],
-            "right within each rank, then averaged over ranks as if all had as many tokens.",
+            "right within each rank, then averaged over ranks with different numbers of tokens.",
         ),
-        (
-            "own-tokens",
-            lambda rank: local[rank],
-            "this is the mean over the rank's own tokens; those of the others are missing.",
+        Mistake(
+            "own-tokens", lambda rank: local[rank], "the mean over the rank's own tokens; the other ranks' are missing."
         ),
-        (
+        Mistake(
             "own-tokens",
             lambda rank: micro[rank],
-            "this is a mean over the rank's own micro-batches; the other ranks are missing.",
+            "a mean over the rank's own micro-batches; the other ranks are missing.",
         ),
-        ("micro-batches-added", lambda rank: mean["plain"], "the micro-batches' means are added up."),
-        (
-            "own-share",
-            lambda rank: total(sums[rank], [1 / tokens] * len(sums[rank])),
-            "this is the rank's own share of the mean; the shares of the others have yet to be added.",
-        ),
-        (
+        Mistake("micro-batches-added", lambda rank: mean["plain"], "the micro-batches' means are added up."),
+        Mistake("own-share", share, "the rank's own share of the mean; the other ranks' shares have yet to be added."),
+        Mistake(
             "padding-counted",
-            lambda rank: (scaled(want, tokens / everything), loss * tokens / everything),
+            times(tokens / everything),
             "divided by the number of all targets; those of −100 do not count.",
         ),
-        (
+        Mistake(
             "averaged-again",
-            lambda rank: (scaled(want, 1 / n), loss / n),
-            "the right one divided by the number of ranks: with a count of all ranks' tokens, add up; do not average.",
+            times(1 / n),
+            "divided by the number of ranks: with a count of all ranks' tokens, add up; do not average.",
         ),
-        (
-            "not-divided",
-            lambda rank: (scaled(want, tokens), loss * tokens),
-            "this is the sum over tokens, not the mean.",
-        ),
+        Mistake("not-divided", times(tokens), "the sum over tokens, not the mean."),
     ]
-    gone = [row if type(row) is dict else {} for row in results]
-    slips = [Mistake(name, lambda rank, held=held: held(rank)[0], message) for name, held, message in told]
-    fault = tensors_fault(case, [row.get("gradients") for row in gone], want, slips)
-    fault = fault or _loss_fault(case, [row.get("loss") for row in gone], loss, told)
+    grads = [Mistake(pair.name, lambda rank, pair=pair: pair.on(rank)[0], pair.message) for pair in pairs]
+    fault = gradients_fault(case, [row["gradients"] for row in results], want, grads)
+    fault = fault or _loss_fault(case, [row["loss"] for row in results], loss, pairs)
     if case.adversary is not None:
         return judged(case, fault)
-    counts = [row.get("counts") for row in gone]
     wire = bytes_fault(outcome.meter, [[each] for each in want if each is not None], 1, 128 + 64 * len(flat))
     batches = [len(own[1]) for own in case.per_rank or ()]
-    return judged(
-        case,
-        fault,
-        ("cost", "bytes", wire),
-        ("cost", "graphs", graphs_fault(counts, batches, 2, [sum(row[2] > 0 for row in rows) for rows in sums])),
-    )
+    counted = [sum(row[2] > 0 for row in rows) for rows in sums]
+    graphs = graphs_fault([row["counts"] for row in results], batches, 2, counted)
+    return judged(case, fault, ("cost", "bytes", wire), ("cost", "graphs", graphs))
 
 
-def _loss_fault(case: Case, losses: Sequence[Any], want: float, told: Sequence[Any]) -> Fault | None:
+def _loss_fault(case: Case, losses: Sequence[Any], want: float, mistakes: Sequence[Mistake]) -> Fault | None:
     for rank, got in enumerate(losses):
         if isinstance(got, Tensor) and got.numel() == 1:
             got = got.item()
@@ -165,22 +154,17 @@ def _loss_fault(case: Case, losses: Sequence[Any], want: float, told: Sequence[A
         if case.adversary is not None and is_number(got):
             return (
                 "in-flight",
-                f"With {case.adversary}, rank {rank}'s loss changes: was it read before its all-reduce was over?",
+                f"With {case.adversary}, rank {rank}'s loss changes: was it read before its all-reduce ended?",
             )
         if type(got) is float and math.isnan(got):
-            return ("not-finite", f"Rank {rank} returned NaN as its loss: a micro-batch without a token has no mean.")
+            return "not-finite", f"Rank {rank} returned NaN as its loss: a micro-batch without a token has no mean."
         if not is_number(got):
-            return "no-loss", f"Rank {rank} returned {describe(got)}; the mean loss is to come, one number."
-        for name, held, message in told:
-            if near(got, held(rank)[1], 1e-5):
-                return (
-                    f"loss-{name}",
-                    f"The gradients are right, the loss that rank {rank} returned is not: {message}",
-                )
-        return (
-            "other-loss",
-            f"The gradients are right; the loss that rank {rank} returned is {got / want:.4g} times the right one.",
-        )
+            return "no-loss", f"Rank {rank} returned {describe(got)}; return the mean loss, one number."
+        lead = f"The gradients are right, the loss that rank {rank} returned is not"
+        for mistake in mistakes:
+            if near(got, mistake.on(rank)[1], 1e-5):
+                return f"loss-{mistake.name}", f"{lead}: {mistake.message}"
+        return "other-loss", f"{lead}: it is {got / want:.4g} times the right one."
     return None
 
 

@@ -9,10 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch07.judges.ranks import bytes_fault, gradients, mean_of, net, scaled, tensors_fault
+from course_lib.exercises.ch07.judges.ranks import bytes_fault, gradients, net
 from course_lib.exercises.ch07.probes import mean_square
 from course_lib.judging import Fault, Judging, Mistake, Params, describe, judged, near
-from course_lib.judging.ranks import UNKIND
+from course_lib.judging.cases import hidden, shown, under
+from course_lib.judging.gradients import gradients_fault, mean_of, scaled
+from course_lib.judging.ranks import UNKIND, PerRank
 from course_lib.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
@@ -22,31 +24,27 @@ TRAIN_RATE = 0.2
 def _uneven_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, width = coin_of(rng), params["width"]
 
-    def case(
-        name: str, table: Sequence[Sequence[int]], kind: Any = "generality", part: str = "ranks", **more: Any
-    ) -> Case:
+    def data(*table: Sequence[int]) -> PerRank:
+        """For each rank the model, the learning rate and batches of so many rows."""
         spec = {"seed": rng.randrange(2**31), "width": width, "layers": 2}
-        data = tuple(
-            (
-                spec,
-                TRAIN_RATE,
-                [(torch.randn(rows, width, generator=coin), torch.randn(rows, width, generator=coin)) for rows in own],
-            )
-            for own in table
-        )
-        return Case(name=name, ranks=len(table), per_rank=data, kind=kind, part=part, **{"visible": False, **more})
 
-    return [
-        case("three ranks with 3, 1 and 2 batches", [(4, 4, 4), (4,), (4, 4)], "values", "weights", visible=True),
-        case("two ranks, batches of several sizes", [(1, 5), (6, 2, 3)], "values", "weights"),
-        case("as many batches everywhere", [(2, 3), (4, 1), (3, 3)], part="even"),
-        case("a rank without a batch", [(3, 2), (), (4,)], part="empty"),
-        case("nobody has a batch", [(), ()], part="empty"),
-        case("two ranks, batches larger than the model", [(60, 60), (60,)], "cost", "bytes"),
-        case("one rank alone", [(2, 3)]),
-        case("five ranks", [(2,), (1, 1, 1, 1), (), (3, 2), (1,)]),
-        *(case(f"two ranks, {unkind}", [(2, 1), (3,)], "protocol", "safe", adversary=unkind) for unkind in UNKIND),
+        def pair(rows: int) -> tuple[Tensor, Tensor]:
+            return torch.randn(rows, width, generator=coin), torch.randn(rows, width, generator=coin)
+
+        return tuple((spec, TRAIN_RATE, [pair(rows) for rows in own]) for own in table)
+
+    five = (2,), (1, 1, 1, 1), (), (3, 2), (1,)
+    cases = [
+        shown("three ranks with 3, 1 and 2 batches", "values:weights", per_rank=data((4, 4, 4), (4,), (4, 4))),
+        hidden("two ranks, batches of several sizes", "values:weights", per_rank=data((1, 5), (6, 2, 3))),
+        hidden("as many batches everywhere", "generality:even", per_rank=data((2, 3), (4, 1), (3, 3))),
+        hidden("a rank without a batch", "generality:empty", per_rank=data((3, 2), (), (4,))),
+        hidden("nobody has a batch", "generality:empty", per_rank=data((), ())),
+        hidden("two ranks, batches larger than the model", "cost:bytes", per_rank=data((60, 60), (60,))),
+        hidden("one rank alone", "generality:ranks", per_rank=data((2, 3))),
+        hidden("five ranks", "generality:ranks", per_rank=data(*five)),
     ]
+    return cases + under(UNKIND, "two ranks", "protocol:safe", lambda: data((2, 1), (3,)))
 
 
 def _trained(case: Case, weigh: str) -> list[list[Tensor]]:
@@ -73,15 +71,19 @@ def _trained(case: Case, weigh: str) -> list[list[Tensor]]:
     return [[each.detach() for each in model.parameters()] for model in models]
 
 
-_WEIGHTS = (
+_WEIGHTS = (  # (name, how ranks were weighed, message)
     (
         "idle-counted",
         "ranks",
-        "the mean was taken over ranks: an idle rank pulls it down, and a small batch counts as much as a large one.",
+        "the mean was taken over ranks: an idle rank pulls it down, and a small batch counts like a large one.",
     ),
     ("mean-of-means", "active", "the mean was taken over the ranks that had data; their batches differ in size."),
-    ("data-dropped", "shortest", "training stopped when the first rank ran dry; the other ranks' data were dropped."),
-    ("read-again", "repeat", "a rank that ran dry went on with its last batch; nothing is read twice."),
+    (
+        "data-dropped",
+        "shortest",
+        "training stopped when the first rank had no data left; the other ranks' data were dropped.",
+    ),
+    ("read-again", "repeat", "a rank without data went on with its last batch; nothing is read twice."),
     ("own-model", "alone", "this rank trained on its own data alone."),
     ("sum", "sum", "the gradient is the right one times the number of ranks."),
 )
@@ -94,20 +96,20 @@ def _steps_fault(told: Sequence[Any], lengths: Sequence[int], steps: int) -> Fau
         if near(got, steps, 1e-9):
             continue
         if near(got, own, 1e-9):
-            return ("own-steps", f"Rank {rank} returned {own}, its own number of batches; the run took {steps} steps.")
+            return "own-steps", f"Rank {rank} returned {own}, its own number of batches; the run took {steps} steps."
         return "other-steps", f"Rank {rank} returned {describe(got)}; the run took {steps} steps."
     return None
 
 
 def _uneven_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    rows = [row if type(row) is dict else {} for row in outcome.value]
+    rows = outcome.value
     want = _trained(case, "examples")[0]
     wrong = {name: _trained(case, how) for name, how, _ in _WEIGHTS}
-    slips = [Mistake(name, lambda rank, name=name: wrong[name][rank], told) for name, _, told in _WEIGHTS]
-    fault = tensors_fault(case, [row.get("weights") for row in rows], want, slips, "weight")
+    mistakes = [Mistake(name, lambda rank, name=name: wrong[name][rank], told) for name, _, told in _WEIGHTS]
+    fault = gradients_fault(case, [row["weights"] for row in rows], want, mistakes, "weight")
     lengths = [len(own[2]) for own in case.per_rank or ()]
     steps = max(lengths)
-    fault = fault or _steps_fault([row.get("steps") for row in rows], lengths, steps)
+    fault = fault or _steps_fault([row["steps"] for row in rows], lengths, steps)
     if case.adversary is not None:
         return judged(case, fault)
     wire = bytes_fault(outcome.meter, [[each] for each in want], steps, 128 * (steps + 1), ending=1) if steps else None

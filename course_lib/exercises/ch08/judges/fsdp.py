@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch07.judges.ranks import alike, tensors_fault
 from course_lib.exercises.ch08.probes import WEIGHED
 from course_lib.exercises.ch08.work import repeated
 from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, describe, is_number, verdict
+from course_lib.judging.gradients import alike, gradients_fault
 from course_lib.judging.ranks import BUFFERS_LATE, LATE, STREAM_LATE
 from course_lib.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
@@ -200,7 +200,7 @@ def _by_rank(
                 f"Rank {rank}: its numbers are right, but behind them, where a row ends in padding, is something else than zero.",
             )
         mine = [Mistake(each.name, lambda _, each=each, rank=rank: each.on(rank), each.message) for each in slips]
-        if fault := tensors_fault(case, [row["parts"]], want, mine, "part"):
+        if fault := gradients_fault(case, [row["parts"]], want, mine, "part"):
             return fault[0], fault[1].replace("Rank 0", f"Rank {rank}").replace("rank 0", f"rank {rank}")
     return None
 

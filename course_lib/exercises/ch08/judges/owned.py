@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch07.judges.ranks import alike, all_alike
 from course_lib.exercises.ch08.probes import WEIGHED
 from course_lib.exercises.ch08.work import STATE, Stepper, Weights, glimpses, repeated
 from course_lib.judging import Fault, Judging, Params, Weighed, describe, is_number, verdict
+from course_lib.judging.gradients import alike, all_alike
 from course_lib.judging.ranks import LATE, STREAM_LATE
 from course_lib.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict

@@ -394,7 +394,7 @@ def token_step(comm, model, batches):
 # -     for parameter in model.parameters():
 # -         comm.all_reduce(parameter.grad, op="AVG")
 
-# %% wrong: returns nothing => values no-loss  from: count first
+# %% wrong: returns nothing => values returned-none  from: count first
 # -     comm.all_reduce(total)
 # -     return total.item()
 

@@ -370,7 +370,7 @@ def train(comm, model, batches, rate):
     return int(most)
 
 
-# %% wrong: tells nobody how many steps => values other-steps  from: count, then sums
+# %% wrong: tells nobody how many steps => values returned-none  from: count, then sums
 # -             return steps
 # +             return
 

@@ -268,17 +268,18 @@ def _called(monkeypatch, codes: dict[str, int]) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("codes", "code"), [({}, 0), ({"pytest": 1}, 1), ({"ruff": 1}, 1)], ids=["all well", "a test", "a line"]
 )
-def test_test_runs_the_suite_on_two_processes_and_the_linter_and_fails_with_either(monkeypatch, capsys, codes, code):
+def test_test_runs_the_suite_on_all_cores_and_the_linter_and_fails_with_either(monkeypatch, capsys, codes, code):
+    monkeypatch.setattr("course_lib.cli.test.os.cpu_count", lambda: 2)
     calls = _called(monkeypatch, codes)
     assert run(capsys, "test")[0] == code
     assert [command[3] for command in calls] == ["pytest", "ruff"]
-    assert calls[0][-4:] == ["-n", "2", "--dist", "worksteal"]
+    assert calls[0][-4:] == ["-n", "3", "--dist", "worksteal"]
 
 
 def test_test_passes_pytests_flags_through(monkeypatch, capsys):
     calls = _called(monkeypatch, {})
     run(capsys, "test", "-k", "merge", "-x", "-n0")
-    assert calls[0][-4:] == ["-k", "merge", "-x", "-n0"][-4:] and "2" not in calls[0]
+    assert calls[0][-4:] == ["-k", "merge", "-x", "-n0"][-4:] and "worksteal" not in calls[0]
     assert len(calls) == 1
 
 

@@ -12,7 +12,7 @@ import typer
 from course_lib.cli.words import examples, part
 
 EXAMPLES = examples(
-    "course test                              what CI runs: tests in two processes, then the linter",
+    "course test                              what CI runs: the tests, then the linter",
     "course test 06                           the tests of chapter 06",
     "course test --everything                 leave no slow check to a later run: before a release",
     "course test --since v1.2                 count what changed since a commit as changed",
@@ -47,10 +47,11 @@ def test(
     chapters = list(takewhile(re.compile(r"\d\d").fullmatch, context.args))
     flags = [*(f"--chapter={chapter}" for chapter in chapters), *context.args[len(chapters) :]]
     chosen = [flag for flag in flags if not flag.startswith("-") and os.path.exists(flag.split("::")[0])]
+    processes = min(os.cpu_count() or 1, 4) + 1  # one more than cores: some tests mostly wait
     workers = (
         []
         if any(flag.startswith(("-n", "--numprocesses", "--pdb", "-p")) for flag in flags)
-        else ["-n", "2", "--dist", "worksteal"]  # chapters take minutes, most tests milliseconds
+        else ["-n", str(processes), "--dist", "worksteal"]  # chapters take a minute, most tests milliseconds
     )
     pytest = ["pytest", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), *workers, *flags]
     tests = subprocess.call(

@@ -191,9 +191,9 @@ def test_a_drill_knows_its_answer_and_its_slips_in_every_variant(drill):
         right = key.answer(asked.params)
         assert drill_verdict(asked, right)[0]
         assert not drill_verdict(asked, math.nan)[0]
-        for slip in key.slips(asked.params):
-            ok, said = drill_verdict(asked, slip.value)
-            assert not ok and said.startswith(slip.message), (slip, right)
+        for value, message in key.mistakes_on(asked.params):
+            ok, said = drill_verdict(asked, value)
+            assert not ok and said.startswith(message), (value, right)
 
 
 def test_every_symptom_leads_to_a_chapter_of_the_course_after_this_one():

@@ -171,7 +171,7 @@ def exchange(comm, x):
 # +         work.wait()
 
 
-# %% wrong: reads before wait => protocol reads-early
+# %% wrong: reads before wait => protocol in-flight
 def exchange(comm, x):
     partner = comm.rank ^ 1
     theirs = torch.empty_like(x)

@@ -1,17 +1,22 @@
-"""Judging of two-ranks-wait: whose tensor came back, each byte once, only between partners, in any machine's order."""
+"""Judge of two-ranks-wait: whose tensor came back, each byte once, only between partners, in any machine's order."""
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch00.judges.ranks import ADVERSARIES, RECEIVE, STRICT
-from course_lib.judging import Fault, Params, verdict
-from course_lib.judging.tensors import coin_of, nbytes, not_like, same
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.cluster.kernel import Adversary
+from course_lib.judging import Fault, Judging, Params, oracle
+from course_lib.judging.cases import hidden, shown, under
+from course_lib.judging.ranks import STREAM, PerRank, over_ranks, world
+from course_lib.judging.tensors import coin_of, nbytes, same
+from course_lib.judging.traffic import partners, too_few_bytes
+from course_lib.records import Case, Outcome
+
+# How unkind a machine may be within what the semantics allow: buffers or none, bytes that move early or late.
+ADVERSARIES = tuple(Adversary(depth=depth, late=late) for depth in (0, 1, math.inf) for late in (False, True))[1:]
 
 
 def partner_of(pairing: str, rank: int, ranks: int) -> int:
@@ -21,14 +26,10 @@ def partner_of(pairing: str, rank: int, ranks: int) -> int:
     return (rank + ranks // 2) % ranks if pairing == "halves" else rank ^ 1
 
 
-def _kinds(coin: torch.Generator) -> Mapping[str, Callable[[], Tensor]]:
+def _tensors(coin: torch.Generator) -> Mapping[str, Callable[[], Tensor]]:
     """Tensors that a repair for six floats may not expect."""
-
-    def whole(*shape: int) -> Tensor:
-        return torch.randint(-(2**40), 2**40, shape, generator=coin)
-
     return {
-        "whole numbers of 64 bits": lambda: whole(5),
+        "whole numbers of 64 bits": lambda: torch.randint(-(2**40), 2**40, (5,), generator=coin),
         "a transposed matrix": lambda: torch.randn(3, 4, generator=coin).T,
         "every second element of a vector": lambda: torch.randn(14, generator=coin)[::2],
         "an empty tensor": lambda: torch.randn(0, 3, generator=coin),
@@ -38,133 +39,85 @@ def _kinds(coin: torch.Generator) -> Mapping[str, Callable[[], Tensor]]:
     }
 
 
-def exchange_cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
-    def ranks_with(count: int) -> tuple[tuple[Tensor], ...]:
-        return tuple((torch.randn(params["numbers"], generator=coin),) for _ in range(count))
+    def floats(ranks: int = 2) -> PerRank:
+        return world(ranks, lambda: torch.randn(params["numbers"], generator=coin))
 
-    plain = [
-        Case(name="two ranks", ranks=2, per_rank=ranks_with(2), part="exchange"),
-        Case(name="four ranks", ranks=4, per_rank=ranks_with(4), kind="generality", part="pairs"),
-        Case(name="two ranks, other data", ranks=2, per_rank=ranks_with(2), part="exchange", visible=False),
-    ]
-    plain += [
-        Case(name=f"{n} ranks", ranks=n, per_rank=ranks_with(n), kind="generality", part="pairs", visible=False)
-        for n in (6, 10)
-    ]
-    plain += [
-        Case(name=name, ranks=2, per_rank=((make(),), (make(),)), kind="generality", part="tensors", visible=False)
-        for name, make in _kinds(coin).items()
-    ]
-    unkind = [
-        Case(
-            name=f"two ranks, {adversary}",
-            ranks=2,
-            per_rank=ranks_with(2),
-            kind="protocol",
-            part="safe",
-            visible=False,
-            adversary=adversary,
-        )
-        for adversary in ADVERSARIES
-    ]
+    nccl = "two ranks, each pair's operations in the order of issue, as on NCCL"
     return [
-        *plain,
-        *unkind,
-        Case(
-            name="two ranks, each pair's operations in the order of issue, as on NCCL",
-            ranks=2,
-            per_rank=ranks_with(2),
-            kind="protocol",
-            part="order",
-            visible=False,
-            adversary=STRICT,
-        ),
+        shown("two ranks", "values:exchange", per_rank=floats()),
+        shown("four ranks", "generality:pairs", per_rank=floats(4)),
+        hidden("two ranks, other data", "values:exchange", per_rank=floats()),
+        *(hidden(f"{ranks} ranks", "generality:pairs", per_rank=floats(ranks)) for ranks in (6, 10)),
+        *(hidden(name, "generality:tensors", per_rank=world(2, make)) for name, make in _tensors(coin).items()),
+        *under(ADVERSARIES, "two ranks", "protocol:safe", floats),
+        hidden(nccl, "protocol:order", per_rank=floats(), adversary=STREAM),
     ]
 
 
-def _exchange_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
+def _tensor_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     """The first rank whose tensor is not its partner's, and what it is instead."""
-    given = [one for (one,) in case.per_rank]
-    for rank, got in enumerate(results):
-        partner = partner_of(params["pairing"], rank, len(given))
-        want = given[partner]
-        if same(got, want):
-            continue
-        if fault := not_like(got, want, rank, RECEIVE):
-            return fault
-        if case.adversary is not None:
-            return "reads-early", (
-                f"With {case.adversary}, rank {rank} held something else than rank {partner} had sent. Before "
-                "`wait()` returns, a tensor under way may be neither read nor written."
-            )
-        if same(got, given[rank]):
-            return "own-tensor", (
-                f"Rank {rank} returned what it was given, not rank {partner}'s tensor. Receive into a tensor "
-                "of its own, never into one that is still under way, and return it."
-            )
-        if params["pairing"] != "neighbours" and same(got, given[rank ^ 1]):
-            return "public-form", (
-                f"This solves the public form of the exercise: rank {rank} has rank {rank ^ 1}'s tensor. "
-                f"In yours the pairs are {params['pairs']}."
-            )
-        for other, theirs in enumerate(given):
-            if other != rank and same(got, theirs):
-                return "wrong-partner", (
-                    f"Rank {rank} returned rank {other}'s tensor; with {len(given)} ranks its partner is "
-                    f"rank {partner}. The pairs are {params['pairs']}."
-                )
+    given = [own for (own,) in case.per_rank or ()]
+    partner = [partner_of(params["pairing"], rank, len(given)) for rank in range(len(given))]
+
+    def cause(rank: int, got: Tensor) -> Fault:
+        lead, want = f"Rank {rank} returned", given[partner[rank]]
+        owners = [other for other, theirs in enumerate(given) if same(got, theirs)]
+        if rank in owners:
+            return "own-tensor", f"{lead} its own tensor. Receive into a new tensor, and return that."
+        if params["pairing"] != "neighbours" and rank ^ 1 in owners:
+            told = f"{lead} rank {rank ^ 1}'s tensor. In yours the pairs are {params['pairs']}."
+            return "public-form", f"This solves the public form of the exercise. {told}"
+        if owners:
+            told = f"{lead} rank {owners[0]}'s tensor; its partner is rank {partner[rank]}"
+            return "wrong-partner", f"{told}. The pairs are {params['pairs']}."
         if want.numel() and torch.allclose(got.float(), want.float(), rtol=1e-2, atol=1e-5):
-            return "rounded", (
-                f"Rank {rank}'s result is close to rank {partner}'s tensor but not equal to it: it was added to "
-                "something, or its dtype was changed, on the way. What is sent must arrive bit for bit."
-            )
-        return "", (
-            f"Rank {rank} should hold rank {partner}'s tensor and holds other numbers. Was anything received into the "
-            "tensor that is returned, before it is returned?"
-        )
-    return None
+            told = f"{lead} numbers close to rank {partner[rank]}'s, but not equal to them"
+            return "rounded", f"{told}. Was something added to them, or their dtype changed, on the way?"
+        told = f"{lead} other numbers than rank {partner[rank]}'s"
+        return "", f"{told}. Was the tensor received before it was returned?"
+
+    return over_ranks(case, outcome.value, [given[each] for each in partner], cause)
 
 
-def _exchange_cost(case: Case, meter: Mapping[str, Any]) -> Fault | None:
+def _bytes_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     """The first rank that sent more than its tensor, or received less than its partner's."""
-    for rank, (mine,) in enumerate(case.per_rank):
-        size, sent, received = nbytes(mine), meter["bytes_sent"][rank], meter["bytes_received"][rank]
+    sizes = [nbytes(own) for (own,) in case.per_rank or ()]
+    for rank, size in enumerate(sizes):
+        sent, receivers = outcome.meter["bytes_sent"][rank], partners(outcome.meter, rank)
+        if sent > size and len(receivers) > 1:
+            told = f"Rank {rank} sent to ranks {', '.join(map(str, sorted(receivers)))}"
+            return "told-everyone", f"{told}; only its partner needs its tensor."
         if sent > size:
-            times = sent / size if size else math.inf
-            told = sorted({dst for src, dst, nbytes, _ in meter["pairs"] if src == rank and nbytes})
-            if len(told) > 1:
-                return "told-everyone", (
-                    f"Rank {rank} sent to ranks {', '.join(map(str, told))}: {times:.3g} times its tensor. "
-                    "One rank asked for it; the bytes to the others are waste."
-                )
-            return "sent-twice", (
-                f"Rank {rank} sent {sent:,} bytes: {times:.3g} times its tensor of {size:,}. Each byte needs to "
-                "cross once."
-            )
-        if received < size:
-            return "too-few-bytes", (
-                f"Rank {rank} received {received:,} bytes and returned a tensor of {size:,}. What a rank has "
-                "not received it cannot know."
-            )
-    return None
+            return "sent-twice", f"Rank {rank} sent {sent:,} bytes; its tensor of {size:,} needs to cross once."
+    return too_few_bytes(outcome.meter, [0] * len(sizes), sizes)
 
 
-def _exchange_partners(params: Params, case: Case, meter: Mapping[str, Any]) -> Fault | None:
-    for src, dst, _, messages in meter["pairs"]:
+def _partner_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    for src, dst, _, messages in outcome.meter["pairs"]:
         partner = partner_of(params["pairing"], src, case.ranks or 0)
         if messages and dst != partner:
-            return "spoke-to-others", (
-                f"Rank {src} sent a message to rank {dst}, though its partner is rank {partner}. A third rank "
-                "that must answer is one more that can be late."
-            )
+            return "spoke-to-others", f"Rank {src} sent a message to rank {dst}; its partner is rank {partner}."
     return None
 
 
-def exchange_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    verdicts = [verdict(case.kind, case.part, case, _exchange_fault(params, case, outcome.value))]
-    if case.adversary is None:
-        verdicts.append(verdict("cost", "bytes", case, _exchange_cost(case, outcome.meter)))
-        verdicts.append(verdict("protocol", "partner", case, _exchange_partners(params, case, outcome.meter)))
-    return verdicts
+EXCHANGE = Judging(
+    shares={
+        "values:exchange": 0.3,
+        "cost:bytes": 0.2,
+        "protocol:partner": 0.1,
+        "protocol:safe": 0.15,
+        "protocol:order": 0.05,
+        "generality:pairs": 0.1,
+        "generality:tensors": 0.1,
+    },
+    cases=_cases,
+    verdicts=oracle(_tensor_fault, {"cost:bytes": _bytes_fault, "protocol:partner": _partner_fault}, always=True),
+    why="""A `send` may return only when its receive has been posted. If both partners send first, neither reaches its `recv`: each waits
+for the other. The circle breaks if one of them receives first, and both can tell which one from the smaller rank number. Starting both
+halves in one batch breaks it too; then receive into a new tensor, and touch neither tensor before `wait()`.""",
+    pytorch="`torch.distributed.batch_isend_irecv` starts both halves as one operation; on NCCL it becomes "
+    "`ncclGroupStart … ncclGroupEnd`, which is what the thread NVIDIA/nccl #479 recommends.",
+)

@@ -35,13 +35,19 @@ def hand_in(folder: ClassFolder, student: str, **how) -> None:
     folder.submissions.save_arrivals()
 
 
-@pytest.fixture
-def graded(released, tmp_path) -> ClassFolder:
-    folder = copy_of(released, tmp_path / "class")
+@pytest.fixture(scope="module")
+def graded_once(released, tmp_path_factory) -> ClassFolder:
+    folder = copy_of(released, tmp_path_factory.mktemp("graded") / "class")
     for student in THREE:
         hand_in(folder, student)
     assert grade(folder).graded == 3
     return folder
+
+
+@pytest.fixture
+def graded(graded_once, tmp_path) -> ClassFolder:
+    """A graded class of three, to change."""
+    return copy_of(graded_once, tmp_path / "class")
 
 
 def grade(folder, **more):

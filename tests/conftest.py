@@ -91,7 +91,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[item for item in items if item not in set(of_them)])
         items[:] = of_them
     in_turn = [item for item in items if item.get_closest_marker("rotates")]
-    left = {item for place, item in enumerate(in_turn) if not config.stash[ROTATION].has_turn(place)}
+    has_turn = config.stash[ROTATION].has_turn
+    left = {item for place, item in enumerate(in_turn) if not has_turn(place, chapters_of(item))}
     if left:
         config.hook.pytest_deselected(items=list(left))
         items[:] = [item for item in items if item not in left]

@@ -1,14 +1,14 @@
 """Which slow checks a test run makes, and which it leaves to later runs.
 
 Three checks are too slow to repeat in full for every change: a whole chapter under plain nbgrader or in a browser, a shipped answer
-that crosses into a worker process, and the attacks on the grader (tests marked `rotates`). A default run makes them for the code
+that crosses into a worker process, and trials of the grader by the hundred (tests marked `rotates`). A default run makes them for the code
 that changed and for a rotating share of the rest. Naming test files, or `--everything`, makes them all.
 """
 
 import random
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 CHAPTERS = tuple(sorted(path.name[:2] for path in (REPOSITORY / "solutions").glob("[0-9][0-9]_*")))
-MOST_CHAPTERS = 3  # run whole in a default run: about 40 s of CPU each
+MOST_CHAPTERS = 2  # run whole in a default run: about 60 s of CPU each
 SHARE = 3  # of the tests marked `rotates`, one in so many has its turn
 SHARED = (  # code that takes part in judging every answer
     "course_lib/grading/",
@@ -45,9 +45,13 @@ class Rotation:
         rest = [answer for answer in answers if answer not in first.values()]
         return [*first.values(), *random.Random(f"{self.seed} {exercise}").sample(rest, min(1, len(rest)))]
 
-    def has_turn(self, place: int) -> bool:
-        """Whether the test at this place among those marked `rotates` runs: all of them where every answer crosses."""
-        return self.crossing == CHAPTERS or (place + self.seed) % SHARE == 0
+    def has_turn(self, place: int, chapters: Collection[str] = ()) -> bool:
+        """Whether the test at this place among those marked `rotates` runs.
+
+        All of them run where every answer crosses, and those about a chapter where the answers of that chapter do.
+        """
+        touched = self.crossing == CHAPTERS or not set(chapters).isdisjoint(self.crossing)
+        return touched or (place + self.seed) % SHARE == 0
 
     def said(self) -> list[str]:
         """What this run does and what it leaves to later runs, for the head of the log."""
@@ -59,7 +63,7 @@ class Rotation:
             f"rotation: {self.why}",
             f"  under plain nbgrader and in the browser: {listed(self.chapters)}; left to later runs: {listed(left)}",
             f"  every answer crosses into a worker: {listed(self.crossing)}; three of each exercise and a sample: {listed(sampled)}",
-            f"  attacks on the grader: {f'one group in {SHARE}' if sampled else 'all'}",
+            f"  attacks, answers on the scales, runs of random programs: {f'one in {SHARE}' if sampled else 'all'}",
             "  `./course test --everything` leaves nothing out",
         ]
 

@@ -98,6 +98,7 @@ def test_the_same_run_on_both_sides_of_a_boundary(program, apart):
         assert here.error is not None or all(map(same, here.results, there.results))
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("seed", range(60))
 def test_a_run_of_halves_at_random_is_the_same_on_both_sides(seed):
     adversary = adversaries()[seed % len(adversaries())]

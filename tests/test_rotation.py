@@ -91,6 +91,7 @@ def test_tests_that_rotate_have_their_turn_and_all_run_after_a_change_of_the_gra
     turns = [{place for place in range(7) if files(count=count).has_turn(place)} for count in range(rotation.SHARE)]
     assert set().union(*turns) == set(range(7)) and max(map(len, turns)) == 3
     assert all(files("course_lib/grading/judge/decide.py", count=1).has_turn(place) for place in range(7))
+    assert all(files("tests/bank/ch06/ring-shift.py").has_turn(place, {"06"}) for place in range(7))
 
 
 def test_what_is_left_to_later_runs_is_said(files):

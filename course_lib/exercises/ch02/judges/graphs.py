@@ -14,6 +14,7 @@ from course_lib.accounting import Accounting
 from course_lib.exercises.ch02.judges.tensors import KIB, all_close, close, factor, measured, tensor_fault
 from course_lib.exercises.ch02.probes import micro_batches, static_model
 from course_lib.judging import Fault, Judging, Params, Weighed, describe, is_number, near, verdict
+from course_lib.judging.cases import hidden, shown
 from course_lib.records import Case, Outcome, Verdict
 
 Spec = Mapping[str, Any]
@@ -185,31 +186,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         Case(
             name=f"{params['micro_batches']} micro-batches", args=(_spec(rng, lengths(params["micro_batches"])), False)
         ),
-        Case(name="six micro-batches, measured", args=(_spec(rng, many, **big), True), kind="cost", part="memory"),
-        Case(
-            name="one micro-batch", args=(_spec(rng, [(7, 3)]), False), kind="generality", part="others", visible=False
-        ),
-        Case(
-            name="an iterator",
-            args=(_spec(rng, lengths(5), once=True), False),
-            kind="generality",
-            part="others",
-            visible=False,
-        ),
-        Case(
-            name="a micro-batch of padding alone",
-            args=(_spec(rng, [(6, 1), (5, 5), (9, 4)]), False),
-            kind="generality",
-            part="others",
-            visible=False,
-        ),
-        Case(
-            name="a last one of padding alone",
-            args=(_spec(rng, [(6, 1), (9, 4), (5, 5)]), False),
-            kind="generality",
-            part="others",
-            visible=False,
-        ),
+        shown("six micro-batches, measured", "cost:memory", _spec(rng, many, **big), True),
+        hidden("one micro-batch", "generality:others", _spec(rng, [(7, 3)]), False),
+        hidden("an iterator", "generality:others", _spec(rng, lengths(5), once=True), False),
+        hidden("a micro-batch of padding alone", "generality:others", _spec(rng, [(6, 1), (5, 5), (9, 4)]), False),
+        hidden("a last one of padding alone", "generality:others", _spec(rng, [(6, 1), (9, 4), (5, 5)]), False),
     ]
 
 
@@ -230,22 +211,8 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         )
 
     return Weighed(
-        case=Case(
-            name="4 micro-batches of 16,384 tokens",
-            args=(spec, True),
-            kind="cost",
-            part="memory",
-            visible=False,
-            seconds=30.0,
-        ),
-        warm=Case(
-            name="two small ones",
-            args=(_spec(rng, [(7, 0), (5, 0)]), True),
-            kind="cost",
-            part="memory",
-            visible=False,
-            seconds=30.0,
-        ),
+        case=hidden("4 micro-batches of 16,384 tokens", "cost:memory", spec, True, seconds=30.0),
+        warm=hidden("two small ones", "cost:memory", _spec(rng, [(7, 0), (5, 0)]), True, seconds=30.0),
         most=20 * tensor,
         done=done,
     )

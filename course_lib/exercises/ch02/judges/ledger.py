@@ -299,8 +299,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         (_real(*sizes(False), rng.choice(("fused", "by hand")), rng.choice(("float32", "bfloat16"))),) for _ in range(5)
     ]
     return [
-        Case(name="the block shown", args=(0, [(_real(*shown, attention),)]), part="kept"),
-        Case(name="the block shown", args=(1, [(*shown, 4)]), part="block"),
+        shown("the block shown", "values:kept", 0, [(_real(*shown, attention),)]),
+        shown("the block shown", "values:block", 1, [(*shown, 4)]),
         unseen(rng, "kept", 0, "other rows", [*real, *((_traps(rng),) for _ in range(8))]),
         unseen(rng, "block", 1, "other blocks", [(*sizes(True), rng.choice((2, 4))) for _ in range(24)]),
     ]

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from course_lib.exercises.ch02.judges.tensors import KIB, close, factor, is_scalar, measured, tensor_fault
 from course_lib.exercises.ch02.probes import loss_inputs
 from course_lib.judging import Fault, Judging, Params, Weighed, describe, verdict
+from course_lib.judging.cases import hidden, shown
 from course_lib.records import Case, Outcome, Verdict
 
 Spec = Mapping[str, Any]
@@ -173,7 +174,7 @@ def _spec(rng: random.Random, tokens: int, chunks: int, words: int, width: int, 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     def unseen(name: str, spec: dict[str, Any], part: str = "others") -> Case:
-        return Case(name=name, args=(spec, room(spec)), kind="generality", part=part, visible=False)
+        return hidden(name, f"generality:{part}", spec, room(spec))
 
     def own(**more: Any) -> dict[str, Any]:
         return _spec(rng, more.pop("tokens", 40), 8, 400, 4, **more)
@@ -184,7 +185,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     wide = {"tokens": 192, "chunks": 16, "words": 2048, "width": 16}
     return [
         Case(name="24 tokens in 4 chunks", args=(small, None)),
-        Case(name="16 chunks, measured", args=(large, None), kind="cost", part="memory"),
+        shown("16 chunks, measured", "cost:memory", large, None),
         unseen("a number of tokens that the chunks do not divide", own(tokens=37, ignored=padded)),
         unseen("a factor on the loss", own(scale=3.5, ignored=padded)),
         unseen("large logits", own(size=400.0)),
@@ -211,22 +212,8 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         return isinstance(got, Tensor) and got.shape == hidden.shape and close(got[rows], want @ weight * scale, 1e-3)
 
     return Weighed(
-        case=Case(
-            name="800 tokens and 32,768 words in 16 chunks",
-            args=(spec, None),
-            kind="cost",
-            part="memory",
-            visible=False,
-            seconds=30.0,
-        ),
-        warm=Case(
-            name="a few tokens",
-            args=(_spec(rng, 24, 4, 50, 8), None),
-            kind="cost",
-            part="memory",
-            visible=False,
-            seconds=30.0,
-        ),
+        case=hidden("800 tokens and 32,768 words in 16 chunks", "cost:memory", spec, None, seconds=30.0),
+        warm=hidden("a few tokens", "cost:memory", _spec(rng, 24, 4, 50, 8), None, seconds=30.0),
         most=10 * chunk,
         done=done,
         shares=("cost:memory", "generality:device"),

@@ -18,6 +18,7 @@ from course_lib.exercises.ch02.block import Layer, Segment, counted
 from course_lib.exercises.ch02.judges.tensors import all_close, bytes_between, close, measured, tensor_fault
 from course_lib.exercises.ch02.probes import net_of, pass_bytes, pass_through, plain_call
 from course_lib.judging import Fault, Judging, Params, Weighed, verdict
+from course_lib.judging.cases import hidden
 from course_lib.records import Case, Outcome, Verdict
 
 Spec = Mapping[str, Any]
@@ -315,21 +316,13 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         return [0.0, *(rng.choice((-1, 1)) * value for value in rng.sample((0.4, 0.6, 0.9, 1.2, 1.5), 3))]
 
     def unseen(name: str, depths: list[int], **more: Any) -> Case:
-        return Case(
-            name=name,
-            args=(spec_of(rng, streams, depths, **more), shifts(), False),
-            kind="generality",
-            part="inputs",
-            visible=False,
-        )
+        return hidden(name, "generality:inputs", spec_of(rng, streams, depths, **more), shifts(), False)
 
     shown = spec_of(rng, streams, list(params["depths"]), rows=256, width=64)
     words = [unseen("the first segment gets token numbers", [2], words=True)] if streams == 1 else []
     return [
         Case(name=f"{len(params['depths'])} segments", args=(shown, shifts(), True)),
-        Case(
-            name="with dropout", args=(spec_of(rng, streams, [2, 1, 2], dropout=0.25), shifts(), False), part="random"
-        ),
+        shown("with dropout", "values:random", spec_of(rng, streams, [2, 1, 2], dropout=0.25), shifts(), False),
         unseen("an input that needs no gradient", [1, 2], input_grad=False),
         *words,
         unseen("functions that are no modules", [2, 2], closures=True),
@@ -357,22 +350,8 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         )
 
     return Weighed(
-        case=Case(
-            name="32 layers in 8 segments",
-            args=(spec, [], False),
-            kind="cost",
-            part="memory",
-            visible=False,
-            seconds=30.0,
-        ),
-        warm=Case(
-            name="a small net",
-            args=(spec_of(rng, streams, [2, 1]), [], False),
-            kind="cost",
-            part="memory",
-            visible=False,
-            seconds=30.0,
-        ),
+        case=hidden("32 layers in 8 segments", "cost:memory", spec, [], False, seconds=30.0),
+        warm=hidden("a small net", "cost:memory", spec_of(rng, streams, [2, 1]), [], False, seconds=30.0),
         most=48 * tensor,
         done=done,
     )

@@ -199,8 +199,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     small = [_stack(rng, rng.randint(2, 9)) for _ in range(8)]
     large = [_stack(rng, layers) for layers in (24, 32, 40)]
     return [
-        Case(name="four ways to cut", args=(0, [(*shown, starts) for starts in cuts]), part="peak"),
-        Case(name="the stack shown", args=(1, [shown]), part="cut"),
+        shown("four ways to cut", "values:peak", 0, [(*shown, starts) for starts in cuts]),
+        shown("the stack shown", "values:cut", 1, [shown]),
         unseen(rng, "peak", 0, "other stacks", [(*stack, cut(len(stack[0]))) for stack in [*stacks, equal[1], heavy]]),
         unseen(rng, "cut", 1, "other stacks", [*small, *equal, heavy, *large]),
     ]

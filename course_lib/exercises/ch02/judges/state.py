@@ -7,6 +7,7 @@ from typing import Any
 from course_lib.exercises.ch02.cards.core import BUCKETS, MOMENTS, TYPE_BYTES, plan, shape_of
 from course_lib.exercises.ch02.judges.parts import Parts, judge_parts
 from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging.cases import shown
 from course_lib.judging.columns import CLOSE, Column, table
 from course_lib.judging.draws import log_uniform, unseen
 from course_lib.records import Case, Outcome, Verdict
@@ -171,8 +172,8 @@ def _plans(rng: random.Random, count: int) -> list[dict[str, Any]]:
 def _state_cases(params: Params, rng: random.Random) -> list[Case]:
     shown = dict(params["plan"])
     return [
-        Case(name="the plan shown", args=(0, [(params["size"], shown)]), part="buckets"),
-        Case(name=params["device"], args=(1, [(params["memory"], shown)]), part="largest"),
+        shown("the plan shown", "values:buckets", 0, [(params["size"], shown)]),
+        shown(params["device"], "values:largest", 1, [(params["memory"], shown)]),
         unseen(rng, "buckets", 0, "other plans", [(log_uniform(rng, 1e6, 2e12), each) for each in _plans(rng, 24)]),
         unseen(rng, "largest", 1, "other devices", [(log_uniform(rng, 8e9, 1e13), each) for each in _plans(rng, 14)]),
     ]
@@ -328,7 +329,7 @@ def _shape(rng: random.Random) -> dict[str, Any]:
 def _count_cases(params: Params, rng: random.Random) -> list[Case]:
     others = [shape_of(name) for name in ("llama3-70b", "mistral-7b", "llama3.2-1b", "qwen2.5-0.5b")]
     return [
-        Case(name=params["model"], args=(0, [(dict(params["shape"]),)]), part="parts"),
+        shown(params["model"], "values:parts", 0, [(dict(params["shape"]),)]),
         unseen(rng, "parts", 0, "other models", [(shape,) for shape in [*others, *(_shape(rng) for _ in range(20))]]),
     ]
 

@@ -170,8 +170,8 @@ def _spike_cases(params: Params, rng: random.Random) -> list[Case]:
         rooms.append((job, rng.uniform(0.5, 1.1) * level[-1]))
     exact = {"weights": 2e9, "grads": 4e9, "moments": 8e9, "activations": 16e9, "work": 1e9}
     return [
-        Case(name="the job shown", args=(0, [(shown,)]), part="timeline"),
-        Case(name=bytes_text(params["memory"]), args=(1, [(shown, params["memory"])]), part="dies"),
+        shown("the job shown", "values:timeline", 0, [(shown,)]),
+        shown(bytes_text(params["memory"]), "values:dies", 1, [(shown, params["memory"])]),
         unseen(rng, "timeline", 0, "other jobs", [(job,) for job in (*jobs, exact)]),
         unseen(rng, "dies", 1, "other devices", [*rooms, (exact, max(phases(between, exact)))]),
     ]

@@ -99,7 +99,7 @@ def _clock_cases(params: Params, rng: random.Random) -> list[Case]:
     rows = [(_device(rng), rng.choice((11, 15, 25, 40, 101))) for _ in range(16)]
     usual = [({**shown, "kernel": log_uniform(rng, 1e-3, 2e-2)}, params["repeats"]) for _ in range(3)]
     return [
-        Case(name="the desktop's matmul", args=(0, [(shown, params["repeats"])]), part="kernel"),
+        shown("the desktop's matmul", "values:kernel", 0, [(shown, params["repeats"])]),
         plain("kernel", 0, "three more kernels", usual),
         generality("kernel", 0, "other devices", rows),
     ]

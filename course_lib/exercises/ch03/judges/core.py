@@ -9,6 +9,7 @@ from typing import Any
 from course_lib import facts
 from course_lib.exercises.ch03.cards.core import twelve
 from course_lib.judging import Judging, Mistake, Params, prediction
+from course_lib.judging.cases import shown
 from course_lib.judging.columns import Column, Word, one_verdict, table
 from course_lib.judging.draws import draw_rows, generality, log_uniform, plain, unseen
 from course_lib.judging.mistakes import scaled, shifted
@@ -81,9 +82,9 @@ def _intensity_cases(params: Params, rng: random.Random) -> list[Case]:
     shapes = draw_rows(rng, 14, rows, (3, 128, 4096, 28_672), columns, (1, 2, 4, 8))
     rates = draw_rows(rng, 10, PEAKS, MEMORIES)
     return [
-        Case(name="the square product", args=(0, [(side, side, side, size)]), part="matmul"),
-        Case(name="the ReLU", args=(1, [(size,)]), part="relu"),
-        Case(name=params["device"], args=(2, [(params["flops"], params["bandwidth"])]), part="ridge"),
+        shown("the square product", "values:matmul", 0, [(side, side, side, size)]),
+        shown("the ReLU", "values:relu", 1, [(size,)]),
+        shown(params["device"], "values:ridge", 2, [(params["flops"], params["bandwidth"])]),
         plain("relu", 1, "two more elements", [(1,), (8,)]),
         unseen(rng, "matmul", 0, "other shapes", [*shapes, (1, 1, 1, 1), (4096, 4096, 4096, 1)]),
         unseen(rng, "relu", 1, "other elements", [(1,), (2,), (4,), (8,)]),
@@ -205,8 +206,8 @@ def _batch_cases(params: Params, rng: random.Random) -> list[Case]:
     each = kept == "each"
     beyond = [generality("never", 0, "beyond help", some(6, 1.05, 4))] if each else []
     return [
-        Case(name="nothing kept", args=(0, [(*run, 0.0)]), part="weights"),
-        Case(name=f"{params['context']:,} tokens kept", args=(0, [(*run, params["kv_bytes"])]), part="kept"),
+        shown("nothing kept", "values:weights", 0, [(*run, 0.0)]),
+        shown(f"{params['context']:,} tokens kept", "values:kept", 0, [(*run, params["kv_bytes"])]),
         plain("weights", 0, "three more machines", empty(3)),
         plain("kept", 0, "three more contexts", some(3, 0.1, 0.6)),
         unseen(rng, "weights", 0, "other machines", [*empty(14), *powers]),

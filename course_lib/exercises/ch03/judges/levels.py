@@ -132,8 +132,8 @@ def _hierarchy_cases(params: Params, rng: random.Random) -> list[Case]:
     clusters = [(_levels(rng),) for _ in range(16)]
     clusters += [(sheet_levels(name, 4.0),) for name in ("A100 SXM 80GB", "B200 SXM")]
     return [
-        Case(name="the four documents", args=(0, [(params["levels"],)]), part="levels"),
-        Case(name="a quarter leaves the server", args=(1, [([3 / 4, 1 / 4], shown[:2])]), part="effective"),
+        shown("the four documents", "values:levels", 0, [(params["levels"],)]),
+        shown("a quarter leaves the server", "values:effective", 1, [([3 / 4, 1 / 4], shown[:2])]),
         unseen(rng, "levels", 0, "other clusters", clusters),
         unseen(rng, "effective", 1, "other shares", [*mixes, ([1.0], [50e9]), ([0.0, 1.0], [450e9, 50e9])]),
     ]

@@ -154,9 +154,9 @@ def _alpha_cases(params: Params, rng: random.Random) -> list[Case]:
     more = [(log_uniform(rng, 8, 1e9), *_ways(rng)) for _ in range(20)]
     shown = {seconds[-1]: tuple(small)}
     return [
-        Case(name="the measured messages", args=(0, [(sizes, seconds)]), part="line", secret=shown),
-        Case(name="the two ways", args=(1, [(small, large)]), part="switch"),
-        Case(name="four sizes", args=(2, four), part="best"),
+        shown("the measured messages", "values:line", 0, [(sizes, seconds)], secret=shown),
+        shown("the two ways", "values:switch", 1, [(small, large)]),
+        shown("four sizes", "values:best", 2, four),
         generality("line", 0, "other logs", logs, truths),
         unseen(rng, "switch", 1, "other ways", [*pairs, *always, *never]),
         unseen(rng, "best", 2, "other messages", more),

@@ -7,6 +7,7 @@ from functools import cache, partial
 from itertools import pairwise
 
 from course_lib.judging import Fault, Judging, Mistake, Params
+from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, Column, Series, table
 from course_lib.judging.draws import draw_rows, unseen
 from course_lib.judging.mistakes import scaled, shifted
@@ -185,9 +186,9 @@ def _tile_cases(params: Params, rng: random.Random) -> list[Case]:
         sides = [t * rng.randint(2, 6) + rng.randint(low, t) for low in (1, 0, 1)]
         deep.append((*sides, store_of, rng.choice((1, 2, 4))))
     return [
-        Case(name="the tiles shown", args=(0, [(side, side, side, tile)]), part="moves"),
-        Case(name=f"{params['cache_kib']} KiB", args=(1, [(store,)]), part="tile"),
-        Case(name="the best tile", args=(2, [(side, side, side, store, size)]), part="intensity"),
+        shown("the tiles shown", "values:moves", 0, [(side, side, side, tile)]),
+        shown(f"{params['cache_kib']} KiB", "values:tile", 1, [(store,)]),
+        shown("the best tile", "values:intensity", 2, [(side, side, side, store, size)]),
         unseen(rng, "moves", 0, "other tiles", even + odd),
         unseen(rng, "tile", 1, "other caches", [(c,) for c in caches]),
         unseen(rng, "intensity", 2, "other products", deep),
@@ -330,8 +331,8 @@ def _dips_cases(params: Params, rng: random.Random) -> list[Case]:
         others.append((rng.randint(t, 20 * t), sweep, t, rng.choice((7, 24, 80, 108, 132))))
     three = [(m, n, tile, sms) for n in (sizes[0], sizes[7], sizes[-1])]
     return [
-        Case(name="three sizes", args=(0, three), part="efficiency"),
-        Case(name="the sizes shown", args=(1, [(m, sizes, tile, sms)]), part="dips"),
+        shown("three sizes", "values:efficiency", 0, three),
+        shown("the sizes shown", "values:dips", 1, [(m, sizes, tile, sms)]),
         unseen(rng, "efficiency", 0, "other outputs", shapes),
         unseen(rng, "dips", 1, "other sweeps", others),
     ]

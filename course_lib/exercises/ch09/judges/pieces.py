@@ -10,6 +10,7 @@ from torch import Tensor
 from course_lib.exercises.ch09.judges.regions import tensor_fault, unread
 from course_lib.exercises.ch09.probes import REFUSED, WEIGHED, factors
 from course_lib.judging import Fault, Judging, Params, Weighed, describe, is_number, verdict
+from course_lib.judging.cases import hidden, shown
 from course_lib.judging.tensors import coin_of, same
 from course_lib.records import Case, Outcome, Verdict
 
@@ -116,7 +117,7 @@ def _cut_weighed(params: Params, rng: random.Random) -> Weighed:
     def case(name: str, sizes: tuple[int, int]) -> Case:
         places = tuple([rng.randrange(size // ranks) for _ in range(32)] for size in sizes)
         args = (WEIGHED, (rng.randrange(2**31), sizes, 96), rank, ranks, places)
-        return Case(name=name, args=args, kind="cost", part="memory", visible=False, seconds=30.0)
+        return hidden(name, "cost:memory", *args, seconds=30.0)
 
     def right(which: int, parts: list[Tensor], got: Any) -> bool:
         dim, (rows, columns) = _dim(which, params["layout"]), large.args[-1]
@@ -159,38 +160,28 @@ def _packed_cases(params: Params, rng: random.Random) -> list[Case]:
     rows = params["rows"]
     odd = (weight((6, 2)), (6, 2), 0, 4)  # the stack divides, its matrices do not
     return [
-        Case(name=f"sizes {rows} on 4 ranks", args=(0, cut(rows, 4, 5)), part="shard"),
-        Case(name=f"pieces of {rows} from 4 ranks", args=(1, [merge(rows, 4, 5)]), part="merge"),
-        Case(name=f"sizes {rows} on 2 ranks", args=(0, cut(rows, 2, 3)), part="shard", visible=False),
-        Case(name=f"pieces of {rows} from 2 ranks", args=(1, [merge(rows, 2, 3)]), part="merge", visible=False),
-        Case(
-            name="gate and up, a bias, one rank",
-            args=(0, [*cut((6, 6), 3, 4), *cut((8, 4, 4), 2), *cut((3, 5), 1, 2)]),
-            kind="generality",
-            part="stacks",
-            visible=False,
+        shown(f"sizes {rows} on 4 ranks", "values:shard", 0, cut(rows, 4, 5)),
+        shown(f"pieces of {rows} from 4 ranks", "values:merge", 1, [merge(rows, 4, 5)]),
+        hidden(f"sizes {rows} on 2 ranks", "values:shard", 0, cut(rows, 2, 3)),
+        hidden(f"pieces of {rows} from 2 ranks", "values:merge", 1, [merge(rows, 2, 3)]),
+        hidden(
+            "gate and up, a bias, one rank",
+            "generality:stacks",
+            0,
+            [*cut((6, 6), 3, 4), *cut((8, 4, 4), 2), *cut((3, 5), 1, 2)],
         ),
-        Case(
-            name="pieces of gate and up, of a bias, of one rank",
-            args=(1, [merge((6, 6), 3, 4), merge((8, 4, 4), 2), merge((3, 5), 1, 2)]),
-            kind="generality",
-            part="stacks",
-            visible=False,
+        hidden(
+            "pieces of gate and up, of a bias, of one rank",
+            "generality:stacks",
+            1,
+            [merge((6, 6), 3, 4), merge((8, 4, 4), 2), merge((3, 5), 1, 2)],
         ),
-        Case(
-            name="sizes (6, 2) on 4 ranks",
-            args=(0, [odd]),
-            kind="generality",
-            part="refused",
-            visible=False,
-            secret=REFUSED,
-        ),
-        Case(
-            name="sizes (8, 4, 2) on 4 ranks",
-            args=(0, [(weight((8, 4, 2), 3), (8, 4, 2), 1, 4)]),
-            kind="generality",
-            part="refused",
-            visible=False,
+        hidden("sizes (6, 2) on 4 ranks", "generality:refused", 0, [odd], secret=REFUSED),
+        hidden(
+            "sizes (8, 4, 2) on 4 ranks",
+            "generality:refused",
+            0,
+            [(weight((8, 4, 2), 3), (8, 4, 2), 1, 4)],
             secret=REFUSED,
         ),
     ]

@@ -10,6 +10,7 @@ from torch import Tensor
 from course_lib.exercises.ch09.judges.regions import unread
 from course_lib.exercises.probes import NOT_ANSWERED
 from course_lib.judging import Fault, Judging, Params, describe, verdict
+from course_lib.judging.cases import hidden, shown
 from course_lib.records import Case, Outcome, Verdict
 
 # --- the plan
@@ -93,39 +94,24 @@ def _verify_cases(params: Params, rng: random.Random) -> list[Case]:
         return [_model(rng, depth, n, (fault,)) for fault in faults for _ in range(times)]
 
     return [
-        Case(name="a misspelt pattern", args=(0, rows("misspelt")), part="unused"),
-        Case(name="a plan carried out", args=(0, rows("none", "depth")), part="silence"),
-        Case(name="a head that was put back whole", args=(0, rows("restored")), part="whole"),
-        Case(
-            name="other misspelt patterns", args=(0, rows("misspelt", "nothing", times=3)), part="unused", visible=False
+        shown("a misspelt pattern", "values:unused", 0, rows("misspelt")),
+        shown("a plan carried out", "values:silence", 0, rows("none", "depth")),
+        shown("a head that was put back whole", "values:whole", 0, rows("restored")),
+        hidden("other misspelt patterns", "values:unused", 0, rows("misspelt", "nothing", times=3)),
+        hidden(
+            "plans carried out, and one that was not",
+            "values:silence",
+            0,
+            rows("none", "misspelt", "depth", n=2, depth=4),
         ),
-        Case(
-            name="plans carried out, and one that was not",
-            args=(0, rows("none", "misspelt", "depth", n=2, depth=4)),
-            part="silence",
-            visible=False,
-        ),
-        Case(name="weights held whole", args=(0, rows("restored", "one layer", times=3)), part="whole", visible=False),
-        Case(
-            name="weights cut on another side",
-            args=(0, rows("turned", "unplanned", "finer", times=3)),
-            kind="generality",
-            part="sides",
-            visible=False,
-        ),
-        Case(
-            name="several faults at once",
-            args=(0, rows("several", times=4)),
-            kind="generality",
-            part="several",
-            visible=False,
-        ),
-        Case(
-            name="one rank, twelve layers",
-            args=(0, [*rows("none", "misspelt", n=1), *rows("restored", "none", depth=12)]),
-            kind="generality",
-            part="sizes",
-            visible=False,
+        hidden("weights held whole", "values:whole", 0, rows("restored", "one layer", times=3)),
+        hidden("weights cut on another side", "generality:sides", 0, rows("turned", "unplanned", "finer", times=3)),
+        hidden("several faults at once", "generality:several", 0, rows("several", times=4)),
+        hidden(
+            "one rank, twelve layers",
+            "generality:sizes",
+            0,
+            [*rows("none", "misspelt", n=1), *rows("restored", "none", depth=12)],
         ),
     ]
 
@@ -185,31 +171,18 @@ def _stream_cases(params: Params, rng: random.Random) -> list[Case]:
     few = [(start, rank) for rank in range(4)] + [(start + 500, 0)]
     wide = [(start + seed, rank) for seed in range(seeds) for rank in {0, 1, 2, rng.randrange(3, ranks - 1), ranks - 1}]
     return [
-        Case(name="four ranks", args=(few, DRAWN), part="outside"),
-        Case(name="four ranks, inside", args=(few, DRAWN), part="inside"),
-        Case(name="called again", args=([*few, *few], DRAWN), part="outside", visible=False),
-        Case(name="called again, inside", args=([*few, *few], DRAWN), part="inside", visible=False),
-        Case(
-            name=f"{seeds} seeds in a row, ranks up to {ranks - 1}",
-            args=(wide, DRAWN),
-            kind="generality",
-            part="replicas",
-            visible=False,
+        shown("four ranks", "values:outside", few, DRAWN),
+        shown("four ranks, inside", "values:inside", few, DRAWN),
+        hidden("called again", "values:outside", [*few, *few], DRAWN),
+        hidden("called again, inside", "values:inside", [*few, *few], DRAWN),
+        hidden(f"{seeds} seeds in a row, ranks up to {ranks - 1}", "generality:replicas", wide, DRAWN),
+        hidden(
+            "all ranks of two seeds",
+            "generality:replicas",
+            [(start + seed, rank) for seed in (0, 1) for rank in range(ranks)],
+            DRAWN,
         ),
-        Case(
-            name="all ranks of two seeds",
-            args=([(start + seed, rank) for seed in (0, 1) for rank in range(ranks)], DRAWN),
-            kind="generality",
-            part="replicas",
-            visible=False,
-        ),
-        Case(
-            name="seed 0",
-            args=([(0, rank) for rank in range(3)] + [(1, 0), (1, 1)], DRAWN),
-            kind="generality",
-            part="replicas",
-            visible=False,
-        ),
+        hidden("seed 0", "generality:replicas", [(0, rank) for rank in range(3)] + [(1, 0), (1, 1)], DRAWN),
     ]
 
 

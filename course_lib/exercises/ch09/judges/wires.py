@@ -19,6 +19,7 @@ from course_lib.judging import (
     prediction,
     verdict,
 )
+from course_lib.judging.cases import shown
 from course_lib.judging.draws import plain
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.tensor_parallel.traffic import tp_calls_per_layer, tp_cost_per_layer
@@ -101,34 +102,19 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     visible = (4096, hidden, 7 * hidden // 2, 400 * TFLOP, 450 * GB, 50 * GB, 8, round(7 / (0.354 * width), 3))
     nodes = [(*visible[:6], n, round((n - 1) / (0.354 * width), 3)) for n in (4,)]  # as plain as the one shown
     return [
-        Case(name="one layer", args=(0, [(4096, hidden, 8, 450 * GB), (4096, hidden, 8, 50 * GB)]), part="seconds"),
-        Case(name="a given share", args=(1, [visible]), part="largest"),
-        Case(
-            name="other layers",
-            args=(0, [seconds_row() for _ in range(20)] + [(4096, hidden, 1, 50 * GB)]),
-            part="seconds",
-            visible=False,
-        ),
-        Case(
-            name="sixty other clusters",
-            args=(1, [row() for _ in range(60)]),
-            kind="generality",
-            part="clusters",
-            visible=False,
-        ),
+        shown("one layer", "values:seconds", 0, [(4096, hidden, 8, 450 * GB), (4096, hidden, 8, 50 * GB)]),
+        shown("a given share", "values:largest", 1, [visible]),
+        hidden("other layers", "values:seconds", 0, [seconds_row() for _ in range(20)] + [(4096, hidden, 1, 50 * GB)]),
+        hidden("sixty other clusters", "generality:clusters", 1, [row() for _ in range(60)]),
         plain("largest", 1, "smaller nodes at a given share", nodes),
-        Case(
-            name="no ranks beyond one, and all of them",
-            args=(
-                1,
-                [
-                    (4096, 4096, 14336, 900 * TFLOP, 150 * GB, 12.5 * GB, 8, 1e-4),
-                    (4096, 4096, 14336, 900 * TFLOP, 150 * GB, 12.5 * GB, 8, 1e4),
-                ],
-            ),
-            kind="generality",
-            part="clusters",
-            visible=False,
+        hidden(
+            "no ranks beyond one, and all of them",
+            "generality:clusters",
+            1,
+            [
+                (4096, 4096, 14336, 900 * TFLOP, 150 * GB, 12.5 * GB, 8, 1e-4),
+                (4096, 4096, 14336, 900 * TFLOP, 150 * GB, 12.5 * GB, 8, 1e4),
+            ],
         ),
     ]
 

@@ -33,9 +33,13 @@ class Weighed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judging:
-    """One exercise's judge. `shares` splits the points: "values:state" -> 0.5, "cost:bytes" -> 0.25, ... (sum 1)."""
+    """One exercise's judge.
 
-    shares: Mapping[str, float]
+    `shares` splits the points (sum 1): {"values:state": 0.5, "cost:bytes": 0.5}, or the same as the text
+    "values:state 0.5, cost:bytes 0.5".
+    """
+
+    shares: Mapping[str, float] | str  # a mapping once it is made
     cases: Callable[[Params, random.Random], Sequence[Case]]  # visible ones first
     verdicts: Oracle
     why: str  # shown with the worked answer: why it is right
@@ -47,12 +51,25 @@ class Judging:
     weighed: Callable[[Params, random.Random], Weighed] | None = None  # the case on which the system confirms them
 
     def __post_init__(self) -> None:
+        if isinstance(self.shares, str):
+            object.__setattr__(self, "shares", read_shares(self.shares))
         if not math.isclose(sum(self.shares.values()), 1.0):
             raise ValueError(f"Shares {dict(self.shares)} add up to {sum(self.shares.values())}; they must make 1.")
         if odd := [key for key in self.shares if key.split(":")[0] not in VERDICT_KINDS or ":" not in key]:
             raise ValueError(f"Share names {odd} are not of the form kind:part with kind in {VERDICT_KINDS}.")
         if sum(self.shares[key] for key in self.measured_by_worker) > 0.25:
             raise ValueError("More than a quarter of the points would rest on what the worker measures itself.")
+
+
+def read_shares(text: str) -> dict[str, float]:
+    """The shares of a text such as "values:state 0.5, cost:bytes 0.5"; ValueError names an entry that is no such pair."""
+    shares: dict[str, float] = {}
+    for entry in text.split(","):
+        name, _, share = entry.strip().rpartition(" ")
+        if not name or name in shares:
+            raise ValueError(f"{entry.strip()!r} is not a new share and a number, such as 'values:state 0.5'.")
+        shares[name] = float(share)
+    return shares
 
 
 def judging(exercise: str) -> Judging:

@@ -1,6 +1,6 @@
 """The audit of chapter 02: what was printed about state, activations and checkpointing, some of it right."""
 
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.audits import Item, rules, short_table
 
 CAUSES = {
@@ -42,10 +42,7 @@ AUDIT_MEMORY = Card(
     id="audit-memory",
     chapter="02",
     title="Audit: state, activations, checkpoints",
-    points=21,
-    minutes=20,
-    difficulty=3,
-    importance=5,
+    **Worth(points=21, minutes=20, difficulty=3, importance=5),
     kind="more",
     form="audit",
     answers=("audit_memory",),

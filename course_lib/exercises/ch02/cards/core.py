@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib import facts
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch01.cards.core import CLOSE, memory_of
 from course_lib.exercises.probes import interval, rows
 
@@ -45,10 +45,7 @@ STATE_OF_A_PLAN = Card(
     id="state-of-a-plan",
     chapter="02",
     title="Five buckets",
-    points=5,
-    minutes=5,
-    difficulty=1,
-    importance=5,
+    **Worth(points=5, minutes=5, difficulty=1, importance=5),
     answers=("state_buckets", "largest_model"),
     text=f"""A plan says who keeps what, in which type (`None`: that bucket does not exist):
 
@@ -124,10 +121,7 @@ COUNT_PARAMETERS = Card(
     id="count-parameters",
     chapter="02",
     title="Every parameter, by part",
-    points=15,
-    minutes=15,
-    difficulty=2,
-    importance=4,
+    **Worth(points=15, minutes=15, difficulty=2, importance=4),
     kind="more",
     answers=("count_parameters",),
     text="""`count_parameters(shape)` returns how many parameters a decoder has, by part: a dictionary from `"embedding"`,
@@ -227,10 +221,7 @@ PEAK_NOT_SUM = Card(
     id="peak-not-sum",
     chapter="02",
     title="The peak, not the sum",
-    points=10,
-    minutes=10,
-    difficulty=2,
-    importance=5,
+    **Worth(points=10, minutes=10, difficulty=2, importance=5),
     answers=("peak",),
     text="""An allocator left a log of two steps of a small model, {{count:int}} rows of it: `params("peak-not-sum").rows`. It is
 a list of dictionaries, {{log_words}}. It begins so:
@@ -271,10 +262,7 @@ PREDICT_ACTIVATIONS = Card(
     id="predict-activations",
     chapter="02",
     title="Prediction: what does one sequence keep?",
-    points=2,
-    minutes=5,
-    difficulty=2,
-    importance=4,
+    **Worth(points=2, minutes=5, difficulty=2, importance=4),
     form="prediction",
     answers=("activations_interval",),
     text="""One forward pass of {{model}} ({{params:count}} parameters, {{layers:int}} layers, hidden size {{hidden:int}}) over

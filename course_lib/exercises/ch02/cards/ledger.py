@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.probes import rows
 
 _ATTENTION = {
@@ -34,10 +34,7 @@ RECONCILE_LEDGER = Card(
     id="reconcile-ledger",
     chapter="02",
     title="A ledger that adds up",
-    points=20,
-    minutes=20,
-    difficulty=4,
-    importance=5,
+    **Worth(points=20, minutes=20, difficulty=4, importance=5),
     answers=("kept_bytes", "block_bytes"),
     text="""A real block ran once: LayerNorm, attention, LayerNorm, an MLP of two matrices with a GELU between, each pair beside
 its residual; no dropout. Attention is computed {{attention_words}}. What autograd saved for the backward pass is in

@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch02.probes import checkpointing
 from course_lib.exercises.probes import rows
 
@@ -38,10 +38,7 @@ CHECKPOINTING = Card(
     id="write-checkpointing",
     chapter="02",
     title="Write activation checkpointing",
-    points=30,
-    minutes=30,
-    difficulty=5,
-    importance=5,
+    **Worth(points=30, minutes=30, difficulty=5, importance=5),
     answers=("checkpoint",),
     text="""`{{call}}` returns {{returns}}, and keeps nothing of what happens inside until the backward pass, which then calls
 `function` again. `function` {{takes}}; it is a module or any other callable whose parameters may sit anywhere inside it.
@@ -114,10 +111,7 @@ BEST_SEGMENTS = Card(
     id="best-segments",
     chapter="02",
     title="Where to cut, when layers are unequal",
-    points=20,
-    minutes=20,
-    difficulty=4,
-    importance=4,
+    **Worth(points=20, minutes=20, difficulty=4, importance=4),
     kind="more",
     answers=("peak_bytes", "best_segments"),
     text="""A stack of layers is cut into segments of neighbours. The forward pass keeps the input of every segment's first

@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch02.cards.core import shape_of
 from course_lib.exercises.ch02.probes import cross_entropy, training_step
 from course_lib.exercises.probes import rows
@@ -51,10 +51,7 @@ FIRST_STEP_SPIKE = Card(
     id="first-step-spike",
     chapter="02",
     title="The second step is not the first",
-    points=15,
-    minutes=15,
-    difficulty=3,
-    importance=5,
+    **Worth(points=15, minutes=15, difficulty=3, importance=5),
     kind="more",
     answers=("timeline", "dies_at"),
     text="""One device, three training steps. `job` is a dictionary of bytes: `"weights"`, `"grads"`, `"moments"` (all that the
@@ -121,10 +118,7 @@ CHUNKED_CROSS_ENTROPY = Card(
     id="chunked-cross-entropy",
     chapter="02",
     title="A loss that never holds the logits",
-    points=25,
-    minutes=25,
-    difficulty=4,
-    importance=5,
+    **Worth(points=25, minutes=25, difficulty=4, importance=5),
     kind="more",
     answers=("chunked_cross_entropy",),
     text="""The logits of {{tokens:int}} tokens over the {{vocab:int}} words of {{model}} are {{logits:gb}} in fp32, and a plain
@@ -171,10 +165,7 @@ GRAPHS_KEPT_ALIVE = Card(
     id="graphs-kept-alive",
     chapter="02",
     title="The fix that ate the memory",
-    points=10,
-    minutes=10,
-    difficulty=3,
-    importance=5,
+    **Worth(points=10, minutes=10, difficulty=3, importance=5),
     kind="more",
     form="bug",
     answers=("train_step",),

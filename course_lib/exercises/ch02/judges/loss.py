@@ -221,13 +221,7 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
 
 
 CHUNKED_CROSS_ENTROPY = Judging(
-    shares={
-        "values:loss": 0.1,
-        "values:gradients": 0.2,
-        "cost:memory": 0.25,
-        "generality:others": 0.25,
-        "generality:device": 0.2,
-    },
+    shares="values:loss 0.1, values:gradients 0.2, cost:memory 0.25, generality:others 0.25, generality:device 0.2",
     cases=_cases,
     verdicts=_verdicts,
     why="The logits' gradient is softmax minus one-hot, a function of the chunk alone, so a chunk needs nothing of the others: make it, "

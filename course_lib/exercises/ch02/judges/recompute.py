@@ -371,14 +371,8 @@ def _last(spec: Spec) -> tuple[list[Tensor], list[Tensor]]:
 
 
 CHECKPOINTING = Judging(
-    shares={
-        "values:output": 0.05,
-        "values:gradients": 0.2,
-        "values:recompute": 0.2,
-        "values:random": 0.15,
-        "cost:memory": 0.2,
-        "generality:inputs": 0.2,
-    },
+    shares="values:output 0.05, values:gradients 0.2, values:recompute 0.2, values:random 0.15, cost:memory 0.2, "
+    "generality:inputs 0.2",
     cases=_cases,
     verdicts=_verdicts,
     why="A segment's gradient needs only what goes into it, its parameters and its random numbers; everything inside can be made "

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.audits import Item, rules, table
 
 CAUSES = {
@@ -40,10 +40,7 @@ AUDIT_FREE_SCALING = Card(
 {table(ITEMS)}
 
 {rules("audit_ring", CAUSES)}""",
-    points=9,
-    minutes=10,
-    difficulty=3,
-    importance=4,
+    **Worth(points=9, minutes=10, difficulty=3, importance=4),
     kind="more",
     form="audit",
     hints=(

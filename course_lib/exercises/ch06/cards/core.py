@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch06.probes import from_messages, interval
 from course_lib.exercises.point_to_point import ALLOWED
 from course_lib.exercises.returns import PerRank, Tensor
@@ -41,10 +41,7 @@ return {{result}} of their two tensors. If the number of ranks is odd, the last 
 
 Partners hold tensors of the same shape and dtype. Each sends its tensor once and speaks to nobody else; nothing may rely
 on a buffer. It is the smallest collective there is, and the building block of halving and doubling.""",
-    points=4,
-    minutes=5,
-    difficulty=1,
-    importance=4,
+    **Worth(points=4, minutes=5, difficulty=1, importance=4),
     hints=(
         "Who is the partner of rank 5, and how do you find it without a table? What does the last of seven ranks do?",
         "Receive into a second tensor, so that yours stays whole while it is under way. Start both halves at once, or let "
@@ -76,10 +73,7 @@ rank {{next}}, and returns what came from the rank before. All hold tensors of t
 Every rank sends its tensor once, to its next only. All do so **at the same time**: however many ranks there are, it takes
 four latencies at most. One rank alone returns its `x` and sends nothing. In a ring of two, the next and the one before
 are the same rank.""",
-    points=5,
-    minutes=8,
-    difficulty=2,
-    importance=5,
+    **Worth(points=5, minutes=8, difficulty=2, importance=5),
     hints=(
         "If every rank first sends and then receives, who is listening? And if only rank 0 listens first, how long does the "
         "last one wait?",
@@ -130,10 +124,7 @@ ranks; that is a contract which an all-gather will rely on.
 In N − 1 steps every rank sends one chunk to rank (r + 1) mod N and receives one from rank (r − 1) mod N: the one that came
 last, now with its own numbers added, is the one that leaves next. So a rank sends what it does not own, once: S minus one
 chunk.""",
-    points=8,
-    minutes=15,
-    difficulty=3,
-    importance=5,
+    **Worth(points=8, minutes=15, difficulty=3, importance=5),
     hints=(
         "Look at one chunk, not at one rank: the chunk that rank 2 shall own in the end. Where does its journey begin, and "
         "in which step does it leave rank 1?",
@@ -167,10 +158,7 @@ RING_ALL_REDUCE = Card(
 - **Time.** 2(N − 1) hops, all ranks at once. Taking turns, even ranks and odd ranks, may double that, no more.
 - **Order.** Nothing relies on a buffer, or on when bytes move: a tensor that is under way is neither read nor written.
 - **Anything.** One rank, a prime number of ranks, fewer elements than ranks, any shape and layout in memory, whole numbers.""",
-    points=12,
-    minutes=20,
-    difficulty=4,
-    importance=5,
+    **Worth(points=12, minutes=20, difficulty=4, importance=5),
     hints=(
         "You have half of it from the exercise before. When it ends, what does each rank hold, and what does its neighbour "
         "need?",
@@ -212,10 +200,7 @@ PREDICT_RING_TIME = Card(
 
 Before you compute anything: give an interval, in seconds, that you believe holds the answer, at most a factor of four from
 end to end. `ring_seconds_interval()` returns `(low, high)`. The points are for committing yourself, not for being right.""",
-    points=2,
-    minutes=5,
-    difficulty=2,
-    importance=4,
+    **Worth(points=2, minutes=5, difficulty=2, importance=4),
     form="prediction",
     hints=(
         "How long would it take to send the tensor once, over one link?",

@@ -1,6 +1,6 @@
 """Further exercises of chapter 06 on ranks that wait: a hang to repair, a circle to find."""
 
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch06.probes import from_messages
 from course_lib.exercises.point_to_point import ALLOWED
 from course_lib.exercises.returns import ListOf, Number, PerRank, Tensor, TupleOf
@@ -34,10 +34,7 @@ rank before sent ahead, what the rank after sent behind. Pipelines do this with 
 Repair it: no hang where a pair's operations keep their order of issue, none where nothing is buffered; every rank still
 sends each tensor once, and all act at the same time: six latencies at most, however many ranks. In a ring of two, both neighbours are the same rank. One rank alone
 is its own neighbour: it returns its own two tensors and sends nothing.""",
-    points=6,
-    minutes=10,
-    difficulty=3,
-    importance=5,
+    **Worth(points=6, minutes=10, difficulty=3, importance=5),
     kind="more",
     form="bug",
     hints=(
@@ -69,10 +66,7 @@ Write `find_cycle(log)`: the ranks of the circle in which each waits for the nex
 `[1, 4, 2]` when 1 waits for 4, 4 for 2 and 2 for 1; `[]` where there is none. A rank that sends to one which receives from it
 does not wait: that message is on its way. Ranks that wait for a circle without being in it do not belong to it. Slow is no
 circle. There is one circle at most.""",
-    points=8,
-    minutes=15,
-    difficulty=3,
-    importance=5,
+    **Worth(points=8, minutes=15, difficulty=3, importance=5),
     kind="more",
     hints=(
         "How many ranks can one rank wait for, by these states? What does that say about the shape of the graph?",

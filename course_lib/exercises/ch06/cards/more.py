@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch06.cards.core import ALL_REDUCES
 from course_lib.exercises.ch06.probes import from_messages
 from course_lib.exercises.point_to_point import ALLOWED
@@ -26,10 +26,7 @@ element a round. For any other N, ranks beyond the largest power of two hand the
 the result last; then no rank sends more than that, with the power of two for N, plus S.
 
 Any N, one included; any shape, layout and dtype; no buffers.""",
-    points=12,
-    minutes=25,
-    difficulty=5,
-    importance=3,
+    **Worth(points=12, minutes=25, difficulty=5, importance=3),
     kind="more",
     hints=(
         "After the first exchange each of two partners is responsible for one half. Which ranks must know *its* half, and "
@@ -70,10 +67,7 @@ Write `hierarchical_all_reduce(comm, x, per_node)`: the sum on every rank, where
 cheap, but not free: no rank sends more than 2·(`per_node` + 1)·S in all.
 
 One node, one rank a node, sizes that do not divide, whole numbers; no buffers.""",
-    points=10,
-    minutes=20,
-    difficulty=4,
-    importance=4,
+    **Worth(points=10, minutes=20, difficulty=4, importance=4),
     kind="more",
     hints=(
         "How many numbers does a node as a whole have to tell the others? What can it do to its ranks' tensors before it "
@@ -104,10 +98,7 @@ in the order of the ranks they came from; `parts[comm.rank]` stays at home and i
 
 Every number crosses once, straight to where it belongs, not padded and not by way of another rank. All ranks act at once: it
 takes 4N latencies at most. This is how tokens find their experts.""",
-    points=8,
-    minutes=15,
-    difficulty=3,
-    importance=4,
+    **Worth(points=8, minutes=15, difficulty=3, importance=4),
     kind="more",
     hints=(
         "A receive needs a tensor of the right length. Who can tell the receiver, and when?",
@@ -145,10 +136,7 @@ taken, then the constants of the first and of the second way, in seconds and byt
 
 Each line must predict fresh times of its own region within 6 %, and the switch must lie within a factor of 2.5 of where the
 lines cross.""",
-    points=8,
-    minutes=15,
-    difficulty=4,
-    importance=4,
+    **Worth(points=8, minutes=15, difficulty=4, importance=4),
     kind="more",
     hints=(
         "The largest time is a million times the smallest. Which points decide a least-squares fit of seconds, and what do "
@@ -194,10 +182,7 @@ Return one of
 You see eight matrices of {{{{ranks}}}} ranks; the unseen ones have five to sixteen ranks, and tensors of other sizes. Chunks
 are as equal as elements of 4 bytes allow. Where the number of ranks is no power of two, halving-doubling folds the surplus
 ranks in first; nodes are of two to four consecutive ranks.""",
-    points=6,
-    minutes=10,
-    difficulty=3,
-    importance=3,
+    **Worth(points=6, minutes=10, difficulty=3, importance=3),
     kind="more",
     hints=(
         "Which of the eight fill the whole matrix? Which have only one entry a row? Bytes decide the rest.",
@@ -225,10 +210,7 @@ same shape and dtype. Return `True` if `got` can be their sum in *some* order of
 
 There are large numbers that nearly cancel, small ones of 10⁻⁶, tensors in bfloat16, and up to {{ranks}} ranks. Wrong answers
 lack one rank in a single element, have one rank twice, or were added up in fewer bits than the dtype has.""",
-    points=6,
-    minutes=10,
-    difficulty=4,
-    importance=4,
+    **Worth(points=6, minutes=10, difficulty=4, importance=4),
     kind="more",
     hints=(
         "Where large numbers cancel, how large can the rounding error be compared with the *sum*? And compared with what was "

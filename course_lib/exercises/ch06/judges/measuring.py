@@ -260,13 +260,7 @@ MEASURING = {
         pytorch="NCCL's tuner switches between the protocols LL, LL128 and Simple by such a model; `NCCL_PROTO` pins one.",
     ),
     "equal-up-to-rounding": Judging(
-        shares={
-            "values:plain": 0.25,
-            "values:cancel": 0.25,
-            "generality:small": 0.15,
-            "generality:half": 0.2,
-            "generality:two": 0.15,
-        },
+        shares="values:plain 0.25, values:cancel 0.25, generality:small 0.15, generality:half 0.2, generality:two 0.15",
         cases=_same_cases,
         verdicts=_same_verdicts,
         why="Rounding errors are shares of the partial sums, and those are as large as what was added up, not as what is left. So the bound "

@@ -254,15 +254,8 @@ def _row_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]
 
 MORE = {
     "halving-doubling": Judging(
-        shares={
-            "values:sum": 0.25,
-            "cost:bytes": 0.15,
-            "cost:rounds": 0.2,
-            "protocol:by-hand": 0.05,
-            "protocol:safe": 0.1,
-            "generality:ranks": 0.15,
-            "generality:tensors": 0.1,
-        },
+        shares="values:sum 0.25, cost:bytes 0.15, cost:rounds 0.2, protocol:by-hand 0.05, protocol:safe 0.1, "
+        "generality:ranks 0.15, generality:tensors 0.1",
         cases=_halving_cases,
         verdicts=_halving_verdicts,
         why="Each exchange halves what a rank is responsible for, so the bytes are S/2 + S/4 + … on the way down and the same on the way "
@@ -271,15 +264,8 @@ MORE = {
         pytorch="MPICH and gloo have it; NCCL offers `Tree` and, for power-of-two groups, `PAT` for the two halves, for the same reason.",
     ),
     "hierarchical-bytes": Judging(
-        shares={
-            "values:sum": 0.25,
-            "cost:across": 0.3,
-            "cost:inside": 0.1,
-            "protocol:by-hand": 0.05,
-            "protocol:safe": 0.1,
-            "generality:shapes": 0.1,
-            "generality:sizes": 0.1,
-        },
+        shares="values:sum 0.25, cost:across 0.3, cost:inside 0.1, protocol:by-hand 0.05, protocol:safe 0.1, "
+        "generality:shapes 0.1, generality:sizes 0.1",
         cases=_node_cases,
         verdicts=_node_verdicts,
         why="A node has one sum to tell, not one tensor a rank. After a reduce-scatter inside, rank i holds chunk i of its node's sum, and "
@@ -287,15 +273,8 @@ MORE = {
         pytorch="HSDP: reduce-scatter inside `dp_shard`, all-reduce across `dp_replicate`. NCCL's rings enter and leave a node once.",
     ),
     "all-to-all-sizes": Judging(
-        shares={
-            "values:rows": 0.35,
-            "cost:bytes": 0.15,
-            "cost:time": 0.1,
-            "protocol:by-hand": 0.05,
-            "protocol:safe": 0.1,
-            "generality:empty": 0.15,
-            "generality:ranks": 0.1,
-        },
+        shares="values:rows 0.35, cost:bytes 0.15, cost:time 0.1, protocol:by-hand 0.05, protocol:safe 0.1, "
+        "generality:empty 0.15, generality:ranks 0.1",
         cases=_all_to_all_cases,
         verdicts=_row_verdicts,
         why="Counts first, then rows. With r sending to r + k while r − k sends to r, every rank is spoken to by one other in each round. "

@@ -241,14 +241,8 @@ def _edge_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
 
 NEIGHBOURS = {
     "pair-exchange": Judging(
-        shares={
-            "values:pair": 0.35,
-            "cost:bytes": 0.15,
-            "protocol:partner": 0.1,
-            "protocol:safe": 0.15,
-            "generality:ranks": 0.15,
-            "generality:tensors": 0.1,
-        },
+        shares="values:pair 0.35, cost:bytes 0.15, protocol:partner 0.1, protocol:safe 0.15, generality:ranks 0.15, "
+        "generality:tensors 0.1",
         cases=_pair_cases,
         verdicts=_pair_verdicts,
         why="The partner's number differs in the last bit: `rank ^ 1`. Both halves start as one operation, so nobody waits for a "
@@ -256,15 +250,8 @@ NEIGHBOURS = {
         pytorch="`torch.distributed.batch_isend_irecv`; an all-reduce in a group of two.",
     ),
     "ring-shift": Judging(
-        shares={
-            "values:shift": 0.3,
-            "cost:bytes": 0.1,
-            "cost:time": 0.15,
-            "protocol:neighbours": 0.1,
-            "protocol:safe": 0.15,
-            "generality:ranks": 0.1,
-            "generality:tensors": 0.1,
-        },
+        shares="values:shift 0.3, cost:bytes 0.1, cost:time 0.15, protocol:neighbours 0.1, protocol:safe 0.15, "
+        "generality:ranks 0.1, generality:tensors 0.1",
         cases=_shift_cases,
         verdicts=_shift_verdicts,
         why="All ranks act at once, so the time does not grow with N. Had rank 0 alone listened first, the circle would be broken too, "
@@ -272,16 +259,8 @@ NEIGHBOURS = {
         pytorch="The hop of ring attention and of every ring collective; in JAX it is `ppermute`.",
     ),
     "hang-repair": Judging(
-        shares={
-            "values:edges": 0.3,
-            "cost:bytes": 0.1,
-            "cost:time": 0.1,
-            "protocol:neighbours": 0.05,
-            "protocol:order": 0.1,
-            "protocol:safe": 0.1,
-            "generality:ranks": 0.15,
-            "generality:tensors": 0.1,
-        },
+        shares="values:edges 0.3, cost:bytes 0.1, cost:time 0.1, protocol:neighbours 0.05, protocol:order 0.1, "
+        "protocol:safe 0.1, generality:ranks 0.15, generality:tensors 0.1",
         cases=_edge_cases,
         verdicts=_edge_verdicts,
         why="On one stream a pair's operations progress in the order of issue. Both neighbours issued their send first, so each receive "

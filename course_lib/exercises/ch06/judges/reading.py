@@ -183,13 +183,8 @@ def _name_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
 
 READING = {
     "wait-for-cycle": Judging(
-        shares={
-            "values:circle": 0.4,
-            "generality:slow": 0.15,
-            "generality:tails": 0.15,
-            "generality:stale": 0.15,
-            "generality:pairs": 0.15,
-        },
+        shares="values:circle 0.4, generality:slow 0.15, generality:tails 0.15, generality:stale 0.15, "
+        "generality:pairs 0.15",
         cases=_circle_cases,
         verdicts=_circle_verdicts,
         why="With named peers every rank waits for one other at most, so from any rank there is one path: it ends at a rank that works or "

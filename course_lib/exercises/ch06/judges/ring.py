@@ -233,14 +233,8 @@ RING = {
         truth=ring_time,
     ),
     "reduce-scatter-half": Judging(
-        shares={
-            "values:chunk": 0.35,
-            "cost:bytes": 0.2,
-            "protocol:neighbours": 0.1,
-            "protocol:safe": 0.1,
-            "generality:ranks": 0.15,
-            "generality:sizes": 0.1,
-        },
+        shares="values:chunk 0.35, cost:bytes 0.2, protocol:neighbours 0.1, protocol:safe 0.1, generality:ranks 0.15, "
+        "generality:sizes 0.1",
         cases=_scatter_cases,
         verdicts=_scatter_verdicts,
         why="Follow one chunk: it starts beside its owner, visits every rank, and each adds its numbers before passing it on; the owner "
@@ -248,17 +242,8 @@ RING = {
         pytorch="`torch.distributed.reduce_scatter_tensor`: rank r gets the r-th part. FSDP's gradients come this way.",
     ),
     "ring-all-reduce": Judging(
-        shares={
-            "values:sum": 0.25,
-            "cost:bytes": 0.2,
-            "cost:time": 0.05,
-            "cost:memory": 0.05,
-            "protocol:neighbours": 0.1,
-            "protocol:safe": 0.1,
-            "generality:ranks": 0.1,
-            "generality:sizes": 0.05,
-            "generality:tensors": 0.1,
-        },
+        shares="values:sum 0.25, cost:bytes 0.2, cost:time 0.05, cost:memory 0.05, protocol:neighbours 0.1, "
+        "protocol:safe 0.1, generality:ranks 0.1, generality:sizes 0.05, generality:tensors 0.1",
         measured_by_worker=("cost:memory",),
         weighed=_ring_weighed,
         cases=_ring_cases,

@@ -1,6 +1,6 @@
 """The audit of chapter 07: what was printed about averages, their price and their pace, some of it right."""
 
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.audits import Item, rules, table
 
 CAUSES = {
@@ -43,10 +43,7 @@ step, 4 of them in the backward pass.
 {table(ITEMS)}
 
 {rules("audit_dp", CAUSES)}""",
-    points=6,
-    minutes=15,
-    difficulty=3,
-    importance=4,
+    **Worth(points=6, minutes=15, difficulty=3, importance=4),
     kind="more",
     form="audit",
     hints=(

@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch07.probes import hooked, one_sync, token_step
 from course_lib.exercises.probes import interval
 from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, PerRank, Tensor
@@ -32,10 +32,7 @@ batch** would have: the gradient of the mean loss over all examples of all ranks
 
 A rank may have no example at all; its `grads` are then zeros. The lists are alike in shape and dtype on all ranks and may
 be used as workspace. No rank may send much more than a ring all-reduce of its gradients does: about twice their bytes.""",
-    points=5,
-    minutes=5,
-    difficulty=2,
-    importance=5,
+    **Worth(points=5, minutes=5, difficulty=2, importance=5),
     hints=(
         "Three examples on one rank, one on the other: what does the plain average of the two ranks do to the lonely example?",
         "A sum of examples is safe to add up over ranks; so is a count. Divide once, in the end.",
@@ -77,10 +74,7 @@ beginning, never beside the forward pass; latency is left out.
 Before you compute anything: give an interval, in seconds, that you believe holds the time by which communication sticks
 out of the backward pass, at most a factor of four from end to end. `exposed_interval()` returns `(low, high)`. The points
 are for committing yourself, not for being right.""",
-    points=2,
-    minutes=5,
-    difficulty=3,
-    importance=4,
+    **Worth(points=2, minutes=5, difficulty=3, importance=4),
     form="prediction",
     hints=(
         "Two clocks run at once. Which of them does the number of parameters slow down?",
@@ -127,10 +121,7 @@ gives logits (rows, length, vocabulary). After `token_step(comm, model, batches)
 - gradients went over the wire once, not once a micro-batch.
 
 Ranks may have different numbers of micro-batches, or none; a micro-batch may be nothing but padding. Some token counts.""",
-    points=9,
-    minutes=15,
-    difficulty=3,
-    importance=5,
+    **Worth(points=9, minutes=15, difficulty=3, importance=5),
     form="bug",
     hints=(
         "Write down what one token's loss is multiplied by in the code above. Which of these factors differ from token to token?",
@@ -175,10 +166,7 @@ optimizer.zero_grad()
 - **In flight.** A tensor that is being reduced is neither read nor written.
 
 `parameter.register_post_accumulate_grad_hook(hook)` calls `hook(parameter)` when `parameter.grad` is complete.""",
-    points=12,
-    minutes=25,
-    difficulty=4,
-    importance=5,
+    **Worth(points=12, minutes=25, difficulty=4, importance=5),
     hints=(
         "When is a gradient complete, and who tells you? What may the hook not do, if the backward pass is to go on?",
         "The hook starts an asynchronous all-reduce and puts the handle aside; `finish` waits for all of them and forgets them. "
@@ -221,10 +209,7 @@ Repair `accumulate(replica, batches, loss)`. Afterwards every `.grad` of the rep
 mean over all micro-batches of all ranks, which are equally large; gradients were averaged **once**; every micro-batch went
 forward and backward by itself, before the next one. It is called again for every step, with any number of micro-batches from one on, the same on
 all ranks. `loss(output, targets)` is a mean over the micro-batch; gradients are None when it is called.""",
-    points=8,
-    minutes=15,
-    difficulty=3,
-    importance=5,
+    **Worth(points=8, minutes=15, difficulty=3, importance=5),
     form="bug",
     hints=(
         "Which value does the flag have during the first forward pass? During the last? During the first of the second step?",

@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch07.cards.core import READY
 from course_lib.exercises.ch07.probes import deal, hooked, training
 from course_lib.exercises.probes import rows
@@ -30,10 +30,7 @@ reads in this epoch, in order. Nobody talks to anybody: every rank works it out 
 - The same arguments give the same list, in any process, whatever its random generators have done before.
 - The order belongs to the epoch, not to the ranks: in its k-th step, N ranks together read the k-th N samples of one order
   that is **the same for any N**. So a run on 8 ranks sees what the run on 4 saw.""",
-    points=8,
-    minutes=15,
-    difficulty=2,
-    importance=4,
+    **Worth(points=8, minutes=15, difficulty=2, importance=4),
     kind="more",
     hints=(
         "What do all ranks have to agree on, and what may each decide alone?",
@@ -66,10 +63,7 @@ DDP_BUCKETS = Card(
   the one before has left.
 - After `finish()` every trained parameter's `.grad` is the mean over ranks, in its own shape and dtype. Several steps
   follow; frozen parameters keep None; two layers may share a parameter.""",
-    points=12,
-    minutes=25,
-    difficulty=5,
-    importance=4,
+    **Worth(points=12, minutes=25, difficulty=5, importance=4),
     kind="more",
     hints=(
         "What must a bucket know in order to leave? What must the *queue* know?",
@@ -119,10 +113,7 @@ batches differ in size.
   ranks that still have some. An idle rank has none, and so does not pull the mean down.
 - All ranks end with the same weights and return the number of steps that were taken.
 - No data travel: per step, gradients once and a few numbers.""",
-    points=8,
-    minutes=15,
-    difficulty=3,
-    importance=4,
+    **Worth(points=8, minutes=15, difficulty=3, importance=4),
     kind="more",
     form="bug",
     hints=(
@@ -152,10 +143,7 @@ batch's tokens, how many of them were right, how many there were. Write `evaluat
 
 Batches differ in size, ranks in how many they have; a rank may have none. The mean loss of a batch without tokens is NaN, as
 torch has it. However long the lists are, a few numbers go over the wire; a rank's lists do not.""",
-    points=5,
-    minutes=10,
-    difficulty=2,
-    importance=4,
+    **Worth(points=5, minutes=10, difficulty=2, importance=4),
     kind="more",
     hints=(
         "Which of the three numbers may be added up over batches as they are, and what makes the others addable?",
@@ -211,10 +199,7 @@ BREAK_EVEN = Card(
 
 Shown: {{rate:tflops}}, {{bandwidth:gbps}}, gradients of 16 bits; {{ranks}} GPUs for the first; for the second, a batch of
 {{batch:count}} tokens.""",
-    points=8,
-    minutes=15,
-    difficulty=3,
-    importance=5,
+    **Worth(points=8, minutes=15, difficulty=3, importance=5),
     kind="more",
     hints=(
         "Both times grow with the number of parameters. What is left when you divide one by the other?",

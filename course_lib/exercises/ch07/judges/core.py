@@ -220,14 +220,8 @@ def _exposed_reveal(params: Params) -> str:
 
 CORE = {
     "average-gradients": Judging(
-        shares={
-            "values:mean": 0.4,
-            "cost:bytes": 0.2,
-            "protocol:safe": 0.1,
-            "generality:parts": 0.15,
-            "generality:ranks": 0.1,
-            "generality:tensors": 0.05,
-        },
+        shares="values:mean 0.4, cost:bytes 0.2, protocol:safe 0.1, generality:parts 0.15, generality:ranks 0.1, "
+        "generality:tensors 0.05",
         cases=_average_cases,
         verdicts=_average_verdicts,
         why="The gradient is linear: the gradient of a sum is the sum of gradients. So sums over examples may be added up over ranks, and "
@@ -244,13 +238,7 @@ CORE = {
         truth=exposed_seconds,
     ),
     "one-sync": Judging(
-        shares={
-            "values:gradients": 0.35,
-            "cost:syncs": 0.25,
-            "cost:graphs": 0.1,
-            "generality:steps": 0.2,
-            "generality:ranks": 0.1,
-        },
+        shares="values:gradients 0.35, cost:syncs 0.25, cost:graphs 0.1, generality:steps 0.2, generality:ranks 0.1",
         measured_by_worker=("cost:graphs",),
         cases=_sync_cases,
         verdicts=_sync_verdicts,

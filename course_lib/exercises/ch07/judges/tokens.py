@@ -170,14 +170,8 @@ def _loss_fault(case: Case, losses: Sequence[Any], want: float, mistakes: Sequen
 
 TOKENS = {
     "token-mean": Judging(
-        shares={
-            "values:tokens": 0.35,
-            "cost:bytes": 0.15,
-            "cost:graphs": 0.15,
-            "protocol:safe": 0.05,
-            "generality:ranks": 0.1,
-            "generality:uneven": 0.2,
-        },
+        shares="values:tokens 0.35, cost:bytes 0.15, cost:graphs 0.15, protocol:safe 0.05, generality:ranks 0.1, "
+        "generality:uneven 0.2",
         measured_by_worker=("cost:graphs",),
         cases=_token_cases,
         verdicts=_token_verdicts,

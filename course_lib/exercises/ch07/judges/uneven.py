@@ -118,14 +118,8 @@ def _uneven_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdi
 
 UNEVEN = {
     "uneven-inputs": Judging(
-        shares={
-            "values:weights": 0.4,
-            "cost:bytes": 0.15,
-            "protocol:safe": 0.1,
-            "generality:even": 0.05,
-            "generality:empty": 0.15,
-            "generality:ranks": 0.15,
-        },
+        shares="values:weights 0.4, cost:bytes 0.15, protocol:safe 0.1, generality:even 0.05, generality:empty 0.15, "
+        "generality:ranks 0.15",
         cases=_uneven_cases,
         verdicts=_uneven_verdicts,
         why="Ranks agree on every step before it happens: how many examples does it have, of all ranks together? A rank without any still "

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.audits import Item, rules, table
 
 CAUSES = {
@@ -39,10 +39,7 @@ All-reduces go round rings, so that a GPU sends 2(t − 1)/t of the tensor, at w
 10⁹ bytes. Shapes are in `facts.model("llama3-405b")`.
 
 {rules("audit_tp", CAUSES)}""",
-    points=9,
-    minutes=15,
-    difficulty=3,
-    importance=4,
+    **Worth(points=9, minutes=15, difficulty=3, importance=4),
     kind="more",
     form="audit",
     hints=(

@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch09.probes import attention, cut, mlp, pair
 from course_lib.exercises.probes import interval
 from course_lib.units import GB
@@ -36,10 +36,7 @@ COLUMN_AND_ROW = Card(
 
 The names come from Y = X W, where outputs are columns of W and inputs are rows. Numbers divide. A piece lies in memory of its
 own: as long as a view of the whole is alive, so is the whole.""",
-    points=5,
-    minutes=5,
-    difficulty=1,
-    importance=5,
+    **Worth(points=5, minutes=5, difficulty=1, importance=5),
     hints=(
         "Which of the two dimensions of `weight` counts outputs in this layout?",
         "A column cut takes a range of outputs, a row cut a range of inputs. Both ranges are [rank · n / ranks, (rank + 1) · n / ranks).",
@@ -74,10 +71,7 @@ server, so all goes over the network, {{bandwidth:gbps}} one way out of each GPU
 Before you compute anything: give an interval, in seconds, that you believe holds the time these all-reduces take for one
 micro-batch of {{tokens:int}} tokens, forward and backward, at most a factor of four from end to end. `tp_interval()` returns
 `(low, high)`. The points are for committing yourself, not for being right.""",
-    points=2,
-    minutes=5,
-    difficulty=3,
-    importance=4,
+    **Worth(points=2, minutes=5, difficulty=3, importance=4),
     form="prediction",
     hints=(
         "How many bytes has the tensor that is all-reduced, and how often does that happen?",
@@ -105,10 +99,7 @@ CONJUGATE_PAIR = Card(
 Each communicates in one of its two passes, once: one all-reduce of that tensor, as many bytes as a ring's, and nothing in the
 other pass. Neither may change a tensor that is not its own: the gradient that `copy_in` gets is also read by the residual
 branch beside it, and `sum_out`'s input by whoever made it. Gradients may be views of any layout.""",
-    points=8,
-    minutes=15,
-    difficulty=3,
-    importance=5,
+    **Worth(points=8, minutes=15, difficulty=3, importance=5),
     hints=(
         "If each of N ranks adds its own contribution to a loss that all compute alike, how often is it counted when the backward "
         "pass sums over ranks as well?",
@@ -169,10 +160,7 @@ all-reduce of a tensor like `x` in the forward pass and one in the backward pass
 travel, and no rank holds a tensor of (batch, seq, ffn).
 
 `copy_in(x, comm)` and `sum_out(x, comm)` are yours from the exercise before, or the library's.""",
-    points=10,
-    minutes=20,
-    difficulty=3,
-    importance=5,
+    **Worth(points=10, minutes=20, difficulty=3, importance=5),
     hints=(
         "The nonlinearity acts number by number. After a column cut, does a rank lack anything to apply it to what it has?",
         "Column cut first, row cut second: what the first product leaves on a rank is just what the second needs there. One operator "
@@ -207,10 +195,7 @@ every copy**: else copies come apart at the first step.
 
 Per layer and pass: one all-reduce of a tensor like `x` among all ranks. Beside it only the gradients of copied `wk` and `wv`
 travel, among their copies. Heads, keys, values, scores never do.""",
-    points=12,
-    minutes=25,
-    difficulty=4,
-    importance=5,
+    **Worth(points=12, minutes=25, difficulty=4, importance=5),
     hints=(
         "Where is this the MLP again? Which product is cut by columns, which by rows, and what is done number by number there, head "
         "by head here? And what is a copied weight but a tensor that enters a region on several ranks?",

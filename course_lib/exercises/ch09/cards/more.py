@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch09.probes import columns, overlapped, packed, streams
 from course_lib.exercises.probes import rows
 
@@ -19,10 +19,7 @@ products, once each.
 
 All may take as long as two products and what sticks out of the all-reduce beyond the second: **the sum travels while the other
 product is made**. While it travels, its tensor is neither read nor written.""",
-    points=6,
-    minutes=10,
-    difficulty=2,
-    importance=4,
+    **Worth(points=6, minutes=10, difficulty=2, importance=4),
     kind="more",
     hints=(
         "Which of the two products has to be made first, if its result has a long way to go?",
@@ -54,10 +51,7 @@ ranks the output is off by something that one rank alone does not show.
 Repair `row_linear(comm, x, weight, bias)`: output and gradients as in one process, on every rank. Each rank keeps its own copy of
 the bias and steps it by its own gradient, which therefore has to be the whole one: a trainer that had the output right got this
 wrong three years later (*pytorch/torchtitan, pull request 4332, 2026*). One all-reduce of the output, and nothing else.""",
-    points=6,
-    minutes=10,
-    difficulty=2,
-    importance=5,
+    **Worth(points=6, minutes=10, difficulty=2, importance=5),
     kind="more",
     form="bug",
     hints=(
@@ -88,10 +82,7 @@ weights were loaded, merged and converted (*tunib-ai/parallelformers, issue 41, 
   cut for another number of ranks.
 
 `ranks` divides every size; where it does not, `packed_shard` raises `ValueError`.""",
-    points=8,
-    minutes=15,
-    difficulty=3,
-    importance=4,
+    **Worth(points=8, minutes=15, difficulty=3, importance=4),
     kind="more",
     hints=(
         "Write down, for two ranks and sizes (4, 2, 2), which rows of the whole each rank holds. Are they neighbours?",
@@ -134,10 +125,7 @@ sorted list of pairs, empty if all is as planned:
   not held whole.
 
 `ranks` divides what is cut. On one rank a cut weight is whole, and that is no complaint.""",
-    points=8,
-    minutes=15,
-    difficulty=3,
-    importance=4,
+    **Worth(points=8, minutes=15, difficulty=3, importance=4),
     kind="more",
     form="bug",
     hints=(
@@ -169,10 +157,7 @@ Write `two_streams(seed, rank)`: a pair of `torch.Generator`s, `(outside, inside
 - Replicas are seeded with consecutive numbers, `seed`, `seed + 1`, …, up to {{seeds}} of them, of up to {{ranks}} ranks each:
   no two streams of all of these are alike.
 - The same arguments give the same numbers again, in any process; torch's own generator is left as it is.""",
-    points=5,
-    minutes=10,
-    difficulty=2,
-    importance=3,
+    **Worth(points=5, minutes=10, difficulty=2, importance=3),
     kind="more",
     hints=(
         "With `seed + rank`, who else draws what rank 1 of the replica with seed 7 draws?",
@@ -205,10 +190,7 @@ weight and token forward, 4 backward; scores, norms and everything that is not a
 - `largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share)`: the largest power of two of ranks at which these seconds
   are at most `share` times the seconds of the rank's own products. `flops` is one rank's FLOP/s; up to `per_node` ranks the
   bandwidth is `inside`, beyond it the whole ring goes at `across`. Look no further than 1,024.""",
-    points=8,
-    minutes=15,
-    difficulty=3,
-    importance=4,
+    **Worth(points=8, minutes=15, difficulty=3, importance=4),
     kind="more",
     hints=(
         "What happens to a rank's products when N doubles, and what to its all-reduces?",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch09.probes import embedding, losses
 
 VOCABULARY = (
@@ -44,10 +44,7 @@ Nothing crashes, shapes are right, and every token's vector is wrong. Repair `em
 `weight` is that of this rank's rows in the whole table: rows of tokens that did not occur stay at zero. `tokens` stay as they are.
 
 One all-reduce of the output in the forward pass, nothing in the backward pass.""",
-    points=8,
-    minutes=15,
-    difficulty=3,
-    importance=4,
+    **Worth(points=8, minutes=15, difficulty=3, importance=4),
     kind="more",
     form="bug",
     hints=(
@@ -81,10 +78,7 @@ Write `vocab_cross_entropy(comm, logits, targets, vocab)`: the mean cross-entrop
 - It works at logits of ±10⁴, in float32.
 - Logits of 16 bits: the loss is reckoned, and returned, in float32; the gradient has the logits' dtype.
 - At its peak it holds no more than eight times this rank's logits, in float32.""",
-    points=10,
-    minutes=25,
-    difficulty=5,
-    importance=4,
+    **Worth(points=10, minutes=25, difficulty=5, importance=4),
     kind="more",
     hints=(
         "The loss of a token is log Σ exp(zⱼ) − z of its target. Which of these three can a rank know alone, and what is the least "

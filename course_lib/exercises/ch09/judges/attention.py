@@ -247,13 +247,7 @@ def _attention_bytes(case: Case, n: int, copies: int, d: int, meter: Meter) -> F
 
 ATTENTION = {
     "parallel-attention": Judging(
-        shares={
-            "values:output": 0.2,
-            "values:gradients": 0.2,
-            "values:copies": 0.15,
-            "cost:bytes": 0.25,
-            "generality:heads": 0.2,
-        },
+        shares="values:output 0.2, values:gradients 0.2, values:copies 0.15, cost:bytes 0.25, generality:heads 0.2",
         cases=_attention_cases,
         verdicts=_attention_verdicts,
         why="Heads never look at each other, so they are to attention what columns are to the MLP: q, k and v are cut by columns, the output by rows. "

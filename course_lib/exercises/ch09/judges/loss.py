@@ -215,15 +215,8 @@ def _loss_weighed(params: Params, rng: random.Random) -> Weighed:
 
 LOSS = {
     "vocab-cross-entropy": Judging(
-        shares={
-            "values:loss": 0.2,
-            "values:gradient": 0.2,
-            "cost:bytes": 0.2,
-            "cost:memory": 0.1,
-            "generality:vocabularies": 0.1,
-            "generality:large": 0.1,
-            "generality:bits": 0.1,
-        },
+        shares="values:loss 0.2, values:gradient 0.2, cost:bytes 0.2, cost:memory 0.1, generality:vocabularies 0.1, "
+        "generality:large 0.1, generality:bits 0.1",
         measured_by_worker=("cost:memory",),
         weighed=_loss_weighed,
         cases=_loss_cases,

@@ -127,14 +127,8 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 OVERLAP = {
     "overlap-backward": Judging(
-        shares={
-            "values:products": 0.3,
-            "cost:overlap": 0.35,
-            "cost:bytes": 0.1,
-            "protocol:products": 0.1,
-            "protocol:in-flight": 0.05,
-            "generality:ranks": 0.1,
-        },
+        shares="values:products 0.3, cost:overlap 0.35, cost:bytes 0.1, protocol:products 0.1, "
+        "protocol:in-flight 0.05, generality:ranks 0.1",
         cases=_cases,
         verdicts=_verdicts,
         why="dx is what the layer below waits for and what has to travel, so it comes first; dW nobody waits for, so it fills the time. In the forward "

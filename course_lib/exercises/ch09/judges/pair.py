@@ -166,14 +166,8 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 PAIR = {
     "conjugate-pair": Judging(
-        shares={
-            "values:copy": 0.25,
-            "values:sum": 0.25,
-            "cost:bytes": 0.2,
-            "protocol:others": 0.1,
-            "generality:ranks": 0.1,
-            "generality:layouts": 0.1,
-        },
+        shares="values:copy 0.25, values:sum 0.25, cost:bytes 0.2, protocol:others 0.1, generality:ranks 0.1, "
+        "generality:layouts 0.1",
         cases=_cases,
         verdicts=_verdicts,
         why="A tensor that all ranks use gets a gradient from each of them: the transpose of copying is adding up. A sum that all ranks "

@@ -255,14 +255,8 @@ def _stream_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdi
 
 PLANS = {
     "verify-plan": Judging(
-        shares={
-            "values:unused": 0.3,
-            "values:silence": 0.1,
-            "values:whole": 0.3,
-            "generality:sides": 0.15,
-            "generality:several": 0.1,
-            "generality:sizes": 0.05,
-        },
+        shares="values:unused 0.3, values:silence 0.1, values:whole 0.3, generality:sides 0.15, "
+        "generality:several 0.1, generality:sizes 0.05",
         cases=_verify_cases,
         verdicts=_verify_verdicts,
         why="A plan that was not carried out leaves the mathematics alone, so no number of the training can show it. Shapes do, and so do bytes: a step whose "

@@ -9,6 +9,7 @@ from typing import Any
 from course_lib.exercises.ch02.block import GROUPS, saved_rows
 from course_lib.exercises.ch02.judges.parts import Parts, judge_parts
 from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging.cases import shown
 from course_lib.judging.columns import Column, table
 from course_lib.judging.draws import unseen
 from course_lib.records import Case, Outcome, Verdict
@@ -282,7 +283,7 @@ def _traps(rng: random.Random) -> list[dict[str, Any]]:
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     attention = params["attention"]
-    shown = tuple(params[name] for name in ("batch", "seq", "hidden", "heads", "ffn"))
+    example = tuple(params[name] for name in ("batch", "seq", "hidden", "heads", "ffn"))
 
     def sizes(large: bool) -> tuple[int, ...]:
         heads = rng.choice((8, 16, 32) if large else (1, 2, 3, 4))
@@ -299,8 +300,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         (_real(*sizes(False), rng.choice(("fused", "by hand")), rng.choice(("float32", "bfloat16"))),) for _ in range(5)
     ]
     return [
-        shown("the block shown", "values:kept", 0, [(_real(*shown, attention),)]),
-        shown("the block shown", "values:block", 1, [(*shown, 4)]),
+        shown("the block shown", "values:kept", 0, [(_real(*example, attention),)]),
+        shown("the block shown", "values:block", 1, [(*example, 4)]),
         unseen(rng, "kept", 0, "other rows", [*real, *((_traps(rng),) for _ in range(8))]),
         unseen(rng, "block", 1, "other blocks", [(*sizes(True), rng.choice((2, 4))) for _ in range(24)]),
     ]

@@ -205,11 +205,11 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
 
     def done(outcome: Outcome) -> bool:
         got = outcome.value.get("hidden") if type(outcome.value) is dict else None
-        hidden, weight, targets = loss_inputs(spec)
-        want = (hidden[rows] @ weight.T).softmax(-1)
+        width, weight, targets = loss_inputs(spec)
+        want = (width[rows] @ weight.T).softmax(-1)
         want[range(4), targets[rows]] -= 1
         scale = 1 if params["reduction"] == "sum" else 1 / spec["tokens"]
-        return isinstance(got, Tensor) and got.shape == hidden.shape and close(got[rows], want @ weight * scale, 1e-3)
+        return isinstance(got, Tensor) and got.shape == width.shape and close(got[rows], want @ weight * scale, 1e-3)
 
     return Weighed(
         case=hidden("800 tokens and 32,768 words in 16 chunks", "cost:memory", spec, None, seconds=30.0),

@@ -18,7 +18,7 @@ from course_lib.exercises.ch02.block import Layer, Segment, counted
 from course_lib.exercises.ch02.judges.tensors import all_close, bytes_between, close, measured, tensor_fault
 from course_lib.exercises.ch02.probes import net_of, pass_bytes, pass_through, plain_call
 from course_lib.judging import Fault, Judging, Params, Weighed, verdict
-from course_lib.judging.cases import hidden
+from course_lib.judging.cases import hidden, shown
 from course_lib.records import Case, Outcome, Verdict
 
 Spec = Mapping[str, Any]
@@ -318,10 +318,10 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     def unseen(name: str, depths: list[int], **more: Any) -> Case:
         return hidden(name, "generality:inputs", spec_of(rng, streams, depths, **more), shifts(), False)
 
-    shown = spec_of(rng, streams, list(params["depths"]), rows=256, width=64)
+    example = spec_of(rng, streams, list(params["depths"]), rows=256, width=64)
     words = [unseen("the first segment gets token numbers", [2], words=True)] if streams == 1 else []
     return [
-        Case(name=f"{len(params['depths'])} segments", args=(shown, shifts(), True)),
+        Case(name=f"{len(params['depths'])} segments", args=(example, shifts(), True)),
         shown("with dropout", "values:random", spec_of(rng, streams, [2, 1, 2], dropout=0.25), shifts(), False),
         unseen("an input that needs no gradient", [1, 2], input_grad=False),
         *words,

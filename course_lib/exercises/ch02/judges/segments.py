@@ -7,6 +7,7 @@ from typing import Any
 
 from course_lib.exercises.ch02.cards.recompute import MIB, uneven
 from course_lib.judging import Judging, Mistake, Params, describe, first, is_number, verdict
+from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, Column, rows_fault, table
 from course_lib.judging.draws import unseen
 from course_lib.records import Case, Outcome, Verdict
@@ -186,8 +187,8 @@ def _stack(rng: random.Random, layers: int) -> tuple[list[int], list[int]]:
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    shown = (list(params["inputs"]), list(params["inner"]))
-    layers = len(shown[0])
+    example = (list(params["inputs"]), list(params["inner"]))
+    layers = len(example[0])
     cuts = [[0, 2, 4, 7], every(layers, 3), [0], every(layers, 1)]
 
     def cut(layers: int) -> list[int]:
@@ -199,8 +200,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     small = [_stack(rng, rng.randint(2, 9)) for _ in range(8)]
     large = [_stack(rng, layers) for layers in (24, 32, 40)]
     return [
-        shown("four ways to cut", "values:peak", 0, [(*shown, starts) for starts in cuts]),
-        shown("the stack shown", "values:cut", 1, [shown]),
+        shown("four ways to cut", "values:peak", 0, [(*example, starts) for starts in cuts]),
+        shown("the stack shown", "values:cut", 1, [example]),
         unseen(rng, "peak", 0, "other stacks", [(*stack, cut(len(stack[0]))) for stack in [*stacks, equal[1], heavy]]),
         unseen(rng, "cut", 1, "other stacks", [*small, *equal, heavy, *large]),
     ]

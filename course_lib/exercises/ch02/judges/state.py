@@ -170,10 +170,10 @@ def _plans(rng: random.Random, count: int) -> list[dict[str, Any]]:
 
 
 def _state_cases(params: Params, rng: random.Random) -> list[Case]:
-    shown = dict(params["plan"])
+    example = dict(params["plan"])
     return [
-        shown("the plan shown", "values:buckets", 0, [(params["size"], shown)]),
-        shown(params["device"], "values:largest", 1, [(params["memory"], shown)]),
+        shown("the plan shown", "values:buckets", 0, [(params["size"], example)]),
+        shown(params["device"], "values:largest", 1, [(params["memory"], example)]),
         unseen(rng, "buckets", 0, "other plans", [(log_uniform(rng, 1e6, 2e12), each) for each in _plans(rng, 24)]),
         unseen(rng, "largest", 1, "other devices", [(log_uniform(rng, 8e9, 1e13), each) for each in _plans(rng, 14)]),
     ]

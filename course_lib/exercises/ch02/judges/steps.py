@@ -7,6 +7,7 @@ from typing import Any
 from course_lib import memory
 from course_lib.exercises.ch02.cards.training import PHASES
 from course_lib.judging import Judging, Params, describe, first, is_number, near, prediction, verdict
+from course_lib.judging.cases import shown
 from course_lib.judging.columns import CLOSE, rows_fault
 from course_lib.judging.draws import unseen
 from course_lib.records import Case, Outcome, Verdict
@@ -150,7 +151,7 @@ def _spike_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
 
 def _spike_cases(params: Params, rng: random.Random) -> list[Case]:
     between = params["grads_between"]
-    shown = dict(params["job"])
+    example = dict(params["job"])
 
     def some() -> dict[str, float]:
         own = {
@@ -164,14 +165,14 @@ def _spike_cases(params: Params, rng: random.Random) -> list[Case]:
 
     jobs = [some() for _ in range(16)]
     rooms = []
-    for job in (*jobs, shown):
+    for job in (*jobs, example):
         level = sorted(set(phases(between, job)))
         rooms += [(job, rng.choice(level) * (1 + shift)) for shift in (-0.002, 0.002)]
         rooms.append((job, rng.uniform(0.5, 1.1) * level[-1]))
     exact = {"weights": 2e9, "grads": 4e9, "moments": 8e9, "activations": 16e9, "work": 1e9}
     return [
-        shown("the job shown", "values:timeline", 0, [(shown,)]),
-        shown(bytes_text(params["memory"]), "values:dies", 1, [(shown, params["memory"])]),
+        shown("the job shown", "values:timeline", 0, [(example,)]),
+        shown(bytes_text(params["memory"]), "values:dies", 1, [(example, params["memory"])]),
         unseen(rng, "timeline", 0, "other jobs", [(job,) for job in (*jobs, exact)]),
         unseen(rng, "dies", 1, "other devices", [*rooms, (exact, max(phases(between, exact)))]),
     ]

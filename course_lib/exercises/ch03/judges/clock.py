@@ -7,6 +7,7 @@ from typing import Any
 
 from course_lib.exercises.ch03.probes import QueueDevice, queue_device
 from course_lib.judging import Judging, Mistake, Params, near
+from course_lib.judging.cases import shown
 from course_lib.judging.columns import Column, table
 from course_lib.judging.draws import generality, log_uniform, plain
 from course_lib.records import Case
@@ -95,11 +96,11 @@ def _device(rng: random.Random) -> dict[str, Any]:
 
 def _clock_cases(params: Params, rng: random.Random) -> list[Case]:
     quiet = {"launch": 5e-6, "wait": 8e-6, "warm_up": [40.0, 8.0, 2.0], "pending": 0.8}
-    shown = {"kernel": 1.36e-3, **quiet, "disturbed": [1.0, 1.0, 6.0, 1.0, 1.0, 1.0]}
+    example = {"kernel": 1.36e-3, **quiet, "disturbed": [1.0, 1.0, 6.0, 1.0, 1.0, 1.0]}
     rows = [(_device(rng), rng.choice((11, 15, 25, 40, 101))) for _ in range(16)]
-    usual = [({**shown, "kernel": log_uniform(rng, 1e-3, 2e-2)}, params["repeats"]) for _ in range(3)]
+    usual = [({**example, "kernel": log_uniform(rng, 1e-3, 2e-2)}, params["repeats"]) for _ in range(3)]
     return [
-        shown("the desktop's matmul", "values:kernel", 0, [(shown, params["repeats"])]),
+        shown("the desktop's matmul", "values:kernel", 0, [(example, params["repeats"])]),
         plain("kernel", 0, "three more kernels", usual),
         generality("kernel", 0, "other devices", rows),
     ]

@@ -9,6 +9,7 @@ from typing import Any
 
 from course_lib.exercises.ch03.cards.wires import sheet_levels
 from course_lib.judging import Fault, Judging, Mistake, Params, near
+from course_lib.judging.cases import shown
 from course_lib.judging.columns import CLOSE, Column, Series, table
 from course_lib.judging.draws import unseen
 from course_lib.records import Case
@@ -122,7 +123,7 @@ def _levels(rng: random.Random) -> list[dict[str, Any]]:
 
 
 def _hierarchy_cases(params: Params, rng: random.Random) -> list[Case]:
-    shown = passes(params["levels"])
+    example = passes(params["levels"])
     mixes = []
     for _ in range(16):
         parts = [rng.randint(0, 8) for _ in range(rng.randint(2, 5))]
@@ -133,7 +134,7 @@ def _hierarchy_cases(params: Params, rng: random.Random) -> list[Case]:
     clusters += [(sheet_levels(name, 4.0),) for name in ("A100 SXM 80GB", "B200 SXM")]
     return [
         shown("the four documents", "values:levels", 0, [(params["levels"],)]),
-        shown("a quarter leaves the server", "values:effective", 1, [([3 / 4, 1 / 4], shown[:2])]),
+        shown("a quarter leaves the server", "values:effective", 1, [([3 / 4, 1 / 4], example[:2])]),
         unseen(rng, "levels", 0, "other clusters", clusters),
         unseen(rng, "effective", 1, "other shares", [*mixes, ([1.0], [50e9]), ([0.0, 1.0], [450e9, 50e9])]),
     ]

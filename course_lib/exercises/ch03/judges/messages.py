@@ -9,6 +9,7 @@ from typing import Any
 from course_lib.exercises.ch03.cards.wires import points
 from course_lib.exercises.returns import Number
 from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, is_number, matching, near, verdict
+from course_lib.judging.cases import shown
 from course_lib.judging.columns import CLOSE, Column, one_verdict, table
 from course_lib.judging.draws import generality, log_uniform, unseen
 from course_lib.judging.mistakes import scaled
@@ -152,9 +153,9 @@ def _alpha_cases(params: Params, rng: random.Random) -> list[Case]:
     never = [(large, small), ([1e-6, 4e10], [1e-5, 1e10])]
     four = [(float(f"{switch(small, large) * factor:.4g}"), small, large) for factor in (0.01, 0.5, 2, 100)]
     more = [(log_uniform(rng, 8, 1e9), *_ways(rng)) for _ in range(20)]
-    shown = {seconds[-1]: tuple(small)}
+    example = {seconds[-1]: tuple(small)}
     return [
-        shown("the measured messages", "values:line", 0, [(sizes, seconds)], secret=shown),
+        shown("the measured messages", "values:line", 0, [(sizes, seconds)], secret=example),
         shown("the two ways", "values:switch", 1, [(small, large)]),
         shown("four sizes", "values:best", 2, four),
         generality("line", 0, "other logs", logs, truths),

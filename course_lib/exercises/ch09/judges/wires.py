@@ -19,7 +19,7 @@ from course_lib.judging import (
     prediction,
     verdict,
 )
-from course_lib.judging.cases import shown
+from course_lib.judging.cases import hidden, shown
 from course_lib.judging.draws import plain
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.tensor_parallel.traffic import tp_calls_per_layer, tp_cost_per_layer
@@ -72,12 +72,12 @@ def largest(
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    hidden = params["hidden"]
+    size = params["hidden"]
 
     def seconds_row() -> tuple[Any, ...]:
         return (
             rng.choice((1024, 2048, 4096, 8192)),
-            hidden * rng.choice((1, 2)) // rng.choice((1, 2)),
+            size * rng.choice((1, 2)) // rng.choice((1, 2)),
             rng.choice((2, 3, 4, 6, 8, 16, 72)),
             rng.choice((25, 50, 200, 450)) * GB,
         )
@@ -98,13 +98,13 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
             if _clear(given, params["recompute"]):
                 return given
 
-    width = (4 * hidden + 3 * (7 * hidden // 2)) * 450 * GB / (400 * TFLOP)  # tells the two forms of the exercise apart
-    visible = (4096, hidden, 7 * hidden // 2, 400 * TFLOP, 450 * GB, 50 * GB, 8, round(7 / (0.354 * width), 3))
+    width = (4 * size + 3 * (7 * size // 2)) * 450 * GB / (400 * TFLOP)  # tells the two forms of the exercise apart
+    visible = (4096, size, 7 * size // 2, 400 * TFLOP, 450 * GB, 50 * GB, 8, round(7 / (0.354 * width), 3))
     nodes = [(*visible[:6], n, round((n - 1) / (0.354 * width), 3)) for n in (4,)]  # as plain as the one shown
     return [
-        shown("one layer", "values:seconds", 0, [(4096, hidden, 8, 450 * GB), (4096, hidden, 8, 50 * GB)]),
+        shown("one layer", "values:seconds", 0, [(4096, size, 8, 450 * GB), (4096, size, 8, 50 * GB)]),
         shown("a given share", "values:largest", 1, [visible]),
-        hidden("other layers", "values:seconds", 0, [seconds_row() for _ in range(20)] + [(4096, hidden, 1, 50 * GB)]),
+        hidden("other layers", "values:seconds", 0, [seconds_row() for _ in range(20)] + [(4096, size, 1, 50 * GB)]),
         hidden("sixty other clusters", "generality:clusters", 1, [row() for _ in range(60)]),
         plain("largest", 1, "smaller nodes at a given share", nodes),
         hidden(

@@ -1,0 +1,233 @@
+"""The toolkit of the judges: declared returns, columns, tensors, predictions, drills and shares, each at its boundary."""
+
+import math
+import random
+
+import pytest
+import torch
+
+from course_lib import exercises
+from course_lib.exercises.probes import NOT_ANSWERED
+from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, Number, PerRank, Rows, Tensor, TupleOf, Word
+from course_lib.judging import DrillKey, Judging, Mistake, interval_fault, judging, number_fault
+from course_lib.judging.columns import FINE, Breakdown, Column, table
+from course_lib.judging.columns import Word as WordColumn
+from course_lib.judging.contract import lost, read_shares
+from course_lib.judging.gradients import gradients_fault
+from course_lib.judging.tensors import close, factor, tensor_fault
+from course_lib.records import Case, Outcome
+
+PLAIN = Case(name="a case")
+ON_TWO = Case(name="two ranks", ranks=2)
+TWO_ROWS = Case(name="two rows", args=(0, [(1,), (2,)]))
+LOOP: list = []
+LOOP.append(LOOP)
+
+RETURNS = [  # (shape, case, value, name of the fault or "")
+    (Number("GB"), PLAIN, 3, ""),
+    (Number("GB"), PLAIN, True, "not-a-number"),
+    (Number("GB"), PLAIN, math.nan, "not-a-number"),
+    (Number("GB"), PLAIN, None, "returned-none"),
+    (Number("GPUs", whole=True), PLAIN, 3.0, ""),
+    (Number("GPUs", whole=True), PLAIN, 3.5, "not-whole"),
+    (Word(("ring", "tree")), PLAIN, " Ring ", ""),
+    (Word(("ring", "tree")), PLAIN, "star", "no-such-word"),
+    (Maybe(Number()), PLAIN, None, ""),
+    (Maybe(Number()), PLAIN, "x", "not-a-number"),
+    (ListOf(Number(), length=2), PLAIN, (1, 2), ""),
+    (ListOf(Number(), length=2), PLAIN, [1], "wrong-shape"),
+    (ListOf(Number()), PLAIN, [1, "2"], "not-a-number"),
+    (ListOf(Number()), PLAIN, LOOP, "not-a-number"),
+    (TupleOf({"low": Number(), "high": Number()}), PLAIN, [1, 2], ""),
+    (TupleOf({"low": Number(), "high": Number()}), PLAIN, (1, 2, 3), "wrong-shape"),
+    (DictOf({"a": Number()}), PLAIN, {"a": 1}, ""),
+    (DictOf({"a": Number()}), PLAIN, {}, "missing-part"),
+    (DictOf({"a": Number()}), PLAIN, {"a": 1, "b": 2}, "extra-part"),
+    (DictOf({"a": Number()}, more=True), PLAIN, {"a": 1, "b": 2}, ""),
+    (DictOf({"a": Number()}), PLAIN, [("a", 1)], "wrong-shape"),
+    (Tensor(), PLAIN, torch.zeros(2), ""),
+    (Tensor(), PLAIN, [0.0, 0.0], "not-a-tensor"),
+    (Anything(), PLAIN, object(), ""),
+    (Anything(), PLAIN, None, "returned-none"),
+    (PerRank(Number()), ON_TWO, [1, 2], ""),
+    (PerRank(Number()), ON_TWO, [1], "no-results"),
+    (PerRank(Number()), ON_TWO, [1, None], "returned-none"),
+    (Rows(Number()), TWO_ROWS, [1, 2], ""),
+    (Rows(Number()), TWO_ROWS, [1], "wrong-shape"),
+    (Rows(Number()), TWO_ROWS, NOT_ANSWERED, "not-answered"),
+]
+
+
+@pytest.mark.parametrize(
+    ("shape", "case", "value", "name"),
+    RETURNS,
+    ids=[f"{type(r[0]).__name__} {r[3]} {i}" for i, r in enumerate(RETURNS)],
+)
+def test_a_declared_shape_takes_its_values_and_names_the_first_place_that_is_wrong(shape, case, value, name):
+    fault = shape.find(value, case.name, case)
+    assert (fault[0] if fault else "") == name
+    assert fault is None or (fault[1].strip() and shape.words)
+
+
+def test_a_value_of_another_shape_never_reaches_the_oracle():
+    for card in exercises.cards():
+        if card.returns is None:
+            continue
+        contract = judging(card.id)
+        case = contract.cases(card.params, random.Random("seed"))[0]
+        verdicts = contract.verdicts(card.params, case, Outcome(state="answered", value=None, meter={}))
+        assert verdicts and not any(v.ok for v in verdicts), card.id
+        assert {v.kind for v in verdicts} == {case.kind}, card.id
+
+
+def test_a_case_that_names_no_share_loses_all_of_its_kind():
+    shares = {"values:a": 0.25, "values:b": 0.25, "cost:bytes": 0.5}
+    parts = [v.part for v in lost(Case(name="x"), shares, ("m", "why"))]
+    assert parts == ["a", "b"] and [v.part for v in lost(Case(name="x", part="b"), shares, ("m", "why"))] == ["b"]
+
+
+def doubled(values, case=None, **more):
+    """The fault of a column that wants twice the argument."""
+    column = Column(part="p", unit="GB", want=lambda x: 2 * x, words=lambda x: f"{x} in", **more)
+    case = case or Case(name="rows", args=(0, [(1,), (2,), (5,)]))
+    return column.fault(case, values)
+
+
+def test_a_column_holds_within_its_tolerance_and_not_beyond():
+    assert doubled([2, 4, 10]) is None and doubled([2.001, 4, 10]) is None
+    assert doubled([2.01, 4, 10]) is not None and doubled([2.001, 4, 10], rel=FINE)[0] == "rounded"
+
+
+def test_a_column_names_the_mistake_that_explains_the_most_rows():
+    square, same = Mistake("square", lambda x: x * x, "squared"), Mistake("same", lambda x: x, "not doubled")
+    assert doubled([1, 4, 25], mistakes=(same, square))[0] == "square"
+    assert doubled([1, 2, 5], mistakes=(square, same))[0] == "same"
+    assert doubled([9, 4, 10], mistakes=(square, same))[0] == ""
+    right_here = Mistake("no", lambda x: 2 * x, "leads to the right value and names nothing")
+    assert doubled([9, 4, 10], mistakes=(right_here,))[0] == ""
+
+
+def test_one_constant_for_hidden_rows_is_told_so_and_none_is_named():
+    hidden = Case(name="rows", args=(0, [(1,), (2,), (5,)]), visible=False)
+    assert doubled([2, 2, 2], hidden)[0] == "only-the-example"
+    assert doubled([None, 4, 10])[0] == "returned-none" and doubled(["2", 4, 10])[0] == "not-a-number"
+
+
+def test_where_none_is_right_a_number_is_wrong_and_the_other_way_round():
+    column = Column(part="p", unit="GB", want=lambda x: None if x > 1 else x, words=str)
+    case = Case(name="rows", args=(0, [(1,), (2,)]))
+    assert column.fault(case, [1, None]) is None
+    assert column.fault(case, [1, 2])[0] == "none-is-right" and column.fault(case, [None, None])[0] == "returned-none"
+
+
+def test_a_word_is_compared_without_case_and_a_constant_word_is_told_so():
+    column = WordColumn(part="p", choices=("low", "high"), want=lambda x: "low" if x < 3 else "high", words=str)
+    case = Case(name="rows", args=(0, [(1,), (5,)]))
+    assert column.fault(case, [" LOW", "high"]) is None
+    assert (
+        column.fault(case, ["low", "low"])[0] == "always-the-same"
+        and column.fault(case, ["low", "mid"])[0] == "no-such-word"
+    )
+
+
+def test_a_breakdown_names_its_first_wrong_part_and_the_total_in_its_place():
+    column = Breakdown(part="p", unit="GB", want=lambda x: {"a": x, "b": 2 * x}, words=str)
+    case = Case(name="rows", args=(0, [(1,), (5,)]))
+    assert column.fault(case, [{"a": 1, "b": 2}, {"a": 5, "b": 10}]) is None
+    assert column.fault(case, [3, 15])[0] == "one-number" and column.fault(case, [{"a": 1}, {}])[0] == "missing-part"
+    assert "b" in column.fault(case, [{"a": 1, "b": 2}, {"a": 5, "b": 11}])[1]
+
+
+def test_a_table_judges_a_tuple_by_a_column_a_place():
+    columns = [
+        Column(part=name, unit="GB", want=lambda x, k=k: k * x, words=str) for k, name in ((1, "one"), (2, "two"))
+    ]
+    verdicts = table(columns)({}, TWO_ROWS, Outcome(state="answered", value=[(1, 2), (2, 5)]))
+    assert [(v.part, v.ok) for v in verdicts] == [("one", True), ("two", False)]
+    assert not any(v.ok for v in table(columns)({}, TWO_ROWS, Outcome(state="answered", value=[(1, 2), 3])))
+
+
+@pytest.mark.parametrize(
+    ("pair", "name"),
+    [
+        ((1, 4), ""),
+        ((0.1, 0.4), ""),
+        ((0.3, 0.3 * 4), ""),
+        ((1, 4.0001), "too-wide"),
+        ((2, 1), "reversed"),
+        ((0, 1), "not-positive"),
+        ((1, math.nan), "not-numbers"),
+        ((True, 2), "not-numbers"),
+        (3, "not-a-pair"),
+        ((1, 2, 3), "not-a-pair"),
+    ],
+)
+def test_an_interval_may_be_four_times_wide_and_no_more(pair, name):
+    fault = interval_fault(pair, "weeks")
+    assert (fault[0] if fault else "") == name
+
+
+def test_every_prediction_is_judged_alike():
+    cards = [card for card in exercises.cards() if card.form == "prediction"]
+    for card in cards:
+        contract = judging(card.id)
+        (case,) = contract.cases(card.params, random.Random("seed"))
+        for value, ok in (((0.1, 0.4), True), ((0.1, 0.4001), False), ((0.4, 0.1), False), (None, False)):
+            (verdict,) = contract.verdicts(card.params, case, Outcome(state="answered", value=value))
+            assert verdict.ok is ok, (card.id, value)
+    assert len(cards) >= 9
+
+
+def test_a_number_is_told_how_far_off_it_is_but_never_what_it_should_be():
+    fault = number_fault("13B", 5.0, 208.0, unit="GB")
+    assert fault[0] == "" and "208" not in fault[1]
+
+
+def test_a_tensor_is_named_by_a_mistake_only_if_it_leads_elsewhere():
+    want = torch.tensor([1.0, 2.0, -3.0])
+    twice = Mistake("twice", 2 * want, "it is doubled.")
+    same = Mistake("same", want.clone(), "never said.")
+    assert tensor_fault("x", want + 1e-6, want) is None and close(want, want)
+    assert tensor_fault("x", 2 * want, want, (same, twice))[0] == "twice"
+    assert tensor_fault("x", 3 * want, want, (twice,))[1].count("3 times") == 1 and factor(
+        3 * want, want
+    ) == pytest.approx(3)
+    assert tensor_fault("x", want * torch.nan, want)[0] == "not-finite"
+    assert (
+        tensor_fault("x", want.double(), want)[0] == "another-kind"
+        and tensor_fault("x", [1], want)[0] == "not-a-tensor"
+    )
+
+
+def test_lists_of_gradients_keep_none_for_frozen_parameters():
+    want = [torch.ones(2), None]
+    case = Case(name="x", ranks=2)
+    right = [torch.ones(2), None]
+    assert gradients_fault(case, [right, right], want) is None
+    assert gradients_fault(case, [right, [torch.ones(2), torch.ones(2)]], want)[0] == "frozen-touched"
+    assert gradients_fault(case, [right, [None, None]], want)[0] == "no-gradient"
+    assert gradients_fault(case, [right, [torch.ones(2)]], want)[0] == "wrong-shape"
+    halved = Mistake("halved", lambda rank: [torch.full((2,), 0.5), None], "half of it")
+    assert gradients_fault(case, [right, [torch.full((2,), 0.5), None]], want, [halved])[0] == "halved"
+
+
+def test_a_drills_mistake_that_is_right_for_these_numbers_says_nothing():
+    key = DrillKey(
+        answer=lambda p: p["n"],
+        how="",
+        mistakes=(
+            Mistake("square", lambda p: p["n"] ** 2, "squared"),
+            Mistake("again", lambda p: p["n"] ** 2, "twin"),
+            Mistake("none", lambda p: None, "no value"),
+        ),
+    )
+    assert key.mistakes_on({"n": 3}) == [(9, "squared")] and key.mistakes_on({"n": 1}) == []
+
+
+def test_shares_are_read_from_text_and_must_make_one():
+    assert read_shares("values:a 0.5, cost:b 0.5") == {"values:a": 0.5, "cost:b": 0.5}
+    for text in ("values:a", "values:a 0.5, values:a 0.5", "values:a x"):
+        with pytest.raises(ValueError):
+            read_shares(text)
+    with pytest.raises(ValueError, match="add up to 0.9"):
+        Judging(shares="values:a 0.5, cost:b 0.4", cases=lambda *_: [], verdicts=lambda *_: [], why="")

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -84,6 +84,16 @@ def dress(axes: Axes, title: str = "", x: str = "", y: str = "", grid: str = "")
 def plain(text: str) -> str:
     """The text with its dollar signs kept: matplotlib reads a pair of bare ones as mathematics."""
     return text.replace("$", r"\$")
+
+
+def font(size: float = NORMAL, ink: str = INK, bold: bool = False) -> dict[str, Any]:
+    """How a text looks, as keywords of matplotlib's text functions."""
+    return {"fontsize": size, "color": ink, "fontweight": "bold" if bold else "normal"}
+
+
+def note(axes: Axes, x: float, y: float, text: str, size: float = SMALL, ink: str = SOFT, **more: Any) -> None:
+    """A text in the box of the axes, whose lower left corner is (0, 0) and whose upper right one is (1, 1)."""
+    axes.text(x, y, plain(text), transform=axes.transAxes, **font(size, ink), **more)
 
 
 def bare(axes: Axes) -> None:

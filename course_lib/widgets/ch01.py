@@ -15,7 +15,7 @@ from course_lib.widgets.ch01_time_and_money import (
     runs_over_time,
     years_to_weeks,
 )
-from course_lib.widgets.explore import Explorer, explore, menu, play, slider, toggle
+from course_lib.widgets.explore import Control, Explorer, explore, menu, play, slider, toggle
 from course_lib.widgets.links import chapter_link
 
 __all__ = [
@@ -34,6 +34,20 @@ __all__ = [
     "triage",
     "years_to_weeks",
 ]
+
+
+def _days(*counts: int) -> tuple[float, ...]:
+    """Spans of time in seconds."""
+    return tuple(count * DAY for count in counts)
+
+
+def _days_text(seconds: float) -> str:
+    return f"{seconds / DAY:.0f} days"
+
+
+def _rate_text(rate: float) -> str:
+    return f"{number_text(rate)} per second"
+
 
 # --- three walls, three budgets ------------------------------------------------------------------
 
@@ -89,12 +103,7 @@ def three_budgets(params: float = 1 * BILLION, gpu: str = "H100 SXM") -> Explore
         sharded=toggle(label="state sharded over the GPUs"),
         tokens=slider(TOKENS, 0.3 * TRILLION, label="tokens of the run", text=tokens_text),
         target_step=slider((1.0, 2.0, 5.0, 10.0, 20.0, 60.0), 10.0, label="target step time", text=duration_text),
-        deadline=slider(
-            tuple(days * DAY for days in (7, 14, 30, 60, 90, 180, 365)),
-            90 * DAY,
-            label="deadline",
-            text=lambda seconds: f"{seconds / DAY:.0f} days",
-        ),
+        deadline=slider(_days(7, 14, 30, 60, 90, 180, 365), 90 * DAY, label="deadline", text=_days_text),
     )
 
 
@@ -140,23 +149,14 @@ def triage() -> Explorer:
         gpu=menu(GPUS, "H100 SXM", label="GPU"),
         tokens=slider((0.0, *TOKENS), 0.1 * TRILLION, label="tokens to train on", text=tokens_text),
         deadline=slider(
-            tuple(days * DAY for days in (1, 7, 30, 90, 365)),
-            30 * DAY,
-            label="deadline",
-            text=lambda seconds: f"{seconds / DAY:.0f} days",
-            when=lambda now: now["tokens"] > 0,
+            _days(1, 7, 30, 90, 365), 30 * DAY, label="deadline", text=_days_text, when=lambda now: now["tokens"] > 0
         ),
-        qps=slider(
-            (0.0, 0.1, 1.0, 10.0, 100.0, 1000.0),
-            0.0,
-            label="requests to serve",
-            text=lambda rate: f"{number_text(rate)} per second",
-        ),
+        qps=slider((0.0, 0.1, 1.0, 10.0, 100.0, 1000.0), 0.0, label="requests to serve", text=_rate_text),
         user_rate=slider(
             (5.0, 20.0, 50.0, 100.0, 200.0),
             20.0,
             label="tokens for one user",
-            text=lambda rate: f"{rate:.0f} per second",
+            text=_rate_text,
             when=lambda now: now["qps"] > 0,
         ),
     )
@@ -180,16 +180,7 @@ def draw_step(
         left = 0.0 if overlap else start
         axes.barh(place, size / MS, left=left / MS, height=0.55, color=fills[name], linewidth=0)
         heavy = overlap and name == binding
-        axes.text(
-            -0.012 * worst / MS,
-            place,
-            name,
-            ha="right",
-            va="center",
-            fontsize=style.NORMAL,
-            color=INK,
-            fontweight="bold" if heavy else "normal",
-        )
+        axes.text(-0.012 * worst / MS, place, name, ha="right", va="center", **style.font(bold=heavy))
         start += size
     axes.axvline(seconds / MS, color=INK, linewidth=1.5)
     axes.axvline(worst / MS, color=GREY, linewidth=1.2, linestyle=(0, (4, 3)))
@@ -209,13 +200,13 @@ def step_parts() -> Explorer:
     """A step's time from its parts: the largest with perfect overlap, the sum with none."""
     times = tuple(float(ms) for ms in (0, 20, 60, 120, 180, 240, 300, 400, 500))
 
-    def said(ms: float) -> str:
-        return f"{ms:.0f} ms"
+    def part(start: float, label: str) -> Control:
+        return slider(times, start, label=label, text=lambda ms: f"{ms:.0f} ms")
 
     return explore(
         draw_step,
-        compute_ms=slider(times, 300.0, label="compute", text=said),
-        comm_ms=slider(times, 180.0, label="communication", text=said),
-        data_ms=slider(times, 60.0, label="input", text=said),
+        compute_ms=part(300.0, "compute"),
+        comm_ms=part(180.0, "communication"),
+        data_ms=part(60.0, "input"),
         overlap=toggle(True, label="all three overlap perfectly"),
     )

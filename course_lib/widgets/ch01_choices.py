@@ -2,9 +2,8 @@
 
 from course_lib.units import BILLION, TRILLION, number_text
 
-SIZES = tuple(
-    size * BILLION for size in (0.1, 0.35, 1, 1.5, 3, 7, 8, 13, 30, 70, 175, 405, 1000)
-)  # parameters: names that people use
+_NAMES = (0.1, 0.35, 1, 1.5, 3, 7, 8, 13, 30, 70, 175, 405, 1000)  # models by their names, in billions
+SIZES = tuple(size * BILLION for size in _NAMES)
 GPUS = ("A100 SXM 40GB", "A100 SXM 80GB", "H100 SXM", "H200 SXM", "B200 SXM", "MI300X")
 COUNTS = tuple(2**power for power in range(16))
 UTILISATION = tuple(share / 100 for share in (10, 20, 30, 35, 38, 40, 43, 45, 50, 55, 60))

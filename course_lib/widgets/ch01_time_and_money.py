@@ -30,34 +30,26 @@ def draw_years_to_weeks(
     across, up = np.log2(counts), np.log10(reached / DAY)  # linear axes in logarithms are quicker to draw
     axes.plot(across, up + np.log10(mfu), color=SOFT, linewidth=1.2, linestyle=(0, (4, 3)))
     axes.plot(across, up, color=BLUE, linewidth=2.2)
-    axes.text(across[-1] + 0.2, up[-1] + np.log10(mfu), "100 % of peak", va="center", fontsize=style.SMALL, color=SOFT)
-    axes.text(across[-1] + 0.2, up[-1], f"{percent_text(mfu)} MFU", va="center", fontsize=style.SMALL, color=BLUE)
+    right = across[-1] + 0.2
+    axes.text(right, up[-1] + np.log10(mfu), "100 % of peak", va="center", **style.font(style.SMALL, SOFT))
+    axes.text(right, up[-1], f"{percent_text(mfu)} MFU", va="center", **style.font(style.SMALL, BLUE))
     low, top = up[-1] + np.log10(mfu) - 0.4, up[0] + 0.8
     for size, words in _GUIDES:
         place = np.log10(size / DAY)
         if low < place < top:
             axes.plot((0, 18), (place, place), color=GRID, linewidth=0.8, zorder=0)
-            axes.text(0.1, place, words, fontsize=style.SMALL, color=SOFT, va="bottom")
+            axes.text(0.1, place, words, va="bottom", **style.font(style.SMALL, SOFT))
     here = (np.log2(gpus), np.log10(seconds / DAY))
     axes.plot(*here, "o", color=VERMILION, markersize=9, zorder=5)
-    axes.annotate(
-        duration_text(seconds),
-        here,
-        xytext=(9, 7),
-        textcoords="offset points",
-        fontsize=style.LARGE,
-        fontweight="bold",
-        color=INK,
-    )
+    large = style.font(style.LARGE, bold=True)
+    axes.annotate(duration_text(seconds), here, xytext=(9, 7), textcoords="offset points", **large)
     axes.set(xlim=(-0.3, across[-1] + 2.5), ylim=(low, top))
     axes.set_xticks(across[::3], [f"{count:,}" for count in counts[::3]])
     _decades(axes, low, top)
     title = f"{params_text(params)} on {number_text(tokens)} tokens, {gpus:,} × {gpu} at {percent_text(mfu)} MFU"
     style.dress(axes, title, x="GPUs (perfect scaling)", y="time of the run (days)")
     said = f"{money_text(bill)} at {money_text(price)} a GPU-hour,\nhowever many GPUs share the work"
-    axes.text(
-        0.985, 0.95, style.plain(said), transform=axes.transAxes, ha="right", va="top", fontsize=style.SMALL, color=SOFT
-    )
+    style.note(axes, 0.985, 0.95, said, ha="right", va="top")
     figure.alt = (
         f"{title}: {duration_text(seconds)} and {money_text(bill)} at the assumed {money_text(price)} a GPU-hour, "
         "whatever the number of GPUs. The line falls straight on logarithmic axes; a dashed one is 100 % of peak."
@@ -96,7 +88,7 @@ def draw_cost(
     figure, axes = style.new(2.6, left=1.95, right=0.3, bottom=0.55, top=0.66)
     for place, (name, baseline) in enumerate(baselines.items()):
         wasted = compute.wasted_fraction(mfu, baseline)
-        axes.text(-0.012, place, f"against {name}", ha="right", va="center", fontsize=style.NORMAL, color=INK)
+        axes.text(-0.012, place, f"against {name}", ha="right", va="center", **style.font())
         _share(axes, place, 0.0, 1 - wasted, "needed", bill, color("weights"))
         _share(axes, place, 1 - wasted, wasted, "wasted", bill, ORANGE)
     axes.set(xlim=(0, 1), ylim=(1.5, -0.5), yticks=[])
@@ -106,18 +98,11 @@ def draw_cost(
     point = compute.points_of_mfu_usd(bill, mfu)
     style.dress(axes, "", x="share of the bill")
     left, high = 1.95 / style.WIDTH, figure.get_figheight()
-    figure.text(left, 1 - 0.28 / high, style.plain(title), fontsize=style.LARGE, fontweight="bold", color=INK)
-    figure.text(
-        left,
-        1 - 0.5 / high,
-        style.plain(f"at {percent_text(mfu)} MFU; one point more saves {money_text(point)}"),
-        fontsize=style.NORMAL,
-        color=SOFT,
-    )
-    shares = "; ".join(
-        f"against {name} {percent_text(compute.wasted_fraction(mfu, baseline))} is wasted"
-        for name, baseline in baselines.items()
-    )
+    saved = style.plain(f"at {percent_text(mfu)} MFU; one point more saves {money_text(point)}")
+    figure.text(left, 1 - 0.28 / high, style.plain(title), **style.font(style.LARGE, bold=True))
+    figure.text(left, 1 - 0.5 / high, saved, **style.font(ink=SOFT))
+    wastes = {name: percent_text(compute.wasted_fraction(mfu, baseline)) for name, baseline in baselines.items()}
+    shares = "; ".join(f"against {name} {waste} is wasted" for name, waste in wastes.items())
     figure.alt = f"{title}. At {percent_text(mfu)} MFU, {shares}. One point of MFU is worth {money_text(point)}."
     return figure
 
@@ -128,7 +113,7 @@ def _share(axes: Axes, place: int, start: float, size: float, words: str, bill: 
     said = f"{words} {money_text(size * bill)}" if size > 0.3 else words
     if size > 0.14:
         said = style.plain(f"{said}\n{percent_text(size)}")
-        axes.text(start + size / 2, place, said, ha="center", va="center", fontsize=style.SMALL, color=ink_on(fill))
+        axes.text(start + size / 2, place, said, ha="center", va="center", **style.font(style.SMALL, ink_on(fill)))
 
 
 def cost() -> Explorer:
@@ -148,18 +133,22 @@ def cost() -> Explorer:
 # --- runs over the years -------------------------------------------------------------------------
 
 
+_VALUES = {  # field of a run and label of the axis
+    "FLOP": ("flops", "FLOP of the whole run"),
+    "accelerators": ("devices", "accelerators used"),
+    "parameters": ("params", "parameters"),
+}
+
+
 def draw_runs(value: str = "FLOP", name: str = "") -> Picture:
     """Published training runs by date: FLOP of the run, accelerators, or parameters; one may be named."""
-    read = {
-        "FLOP": lambda run: run.flops,
-        "accelerators": lambda run: run.devices,
-        "parameters": lambda run: run.params,
-    }
-    if value not in read:
-        raise ValueError(f"value is {value!r}; choose from {', '.join(read)}.")
-    shown = [run for run in facts.runs().values() if read[value](run) and not run.tp]
+    if value not in _VALUES:
+        raise ValueError(f"value is {value!r}; choose from {', '.join(_VALUES)}.")
+    field, label = _VALUES[value]
+    shown = [run for run in facts.runs().values() if getattr(run, field) and not run.tp]
+    known = {run.name: float(getattr(run, field)) for run in shown}
+    heights = {name: float(np.log10(size)) for name, size in known.items()}
     figure, axes = style.new(3.7, left=0.95, bottom=0.55)
-    heights = {run.name: float(np.log10(read[value](run))) for run in shown}
     axes.plot([run.year for run in shown], list(heights.values()), "o", color=BLUE, markersize=5.5)
     for run in shown:
         if run.name == name or run.name in _NAMED:
@@ -168,17 +157,13 @@ def draw_runs(value: str = "FLOP", name: str = "") -> Picture:
     _decades(axes, low, top)
     axes.set(xlim=(2017, 2026.9), ylim=(low, top))
     axes.set_xticks(range(2017, 2027), [str(year) for year in range(2017, 2027)])
-    units = {"FLOP": "FLOP of the whole run", "accelerators": "accelerators used", "parameters": "parameters"}
-    title = f"Published training runs: {units[value]}"
-    style.dress(axes, title, x="date of publication (year)", y=units[value], grid="y")
-    first, last = min(shown, key=lambda run: run.year), max(shown, key=lambda run: read[value](run))
-    marked = _marked(name, value, {run.name: float(read[value](run)) for run in shown})
-    axes.text(0.02, 0.94, marked, transform=axes.transAxes, fontsize=style.NORMAL, color=VERMILION, va="top")
-    figure.alt = (
-        f"{title}, {len(shown)} runs on a logarithmic axis, from {first.name} in {first.published[:4]} "
-        f"({number_text(read[value](first))}) to {last.name} in {last.published[:4]} "
-        f"({number_text(read[value](last))}). {marked}"
-    )
+    title = f"Published training runs: {label}"
+    style.dress(axes, title, x="date of publication (year)", y=label, grid="y")
+    marked = _marked(name, value, known)
+    style.note(axes, 0.02, 0.94, marked, style.NORMAL, VERMILION, va="top")
+    ends = min(shown, key=lambda run: run.year), max(shown, key=lambda run: known[run.name])
+    span = " to ".join(f"{run.name} in {run.published[:4]} ({number_text(known[run.name])})" for run in ends)
+    figure.alt = f"{title}, {len(shown)} runs on a logarithmic axis, from {span}. {marked}"
     return figure
 
 
@@ -189,27 +174,16 @@ def _marked(name: str, value: str, known: dict[str, float]) -> str:
     if name not in known:
         return f"{name}: {value} not published."
     run = facts.run(name)
-    return (
-        f"{name}, {run.published}: {number_text(known[name])} {value} ({run.flops_condition})"
-        if value == "FLOP"
-        else (f"{name}, {run.published}: {number_text(known[name])} {value}")
-    )
+    counted = f" ({run.flops_condition})" if value == "FLOP" else ""
+    return f"{name}, {run.published}: {number_text(known[name])} {value}{counted}"
 
 
 def _name_run(axes: Axes, run: facts.PublishedRun, height: float, picked: bool) -> None:
     """A run's name beside its point, on the side where there is room."""
     over, side = _NAMED.get(run.name, (4, "left"))
-    ink, weight = (VERMILION, "bold") if picked else (INK, "normal")
+    place = {"xytext": (7 if side == "left" else -7, over), "textcoords": "offset points", "ha": side, "va": "center"}
     axes.annotate(
-        run.name,
-        (run.year, height),
-        xytext=(7 if side == "left" else -7, over),
-        textcoords="offset points",
-        fontsize=style.SMALL,
-        ha=side,
-        va="center",
-        color=ink,
-        fontweight=weight,
+        run.name, (run.year, height), **place, **style.font(style.SMALL, VERMILION if picked else INK, picked)
     )
     if picked:
         axes.plot([run.year], [height], "o", color=VERMILION, markersize=9, zorder=5)
@@ -234,6 +208,6 @@ def runs_over_time() -> Explorer:
     names = ("–", *(run.name for run in facts.runs().values() if not run.tp))
     return explore(
         lambda value, name: draw_runs(value, name if name != "–" else ""),
-        value=menu(("FLOP", "accelerators", "parameters"), label="shown"),
+        value=menu(tuple(_VALUES), label="shown"),
         name=menu(names, label="mark a run"),
     )

@@ -39,31 +39,20 @@ __all__ = [
 
 DEVICES = ("A100 SXM 80GB", "H100 SXM", "H200 SXM", "B200 SXM", "B300 SXM")
 BATCHES = tuple(2**power for power in range(14))
-WIRES: Mapping[str, str] = {
-    "the server's link": "link",
-    "the network adapter": "network",
-}  # as `roofline.machine` calls them
+WIRES = {"the server's link": "link", "the network adapter": "network"}  # as `roofline.machine` calls them
 SHAPE = facts.model("llama3-70b")
 
 
-def _layer_forward(batch: int) -> Work:
-    return roofline.matmul(batch, SHAPE.hidden, SHAPE.ffn)
-
-
-def _cache_attention(batch: int) -> Work:
-    return roofline.attention(batch, SHAPE.heads, 1, 8192, SHAPE.head_dim, kv_heads=SHAPE.kv_heads)
-
-
-def _long_attention(batch: int) -> Work:
-    return roofline.attention(1, SHAPE.heads, batch, batch, SHAPE.head_dim, kv_heads=SHAPE.kv_heads)
+def _attention(sequences: int, queries: int, keys: int) -> Work:
+    return roofline.attention(sequences, SHAPE.heads, queries, keys, SHAPE.head_dim, kv_heads=SHAPE.kv_heads)
 
 
 KERNELS: Mapping[str, Callable[[int], Work]] = {
     "decode, 70B over 8 devices": lambda batch: shared_decode(batch, SHAPE.name),
-    "linear layer, forward": _layer_forward,
+    "linear layer, forward": lambda batch: roofline.matmul(batch, SHAPE.hidden, SHAPE.ffn),
     "linear layer, training step": lambda batch: layer_step(batch, SHAPE.hidden, SHAPE.ffn),
-    "attention over a KV cache": _cache_attention,
-    "fused attention, whole sequence": _long_attention,
+    "attention over a KV cache": lambda batch: _attention(batch, 1, 8192),
+    "fused attention, whole sequence": lambda batch: _attention(1, batch, batch),
     "ReLU": lambda batch: roofline.relu(batch * SHAPE.ffn),
 }
 
@@ -95,37 +84,18 @@ def draw_roofline(
         spine.set_color(SOFT)
     right.tick_params(labelsize=style.SMALL, colors=SOFT, labelcolor=INK, length=3)
     sends = work.network_bytes > 0
-    panel(
-        right,
-        network,
-        [Point("", work.network_intensity, rate, heavy=True)] if sends else [],
-        _NET_SPAN,
-        up=up,
-        y=False,
-        ticks=4,
-    )
+    here = [Point("", work.network_intensity, rate, heavy=True)] if sends else []
+    panel(right, network, here, _NET_SPAN, up=up, y=False, ticks=4)
     if not sends:
-        right.text(
-            0.5,
-            0.35,
-            "this kernel sends nothing",
-            transform=right.transAxes,
-            ha="center",
-            fontsize=style.NORMAL,
-            color=SOFT,
-        )
+        style.note(right, 0.5, 0.35, "this kernel sends nothing", style.NORMAL, ha="center")
     unit = "sequence" if "decode" in kernel or "cache" in kernel else "token"
     title = f"{kernel}, {batch:,} {unit}{'s' if batch > 1 else ''}: bound by {bound}"
     share = f"{rate_text(rate, 3)}, {percent_text(rate / machine.flops, 2)} of the peak of one {device}"
-    figure.text(0.62 / wide, 1 - 0.3 / high, title, fontsize=style.LARGE, fontweight="bold", color=INK)
-    figure.text(0.62 / wide, 1 - 0.52 / high, share, fontsize=style.NORMAL, color=SOFT)
+    figure.text(0.62 / wide, 1 - 0.3 / high, title, **style.font(style.LARGE, bold=True))
+    figure.text(0.62 / wide, 1 - 0.52 / high, share, **style.font(ink=SOFT))
     said = f"It does {number_text(work.memory_intensity)} FLOP per byte of memory, ridge {number_text(memory.ridge)}"
-    net = (
-        f", and {number_text(work.network_intensity)} per byte sent, ridge {number_text(network.ridge)}."
-        if sends
-        else "; it sends nothing."
-    )
-    figure.alt = f"{title}: {share}. {said}{net}"
+    net = f", and {number_text(work.network_intensity)} per byte sent, ridge {number_text(network.ridge)}."
+    figure.alt = f"{title}: {share}. {said}{net if sends else '; it sends nothing.'}"
     return figure
 
 

@@ -7,48 +7,28 @@ import numpy as np
 from course_lib import facts
 from course_lib.facts import Device, Fact
 from course_lib.figures import style
-from course_lib.figures.palette import BLUE, GREY, INK, SOFT, VERMILION
+from course_lib.figures.palette import BLUE, GREY, INK, VERMILION
 from course_lib.figures.roofline import decades
 from course_lib.figures.style import Picture
 from course_lib.units import GB, TFLOP, number_text
 from course_lib.widgets.explore import Explorer, explore, menu, toggle
 
-Read = Callable[[Device], float | None]
+Read = Callable[[Device, bool], Fact | float | None]
 
 
-def _peak(device: Device) -> Fact | None:
-    """The dense 16-bit peak; the fp32 one where a device has no 16-bit one."""
-    return device.dense_flops or device.fp32_flops
+def _peak(device: Device, printed: bool) -> Fact | None:
+    """The dense 16-bit peak, or the sparse one as printed; the fp32 one where a device has no 16-bit one."""
+    return (device.sparse_flops if printed else None) or device.dense_flops or device.fp32_flops
 
 
-def _over(size: float, fact: Fact | None) -> float | None:
-    return None if fact is None else float(fact) / size
-
-
-VALUES: Mapping[str, tuple[str, Read, Read]] = {  # name -> (axis label, for training, as brochures print it)
-    "peak": (
-        "16-bit peak (TFLOP/s)",
-        lambda d: _over(TFLOP, _peak(d)),
-        lambda d: _over(TFLOP, d.sparse_flops or _peak(d)),
-    ),
-    "memory": ("memory (GB)", lambda d: _over(GB, d.memory), lambda d: _over(GB, d.memory)),
-    "memory bandwidth": ("memory bandwidth (GB/s)", lambda d: _over(GB, d.bandwidth), lambda d: _over(GB, d.bandwidth)),
-    "link": (
-        "link inside the server (GB/s)",
-        lambda d: _over(GB, d.link_one_way),
-        lambda d: _over(GB, d.link_both_ways),
-    ),
-    "network": (
-        "network per device (GB/s)",
-        lambda d: _over(GB, d.network_one_way),
-        lambda d: _over(GB, d.network_one_way),
-    ),
-    "power": ("power (W)", lambda d: _over(1, d.power), lambda d: _over(1, d.power)),
-    "ridge": (
-        "ridge (FLOP per byte)",
-        lambda d: float(_peak(d) / d.bandwidth),
-        lambda d: float((d.sparse_flops or _peak(d)) / d.bandwidth),
-    ),
+VALUES: Mapping[str, tuple[str, float, Read]] = {  # name -> (axis label, unit, what is read, as printed or not)
+    "peak": ("16-bit peak (TFLOP/s)", TFLOP, _peak),
+    "memory": ("memory (GB)", GB, lambda device, printed: device.memory),
+    "memory bandwidth": ("memory bandwidth (GB/s)", GB, lambda device, printed: device.bandwidth),
+    "link": ("link inside the server (GB/s)", GB, lambda d, printed: d.link_both_ways if printed else d.link_one_way),
+    "network": ("network per device (GB/s)", GB, lambda device, printed: device.network_one_way),
+    "power": ("power (W)", 1, lambda device, printed: device.power),
+    "ridge": ("ridge (FLOP per byte)", 1, lambda device, printed: _peak(device, printed) / device.bandwidth),
 }
 _LINE = ("K40", "P100 SXM2", "V100 SXM2 32GB", "A100 SXM 80GB", "H100 SXM", "B200 SXM")  # one maker's line of servers
 
@@ -57,33 +37,22 @@ def draw_generations(value: str = "peak", name: str = "B200 SXM", printed: bool 
     """Devices by year on a logarithmic axis, one of them named, with its growth since the oldest of its line."""
     if value not in VALUES:
         raise ValueError(f"value is {value!r}; choose from {', '.join(VALUES)}.")
-    label, honest, brochure = VALUES[value]
-    read = brochure if printed else honest
-    known = {device.name: (device.year, size) for device in facts.devices().values() if (size := read(device))}
+    label, unit, read = VALUES[value]
+    known = {
+        device.name: (device.year, float(fact) / unit)
+        for device in facts.devices().values()
+        if (fact := read(device, printed))
+    }
     figure, axes = style.new(3.6, left=0.85, bottom=0.55)
     heights = {each: float(np.log10(size)) for each, (_, size) in known.items()}
     axes.plot([known[each][0] for each in known], list(heights.values()), "o", color=GREY, markersize=5)
     line = [each for each in _LINE if each in known]
-    axes.plot(
-        [known[each][0] for each in line],
-        [heights[each] for each in line],
-        "o-",
-        color=BLUE,
-        markersize=6,
-        linewidth=1.4,
-    )
+    years = [known[each][0] for each in line]
+    axes.plot(years, [heights[each] for each in line], "o-", color=BLUE, markersize=6, linewidth=1.4)
     for each in {*line, name} & set(known):
-        picked = each == name
-        axes.annotate(
-            each.replace(" SXM2", "").replace(" SXM", ""),
-            (known[each][0], heights[each]),
-            xytext=(-7, 5),
-            textcoords="offset points",
-            fontsize=style.SMALL,
-            ha="right",
-            color=VERMILION if picked else INK,
-            fontweight="bold" if picked else "normal",
-        )
+        short, place = each.replace(" SXM2", "").replace(" SXM", ""), (known[each][0], heights[each])
+        look = style.font(style.SMALL, VERMILION if each == name else INK, bold=each == name)
+        axes.annotate(short, place, xytext=(-7, 5), textcoords="offset points", ha="right", **look)
     if name in known:
         axes.plot([known[name][0]], [heights[name]], "o", color=VERMILION, markersize=9, zorder=5)
     low, top = np.floor(min(heights.values()) - 0.1), max(heights.values()) + 0.35
@@ -93,16 +62,8 @@ def draw_generations(value: str = "peak", name: str = "B200 SXM", printed: bool 
     how = "as brochures print it" if printed else "dense, one way"
     style.dress(axes, f"{label[: label.index(' (')].capitalize()} of accelerators, {how}", "year", label, grid="y")
     words = _growth(value, name, known, line)
-    axes.text(0.02, 0.95, words, transform=axes.transAxes, fontsize=style.NORMAL, color=VERMILION, va="top")
-    axes.text(
-        0.98,
-        0.06,
-        "line: one maker's servers; grey: the others",
-        transform=axes.transAxes,
-        fontsize=7.5,
-        color=SOFT,
-        ha="right",
-    )
+    style.note(axes, 0.02, 0.95, words, style.NORMAL, VERMILION, va="top")
+    style.note(axes, 0.98, 0.06, "line: one maker's servers; grey: the others", 7.5, ha="right")
     figure.alt = f"{label} of {len(known)} accelerators by year, {how}. {words}"
     return figure
 

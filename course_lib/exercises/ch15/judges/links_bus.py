@@ -1,7 +1,7 @@
 """Judge of the bus above its line: reports in which one thing makes the printed number larger than a wire's rate."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from course_lib import facts
@@ -9,10 +9,9 @@ from course_lib.collectives import bus_bandwidth
 from course_lib.exercises.ch15.cards.links_more import CAUSES
 from course_lib.exercises.ch15.judges.diagnosis import Diagnosis
 from course_lib.facts import collectives as measured
-from course_lib.judging import Judging, Params
+from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.columns import CLOSE, Column, table
 from course_lib.judging.draws import generality
-from course_lib.judging.mistakes import mistakes
 from course_lib.records import Case
 
 MORE = 1.1  # a smaller factor is within the error of a clock or of a printer
@@ -161,35 +160,20 @@ LOOK: Mapping[str, str] = {
     FINE: "The definition gives what is printed, and one wire carries less than its line.",
 }
 CAUSE = Diagnosis(part="cause", choices=tuple(CAUSES), want=cause, words=_words, fine=FINE, look=LOOK)
-RATE_MISTAKES: Mapping[str, Callable[[Report], float]] = {
-    "printed": lambda report: report["printed"],
-    "by-the-rule": by_rule,
-    "hasty-clock": lambda report: rate(report, waited_seconds=report["seconds"]),
-    "all-wires": lambda report: rate(report, wires=1),
-    "full-width": lambda report: rate(report, sent_bytes=report["element_bytes"]),
-    "a-ring": lambda report: rate(report, sent_once=False),
-    "no-ring": lambda report: rate(report, sent_once=True),
-    "wrong-factor": lambda report: rate(report, collective="all_reduce"),
-    "both-directions": lambda report: 2 * rate(report),
-    "half": lambda report: rate(report) / 2,
-    "bits": lambda report: 8 * rate(report),
-}
-RATE_MESSAGES = {
-    "printed": "this is the printed number.",
-    "by-the-rule": "this is bus bandwidth as defined; when does a wire carry exactly that?",
-    "hasty-clock": "use the clock that waited.",
-    "all-wires": "this is what all wires carry together; return the rate of one.",
-    "full-width": "fewer bytes were sent than the tensor has.",
-    "a-ring": "nothing went round a ring: the tensor crossed once.",
-    "no-ring": "this is bytes over seconds, the algorithm bandwidth; how much does a rank send round a ring?",
-    "wrong-factor": "the factor of an all-reduce is twice that of the others.",
-    "both-directions": "return the rate in one direction.",
-    "half": "this is half of it; the definition counts one direction already.",
-    "bits": "these are bits per second.",
-}
-RATE = Column(
-    part="rate", unit="bytes/s", want=rate, words=_words, rel=CLOSE, mistakes=mistakes(RATE_MISTAKES, RATE_MESSAGES)
+RATE_MISTAKES = (
+    Mistake("printed", lambda report: report["printed"], "this is the printed number."),
+    Mistake("by-the-rule", by_rule, "this is bus bandwidth as defined; when does a wire carry exactly that?"),
+    Mistake("hasty-clock", lambda report: rate(report, waited_seconds=report["seconds"]), "use the clock that waited."),
+    Mistake("all-wires", lambda report: rate(report, wires=1), "this is what all wires carry together."),
+    Mistake("full-width", lambda report: rate(report, sent_bytes=report["element_bytes"]), "fewer bytes were sent."),
+    Mistake("a-ring", lambda report: rate(report, sent_once=False), "nothing went round a ring."),
+    Mistake("no-ring", lambda report: rate(report, sent_once=True), "how much does a rank send round a ring?"),
+    Mistake("wrong-factor", lambda report: rate(report, collective="all_reduce"), "this is the all-reduce's factor."),
+    Mistake("both-directions", lambda report: 2 * rate(report), "return the rate in one direction."),
+    Mistake("half", lambda report: rate(report) / 2, "the definition counts one direction already."),
+    Mistake("bits", lambda report: 8 * rate(report), "these are bits per second."),
 )
+RATE = Column(part="rate", unit="bytes/s", want=rate, words=_words, rel=CLOSE, mistakes=RATE_MISTAKES)
 
 BUSES = {
     "bus-above-line": Judging(

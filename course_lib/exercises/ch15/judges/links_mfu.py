@@ -10,10 +10,9 @@ from typing import Any
 from course_lib.exercises.ch15.cards.links import LEAST, REASONS, ROOF, SPREAD, WAITED
 from course_lib.exercises.ch15.judges.diagnosis import plain
 from course_lib.exercises.ch15.links_work import as_run, peaks_of
-from course_lib.judging import Fault, Judging, Params, describe, first, is_number, matching, near, verdict
+from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, is_number, matching, near, verdict
 from course_lib.judging.columns import FINE, rows_fault
 from course_lib.judging.draws import generality
-from course_lib.judging.mistakes import mistakes
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.runs.reading import recorded, recorded_names
 
@@ -198,40 +197,28 @@ def _median(run: Run, **way: str) -> float:
     return mfu(run, statistics.median(step_seconds(run)), **way)
 
 
-MFU_MISTAKES: Mapping[str, Callable[[Run], float | None]] = {
-    "warm-up-counted": partial(typical, warm=True),
-    "low-median": partial(typical, middle=statistics.median_low),
-    "high-median": partial(typical, middle=statistics.median_high),
-    "mean": partial(typical, middle=statistics.fmean),
-    "fastest": partial(typical, middle=min),
-    "mean-rank": partial(typical, of=statistics.fmean),
-    "first-rank": partial(typical, of=lambda ranks: ranks[0]),
-    "fastest-rank": partial(typical, of=min),
-    "all-rows": _all_rows,
-    "sparse-peak": partial(_median, peak="sparse_flops"),
-    "recomputed": partial(_median, flops="hardware_flops_per_token"),
-    "one-device": lambda run: typical(run) * run["ranks"],
-    "ranks-twice": lambda run: typical(run) / run["ranks"],
-    "percent": lambda run: 100 * typical(run),
-    "other-dtype": lambda run: typical(run | {"dtype": "bfloat16"}) if "bfloat16" in run["dense_flops"] else None,
-}
-MFU_MESSAGES = {
-    "warm-up-counted": "the warm-up is among the steps.",
-    "low-median": "for an even number of steps, the median lies between the two in the middle.",
-    "high-median": "for an even number of steps, the median lies between the two in the middle.",
-    "mean": "this is the mean step; use the median one.",
-    "fastest": "this is the fastest step.",
-    "mean-rank": "a step lasts until its slowest rank has finished, not the mean one.",
-    "first-rank": "this is rank 0's clock; another rank was still working.",
-    "fastest-rank": "this is the first rank to finish; another one was still working.",
-    "all-rows": "this is the median of all ranks' rows; first find one number for each step.",
-    "sparse-peak": "this is relative to the sparse peak.",
-    "recomputed": "recomputed work is not a model FLOP; with it, this is the HFU.",
-    "one-device": "the tokens are those of all ranks, and the peak is that of one device.",
-    "ranks-twice": "the tokens of all ranks were divided by the ranks twice.",
-    "percent": "return a fraction, not per cent.",
-    "other-dtype": "this is the peak of another dtype.",
-}
+def _in_bfloat16(run: Run) -> float | None:
+    return typical(run | {"dtype": "bfloat16"}) if "bfloat16" in run["dense_flops"] else None
+
+
+MIDDLE = "for an even number of steps, the median lies between two."
+MISTAKES = (
+    Mistake("warm-up-counted", partial(typical, warm=True), "the warm-up is among the steps."),
+    Mistake("low-median", partial(typical, middle=statistics.median_low), MIDDLE),
+    Mistake("high-median", partial(typical, middle=statistics.median_high), MIDDLE),
+    Mistake("mean", partial(typical, middle=statistics.fmean), "this is the mean step; use the median one."),
+    Mistake("fastest", partial(typical, middle=min), "this is the fastest step."),
+    Mistake("mean-rank", partial(typical, of=statistics.fmean), "a step lasts until its slowest rank has finished."),
+    Mistake("first-rank", partial(typical, of=lambda ranks: ranks[0]), "another rank was still working."),
+    Mistake("fastest-rank", partial(typical, of=min), "this is the first rank to finish; others were still working."),
+    Mistake("all-rows", _all_rows, "this is the median of all ranks' rows; first find one number for each step."),
+    Mistake("sparse-peak", partial(_median, peak="sparse_flops"), "this is relative to the sparse peak."),
+    Mistake("recomputed", partial(_median, flops="hardware_flops_per_token"), "recomputed work is not a model FLOP."),
+    Mistake("one-device", lambda run: typical(run) * run["ranks"], "the peak is that of one device."),
+    Mistake("ranks-twice", lambda run: typical(run) / run["ranks"], "you divided by the ranks twice."),
+    Mistake("percent", lambda run: 100 * typical(run), "return a fraction, not per cent."),
+    Mistake("other-dtype", _in_bfloat16, "this is the peak of another dtype."),
+)
 
 
 def _evidence(run: Run) -> Mapping[str, str]:
@@ -271,7 +258,7 @@ def _mfu_fault(where: str, run: Run, got: Any, want: Sequence[float]) -> Fault |
         return "not-a-number", f"{where}: the MFU is a fraction; got {describe(got[0])}."
     if near(got[0], want[0], FINE):
         return None
-    known = matching(mistakes(MFU_MISTAKES, MFU_MESSAGES), (run,), lambda way: near(got[0], way, FINE), f"{where}: ")
+    known = matching(MISTAKES, (run,), lambda way: near(got[0], way, FINE), f"{where}: ")
     return known or ("other-number", f"{where}: your MFU is {got[0] / want[0]:.4g} times the right one.")
 
 

@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,6 @@ from course_lib.facts import scaling
 from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, is_number, matching, near, verdict
 from course_lib.judging.columns import rows_fault
 from course_lib.judging.draws import generality, plain
-from course_lib.judging.mistakes import mistakes
 from course_lib.records import Case, Outcome, Verdict
 
 CLOSE, SLIP = 0.01, 1e-3  # of a right number, and of one that names its mistake
@@ -156,30 +155,26 @@ def _if_weak(way: Callable[..., Sequence[float]]) -> Callable[..., Sequence[floa
     return lambda rows, growth: way(rows, growth) if kind_of(rows) == "weak" else None
 
 
-FIT_MISTAKES: Mapping[str, Callable[[Rows, str], Sequence[float] | None]] = {
-    "raw-seconds": lambda rows, growth: constants(rows, growth, raw=True)[:2],
-    "turned-round": lambda rows, growth: constants(rows, growth)[1::-1],
-    "milliseconds": lambda rows, growth: [1e3 * each for each in constants(rows, growth)[:2]],
-    "one-gpu-rate": _all_over_one,
-    "line-through-ends": _through_ends,
-    "speed-fitted": _speeds,
-    "other-law": _if_weak(
-        lambda rows, growth: constants(rows, "servers" if growth == "doublings" else "doublings")[:2]
-    ),
-    "natural-logarithm": _if_weak(lambda rows, growth: np.array(constants(rows, growth)[:2]) / (1, math.log(2))),
-    "from-one-gpu": _if_weak(_from_one),
-}
-FIT_MESSAGES = {
-    "raw-seconds": "least squares on raw seconds follows the slowest row; divide each equation by its own seconds.",
-    "turned-round": "both constants are right, but in the wrong order.",
-    "milliseconds": "these are milliseconds; return seconds.",
-    "one-gpu-rate": "all ranks' tokens were divided by one GPU's rate: what does one GPU do in a step?",
-    "line-through-ends": "this is a line through two rows; use all of them.",
-    "speed-fitted": "you fitted speeds; fit the seconds of a step.",
-    "other-law": "this is another law of growth: what adds the same seconds each time?",
-    "natural-logarithm": "a doubling is one step of log₂, not of ln.",
-    "from-one-gpu": "the first constant belongs to the fewest GPUs measured, not to one GPU.",
-}
+def _other_law(rows: Rows, growth: str) -> Sequence[float]:
+    return constants(rows, "servers" if growth == "doublings" else "doublings")[:2]
+
+
+def _natural(rows: Rows, growth: str) -> Sequence[float]:
+    return np.array(constants(rows, growth)[:2]) / (1, math.log(2))
+
+
+RAW = "least squares on raw seconds follows the slowest row."
+FIT_MISTAKES = (
+    Mistake("raw-seconds", lambda rows, growth: constants(rows, growth, raw=True)[:2], RAW),
+    Mistake("turned-round", lambda rows, growth: constants(rows, growth)[1::-1], "the two constants are exchanged."),
+    Mistake("milliseconds", lambda rows, growth: 1e3 * np.array(constants(rows, growth)[:2]), "return seconds."),
+    Mistake("one-gpu-rate", _all_over_one, "all ranks' tokens were divided by one GPU's rate."),
+    Mistake("line-through-ends", _through_ends, "this is a line through two rows; use all of them."),
+    Mistake("speed-fitted", _speeds, "you fitted speeds; fit the seconds of a step."),
+    Mistake("other-law", _if_weak(_other_law), "this is another law of growth: what adds the same seconds each time?"),
+    Mistake("natural-logarithm", _if_weak(_natural), "a doubling is one step of log₂, not of ln."),
+    Mistake("from-one-gpu", _if_weak(_from_one), "the first constant belongs to the fewest GPUs measured, not to one."),
+)
 SAME = {
     "strong": "the batch is the same in all rows",
     "weak": "the batch of each GPU is the same in all rows",
@@ -209,7 +204,7 @@ def _fit_fault(case: Case, rows: Rows, got: Any) -> Fault | None:
         return near(got[1], float(pair[0]), SLIP) and near(got[2], float(pair[1]), SLIP)
 
     apart = f"your constants are {got[1] / constant:.4g} and {got[2] / second:.4g} times the right ones."
-    known = matching(mistakes(FIT_MISTAKES, FIT_MESSAGES), (rows, growth), same, f"{case.name}: ")
+    known = matching(FIT_MISTAKES, (rows, growth), same, f"{case.name}: ")
     return known or ("other-constants", f"{case.name}: {apart}")
 
 

@@ -5,10 +5,9 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from course_lib.judging import Judging, Params
+from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.columns import FINE, Breakdown, Column, one_verdict, table
 from course_lib.judging.draws import generality
-from course_lib.judging.mistakes import mistakes
 from course_lib.records import Case
 
 Stages = Sequence[Mapping[str, Any]]
@@ -35,55 +34,49 @@ def _uncut(stages: Stages, stop: float, gpus: int, price: float, increment: floa
     return spent
 
 
+def _cut_is_useful(stages: Stages, stop: float, *bill: float) -> dict[str, float]:
+    return ledger([{**stage, "end": min(stage["end"], stop)} for stage in stages], stop, *bill)
+
+
 def _gaps_only(stages: Stages, stop: float, gpus: int, price: float, increment: float) -> dict[str, float]:
     gaps = [two["start"] - one["end"] for one, two in zip(stages, stages[1:], strict=False) if two["start"] <= stop]
     return {"idle": gpus * price / 60 * sum(gaps)}
 
 
-def _billed(stop: float, gpus: int, price: float, minutes: float) -> dict[str, float]:
-    """The bill for this many minutes."""
-    return {"total": gpus * price / 60 * minutes, "rounding": gpus * price / 60 * (minutes - stop)}
+def _billed(minutes: Callable[[float, float], float]) -> Callable[..., dict[str, float]]:
+    """The bill for another idea of the billed minutes, a function of the stop and the increment."""
 
+    def bill(stages: Stages, stop: float, gpus: int, price: float, increment: float) -> dict[str, float]:
+        billed = minutes(stop, increment)
+        return {"total": gpus * price / 60 * billed, "rounding": gpus * price / 60 * (billed - stop)}
 
-def _until(stop: float, stages: Stages) -> list[dict[str, Any]]:
-    return [{**stage, "end": min(stage["end"], stop)} for stage in stages]
+    return bill
 
 
 def _times(factor: float, row: Sequence[Any]) -> dict[str, float]:
     return {name: factor * value for name, value in ledger(*row).items()}
 
 
-def _sum(row: Sequence[Any], **signs: int) -> float:
-    found = ledger(*row)
-    return sum(sign * found[name] for name, sign in signs.items())
+def _idle(*parts: str) -> Callable[..., dict[str, float]]:
+    return lambda *row: {"idle": sum(ledger(*row)[part] for part in parts)}
 
 
-LEDGER_MISTAKES: Mapping[str, Callable[..., Mapping[str, float]]] = {
-    "one-gpu": lambda *row: _times(1 / row[2], row),
-    "hours-for-minutes": lambda *row: _times(60, row),
-    "cut-is-useful": lambda stages, stop, *bill: ledger(_until(stop, stages), stop, *bill),
-    "uncut": _uncut,
-    "failed-is-idle": lambda *row: {"failed": 0.0, "idle": _sum(row, idle=1, failed=1)},
-    "gaps-only": _gaps_only,
-    "not-rounded": lambda stages, stop, gpus, price, _: _billed(stop, gpus, price, stop),
-    "rounded-down": lambda stages, stop, gpus, price, by: _billed(stop, gpus, price, stop // by * by),
-    "one-too-many": lambda stages, stop, gpus, price, by: _billed(stop, gpus, price, stop // by * by + by),
-    "rounding-is-idle": lambda *row: {"idle": _sum(row, idle=1, rounding=1)},
-    "everything": lambda *row: {"idle": _sum(row, total=1, useful=-1)},
-}
-LEDGER_MESSAGES = {
-    "one-gpu": "this is the bill for one GPU; all of them are billed.",
-    "hours-for-minutes": "the price is per hour, and stages are in minutes.",
-    "cut-is-useful": "a stage that the stop cut short is not done.",
-    "uncut": "nothing runs after the stop: count a stage until its end or the stop.",
-    "failed-is-idle": "a stage that failed did run; its minutes are not idle.",
-    "gaps-only": "the minutes before the first stage and after the last one are idle too.",
-    "not-rounded": "an increment that has begun is billed in full.",
-    "rounded-down": "an increment that has begun is billed in full: round up.",
-    "one-too-many": "the machine stopped at the end of an increment; no further one began.",
-    "rounding-is-idle": "idle ends at the stop; what is billed beyond it is rounding.",
-    "everything": "this is everything that was not useful.",
-}
+EVERYTHING = _idle("failed", "idle", "rounding")
+LEDGER_MISTAKES = (
+    Mistake("one-gpu", lambda *row: _times(1 / row[2], row), "this is the bill for one GPU; all of them are billed."),
+    Mistake("hours-for-minutes", lambda *row: _times(60, row), "the price is per hour, and stages are in minutes."),
+    Mistake("cut-is-useful", _cut_is_useful, "a stage that the stop cut short is not done."),
+    Mistake("uncut", _uncut, "nothing runs after the stop: count a stage until its end or the stop."),
+    Mistake("failed-is-idle", lambda *row: {"failed": 0.0} | _idle("failed", "idle")(*row), "a failed stage did run."),
+    Mistake("gaps-only", _gaps_only, "the minutes before the first stage and after the last one are idle too."),
+    Mistake("not-rounded", _billed(lambda stop, by: stop), "an increment that has begun is billed in full."),
+    Mistake(
+        "rounded-down", _billed(lambda stop, by: stop // by * by), "round up: a begun increment is billed in full."
+    ),
+    Mistake("one-too-many", _billed(lambda stop, by: stop // by * by + by), "no increment begins at the stop itself."),
+    Mistake("rounding-is-idle", _idle("idle", "rounding"), "idle ends at the stop; the rest of the bill is rounding."),
+    Mistake("everything", EVERYTHING, "this is everything that was not useful."),
+)
 LEDGER = Breakdown(
     part="ledger",
     unit="dollars",
@@ -92,7 +85,7 @@ LEDGER = Breakdown(
     words=lambda stages, stop, gpus, price, increment: (
         f"{len(stages)} stages, {gpus} GPUs at ${price:g}, stopped at {stop:g} min, billed by {increment:g}"
     ),
-    mistakes=mistakes(LEDGER_MISTAKES, LEDGER_MESSAGES),
+    mistakes=LEDGER_MISTAKES,
 )
 
 
@@ -112,26 +105,20 @@ def _shifted(more: int, b: float, g: int, p: float, i: float, grace: float) -> f
     return (math.floor(_blocks(b, g, p, i) + SURE) + more) * i - grace
 
 
-STOP_MISTAKES: Mapping[str, Callable[..., float | None]] = {
-    "not-rounded": lambda b, g, p, i, grace: _blocks(b, g, p, i) * i - grace,
-    "grace-forgotten": lambda b, g, p, i, grace: stop_by(b, g, p, i, 0),
-    "not-rounded-nor-grace": lambda b, g, p, i, grace: _blocks(b, g, p, i) * i,
-    "rounded-up": lambda *row: _shifted(1, *row),
-    "one-less": lambda *row: _shifted(-1, *row),
-    "grace-first": lambda b, g, p, i, grace: math.floor(_blocks(b, g, p, i) - grace / i + SURE) * i,
-    "grace-added": lambda b, g, p, i, grace: (stop_by(b, g, p, i, 0) or 0) + grace,
-    "one-gpu": lambda b, g, p, i, grace: stop_by(b, 1, p, i, grace),
-}
-STOP_MESSAGES = {
-    "not-rounded": "the last increment would be billed in full, beyond the budget.",
-    "grace-forgotten": "the machine is billed until it is gone: order earlier.",
-    "not-rounded-nor-grace": "an increment is billed in full, and the machine stops only some minutes after the order.",
-    "rounded-up": "this is one increment more than the budget pays for.",
-    "one-less": "the budget pays for one increment more.",
-    "grace-first": "take the grace off the end of the last whole increment, not off the budget's minutes.",
-    "grace-added": "the grace comes after the order: take it off.",
-    "one-gpu": "all GPUs are billed.",
-}
+def _grace_first(b: float, g: int, p: float, i: float, grace: float) -> float:
+    return math.floor(_blocks(b, g, p, i) - grace / i + SURE) * i
+
+
+STOP_MISTAKES = (
+    Mistake("not-rounded", lambda *row: _blocks(*row[:4]) * row[3] - row[4], "the last increment is billed in full."),
+    Mistake("grace-forgotten", lambda *row: stop_by(*row[:4], 0), "the machine is billed until it is gone."),
+    Mistake("not-rounded-nor-grace", lambda *row: _blocks(*row[:4]) * row[3], "increments are billed in full."),
+    Mistake("rounded-up", lambda *row: _shifted(1, *row), "this is one increment more than the budget pays for."),
+    Mistake("one-less", lambda *row: _shifted(-1, *row), "the budget pays for one increment more."),
+    Mistake("grace-first", _grace_first, "take the grace off the end of the last whole increment."),
+    Mistake("grace-added", lambda *row: (stop_by(*row[:4], 0) or 0) + row[4], "take the grace off instead."),
+    Mistake("one-gpu", lambda *row: stop_by(row[0], 1, *row[2:]), "all GPUs are billed."),
+)
 STOP = Column(
     part="stop",
     unit="minutes",
@@ -141,7 +128,7 @@ STOP = Column(
     ),
     rel=FINE,
     none="even an order at minute 0 comes too late; return None",
-    mistakes=mistakes(STOP_MISTAKES, STOP_MESSAGES),
+    mistakes=STOP_MISTAKES,
 )
 
 

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from statistics import fmean, median
 from typing import Any
 
@@ -9,7 +10,6 @@ from course_lib.exercises.ch15.steps_runs import parted
 from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.columns import FINE, Breakdown, Column, Word, one_verdict, table
 from course_lib.judging.draws import generality, plain
-from course_lib.judging.mistakes import mistakes
 from course_lib.records import Case, Outcome, Verdict
 
 Rows = Sequence[Mapping[str, Any]]
@@ -54,33 +54,31 @@ def _totals(rows: Rows, warm_up: int, every: int) -> Seconds:
     return {name: value * len(rows[warm_up:]) for name, value in where_it_goes(rows, warm_up, every).items()}
 
 
-WHERE_MISTAKES: Mapping[str, Callable[[Rows, int, int], Seconds]] = {
-    "warm-up-counted": lambda rows, warm, every: where_it_goes(rows, 0, every),
-    "medians": lambda rows, warm, every: {
-        **where_it_goes(rows, warm, every, median),
-        "checkpoint": _every_checkpoint(rows[warm:], median),
-    },
-    "totals": _totals,
-    "checkpoint-not-shared-out": lambda rows, warm, every: {"checkpoint": fmean(saves(rows[warm:]) or [0.0])},
-    "checkpoint-by-chance": lambda rows, warm, every: {"checkpoint": sum(saves(rows[warm:])) / len(rows[warm:])},
-    "checkpoint-in-other": _in_other,
-    "only-where-present": _where_present,
-}
-WHERE_MESSAGES = {
-    "warm-up-counted": "the steps of the warm-up were counted.",
-    "medians": "medians do not add up to the step, and they drop rare parts; return means.",
-    "totals": "this is the total of all timed steps; return seconds per step.",
-    "checkpoint-not-shared-out": "this is a whole checkpoint; one is written only every few steps.",
-    "checkpoint-by-chance": "this depends on how many checkpoints the log happens to hold; share one out over `every`.",
-    "checkpoint-in-other": "this includes the checkpoint, which is a part of its own.",
-    "only-where-present": "a part that is missing from a row took no time there, and that row counts too.",
-}
+def _medians(rows: Rows, warm_up: int, every: int) -> Seconds:
+    checkpoint = _every_checkpoint(rows[warm_up:], median)
+    return {**where_it_goes(rows, warm_up, every, median), "checkpoint": checkpoint}
+
+
+def _checkpoint(of: Callable[[Rows], float]) -> Callable[[Rows, int, int], Seconds]:
+    return lambda rows, warm_up, every: {"checkpoint": of(rows[warm_up:])}
+
+
+_whole = _checkpoint(lambda timed: fmean(saves(timed) or [0.0]))
+_by_chance = _checkpoint(lambda timed: sum(saves(timed)) / len(timed))
 WHERE = Breakdown(
     part="parts",
     unit="seconds",
     want=where_it_goes,
     words=lambda rows, warm_up, every: f"{len(rows)} steps, {warm_up} of warm-up, a checkpoint every {every}",
-    mistakes=mistakes(WHERE_MISTAKES, WHERE_MESSAGES),
+    mistakes=(
+        Mistake("warm-up-counted", lambda rows, _, every: where_it_goes(rows, 0, every), "the warm-up was counted."),
+        Mistake("medians", _medians, "medians do not add up to the step, and they drop rare parts; return means."),
+        Mistake("totals", _totals, "this is the total of all timed steps; return seconds per step."),
+        Mistake("checkpoint-not-shared-out", _whole, "this is a whole checkpoint; one is written every few steps."),
+        Mistake("checkpoint-by-chance", _by_chance, "this depends on how many checkpoints the log happens to hold."),
+        Mistake("checkpoint-in-other", _in_other, "this includes the checkpoint, which is a part of its own."),
+        Mistake("only-where-present", _where_present, "a row without the part counts too: it took no time there."),
+    ),
 )
 
 
@@ -114,6 +112,7 @@ def _timed(alone: Alone, measured: float) -> str:
     return f"alone {dict(alone)}, measured {measured:g} s"
 
 
+SHORTER = "only the shorter of the two can be hidden; return its share."
 REST = "the other parts are missing; they take their time in both theories."
 THEORY = Word(
     part="theory",
@@ -121,64 +120,53 @@ THEORY = Word(
     want=nearer,
     words=_timed,
     mistakes=(
-        Mistake("rest-forgotten", lambda *row: nearer(*row, rest=False), REST),
+        Mistake("rest-forgotten", partial(nearer, rest=False), REST),
         Mistake("other-theory", lambda *row: {"sum": "max", "max": "sum"}[nearer(*row)], "the other theory is nearer."),
     ),
 )
-HIDDEN_MISTAKES: Mapping[str, Callable[..., float]] = {
-    "of-communication": lambda *row: hidden(*row, of=lambda compute, talk: talk),
-    "of-compute": lambda *row: hidden(*row, of=lambda compute, talk: compute),
-    "of-the-longer": lambda *row: hidden(*row, of=max),
-    "not-held": _unclipped,
-    "exposed": lambda *row: 1 - hidden(*row),
-    "rest-forgotten": lambda *row: hidden(*row, rest=False),
-}
-HIDDEN_MESSAGES = {
-    "of-the-longer": "only the shorter of the two can be hidden; return its share.",
-    "of-communication": "communication is the longer one here; only the shorter can be hidden.",
-    "of-compute": "computing is the longer one here; only the shorter can be hidden.",
-    "not-held": "a share lies between 0 and 1.",
-    "exposed": "this is the share that was not hidden.",
-    "rest-forgotten": REST,
-}
 HIDDEN = Column(
     part="hidden",
     unit="(a share)",
     want=hidden,
     words=_timed,
     rel=FINE,
-    mistakes=mistakes(HIDDEN_MISTAKES, HIDDEN_MESSAGES),
+    mistakes=(
+        Mistake("of-communication", partial(hidden, of=lambda compute, talk: talk), SHORTER),
+        Mistake("of-compute", partial(hidden, of=lambda compute, talk: compute), SHORTER),
+        Mistake("of-the-longer", partial(hidden, of=max), SHORTER),
+        Mistake("not-held", _unclipped, "a share lies between 0 and 1."),
+        Mistake("exposed", lambda *row: 1 - hidden(*row), "this is the share that was not hidden."),
+        Mistake("rest-forgotten", partial(hidden, rest=False), REST),
+    ),
 )
 
 
 # --- a part that is free
 
 
+def _rate(parts: Alone, tokens: int) -> float:
+    return tokens / sum(parts.values())
+
+
 def _rate_without(parts: Alone, tokens: int, name: str) -> float:
     return tokens / (sum(parts.values()) - parts.get(name, 0.0))
 
 
-WITHOUT_MISTAKES: Mapping[str, Callable[..., float | None]] = {
-    "nothing-free": lambda parts, tokens, name: tokens / sum(parts.values()) if name in parts else None,
-    "part-alone": lambda parts, tokens, name: tokens / parts[name] if parts.get(name) else None,
-    "factor": lambda parts, tokens, name: _rate_without(parts, tokens, name) / tokens * sum(parts.values()),
-    "seconds": lambda parts, tokens, name: tokens / _rate_without(parts, tokens, name),
-    "gained": lambda parts, tokens, name: _rate_without(parts, tokens, name) - tokens / sum(parts.values()),
-}
-WITHOUT_MESSAGES = {
-    "nothing-free": "this is the rate of the step as it is.",
-    "part-alone": "this is the rate if the step had only this part.",
-    "factor": "this is how many times faster the step is; return tokens per second.",
-    "seconds": "these are seconds of a step; return tokens per second.",
-    "gained": "this is the gain; return the rate.",
-}
 WITHOUT = Column(
     part="without",
     unit="tokens/s",
     want=_rate_without,
     words=lambda parts, tokens, name: f"{tokens:,} tokens without {name!r}",
     rel=FINE,
-    mistakes=mistakes(WITHOUT_MISTAKES, WITHOUT_MESSAGES),
+    mistakes=(
+        Mistake(
+            "nothing-free", lambda p, n, name: _rate(p, n) if name in p else None, "this is the whole step's rate."
+        ),
+        Mistake("part-alone", lambda p, n, name: n / p[name] if p.get(name) else None, "this is the part's own rate."),
+        Mistake("factor", lambda p, n, name: _rate_without(p, n, name) / _rate(p, n), "return tokens per second."),
+        Mistake("seconds", lambda p, n, name: n / _rate_without(p, n, name), "return tokens per second."),
+        Mistake("gained", lambda p, n, name: _rate_without(p, n, name) - _rate(p, n), "this is the gain only."),
+    ),
 )
 
 

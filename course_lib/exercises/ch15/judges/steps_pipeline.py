@@ -4,12 +4,12 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from statistics import fmean
 from typing import Any
 
-from course_lib.judging import Judging, Params
+from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.columns import EXACT, Breakdown, Column, one_verdict, table
 from course_lib.judging.draws import generality
-from course_lib.judging.mistakes import mistakes
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import bytes_text
 
@@ -51,48 +51,47 @@ def _of_1f1b(held: Callable[[int, int, int], int]) -> Callable[..., dict[str, fl
     return partial(_peaks_by_stage, flying=lambda p, s, schedule, m: m if schedule == "gpipe" else held(p, s, m))
 
 
+def _always(schedule: str) -> Callable[..., dict[str, float]]:
+    return lambda job, _, count: _peaks_by_stage(job, schedule, count)
+
+
+def _in_flight_and(more: int) -> Callable[..., dict[str, float]]:
+    return partial(_peaks_by_stage, flying=lambda *where: in_flight(*where) + more)
+
+
+def _inputs_for_outputs(job: Job, schedule: str, count: int) -> dict[str, float]:
+    return _peaks_by_stage({**job, "boundary": [0, *job["boundary"]]}, schedule, count)
+
+
+_NOTHING_CROSSES = partial(_peaks_by_stage, outputs=False, back=False)
+
+
 def _work_each(job: Job, schedule: str, count: int) -> dict[str, float]:
     """The work of every micro-batch that waits."""
     kept = [kept + work for kept, work in zip(job["kept"], job["work"], strict=True)]
     return _peaks_by_stage({**job, "kept": kept}, schedule, count, work=False)
 
 
-STAGE_MISTAKES: Mapping[str, Callable[..., dict[str, float]]] = {
-    "gpipe-for-both": lambda job, schedule, count: _peaks_by_stage(job, "gpipe", count),
-    "1f1b-for-both": lambda job, schedule, count: _peaks_by_stage(job, "1f1b", count),
-    "not-capped": _of_1f1b(lambda p, s, m: p - s),
-    "one-more": partial(_peaks_by_stage, flying=lambda *where: in_flight(*where) + 1),
-    "one-less": partial(_peaks_by_stage, flying=lambda *where: in_flight(*where) - 1),
-    "stages-alike": _of_1f1b(lambda p, s, m: min(p, m)),
-    "turned-round": _of_1f1b(lambda p, s, m: min(s + 1, m)),
-    "outputs-forgotten": partial(_peaks_by_stage, outputs=False),
-    "gradient-forgotten": partial(_peaks_by_stage, back=False),
-    "boundary-forgotten": partial(_peaks_by_stage, outputs=False, back=False),
-    "work-forgotten": partial(_peaks_by_stage, work=False),
-    "inputs-for-outputs": lambda job, *how: _peaks_by_stage({**job, "boundary": [0, *job["boundary"]]}, *how),
-    "work-each": _work_each,
-}
-STAGE_MESSAGES = {
-    "gpipe-for-both": "1F1B does not wait for all forwards: how many has this stage done at its first backward?",
-    "1f1b-for-both": "GPipe holds all micro-batches on every stage.",
-    "not-capped": "there are fewer micro-batches than that.",
-    "one-more": "one micro-batch too many is held.",
-    "one-less": "one micro-batch too few is held; the last stage of 1F1B holds one.",
-    "stages-alike": "stages do not hold equally many: a later stage reaches its first backward sooner.",
-    "turned-round": "the first stage holds the most.",
-    "outputs-forgotten": "each output that was sent stays until the backward of its micro-batch.",
-    "gradient-forgotten": "the gradient that the next stage sends back takes memory too.",
-    "boundary-forgotten": "what crosses between stages is missing: stored outputs, and a gradient.",
-    "work-forgotten": "the work space of one backward is missing.",
-    "inputs-for-outputs": "`boundary[s]` crosses **after** stage s; the input is part of what its layers keep.",
-    "work-each": "one backward runs at a time, so its work space exists once.",
-}
 STAGES = Breakdown(
     part="peaks",
     unit="bytes",
     want=_peaks_by_stage,
     words=lambda job, schedule, count: f"{schedule}, {len(job['state'])} stages, {count} micro-batches",
-    mistakes=mistakes(STAGE_MISTAKES, STAGE_MESSAGES),
+    mistakes=(
+        Mistake("gpipe-for-both", _always("gpipe"), "how many forwards has this stage done at its first backward?"),
+        Mistake("1f1b-for-both", _always("1f1b"), "GPipe holds all micro-batches on every stage."),
+        Mistake("not-capped", _of_1f1b(lambda p, s, m: p - s), "there are fewer micro-batches than that."),
+        Mistake("one-more", _in_flight_and(1), "one micro-batch too many is held."),
+        Mistake("one-less", _in_flight_and(-1), "one micro-batch too few is held; the last stage of 1F1B holds one."),
+        Mistake("stages-alike", _of_1f1b(lambda p, s, m: min(p, m)), "later stages reach their first backward sooner."),
+        Mistake("turned-round", _of_1f1b(lambda p, s, m: min(s + 1, m)), "the first stage holds the most."),
+        Mistake("outputs-forgotten", partial(_peaks_by_stage, outputs=False), "each output stays until its backward."),
+        Mistake("gradient-forgotten", partial(_peaks_by_stage, back=False), "the returned gradient takes memory too."),
+        Mistake("boundary-forgotten", _NOTHING_CROSSES, "stored outputs and a returned gradient are missing."),
+        Mistake("work-forgotten", partial(_peaks_by_stage, work=False), "the work space of one backward is missing."),
+        Mistake("inputs-for-outputs", _inputs_for_outputs, "`boundary[s]` crosses **after** stage s."),
+        Mistake("work-each", _work_each, "one backward runs at a time, so its work space exists once."),
+    ),
 )
 
 
@@ -109,22 +108,10 @@ def most(job: Job, schedule: str, memory: float, of: Callable[[Sequence[float]],
     return low
 
 
-MOST_MISTAKES: Mapping[str, Callable[..., int | None]] = {
-    "one-more": lambda j, s, m: (most(j, s, m) or 0) + 1,
-    "one-less": lambda j, s, m: most(j, s, m) - 1 if most(j, s, m) else None,
-    "first-stage-only": lambda j, s, m: most(j, s, m, lambda found: found[0]),
-    "last-stage-only": lambda j, s, m: most(j, s, m, lambda found: found[-1]),
-    "as-gpipe": lambda j, s, m: most(j, "gpipe", m),
-    "mean-stage": lambda j, s, m: most(j, s, m, lambda found: sum(found) / len(found)),
-}
-MOST_MESSAGES = {
-    "one-more": "with these, some stage needs more than it has.",
-    "one-less": "one more fits; exactly full is enough.",
-    "first-stage-only": "the first stage fits, another one does not.",
-    "last-stage-only": "the last stage fits, another one does not.",
-    "as-gpipe": "this is GPipe's number.",
-    "mean-stage": "the fullest stage decides, not the mean.",
-}
+def _one_less(*row: Any) -> int | None:
+    return most(*row) - 1 if most(*row) else None
+
+
 MOST = Column(
     part="most",
     unit="micro-batches",
@@ -132,7 +119,16 @@ MOST = Column(
     rel=EXACT,
     words=lambda job, schedule, memory: f"{schedule}, {len(job['state'])} stages, {bytes_text(memory)} each",
     none="1F1B holds no more micro-batches than there are stages; if that many fit, any number does: return None",
-    mistakes=mistakes(MOST_MISTAKES, MOST_MESSAGES),
+    mistakes=(
+        Mistake("one-more", lambda *row: (most(*row) or 0) + 1, "with these, some stage needs more than it has."),
+        Mistake("one-less", _one_less, "one more fits; exactly full is enough."),
+        Mistake(
+            "first-stage-only", partial(most, of=lambda found: found[0]), "the first stage fits, another does not."
+        ),
+        Mistake("last-stage-only", partial(most, of=lambda found: found[-1]), "the last stage fits, another does not."),
+        Mistake("as-gpipe", lambda job, _, memory: most(job, "gpipe", memory), "this is GPipe's number."),
+        Mistake("mean-stage", partial(most, of=fmean), "the fullest stage decides, not the mean."),
+    ),
 )
 
 

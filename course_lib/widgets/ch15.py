@@ -1,9 +1,11 @@
-"""Chapter 15's widgets: predicted against measured by run, and the loss of every layout against one process.
+"""Chapter 15's widgets: predicted against measured by run, and each layout's loss against that of one process.
 
-What has a wire or a clock in it, bandwidth and traces, is in `ch15_wires`.
+Bandwidth curves and traces are in `ch15_wires`.
 """
 
+from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -48,11 +50,11 @@ def draw_predicted(quantity: str = "seconds", which: str = "") -> Picture:
 
 
 def predicted(quantity: str = "seconds") -> Explorer:
-    """What each run needed, beside what was said before it started."""
+    """The measurements of each run, beside the predictions made before it started."""
     _runs.cache_clear()
     return explore(
         draw_predicted,
-        quantity=menu(tuple(evidence.NAMES), quantity, label="quantity", text=lambda each: evidence.NAMES[each]),
+        quantity=menu(tuple(evidence.NAMES), quantity, label="quantity", text=evidence.NAMES.__getitem__),
         which=menu(sets(), label="runs"),
     )
 
@@ -64,8 +66,6 @@ LOOKS = {
     "gradient_norm": "norm of the gradient",
     "difference": "difference of the loss",
 }
-
-
 _SAME = ("size", "batch", "seq_len", "seed", "dtype")
 
 
@@ -73,35 +73,37 @@ _SAME = ("size", "batch", "seq_len", "seed", "dtype")
 def together() -> dict[str, Chosen]:
     """Recorded runs of one model on one stream of batches at the same learning rates, by name; the first ran alone."""
     runs = [each for each in _runs() if each.origin == "recorded" and each.content["raw"]["steps"][0]["step"] == 0]
-    alone = next(
-        each
-        for each in runs
-        if each.content["setup"]["layout"]["ranks"] == 1 and each.content["setup"]["checkpointing"] == "none"
-    )
-    found = {alone.name: alone}
-    for each in runs:
-        rates = list(zip(_rates(each), _rates(alone), strict=False))
-        if all(each.content["setup"][name] == alone.content["setup"][name] for name in _SAME) and all(
-            one == other for one, other in rates
-        ):
-            found[each.name] = each
-    return found
+    alone = next(each for each in runs if _ran_alone(each.content["setup"]))
+    return {alone.name: alone} | {each.name: each for each in runs if _like(each, alone)}
+
+
+def _ran_alone(setup: Mapping[str, Any]) -> bool:
+    return setup["layout"]["ranks"] == 1 and setup["checkpointing"] == "none"
+
+
+def _like(one: Chosen, other: Chosen) -> bool:
+    """Whether two runs trained the same model on the same batches at the same learning rates."""
+    same = all(one.content["setup"][name] == other.content["setup"][name] for name in _SAME)
+    return same and all(a == b for a, b in zip(_rates(one), _rates(other), strict=False))
 
 
 def _rates(each: Chosen) -> list[float]:
-    """Learning rates of the steps; without a schedule the one that was asked for."""
+    """Learning rates of the steps; without a schedule the configured one."""
     return [row.get("learning_rate", each.content["setup"]["learning_rate"]) for row in each.content["raw"]["steps"]]
+
+
+def _steps_of(name: str) -> list[Mapping[str, Any]]:
+    return together()[name].content["raw"]["steps"]
 
 
 def apart(name: str) -> list[float]:
     """The relative difference of a run's losses from those of one process, step by step."""
-    alone, other = next(iter(together().values())), together()[name]
-    both = zip(alone.content["raw"]["steps"], other.content["raw"]["steps"], strict=False)
+    both = zip(_steps_of(next(iter(together()))), _steps_of(name), strict=False)
     return [abs(one["loss"] - two["loss"]) / one["loss"] for one, two in both]
 
 
 def bound(name: str) -> list[float]:
-    """What rounding explains of it after each step."""
+    """The difference that rounding explains after each step."""
     terms = together()[name].content["setup"]["tokens_per_step"]
     return [allowed(step + 1, terms) for step in range(len(apart(name)))]
 
@@ -112,36 +114,25 @@ def draw_losses(layout: str = "", look: str = "loss", zoom: int = 0) -> Picture:
     name = layout or names[1]
     if look == "difference":
         return _draw_difference(name, zoom)
-    alone, other = (
-        [row[look] for row in together()[each].content["raw"]["steps"][: len(apart(name))]] for each in (names[0], name)
-    )
+    alone, other = ([row[look] for row in _steps_of(each)[: len(apart(name))]] for each in (names[0], name))
     figure, axes = panels.sheet(3.7)
     middle, half = sum(other) / len(other), 0.6 * (max(other) - min(other)) / 10**zoom
     at = min(range(len(other)), key=lambda step: abs(other[step] - middle))
     low, high = (other[at] - half, other[at] + half) if zoom else (min(other) - 0.1 * half, max(other) + 0.1 * half)
     panel = panels.Panel(0.95, 0.62, 6.2, 2.35, (0, len(other) - 1), (low, high))
-    digits = max(2, zoom + 2)
-    panel.frame(
-        axes,
-        _steps(len(other)),
-        {value: f"{value:.{digits}f}" for value in np.linspace(low, high, 5)},
-        "step",
-        LOOKS[look],
-    )
+    marks = {value: f"{value:.{max(2, zoom + 2)}f}" for value in np.linspace(low, high, 5)}
+    panel.frame(axes, _steps(len(other)), marks, "step", LOOKS[look])
     for values, ink, ring, size in ((alone, INK, True, 10), (other, VERMILION, False, 5)):
         if not zoom:  # a magnified curve would leave the panel between any two points
             panel.line(axes, range(len(values)), values, GREY if ring else VERMILION, 1.2)
         for step, value in enumerate(values):
             if low <= value <= high:
                 panel.dot(axes, step, value, ink, ring=ring, size=size)
-    worst = max(apart(name))
-    title = f"{name} against one process: losses differ by at most {number_text(worst, 2)}"
-    panels.head(
-        figure,
-        title,
-        f"Ring: one process. Dot: {name}." + (f" The axis is magnified {10**zoom:,} times." if zoom else ""),
-    )
-    figure.alt = f"{title}, relatively. {LOOKS[look]}: from {other[0]:.4f} at step 0 to {other[-1]:.4f} at step {len(other) - 1}."
+    title = f"{name} against one process: losses differ by at most {number_text(max(apart(name)), 2)}"
+    more = f" The axis is magnified {10**zoom:,} times." if zoom else ""
+    panels.head(figure, title, f"Ring: one process. Dot: {name}.{more}")
+    ends = f"from {other[0]:.4f} at step 0 to {other[-1]:.4f} at step {len(other) - 1}"
+    figure.alt = f"{title}, relatively. {LOOKS[look]}: {ends}."
     return figure
 
 
@@ -161,16 +152,10 @@ def _draw_difference(name: str, zoom: int) -> Picture:
     within = sum(a <= b for a, b in zip(found, limit, strict=True))
     title = f"{name}: {within} of {len(found)} losses equal one process's up to rounding"
     panels.head(figure, title, "Dashed: what sums in another order explain. Points at the foot are equal to the bit.")
-    axes.text(
-        7.1,
-        panel.at(0, np.log10(limit[-1]) + 0.15)[1],
-        "rounding explains",
-        fontsize=style.SMALL,
-        color=SOFT,
-        ha="right",
-        va="bottom",
-    )
-    figure.alt = f"{title}. The largest difference is {number_text(max(found), 2)}, and rounding explains {number_text(limit[-1], 2)} after {len(found)} steps."
+    low = panel.at(0, np.log10(limit[-1]) + 0.15)[1]
+    axes.text(7.1, low, "rounding explains", fontsize=style.SMALL, color=SOFT, ha="right", va="bottom")
+    explained = f"rounding explains {number_text(limit[-1], 2)} after {len(found)} steps"
+    figure.alt = f"{title}. The largest difference is {number_text(max(found), 2)}, and {explained}."
     return figure
 
 
@@ -181,9 +166,9 @@ def losses(look: str = "difference") -> Explorer:
     return explore(
         draw_losses,
         layout=menu(tuple(together())[1:], label="run"),
-        look=menu(tuple(LOOKS), look, label="shown", text=lambda each: LOOKS[each]),
+        look=menu(tuple(LOOKS), look, label="shown", text=LOOKS.__getitem__),
         zoom=slider(
-            (0, 1, 2, 3, 4, 5),
+            range(6),
             0,
             label="magnify the axis",
             text=lambda power: f"× {10**power:,}",

@@ -1,6 +1,6 @@
-"""Chapter 15's widgets with a wire or a clock in them: a bandwidth curve to be fitted by hand, and the trace of a step."""
+"""Chapter 15's widgets of wires: a bandwidth curve to fit by hand, and the trace of a step."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -39,33 +39,20 @@ class Sweep:
 
 @cache
 def sweeps() -> Mapping[str, Sweep]:
-    """All that was swept, by name: one's own, recorded, published."""
+    """All sweeps by name: own, recorded and published ones."""
     found = [sweep for each in every("collectives") for sweep in _recorded(each)]
     for key in _PUBLISHED:
         rows = published.series(key)
-        found.append(
-            Sweep(
-                f"published: {key}",
-                "all_reduce",
-                rows[0].ranks,
-                tuple((row.nbytes, float(row.bus_bandwidth)) for row in rows),
-            )
-        )
+        points = tuple((row.nbytes, float(row.bus_bandwidth)) for row in rows)
+        found.append(Sweep(f"published: {key}", "all_reduce", rows[0].ranks, points))
     return {sweep.name: sweep for sweep in found}
 
 
-def _recorded(each: Chosen) -> list[Sweep]:
+def _recorded(each: Chosen) -> Iterator[Sweep]:
     ranks, rows = each.content["setup"]["ranks"], each.content["raw"]["rows"]
-    kinds = dict.fromkeys(row["kind"] for row in rows if row["bus"])
-    return [
-        Sweep(
-            f"{each.origin} {each.name}: {kind}",
-            kind,
-            ranks,
-            tuple((row["nbytes"], row["bus"]) for row in rows if row["kind"] == kind),
-        )
-        for kind in kinds
-    ]
+    for kind in dict.fromkeys(row["kind"] for row in rows if row["bus"]):
+        points = tuple((row["nbytes"], row["bus"]) for row in rows if row["kind"] == kind)
+        yield Sweep(f"{each.origin} {each.name}: {kind}", kind, ranks, points)
 
 
 def on_the_line(sweep: Sweep, alpha: float, beta: float) -> list[float]:
@@ -90,17 +77,16 @@ def draw_bandwidth(alpha: float = 100 * US, beta: float = 1 * GB, which: str = "
     near = np.abs(seen / said - 1) <= CLOSE
     for good, face in ((True, INK), (False, "none")):  # two artists, however many points there are
         places = panel.at(np.log10(nbytes[near == good]), np.log10(seen[near == good]))
-        axes.plot(
-            *places.T, "o", color=INK, markerfacecolor=face, markersize=7, markeredgewidth=0 if good else 2, zorder=4
-        )
+        look = {"markerfacecolor": face, "markersize": 7, "markeredgewidth": 0 if good else 2}
+        axes.plot(*places.T, "o", color=INK, zorder=4, **look)
     half = alpha * beta / ring_sent(sweep.kind, 1.0, sweep.ranks)
-    worst = float(np.max(np.maximum(seen / said, said / seen)))
-    title = f"{sweep.name}: {near.sum()} of {len(near)} sizes within {percent_text(CLOSE)}, the worst off by × {number_text(worst)}"
-    more = f"α = {duration_text(alpha)}, β = {bytes_text(beta)}/s (dashed): half of it is reached at {bytes_text(half)}. Rings are further off."
+    worst = number_text(float(np.max(np.maximum(seen / said, said / seen))))
+    title = f"{sweep.name}: {near.sum()} of {len(near)} sizes within {percent_text(CLOSE)}, the worst off by × {worst}"
+    line = f"α = {duration_text(alpha)}, β = {bytes_text(beta)}/s (dashed)"
+    more = f"{line}: half of it is reached at {bytes_text(half)}. Rings are further off."
     panels.head(figure, title, more)
-    figure.alt = (
-        f"{title}. {more} Measured: " + ", ".join(f"{bytes_text(a)} {bytes_text(b)}/s" for a, b in sweep.points) + "."
-    )
+    measured = ", ".join(f"{bytes_text(size)} {bytes_text(rate)}/s" for size, rate in sweep.points)
+    figure.alt = f"{title}. {more} Measured: {measured}."
     return figure
 
 
@@ -110,7 +96,7 @@ def _decades(ends: tuple[float, float]) -> dict[float, str]:
 
 
 def bandwidth(alpha: float = 100 * US, beta: float = 1 * GB) -> Explorer:
-    """Lay α + bytes/β through measured points by hand: which one do small messages tell, and which one large?"""
+    """Fit α + bytes/β to measured points by hand: which one do small messages reveal, and which one large ones?"""
     sweeps.cache_clear()
     return explore(
         draw_bandwidth,
@@ -131,25 +117,21 @@ Trace = Mapping[str, list[Interval]]
 
 @cache
 def traces() -> Mapping[str, Trace]:
-    """The intervals of every traced step, by name; the last one is nobody's measurement."""
+    """The intervals of every traced step, by name; the last one is made up."""
     found: dict[str, Trace] = {}
     for each in every("train"):
         if kept := each.content["raw"].get("intervals"):
             found[f"{each.origin} {each.name}"] = {
                 kind: [(start, stop) for start, stop in kept[kind]] for kind in ("compute", "communication")
             }
-    ready = [
-        (30 + 8 * bucket) * MS for bucket in range(8)
-    ]  # gradients of eight buckets, in a backward pass of 64 ms after 30 of forward
-    found[MADE_UP] = {
-        "compute": [(0.0, 94 * MS)],
-        "communication": moved([(at + 8 * MS, at + 15 * MS) for at in ready], 0.0, 1.0),
-    }
+    # gradients of eight buckets, in a backward pass of 64 ms after 30 ms of forward
+    sent = [((38 + 8 * bucket) * MS, (45 + 8 * bucket) * MS) for bucket in range(8)]
+    found[MADE_UP] = {"compute": [(0.0, 94 * MS)], "communication": moved(sent, 0.0, 1.0)}
     return found
 
 
 def moved(wire: list[Interval], delay: float, speed: float) -> list[Interval]:
-    """The same messages in the same order: each `delay` seconds later, none before the one before is over or before 0, `speed` times as fast."""
+    """The same messages in the same order, `delay` seconds later and `speed` times as fast; they never overlap."""
     found: list[Interval] = []
     for start, stop in union(wire):
         begin = max(start + delay, found[-1][1] if found else 0.0, 0.0)
@@ -160,18 +142,17 @@ def moved(wire: list[Interval], delay: float, speed: float) -> list[Interval]:
 def wrong_ways(trace: Trace) -> dict[str, float]:
     """Exposed communication in seconds as it is, and as three short cuts would have it."""
     wall = max(stop for parts in trace.values() for _, stop in parts)
+    talk, compute = length(union(trace["communication"])), length(union(trace["compute"]))
     return {
         "exposed": exposed({kind: list(parts) for kind, parts in trace.items()}),
-        "all communication": length(union(trace["communication"])),
-        "the step minus computing": wall - length(union(trace["compute"])),
-        "communication minus computing": max(
-            0.0, length(union(trace["communication"])) - length(union(trace["compute"]))
-        ),
+        "all communication": talk,
+        "the step minus computing": wall - compute,
+        "communication minus computing": max(0.0, talk - compute),
     }
 
 
 def draw_timeline(delay: float = 0.0, speed: float = 1.0, which: str = "") -> Picture:
-    """When a step computed and when it communicated, and what of the second nothing hid."""
+    """When a step computed, when it communicated, and when communication was exposed."""
     kept = traces()[which or next(iter(traces()))]
     end = max(stop for parts in kept.values() for _, stop in parts)
     wire = moved(list(kept["communication"]), delay * end, speed)
@@ -180,30 +161,20 @@ def draw_timeline(delay: float = 0.0, speed: float = 1.0, which: str = "") -> Pi
     scale, unit = lanes.unit_of(end)
     figure, axes = panels.sheet(4.0)
     panel = panels.Panel(1.2, 2.2, 5.95, 1.15, (0, 1.02 * last / scale), (2.5, -0.5))
-    panel.frame(
-        axes,
-        panels.marks(last / scale, 8),
-        {0: "computing", 1: "on the wire", 2: "exposed"},
-        f"time of one step ({unit})",
-        grid=False,
-    )
-    bare = _outside(union(wire), now["compute"])
-    for row, (parts, fill) in enumerate(
-        ((now["compute"], color("forward")), (union(wire), color("communication")), (bare, ORANGE))
-    ):
-        _lane(axes, panel, row, _closed(parts, last), fill, scale)
+    rows = {0: "computing", 1: "on the wire", 2: "exposed"}
+    panel.frame(axes, panels.marks(last / scale, 8), rows, f"time of one step ({unit})", grid=False)
+    bare, fills = _outside(union(wire), now["compute"]), (color("forward"), color("communication"), ORANGE)
+    for row, parts in enumerate((now["compute"], union(wire), bare)):
+        spans = [(start / scale, stop / scale) for start, stop in _closed(parts, last)]
+        _boxes(axes, panel, spans, row - 0.38, row + 0.38, fills[row])
     ways = wrong_ways(now)
     _ways(axes, ways, scale, unit)
     title = f"{duration_text(ways['exposed'])} exposed of {duration_text(ways['all communication'])} on the wire"
-    asked = (
-        "as it is" if (delay, speed) == (0.0, 1.0) else f"sent {delay:+.0%} of a step later, {speed:g} times as fast"
-    )
+    changed = f"sent {delay:+.0%} of a step later, {speed:g} times as fast"
+    asked = "as it is" if (delay, speed) == (0.0, 1.0) else changed
     panels.head(figure, title, f"{which or next(iter(traces()))}, {asked}.")
-    figure.alt = (
-        f"{title}, {asked}. "
-        + ", ".join(f"{name}: {duration_text(seconds) if seconds else 'none'}" for name, seconds in ways.items())
-        + "."
-    )
+    times = ", ".join(f"{name}: {duration_text(seconds) if seconds else 'none'}" for name, seconds in ways.items())
+    figure.alt = f"{title}, {asked}. {times}."
     return figure
 
 
@@ -237,42 +208,26 @@ def _closed(parts: list[Interval], end: float) -> list[Interval]:
     return shown
 
 
-def _lane(axes: Axes, panel: panels.Panel, row: int, parts: list[Interval], fill: str, scale: float) -> None:
-    corners = [
-        panel.at((a / scale, b / scale, b / scale, a / scale), (row - 0.38, row - 0.38, row + 0.38, row + 0.38))
-        for a, b in parts
-    ]
-    axes.add_collection(PolyCollection(corners, facecolors=fill, linewidths=0, zorder=2), autolim=False)
+def _boxes(axes: Axes, panel: panels.Panel, spans: list[Interval], low: float, high: float, fill: str) -> None:
+    """Rectangles between two heights."""
+    corners = [panel.at((start, stop, stop, start), (low, low, high, high)) for start, stop in spans]
+    alpha = 0.45 if fill == SOFT else 1.0
+    axes.add_collection(PolyCollection(corners, facecolors=fill, alpha=alpha, linewidths=0, zorder=2), autolim=False)
 
 
 def _ways(axes: Axes, ways: Mapping[str, float], scale: float, unit: str) -> None:
-    """Bars: what is exposed, and what three short cuts take for it."""
+    """Bars: the exposed time, and three short cuts that are mistaken for it."""
     top = 1.1 * max(*ways.values(), 1e-9) / scale
     panel = panels.Panel(2.5, 0.55, 4.65, 0.95, (0, top), (len(ways), 0))
-    panel.frame(
-        axes,
-        panels.marks(top, 6),
-        {place + 0.5: name for place, name in enumerate(ways)},
-        f"taken for exposed ({unit})",
-        grid=False,
-    )
+    names = {place + 0.5: name for place, name in enumerate(ways)}
+    panel.frame(axes, panels.marks(top, 6), names, f"taken for exposed ({unit})", grid=False)
     for place, (name, seconds) in enumerate(ways.items()):
-        value = seconds / scale
-        corners = panel.at((0, value, value, 0), (place + 0.2, place + 0.2, place + 0.8, place + 0.8))
-        axes.add_collection(
-            PolyCollection(
-                [corners],
-                facecolors=ORANGE if name == "exposed" else SOFT,
-                alpha=1.0 if name == "exposed" else 0.45,
-                linewidths=0,
-                zorder=2,
-            ),
-            autolim=False,
-        )
+        fill = ORANGE if name == "exposed" else SOFT
+        _boxes(axes, panel, [(0.0, seconds / scale)], place + 0.2, place + 0.8, fill)
 
 
 def timeline() -> Explorer:
-    """A step's trace: move its messages and watch what is exposed, and what short cuts would say."""
+    """A step's trace: move its messages, and compare the exposed time with what short cuts give."""
     traces.cache_clear()
     said: Callable[[float], str] = lambda share: "as they do" if share == 0 else f"{share:+.0%} of the step"  # noqa: E731
     return explore(

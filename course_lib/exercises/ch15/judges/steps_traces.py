@@ -1,37 +1,45 @@
 """Judge of exposed communication: kernels that overlap, nest and touch, and are cut off by the step's ends."""
 
+import math
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from course_lib.exercises.ch15.steps_runs import traces
-from course_lib.judging import Judging, Params, verdict
+from course_lib.judging import Judging, Mistake, Params, verdict
 from course_lib.judging.columns import Breakdown, rows_fault
 from course_lib.judging.draws import generality
-from course_lib.judging.mistakes import mistakes
 from course_lib.records import Case, Outcome, Verdict
+from course_lib.runs.intervals import Interval, length, union
 
 Kernel = tuple[str, int, float, float]
-Spans = Sequence[tuple[float, float]]
+Spans = Sequence[Interval]
 Row = tuple[Sequence[Kernel], float, float]  # kernels, begin and end of the step
 Seconds = dict[str, float]
 KEYS = ("compute", "exposed", "hidden", "idle")
 TALK = {"neither": ("communication",), "talk": ("communication", "copy")}
 
 
-def covered(spans: Iterable[tuple[float, float]], begin: float, end: float) -> float:
+def clipped(spans: Iterable[Interval], begin: float, end: float) -> list[Interval]:
+    """What of the spans lies between `begin` and `end`."""
+    inside = ((max(start, begin), min(stop, end)) for start, stop in spans)
+    return [(start, stop) for start, stop in inside if stop > start]
+
+
+def covered(spans: Iterable[Interval], begin: float = -math.inf, end: float = math.inf) -> float:
     """Seconds between `begin` and `end` in which at least one span runs."""
-    total, reach = 0.0, begin
-    for start, stop in sorted(spans):
-        start, stop = max(start, reach), min(stop, end)
-        if stop > start:
-            total, reach = total + stop - start, stop
-    return total
+    return length(union(clipped(spans, begin, end)))
 
 
-def of_kinds(kernels: Iterable[Kernel], kinds: Sequence[str]) -> list[tuple[float, float]]:
+def of_kinds(kernels: Iterable[Kernel], kinds: Sequence[str]) -> list[Interval]:
     """The spans of these kinds."""
     return [(start, end) for kind, _, start, end in kernels if kind in kinds]
+
+
+def _times(computing: float, talking: float, either: float, wall: float) -> Seconds:
+    hidden = computing + talking - either
+    return {"compute": computing, "exposed": either - computing, "hidden": hidden, "idle": wall - either}
 
 
 def step_times(
@@ -39,120 +47,112 @@ def step_times(
     begin: float,
     end: float,
     copies: str = "neither",
-    busy: Callable[[Spans, float, float], float] = covered,
+    busy: Callable[[Sequence[Interval], float, float], float] = covered,
 ) -> Seconds:
     """Seconds of computing, of exposed and of hidden communication, and of neither; `busy` measures a set of spans."""
     compute, talk = of_kinds(kernels, ("compute",)), of_kinds(kernels, TALK[copies])
-    computing, talking, either = (busy(spans, begin, end) for spans in (compute, talk, [*compute, *talk]))
-    return {
-        "compute": computing,
-        "exposed": either - computing,
-        "hidden": computing + talking - either,
-        "idle": end - begin - either,
-    }
+    return _times(*(busy(spans, begin, end) for spans in (compute, talk, [*compute, *talk])), end - begin)
 
 
-def _merged(spans: Spans, begin: float, end: float) -> float:
+# --- mistakes
+
+
+def _merged(spans: Sequence[Interval], begin: float, end: float) -> float:
     """Neighbors merged with the end of the later one, even if the earlier one lasts longer."""
     total, last = 0.0, begin
     for start, stop in sorted(spans):
         start, stop = max(start, begin), min(stop, end)
-        if stop > max(start, last):
-            total += stop - max(start, last)
+        total += max(0.0, stop - max(start, last))
         last = stop
     return total
 
 
-def known_mistakes(copies: str) -> dict[str, Callable[..., Seconds]]:
-    """The four times as each mistake gives them, under one rule for copies."""
-    other = "talk" if copies == "neither" else "neither"
-
-    def cut(kernels: Sequence[Kernel], begin: float, end: float, kinds: Sequence[str]) -> list[tuple[float, float]]:
-        inside = [(max(start, begin), min(stop, end)) for start, stop in of_kinds(kernels, kinds)]
-        return [(start, stop) for start, stop in inside if stop > start]
-
-    def both(*row: object) -> tuple[Spans, Spans]:
-        return cut(*row, ("compute",)), cut(*row, TALK[copies])
-
-    def copies_compute(kernels: Sequence[Kernel], begin: float, end: float) -> Seconds:
-        kinds = [("compute" if kind == "copy" else kind, *rest) for kind, *rest in kernels]
-        return step_times(kinds, begin, end, copies)
-
-    def wall_less_computing(kernels: Sequence[Kernel], begin: float, end: float) -> Seconds:
-        compute, talk = (covered(spans, begin, end) for spans in both(kernels, begin, end))
-        return {"exposed": end - begin - compute, "hidden": talk + compute - (end - begin), "idle": 0.0}
-
-    def all_communication(*row: object) -> Seconds:
-        talk = covered(both(*row)[1], *row[1:])
-        return {"exposed": talk, "hidden": talk}
-
-    def kernels_summed(kernels: Sequence[Kernel], begin: float, end: float) -> Seconds:
-        one, two = (sum(stop - start for start, stop in spans) for spans in both(kernels, begin, end))
-        return {"compute": one, "exposed": two, "hidden": min(one, two), "idle": end - begin - one - two}
-
-    def one_by_one(*row: object) -> Seconds:
-        compute, talk = both(*row)
-        hidden = sum(covered(compute, start, stop) for start, stop in talk)
-        return {"exposed": sum(stop - start for start, stop in talk) - hidden, "hidden": hidden}
-
-    def pairs_summed(*row: object) -> Seconds:
-        compute, talk = both(*row)
-        hidden = sum(max(0.0, min(b, d) - max(a, c)) for a, b in talk for c, d in compute)
-        return {"exposed": covered(talk, *row[1:]) - hidden, "hidden": hidden}
-
-    def not_cut(kernels: Sequence[Kernel], begin: float, end: float) -> Seconds:
-        whole = step_times(kernels, -1e9, 1e9, copies)
-        busy = covered(of_kinds(kernels, ("compute", *TALK[copies])), -1e9, 1e9)
-        return {**whole, "idle": end - begin - busy}
-
-    def left_out(kernels: Sequence[Kernel], begin: float, end: float) -> Seconds:
-        return step_times([one for one in kernels if begin <= one[2] and one[3] <= end], begin, end, copies)
-
-    def to_the_last(kernels: Sequence[Kernel], begin: float, end: float) -> Seconds:
-        last = max((min(stop, end) for *_, stop in kernels), default=begin)
-        return {"idle": step_times(kernels, begin, end, copies)["idle"] - (end - max(last, begin))}
-
-    return {
-        "other-form" if copies == "neither" else "public-form": lambda *row: step_times(*row, other),
-        "copies-compute": copies_compute,
-        "wall-less-computing": wall_less_computing,
-        "all-communication": all_communication,
-        "kernels-summed": kernels_summed,
-        "one-by-one": one_by_one,
-        "pairs-summed": pairs_summed,
-        "not-cut": not_cut,
-        "left-out": left_out,
-        "to-the-last-kernel": to_the_last,
-        "milliseconds": lambda *row: {name: 1e3 * value for name, value in step_times(*row, copies).items()},
-        "end-forgotten": lambda *row: step_times(*row, copies, busy=_merged),
-    }
+def _wall_less_computing(compute: Spans, talk: Spans, wall: float) -> Seconds:
+    return {"exposed": wall - covered(compute), "hidden": covered(talk) + covered(compute) - wall, "idle": 0.0}
 
 
-COPIES = {"neither": "leave copies out here.", "talk": "copies count as communication here."}
-MESSAGES = {
-    "other-form": COPIES["neither"],
-    "public-form": f"this solves the public form of the exercise: {COPIES['talk']}",
-    "wall-less-computing": "this is wall time less computing; an idle GPU does not communicate.",
-    "all-communication": "this is all communication; part of it ran beside computing and part did not.",
-    "kernels-summed": "kernels that run at once were added up; each moment of the GPU counts once.",
-    "one-by-one": "a moment in which two kernels communicate is counted twice here.",
-    "pairs-summed": "the overlaps of all pairs were added up; a moment is hidden only once.",
-    "not-cut": "time before `begin` or after `end` was counted.",
-    "left-out": "a kernel that begins before `begin` or ends after `end` counts with its part inside.",
-    "to-the-last-kernel": "after its last kernel the GPU is idle until `end`.",
-    "milliseconds": "these are milliseconds; return seconds.",
-    "end-forgotten": "a kernel that lies inside an earlier one does not end the earlier one.",
-}
+def _summed(compute: Spans, talk: Spans, wall: float) -> Seconds:
+    one, two = length(compute), length(talk)
+    return {"compute": one, "exposed": two, "hidden": min(one, two), "idle": wall - one - two}
+
+
+def _one_by_one(compute: Spans, talk: Spans, wall: float) -> Seconds:
+    hidden = sum(covered(compute, start, stop) for start, stop in talk)
+    return {"exposed": length(talk) - hidden, "hidden": hidden}
+
+
+def _pairs_summed(compute: Spans, talk: Spans, wall: float) -> Seconds:
+    hidden = sum(length(clipped(compute, start, stop)) for start, stop in talk)
+    return {"exposed": covered(talk) - hidden, "hidden": hidden}
+
+
+def _copies_compute(kernels: Sequence[Kernel], begin: float, end: float, copies: str) -> Seconds:
+    kinds = [("compute" if kind == "copy" else kind, *rest) for kind, *rest in kernels]
+    return step_times(kinds, begin, end, copies)
+
+
+def _not_cut(kernels: Sequence[Kernel], begin: float, end: float, copies: str) -> Seconds:
+    whole = step_times(kernels, -1e9, 1e9, copies)
+    return {**whole, "idle": end - begin - covered(of_kinds(kernels, ("compute", *TALK[copies])))}
+
+
+def _left_out(kernels: Sequence[Kernel], begin: float, end: float, copies: str) -> Seconds:
+    return step_times([one for one in kernels if begin <= one[2] and one[3] <= end], begin, end, copies)
+
+
+def _to_the_last(kernels: Sequence[Kernel], begin: float, end: float, copies: str) -> Seconds:
+    last = max((min(stop, end) for *_, stop in kernels), default=begin)
+    return {"idle": step_times(kernels, begin, end, copies)["idle"] - (end - max(last, begin))}
+
+
+def _scaled(times: Seconds, factor: float) -> Seconds:
+    return {name: factor * value for name, value in times.items()}
+
+
+RULES = {"neither": "leave copies out here.", "talk": "copies count as communication here."}
 
 
 def asked(copies: str) -> Breakdown:
     """The four times, under one rule for copies."""
+    other, public = ("talk", "other-form") if copies == "neither" else ("neither", "public-form")
+    lead = "" if copies == "neither" else "this solves the public form of the exercise: "
+
+    def times(name: str, way: Callable[..., Seconds], message: str, **more: Any) -> Mistake:
+        """A mistake that is a way to work on the kernels."""
+        return Mistake(name, lambda *row: way(*row, copies, **more), message)
+
+    def spans(name: str, way: Callable[[Spans, Spans, float], Seconds], message: str) -> Mistake:
+        """A mistake that is a way to work on the clipped spans of computing and communicating."""
+
+        def value(kernels: Sequence[Kernel], begin: float, end: float) -> Seconds:
+            compute, talk = (clipped(of_kinds(kernels, kinds), begin, end) for kinds in (("compute",), TALK[copies]))
+            return way(compute, talk, end - begin)
+
+        return Mistake(name, value, message)
+
     return Breakdown(
         part="steps",
         unit="seconds",
         want=lambda *row: step_times(*row, copies),
         words=lambda kernels, begin, end: f"{len(kernels)} kernels between {begin:g} s and {end:g} s",
-        mistakes=mistakes(known_mistakes(copies), {**MESSAGES, "copies-compute": COPIES[copies]}),
+        mistakes=(
+            Mistake(public, lambda *row: step_times(*row, other), lead + RULES[copies]),
+            times("copies-compute", _copies_compute, RULES[copies]),
+            spans("wall-less-computing", _wall_less_computing, "an idle GPU does not communicate."),
+            spans(
+                "all-communication",
+                lambda compute, talk, wall: dict.fromkeys(("exposed", "hidden"), covered(talk)),
+                "this is all communication; part of it ran beside computing and part did not.",
+            ),
+            spans("kernels-summed", _summed, "kernels that run at once were added up; each moment counts once."),
+            spans("one-by-one", _one_by_one, "a moment in which two kernels communicate is counted twice here."),
+            spans("pairs-summed", _pairs_summed, "the overlaps of all pairs were added up; a moment is hidden once."),
+            times("not-cut", _not_cut, "time before `begin` or after `end` was counted."),
+            times("left-out", _left_out, "a kernel that crosses `begin` or `end` counts with its part inside."),
+            times("to-the-last-kernel", _to_the_last, "after its last kernel the GPU is idle until `end`."),
+            Mistake("milliseconds", lambda *row: _scaled(step_times(*row, copies), 1e3), "return seconds."),
+            times("end-forgotten", step_times, "a kernel inside an earlier one does not end that one.", busy=_merged),
+        ),
     )
 
 

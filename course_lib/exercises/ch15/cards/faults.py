@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from course_lib.exercises import Card
-from course_lib.exercises.ch15.cards.faults_more import FAILURE_ZOO, READ_THE_TRACES, words_of
+from course_lib.exercises import Card, Worth
+from course_lib.exercises.ch15.cards import words_of
+from course_lib.exercises.ch15.cards.faults_more import FAILURE_ZOO, READ_THE_TRACES
 from course_lib.exercises.ch15.faults_probes import passed_round, run_again
 from course_lib.exercises.point_to_point import ALLOWED
 from course_lib.exercises.probes import rows
@@ -46,10 +47,7 @@ There is a second bug, which the hang hides: the caller's own `block` is still n
 - **Nothing hangs**, buffered or not, in the order of issue or not. One rank alone sends nothing.
 - **Bytes** as before: each rank sends $N-1$ blocks, all to the rank after it.
 - **Hidden**: the hops cost no time beside the visits, which take longer.""",
-    points=8,
-    minutes=15,
-    difficulty=3,
-    importance=5,
+    **Worth(points=8, minutes=15, difficulty=3, importance=5),
     kind="more",
     form="bug",
     hints=(
@@ -120,10 +118,7 @@ than the token that is read does not ({{{{remark}}}}). As many whole rows as hav
 2. Write `label_fault(inputs, targets, counts, mark)`, which looks at a batch of somebody else's, its rows in any order. At most one thing is wrong with it:
 
 {words_of(LABEL_WORDS)}""",
-    points=6,
-    minutes=15,
-    difficulty=2,
-    importance=5,
+    **Worth(points=6, minutes=15, difficulty=2, importance=5),
     kind="more",
     form="bug",
     hints=(
@@ -175,10 +170,7 @@ Return the **first** of these words that applies:
 {words_of(SMOKE_WORDS, ordered=True)}
 
 Each run costs: two are enough. The programs really ran, and lie beside the course as numbers; in some of the unseen ones a number was moved, to where the answer is close.""",
-    points=5,
-    minutes=10,
-    difficulty=2,
-    importance=4,
+    **Worth(points=5, minutes=10, difficulty=2, importance=4),
     kind="more",
     hints=(
         "Which of the faults leave the training loss falling as it should? What else does each of them change?",
@@ -218,10 +210,7 @@ And three rules:
 - A line of its own, `` Worst predicted: `name` ``: the run whose ratio is furthest from 1, where twice as long and half as long are equally far. No such line where nothing was predicted.
 
 Sixty lines at most for a dozen runs: it is one page.""",
-    points=8,
-    minutes=15,
-    difficulty=3,
-    importance=5,
+    **Worth(points=8, minutes=15, difficulty=3, importance=5),
     hints=(
         "Which of the sentences can be written before the runs are known? What in them changes with the run, and what must not be there for some of them?",
         "A loop over `runs.items()`, in which a list of lines grows. Refuse first, with `evidence.digest`. Format with `:.4g`, and write the source with the run's name from the "

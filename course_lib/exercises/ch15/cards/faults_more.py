@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
+from course_lib.exercises.ch15.cards import words_of
 from course_lib.exercises.probes import rows
 from course_lib.exercises.returns import Maybe, Number, Rows, TupleOf, Word
 
@@ -17,17 +18,6 @@ TRACE_WORDS: Mapping[str, str] = {
     "always clipped": "every norm is above the limit: the limit, and not the gradient, says how far each step goes",
     "sound": "the rates are as planned, and norms vary as they do",
 }
-
-
-def words_of(words: Mapping[str, str], ordered: bool = False) -> str:
-    """Words and what they mean, as a list in Markdown."""
-    return (
-        "\n".join(
-            f'{f"{place}." if ordered else "-"} `"{word}"`: {meaning};'
-            for place, (word, meaning) in enumerate(words.items(), 1)
-        )[:-1]
-        + "."
-    )
 
 
 READ_THE_TRACES = Card(
@@ -48,10 +38,7 @@ checkpoint, or `None`). The runs are real ones of a small transformer; in some o
 The words, of which the first that fits is meant:
 
 {words_of(TRACE_WORDS, ordered=True)}""",
-    points=7,
-    minutes=15,
-    difficulty=3,
-    importance=4,
+    **Worth(points=7, minutes=15, difficulty=3, importance=4),
     kind="more",
     hints=(
         "Let two steps' rates differ from the plan. Which steps of the plan do have these rates? What does the distance say?",
@@ -122,10 +109,7 @@ that several ends may have one time. When it sees a first bad end it ends the ot
 {_zoo()}
 
 Where a run was both, say what ended it rather than what spoiled it: the table's order. A single slow step is nobody's fault.""",
-    points=7,
-    minutes=15,
-    difficulty=3,
-    importance=5,
+    **Worth(points=7, minutes=15, difficulty=3, importance=5),
     kind="more",
     hints=(
         "For each kind: who has an error in its note, and who has none? Which exit codes are seen first, and which come from the launcher's broom?",

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
+from course_lib.exercises.ch15.cards import words_of
 from course_lib.exercises.ch15.cards.links_audit import AUDIT_RUNS
 from course_lib.exercises.ch15.cards.links_more import BUS_ABOVE_LINE, SCALING_FIT
 from course_lib.exercises.ch15.links_probes import sweeps
@@ -69,10 +70,7 @@ degraded. **What was not measured is degraded**: a copy of one GPU, or the all-r
 Return the pair `(lines, run)`: a dictionary with a verdict for each of the seven lines, and `"go"` where all are healthy, `"no-go"` where
 one is refused, `"with care"` otherwise. Shown: eight GPUs with one thing wrong at a time, groups of {{{{tp}}}}, and the limits
 `{{{{{{shown}}}}}}`.""",
-    points=8,
-    minutes=15,
-    difficulty=3,
-    importance=5,
+    **Worth(points=8, minutes=15, difficulty=3, importance=5),
     kind="more",
     hints=(
         "Eight GPUs work in step. Does the mean of their copies say how fast the eight of them will be? And is a GPU that idles at 345 MHz ill?",
@@ -114,10 +112,7 @@ repeat may have been slow, and so may up to a quarter of the others; the rest ar
 
 Shown: four sweeps made with known constants, and the one of this course's recorded evidence, for which nobody knows them: of that one
 only `held_out` is asked, and only that it is honest, not that it is near 1.""",
-    points=8,
-    minutes=15,
-    difficulty=4,
-    importance=5,
+    **Worth(points=8, minutes=15, difficulty=4, importance=5),
     hints=(
         "Times span five decades. If one line must go through all of them, which does a fit of raw seconds listen to? And what does a line "
         "through two regimes know of either?",
@@ -139,12 +134,8 @@ only `held_out` is asked, and only that it is honest, not that it is near 1.""",
     probe=sweeps,
 )
 
-LEAST, SPREAD, WAITED, ROOF = (
-    5,
-    3,
-    0.9,
-    1.02,
-)  # steps, slow over fast end, of the wall clock, of the peak: those of the course's own gates
+# steps, slow over fast end, of the wall clock, of the peak: the bounds of the course's own gates
+LEAST, SPREAD, WAITED, ROOF = 5, 3, 0.9, 1.02
 
 REASONS: Mapping[str, str] = {
     "no warm-up": "no step was left out: `warm_up` is less than 1",
@@ -153,15 +144,6 @@ REASONS: Mapping[str, str] = {
     "not steady": "the slow end takes more than {{spread}} times as long as the fast end",
     "above the roof": "more than {{roof:percent}} of the peak (a clock itself is off by a little)",
 }
-
-
-def _reasons() -> str:
-    return (
-        "\n".join(
-            f'{place}. `"{name}"`: {meaning};' for place, (name, meaning) in enumerate(REASONS.items(), 1)
-        ).rstrip(";")
-        + "."
-    )
 
 
 HONEST_MFU = Card(
@@ -187,13 +169,10 @@ and returns a number only where one is to be had. `run` is a dictionary:
 - The MFU is that of the **median** step; its low end is that of the slow end, t[9n // 10], its high end that of the fast end, t[n // 10].
 - Return `(mfu, low, high)` as fractions. Or return one of these words, the first that fits, where there is no MFU to give:
 
-{_reasons()}
+{words_of(REASONS, ordered=True)}
 
 Shown: a run of this course's recorded evidence, eight {{{{device}}}}, and what went wrong with their logs.""",
-    points=8,
-    minutes=15,
-    difficulty=3,
-    importance=5,
+    **Worth(points=8, minutes=15, difficulty=3, importance=5),
     hints=(
         "Which of these numbers are of one device, and which of all together? What does a rank do that is through with its step early?",
         "First one number for each step: the largest of its ranks. Then drop the warm-up, then ask the five questions in their order. MFU = "

@@ -1,6 +1,6 @@
 """The audit of chapter 15: what was printed about real runs, some of it right."""
 
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.audits import Item, rules, table
 
 CAUSES = {
@@ -36,10 +36,7 @@ then judge it.
 {_TABLE}
 
 {rules("audit_runs", CAUSES)}""",
-    points=6,
-    minutes=10,
-    difficulty=2,
-    importance=4,
+    **Worth(points=6, minutes=10, difficulty=2, importance=4),
     kind="more",
     form="audit",
     hints=(

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
+from course_lib.exercises.ch15.cards import words_of
 from course_lib.exercises.probes import rows
 
 CAUSES: Mapping[str, str] = {
@@ -16,10 +17,6 @@ CAUSES: Mapping[str, str] = {
     "several wires": "the line is that of one wire, and several share the work",
     "as it says": "nothing is wrong: printed is what the definition gives, and no wire carries more than its line",
 }
-
-
-def _causes() -> str:
-    return "\n".join(f'- `"{name}"`: {meaning};' for name, meaning in CAUSES.items()).rstrip(";") + "."
 
 
 BUS_ABOVE_LINE = Card(
@@ -47,11 +44,8 @@ Bus bandwidth is defined as what a rank sends **round a ring**, over the time: f
 Write `explain(report)`: the pair `(cause, rate)`. `rate` is what **one wire really carries in one direction**, in bytes/s, by the clock that
 waited. The cause is what makes the printed number larger than that, above the line or below it; where several things do, the one that does the most:
 
-{_causes()}""",
-    points=5,
-    minutes=10,
-    difficulty=3,
-    importance=4,
+{words_of(CAUSES)}""",
+    **Worth(points=5, minutes=10, difficulty=3, importance=4),
     kind="more",
     hints=(
         "Forget the printed number for a moment: how many bytes left a rank, by which clock, over how many wires?",
@@ -107,10 +101,7 @@ number counts within 1 %.
 not be among the rows. `None` for mixed rows.
 
 Shown: two published series of this course's facts, one strong (1.34 billion parameters, data parallel) and one weak (6.66 billion, FSDP).""",
-    points=6,
-    minutes=15,
-    difficulty=3,
-    importance=4,
+    **Worth(points=6, minutes=15, difficulty=3, importance=4),
     kind="more",
     hints=(
         "How many seconds does a step take, from these three numbers? And which of the batch's two numbers stays: that of all, or that of each?",

@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch15.cards.steps_memory import FSDP_PEAK_GAP, PIPELINE_PEAKS, SPEND_LEDGER
 from course_lib.exercises.ch15.steps_runs import setting
 from course_lib.exercises.probes import interval, rows
@@ -24,10 +24,7 @@ library {{calls}} times and sends {{sent_text}}.
 
 Before you look at the recording, or work anything out: give an interval, in **seconds**, that you believe holds the time of a step, at most a
 factor of four from end to end. `step_interval()` returns `(low, high)`. The points are for committing yourself, not for being right.""",
-    points=2,
-    minutes=5,
-    difficulty=2,
-    importance=4,
+    **Worth(points=2, minutes=5, difficulty=2, importance=4),
     form="prediction",
     hints=(
         "How many FLOPs has a step, and which part of them falls to one process? Is a step nothing but large matmuls?",
@@ -70,10 +67,7 @@ Write `step_times(kernels, begin, end)`: what the GPU did between `begin` and `e
 
 {{rule}}. A kernel may begin before `begin` or end after `end`: only what lies between counts, and there may be no kernel at all. So `compute + exposed + idle` is
 `end - begin`, and `exposed + hidden` the time in which the GPU communicated. Shown: steps by hand, whole and from {{begin}} s to {{end}} s, and what was recorded.""",
-    points=8,
-    minutes=15,
-    difficulty=3,
-    importance=5,
+    **Worth(points=8, minutes=15, difficulty=3, importance=5),
     hints=(
         "Two all-reduces run at the same time, from 0 s to 2 s and from 1 s to 3 s. For how long does the GPU communicate? And if it computes from 1 s to 2 s, what of it is exposed?",
         "One function is enough: for how long was at least one kernel of these kinds running? Sort by start, walk through, and count of each kernel only what lies behind "
@@ -120,10 +114,7 @@ written in every `every`-th step, and `"seconds"` includes it.
 - `tokens_without(parts, tokens, name)`: tokens per second of a step of `tokens` tokens if part `name` took no time and all else stayed.
 
 Shown: {{warm_up}} steps of warm-up, a checkpoint every {{every}} steps, {{tokens:int}} tokens.""",
-    points=7,
-    minutes=15,
-    difficulty=2,
-    importance=5,
+    **Worth(points=7, minutes=15, difficulty=2, importance=5),
     kind="more",
     hints=(
         "Of ten steps one writes a checkpoint of 5 s. What is the median of the ten checkpoint times, and what does a step cost on average? And if your log happens to hold two of them?",

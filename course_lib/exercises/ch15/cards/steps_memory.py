@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch15.steps_runs import fsdp_job, pipeline_job, seen, sets_with
 from course_lib.exercises.probes import rows
 from course_lib.exercises.returns import ListOf, Maybe, Number, Rows
@@ -45,10 +45,7 @@ While the backward of unit u runs, a rank holds:
 
 Shown: two recorded runs, `params("fsdp-peak-gap").jobs`, with resharding and without. They really had {{seen}} at the peak. How near do you come,
 and how near without `"work"`, which no formula of state and activations has?""",
-    points=7,
-    minutes=15,
-    difficulty=3,
-    importance=5,
+    **Worth(points=7, minutes=15, difficulty=3, importance=5),
     kind="more",
     hints=(
         "When the backward of the last unit begins, how many gradients are there? When that of the first one ends, how many activations?",
@@ -95,10 +92,7 @@ PIPELINE_PEAKS = Card(
   `None` if any number does. Where there is a limit, it is below 100.
 
 Shown: a recorded pipeline with {{micro_batches}} micro-batches, `params("pipeline-peaks").job`. Its first stage really had {{seen}}.""",
-    points=6,
-    minutes=10,
-    difficulty=2,
-    importance=4,
+    **Worth(points=6, minutes=10, difficulty=2, importance=4),
     kind="more",
     hints=(
         "How many forwards has stage s of 1F1B done when its first backward comes? Does that number grow with the number of micro-batches?",
@@ -139,10 +133,7 @@ the last one in full. What ran on it is a list of stages, `{"name", "start", "en
   the bill is never more than `budget` dollars, exactly as much being allowed; `None` if even an order at minute 0 comes too late.
 
 Shown: {{gpus}} GPUs at {{price:usd}} an hour each, billed by {{increment}} minutes, and a budget of {{budget:usd}}.""",
-    points=5,
-    minutes=10,
-    difficulty=2,
-    importance=4,
+    **Worth(points=5, minutes=10, difficulty=2, importance=4),
     kind="more",
     hints=(
         "A budget pays for 47 minutes, and minutes are billed by tens. When is the 47th minute paid for?",

@@ -33,9 +33,15 @@ def mfu(run: Run, seconds: float, flops: str = "model_flops_per_token", peak: st
     return run[flops] * run["tokens_per_step"] / seconds / (run["ranks"] * run[peak][run["dtype"]])
 
 
-def typical(run: Run, middle: Callable[..., float] = statistics.median, **how: Any) -> float:
+def typical(
+    run: Run,
+    middle: Callable[..., float] = statistics.median,
+    flops: str = "model_flops_per_token",
+    peak: str = "dense_flops",
+    **how: Any,
+) -> float:
     """The MFU of the middle step; `how` changes what `step_seconds` takes of the ranks and steps."""
-    return mfu(run, middle(step_seconds(run, **how)))
+    return mfu(run, middle(step_seconds(run, **how)), flops, peak)
 
 
 def honest(run: Run) -> Found:
@@ -98,14 +104,6 @@ def _scaled(run: Run, factor: Callable[[int], float]) -> Run:
     return run | {"rows": [row | {"seconds": row["seconds"] * factor(row["step"])} for row in run["rows"]]}
 
 
-def _cold(run: Run, rng: random.Random) -> Run:
-    return _waited(run | {"warm_up": 0})
-
-
-def _short(run: Run, rng: random.Random) -> Run:
-    return _of_length(run, rng.choice((2, LEAST - 1)))
-
-
 def _launched(run: Run, rng: random.Random, low: float = 0.5, high: float = 0.8) -> Run:
     """The clock missed a part of each step, in which the device was still busy; the roof alone does not show it."""
     share = rng.uniform(low, high)
@@ -115,11 +113,6 @@ def _launched(run: Run, rng: random.Random, low: float = 0.5, high: float = 0.8)
 def _shaken(run: Run, rng: random.Random) -> Run:
     """A third of the steps take far longer."""
     return _waited(_scaled(run, lambda step: rng.uniform(5, 9) if step >= run["warm_up"] and step % 3 == 0 else 1))
-
-
-def _above(run: Run, rng: random.Random) -> Run:
-    """Steps that the clock saw whole, and more FLOPs than any device can do."""
-    return _used(run, rng.uniform(1.3, 3))
 
 
 def _used(run: Run, share: float) -> Run:
@@ -139,7 +132,7 @@ def _close(rng: random.Random) -> list[Run]:
         _used(one, 1.01),
         _of_length(two, LEAST),
         _of_length(three, LEAST + 1),
-        _of_length(_cold(two, rng), 3),
+        _of_length(two | {"warm_up": 0}, 3),
         _launched(_shaken(one, rng), rng),
         _launched(_of_length(four, 3), rng),
         _used(_shaken(three, rng), 2.0),
@@ -147,11 +140,11 @@ def _close(rng: random.Random) -> list[Run]:
 
 
 DOCTORED: Mapping[str, Callable[[Run, random.Random], Run]] = {
-    "no warm-up": _cold,
-    "too few steps": _short,
+    "no warm-up": lambda run, rng: _waited(run | {"warm_up": 0}),
+    "too few steps": lambda run, rng: _of_length(run, rng.choice((2, LEAST - 1))),
     "clock did not wait": _launched,
     "not steady": _shaken,
-    "above the roof": _above,
+    "above the roof": lambda run, rng: _used(run, rng.uniform(1.3, 3)),  # more FLOPs than any device can do
 }
 DEVICES = ("H100 SXM", "A100 SXM 80GB", "B200 SXM")
 
@@ -193,10 +186,6 @@ def _all_rows(run: Run) -> float:
     return mfu(run, statistics.median(row["seconds"] for row in run["rows"] if row["step"] >= run["warm_up"]))
 
 
-def _median(run: Run, **way: str) -> float:
-    return mfu(run, statistics.median(step_seconds(run)), **way)
-
-
 def _in_bfloat16(run: Run) -> float | None:
     return typical(run | {"dtype": "bfloat16"}) if "bfloat16" in run["dense_flops"] else None
 
@@ -212,8 +201,8 @@ MISTAKES = (
     Mistake("first-rank", partial(typical, of=lambda ranks: ranks[0]), "another rank was still working."),
     Mistake("fastest-rank", partial(typical, of=min), "this is the first rank to finish; others were still working."),
     Mistake("all-rows", _all_rows, "this is the median of all ranks' rows; first find one number for each step."),
-    Mistake("sparse-peak", partial(_median, peak="sparse_flops"), "this is relative to the sparse peak."),
-    Mistake("recomputed", partial(_median, flops="hardware_flops_per_token"), "recomputed work is not a model FLOP."),
+    Mistake("sparse-peak", partial(typical, peak="sparse_flops"), "this is relative to the sparse peak."),
+    Mistake("recomputed", partial(typical, flops="hardware_flops_per_token"), "recomputed work is not a model FLOP."),
     Mistake("one-device", lambda run: typical(run) * run["ranks"], "the peak is that of one device."),
     Mistake("ranks-twice", lambda run: typical(run) / run["ranks"], "you divided by the ranks twice."),
     Mistake("percent", lambda run: 100 * typical(run), "return a fraction, not per cent."),

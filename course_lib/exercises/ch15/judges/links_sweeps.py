@@ -11,6 +11,7 @@ import numpy as np
 
 from course_lib.exercises.ch15.cards.links import HELD_OUT
 from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, is_number, matching, near, verdict
+from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import FINE, rows_fault
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.runs.reading import recorded
@@ -174,13 +175,9 @@ def _table(alpha: float, beta: float, rng: random.Random, reach: float) -> list[
     return [_asked(kind, alpha, beta, rng, skip, reach) for kind in KINDS for skip in (2, 4, 8, None)]
 
 
-def _case(name: str, index: int, made: Sequence[Any], part: str, secret: Any = None, **more: Any) -> Case:
-    return Case(name=name, args=(index, list(made)), part=part, secret=secret, **more)
-
-
-def _seconds_case(name: str, made: Sequence[Asked], part: str, **more: Any) -> Case:
+def _seconds_case(make: Callable[..., Case], name: str, share: str, made: Sequence[Asked]) -> Case:
     rows, true = zip(*made, strict=True)
-    return _case(name, 0, rows, part, list(true), **more)
+    return make(name, share, 0, list(rows), secret=list(true))
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -192,13 +189,13 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     for _ in range(3):
         others += _table(rng.uniform(3e-6, 6e-5), rng.uniform(2e9, 4e10), rng, rng.choice((4, 8, 16)))
     unseen = [(recorded_sweep("send"),), *((rows,) for (rows, _), _ in others[:4])]
-    hidden: Mapping[str, Any] = {"kind": "generality", "visible": False}
+    turns = [(rows,) for rows in (*whole, recorded_sweep())]
     return [
-        _seconds_case("a size left out", inside, "left-out"),
-        _seconds_case("a size beyond the largest", made[3::4], "beyond"),
-        _case("each size in turn", 1, [(rows,) for rows in (*whole, recorded_sweep())], "held-out", kind="protocol"),
-        _seconds_case("other links", others, "links", **hidden),
-        _case("each size of other links", 1, unseen, "held-out", **hidden),
+        _seconds_case(shown, "a size left out", "values:left-out", inside),
+        _seconds_case(shown, "a size beyond the largest", "values:beyond", made[3::4]),
+        shown("each size in turn", "protocol:held-out", 1, turns),
+        _seconds_case(hidden, "other links", "generality:links", others),
+        hidden("each size of other links", "generality:held-out", 1, unseen),
     ]
 
 

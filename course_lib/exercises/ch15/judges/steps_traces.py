@@ -11,7 +11,7 @@ from course_lib.judging import Judging, Mistake, Params, verdict
 from course_lib.judging.columns import Breakdown, rows_fault
 from course_lib.judging.draws import generality
 from course_lib.records import Case, Outcome, Verdict
-from course_lib.runs.intervals import Interval, length, union
+from course_lib.runs.intervals import Interval
 
 Kernel = tuple[str, int, float, float]
 Spans = Sequence[Interval]
@@ -29,7 +29,16 @@ def clipped(spans: Iterable[Interval], begin: float, end: float) -> list[Interva
 
 def covered(spans: Iterable[Interval], begin: float = -math.inf, end: float = math.inf) -> float:
     """Seconds between `begin` and `end` in which at least one span runs."""
-    return length(union(clipped(spans, begin, end)))
+    total, reach = 0.0, begin
+    for start, stop in sorted(clipped(spans, begin, end)):
+        total += max(0.0, stop - max(start, reach))
+        reach = max(reach, stop)
+    return total
+
+
+def length(spans: Iterable[Interval]) -> float:
+    """The sum of the spans' own seconds."""
+    return sum(stop - start for start, stop in spans)
 
 
 def of_kinds(kernels: Iterable[Kernel], kinds: Sequence[str]) -> list[Interval]:
